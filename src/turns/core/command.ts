@@ -1,0 +1,112 @@
+import type { AgentId, FloorSettings, InterruptMode, MessageId, OrderPolicy, SeatSettings } from './settings.ts';
+
+/** Who did it: a platform's user id for a person, or the program itself. */
+export type Actor = string;
+
+/** What people do by writing. Text stays in the inbox; the floor needs only ids. */
+export type PersonCommand =
+  | {
+      readonly type: 'receive';
+      readonly id: MessageId;
+      /** Seated agents that the text addresses, in the order in which it names them. */
+      readonly addressed: readonly AgentId[];
+      /** Set when the message is not for agents: the rule that says so. It is recorded and goes no further. */
+      readonly ignore?: string;
+    }
+  | { readonly type: 'edit'; readonly id: MessageId }
+  | { readonly type: 'delete'; readonly id: MessageId };
+
+/** What operators do. `epoch` is the turn that a button was drawn for: an older one is refused. */
+export type OperatorCommand =
+  | { readonly type: 'stop'; readonly by: Actor }
+  | { readonly type: 'start'; readonly by: Actor }
+  | { readonly type: 'grant'; readonly by: Actor; readonly agent: AgentId }
+  | { readonly type: 'skip'; readonly by: Actor; readonly agent?: AgentId; readonly epoch?: number }
+  | { readonly type: 'extend'; readonly by: Actor; readonly ms: number }
+  | { readonly type: 'pause'; readonly by: Actor }
+  | { readonly type: 'resume'; readonly by: Actor }
+  | { readonly type: 'order'; readonly by: Actor; readonly order: OrderPolicy; readonly queue?: readonly AgentId[] }
+  | { readonly type: 'mode'; readonly by: Actor; readonly mode: InterruptMode }
+  | { readonly type: 'add'; readonly by: Actor; readonly agent: AgentId }
+  | { readonly type: 'remove'; readonly by: Actor; readonly agent: AgentId }
+  | { readonly type: 'enable'; readonly by: Actor; readonly agent: AgentId }
+  | { readonly type: 'disable'; readonly by: Actor; readonly agent: AgentId };
+
+/** What an agent's session reports. An `epoch` that is not the holder's is refused and recorded. */
+export type AgentCommand =
+  | { readonly type: 'join'; readonly agent: AgentId }
+  | { readonly type: 'leave'; readonly agent: AgentId; readonly cause: string }
+  | {
+      readonly type: 'say';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly text: string;
+      readonly mentions: readonly AgentId[];
+    }
+  /** A sign of work: `open` is how many tool calls, permissions and streams are open now. */
+  | { readonly type: 'work'; readonly agent: AgentId; readonly epoch: number; readonly open: number }
+  | {
+      readonly type: 'spend';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly tokens: number;
+      readonly costMicros: number;
+    }
+  | {
+      readonly type: 'end';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly outcome: 'completed' | 'passed';
+      /** Whether the signal or the protocol's own end said so. */
+      readonly signalled: boolean;
+      readonly handTo?: AgentId;
+    }
+  | { readonly type: 'wait'; readonly agent: AgentId; readonly epoch: number; readonly reason: 'answer' | 'approval' }
+  /** The truth about one injected message. */
+  | {
+      readonly type: 'injected';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly id: MessageId;
+      readonly outcome: 'injected' | 'next-prompt' | 'refused';
+    }
+  /** The interrupted generation has stopped. */
+  | { readonly type: 'interrupted'; readonly agent: AgentId; readonly epoch: number }
+  /** A facilitator's answer; `null` when it named nobody. */
+  | { readonly type: 'choose'; readonly agent: AgentId; readonly ask: number; readonly next: AgentId | null };
+
+/** What the program does by itself. */
+export type SystemCommand =
+  | { readonly type: 'configure'; readonly settings: FloorSettings; readonly seats: readonly SeatSettings[] }
+  /** The program started: nothing is granted in this channel until `catchUp`. */
+  | { readonly type: 'restart' }
+  /** The platform's history was read, or could not be (`gap` says why). */
+  | { readonly type: 'catchUp'; readonly gap?: string }
+  /** A deadline may have passed. */
+  | { readonly type: 'tick' };
+
+/** Everything that can be asked of a floor. */
+export type Command = PersonCommand | OperatorCommand | AgentCommand | SystemCommand;
+
+/** Why a command was refused; words for people stand in `turns/words.ts`. */
+export type Refusal =
+  | 'duplicate'
+  | 'not-holder'
+  | 'stale-epoch'
+  | 'not-waiting'
+  | 'not-seated'
+  | 'not-queued'
+  | 'offline'
+  | 'disabled'
+  | 'already'
+  | 'still-stopping'
+  | 'nothing-to-stop'
+  | 'nothing-to-resume'
+  | 'nothing-due'
+  | 'paused'
+  | 'catching-up'
+  | 'nobody-available'
+  | 'not-asked'
+  | 'unknown-message'
+  | 'bad-queue'
+  | 'limit';

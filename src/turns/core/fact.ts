@@ -1,0 +1,204 @@
+import type { Status, Trigger } from './seat.ts';
+import type { AgentId, FloorSettings, Instant, MessageId, SeatSettings } from './settings.ts';
+import type { Refusal } from './command.ts';
+
+/** How a turn ended. */
+export type Outcome = 'completed' | 'passed' | 'lapsed' | 'expired' | 'forfeited' | 'revoked';
+
+/** Why an agent is prompted now. */
+export type PromptReason = 'grant' | 'resume' | 'again';
+
+/** What became of a human message. */
+export type Fate =
+  /** `to` was given it: with a grant, in the middle of a turn, or as an observer. */
+  | {
+      readonly state: 'delivered';
+      readonly to: readonly AgentId[];
+      readonly via: 'prompt' | 'inject' | 'interrupt' | 'observe';
+    }
+  | { readonly state: 'held'; readonly until: 'turn' | 'prompt' }
+  | { readonly state: 'unrouted'; readonly why: string }
+  | { readonly state: 'ignored'; readonly rule: string };
+
+/** Which budget ended an exchange, and its numbers. */
+export type Limit = {
+  readonly budget:
+    | 'turns'
+    | 'tokens'
+    | 'cost'
+    | 'minutes'
+    | 'tokens a day'
+    | 'cost a day'
+    | 'minutes a day'
+    | 'held messages';
+  readonly used: number;
+  readonly max: number;
+};
+
+/** What people are told, as data; the words are templates of the configuration. */
+export type Announcement =
+  | { readonly kind: 'timeout'; readonly agent: AgentId }
+  | { readonly kind: 'waitTimeout'; readonly agent: AgentId }
+  | { readonly kind: 'disconnect'; readonly agent: AgentId; readonly cause: string }
+  | { readonly kind: 'nobody' }
+  | ({ readonly kind: 'limit' } & Limit)
+  | { readonly kind: 'stopped'; readonly agent: AgentId | null; readonly kept: number }
+  | { readonly kind: 'recovered'; readonly agent: AgentId }
+  | { readonly kind: 'gap'; readonly why: string };
+
+/** What happened, in the past tense. Folding a channel's facts gives its floor. */
+export type Fact =
+  | { readonly type: 'configured'; readonly settings: FloorSettings; readonly seats: readonly SeatSettings[] }
+  | { readonly type: 'settingsChanged'; readonly settings: FloorSettings; readonly by: string }
+  | { readonly type: 'queueOrdered'; readonly queue: readonly AgentId[]; readonly by: string }
+  | {
+      readonly type: 'seatMoved';
+      readonly agent: AgentId;
+      readonly from: Status;
+      readonly to: Status;
+      readonly trigger: Trigger;
+      readonly place?: number;
+      readonly cause?: string;
+    }
+  | { readonly type: 'seatAssigned'; readonly agent: AgentId; readonly assigned: boolean }
+  | { readonly type: 'seatSwitched'; readonly agent: AgentId; readonly disabled: boolean; readonly by: string }
+  | { readonly type: 'seatPresent'; readonly agent: AgentId; readonly present: boolean }
+  | { readonly type: 'seatDropped'; readonly agent: AgentId }
+  | { readonly type: 'exchangeOpened'; readonly by: 'message' | 'operator' }
+  /** A human message came: `all` starts the rounds anew too, `count` only the count of turns. */
+  | { readonly type: 'exchangeRestarted'; readonly scope: 'all' | 'count' }
+  /** An operator allowed more turns. */
+  | { readonly type: 'exchangeExtended'; readonly by: string }
+  | {
+      readonly type: 'exchangeClosed';
+      readonly reason: 'done' | 'silent' | 'limit' | 'stopped';
+      readonly until?: Instant | null;
+      readonly budget?: Limit['budget'];
+    }
+  | { readonly type: 'floorPaused'; readonly by: string }
+  | { readonly type: 'floorUnpaused'; readonly by: string }
+  | { readonly type: 'agentCalled'; readonly agent: AgentId; readonly by: 'operator' | 'person' | 'agent' }
+  | { readonly type: 'callsCleared' }
+  | {
+      readonly type: 'choosingStarted';
+      readonly facilitator: AgentId;
+      readonly ask: number;
+      readonly deadlineAt: Instant;
+      readonly candidates: readonly AgentId[];
+    }
+  | {
+      readonly type: 'choosingEnded';
+      readonly next: AgentId | null;
+      readonly why: 'answered' | 'named nobody queued' | 'no answer' | 'left' | 'overtaken';
+    }
+  | {
+      readonly type: 'turnGranted';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly afterLine: number;
+      readonly uptoLine: number;
+      readonly messages: readonly MessageId[];
+      readonly keepsPlace: boolean;
+    }
+  | {
+      readonly type: 'turnContinued';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly messages: readonly MessageId[];
+    }
+  | {
+      readonly type: 'turnWaited';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly reason: 'answer' | 'human' | 'approval';
+      readonly deadlineAt: Instant;
+      readonly graceEndAt: Instant | null;
+    }
+  | { readonly type: 'turnParked'; readonly agent: AgentId }
+  /** The generation that was interrupted is over: by itself, or by force. */
+  | { readonly type: 'turnStopped'; readonly agent: AgentId; readonly epoch: number; readonly forced: boolean }
+  | {
+      readonly type: 'waitAnswered';
+      readonly agent: AgentId;
+      readonly messages: readonly MessageId[];
+      readonly ready: boolean;
+    }
+  | { readonly type: 'waitExtended'; readonly agent: AgentId; readonly deadlineAt: Instant; readonly by: string }
+  | { readonly type: 'turnExtended'; readonly agent: AgentId; readonly ms: number; readonly by: string }
+  | {
+      readonly type: 'turnResumed';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly afterLine: number;
+      readonly uptoLine: number;
+      readonly messages: readonly MessageId[];
+      readonly why: 'answered' | 'interrupt' | 'restart' | 'operator';
+    }
+  | { readonly type: 'turnSuspended'; readonly agent: AgentId }
+  | {
+      readonly type: 'turnEnded';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly outcome: Outcome;
+      readonly signalled: boolean;
+      readonly said: boolean;
+      readonly answered: readonly MessageId[];
+    }
+  | {
+      readonly type: 'said';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly line: number;
+      readonly text: string;
+      readonly mentions: readonly AgentId[];
+    }
+  | { readonly type: 'worked'; readonly agent: AgentId; readonly epoch: number; readonly open: number }
+  | {
+      readonly type: 'spent';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly tokens: number;
+      readonly costMicros: number;
+    }
+  /** A message's fate changed; `line` is set when it became part of the conversation with this fact. */
+  | {
+      readonly type: 'messageRouted';
+      readonly id: MessageId;
+      readonly fate: Fate;
+      readonly line: number | null;
+      readonly addressed: readonly AgentId[];
+      readonly epoch?: number;
+    }
+  | {
+      readonly type: 'injectReported';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly id: MessageId;
+      readonly outcome: 'injected' | 'next-prompt' | 'refused';
+    }
+  | {
+      readonly type: 'messageAmended';
+      readonly id: MessageId;
+      readonly change: 'edited' | 'deleted';
+      readonly line: number | null;
+      readonly holder: AgentId | null;
+      readonly epoch: number;
+    }
+  | {
+      readonly type: 'announced';
+      readonly announcement: Announcement;
+      readonly key: string;
+      readonly repeat: number;
+      readonly shown: boolean;
+    }
+  | { readonly type: 'outageEnded' }
+  | { readonly type: 'restarted' }
+  | { readonly type: 'caughtUp'; readonly gap: string | null }
+  /** An agent's act that had no effect, kept for whoever asks why. */
+  | {
+      readonly type: 'actRefused';
+      readonly act: string;
+      readonly agent: AgentId;
+      readonly epoch: number | null;
+      readonly refusal: Refusal;
+    };

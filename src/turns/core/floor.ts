@@ -1,0 +1,190 @@
+import { z } from 'zod';
+import { floorSettingsSchema, seatSettingsSchema } from './settings.ts';
+import type { ChannelId, FloorSettings } from './settings.ts';
+import { STATUSES } from './seat.ts';
+
+const instant = z.number();
+const agent = z.string();
+const message = z.string();
+
+/** An agent's place at this floor. */
+export const seatSchema = z.strictObject({
+  ...seatSettingsSchema.shape,
+  status: z.enum(STATUSES),
+  /** Belongs to this channel's queue as soon as it is online. */
+  assigned: z.boolean(),
+  /** Switched off by an operator. */
+  disabled: z.boolean(),
+  /** Connected, as far as the floor was told. */
+  present: z.boolean(),
+  /** The last line of the conversation that this agent was given. */
+  seenLine: z.number(),
+  /** Turns it had in this exchange. */
+  taken: z.number(),
+});
+
+const waitSchema = z.strictObject({
+  reason: z.enum(['answer', 'human', 'approval']),
+  deadlineAt: instant,
+  /** The generation that was interrupted has not yet stopped; `null` once it has. */
+  graceEndAt: instant.nullable(),
+  /** What it waited for has come: resumes as soon as the floor is free. */
+  ready: z.boolean(),
+  /** Messages that the resume will hand over. */
+  answers: z.array(message),
+});
+
+/** One period of holding the floor. */
+export const turnSchema = z.strictObject({
+  agent,
+  epoch: z.number(),
+  startedAt: instant,
+  /** When it expires without a sign of work; `null` while waiting or while a tool call is open. */
+  deadlineAt: instant.nullable(),
+  /** The hard end; `null` while waiting. */
+  hardEndAt: instant.nullable(),
+  /** What is left until the hard end, kept while waiting. */
+  leftMs: z.number().nullable(),
+  /** When silence ends it, if the channel detects ends by silence. */
+  silenceAt: instant.nullable(),
+  /** Tool calls, permissions and streams that are open. */
+  openWork: z.number(),
+  said: z.boolean(),
+  /** Seated agents mentioned in what was said last. */
+  mentions: z.array(agent),
+  /** Injected messages whose outcome the backend has not reported. */
+  injecting: z.array(message),
+  /** Injected messages that the backend could not take. */
+  unseen: z.array(message),
+  /** Messages that wait for the end of this turn to be marked as answered. */
+  given: z.array(message),
+  reprompts: z.number(),
+  /** Where the agent returns to in the queue; `null` is the end. */
+  place: z.number().nullable(),
+  wait: waitSchema.nullable(),
+  /** Open when the bot went down; its agent has not come back. */
+  suspended: z.boolean(),
+});
+
+/** A human message that waits. */
+export const heldSchema = z.strictObject({
+  id: message,
+  addressed: z.array(agent),
+  /** `turn`: until the turn ends; `prompt`: until any agent is prompted. */
+  until: z.enum(['turn', 'prompt']),
+  /** Its line, when it is already part of the conversation. */
+  line: z.number().nullable(),
+});
+
+const exchangeSchema = z.strictObject({
+  openedAt: instant,
+  /** Agent turns since the last human message. */
+  turns: z.number(),
+  /** How many of them are allowed. */
+  allowance: z.number(),
+  /** Turns in a row in which nothing was said. */
+  silent: z.number(),
+  tokens: z.number(),
+  costMicros: z.number(),
+});
+
+/** What remains to be known of a floor; the stored row, plain JSON, equal after a round trip. */
+export const floorSchema = z.strictObject({
+  channel: z.string(),
+  settings: floorSettingsSchema,
+  condition: z.enum(['resting', 'open', 'paused']),
+  /** The number of the last grant: the fencing token. */
+  epoch: z.number(),
+  /** How many lines the conversation has. */
+  lines: z.number(),
+  seats: z.array(seatSchema),
+  queue: z.array(agent),
+  /** Who goes before the queue, and who said so. */
+  called: z.array(z.strictObject({ agent, by: z.enum(['operator', 'person', 'agent']) })),
+  /** Who has the floor: ACTIVE, or WAITING and keeping it. */
+  turn: turnSchema.nullable(),
+  /** Turns that wait without the floor. */
+  parked: z.array(turnSchema),
+  held: z.array(heldSchema),
+  exchange: exchangeSchema.nullable(),
+  /** A facilitator is being asked who is next. */
+  choosing: z.strictObject({ facilitator: agent, ask: z.number(), deadlineAt: instant }).nullable(),
+  day: z.strictObject({ startedAt: instant, tokens: z.number(), costMicros: z.number(), ms: z.number() }),
+  /** A budget ended the exchange; `until` is when it is lifted by itself. */
+  limit: z.strictObject({ budget: z.string(), until: instant.nullable() }).nullable(),
+  /** Stopped by a person: held messages wait for the next one. */
+  stopped: z.boolean(),
+  /** After a start, until the platform's history has been read. */
+  catchingUp: z.boolean(),
+  /** People were told that nobody is available. */
+  outage: z.boolean(),
+  /** The announcement that stands last in the channel, and how often it recurred. */
+  notice: z.strictObject({ key: z.string(), count: z.number() }).nullable(),
+});
+
+type Frozen<T> = T extends readonly (infer E)[]
+  ? readonly Frozen<E>[]
+  : T extends object
+    ? { readonly [K in keyof T]: Frozen<T[K]> }
+    : T;
+
+export type Seat = Frozen<z.infer<typeof seatSchema>>;
+export type Wait = Frozen<z.infer<typeof waitSchema>>;
+export type Turn = Frozen<z.infer<typeof turnSchema>>;
+export type Held = Frozen<z.infer<typeof heldSchema>>;
+export type Exchange = Frozen<z.infer<typeof exchangeSchema>>;
+export type Floor = Frozen<z.infer<typeof floorSchema>>;
+
+/** The floor of a channel in which nothing has happened. */
+export function emptyFloor(channel: ChannelId): Floor {
+  return {
+    channel,
+    settings: PLAIN_SETTINGS,
+    condition: 'resting',
+    epoch: 0,
+    lines: 0,
+    seats: [],
+    queue: [],
+    called: [],
+    turn: null,
+    parked: [],
+    held: [],
+    exchange: null,
+    choosing: null,
+    day: { startedAt: 0, tokens: 0, costMicros: 0, ms: 0 },
+    limit: null,
+    stopped: false,
+    catchingUp: false,
+    outage: false,
+    notice: null,
+  };
+}
+
+const NO_LIMIT = { tokens: null, costMicros: null, ms: null };
+
+/** The defaults of the owner's document and of the configuration, as the core counts them. */
+export const PLAIN_SETTINGS: FloorSettings = {
+  mode: 'inject',
+  order: 'round-robin',
+  rounds: 1,
+  maxTurns: 12,
+  maxTurnMs: 900_000,
+  waitTimeoutMs: 600_000,
+  waitPolicy: 'hold',
+  interruptGraceMs: 5_000,
+  interruptResponder: null,
+  facilitator: null,
+  defaultAgent: null,
+  autoDetectTurnEnd: false,
+  autoDetectSilenceMs: 10_000,
+  onRestart: 'resume',
+  maxHeld: 500,
+  announceTimeouts: true,
+  announceDisconnects: true,
+  announceLimits: true,
+  announceNobody: true,
+  announceRecovery: true,
+  receipts: true,
+  exchangeBudget: NO_LIMIT,
+  dayBudget: NO_LIMIT,
+};

@@ -1,0 +1,68 @@
+import { z } from 'zod';
+
+/** Names of agents, channels and messages are strings of the platform or the configuration; never display names. */
+export type AgentId = string & { readonly brand?: 'AgentId' };
+/** A channel's id, `<adapter>:<platform id>`, so that ids of two platforms never meet. */
+export type ChannelId = string & { readonly brand?: 'ChannelId' };
+/** A human message's id as the platform gave it. */
+export type MessageId = string & { readonly brand?: 'MessageId' };
+/** A moment in milliseconds since 1970. */
+export type Instant = number;
+
+/** What a human message does to a turn that is under way (the owner's four modes). */
+export const INTERRUPT_MODES = ['inject', 'queue', 'interrupt', 'parallel'] as const;
+/** Who is next when the floor is free. */
+export const ORDERS = ['round-robin', 'priority', 'manual', 'mention', 'facilitator'] as const;
+
+export type InterruptMode = (typeof INTERRUPT_MODES)[number];
+export type OrderPolicy = (typeof ORDERS)[number];
+
+const spending = z.strictObject({
+  tokens: z.number().nullable(),
+  costMicros: z.number().nullable(),
+  ms: z.number().nullable(),
+});
+
+/** What one floor goes by: durations in milliseconds, money in millionths of a dollar, `null` for no limit. */
+export const floorSettingsSchema = z.strictObject({
+  mode: z.enum(INTERRUPT_MODES),
+  order: z.enum(ORDERS),
+  /** Turns for every queued agent in one exchange; 0 is without end. */
+  rounds: z.number(),
+  /** Agent turns since the last human message, in all. */
+  maxTurns: z.number(),
+  maxTurnMs: z.number(),
+  waitTimeoutMs: z.number(),
+  waitPolicy: z.enum(['hold', 'release']),
+  interruptGraceMs: z.number(),
+  interruptResponder: z.string().nullable(),
+  facilitator: z.string().nullable(),
+  /** Who answers an unaddressed message under the `mention` policy. */
+  defaultAgent: z.string().nullable(),
+  autoDetectTurnEnd: z.boolean(),
+  autoDetectSilenceMs: z.number(),
+  onRestart: z.enum(['resume', 'forfeit']),
+  maxHeld: z.number(),
+  announceTimeouts: z.boolean(),
+  announceDisconnects: z.boolean(),
+  announceLimits: z.boolean(),
+  announceNobody: z.boolean(),
+  announceRecovery: z.boolean(),
+  receipts: z.boolean(),
+  exchangeBudget: spending,
+  dayBudget: spending,
+});
+
+export type FloorSettings = z.infer<typeof floorSettingsSchema>;
+
+/** What one seat goes by; the order of a channel's list is the order of assignment. */
+export const seatSettingsSchema = z.strictObject({
+  agent: z.string(),
+  /** 1 goes before 10. */
+  priority: z.number(),
+  timeoutMs: z.number(),
+  /** Whether an agent that comes back is queued again by itself. */
+  rejoin: z.enum(['manual', 'auto']),
+});
+
+export type SeatSettings = z.infer<typeof seatSettingsSchema>;
