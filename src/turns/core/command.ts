@@ -10,6 +10,8 @@ export type PersonCommand =
       readonly id: MessageId;
       /** Seated agents that the text addresses, in the order in which it names them. */
       readonly addressed: readonly AgentId[];
+      /** The platform's sort key; digits of equal length sort as text. */
+      readonly order?: string;
       /** Set when the message is not for agents: the rule that says so. It is recorded and goes no further. */
       readonly ignore?: string;
     }
@@ -27,7 +29,8 @@ export type OperatorCommand =
   | { readonly type: 'resume'; readonly by: Actor }
   | { readonly type: 'order'; readonly by: Actor; readonly order: OrderPolicy; readonly queue?: readonly AgentId[] }
   | { readonly type: 'mode'; readonly by: Actor; readonly mode: InterruptMode }
-  | { readonly type: 'add'; readonly by: Actor; readonly agent: AgentId }
+  /** `seat` lets an agent in that the channel's configuration does not name. */
+  | { readonly type: 'add'; readonly by: Actor; readonly agent: AgentId; readonly seat?: SeatSettings }
   | { readonly type: 'remove'; readonly by: Actor; readonly agent: AgentId }
   | { readonly type: 'enable'; readonly by: Actor; readonly agent: AgentId }
   | { readonly type: 'disable'; readonly by: Actor; readonly agent: AgentId };
@@ -82,6 +85,8 @@ export type SystemCommand =
   | { readonly type: 'restart' }
   /** The platform's history was read, or could not be (`gap` says why). */
   | { readonly type: 'catchUp'; readonly gap?: string }
+  /** Called once after a backup was restored, so that no epoch is used twice. */
+  | { readonly type: 'raiseEpoch'; readonly by: number }
   /** A deadline may have passed. */
   | { readonly type: 'tick' };
 

@@ -16,7 +16,7 @@ export type Fate =
       readonly to: readonly AgentId[];
       readonly via: 'prompt' | 'inject' | 'interrupt' | 'observe';
     }
-  | { readonly state: 'held'; readonly until: 'turn' | 'prompt' }
+  | { readonly state: 'held'; readonly until: 'turn' | 'prompt' | 'start' }
   | { readonly state: 'unrouted'; readonly why: string }
   | { readonly state: 'ignored'; readonly rule: string };
 
@@ -48,7 +48,14 @@ export type Announcement =
 
 /** What happened, in the past tense. Folding a channel's facts gives its floor. */
 export type Fact =
-  | { readonly type: 'configured'; readonly settings: FloorSettings; readonly seats: readonly SeatSettings[] }
+  | {
+      readonly type: 'configured';
+      /** What the floor goes by from now on. */
+      readonly settings: FloorSettings;
+      readonly seats: readonly SeatSettings[];
+      /** What the configuration said, kept to find the next one's differences. */
+      readonly configuration: { readonly settings: FloorSettings; readonly seats: readonly SeatSettings[] };
+    }
   | { readonly type: 'settingsChanged'; readonly settings: FloorSettings; readonly by: string }
   | { readonly type: 'queueOrdered'; readonly queue: readonly AgentId[]; readonly by: string }
   | {
@@ -64,6 +71,8 @@ export type Fact =
   | { readonly type: 'seatSwitched'; readonly agent: AgentId; readonly disabled: boolean; readonly by: string }
   | { readonly type: 'seatPresent'; readonly agent: AgentId; readonly present: boolean }
   | { readonly type: 'seatDropped'; readonly agent: AgentId }
+  /** An operator let in an agent that the configuration does not name here. */
+  | { readonly type: 'seatCreated'; readonly seat: SeatSettings; readonly by: string }
   | { readonly type: 'exchangeOpened'; readonly by: 'message' | 'operator' }
   /** A human message came: `all` starts the rounds anew too, `count` only the count of turns. */
   | { readonly type: 'exchangeRestarted'; readonly scope: 'all' | 'count' }
@@ -78,7 +87,6 @@ export type Fact =
   | { readonly type: 'floorPaused'; readonly by: string }
   | { readonly type: 'floorUnpaused'; readonly by: string }
   | { readonly type: 'agentCalled'; readonly agent: AgentId; readonly by: 'operator' | 'person' | 'agent' }
-  | { readonly type: 'callsCleared' }
   | {
       readonly type: 'choosingStarted';
       readonly facilitator: AgentId;
@@ -104,6 +112,8 @@ export type Fact =
       readonly type: 'turnContinued';
       readonly agent: AgentId;
       readonly epoch: number;
+      readonly afterLine: number;
+      readonly uptoLine: number;
       readonly messages: readonly MessageId[];
     }
   | {
@@ -120,7 +130,7 @@ export type Fact =
   | {
       readonly type: 'waitAnswered';
       readonly agent: AgentId;
-      readonly messages: readonly MessageId[];
+      readonly messages: readonly { readonly id: MessageId; readonly line: number }[];
       readonly ready: boolean;
     }
   | { readonly type: 'waitExtended'; readonly agent: AgentId; readonly deadlineAt: Instant; readonly by: string }
@@ -167,7 +177,9 @@ export type Fact =
       readonly fate: Fate;
       readonly line: number | null;
       readonly addressed: readonly AgentId[];
-      readonly epoch?: number;
+      readonly order: string;
+      /** Who held the floor, ACTIVE, when it was routed. */
+      readonly holder: { readonly agent: AgentId; readonly epoch: number } | null;
     }
   | {
       readonly type: 'injectReported';
@@ -192,6 +204,9 @@ export type Fact =
       readonly shown: boolean;
     }
   | { readonly type: 'outageEnded' }
+  | { readonly type: 'limitLifted' }
+  /** Epochs jump, so that none is used twice after a backup was restored. */
+  | { readonly type: 'epochRaised'; readonly by: number }
   | { readonly type: 'restarted' }
   | { readonly type: 'caughtUp'; readonly gap: string | null }
   /** An agent's act that had no effect, kept for whoever asks why. */
@@ -201,4 +216,6 @@ export type Fact =
       readonly agent: AgentId;
       readonly epoch: number | null;
       readonly refusal: Refusal;
+      /** What was refused, when it was text. */
+      readonly text?: string;
     };

@@ -23,6 +23,9 @@ export const seatSchema = z.strictObject({
   taken: z.number(),
 });
 
+/** A human message that is part of the conversation, and its line there. */
+const linedSchema = z.strictObject({ id: message, line: z.number() });
+
 const waitSchema = z.strictObject({
   reason: z.enum(['answer', 'human', 'approval']),
   deadlineAt: instant,
@@ -31,7 +34,7 @@ const waitSchema = z.strictObject({
   /** What it waited for has come: resumes as soon as the floor is free. */
   ready: z.boolean(),
   /** Messages that the resume will hand over. */
-  answers: z.array(message),
+  answers: z.array(linedSchema),
 });
 
 /** One period of holding the floor. */
@@ -53,10 +56,10 @@ export const turnSchema = z.strictObject({
   /** Seated agents mentioned in what was said last. */
   mentions: z.array(agent),
   /** Injected messages whose outcome the backend has not reported. */
-  injecting: z.array(message),
+  injecting: z.array(linedSchema),
   /** Injected messages that the backend could not take. */
-  unseen: z.array(message),
-  /** Messages that wait for the end of this turn to be marked as answered. */
+  unseen: z.array(linedSchema),
+  /** Messages taken up in the middle of this turn: marked as done at its end. */
   given: z.array(message),
   reprompts: z.number(),
   /** Where the agent returns to in the queue; `null` is the end. */
@@ -70,8 +73,10 @@ export const turnSchema = z.strictObject({
 export const heldSchema = z.strictObject({
   id: message,
   addressed: z.array(agent),
-  /** `turn`: until the turn ends; `prompt`: until any agent is prompted. */
-  until: z.enum(['turn', 'prompt']),
+  /** The platform's sort key: held messages are released in the platform's order. */
+  order: z.string(),
+  /** `turn`: until the turn ends; `prompt`: until any agent is prompted; `agent`: until one is online; `start`: until the channel's history is read. */
+  until: z.enum(['turn', 'prompt', 'agent', 'start']),
   /** Its line, when it is already part of the conversation. */
   line: z.number().nullable(),
 });
@@ -91,10 +96,15 @@ const exchangeSchema = z.strictObject({
 /** What remains to be known of a floor; the stored row, plain JSON, equal after a round trip. */
 export const floorSchema = z.strictObject({
   channel: z.string(),
+  /** What it goes by now; operators may have changed it since it was configured. */
   settings: floorSettingsSchema,
+  /** What the configuration said last, so that only its differences are applied next time. */
+  configured: z.strictObject({ settings: floorSettingsSchema, seats: z.array(seatSettingsSchema) }).nullable(),
   condition: z.enum(['resting', 'open', 'paused']),
   /** The number of the last grant: the fencing token. */
   epoch: z.number(),
+  /** The number of the last question to a facilitator. */
+  asks: z.number(),
   /** How many lines the conversation has. */
   lines: z.number(),
   seats: z.array(seatSchema),
@@ -140,8 +150,10 @@ export function emptyFloor(channel: ChannelId): Floor {
   return {
     channel,
     settings: PLAIN_SETTINGS,
+    configured: null,
     condition: 'resting',
     epoch: 0,
+    asks: 0,
     lines: 0,
     seats: [],
     queue: [],

@@ -1,0 +1,251 @@
+import type { Deliberation } from './deliberation.ts';
+import { NOBODY, compareOrder } from './evolve-message.ts';
+import type { Fact, Outcome } from './fact.ts';
+import type { Held, Turn } from './floor.ts';
+import { isBarred, reached } from './limits.ts';
+import { isGrantable, nextInTurn, nextUp } from './order.ts';
+import type { Trigger } from './seat.ts';
+import { findSeat, seatOf } from './seats.ts';
+import type { AgentId, MessageId } from './settings.ts';
+
+/** Lets the floor go on: to a turn whose wait is over, else to the next speaker, else to rest. Does nothing while somebody has it. */
+export function advance(d: Deliberation): void {
+  const { floor } = d;
+  if (floor.catchingUp || floor.turn !== null || floor.condition === 'paused') return;
+  const ready = floor.parked.find((turn) => turn.wait?.ready === true);
+  if (ready !== undefined) {
+    resume(d, ready, ready.wait?.reason === 'human' ? 'interrupt' : 'answered');
+    return;
+  }
+  if (floor.condition !== 'open' || floor.choosing !== null) return;
+  const next = nextUp(floor);
+  if (next.kind === 'later') return;
+  if (next.kind === 'rest') {
+    close(d);
+    return;
+  }
+  if (isOverBudget(d)) return;
+  if (next.kind === 'agent') grant(d, next.agent);
+  else ask(d, next.facilitator, next.candidates);
+}
+
+/**
+ * Serves the messages that wait for a free floor: calls whom they address, opens or restarts the exchange, and tells
+ * people when nobody is there. `advance` then grants. Messages kept by a stop stay until something else wakes the floor.
+ */
+export function wake(d: Deliberation): void {
+  const { floor } = d;
+  if (floor.catchingUp || floor.turn !== null || floor.condition === 'paused' || isBarred(floor, d.at)) return;
+  if (pending(d).length === 0) return;
+  recall(d);
+  if (d.floor.queue.length === 0 && d.floor.parked.length === 0) {
+    unroute(d);
+    return;
+  }
+  if (d.floor.settings.order === 'manual') return;
+  open(d, 'message');
+  for (const message of pending(d)) callFor(d, message);
+}
+
+/** Opens an exchange, or starts the one that is open anew. */
+export function open(d: Deliberation, by: 'message' | 'operator'): void {
+  if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
+  if (d.floor.exchange === null) d.record({ type: 'exchangeOpened', by });
+  else d.record({ type: 'exchangeRestarted', scope: 'all' });
+}
+
+/** Queues the seats that were alone and went to rest (the owner's "or IDLE if solo"). */
+export function recall(d: Deliberation): void {
+  for (const seat of d.floor.seats) {
+    if (seat.status === 'IDLE' && seat.assigned) {
+      d.record({ type: 'seatMoved', agent: seat.agent, from: 'IDLE', to: 'QUEUED', trigger: 'RECALLED' });
+    }
+  }
+}
+
+/** Puts an agent at the head, if it can be granted and is not the one who speaks. */
+export function call(d: Deliberation, agent: AgentId, by: 'operator' | 'person' | 'agent'): void {
+  const { order } = d.floor.settings;
+  if (order === 'manual' && by !== 'operator') return;
+  if (findSeat(d.floor, agent)?.status !== 'QUEUED') return;
+  d.record({ type: 'agentCalled', agent, by });
+}
+
+/** Gives the floor to a queued agent, with every message that waits. */
+export function grant(d: Deliberation, agent: AgentId): void {
+  const messages = deliver(d, agent, pending(d));
+  begin(d, agent, { messages, keepsPlace: false });
+}
+
+/** Gives the floor for one turn to whoever answers for a paused holder; its place in the queue stays its own. */
+export function lend(d: Deliberation, agent: AgentId, messages: readonly MessageId[]): void {
+  begin(d, agent, { messages, keepsPlace: true });
+}
+
+/** Goes on with a turn under a new epoch, with what came for it meanwhile. */
+export function resume(
+  d: Deliberation,
+  turn: Turn,
+  why: Extract<Fact, { type: 'turnResumed' }>['why'],
+  trigger: Trigger = 'WAIT_RESOLVED',
+): void {
+  const { agent } = turn;
+  const ready = pending(d).filter((message) => message.until !== 'turn');
+  const missed = [...turn.unseen, ...turn.injecting].map(({ id }) => id);
+  const messages = [...missed, ...(turn.wait?.answers ?? []).map(({ id }) => id), ...deliver(d, agent, ready)];
+  const { seenLine, status } = seatOf(d.floor, agent);
+  const epoch = d.floor.epoch + 1;
+  d.record({ type: 'turnResumed', agent, epoch, afterLine: seenLine, uptoLine: d.floor.lines, messages, why });
+  if (status === 'WAITING') d.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger });
+}
+
+/** How a turn ends, and where that leaves the agent. */
+export type End = {
+  readonly outcome: Outcome;
+  readonly trigger: Trigger;
+  readonly to: 'QUEUED' | 'IDLE' | 'OFFLINE';
+  readonly signalled?: boolean;
+  readonly cause?: string;
+};
+
+/** Ends a turn, with or without the floor. What the agent did not get of people's messages waits for the next. */
+export function finish(d: Deliberation, turn: Turn, end: End): void {
+  const { agent, epoch, said } = turn;
+  const from = seatOf(d.floor, agent).status;
+  const { outcome, trigger, to, cause } = end;
+  d.record({
+    type: 'turnEnded',
+    agent,
+    epoch,
+    outcome,
+    signalled: end.signalled ?? false,
+    said,
+    answered: turn.given,
+  });
+  const place = to === 'QUEUED' && turn.place !== null ? { place: turn.place } : {};
+  d.record({ type: 'seatMoved', agent, from, to, trigger, ...place, ...(cause === undefined ? {} : { cause }) });
+}
+
+/** What came with this command and what was held before it, in the platform's order. */
+export function pending(d: Deliberation): readonly Held[] {
+  return [...d.floor.held, ...d.fresh].sort((a, b) => compareOrder(a.order, b.order));
+}
+
+/** Makes messages part of the conversation and hands them over with a prompt. */
+function deliver(d: Deliberation, agent: AgentId, messages: readonly Held[]): readonly MessageId[] {
+  for (const { id, addressed, order, line } of messages) {
+    d.record({
+      type: 'messageRouted',
+      id,
+      fate: { state: 'delivered', to: [agent], via: 'prompt' },
+      line: line === null ? d.floor.lines + 1 : null,
+      addressed,
+      order,
+      holder: null,
+    });
+  }
+  d.fresh = d.fresh.filter((fresh) => !messages.some((message) => message.id === fresh.id));
+  return messages.map((message) => message.id);
+}
+
+function begin(
+  d: Deliberation,
+  agent: AgentId,
+  how: { readonly messages: readonly MessageId[]; readonly keepsPlace: boolean },
+): void {
+  const { seenLine } = seatOf(d.floor, agent);
+  const epoch = d.floor.epoch + 1;
+  d.record({ type: 'turnGranted', agent, epoch, afterLine: seenLine, uptoLine: d.floor.lines, ...how });
+  d.record({ type: 'seatMoved', agent, from: 'QUEUED', to: 'ACTIVE', trigger: 'TURN_GRANTED' });
+}
+
+function close(d: Deliberation): void {
+  const { exchange, queue } = d.floor;
+  const silent = exchange !== null && exchange.silent > 0 && exchange.silent >= queue.length;
+  d.record({ type: 'exchangeClosed', reason: silent ? 'silent' : 'done' });
+}
+
+function isOverBudget(d: Deliberation): boolean {
+  const over = reached(d.floor, d.at);
+  if (over === null) return false;
+  d.record({ type: 'exchangeClosed', reason: 'limit', budget: over.limit.budget, until: over.until });
+  d.announce({ kind: 'limit', ...over.limit });
+  return true;
+}
+
+function ask(d: Deliberation, facilitator: AgentId, candidates: readonly AgentId[]): void {
+  const deadlineAt = d.at + seatOf(d.floor, facilitator).timeoutMs;
+  d.record({ type: 'choosingStarted', facilitator, ask: d.floor.asks + 1, deadlineAt, candidates });
+}
+
+/** Goes on by round-robin after a facilitator gave no usable answer, or with the one it named. */
+export function chosen(
+  d: Deliberation,
+  next: AgentId | null,
+  why: Extract<Fact, { type: 'choosingEnded' }>['why'],
+): void {
+  const usable = next !== null && isGrantable(d.floor, next);
+  d.record({
+    type: 'choosingEnded',
+    next: usable ? next : null,
+    why: next !== null && !usable ? 'named nobody queued' : why,
+  });
+  const { floor } = d;
+  if (floor.condition !== 'open' || floor.turn !== null) return;
+  const agent = usable ? next : nextInTurn(floor);
+  if (agent === null) advance(d);
+  else if (!isOverBudget(d)) grant(d, agent);
+}
+
+function callFor(d: Deliberation, message: Held): void {
+  const reachable = message.addressed.filter((agent) => findSeat(d.floor, agent)?.status === 'QUEUED');
+  for (const agent of reachable) call(d, agent, 'person');
+  if (d.floor.settings.order !== 'mention' || reachable.length > 0) return;
+  const { defaultAgent } = d.floor.settings;
+  if (defaultAgent !== null && findSeat(d.floor, defaultAgent)?.status === 'QUEUED') call(d, defaultAgent, 'person');
+  else if (d.floor.called.length === 0)
+    route(d, message, message.addressed.length > 0 ? 'nobody addressed is available' : 'nobody addressed');
+}
+
+function route(d: Deliberation, message: Held, why: string): void {
+  const { id, addressed, order, line } = message;
+  d.record({
+    type: 'messageRouted',
+    id,
+    fate: { state: 'unrouted', why },
+    line: line === null ? d.floor.lines + 1 : null,
+    addressed,
+    order,
+    holder: null,
+  });
+  d.fresh = d.fresh.filter((fresh) => fresh.id !== id);
+}
+
+function unroute(d: Deliberation): void {
+  for (const { id, addressed, order } of d.fresh) {
+    d.record({
+      type: 'messageRouted',
+      id,
+      fate: { state: 'unrouted', why: NOBODY },
+      line: null,
+      addressed,
+      order,
+      holder: null,
+    });
+  }
+  const kept = d.floor.held.filter((held) => held.until !== 'agent');
+  for (const { id, addressed, order } of kept) {
+    d.record({
+      type: 'messageRouted',
+      id,
+      fate: { state: 'unrouted', why: NOBODY },
+      line: null,
+      addressed,
+      order,
+      holder: null,
+    });
+  }
+  d.fresh = [];
+  if (!d.floor.outage) d.announce({ kind: 'nobody' });
+  if (d.floor.exchange !== null) d.record({ type: 'exchangeClosed', reason: 'done' });
+}

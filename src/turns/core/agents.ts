@@ -1,0 +1,213 @@
+import { advance, call, chosen, finish, resume, wake } from './advance.ts';
+import type { AgentCommand, Refusal } from './command.ts';
+import { Deliberation, refuse } from './deliberation.ts';
+import type { Decision, Refused } from './deliberation.ts';
+import type { Floor, Turn } from './floor.ts';
+import { afterInterrupt } from './people.ts';
+import { findSeat, seatOf } from './seats.ts';
+import type { AgentId, Instant } from './settings.ts';
+
+/** How often a turn goes on for messages that could not be injected. */
+const MAX_REPROMPTS = 3;
+
+/** What an agent's report does. An act without the floor, or with an older epoch, is refused and kept as a record. */
+export function decideAgent(floor: Floor, command: AgentCommand, at: Instant): Decision {
+  const d = new Deliberation(floor, at);
+  const refusal = carryOut(d, command);
+  return refusal === null ? d.accept() : refused(command, refusal);
+}
+
+function carryOut(d: Deliberation, command: AgentCommand): Refusal | null {
+  switch (command.type) {
+    case 'join':
+      return join(d, command.agent);
+    case 'leave':
+      return leave(d, command.agent, command.cause);
+    case 'choose':
+      return choose(d, command);
+    case 'interrupted':
+      return interrupted(d, command);
+    case 'spend':
+      return spend(d, command);
+    case 'say':
+    case 'work':
+    case 'end':
+    case 'wait':
+    case 'injected': {
+      const turn = d.floor.turn;
+      const refusal = notHolder(turn, command);
+      return refusal !== null || turn === null ? refusal : perform(d, turn, command);
+    }
+  }
+}
+
+type Act = Extract<AgentCommand, { type: 'say' | 'work' | 'end' | 'wait' | 'injected' }>;
+
+function notHolder(turn: Turn | null, act: { readonly agent: AgentId; readonly epoch: number }): Refusal | null {
+  if (turn === null || turn.agent !== act.agent) return 'not-holder';
+  if (turn.epoch !== act.epoch) return 'stale-epoch';
+  return turn.wait !== null || turn.suspended ? 'not-holder' : null;
+}
+
+function perform(d: Deliberation, turn: Turn, command: Act): Refusal | null {
+  const { agent, epoch } = turn;
+  switch (command.type) {
+    case 'say':
+      d.record({
+        type: 'said',
+        agent,
+        epoch,
+        line: d.floor.lines + 1,
+        text: command.text,
+        mentions: seated(d.floor, command.mentions),
+      });
+      return null;
+    case 'work':
+      d.record({ type: 'worked', agent, epoch, open: command.open });
+      return null;
+    case 'end':
+      end(d, turn, command);
+      return null;
+    case 'wait':
+      wait(d, turn, command.reason);
+      return null;
+    case 'injected':
+      if (!turn.injecting.some((message) => message.id === command.id)) return 'unknown-message';
+      d.record({ type: 'injectReported', agent, epoch, id: command.id, outcome: command.outcome });
+      return null;
+  }
+}
+
+function end(d: Deliberation, turn: Turn, command: Extract<AgentCommand, { type: 'end' }>): void {
+  const missed = [...turn.unseen, ...turn.injecting].map(({ id }) => id);
+  const { agent, epoch } = turn;
+  if (missed.length > 0 && turn.reprompts < MAX_REPROMPTS) {
+    const { lines } = d.floor;
+    d.record({ type: 'turnContinued', agent, epoch, afterLine: lines, uptoLine: lines, messages: missed });
+    return;
+  }
+  const { outcome, signalled } = command;
+  finish(d, turn, { outcome, signalled, trigger: 'TURN_COMPLETE', to: isAlone(d.floor, agent) ? 'IDLE' : 'QUEUED' });
+  const nextOnes = command.handTo === undefined ? turn.mentions : [command.handTo, ...turn.mentions];
+  for (const other of nextOnes) if (other !== agent) call(d, other, 'agent');
+  goOn(d);
+}
+
+/** Nobody else is online in the channel, and the exchange owes this agent no further turn. */
+function isAlone(floor: Floor, agent: AgentId): boolean {
+  const { rounds } = floor.settings;
+  const isDone = rounds !== 0 && seatOf(floor, agent).taken >= rounds;
+  const others = floor.seats.filter((seat) => seat.agent !== agent);
+  return isDone && others.every((seat) => seat.status === 'OFFLINE' || seat.status === 'IDLE');
+}
+
+/** The floor is free: serves held messages first, then goes on. */
+export function goOn(d: Deliberation): void {
+  if (!d.floor.stopped) wake(d);
+  advance(d);
+}
+
+function wait(d: Deliberation, turn: Turn, reason: 'answer' | 'approval'): void {
+  const { agent, epoch } = turn;
+  const { waitTimeoutMs, waitPolicy } = d.floor.settings;
+  d.record({ type: 'turnWaited', agent, epoch, reason, deadlineAt: d.at + waitTimeoutMs, graceEndAt: null });
+  d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
+  const waiting = d.floor.turn;
+  if (waiting !== null && reason === 'answer' && turn.unseen.length > 0) resume(d, waiting, 'answered');
+  else if (waitPolicy === 'release') {
+    d.record({ type: 'turnParked', agent });
+    goOn(d);
+  }
+}
+
+function spend(d: Deliberation, command: Extract<AgentCommand, { type: 'spend' }>): Refusal | null {
+  if (findSeat(d.floor, command.agent) === undefined) return 'not-seated';
+  const { agent, epoch, tokens, costMicros } = command;
+  d.record({ type: 'spent', agent, epoch, tokens, costMicros });
+  return null;
+}
+
+function interrupted(d: Deliberation, command: Extract<AgentCommand, { type: 'interrupted' }>): Refusal | null {
+  const { turn } = d.floor;
+  if (turn === null || turn.agent !== command.agent) return 'not-holder';
+  if (turn.epoch !== command.epoch) return 'stale-epoch';
+  if (turn.wait === null || turn.wait.graceEndAt === null) return 'not-waiting';
+  d.record({ type: 'turnStopped', agent: turn.agent, epoch: turn.epoch, forced: false });
+  afterInterrupt(d, turn);
+  return null;
+}
+
+function choose(d: Deliberation, command: Extract<AgentCommand, { type: 'choose' }>): Refusal | null {
+  const { choosing } = d.floor;
+  if (choosing === null || choosing.facilitator !== command.agent || choosing.ask !== command.ask) return 'not-asked';
+  chosen(d, command.next, command.next === null ? 'no answer' : 'answered');
+  return null;
+}
+
+function join(d: Deliberation, agent: AgentId): Refusal | null {
+  const seat = findSeat(d.floor, agent);
+  if (seat === undefined) return 'not-seated';
+  if (seat.present) return 'already';
+  d.record({ type: 'seatPresent', agent, present: true });
+  if (seat.disabled) return null;
+  if (seat.status === 'OFFLINE') {
+    d.record({ type: 'seatMoved', agent, from: 'OFFLINE', to: 'IDLE', trigger: 'AGENT_STARTED' });
+    if (seat.assigned) enqueue(d, agent);
+  }
+  if (!d.floor.catchingUp && d.floor.turn?.agent === agent && d.floor.turn.suspended) {
+    d.announce({ kind: 'recovered', agent });
+    resume(d, d.floor.turn, 'restart');
+  }
+  goOn(d);
+  return null;
+}
+
+/** Puts an idle agent into the queue; whoever is first after an outage ends it. */
+export function enqueue(d: Deliberation, agent: AgentId): void {
+  d.record({ type: 'seatMoved', agent, from: 'IDLE', to: 'QUEUED', trigger: 'ASSIGNED' });
+  if (d.floor.outage) d.record({ type: 'outageEnded' });
+}
+
+function leave(d: Deliberation, agent: AgentId, cause: string): Refusal | null {
+  const seat = findSeat(d.floor, agent);
+  if (seat === undefined) return 'not-seated';
+  if (!seat.present && seat.status === 'OFFLINE') return 'already';
+  d.record({ type: 'seatPresent', agent, present: false });
+  const turn = [d.floor.turn, ...d.floor.parked].find((candidate) => candidate?.agent === agent) ?? null;
+  switch (seat.status) {
+    case 'ACTIVE':
+    case 'WAITING':
+      if (turn === null) throw new Error(`impossible: ${agent} is ${seat.status} in ${d.floor.channel} without a turn`);
+      finish(d, turn, {
+        outcome: 'forfeited',
+        trigger: seat.status === 'ACTIVE' ? 'CRASHED' : 'DISCONNECTED',
+        to: 'OFFLINE',
+        cause,
+      });
+      d.announce({ kind: 'disconnect', agent, cause });
+      break;
+    case 'QUEUED':
+      d.record({ type: 'seatMoved', agent, from: 'QUEUED', to: 'OFFLINE', trigger: 'DISCONNECTED', cause });
+      break;
+    case 'IDLE':
+      d.record({ type: 'seatMoved', agent, from: 'IDLE', to: 'OFFLINE', trigger: 'AGENT_STOPPED', cause });
+      break;
+    case 'OFFLINE':
+  }
+  if (seat.rejoin === 'manual' && seat.assigned) d.record({ type: 'seatAssigned', agent, assigned: false });
+  if (d.floor.choosing?.facilitator === agent) chosen(d, null, 'left');
+  goOn(d);
+  return null;
+}
+
+function seated(floor: Floor, agents: readonly AgentId[]): readonly AgentId[] {
+  return agents.filter((agent) => findSeat(floor, agent) !== undefined);
+}
+
+function refused(command: AgentCommand, refusal: Refusal): Refused {
+  if (command.type === 'join' || command.type === 'leave') return refuse(refusal);
+  const { type, agent } = command;
+  const epoch = 'epoch' in command ? command.epoch : null;
+  const text = command.type === 'say' ? { text: command.text } : {};
+  return { ok: false, refusal, facts: [{ type: 'actRefused', act: type, agent, epoch, refusal, ...text }] };
+}

@@ -1,0 +1,36 @@
+import type { Floor, Turn } from './floor.ts';
+import type { AgentId, Instant } from './settings.ts';
+
+/** Something that happens by itself at an instant. */
+export type Deadline =
+  | { readonly kind: 'expire' | 'lapse' | 'force' | 'waitOver'; readonly agent: AgentId; readonly at: Instant }
+  | { readonly kind: 'choose' | 'limit'; readonly at: Instant };
+
+/** Every deadline of a floor, earliest first; none while the channel's history is still being read. */
+export function deadlines(floor: Floor): readonly Deadline[] {
+  if (floor.catchingUp) return [];
+  const found: Deadline[] = [];
+  if (floor.turn !== null) found.push(...turnDeadlines(floor.turn));
+  for (const parked of floor.parked) found.push(...turnDeadlines(parked));
+  if (floor.choosing !== null) found.push({ kind: 'choose', at: floor.choosing.deadlineAt });
+  if (floor.limit !== null && floor.limit.until !== null) found.push({ kind: 'limit', at: floor.limit.until });
+  return found.sort((a, b) => a.at - b.at);
+}
+
+/** When the floor next changes by itself, or `null`: the one alarm of its channel. */
+export function nextDeadline(floor: Floor): Instant | null {
+  return deadlines(floor)[0]?.at ?? null;
+}
+
+function turnDeadlines(turn: Turn): readonly Deadline[] {
+  const { agent, wait } = turn;
+  if (wait !== null) {
+    const over: Deadline = { kind: 'waitOver', agent, at: wait.deadlineAt };
+    return wait.graceEndAt === null ? [over] : [{ kind: 'force', agent, at: wait.graceEndAt }, over];
+  }
+  const found: Deadline[] = [];
+  if (turn.silenceAt !== null) found.push({ kind: 'lapse', agent, at: turn.silenceAt });
+  const ends = [turn.deadlineAt, turn.hardEndAt].filter((at) => at !== null);
+  if (ends.length > 0) found.push({ kind: 'expire', agent, at: Math.min(...ends) });
+  return found;
+}

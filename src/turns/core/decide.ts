@@ -1,0 +1,54 @@
+import { decideAgent } from './agents.ts';
+import type { Command } from './command.ts';
+import type { Decision } from './deliberation.ts';
+import type { Floor } from './floor.ts';
+import { decideOperator } from './operators.ts';
+import { decidePerson } from './people.ts';
+import type { Instant } from './settings.ts';
+import { decideSystem } from './system.ts';
+
+export type { Decision } from './deliberation.ts';
+
+/**
+ * What a command does to a floor: facts and the floor after them, or a refusal that changes nothing.
+ * Pure: the same floor, command and instant always give the same decision.
+ */
+export function decide(floor: Floor, command: Command, at: Instant): Decision {
+  switch (command.type) {
+    case 'receive':
+    case 'edit':
+    case 'delete':
+      return decidePerson(floor, command, at);
+    case 'stop':
+    case 'start':
+    case 'grant':
+    case 'skip':
+    case 'extend':
+    case 'pause':
+    case 'resume':
+    case 'order':
+    case 'mode':
+    case 'add':
+    case 'remove':
+    case 'enable':
+    case 'disable':
+      return decideOperator(floor, command, at);
+    case 'join':
+    case 'leave':
+    case 'say':
+    case 'work':
+    case 'spend':
+    case 'end':
+    case 'wait':
+    case 'injected':
+    case 'interrupted':
+    case 'choose':
+      return decideAgent(floor, command, at);
+    case 'configure':
+    case 'restart':
+    case 'catchUp':
+    case 'raiseEpoch':
+    case 'tick':
+      return decideSystem(floor, command, at);
+  }
+}

@@ -1,0 +1,70 @@
+import type { Refusal } from './command.ts';
+import { evolve } from './evolve.ts';
+import type { Announcement, Fact } from './fact.ts';
+import type { Floor, Held } from './floor.ts';
+import type { FloorSettings, Instant } from './settings.ts';
+
+/** A command that was carried out: what happened, in order, and the floor after it. */
+export type Accepted = { readonly ok: true; readonly facts: readonly Fact[]; readonly floor: Floor };
+/** A command that changed nothing. `facts` holds at most a record of the refusal. */
+export type Refused = { readonly ok: false; readonly refusal: Refusal; readonly facts: readonly Fact[] };
+export type Decision = Accepted | Refused;
+
+/** The making of one decision: every recorded fact is applied at once, so that what follows is decided on the floor as it then is. */
+export class Deliberation {
+  readonly at: Instant;
+  readonly facts: Fact[] = [];
+  /** Messages that this command brought and that nobody was given yet; what remains at its end is held. */
+  fresh: readonly Held[] = [];
+  #floor: Floor;
+
+  constructor(floor: Floor, at: Instant) {
+    this.#floor = floor;
+    this.at = at;
+  }
+
+  get floor(): Floor {
+    return this.#floor;
+  }
+
+  record(fact: Fact): void {
+    this.#floor = evolve(this.#floor, fact, this.at);
+    this.facts.push(fact);
+  }
+
+  /** Tells people something, as an edit of the last announcement if that said the same. */
+  announce(announcement: Announcement): void {
+    const key = 'agent' in announcement ? `${announcement.kind}:${announcement.agent}` : announcement.kind;
+    const { notice, settings } = this.#floor;
+    const repeat = notice?.key === key ? notice.count + 1 : 1;
+    this.record({ type: 'announced', announcement, key, repeat, shown: isShown(announcement.kind, settings) });
+  }
+
+  accept(): Accepted {
+    return { ok: true, facts: this.facts, floor: this.#floor };
+  }
+}
+
+/** A refusal of which nothing is kept. */
+export function refuse(refusal: Refusal): Refused {
+  return { ok: false, refusal, facts: [] };
+}
+
+function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
+  switch (kind) {
+    case 'timeout':
+    case 'waitTimeout':
+      return settings.announceTimeouts;
+    case 'disconnect':
+      return settings.announceDisconnects;
+    case 'nobody':
+      return settings.announceNobody;
+    case 'limit':
+      return settings.announceLimits;
+    case 'recovered':
+    case 'gap':
+      return settings.announceRecovery;
+    case 'stopped':
+      return true;
+  }
+}

@@ -1,0 +1,111 @@
+import type { Fact } from './fact.ts';
+import type { Floor, Held, Turn } from './floor.ts';
+import { patchSeat } from './seats.ts';
+
+/** Why a message was not routed when nobody is online: the one reason for which it is kept for whoever comes back. */
+export const NOBODY = 'no agent available';
+
+/** Facts about human messages. */
+export type MessageFact = Extract<Fact, { type: 'messageRouted' | 'injectReported' | 'messageAmended' }>;
+type Routed = Extract<Fact, { type: 'messageRouted' }>;
+
+/** The part of `evolve` about human messages. */
+export function evolveMessage(floor: Floor, fact: MessageFact): Floor {
+  switch (fact.type) {
+    case 'messageRouted':
+      return routed(floor, fact);
+    case 'injectReported':
+      return reported(floor, fact);
+    case 'messageAmended':
+      return amended(floor, fact);
+  }
+}
+
+/** Orders two of a platform's sort keys: numbers of any length, and texts of equal length. */
+export function compareOrder(a: string, b: string): number {
+  if (a.length !== b.length) return a.length - b.length;
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}
+
+function routed(before: Floor, fact: Routed): Floor {
+  const known = before.held.find((held) => held.id === fact.id);
+  const floor = {
+    ...before,
+    lines: fact.line ?? before.lines,
+    notice: fact.line === null ? before.notice : null,
+    held: before.held.filter((held) => held.id !== fact.id),
+  };
+  const { fate } = fact;
+  switch (fate.state) {
+    case 'held':
+      return hold(floor, {
+        id: fact.id,
+        addressed: fact.addressed,
+        order: fact.order,
+        until: fate.until,
+        line: known?.line ?? fact.line,
+      });
+    case 'unrouted':
+      return fate.why === NOBODY
+        ? hold(floor, {
+            id: fact.id,
+            addressed: fact.addressed,
+            order: fact.order,
+            until: 'agent',
+            line: known?.line ?? null,
+          })
+        : floor;
+    case 'ignored':
+      return floor;
+    case 'delivered':
+      return delivered(floor, fact, fate.via);
+  }
+}
+
+function delivered(floor: Floor, fact: Routed, via: 'prompt' | 'inject' | 'interrupt' | 'observe'): Floor {
+  const { turn } = floor;
+  if (via === 'prompt' || turn === null) return floor;
+  if (via === 'interrupt') {
+    return turn.wait === null
+      ? floor
+      : withTurn(floor, {
+          wait: { ...turn.wait, answers: [...turn.wait.answers, { id: fact.id, line: fact.line ?? floor.lines }] },
+        });
+  }
+  if (turn.wait !== null || fact.line === null) return floor;
+  const seen = patchSeat(floor, turn.agent, { seenLine: fact.line });
+  return via === 'observe'
+    ? seen
+    : withTurn(seen, { injecting: [...turn.injecting, { id: fact.id, line: fact.line }] });
+}
+
+function hold(floor: Floor, message: Held): Floor {
+  const index = floor.held.findIndex((other) => compareOrder(message.order, other.order) < 0);
+  const place = index === -1 ? floor.held.length : index;
+  return { ...floor, held: [...floor.held.slice(0, place), message, ...floor.held.slice(place)] };
+}
+
+function reported(floor: Floor, fact: Extract<Fact, { type: 'injectReported' }>): Floor {
+  const { turn } = floor;
+  const message = turn?.injecting.find((candidate) => candidate.id === fact.id);
+  if (turn === null || message === undefined) {
+    throw new Error(`impossible: ${fact.id} is not being injected into ${fact.agent} in ${floor.channel}`);
+  }
+  const injecting = turn.injecting.filter((candidate) => candidate.id !== fact.id);
+  return fact.outcome === 'injected'
+    ? withTurn(floor, { injecting, given: [...turn.given, fact.id] })
+    : withTurn(floor, { injecting, unseen: [...turn.unseen, message] });
+}
+
+function amended(floor: Floor, fact: Extract<Fact, { type: 'messageAmended' }>): Floor {
+  const held = fact.change === 'deleted' ? floor.held.filter((message) => message.id !== fact.id) : floor.held;
+  if (fact.line === null) return { ...floor, held };
+  const next = { ...floor, held, lines: fact.line, notice: null };
+  return fact.holder === null ? next : patchSeat(next, fact.holder, { seenLine: fact.line });
+}
+
+function withTurn(floor: Floor, patch: Partial<Turn>): Floor {
+  if (floor.turn === null) throw new Error(`impossible: nobody holds the floor in ${floor.channel}`);
+  return { ...floor, turn: { ...floor.turn, ...patch } };
+}

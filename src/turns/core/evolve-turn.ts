@@ -1,0 +1,237 @@
+import type { Fact } from './fact.ts';
+import type { Exchange, Floor, Held, Turn } from './floor.ts';
+import { patchSeat, seatOf } from './seats.ts';
+import type { AgentId, Instant } from './settings.ts';
+
+/** Facts about turns. */
+export type TurnFact = Extract<
+  Fact,
+  {
+    type:
+      | 'turnGranted'
+      | 'turnContinued'
+      | 'turnWaited'
+      | 'turnParked'
+      | 'turnStopped'
+      | 'waitAnswered'
+      | 'waitExtended'
+      | 'turnExtended'
+      | 'turnResumed'
+      | 'turnSuspended'
+      | 'turnEnded'
+      | 'said'
+      | 'worked'
+      | 'spent';
+  }
+>;
+
+/** The part of `evolve` about turns: one period of holding the floor, with its waits. */
+export function evolveTurn(floor: Floor, fact: TurnFact, at: Instant): Floor {
+  switch (fact.type) {
+    case 'turnGranted':
+      return granted(floor, fact, at);
+    case 'turnContinued':
+      return changeTurn(patchSeat(floor, fact.agent, { seenLine: fact.uptoLine }), fact.agent, (turn) => ({
+        ...turn,
+        ...working(floor, turn, at),
+        unseen: [],
+        injecting: [],
+        given: [...turn.given, ...fact.messages],
+        reprompts: turn.reprompts + 1,
+      }));
+    case 'turnWaited':
+      return changeTurn(floor, fact.agent, (turn) => waited(turn, fact, at));
+    case 'turnParked':
+      return { ...floor, turn: null, parked: [...floor.parked, turnOf(floor, fact.agent)] };
+    case 'turnStopped':
+      return changeWait(floor, fact.agent, (wait) => ({ ...wait, graceEndAt: null }));
+    case 'waitAnswered':
+      return changeWait(floor, fact.agent, (wait) => ({ ...wait, answers: fact.messages, ready: fact.ready }));
+    case 'waitExtended':
+      return changeWait(floor, fact.agent, (wait) => ({ ...wait, deadlineAt: fact.deadlineAt }));
+    case 'turnExtended':
+      return changeTurn(floor, fact.agent, (turn) => ({
+        ...turn,
+        deadlineAt: plus(turn.deadlineAt, fact.ms),
+        hardEndAt: plus(turn.hardEndAt, fact.ms),
+      }));
+    case 'turnResumed':
+      return resumed(floor, fact, at);
+    case 'turnSuspended':
+      return changeTurn(floor, fact.agent, (turn) => suspended(floor, turn, at));
+    case 'turnEnded':
+      return ended(floor, fact, at);
+    case 'said':
+      return said(floor, fact, at);
+    case 'worked':
+      return changeTurn(floor, fact.agent, (turn) => {
+        const next = { ...turn, openWork: fact.open };
+        return { ...next, ...working(floor, next, at) };
+      });
+    case 'spent':
+      return spent(floor, fact, at);
+  }
+}
+
+/** The turn of an agent, with or without the floor; it is a bug if there is none. */
+export function turnOf(floor: Floor, agent: AgentId): Turn {
+  const turn = floor.turn?.agent === agent ? floor.turn : floor.parked.find((parked) => parked.agent === agent);
+  if (turn === undefined) throw new Error(`impossible: ${agent} has no turn in ${floor.channel}`);
+  return turn;
+}
+
+function changeTurn(floor: Floor, agent: AgentId, change: (turn: Turn) => Turn): Floor {
+  const turn = change(turnOf(floor, agent));
+  return floor.turn?.agent === agent
+    ? { ...floor, turn }
+    : { ...floor, parked: floor.parked.map((parked) => (parked.agent === agent ? turn : parked)) };
+}
+
+function changeWait(floor: Floor, agent: AgentId, change: (wait: NonNullable<Turn['wait']>) => Turn['wait']): Floor {
+  return changeTurn(floor, agent, (turn) => {
+    if (turn.wait === null) throw new Error(`impossible: ${agent} does not wait in ${floor.channel}`);
+    return { ...turn, wait: change(turn.wait) };
+  });
+}
+
+function plus(instant: Instant | null, ms: number): Instant | null {
+  return instant === null ? null : instant + ms;
+}
+
+/** The deadlines of a holder that has just given a sign of work. */
+function working(floor: Floor, turn: Turn, at: Instant): Pick<Turn, 'deadlineAt' | 'silenceAt'> {
+  if (turn.openWork > 0) return { deadlineAt: null, silenceAt: null };
+  const { autoDetectTurnEnd, autoDetectSilenceMs } = floor.settings;
+  return {
+    deadlineAt: at + seatOf(floor, turn.agent).timeoutMs,
+    silenceAt: autoDetectTurnEnd && turn.said ? at + autoDetectSilenceMs : null,
+  };
+}
+
+function granted(floor: Floor, fact: Extract<TurnFact, { type: 'turnGranted' }>, at: Instant): Floor {
+  if (floor.turn !== null) throw new Error(`impossible: ${floor.turn.agent} holds ${floor.channel}, not ${fact.agent}`);
+  const seat = seatOf(floor, fact.agent);
+  const turn: Turn = {
+    agent: fact.agent,
+    epoch: fact.epoch,
+    startedAt: at,
+    deadlineAt: at + seat.timeoutMs,
+    hardEndAt: at + floor.settings.maxTurnMs,
+    leftMs: null,
+    silenceAt: null,
+    openWork: 0,
+    said: false,
+    mentions: [],
+    injecting: [],
+    unseen: [],
+    given: fact.messages,
+    reprompts: 0,
+    place: fact.keepsPlace ? floor.queue.indexOf(fact.agent) : null,
+    wait: null,
+    suspended: false,
+  };
+  const counted = patchExchange(floor, (exchange) => ({ ...exchange, turns: exchange.turns + 1 }));
+  return {
+    ...patchSeat(counted, fact.agent, { seenLine: fact.uptoLine, taken: seat.taken + 1 }),
+    epoch: fact.epoch,
+    called: floor.called.filter((call) => call.agent !== fact.agent),
+    turn,
+  };
+}
+
+function waited(turn: Turn, fact: Extract<TurnFact, { type: 'turnWaited' }>, at: Instant): Turn {
+  const left = turn.hardEndAt === null ? turn.leftMs : Math.max(0, turn.hardEndAt - at);
+  const { reason, deadlineAt, graceEndAt } = fact;
+  const wait = { reason, deadlineAt, graceEndAt, ready: false, answers: [] };
+  return { ...turn, deadlineAt: null, hardEndAt: null, leftMs: left, silenceAt: null, openWork: 0, wait };
+}
+
+function resumed(floor: Floor, fact: Extract<TurnFact, { type: 'turnResumed' }>, at: Instant): Floor {
+  const turn = turnOf(floor, fact.agent);
+  const next = { ...turn, openWork: 0, mentions: [] };
+  const seen = patchSeat(floor, fact.agent, { seenLine: fact.uptoLine });
+  return {
+    ...seen,
+    epoch: fact.epoch,
+    parked: floor.parked.filter((parked) => parked.agent !== fact.agent),
+    turn: {
+      ...next,
+      ...working(floor, next, at),
+      epoch: fact.epoch,
+      hardEndAt: at + (turn.leftMs ?? floor.settings.maxTurnMs),
+      leftMs: null,
+      injecting: [],
+      unseen: [],
+      given: [...turn.given, ...fact.messages],
+      wait: null,
+      suspended: false,
+    },
+  };
+}
+
+/** The program went down with this turn open: its time starts again, less what it had used up to its last sign of work. */
+function suspended(floor: Floor, turn: Turn, at: Instant): Turn {
+  const { timeoutMs } = seatOf(floor, turn.agent);
+  const lastSignAt = turn.deadlineAt === null ? turn.startedAt : turn.deadlineAt - timeoutMs;
+  const left = turn.hardEndAt === null ? floor.settings.maxTurnMs : Math.max(timeoutMs, turn.hardEndAt - lastSignAt);
+  return {
+    ...turn,
+    suspended: true,
+    openWork: 0,
+    silenceAt: null,
+    deadlineAt: at + timeoutMs,
+    hardEndAt: at + left,
+    leftMs: left,
+  };
+}
+
+function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at: Instant): Floor {
+  const turn = turnOf(floor, fact.agent);
+  const missed = [...turn.unseen, ...turn.injecting, ...(turn.wait?.answers ?? [])];
+  const freed = {
+    ...floor,
+    turn: floor.turn?.agent === fact.agent ? null : floor.turn,
+    parked: floor.parked.filter((parked) => parked.agent !== fact.agent),
+    held: [
+      ...missed.map(({ id, line }): Held => ({ id, line, addressed: [], order: '', until: 'prompt' })),
+      ...floor.held,
+    ],
+  };
+  const firstMissed = missed.reduce((first, { line }) => Math.min(first, line), Infinity);
+  const { seenLine } = seatOf(floor, fact.agent);
+  const rewound = patchSeat(freed, fact.agent, { seenLine: Math.min(seenLine, firstMissed - 1) });
+  const day = today(floor, at);
+  const counted = { ...rewound, day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt) } };
+  return patchExchange(counted, (exchange) => ({ ...exchange, silent: fact.said ? 0 : exchange.silent + 1 }));
+}
+
+function said(floor: Floor, fact: Extract<TurnFact, { type: 'said' }>, at: Instant): Floor {
+  const spoken = changeTurn(floor, fact.agent, (turn) => {
+    const next = { ...turn, said: true, mentions: fact.mentions };
+    return { ...next, ...working(floor, next, at) };
+  });
+  return { ...patchSeat(spoken, fact.agent, { seenLine: fact.line }), lines: fact.line, notice: null };
+}
+
+function spent(floor: Floor, fact: Extract<TurnFact, { type: 'spent' }>, at: Instant): Floor {
+  const { tokens, costMicros } = fact;
+  const day = today(floor, at);
+  const counted = { ...floor, day: { ...day, tokens: day.tokens + tokens, costMicros: day.costMicros + costMicros } };
+  return patchExchange(counted, (exchange) => ({
+    ...exchange,
+    tokens: exchange.tokens + tokens,
+    costMicros: exchange.costMicros + costMicros,
+  }));
+}
+
+const DAY_MS = 86_400_000;
+
+/** What was used since midnight UTC. */
+export function today(floor: Floor, at: Instant): Floor['day'] {
+  const startedAt = at - (at % DAY_MS);
+  return floor.day.startedAt >= startedAt ? floor.day : { startedAt, tokens: 0, costMicros: 0, ms: 0 };
+}
+
+function patchExchange(floor: Floor, change: (exchange: Exchange) => Exchange): Floor {
+  return floor.exchange === null ? floor : { ...floor, exchange: change(floor.exchange) };
+}

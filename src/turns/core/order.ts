@@ -1,0 +1,85 @@
+import type { Floor, Seat } from './floor.ts';
+import { findSeat, seatOf } from './seats.ts';
+import type { AgentId } from './settings.ts';
+
+/** Who is next: an agent, a question to the facilitator, nobody (`rest`), or somebody who has yet to reconnect (`later`). */
+export type Next =
+  | { readonly kind: 'agent'; readonly agent: AgentId }
+  | { readonly kind: 'ask'; readonly facilitator: AgentId; readonly candidates: readonly AgentId[] }
+  | { readonly kind: 'rest' }
+  | { readonly kind: 'later' };
+
+/** The next speaker by the channel's order policy, when the floor is free and an exchange is open. */
+export function nextUp(floor: Floor): Next {
+  const called = callable(floor)[0];
+  if (called !== undefined) return { kind: 'agent', agent: called };
+  const due = dueByRounds(floor);
+  const candidates = due.filter((seat) => seat.present).map((seat) => seat.agent);
+  const first = candidates[0];
+  if (first === undefined) return due.length > 0 ? { kind: 'later' } : { kind: 'rest' };
+  if (isSilentRound(floor, due)) return { kind: 'rest' };
+  const facilitator = askable(floor);
+  if (facilitator !== null && candidates.length > 1) return { kind: 'ask', facilitator, candidates };
+  return { kind: 'agent', agent: first };
+}
+
+/** The next speaker by round-robin, for when a facilitator gave no usable answer. */
+export function nextInTurn(floor: Floor): AgentId | null {
+  return callable(floor)[0] ?? dueByRounds(floor).find((seat) => seat.present)?.agent ?? null;
+}
+
+/** Everybody who would speak from here on in this exchange, in order; on a resting floor, whom the next message would reach. */
+export function upcoming(floor: Floor): readonly AgentId[] {
+  const first = callable(floor);
+  const rest = floor.exchange === null ? queued(floor).filter(() => isAutomatic(floor)) : dueByRounds(floor);
+  return [...new Set([...first, ...sorted(floor, rest).map((seat) => seat.agent)])];
+}
+
+/** Whether an agent could be granted the floor now. */
+export function isGrantable(floor: Floor, agent: AgentId): boolean {
+  const seat = findSeat(floor, agent);
+  return seat !== undefined && seat.status === 'QUEUED' && seat.present;
+}
+
+function callable(floor: Floor): readonly AgentId[] {
+  return floor.called
+    .filter((call) => floor.settings.order !== 'manual' || call.by === 'operator')
+    .map((call) => call.agent)
+    .filter((agent) => isGrantable(floor, agent));
+}
+
+function isAutomatic(floor: Floor): boolean {
+  return floor.settings.order !== 'manual' && floor.settings.order !== 'mention';
+}
+
+function queued(floor: Floor): readonly Seat[] {
+  return floor.queue.map((agent) => seatOf(floor, agent));
+}
+
+function dueByRounds(floor: Floor): readonly Seat[] {
+  if (!isAutomatic(floor)) return [];
+  const { rounds } = floor.settings;
+  return sorted(
+    floor,
+    queued(floor).filter((seat) => rounds === 0 || seat.taken < rounds),
+  );
+}
+
+function sorted(floor: Floor, seats: readonly Seat[]): readonly Seat[] {
+  if (floor.settings.order !== 'priority') return seats;
+  const place = (seat: Seat): number => floor.seats.indexOf(seat);
+  return [...seats].sort((a, b) => a.taken - b.taken || a.priority - b.priority || place(a) - place(b));
+}
+
+/** A whole round passed with nothing said: everybody who is due had a turn, and none of the last ones said anything. */
+function isSilentRound(floor: Floor, due: readonly Seat[]): boolean {
+  const silent = floor.exchange?.silent ?? 0;
+  return silent >= floor.queue.length && due.every((seat) => seat.taken > 0);
+}
+
+function askable(floor: Floor): AgentId | null {
+  const { order, facilitator } = floor.settings;
+  if (order !== 'facilitator' || facilitator === null) return null;
+  const seat = findSeat(floor, facilitator);
+  return seat !== undefined && seat.present && seat.status !== 'OFFLINE' ? facilitator : null;
+}

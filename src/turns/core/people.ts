@@ -1,0 +1,234 @@
+import { advance, call, lend, resume, wake } from './advance.ts';
+import type { PersonCommand } from './command.ts';
+import { Deliberation, refuse } from './deliberation.ts';
+import type { Decision } from './deliberation.ts';
+import type { Fate } from './fact.ts';
+import type { Floor, Held, Turn } from './floor.ts';
+import { isGrantable } from './order.ts';
+import type { Instant, MessageId } from './settings.ts';
+
+type Receive = Extract<PersonCommand, { type: 'receive' }>;
+
+/** What a person's message, edit or deletion does (the owner's edge case 3 and the modes of the design). */
+export function decidePerson(floor: Floor, command: PersonCommand, at: Instant): Decision {
+  const d = new Deliberation(floor, at);
+  switch (command.type) {
+    case 'receive':
+      if (isKnown(floor, command.id)) return refuse('duplicate');
+      receive(d, command);
+      return d.accept();
+    case 'edit':
+      amend(d, command.id, 'edited');
+      return d.accept();
+    case 'delete':
+      amend(d, command.id, 'deleted');
+      return d.accept();
+  }
+}
+
+/** Sends a message the way that the mode says, on the floor as it is now; what cannot be delivered now is held. */
+export function dispatch(d: Deliberation, message: Held): void {
+  const { turn } = d.floor;
+  if (answersParked(d, message)) return;
+  if (turn !== null) toHolder(d, turn, message);
+  else {
+    d.fresh = [...d.fresh, message];
+    wake(d);
+    advance(d);
+  }
+  settleFresh(d);
+}
+
+/** Holds whatever a command brought and did not place. */
+export function settleFresh(d: Deliberation): void {
+  for (const message of d.fresh) hold(d, message, d.floor.settings.mode === 'queue' ? 'turn' : 'prompt');
+  d.fresh = [];
+}
+
+/** The generation that a person interrupted is over: the message is answered first, then the paused turn goes on. */
+export function afterInterrupt(d: Deliberation, turn: Turn): void {
+  const answers = turn.wait?.answers ?? [];
+  const responder = d.floor.settings.interruptResponder;
+  if (
+    responder === null ||
+    answers.length === 0 ||
+    d.floor.condition === 'paused' ||
+    !isGrantable(d.floor, responder)
+  ) {
+    resume(d, turn, 'interrupt');
+    return;
+  }
+  d.record({ type: 'waitAnswered', agent: turn.agent, messages: [], ready: true });
+  d.record({ type: 'turnParked', agent: turn.agent });
+  lend(
+    d,
+    responder,
+    answers.map(({ id }) => id),
+  );
+}
+
+function receive(d: Deliberation, command: Receive): void {
+  const message: Held = {
+    id: command.id,
+    addressed: command.addressed,
+    order: command.order ?? '',
+    until: 'turn',
+    line: null,
+  };
+  if (command.ignore !== undefined) {
+    routed(d, message, { state: 'ignored', rule: command.ignore });
+    return;
+  }
+  if (d.floor.held.length >= d.floor.settings.maxHeld && (d.floor.turn !== null || d.floor.condition !== 'open')) {
+    overflow(d, message);
+    return;
+  }
+  if (d.floor.catchingUp) hold(d, message, 'start');
+  else dispatch(d, message);
+}
+
+function overflow(d: Deliberation, message: Held): void {
+  routed(d, message, { state: 'unrouted', why: 'too many held messages' });
+  if (d.floor.notice?.key !== 'limit') {
+    d.announce({ kind: 'limit', budget: 'held messages', used: d.floor.held.length, max: d.floor.settings.maxHeld });
+  }
+}
+
+function toHolder(d: Deliberation, turn: Turn, message: Held): void {
+  const { mode } = d.floor.settings;
+  if (turn.wait !== null && turn.wait.reason === 'answer' && isAnswer(d.floor, turn, message)) {
+    deliverAnswer(d, turn, message);
+    return;
+  }
+  switch (mode) {
+    case 'queue':
+      hold(d, message, 'turn');
+      return;
+    case 'parallel':
+      observe(d, message);
+      return;
+    case 'inject':
+      if (turn.wait !== null) joinWait(d, turn, message);
+      else if (turn.suspended) hold(d, message, 'prompt');
+      else inject(d, turn, message);
+      return;
+    case 'interrupt':
+      if (turn.wait !== null) joinWait(d, turn, message);
+      else if (turn.suspended) hold(d, message, 'prompt');
+      else preempt(d, turn, message);
+  }
+}
+
+function inject(d: Deliberation, turn: Turn, message: Held): void {
+  recount(d);
+  routed(d, message, { state: 'delivered', to: [turn.agent], via: 'inject' });
+  for (const agent of message.addressed) call(d, agent, 'person');
+}
+
+function preempt(d: Deliberation, turn: Turn, message: Held): void {
+  recount(d);
+  const { agent, epoch } = turn;
+  const { waitTimeoutMs, interruptGraceMs } = d.floor.settings;
+  d.record({
+    type: 'turnWaited',
+    agent,
+    epoch,
+    reason: 'human',
+    deadlineAt: d.at + waitTimeoutMs,
+    graceEndAt: d.at + interruptGraceMs,
+  });
+  d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'PREEMPTED' });
+  routed(d, message, { state: 'delivered', to: [agent], via: 'interrupt' });
+  for (const other of message.addressed) call(d, other, 'person');
+}
+
+/** A message while the holder waits: one that interrupted it is joined, any other waits for the holder's next prompt. */
+function joinWait(d: Deliberation, turn: Turn, message: Held): void {
+  if (turn.wait?.reason === 'human') {
+    recount(d);
+    routed(d, message, { state: 'delivered', to: [turn.agent], via: 'interrupt' });
+  } else hold(d, message, 'prompt');
+  for (const agent of message.addressed) call(d, agent, 'person');
+}
+
+function observe(d: Deliberation, message: Held): void {
+  recount(d);
+  const online = d.floor.seats.filter((seat) => seat.status !== 'OFFLINE').map((seat) => seat.agent);
+  routed(d, message, { state: 'delivered', to: online, via: 'observe' });
+  for (const agent of message.addressed) call(d, agent, 'person');
+}
+
+/** Whether a message answers the question of an agent that waits: it addresses it, or nobody while no other agent waits. */
+function isAnswer(floor: Floor, turn: Turn, message: Held): boolean {
+  if (message.addressed.length > 0) return message.addressed.includes(turn.agent);
+  const waiting = [floor.turn, ...floor.parked].filter(
+    (other) => other?.wait?.reason === 'answer' && !other.wait.ready,
+  );
+  return waiting.length === 1;
+}
+
+function deliverAnswer(d: Deliberation, turn: Turn, message: Held): void {
+  recount(d);
+  routed(d, message, { state: 'delivered', to: [turn.agent], via: 'prompt' });
+  const answers = [...(turn.wait?.answers ?? []), { id: message.id, line: d.floor.lines }];
+  d.record({ type: 'waitAnswered', agent: turn.agent, messages: answers, ready: true });
+  const answered = d.floor.turn;
+  if (answered !== null && answered.agent === turn.agent) resume(d, answered, 'answered');
+  else advance(d);
+}
+
+/** A message for an agent that waits without the floor; when somebody else speaks, only one that names it. */
+function answersParked(d: Deliberation, message: Held): boolean {
+  const isTaken = d.floor.turn !== null;
+  const turn = d.floor.parked.find(
+    (parked) =>
+      parked.wait?.reason === 'answer' &&
+      (isTaken ? message.addressed.includes(parked.agent) : isAnswer(d.floor, parked, message)),
+  );
+  if (turn === undefined) return false;
+  deliverAnswer(d, turn, message);
+  return true;
+}
+
+function amend(d: Deliberation, id: MessageId, change: 'edited' | 'deleted'): void {
+  const held = d.floor.held.find((message) => message.id === id);
+  const { turn, lines, epoch } = d.floor;
+  const holder = turn !== null && turn.wait === null && !turn.suspended ? turn.agent : null;
+  const line = held !== undefined && held.line === null ? null : lines + 1;
+  d.record({ type: 'messageAmended', id, change, line, holder: line === null ? null : holder, epoch });
+  if (held !== undefined && change === 'deleted') routed(d, held, { state: 'ignored', rule: 'deleted by its author' });
+}
+
+function recount(d: Deliberation): void {
+  if (d.floor.exchange !== null) d.record({ type: 'exchangeRestarted', scope: 'count' });
+}
+
+function hold(d: Deliberation, message: Held, until: 'turn' | 'prompt' | 'start'): void {
+  routed(d, message, { state: 'held', until });
+}
+
+function routed(d: Deliberation, message: Held, fate: Fate): void {
+  const { turn, lines } = d.floor;
+  const joins = fate.state === 'delivered' && message.line === null;
+  d.record({
+    type: 'messageRouted',
+    id: message.id,
+    fate,
+    line: joins ? lines + 1 : null,
+    addressed: message.addressed,
+    order: message.order,
+    holder: turn !== null && turn.wait === null ? { agent: turn.agent, epoch: turn.epoch } : null,
+  });
+}
+
+function isKnown(floor: Floor, id: MessageId): boolean {
+  const turns = [floor.turn, ...floor.parked].filter((turn) => turn !== null);
+  return (
+    floor.held.some((message) => message.id === id) ||
+    turns.some(
+      (turn) =>
+        [...turn.injecting, ...turn.unseen, ...(turn.wait?.answers ?? [])].some((message) => message.id === id) ||
+        turn.given.includes(id),
+    )
+  );
+}

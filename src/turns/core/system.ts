@@ -1,0 +1,160 @@
+import { chosen, finish, resume } from './advance.ts';
+import { goOn } from './agents.ts';
+import type { Refusal, SystemCommand } from './command.ts';
+import { deadlines } from './deadline.ts';
+import type { Deadline } from './deadline.ts';
+import { Deliberation, refuse } from './deliberation.ts';
+import type { Decision } from './deliberation.ts';
+import { turnOf } from './evolve-turn.ts';
+import type { Floor } from './floor.ts';
+import { remove } from './operators.ts';
+import { afterInterrupt, dispatch } from './people.ts';
+import { seatOf } from './seats.ts';
+import type { AgentId, FloorSettings, Instant, SeatSettings } from './settings.ts';
+
+/** What the program itself asks of a floor: configuration, a restart, the passing of time. */
+export function decideSystem(floor: Floor, command: SystemCommand, at: Instant): Decision {
+  const d = new Deliberation(floor, at);
+  const refusal = carryOut(d, command);
+  return refusal === null ? d.accept() : refuse(refusal);
+}
+
+function carryOut(d: Deliberation, command: SystemCommand): Refusal | null {
+  switch (command.type) {
+    case 'configure':
+      return configure(d, command);
+    case 'restart':
+      return restart(d);
+    case 'catchUp':
+      return catchUp(d, command.gap ?? null);
+    case 'raiseEpoch':
+      d.record({ type: 'epochRaised', by: command.by });
+      return null;
+    case 'tick':
+      return tick(d);
+  }
+}
+
+/** Applies what changed in the configuration since the last time, and leaves what operators changed meanwhile alone. */
+function configure(d: Deliberation, command: Extract<SystemCommand, { type: 'configure' }>): Refusal | null {
+  const { configured, settings: current, seats: seated } = d.floor;
+  const configuration = { settings: command.settings, seats: command.seats };
+  if (JSON.stringify(configured) === JSON.stringify(configuration)) return 'already';
+  const before = configured ?? { settings: null, seats: [] };
+  const gone = before.seats.filter((seat) => !command.seats.some((wanted) => wanted.agent === seat.agent));
+  for (const { agent } of gone) if (seated.some((seat) => seat.agent === agent)) drop(d, agent);
+  const settings = before.settings === null ? command.settings : merged(current, before.settings, command.settings);
+  d.record({ type: 'configured', settings, seats: command.seats, configuration });
+  goOn(d);
+  return null;
+}
+
+function merged(current: FloorSettings, before: FloorSettings, wanted: FloorSettings): FloorSettings {
+  const changed = Object.entries(wanted).filter(
+    ([key, value]) => JSON.stringify(value) !== JSON.stringify(Reflect.get(before, key)),
+  );
+  return { ...current, ...Object.fromEntries(changed) };
+}
+
+function drop(d: Deliberation, agent: SeatSettings['agent']): void {
+  const before = seatOf(d.floor, agent);
+  if (before.status !== 'OFFLINE') {
+    if (before.status !== 'IDLE' || before.assigned) remove(d, agent);
+    d.record({
+      type: 'seatMoved',
+      agent,
+      from: 'IDLE',
+      to: 'OFFLINE',
+      trigger: 'AGENT_STOPPED',
+      cause: 'no longer configured',
+    });
+  }
+  if (d.floor.choosing?.facilitator === agent) chosen(d, null, 'left');
+  d.record({ type: 'seatDropped', agent });
+}
+
+function restart(d: Deliberation): Refusal | null {
+  const { turn } = d.floor;
+  if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
+  d.record({ type: 'restarted' });
+  if (turn === null) return null;
+  if (turn.wait === null) d.record({ type: 'turnSuspended', agent: turn.agent });
+  else if (turn.wait.graceEndAt !== null)
+    d.record({ type: 'turnStopped', agent: turn.agent, epoch: turn.epoch, forced: false });
+  return null;
+}
+
+/** Grants begin again: first what people wrote meanwhile is routed, then the turn that was open resumes or is forfeited. */
+function catchUp(d: Deliberation, gap: string | null): Refusal | null {
+  if (!d.floor.catchingUp) return 'already';
+  d.record({ type: 'caughtUp', gap });
+  if (gap !== null) d.announce({ kind: 'gap', why: gap });
+  const { turn } = d.floor;
+  if (turn?.suspended === true && d.floor.settings.onRestart === 'forfeit') forfeit(d, turn.agent);
+  for (const message of d.floor.held.filter((held) => held.until === 'start')) dispatch(d, message);
+  restore(d);
+  goOn(d);
+  return null;
+}
+
+function forfeit(d: Deliberation, agent: AgentId): void {
+  finish(d, turnOf(d.floor, agent), {
+    outcome: 'forfeited',
+    trigger: 'CRASHED',
+    to: 'OFFLINE',
+    cause: 'the bot restarted',
+  });
+  d.announce({ kind: 'disconnect', agent, cause: 'the bot restarted' });
+  if (!seatOf(d.floor, agent).present) return;
+  d.record({ type: 'seatMoved', agent, from: 'OFFLINE', to: 'IDLE', trigger: 'AGENT_STARTED' });
+  d.record({ type: 'seatMoved', agent, from: 'IDLE', to: 'QUEUED', trigger: 'ASSIGNED' });
+}
+
+function restore(d: Deliberation): void {
+  const { turn } = d.floor;
+  if (turn === null || !seatOf(d.floor, turn.agent).present) return;
+  if (turn.suspended) {
+    d.announce({ kind: 'recovered', agent: turn.agent });
+    resume(d, turn, 'restart');
+  } else if (turn.wait?.reason === 'human' && turn.wait.graceEndAt === null) afterInterrupt(d, turn);
+}
+
+/** How many deadlines one tick may work off; more would mean that one of them does not go away. */
+const MAX_DUE = 100;
+
+function tick(d: Deliberation): Refusal | null {
+  for (let done = 0; done < MAX_DUE; done += 1) {
+    const due = deadlines(d.floor)[0];
+    if (due === undefined || due.at > d.at) return done === 0 ? 'nothing-due' : null;
+    meet(d, due);
+    goOn(d);
+  }
+  throw new Error(`impossible: more than ${MAX_DUE} deadlines at once in ${d.floor.channel}`);
+}
+
+function meet(d: Deliberation, due: Deadline): void {
+  switch (due.kind) {
+    case 'choose':
+      chosen(d, null, 'no answer');
+      return;
+    case 'limit':
+      d.record({ type: 'limitLifted' });
+      return;
+    case 'expire':
+      finish(d, turnOf(d.floor, due.agent), { outcome: 'expired', trigger: 'TIMEOUT', to: 'QUEUED' });
+      d.announce({ kind: 'timeout', agent: due.agent });
+      return;
+    case 'lapse':
+      finish(d, turnOf(d.floor, due.agent), { outcome: 'lapsed', trigger: 'SILENCE', to: 'QUEUED' });
+      return;
+    case 'waitOver':
+      finish(d, turnOf(d.floor, due.agent), { outcome: 'expired', trigger: 'WAIT_TIMEOUT', to: 'QUEUED' });
+      d.announce({ kind: 'waitTimeout', agent: due.agent });
+      return;
+    case 'force': {
+      const turn = turnOf(d.floor, due.agent);
+      d.record({ type: 'turnStopped', agent: due.agent, epoch: turn.epoch, forced: true });
+      afterInterrupt(d, turnOf(d.floor, due.agent));
+    }
+  }
+}
