@@ -36,6 +36,8 @@ export type Principal = {
   readonly id: string;
   readonly name: string;
   /** ids of the roles or groups they are in */ readonly roles: readonly string[];
+  /** A program, not a person: it never operates. */
+  readonly bot?: boolean;
 };
 
 /** The answer to a command: shown to whoever asked, and to nobody else. */

@@ -1,6 +1,9 @@
 import type { Status } from './core/seat.ts';
 import type { AgentId, ChannelId, Instant, InterruptMode, MessageId, OrderPolicy } from './core/settings.ts';
-import type { Outcome } from './core/fact.ts';
+import type { Fact, Outcome } from './core/fact.ts';
+import type { Floor, Turn } from './core/floor.ts';
+import { upcoming } from './core/order.ts';
+import type { JournalEntry } from './store/port.ts';
 
 /** One floor as people see it: plain JSON for cards, the console and `/floor status`. */
 export type FloorView = {
@@ -14,7 +17,7 @@ export type FloorView = {
     readonly epoch: number;
     readonly status: 'ACTIVE' | 'WAITING';
     readonly startedAt: Instant;
-    /** When it ends by itself; `null` while a tool call keeps it open (then `hardEndAt` counts). */
+    /** When it ends by itself: without a further sign of work, or in any case. */
     readonly deadlineAt: Instant | null;
     readonly waitingFor: 'answer' | 'human' | 'approval' | null;
     readonly working: boolean;
@@ -44,3 +47,87 @@ export type TurnRecord = {
   readonly said: number;
   readonly waits: readonly { readonly reason: string; readonly at: Instant; readonly endedAt: Instant | null }[];
 };
+
+/** What people see of a floor. */
+export function viewOf(floor: Floor): FloorView {
+  const { turn, exchange, settings } = floor;
+  const waits = new Map(
+    [turn, ...floor.parked].flatMap((open) => (open?.wait ? [[open.agent, open.wait.deadlineAt]] : [])),
+  );
+  return {
+    channel: floor.channel,
+    condition: floor.condition,
+    mode: settings.mode,
+    order: settings.order,
+    epoch: floor.epoch,
+    holder: turn === null ? null : holderOf(turn),
+    seats: floor.seats.map(({ agent, status, disabled }) => ({
+      agent,
+      status,
+      disabled,
+      waitUntil: waits.get(agent) ?? null,
+    })),
+    next: upcoming(floor),
+    held: floor.held.map(({ id }) => id),
+    turns: exchange === null ? null : { used: exchange.turns, allowed: exchange.allowance },
+    limit: floor.limit?.budget ?? null,
+    catchingUp: floor.catchingUp,
+  };
+}
+
+/** The turns that a stretch of the journal tells of, oldest first; one that began before it is left out. */
+export function turnRecords(entries: readonly Pick<JournalEntry, 'at' | 'fact'>[]): readonly TurnRecord[] {
+  const records = new Map<number, TurnRecord>();
+  const open = new Map<AgentId, number>();
+  for (const { at, fact } of entries) {
+    if (fact.type === 'turnGranted') {
+      open.set(fact.agent, fact.epoch);
+      const { epoch, agent } = fact;
+      records.set(epoch, { epoch, agent, startedAt: at, endedAt: null, outcome: null, said: 0, waits: [] });
+      continue;
+    }
+    if (!('agent' in fact) || typeof fact.agent !== 'string') continue;
+    const epoch = open.get(fact.agent);
+    const record = epoch === undefined ? undefined : records.get(epoch);
+    if (record === undefined) continue;
+    records.set(record.epoch, told(record, fact, at));
+    if (fact.type === 'turnEnded') open.delete(fact.agent);
+  }
+  return [...records.values()];
+}
+
+function told(record: TurnRecord, fact: Fact, at: Instant): TurnRecord {
+  switch (fact.type) {
+    case 'said':
+      return { ...record, said: record.said + 1 };
+    case 'turnWaited':
+      return { ...record, waits: [...record.waits, { reason: fact.reason, at, endedAt: null }] };
+    case 'turnResumed':
+      return { ...record, waits: ended(record.waits, at) };
+    case 'turnEnded':
+      return { ...record, endedAt: at, outcome: fact.outcome, waits: ended(record.waits, at) };
+    default:
+      return record;
+  }
+}
+
+function ended(waits: TurnRecord['waits'], at: Instant): TurnRecord['waits'] {
+  return waits.map((wait) => (wait.endedAt === null ? { ...wait, endedAt: at } : wait));
+}
+
+function holderOf(turn: Turn): NonNullable<FloorView['holder']> {
+  return {
+    agent: turn.agent,
+    epoch: turn.epoch,
+    status: turn.wait === null ? 'ACTIVE' : 'WAITING',
+    startedAt: turn.startedAt,
+    deadlineAt: turn.wait === null ? earliest(turn) : turn.wait.deadlineAt,
+    waitingFor: turn.wait?.reason ?? null,
+    working: turn.openWork > 0,
+  };
+}
+
+function earliest(turn: Turn): Instant | null {
+  const ends = [turn.deadlineAt, turn.hardEndAt].filter((at) => at !== null);
+  return ends.length === 0 ? null : Math.min(...ends);
+}

@@ -90,6 +90,7 @@ export function resume(
   trigger: Trigger = 'WAIT_RESOLVED',
 ): void {
   const { agent } = turn;
+  if (d.floor.exchange === null) d.record({ type: 'exchangeOpened', by: why === 'operator' ? 'operator' : 'message' });
   const ready = pending(d).filter((message) => message.until !== 'turn');
   const missed = [...turn.unseen, ...turn.injecting].map(({ id }) => id);
   const messages = [...missed, ...(turn.wait?.answers ?? []).map(({ id }) => id), ...deliver(d, agent, ready)];
@@ -128,7 +129,8 @@ export function finish(d: Deliberation, turn: Turn, end: End): void {
 
 /** What came with this command and what was held before it, in the platform's order. */
 export function pending(d: Deliberation): readonly Held[] {
-  return [...d.floor.held, ...d.fresh].sort((a, b) => compareOrder(a.order, b.order));
+  const held = d.floor.held.filter((message) => !d.fresh.some((fresh) => fresh.id === message.id));
+  return [...held, ...d.fresh].sort((a, b) => compareOrder(a.order, b.order));
 }
 
 /** Makes messages part of the conversation and hands them over with a prompt. */

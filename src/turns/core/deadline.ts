@@ -25,6 +25,7 @@ export function nextDeadline(floor: Floor): Instant | null {
 function turnDeadlines(turn: Turn): readonly Deadline[] {
   const { agent, wait } = turn;
   if (wait !== null) {
+    if (wait.ready) return [];
     const over: Deadline = { kind: 'waitOver', agent, at: wait.deadlineAt };
     return wait.graceEndAt === null ? [over] : [{ kind: 'force', agent, at: wait.graceEndAt }, over];
   }

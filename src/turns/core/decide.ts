@@ -2,6 +2,7 @@ import { decideAgent } from './agents.ts';
 import type { Command } from './command.ts';
 import type { Decision } from './deliberation.ts';
 import type { Floor } from './floor.ts';
+import { assertFloor } from './invariants.ts';
 import { decideOperator } from './operators.ts';
 import { decidePerson } from './people.ts';
 import type { Instant } from './settings.ts';
@@ -11,9 +12,15 @@ export type { Decision } from './deliberation.ts';
 
 /**
  * What a command does to a floor: facts and the floor after them, or a refusal that changes nothing.
- * Pure: the same floor, command and instant always give the same decision.
+ * Throws "impossible: …" rather than return a floor that breaks a rule. Pure: the same floor, command and instant always give the same decision.
  */
 export function decide(floor: Floor, command: Command, at: Instant): Decision {
+  const decision = dispatch(floor, command, at);
+  if (decision.ok) assertFloor(floor, decision.floor, at);
+  return decision;
+}
+
+function dispatch(floor: Floor, command: Command, at: Instant): Decision {
   switch (command.type) {
     case 'receive':
     case 'edit':

@@ -79,10 +79,6 @@ function receive(d: Deliberation, command: Receive): void {
     routed(d, message, { state: 'ignored', rule: command.ignore });
     return;
   }
-  if (d.floor.held.length >= d.floor.settings.maxHeld && (d.floor.turn !== null || d.floor.condition !== 'open')) {
-    overflow(d, message);
-    return;
-  }
   if (d.floor.catchingUp) hold(d, message, 'start');
   else dispatch(d, message);
 }
@@ -204,7 +200,9 @@ function recount(d: Deliberation): void {
 }
 
 function hold(d: Deliberation, message: Held, until: 'turn' | 'prompt' | 'start'): void {
-  routed(d, message, { state: 'held', until });
+  const { held, settings } = d.floor;
+  if (held.length >= settings.maxHeld && !held.some((other) => other.id === message.id)) overflow(d, message);
+  else routed(d, message, { state: 'held', until });
 }
 
 function routed(d: Deliberation, message: Held, fate: Fate): void {

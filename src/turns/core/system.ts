@@ -91,7 +91,10 @@ function catchUp(d: Deliberation, gap: string | null): Refusal | null {
   if (gap !== null) d.announce({ kind: 'gap', why: gap });
   const { turn } = d.floor;
   if (turn?.suspended === true && d.floor.settings.onRestart === 'forfeit') forfeit(d, turn.agent);
-  for (const message of d.floor.held.filter((held) => held.until === 'start')) dispatch(d, message);
+  for (const { id } of d.floor.held) {
+    const message = d.floor.held.find((held) => held.id === id && held.until === 'start');
+    if (message !== undefined) dispatch(d, message);
+  }
   restore(d);
   goOn(d);
   return null;

@@ -1,0 +1,83 @@
+import type { AgentId, ChannelId, Instant } from '../turns/core/settings.ts';
+import { backoffMs } from '../turns/delivery.ts';
+import type { Carrier } from '../turns/delivery.ts';
+import type { OutboxRow, Settlement } from '../turns/store/port.ts';
+import type { ChatAdapter, OutgoingPost, Speaker } from './port.ts';
+import { ChatError } from './port.ts';
+
+/** What it takes to bring rows of the outbox to a platform. */
+export type CarrierPorts = {
+  readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
+  readonly speakerOf: (agent: AgentId) => Speaker;
+  readonly now: () => Instant;
+};
+
+/** A post whose outcome is not known is looked for this often, this far apart, before it is sent again. */
+const SCANS = 2;
+const SCAN_GAP_MS = 3_000;
+
+/** Carries posts, announcements and receipts to their channel's platform. Each attempt ends in a settlement; nothing is retried here. */
+export function createCarrier(ports: CarrierPorts): Carrier {
+  const scans = new Map<string, number>();
+  return async (row) => {
+    const adapter = ports.adapterOf(row.channel);
+    if (adapter === null) return { state: 'failed', why: `no adapter serves ${row.channel}` };
+    try {
+      const settlement = await attempt(row, { adapter, ports, scans });
+      if (settlement.state !== 'uncertain') scans.delete(row.id);
+      return settlement;
+    } catch (error) {
+      if (error instanceof ChatError) return settlementOf(error, row, ports.now());
+      throw error;
+    }
+  };
+}
+
+type Attempt = { readonly adapter: ChatAdapter; readonly ports: CarrierPorts; readonly scans: Map<string, number> };
+
+async function attempt(row: OutboxRow, at: Attempt): Promise<Settlement> {
+  const { adapter, ports } = at;
+  if (row.effect.type === 'receipt') {
+    await adapter.receipt?.(row.channel, row.effect.message, row.effect.receipt);
+    return { state: 'confirmed', platformId: null };
+  }
+  if (row.editsId !== null && adapter.edit !== undefined) {
+    await adapter.edit(row.channel, row.editsId, row.text ?? '');
+    return { state: 'confirmed', platformId: row.editsId };
+  }
+  const post = postOf(row, ports);
+  if (row.uncertain && !adapter.capabilities.idempotentPosts) {
+    const found = await adapter.find(row.channel, post);
+    if (found !== null) return { state: 'confirmed', platformId: found };
+    const scanned = (at.scans.get(row.id) ?? 0) + 1;
+    at.scans.set(row.id, scanned);
+    if (scanned < SCANS) return { state: 'uncertain', notBefore: ports.now() + SCAN_GAP_MS };
+    at.scans.delete(row.id);
+  }
+  return { state: 'confirmed', platformId: await adapter.post(row.channel, post) };
+}
+
+function postOf(row: OutboxRow, ports: CarrierPorts): OutgoingPost {
+  const { effect } = row;
+  const isSpeech = effect.type === 'post';
+  return {
+    outboxId: row.id,
+    speaker: isSpeech ? ports.speakerOf(effect.agent) : null,
+    text: row.text ?? '',
+    afterId: row.afterId,
+    epoch: isSpeech ? effect.epoch : null,
+  };
+}
+
+function settlementOf(error: ChatError, row: OutboxRow, now: Instant): Settlement {
+  const later = now + (error.retryAfterMs ?? backoffMs(row.attempts));
+  switch (error.fault) {
+    case 'refused':
+      return { state: 'failed', why: error.message };
+    case 'limited':
+    case 'unreachable':
+      return { state: 'retry', notBefore: later };
+    case 'unclear':
+      return { state: 'uncertain', notBefore: later };
+  }
+}

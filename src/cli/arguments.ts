@@ -1,0 +1,153 @@
+import { parseArgs } from 'node:util';
+import { didYouMean } from '../turns/operators/nearest.ts';
+import { quoted } from '../turns/operators/parse.ts';
+import { VERBS } from './help.ts';
+
+/** What the program was asked to do. */
+export type Call =
+  | { readonly verb: 'help' }
+  | { readonly verb: 'version' }
+  | { readonly verb: 'start' }
+  | { readonly verb: 'ctl'; readonly line: string; readonly channel: string | null; readonly json: boolean }
+  /** `from` is the first entry to show; all are checked. */
+  | { readonly verb: 'replay'; readonly channel: string | null; readonly from: number }
+  | { readonly verb: 'backup'; readonly file: string }
+  | { readonly verb: 'config check' }
+  | { readonly verb: 'schema' };
+
+/** A call that was understood, or one sentence that says what was expected. */
+export type Understood = { readonly ok: true; readonly call: Call } | { readonly ok: false; readonly message: string };
+
+/** Reads the command line (without node and script); no words at all mean `start`. */
+export function parseCall(argv: readonly string[]): Understood {
+  const [verb, ...rest] = argv;
+  if (verb === undefined) return yes({ verb: 'start' });
+  if (verb === '--help' || verb === '-h' || verb === 'help') return yes({ verb: 'help' });
+  if (verb === '--version' || verb === '-v') return yes({ verb: 'version' });
+  const read = CALLS.get(verb);
+  if (read === undefined) {
+    return no(`There is no command ${quoted(verb)}.${didYouMean(verb, [...CALLS.keys()])} See conch --help.`);
+  }
+  const given = readOptions(rest, OPTIONS[verb] ?? []);
+  if (!given.ok) return no(`${given.message} Usage: conch ${usageOf(verb)}`);
+  return given.help && verb !== 'ctl' ? yes({ verb: 'help' }) : read(given);
+}
+
+/** What an operator's command line is made of: words with spaces are put in quotes, one word is taken as it is. */
+export function lineOf(words: readonly string[]): string {
+  const [only, second] = words;
+  if (only !== undefined && second === undefined) return only;
+  return words.map((word) => (/\s/.test(word) ? `"${word.replaceAll('"', '')}"` : word)).join(' ');
+}
+
+type Given = {
+  readonly ok: true;
+  readonly words: readonly string[];
+  readonly help: boolean;
+  readonly json: boolean;
+  readonly channel: string | null;
+  readonly from: string | null;
+};
+
+const OPTIONS: Readonly<Record<string, readonly string[]>> = { ctl: ['channel', 'json'], replay: ['from'] };
+
+const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
+  ['start', (given) => nothingMore(given, { verb: 'start' }, 'start')],
+  ['schema', (given) => nothingMore(given, { verb: 'schema' }, 'schema')],
+  ['ctl', readCtl],
+  ['replay', readReplay],
+  ['backup', readBackup],
+  ['config', readConfig],
+]);
+
+function readCtl(given: Given): Understood {
+  if (given.help || given.words.length === 0)
+    return yes({ verb: 'ctl', line: 'help', channel: null, json: given.json });
+  return yes({ verb: 'ctl', line: lineOf(given.words), channel: given.channel, json: given.json });
+}
+
+function readReplay(given: Given): Understood {
+  const [channel = null, extra] = given.words;
+  if (extra !== undefined) return unexpected(extra, 'replay');
+  const from = Number(given.from ?? 1);
+  if (!/^\d+$/.test(given.from ?? '1') || !Number.isSafeInteger(from)) {
+    return no(`Expected a number after --from, got ${quoted(given.from ?? '')}. Usage: conch ${usageOf('replay')}`);
+  }
+  return yes({ verb: 'replay', channel, from });
+}
+
+function readBackup(given: Given): Understood {
+  const [file, extra] = given.words;
+  if (file === undefined) return no(`Expected a file. Usage: conch ${usageOf('backup')}`);
+  return extra === undefined ? yes({ verb: 'backup', file }) : unexpected(extra, 'backup');
+}
+
+function readConfig(given: Given): Understood {
+  const [word, extra] = given.words;
+  if (word !== 'check') return no(`Expected "check" after config. Usage: conch ${usageOf('config')}`);
+  return extra === undefined ? yes({ verb: 'config check' }) : unexpected(extra, 'config');
+}
+
+function nothingMore(given: Given, call: Call, verb: string): Understood {
+  const [extra] = given.words;
+  return extra === undefined ? yes(call) : unexpected(extra, verb);
+}
+
+function readOptions(
+  argv: readonly string[],
+  allowed: readonly string[],
+): Given | { readonly ok: false; readonly message: string } {
+  const { tokens } = parseArgs({
+    args: [...argv],
+    options: KNOWN_OPTIONS,
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
+  const options = new Map<string, string | null>();
+  const words: string[] = [];
+  for (const token of tokens) {
+    if (token.kind === 'positional') words.push(token.value);
+    if (token.kind !== 'option') continue;
+    if (token.name !== 'help' && !allowed.includes(token.name)) {
+      const known = allowed.map((name) => `--${name}`);
+      return no(`There is no option ${quoted(token.rawName)} here.${didYouMean(token.rawName, known)}`);
+    }
+    if (TAKES_VALUE.has(token.name) && token.value === undefined) return no(`Expected a value after ${token.rawName}.`);
+    options.set(token.name, token.value ?? null);
+  }
+  const text = (name: string): string | null => options.get(name) ?? null;
+  return {
+    ok: true,
+    words,
+    help: options.has('help'),
+    json: options.has('json'),
+    channel: text('channel'),
+    from: text('from'),
+  };
+}
+
+const KNOWN_OPTIONS = {
+  help: { type: 'boolean', short: 'h' },
+  json: { type: 'boolean' },
+  channel: { type: 'string', short: 'c' },
+  from: { type: 'string' },
+} as const;
+
+const TAKES_VALUE: ReadonlySet<string> = new Set(['channel', 'from']);
+
+function usageOf(verb: string): string {
+  return Object.entries(VERBS).find(([each]) => each === verb)?.[1].usage ?? verb;
+}
+
+function unexpected(word: string, verb: string): Understood {
+  return no(`Expected nothing after ${quoted(word)}. Usage: conch ${usageOf(verb)}`);
+}
+
+function yes(call: Call): Understood {
+  return { ok: true, call };
+}
+
+function no(message: string): { readonly ok: false; readonly message: string } {
+  return { ok: false, message };
+}

@@ -1,0 +1,102 @@
+import { z } from 'zod';
+import { EXIT_CODES } from './exit-codes.ts';
+import type { ExitCode } from './exit-codes.ts';
+
+/** A command for the running bot. */
+export type CtlCall = { readonly line: string; readonly channel: string | null; readonly json: boolean };
+
+/** Where the bot is, and how to reach it. */
+export type CtlWorld = {
+  readonly dataDir: string;
+  readonly port: number;
+  /** Rejects when there is no such file. */
+  readFile(path: string): Promise<string>;
+  fetch(url: string, init: RequestInit): Promise<Response>;
+  out(text: string): void;
+  err(text: string): void;
+};
+
+/** The file in the data directory whose content lets its reader give commands. */
+export const TOKEN_FILE = 'console-token';
+
+/**
+ * Gives the bot on this machine one command line and prints its answer: to `out` when it was done, to `err` when it
+ * was refused or nobody answered, and with `json` always to `out` as one object `{ ok, text }`.
+ */
+export async function runCtl(call: CtlCall, world: CtlWorld): Promise<ExitCode> {
+  const token = await world.readFile(`${world.dataDir}/${TOKEN_FILE}`).then(
+    (text) => text.trim(),
+    () => null,
+  );
+  if (token === null) return notRunning(call, world, `there is no ${world.dataDir}/${TOKEN_FILE}`);
+  const body = call.channel === null ? { line: call.line } : { channel: call.channel, line: call.line };
+  const answer = await ask(JSON.stringify(body), token, world);
+  if (!answer.reached) return notRunning(call, world, answer.why);
+  print(answer, call, world);
+  return answer.ok ? EXIT_CODES.ok : EXIT_CODES.refused;
+}
+
+const TIMEOUT_MS = 15_000;
+
+const answerSchema = z.object({ ok: z.boolean(), text: z.string() });
+
+type Outcome =
+  | { readonly reached: true; readonly ok: boolean; readonly text: string }
+  | { readonly reached: false; readonly why: string };
+
+async function ask(body: string, token: string, world: CtlWorld): Promise<Outcome> {
+  const url = `http://127.0.0.1:${world.port}/ctl`;
+  try {
+    const response = await world.fetch(url, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body,
+      redirect: 'error',
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+    if (response.status === 401 || response.status === 403)
+      return { reached: false, why: 'it did not accept the token' };
+    return understand(response.status, await response.text());
+  } catch (error) {
+    return { reached: false, why: reasonOf(error) };
+  }
+}
+
+function understand(status: number, text: string): Outcome {
+  const answer = answerSchema.safeParse(parseJson(text));
+  if (answer.success) return { reached: true, ...answer.data };
+  return { reached: false, why: `what answered is not Conch (HTTP ${status})` };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.name === 'TimeoutError') return `it did not answer within ${TIMEOUT_MS / 1_000} seconds`;
+  return error.cause instanceof Error ? error.cause.message : error.message;
+}
+
+function notRunning(call: CtlCall, world: CtlWorld, why: string): ExitCode {
+  const text =
+    `No running Conch answers at 127.0.0.1:${world.port}: ${why}. ` +
+    'Start it with "npm start", or set CONCH_PORT and CONCH_DATA_DIR to those of the running one.';
+  print({ ok: false, text }, call, world);
+  return EXIT_CODES.notRunning;
+}
+
+function print(answer: { readonly ok: boolean; readonly text: string }, call: CtlCall, world: CtlWorld): void {
+  if (call.json) world.out(`${JSON.stringify({ ok: answer.ok, text: answer.text })}\n`);
+  else if (answer.ok) world.out(`${harmless(answer.text)}\n`);
+  else world.err(`${harmless(answer.text)}\n`);
+}
+
+/** Texts of people must not control the terminal. */
+function harmless(text: string): string {
+  return text.replaceAll(/[\p{Cc}--[\n\t]]/gv, '');
+}

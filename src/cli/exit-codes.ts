@@ -1,0 +1,32 @@
+/** How the program ends, as a number that scripts and service managers can rely on. */
+export const EXIT_CODES = {
+  ok: 0,
+  unexpected: 1,
+  usage: 2,
+  configuration: 3,
+  databaseLocked: 4,
+  databaseUnreadable: 5,
+  portTaken: 6,
+  oldNode: 7,
+  diskFull: 8,
+  notRunning: 9,
+  refused: 10,
+} as const;
+
+/** One of the exit codes. */
+export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
+
+/** What each exit code means, for `--help`. */
+export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = {
+  ok: 'done',
+  unexpected: 'a fault in Conch; the lines before say what happened',
+  usage: 'the command line was not understood',
+  configuration: 'the configuration has problems; all of them are listed',
+  databaseLocked: 'another process uses the database',
+  databaseUnreadable: 'the database is damaged, or was written by a newer Conch',
+  portTaken: 'the port is taken; set CONCH_PORT',
+  oldNode: 'Node is too old; 22.18 or newer is needed',
+  diskFull: 'the disk is full or read-only',
+  notRunning: 'no running Conch could be reached',
+  refused: 'the command was refused; the answer says why',
+};

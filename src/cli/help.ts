@@ -1,0 +1,68 @@
+import { EXIT_CODES, EXIT_MEANINGS } from './exit-codes.ts';
+
+/** One thing that the program does when it is run. */
+type Verb = { readonly usage: string; readonly summary: string };
+
+/** What can be run, by its first word. */
+export const VERBS = {
+  start: { usage: 'start', summary: 'run the bot and its console page (the default)' },
+  ctl: {
+    usage: 'ctl <command…> [--channel id] [--json]',
+    summary: 'give the running bot a command: "conch ctl floor skip"',
+  },
+  replay: {
+    usage: 'replay [channel] [--from seq]',
+    summary: 'show a channel step by step from its journal, and check it',
+  },
+  backup: { usage: 'backup <file>', summary: 'write a consistent copy of the database' },
+  config: { usage: 'config check', summary: 'check turnConfig.json and list every problem' },
+  schema: { usage: 'schema', summary: 'print the JSON Schema of turnConfig.json for editors' },
+} as const satisfies Readonly<Record<string, Verb>>;
+
+/** The first word of a call of the program. */
+export type Verbs = keyof typeof VERBS;
+
+/** What `conch --help` prints. */
+export function helpText(): string {
+  const codes = Object.entries(EXIT_CODES).map(([name, code]) => [String(code), meaningOf(name)] as const);
+  return [
+    'Conch: AI agents and people share one chat channel, and whoever holds the conch may speak.',
+    '',
+    'Usage: conch [command]',
+    '',
+    ...columns(Object.values(VERBS).map((verb) => [verb.usage, verb.summary])),
+    ...columns([
+      ['--help', 'show this'],
+      ['--version', 'show the version'],
+    ]),
+    '',
+    'Environment (also read from .env):',
+    ...columns(ENVIRONMENT),
+    '',
+    'Exit codes:',
+    ...columns(codes),
+    '',
+    'Commands for the running bot: conch ctl help',
+  ].join('\n');
+}
+
+const ENVIRONMENT = [
+  ['CONCH_CONFIG', 'the configuration (turnConfig.json; without one, a demo runs)'],
+  ['CONCH_DATA_DIR', 'where the database and the console’s token are kept (.conch)'],
+  ['CONCH_PORT', 'the port of the console page on 127.0.0.1 (7420)'],
+  ['CONCH_LOG_LEVEL', 'trace, debug, info, warn, error or fatal (info)'],
+] as const;
+
+function columns(rows: readonly (readonly [string, string])[]): readonly string[] {
+  return rows.map(([left, right]) =>
+    left.length > LEFT_WIDTH
+      ? `  ${left}\n  ${' '.repeat(LEFT_WIDTH)}  ${right}`
+      : `  ${left.padEnd(LEFT_WIDTH)}  ${right}`,
+  );
+}
+
+const LEFT_WIDTH = 30;
+
+function meaningOf(name: string): string {
+  return Object.entries(EXIT_MEANINGS).find(([each]) => each === name)?.[1] ?? '';
+}

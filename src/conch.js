@@ -1,0 +1,38 @@
+#!/usr/bin/env node
+// Plain, old JavaScript: on a Node that is too old this file must still say so.
+
+var needed = [22, 18];
+var found = process.versions.node;
+
+if (isTooOld(found)) {
+  process.stderr.write(
+    'Conch needs Node ' +
+      needed.join('.') +
+      ' or newer, found ' +
+      found +
+      '. ' +
+      'Run it with "npm start" or "npm run conch -- <command>" in the project, which bring their own Node, ' +
+      'or install a newer one from https://nodejs.org\n',
+  );
+  process.exitCode = 7;
+} else {
+  import('./main.ts')
+    .then(function (program) {
+      return program.main(process.argv.slice(2));
+    })
+    .then(function (code) {
+      process.exitCode = code;
+      return code;
+    })
+    .catch(function (error) {
+      process.stderr.write('Conch failed unexpectedly: ' + ((error && error.stack) || error) + '\n');
+      process.exit(1);
+    });
+}
+
+/** Node 23 learned to run TypeScript by itself with 23.6. */
+function isTooOld(version) {
+  var parts = version.split('.').map(Number);
+  if (parts[0] === 23) return parts[1] < 6;
+  return parts[0] < needed[0] || (parts[0] === needed[0] && parts[1] < needed[1]);
+}

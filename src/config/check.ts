@@ -1,0 +1,158 @@
+import { z } from 'zod';
+import { DEMO_AGENTS, DEMO_CHANNEL } from './demo.ts';
+import { ADAPTERS } from './schema.ts';
+
+type Path = readonly PropertyKey[];
+type Found = { readonly path: Path; readonly message: string };
+type Id = string | null | undefined;
+
+const text = z.string().nullish().catch(null);
+const number = z.number().optional().catch(undefined);
+
+const turnDraft = z.object({
+  order: text,
+  facilitator: text,
+  interruptResponder: text,
+  defaultAgent: text,
+  heartbeatSeconds: number,
+  heartbeatTimeoutSeconds: number,
+});
+
+const agentDraft = z.object({ id: text, name: text });
+const channelDraft = turnDraft.extend({ id: text, agents: z.array(text).catch([]) });
+
+const draftSchema = z.object({
+  turnConfig: turnDraft.prefault({}).catch({}),
+  agents: z.array(agentDraft.catch({})).optional().catch([]),
+  channels: z
+    .array(channelDraft.catch({ agents: [] }))
+    .optional()
+    .catch([]),
+  adapters: z
+    .object({ console: z.object({ enabled: z.boolean().optional() }).optional() })
+    .optional()
+    .catch(undefined),
+});
+
+type TurnDraft = z.output<typeof turnDraft>;
+type AgentDraft = z.output<typeof agentDraft>;
+
+/** A channel with its place in the file, the general settings it inherits and the agents that there are. */
+type Site = {
+  readonly channel: z.output<typeof channelDraft>;
+  readonly path: Path;
+  readonly general: TurnDraft;
+  readonly agents: readonly Id[];
+};
+
+/**
+ * Checks what holds between the keys: names that must exist, and only once; times that must fit together. It reads
+ * whatever it can, so that a file with other faults is told about these too.
+ */
+export const crossCheck = (file: unknown): readonly Found[] => {
+  const draft = draftSchema.safeParse(file);
+  if (!draft.success) return [];
+  const { turnConfig: general, adapters } = draft.data;
+  const agents = draft.data.agents?.map((agent) => agent.id) ?? DEMO_AGENTS.map((agent) => agent.id);
+  const channels = draft.data.channels ?? [{ id: DEMO_CHANNEL.id, agents: [...agents] }];
+  const consoleOff = adapters?.console?.enabled === false;
+  return [
+    ...sameIds(draft.data.agents ?? [], 'agents'),
+    ...sameNames(draft.data.agents ?? []),
+    ...sameIds(channels, 'channels'),
+    ...tooFewBeats(general, {}, ['turnConfig']),
+    ...channels.flatMap((channel, index) => {
+      const site = { channel, path: ['channels', index], general, agents };
+      return [
+        unknownAdapter(site, consoleOff),
+        unknownAgents(site),
+        ROLES.flatMap((role) => roleOutside(site, role)),
+        nobodyFacilitates(site),
+        tooFewBeats(general, channel, site.path),
+      ].flat();
+    }),
+  ];
+};
+
+const sameIds = (entries: readonly { readonly id?: Id }[], list: string): readonly Found[] =>
+  entries.flatMap(({ id }, index) => {
+    const first = entries.findIndex((other) => same(other.id, id));
+    if (first === -1 || first === index) return [];
+    return [{ path: [list, index, 'id'], message: `"${id}" is the id of ${list}[${first}] already: give it another` }];
+  });
+
+const sameNames = (agents: readonly AgentDraft[]): readonly Found[] =>
+  agents.flatMap(({ name }, index) => {
+    const first = agents.findIndex(
+      (other, at) => at !== index && (same(other.id, name) || (at < index && same(other.name, name))),
+    );
+    if (first === -1) return [];
+    const message = `agents[${first}] is called "${name}" too: people could address neither, give it another`;
+    return [{ path: ['agents', index, 'name'], message }];
+  });
+
+const unknownAdapter = ({ channel, path }: Site, consoleOff: boolean): readonly Found[] => {
+  const adapter = channel.id?.match(/^([a-z]+):/)?.[1];
+  if (adapter === undefined) return [];
+  if (!ADAPTERS.some((known) => known === adapter)) {
+    return [{ path: [...path, 'id'], message: `There is no adapter "${adapter}"; known are ${ADAPTERS.join(', ')}` }];
+  }
+  if (!consoleOff) return [];
+  return [{ path: [...path, 'id'], message: `Its adapter is switched off: set adapters.${adapter}.enabled to true` }];
+};
+
+const unknownAgents = ({ channel, path, agents }: Site): readonly Found[] =>
+  channel.agents.flatMap((agent, index) => {
+    const place = [...path, 'agents', index];
+    if (typeof agent !== 'string') return [];
+    if (!agents.includes(agent))
+      return [{ path: place, message: `"${agent}" is not the id of an agent; ${known(agents)}` }];
+    if (channel.agents.indexOf(agent) === index) return [];
+    return [{ path: place, message: `"${agent}" has a seat in this channel already: take it away` }];
+  });
+
+const ROLES = ['facilitator', 'interruptResponder', 'defaultAgent'] as const;
+
+const roleOutside = ({ channel, path, general }: Site, role: (typeof ROLES)[number]): readonly Found[] => {
+  const named = channel[role] === undefined ? general[role] : channel[role];
+  if (typeof named !== 'string' || channel.agents.includes(named)) return [];
+  if (channel[role] !== undefined) {
+    return [{ path: [...path, role], message: `"${named}" is not an agent of this channel; ${known(channel.agents)}` }];
+  }
+  const where = channel.id ?? 'the channel';
+  const message = `"${named}" is not an agent of ${where}: give it a seat there, or set ${role} of that channel to null`;
+  return [{ path: ['turnConfig', role], message }];
+};
+
+const nobodyFacilitates = ({ channel, path, general }: Site): readonly Found[] => {
+  const facilitator = channel.facilitator === undefined ? general.facilitator : channel.facilitator;
+  if ((channel.order ?? general.order) !== 'facilitator' || typeof facilitator === 'string') return [];
+  const place = channel.order === undefined ? ['turnConfig', 'order'] : [...path, 'order'];
+  return [
+    {
+      path: place,
+      message: `"facilitator" needs a key facilitator that names an agent of ${channel.id ?? 'the channel'}`,
+    },
+  ];
+};
+
+const DEFAULT_BEAT_SECONDS = 15;
+const DEFAULT_BEAT_TIMEOUT_SECONDS = 45;
+
+const tooFewBeats = (general: TurnDraft, own: TurnDraft, path: Path): readonly Found[] => {
+  const isOwn = own.heartbeatSeconds !== undefined || own.heartbeatTimeoutSeconds !== undefined;
+  if (path[0] === 'channels' && !isOwn) return [];
+  const beat = own.heartbeatSeconds ?? general.heartbeatSeconds ?? DEFAULT_BEAT_SECONDS;
+  const limit = own.heartbeatTimeoutSeconds ?? general.heartbeatTimeoutSeconds ?? DEFAULT_BEAT_TIMEOUT_SECONDS;
+  if (limit > beat) return [];
+  const message = `Expected more than heartbeatSeconds (${beat}), got ${limit}`;
+  return [{ path: [...path, 'heartbeatTimeoutSeconds'], message }];
+};
+
+const same = (one: Id, other: Id): boolean =>
+  typeof one === 'string' && typeof other === 'string' && one.toLowerCase() === other.toLowerCase();
+
+const known = (agents: readonly Id[]): string => {
+  const names = agents.filter((agent) => typeof agent === 'string');
+  return names.length === 0 ? 'there are none' : `known are ${names.join(', ')}`;
+};

@@ -1,0 +1,155 @@
+import { DEMO_AGENTS, DEMO_CHANNEL } from './demo.ts';
+import { ADAPTERS, ANNOUNCEMENT_TEXTS, type ConfigFile } from './schema.ts';
+import type { Secret } from './secret.ts';
+import { turnConfigSchema, turnKeys, type TurnConfig } from './turn-config.ts';
+
+type FileAgent = NonNullable<ConfigFile['agents']>[number];
+type FileChannel = NonNullable<ConfigFile['channels']>[number];
+
+/** What runs an agent, told apart by `kind`. */
+export type BackendConfig = Readonly<FileAgent['backend']>;
+
+/** One agent of the configuration. */
+export type AgentConfig = Readonly<Omit<FileAgent, 'name' | 'backend'>> & {
+  readonly name: string;
+  readonly backend: BackendConfig;
+};
+
+/** An agent's place at one floor, with every default filled in. */
+export type SeatConfig = {
+  readonly agent: string;
+  readonly priority: number;
+  readonly timeoutSeconds: number;
+  readonly rejoin: 'manual' | 'auto';
+};
+
+/** What may be spent; `null` is no limit. */
+export type SpendingConfig = {
+  readonly tokens: number | null;
+  readonly costUsd: number | null;
+  readonly minutes: number | null;
+};
+
+/** What one channel may spend after one human message, and in a day. */
+export type BudgetsConfig = { readonly exchange: SpendingConfig; readonly day: SpendingConfig };
+
+/** One channel with its own settings laid over the general ones. */
+export type ChannelConfig = {
+  readonly id: string;
+  /** The part of the id before the colon. */
+  readonly adapter: (typeof ADAPTERS)[number];
+  readonly name: string;
+  /** The agents' ids in the order of assignment. */
+  readonly agents: readonly string[];
+  readonly seats: readonly SeatConfig[];
+  readonly turnConfig: TurnConfig;
+  readonly budgets: BudgetsConfig;
+};
+
+/** The kinds of announcements. */
+export type AnnouncementKind = keyof typeof ANNOUNCEMENT_TEXTS;
+
+/** Everything that Conch goes by: checked, complete, deep-frozen. */
+export type Config = {
+  /** The file it was read from; `null` for the built-in demo. */
+  readonly file: string | null;
+  /** Where the database is; an absolute path. */
+  readonly dataDir: string;
+  readonly turnConfig: TurnConfig;
+  readonly agents: readonly AgentConfig[];
+  readonly channels: readonly ChannelConfig[];
+  readonly adapters: { readonly console: { readonly enabled: boolean; readonly port: number } };
+  /** Ids of the people and roles who may change the floor. The console's own user may without being named. */
+  readonly operators: { readonly users: readonly string[]; readonly roles: readonly string[] };
+  readonly budgets: BudgetsConfig;
+  /** Texts in place of the built-in ones, `false` where one is switched off; an absent kind has its built-in text. */
+  readonly announcements: { readonly [Kind in AnnouncementKind]?: string | false };
+  readonly log: Readonly<ConfigFile['log']>;
+  /** What must never be shown; not enumerable, so that it is not copied along. */
+  readonly secrets: readonly Secret[];
+  /** What is allowed but unwise, each with what to do. */
+  readonly warnings: readonly string[];
+};
+
+/** What the environment decides, beside the file. */
+export type Surround = Pick<Config, 'file' | 'dataDir' | 'secrets' | 'warnings'> & {
+  readonly port: number | null;
+  readonly logLevel: Config['log']['level'] | null;
+};
+
+/** Makes a checked file complete: the demo where it names nobody, overrides over general settings, frozen to the bottom. */
+export const completeConfig = (file: ConfigFile, surround: Surround): Config => {
+  const agents = (file.agents ?? demoAgents()).map(named);
+  const channels = file.channels ?? [{ ...DEMO_CHANNEL, agents: agents.map((agent) => agent.id) }];
+  const { turnConfig, budgets } = file;
+  const { secrets, warnings } = surround;
+  const complete = {
+    file: surround.file,
+    dataDir: surround.dataDir,
+    turnConfig,
+    agents,
+    channels: channels.map((channel) => channelOf(channel, { turnConfig, agents, budgets })),
+    adapters: { console: { ...file.adapters.console, port: surround.port ?? file.adapters.console.port } },
+    operators: file.operators,
+    budgets,
+    announcements: Object.fromEntries(Object.entries(file.announcements).filter(isOwnText)),
+    log: { ...file.log, level: surround.logLevel ?? file.log.level },
+  };
+  const unwise = [...warnings, ...complete.channels.flatMap(neverExpires)];
+  return freeze(Object.defineProperty({ ...complete, secrets, warnings: unwise }, 'secrets', { enumerable: false }));
+};
+
+const impossible = (id: string): never => {
+  throw new Error(`impossible: channel ${id} was checked to have an adapter`);
+};
+
+type General = Pick<Config, 'turnConfig' | 'agents' | 'budgets'>;
+
+const channelOf = (channel: FileChannel, general: General): ChannelConfig => {
+  const overrides = Object.fromEntries(Object.entries(channel).filter(([key]) => key in turnKeys));
+  const turnConfig = turnConfigSchema.parse({ ...general.turnConfig, ...overrides });
+  const seats = channel.agents.flatMap((id) => general.agents.filter((agent) => agent.id === id));
+  return {
+    id: channel.id,
+    adapter: ADAPTERS.find((name) => channel.id.startsWith(`${name}:`)) ?? impossible(channel.id),
+    name: channel.name ?? channel.id.slice(channel.id.indexOf(':') + 1),
+    agents: channel.agents,
+    seats: seats.map((agent) => ({
+      agent: agent.id,
+      priority: agent.priority,
+      timeoutSeconds: agent.timeoutSeconds ?? turnConfig.defaultTimeoutSeconds,
+      rejoin: agent.rejoin ?? turnConfig.rejoin ?? REJOIN[agent.backend.kind],
+    })),
+    turnConfig,
+    budgets: {
+      exchange: { ...general.budgets.exchange, ...channel.budgets?.exchange },
+      day: { ...general.budgets.day, ...channel.budgets?.day },
+    },
+  };
+};
+
+const named = (agent: FileAgent): AgentConfig => ({ ...agent, name: agent.name ?? agent.id });
+
+/** Backends that Conch restarts itself come back to the queue by themselves. */
+const REJOIN = { scripted: 'auto' } as const satisfies Record<BackendConfig['kind'], SeatConfig['rejoin']>;
+
+const demoAgents = (): readonly FileAgent[] =>
+  DEMO_AGENTS.map((agent) => Object.assign({ priority: 10, timeoutSeconds: null, rejoin: null }, agent));
+
+const isOwnText = ([kind, text]: [string, string | false]): boolean =>
+  !Object.entries(ANNOUNCEMENT_TEXTS).some(([name, builtIn]) => name === kind && builtIn === text);
+
+const neverExpires = ({ id, seats, turnConfig }: ChannelConfig): readonly string[] =>
+  seats
+    .filter((seat) => seat.timeoutSeconds > turnConfig.maxTurnSeconds)
+    .map(
+      ({ agent, timeoutSeconds }) =>
+        `In ${id} a turn of ${agent} ends after maxTurnSeconds (${turnConfig.maxTurnSeconds}), before its timeout (${timeoutSeconds}): raise maxTurnSeconds`,
+    );
+
+const freeze = <T extends object>(value: T): T => {
+  for (const member of Object.values(Object.getOwnPropertyDescriptors(value))) {
+    if (typeof member.value === 'object' && member.value !== null) freeze(member.value);
+  }
+  return Object.freeze(value);
+};

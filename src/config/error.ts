@@ -1,0 +1,39 @@
+/** One thing that is wrong in the configuration: where, and what to do about it. */
+export type Problem = {
+  /** As people write it: `channels[0].agents[2]`, an environment variable's name, or empty for the file as a whole. */
+  readonly path: string;
+  /** Line in the file, from 1; `null` when the problem has no place there. */
+  readonly line: number | null;
+  readonly message: string;
+};
+
+/** The configuration cannot be used. It lists every problem; the user is at fault, so nobody needs its stack. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+  /** The file in question; `null` when the environment is at fault and there is no file. */
+  readonly file: string | null;
+  readonly problems: readonly Problem[];
+
+  constructor(file: string | null, problems: readonly Problem[], options: { readonly cause?: unknown } = {}) {
+    super(describe(file, problems), options);
+    this.file = file;
+    this.problems = problems;
+  }
+}
+
+/** A key's path as people write it: `['channels', 0, 'agents', 2]` is `channels[0].agents[2]`. */
+export const pathText = (path: readonly PropertyKey[]): string =>
+  path
+    .map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`))
+    .join('')
+    .replace(/^\./, '');
+
+const describe = (file: string | null, problems: readonly Problem[]): string => {
+  const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
+  return [`${file ?? 'The configuration'} has ${count}:`, ...problems.map((problem) => `  ${lineText(problem)}`)].join(
+    '\n',
+  );
+};
+
+const lineText = ({ path, line, message }: Problem): string =>
+  [line === null ? '' : `line ${line}: `, path === '' ? '' : `${path}: `, message].join('');

@@ -1,0 +1,48 @@
+import { pathText, type Problem } from './error.ts';
+import { isSecretName, Secret, secretsIn } from './secret.ts';
+
+/** The values of environment variables, by name. */
+export type Env = Readonly<Record<string, string | undefined>>;
+
+/** A JSON value in which every `${NAME}` has become the variable's value. */
+export type Filled = {
+  readonly value: unknown;
+  readonly problems: readonly { readonly path: readonly PropertyKey[]; readonly message: string }[];
+  /** Values of the variables whose names tell that they are secret. */
+  readonly secrets: readonly Secret[];
+  /** Tokens that stand in the text itself. */
+  readonly written: readonly Secret[];
+};
+
+/** Fills in `${NAME}` in every string of a JSON value; `$${NAME}` stays as `${NAME}`. A missing variable is a problem. */
+export const fillReferences = (value: unknown, env: Env): Filled => {
+  const found = { problems: [] as Filled['problems'][number][], secrets: [] as Secret[], written: [] as Secret[] };
+  const fill = (part: unknown, path: readonly PropertyKey[]): unknown => {
+    if (typeof part === 'string') return text(part, path);
+    if (Array.isArray(part)) return part.map((element: unknown, index) => fill(element, [...path, index]));
+    if (typeof part !== 'object' || part === null) return part;
+    return Object.fromEntries(Object.entries(part).map(([key, member]) => [key, fill(member, [...path, key])]));
+  };
+  const text = (part: string, path: readonly PropertyKey[]): string => {
+    found.written.push(...secretsIn(part).map((token) => new Secret(token)));
+    return part.replaceAll(/(\$?)\$\{([^{}]*)\}/g, (whole: string, escape: string, name: string) => {
+      if (escape !== '') return whole.slice(1);
+      const known = Object.hasOwn(env, name) ? env[name] : undefined;
+      if (known === undefined) found.problems.push({ path, message: missing(name) });
+      else if (isSecretName(name)) found.secrets.push(new Secret(known));
+      return known ?? whole;
+    });
+  };
+  return { value: fill(value, []), ...found };
+};
+
+/** A problem with the place where it stands in the file. */
+export const placed = (
+  problem: { readonly path: readonly PropertyKey[]; readonly message: string },
+  lineOf: (path: readonly PropertyKey[]) => number,
+): Problem => ({ path: pathText(problem.path), line: lineOf(problem.path), message: problem.message });
+
+const missing = (name: string): string =>
+  /^[A-Za-z_]\w*$/.test(name)
+    ? `The environment variable ${name} is not set: set it, or write it to .env`
+    : `"\${${name}}" names no environment variable: write "$\${${name}}" if it is only text`;

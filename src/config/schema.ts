@@ -1,0 +1,182 @@
+import { z } from 'zod';
+import { turnConfigSchema, turnOverrides } from './turn-config.ts';
+
+/** The adapters that a channel's id can begin with. */
+export const ADAPTERS = ['console'] as const;
+
+const SNOWFLAKE = 'Write it in quotes: a long id loses its last digits as a number';
+
+const idText = z.string({ error: (issue) => (typeof issue.input === 'number' ? SNOWFLAKE : undefined) }).min(1);
+
+const agentId = idText.regex(/^[\w-]{1,64}$/, 'Expected up to 64 letters, digits, "_" and "-"');
+
+const backend = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('scripted').describe('"scripted": a play-acted agent that needs no model, no key and no network.'),
+    script: z.enum(['pm', 'dev', 'qa']).describe('Which of the built-in scripts it plays.'),
+  }),
+]);
+
+const agent = z.strictObject({
+  id: agentId.describe('How channels, commands and logs call the agent; people address it as @id.'),
+  name: z.string().min(1).max(80).exactOptional().describe('The name under which it speaks. Without one, its id.'),
+  backend: backend.describe('What runs the agent.'),
+  persona: z.string().max(20_000).default('').describe('Who the agent is, in words for itself.'),
+  description: z.string().max(500).default('').describe('What the agent is good at, in words for the others.'),
+  avatar: z
+    .string()
+    .max(500)
+    .nullable()
+    .default(null)
+    .describe('An emoji or the https address of a picture; null for none.'),
+  priority: z.int().min(1).max(1_000).default(10).describe('Under the order "priority" 1 goes before 10.'),
+  timeoutSeconds: z
+    .number()
+    .min(0.1)
+    .max(604_800)
+    .nullable()
+    .default(null)
+    .describe('How long its turn lasts without a sign of work, in seconds; null is defaultTimeoutSeconds.'),
+  rejoin: z
+    .enum(['manual', 'auto'])
+    .nullable()
+    .default(null)
+    .describe('Whether it is queued again by itself when it comes back; null is turnConfig.rejoin.'),
+});
+
+const limit = z.number().positive().nullable();
+
+const tokens = limit.describe('Tokens of all agents together; null is no limit.');
+const costUsd = limit.describe('US dollars of all agents together; null is no limit.');
+const minutes = limit.describe('Minutes of turns; null is no limit.');
+
+const EXCHANGE = 'What the agents may spend after one human message.';
+const DAY = 'What the agents may spend in a day.';
+
+const spending = z.strictObject({
+  tokens: tokens.default(null),
+  costUsd: costUsd.default(null),
+  minutes: minutes.default(null),
+});
+
+const budgets = z.strictObject({
+  exchange: spending.prefault({}).describe(EXCHANGE),
+  day: spending.prefault({}).describe(DAY),
+});
+
+const ownSpending = z.strictObject({
+  tokens: tokens.exactOptional(),
+  costUsd: costUsd.exactOptional(),
+  minutes: minutes.exactOptional(),
+});
+
+const ownBudgets = z.strictObject({
+  exchange: ownSpending.exactOptional().describe(EXCHANGE),
+  day: ownSpending.exactOptional().describe(DAY),
+});
+
+const channel = z.strictObject({
+  id: idText
+    .regex(/^[a-z]+:\S+$/, 'Expected "<adapter>:<id on the platform>", for example "console:demo"')
+    .describe('Where the channel is: the adapter, a colon, and the id on that platform.'),
+  name: z
+    .string()
+    .min(1)
+    .max(100)
+    .exactOptional()
+    .describe('The name in logs and lists. Without one, the id after the colon.'),
+  agents: z.array(agentId).max(100).describe('The ids of the agents at this floor, in the order of their turns.'),
+  budgets: ownBudgets.exactOptional().describe('Budgets of this channel, each key in place of the general one.'),
+  ...turnOverrides,
+});
+
+const adapters = z.strictObject({
+  console: z
+    .strictObject({
+      enabled: z.boolean().default(true).describe('Whether the page is served; only ever on this machine.'),
+      port: z
+        .int()
+        .min(0)
+        .max(65_535)
+        .default(7420)
+        .describe('The port of the page on 127.0.0.1; 0 takes a free one. CONCH_PORT goes before it.'),
+    })
+    .prefault({})
+    .describe('The page on this machine: a chat of its own and a window into every channel.'),
+});
+
+const operators = z.strictObject({
+  users: z
+    .array(idText)
+    .default([])
+    .describe(
+      "Ids of the people who may change the floor. Whoever has the console's page open is one without being named.",
+    ),
+  roles: z.array(idText).default([]).describe('Ids of the roles or groups whose members may.'),
+});
+
+/** The built-in texts of the announcements, by kind. Names in braces are filled in. */
+export const ANNOUNCEMENT_TEXTS = {
+  timeout: '⏱️ {agent} turn timed out',
+  waitTimeout: '⏱️ {agent} waited too long, skipping turn',
+  disconnect: '⚠️ {agent} disconnected, skipping turn: {cause}',
+  nobody: '⚠️ No agents available in this channel',
+  limit: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.',
+  stopped: '⏹ Stopped {agent}. {kept} message(s) kept.',
+  recovered: '↩️ {agent} goes on after a restart',
+  gap: '⚠️ Some messages could not be read: {why}',
+} as const;
+
+const template = (kind: keyof typeof ANNOUNCEMENT_TEXTS, when: string) =>
+  z
+    .union([z.string().min(1).max(500), z.literal(false)], {
+      error: 'Expected the text in quotes, or false to switch it off',
+    })
+    .meta({ default: ANNOUNCEMENT_TEXTS[kind], description: `${when} false switches it off.` })
+    .exactOptional();
+
+const announcements = z.strictObject({
+  timeout: template('timeout', 'The text when a turn is over by time.'),
+  waitTimeout: template('waitTimeout', 'The text when the wait of an agent is over by time.'),
+  disconnect: template('disconnect', 'The text when an agent leaves in its turn.'),
+  nobody: template('nobody', 'The text when a message comes and every agent is OFFLINE.'),
+  limit: template('limit', 'The text when a budget is used up; a text of your own can name which with {budget}.'),
+  stopped: template('stopped', 'The text when a person stopped the exchange.'),
+  recovered: template('recovered', 'The text when a turn goes on after a restart of Conch.'),
+  gap: template('gap', 'The text when history is missing after a restart.'),
+});
+
+const log = z.strictObject({
+  level: z
+    .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace'])
+    .default('info')
+    .describe('The least important lines that are logged. CONCH_LOG_LEVEL goes before it.'),
+  pretty: z
+    .union([z.boolean(), z.literal('auto')], { error: 'Expected true, false or "auto"' })
+    .default('auto')
+    .describe('Lines for people in place of JSON; "auto" does so on a terminal.'),
+});
+
+/** The whole of `turnConfig.json`, as people write it. */
+export const fileSchema = z.strictObject({
+  $schema: z.string().exactOptional().describe('Where editors find the description of this file; Conch ignores it.'),
+  turnConfig: turnConfigSchema.prefault({}).describe('How turns are taken, in every channel that says nothing else.'),
+  agents: z
+    .array(agent)
+    .max(1_000)
+    .exactOptional()
+    .describe('Who can be given a seat. Without this key, the three agents of the demo.'),
+  channels: z
+    .array(channel)
+    .min(1, 'Expected at least one channel')
+    .exactOptional()
+    .describe('Where there is a floor. Without this key, one channel "console:demo" with every agent.'),
+  adapters: adapters.prefault({}).describe('The chat platforms.'),
+  operators: operators.prefault({}).describe('Who may change the floor; reading is open to all.'),
+  budgets: budgets.prefault({}).describe('What one channel may spend.'),
+  announcements: announcements.prefault({}).describe('What people are told. Names in braces are filled in.'),
+  log: log.prefault({}).describe('What is logged.'),
+});
+
+/** `turnConfig.json` after reading, with the defaults filled in. */
+export type ConfigFile = z.output<typeof fileSchema>;

@@ -1,0 +1,41 @@
+import { inspect } from 'node:util';
+
+/** A value that must not be shown: however it is printed it reads `[secret]`; only `reveal` gives it. */
+export class Secret {
+  readonly #value: string;
+
+  constructor(value: string) {
+    this.#value = value;
+  }
+
+  /** The value itself, for whoever must send it or keep it out of a log. */
+  reveal(): string {
+    return this.#value;
+  }
+
+  toString(): string {
+    return '[secret]';
+  }
+
+  toJSON(): string {
+    return '[secret]';
+  }
+
+  [inspect.custom](): string {
+    return '[secret]';
+  }
+}
+
+/** Whether a variable of this name holds a secret. */
+export const isSecretName = (name: string): boolean => /TOKEN|KEY|SECRET|PASSWORD/i.test(name);
+
+/** Pieces of a text that look like the tokens of known services. */
+export const secretsIn = (text: string): readonly string[] =>
+  text.match(/(?<![\w-])(?:xox[a-z]-|xapp-|sk-)[\w-]{10,}/g) ?? [];
+
+/** The text with every secret taken out. Secrets shorter than six characters stay: they would blot out plain words. */
+export const withoutSecrets = (text: string, secrets: readonly Secret[]): string =>
+  secrets.reduce((shown, secret) => {
+    const value = secret.reveal();
+    return value.length < 6 ? shown : shown.replaceAll(value, '[secret]');
+  }, text);

@@ -1,0 +1,51 @@
+import { configJsonSchema, type JsonNode } from './json-schema.ts';
+import { turnKeys } from './turn-config.ts';
+
+/** The README's table of every key of `turnConfig.json`, from the schema, as Markdown. */
+export const configTable = (): string => table(['Key', 'Default', 'Meaning'], rowsOf(configJsonSchema(), ''));
+
+/** The README's table of the environment variables, as Markdown. */
+export const environmentTable = (): string => table(['Variable', 'Default', 'Meaning'], VARIABLES);
+
+type Row = readonly [key: string, byDefault: string, meaning: string];
+
+const VARIABLES: readonly Row[] = [
+  ['`CONCH_CONFIG`', '`turnConfig.json`', 'The configuration file. Without one, the demo.'],
+  ['`CONCH_DATA_DIR`', '`.conch`', 'Where the database is.'],
+  ['`CONCH_PORT`', '`7420`', 'The port of the page; goes before the file.'],
+  ['`CONCH_LOG_LEVEL`', '`info`', 'fatal, error, warn, info, debug or trace; goes before the file.'],
+];
+
+const OVERRIDES: readonly Row[] = [
+  ['`channels[].budgets`', '', 'The keys of `budgets`, for this channel alone.'],
+  ['`channels[].…`', '', 'Any key of `turnConfig`, for this channel alone.'],
+];
+
+const rowsOf = (node: JsonNode, path: string): readonly Row[] => {
+  const members = Object.entries(node.properties ?? {}).filter(
+    ([key]) => key !== '$schema' && !(path === 'channels[].' && (key === 'budgets' || key in turnKeys)),
+  );
+  const rows = members.flatMap(([key, child]) =>
+    rowsOfKey(child, `${path}${key}`, node.required?.includes(key) ?? false),
+  );
+  return path === 'channels[].' ? [...rows, ...OVERRIDES] : rows;
+};
+
+const rowsOfKey = (node: JsonNode, key: string, required: boolean): readonly Row[] => {
+  const row: Row = [`\`${key}\``, required ? 'required' : defaultOf(node), node.description ?? ''];
+  const below = [
+    ...rowsOf(node, `${key}.`),
+    ...(node.oneOf ?? []).flatMap((branch) => rowsOf(branch, `${key}.`)),
+    ...rowsOf(node.items ?? {}, `${key}[].`),
+  ];
+  return below.length > 0 && node.items === undefined && row[1] === '' ? below : [row, ...below];
+};
+
+const defaultOf = (node: JsonNode): string =>
+  node.default === undefined || node.properties !== undefined ? '' : `\`${JSON.stringify(node.default)}\``;
+
+const table = (head: readonly string[], rows: readonly Row[]): string =>
+  [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+
+const line = (cells: readonly string[]): string =>
+  `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;

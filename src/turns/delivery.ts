@@ -1,0 +1,117 @@
+import { Alarm } from './alarm.ts';
+import type { Instant } from './core/settings.ts';
+import type { FloorStore, OutboxRow, Settlement } from './store/port.ts';
+import type { Clock, Timers } from './time.ts';
+
+/** Does what one row of the outbox says and tells what became of it. It may reject: then the outcome is uncertain. */
+export type Carrier = (row: OutboxRow) => Promise<Settlement>;
+
+/** What the delivery needs. */
+export type DeliveryPorts = {
+  readonly store: Pick<FloorStore, 'owed' | 'settle'>;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly carry: Carrier;
+  /** A row could not be done for ever, or its carrier broke. */
+  readonly failed: (row: OutboxRow, why: string) => void;
+  /** The store itself failed. */
+  readonly broken: (error: unknown) => void;
+};
+
+/** How many rows are taken up at once; more follow as these are done. */
+const BATCH = 256;
+const FIRST_BACKOFF_MS = 500;
+const LONGEST_BACKOFF_MS = 60_000;
+
+/** How long to wait before a row is tried again after so many attempts, in milliseconds. */
+export function backoffMs(attempts: number): number {
+  return Math.min(FIRST_BACKOFF_MS * 2 ** Math.max(0, attempts - 1), LONGEST_BACKOFF_MS);
+}
+
+/** Serves the outbox: one row of a lane at a time, in order, each until it is confirmed or known to be impossible. */
+export class Delivery {
+  readonly #ports: DeliveryPorts;
+  readonly #alarm: Alarm;
+  readonly #flying = new Set<Promise<void>>();
+  #pumping: Promise<void> | null = null;
+  #again = false;
+  #running = false;
+
+  constructor(ports: DeliveryPorts) {
+    this.#ports = ports;
+    this.#alarm = new Alarm(ports.clock, ports.timers, () => this.kick());
+  }
+
+  start(): void {
+    this.#running = true;
+    this.kick();
+  }
+
+  /** Something may be owed now. */
+  kick(): void {
+    if (!this.#running) return;
+    this.#again = true;
+    this.#pumping ??= this.#pump()
+      .catch(this.#ports.broken)
+      .finally(() => {
+        this.#pumping = null;
+      });
+  }
+
+  /** Takes nothing up any more; resolves when all that was under way is settled. */
+  async stop(): Promise<void> {
+    this.#running = false;
+    this.#alarm.cancel();
+    await this.#pumping;
+    await Promise.all(this.#flying);
+  }
+
+  /** Resolves when nothing is owed that could be done now, or `false` when that takes too many rounds. */
+  async drain(rounds: number): Promise<boolean> {
+    for (let round = 0; round < rounds; round += 1) {
+      this.kick();
+      await this.#pumping;
+      if (this.#flying.size === 0) return true;
+      await Promise.all(this.#flying);
+    }
+    return false;
+  }
+
+  async #pump(): Promise<void> {
+    while (this.#again && this.#running) {
+      this.#again = false;
+      const { rows, next } = await this.#ports.store.owed(BATCH, this.#ports.clock.now());
+      this.#alarm.noLaterThan(next);
+      for (const row of rows) this.#fly(row);
+    }
+  }
+
+  #fly(row: OutboxRow): void {
+    const flight = this.#serve(row)
+      .catch(this.#ports.broken)
+      .finally(() => {
+        this.#flying.delete(flight);
+        this.kick();
+      });
+    this.#flying.add(flight);
+  }
+
+  async #serve(row: OutboxRow): Promise<void> {
+    const settlement = await this.#carry(row);
+    if (settlement.state === 'failed') this.#ports.failed(row, settlement.why);
+    await this.#ports.store.settle(row, settlement);
+  }
+
+  async #carry(row: OutboxRow): Promise<Settlement> {
+    try {
+      return await this.#ports.carry(row);
+    } catch (error) {
+      this.#ports.failed(row, error instanceof Error ? error.message : String(error));
+      return { state: 'uncertain', notBefore: this.#later(row) };
+    }
+  }
+
+  #later(row: OutboxRow): Instant {
+    return this.#ports.clock.now() + backoffMs(row.attempts);
+  }
+}

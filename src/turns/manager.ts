@@ -1,0 +1,161 @@
+import { Alarm } from './alarm.ts';
+import type { Command } from './core/command.ts';
+import { nextDeadline } from './core/deadline.ts';
+import type { Fact } from './core/fact.ts';
+import type { Floor } from './core/floor.ts';
+import type { AgentId, ChannelId, FloorSettings, Instant, MessageId, SeatSettings } from './core/settings.ts';
+import type { Applied, FloorReader, FloorStore, HumanMessage, MessageChange } from './store/port.ts';
+import type { Clock, Timers } from './time.ts';
+
+/** Text of a holder that people have seen as it was generated, and that is not yet said. */
+export type Draft = {
+  readonly agent: AgentId;
+  readonly epoch: number;
+  readonly text: string;
+  readonly mentions: readonly AgentId[];
+};
+
+/** What the manager needs of the world. */
+export type ManagerPorts = {
+  readonly store: FloorStore & FloorReader & { amend(change: MessageChange): Promise<boolean> };
+  readonly clock: Clock;
+  readonly timers: Timers;
+  /** The agents that a text addresses. */
+  readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
+  /** Takes what the holder has shown but not said, so that an interruption keeps it. */
+  readonly takeDraft: (channel: ChannelId) => Draft | null;
+  /** Told after every command that changed something, once that is durable. */
+  readonly changed: (change: Change) => void;
+  /** Something failed that nobody waits for. */
+  readonly failed: (error: unknown) => void;
+};
+
+/** What one command changed. */
+export type Change = {
+  readonly channel: ChannelId;
+  readonly at: Instant;
+  readonly facts: readonly Fact[];
+  readonly floor: Floor;
+};
+
+/** How a channel is set up. */
+export type ChannelPlan = {
+  readonly id: ChannelId;
+  readonly settings: FloorSettings;
+  readonly seats: readonly SeatSettings[];
+};
+
+/**
+ * The one door to all floors: everything that happens in a channel is a command here, and every command is one
+ * transaction of the store. Keeps the one alarm for the earliest deadline of all channels.
+ */
+export class TurnManager {
+  readonly #ports: ManagerPorts;
+  readonly #alarm: Alarm;
+  #running = true;
+
+  constructor(ports: ManagerPorts) {
+    this.#ports = ports;
+    this.#alarm = new Alarm(ports.clock, ports.timers, () => this.#ring());
+  }
+
+  /** Carries out a command; resolves once what follows from it is durable. A refusal is a value; a rejection means that nothing was written. */
+  async apply(channel: ChannelId, command: Command): Promise<Applied> {
+    const draft = this.#ends(channel, command) ? this.#ports.takeDraft(channel) : null;
+    const saying = draft === null ? null : this.#commit(channel, { type: 'say', ...draft });
+    const applied = this.#commit(channel, command);
+    await saying;
+    return applied;
+  }
+
+  /** Takes in what a person wrote: durable when it resolves, and given to the floor in the same commit. A second delivery changes nothing. */
+  async receive(message: HumanMessage): Promise<void> {
+    const accepted = this.#ports.store.accept(message);
+    await Promise.all([accepted, this.route(message)]);
+  }
+
+  /** Gives an accepted message to its floor. */
+  async route(message: HumanMessage): Promise<void> {
+    const named = this.#ports.addressed(message.channel, message.text);
+    const addressed = [...new Set([...message.addressed, ...named])];
+    const { id, order, channel, ignore } = message;
+    await this.apply(channel, { type: 'receive', id, order, addressed, ...(ignore === undefined ? {} : { ignore }) });
+  }
+
+  /** Takes in an edit or a deletion; one of a message that was never received changes nothing. */
+  async amend(change: MessageChange): Promise<void> {
+    if (!(await this.#ports.store.amend(change))) return;
+    await this.apply(change.channel, { type: change.change === 'edited' ? 'edit' : 'delete', id: change.id });
+  }
+
+  /**
+   * Brings every floor back after a start: nothing is granted in a channel before its `catchUp` command.
+   * Floors that the plan no longer names lose their seats.
+   */
+  async recover(
+    plans: readonly ChannelPlan[],
+  ): Promise<Readonly<Record<ChannelId, { readonly id: MessageId; readonly order: string }>>> {
+    const { channels, lastSeen, unapplied } = await this.#ports.store.recover();
+    const gone = channels.filter((channel) => !plans.some((plan) => plan.id === channel));
+    await Promise.all(
+      [...plans.map((plan) => plan.id), ...gone].map((channel) => this.apply(channel, { type: 'restart' })),
+    );
+    for (const channel of gone) await this.#retire(channel);
+    await this.configure(plans);
+    for (const message of unapplied) await this.route(message);
+    return lastSeen;
+  }
+
+  /** Applies what changed in the configuration to the floors; turns under way are not touched unless their agent is gone. */
+  async configure(plans: readonly ChannelPlan[]): Promise<void> {
+    await Promise.all(plans.map(({ id, settings, seats }) => this.apply(id, { type: 'configure', settings, seats })));
+  }
+
+  /** No deadline fires any more. */
+  stop(): void {
+    this.#running = false;
+    this.#alarm.cancel();
+  }
+
+  async #retire(channel: ChannelId): Promise<void> {
+    const floor = this.#ports.store.floor(channel);
+    if (floor !== null) await this.apply(channel, { type: 'configure', settings: floor.settings, seats: [] });
+  }
+
+  async #commit(channel: ChannelId, command: Command): Promise<Applied> {
+    const at = this.#ports.clock.now();
+    const applied = await this.#ports.store.apply(channel, command, at);
+    if (!applied.ok) return applied;
+    this.#alarm.noLaterThan(this.#running ? nextDeadline(applied.floor) : null);
+    this.#ports.changed({ channel, at, facts: applied.facts, floor: applied.floor });
+    return applied;
+  }
+
+  /** Whether a command may take the floor from its holder, so that what people saw of its text must be kept first. */
+  #ends(channel: ChannelId, command: Command): boolean {
+    if (command.type === 'receive') return this.#ports.store.floor(channel)?.settings.mode === 'interrupt';
+    return ENDING.has(command.type);
+  }
+
+  #ring(): void {
+    this.#tick().catch(this.#ports.failed);
+  }
+
+  async #tick(): Promise<void> {
+    const { channels } = await this.#ports.store.due(this.#ports.clock.now());
+    await Promise.all(channels.map((channel) => this.apply(channel, { type: 'tick' })));
+    const { next } = await this.#ports.store.due(this.#ports.clock.now());
+    if (this.#running) this.#alarm.noLaterThan(next);
+  }
+}
+
+const ENDING: ReadonlySet<Command['type']> = new Set([
+  'stop',
+  'skip',
+  'grant',
+  'remove',
+  'disable',
+  'leave',
+  'tick',
+  'configure',
+]);

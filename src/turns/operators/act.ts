@@ -1,0 +1,153 @@
+import type { OperatorCommand, Refusal } from '../core/command.ts';
+import type { Fact } from '../core/fact.ts';
+import type { AgentId } from '../core/settings.ts';
+import { clockWords, counted } from './clock-words.ts';
+import type { Answer, Desk, Request } from './desk.ts';
+import { list } from './fact-words.ts';
+import { floorLine } from './floor-words.ts';
+import { MODES, ORDER_SUMMARIES } from './table.ts';
+
+/** What to do to the floor of the request's channel, and how to say that it was done. */
+type Act = {
+  readonly command: OperatorCommand;
+  /** Whom it is about, for refusals. */
+  readonly agent?: AgentId;
+  readonly did: (facts: readonly Fact[]) => string;
+};
+
+/** Ends the turn, closes the exchange, keeps held messages. */
+export function stop(request: Request, desk: Desk): Promise<Answer> {
+  const did = (facts: readonly Fact[]): string => {
+    const stopped = facts
+      .flatMap((fact) => (fact.type === 'announced' ? [fact.announcement] : []))
+      .find((notice) => notice.kind === 'stopped');
+    const whom = stopped?.agent === null || stopped === undefined ? '' : ` ${desk.names.agent(stopped.agent)}`;
+    const kept = stopped === undefined ? '' : ` ${counted(stopped.kept, 'message')} kept.`;
+    return `⏹ Stopped${whom}.${kept}`;
+  };
+  return apply(request, { command: { type: 'stop', by: request.person.id }, did }, desk);
+}
+
+/** Opens an exchange without a message. */
+export function start(request: Request, desk: Desk): Promise<Answer> {
+  return apply(request, { command: { type: 'start', by: request.person.id }, did: () => 'Started.' }, desk);
+}
+
+/** Gives an agent the floor, or the next turn when another has it. */
+export function grant(request: Request, agent: AgentId, desk: Desk): Promise<Answer> {
+  const did = (facts: readonly Fact[]): string => {
+    const now = facts.some(
+      (fact) => (fact.type === 'turnGranted' || fact.type === 'turnResumed') && fact.agent === agent,
+    );
+    return `${desk.names.agent(agent)} ${now ? 'has the floor' : 'is next'}.`;
+  };
+  return apply(request, { command: { type: 'grant', by: request.person.id, agent }, agent, did }, desk);
+}
+
+/** Ends a turn; a button's epoch goes with it, so that it ends no other turn. */
+export function skip(request: Request, agent: AgentId | undefined, desk: Desk): Promise<Answer> {
+  const named = agent === undefined ? {} : { agent };
+  const drawn = request.epoch === undefined ? {} : { epoch: request.epoch };
+  const did = (facts: readonly Fact[]): string => {
+    const ended = facts.find((fact) => fact.type === 'turnEnded');
+    return ended === undefined ? 'Skipped.' : `Skipped ${desk.names.agent(ended.agent)}.`;
+  };
+  return apply(request, { command: { type: 'skip', by: request.person.id, ...named, ...drawn }, ...named, did }, desk);
+}
+
+/** Gives the holder more time. */
+export async function extend(request: Request, desk: Desk): Promise<Answer> {
+  const holder = desk.floors.view(request.channel)?.holder ?? null;
+  if (request.epoch !== undefined && request.epoch !== holder?.epoch) return { ok: false, text: OVER };
+  const ms = (request.values.seconds ?? DEFAULT_EXTENSION_SECONDS) * 1_000;
+  const who = holder === null ? 'The holder' : desk.names.agent(holder.agent);
+  const did = (): string => `${who} has ${clockWords(ms)} more.`;
+  return apply(request, { command: { type: 'extend', by: request.person.id, ms }, did }, desk);
+}
+
+/** Grants nothing more until `resume`. */
+export function pause(request: Request, desk: Desk): Promise<Answer> {
+  const did = (): string => '⏸ Paused: no new turns until /floor resume.';
+  return apply(request, { command: { type: 'pause', by: request.person.id }, did }, desk);
+}
+
+/** Goes on after a pause or a limit. */
+export function resume(request: Request, desk: Desk): Promise<Answer> {
+  return apply(request, { command: { type: 'resume', by: request.person.id }, did: () => '▶️ Resumed.' }, desk);
+}
+
+/** Changes the policy, and the queue if agents were named. */
+export async function order(request: Request, queue: readonly AgentId[], desk: Desk): Promise<Answer> {
+  const policy = request.values.order;
+  if (policy === undefined) return { ok: false, text: 'Expected a policy: /floor order [policy] [agents…]' };
+  const named = queue.length === 0 ? {} : { queue };
+  const did = (): string =>
+    `Order: ${policy}, ${ORDER_SUMMARIES[policy]}.${queue.length === 0 ? '' : ` Queue: ${list(queue, desk.names.agent)}.`}`;
+  return apply(request, { command: { type: 'order', by: request.person.id, order: policy, ...named }, did }, desk);
+}
+
+/** Changes what a message does to a turn under way. */
+export async function mode(request: Request, desk: Desk): Promise<Answer> {
+  const chosen = request.values.mode;
+  if (chosen === undefined) return { ok: false, text: 'Expected a mode: /floor mode [mode]' };
+  const did = (): string => `Mode: ${chosen}, ${MODES[chosen].summary}.`;
+  return apply(request, { command: { type: 'mode', by: request.person.id, mode: chosen }, did }, desk);
+}
+
+/** Puts an agent at the end of the queue, with a new seat if the channel had none for it and allows one. */
+export function add(request: Request, agent: AgentId, desk: Desk): Promise<Answer> {
+  const seat = desk.seat?.(request.channel, agent) ?? null;
+  const name = desk.names.agent(agent);
+  const did = (facts: readonly Fact[]): string => {
+    const moved = facts.some((fact) => fact.type === 'seatMoved' && fact.agent === agent && fact.to === 'QUEUED');
+    return moved ? `${name} is in the queue.` : `${name} joins the queue as soon as it is online.`;
+  };
+  const command = { type: 'add', by: request.person.id, agent, ...(seat === null ? {} : { seat }) } as const;
+  return apply(request, { command, agent, did }, desk);
+}
+
+/** Takes an agent out of the channel; its turn ends. */
+export function remove(request: Request, agent: AgentId, desk: Desk): Promise<Answer> {
+  const did = (): string => `${desk.names.agent(agent)} is out of this channel's queue.`;
+  return apply(request, { command: { type: 'remove', by: request.person.id, agent }, agent, did }, desk);
+}
+
+/** Enables or disables an agent in all its channels; it succeeds if one of them changed. */
+export async function switchAgent(
+  request: Request,
+  change: { readonly type: 'enable' | 'disable'; readonly agent: AgentId },
+  desk: Desk,
+): Promise<Answer> {
+  const entry = desk.roster.list().find((each) => each.id === change.agent);
+  const name = desk.names.agent(change.agent);
+  const channels = entry?.channels ?? [];
+  if (channels.length === 0) return { ok: false, text: `${name} sits in no channel: run /floor add ${change.agent}.` };
+  const applied = await Promise.all(
+    channels.map((channel) => desk.floors.apply(channel, { ...change, by: request.person.id })),
+  );
+  const refusals = applied.flatMap((each) => (each.ok ? [] : [each.refusal]));
+  const changed = applied.length - refusals.length;
+  const [refusal] = refusals;
+  if (changed === 0 && refusal !== undefined) return refused(refusal, { agent: change.agent }, desk);
+  const verb = change.type === 'enable' ? 'Enabled' : 'Disabled';
+  return { ok: true, text: `${verb} ${name} in ${counted(changed, 'channel')}.` };
+}
+
+const OVER = 'That turn is over.';
+const DEFAULT_EXTENSION_SECONDS = 60;
+
+async function apply(request: Request, act: Act, desk: Desk): Promise<Answer> {
+  const holder = desk.floors.view(request.channel)?.holder?.agent;
+  const applied = await desk.floors.apply(request.channel, act.command);
+  if (!applied.ok)
+    return refused(applied.refusal, { ...(holder === undefined ? {} : { agent: holder }), ...act }, desk);
+  const view = desk.floors.view(request.channel);
+  const after = view === null ? '' : `\n${floorLine(view, desk.names.agent, desk.clock.now())}`;
+  return { ok: true, text: `${act.did(applied.facts)}${after}` };
+}
+
+function refused(refusal: Refusal, about: { readonly agent?: AgentId }, desk: Desk): Answer {
+  if (refusal === 'stale-epoch') return { ok: false, text: OVER };
+  const context = about.agent === undefined ? {} : { agent: desk.names.agent(about.agent) };
+  return { ok: false, text: desk.words.refusal(refusal, context) };
+}

@@ -1,0 +1,78 @@
+import { INTERRUPT_MODES, ORDERS } from '../core/settings.ts';
+import type { MessageId } from '../core/settings.ts';
+import { wordsOf } from './parse.ts';
+import type { CommandTable } from './parse.ts';
+import { COMMANDS, MODES, ORDER_SUMMARIES } from './table.ts';
+import type { Argument } from './table.ts';
+
+/** One way to go on with a line: the word alone, the whole line with it, and what it means. */
+export type Completion = { readonly value: string; readonly line: string; readonly summary: string };
+
+/** What words of a line may stand for. */
+export type Known = {
+  readonly agents: readonly { readonly id: string; readonly name: string }[];
+  /** Newest first. */
+  readonly messages?: readonly { readonly id: MessageId; readonly summary: string }[];
+};
+
+/** The most choices that any platform shows. */
+export const MAX_COMPLETIONS = 25;
+
+/**
+ * How the last word of a line may go on, best first, at most 25. The line may begin with "/", "!" or neither, and
+ * completed lines keep that; a line that ends in a space asks for the next word.
+ */
+export function completions(partialLine: string, known: Known, table: CommandTable = COMMANDS): readonly Completion[] {
+  const [, lead = '', body = ''] = /^\s*([/!]?)(.*)$/s.exec(partialLine) ?? [];
+  const words = wordsOf(body);
+  const last = /\s$/.test(body) || words.length === 0 ? '' : (words.pop() ?? '');
+  const typed = last.toLowerCase().replace(/^@/, '');
+  const front = lead + body.slice(0, body.length - (body.endsWith(last) ? last.length : 0)).replace(/"$/, '');
+  return choices(words, known, table)
+    .filter((choice) => choice.value.toLowerCase().startsWith(typed) || choice.also?.toLowerCase().startsWith(typed))
+    .slice(0, MAX_COMPLETIONS)
+    .map(({ value, summary }) => ({ value, summary, line: `${front}${/\s/.test(value) ? `"${value}"` : value}` }));
+}
+
+type Choice = { readonly value: string; readonly summary: string; readonly also?: string };
+
+function choices(words: readonly string[], known: Known, table: CommandTable): readonly Choice[] {
+  const [first, second] = words.map((word) => word.toLowerCase());
+  if (first === undefined) return firstWords(table);
+  const group = table.filter((row) => row.path.startsWith(`${first} `));
+  if (second === undefined && group.length > 0) {
+    return group.map((row) => ({ value: row.path.slice(first.length + 1), summary: row.summary }));
+  }
+  const row = table.find((each) => each.path === `${first} ${second}` || each.path === first);
+  if (row === undefined) return [];
+  const given = words.slice(row.path.split(' ').length);
+  const arguments_: readonly Argument[] = row.arguments;
+  const argument = arguments_[given.length] ?? arguments_.find((each) => each.rest === true);
+  return argument === undefined ? [] : CHOICES[argument.kind]({ given, known, table });
+}
+
+function firstWords(table: CommandTable): readonly Choice[] {
+  const seen = new Map<string, Choice>();
+  for (const row of table) {
+    const [word = '', verb] = row.path.split(' ');
+    const verbs = seen.get(word)?.summary;
+    const summary = verb === undefined ? row.summary : verbs === undefined ? verb : `${verbs}, ${verb}`;
+    seen.set(word, { value: word, summary });
+  }
+  return [...seen.values()];
+}
+
+type Asked = { readonly given: readonly string[]; readonly known: Known; readonly table: CommandTable };
+
+const CHOICES: Readonly<Record<Argument['kind'], (asked: Asked) => readonly Choice[]>> = {
+  agent: ({ given, known }) =>
+    known.agents
+      .filter((agent) => !given.includes(agent.id))
+      .map((agent) => ({ value: agent.id, summary: agent.name, also: agent.name })),
+  mode: () => INTERRUPT_MODES.map((mode) => ({ value: mode, summary: MODES[mode].summary })),
+  order: () => ORDERS.map((order) => ({ value: order, summary: ORDER_SUMMARIES[order] })),
+  message: ({ known }) => (known.messages ?? []).map(({ id, summary }) => ({ value: id, summary })),
+  seconds: () => ['30', '60', '120', '300'].map((value) => ({ value, summary: `${value} seconds` })),
+  count: () => ['5', '10', '25', '50'].map((value) => ({ value, summary: `${value} turns` })),
+  command: ({ given, known, table }) => (given.length < 2 ? choices(given, known, table) : []),
+};

@@ -1,0 +1,57 @@
+import type { Command, Refusal } from '../core/command.ts';
+import type { AgentId, ChannelId, Instant, MessageId, SeatSettings } from '../core/settings.ts';
+import type { Roster } from '../roster.ts';
+import type { Applied, InboxRow, JournalEntry } from '../store/port.ts';
+import type { FloorView, TurnRecord } from '../view.ts';
+import type { TimeWords } from './clock-words.ts';
+import type { Values } from './parse.ts';
+import type { OperatorSet, Person } from './roles.ts';
+
+/** What operator commands need of the floors; the TurnManager offers it. */
+export type Floors = {
+  apply(channel: ChannelId, command: Command): Promise<Applied>;
+  /** `null` when the channel has no floor. */
+  view(channel: ChannelId): FloorView | null;
+  /** The newest turns, oldest first. */
+  turns(channel: ChannelId, limit: number): readonly TurnRecord[];
+  /** The entries that name this message, oldest first. */
+  why(message: MessageId): readonly JournalEntry[];
+  message(id: MessageId): InboxRow | null;
+};
+
+/** One use of a command that changes something, or an attempt at it. */
+export type Audit = {
+  readonly channel: ChannelId;
+  readonly by: string;
+  readonly line: string;
+  readonly ok: boolean;
+  readonly text: string;
+};
+
+/** What a command says: shown to whoever gave it, and to nobody else. */
+export type Answer = { readonly ok: boolean; readonly text: string };
+
+/** A command on its way: where it was given, by whom, and the turn that its button was drawn for. */
+export type Request = {
+  readonly channel: ChannelId;
+  readonly person: Person;
+  readonly values: Values;
+  readonly epoch?: number;
+};
+
+/** Everything that commands are answered from. */
+export type Desk = {
+  readonly floors: Floors;
+  readonly roster: Roster;
+  /** Who may operate now; asked at every use, so that a reloaded configuration counts at once. */
+  operators(): OperatorSet;
+  /** Names for people; an id that nobody has is its own name. */
+  readonly names: { readonly agent: (id: AgentId) => string; readonly channel: (id: ChannelId) => string };
+  readonly words: { refusal(refusal: Refusal, context: { readonly agent?: string }): string };
+  readonly clock: { now(): Instant };
+  readonly time: TimeWords;
+  /** The seat of an agent that the channel's configuration does not name; `null` when it must not sit there. */
+  seat?(channel: ChannelId, agent: AgentId): SeatSettings | null;
+  /** Told of every attempt to change something, refused ones too. */
+  audit?(entry: Audit): void;
+};

@@ -1,0 +1,151 @@
+import type { Announcement, Fact, Fate } from '../core/fact.ts';
+import type { MessageId } from '../core/settings.ts';
+import { clockWords, counted, excerpt } from './clock-words.ts';
+
+/** An agent's name for people. */
+export type NameOf = (agent: string) => string;
+
+/** What a fact says, in one line of plain English, without time and channel. */
+export function factWords(fact: Fact, name: NameOf = plain): string {
+  return wordsFor(fact.type, fact, name);
+}
+
+/** Where a message is now: "held until the turn ends", "delivered to dev in the middle of its turn". */
+export function fateWords(fate: Fate, name: NameOf = plain): string {
+  if (fate.state === 'held') return `held until ${HELD_UNTIL[fate.until]}`;
+  if (fate.state === 'unrouted') return `not given to any agent: ${fate.why}`;
+  if (fate.state === 'ignored') return `not for agents: ${fate.rule}`;
+  return `delivered to ${list(fate.to, name)} ${VIA[fate.via]}`;
+}
+
+/** Names in a row, "nobody" for none. */
+export function list(agents: readonly string[], name: NameOf): string {
+  return agents.length === 0 ? 'nobody' : agents.map((agent) => name(agent)).join(', ');
+}
+
+/** What a waiting agent waits for, after "waits for". */
+export const WAITS_FOR = { answer: 'an answer', human: 'a person', approval: 'an approval' } as const;
+
+type Of<T extends Fact['type']> = Extract<Fact, { readonly type: T }>;
+type Words = { readonly [T in Fact['type']]: (fact: Of<T>, name: NameOf) => string };
+type NoticeOf<K extends Announcement['kind']> = Extract<Announcement, { readonly kind: K }>;
+type NoticeWords = { readonly [K in Announcement['kind']]: (notice: NoticeOf<K>, name: NameOf) => string };
+
+const VIA = {
+  prompt: 'with its prompt',
+  inject: 'in the middle of its turn',
+  interrupt: 'by interrupting the turn',
+  observe: 'to observe',
+} as const;
+
+const HELD_UNTIL = {
+  turn: 'the turn ends',
+  prompt: 'an agent is prompted',
+  start: 'the history is read',
+} as const;
+
+const CLOSED = {
+  done: 'everybody had a turn',
+  silent: 'nobody had anything to say',
+  limit: 'a limit was reached',
+  stopped: 'stopped',
+} as const;
+
+const INJECTED = {
+  injected: 'has taken in',
+  'next-prompt': 'will get with its next prompt',
+  refused: 'could not take',
+} as const;
+
+const NOTICES: NoticeWords = {
+  timeout: ({ agent }, name) => `${name(agent)} timed out`,
+  waitTimeout: ({ agent }, name) => `${name(agent)} waited too long`,
+  disconnect: ({ agent, cause }, name) => `${name(agent)} disconnected: ${cause}`,
+  nobody: () => 'no agents available',
+  limit: ({ budget, used, max }) => `limit of ${budget} reached, ${used} of ${max}`,
+  stopped: ({ agent, kept }, name) =>
+    `stopped${agent === null ? '' : ` ${name(agent)}`}, ${counted(kept, 'message')} kept`,
+  recovered: ({ agent }, name) => `${name(agent)}'s turn goes on after a restart`,
+  gap: ({ why }) => `a gap in the history: ${why}`,
+};
+
+const WORDS: Words = {
+  configured: ({ settings, seats }) =>
+    `configured: mode ${settings.mode}, order ${settings.order}, ${counted(seats.length, 'seat')}`,
+  settingsChanged: ({ settings, by }) => `${by} set mode ${settings.mode}, order ${settings.order}`,
+  queueOrdered: ({ queue, by }, name) => `${by} ordered the queue: ${list(queue, name)}`,
+  seatMoved: ({ agent, from, to, trigger, cause }, name) =>
+    `${name(agent)} ${from} → ${to} (${trigger})${cause === undefined ? '' : `: ${cause}`}`,
+  seatAssigned: ({ agent, assigned }, name) => `${name(agent)} ${assigned ? '' : 'no longer '}assigned to the channel`,
+  seatSwitched: ({ agent, disabled, by }, name) => `${by} ${disabled ? 'disabled' : 'enabled'} ${name(agent)}`,
+  seatPresent: ({ agent, present }, name) => `${name(agent)} ${present ? 'connected' : 'not connected'}`,
+  seatDropped: ({ agent }, name) => `${name(agent)} no longer in the channel's configuration`,
+  seatCreated: ({ seat, by }, name) => `${by} let ${name(seat.agent)} into the channel`,
+  exchangeOpened: ({ by }) => `exchange opened by ${by === 'message' ? 'a message' : 'an operator'}`,
+  exchangeRestarted: ({ scope }) => `a message started the ${scope === 'all' ? 'rounds' : 'count of turns'} anew`,
+  exchangeExtended: ({ by }) => `${by} allowed more turns`,
+  exchangeClosed: ({ reason, budget }) =>
+    `exchange closed: ${CLOSED[reason]}${budget === undefined ? '' : ` (${budget})`}`,
+  floorPaused: ({ by }) => `${by} paused the floor`,
+  floorUnpaused: ({ by }) => `${by} resumed the floor`,
+  agentCalled: ({ agent, by }, name) =>
+    `${name(agent)} called to be next by ${by === 'person' ? 'a person' : `an ${by}`}`,
+  choosingStarted: ({ facilitator, candidates }, name) =>
+    `${name(facilitator)} asked who is next: ${list(candidates, name)}`,
+  choosingEnded: ({ next, why }, name) => `facilitator: ${next === null ? why : `${name(next)} is next`}`,
+  turnGranted: ({ agent, epoch, messages }, name) =>
+    `turn granted to ${name(agent)} #${epoch}${withMessages(messages)}`,
+  turnContinued: ({ agent, epoch, messages }, name) =>
+    `${name(agent)} #${epoch} prompted again${withMessages(messages)}`,
+  turnWaited: ({ agent, epoch, reason }, name) => `${name(agent)} #${epoch} waits for ${WAITS_FOR[reason]}`,
+  turnParked: ({ agent }, name) => `${name(agent)} lends the floor while it waits`,
+  turnStopped: ({ agent, epoch, forced }, name) =>
+    `${name(agent)} #${epoch} ${forced ? 'was stopped by force' : 'has stopped'}`,
+  waitAnswered: ({ agent, messages }, name) => `${name(agent)}'s wait is answered${withMessages(messages)}`,
+  waitExtended: ({ agent, by }, name) => `${by} gave ${name(agent)} more time to wait`,
+  turnExtended: ({ agent, ms, by }, name) => `${by} gave ${name(agent)} ${clockWords(ms)} more`,
+  turnResumed: ({ agent, epoch, why, messages }, name) =>
+    `turn resumed as ${name(agent)} #${epoch} (${why})${withMessages(messages)}`,
+  turnSuspended: ({ agent }, name) => `${name(agent)}'s turn was open when the program ended`,
+  turnEnded: ({ agent, epoch, outcome, said, signalled }, name) =>
+    `turn of ${name(agent)} #${epoch} ${outcome}${said ? '' : ', nothing said'}${
+      signalled || outcome !== 'completed' ? '' : ', without its signal'
+    }`,
+  said: ({ agent, epoch, text }, name) => `${name(agent)} #${epoch} said: ${excerpt(text)}`,
+  worked: ({ agent, open }, name) =>
+    open === 0 ? `${name(agent)} is at work` : `${name(agent)} has ${counted(open, 'piece')} of work open`,
+  spent: ({ agent, tokens, costMicros }, name) =>
+    `${name(agent)} spent ${counted(tokens, 'token')}, $${(costMicros / 1_000_000).toFixed(4)}`,
+  messageRouted: ({ id, fate, holder }, name) =>
+    `message ${id} ${fateWords(fate, name)}${holder === null ? '' : ` (${name(holder.agent)} #${holder.epoch} had the floor)`}`,
+  injectReported: ({ agent, epoch, id, outcome }, name) =>
+    `${name(agent)} #${epoch} ${INJECTED[outcome]} message ${id}`,
+  messageAmended: ({ id, change, holder }, name) =>
+    `message ${id} ${change}${holder === null ? '' : `, ${name(holder)} is told`}`,
+  announced: ({ announcement, shown, repeat }, name) =>
+    `${shown ? 'announced' : 'noted'}: ${noticeFor(announcement.kind, announcement, name)}${repeat < 2 ? '' : ` (×${repeat})`}`,
+  outageEnded: () => 'an agent is available again',
+  limitLifted: () => 'the limit is lifted',
+  epochRaised: ({ by }) => `turn numbers jump by ${by}, after a backup was restored`,
+  restarted: () => 'the program started',
+  caughtUp: ({ gap }) => (gap === null ? 'the history was read' : `the history has a gap: ${gap}`),
+  actRefused: ({ act, agent, epoch, refusal }, name) =>
+    `refused ${name(agent)}'s ${act}${epoch === null ? '' : ` (#${epoch})`}: ${refusal}`,
+};
+
+function wordsFor<T extends Fact['type']>(type: T, fact: Of<T>, name: NameOf): string {
+  return WORDS[type](fact, name);
+}
+
+function noticeFor<K extends Announcement['kind']>(kind: K, notice: NoticeOf<K>, name: NameOf): string {
+  return NOTICES[kind](notice, name);
+}
+
+function plain(agent: string): string {
+  return agent;
+}
+
+function withMessages(messages: readonly (MessageId | { readonly id: MessageId })[]): string {
+  const ids = messages.map((message) => (typeof message === 'string' ? message : message.id));
+  return ids.length === 0 ? '' : `, with ${ids.length === 1 ? 'message' : 'messages'} ${ids.join(', ')}`;
+}

@@ -1,0 +1,89 @@
+import type { Instant, MessageId } from '../core/settings.ts';
+import type { FloorView } from '../view.ts';
+import { clockWords, counted, excerpt } from './clock-words.ts';
+import type { Desk } from './desk.ts';
+import { list, WAITS_FOR } from './fact-words.ts';
+import type { NameOf } from './fact-words.ts';
+import { MODES, ORDER_SUMMARIES } from './table.ts';
+
+/** The floor in one line: "🎤 dev · 1:12 left · next: qa, pm". */
+export function floorLine(view: FloorView, name: NameOf, now: Instant): string {
+  const next = `next: ${list(view.next, name)}`;
+  const { holder } = view;
+  if (holder === null) return [CONDITIONS[view.condition], next].join(' · ');
+  const work = holder.working ? ['working'] : [];
+  const left = holder.deadlineAt === null ? [] : [`${clockWords(holder.deadlineAt - now)} left`];
+  const waits = holder.waitingFor === null ? '' : ` waits for ${WAITS_FOR[holder.waitingFor]}`;
+  const sign = holder.status === 'WAITING' ? '✋' : '🎤';
+  return [`${sign} ${name(holder.agent)}${waits}`, ...work, ...left, next].join(' · ');
+}
+
+/** The answer of `/floor status`. */
+export function statusText(view: FloorView, desk: Desk): string {
+  const name = desk.names.agent;
+  const turns = view.turns === null ? [] : [`${view.turns.used} of ${view.turns.allowed} turns since the last message`];
+  const settings = [view.condition, `mode ${view.mode}`, `order ${view.order}`, ...turns];
+  return [
+    floorLine(view, name, desk.clock.now()),
+    ...notices(view),
+    settings.join(' · '),
+    ...(view.held.length === 0 ? [] : [`${counted(view.held.length, 'held message')} (/queue shows them)`]),
+    `Seats: ${view.seats.map((seat) => seatWords(seat, name)).join(' · ') || 'none (/floor add <agent>)'}`,
+  ].join('\n');
+}
+
+/** The answer of `/queue`. */
+export function queueText(view: FloorView, desk: Desk): string {
+  const name = desk.names.agent;
+  const next = view.next.map((agent, index) => `${index + 1}. ${name(agent)}`);
+  const held = view.held.slice(0, MAX_HELD_SHOWN).map((id) => heldWords(id, desk));
+  const more = view.held.length - held.length;
+  return [
+    floorLine({ ...view, next: view.next.slice(0, 1) }, name, desk.clock.now()),
+    ...notices(view),
+    ...(next.length === 0 ? ['The queue is empty.'] : next),
+    view.held.length === 0 ? 'No held messages.' : `${counted(view.held.length, 'held message')}:`,
+    ...held,
+    ...(more > 0 ? [`… and ${more} more`] : []),
+  ].join('\n');
+}
+
+/** The answer of `/floor mode`: the mode now, and what each mode does. */
+export function modeText(view: FloorView): string {
+  const rows = Object.entries(MODES).map(([mode, { summary }]) => `${mode}: ${summary}`);
+  return [`Mode: ${view.mode}. There are:`, ...rows].join('\n');
+}
+
+/** The answer of `/floor order`: the policy now, and what each policy does. */
+export function orderText(view: FloorView, name: NameOf): string {
+  const rows = Object.entries(ORDER_SUMMARIES).map(([order, summary]) => `${order}: ${summary}`);
+  const next = list(view.next, name);
+  return [`Order: ${view.order}, next: ${next}. There are:`, ...rows].join('\n');
+}
+
+const CONDITIONS = {
+  resting: 'The floor rests',
+  open: 'Nobody has the floor',
+  paused: '⏸ The floor is paused',
+} as const;
+const MAX_HELD_SHOWN = 20;
+
+function notices(view: FloorView): readonly string[] {
+  const limit = view.limit === null ? [] : [limitWords(view.limit)];
+  const history = view.catchingUp ? ["The channel's history is being read; no turns until then."] : [];
+  return [...limit, ...history];
+}
+
+function limitWords(limit: string): string {
+  const way = limit === 'turns' ? 'write a message or run /floor resume' : 'run /floor resume to go on';
+  return `⏸ The limit of ${limit} is reached: ${way}.`;
+}
+
+function seatWords(seat: FloorView['seats'][number], name: NameOf): string {
+  return `${name(seat.agent)} ${seat.status}${seat.disabled ? ' (disabled)' : ''}`;
+}
+
+function heldWords(id: MessageId, desk: Desk): string {
+  const row = desk.floors.message(id);
+  return row === null ? `- message ${id}` : `- ${excerpt(row.author.name)}: ${excerpt(row.text)} (${id})`;
+}

@@ -1,0 +1,51 @@
+/**
+ * The word of a list that a mistyped word most likely meant, or `null` when none is near.
+ * Near is: begins with it, or at most a third of its letters differ.
+ */
+export function nearest(word: string, known: readonly string[]): string | null {
+  const meant = word.toLowerCase().slice(0, MAX_LETTERS);
+  if (meant === '') return null;
+  const started = known.find((each) => meant.length > 1 && each.toLowerCase().startsWith(meant));
+  if (started !== undefined) return started;
+  const ranked = known
+    .map((each) => ({ each, differs: distance(meant, each.toLowerCase()) }))
+    .sort((a, b) => a.differs - b.differs);
+  const best = ranked[0];
+  return best !== undefined && best.differs <= Math.max(1, Math.floor(meant.length / 3)) ? best.each : null;
+}
+
+/** A sentence for the end of an error: ` Did you mean "…"?`, or nothing. */
+export function didYouMean(word: string, known: readonly string[]): string {
+  const meant = nearest(word, known);
+  return meant === null ? '' : ` Did you mean "${meant}"?`;
+}
+
+const MAX_LETTERS = 40;
+
+/** How many letters must be changed, added, left out or exchanged with their neighbour. */
+function distance(from: string, to: string): number {
+  let before: readonly number[] = [];
+  let last = Array.from({ length: to.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= from.length; row += 1) {
+    const line = [row];
+    for (let column = 1; column <= to.length; column += 1) {
+      const same = from[row - 1] === to[column - 1] ? 0 : 1;
+      const swapped = row > 1 && column > 1 && from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1];
+      line.push(
+        Math.min(
+          at(last, column) + 1,
+          at(line, column - 1) + 1,
+          at(last, column - 1) + same,
+          swapped ? at(before, column - 2) + 1 : Number.POSITIVE_INFINITY,
+        ),
+      );
+    }
+    before = last;
+    last = line;
+  }
+  return at(last, to.length);
+}
+
+function at(line: readonly number[], column: number): number {
+  return line[column] ?? Number.POSITIVE_INFINITY;
+}

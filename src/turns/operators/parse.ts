@@ -1,0 +1,176 @@
+import { INTERRUPT_MODES, ORDERS } from '../core/settings.ts';
+import type { InterruptMode, OrderPolicy } from '../core/settings.ts';
+import { didYouMean } from './nearest.ts';
+import { COMMANDS, MODES } from './table.ts';
+import type { Argument, CommandPath, CommandRow } from './table.ts';
+
+/** The arguments of a command, by what they are. Agents are still as they were written. */
+export type Values = {
+  readonly agent?: string;
+  readonly agents?: readonly string[];
+  readonly mode?: InterruptMode;
+  readonly order?: OrderPolicy;
+  readonly seconds?: number;
+  readonly count?: number;
+  readonly message?: string;
+  readonly command?: string;
+};
+
+/** A command line that was understood. */
+export type Invocation = {
+  readonly path: CommandPath;
+  readonly needs: 'read' | 'operate';
+  readonly values: Values;
+};
+
+/** A line that was understood, or one sentence that says what was expected. */
+export type Parsed =
+  | { readonly ok: true; readonly invocation: Invocation }
+  | { readonly ok: false; readonly message: string };
+
+/** The table as `parseLine` takes it: its paths are known ones. */
+export type CommandTable = readonly (CommandRow & { readonly path: CommandPath })[];
+
+/**
+ * Reads a command line: "/floor skip", "!floor skip" or "floor skip". Commands, modes and orders are found in any
+ * case; an argument with spaces stands in double quotes.
+ */
+export function parseLine(line: string, table: CommandTable = COMMANDS): Parsed {
+  if (line.length > MAX_LINE) return no(`That line is too long: a command has at most ${MAX_LINE} characters.`);
+  const words = wordsOf(line.trim().replace(/^[/!]\s*/, ''));
+  if (words.length === 0) return no('Expected a command. /help shows them all.');
+  const row = rowOf(words, table);
+  if (row === null) return no(unknownCommand(words, table));
+  const given = words.slice(row.path.split(' ').length);
+  const values = valuesOf(row, given);
+  if (!values.ok) return values;
+  const needs = given.length === 0 && row.bare !== undefined ? row.bare : row.needs;
+  return { ok: true, invocation: { path: row.path, needs, values: values.values } };
+}
+
+/** How a command is written: "/floor grant <agent>", "/floor order [policy] [agents…]". */
+export function usage(row: CommandRow): string {
+  const parts = row.arguments.map((argument) => {
+    const name = argument.rest === true ? `${argument.name}…` : argument.name;
+    return argument.required ? `<${name}>` : `[${name}]`;
+  });
+  return [`/${row.path}`, ...parts].join(' ');
+}
+
+/** The words of a line; double quotes keep spaces together, a missing closing quote ends at the end. */
+export function wordsOf(line: string): string[] {
+  return [...line.matchAll(/"([^"]*)"?|[^\s"]+/gu)].map((match) => match[1] ?? match[0]);
+}
+
+/** A word as errors repeat it: in quotes, short, on one line, unable to mention anybody. */
+export function quoted(word: string): string {
+  const plain = word.replaceAll(/[\p{C}@<>`]+/gu, ' ').trim();
+  return `"${plain.length > MAX_QUOTED ? `${plain.slice(0, MAX_QUOTED)}…` : plain}"`;
+}
+
+const MAX_LINE = 2_000;
+const MAX_QUOTED = 40;
+const MAX_SECONDS = 86_400;
+const MAX_COUNT = 50;
+
+type Read = { readonly ok: true; readonly values: Values } | { readonly ok: false; readonly message: string };
+
+function no(message: string): { readonly ok: false; readonly message: string } {
+  return { ok: false, message };
+}
+
+function rowOf(words: readonly string[], table: CommandTable): CommandTable[number] | null {
+  const [first = '', second = ''] = words.map((word) => word.toLowerCase());
+  return table.find((row) => row.path === `${first} ${second}` || row.path === first) ?? null;
+}
+
+function unknownCommand(words: readonly string[], table: CommandTable): string {
+  const [first = '', second] = words;
+  const group = table.filter((row) => row.path.startsWith(`${first.toLowerCase()} `));
+  if (group.length === 0) {
+    const known = [...new Set(table.map((row) => row.path.split(' ')[0] ?? ''))];
+    const seconds = table.map((row) => row.path);
+    const meant = didYouMean(first, known) || didYouMean(`${first} ${second ?? ''}`.trim(), seconds);
+    return `There is no command ${quoted(first)}.${meant || inGroup(first, table)} /help shows them all.`;
+  }
+  const verbs = group.map((row) => row.path.split(' ')[1] ?? '');
+  const expected = `Expected one of ${verbs.join(', ')} after /${first.toLowerCase()}`;
+  return second === undefined ? `${expected}.` : `${expected}, got ${quoted(second)}.${didYouMean(second, verbs)}`;
+}
+
+/** "skip" alone was probably "floor skip". */
+function inGroup(word: string, table: CommandTable): string {
+  const row = table.find((each) => each.path.endsWith(` ${word.toLowerCase()}`));
+  return row === undefined ? '' : ` Did you mean "${row.path}"?`;
+}
+
+function valuesOf(row: CommandRow, given: readonly string[]): Read {
+  const values: Values = {};
+  let left = given;
+  for (const argument of row.arguments) {
+    const [word] = left;
+    if (word === undefined) {
+      if (argument.required) return no(`Expected ${article(argument)}: ${usage(row)}, for example ${row.example}`);
+      continue;
+    }
+    const read = argument.rest === true ? readRest(argument, left) : READERS[argument.kind](word);
+    if (!read.ok) return read;
+    Object.assign(values, read.values);
+    left = argument.rest === true ? [] : left.slice(1);
+  }
+  const [extra] = left;
+  return extra === undefined ? { ok: true, values } : no(`Expected nothing after ${quoted(extra)}: ${usage(row)}`);
+}
+
+function readRest(argument: Argument, left: readonly string[]): Read {
+  return argument.kind === 'command'
+    ? { ok: true, values: { command: left.join(' ').replace(/^[/!]/, '').toLowerCase() } }
+    : { ok: true, values: { agents: left.map(plainAgent) } };
+}
+
+type Reader = (word: string) => Read;
+
+const READERS: Readonly<Record<Argument['kind'], Reader>> = {
+  agent: (word) => ({ ok: true, values: { agent: plainAgent(word) } }),
+  message: (word) => ({ ok: true, values: { message: word } }),
+  command: (word) => ({ ok: true, values: { command: word.toLowerCase() } }),
+  mode: readMode,
+  order: readOrder,
+  seconds: readSeconds,
+  count: readCount,
+};
+
+function readOrder(word: string): Read {
+  const order = ORDERS.find((each) => each === word.toLowerCase());
+  if (order !== undefined) return { ok: true, values: { order } };
+  return no(`Expected one of ${ORDERS.join(', ')}, got ${quoted(word)}.${didYouMean(word, ORDERS)}`);
+}
+
+function readCount(word: string): Read {
+  const count = Number(word);
+  if (/^\d+$/.test(word) && count >= 1 && count <= MAX_COUNT) return { ok: true, values: { count } };
+  return no(`Expected a number from 1 to ${MAX_COUNT}, got ${quoted(word)}.`);
+}
+
+function readMode(word: string): Read {
+  const wanted = word.toLowerCase();
+  const mode = INTERRUPT_MODES.find((each) => each === wanted || MODES[each].aliases.includes(wanted));
+  if (mode !== undefined) return { ok: true, values: { mode } };
+  const known = INTERRUPT_MODES.flatMap((each) => [each, ...MODES[each].aliases]);
+  return no(`Expected one of ${INTERRUPT_MODES.join(', ')}, got ${quoted(word)}.${didYouMean(word, known)}`);
+}
+
+function readSeconds(word: string): Read {
+  const [, digits, unit] = /^(\d{1,9})(s|m)?$/.exec(word) ?? [];
+  const seconds = Number(digits) * (unit === 'm' ? 60 : 1);
+  if (seconds >= 1 && seconds <= MAX_SECONDS) return { ok: true, values: { seconds } };
+  return no(`Expected seconds from 1 to ${MAX_SECONDS} (120, 120s or 2m), got ${quoted(word)}.`);
+}
+
+function plainAgent(word: string): string {
+  return word.replace(/^@/, '');
+}
+
+function article(argument: Argument): string {
+  return argument.kind === 'agent' ? 'an agent' : `a ${argument.name}`;
+}

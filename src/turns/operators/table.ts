@@ -1,0 +1,219 @@
+import type { InterruptMode, OrderPolicy } from '../core/settings.ts';
+
+/** What an argument must be; platforms choose their own input for each kind. */
+export type ArgumentKind = 'agent' | 'mode' | 'order' | 'seconds' | 'count' | 'message' | 'command';
+
+/** One argument of a command. A command has at most one of each kind, `rest` arguments apart. */
+export type Argument = {
+  readonly name: string;
+  readonly kind: ArgumentKind;
+  readonly required: boolean;
+  /** Takes all the words that are left; only the last argument may. */
+  readonly rest?: boolean;
+  readonly summary: string;
+};
+
+/** One operator command as every platform offers it. */
+export type CommandRow = {
+  /** One word, or a group and a word. */
+  readonly path: string;
+  readonly summary: string;
+  readonly arguments: readonly Argument[];
+  /** Reading is open to all; operating needs the operator role. */
+  readonly needs: 'read' | 'operate';
+  /** What the command needs when it is given without arguments, if that is less. */
+  readonly bare?: 'read';
+  /** A line that works as it stands. */
+  readonly example: string;
+};
+
+const AGENT = { name: 'agent', kind: 'agent', required: true, summary: 'an agent, by id or name' } as const;
+
+/**
+ * Every operator command, once. Slash commands, the console's buttons, `conch ctl` and `/help` are all made from it.
+ */
+export const COMMANDS = [
+  {
+    path: 'floor status',
+    summary: 'Show who has the floor, for how long, and who is next',
+    arguments: [],
+    needs: 'read',
+    example: '/floor status',
+  },
+  {
+    path: 'floor start',
+    summary: 'Let the agents begin without a message',
+    arguments: [],
+    needs: 'operate',
+    example: '/floor start',
+  },
+  {
+    path: 'floor grant',
+    summary: 'Give an agent the next turn',
+    arguments: [AGENT],
+    needs: 'operate',
+    example: '/floor grant dev',
+  },
+  {
+    path: 'floor skip',
+    summary: 'End the turn under way and go on with the next agent',
+    arguments: [{ ...AGENT, required: false, summary: 'whose turn; the holder if left out' }],
+    needs: 'operate',
+    example: '/floor skip',
+  },
+  {
+    path: 'floor extend',
+    summary: 'Give the holder more time',
+    arguments: [{ name: 'seconds', kind: 'seconds', required: false, summary: 'how long (60 if left out)' }],
+    needs: 'operate',
+    example: '/floor extend 120',
+  },
+  {
+    path: 'floor pause',
+    summary: 'Grant no new turns until the floor is resumed',
+    arguments: [],
+    needs: 'operate',
+    example: '/floor pause',
+  },
+  {
+    path: 'floor resume',
+    summary: 'Go on after a pause or a limit',
+    arguments: [],
+    needs: 'operate',
+    example: '/floor resume',
+  },
+  {
+    path: 'floor order',
+    summary: 'Show or change who is next when the floor is free',
+    arguments: [
+      { name: 'policy', kind: 'order', required: false, summary: 'how the next agent is found' },
+      { name: 'agents', kind: 'agent', required: false, rest: true, summary: 'the queue from now on, first one first' },
+    ],
+    needs: 'operate',
+    bare: 'read',
+    example: '/floor order round-robin dev qa pm',
+  },
+  {
+    path: 'floor mode',
+    summary: 'Show or change what a message does to a turn under way',
+    arguments: [{ name: 'mode', kind: 'mode', required: false, summary: 'what happens to the message' }],
+    needs: 'operate',
+    bare: 'read',
+    example: '/floor mode queue',
+  },
+  {
+    path: 'floor add',
+    summary: "Put an agent at the end of this channel's queue",
+    arguments: [AGENT],
+    needs: 'operate',
+    example: '/floor add qa',
+  },
+  {
+    path: 'floor remove',
+    summary: 'Take an agent out of this channel; its turn ends',
+    arguments: [AGENT],
+    needs: 'operate',
+    example: '/floor remove qa',
+  },
+  {
+    path: 'floor log',
+    summary: 'Show the last turns and how they ended',
+    arguments: [{ name: 'count', kind: 'count', required: false, summary: 'how many turns (10 if left out)' }],
+    needs: 'read',
+    example: '/floor log 5',
+  },
+  {
+    path: 'agent list',
+    summary: 'Show every agent, its state and its channels',
+    arguments: [],
+    needs: 'read',
+    example: '/agent list',
+  },
+  {
+    path: 'agent status',
+    summary: 'Show one agent in detail',
+    arguments: [AGENT],
+    needs: 'read',
+    example: '/agent status dev',
+  },
+  {
+    path: 'agent enable',
+    summary: 'Let a disabled agent take part again, in all its channels',
+    arguments: [AGENT],
+    needs: 'operate',
+    example: '/agent enable dev',
+  },
+  {
+    path: 'agent disable',
+    summary: 'Switch an agent off, in all its channels; its turns end',
+    arguments: [AGENT],
+    needs: 'operate',
+    example: '/agent disable dev',
+  },
+  {
+    path: 'agent restart',
+    summary: 'Close an agent and start it afresh',
+    arguments: [AGENT],
+    needs: 'operate',
+    example: '/agent restart dev',
+  },
+  {
+    path: 'stop',
+    summary: 'Stop at once: end the turn, keep the messages, rest until somebody writes',
+    arguments: [],
+    needs: 'operate',
+    example: '/stop',
+  },
+  {
+    path: 'queue',
+    summary: 'Show who is next and which messages are held',
+    arguments: [],
+    needs: 'read',
+    example: '/queue',
+  },
+  {
+    path: 'why',
+    summary: 'Show what became of a message, step by step',
+    arguments: [{ name: 'message', kind: 'message', required: true, summary: "the message's id" }],
+    needs: 'read',
+    example: '/why 1234567890',
+  },
+  {
+    path: 'whoami',
+    summary: 'Show your id and what you may do here',
+    arguments: [],
+    needs: 'read',
+    example: '/whoami',
+  },
+  {
+    path: 'help',
+    summary: 'Show all commands, or one in detail',
+    arguments: [{ name: 'command', kind: 'command', required: false, rest: true, summary: 'a command' }],
+    needs: 'read',
+    example: '/help floor skip',
+  },
+] as const satisfies readonly CommandRow[];
+
+/** A command's name without its slash: "floor skip", "stop". */
+export type CommandPath = (typeof COMMANDS)[number]['path'];
+
+/** The words with which a command line begins: floor, agent, stop, … */
+export const COMMAND_WORDS: readonly string[] = [...new Set(COMMANDS.map((row) => row.path.split(' ')[0] ?? ''))];
+
+/** What each mode does with a message that comes during a turn, and the names under which others know it. */
+export const MODES: Readonly<Record<InterruptMode, { readonly summary: string; readonly aliases: readonly string[] }>> =
+  {
+    inject: { summary: 'the holder gets messages at once', aliases: ['steer'] },
+    queue: { summary: 'messages wait for the end of the turn', aliases: ['followup', 'collect'] },
+    interrupt: { summary: 'a message stops the holder and is answered first', aliases: [] },
+    parallel: { summary: 'all agents see messages at once, the turn goes on', aliases: ['concurrent'] },
+  };
+
+/** How each policy finds the next agent. */
+export const ORDER_SUMMARIES: Readonly<Record<OrderPolicy, string>> = {
+  'round-robin': 'in turn, whoever spoke goes last',
+  priority: 'the smallest priority number first',
+  manual: 'only whom an operator grants',
+  mention: 'only whom a person or the holder addresses',
+  facilitator: 'the facilitator chooses',
+};

@@ -1,0 +1,157 @@
+import { fenceAfter } from './fence.ts';
+import type { Fence } from './fence.ts';
+
+/**
+ * Cuts a text into parts of at most `limit` UTF-16 units, where a reader would: at the end of a paragraph, else of a line,
+ * a sentence, a word, and never inside a character as people count them (unless that alone is longer than a part). A code
+ * fence that must be cut is closed and opened again with its language. Nothing else is added and only white space at the
+ * cuts is lost. A text that fits is left as it is; a blank one gives no part.
+ */
+export function splitText(text: string, limit: number): string[] {
+  if (!Number.isSafeInteger(limit) || limit < 2) {
+    throw new RangeError(`Expected \`limit\` to be a whole number from 2 up, got ${limit}`);
+  }
+  const whole = text.trimEnd();
+  if (whole === '') return [];
+  if (text.length <= limit) return [text];
+  const parts: string[] = [];
+  let place: Place = { at: 0, fence: null };
+  while (place.at < whole.length) {
+    const { head } = frameOf(place.fence, limit);
+    if (head.length + whole.length - place.at <= limit) {
+      parts.push(head + whole.slice(place.at));
+      break;
+    }
+    const cut = cutAfter(whole, place, limit);
+    const body = whole.slice(place.at, cut.end);
+    if (body.trim() !== '') parts.push(head + body + cut.close);
+    place = cut.next;
+  }
+  return parts;
+}
+
+/** A position in the text, and the code that is open there. */
+type Place = { readonly at: number; readonly fence: Fence | null };
+/** Where a part ends, what closes its code, and where the next begins. */
+type Cut = { readonly end: number; readonly close: string; readonly next: Place };
+/** The latest ends of lines at which a part may end, and the beginning of the line that does not fit. */
+type LineEnds = {
+  readonly paragraph: Place | null;
+  readonly line: Place | null;
+  readonly code: Place | null;
+  readonly tooLong: Place;
+};
+
+const GRAPHEMES = new Intl.Segmenter('en');
+const SENTENCE_END = /[.!?…]["'”’)\]]*(?=\s(?![\p{M}\p{Gr_Ext}\p{EMod}\u200D]))|[。！？](?![\p{M}\p{Gr_Ext}\u200D])/gu;
+const WORD_END = /\S(?=\s(?![\p{M}\p{Gr_Ext}\p{EMod}\u200D]))/gu;
+
+/** How much of a part must be filled for a good place to cut to be worth a short part. */
+const WORTHWHILE = 0.25;
+
+function cutAfter(text: string, from: Place, limit: number): Cut {
+  const room = limit - frameOf(from.fence, limit).head.length;
+  const least = from.at + room * WORTHWHILE;
+  const { paragraph, line, code, tooLong } = lineEnds(text, from, limit);
+  const good = [paragraph, line, code].find((end) => end !== null && end.at >= least);
+  if (good !== undefined && good !== null) return atLineEnd(text, from, { end: good, limit });
+  const { close } = frameOf(tooLong.fence, limit);
+  const latest = from.at + room - close.length;
+  const isText = close === '';
+  const word = isText ? wordEnd(text, Math.max(from.at, tooLong.at), { latest, least }) : null;
+  const early = paragraph ?? line ?? code;
+  if (early !== null && (word === null || word < least)) return atLineEnd(text, from, { end: early, limit });
+  if (word !== null) return { end: word, close, next: { at: nextStart(text, word), fence: tooLong.fence } };
+  const end = graphemeEnd(text, from.at, latest);
+  return { end, close, next: { at: end, fence: tooLong.fence } };
+}
+
+function lineEnds(text: string, from: Place, limit: number): LineEnds {
+  const room = limit - frameOf(from.fence, limit).head.length;
+  const space = text.slice(from.at, from.at + room + 1);
+  let { fence } = from;
+  let start = 0;
+  let ends: Omit<LineEnds, 'tooLong'> = { paragraph: null, line: null, code: null };
+  for (let end = space.indexOf('\n'); end !== -1; end = space.indexOf('\n', start)) {
+    const after = fenceAfter(fence, space.slice(start, end));
+    const { close } = frameOf(after, limit);
+    if (end + close.length > room) break;
+    const place = { at: from.at + end, fence: after };
+    if (close === '') {
+      const isParagraph = isBlock(fence) || endsParagraph(after, lineAt(space, end + 1));
+      ends = isParagraph ? { ...ends, paragraph: place } : { ...ends, line: place };
+    } else if (isBlock(fence)) ends = { ...ends, code: place };
+    fence = after;
+    start = end + 1;
+  }
+  return { ...ends, tooLong: { at: from.at + start, fence } };
+}
+
+function endsParagraph(fence: Fence | null, following: string): boolean {
+  return following.trim() === '' || (fence === null && isBlock(fenceAfter(fence, following)));
+}
+
+function atLineEnd(text: string, from: Place, cut: { readonly end: Place; readonly limit: number }): Cut {
+  const { at, fence } = cut.end;
+  const { close } = frameOf(fence, cut.limit);
+  if (close === '') {
+    const end = from.at + text.slice(from.at, at).trimEnd().length;
+    return { end, close, next: { at: nextStart(text, at), fence } };
+  }
+  const following = lineAt(text, at + 1);
+  if (fenceAfter(fence, following) !== null) return { end: at, close, next: { at: at + 1, fence } };
+  return { end: at, close, next: { at: nextStart(text, at + 1 + following.length), fence: null } };
+}
+
+/** The last end of a sentence, else of a word, in the line that does not fit; `null` if there is none. */
+function wordEnd(
+  text: string,
+  start: number,
+  where: { readonly latest: number; readonly least: number },
+): number | null {
+  const { latest, least } = where;
+  const space = text.slice(start, latest + 2);
+  const last = (pattern: RegExp): number | null =>
+    [...space.matchAll(pattern)]
+      .map((match) => start + match.index + match[0].length)
+      .findLast((end) => end <= latest) ?? null;
+  const sentence = last(SENTENCE_END);
+  return sentence !== null && sentence >= least ? sentence : last(WORD_END);
+}
+
+/** The last boundary between two characters up to `latest`; inside a character only if it is longer than the part. */
+function graphemeEnd(text: string, start: number, latest: number): number {
+  const space = text.slice(start, latest + 64);
+  const boundary = GRAPHEMES.segment(space).containing(latest - start)?.index ?? space.length;
+  if (boundary > 0) return start + boundary;
+  const isInsidePair = (text.codePointAt(latest - 1) ?? 0) > 0xff_ff;
+  return isInsidePair ? latest - 1 : latest;
+}
+
+/** Where the text goes on after a cut: blank lines and the space between two words are skipped, an indent is not. */
+function nextStart(text: string, end: number): number {
+  const space = /\s*/y;
+  space.lastIndex = end;
+  space.test(text);
+  const word = space.lastIndex;
+  const lineFeed = text.lastIndexOf('\n', word - 1);
+  return lineFeed >= end ? lineFeed + 1 : word;
+}
+
+/** What opens and closes a part whose beginning or end lies in this code; nothing if it is no block or has no room. */
+function frameOf(fence: Fence | null, limit: number): { readonly head: string; readonly close: string } {
+  const none = { head: '', close: '' };
+  if (fence === null || !fence.block) return none;
+  const head = `${fence.mark}${fence.language}\n`;
+  const close = `\n${fence.mark}`;
+  return head.length + close.length > limit / 2 ? none : { head, close };
+}
+
+function isBlock(fence: Fence | null): boolean {
+  return fence !== null && fence.block;
+}
+
+function lineAt(text: string, start: number): string {
+  const end = text.indexOf('\n', start);
+  return text.slice(start, end === -1 ? undefined : end);
+}

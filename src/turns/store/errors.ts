@@ -1,0 +1,66 @@
+import Database from 'better-sqlite3';
+
+/** What kept the store from doing its work. */
+export type StoreFault = 'locked' | 'newer-schema' | 'corrupt' | 'read-only' | 'full' | 'unavailable';
+
+/** The database could not be used. Nothing of the refused work was written; the message says what to do. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError';
+  readonly code: StoreFault;
+
+  constructor(code: StoreFault, message: string, cause?: unknown) {
+    super(message, { cause });
+    this.code = code;
+  }
+}
+
+/** Whether the file, the disk or another process is at fault, not the command that was executed. */
+export function isEnvironmental(error: unknown): boolean {
+  return error instanceof StoreError || (error instanceof Database.SqliteError && faultOf(error.code) !== null);
+}
+
+/** Whether this handle must not be used again: what it believes about the file may be untrue. */
+export function isFatal(error: unknown): boolean {
+  return error instanceof Database.SqliteError && /^SQLITE_(IOERR|CORRUPT|NOTADB|NOMEM|PROTOCOL)/u.test(error.code);
+}
+
+/** The error for people, whatever went wrong with the file at `path`. */
+export function storeError(error: unknown, path: string): StoreError {
+  if (error instanceof StoreError) return error;
+  const code = faultOf(codeOf(error)) ?? 'unavailable';
+  return new StoreError(code, sentence(code, path, error instanceof Error ? error.message : String(error)), error);
+}
+
+/** One sentence that says what is wrong with the file at `path`, and what to do. */
+export function sentence(code: StoreFault, path: string, detail: string): string {
+  switch (code) {
+    case 'locked':
+      return `${path} is in use by another process. Stop the other Conch first, or set CONCH_DATA_DIR to another folder.`;
+    case 'newer-schema':
+      return `${path} was written by a newer Conch (${detail}). Update Conch, or restore a backup made by this version.`;
+    case 'corrupt':
+      return `${path} is damaged (${detail}). Put it aside with its -wal file and restore the last backup in its place.`;
+    case 'read-only':
+      return `${path} cannot be written (${detail}). Give this user write access to the file and its folder, or set CONCH_DATA_DIR.`;
+    case 'full':
+      return `The disk that holds ${path} is full (${detail}). Nothing was lost; free some space and try again.`;
+    case 'unavailable':
+      return `${path} cannot be used (${detail}). Check the folder and the disk, then start again.`;
+  }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}
+
+function faultOf(code: string): StoreFault | null {
+  return FAULTS.find(([pattern]) => pattern.test(code))?.[1] ?? null;
+}
+
+const FAULTS: readonly (readonly [RegExp, StoreFault])[] = [
+  [/^SQLITE_(BUSY|LOCKED)/u, 'locked'],
+  [/^SQLITE_(CORRUPT|NOTADB)/u, 'corrupt'],
+  [/^(SQLITE_READONLY|SQLITE_PERM|EACCES$|EPERM$|EROFS$)/u, 'read-only'],
+  [/^(SQLITE_FULL|ENOSPC$|EDQUOT$)/u, 'full'],
+  [/^SQLITE_(IOERR|CANTOPEN|NOMEM|PROTOCOL|NOLFS)/u, 'unavailable'],
+];

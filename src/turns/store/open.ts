@@ -1,0 +1,103 @@
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import Database from 'better-sqlite3';
+import { StoreError, sentence, storeError } from './errors.ts';
+import { defineSeal } from './seal.ts';
+
+/** A path that keeps everything in this process's memory. */
+export const MEMORY = ':memory:';
+
+/**
+ * Opens the database for this process alone, checks its structure, fixes its settings and brings its schema up to date.
+ * Throws a `StoreError`: within a second when another process has it, and before anything is written when its schema is newer.
+ */
+export function openDatabase(path: string): Database.Database {
+  let db: Database.Database | null = null;
+  try {
+    if (path !== MEMORY) makeFile(path);
+    db = new Database(path, { timeout: BUSY_TIMEOUT_MS });
+    lock(db);
+    const version = readVersion(db, path);
+    checkStructure(db, path);
+    fixSettings(db, path);
+    migrate(db, version);
+    defineSeal(db);
+    return db;
+  } catch (error) {
+    db?.close();
+    throw storeError(error, path);
+  }
+}
+
+/** The schema that this version writes: the number of the last migration. */
+export function schemaVersion(): number {
+  return migrations().length;
+}
+
+const BUSY_TIMEOUT_MS = 800;
+const MIGRATIONS = new URL('migrations/', import.meta.url);
+const SETTINGS = [
+  ['synchronous', 'FULL', 2],
+  ['foreign_keys', 'ON', 1],
+  ['wal_autocheckpoint', '1000', 1000],
+  ['journal_size_limit', '67108864', 67_108_864],
+  ['busy_timeout', String(BUSY_TIMEOUT_MS), BUSY_TIMEOUT_MS],
+] as const;
+
+function makeFile(path: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  closeSync(openSync(path, 'a', 0o600));
+}
+
+function lock(db: Database.Database): void {
+  db.pragma('locking_mode = EXCLUSIVE');
+  db.exec('BEGIN EXCLUSIVE; COMMIT');
+}
+
+function readVersion(db: Database.Database, path: string): number {
+  const version = Number(db.pragma('user_version', { simple: true }));
+  const known = schemaVersion();
+  if (version > known || version < 0) {
+    throw new StoreError('newer-schema', sentence('newer-schema', path, `schema ${version}, this one knows ${known}`));
+  }
+  const tables = Number(db.prepare('SELECT count(*) FROM sqlite_schema').pluck().get());
+  if (version === 0 && tables > 0) {
+    throw new StoreError('corrupt', sentence('corrupt', path, 'it is not a database of Conch'));
+  }
+  return version;
+}
+
+function checkStructure(db: Database.Database, path: string): void {
+  const found = String(db.pragma('quick_check(1)', { simple: true }));
+  if (found !== 'ok') throw new StoreError('corrupt', sentence('corrupt', path, found));
+}
+
+function fixSettings(db: Database.Database, path: string): void {
+  const journal = db.pragma('journal_mode = WAL', { simple: true });
+  if (path !== MEMORY) expect('journal_mode', journal, 'wal');
+  if (path !== MEMORY) expect('locking_mode', db.pragma('locking_mode', { simple: true }), 'exclusive');
+  for (const [name, value, wanted] of SETTINGS) {
+    db.pragma(`${name} = ${value}`);
+    expect(name, db.pragma(name, { simple: true }), wanted);
+  }
+}
+
+function expect(setting: string, found: unknown, wanted: unknown): void {
+  if (found !== wanted) throw new Error(`SQLite's ${setting} is ${String(found)}, expected ${String(wanted)}`);
+}
+
+function migrate(db: Database.Database, from: number): void {
+  for (const [index, file] of migrations().entries()) {
+    if (index < from) continue;
+    db.transaction(() => {
+      db.exec(readFileSync(new URL(file, MIGRATIONS), 'utf8'));
+      db.pragma(`user_version = ${index + 1}`);
+    }).exclusive();
+  }
+}
+
+function migrations(): readonly string[] {
+  return readdirSync(MIGRATIONS)
+    .filter((file) => file.endsWith('.sql'))
+    .sort();
+}

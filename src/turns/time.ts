@@ -1,0 +1,35 @@
+import type { Instant } from './core/settings.ts';
+
+/** The time, in milliseconds since 1970. */
+export type Clock = { now(): Instant };
+
+/** A timer that has not run yet. */
+export type Timer = { cancel(): void };
+
+/** Runs something once, after so many milliseconds. */
+export type Timers = { after(ms: number, run: () => void): Timer };
+
+/** The longest delay that a timer of the platform takes; longer ones are waited for in pieces. */
+const LONGEST_MS = 2_147_483_647;
+
+/** This machine's time as it was at the start, carried on by the monotonic clock: steps of the wall clock neither fire nor starve a deadline. */
+export function systemClock(): Clock {
+  return { now: () => Math.floor(performance.timeOrigin + performance.now()) };
+}
+
+/** Timers of this process; delays of any length. */
+export const systemTimers: Timers = {
+  after(ms, run) {
+    let timer = setTimeout(step, Math.min(Math.max(0, ms), LONGEST_MS));
+    let left = ms - LONGEST_MS;
+    function step(): void {
+      if (left <= 0) {
+        run();
+        return;
+      }
+      timer = setTimeout(step, Math.min(left, LONGEST_MS));
+      left -= LONGEST_MS;
+    }
+    return { cancel: () => clearTimeout(timer) };
+  },
+};

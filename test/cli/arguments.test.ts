@@ -1,0 +1,78 @@
+import { describe, expect, test } from 'vitest';
+import { lineOf, parseCall } from '../../src/cli/arguments.ts';
+import { helpText, VERBS } from '../../src/cli/help.ts';
+import { parseLine } from '../../src/turns/operators/parse.ts';
+
+describe('the command line', () => {
+  test.each([
+    [[], { verb: 'start' }],
+    [['start'], { verb: 'start' }],
+    [['--help'], { verb: 'help' }],
+    [['-h'], { verb: 'help' }],
+    [['start', '--help'], { verb: 'help' }],
+    [['--version'], { verb: 'version' }],
+    [['ctl', 'floor', 'skip'], { verb: 'ctl', line: 'floor skip', channel: null, json: false }],
+    [['ctl', '/floor skip'], { verb: 'ctl', line: '/floor skip', channel: null, json: false }],
+    [
+      ['ctl', 'floor', 'skip', '--channel', 'console:demo', '--json'],
+      { verb: 'ctl', line: 'floor skip', channel: 'console:demo', json: true },
+    ],
+    [['ctl', '--channel=a:b', 'stop'], { verb: 'ctl', line: 'stop', channel: 'a:b', json: false }],
+    [['ctl'], { verb: 'ctl', line: 'help', channel: null, json: false }],
+    [['ctl', '--help'], { verb: 'ctl', line: 'help', channel: null, json: false }],
+    [['replay'], { verb: 'replay', channel: null, from: 1 }],
+    [['replay', 'console:demo', '--from', '12'], { verb: 'replay', channel: 'console:demo', from: 12 }],
+    [['backup', 'copy.db'], { verb: 'backup', file: 'copy.db' }],
+    [['config', 'check'], { verb: 'config check' }],
+    [['schema'], { verb: 'schema' }],
+  ])('%j is understood', (argv, call) => {
+    expect(parseCall(argv)).toEqual({ ok: true, call });
+  });
+
+  test.each([
+    [['strat'], 'There is no command "strat". Did you mean "start"? See conch --help.'],
+    [['constructor'], 'There is no command "constructor". See conch --help.'],
+    [['start', 'now'], 'Expected nothing after "now". Usage: conch start'],
+    [['start', '--port', '1'], 'There is no option "--port" here. Usage: conch start'],
+    [
+      ['ctl', 'stop', '--chanel', 'a'],
+      'There is no option "--chanel" here. Did you mean "--channel"? Usage: conch ctl <command…> [--channel id] [--json]',
+    ],
+    [
+      ['ctl', 'stop', '--channel'],
+      'Expected a value after --channel. Usage: conch ctl <command…> [--channel id] [--json]',
+    ],
+    [
+      ['replay', '--from', 'soon'],
+      'Expected a number after --from, got "soon". Usage: conch replay [channel] [--from seq]',
+    ],
+    [['backup'], 'Expected a file. Usage: conch backup <file>'],
+    [['config'], 'Expected "check" after config. Usage: conch config check'],
+    [['config', 'chek'], 'Expected "check" after config. Usage: conch config check'],
+  ])('%j is answered %j', (argv, message) => {
+    expect(parseCall(argv)).toEqual({ ok: false, message });
+  });
+
+  test('keeps a name with spaces together on its way to the bot', () => {
+    const line = lineOf(['floor', 'grant', 'Dev Two']);
+    expect(parseLine(line)).toMatchObject({ ok: true, invocation: { values: { agent: 'Dev Two' } } });
+  });
+});
+
+describe('help', () => {
+  test('names every command, every variable and every exit code', () => {
+    const text = helpText();
+    for (const verb of Object.values(VERBS)) expect(text).toContain(verb.usage);
+    for (const name of ['CONCH_CONFIG', 'CONCH_DATA_DIR', 'CONCH_PORT', 'CONCH_LOG_LEVEL'])
+      expect(text).toContain(name);
+    for (let code = 0; code <= 10; code += 1) expect(text).toMatch(new RegExp(`^ +${code} +\\w`, 'm'));
+  });
+
+  test('fits a terminal of 100 columns', () => {
+    expect(
+      helpText()
+        .split('\n')
+        .filter((line) => line.length > 100),
+    ).toEqual([]);
+  });
+});

@@ -1,0 +1,96 @@
+import { describe, expect, test } from 'vitest';
+import { floorShort, isShown, stepLine, verdictLine } from '../../src/cli/replay-view.ts';
+import { emptyFloor } from '../../src/turns/core/floor.ts';
+import type { ReplayStep } from '../../src/turns/store/replay.ts';
+
+const STEP: ReplayStep = {
+  seq: 12,
+  at: Date.parse('2026-02-04T21:00:00Z'),
+  fact: { type: 'seatMoved', agent: 'pm', from: 'ACTIVE', to: 'QUEUED', trigger: 'TIMEOUT' },
+  floor: { ...emptyFloor('console:demo'), queue: ['dev', 'qa', 'pm'] },
+  hashOk: true,
+};
+
+describe('a replayed fact', () => {
+  test('is one line: number, time, what happened, and the floor after it', () => {
+    expect(stepLine(STEP)).toBe(
+      '    12  2026-02-04T21:00:00.000Z  pm ACTIVE → QUEUED (TIMEOUT)  |  resting · queue dev, qa, pm',
+    );
+  });
+
+  test('is marked when its hash does not hold', () => {
+    expect(stepLine({ ...STEP, hashOk: false })).toContain('✗ the hash does not hold');
+  });
+
+  test('stays one line when somebody said several', () => {
+    const fact = { type: 'said', agent: 'pm', epoch: 1, line: 1, text: 'one\ntwo\n\nthree', mentions: [] } as const;
+    expect(stepLine({ ...STEP, fact })).toContain('pm #1 said: one two three');
+  });
+});
+
+describe('a replay from an entry on', () => {
+  test('leaves out earlier entries, but never a broken one', () => {
+    const steps = [
+      { ...STEP, seq: 1, hashOk: false },
+      { ...STEP, seq: 2 },
+      { ...STEP, seq: 3 },
+      { ...STEP, seq: 4 },
+    ];
+    expect(steps.filter((step) => isShown(step, 3)).map((step) => step.seq)).toEqual([1, 3, 4]);
+  });
+});
+
+describe('a floor in short', () => {
+  test('that rests shows its queue', () => {
+    expect(floorShort(emptyFloor('console:demo'))).toBe('resting · queue nobody');
+  });
+
+  test('that is taken shows holder, turn, queue and held messages', () => {
+    const floor = { ...emptyFloor('console:demo'), queue: ['qa', 'pm'], turn: TURN, held: [HELD] };
+    expect(floorShort(floor)).toBe('🎤 dev #2 · queue qa, pm · held 1');
+  });
+
+  test('whose holder waits says for what', () => {
+    const wait = { reason: 'answer', deadlineAt: 0, graceEndAt: null, ready: false, answers: [] } as const;
+    const floor = { ...emptyFloor('console:demo'), turn: { ...TURN, wait }, parked: [{ ...TURN, agent: 'pm', wait }] };
+    expect(floorShort(floor)).toBe('✋ dev #2 waits for an answer · queue nobody · waiting pm');
+  });
+});
+
+describe('the verdict', () => {
+  const good = { steps: 240, brokenAt: null, stoppedBy: null, equal: true };
+
+  test.each([
+    [good, '✓ demo: 240 entries replayed; the result is the stored floor, byte for byte, and the hash chain is whole.'],
+    [{ ...good, equal: false }, '✗ demo: 240 entries replayed; the result differs from the stored floor.'],
+    [{ ...good, steps: 1, brokenAt: 1 }, '✗ demo: 1 entry replayed; the hash chain is broken at entry 1.'],
+    [
+      { ...good, brokenAt: 7, stoppedBy: 'entry 7 is not a fact', equal: false },
+      '✗ demo: 240 entries replayed; the hash chain is broken at entry 7; it could not go on: entry 7 is not a fact; the result differs from the stored floor.',
+    ],
+  ])('of %j is said plainly', (found, line) => {
+    expect(verdictLine('demo', found)).toBe(line);
+  });
+});
+
+const TURN = {
+  agent: 'dev',
+  epoch: 2,
+  startedAt: 0,
+  deadlineAt: null,
+  hardEndAt: null,
+  leftMs: null,
+  silenceAt: null,
+  openWork: 0,
+  said: false,
+  mentions: [],
+  injecting: [],
+  unseen: [],
+  given: [],
+  reprompts: 0,
+  place: null,
+  wait: null,
+  suspended: false,
+} as const;
+
+const HELD = { id: 'm1', addressed: [], order: '1', until: 'turn', line: null } as const;

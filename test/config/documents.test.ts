@@ -1,0 +1,78 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { configJsonSchema, jsonSchemaText, type JsonNode } from '../../src/config/json-schema.ts';
+import { configTable, environmentTable } from '../../src/config/table.ts';
+import { turnKeys } from '../../src/config/turn-config.ts';
+import { load } from './world.ts';
+
+const repositoryText = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
+const example: unknown = JSON.parse(repositoryText('turnConfig.example.json'));
+
+/** Every key that the schema knows, as `channels[].id`; a channel's overrides count once, under turnConfig. */
+const keysOf = (node: JsonNode, path = ''): readonly (readonly [string, JsonNode])[] => {
+  const nodes = [node, ...(node.anyOf ?? []), ...(node.oneOf ?? [])];
+  const members = nodes.flatMap((one) => Object.entries(one.properties ?? {}));
+  return [
+    ...members
+      .filter(([key]) => !(path === 'channels[].' && key in turnKeys))
+      .flatMap(([key, child]) => [[[`${path}${key}`, child] as const], keysOf(child, `${path}${key}.`)].flat()),
+    ...(node.items === undefined ? [] : keysOf(node.items, `${path.slice(0, -1)}[].`)),
+  ];
+};
+
+const keysIn = (value: unknown, path = ''): readonly string[] => {
+  if (Array.isArray(value)) return value.flatMap((element: unknown) => keysIn(element, `${path.slice(0, -1)}[].`));
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, member]) => [`${path}${key}`].concat(keysIn(member, `${path}${key}.`)));
+};
+
+describe('turnConfig.schema.json', () => {
+  test('is what the code generates (node src/config/json-schema.ts writes it)', () => {
+    expect(JSON.parse(repositoryText('turnConfig.schema.json'))).toEqual(JSON.parse(jsonSchemaText()));
+  });
+  test('describes every key', () => {
+    const keys = keysOf(configJsonSchema());
+    expect(keys.length).toBeGreaterThan(60);
+    expect(keys.filter(([, node]) => (node.description ?? '') === '').map(([key]) => key)).toEqual([]);
+  });
+  test('has the default of every key of turnConfig, and requires none', () => {
+    const node = configJsonSchema().properties?.['turnConfig'];
+    const byDefault = Object.entries(node?.properties ?? {}).map(([key, child]) => [key, child.default]);
+    expect(Object.fromEntries(byDefault)).toEqual(load({}).turnConfig);
+    expect(node?.required ?? []).toEqual([]);
+  });
+});
+
+describe('turnConfig.example.json', () => {
+  test('is a configuration without a fault or a warning', () => {
+    expect(load(example).warnings).toEqual([]);
+  });
+  test('names every key there is', () => {
+    const named = new Set(keysIn(example));
+    const missing = keysOf(configJsonSchema()).filter(([key]) => !named.has(key));
+    expect(missing.map(([key]) => key)).toEqual([]);
+  });
+});
+
+describe('the tables of the README', () => {
+  test('have a row for every key, with its default and its meaning', () => {
+    const table = configTable();
+    expect(table).toContain('| `turnConfig.defaultTimeoutSeconds` | `60` | How long a turn lasts');
+    expect(table).toContain('| `agents[].id` | required | How channels');
+    expect(table).toContain('| `agents[].backend.script` | required | Which');
+    expect(table).toContain('| `adapters.console.port` | `7420` | The port');
+    const rows = new Set(table.split('\n').map((line) => line.split('`')[1]));
+    const leaves = keysOf(configJsonSchema()).filter(
+      ([key, node]) => node.properties === undefined && !/^(\$schema$|channels\[\]\.budgets\.)/.test(key),
+    );
+    expect(leaves.map(([key]) => key).filter((key) => !rows.has(key))).toEqual([]);
+  });
+  test('name the environment variables', () => {
+    expect(environmentTable().match(/`CONCH_\w+`/g)).toEqual([
+      '`CONCH_CONFIG`',
+      '`CONCH_DATA_DIR`',
+      '`CONCH_PORT`',
+      '`CONCH_LOG_LEVEL`',
+    ]);
+  });
+});

@@ -1,0 +1,155 @@
+import { inspect } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { loadConfig, loadConfigFrom } from '../../src/config/load.ts';
+import { errorOf, load, world } from './world.ts';
+
+const pm = { id: 'pm', backend: { kind: 'scripted', script: 'pm' } };
+
+describe('a channel with settings of its own', () => {
+  test('goes by them, and by the general ones elsewhere', () => {
+    const config = load({
+      turnConfig: { maxTurns: 5, rounds: 2, defaultAgent: 'pm' },
+      channels: [
+        { id: 'console:a', agents: ['pm'], maxTurns: 7, defaultAgent: null },
+        { id: 'console:b', agents: ['pm'] },
+      ],
+    });
+    expect(
+      config.channels.map(({ turnConfig: { maxTurns, rounds, defaultAgent } }) => [maxTurns, rounds, defaultAgent]),
+    ).toEqual([
+      [7, 2, null],
+      [5, 2, 'pm'],
+    ]);
+  });
+  test('lays its budgets over the general ones, key by key', () => {
+    const [channel] = load({
+      budgets: { exchange: { tokens: 100, minutes: 5 }, day: { costUsd: 3 } },
+      channels: [{ id: 'console:a', agents: [], budgets: { exchange: { tokens: 7, minutes: null } } }],
+    }).channels;
+    expect(channel?.budgets).toEqual({
+      exchange: { tokens: 7, costUsd: null, minutes: null },
+      day: { tokens: null, costUsd: 3, minutes: null },
+    });
+  });
+  test('gives each agent a seat with its timeout, priority and way back', () => {
+    const [channel] = load({
+      agents: [
+        { ...pm, timeoutSeconds: 5, priority: 1 },
+        { ...pm, id: 'ops', rejoin: 'auto' },
+        { ...pm, id: 'qa' },
+      ],
+      channels: [{ id: 'console:a', agents: ['qa', 'pm', 'ops'], defaultTimeoutSeconds: 30, rejoin: 'manual' }],
+    }).channels;
+    expect(channel?.seats).toEqual([
+      { agent: 'qa', priority: 10, timeoutSeconds: 30, rejoin: 'manual' },
+      { agent: 'pm', priority: 1, timeoutSeconds: 5, rejoin: 'manual' },
+      { agent: 'ops', priority: 10, timeoutSeconds: 30, rejoin: 'auto' },
+    ]);
+  });
+  test('is named after its id unless it has a name', () => {
+    expect(load({ channels: [{ id: 'console:a', agents: [] }] }).channels[0]?.name).toBe('a');
+  });
+  test('queues scripted agents again by itself unless told otherwise', () => {
+    expect(load({}).channels[0]?.seats.map((seat) => seat.rejoin)).toEqual(['auto', 'auto', 'auto']);
+  });
+});
+
+describe('announcements', () => {
+  test('can be switched off or reworded; the built-in texts are not repeated', () => {
+    const config = load({
+      announcements: { timeout: false, nobody: 'Nobody!', gap: '⚠️ Some messages could not be read: {why}' },
+    });
+    expect(config.announcements).toEqual({ timeout: false, nobody: 'Nobody!' });
+  });
+});
+
+describe('the environment', () => {
+  test('moves the file, the data, the page and the log', () => {
+    const env = { CONCH_CONFIG: 'other.json', CONCH_DATA_DIR: '/data', CONCH_PORT: '0', CONCH_LOG_LEVEL: 'debug' };
+    const config = loadConfig(world({ 'other.json': '{ "adapters": { "console": { "port": 9 } } }' }, env));
+    expect([config.file, config.dataDir, config.adapters.console.port, config.log.level]).toEqual([
+      '/work/other.json',
+      '/data',
+      0,
+      'debug',
+    ]);
+  });
+  test('is read from .env too', () => {
+    expect(loadConfig(world({ '.env': 'CONCH_PORT=7001\n' })).adapters.console.port).toBe(7001);
+  });
+  test('goes before .env where both speak', () => {
+    const config = loadConfig(world({ '.env': 'CONCH_PORT=7001\nCONCH_DATA_DIR=d\n' }, { CONCH_PORT: '7002' }));
+    expect([config.adapters.console.port, config.dataDir]).toEqual([7002, '/work/d']);
+  });
+  test('counts a variable that is set to nothing as not set', () => {
+    expect(loadConfig(world({ '.env': 'CONCH_PORT=7001' }, { CONCH_PORT: '' })).adapters.console.port).toBe(7001);
+  });
+  test('with a port or a level that makes no sense is refused together with the faults of the file', () => {
+    const error = errorOf(
+      world({ 'turnConfig.json': '{ "log": 1 }' }, { CONCH_PORT: '99999', CONCH_LOG_LEVEL: 'loud' }),
+    );
+    expect(error.problems.map((problem) => problem.path)).toEqual(['CONCH_PORT', 'CONCH_LOG_LEVEL', 'log']);
+  });
+  test('that names a file which is not there is refused, never answered with the demo', () => {
+    expect(errorOf(world({}, { CONCH_CONFIG: 'gone.json' })).message).toBe(
+      '/work/gone.json has 1 problem:\n  CONCH_CONFIG: There is no file /work/gone.json: correct CONCH_CONFIG, or take it away to use turnConfig.json or the demo',
+    );
+    expect(() => loadConfigFrom(world({}), '/work/turnConfig.json')).toThrow('There is no file');
+  });
+  test('fills ${NAME} into texts, and leaves $${NAME} as ${NAME}', () => {
+    const config = load({ agents: [{ ...pm, persona: 'of ${TEAM}, $${TEAM}' }] }, { TEAM: 'Blue ${X}' });
+    expect(config.agents[0]?.persona).toBe('of Blue ${X}, ${TEAM}');
+  });
+});
+
+describe('a file that cannot be read', () => {
+  test('is a problem with its reason', () => {
+    const locked = {
+      ...world({}),
+      readFile: () => {
+        throw new Error('EACCES: permission denied');
+      },
+    };
+    expect(errorOf(locked).message).toContain('It cannot be read: EACCES: permission denied');
+  });
+});
+
+describe('a loaded configuration', () => {
+  test('is frozen to the bottom', () => {
+    const config = load({ turnConfig: {}, operators: { users: ['u'] } }, { API_KEY: 'abcdefgh' });
+    const thawed = (value: object): boolean =>
+      !Object.isFrozen(value) ||
+      Object.values(value).some((member: unknown) => typeof member === 'object' && member !== null && thawed(member));
+    expect(thawed(config)).toBe(false);
+    expect(Object.isFrozen(config.secrets)).toBe(true);
+  });
+  test('knows the secrets and does not show them', () => {
+    const config = load(
+      { agents: [{ ...pm, persona: '${PM_TOKEN} xoxb-1234567890-abc' }] },
+      { PM_TOKEN: 'tok-123', HOME: '/h', MY_PASSWORD: 'hunter22' },
+    );
+    expect(new Set(config.secrets.map((secret) => secret.reveal()))).toEqual(
+      new Set(['tok-123', 'hunter22', 'xoxb-1234567890-abc']),
+    );
+    expect(Object.keys(config)).not.toContain('secrets');
+    expect(JSON.stringify(config.secrets) + inspect(config.secrets) + String(config.secrets[0])).not.toMatch(
+      /tok-|hunter/,
+    );
+  });
+  test('warns of secrets in files that everybody can read', () => {
+    const files = {
+      '.env': 'BOT_TOKEN=abcdef',
+      'turnConfig.json': JSON.stringify({ agents: [{ ...pm, persona: 'sk-abcdefghijklmnop' }] }),
+    };
+    expect(loadConfig(world(files, {}, true)).warnings.map((warning) => warning.split(' ')[0])).toEqual([
+      '/work/.env',
+      '/work/turnConfig.json',
+    ]);
+    expect(loadConfig(world(files, {}, false)).warnings).toEqual([]);
+    expect(loadConfig(world({ '.env': 'CONCH_PORT=1', 'turnConfig.json': '{}' }, {}, true)).warnings).toEqual([]);
+  });
+  test('warns of a timeout that the hard end of a turn forestalls', () => {
+    expect(load({ turnConfig: { maxTurnSeconds: 60 } }).warnings).toEqual([]);
+    expect(load({ turnConfig: { maxTurnSeconds: 59 } }).warnings).toHaveLength(3);
+  });
+});

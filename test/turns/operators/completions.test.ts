@@ -1,0 +1,46 @@
+import { describe, expect, test } from 'vitest';
+import { completions, MAX_COMPLETIONS } from '../../../src/turns/operators/completions.ts';
+import { parseLine } from '../../../src/turns/operators/parse.ts';
+
+const KNOWN = {
+  agents: [
+    { id: 'pm', name: 'Product Manager' },
+    { id: 'dev', name: 'Dev' },
+    { id: 'qa one', name: 'Quality' },
+  ],
+  messages: [{ id: 'm2', summary: 'the second' }],
+};
+
+describe('an unfinished line', () => {
+  test.each([
+    ['/', ['/floor', '/agent', '/stop', '/queue', '/why', '/whoami', '/help']],
+    ['!w', ['!why', '!whoami']],
+    ['fl', ['floor']],
+    ['/floor s', ['/floor status', '/floor start', '/floor skip']],
+    ['/floor grant ', ['/floor grant pm', '/floor grant dev', '/floor grant "qa one"']],
+    ['/floor grant D', ['/floor grant dev']],
+    ['/floor grant @d', ['/floor grant dev']],
+    ['/floor grant prod', ['/floor grant pm']],
+    ['/floor mode i', ['/floor mode inject', '/floor mode interrupt']],
+    ['/floor order man', ['/floor order manual']],
+    ['/floor order manual dev ', ['/floor order manual dev pm', '/floor order manual dev "qa one"']],
+    ['/floor log ', ['/floor log 5', '/floor log 10', '/floor log 25', '/floor log 50']],
+    ['/why ', ['/why m2']],
+    ['/help fl', ['/help floor']],
+    ['/help floor sk', ['/help floor skip']],
+    ['/floor grant dev ', []],
+    ['/xyzzy ', []],
+    ['/stop ', []],
+  ])('%j may go on as %j', (line, lines) => {
+    expect(completions(line, KNOWN).map((each) => each.line)).toEqual(lines);
+  });
+
+  test('shows at most 25 choices', () => {
+    const agents = Array.from({ length: 100 }, (_, index) => ({ id: `a${index}`, name: `Agent ${index}` }));
+    expect(completions('/floor grant ', { agents })).toHaveLength(MAX_COMPLETIONS);
+  });
+
+  test('is understood once it is completed', () => {
+    for (const { line } of completions('/floor grant ', KNOWN)) expect(parseLine(line)).toMatchObject({ ok: true });
+  });
+});

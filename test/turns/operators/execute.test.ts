@@ -1,0 +1,324 @@
+import { describe, expect, test } from 'vitest';
+import { COMMANDS } from '../../../src/turns/operators/table.ts';
+import { ANN, OLA, room, seats, T0, view } from './room.ts';
+
+describe('somebody who is not an operator', () => {
+  const changing = COMMANDS.filter((row) => row.needs === 'operate').map((row) => row.example);
+  const reading = COMMANDS.filter((row) => row.needs === 'read').map((row) => row.example);
+
+  test.each(changing)('is refused %s, and nothing changes', async (line) => {
+    const { run, commands, restarted, audit } = room();
+    const answer = await run(line, ANN);
+    expect(answer.ok).toBe(false);
+    expect(answer.text).toContain('Only operators may run');
+    expect([...commands, ...restarted]).toEqual([]);
+    expect(audit).toMatchObject([{ by: 'ann', line, ok: false, channel: 'console:demo' }]);
+  });
+
+  test.each([...reading, '/floor mode', '/floor order'])('may read %s', async (line) => {
+    const { run, commands, audit } = room();
+    expect((await run(line, ANN)).ok).toBe(true);
+    expect(commands).toEqual([]);
+    expect(audit).toEqual([]);
+  });
+
+  test('is refused when a bot borrows an operator’s id', async () => {
+    const { run, commands } = room();
+    expect((await run('/stop', { ...OLA, bot: true })).ok).toBe(false);
+    expect(commands).toEqual([]);
+  });
+
+  test('is refused when an agent is named as an operator', async () => {
+    const { run, commands } = room({ operators: { users: ['dev'], roles: [] } });
+    expect((await run('/stop', { id: 'dev', name: 'dev', roles: [] })).ok).toBe(false);
+    expect(commands).toEqual([]);
+  });
+
+  test('is refused as soon as the role is taken away', async () => {
+    const operators = { users: ['ola'], roles: [] as string[] };
+    const { run, commands } = room({ operators });
+    expect((await run('/floor pause', OLA)).ok).toBe(true);
+    operators.users = [];
+    expect((await run('/floor resume', OLA)).ok).toBe(false);
+    expect(commands.map((each) => each.command.type)).toEqual(['pause']);
+  });
+});
+
+describe('an operator', () => {
+  test.each([
+    ['/stop', { type: 'stop' }],
+    ['/floor start', { type: 'start' }],
+    ['/floor grant Developer', { type: 'grant', agent: 'dev' }],
+    ['/floor skip', { type: 'skip' }],
+    ['/floor skip dev', { type: 'skip', agent: 'dev' }],
+    ['/floor extend', { type: 'extend', ms: 60_000 }],
+    ['/floor extend 2m', { type: 'extend', ms: 120_000 }],
+    ['/floor pause', { type: 'pause' }],
+    ['/floor resume', { type: 'resume' }],
+    ['/floor order manual', { type: 'order', order: 'manual' }],
+    ['/floor order priority qa PM', { type: 'order', order: 'priority', queue: ['qa', 'pm'] }],
+    ['/floor mode collect', { type: 'mode', mode: 'queue' }],
+    ['/floor add qa', { type: 'add', agent: 'qa' }],
+    ['/floor remove qa', { type: 'remove', agent: 'qa' }],
+  ])('does %s', async (line, command) => {
+    const { run, commands, audit } = room();
+    const answer = await run(line, OLA);
+    expect(answer.ok).toBe(true);
+    expect(commands).toEqual([{ channel: 'console:demo', command: { by: 'ola', ...command } }]);
+    expect(audit).toMatchObject([{ by: 'ola', line, ok: true }]);
+  });
+
+  test('is told who was skipped and who is next', async () => {
+    const { run } = room({
+      facts: [
+        { type: 'turnEnded', agent: 'dev', epoch: 2, outcome: 'revoked', signalled: false, said: false, answered: [] },
+      ],
+    });
+    expect(await run('/floor skip', OLA)).toEqual({
+      ok: true,
+      text: 'Skipped Developer.\n🎤 Developer · 1:12 left · next: qa, pm',
+    });
+  });
+
+  test('is told what stop did', async () => {
+    const { run } = room({
+      facts: [
+        {
+          type: 'announced',
+          announcement: { kind: 'stopped', agent: 'dev', kept: 1 },
+          key: 'stopped',
+          repeat: 1,
+          shown: true,
+        },
+      ],
+    });
+    expect((await run('/stop', OLA)).text.split('\n')[0]).toBe('⏹ Stopped Developer. 1 message kept.');
+  });
+
+  test('is told whether a grant was given at once', async () => {
+    const granted = {
+      type: 'turnGranted',
+      agent: 'qa',
+      epoch: 3,
+      afterLine: 0,
+      uptoLine: 1,
+      messages: [],
+      keepsPlace: false,
+    } as const;
+    expect((await room({ facts: [granted] }).run('/floor grant qa', OLA)).text).toMatch(/^qa has the floor\./);
+    expect((await room().run('/floor grant qa', OLA)).text).toMatch(/^qa is next\./);
+  });
+
+  test('changes an agent in all its channels', async () => {
+    const { run, commands } = room();
+    expect(await run('/agent disable dev', OLA)).toEqual({ ok: true, text: 'Disabled Developer in 2 channels.' });
+    expect(commands).toEqual([
+      { channel: 'console:demo', command: { type: 'disable', agent: 'dev', by: 'ola' } },
+      { channel: 'console:other', command: { type: 'disable', agent: 'dev', by: 'ola' } },
+    ]);
+  });
+
+  test('restarts an agent', async () => {
+    const { run, restarted } = room();
+    expect(await run('/agent restart qa', OLA)).toEqual({ ok: true, text: 'qa restarted.' });
+    expect(restarted).toEqual(['qa']);
+  });
+
+  test('lets in an agent that the channel does not name, with the seat it would have', async () => {
+    const seat = { agent: 'qa', priority: 5, timeoutMs: 60_000, rejoin: 'auto' } as const;
+    const { run, commands } = room({ seat: () => seat });
+    await run('/floor add qa', OLA);
+    expect(commands[0]?.command).toEqual({ type: 'add', agent: 'qa', by: 'ola', seat });
+  });
+});
+
+describe('a refusal', () => {
+  test('is put into words', async () => {
+    const { run } = room({ refusal: 'nothing-to-stop' });
+    expect(await run('/stop', OLA)).toEqual({ ok: false, text: 'refused: nothing-to-stop (Developer)' });
+  });
+
+  test('names the agent that the command was about', async () => {
+    const { run } = room({ refusal: 'offline' });
+    expect((await run('/floor grant qa', OLA)).text).toBe('refused: offline (qa)');
+  });
+
+  test('in every channel of an agent is a refusal', async () => {
+    const { run } = room({ refusal: 'already' });
+    expect(await run('/agent enable dev', OLA)).toEqual({ ok: false, text: 'refused: already (Developer)' });
+  });
+
+  test('of an agent nobody knows lists those there are', async () => {
+    const { run, commands } = room();
+    expect(await run('/floor grant dve', OLA)).toEqual({
+      ok: false,
+      text: 'There is no agent "dve". Did you mean "dev"? Agents: pm, dev, qa.',
+    });
+    expect((await run('/floor order manual dev nobody', OLA)).ok).toBe(false);
+    expect(commands).toEqual([]);
+  });
+
+  test('of a channel without a floor says where to add it', async () => {
+    const { run, commands } = room({ view: null });
+    expect((await run('/floor skip', OLA)).text).toBe(
+      'This channel has no floor: add it to "channels" in turnConfig.json.',
+    );
+    expect(commands).toEqual([]);
+  });
+});
+
+describe('a button', () => {
+  test('carries the turn it was drawn for', async () => {
+    const { run, commands } = room();
+    await run('/floor skip', OLA, 2);
+    expect(commands[0]?.command).toEqual({ type: 'skip', by: 'ola', epoch: 2 });
+  });
+
+  test('of a turn that is over says so', async () => {
+    const { run } = room({ refusal: 'stale-epoch' });
+    expect(await run('/floor skip', OLA, 1)).toEqual({ ok: false, text: 'That turn is over.' });
+  });
+
+  test('of a turn that is over does not extend another', async () => {
+    const { run, commands } = room();
+    expect(await run('/floor extend', OLA, 1)).toEqual({ ok: false, text: 'That turn is over.' });
+    expect(commands).toEqual([]);
+    expect((await run('/floor extend', OLA, 2)).text.split('\n')[0]).toBe('Developer has 1:00 more.');
+  });
+});
+
+describe('status', () => {
+  test('shows the holder, the time left, who is next, the settings and every seat', async () => {
+    expect((await room().run('/floor status', ANN)).text).toBe(
+      [
+        '🎤 Developer · 1:12 left · next: qa, pm',
+        'open · mode inject · order round-robin · 3 of 12 turns since the last message',
+        '1 held message (/queue shows them)',
+        'Seats: pm QUEUED · Developer ACTIVE · qa OFFLINE (disabled)',
+      ].join('\n'),
+    );
+  });
+
+  test('shows a holder who waits, and for what', async () => {
+    const holder = { ...view().holder!, status: 'WAITING', waitingFor: 'answer', deadlineAt: T0 + 598_001 } as const;
+    const { run } = room({ view: view({ holder }) });
+    expect((await run('/floor status', ANN)).text).toMatch(
+      /^✋ Developer waits for an answer · 9:59 left · next: qa, pm\n/,
+    );
+  });
+
+  test('shows a holder whom a tool call keeps at work', async () => {
+    const holder = { ...view().holder!, deadlineAt: T0 + 600_000, working: true };
+    expect((await room({ view: view({ holder }) }).run('/floor status', ANN)).text).toMatch(
+      /^🎤 Developer · working · 10:00 left · next/,
+    );
+  });
+
+  test('shows a limit, and the way on', async () => {
+    const { run } = room({
+      view: view({ holder: null, condition: 'resting', limit: 'turns', catchingUp: true }),
+    });
+    expect((await run('/floor status', ANN)).text.split('\n').slice(0, 3)).toEqual([
+      'The floor rests · next: qa, pm',
+      '⏸ The limit of turns is reached: write a message or run /floor resume.',
+      "The channel's history is being read; no turns until then.",
+    ]);
+  });
+
+  test('shows an empty floor', async () => {
+    const { run } = room({
+      view: view({ holder: null, condition: 'resting', next: [], seats: [], held: [], turns: null }),
+    });
+    expect((await run('/floor status', ANN)).text).toBe(
+      'The floor rests · next: nobody\nresting · mode inject · order round-robin\nSeats: none (/floor add <agent>)',
+    );
+  });
+});
+
+describe('reading', () => {
+  test('the queue shows positions and held messages', async () => {
+    expect((await room().run('/queue', ANN)).text).toBe(
+      [
+        '🎤 Developer · 1:12 left · next: qa',
+        '1. qa',
+        '2. pm',
+        '1 held message:',
+        '- Ann: please wait for me (1234567890)',
+      ].join('\n'),
+    );
+  });
+
+  test('the log shows the turns and how they ended', async () => {
+    expect((await room().run('/floor log', ANN)).text).toBe(
+      [
+        '21:00:00  #1 pm · 0:12 · completed · 2 messages said',
+        '21:00:12  #2 Developer · 0:18 · under way · nothing said · waited for answer',
+      ].join('\n'),
+    );
+  });
+
+  test('the fate of a message is told step by step', async () => {
+    expect((await room().run('/why 1234567890', ANN)).text).toBe(
+      [
+        '20:59:50  Ann wrote (edited): please wait for me',
+        '20:59:51  message 1234567890 held until the turn ends (pm #1 had the floor)',
+        '21:00:12  turn granted to Developer #2, with message 1234567890',
+        'Now: delivered to Developer with its prompt.',
+      ].join('\n'),
+    );
+  });
+
+  test('the fate of a message of another channel is not told', async () => {
+    const { run } = room();
+    const other = await run('/why secret', ANN);
+    expect(other).toEqual({ ok: false, text: 'No message "secret" was received in this channel.' });
+    expect((await run('/why nothing', ANN)).text).toBe('No message "nothing" was received in this channel.');
+  });
+
+  test('whoami shows the id and the role', async () => {
+    const { run } = room();
+    expect((await run('/whoami', ANN)).text).toContain('You are Ann, id ann.\nYou may read.');
+    expect((await run('/whoami', OLA)).text).toBe(
+      'You are Ola, id ola.\nYour roles: crew.\nYou are an operator: all commands are open to you.',
+    );
+  });
+
+  test('the agents are listed with state and channels', async () => {
+    expect((await room().run('/agent list', ANN)).text.split('\n')).toEqual([
+      'pm · scripted · Running · demo',
+      'dev (Developer) · scripted · Running · demo, other',
+      'qa · scripted · Stopped · demo',
+    ]);
+  });
+
+  test('one agent is shown in detail', async () => {
+    expect((await room().run('/agent status developer', ANN)).text).toBe('dev\nRunning');
+  });
+
+  test('help shows every command, a group, or one in detail', async () => {
+    const { run } = room();
+    const all = (await run('/help', ANN)).text;
+    for (const row of COMMANDS) expect(all).toContain(`/${row.path}`);
+    expect((await run('/help agent', ANN)).text.split('\n')).toHaveLength(5);
+    expect((await run('/help floor mode', ANN)).text).toBe(
+      [
+        '/floor mode [mode]: Show or change what a message does to a turn under way',
+        '  mode: what happens to the message',
+        'For example /floor mode queue',
+        'For operators. Without arguments it only shows, and is open to all.',
+      ].join('\n'),
+    );
+    expect((await run('/help floor skp', ANN)).text).toContain('Did you mean "floor skip"?');
+  });
+
+  test('the modes and orders are explained', async () => {
+    const { run } = room();
+    expect((await run('/floor mode', ANN)).text).toContain('Mode: inject. There are:\ninject: the holder gets');
+    expect((await run('/floor order', ANN)).text).toContain('Order: round-robin, next: qa, pm. There are:');
+  });
+
+  test('whoami, help and the agents need no floor', async () => {
+    const { run } = room({ view: null, seats: seats() });
+    for (const line of ['/whoami', '/help', '/agent list']) expect((await run(line, ANN)).ok).toBe(true);
+  });
+});

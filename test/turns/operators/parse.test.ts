@@ -1,0 +1,167 @@
+import { assert, property, string } from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { parseLine, usage, wordsOf } from '../../../src/turns/operators/parse.ts';
+import type { Parsed } from '../../../src/turns/operators/parse.ts';
+import { COMMAND_WORDS, COMMANDS } from '../../../src/turns/operators/table.ts';
+
+describe('the command table', () => {
+  test.each(COMMANDS)('$path is understood from its own example', (row) => {
+    expect(parseLine(row.example)).toMatchObject({ ok: true, invocation: { path: row.path, needs: row.needs } });
+  });
+
+  test.each(COMMANDS)('$path gives an example that begins with its own name', (row) => {
+    expect(row.example.startsWith(`/${row.path}`)).toBe(true);
+  });
+
+  test.each(COMMANDS)('$path shows its usage with every argument', (row) => {
+    for (const argument of row.arguments) expect(usage(row)).toContain(argument.name);
+  });
+
+  test('names no command twice', () => {
+    expect(new Set(COMMANDS.map((row) => row.path)).size).toBe(COMMANDS.length);
+  });
+
+  test('has one argument of a kind at most, apart from the rest', () => {
+    const doubled = COMMANDS.filter((row) => {
+      const single = row.arguments.filter((each) => !('rest' in each)).map((each) => each.kind);
+      return new Set(single).size !== single.length;
+    });
+    expect(doubled).toEqual([]);
+  });
+
+  test('holds the commands of every group', () => {
+    expect(COMMAND_WORDS).toEqual(['floor', 'agent', 'stop', 'queue', 'why', 'whoami', 'help']);
+  });
+});
+
+describe('a line', () => {
+  test.each(['/floor skip', '!floor skip', 'floor skip', '  /FLOOR   Skip  ', '/ floor skip'])('%j is skip', (line) => {
+    expect(parseLine(line)).toEqual({
+      ok: true,
+      invocation: { path: 'floor skip', needs: 'operate', values: {} },
+    });
+  });
+
+  test('gives an agent without its at sign', () => {
+    expect(valuesOf('/floor grant @dev')).toEqual({ agent: 'dev' });
+  });
+
+  test('keeps an agent with a space together when it is quoted', () => {
+    expect(valuesOf('/floor grant "Dev Two"')).toEqual({ agent: 'Dev Two' });
+  });
+
+  test.each([
+    ['steer', 'inject'],
+    ['followup', 'queue'],
+    ['collect', 'queue'],
+    ['concurrent', 'parallel'],
+    ['INTERRUPT', 'interrupt'],
+  ])('takes the mode %s for %s', (word, mode) => {
+    expect(valuesOf(`/floor mode ${word}`)).toEqual({ mode });
+  });
+
+  test.each([
+    ['90', 90],
+    ['90s', 90],
+    ['2m', 120],
+    ['1', 1],
+    ['86400', 86_400],
+  ])('reads %s as %d seconds', (word, seconds) => {
+    expect(valuesOf(`/floor extend ${word}`)).toEqual({ seconds });
+  });
+
+  test.each(['0', '-5', '86401', 'soon', '1.5', '1e3', '99999999999999999999'])('refuses %s as seconds', (word) => {
+    expect(messageOf(`/floor extend ${word}`)).toBe(
+      `Expected seconds from 1 to 86400 (120, 120s or 2m), got "${word}".`,
+    );
+  });
+
+  test('takes a policy and any number of agents', () => {
+    expect(valuesOf('/floor order priority dev @qa pm')).toEqual({ order: 'priority', agents: ['dev', 'qa', 'pm'] });
+  });
+
+  test('takes a whole command after help', () => {
+    expect(valuesOf('/help /floor skip')).toEqual({ command: 'floor skip' });
+  });
+
+  test('only reads when mode or order come without an argument', () => {
+    expect(needsOf('/floor mode')).toBe('read');
+    expect(needsOf('/floor order')).toBe('read');
+    expect(needsOf('/floor mode queue')).toBe('operate');
+    expect(needsOf('/floor order manual')).toBe('operate');
+  });
+});
+
+describe('a line that is not understood', () => {
+  test.each([
+    ['', 'Expected a command. /help shows them all.'],
+    ['/', 'Expected a command. /help shows them all.'],
+    ['/flor skip', 'There is no command "flor". Did you mean "floor"? /help shows them all.'],
+    ['skip', 'There is no command "skip". Did you mean "floor skip"? /help shows them all.'],
+    ['/stopp', 'There is no command "stopp". Did you mean "stop"? /help shows them all.'],
+    ['/xyzzy', 'There is no command "xyzzy". /help shows them all.'],
+    [
+      '/floor skp',
+      'Expected one of status, start, grant, skip, extend, pause, resume, order, mode, add, remove, log after /floor, got "skp". Did you mean "skip"?',
+    ],
+    ['/agent', 'Expected one of list, status, enable, disable, restart after /agent.'],
+    ['/floor grant', 'Expected an agent: /floor grant <agent>, for example /floor grant dev'],
+    ['/why', 'Expected a message: /why <message>, for example /why 1234567890'],
+    ['/floor mode qeue', 'Expected one of inject, queue, interrupt, parallel, got "qeue". Did you mean "queue"?'],
+    [
+      '/floor order rond-robin',
+      'Expected one of round-robin, priority, manual, mention, facilitator, got "rond-robin". Did you mean "round-robin"?',
+    ],
+    ['/floor log 51', 'Expected a number from 1 to 50, got "51".'],
+    ['/stop now', 'Expected nothing after "now": /stop'],
+    ['/floor pause 5', 'Expected nothing after "5": /floor pause'],
+  ])('%j is answered %j', (line, message) => {
+    expect(parseLine(line)).toEqual({ ok: false, message });
+  });
+
+  test('is repeated short, on one line and without mentions', () => {
+    const message = messageOf(`/@everyone<!channel>\u202e${'x'.repeat(500)}`);
+    expect(message).not.toMatch(/[@<>\u202e]/u);
+    expect(message.length).toBeLessThan(120);
+  });
+
+  test('is refused when it is a megabyte long', () => {
+    expect(messageOf('x'.repeat(1_000_000))).toBe('That line is too long: a command has at most 2000 characters.');
+  });
+
+  test('never throws, whatever it holds', () => {
+    const understood = property(string({ unit: 'binary', maxLength: 200 }), (line) => 'ok' in parseLine(line));
+    expect(() => assert(understood)).not.toThrow();
+  });
+
+  test('does not find a command among the properties of objects', () => {
+    expect(parseLine('/constructor').ok).toBe(false);
+    expect(parseLine('/floor __proto__').ok).toBe(false);
+  });
+});
+
+describe('words', () => {
+  test('are parted by any white space, and quotes keep them together', () => {
+    expect(wordsOf('a  "b c"\td\n"e')).toEqual(['a', 'b c', 'd', 'e']);
+  });
+});
+
+function valuesOf(line: string): unknown {
+  return invocationOf(line).invocation.values;
+}
+
+function needsOf(line: string): unknown {
+  return invocationOf(line).invocation.needs;
+}
+
+function invocationOf(line: string): Extract<Parsed, { ok: true }> {
+  const parsed = parseLine(line);
+  if (!parsed.ok) throw new Error(parsed.message);
+  return parsed;
+}
+
+function messageOf(line: string): string {
+  const parsed = parseLine(line);
+  if (parsed.ok) throw new Error(`understood: ${line}`);
+  return parsed.message;
+}

@@ -1,0 +1,166 @@
+import type { Command, Refusal } from '../../../src/turns/core/command.ts';
+import type { Fact } from '../../../src/turns/core/fact.ts';
+import { emptyFloor } from '../../../src/turns/core/floor.ts';
+import { timeWords } from '../../../src/turns/operators/clock-words.ts';
+import type { Answer, Audit, Desk } from '../../../src/turns/operators/desk.ts';
+import { createOperators } from '../../../src/turns/operators/execute.ts';
+import type { OperatorSet, Person } from '../../../src/turns/operators/roles.ts';
+import type { InboxRow, JournalEntry } from '../../../src/turns/store/port.ts';
+import type { FloorView, TurnRecord } from '../../../src/turns/view.ts';
+
+export const T0 = Date.parse('2026-02-04T21:00:30Z');
+export const ANN: Person = { id: 'ann', name: 'Ann', roles: [] };
+export const OLA: Person = { id: 'ola', name: 'Ola', roles: ['crew'] };
+
+const CHANNEL = 'console:demo';
+const NAMES: Readonly<Record<string, string>> = { dev: 'Developer', 'console:demo': 'demo', 'console:other': 'other' };
+
+type Options = {
+  readonly view?: FloorView | null;
+  readonly facts?: readonly Fact[];
+  readonly refusal?: Refusal;
+  readonly operators?: OperatorSet;
+  readonly seat?: NonNullable<Desk['seat']>;
+  readonly seats?: FloorView['seats'];
+};
+
+/** A channel with pm, dev (holding) and qa, whose floor takes every command, or refuses every one. */
+export function room(options: Options = {}) {
+  const commands: { readonly channel: string; readonly command: Command }[] = [];
+  const restarted: string[] = [];
+  const audit: Audit[] = [];
+  const desk: Desk = {
+    floors: {
+      async apply(channel, command) {
+        commands.push({ channel, command });
+        const floor = emptyFloor(channel);
+        return options.refusal === undefined
+          ? { ok: true, floor, facts: options.facts ?? [], effects: [] }
+          : { ok: false, floor, refusal: options.refusal };
+      },
+      view: () => (options.view === undefined ? view() : options.view),
+      turns: () => TURNS,
+      why: () => STEPS,
+      message: (id) => MESSAGES.find((each) => each.id === id) ?? null,
+    },
+    roster: {
+      list: () => [
+        { id: 'pm', name: 'pm', backend: 'scripted', state: 'Running', channels: [CHANNEL] },
+        { id: 'dev', name: 'Developer', backend: 'scripted', state: 'Running', channels: [CHANNEL, 'console:other'] },
+        { id: 'qa', name: 'qa', backend: 'scripted', state: 'Stopped', channels: [CHANNEL] },
+      ],
+      status: (agent) => [agent, 'Running'],
+      async restart(agent) {
+        restarted.push(agent);
+        return { ok: true, text: `${agent} restarted.` };
+      },
+    },
+    operators: () => options.operators ?? { users: ['ola'], roles: [] },
+    names: { agent: (id) => NAMES[id] ?? id, channel: (id) => NAMES[id] ?? id },
+    words: { refusal: (refusal, { agent }) => `refused: ${refusal} (${agent})` },
+    clock: { now: () => T0 },
+    time: timeWords('UTC'),
+    audit: (entry) => audit.push(entry),
+    ...(options.seat === undefined ? {} : { seat: options.seat }),
+  };
+  const operators = createOperators(desk);
+  const run = (line: string, person: Person, epoch?: number): Promise<Answer> =>
+    operators.run(CHANNEL, person, line, epoch);
+  return { run, commands, restarted, audit };
+}
+
+export function view(changes: Partial<FloorView> = {}): FloorView {
+  return {
+    channel: CHANNEL,
+    condition: 'open',
+    mode: 'inject',
+    order: 'round-robin',
+    epoch: 2,
+    holder: {
+      agent: 'dev',
+      epoch: 2,
+      status: 'ACTIVE',
+      startedAt: T0 - 18_000,
+      deadlineAt: T0 + 71_001,
+      waitingFor: null,
+      working: false,
+    },
+    seats: seats(),
+    next: ['qa', 'pm'],
+    held: ['1234567890'],
+    turns: { used: 3, allowed: 12 },
+    limit: null,
+    catchingUp: false,
+    ...changes,
+  };
+}
+
+export function seats(): FloorView['seats'] {
+  return [
+    { agent: 'pm', status: 'QUEUED', disabled: false, waitUntil: null },
+    { agent: 'dev', status: 'ACTIVE', disabled: false, waitUntil: null },
+    { agent: 'qa', status: 'OFFLINE', disabled: true, waitUntil: null },
+  ];
+}
+
+const TURNS: readonly TurnRecord[] = [
+  { epoch: 1, agent: 'pm', startedAt: T0 - 30_000, endedAt: T0 - 18_000, outcome: 'completed', said: 2, waits: [] },
+  {
+    epoch: 2,
+    agent: 'dev',
+    startedAt: T0 - 18_000,
+    endedAt: null,
+    outcome: null,
+    said: 0,
+    waits: [{ reason: 'answer', at: T0 - 9_000, endedAt: null }],
+  },
+];
+
+const MESSAGE: InboxRow = {
+  id: '1234567890',
+  channel: CHANNEL,
+  author: { id: 'ann', name: 'Ann' },
+  text: 'please\nwait for me',
+  sentAt: T0 - 40_000,
+  order: '1',
+  addressed: [],
+  attachments: [],
+  fate: { state: 'delivered', to: ['dev'], via: 'prompt' },
+  edited: true,
+  deleted: false,
+};
+
+const MESSAGES: readonly InboxRow[] = [MESSAGE, { ...MESSAGE, id: 'secret', channel: 'console:other' }];
+
+const STEPS: readonly JournalEntry[] = [
+  {
+    channel: CHANNEL,
+    seq: 1,
+    at: T0 - 39_000,
+    hash: '',
+    fact: {
+      type: 'messageRouted',
+      id: '1234567890',
+      fate: { state: 'held', until: 'turn' },
+      line: null,
+      addressed: [],
+      order: '1',
+      holder: { agent: 'pm', epoch: 1 },
+    },
+  },
+  {
+    channel: CHANNEL,
+    seq: 2,
+    at: T0 - 18_000,
+    hash: '',
+    fact: {
+      type: 'turnGranted',
+      agent: 'dev',
+      epoch: 2,
+      afterLine: 0,
+      uptoLine: 1,
+      messages: ['1234567890'],
+      keepsPlace: false,
+    },
+  },
+];

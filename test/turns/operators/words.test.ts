@@ -1,0 +1,156 @@
+import { describe, expect, test } from 'vitest';
+import { clockWords, counted, excerpt, timeWords } from '../../../src/turns/operators/clock-words.ts';
+import { factWords, fateWords } from '../../../src/turns/operators/fact-words.ts';
+import { findAgent } from '../../../src/turns/operators/lookup.ts';
+import { nearest } from '../../../src/turns/operators/nearest.ts';
+
+describe('a duration', () => {
+  test.each([
+    [72_000, '1:12'],
+    [71_001, '1:12'],
+    [1, '0:01'],
+    [0, '0:00'],
+    [-5_000, '0:00'],
+    [3_599_000, '59:59'],
+    [3_723_000, '1:02:03'],
+  ])('of %d ms is %s', (ms, words) => {
+    expect(clockWords(ms)).toBe(words);
+  });
+});
+
+describe('a time', () => {
+  const now = Date.parse('2026-02-04T21:00:00Z');
+
+  test('of today is the time of day', () => {
+    expect(timeWords('UTC')(now - 55_000, now)).toBe('20:59:05');
+  });
+
+  test('of another day has its date', () => {
+    expect(timeWords('UTC')(now - 86_400_000, now)).toBe('2026-02-03 21:00:00');
+  });
+
+  test('is the one of the zone', () => {
+    expect(timeWords('Asia/Kathmandu')(now, now)).toBe('02:45:00');
+  });
+});
+
+describe('a number', () => {
+  test('has its noun', () => {
+    expect([counted(0, 'turn'), counted(1, 'turn'), counted(2, 'turn')]).toEqual(['0 turns', '1 turn', '2 turns']);
+  });
+});
+
+describe('an excerpt', () => {
+  test('is one line of at most so many letters, never half an emoji', () => {
+    expect(excerpt('a\n\n b\tc')).toBe('a b c');
+    expect(excerpt('a\u001b[2Jb\u202ec')).toBe('a [2Jb c');
+    expect(excerpt('👩‍👩‍👧'.repeat(20), 5)).toBe(`${'👩‍👩‍👧'.repeat(4)}…`);
+    expect(excerpt('x'.repeat(60))).toBe('x'.repeat(60));
+    expect(excerpt('x'.repeat(1_000_000))).toBe(`${'x'.repeat(59)}…`);
+  });
+});
+
+describe('a mistyped word', () => {
+  const known = ['status', 'start', 'skip', 'resume', 'remove'];
+
+  test.each([
+    ['skpi', 'skip'],
+    ['resum', 'resume'],
+    ['STRAT', 'start'],
+    ['sta', 'status'],
+    ['xyzzy', null],
+    ['', null],
+    ['x'.repeat(100_000), null],
+  ])('%.20s probably meant %j', (word, meant) => {
+    expect(nearest(word, known)).toBe(meant);
+  });
+});
+
+describe('an agent', () => {
+  const agents = [
+    { id: 'dev', name: 'Ada', backend: 'scripted', state: '', channels: [] },
+    { id: 'Dev', name: 'Bob', backend: 'scripted', state: '', channels: [] },
+    { id: 'qa', name: 'ada', backend: 'scripted', state: '', channels: [] },
+    { id: 'ops', name: 'Cy', backend: 'scripted', state: '', channels: [] },
+  ];
+
+  test.each([
+    ['Dev', 'Dev'],
+    ['DEV', 'dev'],
+    ['cy', 'ops'],
+  ])('%s is %s', (word, agent) => {
+    expect(findAgent(word, agents)).toEqual({ ok: true, agent });
+  });
+
+  test('whose name two have must be named by its id', () => {
+    expect(findAgent('Ada', agents)).toEqual({
+      ok: false,
+      message: 'More than one agent is called "Ada": write dev, qa instead.',
+    });
+  });
+
+  test('nobody knows is nobody', () => {
+    expect(findAgent('zzz', [])).toEqual({ ok: false, message: 'There is no agent "zzz". Agents: nobody.' });
+  });
+});
+
+describe('a fact in words', () => {
+  test.each([
+    [
+      {
+        type: 'seatMoved',
+        agent: 'pm',
+        from: 'ACTIVE',
+        to: 'OFFLINE',
+        trigger: 'CRASHED',
+        cause: 'exited with code 137',
+      },
+      'PM ACTIVE → OFFLINE (CRASHED): exited with code 137',
+    ],
+    [{ type: 'turnExtended', agent: 'pm', ms: 60_000, by: 'ola' }, 'ola gave PM 1:00 more'],
+    [
+      { type: 'turnWaited', agent: 'pm', epoch: 2, reason: 'human', deadlineAt: 0, graceEndAt: null },
+      'PM #2 waits for a person',
+    ],
+    [{ type: 'exchangeClosed', reason: 'limit', budget: 'tokens' }, 'exchange closed: a limit was reached (tokens)'],
+    [
+      { type: 'turnEnded', agent: 'pm', epoch: 2, outcome: 'completed', signalled: false, said: true, answered: [] },
+      'turn of PM #2 completed, without its signal',
+    ],
+    [
+      { type: 'turnEnded', agent: 'pm', epoch: 2, outcome: 'passed', signalled: true, said: false, answered: [] },
+      'turn of PM #2 passed, nothing said',
+    ],
+    [
+      { type: 'announced', announcement: { kind: 'timeout', agent: 'pm' }, key: 'k', repeat: 3, shown: true },
+      'announced: PM timed out (×3)',
+    ],
+    [
+      {
+        type: 'announced',
+        announcement: { kind: 'limit', budget: 'turns', used: 12, max: 12 },
+        key: 'k',
+        repeat: 1,
+        shown: false,
+      },
+      'noted: limit of turns reached, 12 of 12',
+    ],
+    [
+      { type: 'actRefused', act: 'say', agent: 'qa', epoch: 1, refusal: 'not-holder' },
+      "refused qa's say (#1): not-holder",
+    ],
+    [{ type: 'spent', agent: 'pm', epoch: 1, tokens: 1_200, costMicros: 12_345 }, 'PM spent 1200 tokens, $0.0123'],
+  ] as const)('%j is %j', (fact, words) => {
+    expect(factWords(fact, (agent) => (agent === 'pm' ? 'PM' : agent))).toBe(words);
+  });
+
+  test.each([
+    [{ state: 'delivered', to: ['pm', 'dev'], via: 'observe' }, 'delivered to pm, dev to observe'],
+    [{ state: 'delivered', to: ['dev'], via: 'inject' }, 'delivered to dev in the middle of its turn'],
+    [{ state: 'held', until: 'prompt' }, 'held until an agent is prompted'],
+    [{ state: 'unrouted', why: 'no agent is available' }, 'not given to any agent: no agent is available'],
+    [{ state: 'ignored', rule: 'written by a bot' }, 'not for agents: written by a bot'],
+  ] as const)('the fate %j is %j', (fate, words) => {
+    expect(fateWords(fate)).toBe(words);
+  });
+});
