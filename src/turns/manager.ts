@@ -17,7 +17,7 @@ export type Draft = {
 
 /** What the manager needs of the world. */
 export type ManagerPorts = {
-  readonly store: FloorStore & FloorReader & { amend(change: MessageChange): Promise<boolean> };
+  readonly store: FloorStore & FloorReader & { amend(change: MessageChange): Promise<unknown> };
   readonly clock: Clock;
   readonly timers: Timers;
   /** The agents that a text addresses. */
@@ -82,10 +82,13 @@ export class TurnManager {
     await this.apply(channel, { type: 'receive', id, order, addressed, ...(ignore === undefined ? {} : { ignore }) });
   }
 
-  /** Takes in an edit or a deletion; one of a message that was never received changes nothing. */
+  /** Takes in an edit or a deletion, durable with what follows from it; one of an unknown message, or a second delivery, changes nothing. */
   async amend(change: MessageChange): Promise<void> {
-    if (!(await this.#ports.store.amend(change))) return;
-    await this.apply(change.channel, { type: change.change === 'edited' ? 'edit' : 'delete', id: change.id });
+    const known = this.#ports.store.message(change.id);
+    const isNews = change.change === 'deleted' ? known?.deleted === false : known !== null && known.text !== change.text;
+    if (!isNews) return;
+    const amended = this.#ports.store.amend(change);
+    await Promise.all([amended, this.apply(change.channel, { type: change.change === 'edited' ? 'edit' : 'delete', id: change.id })]);
   }
 
   /**

@@ -73,8 +73,8 @@ class Scanner implements SignalScanner {
 
   #space(piece: string): string {
     const isSignal = this.#word === this.#signal;
-    const isArgument = this.#afterSignal && ARGUMENT.test(this.#word ?? '');
-    const shown = this.#word === '' || isSignal || isArgument ? '' : this.#release();
+    const isTarget = this.#afterSignal && ARGUMENT.test(this.#word ?? '');
+    const shown = this.#word === '' || isSignal || isTarget ? '' : this.#release();
     this.#afterSignal = (isSignal || (this.#afterSignal && this.#word === '')) && !piece.includes('\n');
     this.#word = '';
     this.#pending += piece;
@@ -117,7 +117,7 @@ function cut(text: string, open: Fence | null, signal: string): Cut {
   const lines = linesOf(text, open);
   let kept: number | null = null;
   let argument: string | null = null;
-  for (const line of lines.reverse()) {
+  for (const line of lines.toReversed()) {
     const words = [...line.text.matchAll(/\S+/g)].map((match) => ({ at: match.index, text: match[0] }));
     const found = lastSignal(words, signal);
     if (found.from === words.length && words.length > 0) break;

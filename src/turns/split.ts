@@ -134,8 +134,8 @@ function nextStart(text: string, end: number): number {
   space.lastIndex = end;
   space.test(text);
   const word = space.lastIndex;
-  const lineFeed = text.lastIndexOf('\n', word - 1);
-  return lineFeed >= end ? lineFeed + 1 : word;
+  const lineFeed = text.slice(end, word).lastIndexOf('\n');
+  return lineFeed === -1 ? word : end + lineFeed + 1;
 }
 
 /** What opens and closes a part whose beginning or end lies in this code; nothing if it is no block or has no room. */

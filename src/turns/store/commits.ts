@@ -8,12 +8,9 @@ type Job = {
   readonly fail: (error: unknown) => void;
 };
 
-/** At most this many jobs share one transaction. */
-const GROUP_LIMIT = 512;
-
 /**
  * Group commit. A job that comes alone is committed at the end of the current task; jobs that come while the event loop is
- * busy share one transaction. Each has a savepoint of its own: one that throws takes nobody else's work with it.
+ * busy share one transaction, and jobs of the same task always do. Each has a savepoint of its own: one that throws takes nobody else's work with it.
  */
 export class Commits {
   readonly #db: Database;
@@ -46,7 +43,7 @@ export class Commits {
 
   /** Commits what waits, then closes the database. Later work is refused. */
   close(): void {
-    while (this.#jobs.length > 0) this.#flush();
+    this.#flush();
     this.#die(new StoreError('unavailable', sentence('unavailable', this.#path, 'the store is closed')));
   }
 
@@ -56,14 +53,13 @@ export class Commits {
     const flush = (): void => {
       this.#scheduled = false;
       this.#flush();
-      if (this.#jobs.length > 0) this.#schedule();
     };
     if (this.#resting) queueMicrotask(flush);
     else setImmediate(flush);
   }
 
   #flush(): void {
-    const jobs = this.#jobs.splice(0, GROUP_LIMIT);
+    const jobs = this.#jobs.splice(0);
     if (jobs.length === 0 || this.#dead !== null) return;
     this.#restAfterThisTurn();
     const settlements: (() => void)[] = [];

@@ -4,23 +4,31 @@ import Database from 'better-sqlite3';
 import { StoreError, sentence, storeError } from './errors.ts';
 import { defineSeal } from './seal.ts';
 
+const FOLDER = new URL('migrations/', import.meta.url);
+
+/** The numbered steps from an empty file to the schema of this version, in order. */
+export const MIGRATIONS: readonly URL[] = readdirSync(FOLDER)
+  .sort()
+  .map((file) => new URL(file, FOLDER));
+
 /** A path that keeps everything in this process's memory. */
 export const MEMORY = ':memory:';
 
 /**
  * Opens the database for this process alone, checks its structure, fixes its settings and brings its schema up to date.
  * Throws a `StoreError`: within a second when another process has it, and before anything is written when its schema is newer.
+ * Each of `migrations` is done whole or not at all.
  */
-export function openDatabase(path: string): Database.Database {
+export function openDatabase(path: string, migrations: readonly URL[] = MIGRATIONS): Database.Database {
   let db: Database.Database | null = null;
   try {
     if (path !== MEMORY) makeFile(path);
     db = new Database(path, { timeout: BUSY_TIMEOUT_MS });
     lock(db);
-    const version = readVersion(db, path);
+    const version = readVersion(db, path, migrations.length);
     checkStructure(db, path);
     fixSettings(db, path);
-    migrate(db, version);
+    migrate(db, migrations.slice(version), version);
     defineSeal(db);
     return db;
   } catch (error) {
@@ -29,13 +37,8 @@ export function openDatabase(path: string): Database.Database {
   }
 }
 
-/** The schema that this version writes: the number of the last migration. */
-export function schemaVersion(): number {
-  return migrations().length;
-}
-
 const BUSY_TIMEOUT_MS = 800;
-const MIGRATIONS = new URL('migrations/', import.meta.url);
+
 const SETTINGS = [
   ['synchronous', 'FULL', 2],
   ['foreign_keys', 'ON', 1],
@@ -54,9 +57,8 @@ function lock(db: Database.Database): void {
   db.exec('BEGIN EXCLUSIVE; COMMIT');
 }
 
-function readVersion(db: Database.Database, path: string): number {
+function readVersion(db: Database.Database, path: string, known: number): number {
   const version = Number(db.pragma('user_version', { simple: true }));
-  const known = schemaVersion();
   if (version > known || version < 0) {
     throw new StoreError('newer-schema', sentence('newer-schema', path, `schema ${version}, this one knows ${known}`));
   }
@@ -86,18 +88,11 @@ function expect(setting: string, found: unknown, wanted: unknown): void {
   if (found !== wanted) throw new Error(`SQLite's ${setting} is ${String(found)}, expected ${String(wanted)}`);
 }
 
-function migrate(db: Database.Database, from: number): void {
-  for (const [index, file] of migrations().entries()) {
-    if (index < from) continue;
+function migrate(db: Database.Database, steps: readonly URL[], from: number): void {
+  for (const [index, step] of steps.entries()) {
     db.transaction(() => {
-      db.exec(readFileSync(new URL(file, MIGRATIONS), 'utf8'));
-      db.pragma(`user_version = ${index + 1}`);
+      db.exec(readFileSync(step, 'utf8'));
+      db.pragma(`user_version = ${from + index + 1}`);
     }).exclusive();
   }
-}
-
-function migrations(): readonly string[] {
-  return readdirSync(MIGRATIONS)
-    .filter((file) => file.endsWith('.sql'))
-    .sort();
 }

@@ -62,7 +62,7 @@ export type OutboxRow = {
   /** Unique for ever; the idempotency key of the post. */
   readonly id: string;
   readonly channel: ChannelId;
-  /** `posts`, `receipts`, or `agent:<id>`. */
+  /** `posts`, `receipts`, `agent:<id>`, or `interrupt:<id>`, which overtakes what its agent is owed. */
   readonly lane: string;
   readonly effect: Effect;
   /** Long texts become several rows; the first is 0. */

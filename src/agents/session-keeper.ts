@@ -1,0 +1,206 @@
+import type { Timer, Timers } from '../turns/time.ts';
+import { BackendError } from './backend.ts';
+import type { AgentSession } from './backend.ts';
+import type { Beat } from './heartbeat.ts';
+import type { Log } from './floors.ts';
+import { NEW_SESSION, decide, evolve } from './session-machine.ts';
+import type { SessionEvent, SessionState, Thresholds } from './session-machine.ts';
+
+/** What keeps a session alive, and who is told. */
+export type KeeperPorts = {
+  readonly open: () => Promise<AgentSession>;
+  readonly timers: Timers;
+  readonly log: Log;
+  readonly thresholds: Thresholds;
+  /** Fields for every log line. */
+  readonly about: object;
+  /** A session is open. */
+  readonly opened: () => Promise<void>;
+  /** The agent is gone from the floor, for this reason. */
+  readonly lost: (cause: string) => void;
+  /** The session is closed: nothing more comes of its generation. */
+  readonly dropped: () => void;
+};
+
+/** Keeps one session open, by the session machine: a failed one is opened again after its backoff, until it is stopped. */
+export class SessionKeeper {
+  readonly #ports: KeeperPorts;
+  #state: SessionState = NEW_SESSION;
+  #session: AgentSession | null = null;
+  #opening: Promise<void> | null = null;
+  /** Grows whenever a session that is still being opened is no longer wanted. */
+  #attempt = 0;
+  #cooling: Timer | null = null;
+  #lastCause: string | null = null;
+  #ping: { readonly session: AgentSession; missed: number } | null = null;
+
+  constructor(ports: KeeperPorts) {
+    this.#ports = ports;
+  }
+
+  get state(): SessionState {
+    return this.#state;
+  }
+
+  get session(): AgentSession | null {
+    return this.#session;
+  }
+
+  /** Why the last session was lost, in one line. */
+  get lastCause(): string | null {
+    return this.#lastCause;
+  }
+
+  /** Resolves after the attempt, successful or not. */
+  open(): Promise<void> {
+    if (this.#opening) return this.#opening;
+    const opening = this.#connect().finally(() => {
+      if (this.#opening === opening) this.#opening = null;
+    });
+    this.#opening = opening;
+    return opening;
+  }
+
+  /** Resolves when no session is being opened. */
+  async settled(): Promise<void> {
+    await this.#opening;
+  }
+
+  step(event: SessionEvent): void {
+    const { about, log, thresholds } = this.#ports;
+    const decision = decide(this.#state, event, thresholds);
+    if (!decision.ok) {
+      log.warn({ ...about, refusal: decision.refusal }, 'session event refused');
+      return;
+    }
+    this.#state = evolve(this.#state, decision.fact);
+    const { from, to, trigger, effect } = decision.fact;
+    log.debug({ ...about, from, to: to.name, trigger, effect }, 'session');
+  }
+
+  /** The session failed: the floor learns it, unless it was being interrupted, and another is opened. */
+  lose(error: unknown, how: 'Error' | 'Timeout'): void {
+    if (this.#state.phase.name !== 'Interrupting') this.#ports.lost(oneLine(error));
+    this.drop();
+    this.#exit(error, how);
+  }
+
+  /** Closes the session, whatever it is doing. */
+  drop(): void {
+    const session = this.#session;
+    this.#session = null;
+    this.#ping = null;
+    this.#ports.dropped();
+    if (session !== null) this.#discard(session);
+  }
+
+  /** Closes the session and opens another, with the counters at zero. */
+  async restart(): Promise<void> {
+    this.#abandonOpening();
+    this.drop();
+    this.#state = NEW_SESSION;
+    await this.open();
+  }
+
+  /** Closes the session for good. */
+  close(): void {
+    this.#abandonOpening();
+    if (this.#state.phase.name !== 'Stopped') this.step({ type: 'OperatorStop' });
+    this.drop();
+  }
+
+  /** A heartbeat is due. A session that leaves too many in a row unanswered is lost; late beats judge nobody. */
+  beat({ allowed, overslept, cause }: Beat): void {
+    const session = this.#session;
+    if (session === null) return;
+    if (this.#ping?.session === session) {
+      this.#ping.missed = overslept ? 0 : this.#ping.missed + 1;
+      if (this.#ping.missed >= allowed) this.lose(new BackendError(cause), 'Timeout');
+      return;
+    }
+    const ping = { session, missed: 0 };
+    this.#ping = ping;
+    const answered = () => void (this.#ping = this.#ping === ping ? null : this.#ping);
+    session.ping().then(answered, (error: unknown) => {
+      if (this.#session === session) this.lose(error, 'Error');
+    });
+  }
+
+  async #connect(): Promise<void> {
+    this.#attempt += 1;
+    const attempt = this.#attempt;
+    try {
+      const session = await this.#ports.open();
+      if (attempt !== this.#attempt) {
+        this.#discard(session);
+        return;
+      }
+      this.#session = session;
+    } catch (error) {
+      if (attempt === this.#attempt) this.#notOpened(error);
+      return;
+    }
+    if (this.#state.phase.name === 'Initializing') this.step({ type: 'WorktreeReady' });
+    await this.#ports.opened();
+  }
+
+  /** Opening counts as the spawning of a session, by the session machine. */
+  #notOpened(error: unknown): void {
+    if (this.#state.phase.name === 'Initializing') this.step({ type: 'WorktreeReady' });
+    this.step({ type: 'PromptReady' });
+    this.#ports.lost(oneLine(error));
+    this.#exit(error, 'Error');
+  }
+
+  #exit(error: unknown, how: 'Error' | 'Timeout'): void {
+    const message = oneLine(error);
+    this.#lastCause = message;
+    if (error instanceof BackendError && error.terminal) this.step({ type: 'FatalError', message });
+    else if (this.#state.phase.name !== 'BuildingPrompt') {
+      this.step({ type: 'SessionExited', exit: how === 'Error' ? { how, message } : { how } });
+    }
+    this.#goOn(message);
+  }
+
+  #goOn(cause: string): void {
+    const { about, log, lost, timers } = this.#ports;
+    const { phase } = this.#state;
+    if (phase.name === 'Stopped') {
+      lost(cause);
+      log.error({ ...about, cause, why: phase.why }, 'agent stopped');
+    } else if (phase.name === 'CoolingDown') {
+      log.warn({ ...about, cause, retryInMs: phase.delayMs }, 'agent session failed');
+      this.#cooling = timers.after(phase.delayMs, () => {
+        this.step({ type: 'BackoffElapsed' });
+        void this.open();
+      });
+    } else {
+      log.warn({ ...about, cause }, 'agent session lost while it did nothing');
+      void this.#reopen();
+    }
+  }
+
+  async #reopen(): Promise<void> {
+    await this.#opening;
+    if (this.#session === null && this.#state.phase.name === 'BuildingPrompt') await this.open();
+  }
+
+  #abandonOpening(): void {
+    this.#attempt += 1;
+    this.#opening = null;
+    this.#cooling?.cancel();
+  }
+
+  #discard(session: AgentSession): void {
+    const { about, log } = this.#ports;
+    session.close().catch((error: unknown) => log.warn({ ...about, err: error }, 'session could not be closed'));
+  }
+}
+
+const LONGEST_CAUSE = 200;
+
+function oneLine(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  const [first = ''] = text.trim().split('\n');
+  return first.length > LONGEST_CAUSE ? `${first.slice(0, LONGEST_CAUSE)}…` : first;
+}

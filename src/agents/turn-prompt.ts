@@ -1,0 +1,42 @@
+import type { Effect } from '../turns/core/effect.ts';
+import type { AgentId } from '../turns/core/settings.ts';
+import type { SeatContext, TurnPrompt } from './backend.ts';
+import type { Floors } from './floors.ts';
+import { buildPrompt } from './prompt.ts';
+
+/** What prompts are made with, besides the floor. */
+export type PromptManners = {
+  readonly describe: (agent: AgentId) => { readonly name: string; readonly description: string };
+  readonly signal: string | null;
+  readonly contextTokens: number;
+  readonly boundary: string;
+};
+
+/** Reads from the floor what a prompt effect stands for. What the agent said in this turn is what the floor recorded. */
+export function turnPrompt(
+  effect: Extract<Effect, { type: 'prompt' }>,
+  seat: SeatContext,
+  floors: Floors,
+  manners: PromptManners,
+): TurnPrompt {
+  const { channel, agent } = seat;
+  const { epoch, reason, afterLine, uptoLine } = effect;
+  const view = floors.view(channel);
+  const lines = floors.lines(channel, afterLine, uptoLine);
+  const messages = effect.messages.map((id) => floors.message(id)).filter((line) => line !== null);
+  const startedAt = reason === 'grant' ? Infinity : (view?.holder?.startedAt ?? Infinity);
+  const saidSoFar = floors
+    .recent(channel, TURN_LINES)
+    .filter(({ at, author }) => at >= startedAt && author.kind === 'agent' && author.id === agent)
+    .map(({ text }) => text);
+  const roster = (view?.seats ?? []).map(({ agent: id, status }) => {
+    const { name, description } = manners.describe(id);
+    return { id, name, status, description };
+  });
+  const { signal, contextTokens, boundary } = manners;
+  const text = buildPrompt({ seat, reason, lines, messages, saidSoFar, roster, signal, contextTokens, boundary });
+  return { channel, epoch, reason, lines, messages, saidSoFar, roster, text };
+}
+
+/** How far back the lines of one turn are looked for. */
+const TURN_LINES = 500;

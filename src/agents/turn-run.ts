@@ -1,0 +1,203 @@
+import { mentionsIn } from '../turns/addressing.ts';
+import type { AgentCommand } from '../turns/core/command.ts';
+import type { AgentId } from '../turns/core/settings.ts';
+import type { Draft } from '../turns/manager.ts';
+import { createSignalScanner } from '../turns/signal.ts';
+import type { Clock, Timer, Timers } from '../turns/time.ts';
+import type { Ending, Report, TurnPrompt } from './backend.ts';
+
+/** What one generation reports to. */
+export type RunPorts = {
+  readonly agent: AgentId;
+  readonly epoch: number;
+  readonly roster: TurnPrompt['roster'];
+  /** What the model must print at its end; `null` when its protocol has an end of its own. */
+  readonly signal: string | null;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly tell: (command: AgentCommand) => Promise<void>;
+  readonly draft: (text: string | null) => void;
+  /** The first sign of life. */
+  readonly started: () => void;
+};
+
+/** One generation of one turn: what the session streams becomes a draft, signs of work, and messages for the floor. */
+export class TurnRun {
+  readonly epoch: number;
+  readonly report: Report;
+  readonly #ports: RunPorts;
+  readonly #over = Promise.withResolvers<void>();
+  readonly #done = Promise.withResolvers<void>();
+  #generating = true;
+  #muted = false;
+  #text = '';
+  #scanner: ReturnType<typeof createSignalScanner> | null;
+  #signalled = false;
+  #argument: string | null = null;
+  #open = 0;
+  #beatAt = -Infinity;
+  #textAt = 0;
+  #quiet: Timer | null = null;
+
+  constructor(ports: RunPorts) {
+    this.#ports = ports;
+    this.epoch = ports.epoch;
+    this.#scanner = this.#newScanner();
+    this.report = {
+      text: (chunk) => this.#hear(chunk),
+      flush: () => void this.#endMessage(),
+      work: (open) => this.#work(open),
+      usage: ({ tokens, costMicros }) => {
+        const { agent, epoch } = ports;
+        void ports.tell({ type: 'spend', agent, epoch, tokens, costMicros });
+      },
+    };
+  }
+
+  /** Whether the session is still at it. */
+  get generating(): boolean {
+    return this.#generating;
+  }
+
+  /** Whether its output is no longer wanted. */
+  get muted(): boolean {
+    return this.#muted;
+  }
+
+  /** Resolves when the session has stopped generating. */
+  get over(): Promise<void> {
+    return this.#over.promise;
+  }
+
+  /** Resolves when nothing more comes of this run. */
+  get done(): Promise<void> {
+    return this.#done.promise;
+  }
+
+  /** Takes what was streamed and not yet said, so that whoever calls can have it said. */
+  takeDraft(): Draft | null {
+    const text = closed(this.#text.trim());
+    this.#text = '';
+    if (this.#muted || text === '') return null;
+    const { agent, epoch, roster } = this.#ports;
+    return { agent, epoch, text, mentions: mentionsIn(text, roster).filter((id) => id !== agent) };
+  }
+
+  /** Drops all output from here on. */
+  mute(): void {
+    if (!this.#muted) this.#ports.draft(null);
+    this.#muted = true;
+    this.#quiet?.cancel();
+  }
+
+  /** The session has stopped generating. */
+  generated(): void {
+    this.#generating = false;
+    this.#quiet?.cancel();
+    this.#over.resolve();
+  }
+
+  /** Says what is left and tells the floor how it ended. A pass says nothing. */
+  async finish(ending: Ending): Promise<void> {
+    if (ending.how === 'passed') this.#text = '';
+    else await this.#endMessage();
+    if (this.#muted) return;
+    const { agent, epoch, tell, draft } = this.#ports;
+    draft(null);
+    if (ending.how === 'waiting') await tell({ type: 'wait', agent, epoch, reason: ending.reason });
+    else if (ending.how === 'passed') await tell({ type: 'end', agent, epoch, outcome: 'passed', signalled: true });
+    else await tell({ type: 'end', agent, epoch, outcome: 'completed', ...this.#signalOf(ending) });
+  }
+
+  /** The session failed: says what people have seen, and nothing more. */
+  abandon(): void {
+    this.generated();
+    void this.#say();
+    this.mute();
+  }
+
+  /** Nothing more comes of it. */
+  close(): void {
+    this.mute();
+    this.generated();
+    this.#done.resolve();
+  }
+
+  #hear(chunk: string): void {
+    if (this.#muted || !this.#generating || chunk === '') return;
+    this.#ports.started();
+    this.#text += this.#scanner === null ? chunk : this.#scanner.push(chunk);
+    this.#textAt = this.#ports.clock.now();
+    this.#quiet ??= this.#ports.timers.after(QUIET_MS, () => this.#afterQuiet());
+    if (this.#text.trim() !== '') this.#ports.draft(this.#text);
+    this.#beat();
+  }
+
+  #work(open: number): void {
+    if (this.#muted || !this.#generating) return;
+    this.#ports.started();
+    if (open !== this.#open) this.#beatAt = -Infinity;
+    this.#open = open;
+    this.#beat();
+  }
+
+  /** A sign of work, at most one a second. */
+  #beat(): void {
+    const now = this.#ports.clock.now();
+    if (now - this.#beatAt < BEAT_MS) return;
+    this.#beatAt = now;
+    const { agent, epoch, tell } = this.#ports;
+    void tell({ type: 'work', agent, epoch, open: this.#open });
+  }
+
+  /** Text that nothing follows for a while is a message: an agent that falls silent has spoken. */
+  #afterQuiet(): void {
+    this.#quiet = null;
+    const left = this.#textAt + QUIET_MS - this.#ports.clock.now();
+    if (left > 0) this.#quiet = this.#ports.timers.after(left, () => this.#afterQuiet());
+    else void this.#say();
+  }
+
+  async #endMessage(): Promise<void> {
+    if (this.#scanner !== null) {
+      const { text, signalled, argument } = this.#scanner.end();
+      this.#text += text;
+      const spoken = this.#text.trim() !== '';
+      if (spoken || signalled) {
+        this.#signalled = signalled;
+        this.#argument = argument;
+      }
+      this.#scanner = this.#newScanner();
+    }
+    await this.#say();
+  }
+
+  async #say(): Promise<void> {
+    const draft = this.takeDraft();
+    if (draft === null) return;
+    await this.#ports.tell({ type: 'say', ...draft });
+    if (!this.#muted && this.#text === '') this.#ports.draft(null);
+  }
+
+  #signalOf(ending: Ending): { readonly signalled: boolean; readonly handTo?: AgentId } {
+    const signalled = this.#scanner === null ? ending.how === 'completed' : this.#signalled;
+    const named = this.#argument?.replace(/^@/, '').toLowerCase();
+    const meant = this.#ports.roster.find(({ id, name }) => [id, name].some((word) => word.toLowerCase() === named));
+    const handTo = ending.how === 'completed' && ending.handTo !== undefined ? ending.handTo : meant?.id;
+    return handTo === undefined ? { signalled } : { signalled, handTo };
+  }
+
+  #newScanner(): ReturnType<typeof createSignalScanner> | null {
+    const { signal } = this.#ports;
+    return signal === null ? null : createSignalScanner({ signal });
+  }
+}
+
+const BEAT_MS = 1_000;
+const QUIET_MS = 5_000;
+
+/** The text with a code block closed that was cut. */
+function closed(text: string): string {
+  const fences = text.match(/^(?:```|~~~)/gm) ?? [];
+  return fences.length % 2 === 1 ? `${text}\n${fences.at(-1)}` : text;
+}

@@ -1,0 +1,236 @@
+import { createCarrier } from './adapters/carrier.ts';
+import type { ChatAdapter, Intake, Observatory, Speaker } from './adapters/port.ts';
+import type { AgentBackend } from './agents/backend.ts';
+import type { AgentSpec } from './agents/connection.ts';
+import { createSupervisor } from './agents/supervisor.ts';
+import type { Supervisor } from './agents/supervisor.ts';
+import type { AgentConfig, Config } from './config/config.ts';
+import { createDesk } from './desk.ts';
+import { createFloors } from './floors.ts';
+import type { Log } from './log.ts';
+import { createObservatory } from './observatory.ts';
+import { tell } from './tell.ts';
+import { addressedIn } from './turns/addressing.ts';
+import type { AgentId, ChannelId } from './turns/core/settings.ts';
+import { Delivery } from './turns/delivery.ts';
+import { TurnManager } from './turns/manager.ts';
+import type { Change, ChannelPlan } from './turns/manager.ts';
+import { createOperators } from './turns/operators/execute.ts';
+import type { Operators } from './turns/operators/execute.ts';
+import { floorSettings, seatSettings } from './turns/settings.ts';
+import type { OutboxRow, Settlement } from './turns/store/port.ts';
+import type { SqliteStore } from './turns/store/sqlite.ts';
+import type { Clock, Timers } from './turns/time.ts';
+import { viewOf } from './turns/view.ts';
+
+/** What a running Conch is put together from. */
+export type AppParts = {
+  readonly config: Config;
+  readonly store: SqliteStore;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Log;
+  readonly adapters: readonly ChatAdapter[];
+  /** What runs an agent of the configuration. */
+  readonly backendFor: (agent: AgentConfig) => AgentBackend;
+  /** Who may operate without being named in the configuration: the person at this machine's console. */
+  readonly owners: readonly string[];
+  /** The store or the program itself failed: nothing can be trusted to be written any more. */
+  readonly onBroken: (error: unknown) => void;
+};
+
+/** A drain that needs more rounds waits for a platform that does not answer; what is left is sent after the next start. */
+const DRAIN_ROUNDS = 20;
+
+/** Floors, agents and adapters, joined into one program. */
+export class App {
+  readonly #parts: AppParts;
+  readonly #manager: TurnManager;
+  readonly #supervisor: Supervisor;
+  readonly #delivery: Delivery;
+  readonly #operators: Operators;
+  readonly #observatory: Observatory;
+  readonly #backends = new Map<AgentId, { readonly made: string; readonly backend: AgentBackend }>();
+  readonly #toPlatform: (row: OutboxRow) => Promise<Settlement>;
+  #config: Config;
+
+  constructor(parts: AppParts) {
+    const { store, clock, timers, onBroken } = parts;
+    this.#parts = parts;
+    this.#config = parts.config;
+    const config = (): Config => this.#config;
+    const adapterOf = (channel: ChannelId): ChatAdapter | null => this.#adapterOf(channel);
+    this.#observatory = createObservatory(store, config);
+    this.#manager = new TurnManager({
+      store,
+      clock,
+      timers,
+      failed: onBroken,
+      addressed: (channel, text) => addressedIn(text, this.#seatedIn(channel)),
+      takeDraft: (channel) => this.#supervisor.takeDraft(channel),
+      changed: (change) => this.#publish(change),
+    });
+    this.#supervisor = this.#createSupervisor();
+    this.#toPlatform = createCarrier({ adapterOf, speakerOf: (agent) => this.#speaker(agent), now: () => clock.now() });
+    this.#delivery = new Delivery({
+      store,
+      clock,
+      timers,
+      broken: onBroken,
+      carry: (row) => this.#carry(row),
+      failed: (row, why) => this.#notDelivered(row, why),
+    });
+    const { owners, log } = parts;
+    const desk = { manager: this.#manager, roster: this.#supervisor, observatory: this.#observatory };
+    this.#operators = createOperators(createDesk({ ...desk, store, config, clock, log, owners }));
+  }
+
+  /** Recovers, connects and begins. Resolves when messages are taken in and turns are granted. */
+  async start(): Promise<void> {
+    const { adapters, log } = this.#parts;
+    const lastSeen = await this.#manager.recover(plansOf(this.#config));
+    for (const adapter of adapters) await adapter.start(this.#intake(), this.#observatory);
+    for (const { id } of this.#config.channels) await this.#catchUp(id, lastSeen[id] ?? null);
+    this.#delivery.start();
+    await this.#supervisor.start();
+    await this.#supervisor.configure(this.#specs());
+    log.info({ channels: this.#config.channels.length, agents: this.#config.agents.length }, 'ready');
+  }
+
+  /**
+   * Ends in good order: takes nothing new in, says what was generated, settles what is under way.
+   * Turns that are open resume with the next start.
+   */
+  async stop(): Promise<void> {
+    this.#manager.stop();
+    await this.#supervisor.stop();
+    await this.#delivery.drain(DRAIN_ROUNDS);
+    await this.#delivery.stop();
+    for (const adapter of this.#parts.adapters) await adapter.stop();
+    await this.#parts.store.close();
+  }
+
+  /** Applies a changed configuration to floors and agents; turns under way go on. */
+  async reload(next: Config): Promise<void> {
+    const gone = this.#config.channels.filter(({ id }) => !next.channels.some((channel) => channel.id === id));
+    this.#config = next;
+    await this.#manager.configure([...plansOf(next), ...gone.map((channel) => ({ ...planOf(channel), seats: [] }))]);
+    await this.#supervisor.configure(this.#specs());
+  }
+
+  #intake(): Intake {
+    return {
+      message: (message) => this.#manager.receive(message),
+      amend: (change) => this.#manager.amend(change),
+      command: (channel, by, line, epoch) => this.#operators.run(channel, by, line, epoch),
+    };
+  }
+
+  async #catchUp(channel: ChannelId, after: Parameters<ChatAdapter['catchUp']>[1]): Promise<void> {
+    const history = await this.#adapterOf(channel)
+      ?.catchUp(channel, after)
+      .catch((error: unknown) => {
+        this.#parts.log.error({ channel, err: error }, 'history could not be read');
+        return { messages: [], gap: error instanceof Error ? error.message : String(error) };
+      });
+    for (const message of history?.messages ?? []) await this.#manager.receive(message);
+    const gap = history?.gap ?? null;
+    await this.#manager.apply(channel, { type: 'catchUp', ...(gap === null ? {} : { gap }) });
+  }
+
+  #publish(change: Change): void {
+    const { log, adapters } = this.#parts;
+    tell(log, change, this.#channelName(change.channel));
+    if (change.facts.some((fact) => fact.type === 'seatCreated')) {
+      this.#supervisor.configure(this.#specs()).catch(this.#parts.onBroken);
+    }
+    const view = viewOf(change.floor);
+    for (const adapter of adapters) adapter.card?.(change.channel, view);
+    this.#delivery.kick();
+  }
+
+  #carry(row: OutboxRow): Promise<Settlement> {
+    return row.lane === 'posts' || row.lane === 'receipts' ? this.#toPlatform(row) : this.#supervisor.deliver(row);
+  }
+
+  #notDelivered(row: OutboxRow, why: string): void {
+    const { channel, id, effect, attempts } = row;
+    this.#parts.log.error({ channel, outboxId: id, effect: effect.type, attempts, why }, 'not delivered');
+  }
+
+  #createSupervisor(): Supervisor {
+    const { store, clock, timers, log } = this.#parts;
+    const { turnConfig } = this.#config;
+    return createSupervisor({
+      agents: [],
+      clock,
+      timers,
+      log,
+      floors: createFloors({
+        reader: store,
+        config: () => this.#config,
+        adapterOf: (channel) => this.#adapterOf(channel),
+        apply: (channel, command) => this.#manager.apply(channel, command),
+      }),
+      settings: {
+        heartbeatMs: turnConfig.heartbeatSeconds * 1_000,
+        heartbeatTimeoutMs: turnConfig.heartbeatTimeoutSeconds * 1_000,
+        interruptGraceMs: turnConfig.interruptGraceSeconds * 1_000,
+        channel: (id) => {
+          const found = this.#config.channels.find((channel) => channel.id === id);
+          const { coalesceMs, contextTokens, turnCompleteSignal } = found?.turnConfig ?? this.#config.turnConfig;
+          return { coalesceMs, contextTokens, signal: turnCompleteSignal };
+        },
+      },
+    });
+  }
+
+  /** Every agent with the channels in which it has a seat, by the configuration or by an operator. */
+  #specs(): readonly AgentSpec[] {
+    return this.#config.agents.map((agent) => {
+      const { id, name, description, persona } = agent;
+      const channels = this.#config.channels
+        .map((channel) => channel.id)
+        .filter((channel) => this.#isSeated(channel, id));
+      return { id, name, description, persona, backend: this.#backendOf(agent), channels };
+    });
+  }
+
+  #backendOf(agent: AgentConfig): AgentBackend {
+    const made = JSON.stringify(agent.backend);
+    const known = this.#backends.get(agent.id);
+    if (known?.made === made) return known.backend;
+    const backend = this.#parts.backendFor(agent);
+    this.#backends.set(agent.id, { made, backend });
+    return backend;
+  }
+
+  #isSeated(channel: ChannelId, agent: AgentId): boolean {
+    return this.#parts.store.floor(channel)?.seats.some((seat) => seat.agent === agent) === true;
+  }
+
+  #seatedIn(channel: ChannelId): readonly AgentConfig[] {
+    return this.#config.agents.filter(({ id }) => this.#isSeated(channel, id));
+  }
+
+  #adapterOf(channel: ChannelId): ChatAdapter | null {
+    return this.#parts.adapters.find((adapter) => channel.startsWith(`${adapter.name}:`)) ?? null;
+  }
+
+  #speaker(agent: AgentId): Speaker {
+    const known = this.#config.agents.find(({ id }) => id === agent);
+    return { id: agent, name: known?.name ?? agent, avatar: known?.avatar ?? null };
+  }
+
+  #channelName(channel: ChannelId): string {
+    return this.#config.channels.find(({ id }) => id === channel)?.name ?? channel;
+  }
+}
+
+function plansOf(config: Config): readonly ChannelPlan[] {
+  return config.channels.map(planOf);
+}
+
+function planOf(channel: Config['channels'][number]): ChannelPlan {
+  return { id: channel.id, settings: floorSettings(channel), seats: seatSettings(channel) };
+}

@@ -1,0 +1,60 @@
+import type { Observatory } from './adapters/port.ts';
+import type { Config } from './config/config.ts';
+import type { Log } from './log.ts';
+import type { AgentId, ChannelId, SeatSettings } from './turns/core/settings.ts';
+import type { TurnManager } from './turns/manager.ts';
+import { timeWords } from './turns/operators/clock-words.ts';
+import type { Desk } from './turns/operators/desk.ts';
+import type { Roster } from './turns/roster.ts';
+import type { FloorReader } from './turns/store/port.ts';
+import type { Clock } from './turns/time.ts';
+import { refusalText } from './turns/words.ts';
+
+/** What operators' commands are answered from. */
+export type DeskPorts = {
+  readonly manager: Pick<TurnManager, 'apply'>;
+  readonly roster: Roster;
+  readonly observatory: Observatory;
+  readonly store: Pick<FloorReader, 'why' | 'message'>;
+  readonly config: () => Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Who may operate without being named in the configuration. */
+  readonly owners: readonly string[];
+};
+
+/** The desk of the operators over the running floors and agents, with the names and roles of the configuration in force. */
+export function createDesk(ports: DeskPorts): Desk {
+  const { manager, roster, observatory, store, config, clock, log, owners } = ports;
+  return {
+    floors: {
+      apply: (channel, command) => manager.apply(channel, command),
+      view: (channel) => observatory.view(channel),
+      turns: (channel, limit) => observatory.turns(channel, limit),
+      why: (message) => store.why(message),
+      message: (id) => store.message(id),
+    },
+    roster,
+    operators: () => ({ users: [...owners, ...config().operators.users], roles: config().operators.roles }),
+    names: { agent: (id) => nameIn(config().agents, id), channel: (id) => nameIn(config().channels, id) },
+    words: { refusal: refusalText },
+    clock,
+    time: timeWords(),
+    seat: (channel, agent) => seatFor(config(), channel, agent),
+    audit: (entry) => log.info(entry, 'operator command'),
+  };
+}
+
+function nameIn(list: readonly { readonly id: string; readonly name: string }[], id: string): string {
+  return list.find((one) => one.id === id)?.name ?? id;
+}
+
+/** The seat of an agent that the channel's configuration does not name: what it would be if it did. */
+function seatFor(config: Config, channel: ChannelId, agent: AgentId): SeatSettings | null {
+  const place = config.channels.find(({ id }) => id === channel);
+  const known = config.agents.find(({ id }) => id === agent);
+  if (place === undefined || known === undefined) return null;
+  const { defaultTimeoutSeconds, rejoin } = place.turnConfig;
+  const timeoutMs = (known.timeoutSeconds ?? defaultTimeoutSeconds) * 1_000;
+  return { agent, priority: known.priority, timeoutMs, rejoin: known.rejoin ?? rejoin ?? 'auto' };
+}

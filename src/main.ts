@@ -1,0 +1,141 @@
+import { readFile } from 'node:fs/promises';
+import { parseCall } from './cli/arguments.ts';
+import type { Call } from './cli/arguments.ts';
+import { runCtl } from './cli/ctl.ts';
+import { EXIT_CODES } from './cli/exit-codes.ts';
+import type { ExitCode } from './cli/exit-codes.ts';
+import { helpText } from './cli/help.ts';
+import { isShown, stepLine, verdictLine } from './cli/replay-view.ts';
+import { ConfigError } from './config/error.ts';
+import { jsonSchemaText } from './config/json-schema.ts';
+import { loadConfig, thisWorld } from './config/load.ts';
+import type { Config } from './config/config.ts';
+import { runBot } from './run.ts';
+import { CORE } from './turns/store/core.ts';
+import { StoreError } from './turns/store/errors.ts';
+import { openSqliteStore } from './turns/store/sqlite.ts';
+import type { SqliteStore } from './turns/store/sqlite.ts';
+import { systemClock } from './turns/time.ts';
+
+/** Does what the command line asks; resolves with the exit code. A user's mistake is one clear line, never a stack trace. */
+export async function main(argv: readonly string[]): Promise<ExitCode> {
+  const understood = parseCall(argv);
+  if (!understood.ok) return fail(understood.message, EXIT_CODES.usage);
+  try {
+    return await run(understood.call);
+  } catch (error) {
+    return explained(error);
+  }
+}
+
+async function run(call: Call): Promise<ExitCode> {
+  switch (call.verb) {
+    case 'help':
+      return say(helpText());
+    case 'version':
+      return say(await version());
+    case 'schema':
+      return say(jsonSchemaText());
+    case 'config check':
+      return checkConfig(loadConfig(thisWorld()));
+    case 'start':
+      return runBot(loadConfig(thisWorld()));
+    case 'ctl':
+      return ctl(call, loadConfig(thisWorld()));
+    case 'replay':
+      return withStore((store) => replay(store, call));
+    case 'backup':
+      return withStore(async (store) => {
+        await store.backupTo(call.file);
+        return say(`The database was copied to ${call.file}.`);
+      });
+  }
+}
+
+function checkConfig(config: Config): ExitCode {
+  const { channels, agents, warnings } = config;
+  for (const warning of warnings) process.stderr.write(`${warning}\n`);
+  return say(
+    `${config.file ?? 'The built-in demo'} is in order: ${channels.length} channel(s), ${agents.length} agent(s).`,
+  );
+}
+
+function ctl(call: Extract<Call, { verb: 'ctl' }>, config: Config): Promise<ExitCode> {
+  return runCtl(call, {
+    dataDir: config.dataDir,
+    port: config.adapters.console.port,
+    readFile: (path) => readFile(path, 'utf8'),
+    fetch,
+    out: (text) => process.stdout.write(`${text}\n`),
+    err: (text) => process.stderr.write(`${text}\n`),
+  });
+}
+
+/** The database belongs to one process: a running bot must be stopped first, and the error says so. */
+async function withStore(use: (store: SqliteStore) => ExitCode | Promise<ExitCode>): Promise<ExitCode> {
+  const config = loadConfig(thisWorld());
+  const store = openSqliteStore({
+    path: `${config.dataDir}/conch.db`,
+    core: CORE,
+    clock: systemClock(),
+    textLimit: () => Number.MAX_SAFE_INTEGER,
+    words: () => null,
+  });
+  try {
+    return await use(store);
+  } finally {
+    await store.close();
+  }
+}
+
+function replay(store: SqliteStore, call: Extract<Call, { verb: 'replay' }>): ExitCode {
+  const known = store.channels();
+  const channels =
+    call.channel === null ? known : known.filter((id) => id === call.channel || id.endsWith(`:${call.channel}`));
+  if (channels.length === 0)
+    return fail(
+      `There is no channel ${call.channel ?? ''} on record. On record: ${known.join(', ') || 'none'}`,
+      EXIT_CODES.usage,
+    );
+  let isWhole = true;
+  for (const channel of channels) {
+    const found = store.replay(channel, (step) => {
+      if (isShown(step, call.from)) say(stepLine(step));
+    });
+    say(verdictLine(channel, found));
+    isWhole &&= found.equal && found.brokenAt === null && found.stoppedBy === null;
+  }
+  return isWhole ? EXIT_CODES.ok : EXIT_CODES.databaseUnreadable;
+}
+
+function explained(error: unknown): ExitCode {
+  if (error instanceof ConfigError) return fail(error.message, EXIT_CODES.configuration);
+  if (error instanceof StoreError) return fail(error.message, STORE_CODES[error.code]);
+  if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')
+    return fail(error.message, EXIT_CODES.portTaken);
+  throw error;
+}
+
+const STORE_CODES = {
+  locked: EXIT_CODES.databaseLocked,
+  'newer-schema': EXIT_CODES.databaseUnreadable,
+  corrupt: EXIT_CODES.databaseUnreadable,
+  'read-only': EXIT_CODES.diskFull,
+  full: EXIT_CODES.diskFull,
+  unavailable: EXIT_CODES.databaseUnreadable,
+} as const satisfies Record<StoreError['code'], ExitCode>;
+
+async function version(): Promise<string> {
+  const text = await readFile(new URL('../package.json', import.meta.url), 'utf8');
+  return /"version": "([^"]+)"/.exec(text)?.[1] ?? 'unknown';
+}
+
+function say(text: string): ExitCode {
+  process.stdout.write(`${text}\n`);
+  return EXIT_CODES.ok;
+}
+
+function fail(text: string, code: ExitCode): ExitCode {
+  process.stderr.write(`${text}\n`);
+  return code;
+}

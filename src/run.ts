@@ -1,0 +1,149 @@
+import { mkdirSync } from 'node:fs';
+import { CONSOLE_PERSON, createConsoleAdapter } from './adapters/console/adapter.ts';
+import type { ConsoleAdapter } from './adapters/console/adapter.ts';
+import type { AgentBackend } from './agents/backend.ts';
+import { SCRIPTS, createScriptedBackend } from './agents/scripted.ts';
+import { App } from './app.ts';
+import { EXIT_CODES } from './cli/exit-codes.ts';
+import type { ExitCode } from './cli/exit-codes.ts';
+import type { AgentConfig, Config } from './config/config.ts';
+import { loadConfigFrom, thisWorld } from './config/load.ts';
+import { watchConfig } from './config/watch.ts';
+import { createLog } from './log.ts';
+import type { Log } from './log.ts';
+import { CORE } from './turns/store/core.ts';
+import { openSqliteStore } from './turns/store/sqlite.ts';
+import type { SqliteStore } from './turns/store/sqlite.ts';
+import { systemClock, systemTimers } from './turns/time.ts';
+import type { Clock } from './turns/time.ts';
+import { announcementText } from './turns/words.ts';
+
+/** How long a shutdown may take before it is cut short, in milliseconds. */
+const DRAIN_MS = 10_000;
+
+/**
+ * Runs the bot until it is told to end; resolves with the exit code. SIGTERM and SIGINT end it in good order, a second
+ * one at once. Rejects when it cannot start: with a `StoreError`, or an error with code `EADDRINUSE`.
+ */
+export async function runBot(first: Config): Promise<ExitCode> {
+  let config = first;
+  const clock = systemClock();
+  const log = createLog({ ...first.log, secrets: first.secrets.map((secret) => secret.reveal()) });
+  const end = Promise.withResolvers<ExitCode>();
+  const store = openStore(() => config, clock);
+  const page = first.adapters.console.enabled ? openConsole(first, clock, log) : null;
+  const app = new App({
+    config: first,
+    store,
+    clock,
+    timers: systemTimers,
+    log,
+    backendFor,
+    adapters: page === null ? [] : [page],
+    owners: [CONSOLE_PERSON.id],
+    onBroken: (error) => {
+      log.fatal({ err: error }, 'the floor cannot be kept; ending');
+      end.resolve(EXIT_CODES.unexpected);
+    },
+  });
+  for (const warning of first.warnings) log.warn(warning);
+  const unlisten = listen({ log, end: end.resolve });
+  try {
+    await app.start();
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+  const watching = watch(first, log, async (next) => {
+    config = next;
+    await app.reload(next);
+  });
+  if (page !== null) {
+    page.setReady();
+    process.stdout.write(`Conch is at ${page.url ?? ''}\n`);
+  }
+  const code = await end.promise;
+  watching?.close();
+  await stopWithin(app, log);
+  unlisten();
+  return code;
+}
+
+function openStore(config: () => Config, clock: Clock): SqliteStore {
+  mkdirSync(config().dataDir, { recursive: true, mode: 0o700 });
+  return openSqliteStore({
+    path: `${config().dataDir}/conch.db`,
+    core: CORE,
+    clock,
+    textLimit: () => CONSOLE_TEXT_LIMIT,
+    words: (announcement, _channel, repeat) => {
+      const nameOf = (agent: string): string => config().agents.find(({ id }) => id === agent)?.name ?? agent;
+      return announcementText(announcement, config().announcements, nameOf, repeat);
+    },
+  });
+}
+
+const CONSOLE_TEXT_LIMIT = 16_000;
+
+function openConsole(config: Config, clock: Clock, log: Log): ConsoleAdapter {
+  return createConsoleAdapter({ dataDir: config.dataDir, port: config.adapters.console.port, clock, log });
+}
+
+function backendFor(agent: AgentConfig): AgentBackend {
+  switch (agent.backend.kind) {
+    case 'scripted':
+      return createScriptedBackend({ script: SCRIPTS[agent.backend.script] });
+  }
+}
+
+function watch(config: Config, log: Log, apply: (next: Config) => Promise<void>): { close(): void } | null {
+  const path = config.file;
+  if (path === null) return null;
+  return watchConfig({
+    path,
+    load: () => loadConfigFrom(thisWorld(), path),
+    after: (ms, run) => systemTimers.after(ms, run),
+    onChange: (next) => {
+      apply(next).then(
+        () => log.info({ file: path }, 'configuration reloaded'),
+        (error: unknown) => log.error({ err: error }, 'the configuration could not be applied'),
+      );
+    },
+    onInvalid: (error) => log.error({ file: path }, `${error.message}\nNothing was changed.`),
+  });
+}
+
+/** Signals and faults that end the program. A fault nobody foresaw ends it too: a supervisor starts it anew on a sound state. */
+function listen(ports: { readonly log: Log; readonly end: (code: ExitCode) => void }): () => void {
+  const { log, end } = ports;
+  let asked = false;
+  const onSignal = (signal: string): void => {
+    if (asked) process.exit(EXIT_CODES.ok);
+    asked = true;
+    log.info({ signal }, 'ending');
+    end(EXIT_CODES.ok);
+  };
+  const onFault = (error: unknown): void => {
+    log.fatal({ err: error }, 'an unforeseen fault; ending');
+    end(EXIT_CODES.unexpected);
+  };
+  process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+  process.on('uncaughtException', onFault).on('unhandledRejection', onFault);
+  return () => {
+    process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
+    process.off('uncaughtException', onFault).off('unhandledRejection', onFault);
+  };
+}
+
+async function stopWithin(app: App, log: Log): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = systemTimers.after(DRAIN_MS, () => {
+    log.warn({ ms: DRAIN_MS }, 'some work was still under way; it goes on after the next start');
+    late.resolve();
+  });
+  await Promise.race([
+    app.stop().catch((error: unknown) => log.error({ err: error }, 'could not end in good order')),
+    late.promise,
+  ]);
+  timer.cancel();
+}

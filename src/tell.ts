@@ -1,0 +1,41 @@
+import type { Log } from './log.ts';
+import { transitionLine } from './log.ts';
+import type { Fact } from './turns/core/fact.ts';
+import type { Change } from './turns/manager.ts';
+
+/** The owner's words for a turn that ended by time or silence after the agent had answered. */
+export const NO_SIGNAL = 'Agent completed response without TURN_COMPLETE';
+
+/** Logs what a command changed: one line for each change of a seat's state, a warning for what people should look into. */
+export function tell(log: Log, change: Change, channel: string): void {
+  for (const fact of change.facts) tellFact(log, fact, { at: change.at, channel });
+}
+
+function tellFact(log: Log, fact: Fact, where: { readonly at: number; readonly channel: string }): void {
+  const { channel } = where;
+  switch (fact.type) {
+    case 'seatMoved':
+      log.info(transitionLine(fact, where.at, channel));
+      return;
+    case 'turnEnded':
+      if ((fact.outcome === 'expired' || fact.outcome === 'lapsed') && fact.said && !fact.signalled) {
+        log.warn({ channel, agentId: fact.agent, epoch: fact.epoch, outcome: fact.outcome }, NO_SIGNAL);
+      }
+      return;
+    case 'actRefused':
+      log.warn(
+        { channel, agentId: fact.agent, act: fact.act, epoch: fact.epoch, refusal: fact.refusal },
+        'act refused',
+      );
+      return;
+    case 'messageRouted':
+      if (fact.fate.state === 'unrouted')
+        log.warn({ channel, message: fact.id, why: fact.fate.why }, 'message not routed');
+      return;
+    case 'announced':
+      log.info({ channel, announcement: fact.announcement, repeat: fact.repeat, shown: fact.shown }, 'announced');
+      return;
+    default:
+      log.debug({ channel, fact }, 'fact');
+  }
+}

@@ -1,0 +1,143 @@
+import type { Refusal } from './core/command.ts';
+import type { Announcement, Limit } from './core/fact.ts';
+import type { AgentId } from './core/settings.ts';
+import { excerpt } from './operators/clock-words.ts';
+
+/** Texts of a configuration in place of the built-in ones; `false` switches a kind off. */
+export type Templates = { readonly [Kind in Announcement['kind']]?: string | false };
+
+/**
+ * The built-in texts of the announcements. Names in braces are filled in; one that has no value goes, with the space or
+ * the ": " before it, and "(s)" after a word becomes "s" or nothing by the number before it.
+ */
+export const DEFAULT_TEMPLATES = {
+  timeout: '⏱️ {agent} turn timed out',
+  waitTimeout: '⏱️ {agent} waited too long, skipping turn',
+  disconnect: '⚠️ {agent} disconnected, skipping turn: {cause}',
+  nobody: '⚠️ No agents available in this channel',
+  limit: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.',
+  stopped: '⏹ Stopped {agent}. {kept} message(s) kept.',
+  recovered: '↩️ {agent} goes on after a restart',
+  gap: '⚠️ Some messages could not be read: {why}',
+} as const satisfies Templates;
+
+/**
+ * What people are told: the template of the announcement's kind, filled in, and how often it recurred (" (×3)").
+ * A name in braces that the kind does not have stays as it is. `null` when the kind is switched off.
+ */
+export function announcementText(
+  announcement: Announcement,
+  templates: Templates,
+  nameOf: (agent: AgentId) => string,
+  repeat: number,
+): string | null {
+  const template = templates[announcement.kind] ?? builtIn(announcement);
+  if (template === false) return null;
+  return filled(template, valuesOf(announcement, nameOf)) + (repeat < 2 ? '' : ` (×${repeat})`);
+}
+
+/** Why a command was refused, and what can be done, in one sentence. `agent` is the name of whom it was about. */
+export function refusalText(refusal: Refusal, context: { readonly agent?: string }): string {
+  const { agent } = context;
+  return REFUSALS[refusal](agent ?? 'that agent', agent === undefined ? ' <agent>' : ` ${argument(agent)}`);
+}
+
+const TURN_LIMIT = DEFAULT_TEMPLATES.limit;
+const EXCHANGE_END = 'since the last message. Write a message or run /floor resume.';
+const DAY_END = 'today. It goes on tomorrow (UTC), or now with /floor resume.';
+
+const LIMITS: Readonly<Record<Limit['budget'], string>> = {
+  turns: TURN_LIMIT,
+  tokens: `⏸ {used} of {max} tokens ${EXCHANGE_END}`,
+  cost: `⏸ {used} of {max} spent ${EXCHANGE_END}`,
+  minutes: `⏸ {used} of {max} minutes ${EXCHANGE_END}`,
+  'tokens a day': `⏸ {used} of {max} tokens ${DAY_END}`,
+  'cost a day': `⏸ {used} of {max} spent ${DAY_END}`,
+  'minutes a day': `⏸ {used} of {max} minutes ${DAY_END}`,
+  'held messages':
+    '⏸ {used} of {max} messages are held. Agents will not get any more until these are answered: run /floor status.',
+};
+
+const REFUSALS: Readonly<Record<Refusal, (agent: string, argument: string) => string>> = {
+  duplicate: () => 'That message was taken in before: nothing was changed.',
+  'not-holder': (agent) => `The floor is not with ${agent}: /floor status shows who has it.`,
+  'stale-epoch': () => 'That turn is over: /floor status shows whose turn it is now.',
+  'not-waiting': (agent) => `Nothing to resolve: ${agent} is not waiting.`,
+  'not-seated': (agent) => `There is no seat for ${agent} in this channel: add it to the channel's configuration.`,
+  'not-queued': (agent, name) => `The queue does not have ${agent}: /floor add${name} puts it there.`,
+  offline: (agent, name) => `Not now: ${agent} is offline; /agent restart${name} starts it again.`,
+  disabled: (agent, name) => `Not now: ${agent} is disabled; /agent enable${name} lets it back in.`,
+  already: () => 'That is so already: nothing was changed.',
+  'still-stopping': (agent) => `Not yet: ${agent} is still stopping; try again in a moment.`,
+  'nothing-to-stop': () => 'Nobody has the floor: there is nothing to stop, skip or extend.',
+  'nothing-to-resume': () => 'Nothing is paused here: write a message or run /floor start to let the agents speak.',
+  'nothing-due': () => 'No time has run out yet: nothing was changed.',
+  paused: () => 'The floor is paused: run /floor resume first.',
+  'catching-up': () => 'This channel is still reading what it missed: try again in a moment.',
+  'nobody-available': () => 'No agents are available in this channel: /agent list shows why.',
+  'not-asked': (agent) => `Nobody asked ${agent} who is next: /floor grant gives the floor to an agent.`,
+  'unknown-message': () => 'There is no such message in this channel: copy its id from the message itself.',
+  'bad-queue': () => 'Every name must be in the queue, and only once: /queue shows who is in it.',
+  limit: () => 'A budget is used up: run /floor resume to let the agents go on.',
+};
+
+type Values = Readonly<Record<string, string | number | null>>;
+
+function builtIn(announcement: Announcement): string {
+  return announcement.kind === 'limit' ? LIMITS[announcement.budget] : DEFAULT_TEMPLATES[announcement.kind];
+}
+
+function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string): Values {
+  switch (announcement.kind) {
+    case 'timeout':
+    case 'waitTimeout':
+    case 'recovered':
+      return { agent: nameOf(announcement.agent) };
+    case 'disconnect':
+      return { agent: nameOf(announcement.agent), cause: reason(announcement.cause) };
+    case 'nobody':
+      return {};
+    case 'limit': {
+      const { budget, used, max } = announcement;
+      return { budget, used: amount(budget, used), max: amount(budget, max) };
+    }
+    case 'stopped':
+      return { agent: announcement.agent === null ? null : nameOf(announcement.agent), kept: announcement.kept };
+    case 'gap':
+      return { why: reason(announcement.why) };
+  }
+}
+
+const REASON_LENGTH = 200;
+
+/** A cause as one line; `null` when there is none. */
+function reason(text: string): string | null {
+  return text.trim() === '' ? null : excerpt(text, REASON_LENGTH);
+}
+
+function amount(budget: Limit['budget'], value: number): string {
+  if (budget === 'cost' || budget === 'cost a day') return MONEY.format(value / 1_000_000);
+  return NUMBER.format(value);
+}
+
+const MONEY = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', maximumFractionDigits: 4 });
+const NUMBER = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });
+
+function filled(template: string, values: Values): string {
+  let count = 1;
+  return template.replaceAll(
+    /(:? ?)\{(\w+)\}|\(s\)/g,
+    (match, before: string | undefined, name: string | undefined) => {
+      if (name === undefined) return count === 1 ? '' : 's';
+      if (!Object.hasOwn(values, name)) return match;
+      const value = values[name] ?? null;
+      if (typeof value === 'number') count = value;
+      return value === null ? '' : `${before}${value}`;
+    },
+  );
+}
+
+/** A name as an argument of a command line. */
+function argument(name: string): string {
+  return /\s/.test(name) ? `"${name}"` : name;
+}

@@ -1,0 +1,237 @@
+import type {
+  AgentBackend,
+  AgentSession,
+  Ending,
+  InjectOutcome,
+  Report,
+  TurnPrompt,
+} from '../../src/agents/backend.ts';
+import type { AgentSpec } from '../../src/agents/connection.ts';
+import type { Floors, Log } from '../../src/agents/floors.ts';
+import { createSupervisor } from '../../src/agents/supervisor.ts';
+import type { SupervisorSettings } from '../../src/agents/supervisor.ts';
+import type { AgentCommand } from '../../src/turns/core/command.ts';
+import type { Effect } from '../../src/turns/core/effect.ts';
+import { emptyFloor } from '../../src/turns/core/floor.ts';
+import type { Line, OutboxRow } from '../../src/turns/store/port.ts';
+import type { FloorView } from '../../src/turns/view.ts';
+import { createTime } from './time.ts';
+
+export const CHANNEL = 'console:demo';
+
+/** Floors that write down what they are told. */
+export function fakeFloors() {
+  const told: AgentCommand[] = [];
+  const drafts: (string | null)[] = [];
+  const state = {
+    told,
+    drafts,
+    lines: [] as Line[],
+    view: null as FloorView | null,
+    /** How many of the next commands cannot be written. */
+    broken: 0,
+    refuse: (_command: AgentCommand): boolean => false,
+  };
+  const floors: Floors = {
+    async apply(channel, command) {
+      if (state.broken > 0) {
+        state.broken -= 1;
+        throw new Error('disk is full');
+      }
+      const floor = emptyFloor(channel);
+      if (state.refuse(command)) return { ok: false, floor, refusal: 'stale-epoch' };
+      told.push(command);
+      return { ok: true, floor, facts: [], effects: [] };
+    },
+    lines: (_channel, after, upto) => state.lines.filter(({ line }) => line > after && line <= upto),
+    recent: (_channel, limit) => state.lines.slice(-limit),
+    message: (id) => state.lines.findLast(({ message }) => message === id) ?? null,
+    view: () => state.view,
+    draft: (_channel, _agent, _epoch, text) => void drafts.push(text),
+  };
+  return { ...state, floors, state };
+}
+
+/** A session that does what the test says; every prompt waits until the test ends it. */
+export class Puppet implements AgentSession {
+  readonly calls: string[] = [];
+  turn: TurnPrompt | null = null;
+  report: Report | null = null;
+  injectOutcome: InjectOutcome | Promise<InjectOutcome> = 'injected';
+  stopsWhenInterrupted = true;
+  pings: 'answered' | 'silent' | Error = 'answered';
+  choice: string | null = null;
+  #end = Promise.withResolvers<Ending>();
+
+  prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
+    this.calls.push(`prompt #${turn.epoch} ${turn.reason}`);
+    this.turn = turn;
+    this.report = report;
+    this.#end = Promise.withResolvers<Ending>();
+    return this.#end.promise;
+  }
+
+  /** Ends the generation under way. */
+  ends(ending: Ending | Error): void {
+    if (ending instanceof Error) this.#end.reject(ending);
+    else this.#end.resolve(ending);
+  }
+
+  async inject(message: Line, observed: boolean): Promise<InjectOutcome> {
+    this.calls.push(
+      `inject ${message.message}${message.change === null ? '' : ` ${message.change}`}${observed ? ' observed' : ''}`,
+    );
+    return await this.injectOutcome;
+  }
+
+  async interrupt(graceMs: number): Promise<void> {
+    this.calls.push(`interrupt ${graceMs}`);
+    if (this.stopsWhenInterrupted) this.#end.resolve({ how: 'interrupted' });
+  }
+
+  observe(message: Line): void {
+    this.calls.push(`observe ${message.message}`);
+  }
+
+  async choose(): Promise<string | null> {
+    return this.choice;
+  }
+
+  ping(): Promise<void> {
+    if (this.pings === 'answered') return Promise.resolve();
+    return this.pings === 'silent' ? new Promise(() => {}) : Promise.reject(this.pings);
+  }
+
+  async close(): Promise<void> {
+    this.calls.push('close');
+  }
+}
+
+/** A backend whose sessions are puppets; each attempt to open one takes the next of `failures`, if any is left. */
+export function puppetry(options: { readonly needsSignal?: boolean; readonly failures?: Error[] } = {}) {
+  const sessions: Puppet[] = [];
+  const failures = options.failures ?? [];
+  const backend: AgentBackend = {
+    kind: 'puppet',
+    needsSignal: options.needsSignal ?? false,
+    async open() {
+      const failure = failures.shift();
+      if (failure) throw failure;
+      const session = new Puppet();
+      sessions.push(session);
+      return session;
+    },
+  };
+  return { backend, sessions, failures };
+}
+
+export const MANNERS: SupervisorSettings = {
+  heartbeatMs: 15_000,
+  heartbeatTimeoutMs: 45_000,
+  interruptGraceMs: 5_000,
+  channel: () => ({ coalesceMs: 500, contextTokens: 4_000, signal: 'TURN_COMPLETE' }),
+};
+
+/** A supervisor with one agent, dev, that is joined to the demo channel. */
+export async function bench(options: { readonly needsSignal?: boolean; readonly failures?: Error[] } = {}) {
+  const time = createTime();
+  const { floors, state } = fakeFloors();
+  const { backend, sessions, failures } = puppetry(options);
+  const logged: string[] = [];
+  const keep = (level: string) => (fields: object, message: string) => {
+    if (level !== 'debug') logged.push(`${level}: ${message} ${'cause' in fields ? String(fields.cause) : ''}`.trim());
+  };
+  const log: Log = { debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') };
+  const dev: AgentSpec = {
+    id: 'dev',
+    name: 'Developer',
+    description: 'writes code',
+    persona: '',
+    backend,
+    channels: [CHANNEL],
+  };
+  const supervisor = createSupervisor({
+    agents: [dev],
+    floors,
+    clock: time.clock,
+    timers: time.timers,
+    log,
+    settings: MANNERS,
+    boundary: () => 'b0a1f7c2',
+  });
+  await supervisor.start();
+  let rows = 0;
+  const row = (effect: Effect, id = `row-${(rows += 1)}`): OutboxRow => ({
+    id,
+    channel: CHANNEL,
+    lane: 'agent:dev',
+    effect,
+    part: 0,
+    text: null,
+    attempts: 1,
+    uncertain: false,
+    afterId: null,
+    editsId: null,
+  });
+  const deliver = async (effect: Effect, id?: string) => {
+    const settled = supervisor.deliver(row(effect, id));
+    await time.settle();
+    return settled;
+  };
+  const prompt = (epoch: number, more: Partial<Extract<Effect, { type: 'prompt' }>> = {}, id?: string) =>
+    deliver(
+      { type: 'prompt', agent: 'dev', epoch, reason: 'grant', afterLine: 0, uptoLine: 99, messages: [], ...more },
+      id,
+    );
+  const inject = (
+    epoch: number,
+    message: string,
+    more: Partial<Extract<Effect, { type: 'inject' }>> = {},
+    id?: string,
+  ) => deliver({ type: 'inject', agent: 'dev', epoch, message, observed: false, ...more }, id);
+  const interrupt = (epoch: number, graceMs = 5_000) => deliver({ type: 'interrupt', agent: 'dev', epoch, graceMs });
+  /** The session in use. */
+  const session = () => sessions.at(-1)!;
+  const types = () => state.told.map(({ type }) => type);
+  return {
+    time,
+    floors: state,
+    supervisor,
+    sessions,
+    session,
+    failures,
+    deliver,
+    prompt,
+    inject,
+    interrupt,
+    logged,
+    types,
+    dev,
+  };
+}
+
+/** A view in which this agent holds the floor. */
+export function holding(agent: string, epoch: number, waitingFor: 'human' | 'answer' | null = null): FloorView {
+  return {
+    channel: CHANNEL,
+    condition: 'open',
+    mode: 'inject',
+    order: 'round-robin',
+    epoch,
+    holder: {
+      agent,
+      epoch,
+      status: waitingFor === null ? 'ACTIVE' : 'WAITING',
+      startedAt: 0,
+      deadlineAt: null,
+      waitingFor,
+      working: false,
+    },
+    seats: [{ agent, status: waitingFor === null ? 'ACTIVE' : 'WAITING', disabled: false, waitUntil: null }],
+    next: [],
+    held: [],
+    turns: null,
+    limit: null,
+    catchingUp: false,
+  };
+}

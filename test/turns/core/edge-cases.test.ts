@@ -1,0 +1,230 @@
+import { describe, expect, test } from 'vitest';
+import { announcementsIn, effectsOf, factsOf, movesIn, stage } from './stage.ts';
+
+describe('edge case 1: an agent crashes mid-turn', () => {
+  test('it goes OFFLINE, its cause is kept, the turn advances and the channel is told', () => {
+    const play = stage();
+    play.person('m1');
+    const crash = play.leaves('pm', 'exited with code 137');
+    expect(play.seats).toBe('pm OFFLINE, dev ACTIVE, qa QUEUED');
+    expect(factsOf('seatMoved', crash)).toMatchObject([
+      { agent: 'pm', from: 'ACTIVE', to: 'OFFLINE', trigger: 'CRASHED', cause: 'exited with code 137' },
+      { agent: 'dev', from: 'QUEUED', to: 'ACTIVE', trigger: 'TURN_GRANTED' },
+    ]);
+    expect(factsOf('turnEnded', crash)).toMatchObject([{ agent: 'pm', epoch: 1, outcome: 'forfeited' }]);
+    expect(announcementsIn(crash.effects)).toEqual([
+      { kind: 'disconnect', agent: 'pm', cause: 'exited with code 137' },
+    ]);
+  });
+
+  test('the notice can be switched off and the crash is recorded all the same', () => {
+    const play = stage({ settings: { announceDisconnects: false } });
+    play.person('m1');
+    const crash = play.leaves('pm');
+    expect(announcementsIn(crash.effects)).toEqual([]);
+    expect(movesIn(crash.facts)[0]).toBe('pm ACTIVE>OFFLINE CRASHED');
+  });
+
+  test('a restarted agent returns to IDLE and is not queued again by itself', () => {
+    const play = stage();
+    play.person('m1');
+    play.leaves('pm');
+    expect(movesIn(play.joins('pm').facts)).toEqual(['pm OFFLINE>IDLE AGENT_STARTED']);
+    expect(play.floor.queue).toEqual(['qa']);
+  });
+
+  test('a queued agent that disconnects leaves the queue without a notice', () => {
+    const play = stage();
+    play.person('m1');
+    const left = play.leaves('dev');
+    expect(movesIn(left.facts)).toEqual(['dev QUEUED>OFFLINE DISCONNECTED']);
+    expect(announcementsIn(left.effects)).toEqual([]);
+    expect(play.holder).toBe('pm #1');
+  });
+});
+
+describe('edge case 2: a timeout during ACTIVE', () => {
+  test('the turn is forced on, the channel is told, and the agent stays in the queue', () => {
+    const play = stage();
+    play.person('m1');
+    const over = play.later(60_000);
+    expect(movesIn(over.facts)).toEqual(['pm ACTIVE>QUEUED TIMEOUT', 'dev QUEUED>ACTIVE TURN_GRANTED']);
+    expect(announcementsIn(over.effects)).toEqual([{ kind: 'timeout', agent: 'pm' }]);
+    expect(play.floor.queue).toContain('pm');
+  });
+
+  test('a timed-out agent gets its turn again in the next cycle, where it was', () => {
+    const play = stage();
+    play.person('m1');
+    play.later(60_000);
+    play.speaks('dev');
+    play.speaks('qa');
+    expect(play.floor.condition).toBe('resting');
+    play.person('m2');
+    expect(play.holder).toBe('pm #4');
+  });
+
+  test('the limit is each agent’s own', () => {
+    const play = stage({ agents: [{ agent: 'pm', timeoutMs: 5_000 }, 'dev', 'qa'] });
+    play.person('m1');
+    play.later(4_999);
+    expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.holder).toBe('dev #2');
+    play.later(59_999);
+    expect(play.holder).toBe('dev #2');
+  });
+
+  test('the notice can be switched off', () => {
+    const play = stage({ settings: { announceTimeouts: false } });
+    play.person('m1');
+    expect(announcementsIn(play.later(60_000).effects)).toEqual([]);
+    expect(play.holder).toBe('dev #2');
+  });
+});
+
+describe('edge case 3: a human interrupts mid-turn', () => {
+  test('by default the active agent sees the message at once', () => {
+    const play = stage();
+    play.person('m1');
+    expect(effectsOf('inject', play.person('m2'))).toMatchObject([
+      { agent: 'pm', epoch: 1, message: 'm2', observed: false },
+    ]);
+    expect(play.holder).toBe('pm #1');
+  });
+
+  test('queue delivers it after the turn ends', () => {
+    const play = stage({ settings: { mode: 'queue' } });
+    play.person('m1');
+    const second = play.person('m2');
+    expect(effectsOf('inject', second)).toEqual([]);
+    expect(play.fate('m2')).toMatchObject({ state: 'held' });
+    expect(effectsOf('prompt', play.completes('pm'))).toMatchObject([{ agent: 'dev', messages: ['m2'] }]);
+  });
+
+  test('interrupt pauses the turn and gives the human priority', () => {
+    const play = stage({ settings: { mode: 'interrupt' } });
+    play.person('m1');
+    const second = play.person('m2');
+    expect(play.status('pm')).toBe('WAITING');
+    expect(effectsOf('interrupt', second)).toMatchObject([{ agent: 'pm', epoch: 1 }]);
+    expect(effectsOf('prompt', play.stopsGenerating('pm'))).toMatchObject([
+      { agent: 'pm', reason: 'resume', messages: ['m2'] },
+    ]);
+  });
+
+  test('parallel passes it to everyone and leaves the turn alone', () => {
+    const play = stage({ settings: { mode: 'parallel' } });
+    play.person('m1');
+    const turn = play.floor.turn;
+    play.person('m2');
+    expect(play.floor.turn).toEqual(turn);
+    expect(play.fate('m2')).toMatchObject({ state: 'delivered', via: 'observe' });
+  });
+});
+
+describe('edge case 4: an agent never signals done', () => {
+  test('the timeout is the safety net, counted from its last words', () => {
+    const play = stage();
+    play.person('m1');
+    play.later(30_000);
+    play.says('pm');
+    play.later(59_999);
+    expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.holder).toBe('dev #2');
+  });
+
+  test('a turn that ends without its signal says so in its record', () => {
+    const play = stage();
+    play.person('m1');
+    play.says('pm');
+    const end = play.act({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: false });
+    expect(factsOf('turnEnded', end)).toMatchObject([{ agent: 'pm', outcome: 'completed', signalled: false }]);
+    expect(play.holder).toBe('dev #2');
+  });
+
+  test('a natural end is detected by silence, if the channel wants that', () => {
+    const play = stage({ settings: { autoDetectTurnEnd: true } });
+    play.person('m1');
+    play.says('pm');
+    play.later(9_999);
+    expect(play.holder).toBe('pm #1');
+    const silence = play.later(1);
+    expect(movesIn(silence.facts)[0]).toBe('pm ACTIVE>QUEUED SILENCE');
+    expect(factsOf('turnEnded', silence)).toMatchObject([{ agent: 'pm', outcome: 'lapsed', signalled: false }]);
+    expect(announcementsIn(silence.effects)).toEqual([]);
+    expect(play.holder).toBe('dev #2');
+  });
+});
+
+describe('edge case 5: all agents go offline', () => {
+  test('messages are recorded but not routed, with one notice', () => {
+    const play = stage();
+    for (const agent of ['pm', 'dev', 'qa']) play.leaves(agent);
+    expect(play.floor.queue).toEqual([]);
+    play.person('m1');
+    play.person('m2');
+    expect(play.fate('m1')).toMatchObject({ state: 'unrouted' });
+    expect(play.fate('m2')).toMatchObject({ state: 'unrouted' });
+    expect(play.announced).toEqual([{ kind: 'nobody' }]);
+  });
+
+  test('the first agent that is back and assigned becomes ACTIVE immediately', () => {
+    const play = stage();
+    for (const agent of ['pm', 'dev', 'qa']) play.leaves(agent);
+    play.person('m1');
+    play.joins('qa');
+    expect(play.status('qa')).toBe('IDLE');
+    play.operator({ type: 'add', agent: 'qa' });
+    expect(play.holder).toBe('qa #1');
+  });
+
+  test('the notice can be switched off', () => {
+    const play = stage({ agents: ['pm'], settings: { announceNobody: false } });
+    play.leaves('pm');
+    play.person('m1');
+    expect(play.announced).toEqual([]);
+    expect(play.fate('m1')).toMatchObject({ state: 'unrouted' });
+  });
+
+  test('an agent that comes back to a channel with nothing unanswered just waits', () => {
+    const play = stage({ agents: [{ agent: 'pm', rejoin: 'auto' }] });
+    play.leaves('pm');
+    play.joins('pm');
+    expect(play.seats).toBe('pm QUEUED');
+    expect(play.floor.condition).toBe('resting');
+  });
+});
+
+describe('edge case 6: the queue changes mid-sprint', () => {
+  test('an added agent is inserted at the end and speaks after the current cycle', () => {
+    const play = stage({ agents: ['pm', 'dev', 'qa', 'ops'] });
+    play.operator({ type: 'remove', agent: 'ops' });
+    play.person('m1');
+    play.operator({ type: 'add', agent: 'ops' });
+    expect(play.floor.queue).toEqual(['dev', 'qa', 'ops']);
+    play.speaks('pm');
+    play.speaks('dev');
+    play.speaks('qa');
+    expect(play.holder).toBe('ops #4');
+  });
+
+  test('a removed agent that is QUEUED simply leaves, and the others move up', () => {
+    const play = stage();
+    play.person('m1');
+    expect(movesIn(play.operator({ type: 'remove', agent: 'dev' }).facts)).toEqual(['dev QUEUED>IDLE REMOVED']);
+    expect(play.floor.queue).toEqual(['qa']);
+    play.speaks('pm');
+    expect(play.holder).toBe('qa #2');
+  });
+
+  test('a removed agent that is ACTIVE has its turn ended, and the next one is granted', () => {
+    const play = stage();
+    play.person('m1');
+    const removal = play.operator({ type: 'remove', agent: 'pm' });
+    expect(movesIn(removal.facts)).toEqual(['pm ACTIVE>IDLE REMOVED', 'dev QUEUED>ACTIVE TURN_GRANTED']);
+    expect(factsOf('turnEnded', removal)).toMatchObject([{ agent: 'pm', outcome: 'revoked' }]);
+    expect(effectsOf('interrupt', removal)).toMatchObject([{ agent: 'pm', epoch: 1 }]);
+  });
+});

@@ -1,0 +1,211 @@
+import { describe, expect, test } from 'vitest';
+import { announcementsIn, effectsOf, factsOf, stage } from './stage.ts';
+import type { Stage } from './stage.ts';
+
+const DAY = 86_400_000;
+const none = { tokens: null, costMicros: null, ms: null };
+
+function running(settings = {}): Stage {
+  const play = stage({ settings });
+  play.person('m1');
+  return play;
+}
+
+describe('an exchange budget', () => {
+  test('of tokens ends the exchange once it is used up, with its numbers, and is announced once', () => {
+    const play = running({ exchangeBudget: { ...none, tokens: 100 } });
+    play.spends('pm', 99);
+    play.speaks('pm');
+    expect(play.holder).toBe('dev #2');
+    play.spends('dev', 1);
+    if (play.holder !== null) play.speaks('dev');
+    expect(play.floor.condition).toBe('resting');
+    expect(play.announced).toEqual([{ kind: 'limit', budget: 'tokens', used: 100, max: 100 }]);
+    expect(play.seats).toBe('pm QUEUED, dev QUEUED, qa QUEUED');
+  });
+
+  test('of money ends the exchange', () => {
+    const play = running({ exchangeBudget: { ...none, costMicros: 5_000 } });
+    play.spends('pm', 0, 6_000);
+    if (play.holder !== null) play.speaks('pm');
+    expect(play.floor.condition).toBe('resting');
+    expect(play.announced).toEqual([{ kind: 'limit', budget: 'cost', used: 6_000, max: 5_000 }]);
+  });
+
+  test('of minutes ends the exchange', () => {
+    const play = running({ exchangeBudget: { ...none, ms: 120_000 } });
+    play.later(50_000);
+    play.says('pm');
+    play.later(50_000);
+    play.says('pm');
+    play.later(20_000);
+    if (play.holder !== null) play.speaks('pm');
+    expect(play.floor.condition).toBe('resting');
+    expect(play.announced).toMatchObject([{ kind: 'limit', budget: 'minutes', used: 2, max: 2 }]);
+  });
+
+  test('begins anew with the next message', () => {
+    const play = running({ exchangeBudget: { ...none, tokens: 100 } });
+    play.spends('pm', 100);
+    if (play.holder !== null) play.speaks('pm');
+    play.person('m2');
+    expect(play.floor.condition).toBe('open');
+    expect(play.holder).not.toBeNull();
+  });
+
+  test('can be used up silently: the notice can be switched off', () => {
+    const play = running({ exchangeBudget: { ...none, tokens: 100 }, announceLimits: false });
+    play.spends('pm', 100);
+    if (play.holder !== null) play.speaks('pm');
+    expect(play.floor.condition).toBe('resting');
+    expect(play.announced).toEqual([]);
+  });
+
+  test('counts the whole channel, not one agent', () => {
+    const play = running({ exchangeBudget: { ...none, tokens: 60 } });
+    for (const agent of ['pm', 'dev']) {
+      play.spends(agent, 30);
+      play.speaks(agent);
+    }
+    expect(play.floor.condition).toBe('resting');
+    expect(play.announced).toMatchObject([{ kind: 'limit', budget: 'tokens', used: 60 }]);
+  });
+});
+
+describe('a day budget', () => {
+  test('ends the exchange, and is lifted by itself when the day is over', () => {
+    const play = running({ dayBudget: { ...none, tokens: 100 } });
+    play.spends('pm', 100);
+    if (play.holder !== null) play.speaks('pm');
+    expect(play.floor.condition).toBe('resting');
+    expect(play.announced).toMatchObject([{ kind: 'limit', budget: 'tokens a day', used: 100, max: 100 }]);
+    play.person('m2');
+    expect(play.holder).toBeNull();
+    expect(play.fate('m2')).not.toBeNull();
+    play.later(DAY - (play.at % DAY) - 1);
+    expect(play.holder).toBeNull();
+    const morning = play.later(1);
+    expect(play.holder).not.toBeNull();
+    expect(effectsOf('prompt', morning)).toMatchObject([{ messages: ['m2'] }]);
+  });
+
+  test('is not lifted by more messages, nor announced for each of them', () => {
+    const play = running({ dayBudget: { ...none, costMicros: 10 } });
+    play.spends('pm', 0, 10);
+    if (play.holder !== null) play.speaks('pm');
+    play.person('m2');
+    play.person('m3');
+    expect(play.holder).toBeNull();
+    expect(new Set(play.effects.flatMap((one) => (one.type === 'announce' ? [one.key] : []))).size).toBe(1);
+  });
+
+  test('adds up over exchanges', () => {
+    const play = running({ dayBudget: { ...none, tokens: 100 } });
+    play.spends('pm', 60);
+    for (const agent of ['pm', 'dev', 'qa']) play.speaks(agent);
+    expect(play.announced).toEqual([]);
+    play.person('m2');
+    play.spends('pm', 60);
+    if (play.holder !== null) play.speaks('pm');
+    expect(play.announced).toMatchObject([{ budget: 'tokens a day', used: 120 }]);
+  });
+});
+
+describe('the limit of turns', () => {
+  test('of three lets three agents speak', () => {
+    const play = stage({ agents: ['a', 'b', 'c', 'd'], settings: { maxTurns: 3 } });
+    play.person('m1');
+    for (const agent of ['a', 'b', 'c']) play.speaks(agent);
+    expect(play.floor.condition).toBe('resting');
+    expect(play.announced).toEqual([{ kind: 'limit', budget: 'turns', used: 3, max: 3 }]);
+  });
+
+  test('that coincides with the end of the round is no limit worth announcing', () => {
+    const play = stage({ settings: { maxTurns: 3 } });
+    play.person('m1');
+    for (const agent of ['pm', 'dev', 'qa']) play.speaks(agent);
+    expect(play.floor.condition).toBe('resting');
+    expect(play.announced).toEqual([]);
+  });
+
+  test('counts timed-out turns too, so that a silent channel ends', () => {
+    const play = running({ rounds: 0 });
+    play.later(3_600_000);
+    expect(play.floor.condition).toBe('resting');
+    expect(play.floor.epoch).toBeLessThanOrEqual(12);
+  });
+
+  test('leaves nothing to resume on a floor that rests for want of speakers', () => {
+    const play = running();
+    for (const agent of ['pm', 'dev', 'qa']) play.speaks(agent);
+    expect(play.refused({ type: 'resume', by: 'ada' })).toBe('nothing-to-resume');
+  });
+});
+
+describe('rounds without end', () => {
+  test('stop when a whole round passed with nothing said', () => {
+    const play = running({ rounds: 0, maxTurns: 100 });
+    for (const agent of ['pm', 'dev', 'qa', 'pm', 'dev']) play.speaks(agent);
+    for (const agent of ['qa', 'pm']) play.passes(agent);
+    expect(play.floor.condition).toBe('open');
+    const last = play.passes('dev');
+    expect(play.floor.condition).toBe('resting');
+    expect(factsOf('exchangeClosed', last)).toMatchObject([{ reason: 'silent' }]);
+    expect(play.announced).toEqual([]);
+  });
+
+  test('go on when one of the round speaks', () => {
+    const play = running({ rounds: 0, maxTurns: 100 });
+    play.passes('pm');
+    play.passes('dev');
+    play.speaks('qa');
+    play.passes('pm');
+    play.passes('dev');
+    expect(play.floor.condition).toBe('open');
+    play.passes('qa');
+    expect(play.floor.condition).toBe('resting');
+  });
+});
+
+describe('too many held messages', () => {
+  test('do not keep an answer from the agent that waits for it', () => {
+    const play = running({ mode: 'queue', maxHeld: 1 });
+    play.person('m2');
+    play.waits('pm');
+    play.person('m3', 'pm');
+    expect(play.fate('m3')).toMatchObject({ state: 'delivered', to: ['pm'] });
+    expect(play.status('pm')).toBe('ACTIVE');
+  });
+
+  test('do not keep a message from the holder when the mode has changed meanwhile', () => {
+    const play = running({ mode: 'queue', maxHeld: 1 });
+    play.person('m2');
+    play.operator({ type: 'mode', mode: 'inject' });
+    play.person('m3');
+    expect(play.fate('m3')).toEqual({ state: 'delivered', to: ['pm'], via: 'inject' });
+  });
+
+  test('do not keep the next message from opening an exchange after a stop', () => {
+    const play = running({ mode: 'queue', maxHeld: 1 });
+    play.person('m2');
+    play.operator({ type: 'stop' });
+    const act = play.person('m3');
+    expect(play.floor.condition).toBe('open');
+    expect(effectsOf('prompt', act)).toMatchObject([{ messages: ['m2', 'm3'] }]);
+  });
+
+  test('are recorded with the reason and announced once; those before them are kept in order', () => {
+    const play = running({ mode: 'queue', maxHeld: 2 });
+    play.person('m2');
+    play.person('m3');
+    expect(play.announced).toEqual([]);
+    const over = play.person('m4');
+    expect(play.fate('m4')).toMatchObject({ state: 'unrouted' });
+    expect(announcementsIn(over.effects)).toMatchObject([{ kind: 'limit', budget: 'held messages', max: 2 }]);
+    expect(play.receipts('m4')).toEqual(['unrouted']);
+    play.person('m5');
+    const keys = play.effects.flatMap((one) => (one.type === 'announce' ? [one.key] : []));
+    expect(new Set(keys).size).toBe(1);
+    expect(effectsOf('prompt', play.speaks('pm'))).toMatchObject([{ agent: 'dev', messages: ['m2', 'm3'] }]);
+  });
+});

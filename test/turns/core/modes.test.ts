@@ -1,0 +1,287 @@
+import { describe, expect, test } from 'vitest';
+import { effectsOf, factsOf, stage } from './stage.ts';
+import type { Stage } from './stage.ts';
+
+/** pm has spoken, dev is ACTIVE #2, qa is next, then pm. */
+function second(settings = {}): Stage {
+  const play = stage({ settings });
+  play.person('m1');
+  play.speaks('pm');
+  return play;
+}
+
+describe('mode inject', () => {
+  test('delivers a message to the holder at once, with the receipt that says so', () => {
+    const play = second();
+    const act = play.person('m2');
+    expect(effectsOf('inject', act)).toEqual([
+      { type: 'inject', agent: 'dev', epoch: 2, message: 'm2', observed: false },
+    ]);
+    expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['dev'], via: 'inject' });
+    expect(play.receipts('m2')).toEqual(['injected']);
+    expect(play.holder).toBe('dev #2');
+    play.reports('dev', 'm2', 'injected');
+    expect(play.receipts('m2')).toEqual(['injected']);
+    play.speaks('dev');
+    expect(play.receipts('m2')).toEqual(['injected', 'done']);
+    expect(play.holder).toBe('qa #3');
+  });
+
+  test('prompts the holder with it again when its backend could not take it mid-turn', () => {
+    const play = second();
+    play.person('m2');
+    play.reports('dev', 'm2', 'next-prompt');
+    const end = play.speaks('dev');
+    expect(play.holder).toBe('dev #2');
+    expect(effectsOf('prompt', end)).toMatchObject([{ agent: 'dev', epoch: 2, reason: 'again', messages: ['m2'] }]);
+    expect(play.receipts('m2')).toEqual(['injected']);
+    play.speaks('dev');
+    expect(play.holder).toBe('qa #3');
+    expect(play.receipts('m2')).toEqual(['injected', 'done']);
+  });
+
+  test('treats a backend that refused the message as one that could not take it', () => {
+    const play = second();
+    play.person('m2');
+    play.reports('dev', 'm2', 'refused');
+    expect(effectsOf('prompt', play.speaks('dev'))).toMatchObject([
+      { agent: 'dev', reason: 'again', messages: ['m2'] },
+    ]);
+  });
+
+  test('releases what is unseen after three such prompts to the next holder', () => {
+    const play = second();
+    for (const id of ['a', 'b', 'c']) {
+      play.person(id);
+      play.reports('dev', id, 'next-prompt');
+      expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([{ reason: 'again', messages: [id] }]);
+    }
+    play.person('d');
+    play.reports('dev', 'd', 'next-prompt');
+    const end = play.completes('dev');
+    expect(play.holder).toBe('qa #3');
+    expect(effectsOf('prompt', end)).toMatchObject([{ agent: 'qa', reason: 'grant', messages: ['d'] }]);
+    expect(play.fate('d')).toEqual({ state: 'delivered', to: ['qa'], via: 'prompt' });
+  });
+
+  test('starts the count of turns anew', () => {
+    const play = second({ rounds: 0, maxTurns: 3 });
+    play.person('m2');
+    play.reports('dev', 'm2', 'injected');
+    play.speaks('dev');
+    play.speaks('qa');
+    expect(play.floor.condition).toBe('open');
+    play.speaks('pm');
+    play.speaks('dev');
+    expect(play.floor.condition).toBe('resting');
+  });
+
+  test('delivers a message to a free floor by granting a turn with it', () => {
+    const play = stage();
+    const act = play.person('m1');
+    expect(play.holder).toBe('pm #1');
+    expect(effectsOf('prompt', act)).toEqual([
+      { type: 'prompt', agent: 'pm', epoch: 1, reason: 'grant', afterLine: 0, uptoLine: 1, messages: ['m1'] },
+    ]);
+    expect(play.fate('m1')).toEqual({ state: 'delivered', to: ['pm'], via: 'prompt' });
+    play.speaks('pm');
+    expect(play.receipts('m1').at(-1)).toBe('done');
+  });
+
+  test('releases a message to the next holder when the holder is gone before it took it', () => {
+    const play = second();
+    play.person('m2');
+    play.reports('dev', 'm2', 'next-prompt');
+    const crash = play.leaves('dev');
+    expect(effectsOf('prompt', crash)).toMatchObject([{ agent: 'qa', messages: ['m2'] }]);
+  });
+
+  test('passes edits and deletions on to the holder that got the message', () => {
+    const play = second();
+    play.person('m2');
+    play.reports('dev', 'm2', 'injected');
+    expect(effectsOf('inject', play.act({ type: 'edit', id: 'm2' }))).toMatchObject([
+      { agent: 'dev', epoch: 2, message: 'm2', change: 'edited' },
+    ]);
+    expect(effectsOf('inject', play.act({ type: 'delete', id: 'm2' }))).toMatchObject([
+      { agent: 'dev', epoch: 2, message: 'm2', change: 'deleted' },
+    ]);
+  });
+});
+
+describe('mode queue', () => {
+  test('holds messages, with the receipt that says so, and releases them in order with the next grant', () => {
+    const play = second({ mode: 'queue' });
+    play.person('m2');
+    play.person('m3');
+    expect(play.fate('m2')).toEqual({ state: 'held', until: 'turn' });
+    expect(play.receipts('m2')).toEqual(['held']);
+    expect(play.floor.held.map((held) => held.id)).toEqual(['m2', 'm3']);
+    const end = play.speaks('dev');
+    expect(effectsOf('prompt', end)).toMatchObject([
+      { agent: 'qa', epoch: 3, reason: 'grant', messages: ['m2', 'm3'] },
+    ]);
+    expect(play.floor.held).toEqual([]);
+    expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['qa'], via: 'prompt' });
+    expect(play.fate('m3')).toEqual({ state: 'delivered', to: ['qa'], via: 'prompt' });
+    expect(play.receipts('m2')).toEqual(['held']);
+    play.speaks('qa');
+    expect(play.receipts('m2')).toEqual(['held', 'done']);
+    expect(play.receipts('m3')).toEqual(['held', 'done']);
+  });
+
+  test('releases in the order of the platform, not of arrival', () => {
+    const play = second({ mode: 'queue' });
+    play.act({ type: 'receive', id: 'late', addressed: [], order: '0002' });
+    play.act({ type: 'receive', id: 'early', addressed: [], order: '0001' });
+    expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([{ messages: ['early', 'late'] }]);
+  });
+
+  test('hands a deleted message to nobody', () => {
+    const play = second({ mode: 'queue' });
+    play.person('m2');
+    play.person('m3');
+    play.act({ type: 'delete', id: 'm2' });
+    expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([{ agent: 'qa', messages: ['m3'] }]);
+  });
+
+  test('does not prolong the turn: its deadline stays', () => {
+    const play = second({ mode: 'queue' });
+    play.later(59_999);
+    play.person('m2');
+    play.later(1);
+    expect(play.holder).toBe('qa #3');
+  });
+});
+
+describe('mode interrupt', () => {
+  test('puts the holder to WAITING and stops its generation, with the receipt that says so', () => {
+    const play = second({ mode: 'interrupt' });
+    const act = play.person('m2');
+    expect(play.status('dev')).toBe('WAITING');
+    expect(play.floor.turn).toMatchObject({ agent: 'dev', wait: { reason: 'human' } });
+    expect(effectsOf('interrupt', act)).toEqual([{ type: 'interrupt', agent: 'dev', epoch: 2, graceMs: 5_000 }]);
+    expect(play.receipts('m2')).toEqual(['preempted']);
+    expect(play.holder).toBeNull();
+  });
+
+  test('answers the message first and resumes the same turn with a new epoch', () => {
+    const play = second({ mode: 'interrupt' });
+    play.person('m2');
+    const stopped = play.stopsGenerating('dev');
+    expect(play.holder).toBe('dev #3');
+    expect(effectsOf('prompt', stopped)).toMatchObject([
+      { agent: 'dev', epoch: 3, reason: 'resume', messages: ['m2'] },
+    ]);
+    expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['dev'], via: 'interrupt' });
+    expect(factsOf('turnGranted', stopped)).toEqual([]);
+    play.speaks('dev');
+    expect(play.holder).toBe('qa #4');
+    expect(play.receipts('m2')).toEqual(['preempted', 'done']);
+  });
+
+  test('stops by force when the grace is over', () => {
+    const play = second({ mode: 'interrupt' });
+    play.person('m2');
+    play.later(4_999);
+    expect(play.status('dev')).toBe('WAITING');
+    const forced = play.later(1);
+    expect(effectsOf('interrupt', forced)).toEqual([{ type: 'interrupt', agent: 'dev', epoch: 2, graceMs: 0 }]);
+    expect(factsOf('turnStopped', forced)).toMatchObject([{ agent: 'dev', epoch: 2, forced: true }]);
+    expect(play.holder).toBe('dev #3');
+  });
+
+  test('does not count a preempted turn twice', () => {
+    const play = second({ mode: 'interrupt', rounds: 0, maxTurns: 3 });
+    play.person('m2');
+    play.stopsGenerating('dev');
+    expect(play.floor.exchange?.turns).toBeLessThanOrEqual(1);
+  });
+});
+
+describe('mode parallel', () => {
+  test('passes a message at once to every online seat as something observed', () => {
+    const play = second({ mode: 'parallel' });
+    const act = play.person('m2');
+    expect(effectsOf('inject', act)).toMatchObject([{ agent: 'dev', epoch: 2, message: 'm2', observed: true }]);
+    expect(effectsOf('observe', act)).toEqual([
+      { type: 'observe', agent: 'pm', message: 'm2' },
+      { type: 'observe', agent: 'qa', message: 'm2' },
+    ]);
+    expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['pm', 'dev', 'qa'], via: 'observe' });
+    expect(play.receipts('m2')).toEqual(['observed']);
+  });
+
+  test('leaves out agents that are offline', () => {
+    const play = second({ mode: 'parallel' });
+    play.leaves('qa');
+    play.person('m2');
+    expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['pm', 'dev'], via: 'observe' });
+  });
+
+  test('does not touch the turn, its deadline or the order', () => {
+    const play = second({ mode: 'parallel' });
+    const { turn, queue } = play.floor;
+    play.person('m2');
+    expect(play.floor.turn).toEqual(turn);
+    expect(play.floor.queue).toEqual(queue);
+    play.later(60_000);
+    expect(play.moves('dev').at(-1)).toBe('dev ACTIVE>QUEUED TIMEOUT');
+  });
+
+  test('opens an exchange on a resting floor like every other mode', () => {
+    const play = stage({ settings: { mode: 'parallel' } });
+    expect(effectsOf('prompt', play.person('m1'))).toMatchObject([{ agent: 'pm', messages: ['m1'] }]);
+  });
+});
+
+describe('a change of mode', () => {
+  test('holds for messages that come after it', () => {
+    const play = second({ mode: 'queue' });
+    play.person('m2');
+    play.operator({ type: 'mode', mode: 'inject' });
+    expect(play.fate('m2')).toMatchObject({ state: 'held' });
+    play.person('m3');
+    expect(play.fate('m3')).toMatchObject({ state: 'delivered', via: 'inject' });
+    expect(play.floor.held.map((held) => held.id)).toEqual(['m2']);
+  });
+
+  test('to the mode that is set already is refused', () => {
+    expect(stage().refused({ type: 'mode', by: 'ada', mode: 'inject' })).toBe('already');
+  });
+});
+
+describe.each(['inject', 'queue', 'interrupt', 'parallel'] as const)('in mode %s', (mode) => {
+  test('every message has one recorded fate and one receipt the moment it comes', () => {
+    const play = second({ mode });
+    const act = play.person('m2');
+    expect(factsOf('messageRouted', act).map((fact) => fact.id)).toEqual(['m2']);
+    expect(effectsOf('receipt', act)).toHaveLength(1);
+  });
+
+  test('a message that is not for agents is recorded by its rule and goes no further', () => {
+    const play = second({ mode });
+    const before = play.floor;
+    const act = play.act({ type: 'receive', id: 'm2', addressed: [], ignore: 'another bot' });
+    expect(play.fate('m2')).toEqual({ state: 'ignored', rule: 'another bot' });
+    expect(act.effects).toEqual([]);
+    expect(play.floor).toEqual(before);
+  });
+
+  test('receipts can be switched off, fates cannot', () => {
+    const play = second({ mode, receipts: false });
+    const act = play.person('m2');
+    expect(effectsOf('receipt', act)).toEqual([]);
+    expect(play.fate('m2')).not.toBeNull();
+  });
+
+  test('a paused floor keeps messages and grants nothing until it is resumed', () => {
+    const play = stage({ settings: { mode } });
+    play.operator({ type: 'pause' });
+    play.person('m1');
+    expect(play.holder).toBeNull();
+    play.operator({ type: 'resume' });
+    expect(play.holder).toBe('pm #1');
+    expect(effectsOf('prompt', play.last)).toMatchObject([{ agent: 'pm', messages: ['m1'] }]);
+  });
+});

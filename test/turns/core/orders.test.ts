@@ -1,0 +1,332 @@
+import { describe, expect, test } from 'vitest';
+import { effectsOf, factsOf, stage } from './stage.ts';
+import type { Stage } from './stage.ts';
+import type { FloorSettings } from '../../../src/turns/core/settings.ts';
+
+/** Who has had the floor, in order. */
+function granted(play: Stage): readonly string[] {
+  return play.journal.flatMap(({ fact }) => (fact.type === 'turnGranted' ? [fact.agent] : []));
+}
+
+/** Lets every holder speak until the floor rests. */
+function playOn(play: Stage): void {
+  for (let turn = 0; turn < 40 && play.holder !== null; turn += 1) play.speaks(play.holder.split(' ')[0] ?? '');
+}
+
+describe('order round-robin', () => {
+  test('goes by the seats, and in the next exchange again', () => {
+    const play = stage();
+    play.person('m1');
+    playOn(play);
+    play.person('m2');
+    playOn(play);
+    expect(granted(play)).toEqual(['pm', 'dev', 'qa', 'pm', 'dev', 'qa']);
+  });
+
+  test('gives each agent as many turns as the channel has rounds', () => {
+    const play = stage({ settings: { rounds: 2 } });
+    play.person('m1');
+    playOn(play);
+    expect(granted(play)).toEqual(['pm', 'dev', 'qa', 'pm', 'dev', 'qa']);
+    expect(play.floor.condition).toBe('resting');
+  });
+
+  test('puts an agent that a person addresses at the head', () => {
+    const play = stage();
+    play.person('m1', 'qa');
+    playOn(play);
+    expect(granted(play)).toEqual(['qa', 'pm', 'dev']);
+  });
+
+  test('gives an agent handed the floor the next turn, also when it has had its own', () => {
+    const play = stage();
+    play.person('m1');
+    play.speaks('pm');
+    play.speaks('dev', 'pm');
+    expect(play.holder).toBe('pm #3');
+    playOn(play);
+    expect(granted(play)).toEqual(['pm', 'dev', 'pm', 'qa']);
+  });
+
+  test('lets the explicit hand-over win over a mention', () => {
+    const play = stage({ agents: ['pm', 'dev', 'ops', 'qa'] });
+    play.person('m1');
+    play.says('pm', 'as @dev said', ['dev']);
+    play.completes('pm', 'qa');
+    expect(play.holder).toBe('qa #2');
+  });
+
+  test('takes no notice of an agent that hands over to itself or to one that is not here', () => {
+    const play = stage();
+    play.person('m1');
+    play.speaks('pm', 'pm');
+    expect(play.holder).toBe('dev #2');
+    play.leaves('pm');
+    play.speaks('dev', 'pm');
+    expect(play.holder).toBe('qa #3');
+  });
+
+  test('counts only the mentions of the last thing that was said', () => {
+    const play = stage();
+    play.person('m1');
+    play.says('pm', '@qa look', ['qa']);
+    play.says('pm', 'never mind', []);
+    play.completes('pm');
+    expect(play.holder).toBe('dev #2');
+  });
+
+  test('takes a queue that an operator sets', () => {
+    const play = stage();
+    play.operator({ type: 'order', order: 'round-robin', queue: ['qa', 'dev', 'pm'] });
+    play.person('m1');
+    playOn(play);
+    expect(granted(play)).toEqual(['qa', 'dev', 'pm']);
+  });
+
+  test('puts those first whom the operator names, and leaves the others in their order', () => {
+    const play = stage();
+    play.operator({ type: 'order', order: 'round-robin', queue: ['qa'] });
+    expect(play.floor.queue).toEqual(['qa', 'pm', 'dev']);
+  });
+
+  test.each([[['qa', 'dev', 'pm', 'eve']], [['qa', 'qa', 'pm']]])(
+    'refuses the queue %j, which names one that is not queued, or one twice',
+    (queue) => {
+      expect(stage().refused({ type: 'order', by: 'ada', order: 'round-robin', queue })).toBe('bad-queue');
+    },
+  );
+});
+
+describe('order priority', () => {
+  const agents = [
+    { agent: 'low', priority: 10 },
+    { agent: 'high', priority: 1 },
+    { agent: 'alike', priority: 10 },
+    { agent: 'middle', priority: 5 },
+  ];
+
+  test('goes from 1 to 10, ties by seat', () => {
+    const play = stage({ agents, settings: { order: 'priority' } });
+    play.person('m1');
+    playOn(play);
+    expect(granted(play)).toEqual(['high', 'middle', 'low', 'alike']);
+  });
+
+  test('goes by seat again in the next exchange', () => {
+    const play = stage({ agents, settings: { order: 'priority' } });
+    play.person('m1', 'low');
+    playOn(play);
+    play.person('m2');
+    playOn(play);
+    expect(granted(play)).toEqual(['low', 'high', 'middle', 'alike', 'high', 'middle', 'low', 'alike']);
+  });
+
+  test('puts an agent that is addressed at the head', () => {
+    const play = stage({ agents, settings: { order: 'priority' } });
+    play.person('m1', 'alike');
+    expect(play.holder).toBe('alike #1');
+  });
+});
+
+describe('order manual', () => {
+  const settings = { order: 'manual' } as const;
+
+  test('grants nothing by itself, and keeps the message for whom the operator grants', () => {
+    const play = stage({ settings });
+    play.person('m1');
+    expect(play.holder).toBeNull();
+    expect(play.fate('m1')).toMatchObject({ state: 'held' });
+    const grant = play.operator({ type: 'grant', agent: 'dev' });
+    expect(play.holder).toBe('dev #1');
+    expect(effectsOf('prompt', grant)).toMatchObject([{ agent: 'dev', messages: ['m1'] }]);
+  });
+
+  test('does not go on to another when the turn is over', () => {
+    const play = stage({ settings });
+    play.operator({ type: 'grant', agent: 'dev' });
+    play.speaks('dev', 'qa');
+    expect(play.holder).toBeNull();
+    play.operator({ type: 'grant', agent: 'qa' });
+    expect(play.holder).toBe('qa #2');
+  });
+
+  test('takes no notice of whom a person addresses', () => {
+    const play = stage({ settings });
+    play.person('m1', 'qa');
+    expect(play.holder).toBeNull();
+  });
+});
+
+describe('order mention', () => {
+  const mention = (settings: Partial<FloorSettings> = {}) => stage({ settings: { order: 'mention', ...settings } });
+
+  test('gives the floor to whom a person addresses, and to nobody else', () => {
+    const play = mention();
+    play.person('m1', 'qa');
+    expect(play.holder).toBe('qa #1');
+    play.speaks('qa');
+    expect(play.holder).toBeNull();
+    expect(play.floor.condition).toBe('resting');
+  });
+
+  test('gives the floor to whom the holder mentions or hands it', () => {
+    const play = mention();
+    play.person('m1', 'qa');
+    play.says('qa', 'ask @dev', ['dev']);
+    play.completes('qa');
+    expect(play.holder).toBe('dev #2');
+    play.speaks('dev', 'pm');
+    expect(play.holder).toBe('pm #3');
+  });
+
+  test('gives unaddressed messages to the default agent', () => {
+    const play = mention({ defaultAgent: 'dev' });
+    play.person('m1');
+    playOn(play);
+    expect(granted(play)).toEqual(['dev']);
+    play.person('m2', 'qa');
+    playOn(play);
+    expect(granted(play)).toEqual(['dev', 'qa']);
+  });
+
+  test('has no turn for an unaddressed message without a default agent, and says so', () => {
+    const play = mention();
+    play.person('m1');
+    expect(play.holder).toBeNull();
+    expect(play.fate('m1')).not.toBeNull();
+    expect(play.fate('m1')).not.toMatchObject({ state: 'delivered' });
+    expect(play.floor.condition).toBe('resting');
+  });
+
+  test('gives a message for the default agent to nobody else while it is offline', () => {
+    const play = mention({ defaultAgent: 'dev' });
+    play.leaves('dev');
+    play.person('m1');
+    expect(play.holder).toBeNull();
+    expect(play.fate('m1')).not.toMatchObject({ state: 'delivered' });
+  });
+});
+
+describe('order facilitator', () => {
+  const agents = ['lead', 'pm', 'dev', 'qa'];
+  const settings = { order: 'facilitator', facilitator: 'lead' } as const;
+
+  /** The number of the question that the facilitator is asked. */
+  function ask(play: Stage): number {
+    expect(play.floor.choosing?.facilitator).toBe('lead');
+    return play.floor.choosing?.ask ?? -1;
+  }
+
+  test('asks the facilitator who is next and grants whom it names', () => {
+    const play = stage({ agents, settings });
+    const act = play.person('m1');
+    expect(effectsOf('ask', act)).toMatchObject([{ agent: 'lead', ask: ask(play) }]);
+    expect(effectsOf('ask', act)[0]?.candidates).toEqual(expect.arrayContaining(['pm', 'dev', 'qa']));
+    expect(play.holder).toBeNull();
+    play.act({ type: 'choose', agent: 'lead', ask: ask(play), next: 'qa' });
+    expect(play.holder).toBe('qa #1');
+    expect(play.fate('m1')).toEqual({ state: 'delivered', to: ['qa'], via: 'prompt' });
+  });
+
+  test('asks again at the end of each turn, for those who are left', () => {
+    const play = stage({ agents, settings });
+    play.person('m1');
+    play.act({ type: 'choose', agent: 'lead', ask: ask(play), next: 'qa' });
+    const first = play.floor.epoch;
+    const end = play.speaks('qa');
+    expect(effectsOf('ask', end)).toHaveLength(1);
+    expect(effectsOf('ask', end)[0]?.candidates).not.toContain('qa');
+    play.act({ type: 'choose', agent: 'lead', ask: ask(play), next: 'dev' });
+    expect(play.holder).toBe(`dev #${first + 1}`);
+  });
+
+  test.each([
+    ['names nobody', null],
+    ['names an agent that is not here', 'eve'],
+    ['names an agent that is not queued', 'ops'],
+  ])('goes round-robin when the answer %s', (_, next) => {
+    const play = stage({ agents: [...agents, 'ops'], settings });
+    play.operator({ type: 'remove', agent: 'ops' });
+    play.person('m1');
+    const head = play.floor.queue[0];
+    play.act({ type: 'choose', agent: 'lead', ask: ask(play), next });
+    expect(factsOf('choosingEnded', play.last)).toMatchObject([{ next: null }]);
+    expect(play.holder).toBe(`${head} #1`);
+  });
+
+  test('goes round-robin when no answer comes in time', () => {
+    const play = stage({ agents, settings });
+    play.person('m1');
+    const waits = (play.floor.choosing?.deadlineAt ?? 0) - play.at;
+    const head = play.floor.queue[0];
+    play.later(waits - 1);
+    expect(play.holder).toBeNull();
+    const over = play.later(1);
+    expect(factsOf('choosingEnded', over)).toMatchObject([{ why: 'no answer' }]);
+    expect(play.holder).toBe(`${head} #1`);
+  });
+
+  test('goes round-robin when the facilitator leaves', () => {
+    const play = stage({ agents, settings });
+    play.person('m1');
+    play.leaves('lead');
+    expect(factsOf('choosingEnded', play.last)).toMatchObject([{ why: 'left' }]);
+    expect(play.holder).toBe('pm #1');
+    play.speaks('pm');
+    expect(play.holder).toBe('dev #2');
+  });
+
+  test('refuses an answer to an old question, and one of another agent', () => {
+    const play = stage({ agents, settings });
+    play.person('m1');
+    const old = ask(play);
+    expect(play.refused({ type: 'choose', agent: 'dev', ask: old, next: 'dev' })).toBe('not-asked');
+    play.act({ type: 'choose', agent: 'lead', ask: old, next: 'qa' });
+    expect(play.refused({ type: 'choose', agent: 'lead', ask: old, next: 'dev' })).toBe('not-asked');
+    play.speaks('qa');
+    expect(play.refused({ type: 'choose', agent: 'lead', ask: old, next: 'dev' })).toBe('not-asked');
+  });
+
+  test('does not ask when a person addressed an agent', () => {
+    const play = stage({ agents, settings });
+    expect(effectsOf('ask', play.person('m1', 'dev'))).toEqual([]);
+    expect(play.holder).toBe('dev #1');
+  });
+
+  test('asks no more once the floor is stopped', () => {
+    const play = stage({ agents, settings });
+    play.person('m1');
+    const question = ask(play);
+    play.operator({ type: 'stop' });
+    expect(play.floor.choosing).toBeNull();
+    expect(play.refused({ type: 'choose', agent: 'lead', ask: question, next: 'dev' })).toBe('not-asked');
+    expect(play.holder).toBeNull();
+  });
+
+  test('is overtaken by an operator who grants', () => {
+    const play = stage({ agents, settings });
+    play.person('m1');
+    play.operator({ type: 'grant', agent: 'dev' });
+    expect(play.holder).toBe('dev #1');
+    expect(play.floor.choosing).toBeNull();
+  });
+});
+
+describe('a change of the order', () => {
+  test('does not touch the running turn', () => {
+    const play = stage();
+    play.person('m1');
+    play.operator({ type: 'order', order: 'manual' });
+    expect(play.holder).toBe('pm #1');
+    play.speaks('pm');
+    expect(play.holder).toBeNull();
+  });
+
+  test('from manual to round-robin goes on at once when an exchange is open', () => {
+    const play = stage({ settings: { order: 'manual' } });
+    play.person('m1');
+    play.operator({ type: 'order', order: 'round-robin' });
+    expect(play.holder).toBe('pm #1');
+    expect(play.fate('m1')).toMatchObject({ state: 'delivered', to: ['pm'] });
+  });
+});

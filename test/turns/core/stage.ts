@@ -1,0 +1,262 @@
+import assert from 'node:assert/strict';
+import { decide } from '../../../src/turns/core/decide.ts';
+import { evolve } from '../../../src/turns/core/evolve.ts';
+import { nextDeadline } from '../../../src/turns/core/deadline.ts';
+import { react } from '../../../src/turns/core/react.ts';
+import type { AgentCommand, Command, OperatorCommand, Refusal } from '../../../src/turns/core/command.ts';
+import type { Effect, Receipt } from '../../../src/turns/core/effect.ts';
+import type { Announcement, Fact, Fate } from '../../../src/turns/core/fact.ts';
+import { emptyFloor, floorSchema, PLAIN_SETTINGS } from '../../../src/turns/core/floor.ts';
+import type { Floor, Turn } from '../../../src/turns/core/floor.ts';
+import type { Status } from '../../../src/turns/core/seat.ts';
+import type { AgentId, FloorSettings, Instant, MessageId, SeatSettings } from '../../../src/turns/core/settings.ts';
+import { checkEffect, checkFact, checkFloor } from './invariants.ts';
+
+/** When every play begins. */
+export const DAWN: Instant = 1_700_000_000_000;
+
+/** What one command, or one stretch of time, brought about. */
+export type Act = { readonly facts: readonly Fact[]; readonly effects: readonly Effect[] };
+
+export type Casting = {
+  readonly agents?: readonly (AgentId | (Partial<SeatSettings> & { readonly agent: AgentId }))[];
+  readonly settings?: Partial<FloorSettings>;
+};
+
+/** A channel with its agents, all QUEUED, the floor resting: the state in which the worked examples begin. */
+export function stage(casting: Casting = {}): Stage {
+  const agents = casting.agents ?? ['pm', 'dev', 'qa'];
+  const play = new Stage();
+  play.configure({ ...PLAIN_SETTINGS, ...casting.settings }, agents.map(seatOf));
+  for (const seat of agents.map(seatOf)) play.joins(seat.agent);
+  play.effects.length = 0;
+  return play;
+}
+
+export function seatOf(seat: AgentId | (Partial<SeatSettings> & { readonly agent: AgentId })): SeatSettings {
+  const plain = { priority: 10, timeoutMs: 60_000, rejoin: 'manual' as const };
+  return typeof seat === 'string' ? { agent: seat, ...plain } : { ...plain, ...seat };
+}
+
+/**
+ * One floor and its clock, told as a script. After every command the facts are folded one by one and must give
+ * the floor that `decide` returned, the floor must survive JSON and its schema, and the invariants must hold.
+ * A scripted act must be accepted; `refused` and `attempt` are for those that need not be.
+ */
+export class Stage {
+  at: Instant = DAWN;
+  floor: Floor = deepFreeze(emptyFloor('console:demo'));
+  readonly journal: { readonly at: Instant; readonly fact: Fact }[] = [];
+  readonly effects: Effect[] = [];
+  last: Act = { facts: [], effects: [] };
+
+  attempt(command: Command): { readonly refusal: Refusal | null } & Act {
+    const decision = decide(this.floor, command, this.at);
+    let floor = this.floor;
+    for (const fact of decision.facts) {
+      checkFact(floor, fact, this.at);
+      floor = deepFreeze(evolve(floor, fact, this.at));
+      this.journal.push({ at: this.at, fact });
+    }
+    const context = `after ${JSON.stringify(command)}`;
+    assert.deepStrictEqual(floor, decision.ok ? decision.floor : this.floor, `fold = floor ${context}`);
+    assert.deepStrictEqual(floorSchema.parse(JSON.parse(JSON.stringify(floor))), floor, `round trip ${context}`);
+    checkFloor(floor, context);
+    this.floor = floor;
+    const effects = decision.facts.flatMap((fact) => react(fact, floor));
+    effects.forEach((effect) => checkEffect(effect));
+    this.effects.push(...effects);
+    this.last = { facts: decision.facts, effects };
+    return { refusal: decision.ok ? null : decision.refusal, ...this.last };
+  }
+
+  act(command: Command): Act {
+    const { refusal, ...act } = this.attempt(command);
+    assert.equal(refusal, null, `${JSON.stringify(command)} was refused`);
+    return act;
+  }
+
+  /** The refusal of a command that must change nothing. */
+  refused(command: Command): Refusal {
+    const before = this.floor;
+    const { refusal, facts, effects } = this.attempt(command);
+    assert(refusal !== null, `${JSON.stringify(command)} was accepted`);
+    assert.deepStrictEqual(this.floor, before);
+    assert.deepStrictEqual(effects, []);
+    assert(facts.every((fact) => fact.type === 'actRefused'));
+    return refusal;
+  }
+
+  configure(settings: FloorSettings, seats: readonly SeatSettings[]): Act {
+    return this.act({ type: 'configure', settings, seats });
+  }
+
+  person(id: MessageId, ...addressed: readonly AgentId[]): Act {
+    return this.act({ type: 'receive', id, addressed });
+  }
+
+  says(agent: AgentId, text = `${agent} says something`, mentions: readonly AgentId[] = []): Act {
+    return this.act({ type: 'say', agent, epoch: this.epochOf(agent), text, mentions });
+  }
+
+  completes(agent: AgentId, handTo?: AgentId): Act {
+    return this.act(this.ending(agent, handTo));
+  }
+
+  passes(agent: AgentId): Act {
+    return this.act({ type: 'end', agent, epoch: this.epochOf(agent), outcome: 'passed', signalled: true });
+  }
+
+  /** Says something and completes. */
+  speaks(agent: AgentId, handTo?: AgentId): Act {
+    const said = this.says(agent);
+    const done = this.completes(agent, handTo);
+    return { facts: [...said.facts, ...done.facts], effects: [...said.effects, ...done.effects] };
+  }
+
+  waits(agent: AgentId, reason: 'answer' | 'approval' = 'answer'): Act {
+    return this.act({ type: 'wait', agent, epoch: this.epochOf(agent), reason });
+  }
+
+  works(agent: AgentId, open: number): Act {
+    return this.act({ type: 'work', agent, epoch: this.epochOf(agent), open });
+  }
+
+  spends(agent: AgentId, tokens: number, costMicros = 0): Act {
+    return this.act({ type: 'spend', agent, epoch: this.epochOf(agent), tokens, costMicros });
+  }
+
+  reports(agent: AgentId, id: MessageId, outcome: 'injected' | 'next-prompt' | 'refused'): Act {
+    return this.act({ type: 'injected', agent, epoch: this.epochOf(agent), id, outcome });
+  }
+
+  stopsGenerating(agent: AgentId): Act {
+    return this.act({ type: 'interrupted', agent, epoch: this.epochOf(agent) });
+  }
+
+  joins(agent: AgentId): Act {
+    return this.act({ type: 'join', agent });
+  }
+
+  leaves(agent: AgentId, cause = 'connection closed'): Act {
+    return this.act({ type: 'leave', agent, cause });
+  }
+
+  operator(command: OmitBy<OperatorCommand>): Act {
+    return this.act({ ...command, by: 'ada' });
+  }
+
+  tick(): Act & { readonly refusal: Refusal | null } {
+    const result = this.attempt({ type: 'tick' });
+    const next = nextDeadline(this.floor);
+    assert(next === null || next > this.at, `a tick leaves no deadline behind: ${next} at ${this.at}`);
+    return result;
+  }
+
+  /** Lets time pass as the one alarm would: a tick at each deadline, and one when the time is over. */
+  later(ms: number): Act {
+    const until = this.at + ms;
+    const facts: Fact[] = [];
+    const effects: Effect[] = [];
+    for (let rings = 0; ; rings += 1) {
+      assert(rings < 1000, 'the alarm rings for ever');
+      const deadline = nextDeadline(this.floor);
+      const isDue = deadline !== null && deadline <= until;
+      this.at = isDue ? Math.max(this.at, deadline) : until;
+      const result = this.tick();
+      assert.equal(result.refusal, isDue ? null : 'nothing-due');
+      facts.push(...result.facts);
+      effects.push(...result.effects);
+      if (!isDue) break;
+    }
+    this.last = { facts, effects };
+    return this.last;
+  }
+
+  /** The command by which an agent completes its turn. */
+  ending(agent: AgentId, handTo?: AgentId): AgentCommand {
+    const plain = { type: 'end', agent, epoch: this.epochOf(agent), outcome: 'completed', signalled: true } as const;
+    return handTo === undefined ? plain : { ...plain, handTo };
+  }
+
+  epochOf(agent: AgentId): number {
+    return this.turnOf(agent)?.epoch ?? this.floor.epoch;
+  }
+
+  turnOf(agent: AgentId): Turn | null {
+    return [this.floor.turn, ...this.floor.parked].find((turn) => turn?.agent === agent) ?? null;
+  }
+
+  status(agent: AgentId): Status | undefined {
+    return this.floor.seats.find((seat) => seat.agent === agent)?.status;
+  }
+
+  /** Every seat's state, in the order of the seats: 'pm ACTIVE, dev QUEUED'. */
+  get seats(): string {
+    return this.floor.seats.map((seat) => `${seat.agent} ${seat.status}`).join(', ');
+  }
+
+  /** Who is ACTIVE, with the epoch: 'dev #2'; `null` for nobody. */
+  get holder(): string | null {
+    const active = this.floor.seats.find((seat) => seat.status === 'ACTIVE');
+    return active === undefined ? null : `${active.agent} #${this.floor.turn?.epoch}`;
+  }
+
+  /** All seat moves so far, of one agent or of all. */
+  moves(agent?: AgentId): readonly string[] {
+    return movesIn(this.journal.map((entry) => entry.fact)).filter(
+      (move) => agent === undefined || move.startsWith(`${agent} `),
+    );
+  }
+
+  fate(id: MessageId): Fate | null {
+    const facts = this.journal.map((entry) => entry.fact);
+    const fact = facts.findLast((one) => one.type === 'messageRouted' && one.id === id);
+    return fact?.type === 'messageRouted' ? fact.fate : null;
+  }
+
+  receipts(id: MessageId): readonly Receipt[] {
+    return this.effects.flatMap((effect) =>
+      effect.type === 'receipt' && effect.message === id ? [effect.receipt] : [],
+    );
+  }
+
+  get announced(): readonly Announcement[] {
+    return announcementsIn(this.effects);
+  }
+
+  /** Folds the whole journal anew. */
+  replay(): Floor {
+    return this.journal.reduce((floor, { fact, at }) => evolve(floor, fact, at), emptyFloor('console:demo'));
+  }
+}
+
+export function movesIn(facts: readonly Fact[]): readonly string[] {
+  return facts.flatMap((fact) =>
+    fact.type === 'seatMoved' ? [`${fact.agent} ${fact.from}>${fact.to} ${fact.trigger}`] : [],
+  );
+}
+
+export function announcementsIn(effects: readonly Effect[]): readonly Announcement[] {
+  return effects.flatMap((effect) => (effect.type === 'announce' ? [effect.announcement] : []));
+}
+
+/** The effects of one type, in order. */
+export function effectsOf<T extends Effect['type']>(type: T, act: Act): readonly Extract<Effect, { type: T }>[] {
+  return act.effects.filter((effect): effect is Extract<Effect, { type: T }> => effect.type === type);
+}
+
+/** The facts of one type, in order. */
+export function factsOf<T extends Fact['type']>(type: T, act: Act): readonly Extract<Fact, { type: T }>[] {
+  return act.facts.filter((fact): fact is Extract<Fact, { type: T }> => fact.type === type);
+}
+
+type OmitBy<T> = T extends { readonly by: string } ? Omit<T, 'by'> : never;
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    Object.values(value).forEach(deepFreeze);
+  }
+  return value;
+}

@@ -1,0 +1,224 @@
+import { describe, expect, test } from 'vitest';
+import { nextDeadline } from '../../../src/turns/core/deadline.ts';
+import { announcementsIn, factsOf, stage } from './stage.ts';
+import type { Stage } from './stage.ts';
+
+/** pm ACTIVE #1 since now. */
+function taken(settings = {}): Stage {
+  const play = stage({ settings });
+  play.person('m1');
+  return play;
+}
+
+describe('a turn without a sign of work', () => {
+  test('is untouched at 59,999 ms and expires at 60,000', () => {
+    const play = taken();
+    play.at += 59_999;
+    expect(play.refused({ type: 'tick' })).toBe('nothing-due');
+    play.at += 1;
+    expect(factsOf('turnEnded', play.tick())).toMatchObject([{ agent: 'pm', outcome: 'expired' }]);
+  });
+
+  test('expires once however late the alarm rings', () => {
+    const play = taken();
+    play.at += 3_600_000;
+    play.tick();
+    expect(announcementsIn(play.last.effects)).toEqual([{ kind: 'timeout', agent: 'pm' }]);
+    expect(play.holder).toBe('dev #2');
+    expect(play.floor.turn?.deadlineAt).toBe(play.at + 60_000);
+  });
+
+  test('is prolonged by each sign of work', () => {
+    const play = taken();
+    play.later(59_999);
+    play.works('pm', 0);
+    play.later(59_999);
+    expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.holder).toBe('dev #2');
+  });
+
+  test('is not prolonged by a person’s message', () => {
+    const play = taken();
+    play.later(59_999);
+    play.person('m2');
+    play.later(1);
+    expect(play.holder).toBe('dev #2');
+  });
+});
+
+describe('a turn with a tool call open', () => {
+  test('does not expire until the hard end', () => {
+    const play = taken();
+    play.works('pm', 1);
+    play.later(899_999);
+    expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
+  });
+
+  test('expires 60 s after the tool call was closed', () => {
+    const play = taken();
+    play.works('pm', 1);
+    play.later(300_000);
+    play.works('pm', 0);
+    play.later(59_999);
+    expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.holder).toBe('dev #2');
+  });
+});
+
+describe('the hard end', () => {
+  test('comes at 900 s however much the holder works', () => {
+    const play = taken();
+    for (let minute = 0; minute < 29; minute += 1) {
+      play.later(30_000);
+      play.says('pm');
+    }
+    play.later(29_999);
+    expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
+  });
+
+  test('is moved by an operator who extends the turn', () => {
+    const play = taken();
+    play.operator({ type: 'extend', ms: 30_000 });
+    play.later(89_999);
+    expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.holder).toBe('dev #2');
+  });
+
+  test('does not run while the turn waits', () => {
+    const play = taken();
+    play.later(50_000);
+    play.waits('pm');
+    play.later(599_999);
+    play.person('m2');
+    play.works('pm', 1);
+    play.later(849_999);
+    expect(play.holder?.startsWith('pm')).toBe(true);
+    play.later(1);
+    expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
+  });
+});
+
+describe('a wait', () => {
+  test('is untouched at 599,999 ms and over at 600,000', () => {
+    const play = taken();
+    play.waits('pm');
+    play.at += 599_999;
+    expect(play.refused({ type: 'tick' })).toBe('nothing-due');
+    play.at += 1;
+    const over = play.tick();
+    expect(play.moves('pm').at(-1)).toBe('pm WAITING>QUEUED WAIT_TIMEOUT');
+    expect(announcementsIn(over.effects)).toEqual([{ kind: 'waitTimeout', agent: 'pm' }]);
+    expect(play.holder).toBe('dev #2');
+  });
+
+  test('is extended by an operator', () => {
+    const play = taken();
+    play.waits('pm');
+    play.operator({ type: 'extend', ms: 60_000 });
+    play.later(659_999);
+    expect(play.status('pm')).toBe('WAITING');
+    play.later(1);
+    expect(play.status('pm')).toBe('QUEUED');
+  });
+
+  test('gives the turn its full time again when it is resolved', () => {
+    const play = taken();
+    play.later(50_000);
+    play.waits('pm');
+    play.later(100_000);
+    play.person('m2');
+    play.later(59_999);
+    expect(play.holder?.startsWith('pm')).toBe(true);
+    play.later(1);
+    expect(play.holder?.startsWith('dev')).toBe(true);
+  });
+});
+
+describe('the end by silence', () => {
+  const settings = { autoDetectTurnEnd: true };
+
+  test('is off unless the channel wants it', () => {
+    const play = taken();
+    play.says('pm');
+    play.later(10_000);
+    expect(play.holder).toBe('pm #1');
+  });
+
+  test('never comes before something was said', () => {
+    const play = taken(settings);
+    play.later(59_999);
+    expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
+  });
+
+  test('comes 10 s after the last words, not after the first', () => {
+    const play = taken(settings);
+    play.says('pm');
+    play.later(9_999);
+    play.says('pm');
+    play.later(9_999);
+    expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED SILENCE');
+  });
+
+  test('never comes while work is open, and 10 s after it was closed', () => {
+    const play = taken(settings);
+    play.says('pm');
+    play.works('pm', 1);
+    play.later(40_000);
+    expect(play.holder).toBe('pm #1');
+    play.works('pm', 0);
+    play.later(9_999);
+    expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.holder).toBe('dev #2');
+  });
+});
+
+describe('the alarm', () => {
+  test('has nothing to ring for on a resting floor', () => {
+    expect(nextDeadline(stage().floor)).toBeNull();
+  });
+
+  test('is set to the earliest deadline of the turn', () => {
+    const play = taken({ autoDetectTurnEnd: true });
+    expect(nextDeadline(play.floor)).toBe(play.at + 60_000);
+    play.says('pm');
+    expect(nextDeadline(play.floor)).toBe(play.at + 10_000);
+    play.works('pm', 2);
+    expect(nextDeadline(play.floor)).toBe(play.at + 900_000);
+  });
+
+  test('rings a second time for nothing, and nothing happens', () => {
+    const play = taken();
+    play.at += 60_000;
+    play.tick();
+    const { floor } = play;
+    expect(play.refused({ type: 'tick' })).toBe('nothing-due');
+    expect(play.floor).toEqual(floor);
+  });
+
+  test('rings for every turn of a silent channel and then rests', () => {
+    const play = taken();
+    play.later(3_600_000);
+    expect(play.moves()).toHaveLength(12);
+    expect(play.floor.condition).toBe('resting');
+    expect(nextDeadline(play.floor)).toBeNull();
+  });
+
+  test('has nothing to ring for while the turn is lent to nobody and the floor is paused', () => {
+    const play = stage();
+    play.operator({ type: 'pause' });
+    play.person('m1');
+    expect(nextDeadline(play.floor)).toBeNull();
+  });
+});

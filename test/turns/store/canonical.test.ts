@@ -1,0 +1,27 @@
+import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { canonical } from '../../../src/turns/store/canonical.ts';
+
+test('equal values give equal bytes, whatever the order of their keys', () => {
+  expect(canonical({ b: 1, a: [{ d: null, c: 'x' }] })).toBe(canonical({ a: [{ c: 'x', d: null }], b: 1 }));
+  expect(canonical({ b: 1, a: [true, 'x'] })).toBe('{"a":[true,"x"],"b":1}');
+});
+
+test('any JSON survives the way there and back', () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), (value) => {
+      const text = canonical(value);
+      expect(canonical(JSON.parse(text))).toBe(text);
+      expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(value)));
+    }),
+  );
+});
+
+test('what JSON cannot carry is refused', () => {
+  expect(() => canonical({ at: Number.NaN })).toThrow('impossible: a number');
+  expect(() => canonical([() => 1])).toThrow('impossible: a function');
+});
+
+test('absent fields are left out', () => {
+  expect(canonical({ a: undefined, b: 1 })).toBe('{"b":1}');
+});

@@ -1,0 +1,187 @@
+import Database from 'better-sqlite3';
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Command } from '../../../src/turns/core/command.ts';
+import { CORE } from '../../../src/turns/store/core.ts';
+import { AT, everything, folder, open, seating, written } from './fixture.ts';
+import type { SqliteStore } from '../../../src/turns/store/sqlite.ts';
+
+const MESSAGES = ['m1', 'm2', 'm3'];
+const CHANNELS = ['test:one', 'test:two'];
+
+const agent = fc.constantFrom('pm', 'dev', 'qa', 'ghost');
+const epoch = fc.integer({ min: 0, max: 5 });
+const command: fc.Arbitrary<Command> = fc.oneof(
+  fc.constantFrom(...MESSAGES).map((id): Command => ({ type: 'receive', id, addressed: [] })),
+  agent.map((name): Command => ({ type: 'leave', agent: name, cause: 'gone' })),
+  agent.map((name): Command => ({ type: 'join', agent: name })),
+  fc
+    .tuple(agent, epoch)
+    .map(([name, number]): Command => ({ type: 'say', agent: name, epoch: number, text: 'hello', mentions: [] })),
+  fc.tuple(agent, epoch).map(([name, number]): Command => ({
+    type: 'end',
+    agent: name,
+    epoch: number,
+    outcome: 'completed',
+    signalled: true,
+  })),
+  fc.constantFrom<Command>(
+    { type: 'stop', by: 'u1' },
+    { type: 'skip', by: 'u1' },
+    { type: 'start', by: 'u1' },
+    { type: 'tick' },
+  ),
+);
+const script = fc.array(fc.tuple(fc.constantFrom(...CHANNELS), command, fc.nat(30_000)), {
+  maxLength: 60,
+  size: 'max',
+});
+
+async function prepared(floorsInMemory: number): Promise<SqliteStore> {
+  const store = open(':memory:', { ids: () => 'same', floorsInMemory });
+  for (const channel of CHANNELS) for (const each of seating()) await store.apply(channel, each, AT);
+  for (const id of MESSAGES) await store.accept(written(id));
+  return store;
+}
+
+async function outcome(store: SqliteStore): Promise<string> {
+  const owed = await store.owed(1000, AT + 10_000_000);
+  const due = await store.due(AT + 10_000_000);
+  const problems = store.verify();
+  await store.close();
+  return JSON.stringify([owed, due, problems]);
+}
+
+describe('commands that arrive together', () => {
+  test('give the same as one by one, whether floors stay in memory or not', async () => {
+    await fc.assert(
+      fc.asyncProperty(script, async (steps) => {
+        const [alone, together] = [await prepared(1000), await prepared(1)];
+        let at = AT;
+        const timed = steps.map(([channel, each, ms]) => ({ channel, each, at: (at += ms) }));
+        const one: unknown[] = [];
+        for (const step of timed) one.push(await alone.apply(step.channel, step.each, step.at));
+        const many = await Promise.all(timed.map((step) => together.apply(step.channel, step.each, step.at)));
+        expect(many).toEqual(one);
+        expect(everything(together, MESSAGES)).toBe(everything(alone, MESSAGES));
+        expect(await outcome(together)).toBe(await outcome(alone));
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test('do not suffer from one that throws', async () => {
+    const decide: typeof CORE.decide = (floor, each, at) => {
+      if (each.type === 'pause') throw new Error('impossible: planted');
+      return CORE.decide(floor, each, at);
+    };
+    const store = open(':memory:', { core: { ...CORE, decide } });
+    const [first, ...rest] = seating();
+    if (first === undefined) throw new Error('no seating');
+    const pause: Command = { type: 'pause', by: 'u1' };
+    const results = await Promise.allSettled([first, pause, ...rest].map((each) => store.apply('test:one', each, AT)));
+    expect(results.map((result) => result.status)).toEqual([
+      'fulfilled',
+      'rejected',
+      'fulfilled',
+      'fulfilled',
+      'fulfilled',
+    ]);
+    expect(results[1]).toMatchObject({ reason: { message: 'impossible: planted' } });
+    expect(store.floor('test:one')?.queue).toEqual(['pm', 'dev', 'qa']);
+    expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+
+  test('leave nothing of a command that fails half way', async () => {
+    const react: typeof CORE.react = (fact, floor) => {
+      if (fact.type === 'turnGranted') throw new Error('impossible: planted');
+      return CORE.react(fact, floor);
+    };
+    const store = open(':memory:', { core: { ...CORE, react } });
+    for (const each of seating()) await store.apply('test:one', each, AT);
+    await store.accept(written('m1'));
+    const before = everything(store, ['m1']);
+    await expect(store.apply('test:one', { type: 'receive', id: 'm1', addressed: [] }, AT)).rejects.toThrow('planted');
+    expect(everything(store, ['m1'])).toBe(before);
+    expect((await store.recover()).unapplied.map((message) => message.id)).toEqual(['m1']);
+    await store.close();
+  });
+});
+
+test('after a failed write to the disk nothing is acknowledged, and the file is not touched again', async () => {
+  using place = folder();
+  let isBroken = false;
+  const decide: typeof CORE.decide = (floor, each, at) => {
+    if (isBroken) throw new Database.SqliteError('disk I/O error', 'SQLITE_IOERR_FSYNC');
+    return CORE.decide(floor, each, at);
+  };
+  const store = open(place.file(), { core: { ...CORE, decide } });
+  for (const each of seating()) await store.apply('test:one', each, AT);
+  isBroken = true;
+  const both = await Promise.allSettled([
+    store.accept(written('m1')),
+    store.apply('test:one', { type: 'start', by: 'u1' }, AT),
+  ]);
+  expect(both.map((each) => each.status === 'rejected' && each.reason)).toMatchObject([
+    { code: 'unavailable' },
+    { code: 'unavailable' },
+  ]);
+  isBroken = false;
+  await expect(store.accept(written('m2'))).rejects.toMatchObject({ code: 'unavailable' });
+  const again = open(place.file());
+  expect([again.message('m1'), again.message('m2')]).toEqual([null, null]);
+  expect(again.verify()).toEqual([]);
+  await again.close();
+});
+
+describe('the database itself', () => {
+  test('refuses a second ACTIVE seat', async () => {
+    const decide: typeof CORE.decide = (floor, each, at) => {
+      if (each.type !== 'pause') return CORE.decide(floor, each, at);
+      const facts = ['pm', 'dev'].map(
+        (name) => ({ type: 'seatMoved', agent: name, from: 'QUEUED', to: 'ACTIVE', trigger: 'TURN_GRANTED' }) as const,
+      );
+      return { ok: true, facts, floor };
+    };
+    const store = open(':memory:', { core: { ...CORE, decide } });
+    for (const each of seating()) await store.apply('test:one', each, AT);
+    const before = everything(store, []);
+    await expect(store.apply('test:one', { type: 'pause', by: 'u1' }, AT)).rejects.toThrow('UNIQUE constraint failed');
+    expect(everything(store, [])).toBe(before);
+    await store.close();
+  });
+
+  test('keeps only the floors in use in memory, and loses none', async () => {
+    const store = open(':memory:', { floorsInMemory: 2 });
+    const channels = ['a', 'b', 'c', 'd'];
+    for (const channel of channels) for (const each of seating()) await store.apply(channel, each, AT);
+    expect(channels.map((channel) => store.floor(channel)?.queue.length)).toEqual([3, 3, 3, 3]);
+    await store.close();
+  });
+});
+
+test('a command that comes alone is committed before the event loop turns', async () => {
+  using place = folder();
+  const store = open(place.file());
+  let turned = false;
+  setImmediate(() => {
+    turned = true;
+  });
+  await store.accept(written('m1'));
+  expect(turned).toBe(false);
+  await store.close();
+});
+
+test('a closed store commits what waits and refuses the rest', async () => {
+  using place = folder();
+  const store = open(place.file());
+  const accepted = store.accept(written('m1'));
+  await store.close();
+  expect(await accepted).toBe('new');
+  await expect(store.accept(written('m2'))).rejects.toMatchObject({ code: 'unavailable' });
+  expect(() => store.message('m1')).toThrow('cannot be used');
+  const again = open(place.file());
+  expect(again.message('m1')?.text).toBe('text of m1');
+  await again.close();
+});

@@ -1,0 +1,410 @@
+import { describe, expect, test } from 'vitest';
+import type { OutboxRow } from '../../../src/turns/store/port.ts';
+import type { SqliteStore } from '../../../src/turns/store/sqlite.ts';
+import { AT, seat, turn, write, written } from './fixture.ts';
+
+/** A store under test; `restart` gives what a new process would find. */
+export type Subject = { readonly store: SqliteStore; restart(): Promise<SqliteStore>; dispose(): Promise<void> };
+
+const ONE = 'test:one';
+
+/** What every store promises, whatever it keeps its floors in. */
+export function storeContract(name: string, make: () => Promise<Subject>): void {
+  const on: On = (body) => async () => {
+    const subject = await make();
+    try {
+      await body(subject);
+    } finally {
+      await subject.dispose();
+    }
+  };
+  describe(`a store, ${name}`, () => {
+    describe('an inbox', () => {
+      inbox(on);
+    });
+    describe('a floor', () => {
+      floors(on);
+    });
+    describe('owed effects', () => {
+      owed(on);
+    });
+    describe('a conversation on record', () => {
+      records(on);
+    });
+    describe('after a restart', () => {
+      restarts(on);
+    });
+  });
+}
+
+type On = (body: (subject: Subject) => Promise<void>) => () => Promise<void>;
+
+function inbox(on: On): void {
+  test(
+    'keeps a message whole',
+    on(async ({ store }) => {
+      const attachments = [{ name: 'a.png', url: 'https://x/a.png', contentType: null, bytes: 7 }];
+      const message = { ...written('m1', 'été 🎤\u0000"'), addressed: ['dev'], attachments, ignore: 'a bot' };
+      expect(await store.accept(message)).toBe('new');
+      expect(store.message('m1')).toEqual({ ...message, fate: null, edited: false, deleted: false });
+    }),
+  );
+
+  test(
+    'takes an id once, and keeps the first wording',
+    on(async ({ store }) => {
+      const both = await Promise.all([store.accept(written('m1', 'first')), store.accept(written('m1', 'second'))]);
+      expect(both).toEqual(['new', 'duplicate']);
+      expect(store.message('m1')?.text).toBe('first');
+    }),
+  );
+
+  test(
+    'knows nothing of a message that never came',
+    on(async ({ store }) => {
+      expect(store.message('m1')).toBeNull();
+      expect(store.why('m1')).toEqual([]);
+      expect(await store.amend({ change: 'deleted', id: 'm1', channel: ONE })).toBe('unknown');
+    }),
+  );
+
+  test(
+    'records the fate with the command that decided it',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1');
+      expect(store.message('m1')?.fate).toMatchObject({ state: 'delivered', to: ['pm'] });
+    }),
+  );
+}
+
+function floors(on: On): void {
+  test(
+    'does not exist before its first fact',
+    on(async ({ store }) => {
+      expect(store.floor(ONE)).toBeNull();
+      expect(store.channels()).toEqual([]);
+    }),
+  );
+
+  test(
+    'answers a command with its facts, its effects and the floor after them',
+    on(async ({ store }) => {
+      await seat(store);
+      await store.accept(written('m1'));
+      const applied = await store.apply(ONE, { type: 'receive', id: 'm1', addressed: [] }, AT);
+      expect(applied).toMatchObject({ ok: true, floor: { epoch: 1, turn: { agent: 'pm', epoch: 1 } } });
+      expect(applied.ok && applied.effects.map((effect) => effect.type)).toContain('prompt');
+      expect(store.floor(ONE)).toEqual(applied.floor);
+      const stored = store.journal(ONE, 100).map((entry) => entry.fact);
+      expect(applied.ok && stored.slice(-applied.facts.length)).toEqual(applied.ok && applied.facts);
+    }),
+  );
+
+  test(
+    "is not changed by a refused command, but an agent's refused act stays on record",
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1');
+      const before = store.floor(ONE);
+      const say = { type: 'say', agent: 'qa', epoch: 1, text: 'me too', mentions: [] } as const;
+      expect(await store.apply(ONE, say, AT)).toEqual({ ok: false, floor: before, refusal: 'not-holder' });
+      expect(store.floor(ONE)).toEqual(before);
+      expect(store.journal(ONE, 1)[0]?.fact).toMatchObject({ type: 'actRefused', agent: 'qa' });
+      expect(store.verify()).toEqual([]);
+    }),
+  );
+
+  test(
+    'receives a message once, and only one that was accepted in its own channel',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1');
+      const refusals = [];
+      for (const [channel, id] of [
+        [ONE, 'm1'],
+        [ONE, 'm2'],
+        ['test:two', 'm1'],
+      ] as const) {
+        const applied = await store.apply(channel, { type: 'receive', id, addressed: [] }, AT);
+        refusals.push(applied.ok ? null : applied.refusal);
+      }
+      expect(refusals).toEqual(['duplicate', 'unknown-message', 'unknown-message']);
+      expect(store.channels()).toEqual([ONE]);
+    }),
+  );
+
+  test(
+    'is due at its deadline and not a millisecond before',
+    on(async ({ store }) => {
+      await seat(store);
+      await seat(store, 'test:two');
+      await write(store, 'm1');
+      expect(await store.due(AT + 59_999)).toEqual({ channels: [], next: AT + 60_000 });
+      expect(await store.due(AT + 60_000)).toEqual({ channels: [ONE], next: null });
+    }),
+  );
+}
+
+function owed(on: On): void {
+  test(
+    'are leased one per lane, in order, and once',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1');
+      await turn(store, 'one');
+      await turn(store, 'two');
+      expect(summary(await store.owed(100, AT))).toEqual(
+        ['agent:qa prompt', 'posts one', 'receipts receipt'].toSorted(),
+      );
+      expect((await store.owed(100, AT)).rows).toEqual([]);
+    }),
+  );
+
+  test(
+    'go on in their lane once the first is confirmed, and know what stands before them',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1');
+      await turn(store, 'one');
+      await turn(store, 'two');
+      const [first] = posts(await store.owed(100, AT));
+      expect(first).toMatchObject({ text: 'one', afterId: null, attempts: 0, uncertain: false });
+      await store.settle(first, { state: 'confirmed', platformId: 'p1' });
+      const [second] = posts(await store.owed(100, AT));
+      expect(second).toMatchObject({ text: 'two', afterId: 'p1' });
+    }),
+  );
+
+  test(
+    'of a long text are parts that follow each other',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1');
+      await turn(store, 'first paragraph of the answer\n\nsecond paragraph of the answer');
+      const parts: unknown[] = [];
+      for (
+        let row = posts(await store.owed(100, AT)).at(0);
+        row !== undefined;
+        row = posts(await store.owed(100, AT)).at(0)
+      ) {
+        parts.push([row.part, row.text]);
+        await store.settle(row, { state: 'confirmed', platformId: `p${parts.length}` });
+      }
+      expect(parts).toEqual([
+        [0, 'first paragraph of the answer'],
+        [1, 'second paragraph of the answer'],
+      ]);
+    }),
+  );
+
+  test(
+    'wait for their time, and say when it is',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1');
+      await turn(store, 'one');
+      const [row] = posts(await store.owed(100, AT));
+      await store.settle(row, { state: 'retry', notBefore: AT + 500 });
+      expect(posts(await store.owed(100, AT + 499))).toEqual([]);
+      const again = await store.owed(100, AT + 499);
+      expect(again.next).toBe(AT + 500);
+      expect(posts(await store.owed(100, AT + 500))[0]).toMatchObject({ id: row.id, attempts: 1, uncertain: false });
+    }),
+  );
+
+  test(
+    'stay uncertain until they are settled otherwise',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1');
+      await turn(store, 'one');
+      const [row] = posts(await store.owed(100, AT));
+      await store.settle(row, { state: 'uncertain', notBefore: AT });
+      const [doubted] = posts(await store.owed(100, AT));
+      expect(doubted.uncertain).toBe(true);
+      await store.settle(doubted, { state: 'retry', notBefore: AT });
+      expect(posts(await store.owed(100, AT))[0]).toMatchObject({ id: row.id, uncertain: true });
+    }),
+  );
+
+  test(
+    'that failed do not stop the lane',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1');
+      await turn(store, 'one');
+      await turn(store, 'two');
+      const [row] = posts(await store.owed(100, AT));
+      await store.settle(row, { state: 'failed', why: 'no such channel' });
+      expect(posts(await store.owed(100, AT))[0]).toMatchObject({ text: 'two' });
+    }),
+  );
+
+  test(
+    'to an agent whose turn was stopped before it was told are taken back',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1');
+      await store.apply(ONE, { type: 'stop', by: 'u1' }, AT);
+      const { rows } = await store.owed(100, AT);
+      expect(rows.map((row) => row.effect.type)).not.toContain('prompt');
+      expect(rows.map((row) => row.lane)).toContain('interrupt:pm');
+    }),
+  );
+}
+
+function records(on: On): void {
+  test(
+    'gives the lines of agents and people in order',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1', 'please build it');
+      await turn(store, 'here is the plan');
+      expect(store.lines(ONE, 0, 10).map((line) => [line.line, line.author.kind, line.author.id, line.text])).toEqual([
+        [1, 'person', 'u1', 'please build it'],
+        [2, 'agent', 'pm', 'here is the plan'],
+      ]);
+      expect(store.lines(ONE, 1, 2).map((line) => line.line)).toEqual([2]);
+    }),
+  );
+
+  test(
+    'shows the latest wording, and nothing of what was deleted',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1', 'first');
+      const edit = { change: 'edited', id: 'm1', channel: ONE, text: 'second' } as const;
+      expect(await Promise.all([store.amend(edit), store.amend(edit)])).toEqual(['changed', 'unchanged']);
+      expect(store.message('m1')).toMatchObject({ text: 'second', edited: true });
+      expect(store.lines(ONE, 0, 1)[0]).toMatchObject({ text: 'second', change: null });
+      expect(await store.amend({ change: 'deleted', id: 'm1', channel: ONE })).toBe('changed');
+      expect(store.lines(ONE, 0, 1)[0]).toMatchObject({ text: '', change: 'deleted', message: 'm1' });
+      expect(await store.amend({ ...edit, text: 'third' })).toBe('unchanged');
+    }),
+  );
+
+  test(
+    'marks the line that an edit adds',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1', 'first');
+      await turn(store, 'noted');
+      const amended = store.amend({ change: 'edited', id: 'm1', channel: ONE, text: 'second' });
+      await store.apply(ONE, { type: 'edit', id: 'm1' }, AT);
+      expect(await amended).toBe('changed');
+      expect(store.lines(ONE, 0, 9).map((line) => [line.text, line.change])).toEqual([
+        ['second', null],
+        ['noted', null],
+        ['second', 'edited'],
+      ]);
+    }),
+  );
+
+  test(
+    'gives the newest entries of the journal, and pages back',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1');
+      const all = store.journal(ONE, 1000).map((entry) => entry.seq);
+      expect(all).toEqual(all.map((_, index) => index + 1));
+      expect(store.journal(ONE, 2).map((entry) => entry.seq)).toEqual(all.slice(-2));
+      expect(store.journal(ONE, 2, 4).map((entry) => entry.seq)).toEqual([2, 3]);
+    }),
+  );
+
+  test(
+    'tells everything that happened to a message',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1');
+      await write(store, 'm2');
+      const facts = store.why('m1').map((entry) => entry.fact.type);
+      expect(facts).toContain('messageRouted');
+      expect(facts).toContain('turnGranted');
+      expect(store.why('m1').every((entry) => !JSON.stringify(entry.fact).includes('m2'))).toBe(true);
+    }),
+  );
+
+  test(
+    'folds to the stored floor, byte for byte',
+    on(async ({ store }) => {
+      await seat(store);
+      await write(store, 'm1');
+      await turn(store, 'one');
+      await write(store, 'm2');
+      const steps: string[] = [];
+      const replayed = store.replay(ONE, (step) => steps.push(`${step.seq} ${step.hashOk}`));
+      expect(replayed).toMatchObject({ equal: true, brokenAt: null, stoppedBy: null, steps: steps.length });
+      expect(steps.at(-1)).toBe(`${store.journal(ONE, 1)[0]?.seq} true`);
+      expect(store.verify()).toEqual([]);
+    }),
+  );
+}
+
+function restarts(on: On): void {
+  test(
+    'posts in flight are uncertain, and agents are handed their work again',
+    on(async (subject) => {
+      await seat(subject.store);
+      await write(subject.store, 'm1');
+      await turn(subject.store, 'one');
+      const before = await subject.store.owed(100, AT);
+      const store = await subject.restart();
+      await store.recover();
+      const after = await store.owed(100, AT);
+      expect(after.rows.map((row) => row.id)).toEqual(before.rows.map((row) => row.id));
+      expect(posts(after)[0].uncertain).toBe(true);
+      expect(after.rows.find((row) => row.lane === 'agent:dev')).toMatchObject({ uncertain: false, attempts: 1 });
+    }),
+  );
+
+  test(
+    'finds the messages that no floor was given, in the order of the platform',
+    on(async (subject) => {
+      await seat(subject.store);
+      await write(subject.store, 'm1');
+      for (const id of ['m10', 'm9', 'm11']) await subject.store.accept(written(id));
+      await subject.store.accept(written('x5', 'elsewhere', 'test:two'));
+      const store = await subject.restart();
+      const recovery = await store.recover();
+      expect(recovery.unapplied.map((message) => message.id)).toEqual(['m9', 'm10', 'm11', 'x5']);
+      expect(recovery.channels).toEqual([ONE, 'test:two']);
+      expect(recovery.lastSeen).toEqual({ [ONE]: { id: 'm11', order: '11' }, 'test:two': { id: 'x5', order: '5' } });
+    }),
+  );
+
+  test(
+    'the floor is the one that was left',
+    on(async (subject) => {
+      await seat(subject.store);
+      await write(subject.store, 'm1');
+      const left = subject.store.floor(ONE);
+      const store = await subject.restart();
+      expect(store.floor(ONE)).toEqual(left);
+      expect(await store.apply(ONE, { type: 'tick' }, AT + 60_000)).toMatchObject({
+        ok: true,
+        floor: { turn: { agent: 'dev' } },
+      });
+      expect(store.verify()).toEqual([]);
+    }),
+  );
+
+  test(
+    'what a supervisor kept of an agent is there',
+    on(async (subject) => {
+      await subject.store.saveAgent('pm', { errors: 2 });
+      const store = await subject.restart();
+      expect(store.agent('pm')).toEqual({ errors: 2 });
+      expect(store.agent('qa')).toBeNull();
+    }),
+  );
+}
+
+function posts(leased: { readonly rows: readonly OutboxRow[] }): [OutboxRow, ...OutboxRow[]] {
+  return leased.rows.filter((row) => row.lane === 'posts') as [OutboxRow, ...OutboxRow[]];
+}
+
+function summary(leased: { readonly rows: readonly OutboxRow[] }): readonly string[] {
+  return leased.rows.map((row) => `${row.lane} ${row.text ?? row.effect.type}`).toSorted();
+}

@@ -1,0 +1,89 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Command } from '../../../src/turns/core/command.ts';
+import { PLAIN_SETTINGS } from '../../../src/turns/core/floor.ts';
+import { canonical } from '../../../src/turns/store/canonical.ts';
+import { CORE } from '../../../src/turns/store/core.ts';
+import type { HumanMessage } from '../../../src/turns/store/port.ts';
+import { openSqliteStore } from '../../../src/turns/store/sqlite.ts';
+import type { SqliteStore, StoreOptions } from '../../../src/turns/store/sqlite.ts';
+
+export const AT = 1_700_000_000_000;
+export const AGENTS = ['pm', 'dev', 'qa'] as const;
+
+/** Options of a store whose posts hold 40 characters and whose announcements are their kind. */
+export function options(path: string, changes: Partial<StoreOptions> = {}): StoreOptions {
+  return {
+    path,
+    core: CORE,
+    clock: { now: () => AT },
+    textLimit: () => 40,
+    words: (announcement, _channel, repeat) => `${announcement.kind} ${repeat}`,
+    ...changes,
+  };
+}
+
+export function open(path = ':memory:', changes: Partial<StoreOptions> = {}): SqliteStore {
+  return openSqliteStore(options(path, changes));
+}
+
+/** A folder that `dispose` removes. */
+export function folder(): { readonly path: string; file(name?: string): string; [Symbol.dispose](): void } {
+  const path = mkdtempSync(join(tmpdir(), 'conch-store-'));
+  return {
+    path,
+    file: (name = 'conch.db') => join(path, name),
+    [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }),
+  };
+}
+
+export function written(id: string, text = `text of ${id}`, channel = 'test:one'): HumanMessage {
+  return {
+    id,
+    channel,
+    author: { id: 'u1', name: 'Ada' },
+    text,
+    sentAt: AT,
+    order: id.replace(/\D/gu, ''),
+    addressed: [],
+    attachments: [],
+  };
+}
+
+/** The commands after which pm, dev and qa are QUEUED at a resting floor. */
+export function seating(): readonly Command[] {
+  const seats = AGENTS.map((agent) => ({ agent, priority: 5, timeoutMs: 60_000, rejoin: 'manual' as const }));
+  const configure: Command = { type: 'configure', settings: PLAIN_SETTINGS, seats };
+  return [configure, ...AGENTS.map((agent): Command => ({ type: 'join', agent }))];
+}
+
+export async function seat(store: SqliteStore, channel = 'test:one'): Promise<void> {
+  for (const command of seating()) await store.apply(channel, command, AT);
+}
+
+/** Accepts a message of a person and gives it to its floor. */
+export async function write(store: SqliteStore, id: string, text?: string, channel = 'test:one'): Promise<void> {
+  await store.accept(written(id, text, channel));
+  await store.apply(channel, { type: 'receive', id, addressed: [] }, AT);
+}
+
+/** What the holder says, and the end of its turn. */
+export async function turn(store: SqliteStore, text: string, channel = 'test:one'): Promise<void> {
+  const held = store.floor(channel)?.turn;
+  if (held === null || held === undefined) throw new Error('nobody holds the floor');
+  const { agent, epoch } = held;
+  await store.apply(channel, { type: 'say', agent, epoch, text, mentions: [] }, AT);
+  await store.apply(channel, { type: 'end', agent, epoch, outcome: 'completed', signalled: true }, AT);
+}
+
+/** Everything that can be read from a store, as one text. */
+export function everything(store: SqliteStore, messages: readonly string[]): string {
+  const channels = store.channels().map((channel) => ({
+    floor: store.floor(channel),
+    journal: store.journal(channel, 10_000),
+    lines: store.lines(channel, 0, 10_000),
+  }));
+  const inbox = messages.map((id) => ({ row: store.message(id), why: store.why(id) }));
+  return canonical({ channels, inbox });
+}

@@ -1,0 +1,209 @@
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+import Database from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { StoreError } from '../../../src/turns/store/errors.ts';
+import { MIGRATIONS, openDatabase } from '../../../src/turns/store/open.ts';
+import { SqliteStore } from '../../../src/turns/store/sqlite.ts';
+import { AT, folder, open, options, seat, turn, write, written } from './fixture.ts';
+import { runChild } from './process.ts';
+
+function refusal(path: string): StoreError {
+  try {
+    openDatabase(path).close();
+  } catch (error) {
+    if (error instanceof StoreError) return error;
+    throw error;
+  }
+  throw new Error(`${path} was opened`);
+}
+
+describe('a database in use', () => {
+  test('is refused to a second process within 2 seconds', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await seat(store);
+    const ended = await runChild('open', place.file());
+    expect(ended).toMatchObject({ code: 4, signal: null });
+    expect(ended.output).toContain('locked: ');
+    expect(ended.output).toContain('Stop the other Conch first');
+    expect(ended.ms).toBeLessThan(2000);
+    await write(store, 'm1');
+    expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+
+  test('is free again once its owner was killed, and has all that was acknowledged', async () => {
+    using place = folder();
+    const ended = await runChild('apply-and-die', place.file());
+    expect(ended.signal).toBe('SIGKILL');
+    const acknowledged = ended.output.trim().split('\n');
+    expect(acknowledged).toHaveLength(49);
+    const store = open(place.file());
+    const { unapplied } = await store.recover();
+    expect(unapplied.map((message) => message.id).slice(0, 49)).toEqual(acknowledged);
+    expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+
+  test('that was killed between accept and apply still owes the message to its floor', async () => {
+    using place = folder();
+    expect(await runChild('accept-and-die', place.file())).toMatchObject({ signal: 'SIGKILL' });
+    const store = open(place.file());
+    const { unapplied } = await store.recover();
+    expect(unapplied.map((message) => message.id)).toEqual(['m2']);
+    const applied = await store.apply('test:one', { type: 'receive', id: 'm2', addressed: [] }, AT);
+    expect(applied.ok).toBe(true);
+    expect((await store.recover()).unapplied).toEqual([]);
+    await store.close();
+  });
+});
+
+describe('opening', () => {
+  test('makes the folder and a file for its owner alone', () => {
+    using place = folder();
+    openDatabase(place.file('a/b/conch.db')).close();
+    expect(statSync(place.file('a/b/conch.db')).mode & 0o777).toBe(0o600);
+  });
+
+  test('fixes the settings that durability rests on', () => {
+    using place = folder();
+    const db = openDatabase(place.file());
+    const names = ['journal_mode', 'synchronous', 'foreign_keys', 'locking_mode', 'user_version'];
+    expect(names.map((name) => db.pragma(name, { simple: true }))).toEqual([
+      'wal',
+      2,
+      1,
+      'exclusive',
+      MIGRATIONS.length,
+    ]);
+    db.close();
+  });
+
+  test('refuses a newer schema and writes nothing', () => {
+    using place = folder();
+    const db = openDatabase(place.file());
+    db.pragma(`user_version = ${MIGRATIONS.length + 1}`);
+    db.close();
+    const before = readFileSync(place.file());
+    expect(refusal(place.file())).toMatchObject({
+      code: 'newer-schema',
+      message: expect.stringContaining('Update Conch'),
+    });
+    expect(readFileSync(place.file()).equals(before)).toBe(true);
+    expect(existsSync(place.file('conch.db-wal'))).toBe(false);
+  });
+
+  test('takes a migration whole or not at all', () => {
+    using place = folder();
+    const [step, broken] = ['003-step.sql', '004-broken.sql'].map((file) => pathToFileURL(place.file(file)));
+    if (step === undefined || broken === undefined) throw new Error('no steps');
+    writeFileSync(step, 'CREATE TABLE step (a);');
+    writeFileSync(broken, 'CREATE TABLE half (a); CREATE TABEL other (a);');
+    openDatabase(place.file()).close();
+    expect(() => openDatabase(place.file(), [...MIGRATIONS, step, broken])).toThrow('syntax error');
+    const db = openDatabase(place.file(), [...MIGRATIONS, step]);
+    expect(db.pragma('user_version', { simple: true })).toBe(MIGRATIONS.length + 1);
+    const made = db.prepare("SELECT name FROM sqlite_schema WHERE name IN ('step', 'half')").pluck().all();
+    expect(made).toEqual(['step']);
+    db.close();
+  });
+
+  test("refuses another program's database", () => {
+    using place = folder();
+    new Database(place.file()).exec('CREATE TABLE theirs (a)').close();
+    expect(refusal(place.file()).message).toContain('not a database of Conch');
+  });
+
+  test('refuses a file that is no database', () => {
+    using place = folder();
+    writeFileSync(place.file(), 'once upon a time '.repeat(500));
+    expect(refusal(place.file())).toMatchObject({
+      code: 'corrupt',
+      message: expect.stringContaining('restore the last backup'),
+    });
+  });
+
+  test('refuses a truncated file', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await seat(store);
+    await store.close();
+    const bytes = readFileSync(place.file());
+    writeFileSync(place.file(), bytes.subarray(0, bytes.length - 4096));
+    expect(() => open(place.file())).toThrow('is damaged');
+  });
+
+  test('a folder in the place of the file is refused', () => {
+    using place = folder();
+    mkdirSync(place.file());
+    expect(refusal(place.file())).toMatchObject({ code: 'unavailable' });
+  });
+
+  test('a folder without write access is refused in words', () => {
+    using place = folder();
+    mkdirSync(place.file('closed'));
+    chmodSync(place.path, 0o755);
+    chmodSync(place.file('closed'), 0o555);
+    asNobody(() => {
+      expect(refusal(place.file('closed/conch.db'))).toMatchObject({
+        code: 'read-only',
+        message: expect.stringContaining('write access'),
+      });
+    });
+  });
+
+  test('a file without write access is refused in words', () => {
+    using place = folder();
+    openDatabase(place.file()).close();
+    chmodSync(place.path, 0o755);
+    chmodSync(place.file(), 0o444);
+    asNobody(() => expect(refusal(place.file())).toMatchObject({ code: 'read-only' }));
+  });
+});
+
+describe('a full disk', () => {
+  test('refuses what does not fit, loses nothing, and heals', async () => {
+    using place = folder();
+    const db = openDatabase(place.file());
+    const store = new SqliteStore(db, options(place.file()));
+    await seat(store);
+    await write(store, 'm1');
+    db.pragma(`max_page_count = ${Number(db.pragma('page_count', { simple: true })) + 8}`);
+    const kept: string[] = [];
+    const refused: unknown[] = [];
+    for (let n = 2; n < 40; n += 1) {
+      const accepted = store.accept(written(`m${n}`, 'x'.repeat(3000)));
+      await accepted.then(
+        () => kept.push(`m${n}`),
+        (error: unknown) => refused.push(error),
+      );
+    }
+    expect(kept.length).toBeGreaterThan(0);
+    expect(refused[0]).toMatchObject({
+      name: 'StoreError',
+      code: 'full',
+      message: expect.stringContaining('free some space'),
+    });
+    expect(store.floor('test:one')?.turn?.agent).toBe('pm');
+    expect(store.verify()).toEqual([]);
+    db.pragma('max_page_count = 1000000');
+    await turn(store, 'still here');
+    expect(await store.accept(written('m99'))).toBe('new');
+    const { unapplied } = await store.recover();
+    expect(unapplied.map((message) => message.id)).toEqual([...kept, 'm99']);
+    expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+});
+
+/** The superuser may write everywhere: step down for a moment. */
+function asNobody(run: () => void): void {
+  if (process.geteuid?.() !== 0) return run();
+  process.seteuid?.('nobody');
+  try {
+    run();
+  } finally {
+    process.seteuid?.(0);
+  }
+}

@@ -1,0 +1,138 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import Database from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { StoreError } from '../../../src/turns/store/errors.ts';
+import { AT, everything, folder, open, seat, turn, write, written } from './fixture.ts';
+
+const MESSAGES = ['m1', 'm2', 'm3', 'm4'];
+
+/** Makes a store with a conversation, an unapplied message and owed effects in it, and closes it. */
+async function record(path: string): Promise<void> {
+  const store = open(path, { ids: () => 'issuer' });
+  await seat(store);
+  await write(store, 'm1', 'please build it');
+  for (const text of ['a plan', 'some code', 'a test']) await turn(store, text);
+  await write(store, 'm2');
+  await seat(store, 'test:two');
+  await write(store, 'm3', 'and here?', 'test:two');
+  await store.accept(written('m4'));
+  await store.saveAgent('pm', { errors: 1 });
+  await store.close();
+}
+
+/** What is wrong with the store in a file: the refusal to open it, or the problems found by a full check. */
+async function problems(path: string): Promise<readonly string[]> {
+  try {
+    const store = open(path);
+    const found = store.verify();
+    await store.close();
+    return found;
+  } catch (error) {
+    if (error instanceof StoreError) return [error.message];
+    throw error;
+  }
+}
+
+async function tampered(change: string): Promise<readonly string[]> {
+  using place = folder();
+  await record(place.file());
+  const db = new Database(place.file());
+  db.exec(`DROP TRIGGER journal_keeps; DROP TRIGGER journal_stays; ${change}`);
+  db.close();
+  return problems(place.file());
+}
+
+describe('the journal', () => {
+  test('cannot be changed by accident', async () => {
+    using place = folder();
+    await record(place.file());
+    const db = new Database(place.file());
+    expect(() => db.exec("UPDATE journal SET fact = '{}'")).toThrow('append-only');
+    expect(() => db.exec('DELETE FROM journal')).toThrow('append-only');
+    db.close();
+  });
+
+  test('as it was left has no problems', async () => {
+    using place = folder();
+    await record(place.file());
+    expect(await problems(place.file())).toEqual([]);
+  });
+});
+
+const EDITS: Readonly<Record<string, string>> = {
+  'a changed text': `UPDATE journal SET fact = replace(fact, 'some code', 'evil code')`,
+  'a changed text early in the journal': `UPDATE journal SET fact = replace(fact, '"priority":5', '"priority":1') WHERE seq = 1`,
+  'a changed time': `UPDATE journal SET at = at + 1 WHERE seq = 3`,
+  'a removed entry': `DELETE FROM journal WHERE seq = 4 AND channel = 'test:one'`,
+  'a removed end': `DELETE FROM journal WHERE seq > 10`,
+  'a swapped pair': `UPDATE journal SET seq = seq + 1000 WHERE seq = 2; UPDATE journal SET seq = 2 WHERE seq = 3; UPDATE journal SET seq = 3 WHERE seq = 1002`,
+  'an entry moved to another channel': `UPDATE journal SET channel = 'test:three' WHERE channel = 'test:two'`,
+  'a line taken off': `UPDATE journal SET line = NULL WHERE line = 1`,
+  'a changed floor': `UPDATE floors SET floor = replace(floor, '"epoch":', '"epoch":1')`,
+  'a lost floor': `DELETE FROM floors WHERE channel = 'test:two'`,
+  'a moved deadline': `UPDATE floors SET deadline = 0`,
+  'a changed message': `UPDATE inbox SET text = 'something else' WHERE id = 'm1'`,
+  'a changed message that waits': `UPDATE inbox SET text = 'something else' WHERE id = 'm4'`,
+  'a changed fate': `UPDATE inbox SET fate = NULL WHERE id = 'm1'`,
+  'a changed post that is owed': `UPDATE outbox SET text = 'something else' WHERE lane = 'posts'`,
+  'a name taken off': `DELETE FROM mentions WHERE message = 'm1'`,
+  'a seat that its floor does not know so': `UPDATE seats SET status = 'OFFLINE' WHERE agent = 'qa'`,
+  "a changed agent's state": `UPDATE agents SET state = '{}'`,
+};
+
+describe('an edit behind the store, with the triggers dropped', () => {
+  for (const [what, change] of Object.entries(EDITS)) {
+    test(`shows: ${what}`, async () => {
+      expect(await tampered(change)).not.toEqual([]);
+    });
+  }
+});
+
+describe('a damaged file', () => {
+  test('300 flipped bytes are each found out or change nothing', async () => {
+    using place = folder();
+    await record(place.file('intact.db'));
+    const bytes = readFileSync(place.file('intact.db'));
+    writeFileSync(place.file('copy.db'), bytes);
+    const intact = await reread(place.file('copy.db'));
+    const unnoticed: string[] = [];
+    let found = 0;
+    let random = 12_345;
+    for (let flip = 0; flip < 300; flip += 1) {
+      random = (random * 1_103_515_245 + 12_345) % 2_147_483_648;
+      const at = random % bytes.length;
+      const damaged = Buffer.from(bytes);
+      damaged[at] = (damaged[at] ?? 0) ^ (1 << (flip % 8));
+      writeFileSync(place.file('flipped.db'), damaged);
+      const isFound = (await problems(place.file('flipped.db'))).length > 0;
+      found += isFound ? 1 : 0;
+      if (!isFound && (await reread(place.file('flipped.db'))) !== intact)
+        unnoticed.push(`bit ${flip % 8} of byte ${at}`);
+    }
+    expect(unnoticed).toEqual([]);
+    expect(found).toBeGreaterThan(30);
+  });
+
+  test("another store's write-ahead log is found out", async () => {
+    using place = folder();
+    await record(place.file('one.db'));
+    const earlier = open(place.file('two.db'));
+    for (const channel of ['x', 'y', 'z']) await seat(earlier, channel);
+    await earlier.close();
+    const other = open(place.file('two.db'));
+    await write(other, 'm1', 'something else', 'x');
+    writeFileSync(place.file('one.db-wal'), readFileSync(place.file('two.db-wal')));
+    expect(await problems(place.file('one.db'))).not.toEqual([]);
+    await other.close();
+  });
+});
+
+async function reread(path: string): Promise<string> {
+  const store = open(path);
+  const state = everything(store, MESSAGES) + JSON.stringify(store.agent('pm'));
+  const { unapplied } = await store.recover();
+  const owed = await store.owed(100, AT);
+  await store.close();
+  const left = [unapplied.map((message) => message.id), owed.rows.map((row) => [row.id, row.text, row.effect])];
+  return state + JSON.stringify(left);
+}
