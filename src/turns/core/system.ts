@@ -39,7 +39,7 @@ function carryOut(d: Deliberation, command: SystemCommand): Refusal | null {
 function configure(d: Deliberation, command: Extract<SystemCommand, { type: 'configure' }>): Refusal | null {
   const { configured, settings: current, seats: seated } = d.floor;
   const configuration = { settings: command.settings, seats: command.seats };
-  if (JSON.stringify(configured) === JSON.stringify(configuration)) return 'already';
+  if (isSame(configured, configuration)) return 'already';
   const before = configured ?? { settings: null, seats: [] };
   const gone = before.seats.filter((seat) => !command.seats.some((wanted) => wanted.agent === seat.agent));
   for (const { agent } of gone) if (seated.some((seat) => seat.agent === agent)) drop(d, agent);
@@ -50,10 +50,15 @@ function configure(d: Deliberation, command: Extract<SystemCommand, { type: 'con
 }
 
 function merged(current: FloorSettings, before: FloorSettings, wanted: FloorSettings): FloorSettings {
-  const changed = Object.entries(wanted).filter(
-    ([key, value]) => JSON.stringify(value) !== JSON.stringify(Reflect.get(before, key)),
-  );
+  const changed = Object.entries(wanted).filter(([key, value]) => !isSame(value, Reflect.get(before, key)));
   return { ...current, ...Object.fromEntries(changed) };
+}
+
+/** Equality of plain JSON, whatever the order of keys: a floor that was stored comes back with them sorted. */
+function isSame(a: unknown, b: unknown): boolean {
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
+  const keys = Object.keys(a);
+  return keys.length === Object.keys(b).length && keys.every((key) => isSame(Reflect.get(a, key), Reflect.get(b, key)));
 }
 
 function drop(d: Deliberation, agent: SeatSettings['agent']): void {
