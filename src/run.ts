@@ -2,6 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { CONSOLE_PERSON, createConsoleAdapter } from './adapters/console/adapter.ts';
 import type { ConsoleAdapter } from './adapters/console/adapter.ts';
 import type { AgentBackend } from './agents/backend.ts';
+import { TYPING, paceOf } from './agents/pace.ts';
 import { SCRIPTS, createScriptedBackend } from './agents/scripted.ts';
 import { App } from './app.ts';
 import { EXIT_CODES } from './cli/exit-codes.ts';
@@ -91,8 +92,10 @@ function openConsole(config: Config, clock: Clock, log: Log): ConsoleAdapter {
 
 function backendFor(agent: AgentConfig): AgentBackend {
   switch (agent.backend.kind) {
-    case 'scripted':
-      return createScriptedBackend({ script: SCRIPTS[agent.backend.script] });
+    case 'scripted': {
+      const { script, wordMs } = agent.backend;
+      return createScriptedBackend({ script: SCRIPTS[script], pace: wordMs === undefined ? TYPING : paceOf(wordMs) });
+    }
   }
 }
 

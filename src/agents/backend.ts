@@ -65,7 +65,7 @@ export type AgentSession = {
   observe?(message: Line): void;
   /** Asks who should be next; `null` when no opinion. */
   choose?(candidates: readonly AgentId[], lines: readonly Line[]): Promise<AgentId | null>;
-  /** Rejects when the agent is no longer alive. */
+  /** Resolves as soon as the agent answers, stays open while it does not (a missed beat), rejects when it is known to be gone. */
   ping(): Promise<void>;
   close(): Promise<void>;
 };

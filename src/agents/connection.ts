@@ -198,8 +198,7 @@ export class Connection {
   /** Ends the session without a word to the floor, after saying what people have seen of the text under way. */
   async close(): Promise<void> {
     this.#current?.run.abandon();
-    this.#keeper.close();
-    await this.#teller.close();
+    await Promise.all([this.#keeper.close(), this.#teller.close()]);
   }
 
   async #join(): Promise<void> {
@@ -288,7 +287,7 @@ export class Connection {
     const item = this.#current;
     this.#current = null;
     item?.run.close();
-    item?.injections.close().catch((error: unknown) => this.#warn(error, 'messages could not be put off'));
+    item?.injections.abandon();
   }
 
   /** A generation that gives a sign of life has started, by the session machine. */

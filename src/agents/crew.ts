@@ -13,13 +13,12 @@ export type CrewPorts = {
 export function createRoster(ports: CrewPorts): Roster {
   return {
     list: () =>
-      ports.agents().map(({ id, name, backend, channels }) => ({
-        id,
-        name,
-        backend: backend.kind,
-        state: worst(ports.connections(id).map(({ state }) => state)),
-        channels,
-      })),
+      ports.agents().map(({ id, name, backend, channels }) => {
+        const connections = ports.connections(id);
+        const sits = connections.map(({ channel }) => channel);
+        const state = worst(connections.map((each) => each.state));
+        return { id, name, backend: backend.kind, state, channels: [...new Set([...channels, ...sits])] };
+      }),
     status: (agent) => {
       const spec = ports.agents().find(({ id }) => id === agent);
       if (!spec) return null;

@@ -26,6 +26,7 @@ export class Injections {
   readonly #unanswered = new Set<Promise<void>>();
   readonly #late = Promise.withResolvers<InjectOutcome>();
   #closed = false;
+  #abandoned = false;
 
   constructor(ports: InjectionPorts) {
     this.#ports = ports;
@@ -48,9 +49,19 @@ export class Injections {
     this.#closed = true;
     this.#timer?.cancel();
     for (const { report } of this.#batch.splice(0)) report('next-prompt');
+    if (this.#unanswered.size === 0) return;
     const limit = this.#ports.timers.after(OUTCOME_MS, () => this.#late.resolve('next-prompt'));
     await Promise.all(this.#unanswered);
     limit.cancel();
+  }
+
+  /** Nobody wants to know any more. */
+  abandon(): void {
+    this.#closed = true;
+    this.#abandoned = true;
+    this.#timer?.cancel();
+    this.#batch = [];
+    this.#late.resolve('next-prompt');
   }
 
   #handOver(): void {
@@ -62,12 +73,17 @@ export class Injections {
   }
 
   async #hand({ line, observed, report }: Injection): Promise<void> {
+    const outcome = await this.#outcome(line, observed);
+    if (!this.#abandoned) report(outcome);
+  }
+
+  async #outcome(line: Line, observed: boolean): Promise<InjectOutcome> {
     const { session, log } = this.#ports;
     try {
-      report(await Promise.race([session.inject(line, observed), this.#late.promise]));
+      return await Promise.race([session.inject(line, observed), this.#late.promise]);
     } catch (error) {
       log.warn({ message: line.message, err: error }, 'message could not be injected');
-      report('next-prompt');
+      return 'next-prompt';
     }
   }
 }

@@ -8,10 +8,17 @@ export type Pace = {
   readonly wordMs: number;
 };
 
+const TYPIST_WORD_MS = 75;
+
 /** As a quick typist writes: a turn of the demo takes some seconds. */
-export const TYPING: Pace = {
-  sleep: async (ms, signal) => {
-    await sleep(ms, undefined, { signal });
-  },
-  wordMs: 75,
-};
+export const TYPING: Pace = paceOf(TYPIST_WORD_MS);
+
+/** One word every `wordMs`; thinking and working take as much longer or shorter as words do. */
+export function paceOf(wordMs: number): Pace {
+  return {
+    sleep: async (ms, signal) => {
+      await sleep((ms * wordMs) / TYPIST_WORD_MS, undefined, { signal });
+    },
+    wordMs: TYPIST_WORD_MS,
+  };
+}

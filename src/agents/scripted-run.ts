@@ -20,13 +20,15 @@ export class Run {
   readonly #report: Report;
   readonly #abort = new AbortController();
   #hang = false;
-  #notes: string[] = [];
+  readonly #notes: string[];
   #streamed = '';
   #spent = 0;
   readonly #finish: () => void;
 
-  constructor(pace: Pace, report: Report) {
+  /** `notes` are messages that the former generation had no time to take up. */
+  constructor(pace: Pace, report: Report, notes: readonly string[]) {
     this.#pace = pace;
+    this.#notes = [...notes];
     this.#report = report;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.over = promise;
@@ -36,6 +38,11 @@ export class Run {
   /** Whether a message handed in now is still taken up. */
   get listening(): boolean {
     return this.#listening;
+  }
+
+  /** What it was told and has not taken up. */
+  get notes(): readonly string[] {
+    return this.#notes;
   }
 
   note(text: string): void {
@@ -50,6 +57,7 @@ export class Run {
   async perform(steps: readonly Step[]): Promise<Ending> {
     try {
       this.open = { streamed: '', steps };
+      this.#listening = steps.some(({ do: what }) => what !== 'end');
       await this.#pace.sleep(THINKING_MS, this.#abort.signal);
       for (const [index, step] of steps.entries()) {
         const ending = await this.#step(step, steps.slice(index + 1));
@@ -62,7 +70,7 @@ export class Run {
       return { how: 'interrupted' };
     } finally {
       this.#listening = false;
-      this.#report.usage({ tokens: Math.ceil(this.#spent / 4), costMicros: 0 });
+      if (this.#spent > 0) this.#report.usage({ tokens: Math.ceil(this.#spent / 4), costMicros: 0 });
       this.#finish();
     }
   }
@@ -88,7 +96,8 @@ export class Run {
         return await forever(this.#abort.signal);
       case 'end':
         this.open = null;
-        return this.#end(step.ending);
+        this.#takeUp();
+        return step.ending;
     }
   }
 
@@ -112,10 +121,6 @@ export class Run {
       this.#report.work(0);
     }
     if (this.#hang) await forever(this.#abort.signal);
-  }
-
-  #end(ending: Ending): Ending {
-    return this.#takeUp() && ending.how === 'passed' ? { how: 'completed' } : ending;
   }
 
   #takeUp(): boolean {

@@ -35,8 +35,9 @@ class ScriptedSession implements AgentSession {
   #memory: Memory = { request: null, openQuestion: null };
   #run: Run | null = null;
   #open: Open | null = null;
+  #notes: readonly string[] = [];
   #observed: readonly Line[] = [];
-  #roster: readonly AgentId[] = [];
+  #roster: TurnPrompt['roster'] = [];
   #alive = true;
 
   constructor(seat: SeatContext, script: Persona, pace: Pace) {
@@ -48,12 +49,13 @@ class ScriptedSession implements AgentSession {
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     await this.ping();
     if (this.#run) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
-    this.#roster = turn.roster.map(({ id }) => id);
+    this.#roster = turn.roster;
     const scene = sceneOf(turn, this.#seat.agent, this.#memory);
     const steps = [...this.#recalled(), ...this.#plan(turn, scene)];
     this.#open = null;
     this.#memory = { request: scene.request ?? this.#memory.request, openQuestion: null };
-    const run = new Run(this.#pace, report);
+    const run = new Run(this.#pace, report, this.#notes);
+    this.#notes = [];
     this.#run = run;
     try {
       const ending = await run.perform(steps);
@@ -64,6 +66,7 @@ class ScriptedSession implements AgentSession {
       throw error;
     } finally {
       this.#open = run.open;
+      this.#notes = run.notes;
       this.#run = null;
     }
   }
@@ -73,11 +76,12 @@ class ScriptedSession implements AgentSession {
     const run = this.#run;
     if (!run?.listening) return 'next-prompt';
     if (message.change === 'deleted') return 'injected';
-    const trick = trickIn(message.text)?.word;
+    const trick = trickIn(words.text)?.word;
     const forMe = words.to.length === 0 || words.to.includes(this.#seat.agent);
     if (forMe && trick === 'crash') run.stop('crash');
     else if (forMe && trick === 'hang') run.stop('hang');
-    else if (forMe && !(observed && words.to.length === 0)) run.note(this.#script.note(words));
+    else if (forMe && !(observed && message.change === null && words.to.length === 0))
+      run.note(this.#script.note(words));
     return 'injected';
   }
 
@@ -108,6 +112,7 @@ class ScriptedSession implements AgentSession {
 
   #plan(turn: TurnPrompt, scene: Scene): readonly Step[] {
     if (turn.reason === 'grant') return this.#reply(turn, scene);
+    if (turn.reason === 'again' && turn.saidSoFar.length === 0) return this.#reply(turn, scene);
     if (this.#memory.openQuestion) return this.#reply(turn, scene);
     const left = turn.reason === 'resume' ? this.#left(turn, scene) : COMPLETED;
     if (!scene.asked) return left;
@@ -119,8 +124,10 @@ class ScriptedSession implements AgentSession {
   }
 
   #reply(turn: TurnPrompt, scene: Scene): readonly Step[] {
-    const trick = turn.messages.map(({ text }) => trickIn(text)).find((found) => found !== null);
-    if (scene.asked && trick) return perform(trick, scene);
+    const words = turn.messages.map((line) => wordsOf(line, turn.roster));
+    const mine = words.filter(({ to }) => to.length === 0 || to.includes(this.#seat.agent));
+    const trick = mine.map(({ text }) => trickIn(text)).find((found) => found !== null);
+    if (trick) return perform(trick, scene);
     return this.#script.reply(scene);
   }
 

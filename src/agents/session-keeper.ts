@@ -30,6 +30,8 @@ export class SessionKeeper {
   #opening: Promise<void> | null = null;
   /** Grows whenever a session that is still being opened is no longer wanted. */
   #attempt = 0;
+  /** The last session is being closed. */
+  #closing: Promise<void> = Promise.resolve();
   #cooling: Timer | null = null;
   #lastCause: string | null = null;
   #ping: { readonly session: AgentSession; missed: number } | null = null;
@@ -91,7 +93,7 @@ export class SessionKeeper {
     this.#session = null;
     this.#ping = null;
     this.#ports.dropped();
-    if (session !== null) this.#discard(session);
+    if (session !== null) this.#closing = this.#discard(session);
   }
 
   /** Closes the session and opens another, with the counters at zero. */
@@ -102,11 +104,12 @@ export class SessionKeeper {
     await this.open();
   }
 
-  /** Closes the session for good. */
-  close(): void {
+  /** Closes the session for good; resolves when it is closed, or does not close in time. */
+  async close(): Promise<void> {
     this.#abandonOpening();
     if (this.#state.phase.name !== 'Stopped') this.step({ type: 'OperatorStop' });
     this.drop();
+    await this.#closing;
   }
 
   /** A heartbeat is due. A session that leaves too many in a row unanswered is lost; late beats judge nobody. */
@@ -130,9 +133,11 @@ export class SessionKeeper {
     this.#attempt += 1;
     const attempt = this.#attempt;
     try {
-      const session = await this.#ports.open();
+      await this.#closing;
+      if (attempt !== this.#attempt) return;
+      const session = await this.#opened();
       if (attempt !== this.#attempt) {
-        this.#discard(session);
+        await this.#discard(session);
         return;
       }
       this.#session = session;
@@ -191,12 +196,32 @@ export class SessionKeeper {
     this.#cooling?.cancel();
   }
 
-  #discard(session: AgentSession): void {
-    const { about, log } = this.#ports;
-    session.close().catch((error: unknown) => log.warn({ ...about, err: error }, 'session could not be closed'));
+  /** A session, or an error when the backend takes too long; one that comes later is closed. */
+  async #opened(): Promise<AgentSession> {
+    const opening = this.#ports.open();
+    let late = false;
+    const { promise: limit, reject } = Promise.withResolvers<never>();
+    const timer = this.#ports.timers.after(OPEN_MS, () => {
+      late = true;
+      reject(new BackendError(`did not start within ${OPEN_MS / 1_000} s`));
+    });
+    opening.then((session) => (late ? this.#discard(session) : undefined)).catch(() => undefined);
+    return await Promise.race([opening, limit]).finally(() => timer.cancel());
+  }
+
+  async #discard(session: AgentSession): Promise<void> {
+    const { about, log, timers } = this.#ports;
+    const { promise: limit, resolve } = Promise.withResolvers<void>();
+    const timer = timers.after(CLOSE_MS, resolve);
+    const failed = (error: unknown) => log.warn({ ...about, err: error }, 'session could not be closed');
+    await Promise.race([session.close().catch(failed), limit]);
+    timer.cancel();
   }
 }
 
+/** How long a backend may take to open a session, and a session to close. */
+const OPEN_MS = 60_000;
+const CLOSE_MS = 5_000;
 const LONGEST_CAUSE = 200;
 
 function oneLine(error: unknown): string {

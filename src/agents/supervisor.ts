@@ -44,6 +44,8 @@ export type Supervisor = Roster & {
   deliver(row: OutboxRow): Promise<Settlement>;
   /** Takes what the holder of a channel has streamed and not yet said. */
   takeDraft(channel: ChannelId): Draft | null;
+  /** Seats an agent in a channel that its configuration does not name; `false` when there is no such agent. */
+  sit(agent: AgentId, channel: ChannelId): Promise<boolean>;
   /** Goes over to other agents: opens and closes what changed, leaves alone what did not. Resolves as `start` does. */
   configure(agents: readonly AgentSpec[]): Promise<void>;
 };
@@ -56,6 +58,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     stop: () => crew.stop(),
     deliver: (row) => crew.deliver(row),
     takeDraft: (channel) => crew.takeDraft(channel),
+    sit: (agent, channel) => crew.sit(agent, channel),
     configure: (agents) => crew.configure(agents),
     ...createRoster({ agents: () => crew.agents, connections: (agent) => crew.connectionsOf(agent) }),
   };
@@ -66,6 +69,8 @@ class Crew {
   readonly #ports: ConnectionPorts;
   readonly #heartbeat: Heartbeat;
   readonly #connections = new Map<string, Connection>();
+  /** Seats that operators added to those of the configuration. */
+  readonly #added = new Map<string, { readonly agent: AgentId; readonly channel: ChannelId }>();
   #running = false;
 
   constructor(options: SupervisorOptions) {
@@ -107,11 +112,20 @@ class Crew {
   async configure(agents: readonly AgentSpec[]): Promise<void> {
     this.agents = agents;
     if (!this.#running) return;
-    const wanted = new Map(agents.flatMap((spec) => spec.channels.map((channel) => [keyOf(channel, spec.id), spec])));
+    const seats = this.#seats();
+    const wanted = new Map(seats.map(({ spec, channel }) => [keyOf(channel, spec.id), spec]));
     const gone = [...this.#connections].filter(([key, { spec }]) => !isSame(spec, wanted.get(key)));
     for (const [key] of gone) this.#connections.delete(key);
     await Promise.all(gone.map(([, connection]) => connection.leave('taken out by the configuration')));
-    await Promise.all(agents.flatMap((spec) => spec.channels.map((channel) => this.#seat(spec, channel))));
+    await Promise.all(seats.map(({ spec, channel }) => this.#seat(spec, channel)));
+  }
+
+  async sit(agent: AgentId, channel: ChannelId): Promise<boolean> {
+    const spec = this.agents.find(({ id }) => id === agent);
+    if (!spec) return false;
+    this.#added.set(keyOf(channel, agent), { agent, channel });
+    if (this.#running) await this.#seat(spec, channel);
+    return true;
   }
 
   async deliver(row: OutboxRow): Promise<Settlement> {
@@ -146,6 +160,13 @@ class Crew {
 
   connectionsOf(agent: AgentId): readonly Connection[] {
     return [...this.#connections.values()].filter(({ spec }) => spec.id === agent);
+  }
+
+  #seats(): readonly { readonly spec: AgentSpec; readonly channel: ChannelId }[] {
+    return this.agents.flatMap((spec) => {
+      const added = [...this.#added.values()].filter(({ agent }) => agent === spec.id).map(({ channel }) => channel);
+      return [...new Set([...spec.channels, ...added])].map((channel) => ({ spec, channel }));
+    });
   }
 
   async #seat(spec: AgentSpec, channel: ChannelId): Promise<void> {

@@ -18,6 +18,7 @@ export type TellerPorts = {
 export class Teller {
   readonly #ports: TellerPorts;
   #last: Promise<void> = Promise.resolve();
+  readonly #closing = Promise.withResolvers<void>();
   #closed = false;
 
   constructor(ports: TellerPorts) {
@@ -33,6 +34,7 @@ export class Teller {
   /** Resolves when everything told so far is done; nothing is tried again from now on. */
   async close(): Promise<void> {
     this.#closed = true;
+    this.#closing.resolve();
     await this.#last;
   }
 
@@ -52,8 +54,11 @@ export class Teller {
     }
   }
 
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => void this.#ports.timers.after(ms, resolve));
+  async #pause(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = this.#ports.timers.after(ms, resolve);
+    await Promise.race([promise, this.#closing.promise]);
+    timer.cancel();
   }
 }
 

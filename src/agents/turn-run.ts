@@ -31,6 +31,8 @@ export class TurnRun {
   #generating = true;
   #muted = false;
   #text = '';
+  /** The text is more than white space. */
+  #visible = false;
   #scanner: ReturnType<typeof createSignalScanner> | null;
   #signalled = false;
   #argument: string | null = null;
@@ -78,6 +80,7 @@ export class TurnRun {
   takeDraft(): Draft | null {
     const text = closed(this.#text.trim());
     this.#text = '';
+    this.#visible = false;
     if (this.#muted || text === '') return null;
     const { agent, epoch, roster } = this.#ports;
     return { agent, epoch, text, mentions: mentionsIn(text, roster).filter((id) => id !== agent) };
@@ -129,7 +132,8 @@ export class TurnRun {
     this.#text += this.#scanner === null ? chunk : this.#scanner.push(chunk);
     this.#textAt = this.#ports.clock.now();
     this.#quiet ??= this.#ports.timers.after(QUIET_MS, () => this.#afterQuiet());
-    if (this.#text.trim() !== '') this.#ports.draft(this.#text);
+    this.#visible ||= /\S/.test(this.#text);
+    if (this.#visible) this.#ports.draft(this.#text);
     this.#beat();
   }
 

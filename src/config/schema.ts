@@ -14,6 +14,12 @@ const backend = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('scripted').describe('"scripted": a play-acted agent that needs no model, no key and no network.'),
     script: z.enum(['pm', 'dev', 'qa']).describe('Which of the built-in scripts it plays.'),
+    wordMs: z
+      .number()
+      .min(0)
+      .max(10_000)
+      .exactOptional()
+      .describe('How long it takes over a word, in milliseconds; all else it does goes in proportion. Without it, 75.'),
   }),
 ]);
 

@@ -55,7 +55,7 @@ const LIMITS: Readonly<Record<Limit['budget'], string>> = {
   'cost a day': `⏸ {used} of {max} spent ${DAY_END}`,
   'minutes a day': `⏸ {used} of {max} minutes ${DAY_END}`,
   'held messages':
-    '⏸ {used} of {max} messages are held. Agents will not get any more until these are answered: run /floor status.',
+    '⏸ {used} of {max} messages are held. Further ones do not reach the agents until these are answered; /floor status shows what they wait for.',
 };
 
 const REFUSALS: Readonly<Record<Refusal, (agent: string, argument: string) => string>> = {
@@ -124,17 +124,22 @@ const MONEY = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD
 const NUMBER = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });
 
 function filled(template: string, values: Values): string {
-  let count = 1;
+  let count: number | null = null;
   return template.replaceAll(
     /(:? ?)\{(\w+)\}|\(s\)/g,
     (match, before: string | undefined, name: string | undefined) => {
-      if (name === undefined) return count === 1 ? '' : 's';
+      if (name === undefined) return pluralEnd(count) ?? match;
       if (!Object.hasOwn(values, name)) return match;
       const value = values[name] ?? null;
       if (typeof value === 'number') count = value;
       return value === null ? '' : `${before}${value}`;
     },
   );
+}
+
+function pluralEnd(count: number | null): string | null {
+  if (count === null) return null;
+  return count === 1 ? '' : 's';
 }
 
 /** A name as an argument of a command line. */

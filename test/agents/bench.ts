@@ -57,10 +57,11 @@ export class Puppet implements AgentSession {
   readonly calls: string[] = [];
   turn: TurnPrompt | null = null;
   report: Report | null = null;
-  injectOutcome: InjectOutcome | Promise<InjectOutcome> = 'injected';
+  injectOutcome: InjectOutcome | Promise<InjectOutcome> | Error = 'injected';
   stopsWhenInterrupted = true;
   pings: 'answered' | 'silent' | Error = 'answered';
   choice: string | null = null;
+  closes = true;
   #end = Promise.withResolvers<Ending>();
 
   prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
@@ -81,6 +82,7 @@ export class Puppet implements AgentSession {
     this.calls.push(
       `inject ${message.message}${message.change === null ? '' : ` ${message.change}`}${observed ? ' observed' : ''}`,
     );
+    if (this.injectOutcome instanceof Error) throw this.injectOutcome;
     return await this.injectOutcome;
   }
 
@@ -104,6 +106,7 @@ export class Puppet implements AgentSession {
 
   async close(): Promise<void> {
     this.calls.push('close');
+    if (!this.closes) await new Promise(() => {});
   }
 }
 
@@ -111,18 +114,27 @@ export class Puppet implements AgentSession {
 export function puppetry(options: { readonly needsSignal?: boolean; readonly failures?: Error[] } = {}) {
   const sessions: Puppet[] = [];
   const failures = options.failures ?? [];
+  const gates: Promise<void>[] = [];
+  /** The next session opens when the returned function is called. */
+  const hold = () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    gates.push(promise);
+    return resolve;
+  };
   const backend: AgentBackend = {
     kind: 'puppet',
     needsSignal: options.needsSignal ?? false,
     async open() {
       const failure = failures.shift();
       if (failure) throw failure;
+      const gate = gates.shift();
+      if (gate) await gate;
       const session = new Puppet();
       sessions.push(session);
       return session;
     },
   };
-  return { backend, sessions, failures };
+  return { backend, sessions, failures, hold };
 }
 
 export const MANNERS: SupervisorSettings = {
@@ -136,7 +148,7 @@ export const MANNERS: SupervisorSettings = {
 export async function bench(options: { readonly needsSignal?: boolean; readonly failures?: Error[] } = {}) {
   const time = createTime();
   const { floors, state } = fakeFloors();
-  const { backend, sessions, failures } = puppetry(options);
+  const { backend, sessions, failures, hold } = puppetry(options);
   const logged: string[] = [];
   const keep = (level: string) => (fields: object, message: string) => {
     if (level !== 'debug') logged.push(`${level}: ${message} ${'cause' in fields ? String(fields.cause) : ''}`.trim());
@@ -200,6 +212,7 @@ export async function bench(options: { readonly needsSignal?: boolean; readonly 
     sessions,
     session,
     failures,
+    hold,
     deliver,
     prompt,
     inject,

@@ -37,13 +37,13 @@ describe('the demo exchange', () => {
   test('answers what was said: a spec, code, checks', async () => {
     const spec = await once('pm', { messages: [m1] });
     expect(spec.text).toContain('**A login page with email and password**: what we build for Anna');
-    expect(spec.text).toContain('Email works, and says what is wrong when it does not.');
+    expect(spec.text).toContain('"email" is covered, with a clear message when something is wrong with it.');
     expect(spec.ending).toEqual({ how: 'completed', handTo: 'dev' });
 
     const code = await once('dev', { lines: [m1, spoken(2, 'pm', spec.text)] });
-    expect(code.text).toContain("All 4 points of pm's list are in.");
+    expect(code.text).toContain("The 4 points of pm's list are in.");
     expect(code.text).toContain('export function loginPage(email: string, password: string): string {\n  if (email');
-    expect(code.events).toEqual(['work 1', 'work 0', 'tokens some']);
+    expect(code.events).toEqual(['work 1', 'work 0', 'tokens']);
     expect(code.ending).toEqual({ how: 'completed', handTo: 'qa' });
 
     const checks = await once('qa', { lines: [m1, spoken(2, 'pm', spec.text), spoken(3, 'dev', code.text)] });
@@ -94,6 +94,26 @@ describe('the demo exchange', () => {
     expect((await once('pm', { messages: [m1], roster })).ending).toEqual({ how: 'completed' });
   });
 
+  test('a request in the form of a question is a request', async () => {
+    const { text } = await once('pm', { messages: [person(1, 'Can you make the header blue, please?')] });
+    expect(text).toContain('**The header blue**: what we build');
+  });
+
+  test('is understood within moments, however long and odd a message is', async () => {
+    const odd = [
+      '!'.repeat(100_000),
+      '@'.repeat(100_000),
+      'hi '.repeat(50_000),
+      `${'a or '.repeat(30_000)}?`,
+      '[from '.repeat(20_000),
+    ];
+    for (const text of odd) {
+      const start = performance.now();
+      for (const script of ['pm', 'dev', 'qa'] as const) await once(script, { messages: [person(1, text)] });
+      expect(performance.now() - start).toBeLessThan(1_000);
+    }
+  });
+
   test('what is not a name for code becomes one', async () => {
     const { text } = await once('dev', { messages: [person(1, 'build 3D größe-würfel «日本» 🎉')] });
     expect(text).toMatch(/export function [A-Za-z]\w*\(/);
@@ -113,7 +133,7 @@ describe('an ambiguous request', () => {
       saidSoFar: [first.text()],
     });
     expect(second.text()).toContain('**SQLite** it is.');
-    expect(second.text()).toContain('with SQLite, reachable in one step');
+    expect(second.text()).toContain('with SQLite: the smallest version');
     expect(second.ending()).toEqual({ how: 'completed', handTo: 'dev' });
   });
 
@@ -148,6 +168,17 @@ describe('a message in the middle of a turn', () => {
     expect(heard.text()).toMatch(/\n```\n\n@qa, please try to break it\.\n\nNoted: use passkeys instead/);
   });
 
+  test('that is edited is taken up again in its new words', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    const { heard } = await turn(dev, time, { messages: [m1] }, 2_500);
+    expect(await dev.inject(person(2, 'use passkeys', { change: 'edited' }), true)).toBe('injected');
+    expect(await dev.inject(person(3, 'forget me', { change: 'deleted' }), true)).toBe('injected');
+    await time.advance(60_000);
+    expect(heard.text()).toContain('Noted: use passkeys.');
+    expect(heard.text()).not.toContain('forget me');
+  });
+
   test('that is observed and for nobody in particular leaves the text alone', async () => {
     const time = createTime();
     const dev = await open('dev', time);
@@ -166,15 +197,16 @@ describe('a message in the middle of a turn', () => {
     expect(again.ending()).toEqual({ how: 'completed' });
   });
 
-  test('turns a pass into an answer', async () => {
+  test('comes with the next prompt when the agent is about to pass, and is answered as if it had come first', async () => {
     const time = createTime();
-    const qa = await open('qa', time);
-    const { heard, run, ending } = await turn(qa, time, { messages: [] }, 300);
-    await qa.inject(person(2, 'also on phones'), false);
+    const dev = await open('dev', time);
+    const { run, ending } = await turn(dev, time, { messages: [] }, 300);
+    expect(await dev.inject(m1, false)).toBe('next-prompt');
     await time.advance(1_000);
     await run;
-    expect(heard.text()).toBe('Noted: also on phones. I add a check for it.');
-    expect(ending()).toEqual({ how: 'completed' });
+    expect(ending()).toEqual({ how: 'passed' });
+    const again = await turn(dev, time, { reason: 'again', messages: [m1] });
+    expect(again.text()).toContain('export function loginPage');
   });
 });
 
@@ -208,6 +240,18 @@ describe('an interrupted turn', () => {
     await run;
     const { text } = await turn(pm, time, { reason: 'resume', messages: [], saidSoFar: [] });
     expect(text()).toBe((await once('pm', { messages: [m1] })).text);
+  });
+
+  test('takes up afterwards what it was told just before', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    const { heard, run } = await turn(dev, time, { messages: [m1] }, 4_500);
+    await dev.inject(person(2, 'use passkeys instead'), false);
+    await dev.interrupt(0);
+    await run;
+    expect(heard.text()).not.toContain('Noted');
+    const { text } = await turn(dev, time, { reason: 'resume', messages: [], saidSoFar: [heard.text()] });
+    expect(text()).toMatch(/^Noted: use passkeys instead/);
   });
 
   test('is dropped when the person says so', async () => {

@@ -158,7 +158,7 @@ describe('a turn', () => {
     const { prompt, session, floors, time } = await bench();
     floors.view = {
       ...holding('dev', 1),
-      seats: ['dev', 'qa'].map((agent) => ({ ...holding(agent, 1).seats[0]!, agent })),
+      seats: ['dev', 'qa'].flatMap((agent) => holding(agent, 1).seats),
     };
     await prompt(1);
     session().report?.text('@dev here. @qa please');
@@ -282,7 +282,7 @@ describe('a backend that needs the signal', () => {
     const { prompt, session, floors, time } = await bench({ needsSignal: true });
     floors.view = {
       ...holding('dev', 1),
-      seats: ['dev', 'qa'].map((agent) => ({ ...holding(agent, 1).seats[0]!, agent })),
+      seats: ['dev', 'qa'].flatMap((agent) => holding(agent, 1).seats),
     };
     await prompt(1);
     for (const chunk of chunks) session().report?.text(chunk);
@@ -395,7 +395,7 @@ describe('a message in the middle of a turn', () => {
     const { prompt, inject, session, floors, time } = await bench();
     floors.lines = [person(1, 'a')];
     await prompt(1);
-    session().injectOutcome = Promise.reject(new Error('not now'));
+    session().injectOutcome = new Error('not now');
     await inject(1, 'm1');
     await time.advance(500);
     expect(floors.told.at(-1)).toMatchObject({ type: 'injected', outcome: 'next-prompt' });
@@ -612,6 +612,44 @@ describe('a supervisor that goes over to other agents', () => {
     await supervisor.configure([]);
     expect(floors.told.map(({ type }) => type)).toEqual(['join', 'join', 'leave', 'leave']);
     expect(sessions.map(({ calls }) => calls)).toEqual([['close'], ['close']]);
+  });
+});
+
+describe('a backend that hangs', () => {
+  test('while it opens counts as failed after a minute, and a session that comes later is closed', async () => {
+    const { time, supervisor, floors, sessions, hold } = await bench();
+    const open = hold();
+    const restarted = supervisor.restart('dev');
+    await time.advance(60_000);
+    expect(await restarted).toEqual({ ok: false, text: 'dev does not start: did not start within 60 s' });
+    open();
+    await time.settle();
+    expect(sessions.map(({ calls }) => calls)).toEqual([['close'], ['close']]);
+    await time.advance(2_000);
+    expect(floors.told.map(({ type }) => type)).toEqual(['join', 'leave', 'join']);
+  });
+
+  test('while a session closes is waited for five seconds, and only then is another opened', async () => {
+    const { time, supervisor, session, sessions } = await bench();
+    session().closes = false;
+    const restarted = supervisor.restart('dev');
+    await time.advance(4_999);
+    expect(sessions).toHaveLength(1);
+    await time.advance(1);
+    expect(sessions).toHaveLength(2);
+    expect(await restarted).toMatchObject({ ok: true });
+  });
+});
+
+describe('a seat that an operator added', () => {
+  test('is served, and outlives a change of the configuration', async () => {
+    const { supervisor, dev, sessions, floors } = await bench();
+    expect(await supervisor.sit('dev', 'console:other')).toBe(true);
+    expect(await supervisor.sit('nobody', 'console:other')).toBe(false);
+    expect(supervisor.list()[0]?.channels).toEqual([CHANNEL, 'console:other']);
+    await supervisor.configure([dev]);
+    expect(sessions).toHaveLength(2);
+    expect(floors.told.map(({ type }) => type)).toEqual(['join', 'join']);
   });
 });
 

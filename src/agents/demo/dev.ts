@@ -34,7 +34,7 @@ function handedOver(scene: Scene): Words | null {
 function builds(scene: Scene, request: Words): readonly Step[] {
   const steps = scene.heard?.text.match(/^\d+\. /gm)?.length ?? 0;
   const source =
-    steps > 0 && scene.heard ? `All ${steps} points of ${scene.heard.name}'s list are in.` : 'Here is a first version.';
+    steps > 0 && scene.heard ? `The ${steps} points of ${scene.heard.name}'s list are in.` : 'Here is a first version.';
   const text = [`Done: ${request.gist.topic}. ${source}`, '', code(request), '', '@qa, please try to break it.'].join(
     '\n',
   );

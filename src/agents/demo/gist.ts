@@ -11,9 +11,14 @@ export type Gist = {
 
 /** Reads a message, without the name of the agent that it addresses. */
 export function gistOf(text: string): Gist {
-  const plain = text.replace(/\s+/g, ' ').trim();
+  const plain = text.slice(0, READ).replace(/\s+/g, ' ').trim();
   const sentence = plain.split(/(?<=[.!?])\s/)[0] ?? plain;
-  const topic = shortened(sentence.replace(OPENING, '').replace(/[\s.!?,;:]+$/, ''));
+  const topic = shortened(
+    sentence
+      .replace(OPENING, '')
+      .replace(/,? please[.!?]*$/i, '')
+      .replace(/[\s.!?,;:]+$/, ''),
+  );
   return {
     topic: topic === '' ? 'this' : topic,
     words: keyWords(plain),
@@ -39,6 +44,7 @@ const OPENING =
   /^(?:(?:hi|hello|hey|ok|okay|so|well|team|all|everyone|please|now)\b[\s,!.]*)*(?:(?:can|could|would|will) (?:you|we|someone) |(?:i|we) (?:want|need|would like|'d like) (?:you )?(?:to (?:have )?)?|let'?s |help (?:me|us) (?:to )?)?(?:please )?(?:(?:build|make|create|add|write|design|implement|develop|plan|do) (?!(?:it|this|that|them|sure)\b)(?:me |us )?)?/i;
 const GREETING = /^(?:hi|hello|hey|good (?:morning|evening|afternoon)|moin|yo)\b[^.?!]{0,20}[.?!]?$/i;
 const THANKS = /^(?:thanks?|thank you|thx|great|nice|perfect|cool|well done|ok|okay)\b[^?]{0,30}$/i;
+const WISH = /^(?:please |hey |hi |hello )?(?:can|could|would|will) (?:you|we|someone|anybody) /i;
 const QUESTION = /\?\s*$|^(?:what|why|how|who|when|where|which|is|are|does|do|should)\b/i;
 const FILLER = new Set(
   (
@@ -56,7 +62,7 @@ function keyWords(text: string): readonly string[] {
 function kindOf(text: string): Gist['kind'] {
   if (GREETING.test(text)) return 'greeting';
   if (THANKS.test(text)) return 'thanks';
-  return QUESTION.test(text) ? 'question' : 'request';
+  return QUESTION.test(text) && !WISH.test(text) ? 'question' : 'request';
 }
 
 function choiceIn(text: string): readonly [string, string] | null {
@@ -73,3 +79,5 @@ function shortened(text: string): string {
 }
 
 const LONGEST = 90;
+/** How much of a message is read at all. */
+const READ = 2_000;

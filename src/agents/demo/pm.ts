@@ -15,7 +15,7 @@ export const pm: Persona = {
     if (kind === 'question' && /\bwhich\b/i.test(scene.asked.text)) {
       return asks(`That depends on what matters most to you about ${topic}. What should I go by?`);
     }
-    return kind === 'question' ? answerWith(opinion(scene.asked), scene, 'dev') : answerWith(spec(scene), scene, 'dev');
+    return kind === 'question' ? answerWith(opinion(scene.asked), scene) : answerWith(spec(scene), scene, 'dev');
   },
   note: ({ gist }) => `Noted: ${gist.topic}. It goes into the spec.`,
   answer: ({ by, gist }) =>
@@ -41,7 +41,7 @@ function asks(text: string): readonly Step[] {
 function decided(scene: Scene, question: Words): readonly Step[] {
   const answer = scene.asked?.gist.topic ?? 'your choice';
   const start = scene.asked === null ? 'I go on without an answer.' : `**${capital(answer)}** it is.`;
-  return answerWith(`${start}\n\n${points(question, answer)}`, scene, 'dev');
+  return answerWith(`${start}\n\n${points(scene, question, answer)}`, scene, 'dev');
 }
 
 function opinion({ gist }: Words): string {
@@ -50,21 +50,23 @@ function opinion({ gist }: Words): string {
 }
 
 function spec(scene: Scene): string {
-  return scene.asked === null ? '' : points(scene.asked, null);
+  return scene.asked === null ? '' : points(scene, scene.asked, null);
 }
 
-function points({ gist, by }: Words, answer: string | null): string {
+function points(scene: Scene, { gist, by }: Words, answer: string | null): string {
   const [main = gist.topic, ...rest] = gist.words;
   const details = rest.length > 0 ? rest : [main];
   return [
     `**${capital(gist.topic)}**: what we build for ${by}`,
     '',
-    `1. ${capital(gist.topic)}${answer === null ? '' : `, with ${answer}`}, reachable in one step.`,
+    `1. ${capital(gist.topic)}${answer === null ? '' : `, with ${answer}`}: the smallest version that is of use.`,
     ...details
       .slice(0, 3)
-      .map((word, index) => `${index + 2}. ${capital(word)} works, and says what is wrong when it does not.`),
+      .map(
+        (word, index) => `${index + 2}. "${word}" is covered, with a clear message when something is wrong with it.`,
+      ),
     '',
-    'Everything else can wait. @dev, over to you.',
+    `Everything else can wait.${scene.others.includes('dev') ? ' @dev, over to you.' : ''}`,
   ].join('\n');
 }
 

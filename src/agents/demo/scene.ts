@@ -1,9 +1,11 @@
+import { addressedIn, mentionsIn } from '../../turns/addressing.ts';
+import type { Addressee } from '../../turns/addressing.ts';
 import type { AgentId } from '../../turns/core/settings.ts';
 import type { Line } from '../../turns/store/port.ts';
 import type { Ending, TurnPrompt } from '../backend.ts';
 import { gistOf } from './gist.ts';
 import type { Gist } from './gist.ts';
-import { namedIn, unaddressed } from './words.ts';
+import { unaddressed } from './words.ts';
 
 /** What a scripted agent does next. */
 export type Step =
@@ -59,14 +61,13 @@ export type Memory = { readonly request: Words | null; readonly openQuestion: Wo
 
 /** Sets the scene for a prompt. */
 export function sceneOf(turn: TurnPrompt, me: AgentId, memory: Memory): Scene {
-  const ids = turn.roster.map(({ id }) => id);
   const people = turn.lines.filter(({ author, change }) => author.kind === 'person' && change !== 'deleted');
-  const said = turn.messages.filter(({ change }) => change !== 'deleted').map((line) => wordsOf(line, ids));
+  const said = turn.messages.filter(({ change }) => change !== 'deleted').map((line) => wordsOf(line, turn.roster));
   const mine = said.filter(({ to }) => to.length === 0 || to.includes(me));
   const agents = turn.lines.filter(({ author }) => author.kind === 'agent' && author.id !== me);
   const last = agents.at(-1);
-  const called = last !== undefined && namedIn(last.text, [me]).length > 0;
-  const latest = said.at(-1) ?? people.map((line) => wordsOf(line, ids)).at(-1);
+  const called = last !== undefined && mentionsIn(last.text, turn.roster).includes(me);
+  const latest = said.at(-1) ?? people.map((line) => wordsOf(line, turn.roster)).at(-1);
   return {
     me,
     others: turn.roster.filter(({ id, status }) => id !== me && status !== 'OFFLINE').map(({ id }) => id),
@@ -80,9 +81,9 @@ export function sceneOf(turn: TurnPrompt, me: AgentId, memory: Memory): Scene {
 }
 
 /** A person's line, read. */
-export function wordsOf(line: Line, ids: readonly AgentId[]): Words {
-  const text = unaddressed(line.text);
-  return { by: line.author.name, text, to: namedIn(line.text, ids), gist: gistOf(text) };
+export function wordsOf(line: Line, agents: readonly Addressee[]): Words {
+  const text = unaddressed(line.text, agents);
+  return { by: line.author.name, text, to: addressedIn(line.text, agents), gist: gistOf(text) };
 }
 
 /** An answer that is complete: the text, then the end of the turn, handed to another agent if it is here. */

@@ -1,3 +1,5 @@
+import type { Addressee } from '../../turns/addressing.ts';
+
 /** Words that make a demo agent show one state of the floor. `{agent}: ` before them picks the agent. */
 export const DEMO_WORDS = [
   { word: 'hang', example: 'dev: hang', shows: 'says nothing and never ends: the turn times out' },
@@ -27,9 +29,10 @@ export type Trick =
   | { readonly word: Exclude<(typeof DEMO_WORDS)[number]['word'], 'hand to'> }
   | { readonly word: 'hand to'; readonly to: string };
 
-/** Finds the demo word that a message consists of, whether or not an agent is addressed before it. */
+/** Finds the demo word that a message consists of, without the names of whom it addresses. */
 export function trickIn(text: string): Trick | null {
-  const words = unaddressed(text)
+  if (text.length > LONGEST_TRICK) return null;
+  const words = text
     .toLowerCase()
     .replace(/\bplease\b/g, '')
     .replace(/[.!\s]+/g, ' ')
@@ -41,14 +44,20 @@ export function trickIn(text: string): Trick | null {
 }
 
 /** The text without the names before it: "@dev, please" and "dev: please" are both "please". */
-export function unaddressed(text: string): string {
-  return text.trim().replace(/^(?:@[\p{L}\p{N}_-]+[,:]?\s+|[\p{L}\p{N}_-]+:\s+)+/u, '');
+export function unaddressed(text: string, agents: readonly Addressee[]): string {
+  const names = agents.flatMap(({ id, name }) => [id.toLowerCase(), name.toLowerCase()]);
+  let rest = text.trim();
+  for (let length = 0; (length = addressLength(rest, names)) > 0;) rest = rest.slice(length).replace(/^[\s,:]+/, '');
+  return rest;
 }
 
-/** Agents that a person's text names, by `@id` anywhere or by "id:" or "id," at its start. */
-export function namedIn(text: string, ids: readonly string[]): readonly string[] {
+function addressLength(text: string, names: readonly string[]): number {
   const lower = text.toLowerCase();
-  const first = /^\s*([\p{L}\p{N}_-]+)[:,]/u.exec(lower)?.[1];
-  const mentioned = new Set(Array.from(lower.matchAll(/(?<![\p{L}\p{N}])@([\p{L}\p{N}_-]+)/gu), ([, id]) => id));
-  return ids.filter((id) => first === id.toLowerCase() || mentioned.has(id.toLowerCase()));
+  const lengths = names.map((name) => {
+    if (lower.startsWith(`@${name}`) && /^[\s,:]/.test(lower.slice(name.length + 1))) return name.length + 1;
+    return lower.startsWith(name) && /^[,:]/.test(lower.slice(name.length)) ? name.length : 0;
+  });
+  return Math.max(0, ...lengths);
 }
+
+const LONGEST_TRICK = 100;

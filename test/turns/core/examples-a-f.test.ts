@@ -330,6 +330,18 @@ describe('example F: wait_for', () => {
     expect(play.holder?.startsWith('qa')).toBe(true);
   });
 
+  test('a text that addresses nobody is no answer while two agents wait', () => {
+    const play = asking({ waitPolicy: 'release' });
+    play.waits('qa');
+    play.person('m2');
+    expect([play.status('dev'), play.status('qa')]).toEqual(['WAITING', 'WAITING']);
+    expect(play.holder?.startsWith('pm')).toBe(true);
+    play.person('m3', 'qa');
+    play.speaks('pm');
+    expect(play.status('dev')).toBe('WAITING');
+    expect(play.holder?.startsWith('qa')).toBe(true);
+  });
+
   test('a text that addresses somebody else is no answer', () => {
     const play = asking();
     play.person('m2', 'qa');

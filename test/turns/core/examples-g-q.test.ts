@@ -223,6 +223,7 @@ describe('example K: restart', () => {
     const mark = play.effects.length;
     for (const agent of ['pm', 'dev', 'qa']) play.joins(agent);
     play.person('m4');
+    expect(play.fate('m4')).toEqual({ state: 'held', until: 'start' });
     expect(play.effects.slice(mark).filter((effect) => effect.type === 'prompt')).toEqual([]);
     expect(play.floor.epoch).toBe(2);
   });
@@ -398,6 +399,7 @@ describe('example N: budget', () => {
   test('a resume gives twelve more', () => {
     const play = spent();
     play.operator({ type: 'resume' });
+    expect(play.holder).toBe('pm #13');
     for (let turn = 0; turn < 12; turn += 1) {
       const agent = play.holder?.split(' ')[0];
       expect(play.holder).toBe(`${agent} #${13 + turn}`);

@@ -135,6 +135,17 @@ describe('the limit of turns', () => {
     expect(play.floor.epoch).toBeLessThanOrEqual(12);
   });
 
+  test('is lifted by a person who answers an agent that waits: the floor goes on after the answer', () => {
+    const play = running({ waitPolicy: 'release', maxTurns: 1 });
+    play.waits('pm');
+    expect(play.floor.condition).toBe('resting');
+    play.person('m2');
+    expect(play.holder?.startsWith('pm')).toBe(true);
+    expect(play.floor.condition).toBe('open');
+    play.speaks('pm', 'qa');
+    expect(play.holder?.startsWith('qa')).toBe(true);
+  });
+
   test('leaves nothing to resume on a floor that rests for want of speakers', () => {
     const play = running();
     for (const agent of ['pm', 'dev', 'qa']) play.speaks(agent);
@@ -207,5 +218,14 @@ describe('too many held messages', () => {
     const keys = play.effects.flatMap((one) => (one.type === 'announce' ? [one.key] : []));
     expect(new Set(keys).size).toBe(1);
     expect(effectsOf('prompt', play.speaks('pm'))).toMatchObject([{ agent: 'dev', messages: ['m2', 'm3'] }]);
+  });
+
+  test('are bounded while nobody is available too: the first ones are kept for whoever comes back', () => {
+    const play = stage({ agents: [{ agent: 'pm', rejoin: 'auto' }], settings: { maxHeld: 2 } });
+    play.leaves('pm');
+    for (const id of ['m1', 'm2', 'm3', 'm4']) play.person(id);
+    expect(play.floor.held.map((held) => held.id)).toEqual(['m1', 'm2']);
+    expect(play.fate('m4')).toMatchObject({ state: 'unrouted' });
+    expect(effectsOf('prompt', play.joins('pm'))).toMatchObject([{ agent: 'pm', messages: ['m1', 'm2'] }]);
   });
 });

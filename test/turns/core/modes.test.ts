@@ -96,6 +96,14 @@ describe('mode inject', () => {
     expect(effectsOf('prompt', crash)).toMatchObject([{ agent: 'qa', messages: ['m2'] }]);
   });
 
+  test('shows a message again to the agent that was skipped before it took it', () => {
+    const play = second();
+    play.person('m2');
+    expect(play.floor.lines).toBe(3);
+    expect(effectsOf('prompt', play.operator({ type: 'skip' }))).toMatchObject([{ agent: 'qa', messages: ['m2'] }]);
+    expect(effectsOf('prompt', play.speaks('qa', 'dev'))).toMatchObject([{ agent: 'dev', afterLine: 2 }]);
+  });
+
   test('passes edits and deletions on to the holder that got the message', () => {
     const play = second();
     play.person('m2');
@@ -135,6 +143,12 @@ describe('mode queue', () => {
     play.act({ type: 'receive', id: 'late', addressed: [], order: '0002' });
     play.act({ type: 'receive', id: 'early', addressed: [], order: '0001' });
     expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([{ messages: ['early', 'late'] }]);
+  });
+
+  test('reads the platform’s order as a number, however long it is', () => {
+    const play = second({ mode: 'queue' });
+    for (const order of ['10', '9', '100']) play.act({ type: 'receive', id: order, addressed: [], order });
+    expect(effectsOf('prompt', play.completes('dev'))).toMatchObject([{ messages: ['9', '10', '100'] }]);
   });
 
   test('hands a deleted message to nobody', () => {

@@ -48,6 +48,17 @@ describe('order round-robin', () => {
     expect(granted(play)).toEqual(['pm', 'dev', 'pm', 'qa']);
   });
 
+  test('lets a person who names an agent go before the holder who names another', () => {
+    const play = stage({ agents: ['pm', 'dev', 'ops', 'qa'] });
+    play.person('m1');
+    play.person('m2', 'qa');
+    play.reports('pm', 'm2', 'injected');
+    play.speaks('pm', 'ops');
+    expect(play.holder).toBe('qa #2');
+    play.speaks('qa');
+    expect(play.holder).toBe('ops #3');
+  });
+
   test('lets the explicit hand-over win over a mention', () => {
     const play = stage({ agents: ['pm', 'dev', 'ops', 'qa'] });
     play.person('m1');
@@ -290,6 +301,27 @@ describe('order facilitator', () => {
   test('does not ask when a person addressed an agent', () => {
     const play = stage({ agents, settings });
     expect(effectsOf('ask', play.person('m1', 'dev'))).toEqual([]);
+    expect(play.holder).toBe('dev #1');
+  });
+
+  test('does not ask when only one could be next', () => {
+    const play = stage({ agents: ['lead', 'dev'], settings });
+    play.person('m1', 'lead');
+    expect(effectsOf('ask', play.speaks('lead'))).toEqual([]);
+    expect(play.holder).toBe('dev #2');
+  });
+
+  test('asks anew after a restart, once the history has been read', () => {
+    const play = stage({ agents, settings });
+    play.person('m1');
+    const old = ask(play);
+    play.act({ type: 'restart' });
+    for (const agent of agents) play.joins(agent);
+    expect(play.floor.choosing).toBeNull();
+    expect(play.holder).toBeNull();
+    play.act({ type: 'catchUp' });
+    expect(ask(play)).not.toBe(old);
+    play.act({ type: 'choose', agent: 'lead', ask: ask(play), next: 'dev' });
     expect(play.holder).toBe('dev #1');
   });
 

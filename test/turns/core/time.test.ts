@@ -159,6 +159,14 @@ describe('the end by silence', () => {
     expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
   });
 
+  test('never comes before something was said, however much was worked', () => {
+    const play = taken(settings);
+    play.works('pm', 1);
+    play.works('pm', 0);
+    play.later(59_999);
+    expect(play.holder).toBe('pm #1');
+  });
+
   test('comes 10 s after the last words, not after the first', () => {
     const play = taken(settings);
     play.says('pm');

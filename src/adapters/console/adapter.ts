@@ -1,0 +1,246 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import type { WebSocket } from 'ws';
+import type { ChannelId } from '../../turns/core/settings.ts';
+import { ChatError } from '../port.ts';
+import type {
+  Answer,
+  Capabilities,
+  ChatAdapter,
+  Clock,
+  History,
+  Intake,
+  Observatory,
+  OutgoingPost,
+  Principal,
+} from '../port.ts';
+import { createDelivery } from './delivery.ts';
+import type { Delivery } from './delivery.ts';
+import { createHub } from './hub.ts';
+import type { Hub } from './hub.ts';
+import { openPlatform } from './platform.ts';
+import type { Platform } from './platform.ts';
+import { TEXT_LIMIT } from './protocol.ts';
+import type { ChatMessage } from './protocol.ts';
+import { startServer } from './server.ts';
+import type { ConsoleServer } from './server.ts';
+import { hear, toHuman } from './talk.ts';
+import type { Talk } from './talk.ts';
+import { sessionToken } from './token.ts';
+import { createWindow } from './window.ts';
+
+/** Who sits at the console: whoever can open the page on this machine. */
+export const CONSOLE_PERSON: Principal = { id: 'console:you', name: 'You', roles: [] };
+
+const CAPABILITIES: Capabilities = {
+  textLimit: TEXT_LIMIT,
+  edits: true,
+  receipts: true,
+  cards: true,
+  drafts: true,
+  idempotentPosts: true,
+};
+
+/** How many messages a first start reads back. */
+const FIRST_CATCH_UP = 500;
+const CATCH_UP_LIMIT = 100_000;
+
+/** Where the console lives and what it is given. */
+export type ConsoleOptions = {
+  /** An existing or new folder for `console.db` and `console-token`. */
+  readonly dataDir: string;
+  /** 0 takes any free port. */
+  readonly port: number;
+  readonly host?: '127.0.0.1';
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly person?: Principal;
+  /** The folder of the built page, if it is not the one that `npm install` builds. */
+  readonly pageDir?: string;
+};
+
+/** The console as an adapter, and what only it has. */
+export type ConsoleAdapter = ChatAdapter & {
+  /** Where the page is, once started. */
+  readonly url: string | null;
+  /** From now on `/healthz` says ready. */
+  setReady(): void;
+};
+
+type Running = {
+  readonly platform: Platform;
+  readonly hub: Hub;
+  readonly delivery: Delivery;
+  readonly server: ConsoleServer;
+};
+
+/** A chat platform of its own on this machine: a page, a durable store of messages, and `conch ctl`'s door. */
+export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
+  let running: Running | null = null;
+  let ready = false;
+  const up = (method: string, channel: ChannelId): Running => {
+    if (running !== null) return running;
+    throw new ChatError('The console is not running', { method, channel, fault: 'unreachable' });
+  };
+  return {
+    name: 'console',
+    capabilities: CAPABILITIES,
+    get url() {
+      return running?.server.url ?? null;
+    },
+    setReady() {
+      ready = true;
+    },
+    async start(intake, observatory) {
+      running = await run(options, { intake, observatory }, () => ready);
+    },
+    async stop() {
+      const stopping = running;
+      running = null;
+      if (stopping !== null) await halt(stopping);
+    },
+    post: async (channel, post) => publish(up('post', channel), channel, post),
+    find: async (channel, post) => up('find', channel).platform.byNonce(post.outboxId)?.id ?? null,
+    async edit(channel, platformId, text) {
+      const { platform, hub } = up('edit', channel);
+      hub.changed(channel, known(await stored('edit', channel, platform.edit(channel, platformId, text)), channel));
+    },
+    async receipt(channel, message, receipt) {
+      const { platform, hub } = up('receipt', channel);
+      const changed = await stored('receipt', channel, platform.receipt(channel, message, receipt));
+      hub.changed(channel, known(changed, channel));
+    },
+    draft(channel, speaker, epoch, text) {
+      running?.hub.draft(channel, { agent: speaker.id, name: speaker.name, epoch, text });
+    },
+    card: (channel) => running?.hub.card(channel),
+    catchUp: async (channel, after) => readBack(up('catchUp', channel).platform, channel, after),
+  };
+}
+
+type Ports = { readonly intake: Intake; readonly observatory: Observatory };
+
+async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean): Promise<Running> {
+  const { clock, log, dataDir } = options;
+  mkdirSync(dataDir, { recursive: true });
+  const platform = openPlatform({ path: join(dataDir, 'console.db'), clock });
+  const window = createWindow(ports.observatory);
+  const refresh = (channel: ChannelId): void => {
+    if (isOwn(ports.observatory, channel)) return;
+    const { messages, changed } = window.look(channel);
+    for (const message of messages) hub.message(channel, message);
+    for (const message of changed) hub.changed(channel, message);
+  };
+  const hub = createHub({ clock, log, observatory: ports.observatory, refresh });
+  const trouble = (channel: ChannelId, why: string): void =>
+    hub.notice(channel, `Your message is kept, but Conch could not take it yet (${why}). It is tried again by itself.`);
+  const delivery = createDelivery({ log, trouble });
+  const person = options.person ?? CONSOLE_PERSON;
+  const talk: Talk = {
+    ...ports,
+    person,
+    platform,
+    window,
+    delivery,
+    hub,
+    clock,
+    log,
+  };
+  try {
+    const server = await startServer({
+      host: options.host ?? '127.0.0.1',
+      port: options.port,
+      token: sessionToken(join(dataDir, 'console-token')),
+      ...(options.pageDir === undefined ? {} : { pageDir: options.pageDir }),
+      isReady,
+      welcome: (socket) => welcome(talk, socket),
+      command: (channel, line) => ctl(ports, person, { channel, line }),
+    });
+    return { platform, hub, delivery, server };
+  } catch (error) {
+    hub.stop();
+    platform.close();
+    throw error;
+  }
+}
+
+async function halt({ platform, hub, delivery, server }: Running): Promise<void> {
+  delivery.stop();
+  hub.stop();
+  await server.close();
+  platform.close();
+}
+
+function welcome(talk: Talk, socket: WebSocket): void {
+  const client = talk.hub.join(socket);
+  socket.on('message', (frame, isBinary) => {
+    if (isBinary) return talk.hub.send(client, { type: 'refused', key: null, text: 'Only text frames are read here.' });
+    void hear(talk, client, (frame as Buffer).toString('utf8'));
+  });
+  socket.on('error', (error) => talk.log.debug({ err: error }, 'the connection of a page failed'));
+  socket.on('close', () => talk.hub.leave(client));
+}
+
+async function ctl(
+  ports: Ports,
+  person: Principal,
+  asked: { readonly channel: string | null; readonly line: string },
+): Promise<Answer> {
+  const channels = ports.observatory.channels();
+  const named = channels.filter((one) => one.id === asked.channel || one.name === asked.channel);
+  const fitting = asked.channel === null ? channels : named;
+  const [only] = fitting;
+  if (only !== undefined && fitting.length === 1) return ports.intake.command(only.id, person, asked.line);
+  const list = channels.map((one) => one.id).join(', ') || 'none';
+  const why = asked.channel === null ? 'Say which channel with --channel.' : `There is no channel ${asked.channel}.`;
+  return { ok: false, text: `${why} Channels here: ${list}` };
+}
+
+async function publish({ platform, hub }: Running, channel: ChannelId, post: OutgoingPost): Promise<string> {
+  const { speaker, text, epoch, outboxId } = post;
+  if (text.length > TEXT_LIMIT) {
+    throw new ChatError('The text is too long for the console', { method: 'post', channel, fault: 'refused' });
+  }
+  const writing = platform.add({
+    channel,
+    kind: speaker === null ? 'system' : 'agent',
+    speaker: speaker === null ? { id: 'conch', name: 'Conch', avatar: null } : { ...speaker },
+    text: text.toWellFormed(),
+    epoch,
+    replyTo: null,
+    nonce: outboxId,
+  });
+  const { message, fresh } = await stored('post', channel, writing);
+  if (fresh) hub.message(channel, message);
+  return message.id;
+}
+
+/** A failed commit was rolled back: nothing was executed. */
+async function stored<T>(method: string, channel: ChannelId, writing: Promise<T>): Promise<T> {
+  try {
+    return await writing;
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new ChatError(`The console could not write: ${why}`, { method, channel, fault: 'limited', cause: error });
+  }
+}
+
+function known(message: ChatMessage | null, channel: ChannelId): ChatMessage {
+  if (message !== null) return message;
+  throw new ChatError('There is no such message', { method: 'change', channel, fault: 'refused' });
+}
+
+function readBack(platform: Platform, channel: ChannelId, after: { readonly order: string } | null): History {
+  const found = platform.written(channel, CATCH_UP_LIMIT, after === null ? 0 : Number(after.order));
+  const messages = after === null ? found.slice(-FIRST_CATCH_UP) : found;
+  const missing = found.length === CATCH_UP_LIMIT || messages.length < found.length;
+  return {
+    messages: messages.map((message) => toHuman(platform, channel, message)),
+    gap: missing ? `only ${messages.length} messages of the console's history were read` : null,
+  };
+}
+
+function isOwn(observatory: Observatory, channel: ChannelId): boolean {
+  return observatory.channels().some((one) => one.id === channel && one.adapter === 'console');
+}

@@ -1,0 +1,59 @@
+import type { IncomingMessage } from 'node:http';
+import { z } from 'zod';
+import type { Answer } from '../port.ts';
+import { LINE_LIMIT } from './protocol.ts';
+import { sameSecret } from './token.ts';
+
+const BODY_LIMIT = 64 * 1024;
+const bodySchema = z.strictObject({
+  channel: z.string().min(1).max(200).nullish(),
+  line: z.string().min(1).max(LINE_LIMIT),
+});
+
+type CtlParts = {
+  readonly token: string;
+  readonly command: (channel: string | null, line: string) => Promise<Answer>;
+};
+
+/** Answers `POST /ctl`: a JSON body `{ channel?, line }` under `Authorization: Bearer <the console's token>`. */
+export async function ctlAnswer(
+  request: IncomingMessage,
+  parts: CtlParts,
+): Promise<{ readonly status: number; readonly answer: Answer }> {
+  if (request.method !== 'POST') return no(405, 'Commands come by POST.');
+  if (request.headers.origin !== undefined) return no(403, 'Commands do not come from web pages.');
+  const shown = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1];
+  if (shown === undefined || !sameSecret(shown, parts.token)) return no(401, 'The token is not the one of this Conch.');
+  const body = await readBody(request);
+  if (body === null) return no(413, 'The command is too long.');
+  const parsed = bodySchema.safeParse(parseJson(body));
+  if (!parsed.success) return no(400, 'Expected a JSON body with "line" and, optionally, "channel".');
+  try {
+    return { status: 200, answer: await parts.command(parsed.data.channel ?? null, parsed.data.line) };
+  } catch (error) {
+    return no(500, `The command failed: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function no(status: number, text: string): { readonly status: number; readonly answer: Answer } {
+  return { status, answer: { ok: false, text } };
+}
+
+async function readBody(request: IncomingMessage): Promise<string | null> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > BODY_LIMIT) return null;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,256 @@
+import type { Logger } from 'pino';
+import type { WebSocket } from 'ws';
+import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
+import type { JournalEntry } from '../../turns/store/port.ts';
+import type { Clock, Observatory } from '../port.ts';
+import type { ChatMessage, Draft, FloorNow, ServerFrame } from './protocol.ts';
+
+/** What happens within this time goes out in one frame: the page stays usable with hundreds of messages a second. */
+const FLUSH_MS = 50;
+/** A page with more than this unread is dropped; it comes back and gets a fresh picture. */
+const UNREAD_LIMIT = 4 * 1024 * 1024;
+const BEAT_MS = 15_000;
+const REFRESH_MS = 1_000;
+const TURNS_SHOWN = 60;
+const JOURNAL_PAGE = 100;
+
+/** One open page. */
+export type Client = {
+  readonly socket: WebSocket;
+  channel: ChannelId | null;
+  /** The newest journal entry that it has; `null` while it does not watch the journal. */
+  journalSeq: number | null;
+  /** Sent after the next batch, so that an acknowledgement never overtakes its message. */
+  later: ServerFrame[];
+  answered: boolean;
+};
+
+type Room = {
+  messages: ChatMessage[];
+  changed: Map<string, ChatMessage>;
+  drafts: Map<AgentId, Draft>;
+  redrafted: Set<AgentId>;
+  floorMoved: boolean;
+  floorSent: string;
+};
+
+/** Tells the open pages what happens, gathered per channel. */
+export type Hub = {
+  join(socket: WebSocket): Client;
+  leave(client: Client): void;
+  message(channel: ChannelId, message: ChatMessage): void;
+  changed(channel: ChannelId, message: ChatMessage): void;
+  draft(channel: ChannelId, draft: Draft): void;
+  drafts(channel: ChannelId): readonly Draft[];
+  /** The floor of the channel may have changed. */
+  card(channel: ChannelId): void;
+  floor(channel: ChannelId): FloorNow;
+  journal(client: Client, channel: ChannelId, before?: number): void;
+  send(client: Client, frame: ServerFrame): void;
+  later(client: Client, frame: ServerFrame): void;
+  notice(channel: ChannelId, text: string): void;
+  stop(): void;
+};
+
+type Parts = {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly observatory: Observatory;
+  /** Called once a second for every channel that a page has open. */
+  readonly refresh: (channel: ChannelId) => void;
+};
+
+/** Starts telling; `stop` ends the timers and closes every page's connection. */
+export function createHub(parts: Parts): Hub {
+  const house: House = { parts, clients: new Set(), rooms: new Map(), flushing: null };
+  const refreshing = setInterval(() => refresh(house), REFRESH_MS);
+  const beating = setInterval(() => beat(parts.clock, house.clients), BEAT_MS);
+  return {
+    ...happenings(house),
+    join: (socket) => join(house.clients, socket),
+    leave: (client) => house.clients.delete(client),
+    drafts: (channel) => [...roomOf(house, channel).drafts.values()],
+    floor: (channel) => floorOf(parts.observatory, channel),
+    journal: (client, channel, before) => sendJournal(parts.observatory, client, { channel, before }),
+    send,
+    later(client, frame) {
+      client.later.push(frame);
+      soon(house);
+    },
+    notice(channel, text) {
+      for (const client of house.clients) if (client.channel === channel) send(client, { type: 'notice', text });
+    },
+    stop() {
+      if (house.flushing !== null) clearTimeout(house.flushing);
+      clearInterval(refreshing);
+      clearInterval(beating);
+      flush(parts, house.clients, house.rooms);
+      for (const client of house.clients) client.socket.close(1001, 'Conch is stopping');
+    },
+  };
+}
+
+type House = {
+  readonly parts: Parts;
+  readonly clients: Set<Client>;
+  readonly rooms: Map<ChannelId, Room>;
+  flushing: NodeJS.Timeout | null;
+};
+
+function happenings(house: House): Pick<Hub, 'message' | 'changed' | 'draft' | 'card'> {
+  return {
+    message(channel, message) {
+      roomOf(house, channel).messages.push(message);
+      soon(house);
+    },
+    changed(channel, message) {
+      roomOf(house, channel).changed.set(message.id, message);
+      soon(house);
+    },
+    draft(channel, draft) {
+      redraft(roomOf(house, channel), draft);
+      soon(house);
+    },
+    card(channel) {
+      roomOf(house, channel).floorMoved = true;
+      soon(house);
+    },
+  };
+}
+
+function roomOf(house: House, channel: ChannelId): Room {
+  const room = house.rooms.get(channel) ?? emptyRoom();
+  house.rooms.set(channel, room);
+  return room;
+}
+
+function soon(house: House): void {
+  house.flushing ??= setTimeout(() => {
+    house.flushing = null;
+    flush(house.parts, house.clients, house.rooms);
+  }, FLUSH_MS);
+}
+
+function refresh(house: House): void {
+  const open = new Set([...house.clients].flatMap((client) => (client.channel === null ? [] : [client.channel])));
+  for (const channel of open) {
+    house.parts.refresh(channel);
+    roomOf(house, channel).floorMoved = true;
+  }
+  if (open.size > 0) soon(house);
+}
+
+function join(clients: Set<Client>, socket: WebSocket): Client {
+  const client: Client = { socket, channel: null, journalSeq: null, later: [], answered: true };
+  clients.add(client);
+  socket.on('pong', () => (client.answered = true));
+  return client;
+}
+
+function emptyRoom(): Room {
+  return {
+    messages: [],
+    changed: new Map(),
+    drafts: new Map(),
+    redrafted: new Set(),
+    floorMoved: false,
+    floorSent: '',
+  };
+}
+
+function redraft(room: Room, draft: Draft): void {
+  if (draft.text === null) room.drafts.delete(draft.agent);
+  else room.drafts.set(draft.agent, draft);
+  room.redrafted.add(draft.agent);
+}
+
+function floorOf(observatory: Observatory, channel: ChannelId): FloorNow {
+  return { view: observatory.view(channel), turns: observatory.turns(channel, TURNS_SHOWN) };
+}
+
+function flush(parts: Parts, clients: ReadonlySet<Client>, rooms: ReadonlyMap<ChannelId, Room>): void {
+  for (const [channel, room] of rooms) {
+    const audience = [...clients].filter((client) => client.channel === channel);
+    const frame = drain(parts, channel, room, audience.length > 0);
+    if (frame === null) continue;
+    const text = JSON.stringify(frame);
+    for (const client of audience) {
+      sendText(client, text);
+      if (client.journalSeq !== null && frame.view !== undefined) sendJournal(parts.observatory, client, { channel });
+    }
+    const activity: ServerFrame = { type: 'activity', channel, count: frame.messages.length };
+    if (activity.count > 0) for (const client of clients) if (client.channel !== channel) send(client, activity);
+  }
+  for (const client of clients) {
+    for (const frame of client.later.splice(0)) send(client, frame);
+  }
+}
+
+type Batch = Extract<ServerFrame, { type: 'batch' }>;
+
+/** Empties the room into one frame; `null` when nothing happened. */
+function drain(parts: Parts, channel: ChannelId, room: Room, watched: boolean): Batch | null {
+  const floor = room.floorMoved && watched ? movedFloor(parts, channel, room) : null;
+  const { messages, changed } = room;
+  const drafts = [...room.redrafted].map((agent) => room.drafts.get(agent) ?? noDraft(agent));
+  room.messages = [];
+  room.changed = new Map();
+  room.redrafted.clear();
+  room.floorMoved = false;
+  if (floor === null && messages.length + changed.size + drafts.length === 0) return null;
+  const now = parts.clock.now();
+  return { type: 'batch', now, channel, messages, changed: [...changed.values()], drafts, ...floor };
+}
+
+function noDraft(agent: AgentId): Draft {
+  return { agent, name: agent, epoch: 0, text: null };
+}
+
+function movedFloor(parts: Parts, channel: ChannelId, room: Room): FloorNow | null {
+  try {
+    const floor = floorOf(parts.observatory, channel);
+    const text = JSON.stringify(floor);
+    if (text === room.floorSent) return null;
+    room.floorSent = text;
+    return floor;
+  } catch (error) {
+    parts.log.warn({ channel, err: error }, 'the floor could not be read for the page');
+    return null;
+  }
+}
+
+function sendJournal(
+  observatory: Observatory,
+  client: Client,
+  which: { readonly channel: ChannelId; readonly before?: number | undefined },
+): void {
+  const { channel, before } = which;
+  const page = observatory.journal(channel, JOURNAL_PAGE, before);
+  const more = page.length === JOURNAL_PAGE && (page[0]?.seq ?? 0) > 1;
+  if (before !== undefined) return send(client, { type: 'journal', channel, part: 'earlier', entries: page, more });
+  const known = client.journalSeq ?? 0;
+  const entries = page.filter((entry: JournalEntry) => entry.seq > known);
+  client.journalSeq = page.at(-1)?.seq ?? known;
+  const continues = known > 0 && entries.length < page.length;
+  if (entries.length === 0 && continues) return;
+  send(client, { type: 'journal', channel, part: continues ? 'later' : 'newest', entries, more });
+}
+
+function beat(clock: Clock, clients: ReadonlySet<Client>): void {
+  for (const client of clients) {
+    if (!client.answered) client.socket.terminate();
+    client.answered = false;
+    client.socket.ping();
+    send(client, { type: 'beat', now: clock.now() });
+  }
+}
+
+function send(client: Client, frame: ServerFrame): void {
+  sendText(client, JSON.stringify(frame));
+}
+
+function sendText(client: Client, text: string): void {
+  if (client.socket.readyState !== client.socket.OPEN) return;
+  if (client.socket.bufferedAmount > UNREAD_LIMIT) client.socket.terminate();
+  else client.socket.send(text);
+}

@@ -1,0 +1,216 @@
+import { useSignalEffect } from '@preact/signals';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import type { JSX, RefObject } from 'preact';
+import type { ChatMessage } from '../protocol.ts';
+import { Afterwards } from './afterwards.tsx';
+import { Answer } from './answer.tsx';
+import { Icon, Shell } from './icons.tsx';
+import { goToEnd, suggestion } from './layout.ts';
+import { Message } from './message.tsx';
+import { answers, ask, unsent } from './sending.ts';
+import {
+  channel,
+  connection,
+  drafts,
+  following,
+  hasEarlier,
+  hasLater,
+  messages,
+  unread,
+  view,
+  writable,
+} from './state.ts';
+
+const NEAR_PX = 40;
+const SAME_SPEAKER_MS = 5 * 60_000;
+
+/** The conversation; it stays at its end only if the reader is there. */
+export function Conversation(): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const keep = useScroll(box);
+  return (
+    <div class="conversation-frame">
+      <div
+        class="conversation"
+        data-testid="conversation"
+        ref={box}
+        onScroll={keep}
+        tabIndex={0}
+        aria-label="Conversation"
+      >
+        <Beginning />
+        <ol class="messages">
+          <Answers between={[0, messages.value[0]?.seq ?? Infinity]} />
+          {messages.value.flatMap((message, place, all) => {
+            const drawn = <Message key={message.id} message={message} goesOn={goesOn(all[place - 1], message)} />;
+            if (!answers.value.some((answer) => answer.after === message.seq)) return drawn;
+            const next = all[place + 1]?.seq ?? Infinity;
+            return [drawn, <Answers key={`after ${message.id}`} between={[message.seq, next]} />];
+          })}
+        </ol>
+        {!hasLater.value && <Afterwards />}
+      </div>
+      <Pill />
+    </div>
+  );
+}
+
+function goesOn(before: ChatMessage | undefined, message: ChatMessage): boolean {
+  return (
+    before !== undefined &&
+    before.kind === message.kind &&
+    before.speaker.id === message.speaker.id &&
+    message.replyTo === null &&
+    message.sentAt - before.sentAt < SAME_SPEAKER_MS
+  );
+}
+
+function Answers(props: { readonly between: readonly [number, number] }): JSX.Element {
+  const [from, to] = props.between;
+  const here = answers.value.filter(
+    (answer) => answer.channel === channel.value && answer.after >= from && answer.after < to,
+  );
+  return (
+    <>
+      {here.map((answer) => (
+        <Answer key={answer.key} answer={answer} />
+      ))}
+    </>
+  );
+}
+
+/** Sizes, and what the reader looks at: the topmost message that is seen, and how far down it stands. */
+type Place = {
+  readonly top: number;
+  readonly height: number;
+  readonly seen: number;
+  readonly anchor: { readonly id: string; readonly at: number } | null;
+};
+
+/** Keeps the reader's place while messages come and go; returns what to do on a scroll. */
+function useScroll(box: RefObject<HTMLDivElement | null>): () => void {
+  const place = useRef<Place>({ top: 0, height: 0, seen: 0, anchor: null });
+  const settle = (): void => {
+    const element = box.current;
+    if (element === null) return;
+    if (following.peek()) element.scrollTop = element.scrollHeight;
+    else hold(element, place.current.anchor);
+    place.current = placeOf(element);
+  };
+  useSignalEffect(() => {
+    if (goToEnd.value > 0) showEnd();
+  });
+  useLayoutEffect(settle, [messages.value, drafts.value, unsent.value, answers.value, view.value]);
+  useEffect(() => {
+    const watcher = new ResizeObserver(settle);
+    if (box.current !== null) watcher.observe(box.current);
+    return () => watcher.disconnect();
+  }, []);
+  return () => {
+    if (box.current === null) return;
+    scrolled(box.current, place.current);
+    place.current = placeOf(box.current);
+  };
+}
+
+function placeOf(element: HTMLElement): Place {
+  const { scrollTop: top, scrollHeight: height, clientHeight: seen } = element;
+  return { top, height, seen, anchor: following.peek() ? null : anchorIn(element) };
+}
+
+function anchorIn(element: HTMLElement): Place['anchor'] {
+  const { left, top, width } = element.getBoundingClientRect();
+  for (const down of [8, 64, 160]) {
+    const found = document.elementFromPoint(left + width / 2, top + down)?.closest<HTMLElement>('[data-id]');
+    const id = found?.dataset['id'];
+    if (found != null && id !== undefined) return { id, at: found.getBoundingClientRect().top - top };
+  }
+  return null;
+}
+
+function hold(element: HTMLElement, anchor: Place['anchor']): void {
+  if (anchor === null) return;
+  const found = element.querySelector(`[data-id="${CSS.escape(anchor.id)}"]`);
+  if (found === null) return;
+  element.scrollTop += found.getBoundingClientRect().top - element.getBoundingClientRect().top - anchor.at;
+}
+
+/** Only who moves up by hand leaves the end; a change of sizes moves nobody. */
+function scrolled(element: HTMLElement, before: Place): void {
+  const { scrollTop: top, scrollHeight: height, clientHeight: seen } = element;
+  const atEnd = height - top - seen < NEAR_PX;
+  const byHand = height === before.height && seen === before.seen && top < before.top - 1;
+  if (atEnd && hasLater.peek()) askLater();
+  if (atEnd) following.value = !hasLater.peek();
+  else if (byHand) following.value = false;
+  if (following.peek()) unread.value = 0;
+}
+
+function askLater(): void {
+  const last = messages.peek().at(-1)?.seq;
+  if (channel.value !== null && last !== undefined) ask({ type: 'history', channel: channel.value, after: last });
+}
+
+/** Draws the end of the conversation, from the server if the page does not have it. */
+function showEnd(): void {
+  unread.value = 0;
+  following.value = true;
+  if (hasLater.peek() && channel.peek() !== null) ask({ type: 'open', channel: channel.peek() });
+  const box = document.querySelector('.conversation');
+  if (box !== null) box.scrollTop = box.scrollHeight;
+}
+
+function Beginning(): JSX.Element | null {
+  if (connection.value === 'connecting') return null;
+  if (hasEarlier.value) {
+    const before = messages.value[0]?.seq;
+    return (
+      <button
+        type="button"
+        class="quiet earlier"
+        onClick={() => {
+          following.value = false;
+          if (channel.value !== null) ask({ type: 'history', channel: channel.value, ...(before ? { before } : {}) });
+        }}
+      >
+        Show earlier messages
+      </button>
+    );
+  }
+  if (messages.value.length > 0 || unsent.value.length > 0) return null;
+  return (
+    <div class="empty">
+      <Shell />
+      <p class="empty-title">Nobody has spoken yet</p>
+      <p>
+        Write a message: the agents answer one after the other. Whoever holds the conch may speak, and you always can.
+      </p>
+      {writable.value && <Openings />}
+    </div>
+  );
+}
+
+const OPENINGS = ['Plan a status page for our customers', 'Why do our tests take 20 minutes?'];
+
+function Openings(): JSX.Element {
+  return (
+    <p class="buttons openings">
+      {OPENINGS.map((text) => (
+        <button key={text} type="button" class="small-button" onClick={() => (suggestion.value = text)}>
+          {text}
+        </button>
+      ))}
+    </p>
+  );
+}
+
+function Pill(): JSX.Element | null {
+  if (following.value) return null;
+  const count = unread.value;
+  return (
+    <button type="button" class="pill" onClick={() => (goToEnd.value += 1)}>
+      <Icon name="down" />
+      {count === 0 ? 'Newest' : `${count > 999 ? '999+' : count} new`}
+    </button>
+  );
+}

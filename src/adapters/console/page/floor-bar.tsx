@@ -1,0 +1,198 @@
+import type { JSX } from 'preact';
+import { WAITS_FOR } from '../../../turns/operators/fact-words.ts';
+import type { FloorView } from '../../../turns/view.ts';
+import { Avatar, toneOf } from './avatar.tsx';
+import { Icon, Shell } from './icons.tsx';
+import { drawerOpen, tab } from './layout.ts';
+import { clockText, now } from './now.ts';
+import { command } from './sending.ts';
+import { pauseOrResume, skipTurn, stopAll } from './shortcuts.ts';
+import { agentOf, view } from './state.ts';
+
+/** Who has the floor, for how long, who is next, and the three things that people do about it. */
+export function FloorBar(): JSX.Element {
+  const floor = view.value;
+  const holder = floor?.holder ?? null;
+  const tone = holder === null ? 'tone-none' : toneOf(holder.agent);
+  const state = holder?.status ?? floor?.condition ?? 'resting';
+  return (
+    <section class={`floor-bar ${tone}`} data-state={state} aria-label="The floor">
+      <Ring floor={floor} />
+      <div class="floor-words">
+        <Headline floor={floor} />
+        <p class="floor-detail">
+          <Detail floor={floor} />
+        </p>
+      </div>
+      <Next floor={floor} />
+      <Actions floor={floor} />
+    </section>
+  );
+}
+
+type Floor = { readonly floor: FloorView | null };
+
+const AROUND = 2 * Math.PI * 21;
+
+function Ring({ floor }: Floor): JSX.Element {
+  const holder = floor?.holder ?? null;
+  const agent = holder === null ? null : agentOf(holder.agent);
+  const left = shareLeft(floor);
+  return (
+    <span class="ring">
+      <svg viewBox="0 0 48 48" aria-hidden="true">
+        <circle class="ring-track" cx="24" cy="24" r="21" />
+        {holder !== null && (
+          <circle class="ring-left" cx="24" cy="24" r="21" stroke-dasharray={`${AROUND * left} ${AROUND}`} />
+        )}
+      </svg>
+      {agent === null ? <Shell /> : <Avatar id={agent.id} name={agent.name} avatar={agent.avatar} />}
+    </span>
+  );
+}
+
+/** Which share of the holder's time is left: 1 at the last sign of work, 0 at the end. */
+function shareLeft(floor: FloorView | null): number {
+  const holder = floor?.holder ?? null;
+  const end = holder === null ? null : endOf(floor);
+  if (holder === null || end === null) return 1;
+  const window = Math.max(1, end - Math.max(holder.startedAt, longest.from(holder.epoch, end)));
+  return Math.min(1, Math.max(0, (end - now.value) / window));
+}
+
+/** The ring is full whenever the deadline moves. */
+const longest = {
+  epoch: -1,
+  end: 0,
+  start: 0,
+  from(epoch: number, end: number): number {
+    if (this.epoch !== epoch || this.end !== end) Object.assign(this, { epoch, end, start: now.peek() });
+    return this.start;
+  },
+};
+
+function endOf(floor: FloorView | null): number | null {
+  const holder = floor?.holder ?? null;
+  if (floor === null || holder === null) return null;
+  if (holder.status === 'ACTIVE') return holder.deadlineAt;
+  return floor.seats.find((seat) => seat.agent === holder.agent)?.waitUntil ?? holder.deadlineAt;
+}
+
+function Headline({ floor }: Floor): JSX.Element {
+  const holder = floor?.holder ?? null;
+  if (holder !== null) {
+    const { name } = agentOf(holder.agent);
+    return (
+      <p class="floor-headline">
+        <strong data-testid="holder" data-agent={holder.agent} data-epoch={holder.epoch}>
+          {name}
+        </strong>{' '}
+        {holder.status === 'WAITING' ? `waits for ${WAITS_FOR[holder.waitingFor ?? 'answer']}` : 'has the floor'}
+      </p>
+    );
+  }
+  const words = { resting: 'The floor is resting', open: 'The floor is free', paused: 'The floor is paused' } as const;
+  return (
+    <p class="floor-headline" data-testid="holder" data-agent="">
+      {floor?.catchingUp === true ? 'Reading what was missed…' : words[floor?.condition ?? 'resting']}
+    </p>
+  );
+}
+
+function Detail({ floor }: Floor): JSX.Element | null {
+  if (floor === null) return <>Nothing is known of this floor yet</>;
+  const { holder, condition, turns, limit } = floor;
+  if (holder === null) {
+    if (condition === 'paused') return <>Nobody gets a turn until you resume</>;
+    return <>{limit ?? 'Write a message and the agents take turns'}</>;
+  }
+  const end = endOf(floor);
+  return (
+    <>
+      {holder.working && holder.status === 'ACTIVE' && (
+        <span class="working">
+          <span class="pulse" aria-hidden="true" />
+          working
+        </span>
+      )}
+      <span class="clock" data-testid="holder-clock" role="timer">
+        {end === null ? 'no limit while a tool runs' : `${clockText(end - now.value)} left`}
+      </span>
+      {turns !== null && (
+        <span class="wide-only">
+          turn {turns.used} of {turns.allowed}
+        </span>
+      )}
+      {condition === 'paused' && <span>paused after this turn</span>}
+    </>
+  );
+}
+
+function Next({ floor }: Floor): JSX.Element | null {
+  const next = floor?.next ?? [];
+  const held = floor?.held.length ?? 0;
+  if (next.length === 0 && held === 0) return null;
+  return (
+    <div class="next">
+      {next.length > 0 && (
+        <ol class="next-list" aria-label="Next in the queue">
+          {next.slice(0, 5).map((id, place) => (
+            <li key={id} class={`chip ${toneOf(id)}`}>
+              {place === 0 && <span class="chip-lead">next</span>}
+              {agentOf(id).name}
+            </li>
+          ))}
+          {next.length > 5 && <li class="chip">+{next.length - 5}</li>}
+        </ol>
+      )}
+      {held > 0 && (
+        <button type="button" class="chip held-chip" onClick={showFloor}>
+          {held} held
+        </button>
+      )}
+    </div>
+  );
+}
+
+function showFloor(): void {
+  tab.value = 'floor';
+  drawerOpen.value = true;
+}
+
+function Actions({ floor }: Floor): JSX.Element {
+  const holder = floor?.holder ?? null;
+  const paused = floor?.condition === 'paused';
+  const idle = holder === null && floor?.condition === 'resting';
+  const limited = floor?.limit != null && idle;
+  return (
+    <div class="actions" role="group" aria-label="Floor actions">
+      {holder !== null && (
+        <button type="button" data-testid="skip" onClick={skipTurn} title="End this turn, go on with the next (Alt+S)">
+          <Icon name="skip" />
+          Skip
+        </button>
+      )}
+      {idle && !limited && (
+        <button type="button" data-testid="start" onClick={() => command('/floor start')}>
+          <Icon name="play" />
+          Start
+        </button>
+      )}
+      <button
+        type="button"
+        data-testid={paused || limited ? 'resume' : 'pause'}
+        onClick={limited ? () => command('/floor resume') : pauseOrResume}
+        title={paused || limited ? 'Let the agents go on (Alt+P)' : 'Grant no new turns (Alt+P)'}
+      >
+        <Icon name={paused || limited ? 'play' : 'pause'} />
+        {paused || limited ? 'Resume' : 'Pause'}
+      </button>
+      {(holder !== null || floor?.condition === 'open') && (
+        <button type="button" class="stop" data-testid="stop" onClick={stopAll} title="Stop everything at once (Alt+X)">
+          <Icon name="stop" />
+          Stop
+        </button>
+      )}
+    </div>
+  );
+}

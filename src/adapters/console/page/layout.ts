@@ -1,0 +1,14 @@
+import { signal } from '@preact/signals';
+
+/** The panel beside the conversation: what it shows. */
+export const tab = signal<'floor' | 'turns' | 'journal'>('floor');
+/** On narrow screens the panel is a drawer. */
+export const drawerOpen = signal(false);
+/** The list of keyboard shortcuts is open. */
+export const helpOpen = signal(false);
+/** The message that the composer replies to. */
+export const replyingTo = signal<{ readonly id: string; readonly name: string; readonly text: string } | null>(null);
+/** Asks the conversation to go to its end. */
+export const goToEnd = signal(0);
+/** Text that somebody wants in the composer. */
+export const suggestion = signal<string | null>(null);

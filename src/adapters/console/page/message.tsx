@@ -1,0 +1,153 @@
+import { signal } from '@preact/signals';
+import { memo } from 'preact/compat';
+import type { JSX } from 'preact';
+import { RECEIPTS } from '../../../turns/core/effect.ts';
+import type { Receipt } from '../../../turns/core/effect.ts';
+import type { ChatMessage } from '../protocol.ts';
+import { Avatar, toneOf } from './avatar.tsx';
+import { Icon } from './icons.tsx';
+import { replyingTo } from './layout.ts';
+import { exactTime, timeOfDay } from './now.ts';
+import { RichText } from './rich-text.tsx';
+import { amend, command } from './sending.ts';
+import { messages, writable } from './state.ts';
+
+const RECEIPT_WORDS: Readonly<Record<Receipt, string>> = {
+  injected: 'given to the holder in the middle of its turn',
+  held: 'held until the turn ends',
+  preempted: 'interrupted the turn and goes first',
+  observed: 'seen by every agent',
+  done: 'taken up',
+  unrouted: 'reached no agent',
+};
+
+/** The message of one's own that is being rewritten. */
+const editing = signal<string | null>(null);
+
+type Shown = {
+  readonly message: ChatMessage;
+  /** The same speaker went on: the name is not repeated. */
+  readonly goesOn: boolean;
+};
+
+/** One message; drawn again only when it changes. */
+export const Message = memo(function Message({ message, goesOn }: Shown): JSX.Element {
+  const { kind, speaker, sentAt, deleted } = message;
+  if (kind === 'system') return <SystemMessage message={message} />;
+  const tone = kind === 'person' ? 'tone-person' : toneOf(speaker.id);
+  return (
+    <li
+      class={`message is-${kind} ${tone}${goesOn ? ' goes-on' : ''}${deleted ? ' is-deleted' : ''}`}
+      data-testid="message"
+      data-id={message.id}
+      data-kind={kind}
+      data-speaker={speaker.id}
+      data-epoch={message.epoch ?? undefined}
+    >
+      {!goesOn && <Avatar id={speaker.id} name={speaker.name} avatar={speaker.avatar} kind={kind} />}
+      <div class="message-body">
+        <div class={goesOn ? 'message-head unseen' : 'message-head'}>
+          <span class="speaker">{speaker.name}</span>
+          <time dateTime={new Date(sentAt).toISOString()} title={exactTime(sentAt)}>
+            {timeOfDay(sentAt)}
+          </time>
+        </div>
+        <Quote of={message.replyTo} />
+        <Text message={message} />
+        <Receipts receipts={message.receipts} />
+      </div>
+      {!deleted && <MessageActions message={message} />}
+    </li>
+  );
+});
+
+function SystemMessage({ message }: { readonly message: ChatMessage }): JSX.Element {
+  return (
+    <li class="message is-system" data-testid="message" data-id={message.id} data-kind="system">
+      <span class="system-text">{message.text}</span>
+      <time dateTime={new Date(message.sentAt).toISOString()} title={exactTime(message.sentAt)}>
+        {timeOfDay(message.sentAt)}
+      </time>
+    </li>
+  );
+}
+
+function Quote(props: { readonly of: string | null }): JSX.Element | null {
+  if (props.of === null) return null;
+  const quoted = messages.peek().find((message) => message.id === props.of);
+  const words = quoted === undefined ? 'an earlier message' : `${quoted.speaker.name}: ${quoted.text.slice(0, 120)}`;
+  return <p class="quote">{words}</p>;
+}
+
+function Text({ message }: { readonly message: ChatMessage }): JSX.Element {
+  if (message.deleted) return <p class="text faint">This message was deleted.</p>;
+  if (editing.value === message.id) return <Editor message={message} />;
+  return (
+    <div class="text">
+      <RichText text={message.text} />
+      {message.edited && <span class="edited">edited</span>}
+    </div>
+  );
+}
+
+function Editor({ message }: { readonly message: ChatMessage }): JSX.Element {
+  const save = (event: Event): void => {
+    event.preventDefault();
+    const field = event.currentTarget instanceof HTMLFormElement ? event.currentTarget.querySelector('textarea') : null;
+    const text = field?.value.trim() ?? '';
+    if (text !== '' && text !== message.text) amend(message.id, text);
+    editing.value = null;
+  };
+  return (
+    <form class="editor" onSubmit={save}>
+      <textarea aria-label="Your message" defaultValue={message.text} rows={3} autofocus />
+      <button type="submit">Save</button>
+      <button type="button" class="quiet" onClick={() => (editing.value = null)}>
+        Cancel
+      </button>
+    </form>
+  );
+}
+
+function Receipts(props: { readonly receipts: readonly Receipt[] }): JSX.Element | null {
+  if (props.receipts.length === 0) return null;
+  return (
+    <ul class="receipts" aria-label="What became of this message">
+      {props.receipts.map((receipt) => (
+        <li key={receipt} class="receipt" data-receipt={receipt} title={RECEIPT_WORDS[receipt]}>
+          <span aria-hidden="true">{RECEIPTS[receipt]}</span>
+          <span class="receipt-words">{RECEIPT_WORDS[receipt]}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function MessageActions({ message }: { readonly message: ChatMessage }): JSX.Element {
+  const { id, speaker, text, kind } = message;
+  const own = kind === 'person' && writable.value;
+  return (
+    <div class="message-actions">
+      {writable.value && (
+        <Action icon="reply" label="Reply" act={() => (replyingTo.value = { id, name: speaker.name, text })} />
+      )}
+      {kind === 'person' && (
+        <Action icon="help" label="What became of it?" act={() => command(`/why ${id}`, { typed: true })} />
+      )}
+      {own && <Action icon="edit" label="Edit" act={() => (editing.value = id)} />}
+      {own && <Action icon="trash" label="Delete" act={() => amend(id, null)} />}
+    </div>
+  );
+}
+
+function Action(props: {
+  readonly icon: 'reply' | 'help' | 'edit' | 'trash';
+  readonly label: string;
+  readonly act: () => void;
+}): JSX.Element {
+  return (
+    <button type="button" class="quiet square small" aria-label={props.label} title={props.label} onClick={props.act}>
+      <Icon name={props.icon} />
+    </button>
+  );
+}

@@ -1,0 +1,53 @@
+import { effect, signal } from '@preact/signals';
+import { clockOffset, view } from './state.ts';
+
+/** The server's clock, moved on twice a second while somebody holds the floor. */
+export const now = signal(Date.now());
+
+/** Keeps `now` going. */
+export function startClock(): void {
+  effect(() => {
+    const offset = clockOffset.value;
+    const running = view.value?.holder != null;
+    now.value = Date.now() + offset;
+    if (!running) return;
+    const timer = setInterval(() => (now.value = Date.now() + offset), 500);
+    return () => clearInterval(timer);
+  });
+}
+
+/** A duration as people read a clock: 0:07, 1:12, 1:02:05. */
+export function clockText(ms: number): string {
+  const seconds = Math.max(0, Math.ceil(ms / 1000));
+  const minutes = Math.floor(seconds / 60);
+  const two = (value: number): string => String(value).padStart(2, '0');
+  if (minutes < 60) return `${minutes}:${two(seconds % 60)}`;
+  return `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(seconds % 60)}`;
+}
+
+/** A duration in words: "7 s", "1 min 12 s". */
+export function durationText(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  return seconds % 60 === 0 ? `${minutes} min` : `${minutes} min ${seconds % 60} s`;
+}
+
+const TIME = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const SECONDS = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+
+/** The time of day, to the minute. */
+export function timeOfDay(at: number): string {
+  return TIME.format(at);
+}
+
+/** The time of day, to the second. */
+export function timeToTheSecond(at: number): string {
+  return SECONDS.format(at);
+}
+
+/** Day and time, to the second. */
+export function exactTime(at: number): string {
+  return EXACT.format(at);
+}

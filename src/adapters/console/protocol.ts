@@ -1,0 +1,130 @@
+import { z } from 'zod';
+import type { Receipt } from '../../turns/core/effect.ts';
+import type { AgentId, ChannelId, Instant } from '../../turns/core/settings.ts';
+import type { JournalEntry } from '../../turns/store/port.ts';
+import type { FloorView, TurnRecord } from '../../turns/view.ts';
+
+/** The longest text of one message, in UTF-16 units. */
+export const TEXT_LIMIT = 16_000;
+/** The longest command line, in UTF-16 units. */
+export const LINE_LIMIT = 2_000;
+
+const channel = z.string().min(1).max(200);
+const key = z.uuid();
+const id = z.string().min(1).max(200);
+const text = z
+  .string()
+  .max(TEXT_LIMIT, `The message is longer than ${TEXT_LIMIT.toLocaleString('en')} characters. Nothing was sent.`)
+  .refine((value) => value.trim() !== '', 'The message is empty. Nothing was sent.');
+
+/** What a page may send. `key` is made by the page: a second frame with the same key is the first one. */
+export const pageFrameSchema = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('open'), channel: channel.nullable() }),
+  z.strictObject({ type: z.literal('say'), channel, key, text, replyTo: id.nullish() }),
+  z.strictObject({ type: z.literal('edit'), channel, key, id, text }),
+  z.strictObject({ type: z.literal('delete'), channel, key, id }),
+  z.strictObject({
+    type: z.literal('command'),
+    channel,
+    key,
+    line: z.string().min(1).max(LINE_LIMIT, 'The command is too long.'),
+    epoch: z.int().min(0).optional(),
+  }),
+  z.strictObject({ type: z.literal('history'), channel, before: z.int().optional(), after: z.int().optional() }),
+  z.strictObject({ type: z.literal('watch'), channel, on: z.boolean() }),
+  z.strictObject({ type: z.literal('journal'), channel, before: z.int() }),
+]);
+
+/** One frame from a page. */
+export type PageFrame = z.infer<typeof pageFrameSchema>;
+
+/** One message as the page shows it. */
+export type ChatMessage = {
+  readonly id: string;
+  /** Grows from message to message of one channel. */
+  readonly seq: number;
+  readonly kind: 'person' | 'agent' | 'system';
+  readonly speaker: { readonly id: string; readonly name: string; readonly avatar: string | null };
+  readonly text: string;
+  /** The turn in which an agent said it. */
+  readonly epoch: number | null;
+  readonly sentAt: Instant;
+  readonly edited: boolean;
+  readonly deleted: boolean;
+  readonly receipts: readonly Receipt[];
+  readonly replyTo: string | null;
+  /** The key that the page sent it with; `null` for what others said. */
+  readonly key: string | null;
+};
+
+/** Text that an agent is still generating; `text` is `null` when it is taken away. */
+export type Draft = {
+  readonly agent: AgentId;
+  readonly name: string;
+  readonly epoch: number;
+  readonly text: string | null;
+};
+
+/** A channel as the list shows it; `writable` is false for windows into other platforms. */
+export type ChannelEntry = { readonly id: ChannelId; readonly name: string; readonly writable: boolean };
+
+/** An agent as the page shows it. */
+export type AgentEntry = {
+  readonly id: AgentId;
+  readonly name: string;
+  readonly avatar: string | null;
+  readonly description: string;
+};
+
+/** The floor of a channel and its turns, oldest first. */
+export type FloorNow = { readonly view: FloorView | null; readonly turns: readonly TurnRecord[] };
+
+/** What the server sends. `now` is the server's clock: the page counts down from it. */
+export type ServerFrame =
+  /** Everything that the page needs for one channel; the answer to `open`. */
+  | ({
+      readonly type: 'state';
+      readonly now: Instant;
+      readonly person: { readonly id: string; readonly name: string };
+      readonly channels: readonly ChannelEntry[];
+      readonly agents: readonly AgentEntry[];
+      readonly channel: ChannelId | null;
+      readonly messages: readonly ChatMessage[];
+      /** Older messages exist. */
+      readonly more: boolean;
+      readonly drafts: readonly Draft[];
+    } & FloorNow)
+  /** What happened in the open channel since the last frame. */
+  | ({
+      readonly type: 'batch';
+      readonly now: Instant;
+      readonly channel: ChannelId;
+      readonly messages: readonly ChatMessage[];
+      readonly changed: readonly ChatMessage[];
+      readonly drafts: readonly Draft[];
+    } & Partial<FloorNow>)
+  /** Something was said in a channel that is not open. */
+  | { readonly type: 'activity'; readonly channel: ChannelId; readonly count: number }
+  | {
+      readonly type: 'history';
+      readonly channel: ChannelId;
+      readonly direction: 'before' | 'after';
+      readonly messages: readonly ChatMessage[];
+      readonly more: boolean;
+    }
+  | {
+      readonly type: 'journal';
+      readonly channel: ChannelId;
+      /** `newest` replaces what the page has, `later` and `earlier` extend it. */
+      readonly part: 'newest' | 'later' | 'earlier';
+      readonly entries: readonly JournalEntry[];
+      readonly more: boolean;
+    }
+  /** What the page sent under this key is durable. */
+  | { readonly type: 'accepted'; readonly key: string; readonly id: string }
+  /** What the page sent (under this key, if it could be read) was not taken, and why. */
+  | { readonly type: 'refused'; readonly key: string | null; readonly text: string }
+  | { readonly type: 'answer'; readonly key: string; readonly ok: boolean; readonly text: string }
+  /** A word to the person that is no message. */
+  | { readonly type: 'notice'; readonly text: string }
+  | { readonly type: 'beat'; readonly now: Instant };

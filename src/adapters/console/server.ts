@@ -1,0 +1,150 @@
+import { existsSync } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import sirv from 'sirv';
+import { WebSocketServer } from 'ws';
+import type { WebSocket } from 'ws';
+import type { Answer } from '../port.ts';
+import { ctlAnswer } from './ctl.ts';
+import { sameSecret } from './token.ts';
+
+const FRAME_LIMIT = 1024 * 1024;
+const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]']);
+const PAGE = fileURLToPath(new URL('../../../dist/console', import.meta.url));
+const NOT_BUILT = 'The console page is not built. Run "npm install" in the folder of Conch, then start it again.\n';
+
+/** What the server is told and what it asks. */
+export type ServerParts = {
+  readonly host: string;
+  readonly port: number;
+  readonly token: string;
+  /** The built page; the one that `npm install` builds unless said. */
+  readonly pageDir?: string;
+  readonly isReady: () => boolean;
+  readonly welcome: (socket: WebSocket) => void;
+  /** Runs a command line of `conch ctl`; `channel` is `null` when the caller named none. */
+  readonly command: (channel: string | null, line: string) => Promise<Answer>;
+};
+
+/** A listening server; `url` is where a person finds the page. */
+export type ConsoleServer = { readonly url: string; close(): Promise<void> };
+
+/** Listens, or rejects with one clear line when the port is taken. Lets in only this machine's own page and `conch ctl`. */
+export async function startServer(parts: ServerParts): Promise<ConsoleServer> {
+  const sockets = new WebSocketServer({ noServer: true, maxPayload: FRAME_LIMIT });
+  const page = pageOf(parts);
+  const http = createHttpServer((request, response) => void respond(parts, page, { request, response }));
+  http.on('upgrade', (request, socket, head) => {
+    socket.on('error', () => socket.destroy());
+    if (request.url !== '/socket') return refuseUpgrade(socket, 404, 'Not found');
+    const why = reasonToRefuse(request, cookieName(http), parts.token);
+    if (why !== null) return refuseUpgrade(socket, 403, why);
+    return sockets.handleUpgrade(request, socket, head, (webSocket) => parts.welcome(webSocket));
+  });
+  await listen(http, parts);
+  return {
+    url: `http://${parts.host}:${portOf(http)}`,
+    close: async () => {
+      const closed = new Promise<void>((resolve) => http.close(() => resolve()));
+      http.closeAllConnections();
+      for (const socket of sockets.clients) socket.terminate();
+      await closed;
+    },
+  };
+}
+
+function listen(http: Server, parts: ServerParts): Promise<void> {
+  return new Promise((resolve, reject) => {
+    http.once('error', (error: NodeJS.ErrnoException) => {
+      const taken = `Port ${parts.port} is taken: another program listens on ${parts.host}:${parts.port}. End it, or set CONCH_PORT to a free port.`;
+      const refused = `Port ${parts.port} cannot be used: ${error.message}. Set CONCH_PORT to another port.`;
+      reject(new Error(error.code === 'EADDRINUSE' ? taken : refused, { cause: error }));
+    });
+    http.listen(parts.port, parts.host, resolve);
+  });
+}
+
+type Exchange = { readonly request: IncomingMessage; readonly response: ServerResponse };
+type Page = (exchange: Exchange) => void;
+
+async function respond(parts: ServerParts, page: Page, exchange: Exchange): Promise<void> {
+  const { request, response } = exchange;
+  const path = (request.url ?? '/').split('?', 1)[0];
+  harden(response);
+  if (!isLoopback(request.headers.host)) return finish(response, 403, 'This console answers only to this machine.\n');
+  if (path === '/healthz') {
+    const ready = parts.isReady();
+    return finish(response, ready ? 200 : 503, { status: ready ? 'ready' : 'starting' });
+  }
+  if (path === '/ctl') {
+    const { status, answer } = await ctlAnswer(request, parts);
+    return finish(response, status, answer);
+  }
+  if (request.method !== 'GET' && request.method !== 'HEAD') return finish(response, 405, 'Only GET.\n');
+  if (path === '/' || path === '/index.html') {
+    const name = `conch_${request.socket.localPort}`;
+    response.setHeader('Set-Cookie', `${name}=${parts.token}; HttpOnly; SameSite=Strict; Path=/`);
+  }
+  page(exchange);
+}
+
+function pageOf(parts: ServerParts): Page {
+  const folder = parts.pageDir ?? PAGE;
+  if (!existsSync(folder)) return ({ response }) => finish(response, 503, NOT_BUILT);
+  const files = sirv(folder, {
+    etag: true,
+    setHeaders: (response, path) =>
+      response.setHeader('Cache-Control', path.startsWith('/assets/') ? 'max-age=31536000, immutable' : 'no-cache'),
+  });
+  return ({ request, response }) => files(request, response, () => finish(response, 404, 'Not found.\n'));
+}
+
+/** Why a page may not talk to this server; `null` when it may. */
+function reasonToRefuse(request: IncomingMessage, cookie: string, token: string): string | null {
+  const { host, origin } = request.headers;
+  if (!isLoopback(host)) return 'This console answers only to this machine';
+  if (origin !== `http://${host}`) return 'Another site may not talk to this console';
+  const shown = cookieOf(request, cookie);
+  return shown !== null && sameSecret(shown, token) ? null : 'Open the console page first';
+}
+
+/** A name that leads elsewhere than to this machine is a sign of DNS rebinding. */
+function isLoopback(host: string | undefined): boolean {
+  return host !== undefined && LOOPBACK.has(host.replace(/:\d+$/, '').toLowerCase());
+}
+
+function cookieOf(request: IncomingMessage, name: string): string | null {
+  const pairs = (request.headers.cookie ?? '').split(';').map((pair) => pair.trim().split('='));
+  return pairs.find(([key]) => key === name)?.[1] ?? null;
+}
+
+function cookieName(http: Server): string {
+  return `conch_${portOf(http)}`;
+}
+
+function portOf(http: Server): number {
+  return (http.address() as AddressInfo).port;
+}
+
+function harden(response: ServerResponse): void {
+  const policy = "default-src 'self'; img-src 'self' data: https:; base-uri 'none'; form-action 'none'";
+  response.setHeader('Content-Security-Policy', `${policy}; frame-ancestors 'none'`);
+  response.setHeader('X-Content-Type-Options', 'nosniff');
+  response.setHeader('Referrer-Policy', 'no-referrer');
+  response.setHeader('Cross-Origin-Resource-Policy', 'same-origin');
+}
+
+function finish(response: ServerResponse, status: number, body: string | object): void {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  response.setHeader('Content-Type', `${typeof body === 'string' ? 'text/plain' : 'application/json'}; charset=utf-8`);
+  response.setHeader('Cache-Control', 'no-store');
+  response.writeHead(status).end(text);
+}
+
+function refuseUpgrade(socket: Duplex, status: number, why: string): void {
+  const reason = status === 403 ? 'Forbidden' : 'Not Found';
+  socket.end(`HTTP/1.1 ${status} ${reason}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n${why}\n`);
+}

@@ -1,0 +1,343 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { ChatMessage, PageFrame, ServerFrame } from '../../../src/adapters/console/protocol.ts';
+import { createDelivery } from '../../../src/adapters/console/delivery.ts';
+import { ChatError } from '../../../src/adapters/port.ts';
+import type { OutgoingPost } from '../../../src/adapters/port.ts';
+import { CHANNEL, openPage, OTHER, restingView, silent, stand } from './fakes.ts';
+import type { Page, Stand } from './fakes.ts';
+
+let here: Stand;
+let page: Page;
+
+beforeEach(async () => {
+  here = await stand();
+  page = await openPage(here.url);
+});
+afterEach(async () => {
+  page.close();
+  await here.adapter.stop();
+});
+
+async function opened(channel = CHANNEL): Promise<Extract<ServerFrame, { type: 'state' }>> {
+  page.send({ type: 'open', channel });
+  return page.frame('state');
+}
+
+function saying(text: string, change: Partial<Extract<PageFrame, { type: 'say' }>> = {}): PageFrame & { key: string } {
+  return { type: 'say', channel: CHANNEL, key: crypto.randomUUID(), text, ...change };
+}
+
+function posting(outboxId: string, text = 'hello', agent: string | null = 'dev'): OutgoingPost {
+  const speaker = agent === null ? null : { id: agent, name: agent, avatar: null };
+  return { outboxId, speaker, text, afterId: null, epoch: agent === null ? null : 2 };
+}
+
+async function batched(): Promise<readonly ChatMessage[]> {
+  return (await page.frame('batch', (frame) => frame.messages.length > 0)).messages;
+}
+
+describe('a person at an open page', () => {
+  test('gets a picture of everything on opening', async () => {
+    await here.adapter.post(CHANNEL, posting('1'));
+    const state = await opened();
+    expect(state.messages.map((message) => message.text)).toEqual(['hello']);
+    expect(state).toMatchObject({ channel: CHANNEL, more: false, view: restingView(), turns: [], drafts: [] });
+    expect(state.channels).toEqual([
+      { id: CHANNEL, name: 'demo', writable: true },
+      { id: OTHER, name: 'reviews', writable: false },
+    ]);
+  });
+
+  test('a message reaches Conch once, in full, and is confirmed after it was shown', async () => {
+    await opened();
+    const frame = saying('hello there');
+    page.send(frame);
+    const [shown] = await batched();
+    const { id } = await page.frame('accepted', (one) => one.key === frame.key);
+    expect(shown).toMatchObject({ id, text: 'hello there', kind: 'person', key: frame.key });
+    expect(here.intake.messages).toEqual([
+      {
+        id,
+        channel: CHANNEL,
+        author: { id: 'console:you', name: 'You' },
+        text: 'hello there',
+        sentAt: shown?.sentAt,
+        order: id.padStart(16, '0'),
+        addressed: [],
+        attachments: [],
+      },
+    ]);
+  });
+
+  test('sent again after a lost connection, it is no second message', async () => {
+    await opened();
+    const frame = saying('only once');
+    page.send(frame);
+    const first = await page.frame('accepted');
+    page.close();
+    page = await openPage(here.url);
+    await opened();
+    page.send(frame);
+    const second = await page.frame('accepted');
+    expect(second.id).toBe(first.id);
+    expect(here.intake.messages).toHaveLength(1);
+  });
+
+  test('a reply to an agent addresses it', async () => {
+    await opened();
+    const replyTo = await here.adapter.post(CHANNEL, posting('1', 'Postgres or SQLite?'));
+    page.send(saying('SQLite', { replyTo }));
+    await page.frame('accepted');
+    expect(here.intake.messages[0]?.addressed).toEqual(['dev']);
+  });
+
+  test('messages of one page reach Conch in their order', async () => {
+    await opened();
+    const texts = Array.from({ length: 50 }, (_, place) => `message ${place}`);
+    for (const text of texts) page.send(saying(text));
+    for (const _ of texts) await page.frame('accepted');
+    expect(here.intake.messages.map((message) => message.text)).toEqual(texts);
+    const orders = here.intake.messages.map((message) => message.order);
+    expect(orders).toEqual([...orders].sort());
+  });
+
+  test('one that Conch cannot take yet is kept, said so, and handed in again', async () => {
+    await opened();
+    here.intake.failure = new Error('the disk is full');
+    page.send(saying('kept'));
+    expect((await page.frame('notice')).text).toContain('the disk is full');
+    page.send(saying('after it'));
+    await expect.poll(() => here.intake.messages.map((message) => message.text)).toEqual(['kept', 'after it']);
+  });
+
+  test('edits and deletions of own messages reach Conch and the page', async () => {
+    await opened();
+    page.send(saying('helo'));
+    const { id } = await page.frame('accepted');
+    page.send({ type: 'edit', channel: CHANNEL, key: crypto.randomUUID(), id, text: 'hello' });
+    const edited = await page.frame('batch', (frame) => frame.changed.length > 0);
+    expect(edited.changed[0]).toMatchObject({ id, text: 'hello', edited: true });
+    page.send({ type: 'delete', channel: CHANNEL, key: crypto.randomUUID(), id });
+    const deleted = await page.frame('batch', (frame) => frame.changed[0]?.deleted === true);
+    expect(deleted.changed[0]).toMatchObject({ id, text: '' });
+    await expect.poll(() => here.intake.changes.map((change) => change.change)).toEqual(['edited', 'deleted']);
+  });
+
+  test('what an agent said cannot be changed', async () => {
+    await opened();
+    const id = await here.adapter.post(CHANNEL, posting('1'));
+    page.send({ type: 'edit', channel: CHANNEL, key: crypto.randomUUID(), id, text: 'lies' });
+    expect((await page.frame('refused')).text).toContain('your own');
+    expect((await opened()).messages[0]?.text).toBe('hello');
+  });
+
+  test('a command is answered to this page, with the turn that its button was drawn for', async () => {
+    await opened();
+    page.send({ type: 'command', channel: CHANNEL, key: crypto.randomUUID(), line: '/floor skip', epoch: 4 });
+    expect(await page.frame('answer')).toMatchObject({ ok: true, text: 'Done.' });
+    expect(here.intake.commands).toEqual([{ channel: CHANNEL, line: '/floor skip', epoch: 4 }]);
+  });
+});
+
+describe('bad input', () => {
+  test.each([
+    ['text over the limit', saying('x'.repeat(16_001)), 'longer than 16,000 characters'],
+    ['a megabyte', saying('x'.repeat(1_000_000)), 'longer than 16,000 characters'],
+    ['nothing but space', saying(' \n '), 'empty'],
+    ['an unknown channel', saying('hi', { channel: 'console:nowhere' }), 'no channel console:nowhere'],
+    ['a channel of another platform', saying('hi', { channel: OTHER }), 'lives on another platform'],
+    ['a frame of no kind', '{"type":"shout"}', 'Reload the page'],
+    ['no JSON', 'hello?', 'Reload the page'],
+    ['null', 'null', 'Reload the page'],
+    ['a key that is no UUID', { ...saying('hi'), key: 'mine' }, 'Reload the page'],
+  ])('%s is refused with a clear line, nothing is stored, and the connection lives', async (_name, frame, words) => {
+    await opened();
+    page.send(frame);
+    expect((await page.frame('refused')).text).toContain(words);
+    expect(here.intake.messages).toEqual([]);
+    expect((await opened()).messages).toEqual([]);
+  });
+
+  test('half characters and NULs become replacement characters', async () => {
+    await opened();
+    page.send(
+      String.raw`{"type":"say","channel":"${CHANNEL}","key":"${crypto.randomUUID()}","text":"a\ud800b\u0000c"}`,
+    );
+    await page.frame('accepted');
+    expect(here.intake.messages[0]?.text).toBe('a\uFFFDb\uFFFDc');
+  });
+
+  test('a frame over one mebibyte ends only this connection', async () => {
+    page.send(saying('x'.repeat(1_100_000)));
+    expect(await page.closed).toBe(1009);
+    page = await openPage(here.url);
+    expect((await opened()).channel).toBe(CHANNEL);
+  });
+});
+
+describe('what Conch posts', () => {
+  test('a second post with the same outbox id is the first one, and is not shown twice', async () => {
+    await opened();
+    const first = await here.adapter.post(CHANNEL, posting('1', 'once'));
+    expect(await here.adapter.post(CHANNEL, posting('1', 'once'))).toBe(first);
+    await here.adapter.post(CHANNEL, posting('2', 'twice'));
+    const shown = await batched();
+    expect([
+      ...shown.map((message) => message.text),
+      ...(shown.length < 2 ? (await batched()).map((m) => m.text) : []),
+    ]).toEqual(['once', 'twice']);
+  });
+
+  test('a post is found by its outbox id, and one that was never made is not', async () => {
+    const id = await here.adapter.post(CHANNEL, posting('1'));
+    expect(await here.adapter.find(CHANNEL, posting('1'))).toBe(id);
+    expect(await here.adapter.find(CHANNEL, posting('2'))).toBeNull();
+  });
+
+  test('many posts of one moment come as few frames', async () => {
+    await opened();
+    await Promise.all(Array.from({ length: 300 }, (_, place) => here.adapter.post(CHANNEL, posting(`p${place}`))));
+    let frames = 0;
+    let shown = 0;
+    while (shown < 300) {
+      shown += (await batched()).length;
+      frames += 1;
+    }
+    expect(frames).toBeLessThan(20);
+  });
+
+  test('receipts and edits reach the page', async () => {
+    await opened();
+    const id = await here.adapter.post(CHANNEL, posting('1', '⏱️ dev turn timed out', null));
+    await here.adapter.edit?.(CHANNEL, id, '⏱️ dev turn timed out (×2)');
+    await here.adapter.receipt?.(CHANNEL, id, 'held');
+    const { changed } = await page.frame('batch', (frame) => frame.changed[0]?.receipts.length === 1);
+    expect(changed[0]).toMatchObject({ kind: 'system', text: '⏱️ dev turn timed out (×2)', receipts: ['held'] });
+  });
+
+  test('a change of a message that is not there is refused for good', async () => {
+    await expect(here.adapter.edit?.(CHANNEL, '1', 'x')).rejects.toMatchObject({ fault: 'refused' });
+    await expect(here.adapter.receipt?.(CHANNEL, '1', 'done')).rejects.toBeInstanceOf(ChatError);
+  });
+
+  test('a draft is shown, kept for who comes later, and taken away', async () => {
+    await opened();
+    const dev = { id: 'dev', name: 'dev', avatar: null };
+    here.adapter.draft?.(CHANNEL, dev, 2, 'Two tab');
+    expect((await page.frame('batch')).drafts).toEqual([{ agent: 'dev', name: 'dev', epoch: 2, text: 'Two tab' }]);
+    expect((await opened()).drafts).toHaveLength(1);
+    here.adapter.draft?.(CHANNEL, dev, 2, null);
+    expect((await page.frame('batch', (frame) => frame.drafts.length > 0)).drafts[0]?.text).toBeNull();
+    expect((await opened()).drafts).toEqual([]);
+  });
+
+  test('a changed floor is told once', async () => {
+    await opened();
+    here.observatory.views.set(CHANNEL, { ...restingView(), condition: 'paused' });
+    here.adapter.card?.(CHANNEL, restingView());
+    const frame = await page.frame('batch', (one) => one.view?.condition === 'paused');
+    expect(frame.turns).toEqual([]);
+  });
+
+  test('after a stop a post is not executed', async () => {
+    await here.adapter.stop();
+    await expect(here.adapter.post(CHANNEL, posting('1'))).rejects.toMatchObject({ fault: 'unreachable' });
+    here = await stand(here.dataDir);
+  });
+});
+
+describe('catching up', () => {
+  test("gives people's messages after the given one, also after a restart", async () => {
+    await opened();
+    const ids: string[] = [];
+    for (const text of ['one', 'two', 'three']) {
+      page.send(saying(text));
+      ids.push((await page.frame('accepted')).id);
+    }
+    await here.adapter.post(CHANNEL, posting('1'));
+    await here.adapter.stop();
+    here = await stand(here.dataDir);
+    const id = ids[0] ?? '';
+    const { messages, gap } = await here.adapter.catchUp(CHANNEL, { id, order: id.padStart(16, '0') });
+    expect(messages.map((message) => message.text)).toEqual(['two', 'three']);
+    expect(gap).toBeNull();
+    expect((await here.adapter.catchUp(CHANNEL, null)).messages).toHaveLength(3);
+    expect((await here.adapter.catchUp(OTHER, null)).messages).toEqual([]);
+  });
+});
+
+describe('the window into another platform', () => {
+  test('shows what is said there and takes commands, not messages', async () => {
+    const author = { kind: 'person', id: 'u1', name: 'Ada' } as const;
+    const line = { line: 1, at: 5, author, text: 'hi', attachments: [], message: 'm1', change: null };
+    here.observatory.spoken.push(line);
+    const state = await opened(OTHER);
+    expect(state.messages).toMatchObject([{ id: 'm1', text: 'hi', kind: 'person', speaker: { name: 'Ada' } }]);
+    here.observatory.spoken.push({ ...line, line: 2, message: 'm2', text: 'again' });
+    expect(await batched()).toMatchObject([{ id: 'm2', text: 'again' }]);
+    page.send({ type: 'command', channel: OTHER, key: crypto.randomUUID(), line: '/stop' });
+    expect((await page.frame('answer')).ok).toBe(true);
+  });
+});
+
+describe('the journal', () => {
+  test('comes newest first page, grows while it is watched, and pages back', async () => {
+    const fact = { type: 'restarted' } as const;
+    for (let seq = 1; seq <= 150; seq += 1) {
+      here.observatory.entries.push({ channel: CHANNEL, seq, at: seq, fact, hash: '' });
+    }
+    await opened();
+    page.send({ type: 'watch', channel: CHANNEL, on: true });
+    const newest = await page.frame('journal');
+    expect([newest.part, newest.entries[0]?.seq, newest.entries.at(-1)?.seq, newest.more]).toEqual([
+      'newest',
+      51,
+      150,
+      true,
+    ]);
+    page.send({ type: 'journal', channel: CHANNEL, before: 51 });
+    const earlier = await page.frame('journal');
+    expect([earlier.part, earlier.entries.length, earlier.more]).toEqual(['earlier', 50, false]);
+    here.observatory.entries.push({ channel: CHANNEL, seq: 151, at: 151, fact, hash: '' });
+    here.observatory.views.set(CHANNEL, { ...restingView(), epoch: 1 });
+    here.adapter.card?.(CHANNEL, restingView());
+    const later = await page.frame('journal');
+    expect([later.part, later.entries.map((entry) => entry.seq)]).toEqual(['later', [151]]);
+  });
+});
+
+describe('an intake that fails', () => {
+  test('is tried again after pauses that grow to fifteen seconds, and troubles people once', async () => {
+    const pauses: number[] = [];
+    const troubles: string[] = [];
+    let failures = 9;
+    const delivery = createDelivery({
+      log: silent,
+      trouble: (_channel, why) => troubles.push(why),
+      sleep: async (ms) => {
+        pauses.push(ms);
+      },
+    });
+    await new Promise<void>((resolve) => {
+      delivery.push(CHANNEL, async () => {
+        failures -= 1;
+        if (failures > 0) throw new Error('no');
+        resolve();
+      });
+    });
+    expect(pauses).toEqual([250, 500, 1000, 2000, 4000, 8000, 15_000, 15_000]);
+    expect(troubles).toEqual(['no']);
+  });
+
+  test('has room for five thousand, not for more', () => {
+    const delivery = createDelivery({ log: silent, trouble: () => undefined });
+    const never = new Promise<void>(() => undefined);
+    for (let count = 0; count < 5_000; count += 1) {
+      expect(delivery.hasRoom(CHANNEL)).toBe(true);
+      delivery.push(CHANNEL, () => never);
+    }
+    expect(delivery.hasRoom(CHANNEL)).toBe(false);
+    expect(delivery.hasRoom(OTHER)).toBe(true);
+    delivery.stop();
+  });
+});

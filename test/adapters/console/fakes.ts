@@ -1,0 +1,174 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { WebSocket } from 'ws';
+import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
+import type { ConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
+import type { PageFrame, ServerFrame } from '../../../src/adapters/console/protocol.ts';
+import type { Answer, Clock, Intake, Observatory } from '../../../src/adapters/port.ts';
+import type { ChannelId } from '../../../src/turns/core/settings.ts';
+import type { HumanMessage, JournalEntry, Line, MessageChange } from '../../../src/turns/store/port.ts';
+import type { FloorView, TurnRecord } from '../../../src/turns/view.ts';
+
+export const CHANNEL = 'console:demo';
+export const OTHER = 'discord:42';
+
+/** What a floor shows when nothing goes on. */
+export function restingView(channel: ChannelId = CHANNEL): FloorView {
+  return {
+    channel,
+    condition: 'resting',
+    mode: 'inject',
+    order: 'round-robin',
+    epoch: 0,
+    holder: null,
+    seats: ['pm', 'dev', 'qa'].map((agent) => ({ agent, status: 'QUEUED', disabled: false, waitUntil: null })),
+    next: ['pm', 'dev', 'qa'],
+    held: [],
+    turns: null,
+    limit: null,
+    catchingUp: false,
+  };
+}
+
+/** An Observatory that shows what a test puts into it. */
+export type FakeObservatory = Observatory & {
+  views: Map<ChannelId, FloorView>;
+  turnsOf: Map<ChannelId, TurnRecord[]>;
+  entries: JournalEntry[];
+  spoken: Line[];
+};
+
+export function fakeObservatory(): FakeObservatory {
+  const views = new Map([
+    [CHANNEL, restingView()],
+    [OTHER, restingView(OTHER)],
+  ]);
+  const turnsOf = new Map<ChannelId, TurnRecord[]>();
+  const entries: JournalEntry[] = [];
+  const spoken: Line[] = [];
+  return {
+    views,
+    turnsOf,
+    entries,
+    spoken,
+    channels: () => [
+      { id: CHANNEL, name: 'demo', adapter: 'console' },
+      { id: OTHER, name: 'reviews', adapter: 'discord' },
+    ],
+    agents: () => [
+      { id: 'pm', name: 'pm', avatar: null, description: 'Writes the brief and decides what is in it' },
+      { id: 'dev', name: 'dev', avatar: null, description: 'Builds it' },
+      { id: 'qa', name: 'qa', avatar: null, description: 'Tries to break it' },
+    ],
+    view: (channel) => views.get(channel) ?? null,
+    turns: (channel, limit) => (turnsOf.get(channel) ?? []).slice(-limit),
+    journal: (channel, limit, before = Infinity) =>
+      entries.filter((entry) => entry.channel === channel && entry.seq < before).slice(-limit),
+    lines: (channel, limit) => (channel === OTHER ? spoken.slice(-limit) : []),
+  };
+}
+
+/** An Intake that remembers what it was given. */
+export type FakeIntake = Intake & {
+  readonly messages: HumanMessage[];
+  readonly changes: MessageChange[];
+  readonly commands: { readonly channel: ChannelId; readonly line: string; readonly epoch: number | undefined }[];
+  /** Thrown at the next message, once. */
+  failure: Error | null;
+};
+
+export function fakeIntake(answer: Answer = { ok: true, text: 'Done.' }): FakeIntake {
+  const intake: FakeIntake = {
+    messages: [],
+    changes: [],
+    commands: [],
+    failure: null,
+    message: async (message) => {
+      const { failure } = intake;
+      intake.failure = null;
+      if (failure !== null) throw failure;
+      intake.messages.push(message);
+    },
+    amend: async (change) => {
+      intake.changes.push(change);
+    },
+    command: async (channel, _by, line, epoch) => {
+      intake.commands.push({ channel, line, epoch });
+      return answer;
+    },
+  };
+  return intake;
+}
+
+export const wallClock: Clock = { now: () => Date.now() };
+export const silent = pino({ level: 'silent' });
+
+export function newFolder(): string {
+  return mkdtempSync(join(tmpdir(), 'conch-console-'));
+}
+
+export type Stand = {
+  readonly adapter: ConsoleAdapter;
+  readonly intake: FakeIntake;
+  readonly observatory: FakeObservatory;
+  readonly dataDir: string;
+  readonly url: string;
+};
+
+/** A console that runs on a free port, with fakes behind it. */
+export async function stand(dataDir: string = newFolder()): Promise<Stand> {
+  const intake = fakeIntake();
+  const observatory = fakeObservatory();
+  const pageDir = newFolder();
+  writeFileSync(join(pageDir, 'index.html'), '<!doctype html><title>Conch</title>');
+  const adapter = createConsoleAdapter({ dataDir, port: 0, clock: wallClock, log: silent, pageDir });
+  await adapter.start(intake, observatory);
+  return { adapter, intake, observatory, dataDir, url: adapter.url ?? '' };
+}
+
+/** The cookie that opening the page gives. */
+export async function cookieOf(url: string): Promise<string> {
+  const response = await fetch(`${url}/`);
+  await response.arrayBuffer();
+  return (response.headers.get('set-cookie') ?? '').split(';')[0] ?? '';
+}
+
+/** A page without its drawing: sends frames and waits for frames. */
+export type Page = {
+  send(frame: PageFrame | string): void;
+  /** Resolves with the first frame, already come or not, that fits; each frame fits once. */
+  frame<T extends ServerFrame['type']>(
+    type: T,
+    fits?: (frame: Extract<ServerFrame, { type: T }>) => boolean,
+  ): Promise<Extract<ServerFrame, { type: T }>>;
+  readonly closed: Promise<number>;
+  close(): void;
+};
+
+export async function openPage(url: string): Promise<Page> {
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/socket`, {
+    headers: { cookie: await cookieOf(url), origin: url },
+  });
+  const come: ServerFrame[] = [];
+  const waiting: (() => void)[] = [];
+  socket.on('message', (text: Buffer) => {
+    come.push(JSON.parse(text.toString()) as ServerFrame);
+    for (const look of waiting.splice(0)) look();
+  });
+  const closed = new Promise<number>((resolve) => socket.on('close', resolve));
+  await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject));
+  return {
+    send: (frame) => socket.send(typeof frame === 'string' ? frame : JSON.stringify(frame)),
+    async frame(type, fits = () => true) {
+      for (;;) {
+        const place = come.findIndex((frame) => frame.type === type && fits(frame as never));
+        if (place >= 0) return come.splice(place, 1)[0] as never;
+        await new Promise<void>((resolve) => waiting.push(resolve));
+      }
+    },
+    closed,
+    close: () => socket.close(),
+  };
+}

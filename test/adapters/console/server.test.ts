@@ -1,0 +1,180 @@
+import { createServer } from 'node:http';
+import { request } from 'node:http';
+import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
+import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
+import {
+  CHANNEL,
+  cookieOf,
+  fakeIntake,
+  fakeObservatory,
+  newFolder,
+  openPage,
+  silent,
+  stand,
+  wallClock,
+} from './fakes.ts';
+import type { Stand } from './fakes.ts';
+
+type Reply = { readonly status: number; readonly headers: IncomingHttpHeaders; readonly body: string };
+
+/** Unlike fetch it sends any Host and Origin. */
+function call(url: string, headers: OutgoingHttpHeaders = {}, post?: { readonly body: string }): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const asking = request(url, { headers, method: post === undefined ? 'GET' : 'POST' }, (response) => {
+      let body = '';
+      response.setEncoding('utf8').on('data', (chunk: string) => (body += chunk));
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, body }));
+    });
+    asking.on('error', reject).end(post?.body);
+  });
+}
+
+/** The status with which an upgrade was answered; 101 when it was let in. */
+function knock(url: string, headers: Record<string, string>): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const socket = new WebSocket(`${url.replace('http', 'ws')}/socket`, { headers });
+    socket.on('open', () => {
+      socket.terminate();
+      resolve(101);
+    });
+    socket.on('unexpected-response', (_request, response) => resolve(response.statusCode ?? 0));
+    socket.on('error', reject);
+  });
+}
+
+let here: Stand;
+beforeEach(async () => {
+  here = await stand();
+});
+afterEach(() => here.adapter.stop());
+
+describe('a running console', () => {
+  test('healthz says starting until it is told that it is ready', async () => {
+    const before = await call(`${here.url}/healthz`);
+    expect([before.status, JSON.parse(before.body)]).toEqual([503, { status: 'starting' }]);
+    here.adapter.setReady();
+    const after = await call(`${here.url}/healthz`);
+    expect([after.status, JSON.parse(after.body)]).toEqual([200, { status: 'ready' }]);
+  });
+
+  test('the page comes with a cookie that scripts and other sites cannot use', async () => {
+    const { headers } = await call(`${here.url}/`);
+    expect(headers['set-cookie']?.[0]).toMatch(/^conch_\d+=[\w-]{43}; HttpOnly; SameSite=Strict; Path=\/$/);
+    expect(headers['content-security-policy']).toContain("default-src 'self'");
+  });
+
+  test('a name that is not of this machine is refused', async () => {
+    for (const host of ['evil.example', 'evil.example:7420', '127.0.0.1.evil.example', '192.168.0.7']) {
+      for (const path of ['/', '/healthz', '/ctl']) {
+        expect((await call(`${here.url}${path}`, { host })).status).toBe(403);
+      }
+    }
+    expect((await call(`${here.url}/healthz`, { host: 'localhost:9' })).status).toBe(503);
+  });
+
+  test('the page of this server is let in', async () => {
+    expect(await knock(here.url, { cookie: await cookieOf(here.url), origin: here.url })).toBe(101);
+  });
+
+  test('another site is refused, also with the cookie', async () => {
+    const cookie = await cookieOf(here.url);
+    for (const origin of ['https://evil.example', 'http://127.0.0.1:1', 'null', here.url.replace('http', 'https')]) {
+      expect(await knock(here.url, { cookie, origin })).toBe(403);
+    }
+    expect(await knock(here.url, { cookie })).toBe(403);
+  });
+
+  test('a rebound name is refused, also when its origin fits', async () => {
+    const cookie = await cookieOf(here.url);
+    expect(await knock(here.url, { cookie, host: 'evil.example', origin: 'http://evil.example' })).toBe(403);
+  });
+
+  test('no cookie, a wrong one and half of the right one are refused', async () => {
+    const cookie = await cookieOf(here.url);
+    const [name] = cookie.split('=');
+    for (const wrong of ['', `${name}=`, `${name}=${'x'.repeat(43)}`, cookie.slice(0, -10)]) {
+      expect(await knock(here.url, { cookie: wrong, origin: here.url })).toBe(403);
+    }
+  });
+
+  test('files outside of the page are not served', async () => {
+    expect((await call(`${here.url}/../../package.json`)).status).toBe(404);
+    expect((await call(`${here.url}/console-token`)).status).toBe(404);
+  });
+});
+
+describe('commands from the command line', () => {
+  const body = JSON.stringify({ channel: CHANNEL, line: '/floor skip' });
+  const token = (): string => readFileSync(join(here.dataDir, 'console-token'), 'utf8').trim();
+  const bearer = (): { authorization: string } => ({ authorization: `Bearer ${token()}` });
+
+  test('the token of the file lets a command in', async () => {
+    const reply = await call(`${here.url}/ctl`, bearer(), { body });
+    expect([reply.status, JSON.parse(reply.body)]).toEqual([200, { ok: true, text: 'Done.' }]);
+    expect(here.intake.commands).toEqual([{ channel: CHANNEL, line: '/floor skip', epoch: undefined }]);
+  });
+
+  test('only its owner can read the token', () => {
+    expect(statSync(join(here.dataDir, 'console-token')).mode & 0o777).toBe(0o600);
+  });
+
+  test('no token, a wrong one, and web pages are refused and run nothing', async () => {
+    expect((await call(`${here.url}/ctl`, {}, { body })).status).toBe(401);
+    expect((await call(`${here.url}/ctl`, { authorization: 'Bearer nonsense' }, { body })).status).toBe(401);
+    expect((await call(`${here.url}/ctl`, { ...bearer(), origin: here.url }, { body })).status).toBe(403);
+    expect((await call(`${here.url}/ctl`, bearer())).status).toBe(405);
+    expect(here.intake.commands).toEqual([]);
+  });
+
+  test('a channel can be given by its name', async () => {
+    await call(`${here.url}/ctl`, bearer(), { body: JSON.stringify({ channel: 'demo', line: '/queue' }) });
+    expect(here.intake.commands).toEqual([{ channel: CHANNEL, line: '/queue', epoch: undefined }]);
+  });
+
+  test('without a channel, where there are several, they are listed', async () => {
+    const reply = await call(`${here.url}/ctl`, bearer(), { body: JSON.stringify({ line: '/queue' }) });
+    expect(JSON.parse(reply.body)).toEqual({
+      ok: false,
+      text: 'Say which channel with --channel. Channels here: console:demo, discord:42',
+    });
+  });
+
+  test('a body that is no command or too long is refused', async () => {
+    for (const wrong of ['', 'not json', '{}', '{"line":""}', '{"line":"/stop","more":1}']) {
+      expect((await call(`${here.url}/ctl`, bearer(), { body: wrong })).status).toBe(400);
+    }
+    expect((await call(`${here.url}/ctl`, bearer(), { body: 'x'.repeat(100_000) })).status).toBe(413);
+  });
+});
+
+describe('a start', () => {
+  test('a taken port is refused in one clear line', async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const { port } = other.address() as AddressInfo;
+    const adapter = createConsoleAdapter({ dataDir: newFolder(), port, clock: wallClock, log: silent });
+    await expect(adapter.start(fakeIntake(), fakeObservatory())).rejects.toThrow(
+      new RegExp(`^Port ${port} is taken: .*set CONCH_PORT to a free port\\.$`),
+    );
+    await new Promise((resolve) => other.close(resolve));
+  });
+
+  test('the token outlives a restart, so that an open page is let in again', async () => {
+    const before = readFileSync(join(here.dataDir, 'console-token'), 'utf8');
+    await here.adapter.stop();
+    here = await stand(here.dataDir);
+    expect(readFileSync(join(here.dataDir, 'console-token'), 'utf8')).toBe(before);
+  });
+
+  test('a stop ends the connections of open pages', async () => {
+    const page = await openPage(here.url);
+    await here.adapter.stop();
+    expect([1001, 1006]).toContain(await page.closed);
+    here = await stand();
+  });
+});

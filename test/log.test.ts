@@ -1,0 +1,262 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { EventEmitter } from 'node:events';
+import { existsSync, openSync } from 'node:fs';
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { createLog, transitionLine } from '../src/log.ts';
+import type { LogOptions } from '../src/log.ts';
+import { scrubber } from '../src/scrub.ts';
+
+const AT = Date.parse('2026-02-04T21:00:00Z');
+const MOVED = { type: 'seatMoved', agent: 'pm', from: 'ACTIVE', to: 'QUEUED', trigger: 'TURN_COMPLETE' } as const;
+const SECRET = 'h?nter2/ü "x" +y';
+
+function open(options: Partial<LogOptions> = {}) {
+  const lines: string[] = [];
+  const log = createLog({
+    level: 'info',
+    pretty: false,
+    secrets: [SECRET],
+    destination: { write: (line) => lines.push(line) },
+    clock: { now: () => AT },
+    ...options,
+  });
+  return { log, lines, last: () => JSON.parse(lines.at(-1) ?? '') as Record<string, unknown> };
+}
+
+describe('the line of a transition', () => {
+  const example = {
+    timestamp: '2026-02-04T21:00:00Z',
+    event: 'state_transition',
+    agentId: 'pm',
+    from: 'ACTIVE',
+    to: 'QUEUED',
+    trigger: 'TURN_COMPLETE',
+    channel: 'reviews',
+  };
+
+  test("has the fields of the owner's example, in their order and with their values", () => {
+    const line = transitionLine(MOVED, AT, 'reviews');
+    expect(Object.keys(line)).toEqual(Object.keys(example));
+    expect({ ...line, timestamp: Date.parse(line.timestamp) }).toEqual({ ...example, timestamp: AT });
+    expect(line.timestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  });
+
+  test('has the cause when there is one', () => {
+    const crashed = { ...MOVED, to: 'OFFLINE', trigger: 'CRASHED', cause: 'exited with code 137' } as const;
+    expect(transitionLine(crashed, AT, 'reviews')).toMatchObject({ trigger: 'CRASHED', cause: 'exited with code 137' });
+    expect(transitionLine(MOVED, AT, 'reviews')).not.toHaveProperty('cause');
+  });
+
+  test('is written as one line of JSON with the instant of the transition, once', () => {
+    const { log, lines, last } = open({ clock: { now: () => AT + 5_000 } });
+    log.info(transitionLine(MOVED, AT, 'reviews'));
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(/^[^\n]*\n$/);
+    expect(lines[0]?.match(/"timestamp"/g)).toHaveLength(1);
+    expect(last()).toEqual({ level: 'info', ...transitionLine(MOVED, AT, 'reviews') });
+  });
+});
+
+describe('any line', () => {
+  test('has its level, its instant and its message', () => {
+    const { log, last } = open();
+    log.warn({ channel: 'reviews' }, 'Agent completed response without TURN_COMPLETE');
+    expect(last()).toEqual({
+      level: 'warn',
+      timestamp: '2026-02-04T21:00:00.000Z',
+      channel: 'reviews',
+      message: 'Agent completed response without TURN_COMPLETE',
+    });
+  });
+
+  test('is left out when it is less important than the level', () => {
+    const { log, lines } = open({ level: 'warn' });
+    log.info('unimportant');
+    expect(lines).toEqual([]);
+  });
+
+  test('for people says what happened in words', () => {
+    const { log, lines } = open({ pretty: true });
+    log.info(transitionLine(MOVED, AT, 'reviews'));
+    log.warn({ channel: 'reviews', token: SECRET }, 'careful');
+    expect(lines[0]).toMatch(/INFO.*: pm ACTIVE → QUEUED \(TURN_COMPLETE\).*reviews/);
+    expect(lines[1]).toMatch(/WARN.*: careful .*\[secret\]/);
+  });
+});
+
+describe('an error', () => {
+  const failure = () =>
+    Object.assign(new TypeError('no route', { cause: new Error('refused', { cause: 'because' }) }), {
+      code: 'EHOST',
+      request: { headers: { authorization: 'Bearer abcdefgh12345678' } },
+    });
+
+  test('is its type, message, code and causes, without a stack', () => {
+    const { log, last } = open();
+    log.error({ err: failure() }, 'failed');
+    const cause = { type: 'Error', message: 'refused', cause: 'because' };
+    expect(last()['err']).toEqual({ type: 'TypeError', message: 'no route', code: 'EHOST', cause });
+  });
+
+  test('gives its message when there is no other', () => {
+    const { log, last } = open();
+    log.error(failure());
+    expect(last()).toMatchObject({ message: 'no route', err: { type: 'TypeError' } });
+  });
+
+  test('has its stack at the level debug', () => {
+    const { log, last } = open({ level: 'debug' });
+    log.error({ problem: failure() }, 'failed');
+    expect(last()['problem']).toMatchObject({ stack: expect.stringContaining('log.test.ts') as string });
+  });
+
+  test('that is its own cause ends', () => {
+    const { log, last } = open();
+    const round = new Error('round');
+    round.cause = round;
+    log.error(round);
+    expect(last()['message']).toBe('round');
+  });
+});
+
+describe('a secret', () => {
+  test.each<[string, unknown]>([
+    ['plain', SECRET],
+    ['in a nested value', { a: [{ b: `x${SECRET}x` }] }],
+    ['as a key', { [SECRET]: 1 }],
+    ['in an error', new Error(`bad ${SECRET}`, { cause: new Error(`worse ${SECRET}`) })],
+    ['in JSON in a string', JSON.stringify({ password: SECRET })],
+    ['in JSON in JSON', JSON.stringify({ body: JSON.stringify([SECRET]) })],
+    ['in a URL', `https://chat.example/x?token=${encodeURIComponent(SECRET)}&y`],
+    ['in a form', new URLSearchParams({ token: SECRET }).toString()],
+    ['in base64', Buffer.from(SECRET).toString('base64')],
+    ['in a basic authorization', `Basic ${Buffer.from(`me:${SECRET}`).toString('base64')}`],
+    ['in base64url', Buffer.from(`{"x":"${SECRET}"}`).toString('base64url')],
+  ])('is never in a line: %s', (_, value) => {
+    const { log, lines, last } = open();
+    log.info({ value }, 'look');
+    const line = lines.at(-1) ?? '';
+    expect(line).toContain('[secret]');
+    expect(line).not.toContain('nter2');
+    expect(line).not.toContain(Buffer.from(SECRET).toString('base64').slice(4, 16));
+    expect(last()['message']).toBe('look');
+  });
+
+  test('that is part of the message is taken out of it', () => {
+    const { log, last } = open();
+    log.info(`connecting with ${SECRET}!`);
+    expect(last()['message']).toBe('connecting with [secret]!');
+  });
+
+  test('that is shorter than six characters stays', () => {
+    const { log, last } = open({ secrets: ['abcde', ''] });
+    log.info('abcde');
+    expect(last()['message']).toBe('abcde');
+  });
+
+  test('that contains another is taken out whole', () => {
+    expect(scrubber(['abcdef', 'abcdefghij'])('abcdefghij abcdef')).toBe('[secret] [secret]');
+  });
+
+  test('that is a number leaves the line JSON', () => {
+    const { log, last } = open({ secrets: ['12345678'] });
+    log.info({ pin: 12_345_678, text: 'pin 12345678', other: 9 }, 'x');
+    expect(last()).toMatchObject({ pin: '[secret]', text: 'pin [secret]', other: 9 });
+  });
+
+  test('of any characters is in no line, in whatever form', () => {
+    const secret = fc.string({ unit: 'binary', minLength: 9, maxLength: 30 }).filter((text) => /^[^[\]]+$/.test(text));
+    fc.assert(
+      fc.property(secret, fc.string(), (value, around) => {
+        const { log, lines, last } = open({ secrets: [value], clock: { now: () => 0 } });
+        const text = `${around}${value}${around}`;
+        log.info({ text, json: JSON.stringify({ text }), url: encodeURIComponent(text.toWellFormed()) });
+        const shown = last();
+        for (const form of [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value.toWellFormed())]) {
+          assert(!['text', 'json', 'url'].some((key) => String(shown[key]).includes(form)), lines[0]);
+        }
+      }),
+    );
+  });
+});
+
+describe('a token of a known service', () => {
+  const made = (...pieces: readonly string[]): string => pieces.join('');
+
+  test.each([
+    [made('xox', 'b-123456789012-abcdefABCDEF')],
+    [made('xapp', '-1-A0123-456-abcdef')],
+    [made('sk', '-ant-api03-abcdefghijkl')],
+    [made('MTk4NjIyNDgzNDcxOTI1MjQ4', '.Cl2FMQ.', 'ZnCjm1XVW7vRze4b7Cq4se7kKWs')],
+  ])('is unknown to the configuration and taken out all the same: %#', (token) => {
+    const { log, lines } = open({ secrets: [] });
+    log.info({ token, text: `a ${token}\n${token}, "${token}"` }, token);
+    expect(lines[0]).not.toContain(token);
+    expect(lines[0]?.match(/\[secret\]/g)).toHaveLength(5);
+  });
+
+  test('in an address or a header is taken out, the rest stays', () => {
+    const scrub = scrubber([]);
+    expect(scrub('https://discord.com/api/webhooks/1234567890/abc-DEF_ghijkl?x')).toBe(
+      'https://discord.com/api/webhooks/1234567890/[secret]?x',
+    );
+    expect(scrub('https://hooks.slack.com/services/T000/B000/XXXXXXXX ok')).toBe(
+      'https://hooks.slack.com/services/[secret] ok',
+    );
+    expect(scrub('"authorization":"Bearer abc.def-ghi_jkl="')).toBe('"authorization":"Bearer [secret]"');
+    expect(scrub('postgres://me:password@db/x')).toBe('postgres://me:[secret]@db/x');
+  });
+
+  test('is not seen in ordinary words', () => {
+    const text = 'the task-force-something on risk-management-board, at http://127.0.0.1:7420/a@b, bearer of news';
+    expect(scrubber([])(text)).toBe(text);
+  });
+
+  test('is looked for in linear time', () => {
+    const started = performance.now();
+    for (const piece of ['M', 'sk-', 'a:', '://', '://a:', 'Bearer ', 'webhooks/', 'MMMMMMMMMMMMMMMMMMMMMMMM.']) {
+      scrubber([SECRET])(piece.repeat(300_000 / piece.length));
+    }
+    expect(performance.now() - started).toBeLessThan(5_000);
+  });
+});
+
+describe('a destination that fails', () => {
+  test('loses the line and nothing else, whether it throws or tells of it', () => {
+    const lines: string[] = [];
+    const full = Object.assign(new EventEmitter(), {
+      write(line: string) {
+        if (lines.length === 1) throw new Error('ENOSPC');
+        lines.push(line);
+      },
+    });
+    const { log } = open({ destination: full });
+    log.info('first');
+    log.info('second');
+    full.emit('error', new Error('EPIPE'));
+    expect(lines).toHaveLength(1);
+  });
+
+  const script = `
+    import { createLog } from ${JSON.stringify(new URL('../src/log.ts', import.meta.url).href)};
+    const log = createLog({ level: 'info', pretty: false, secrets: [] });
+    for (let line = 0; line < 1000; line += 1) log.info('line');
+    const timer = setInterval(() => log.info('later'), 5);
+    setTimeout(() => { clearInterval(timer); process.stderr.write('alive'); process.exitCode = 3; }, 100);
+  `;
+  const run = (stdout: number | 'pipe') =>
+    spawnSync(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', stdout, 'pipe'] });
+
+  test('that is standard output gets every line when it does not', () => {
+    const { stdout, stderr, status } = run('pipe');
+    expect([String(stderr), status]).toEqual(['alive', 3]);
+    expect(String(stdout).split('\n').length).toBeGreaterThan(1_000);
+  });
+
+  test.skipIf(!existsSync('/dev/full'))('that is a full disk does not end the program', () => {
+    const { stderr, status } = run(openSync('/dev/full', 'w'));
+    expect([String(stderr), status]).toEqual(['alive', 3]);
+  });
+});

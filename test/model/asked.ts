@@ -1,0 +1,229 @@
+import type { Command } from '../../src/turns/core/command.ts';
+import type { Fate } from '../../src/turns/core/fact.ts';
+import type { Floor } from '../../src/turns/core/floor.ts';
+import type { AgentId } from '../../src/turns/core/settings.ts';
+import { outstanding, turnOf, turnsOf } from './abstraction.ts';
+import { callable, isBarred, isReady } from './floors.ts';
+import { of, statusOf } from './step.ts';
+import type { Step } from './step.ts';
+import { must } from './violation.ts';
+
+type On<T extends Command['type']> = Step & { readonly command: Extract<Command, { type: T }> };
+
+/** What each command, once accepted, must have brought about, whatever else followed from it. */
+export function checkAsked(step: Step): void {
+  const { command } = step;
+  switch (command.type) {
+    case 'receive':
+      return checkReceived({ ...step, command });
+    case 'end':
+      return checkEnded({ ...step, command });
+    case 'join':
+      return checkJoined({ ...step, command });
+    case 'leave':
+    case 'disable':
+    case 'remove':
+      return checkGone({ ...step, command });
+    case 'stop':
+      return checkStopped(step);
+    case 'skip':
+      return checkSkipped({ ...step, command });
+    case 'mode':
+      return checkMode(step);
+    case 'pause':
+      must(step.after.condition === 'paused' && step.effects.length === 0, 'I4', 'a pause does more than pause');
+      return;
+    case 'wait':
+      return checkWaiting({ ...step, command });
+    case 'restart':
+      return checkRestarted(step);
+    case 'catchUp':
+      return checkCaughtUp(step);
+    case 'grant':
+      return checkGranted({ ...step, command });
+    default:
+  }
+}
+
+function checkReceived(step: On<'receive'>): void {
+  const { command, before, after, facts } = step;
+  const fates = of(facts, 'messageRouted').filter((fact) => fact.id === command.id);
+  const fate = fates.at(-1)?.fate;
+  must(fate !== undefined && fates.length === 1, 'I7', 'a message does not have one recorded fate');
+  if (command.ignore !== undefined) {
+    must(fate.state === 'ignored', 'I7', 'a message that is not for agents is routed');
+    return;
+  }
+  must(
+    after.held.length <= Math.max(before.held.length, before.settings.maxHeld),
+    'I20',
+    'more messages are held than the channel allows',
+  );
+  if (before.catchingUp) {
+    must(fate.state !== 'delivered', 'I10', 'a message is delivered before the catch-up');
+    return;
+  }
+  if (fate.state === 'unrouted' && fate.why === 'too many held messages') return;
+  if (before.turn !== null && before.turn.wait === null && !before.turn.suspended) checkMidTurn(step, fate);
+  else if (before.turn === null) checkFree(step, fate);
+}
+
+/** I8: while somebody speaks, the mode alone says what becomes of a message. */
+function checkMidTurn({ command, before, after, effects }: On<'receive'>, fate: Fate): void {
+  const { turn } = before;
+  if (turn === null || before.parked.some((parked) => command.addressed.includes(parked.agent))) return;
+  const via = fate.state === 'delivered' ? fate.via : fate.state;
+  const to = fate.state === 'delivered' ? fate.to.join() : '';
+  const injected = of(effects, 'inject').filter((effect) => effect.message === command.id);
+  const same = statusOf(after, turn.agent) === 'ACTIVE' && after.turn?.epoch === turn.epoch;
+  switch (before.settings.mode) {
+    case 'inject':
+      must(via === 'inject' && to === turn.agent && injected.length === 1 && same, 'I8', 'inject does not inject');
+      return;
+    case 'queue':
+      must(via === 'held' && effects.every((effect) => effect.type === 'receipt') && same, 'I8', 'queue does not hold');
+      return;
+    case 'interrupt':
+      must(via === 'interrupt' && statusOf(after, turn.agent) === 'WAITING', 'I8', 'interrupt does not interrupt');
+      return;
+    case 'parallel': {
+      const online = before.seats.filter((seat) => seat.status !== 'OFFLINE').map((seat) => seat.agent);
+      const seen = [...injected, ...of(effects, 'observe')].map((effect) => effect.agent);
+      must(via === 'observe' && to === online.join(), 'I8', 'parallel does not tell everybody online');
+      must(seen.toSorted().join() === online.toSorted().join(), 'I8', 'somebody observes a message not at all or twice');
+      must(same && after.turn.deadlineAt === turn.deadlineAt, 'I8', 'parallel touches the turn');
+    }
+  }
+}
+
+/** A person's words on a free floor wake it; whom they address goes first. */
+function checkFree({ command, before, after, at }: On<'receive'>, fate: Fate): void {
+  const { order } = before.settings;
+  if (before.condition === 'paused' || isBarred(before, at) || order === 'manual') return;
+  if (before.parked.length > 0 || before.choosing !== null) return;
+  const idle = before.seats.filter((seat) => seat.status === 'IDLE' && seat.assigned);
+  if (before.queue.length + idle.length === 0) {
+    must(fate.state === 'unrouted' && after.outage, 'I7', 'nobody is there and nobody was told');
+    return;
+  }
+  const [first] = command.addressed;
+  const isFirst = before.held.length === 0 && callable(before).length === 0;
+  if (first === undefined || !isFirst || !before.seats.some((seat) => seat.agent === first && isReady(seat))) return;
+  must(after.turn?.agent === first, 'I5', 'who is addressed does not go first');
+}
+
+function checkEnded(step: On<'end'>): void {
+  const { command, before, after, facts } = step;
+  const { agent, epoch } = command;
+  const { turn } = before;
+  const missed = turn === null ? 0 : turn.unseen.length + turn.injecting.length;
+  const [ended] = of(facts, 'turnEnded');
+  if (ended === undefined) {
+    must(missed > 0 && of(facts, 'turnContinued').length === 1, 'I8', 'an agent ends its turn and keeps the floor');
+    must((after.turn?.reprompts ?? 0) <= 3, 'I20', 'a turn goes on for ever');
+    return;
+  }
+  must(missed === 0 || turn?.reprompts === 3, 'I8', 'a turn ends though its agent has not seen a message');
+  must(ended.outcome === command.outcome && ended.epoch === epoch, 'I2', 'a turn ends otherwise than it was said');
+  const alone = before.seats.every((seat) => seat.agent === agent || ['OFFLINE', 'IDLE'].includes(seat.status));
+  must(statusOf(after, agent) !== 'IDLE' || alone, 'I6', 'an agent rests though it is not alone');
+  checkHandOver(step, agent);
+}
+
+/** A hand-over earns the next turn, unless a person, a paused turn or a budget goes before it. */
+function checkHandOver({ command, before, after, at }: On<'end'>, agent: AgentId): void {
+  const { handTo } = command;
+  const { turn, exchange, settings } = before;
+  if (handTo === undefined || handTo === agent || turn === null || exchange === null) return;
+  if (settings.order === 'manual' || before.condition !== 'open' || isBarred(before, at)) return;
+  if (exchange.turns >= exchange.allowance || after.limit !== null || before.parked.length > 0) return;
+  const goesFirst = callable(before).length === 0 && outstanding(before).length === 0;
+  if (!goesFirst || !before.seats.some((seat) => seat.agent === handTo && isReady(seat))) return;
+  must(after.turn?.agent === handTo, 'I5', 'a hand-over does not earn the next turn');
+}
+
+function checkJoined({ command, before, after }: On<'join'>): void {
+  const { agent } = command;
+  const seat = before.seats.find((one) => one.agent === agent);
+  const now = statusOf(after, agent);
+  if (seat === undefined || seat.disabled || seat.status !== 'OFFLINE') return;
+  must(now !== 'OFFLINE', 'I6', 'an agent came and is OFFLINE');
+  must(seat.assigned === (now !== 'IDLE'), 'I6', 'an agent came and is queued against its rule');
+}
+
+function checkGone({ command, before, after }: On<'leave' | 'disable' | 'remove'>): void {
+  const { agent } = command;
+  const seat = after.seats.find((one) => one.agent === agent);
+  const seated = before.seats.find((one) => one.agent === agent);
+  must(turnOf(after, agent) === undefined && !after.queue.includes(agent), 'I6', 'an agent is gone and still takes part');
+  if (command.type === 'remove') must(seat?.assigned === false && seat.status !== 'QUEUED', 'I6', 'a removed agent is assigned');
+  else must(seat?.status === 'OFFLINE', 'I6', 'an agent is gone and not OFFLINE');
+  if (command.type !== 'leave' || seat === undefined) return;
+  must(!seat.present, 'I6', 'an agent left and counts as connected');
+  must(seat.rejoin === 'auto' || !seat.assigned, 'I6', 'an agent that left would be queued again by itself');
+  must(seat.rejoin === 'manual' || seat.assigned === seated?.assigned, 'I6', 'an agent that left lost its place for good');
+}
+
+function checkStopped({ before, after, effects }: Step): void {
+  must(turnsOf(after).length === 0, 'I1', 'a turn outlives a stop');
+  must(after.exchange === null && after.condition !== 'open' && after.choosing === null, 'I4', 'the exchange outlives a stop');
+  must(
+    outstanding(before).every((id) => after.held.some((held) => held.id === id)),
+    'I9',
+    'a stop drops a message',
+  );
+  must(of(effects, 'prompt').length + of(effects, 'ask').length === 0, 'I4', 'a stop is followed by a grant');
+  must(after.called.length === 0, 'I4', 'a call outlives a stop');
+}
+
+function checkSkipped({ command, before, facts }: On<'skip'>): void {
+  const turn = command.agent === undefined ? before.turn : turnOf(before, command.agent);
+  const [ended, ...more] = of(facts, 'turnEnded');
+  must(ended?.epoch === turn?.epoch && more.length === 0, 'I2', 'a skip ends another turn');
+  must(ended?.outcome === 'revoked', 'I2', 'a skipped turn is not revoked');
+}
+
+/** I9: a change of the mode leaves what is held and what is under way alone. */
+function checkMode({ before, after, effects }: Step): void {
+  const rest = (floor: Floor): string => JSON.stringify({ ...floor, settings: null });
+  must(rest(before) === rest(after) && effects.length === 0, 'I9', 'a change of the mode changes more than the mode');
+}
+
+function checkWaiting({ command, before, after, facts }: On<'wait'>): void {
+  const { agent } = command;
+  const goesOn = of(facts, 'turnResumed').some((fact) => fact.agent === agent);
+  must(goesOn || statusOf(after, agent) === 'WAITING', 'I6', 'an agent waits and is not WAITING');
+  const keeps = before.settings.waitPolicy === 'hold';
+  if (goesOn) return;
+  must((after.turn?.agent === agent) === keeps, 'I4', 'a waiting agent keeps or lends the floor against the rule');
+}
+
+function checkRestarted({ before, after, effects }: Step): void {
+  must(after.catchingUp && after.seats.every((seat) => !seat.present), 'I10', 'a restart does not begin with the catch-up');
+  must(of(effects, 'prompt').length === 0, 'I10', 'a restart prompts before the catch-up');
+  must(
+    turnsOf(before).every((turn) => turnOf(after, turn.agent)?.epoch === turn.epoch),
+    'I1',
+    'a restart loses a turn',
+  );
+}
+
+function checkCaughtUp({ before, after, facts }: Step): void {
+  must(!after.catchingUp, 'I10', 'the catch-up does not end');
+  must(!after.held.some((held) => held.until === 'start'), 'I9', 'a message waits for a catch-up that is over');
+  const { turn } = before;
+  if (turn === null || !turn.suspended) return;
+  const seat = before.seats.find((one) => one.agent === turn.agent);
+  const ended = of(facts, 'turnEnded').some((fact) => fact.epoch === turn.epoch);
+  if (before.settings.onRestart === 'forfeit') must(ended, 'I1', 'a turn is not forfeited');
+  else if (seat?.present === true) must(after.turn?.agent === turn.agent && !after.turn.suspended, 'I1', 'a turn does not go on');
+  else must(after.turn?.suspended === true, 'I1', 'a turn does not wait for its agent');
+}
+
+function checkGranted({ command, before, after }: On<'grant'>): void {
+  const { agent } = command;
+  const hasFloor = after.turn?.agent === agent && after.turn.wait === null;
+  const isCalled = after.called.some((call) => call.agent === agent && call.by === 'operator');
+  const isPromised = turnOf(after, agent)?.wait?.ready === true;
+  must(before.turn === null || before.turn.wait !== null ? hasFloor || isPromised : isCalled || isPromised, 'I5', 'a grant is lost');
+}

@@ -1,0 +1,230 @@
+import type { Command } from '../../src/turns/core/command.ts';
+import type { Fact } from '../../src/turns/core/fact.ts';
+import type { Floor, Seat, Turn } from '../../src/turns/core/floor.ts';
+import { isAllowed } from '../../src/turns/core/seat.ts';
+import type { AgentId, Instant } from '../../src/turns/core/settings.ts';
+import { turnOf } from './abstraction.ts';
+import { callable, owed } from './floors.ts';
+import { must } from './violation.ts';
+
+/** One fact of a decision, with the floor on both sides of it. */
+export type Recorded = {
+  readonly fact: Fact;
+  readonly before: Floor;
+  readonly after: Floor;
+  readonly at: Instant;
+  readonly command: Command;
+};
+
+type Of<T extends Fact['type']> = Recorded & { readonly fact: Extract<Fact, { type: T }> };
+
+/** What must hold of every fact on the floor on which it was recorded. */
+export function checkFact(step: Recorded): void {
+  const { fact } = step;
+  switch (fact.type) {
+    case 'seatMoved':
+      return checkMove({ ...step, fact });
+    case 'turnGranted':
+      return checkGrant({ ...step, fact });
+    case 'turnResumed':
+      return checkResume({ ...step, fact });
+    case 'said':
+    case 'worked':
+    case 'turnContinued':
+      return checkAct({ ...step, fact });
+    case 'turnWaited':
+      return checkWait({ ...step, fact });
+    case 'turnEnded':
+      return checkEnd({ ...step, fact });
+    case 'turnStopped':
+      return checkForce({ ...step, fact });
+    case 'turnExtended':
+      return checkExtension({ ...step, fact });
+    case 'turnSuspended':
+      return checkSuspension({ ...step, fact });
+    case 'choosingStarted':
+      must(fact.deadlineAt === step.at + timeoutOf(step.before, fact.facilitator), 'I14', 'the facilitator has another time');
+      return;
+    case 'exchangeOpened':
+    case 'exchangeRestarted':
+    case 'exchangeExtended':
+      must(step.after.exchange?.turns === 0, 'I20', 'a new count does not begin at 0');
+      return;
+    case 'announced':
+      return checkAnnouncement({ ...step, fact });
+    default:
+  }
+}
+
+function checkMove({ fact, before, after, command }: Of<'seatMoved'>): void {
+  const { agent, from, to, trigger } = fact;
+  must(seatAt(before, agent).status === from, 'I6', 'a seat moves from where it is not');
+  must(isAllowed(from, to, trigger), 'I6', `${from} to ${to} by ${trigger} is not in the table`);
+  const others = (floor: Floor): string => floor.queue.filter((queued) => queued !== agent).join();
+  must(others(before) === others(after), 'I5', 'the others change places in the queue');
+  if (to !== 'QUEUED') return;
+  const last = after.queue.length - 1;
+  const isReturn = fact.place !== undefined && command.type !== 'add' && command.type !== 'join';
+  must(
+    after.queue.indexOf(agent) === (isReturn ? Math.min(fact.place, last) : last),
+    'I5',
+    'an agent enters the queue before others',
+  );
+}
+
+function checkGrant(step: Of<'turnGranted'>): void {
+  const { fact, before, after, at } = step;
+  const seat = seatAt(before, fact.agent);
+  must(before.turn === null, 'I1', 'the floor is granted while somebody has it');
+  must(fact.epoch > before.epoch && after.epoch === fact.epoch, 'I2', 'a grant without a new epoch');
+  must(after.turn?.epoch === fact.epoch, 'I2', 'the turn has another epoch than its grant');
+  must(!before.catchingUp, 'I10', 'a grant before the catch-up');
+  must(before.condition === 'open' && before.exchange !== null, 'I4', 'a grant without an open exchange');
+  must(seat.status === 'QUEUED' && seat.present, 'I6', 'a grant to an agent that is not there');
+  must(after.seats.every((one) => one.agent !== fact.agent || one.taken === seat.taken + 1), 'I20', 'a turn is not counted');
+  checkLines(step, fact);
+  checkOrder(step);
+  const { turn } = after;
+  must(turn.deadlineAt === at + timeoutOf(before, fact.agent), 'I14', 'a turn expires at another time');
+  must(turn.hardEndAt === at + before.settings.maxTurnMs, 'I14', 'a turn ends hard at another time');
+  must(turn.silenceAt === null, 'I14', 'silence counts before anything was said');
+  must(turn.place === null || fact.keepsPlace, 'I5', 'a turn keeps a place that it was not lent from');
+  must(!fact.keepsPlace || turn.place === before.queue.indexOf(fact.agent), 'I5', 'a lent turn forgets its place');
+}
+
+/** I8: a prompt begins where the agent's knowledge ends and reaches to the last line. */
+function checkLines({ before }: Recorded, fact: Extract<Fact, { type: 'turnGranted' | 'turnResumed' }>): void {
+  must(fact.afterLine <= seatAt(before, fact.agent).seenLine, 'I8', 'a prompt leaves out lines');
+  must(fact.afterLine >= seatAt(before, fact.agent).seenLine, 'I8', 'a prompt repeats lines');
+  must(fact.uptoLine === before.lines, 'I8', 'a prompt ends before the last line');
+}
+
+/** I5: whose turn it is, decided a second time from the queue, the calls and the policy alone. */
+function checkOrder({ fact, before, command }: Of<'turnGranted'>): void {
+  const { agent, keepsPlace } = fact;
+  if (command.type === 'grant') {
+    must(agent === command.agent, 'I5', 'an operator granted the floor to somebody else');
+    return;
+  }
+  if (keepsPlace) {
+    must(agent === before.settings.interruptResponder, 'I5', 'the floor is lent to somebody else');
+    return;
+  }
+  const isNamed = command.type === 'choose' && command.next === agent;
+  must(isNamed || agent === expected(before), 'I5', 'another agent was next');
+}
+
+function expected(floor: Floor): AgentId | null {
+  const called = callable(floor)[0];
+  if (called !== undefined) return called;
+  const place = (seat: Seat): number => floor.seats.findIndex((one) => one.agent === seat.agent);
+  const due = owed(floor);
+  const first =
+    floor.settings.order === 'priority'
+      ? due.toSorted((a, b) => a.taken - b.taken || a.priority - b.priority || place(a) - place(b))[0]
+      : due[0];
+  return first?.agent ?? null;
+}
+
+function checkResume(step: Of<'turnResumed'>): void {
+  const { fact, before, after, at } = step;
+  const paused = turnAt(before, fact.agent);
+  must(before.turn === null || before.turn.agent === fact.agent, 'I1', 'a turn goes on while somebody else has the floor');
+  must(fact.epoch > before.epoch && after.epoch === fact.epoch, 'I2', 'a turn goes on without a new epoch');
+  must(after.turn?.epoch === fact.epoch, 'I2', 'the resumed turn has another epoch');
+  must(!before.catchingUp, 'I10', 'a turn goes on before the catch-up');
+  must(paused.wait !== null || paused.suspended, 'I4', 'a turn goes on that did not stand still');
+  must(paused.wait?.graceEndAt == null, 'I3', 'a turn goes on while its old generation runs');
+  checkLines(step, fact);
+  const { turn } = after;
+  must(turn.wait === null && !turn.suspended, 'I4', 'a resumed turn still waits');
+  must(turn.deadlineAt === at + timeoutOf(before, fact.agent), 'I14', 'a resumed turn expires at another time');
+  const left = paused.leftMs ?? before.settings.maxTurnMs;
+  must(turn.hardEndAt === at + left, 'I14', 'a resumed turn is given more or less time than it had left');
+}
+
+/** I2 and I3: only the speaker acts, under its own epoch. I14: a sign of work moves the limit, never the hard end. */
+function checkAct({ fact, before, after, at }: Of<'said' | 'worked' | 'turnContinued'>): void {
+  const { turn } = before;
+  must(turn !== null && turn.agent === fact.agent, 'I3', 'an agent acts without the floor');
+  must(turn.epoch === fact.epoch, 'I3', 'an act of another epoch counts');
+  must(turn.wait === null && !turn.suspended, 'I3', 'an agent acts in a turn that stands still');
+  if (fact.type === 'said') must(fact.line === before.lines + 1 && after.lines === fact.line, 'I8', 'lines have a gap');
+  const next = turnAt(after, fact.agent);
+  const { autoDetectTurnEnd, autoDetectSilenceMs } = before.settings;
+  const isIdle = next.openWork === 0;
+  must(next.openWork === (fact.type === 'worked' ? fact.open : turn.openWork), 'I14', 'open work is miscounted');
+  must(next.deadlineAt === (isIdle ? at + timeoutOf(before, fact.agent) : null), 'I14', 'a sign of work does not count');
+  must(next.hardEndAt === turn.hardEndAt, 'I14', 'work moved the hard end');
+  const counts = isIdle && autoDetectTurnEnd && next.said;
+  must(next.silenceAt === (counts ? at + autoDetectSilenceMs : null), 'I14', 'silence is timed otherwise');
+}
+
+function checkWait({ fact, before, after, at }: Of<'turnWaited'>): void {
+  const turn = turnAt(before, fact.agent);
+  const next = turnAt(after, fact.agent);
+  must(turn.epoch === fact.epoch && turn.wait === null, 'I2', 'a turn waits that is not under way');
+  must(next.wait?.deadlineAt === at + before.settings.waitTimeoutMs, 'I14', 'a wait is limited otherwise');
+  const grace = fact.reason === 'human' ? at + before.settings.interruptGraceMs : null;
+  must(next.wait.graceEndAt === grace, 'I14', 'an interrupted agent has another time to stop');
+  must(next.leftMs === Math.max(0, (turn.hardEndAt ?? at) - at), 'I14', 'waiting uses up the turn');
+  must(next.deadlineAt === null && next.hardEndAt === null && next.silenceAt === null, 'I14', 'a turn runs while it waits');
+}
+
+function checkEnd({ fact, before, after, at, command }: Of<'turnEnded'>): void {
+  const turn = turnAt(before, fact.agent);
+  must(turn.epoch === fact.epoch, 'I2', 'a turn ends under another epoch');
+  must(turnOf(after, fact.agent) === undefined, 'I1', 'a turn ended and is still there');
+  must(fact.said === turn.said, 'I12', 'whether something was said is told wrongly');
+  must(fact.answered.join() === turn.given.join(), 'I8', 'a message that was given is not marked as done');
+  if (command.type !== 'tick') {
+    must(fact.outcome !== 'expired' && fact.outcome !== 'lapsed', 'I14', 'a turn expires without a clock');
+    return;
+  }
+  const due = (instant: Instant | null): boolean => instant !== null && instant <= at;
+  must(fact.outcome === 'expired' || fact.outcome === 'lapsed', 'I14', 'the clock ends a turn in another way');
+  if (fact.outcome === 'lapsed') must(due(turn.silenceAt) && turn.openWork === 0, 'I14', 'silence ends a turn too early');
+  else if (turn.wait === null) must(due(turn.deadlineAt) || due(turn.hardEndAt), 'I14', 'a turn expires too early');
+  else must(due(turn.wait.deadlineAt), 'I14', 'a wait is over too early');
+}
+
+function checkForce({ fact, before, at }: Of<'turnStopped'>): void {
+  const graceEndAt = turnAt(before, fact.agent).wait?.graceEndAt ?? null;
+  must(graceEndAt !== null, 'I14', 'a generation is stopped that was not interrupted');
+  must(!fact.forced || graceEndAt <= at, 'I14', 'force is used before the grace is over');
+}
+
+function checkExtension({ fact, before, after }: Of<'turnExtended'>): void {
+  const turn = turnAt(before, fact.agent);
+  const next = turnAt(after, fact.agent);
+  const moved = (instant: Instant | null): Instant | null => (instant === null ? null : instant + fact.ms);
+  must(next.deadlineAt === moved(turn.deadlineAt) && next.hardEndAt === moved(turn.hardEndAt), 'I14', 'more time was not given');
+}
+
+function checkSuspension({ fact, before, after, at }: Of<'turnSuspended'>): void {
+  const next = turnAt(after, fact.agent);
+  must(next.suspended && next.epoch === turnAt(before, fact.agent).epoch, 'I1', 'a restart loses the turn that was open');
+  must(next.deadlineAt === at + timeoutOf(before, fact.agent), 'I14', 'an agent has another time to come back');
+}
+
+/** I12: what says the same again is an edit of the announcement that stands last, and counts on from it. */
+function checkAnnouncement({ fact, before, after }: Of<'announced'>): void {
+  const repeat = before.notice?.key === fact.key ? before.notice.count + 1 : 1;
+  must(fact.repeat === repeat && after.notice?.count === repeat, 'I12', 'an announcement is counted wrongly');
+}
+
+function seatAt(floor: Floor, agent: AgentId): Seat {
+  const seat = floor.seats.find((one) => one.agent === agent);
+  must(seat !== undefined, 'I6', 'a fact is about an agent that has no seat');
+  return seat;
+}
+
+function turnAt(floor: Floor, agent: AgentId): Turn {
+  const turn = turnOf(floor, agent);
+  must(turn !== undefined, 'I1', 'a fact is about a turn that there is not');
+  return turn;
+}
+
+function timeoutOf(floor: Floor, agent: AgentId): number {
+  return seatAt(floor, agent).timeoutMs;
+}

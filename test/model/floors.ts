@@ -1,0 +1,150 @@
+import { isDeepStrictEqual } from 'node:util';
+import { floorSchema } from '../../src/turns/core/floor.ts';
+import type { Floor, Seat, Turn } from '../../src/turns/core/floor.ts';
+import type { AgentId, Instant } from '../../src/turns/core/settings.ts';
+import { outstanding, turnsOf } from './abstraction.ts';
+import { must } from './violation.ts';
+
+/** What must hold of every floor that is reached, however it was reached. */
+export function checkFloor(floor: Floor, at: Instant): void {
+  checkHolder(floor);
+  checkSeats(floor);
+  checkCalls(floor);
+  checkMessages(floor);
+  checkWorking(floor, at);
+  checkBounds(floor);
+}
+
+/** I16: the floor is plain JSON that its own schema reads back unchanged. */
+export function checkStored(floor: Floor): void {
+  const read = floorSchema.safeParse(JSON.parse(JSON.stringify(floor)));
+  must(read.success && isDeepStrictEqual(read.data, floor), 'I16', 'the floor does not survive being stored');
+}
+
+function checkHolder(floor: Floor): void {
+  const turns = turnsOf(floor);
+  const active = floor.seats.filter((seat) => seat.status === 'ACTIVE');
+  const waiting = floor.seats.filter((seat) => seat.status === 'WAITING');
+  const speaks = (turn: Turn | null): boolean => turn !== null && turn.wait === null;
+  must(active.length <= 1, 'I1', 'two seats are ACTIVE');
+  must(
+    active.every((seat) => floor.turn?.agent === seat.agent && speaks(floor.turn)),
+    'I1',
+    'an ACTIVE seat has no turn',
+  );
+  must(!speaks(floor.turn) || active.length === 1, 'I1', 'the floor is held by a seat that is not ACTIVE');
+  must(
+    waiting.every((seat) => turns.some((turn) => turn.agent === seat.agent && turn.wait !== null)),
+    'I1',
+    'a WAITING seat has no turn that waits',
+  );
+  must(turns.length === active.length + waiting.length, 'I1', 'a turn belongs to a seat that is neither ACTIVE nor WAITING');
+  must(
+    floor.parked.every((turn) => turn.wait !== null),
+    'I1',
+    'a turn without the floor does not wait',
+  );
+  must(new Set(turns.map((turn) => turn.agent)).size === turns.length, 'I1', 'an agent has two turns');
+  must(
+    turns.every((turn) => turn.epoch <= floor.epoch) && new Set(turns.map((turn) => turn.epoch)).size === turns.length,
+    'I2',
+    'two turns share an epoch, or one is ahead of the floor',
+  );
+  must(!speaks(floor.turn) || floor.turn?.epoch === floor.epoch, 'I2', 'the speaker has another epoch than the floor');
+}
+
+function checkSeats(floor: Floor): void {
+  const queued = floor.seats.filter((seat) => seat.status === 'QUEUED').map((seat) => seat.agent);
+  must(new Set(floor.queue).size === floor.queue.length, 'I6', 'an agent is queued twice');
+  must(
+    queued.length === floor.queue.length && queued.every((agent) => floor.queue.includes(agent)),
+    'I6',
+    'QUEUED and the queue differ',
+  );
+  for (const seat of floor.seats) {
+    must(!seat.disabled || seat.status === 'OFFLINE', 'I6', 'a disabled agent is not OFFLINE');
+    must(!seat.present || seat.disabled || seat.status !== 'OFFLINE', 'I6', 'a connected agent is OFFLINE');
+    must(seat.assigned || !floor.queue.includes(seat.agent), 'I6', 'an agent that is not assigned is queued');
+    must(seat.seenLine <= floor.lines, 'I8', 'an agent has seen what was not yet said');
+  }
+}
+
+const RANKS = ['operator', 'person', 'agent'];
+
+function checkCalls(floor: Floor): void {
+  const { called } = floor;
+  const callable = floor.seats.filter((seat) => seat.status === 'QUEUED').map((seat) => seat.agent);
+  must(new Set(called.map((call) => call.agent)).size === called.length, 'I5', 'an agent is called twice');
+  must(
+    called.every((call) => callable.includes(call.agent)),
+    'I5',
+    'somebody is called who is not QUEUED',
+  );
+  const ranks = called.map((call) => RANKS.indexOf(call.by));
+  must(
+    ranks.every((rank, index) => index === 0 || (ranks[index - 1] ?? 0) <= rank),
+    'I5',
+    'a call goes before one of higher rank',
+  );
+}
+
+function checkMessages(floor: Floor): void {
+  const owed = outstanding(floor);
+  must(new Set(owed).size === owed.length, 'I8', 'a message is kept in two places');
+  const orders = floor.held.filter((held) => held.order !== '').map((held) => Number(held.order));
+  must(
+    orders.every((order, index) => index === 0 || (orders[index - 1] ?? 0) < order),
+    'I9',
+    "held messages are not in the platform's order",
+  );
+  const { turn } = floor;
+  if (turn === null || turn.wait !== null || turn.suspended) return;
+  const seat = floor.seats.find((one) => one.agent === turn.agent);
+  must(seat?.seenLine === floor.lines, 'I8', 'the conversation went on and its holder was not told');
+}
+
+/** Whether an agent may be given the floor at once. */
+export function isReady(seat: Seat): boolean {
+  return seat.status === 'QUEUED' && seat.present;
+}
+
+/** Whom the order policy owes a turn in this exchange, in the order of the queue; calls not counted. */
+export function owed(floor: Floor): readonly Seat[] {
+  const { order, rounds } = floor.settings;
+  if (order === 'manual' || order === 'mention') return [];
+  const seats = floor.queue.flatMap((agent) => floor.seats.filter((seat) => seat.agent === agent));
+  return seats.filter((seat) => isReady(seat) && (rounds === 0 || seat.taken < rounds));
+}
+
+/** Who was called and may be given the floor at once. */
+export function callable(floor: Floor): readonly AgentId[] {
+  return floor.called
+    .filter((call) => floor.settings.order !== 'manual' || call.by === 'operator')
+    .map((call) => call.agent)
+    .filter((agent) => floor.seats.some((seat) => seat.agent === agent && isReady(seat)));
+}
+
+/** A day's budget keeps everybody silent until it renews. */
+export function isBarred(floor: Floor, at: Instant): boolean {
+  const until = floor.limit?.until ?? null;
+  return until !== null && at < until;
+}
+
+/** I4 and I9: a free floor neither keeps a speaker waiting nor a message, unless something is stated that holds it back. */
+function checkWorking(floor: Floor, at: Instant): void {
+  if (floor.turn !== null || floor.choosing !== null || floor.catchingUp || floor.condition === 'paused') return;
+  must(!floor.parked.some((turn) => turn.wait?.ready === true), 'I4', 'a turn that may go on does not');
+  if (floor.condition === 'open') {
+    must(owed(floor).length === 0, 'I4', 'the floor is free and somebody is due');
+    must(callable(floor).length === 0, 'I4', 'the floor is free and somebody was called');
+  }
+  const isAutomatic = floor.settings.order !== 'manual' && floor.settings.order !== 'mention';
+  if (floor.stopped || isBarred(floor, at) || !isAutomatic || floor.held.length === 0) return;
+  must(!floor.seats.some(isReady), 'I9', 'a held message waits on a free floor though somebody could answer');
+}
+
+function checkBounds(floor: Floor): void {
+  const { exchange, settings } = floor;
+  must((floor.condition === 'open') === (exchange !== null) || floor.condition === 'paused', 'I4', 'open without an exchange');
+  must(exchange === null || exchange.allowance <= settings.maxTurns, 'I20', 'more turns are allowed than the channel says');
+}

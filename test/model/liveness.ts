@@ -1,0 +1,67 @@
+import type { Command } from '../../src/turns/core/command.ts';
+import type { Floor } from '../../src/turns/core/floor.ts';
+import type { Core } from '../../src/turns/store/core.ts';
+import { turnsOf } from './abstraction.ts';
+import type { Place } from './abstraction.ts';
+import type { Channel } from './channels.ts';
+import { must } from './violation.ts';
+
+/** More than any floor of the model needs to come to rest. */
+const MAX_RINGS = 60;
+
+/** I23: when everybody falls silent, the clock alone brings the floor to rest and has then nothing more to do. */
+export function checkSilence(core: Core, { floor, at }: Place): void {
+  let now = at;
+  let quiet = floor;
+  if (floor.catchingUp) {
+    const decision = core.decide(floor, { type: 'catchUp' }, now);
+    must(decision.ok, 'I23', 'a floor cannot be caught up');
+    quiet = decision.floor;
+  }
+  for (let rings = 0; ; rings += 1) {
+    const next = core.nextDeadline(quiet);
+    if (next === null) break;
+    must(rings < MAX_RINGS, 'I23', 'the alarm rings for ever');
+    now = Math.max(now, next);
+    const decision = core.decide(quiet, { type: 'tick' }, now);
+    must(decision.ok, 'I23', 'a deadline is refused');
+    quiet = decision.floor;
+  }
+  must(turnsOf(quiet).length === 0 && quiet.choosing === null, 'I23', 'a turn outlives every deadline');
+}
+
+/** Whether a floor comes to rest, with nothing held, when everybody does what is in their power. */
+export function heals(core: Core, { floor, at }: Place, channel: Channel): boolean {
+  let sick = floor;
+  for (let steps = 0; steps < MAX_RINGS; steps += 1) {
+    const cures = curesOf(sick, channel);
+    if (cures.length === 0) return true;
+    const decisions = cures.map((cure) => core.decide(sick, cure, at));
+    const taken = decisions.find((decision) => decision.ok);
+    if (taken === undefined || !taken.ok) return false;
+    sick = taken.floor;
+  }
+  return false;
+}
+
+const BY = { by: 'ada' } as const;
+
+function curesOf(floor: Floor, { seats, settings }: Channel): readonly Command[] {
+  if (floor.configured === null) return [{ type: 'configure', settings, seats }];
+  if (floor.catchingUp) return [{ type: 'catchUp' }];
+  const [turn] = turnsOf(floor);
+  if (turn !== undefined) return [{ type: 'skip', agent: turn.agent, ...BY }];
+  if (floor.held.length === 0) return [];
+  const absent = floor.seats.filter((seat) => !seat.present || seat.disabled);
+  return [
+    ...absent.flatMap(({ agent }): readonly Command[] => [
+      { type: 'enable', agent, ...BY },
+      { type: 'join', agent },
+    ]),
+    ...(floor.condition === 'paused' ? [{ type: 'resume', ...BY } as const] : []),
+    ...floor.seats.flatMap(({ agent }): readonly Command[] => [
+      { type: 'add', agent, ...BY },
+      { type: 'grant', agent, ...BY },
+    ]),
+  ];
+}

@@ -1,0 +1,231 @@
+import type { AgentCommand, Command, OperatorCommand } from '../../src/turns/core/command.ts';
+import { INTERRUPT_MODES, ORDERS } from '../../src/turns/core/settings.ts';
+import type { AgentId, Instant } from '../../src/turns/core/settings.ts';
+import { outstanding, turnsOf } from './abstraction.ts';
+import type { Place } from './abstraction.ts';
+import type { Channel, Family } from './channels.ts';
+
+/** One thing that may happen at a place, and when. */
+export type Move = {
+  readonly command: Command;
+  readonly at: Instant;
+  /** The core must refuse it: it is stale, doubled, early, or from somebody who has no say. */
+  readonly refused?: true;
+  /** Only time passes: the place that follows has a later clock, whether or not the core does something. */
+  readonly passes?: true;
+};
+
+const BY = { by: 'ada' } as const;
+const STRANGER: AgentId = 'eve';
+
+/** Everything that may happen next. `next` is the floor's earliest deadline by the core's own account. */
+export function movesFrom(place: Place, channel: Channel, next: Instant | null): readonly Move[] {
+  if (place.floor.configured === null) return fromNothing(place, channel);
+  const commands = [
+    ...people(place, channel),
+    ...holders(place, channel),
+    ...comings(place, channel),
+    ...operators(place, channel),
+    ...program(place, channel),
+  ];
+  return [
+    ...commands.map((command): Move => ({ command, at: place.at })),
+    ...probes(place, channel).map((command): Move => ({ command, at: place.at, refused: true })),
+    ...time(place, channel, next),
+  ];
+}
+
+/** The empty floor: it is configured, or something comes before that. */
+function fromNothing({ at }: Place, { settings, seats }: Channel): readonly Move[] {
+  const early: readonly Command[] = [
+    { type: 'tick' },
+    { type: 'join', agent: 'pm' },
+    { type: 'say', agent: 'pm', epoch: 0, text: 'early', mentions: [] },
+    { type: 'grant', agent: 'pm', ...BY },
+    { type: 'stop', ...BY },
+    { type: 'start', ...BY },
+    { type: 'skip', ...BY },
+    { type: 'remove', agent: 'pm', ...BY },
+    { type: 'catchUp' },
+  ];
+  return [
+    { command: { type: 'configure', settings, seats }, at },
+    { command: { type: 'receive', id: 'm0', addressed: [], order: '0' }, at },
+    ...early.map((command): Move => ({ command, at, refused: true })),
+  ];
+}
+
+function people({ floor, messages }: Place, { addressed, families, messages: most }: Channel): readonly Command[] {
+  const waiting = outstanding(floor);
+  const given = turnsOf(floor).flatMap((turn) => turn.given).length;
+  const hasRoom = waiting.length < most && waiting.length + given <= most;
+  const fresh = { id: `m${messages}`, order: `${messages}` };
+  const received: readonly Command[] = hasRoom
+    ? [[], ...addressed.map((agent) => [agent])].map((agents) => ({ type: 'receive', ...fresh, addressed: agents }))
+    : [];
+  if (!families.has('amend')) return received;
+  const known = waiting[0];
+  return [
+    ...received,
+    { type: 'receive', ...fresh, addressed: [], ignore: 'a bot wrote it' },
+    { type: 'edit', id: known ?? 'm-long-ago' },
+    ...(known === undefined || !floor.held.some(({ id }) => id === known)
+      ? []
+      : [{ type: 'delete', id: known } as const]),
+  ];
+}
+
+/** What the one who holds the floor may do. */
+function holders({ floor }: Place, { families }: Channel): readonly Command[] {
+  const { turn } = floor;
+  if (turn === null) return [];
+  const { agent, epoch } = turn;
+  const act = { agent, epoch };
+  const others = floor.seats.filter((seat) => seat.agent !== agent).map((seat) => seat.agent);
+  const first = others[0] ?? STRANGER;
+  const last = others.at(-1) ?? STRANGER;
+  const injecting = turn.injecting[0];
+  return [
+    { type: 'say', ...act, text: 'a plain word', mentions: [] },
+    { type: 'say', ...act, text: 'ask @them\nTURN_COMPLETE', mentions: [last, STRANGER] },
+    { type: 'end', ...act, outcome: 'completed', signalled: true },
+    { type: 'end', ...act, outcome: 'completed', signalled: false, handTo: first },
+    { type: 'end', ...act, outcome: 'completed', signalled: true, handTo: last },
+    { type: 'end', ...act, outcome: 'completed', signalled: true, handTo: agent },
+    { type: 'end', ...act, outcome: 'passed', signalled: true },
+    { type: 'interrupted', ...act },
+    ...(families.has('wait') ? waits(act) : []),
+    ...(families.has('work') ? ([0, 1] as const).map((open): Command => ({ type: 'work', ...act, open })) : []),
+    ...(families.has('spend') ? [{ type: 'spend', ...act, tokens: 1, costMicros: 0 } as const] : []),
+    ...(injecting === undefined
+      ? []
+      : (['injected', 'next-prompt', 'refused'] as const).map(
+          (outcome): Command => ({ type: 'injected', ...act, id: injecting.id, outcome }),
+        )),
+  ];
+}
+
+function waits(act: { readonly agent: AgentId; readonly epoch: number }): readonly Command[] {
+  return [
+    { type: 'wait', ...act, reason: 'answer' },
+    { type: 'wait', ...act, reason: 'approval' },
+  ];
+}
+
+function comings({ floor }: Place, { families, seats }: Channel): readonly Command[] {
+  const agents = seats.map((seat) => seat.agent);
+  const asked = floor.choosing;
+  return [
+    ...agents.map((agent): Command => ({ type: 'join', agent })),
+    ...(families.has('crash') ? agents.map((agent): Command => ({ type: 'leave', agent, cause: 'gone' })) : []),
+    ...(asked === null
+      ? []
+      : [...agents, STRANGER, null].map(
+          (next): Command => ({ type: 'choose', agent: asked.facilitator, ask: asked.ask, next }),
+        )),
+  ];
+}
+
+function operators({ floor }: Place, { families, seats }: Channel): readonly Command[] {
+  const agents = seats.map((seat) => seat.agent);
+  const each = (type: 'grant' | 'add' | 'remove' | 'enable' | 'disable'): readonly OperatorCommand[] =>
+    agents.map((agent) => ({ type, agent, ...BY }));
+  const given = (family: Family, commands: readonly OperatorCommand[]): readonly OperatorCommand[] =>
+    families.has(family) ? commands : [];
+  return [
+    { type: 'start', ...BY },
+    { type: 'resume', ...BY },
+    { type: 'skip', ...BY },
+    ...turnsOf(floor).map(({ agent, epoch }): Command => ({ type: 'skip', agent, epoch, ...BY })),
+    ...given('stop', [{ type: 'stop', ...BY }]),
+    ...given('pause', [{ type: 'pause', ...BY }]),
+    ...given('grant', each('grant')),
+    ...given('members', [...each('add'), ...each('remove')]),
+    ...given('switch', [...each('enable'), ...each('disable')]),
+    ...given('extend', [{ type: 'extend', ms: 5, ...BY }]),
+    ...given(
+      'modes',
+      INTERRUPT_MODES.map((mode) => ({ type: 'mode', mode, ...BY })),
+    ),
+    ...given(
+      'orders',
+      ORDERS.flatMap((order): readonly OperatorCommand[] => [
+        { type: 'order', order, ...BY },
+        { type: 'order', order, queue: floor.queue.toReversed(), ...BY },
+      ]),
+    ),
+  ];
+}
+
+function program({ floor }: Place, { families, seats, settings }: Channel): readonly Command[] {
+  const { configured } = floor;
+  const fewer = seats.slice(0, -1);
+  const isWhole = configured?.seats.length === seats.length;
+  return [
+    ...(families.has('restart') ? ([{ type: 'restart' }, { type: 'catchUp', gap: 'too far back' }] as const) : []),
+    { type: 'catchUp' },
+    ...(families.has('reconfigure')
+      ? [{ type: 'configure', settings, seats: isWhole ? fewer : seats } as const, { type: 'raiseEpoch', by: 9 } as const]
+      : []),
+  ];
+}
+
+/** Commands without a claim: late by an epoch, ahead by one, by somebody else, twice, about nobody. */
+function probes({ floor }: Place, { seats }: Channel): readonly Command[] {
+  const { turn, epoch, choosing } = floor;
+  const agents = seats.map((seat) => seat.agent);
+  const [someone = STRANGER] = agents;
+  const holder = turn?.agent ?? someone;
+  const isSpeaking = turn !== null && turn.wait === null && !turn.suspended;
+  const silent = [...agents.filter((agent) => !(isSpeaking && agent === holder)), STRANGER];
+  const known = new Set([...outstanding(floor), ...turnsOf(floor).flatMap((one) => one.given)]);
+  const asked = choosing?.facilitator ?? someone;
+  const last = turn?.epoch ?? epoch;
+  return [
+    ...silent.flatMap((agent) => unclaimed(agent, epoch)),
+    ...unclaimed(holder, last - 1),
+    stale(holder, last + 1),
+    { type: 'interrupted', agent: holder, epoch: last - 1 },
+    ...[...known].map((id): Command => ({ type: 'receive', id, addressed: [], order: '0' })),
+    { type: 'choose', agent: asked, ask: floor.asks - 1, next: someone },
+    ...(choosing === null ? [{ type: 'choose', agent: asked, ask: floor.asks, next: someone } as const] : []),
+    { type: 'skip', epoch: last - 1, ...BY },
+    { type: 'skip', agent: holder, epoch: last - 1, ...BY },
+    ...(turn === null ? [{ type: 'skip', epoch, ...BY } as const] : []),
+    { type: 'join', agent: STRANGER },
+    { type: 'leave', agent: STRANGER, cause: 'gone' },
+    { type: 'spend', agent: STRANGER, epoch, tokens: 1, costMicros: 1 },
+    ...(['grant', 'add', 'remove', 'enable', 'disable'] as const).map(
+      (type): Command => ({ type, agent: STRANGER, ...BY }),
+    ),
+  ];
+}
+
+function stale(agent: AgentId, epoch: number): AgentCommand {
+  return { type: 'end', agent, epoch, outcome: 'completed', signalled: true };
+}
+
+function unclaimed(agent: AgentId, epoch: number): readonly AgentCommand[] {
+  return [
+    { type: 'say', agent, epoch, text: 'out of turn', mentions: [] },
+    stale(agent, epoch),
+    { type: 'wait', agent, epoch, reason: 'answer' },
+    { type: 'work', agent, epoch, open: 1 },
+    { type: 'injected', agent, epoch, id: 'm0', outcome: 'injected' },
+  ];
+}
+
+/** Longer than every duration of the model: the program was down while all deadlines passed. */
+const LONG_MS = 1_000;
+
+function time({ at, floor }: Place, { families }: Channel, next: Instant | null): readonly Move[] {
+  const tick: Command = { type: 'tick' };
+  if (next === null) {
+    const early: Move = { command: tick, at, refused: true };
+    return floor.catchingUp ? [early, { command: tick, at: at + LONG_MS, refused: true, passes: true }] : [early];
+  }
+  const brink: Move = { command: tick, at: next - 1, refused: true };
+  const due: Move = { command: tick, at: Math.max(at, next) };
+  if (next - 1 < at) return [due];
+  return [families.has('brink') ? { ...brink, passes: true } : brink, due];
+}

@@ -1,0 +1,225 @@
+import type { Command } from '../../src/turns/core/command.ts';
+import type { Floor } from '../../src/turns/core/floor.ts';
+import type { Instant } from '../../src/turns/core/settings.ts';
+import type { Core } from '../../src/turns/store/core.ts';
+import { keyOf } from './abstraction.ts';
+import type { Place } from './abstraction.ts';
+import type { Channel } from './channels.ts';
+import { checkFloor, checkStored } from './floors.ts';
+import { checkSilence, heals } from './liveness.ts';
+import { movesFrom } from './moves.ts';
+import type { Move } from './moves.ts';
+import { of } from './step.ts';
+import type { Step } from './step.ts';
+import { checkRefusal, checkStep } from './steps.ts';
+import { must, Violation } from './violation.ts';
+
+/** A broken invariant and the shortest way to it from the empty floor. */
+export type Found = {
+  readonly channel: string;
+  readonly invariant: string;
+  readonly what: string;
+  readonly trace: readonly { readonly at: Instant; readonly command: Command }[];
+};
+
+/** What a search saw. `closed`: it ended because nothing new turned up, not at its depth. */
+export type Explored = {
+  readonly channel: string;
+  readonly states: number;
+  readonly transitions: number;
+  readonly diameter: number;
+  readonly closed: boolean;
+  readonly found: readonly Found[];
+};
+
+/** How far to go, and whether the first broken invariant is enough. */
+export type Reach = { readonly depth: number; readonly first: boolean };
+
+/** Noon: no search comes near midnight, when a day's budget renews, but by waiting for it. */
+const NOON: Instant = 43_200_000;
+
+/** Searches a channel breadth-first from the empty floor and checks every command in every state that it reaches. */
+export function search(core: Core, channel: Channel, reach: Reach): Explored {
+  const atlas = new Atlas(core, channel);
+  let frontier = atlas.start();
+  let depth = 0;
+  for (; frontier.length > 0 && depth < reach.depth; depth += 1) {
+    const next: Reached[] = [];
+    for (const reached of frontier) {
+      atlas.expand(reached, next);
+      if (reach.first && atlas.found.length > 0) return atlas.told(depth + 1, false);
+    }
+    frontier = next;
+  }
+  atlas.checkWayBack(frontier);
+  return atlas.told(depth, frontier.length === 0);
+}
+
+type Reached = { readonly index: number; readonly place: Place };
+
+class Atlas {
+  readonly found: Found[] = [];
+  readonly #core: Core;
+  readonly #channel: Channel;
+  readonly #indexes = new Map<string, number>();
+  /** By place: the place before it, and the move from there. */
+  readonly #parents: number[] = [];
+  readonly #moves: (Move | null)[] = [];
+  /** Every edge that leads to another place, as pairs of places. */
+  readonly #edges: number[] = [];
+  readonly #resting: number[] = [];
+  #transitions = 0;
+
+  constructor(core: Core, channel: Channel) {
+    this.#core = core;
+    this.#channel = channel;
+  }
+
+  start(): Reached[] {
+    const empty: Place = { floor: this.#core.emptyFloor('model:one'), at: NOON, messages: 0, turns: 0 };
+    let reached = this.#reach(empty, -1, null);
+    for (const command of this.#channel.opening) {
+      if (reached === null) break;
+      const move: Move = { command, at: NOON };
+      const place = follow(this.#core, reached.place, move);
+      reached = place === null ? null : this.#reach(place, reached.index, move);
+    }
+    return reached === null ? [] : [reached];
+  }
+
+  expand(from: Reached, next: Reached[]): void {
+    const { floor } = from.place;
+    for (const move of movesFrom(from.place, this.#channel, this.#core.nextDeadline(floor))) {
+      this.#transitions += 1;
+      try {
+        const place = follow(this.#core, from.place, move);
+        if (place === null) continue;
+        const reached = this.#reach(place, from.index, move);
+        if (reached !== null) next.push(reached);
+      } catch (error) {
+        this.#report(error, from.index, move);
+      }
+    }
+  }
+
+  /** I24: from every place there is a way to a free floor: over the places searched, or from their edge on by a known cure. */
+  checkWayBack(edge: readonly Reached[]): void {
+    const before: number[][] = this.#parents.map(() => []);
+    for (let edgeAt = 0; edgeAt < this.#edges.length; edgeAt += 2) {
+      before[this.#edges[edgeAt + 1] ?? 0]?.push(this.#edges[edgeAt] ?? 0);
+    }
+    const seen = new Uint8Array(this.#parents.length);
+    const cured = edge.filter(({ place }) => heals(this.#core, place, this.#channel)).map(({ index }) => index);
+    const open = [...this.#resting, ...cured];
+    for (const index of open) seen[index] = 1;
+    for (let index = open.pop(); index !== undefined; index = open.pop()) {
+      for (const earlier of before[index] ?? []) {
+        if (seen[earlier] === 1) continue;
+        seen[earlier] = 1;
+        open.push(earlier);
+      }
+    }
+    const lost = seen.indexOf(0);
+    if (lost !== -1) this.#report(new Violation('I24', 'there is no way back to a free floor'), lost, null);
+  }
+
+  told(diameter: number, closed: boolean): Explored {
+    return {
+      channel: this.#channel.name,
+      states: this.#parents.length,
+      transitions: this.#transitions,
+      diameter,
+      closed,
+      found: this.found,
+    };
+  }
+
+  #reach(place: Place, parent: number, move: Move | null): Reached | null {
+    const key = keyOf(place);
+    const known = this.#indexes.get(key);
+    const index = known ?? this.#parents.length;
+    if (parent !== -1 && parent !== index) this.#edges.push(parent, index);
+    if (known !== undefined) return null;
+    this.#indexes.set(key, index);
+    this.#parents.push(parent);
+    this.#moves.push(move);
+    const { floor } = place;
+    if (floor.turn === null && floor.parked.length === 0 && floor.held.length === 0) this.#resting.push(index);
+    freeze(floor);
+    checkStored(floor);
+    checkSilence(this.#core, place);
+    return { index, place };
+  }
+
+  #report(error: unknown, index: number, move: Move | null): void {
+    const invariant = error instanceof Violation ? error.invariant : 'total';
+    const what = error instanceof Error ? error.message : String(error);
+    if (this.found.some((found) => found.invariant === invariant && found.what === what)) return;
+    const moves: Move[] = move === null ? [] : [move];
+    for (let at = index; at > 0; at = this.#parents[at] ?? 0) {
+      const earlier = this.#moves[at];
+      if (earlier != null) moves.unshift(earlier);
+    }
+    const trace = moves.map(({ at, command }) => ({ at, command }));
+    this.found.push({ channel: this.#channel.name, invariant, what, trace });
+  }
+}
+
+/** Makes a move and checks everything about it. `null` when it leads nowhere new. */
+export function follow(core: Core, place: Place, move: Move): Place | null {
+  const { floor, turns, messages } = place;
+  const { command, at } = move;
+  const decision = core.decide(floor, command, at);
+  if (!decision.ok) {
+    checkRefusal(core, floor, decision, at);
+    return move.passes === true ? { ...place, at } : null;
+  }
+  const invariant = command.type === 'tick' ? 'I14' : command.type === 'receive' ? 'I8' : 'I2';
+  must(move.refused !== true, invariant, `a ${command.type} without a claim is accepted`);
+  const step = checkStep(core, { before: floor, command, at }, decision);
+  checkFloor(decision.floor, at);
+  checkAgain(core, step);
+  const counted = countTurns(turns, step);
+  must(counted <= floor.settings.maxTurns, 'I20', 'more turns than allowed since a person last wrote');
+  const received = command.type === 'receive' ? 1 : 0;
+  return { floor: decision.floor, at, messages: messages + received, turns: counted };
+}
+
+/** What is done is done: the same deadline does nothing again, the same end ends nothing again. No deadline stays behind. */
+function checkAgain(core: Core, { command, before, after, at, facts }: Step): void {
+  const next = core.nextDeadline(after);
+  must(next === earliest(after), 'I14', 'the alarm is set for another instant than the earliest deadline');
+  if (!before.catchingUp || command.type === 'tick') {
+    must(next === null || next > at, 'I14', 'a deadline stays behind');
+  }
+  const isEnd = command.type === 'end' && of(facts, 'turnEnded').length > 0;
+  if (!isEnd && command.type !== 'tick') return;
+  must(!core.decide(after, command, at).ok, isEnd ? 'I2' : 'I14', `the same ${command.type} counts twice`);
+}
+
+/** The earliest instant at which a floor must change by itself, found a second time. */
+function earliest(floor: Floor): Instant | null {
+  if (floor.catchingUp) return null;
+  const turns = floor.turn === null ? floor.parked : [floor.turn, ...floor.parked];
+  const instants = turns.flatMap(({ wait, deadlineAt, hardEndAt, silenceAt }) =>
+    wait === null ? [deadlineAt, hardEndAt, silenceAt] : [wait.deadlineAt, wait.graceEndAt],
+  );
+  const all = [...instants, floor.choosing?.deadlineAt, floor.limit?.until].filter((at) => at != null);
+  return all.length === 0 ? null : Math.min(...all);
+}
+
+/** I20: agent turns since a person last wrote or allowed more, counted from what was granted alone. */
+function countTurns(turns: number, { command, facts }: Step): number {
+  let count = command.type === 'start' || command.type === 'resume' || command.type === 'grant' ? 0 : turns;
+  for (const fact of facts) {
+    if (fact.type === 'messageRouted' && fact.fate.state === 'delivered') count = 0;
+    if (fact.type === 'turnGranted' && command.type !== 'grant') count += 1;
+  }
+  return count;
+}
+
+function freeze(value: unknown): void {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return;
+  Object.freeze(value);
+  for (const part of Object.values(value)) freeze(part);
+}

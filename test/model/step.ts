@@ -1,0 +1,30 @@
+import type { Command } from '../../src/turns/core/command.ts';
+import type { Effect } from '../../src/turns/core/effect.ts';
+import type { Fact } from '../../src/turns/core/fact.ts';
+import type { Floor } from '../../src/turns/core/floor.ts';
+import type { AgentId, Instant } from '../../src/turns/core/settings.ts';
+
+/** One accepted command: the floor on both sides, what happened and what the world must learn. */
+export type Step = {
+  readonly command: Command;
+  readonly at: Instant;
+  readonly before: Floor;
+  readonly after: Floor;
+  readonly facts: readonly Fact[];
+  readonly effects: readonly Effect[];
+};
+
+type OfType<T extends { readonly type: string }, K extends T['type']> = Extract<T, { readonly type: K }>;
+
+/** The facts, or the effects, of one type. */
+export function of<T extends { readonly type: string }, K extends T['type']>(
+  all: readonly T[],
+  type: K,
+): readonly OfType<T, K>[] {
+  return all.filter((one): one is OfType<T, K> => one.type === type);
+}
+
+/** The seat's state of an agent. */
+export function statusOf(floor: Floor, agent: AgentId): string {
+  return floor.seats.find((seat) => seat.agent === agent)?.status ?? 'none';
+}

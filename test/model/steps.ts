@@ -1,0 +1,211 @@
+import type { Decision } from '../../src/turns/core/decide.ts';
+import type { Effect } from '../../src/turns/core/effect.ts';
+import type { Announcement, Fact } from '../../src/turns/core/fact.ts';
+import type { Floor } from '../../src/turns/core/floor.ts';
+import type { Instant, MessageId } from '../../src/turns/core/settings.ts';
+import type { Core } from '../../src/turns/store/core.ts';
+import { outstanding, turnOf, turnsOf } from './abstraction.ts';
+import { checkAsked } from './asked.ts';
+import { checkFact } from './facts.ts';
+import { of } from './step.ts';
+import type { Step } from './step.ts';
+import { must } from './violation.ts';
+
+/** A refusal changes nothing and tells nobody; what was refused is at most recorded. */
+export function checkRefusal(core: Core, before: Floor, decision: Extract<Decision, { ok: false }>, at: Instant): void {
+  for (const fact of decision.facts) {
+    must(fact.type === 'actRefused', 'I2', 'a refused command left a fact behind');
+    must(core.evolve(before, fact, at) === before, 'I2', 'a refused command changed the floor');
+    must(core.react(fact, before).length === 0, 'I2', 'a refused command had an effect');
+  }
+}
+
+/** Folds an accepted command's facts, checks each on its floor, and then the whole step. Gives the step. */
+export function checkStep(
+  core: Core,
+  { before, command, at }: Pick<Step, 'before' | 'command' | 'at'>,
+  decision: Extract<Decision, { ok: true }>,
+): Step {
+  const { facts, floor: after } = decision;
+  let floor = before;
+  for (const fact of facts) {
+    const next = core.evolve(floor, fact, at);
+    checkFact({ fact, before: floor, after: next, at, command });
+    floor = next;
+  }
+  must(JSON.stringify(floor) === JSON.stringify(after), 'I16', 'folding the facts gives another floor');
+  const effects = facts.flatMap((fact) => core.react(fact, after));
+  const step = { command, at, before, after, facts, effects };
+  checkEpochs(step);
+  checkPrompts(step);
+  checkEndings(step);
+  checkPosts(step);
+  checkMessages(step);
+  checkAnnouncements(step);
+  checkAsked(step);
+  return step;
+}
+
+function checkEpochs({ before, after, facts }: Step): void {
+  const grants = of(facts, 'turnGranted').length + of(facts, 'turnResumed').length;
+  const raised = of(facts, 'epochRaised').reduce((sum, fact) => sum + fact.by, 0);
+  must(after.epoch === before.epoch + grants + raised, 'I2', 'epochs do not count the grants');
+}
+
+/** Every new epoch is one prompt, to the one who now has the floor. */
+function checkPrompts({ before, after, facts, effects }: Step): void {
+  const prompts = of(effects, 'prompt');
+  const { turn } = after;
+  const began = of(facts, 'turnGranted').length + of(facts, 'turnResumed').length;
+  must(prompts.length === began + of(facts, 'turnContinued').length, 'I8', 'a turn begins without its prompt');
+  const last = prompts.at(-1);
+  must(
+    last === undefined || (turn !== null && last.agent === turn.agent && last.epoch === turn.epoch && turn.wait === null),
+    'I1',
+    'somebody is prompted who does not have the floor',
+  );
+  must(turn === null || turn.epoch <= before.epoch || last?.epoch === turn.epoch, 'I8', 'a turn has no prompt');
+}
+
+const BY_ITSELF: ReadonlySet<string> = new Set(['completed', 'passed']);
+
+/** Whoever loses the floor is told to stop, and what is still owed to it under that epoch is cancelled. */
+function checkEndings({ before, after, facts, effects }: Step): void {
+  for (const { agent, epoch, outcome } of of(facts, 'turnEnded')) {
+    const concerns = (effect: Effect): boolean => 'epoch' in effect && effect.agent === agent && effect.epoch === epoch;
+    must(of(effects, 'cancel').filter(concerns).length === 1, 'I2', 'what is owed to a turn that ended is not cancelled');
+    const stops = of(effects, 'interrupt').filter(concerns).length;
+    must(stops === (BY_ITSELF.has(outcome) ? 0 : 1), 'I3', 'an agent that lost the floor is not stopped once');
+  }
+  for (const { agent, epoch, reason } of of(facts, 'turnWaited')) {
+    const stops = of(effects, 'interrupt').filter((effect) => effect.agent === agent && effect.epoch === epoch);
+    must(stops.length === (reason === 'human' ? 1 : 0), 'I8', 'an interrupted agent is not stopped once');
+  }
+  for (const turn of turnsOf(before)) {
+    const survives = turnOf(after, turn.agent)?.epoch === turn.epoch;
+    const ended = of(facts, 'turnEnded').filter((fact) => fact.epoch === turn.epoch).length;
+    const resumed = of(facts, 'turnResumed').filter((fact) => fact.agent === turn.agent).length;
+    must(survives ? ended === 0 : ended + resumed > 0, 'I1', 'a turn is gone without an end');
+    must(ended <= 1, 'I1', 'a turn ended twice');
+  }
+}
+
+/** I3: what is posted was said by the one who had the floor when it was accepted. I19: saying it changes nothing else. */
+function checkPosts({ command, before, after, facts, effects }: Step): void {
+  const posts = of(effects, 'post');
+  must(posts.length === of(facts, 'said').length, 'I11', 'what was said is not posted once');
+  for (const { agent, epoch } of posts) {
+    must(before.turn?.agent === agent && before.turn.epoch === epoch, 'I3', 'a post of somebody without the floor');
+  }
+  must(posts.length === (command.type === 'say' ? 1 : 0), 'I11', 'a post without words, or words without a post');
+  const isTalk = command.type === 'say' || command.type === 'work' || command.type === 'edit' || command.type === 'delete';
+  if (!isTalk) return;
+  must(
+    seatsOf(before) === seatsOf(after) && before.turn?.epoch === after.turn?.epoch && before.condition === after.condition,
+    'I19',
+    'words alone moved the floor',
+  );
+}
+
+function seatsOf(floor: Floor): string {
+  return JSON.stringify([floor.seats.map((seat) => seat.status), floor.queue, floor.called, floor.parked.length]);
+}
+
+/**
+ * I8 and I9: every message has exactly one fate. What the floor owed before it still owes, or handed over now, or said why
+ * not; what it handed over it no longer owes. So by induction every message is handed over at most once and none is dropped.
+ */
+function checkMessages({ command, before, after, facts, effects }: Step): void {
+  const had = new Set(outstanding(before));
+  if (command.type === 'receive') had.add(command.id);
+  const keeps = new Set(outstanding(after));
+  must(
+    [...keeps].every((id) => had.has(id)),
+    'I8',
+    'a message comes out of nowhere',
+  );
+  const prompted = of(effects, 'prompt').flatMap((effect) => effect.messages);
+  must(new Set(prompted).size === prompted.length, 'I8', 'a message is handed over twice');
+  must(
+    prompted.every((id) => had.has(id) && !keeps.has(id)),
+    'I8',
+    'a message is handed over that is no longer owed, or stays owed',
+  );
+  const closed = closedBy(facts);
+  for (const id of had) {
+    const fates = Number(keeps.has(id)) + Number(prompted.includes(id)) + Number(closed.has(id));
+    must(fates <= 1, 'I8', 'a message has two fates');
+    must(fates === 1, 'I8', 'a message is lost');
+  }
+  const released = prompted.filter((id) => before.held.some((held) => held.id === id && held.line === null));
+  must(
+    released.every((id, index) => index === 0 || numberOf(released[index - 1] ?? id) <= numberOf(id)),
+    'I9',
+    "messages are released in another order than the platform's",
+  );
+  checkInjections(before, after, effects);
+}
+
+function numberOf(id: MessageId): number {
+  return Number(id.slice(1));
+}
+
+/** Messages whose way ends with these facts in another way than in a prompt. */
+function closedBy(facts: readonly Fact[]): ReadonlySet<MessageId> {
+  return new Set(
+    facts.flatMap((fact) => {
+      if (fact.type === 'injectReported') return fact.outcome === 'injected' ? [fact.id] : [];
+      if (fact.type !== 'messageRouted') return [];
+      const { fate } = fact;
+      if (fate.state === 'ignored') return [fact.id];
+      if (fate.state === 'unrouted') return fate.why === 'no agent available' ? [] : [fact.id];
+      return fate.state === 'delivered' && fate.via === 'observe' ? [fact.id] : [];
+    }),
+  );
+}
+
+/** A message is put into a running turn once, and the turn remembers it until the backend has said what became of it. */
+function checkInjections(before: Floor, after: Floor, effects: readonly Effect[]): void {
+  const injected = of(effects, 'inject').filter((effect) => !effect.observed && effect.change === undefined);
+  const known = new Set(before.turn?.injecting.map(({ id }) => id));
+  const fresh = (after.turn?.injecting ?? []).filter(({ id }) => !known.has(id));
+  must(
+    fresh.map(({ id }) => id).join() === injected.map((effect) => effect.message).join(),
+    'I8',
+    'what is injected is not what the turn waits for',
+  );
+  for (const { agent, epoch } of of(effects, 'inject')) {
+    must(after.turn?.agent === agent && after.turn.epoch === epoch, 'I2', 'a message is injected under another epoch');
+  }
+}
+
+/** I12: one announcement for every occurrence, and none without one. */
+function checkAnnouncements({ command, before, after, facts, effects }: Step): void {
+  const shown = of(effects, 'announce').map((effect) => effect.announcement.kind);
+  const moves = of(facts, 'seatMoved');
+  const lost = moves.filter(
+    ({ from, trigger }) => trigger === 'CRASHED' || (trigger === 'DISCONNECTED' && from === 'WAITING'),
+  );
+  const limits = of(facts, 'exchangeClosed').filter((fact) => fact.reason === 'limit').length;
+  const refusedHeld = of(facts, 'messageRouted').filter(
+    ({ fate }) => fate.state === 'unrouted' && fate.why === 'too many held messages',
+  ).length;
+  const unrouted = of(facts, 'messageRouted').some(
+    ({ fate }) => fate.state === 'unrouted' && fate.why === 'no agent available',
+  );
+  const outages = after.outage && (!before.outage || of(facts, 'outageEnded').length > 0);
+  must(!unrouted || before.outage || outages, 'I12', 'nobody is there and people are not told');
+  const expected: Readonly<Record<Announcement['kind'], number>> = {
+    timeout: moves.filter(({ trigger }) => trigger === 'TIMEOUT').length,
+    waitTimeout: moves.filter(({ trigger }) => trigger === 'WAIT_TIMEOUT').length,
+    disconnect: lost.length,
+    limit: limits + (before.notice?.key === 'limit' ? 0 : refusedHeld),
+    stopped: command.type === 'stop' ? 1 : 0,
+    nobody: outages ? 1 : 0,
+    recovered: of(facts, 'turnResumed').filter((fact) => fact.why === 'restart').length,
+    gap: of(facts, 'caughtUp').filter((fact) => fact.gap !== null).length,
+  };
+  const tell = (kinds: readonly string[]): string => kinds.toSorted().join();
+  const wanted = Object.entries(expected).flatMap(([kind, count]) => Array.from({ length: count }, () => kind));
+  must(tell(shown) === tell(wanted), 'I12', `announced ${tell(shown) || 'nothing'}, not ${tell(wanted) || 'nothing'}`);
+}

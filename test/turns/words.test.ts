@@ -1,0 +1,133 @@
+import { describe, expect, test } from 'vitest';
+import { ANNOUNCEMENT_TEXTS } from '../../src/config/schema.ts';
+import type { Refusal } from '../../src/turns/core/command.ts';
+import type { Announcement, Limit } from '../../src/turns/core/fact.ts';
+import { DEFAULT_TEMPLATES, announcementText, refusalText } from '../../src/turns/words.ts';
+import type { Templates } from '../../src/turns/words.ts';
+
+const nameOf = (agent: string): string => (agent === 'ops' ? 'Ops Team' : agent);
+const said = (announcement: Announcement, templates: Templates = {}, repeat = 1) =>
+  announcementText(announcement, templates, nameOf, repeat);
+const limit = (budget: Limit['budget'], used: number, max: number) => said({ kind: 'limit', budget, used, max });
+
+describe('the built-in texts', () => {
+  test.each<[Announcement, string]>([
+    [{ kind: 'timeout', agent: 'pm' }, '⏱️ pm turn timed out'],
+    [{ kind: 'timeout', agent: 'ops' }, '⏱️ Ops Team turn timed out'],
+    [{ kind: 'disconnect', agent: 'pm', cause: '' }, '⚠️ pm disconnected, skipping turn'],
+    [
+      { kind: 'disconnect', agent: 'pm', cause: 'exited with code 137' },
+      '⚠️ pm disconnected, skipping turn: exited with code 137',
+    ],
+    [{ kind: 'nobody' }, '⚠️ No agents available in this channel'],
+    [{ kind: 'waitTimeout', agent: 'dev' }, '⏱️ dev waited too long, skipping turn'],
+    [{ kind: 'recovered', agent: 'dev' }, '↩️ dev goes on after a restart'],
+    [{ kind: 'gap', why: 'no permission' }, '⚠️ Some messages could not be read: no permission'],
+    [{ kind: 'stopped', agent: 'dev', kept: 1 }, '⏹ Stopped dev. 1 message kept.'],
+    [{ kind: 'stopped', agent: 'dev', kept: 0 }, '⏹ Stopped dev. 0 messages kept.'],
+    [{ kind: 'stopped', agent: null, kept: 2 }, '⏹ Stopped. 2 messages kept.'],
+    [{ kind: 'stopped', agent: null, kept: 1 }, '⏹ Stopped. 1 message kept.'],
+  ])('are those of the owner and the design: %j', (announcement, text) => {
+    expect(said(announcement)).toBe(text);
+  });
+
+  test('are what the description of the configuration says', () => {
+    expect(DEFAULT_TEMPLATES).toEqual(ANNOUNCEMENT_TEXTS);
+  });
+
+  test('name a limit with its numbers, its unit and the way on', () => {
+    expect(limit('turns', 12, 12)).toBe('⏸ 12 of 12 turns without a person. Write a message or run /floor resume.');
+    expect(limit('tokens', 50_312, 50_000)).toBe(
+      '⏸ 50,312 of 50,000 tokens since the last message. Write a message or run /floor resume.',
+    );
+    expect(limit('cost', 1_502_500, 1_500_000)).toMatch(/^⏸ \$1\.5025 of \$1\.50 spent since the last message\./);
+    expect(limit('minutes', 10.04, 10)).toMatch(/^⏸ 10 of 10 minutes since the last message\./);
+    expect(limit('tokens a day', 9, 9)).toBe(
+      '⏸ 9 of 9 tokens today. It goes on tomorrow (UTC), or now with /floor resume.',
+    );
+    expect(limit('cost a day', 20_000_000, 20_000_000)).toMatch(/^⏸ \$20\.00 of \$20\.00 spent today\./);
+    expect(limit('minutes a day', 90.25, 90)).toMatch(/^⏸ 90\.3 of 90 minutes today\./);
+    expect(limit('held messages', 500, 500)).toMatch(/^⏸ 500 of 500 messages are held\./);
+  });
+
+  test('give a cause as one short line', () => {
+    const text = said({ kind: 'disconnect', agent: 'pm', cause: `line one\nline two ${'x'.repeat(1_000)}` }) ?? '';
+    expect(text).toContain(': line one line two xxx');
+    expect(text).not.toContain('\n');
+    expect(text.length).toBeLessThan(260);
+  });
+
+  test('say how often an announcement recurred', () => {
+    expect(said({ kind: 'timeout', agent: 'pm' }, {}, 2)).toBe('⏱️ pm turn timed out (×2)');
+    expect(said({ kind: 'timeout', agent: 'pm' }, {}, 13)).toBe('⏱️ pm turn timed out (×13)');
+  });
+});
+
+describe('texts of the configuration', () => {
+  test('take the place of the built-in ones', () => {
+    expect(said({ kind: 'timeout', agent: 'pm' }, { timeout: 'Zeit um, {agent}! {agent}?' })).toBe('Zeit um, pm! pm?');
+    expect(said({ kind: 'limit', budget: 'tokens', used: 7, max: 5 }, { limit: '{budget}: {used}/{max}' })).toBe(
+      'tokens: 7/5',
+    );
+  });
+
+  test('switch a kind off with false', () => {
+    expect(said({ kind: 'nobody' }, { nobody: false })).toBeNull();
+    expect(said({ kind: 'timeout', agent: 'pm' }, { nobody: false })).toBe('⏱️ pm turn timed out');
+  });
+
+  test('keep names in braces that there are not', () => {
+    expect(said({ kind: 'timeout', agent: 'pm' }, { timeout: '{agent} {cause} {toString} {} {agent' })).toBe(
+      'pm {cause} {toString} {} {agent',
+    );
+  });
+
+  test('never fill in what a value says', () => {
+    expect(said({ kind: 'disconnect', agent: 'pm', cause: '{agent} $& (s)' }, { disconnect: '{cause}' })).toBe(
+      '{agent} $& (s)',
+    );
+  });
+
+  test('keep "(s)" where no number stands before it', () => {
+    expect(said({ kind: 'nobody' }, { nobody: 'No agent(s)' })).toBe('No agent(s)');
+  });
+});
+
+describe('a refused command', () => {
+  const all: Readonly<Record<Refusal, true>> = {
+    duplicate: true,
+    'not-holder': true,
+    'stale-epoch': true,
+    'not-waiting': true,
+    'not-seated': true,
+    'not-queued': true,
+    offline: true,
+    disabled: true,
+    already: true,
+    'still-stopping': true,
+    'nothing-to-stop': true,
+    'nothing-to-resume': true,
+    'nothing-due': true,
+    paused: true,
+    'catching-up': true,
+    'nobody-available': true,
+    'not-asked': true,
+    'unknown-message': true,
+    'bad-queue': true,
+    limit: true,
+  };
+
+  test('is explained in one sentence of its own', () => {
+    const texts = Object.keys(all).map((refusal) => refusalText(refusal as Refusal, { agent: 'dev' }));
+    expect(new Set(texts).size).toBe(texts.length);
+    expect(texts.filter((text) => !/^[A-Z][^.]{20,110}\.$/.test(text))).toEqual([]);
+  });
+
+  test('says whom it was about and which command helps', () => {
+    expect(refusalText('offline', { agent: 'dev' })).toBe(
+      'Not now: dev is offline; /agent restart dev starts it again.',
+    );
+    expect(refusalText('disabled', { agent: 'Dev Name' })).toContain('/agent enable "Dev Name" lets it');
+    expect(refusalText('not-queued', {})).toBe('The queue does not have that agent: /floor add <agent> puts it there.');
+  });
+});
