@@ -1,6 +1,6 @@
 import { Alarm } from './alarm.ts';
 import type { Command } from './core/command.ts';
-import { nextDeadline } from './core/deadline.ts';
+import { deadlines, nextDeadline } from './core/deadline.ts';
 import type { Fact } from './core/fact.ts';
 import type { Floor } from './core/floor.ts';
 import type { AgentId, ChannelId, FloorSettings, Instant, MessageId, SeatSettings } from './core/settings.ts';
@@ -85,10 +85,18 @@ export class TurnManager {
   /** Takes in an edit or a deletion, durable with what follows from it; one of an unknown message, or a second delivery, changes nothing. */
   async amend(change: MessageChange): Promise<void> {
     const known = this.#ports.store.message(change.id);
-    const isNews = change.change === 'deleted' ? known?.deleted === false : known !== null && known.text !== change.text;
+    const isNews =
+      change.change === 'deleted' ? known?.deleted === false : known !== null && known.text !== change.text;
     if (!isNews) return;
     const amended = this.#ports.store.amend(change);
-    await Promise.all([amended, this.apply(change.channel, { type: change.change === 'edited' ? 'edit' : 'delete', id: change.id })]);
+    if (known?.fate?.state === 'ignored') {
+      await amended;
+      return;
+    }
+    await Promise.all([
+      amended,
+      this.apply(change.channel, { type: change.change === 'edited' ? 'edit' : 'delete', id: change.id }),
+    ]);
   }
 
   /**
@@ -134,10 +142,9 @@ export class TurnManager {
     return applied;
   }
 
-  /** Whether a command may take the floor from its holder, so that what people saw of its text must be kept first. */
   #ends(channel: ChannelId, command: Command): boolean {
-    if (command.type === 'receive') return this.#ports.store.floor(channel)?.settings.mode === 'interrupt';
-    return ENDING.has(command.type);
+    const floor = this.#ports.store.floor(channel);
+    return floor !== null && mayEndTurn(floor, command, this.#ports.clock.now());
   }
 
   #ring(): void {
@@ -152,13 +159,28 @@ export class TurnManager {
   }
 }
 
-const ENDING: ReadonlySet<Command['type']> = new Set([
-  'stop',
-  'skip',
-  'grant',
-  'remove',
-  'disable',
-  'leave',
-  'tick',
-  'configure',
-]);
+/** Whether a command may take the floor from the one who is speaking, so that what people saw of its text must be kept first. */
+function mayEndTurn(floor: Floor, command: Command, now: Instant): boolean {
+  const holder = floor.turn?.agent;
+  if (holder === undefined || floor.turn?.wait !== null) return false;
+  switch (command.type) {
+    case 'stop':
+      return true;
+    case 'receive':
+      return floor.settings.mode === 'interrupt';
+    case 'skip':
+      return command.agent === undefined || command.agent === holder;
+    case 'leave':
+    case 'remove':
+    case 'disable':
+      return command.agent === holder;
+    case 'tick':
+      return deadlines(floor).some(
+        (deadline) => 'agent' in deadline && deadline.agent === holder && deadline.at <= now,
+      );
+    case 'configure':
+      return !command.seats.some((seat) => seat.agent === holder);
+    default:
+      return false;
+  }
+}

@@ -267,7 +267,7 @@ describe('a turn', () => {
   test('is told in order once a floor that cannot be written can be', async () => {
     const { prompt, session, floors, types, time } = await bench();
     await prompt(1);
-    floors.broken = 2;
+    floors.broken = 1;
     session().report?.text('important');
     session().ends({ how: 'completed' });
     await time.settle();
@@ -435,14 +435,29 @@ describe('an interrupt', () => {
     floors.view = holding('dev', 1, 'human');
     expect(await interrupt(1)).toEqual(CONFIRMED);
     expect(supervisor.list()[0]?.state).toBe('Interrupting');
+    await time.advance(1_500);
     session().report?.text('tence');
-    await time.advance(300);
+    await time.settle();
     expect(types()).toEqual(['join', 'work']);
+    expect(floors.drafts.at(-1)).toBeNull();
     session().ends({ how: 'interrupted' });
     await time.settle();
     expect(floors.told.at(-1)).toEqual({ type: 'interrupted', agent: 'dev', epoch: 1 });
     expect(supervisor.status('dev')?.[1]).toContain('BuildingPrompt');
     expect(types()).toEqual(['join', 'work', 'interrupted']);
+  });
+
+  test('that comes again by force is passed on, and told once', async () => {
+    const { prompt, interrupt, session, types, time } = await bench();
+    await prompt(1);
+    session().stopsWhenInterrupted = false;
+    await interrupt(1, 5_000);
+    await interrupt(1, 0);
+    session().ends({ how: 'interrupted' });
+    await time.settle();
+    expect(session().calls).toEqual(['prompt #1 grant', 'interrupt 5000', 'interrupt 0']);
+    expect(types()).toEqual(['join', 'interrupted']);
+    expect(time.pending()).toBe(1);
   });
 
   test('of an epoch that is over is confirmed, and told only where the floor waits for it', async () => {
@@ -661,6 +676,16 @@ describe('a supervisor that stops', () => {
     await supervisor.stop();
     expect(types()).toEqual(['join', 'work', 'say']);
     expect(session().calls.at(-1)).toBe('close');
+    expect(time.pending()).toBe(0);
+  });
+
+  test('does not wait for a floor that cannot be written', async () => {
+    const { prompt, supervisor, session, floors, time } = await bench();
+    await prompt(1);
+    floors.broken = Infinity;
+    session().report?.text('half');
+    await time.settle();
+    await supervisor.stop();
     expect(time.pending()).toBe(0);
   });
 

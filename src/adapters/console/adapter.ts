@@ -123,7 +123,7 @@ type Ports = { readonly intake: Intake; readonly observatory: Observatory };
 
 async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean): Promise<Running> {
   const { clock, log, dataDir } = options;
-  mkdirSync(dataDir, { recursive: true });
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const platform = openPlatform({ path: join(dataDir, 'console.db'), clock });
   const window = createWindow(ports.observatory);
   const refresh = (channel: ChannelId): void => {

@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
 import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
 import type { JournalEntry } from '../../turns/store/port.ts';
+import type { FloorView } from '../../turns/view.ts';
 import type { Clock, Observatory } from '../port.ts';
 import type { ChatMessage, Draft, FloorNow, ServerFrame } from './protocol.ts';
 
@@ -32,6 +33,7 @@ type Room = {
   redrafted: Set<AgentId>;
   floorMoved: boolean;
   floorSent: string;
+  turns: { readonly of: string; readonly readAt: number; readonly list: FloorNow['turns'] };
 };
 
 /** Tells the open pages what happens, gathered per channel. */
@@ -84,7 +86,7 @@ export function createHub(parts: Parts): Hub {
       if (house.flushing !== null) clearTimeout(house.flushing);
       clearInterval(refreshing);
       clearInterval(beating);
-      flush(parts, house.clients, house.rooms);
+      guarded(parts, () => flush(parts, house.clients, house.rooms));
       for (const client of house.clients) client.socket.close(1001, 'Conch is stopping');
     },
   };
@@ -127,14 +129,14 @@ function roomOf(house: House, channel: ChannelId): Room {
 function soon(house: House): void {
   house.flushing ??= setTimeout(() => {
     house.flushing = null;
-    flush(house.parts, house.clients, house.rooms);
+    guarded(house.parts, () => flush(house.parts, house.clients, house.rooms));
   }, FLUSH_MS);
 }
 
 function refresh(house: House): void {
   const open = new Set([...house.clients].flatMap((client) => (client.channel === null ? [] : [client.channel])));
   for (const channel of open) {
-    house.parts.refresh(channel);
+    guarded(house.parts, () => house.parts.refresh(channel));
     roomOf(house, channel).floorMoved = true;
   }
   if (open.size > 0) soon(house);
@@ -155,6 +157,7 @@ function emptyRoom(): Room {
     redrafted: new Set(),
     floorMoved: false,
     floorSent: '',
+    turns: { of: '', readAt: 0, list: [] },
   };
 }
 
@@ -207,15 +210,32 @@ function noDraft(agent: AgentId): Draft {
 }
 
 function movedFloor(parts: Parts, channel: ChannelId, room: Room): FloorNow | null {
+  const view = parts.observatory.view(channel);
+  const floor = { view, turns: turnsOf(parts, room, view) };
+  const text = JSON.stringify(floor);
+  if (text === room.floorSent) return null;
+  room.floorSent = text;
+  return floor;
+}
+
+/** Turns are read from the journal, so only when one began, ended or waited, and once a second for what else they tell. */
+function turnsOf(parts: Parts, room: Room, view: FloorView | null): FloorNow['turns'] {
+  if (view === null) return [];
+  const { channel, epoch, holder, condition } = view;
+  const of = JSON.stringify([epoch, condition, holder?.epoch, holder?.status, holder?.waitingFor]);
+  const now = parts.clock.now();
+  if (room.turns.of !== of || now - room.turns.readAt >= REFRESH_MS) {
+    room.turns = { of, readAt: now, list: parts.observatory.turns(channel, TURNS_SHOWN) };
+  }
+  return room.turns.list;
+}
+
+/** A floor that cannot be read now must not end the program: the next look may succeed. */
+function guarded(parts: Parts, look: () => void): void {
   try {
-    const floor = floorOf(parts.observatory, channel);
-    const text = JSON.stringify(floor);
-    if (text === room.floorSent) return null;
-    room.floorSent = text;
-    return floor;
+    look();
   } catch (error) {
-    parts.log.warn({ channel, err: error }, 'the floor could not be read for the page');
-    return null;
+    parts.log.warn({ err: error }, 'the page could not be told what happened');
   }
 }
 

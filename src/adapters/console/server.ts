@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { createServer as createHttpServer } from 'node:http';
+import { createServer as createHttpServer, STATUS_CODES } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -12,6 +12,8 @@ import { ctlAnswer } from './ctl.ts';
 import { sameSecret } from './token.ts';
 
 const FRAME_LIMIT = 1024 * 1024;
+/** The most pages that are open at once. */
+const PAGE_LIMIT = 64;
 const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]']);
 const PAGE = fileURLToPath(new URL('../../../dist/console', import.meta.url));
 const NOT_BUILT = 'The console page is not built. Run "npm install" in the folder of Conch, then start it again.\n';
@@ -36,12 +38,13 @@ export type ConsoleServer = { readonly url: string; close(): Promise<void> };
 export async function startServer(parts: ServerParts): Promise<ConsoleServer> {
   const sockets = new WebSocketServer({ noServer: true, maxPayload: FRAME_LIMIT });
   const page = pageOf(parts);
-  const http = createHttpServer((request, response) => void respond(parts, page, { request, response }));
+  const http = createHttpServer((request, response) => void answer(parts, page, { request, response }));
   http.on('upgrade', (request, socket, head) => {
     socket.on('error', () => socket.destroy());
     if (request.url !== '/socket') return refuseUpgrade(socket, 404, 'Not found');
     const why = reasonToRefuse(request, cookieName(http), parts.token);
     if (why !== null) return refuseUpgrade(socket, 403, why);
+    if (sockets.clients.size >= PAGE_LIMIT) return refuseUpgrade(socket, 503, 'Too many pages are open');
     return sockets.handleUpgrade(request, socket, head, (webSocket) => parts.welcome(webSocket));
   });
   await listen(http, parts);
@@ -70,6 +73,15 @@ function listen(http: Server, parts: ServerParts): Promise<void> {
 type Exchange = { readonly request: IncomingMessage; readonly response: ServerResponse };
 type Page = (exchange: Exchange) => void;
 
+/** A caller that goes away in the middle ends only its own request. */
+async function answer(parts: ServerParts, page: Page, exchange: Exchange): Promise<void> {
+  try {
+    await respond(parts, page, exchange);
+  } catch {
+    exchange.response.destroy();
+  }
+}
+
 async function respond(parts: ServerParts, page: Page, exchange: Exchange): Promise<void> {
   const { request, response } = exchange;
   const path = (request.url ?? '/').split('?', 1)[0];
@@ -80,8 +92,8 @@ async function respond(parts: ServerParts, page: Page, exchange: Exchange): Prom
     return finish(response, ready ? 200 : 503, { status: ready ? 'ready' : 'starting' });
   }
   if (path === '/ctl') {
-    const { status, answer } = await ctlAnswer(request, parts);
-    return finish(response, status, answer);
+    const reply = await ctlAnswer(request, parts);
+    return finish(response, reply.status, reply.answer);
   }
   if (request.method !== 'GET' && request.method !== 'HEAD') return finish(response, 405, 'Only GET.\n');
   if (path === '/' || path === '/index.html') {
@@ -130,7 +142,8 @@ function portOf(http: Server): number {
 }
 
 function harden(response: ServerResponse): void {
-  const policy = "default-src 'self'; img-src 'self' data: https:; base-uri 'none'; form-action 'none'";
+  const sockets = "connect-src 'self' ws://127.0.0.1:* ws://localhost:* ws://[::1]:*";
+  const policy = `default-src 'self'; img-src 'self' data: https:; ${sockets}; base-uri 'none'; form-action 'none'`;
   response.setHeader('Content-Security-Policy', `${policy}; frame-ancestors 'none'`);
   response.setHeader('X-Content-Type-Options', 'nosniff');
   response.setHeader('Referrer-Policy', 'no-referrer');
@@ -145,6 +158,7 @@ function finish(response: ServerResponse, status: number, body: string | object)
 }
 
 function refuseUpgrade(socket: Duplex, status: number, why: string): void {
-  const reason = status === 403 ? 'Forbidden' : 'Not Found';
-  socket.end(`HTTP/1.1 ${status} ${reason}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n${why}\n`);
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Refused'}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n${why}\n`,
+  );
 }

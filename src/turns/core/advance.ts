@@ -12,7 +12,7 @@ import type { AgentId, MessageId } from './settings.ts';
 export function advance(d: Deliberation): void {
   const { floor } = d;
   if (floor.catchingUp || floor.turn !== null || floor.condition === 'paused') return;
-  const ready = floor.parked.find((turn) => turn.wait?.ready === true);
+  const ready = floor.parked.find((turn) => turn.wait?.ready === true && seatOf(floor, turn.agent).present);
   if (ready !== undefined) {
     resume(d, ready, ready.wait?.reason === 'human' ? 'interrupt' : 'answered');
     return;
@@ -43,8 +43,10 @@ export function wake(d: Deliberation): void {
     return;
   }
   if (d.floor.settings.order === 'manual') return;
+  const news = pending(d).filter((message) => message.until !== 'next');
+  if (news.length === 0) return;
   open(d, 'message');
-  for (const message of pending(d)) callFor(d, message);
+  for (const message of news) callFor(d, message);
 }
 
 /** Opens an exchange, or starts the one that is open anew. */
@@ -114,15 +116,22 @@ export function finish(d: Deliberation, turn: Turn, end: End): void {
   const { agent, epoch, said } = turn;
   const from = seatOf(d.floor, agent).status;
   const { outcome, trigger, to, cause } = end;
-  d.record({
-    type: 'turnEnded',
-    agent,
-    epoch,
-    outcome,
-    signalled: end.signalled ?? false,
-    said,
-    answered: turn.given,
-  });
+  const isUnanswered = !said && (outcome === 'forfeited' || outcome === 'expired');
+  const known = new Set(d.floor.held.map(({ id }) => id));
+  const answered = isUnanswered ? [] : turn.given;
+  d.record({ type: 'turnEnded', agent, epoch, outcome, signalled: end.signalled ?? false, said, answered });
+  for (const { id, addressed, order, until } of d.floor.held) {
+    if (!known.has(id))
+      d.record({
+        type: 'messageRouted',
+        id,
+        fate: { state: 'held', until },
+        line: null,
+        addressed,
+        order,
+        holder: null,
+      });
+  }
   const place = to === 'QUEUED' && turn.place !== null ? { place: turn.place } : {};
   d.record({ type: 'seatMoved', agent, from, to, trigger, ...place, ...(cause === undefined ? {} : { cause }) });
 }
@@ -223,19 +232,10 @@ function route(d: Deliberation, message: Held, why: string): void {
   d.fresh = d.fresh.filter((fresh) => fresh.id !== id);
 }
 
+/** Nobody is online: what was written is kept for whoever comes back, as far as there is room, and people are told once. */
 function unroute(d: Deliberation): void {
-  for (const { id, addressed, order } of d.fresh) {
-    d.record({
-      type: 'messageRouted',
-      id,
-      fate: { state: 'unrouted', why: NOBODY },
-      line: null,
-      addressed,
-      order,
-      holder: null,
-    });
-  }
-  const kept = d.floor.held.filter((held) => held.until !== 'agent');
+  const room = Math.max(0, d.floor.settings.maxHeld - d.floor.held.length);
+  const kept = [...d.floor.held.filter((held) => held.until !== 'agent'), ...d.fresh.slice(0, room)];
   for (const { id, addressed, order } of kept) {
     d.record({
       type: 'messageRouted',
@@ -247,7 +247,7 @@ function unroute(d: Deliberation): void {
       holder: null,
     });
   }
-  d.fresh = [];
+  d.fresh = d.fresh.slice(room);
   if (!d.floor.outage) d.announce({ kind: 'nobody' });
   if (d.floor.exchange !== null) d.record({ type: 'exchangeClosed', reason: 'done' });
 }

@@ -154,12 +154,20 @@ function join(d: Deliberation, agent: AgentId): Refusal | null {
     d.record({ type: 'seatMoved', agent, from: 'OFFLINE', to: 'IDLE', trigger: 'AGENT_STARTED' });
     if (seat.assigned) enqueue(d, agent);
   }
-  if (!d.floor.catchingUp && d.floor.turn?.agent === agent && d.floor.turn.suspended) {
-    d.announce({ kind: 'recovered', agent });
-    resume(d, d.floor.turn, 'restart');
-  }
+  comeBack(d, agent);
   goOn(d);
   return null;
+}
+
+/** The turn that this agent left open goes on, if it was being generated or what it waited for has come. */
+export function comeBack(d: Deliberation, agent: AgentId): void {
+  const { turn, catchingUp } = d.floor;
+  if (catchingUp || turn?.agent !== agent) return;
+  if (turn.suspended) {
+    d.announce({ kind: 'recovered', agent });
+    resume(d, turn, 'restart');
+  } else if (turn.wait?.reason === 'human' && turn.wait.graceEndAt === null) afterInterrupt(d, turn);
+  else if (turn.wait?.ready === true) resume(d, turn, 'answered');
 }
 
 /** Puts an idle agent into the queue; whoever is first after an outage ends it. */

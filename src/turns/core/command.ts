@@ -48,6 +48,7 @@ export type AgentCommand =
     }
   /** A sign of work: `open` is how many tool calls, permissions and streams are open now. */
   | { readonly type: 'work'; readonly agent: AgentId; readonly epoch: number; readonly open: number }
+  /** What was used; also counted when the turn is over already, for it was spent. */
   | {
       readonly type: 'spend';
       readonly agent: AgentId;

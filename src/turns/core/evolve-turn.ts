@@ -193,7 +193,8 @@ function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at:
     turn: floor.turn?.agent === fact.agent ? null : floor.turn,
     parked: floor.parked.filter((parked) => parked.agent !== fact.agent),
     held: [
-      ...missed.map(({ id, line }): Held => ({ id, line, addressed: [], order: '', until: 'prompt' })),
+      ...givenBack(floor, turn, fact),
+      ...missed.map(({ id, line }) => returned(id, line, 'prompt')),
       ...floor.held,
     ],
   };
@@ -203,6 +204,16 @@ function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at:
   const day = today(floor, at);
   const counted = { ...rewound, day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt) } };
   return patchExchange(counted, (exchange) => ({ ...exchange, silent: fact.said ? 0 : exchange.silent + 1 }));
+}
+
+/** A turn that failed or expired before anything was said leaves its messages to the next. */
+function givenBack(floor: Floor, turn: Turn, fact: Extract<TurnFact, { type: 'turnEnded' }>): readonly Held[] {
+  const isCutShort = fact.outcome === 'forfeited' || fact.outcome === 'expired';
+  return fact.said || !isCutShort ? [] : turn.given.map((id) => returned(id, floor.lines, 'next'));
+}
+
+function returned(id: Held['id'], line: number, until: Held['until']): Held {
+  return { id, line, addressed: [], order: '', until };
 }
 
 function said(floor: Floor, fact: Extract<TurnFact, { type: 'said' }>, at: Instant): Floor {

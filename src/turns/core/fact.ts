@@ -1,6 +1,7 @@
 import type { Status, Trigger } from './seat.ts';
 import type { AgentId, FloorSettings, Instant, MessageId, SeatSettings } from './settings.ts';
 import type { Refusal } from './command.ts';
+import type { Held } from './floor.ts';
 
 /** How a turn ended. */
 export type Outcome = 'completed' | 'passed' | 'lapsed' | 'expired' | 'forfeited' | 'revoked';
@@ -16,7 +17,7 @@ export type Fate =
       readonly to: readonly AgentId[];
       readonly via: 'prompt' | 'inject' | 'interrupt' | 'observe';
     }
-  | { readonly state: 'held'; readonly until: 'turn' | 'prompt' | 'start' }
+  | { readonly state: 'held'; readonly until: Held['until'] }
   | { readonly state: 'unrouted'; readonly why: string }
   | { readonly state: 'ignored'; readonly rule: string };
 

@@ -75,9 +75,10 @@ export const heldSchema = z.strictObject({
   addressed: z.array(agent),
   /** The platform's sort key: held messages are released in the platform's order. */
   order: z.string(),
-  /** `turn`: until the turn ends; `prompt`: until any agent is prompted; `agent`: until one is online; `start`: until the channel's history is read. */
-  until: z.enum(['turn', 'prompt', 'agent', 'start']),
-  /** Its line, when it is already part of the conversation. */
+  /** `turn`: until the turn ends; `prompt`: until any agent is prompted; `next`: the same, but it
+   * opens no exchange, for an agent was prompted with it before and said nothing; `agent`: until one is online; `start`: until the channel's history is read. */
+  until: z.enum(['turn', 'prompt', 'next', 'agent', 'start']),
+  /** `null` while it is not part of the conversation; else its line, or the last one by which it stood there. */
   line: z.number().nullable(),
 });
 

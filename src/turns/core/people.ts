@@ -5,6 +5,7 @@ import type { Decision } from './deliberation.ts';
 import type { Fate } from './fact.ts';
 import type { Floor, Held, Turn } from './floor.ts';
 import { isGrantable } from './order.ts';
+import { seatOf } from './seats.ts';
 import type { Instant, MessageId } from './settings.ts';
 
 type Receive = Extract<PersonCommand, { type: 'receive' }>;
@@ -169,8 +170,8 @@ function deliverAnswer(d: Deliberation, turn: Turn, message: Held): void {
   const answers = [...(turn.wait?.answers ?? []), { id: message.id, line: d.floor.lines }];
   d.record({ type: 'waitAnswered', agent: turn.agent, messages: answers, ready: true });
   const answered = d.floor.turn;
-  if (answered !== null && answered.agent === turn.agent) resume(d, answered, 'answered');
-  else advance(d);
+  if (answered?.agent !== turn.agent) advance(d);
+  else if (seatOf(d.floor, turn.agent).present) resume(d, answered, 'answered');
 }
 
 /** A message for an agent that waits without the floor; when somebody else speaks, only one that names it. */

@@ -1,5 +1,5 @@
-import { chosen, finish, resume } from './advance.ts';
-import { goOn } from './agents.ts';
+import { chosen, finish } from './advance.ts';
+import { comeBack, goOn } from './agents.ts';
 import type { Refusal, SystemCommand } from './command.ts';
 import { deadlines } from './deadline.ts';
 import type { Deadline } from './deadline.ts';
@@ -100,7 +100,8 @@ function catchUp(d: Deliberation, gap: string | null): Refusal | null {
     const message = d.floor.held.find((held) => held.id === id && held.until === 'start');
     if (message !== undefined) dispatch(d, message);
   }
-  restore(d);
+  const holder = d.floor.turn?.agent;
+  if (holder !== undefined && seatOf(d.floor, holder).present) comeBack(d, holder);
   goOn(d);
   return null;
 }
@@ -116,15 +117,6 @@ function forfeit(d: Deliberation, agent: AgentId): void {
   if (!seatOf(d.floor, agent).present) return;
   d.record({ type: 'seatMoved', agent, from: 'OFFLINE', to: 'IDLE', trigger: 'AGENT_STARTED' });
   d.record({ type: 'seatMoved', agent, from: 'IDLE', to: 'QUEUED', trigger: 'ASSIGNED' });
-}
-
-function restore(d: Deliberation): void {
-  const { turn } = d.floor;
-  if (turn === null || !seatOf(d.floor, turn.agent).present) return;
-  if (turn.suspended) {
-    d.announce({ kind: 'recovered', agent: turn.agent });
-    resume(d, turn, 'restart');
-  } else if (turn.wait?.reason === 'human' && turn.wait.graceEndAt === null) afterInterrupt(d, turn);
 }
 
 /** How many deadlines one tick may work off; more would mean that one of them does not go away. */

@@ -41,6 +41,8 @@ const VIA = {
 const HELD_UNTIL = {
   turn: 'the turn ends',
   prompt: 'an agent is prompted',
+  next: 'another agent is prompted',
+  agent: 'an agent is online',
   start: 'the history is read',
 } as const;
 

@@ -56,7 +56,10 @@ function OnItsWay({ message }: { readonly message: Unsent }): JSX.Element {
 /** What the holder is writing; when nothing of it can be seen yet, that it works. */
 function Drafts(): JSX.Element | null {
   const holder = view.value?.holder ?? null;
-  const shown = [...drafts.value.values()].filter((draft) => draft.text !== null && draft.text !== '');
+  const newest = view.value?.epoch ?? 0;
+  const shown = [...drafts.value.values()].filter(
+    (draft) => draft.text !== null && draft.text !== '' && draft.epoch >= newest - 1,
+  );
   if (shown.length > 0) {
     return (
       <>

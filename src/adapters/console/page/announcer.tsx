@@ -28,6 +28,7 @@ function watchFloor(): () => void {
   return effect(() => {
     const floor = view.value;
     const holder = floor?.holder ?? null;
+    document.title = holder === null ? 'Conch' : `🎤 ${agentOf(holder.agent).name} · Conch`;
     if (holder === null) floorWords.value = floor === null ? '' : `The floor is ${floor.condition}`;
     else floorWords.value = `${agentOf(holder.agent).name} ${holder.status === 'WAITING' ? 'waits' : 'has the floor'}`;
   });

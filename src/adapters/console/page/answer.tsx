@@ -14,7 +14,9 @@ export function Answer({ answer }: { readonly answer: Spoken }): JSX.Element {
           <Icon name="close" />
         </button>
       </div>
-      <pre class="answer-text">{answer.text}</pre>
+      <pre class="answer-text" role="status">
+        {answer.text}
+      </pre>
     </li>
   );
 }
