@@ -83,12 +83,12 @@ export function transitionLine(
   };
 }
 
-/** Lines that wait for a slow reader, in bytes; further ones are lost. */
-const MOST_WAITING = 4 * 1_024 * 1_024;
+/** What is kept of lines that could not be written, in bytes, to be tried again with the next; further ones are lost. */
+const MOST_KEPT = 1_024 * 1_024;
 const CAUSES = 5;
 
 function standardOutput(): LogDestination {
-  return pino.destination({ fd: 1, sync: false, maxLength: MOST_WAITING });
+  return pino.destination({ fd: 1, sync: true, maxLength: MOST_KEPT, retryEAGAIN: () => false });
 }
 
 function isPretty(wanted: boolean | 'auto'): boolean {

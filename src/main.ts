@@ -66,8 +66,8 @@ function ctl(call: Extract<Call, { verb: 'ctl' }>, config: Config): Promise<Exit
     port: config.adapters.console.port,
     readFile: (path) => readFile(path, 'utf8'),
     fetch,
-    out: (text) => process.stdout.write(`${text}\n`),
-    err: (text) => process.stderr.write(`${text}\n`),
+    out: (text) => process.stdout.write(text),
+    err: (text) => process.stderr.write(text),
   });
 }
 
@@ -111,9 +111,13 @@ function replay(store: SqliteStore, call: Extract<Call, { verb: 'replay' }>): Ex
 function explained(error: unknown): ExitCode {
   if (error instanceof ConfigError) return fail(error.message, EXIT_CODES.configuration);
   if (error instanceof StoreError) return fail(error.message, STORE_CODES[error.code]);
-  if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')
-    return fail(error.message, EXIT_CODES.portTaken);
+  if (error instanceof Error && isAboutListening(error)) return fail(error.message, EXIT_CODES.portTaken);
   throw error;
+}
+
+/** The port is taken, or this user may not use it; the error itself says which in plain words. */
+function isAboutListening(error: Error): boolean {
+  return [error, error.cause].some((each) => each instanceof Error && 'syscall' in each && each.syscall === 'listen');
 }
 
 const STORE_CODES = {

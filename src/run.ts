@@ -13,6 +13,7 @@ import { watchConfig } from './config/watch.ts';
 import { createLog } from './log.ts';
 import type { Log } from './log.ts';
 import { CORE } from './turns/store/core.ts';
+import { storeError } from './turns/store/errors.ts';
 import { openSqliteStore } from './turns/store/sqlite.ts';
 import type { SqliteStore } from './turns/store/sqlite.ts';
 import { systemClock, systemTimers } from './turns/time.ts';
@@ -71,9 +72,14 @@ export async function runBot(first: Config): Promise<ExitCode> {
 }
 
 function openStore(config: () => Config, clock: Clock): SqliteStore {
-  mkdirSync(config().dataDir, { recursive: true, mode: 0o700 });
+  const path = `${config().dataDir}/conch.db`;
+  try {
+    mkdirSync(config().dataDir, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw storeError(error, path);
+  }
   return openSqliteStore({
-    path: `${config().dataDir}/conch.db`,
+    path,
     core: CORE,
     clock,
     textLimit: () => CONSOLE_TEXT_LIMIT,

@@ -24,7 +24,7 @@ const PATTERNS = [
 export function scrubber(secrets: readonly string[]): (line: string) => string {
   const values = [...new Set(secrets)].filter((secret) => secret.length >= SHORTEST);
   const forms = [...new Set(values.flatMap(formsOf))].sort((a, b) => b.length - a.length);
-  const known = forms.length === 0 ? null : new RegExp(forms.map(literal).join('|'), 'g');
+  const known = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');
   const scrub = (text: string): string => {
     const rest = known === null ? text : text.replaceAll(known, SHOWN);
     return PATTERNS.reduce((shown, pattern) => shown.replaceAll(pattern, `$1${SHOWN}`), rest);
@@ -32,24 +32,17 @@ export function scrubber(secrets: readonly string[]): (line: string) => string {
   return values.some(isNumber) ? (line) => scrubValues(line, scrub) : scrub;
 }
 
+/** Expressions for a value as it is and as it may be written in a line, however often it was put into JSON on the way. */
 function formsOf(secret: string): readonly string[] {
-  const plain = [secret, ...base64Of(secret)];
-  const encoded = encodeURIComponent(secret.toWellFormed());
-  const url = [
-    encoded,
-    encoded.replaceAll(/%[\dA-F]{2}/g, (byte) => byte.toLowerCase()),
-    encoded.replaceAll('%20', '+'),
-  ];
+  const url = encodeURIComponent(secret.toWellFormed());
+  const lowerUrl = url.replaceAll(/%[\dA-F]{2}/g, (byte) => byte.toLowerCase());
   const form = new URLSearchParams({ '': secret }).toString().slice(1);
-  return [...plain, ...plain.map(escaped), ...plain.map((each) => escaped(escaped(each))), ...url, form];
+  const inJson = literal(JSON.stringify(secret).slice(1, -1)).replaceAll(/(?:\\\\)+/g, String.raw`\\+`);
+  return [inJson, ...[secret, url, lowerUrl, form, ...base64Of(secret)].map(literal)];
 }
 
 function literal(text: string): string {
   return text.replaceAll(/[$()*+.?[\\\]^{|}/-]/g, String.raw`\$&`);
-}
-
-function escaped(text: string): string {
-  return JSON.stringify(text).slice(1, -1);
 }
 
 /** How a value looks inside base64 that holds it, at each of the three places where it can begin. */

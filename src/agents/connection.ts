@@ -59,6 +59,8 @@ export class Connection {
   readonly #teller: Teller;
   readonly #keeper: SessionKeeper;
   #joined = false;
+  /** The session that knows the conversation so far. */
+  #prompted: AgentSession | null = null;
   #current: Item | null = null;
   /** Prompts and messages of this epoch and older ones are not wanted any more. */
   #fence = 0;
@@ -219,7 +221,10 @@ export class Connection {
     const { clock, timers, log, floors, manners, describe, boundary } = this.#ports;
     const { coalesceMs, contextTokens, signal: configured } = manners(this.channel);
     const signal = this.spec.backend.needsSignal ? configured : null;
-    const turn = turnPrompt(effect, this.#seat(), floors, { describe, signal, contextTokens, boundary: boundary() });
+    const fresh = this.#prompted !== session;
+    this.#prompted = session;
+    const ways = { describe, signal, contextTokens, boundary: boundary(), fresh };
+    const turn = turnPrompt(effect, this.#seat(), floors, ways);
     const { epoch } = effect;
     const run = new TurnRun({
       agent: this.spec.id,

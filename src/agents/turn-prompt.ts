@@ -10,6 +10,8 @@ export type PromptManners = {
   readonly signal: string | null;
   readonly contextTokens: number;
   readonly boundary: string;
+  /** The session was never prompted before: it is given what an earlier one had seen, too. */
+  readonly fresh: boolean;
 };
 
 /** Reads from the floor what a prompt effect stands for. What the agent said in this turn is what the floor recorded. */
@@ -22,7 +24,8 @@ export function turnPrompt(
   const { channel, agent } = seat;
   const { epoch, reason, afterLine, uptoLine } = effect;
   const view = floors.view(channel);
-  const lines = floors.lines(channel, afterLine, uptoLine);
+  const from = manners.fresh ? Math.min(afterLine, Math.max(0, uptoLine - LINES_FOR_A_NEW_SESSION)) : afterLine;
+  const lines = floors.lines(channel, from, uptoLine);
   const messages = effect.messages.map((id) => floors.message(id)).filter((line) => line !== null);
   const startedAt = reason === 'grant' ? Infinity : (view?.holder?.startedAt ?? Infinity);
   const saidSoFar = floors
@@ -37,6 +40,9 @@ export function turnPrompt(
   const text = buildPrompt({ seat, reason, lines, messages, saidSoFar, roster, signal, contextTokens, boundary });
   return { channel, epoch, reason, lines, messages, saidSoFar, roster, text };
 }
+
+/** How many lines a session that begins in the middle of a conversation is given; `contextTokens` may cut them further. */
+const LINES_FOR_A_NEW_SESSION = 50;
 
 /** How far back the lines of one turn are looked for. */
 const TURN_LINES = 500;

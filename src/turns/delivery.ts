@@ -55,6 +55,7 @@ export class Delivery {
       .catch(this.#ports.broken)
       .finally(() => {
         this.#pumping = null;
+        if (this.#again) this.kick();
       });
   }
 

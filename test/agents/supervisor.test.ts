@@ -61,7 +61,10 @@ describe('a prompt', () => {
     const { prompt, session, floors } = await bench();
     floors.lines = [person(1, 'too old'), person(2, 'Build a clock'), spoken(3, 'pm', 'spec'), person(4, 'too new')];
     floors.view = holding('dev', 1);
-    await prompt(1, { afterLine: 1, uptoLine: 3, messages: ['m2'] });
+    await prompt(1, { uptoLine: 1 });
+    floors.view = holding('dev', 2);
+    session().ends({ how: 'completed' });
+    await prompt(2, { afterLine: 1, uptoLine: 3, messages: ['m2'] });
     const { turn } = session();
     expect(turn?.lines.map(({ line }) => line)).toEqual([2, 3]);
     expect(turn?.messages.map(({ text }) => text)).toEqual(['Build a clock']);
@@ -69,6 +72,14 @@ describe('a prompt', () => {
     expect(turn?.text).toContain(
       '[from Anna (u1), to answer now]\nBuild a clock\n[from pm (pm)]\nspec\n=== end b0a1f7c2',
     );
+  });
+
+  test('of a session that was never prompted holds what an earlier one had seen, too', async () => {
+    const { prompt, session, floors } = await bench();
+    floors.lines = [person(1, 'Build a clock'), spoken(2, 'dev', 'half of it'), person(3, 'go on')];
+    floors.view = holding('dev', 7);
+    await prompt(7, { reason: 'resume', afterLine: 2, uptoLine: 3 });
+    expect(session().turn?.lines.map(({ line }) => line)).toEqual([1, 2, 3]);
   });
 
   test('of a resumed turn holds what the agent said in it, by the record of the floor', async () => {

@@ -77,6 +77,13 @@ describe('a code fence', () => {
     expect(splitText(text, 70)).toEqual(['Here is what I would do first.', `\`\`\`ts\n${code}\n\`\`\``]);
   });
 
+  test('ends a paragraph', () => {
+    expect(splitText('```\na = b\n```\nThat is it.\nOne more line.', 36)).toEqual([
+      '```\na = b\n```',
+      'That is it.\nOne more line.',
+    ]);
+  });
+
   test('is closed and opened again with its language when it must be cut', () => {
     expect(splitText(`\`\`\`ts\n${code}\n\`\`\``, 40)).toEqual([
       '```ts\nline 0;\nline 1;\nline 2;\n```',

@@ -1,6 +1,7 @@
 import Database from 'better-sqlite3';
 import type { Receipt } from '../../turns/core/effect.ts';
 import type { ChannelId } from '../../turns/core/settings.ts';
+import { StoreError, storeError } from '../../turns/store/errors.ts';
 import type { Clock } from '../port.ts';
 import type { ChatMessage } from './protocol.ts';
 
@@ -120,18 +121,17 @@ export function openPlatform(options: { readonly path: string; readonly clock: C
 function openDatabase(path: string, clock: Clock): Database.Database {
   const database = new Database(path);
   try {
-    database.pragma('journal_mode = WAL');
-    database.pragma('synchronous = FULL');
     const version = Number(database.pragma('user_version', { simple: true }));
     if (version > SCHEMA_VERSION) throw new Error('it was written by a newer Conch');
+    database.pragma('journal_mode = WAL');
+    database.pragma('synchronous = FULL');
     if (version === 0) createSchema(database, clock);
     return database;
   } catch (error) {
     database.close();
     const why = error instanceof Error ? error.message : String(error);
-    throw new Error(`The console's messages in ${path} cannot be read: ${why}. Move the file away or restore a copy.`, {
-      cause: error,
-    });
+    const text = `The console's messages in ${path} cannot be read: ${why}. Move the file away or restore a copy.`;
+    throw new StoreError(storeError(error, path).code, text, error);
   }
 }
 

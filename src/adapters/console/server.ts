@@ -107,6 +107,8 @@ function pageOf(parts: ServerParts): Page {
   const folder = parts.pageDir ?? PAGE;
   if (!existsSync(folder)) return ({ response }) => finish(response, 503, NOT_BUILT);
   const files = sirv(folder, {
+    // Looks at the folder at each request: a page that was built anew meanwhile is served whole.
+    dev: true,
     etag: true,
     setHeaders: (response, path) =>
       response.setHeader('Cache-Control', path.startsWith('/assets/') ? 'max-age=31536000, immutable' : 'no-cache'),
@@ -142,7 +144,7 @@ function portOf(http: Server): number {
 }
 
 function harden(response: ServerResponse): void {
-  const sockets = "connect-src 'self' ws://127.0.0.1:* ws://localhost:* ws://[::1]:*";
+  const sockets = "connect-src 'self' ws://127.0.0.1:* ws://localhost:*";
   const policy = `default-src 'self'; img-src 'self' data: https:; ${sockets}; base-uri 'none'; form-action 'none'`;
   response.setHeader('Content-Security-Policy', `${policy}; frame-ancestors 'none'`);
   response.setHeader('X-Content-Type-Options', 'nosniff');

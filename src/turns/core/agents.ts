@@ -89,7 +89,7 @@ function end(d: Deliberation, turn: Turn, command: Extract<AgentCommand, { type:
   const { outcome, signalled } = command;
   finish(d, turn, { outcome, signalled, trigger: 'TURN_COMPLETE', to: isAlone(d.floor, agent) ? 'IDLE' : 'QUEUED' });
   const nextOnes = command.handTo === undefined ? turn.mentions : [command.handTo, ...turn.mentions];
-  for (const other of nextOnes) if (other !== agent) call(d, other, 'agent');
+  for (const other of new Set(nextOnes)) if (other !== agent) call(d, other, 'agent');
   goOn(d);
 }
 

@@ -72,6 +72,12 @@ function holding(agent: string, status: 'ACTIVE' | 'WAITING', ms: number): void 
   });
 }
 
+function keep(id: string): void {
+  held = [...held, id];
+  observatory.views.set(CHANNEL, { ...(observatory.view(CHANNEL) ?? restingView()), held });
+  adapter.card?.(CHANNEL, restingView());
+}
+
 async function turn(agent: string, round: number): Promise<void> {
   epoch += 1;
   skipped = false;
@@ -134,7 +140,7 @@ await adapter.start(
     async message(message) {
       const receipt = mode === 'queue' ? 'held' : 'injected';
       if (run.on) await adapter.receipt?.(CHANNEL, message.id, receipt);
-      if (run.on && mode === 'queue') held = [...held, message.id];
+      if (run.on && mode === 'queue') keep(message.id);
       if (!run.on) void exchange();
       setTimeout(() => void adapter.receipt?.(CHANNEL, message.id, 'done'), 4000);
     },

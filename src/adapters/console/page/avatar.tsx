@@ -19,9 +19,10 @@ export function Avatar(props: {
   const { id, name, avatar, kind = 'agent' } = props;
   const tone = kind === 'person' ? 'tone-person' : toneOf(id);
   const isPicture = avatar !== null && /^(https:|data:image\/)/.test(avatar);
+  const sign = isPicture ? null : shortText(avatar);
   return (
-    <span class={`avatar ${tone}`} aria-hidden="true">
-      {isPicture ? <img src={avatar} alt="" referrerpolicy="no-referrer" /> : (shortText(avatar) ?? initials(name))}
+    <span class={`avatar ${tone}${sign === null ? '' : ' has-sign'}`} aria-hidden="true">
+      {isPicture ? <img src={avatar} alt="" referrerpolicy="no-referrer" /> : (sign ?? initials(name))}
     </span>
   );
 }

@@ -16,6 +16,8 @@ import {
   hasEarlier,
   hasLater,
   messages,
+  returning,
+  SHOWN,
   unread,
   view,
   writable,
@@ -140,7 +142,11 @@ function scrolled(element: HTMLElement, before: Place): void {
   const { scrollTop: top, scrollHeight: height, clientHeight: seen } = element;
   const atEnd = height - top - seen < NEAR_PX;
   const byHand = height === before.height && seen === before.seen && top < before.top - 1;
-  if (atEnd && hasLater.peek()) askLater();
+  if (returning.peek()) return;
+  if (atEnd && hasLater.peek()) {
+    if (unread.peek() > SHOWN) return showEnd();
+    askLater();
+  }
   if (atEnd) following.value = !hasLater.peek();
   else if (byHand) following.value = false;
   if (following.peek()) unread.value = 0;
@@ -155,7 +161,10 @@ function askLater(): void {
 function showEnd(): void {
   unread.value = 0;
   following.value = true;
-  if (hasLater.peek() && channel.peek() !== null) ask({ type: 'open', channel: channel.peek() });
+  if (hasLater.peek() && channel.peek() !== null) {
+    returning.value = true;
+    return ask({ type: 'open', channel: channel.peek() });
+  }
   const box = document.querySelector('.conversation');
   if (box !== null) box.scrollTop = box.scrollHeight;
 }

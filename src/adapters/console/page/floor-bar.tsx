@@ -120,7 +120,7 @@ function Detail({ floor }: Floor): JSX.Element | null {
       </span>
       {turns !== null && (
         <span class="wide-only">
-          turn {turns.used} of {turns.allowed}
+          {turns.used} of {turns.allowed} turns used
         </span>
       )}
       {condition === 'paused' && <span>paused after this turn</span>}

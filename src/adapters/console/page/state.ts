@@ -25,6 +25,8 @@ export const hasLater = signal(false);
 export const unread = signal(0);
 /** The reader looks at the end and wants to stay there. */
 export const following = signal(true);
+/** The reader asked for the end, and the server has not yet sent it. */
+export const returning = signal(false);
 export const drafts = signal<ReadonlyMap<string, Draft>>(new Map());
 export const view = signal<FloorView | null>(null);
 export const turns = signal<readonly TurnRecord[]>([]);
@@ -74,7 +76,7 @@ function takeState(frame: Of<'state'>): void {
   drafts.value = new Map(frame.drafts.map((draft) => [draft.agent, draft]));
   if (moved) journal.value = [];
   if (frame.channel !== null) activity.value = { ...activity.value, [frame.channel]: 0 };
-  if (moved || following.value || messages.value.length === 0) showEnd(frame);
+  if (moved || following.value || returning.value || messages.value.length === 0) showEnd(frame);
   else noteLater(frame.messages);
 }
 
@@ -84,6 +86,7 @@ function showEnd(frame: Of<'state'>): void {
   hasLater.value = false;
   unread.value = 0;
   following.value = true;
+  returning.value = false;
 }
 
 /** The reader is in the past: leave the stretch, say that there is more. */

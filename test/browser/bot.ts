@@ -1,0 +1,77 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** The real program on a folder of its own, as a newcomer starts it, but with quick typists. */
+export class Bot {
+  readonly dir = mkdtempSync(join(tmpdir(), 'conch-browser-'));
+  #process: ChildProcess | null = null;
+  #port = 0;
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}/`;
+  }
+
+  /** Starts it and waits until it is ready. */
+  async start(): Promise<void> {
+    if (this.#port === 0) this.#port = await freePort();
+    const config = join(this.dir, 'turnConfig.json');
+    writeFileSync(config, JSON.stringify(CONFIG));
+    const env = {
+      ...process.env,
+      CONCH_CONFIG: config,
+      CONCH_DATA_DIR: join(this.dir, 'state'),
+      CONCH_PORT: String(this.#port),
+    };
+    const started = spawn(process.execPath, ['src/conch.js', 'start'], { env, stdio: ['ignore', 'ignore', 'inherit'] });
+    this.#process = started;
+    for (let tries = 0; tries < 200 && started.exitCode === null; tries += 1) {
+      if (await isReady(this.url)) return;
+      await new Promise((resolve) => void setTimeout(resolve, 50));
+    }
+    throw new Error(`the bot did not become ready (exit code ${started.exitCode})`);
+  }
+
+  /** Ends it at once, in the middle of whatever it does. */
+  async kill(): Promise<void> {
+    const running = this.#process;
+    this.#process = null;
+    if (running === null || running.exitCode !== null) return;
+    running.kill('SIGKILL');
+    await once(running, 'exit');
+  }
+
+  async remove(): Promise<void> {
+    await this.kill();
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+const agent = (id: 'pm' | 'dev' | 'qa'): object => ({ id, backend: { kind: 'scripted', script: id, wordMs: 12 } });
+
+const CONFIG = {
+  agents: [agent('pm'), agent('dev'), agent('qa')],
+  channels: [{ id: 'console:demo', name: 'demo', agents: ['pm', 'dev', 'qa'] }],
+  log: { level: 'fatal' },
+};
+
+async function isReady(url: string): Promise<boolean> {
+  return fetch(new URL('healthz', url)).then(
+    (answer) => answer.ok,
+    () => false,
+  );
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no port was given');
+  return address.port;
+}

@@ -1,0 +1,155 @@
+import { existsSync } from 'node:fs';
+import { chromium } from 'playwright-core';
+import type { Browser, Locator, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Bot } from './bot.ts';
+
+const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
+const hasBrowser = existsSync(CHROMIUM) || process.env['CONCH_REQUIRE_BROWSER'] === '1';
+const WITHIN = { timeout: 20_000, interval: 50 };
+
+if (!hasBrowser) {
+  process.stderr.write(
+    `The test of the page is skipped: there is no browser at ${CHROMIUM}. Set CHROMIUM_PATH to run it.\n`,
+  );
+}
+
+describe.runIf(hasBrowser)('the page in a browser', () => {
+  const bot = new Bot();
+  let browser: Browser;
+  let page: Page;
+
+  beforeAll(async () => {
+    await bot.start();
+    const args = ['--no-sandbox', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+    browser = await chromium.launch({ executablePath: CHROMIUM, args });
+    page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+    await page.goto(bot.url);
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await bot.remove();
+  });
+
+  const say = async (text: string): Promise<void> => {
+    await page.getByTestId('composer').fill(text);
+    await page.getByTestId('composer').press('Enter');
+  };
+  const holder = (): Promise<string | null> => page.getByTestId('holder').getAttribute('data-agent');
+  const holds = (agent: string): Promise<void> => vi(async () => expect(await holder()).toBe(agent));
+  const rests = (): Promise<void> => holds('');
+  const speaks = (agent: string): Promise<void> =>
+    vi(async () => expect(await page.getByTestId('draft').getAttribute('data-speaker')).toBe(agent));
+  const seat = (agent: string): Promise<string | null> => page.getByTestId(`seat-${agent}`).getAttribute('data-status');
+  const said = (text: string | RegExp): Locator => page.getByTestId('message').filter({ hasText: text });
+
+  test('one typed message leads to an exchange of the three agents', async () => {
+    await shows(page.getByTestId('connection'), /connected/i);
+    await say('Please write a tool that counts words');
+    await shows(page.getByTestId('holder'), /pm/);
+    await vi(async () => expect(await seat('pm')).toBe('ACTIVE'));
+    for (const agent of ['pm', 'dev', 'qa']) await vi(async () => expect(await speakers()).toContain(agent));
+    await rests();
+    expect(await speakers()).toEqual(['pm', 'dev', 'qa']);
+  });
+
+  test('a message in the middle of a turn reaches the holder, and its receipt says so', async () => {
+    await say('pm: slow');
+    await speaks('pm');
+    await say('pm, mind the umlauts');
+    await shows(said('mind the umlauts'), /↪️/);
+    await vi(async () => expect(await page.getByTestId('draft').innerText()).toMatch(/umlauts/));
+  });
+
+  test('skip gives the floor to the next', async () => {
+    expect(await holder()).toBe('pm');
+    await page.getByTestId('skip').click();
+    await holds('dev');
+    await vi(async () => expect(await seat('pm')).toBe('QUEUED'));
+  });
+
+  test('stop ends the exchange and says what it did', async () => {
+    await say('dev: slow');
+    await page.getByTestId('stop').click();
+    await rests();
+    await shows(said(/⏹ Stopped/).first(), /Stopped (dev|qa)/);
+  });
+
+  test('in the mode interrupt a message pauses the turn, which then goes on', async () => {
+    await say('/floor mode interrupt');
+    await shows(page.getByTestId('answer').last(), /interrupt/);
+    await say('qa: slow');
+    await speaks('qa');
+    await say('qa: which browsers did you try?');
+    await shows(said('which browsers'), /⚡/);
+    await vi(async () => expect(await seat('qa')).toBe('ACTIVE'));
+    await page.getByTestId('stop').click();
+    await rests();
+  });
+
+  test('an agent whose process dies is announced with the cause, and the floor goes on', async () => {
+    await say('/floor mode inject');
+    await say('dev: crash');
+    await shows(said(/dev disconnected, skipping turn: exited with code 137/).first(), /⚠️/);
+    await vi(async () => expect(await seat('dev')).toBe('QUEUED'));
+    await rests();
+  });
+
+  test('after the bot was killed and started again, the open page shows the same turn going on', async () => {
+    await say('qa: slow');
+    await speaks('qa');
+    const before = await page.getByTestId('message').count();
+    const asked = await said('qa: slow').count();
+    await bot.kill();
+    await vi(async () => expect(await page.getByTestId('connection').getAttribute('data-state')).not.toBe('open'));
+    await bot.start();
+    await shows(page.getByTestId('connection'), /^connected/i);
+    await holds('qa');
+    await vi(async () => expect(await seat('qa')).toBe('ACTIVE'));
+    await speaks('qa');
+    await shows(said(/qa goes on after a restart/).first(), /restart/);
+    expect(await page.getByTestId('message').count()).toBeGreaterThanOrEqual(before);
+    expect(await said('qa: slow').count()).toBe(asked);
+    await page.getByTestId('stop').click();
+    await rests();
+  });
+
+  test('on a phone the conversation, the holder and the composer are within the screen', async () => {
+    const phone = await browser.newPage({ viewport: { width: 390, height: 844 } });
+    await phone.goto(bot.url);
+    for (const id of ['composer', 'holder', 'conversation', 'send']) {
+      const box = await phone.getByTestId(id).boundingBox();
+      const { x, width } = box ?? { x: -1, width: 0 };
+      expect({ id, isWithin: x >= 0 && width > 0 && x + width <= 390 }).toEqual({ id, isWithin: true });
+    }
+    expect(await phone.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390);
+    await phone.close();
+  });
+
+  async function speakers(): Promise<readonly string[]> {
+    const all = await page
+      .getByTestId('message')
+      .evaluateAll((items) => items.map((item) => item.getAttribute('data-speaker')));
+    return [...new Set(all.filter((speaker) => speaker !== null && speaker !== ''))].filter((id) =>
+      ['pm', 'dev', 'qa'].includes(id),
+    );
+  }
+});
+
+function vi(check: () => Promise<void>): Promise<void> {
+  return expect
+    .poll(
+      () =>
+        check().then(
+          () => null,
+          (error: unknown) => String(error),
+        ),
+      WITHIN,
+    )
+    .toBeNull();
+}
+
+function shows(place: Locator, text: RegExp): Promise<void> {
+  return expect.poll(() => place.innerText().catch(() => ''), WITHIN).toMatch(text);
+}

@@ -1,0 +1,161 @@
+import { configTable, environmentTable } from '../../src/config/table.ts';
+import { DEMO_WORDS } from '../../src/agents/demo/words.ts';
+import { EXIT_CODES, EXIT_MEANINGS } from '../../src/cli/exit-codes.ts';
+import { VERBS } from '../../src/cli/help.ts';
+import { createLog, transitionLine } from '../../src/log.ts';
+import { RECEIPTS } from '../../src/turns/core/effect.ts';
+import type { Receipt } from '../../src/turns/core/effect.ts';
+import { TRANSITIONS } from '../../src/turns/core/seat.ts';
+import { INTERRUPT_MODES, ORDERS } from '../../src/turns/core/settings.ts';
+import type { InterruptMode } from '../../src/turns/core/settings.ts';
+import { usage } from '../../src/turns/operators/parse.ts';
+import { COMMANDS, MODES, ORDER_SUMMARIES } from '../../src/turns/operators/table.ts';
+import type { CommandRow } from '../../src/turns/operators/table.ts';
+
+/** What stands between `<!-- begin: name -->` and `<!-- end: name -->` in the documents, by name. */
+export const BLOCKS: Readonly<Record<string, () => string>> = {
+  states: statesTable,
+  'state-diagram': stateDiagram,
+  modes: modesTable,
+  orders: () =>
+    table(
+      ['Order', 'Who is next'],
+      ORDERS.map((order) => [code(order), ORDER_SUMMARIES[order]]),
+    ),
+  demo: () =>
+    table(
+      ['Write', 'The agent'],
+      DEMO_WORDS.map(({ example, shows }) => [code(example), shows]),
+    ),
+  commands: commandsTable,
+  verbs: () =>
+    table(
+      ['Command', 'What it does'],
+      Object.values(VERBS).map((verb) => [code(`conch ${verb.usage}`), verb.summary]),
+    ),
+  'exit-codes': exitCodesTable,
+  'turn-config': turnConfigTable,
+  config: configTable,
+  environment: environmentTable,
+  'log-line': logLine,
+};
+
+/** The document with every generated block written anew. An unknown block, or one without an end, throws. */
+export function filled(text: string): string {
+  const begun = text.match(/<!-- begin: /g)?.length ?? 0;
+  let done = 0;
+  const result = text.replaceAll(
+    /<!-- begin: ([\w-]+) -->\n[\s\S]*?<!-- end: \1 -->/g,
+    (_block: string, name: string) => {
+      const make = BLOCKS[name];
+      if (make === undefined) throw new Error(`There is no generated block "${name}"`);
+      done += 1;
+      return `<!-- begin: ${name} -->\n${make()}\n<!-- end: ${name} -->`;
+    },
+  );
+  if (done !== begun) throw new Error(`${begun} blocks begin and ${done} end`);
+  return result;
+}
+
+function statesTable(): string {
+  return table(
+    ['From', 'To', 'Trigger', 'What happens'],
+    TRANSITIONS.map(({ from, to, trigger, action }) => [from.join(', '), to, code(trigger), action]),
+  );
+}
+
+function stateDiagram(): string {
+  const triggers = new Map<string, string[]>();
+  for (const { from, to, trigger } of TRANSITIONS) {
+    for (const each of from) {
+      const arrow = `${each} --> ${to}`;
+      triggers.set(arrow, [...(triggers.get(arrow) ?? []), trigger]);
+    }
+  }
+  const arrows = [...triggers].map(([arrow, names]) => `  ${arrow}: ${names.join(', ')}`);
+  return ['```mermaid', 'stateDiagram-v2', '  [*] --> OFFLINE', ...arrows, '```'].join('\n');
+}
+
+const RECEIPT_OF_MODE: Readonly<Record<InterruptMode, Receipt>> = {
+  inject: 'injected',
+  queue: 'held',
+  interrupt: 'preempted',
+  parallel: 'observed',
+};
+
+function modesTable(): string {
+  return table(
+    ['Mode', 'While an agent has the floor', 'Receipt', 'Also called'],
+    INTERRUPT_MODES.map((mode) => {
+      const { summary, aliases } = MODES[mode];
+      return [code(mode), summary, RECEIPTS[RECEIPT_OF_MODE[mode]], aliases.map(code).join(', ')];
+    }),
+  );
+}
+
+function commandsTable(): string {
+  return table(
+    ['Command', 'What it does', 'For'],
+    COMMANDS.map((row: CommandRow) => [code(usage(row)), row.summary, rights(row)]),
+  );
+}
+
+function rights({ needs, bare }: CommandRow): string {
+  if (needs === 'read') return 'everybody';
+  return bare === 'read' ? 'everybody to show, operators to change' : 'operators';
+}
+
+function exitCodesTable(): string {
+  const names = Object.keys(EXIT_CODES) as (keyof typeof EXIT_CODES)[];
+  return table(
+    ['Code', 'Meaning'],
+    names.map((name) => [String(EXIT_CODES[name]), EXIT_MEANINGS[name]]),
+  );
+}
+
+/** The six keys with which the design began, in their order. */
+const FIRST_KEYS = [
+  'defaultTimeoutSeconds',
+  'humanInterruptMode',
+  'announceTimeouts',
+  'announceDisconnects',
+  'autoDetectTurnEnd',
+  'autoDetectSilenceSeconds',
+];
+
+function turnConfigTable(): string {
+  const [head = '', rule = '', ...rows] = configTable().split('\n');
+  const chosen = FIRST_KEYS.map((key) => rows.find((row) => row.startsWith(`| \`turnConfig.${key}\` |`)) ?? '');
+  if (chosen.includes('')) throw new Error('The schema lacks one of the first six keys');
+  return [head, rule, ...chosen].join('\n');
+}
+
+function logLine(): string {
+  const at = Date.UTC(2026, 1, 4, 21);
+  const lines: string[] = [];
+  const log = createLog({
+    level: 'info',
+    pretty: false,
+    secrets: [],
+    destination: { write: (line) => lines.push(line) },
+    clock: { now: () => at },
+  });
+  log.info(
+    transitionLine(
+      { type: 'seatMoved', agent: 'pm', from: 'ACTIVE', to: 'QUEUED', trigger: 'TURN_COMPLETE' },
+      at,
+      'reviews',
+    ),
+  );
+  return ['```jsonl', lines.join('').trim(), '```'].join('\n');
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  return [head, head.map(() => '---'), ...rows]
+    .map((cells) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`)
+    .join('\n');
+}
+
+function code(text: string): string {
+  return `\`${text}\``;
+}

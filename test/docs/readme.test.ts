@@ -1,0 +1,119 @@
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import packageJson from '../../package.json' with { type: 'json' };
+import { parseCall } from '../../src/cli/arguments.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { COMMANDS } from '../../src/turns/operators/table.ts';
+import { parseLine, usage } from '../../src/turns/operators/parse.ts';
+import { BLOCKS, filled } from './blocks.ts';
+import { documents, ROOT } from './documents.ts';
+
+const ALL = documents();
+
+/** The texts of the fenced blocks of one language. */
+const fenced = (text: string, language: string): readonly string[] =>
+  Array.from(text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'gm')), ([, body = '']) => body);
+
+const withoutFences = (text: string): string => text.replaceAll(/^```[\s\S]*?^```$/gm, '');
+
+const inlineCode = (text: string): readonly string[] =>
+  Array.from(withoutFences(text).matchAll(/`([^`\n]+)`/g), ([, body = '']) => body);
+
+/** The anchors that GitHub gives to headings. */
+const anchors = (text: string): readonly string[] =>
+  Array.from(withoutFences(text).matchAll(/^#+ (.+)$/gm), ([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+
+const linksIn = (text: string): readonly string[] =>
+  Array.from(withoutFences(text).matchAll(/\]\(([^)\s]+)\)/g), ([, target = '']) => target).filter(
+    (target) => !/^https?:/.test(target),
+  );
+
+const isBroken = (from: string, link: string): boolean => {
+  const [file = '', anchor] = link.split('#');
+  const name = file === '' ? from : join(dirname(from), file);
+  if (!existsSync(join(ROOT, name))) return true;
+  if (anchor === undefined) return false;
+  const target = ALL.find((document) => document.name === name);
+  return target === undefined || !anchors(target.text).includes(anchor);
+};
+
+/** What a configuration says is wrong with it; empty when it loads. */
+const problemsOf = (text: string): string => {
+  const isFile = (path: string): boolean => path.endsWith('turnConfig.json');
+  const readFile = (path: string) => (isFile(path) ? { text, public: false } : null);
+  try {
+    return loadConfig({ env: {}, cwd: '/somewhere', readFile }).warnings.join('\n');
+  } catch (error) {
+    return String(error);
+  }
+};
+
+describe.each(ALL)('$name', ({ name, text }) => {
+  test('holds what the code gives in every generated block (node test/docs/write.ts writes them)', () => {
+    expect(text).toBe(filled(text));
+  });
+
+  test('links to files and headings that exist', () => {
+    expect(linksIn(text).filter((link) => isBroken(name, link))).toEqual([]);
+  });
+
+  test('names files that exist', () => {
+    const named = inlineCode(text).filter((each) => /^(?:src|test|docs)\/[\w./-]+$/.test(each));
+    expect(named.filter((each) => !existsSync(join(ROOT, each)))).toEqual([]);
+  });
+
+  test('shows configurations that load without a warning', () => {
+    expect(fenced(text, 'json').map(problemsOf).join('')).toBe('');
+  });
+
+  test('runs only scripts that package.json has', () => {
+    const commands = [...fenced(text, 'sh'), ...inlineCode(text)].join('\n');
+    const called = Array.from(commands.matchAll(/\bnpm (?:run (?:--silent )?([\w:]+)|(start|test)\b)/g));
+    const scripts = called.map(([, script, short]) => script ?? short ?? '');
+    expect(scripts.filter((script) => !Object.hasOwn(packageJson.scripts, script))).toEqual([]);
+  });
+
+  test('calls the program and its commands as they are', () => {
+    const lines = [...fenced(text, 'sh').flatMap((block) => block.split('\n')), ...inlineCode(text)];
+    const calls = lines.flatMap((line) => /^(?:npm run conch -- |conch )([^<[]+)$/.exec(line)?.[1] ?? []);
+    const refused = calls.map((call) => parseCall(call.split(' '))).filter((call) => !call.ok);
+    expect(refused).toEqual([]);
+    const known = new Set<string>(COMMANDS.flatMap((row) => [usage(row), `/${row.path}`]));
+    const commands = inlineCode(text).filter((each) => /^\/[a-z]/.test(each) && each !== '/healthz');
+    expect(commands.filter((each) => !known.has(each) && !parseLine(each).ok)).toEqual([]);
+  });
+});
+
+describe('the documents together', () => {
+  test('hold every generated block there is', () => {
+    const all = ALL.map(({ text }) => text).join('\n');
+    expect(Object.keys(BLOCKS).filter((block) => !all.includes(`<!-- begin: ${block} -->`))).toEqual([]);
+  });
+
+  test('show at least one configuration, one script and one picture', () => {
+    const all = ALL.map(({ text }) => text).join('\n');
+    expect(fenced(all, 'json').length).toBeGreaterThan(1);
+    expect(fenced(all, 'sh').length).toBeGreaterThan(1);
+    expect(linksIn(all)).toContain('docs/console.png');
+  });
+});
+
+describe('a generated block', () => {
+  test('is refused when the code does not know it, or when it has no end', () => {
+    expect(() => filled('<!-- begin: nothing -->\n<!-- end: nothing -->')).toThrow('no generated block "nothing"');
+    expect(() => filled('<!-- begin: states -->\n<!-- end: orders -->')).toThrow('1 blocks begin and 0 end');
+  });
+
+  test('is written over whatever stood there', () => {
+    const stale = '<!-- begin: orders -->\nstale\n<!-- end: orders -->\n';
+    expect(filled(stale)).toContain('round-robin');
+    expect(filled(stale)).not.toContain('stale');
+    expect(filled(filled(stale))).toBe(filled(stale));
+  });
+});
