@@ -9,6 +9,7 @@ import { createDesk } from './desk.ts';
 import { createFloors } from './floors.ts';
 import type { Log } from './log.ts';
 import { createObservatory } from './observatory.ts';
+import { isFull, untilRoom } from './patience.ts';
 import { tell } from './tell.ts';
 import { addressedIn } from './turns/addressing.ts';
 import type { AgentId, ChannelId } from './turns/core/settings.ts';
@@ -65,7 +66,7 @@ export class App {
       store,
       clock,
       timers,
-      failed: onBroken,
+      failed: (error) => this.#deadlineFailed(error),
       addressed: (channel, text) => addressedIn(text, this.#seatedIn(channel)),
       takeDraft: (channel) => this.#supervisor.takeDraft(channel),
       changed: (change) => this.#publish(change),
@@ -73,7 +74,10 @@ export class App {
     this.#supervisor = this.#createSupervisor();
     this.#toPlatform = createCarrier({ adapterOf, speakerOf: (agent) => this.#speaker(agent), now: () => clock.now() });
     this.#delivery = new Delivery({
-      store,
+      store: {
+        owed: (limit, at) => untilRoom(() => store.owed(limit, at), parts),
+        settle: (row, settlement) => untilRoom(() => store.settle(row, settlement), parts),
+      },
       clock,
       timers,
       broken: onBroken,
@@ -136,6 +140,17 @@ export class App {
     for (const message of history?.messages ?? []) await this.#manager.receive(message);
     const gap = history?.gap ?? null;
     await this.#manager.apply(channel, { type: 'catchUp', ...(gap === null ? {} : { gap }) });
+  }
+
+  /** A deadline that could not be written: what is due by then is done as soon as there is room on the disk. */
+  #deadlineFailed(failure: unknown): void {
+    const { store, clock, onBroken } = this.#parts;
+    if (!isFull(failure)) return onBroken(failure);
+    const meet = async (): Promise<void> => {
+      const { channels } = await store.due(clock.now());
+      await Promise.all(channels.map((channel) => this.#manager.apply(channel, { type: 'tick' })));
+    };
+    untilRoom(meet, this.#parts).catch(onBroken);
   }
 
   #publish(change: Change): void {

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { parseCall } from './cli/arguments.ts';
 import type { Call } from './cli/arguments.ts';
 import { runCtl } from './cli/ctl.ts';
-import { EXIT_CODES } from './cli/exit-codes.ts';
+import { EXIT_CODES, STORE_CODES } from './cli/exit-codes.ts';
 import type { ExitCode } from './cli/exit-codes.ts';
 import { helpText } from './cli/help.ts';
 import { isShown, stepLine, verdictLine } from './cli/replay-view.ts';
@@ -119,15 +119,6 @@ function explained(error: unknown): ExitCode {
 function isAboutListening(error: Error): boolean {
   return [error, error.cause].some((each) => each instanceof Error && 'syscall' in each && each.syscall === 'listen');
 }
-
-const STORE_CODES = {
-  locked: EXIT_CODES.databaseLocked,
-  'newer-schema': EXIT_CODES.databaseUnreadable,
-  corrupt: EXIT_CODES.databaseUnreadable,
-  'read-only': EXIT_CODES.diskFull,
-  full: EXIT_CODES.diskFull,
-  unavailable: EXIT_CODES.databaseUnreadable,
-} as const satisfies Record<StoreError['code'], ExitCode>;
 
 async function version(): Promise<string> {
   const text = await readFile(new URL('../package.json', import.meta.url), 'utf8');

@@ -5,7 +5,7 @@ import type { AgentBackend } from './agents/backend.ts';
 import { TYPING, paceOf } from './agents/pace.ts';
 import { SCRIPTS, createScriptedBackend } from './agents/scripted.ts';
 import { App } from './app.ts';
-import { EXIT_CODES } from './cli/exit-codes.ts';
+import { EXIT_CODES, STORE_CODES } from './cli/exit-codes.ts';
 import type { ExitCode } from './cli/exit-codes.ts';
 import type { AgentConfig, Config } from './config/config.ts';
 import { loadConfigFrom, thisWorld } from './config/load.ts';
@@ -13,7 +13,7 @@ import { watchConfig } from './config/watch.ts';
 import { createLog } from './log.ts';
 import type { Log } from './log.ts';
 import { CORE } from './turns/store/core.ts';
-import { storeError } from './turns/store/errors.ts';
+import { StoreError, storeError } from './turns/store/errors.ts';
 import { openSqliteStore } from './turns/store/sqlite.ts';
 import type { SqliteStore } from './turns/store/sqlite.ts';
 import { systemClock, systemTimers } from './turns/time.ts';
@@ -45,7 +45,8 @@ export async function runBot(first: Config): Promise<ExitCode> {
     owners: [CONSOLE_PERSON.id],
     onBroken: (error) => {
       log.fatal({ err: error }, 'the floor cannot be kept; ending');
-      end.resolve(EXIT_CODES.unexpected);
+      if (error instanceof StoreError) process.stderr.write(`${error.message}\n`);
+      end.resolve(error instanceof StoreError ? STORE_CODES[error.code] : EXIT_CODES.unexpected);
     },
   });
   for (const warning of first.warnings) log.warn(warning);
@@ -62,13 +63,19 @@ export async function runBot(first: Config): Promise<ExitCode> {
   });
   if (page !== null) {
     page.setReady();
-    process.stdout.write(`Conch is at ${page.url ?? ''}\n`);
+    greet(page.url ?? '');
   }
   const code = await end.promise;
   watching?.close();
-  await stopWithin(app, log);
+  const inOrder = await stopWithin(app, log);
   unlisten();
+  if (!inOrder) process.exit(code);
   return code;
+}
+
+/** Says where the page is. A standard output that takes nothing (a full disk, a closed pipe) is no reason to end. */
+function greet(url: string): void {
+  process.stdout.on('error', () => undefined).write(`Conch is at ${url}\n`);
 }
 
 function openStore(config: () => Config, clock: Clock): SqliteStore {
@@ -144,15 +151,21 @@ function listen(ports: { readonly log: Log; readonly end: (code: ExitCode) => vo
   };
 }
 
-async function stopWithin(app: App, log: Log): Promise<void> {
-  const late = Promise.withResolvers<void>();
+/** Whether the program came to its end in time; what holds it up else would keep the process alive for ever. */
+async function stopWithin(app: App, log: Log): Promise<boolean> {
+  const late = Promise.withResolvers<false>();
   const timer = systemTimers.after(DRAIN_MS, () => {
     log.warn({ ms: DRAIN_MS }, 'some work was still under way; it goes on after the next start');
-    late.resolve();
+    late.resolve(false);
   });
-  await Promise.race([
-    app.stop().catch((error: unknown) => log.error({ err: error }, 'could not end in good order')),
-    late.promise,
-  ]);
+  const stopping = app.stop().then(
+    () => true,
+    (error: unknown) => {
+      log.error({ err: error }, 'could not end in good order');
+      return false;
+    },
+  );
+  const inOrder = await Promise.race([stopping, late.promise]);
   timer.cancel();
+  return inOrder;
 }

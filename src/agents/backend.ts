@@ -32,7 +32,22 @@ export type Report = {
   flush(): void;
   /** A tool call, permission or other silent work began or ended: how many are open now. A beat of work even if unchanged. */
   work(open: number): void;
+  /**
+   * Asks people for a yes before a tool runs: the turn is WAITING for `approval` until somebody decides, the wait is over
+   * or the turn ends. Resolves with what was chosen of `kinds`, or `cancelled`. The generation goes on under the same prompt.
+   */
+  permission(request: PermissionRequest): Promise<PermissionChoice | 'cancelled'>;
   usage(use: { readonly tokens: number; readonly costMicros: number }): void;
+};
+
+/** What may be answered to a request for permission, in the words of the Agent Client Protocol. */
+export type PermissionChoice = 'allow_once' | 'allow_always' | 'reject_once' | 'reject_always';
+
+/** What an agent wants to do, in words for people, and which answers its protocol takes. */
+export type PermissionRequest = {
+  readonly title: string;
+  readonly detail: string;
+  readonly kinds: readonly PermissionChoice[];
 };
 
 /** How a prompt ended. `waiting`: the agent asked a question (already said) and waits for the answer. */

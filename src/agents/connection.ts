@@ -159,6 +159,12 @@ export class Connection {
     return CONFIRMED;
   }
 
+  /** Hands the answer to what the generation asked a yes for. */
+  decide(effect: Of<'decision'>): Settlement {
+    if (this.#current?.run.epoch === effect.epoch) this.#current.run.decide(effect.choice);
+    return CONFIRMED;
+  }
+
   observe(effect: Of<'observe'>): Settlement {
     const line = this.#ports.floors.message(effect.message);
     if (line !== null) this.#keeper.session?.observe?.(line);

@@ -143,6 +143,8 @@ class Crew {
         return connection.interrupt(effect);
       case 'observe':
         return connection.observe(effect);
+      case 'decision':
+        return connection.decide(effect);
       case 'ask':
         return connection.ask(effect);
       case 'cancel':

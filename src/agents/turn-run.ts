@@ -4,7 +4,7 @@ import type { AgentId } from '../turns/core/settings.ts';
 import type { Draft } from '../turns/manager.ts';
 import { createSignalScanner } from '../turns/signal.ts';
 import type { Clock, Timer, Timers } from '../turns/time.ts';
-import type { Ending, Report, TurnPrompt } from './backend.ts';
+import type { Ending, PermissionChoice, PermissionRequest, Report, TurnPrompt } from './backend.ts';
 
 /** What one generation reports to. */
 export type RunPorts = {
@@ -37,6 +37,8 @@ export class TurnRun {
   #signalled = false;
   #argument: string | null = null;
   #open = 0;
+  #asking: PromiseWithResolvers<PermissionChoice | 'cancelled'> | null = null;
+  #permissions: Promise<unknown> = Promise.resolve();
   #beatAt = -Infinity;
   #textAt = 0;
   #quiet: Timer | null = null;
@@ -49,6 +51,7 @@ export class TurnRun {
       text: (chunk) => this.#hear(chunk),
       flush: () => void this.#endMessage(),
       work: (open) => this.#work(open),
+      permission: (request) => this.#permit(request),
       usage: ({ tokens, costMicros }) => {
         const { agent, epoch } = ports;
         void ports.tell({ type: 'spend', agent, epoch, tokens, costMicros });
@@ -91,6 +94,12 @@ export class TurnRun {
     if (!this.#muted) this.#ports.draft(null);
     this.#muted = true;
     this.#quiet?.cancel();
+    this.#asking?.resolve('cancelled');
+  }
+
+  /** The answer to the request for permission under way. */
+  decide(choice: PermissionChoice): void {
+    this.#asking?.resolve(choice);
   }
 
   /** The session has stopped generating. */
@@ -126,6 +135,25 @@ export class TurnRun {
     this.#done.resolve();
   }
 
+  /** One request after the other: people decide about what they see. */
+  #permit(request: PermissionRequest): Promise<PermissionChoice | 'cancelled'> {
+    const asked = this.#permissions.then(() => this.#ask(request));
+    this.#permissions = asked;
+    return asked;
+  }
+
+  async #ask({ title, detail, kinds }: PermissionRequest): Promise<PermissionChoice | 'cancelled'> {
+    await this.#endMessage();
+    if (this.#muted || !this.#generating) return 'cancelled';
+    const asking = Promise.withResolvers<PermissionChoice | 'cancelled'>();
+    this.#asking = asking;
+    const { agent, epoch, tell } = this.#ports;
+    await tell({ type: 'request', agent, epoch, approval: { title, detail, choices: kinds } });
+    const choice = await asking.promise;
+    this.#asking = null;
+    return choice;
+  }
+
   #hear(chunk: string): void {
     if (this.#muted || !this.#generating || chunk === '') return;
     this.#ports.started();
@@ -148,7 +176,7 @@ export class TurnRun {
   /** A sign of work, at most one a second. */
   #beat(): void {
     const now = this.#ports.clock.now();
-    if (now - this.#beatAt < BEAT_MS) return;
+    if (this.#asking !== null || now - this.#beatAt < BEAT_MS) return;
     this.#beatAt = now;
     const { agent, epoch, tell } = this.#ports;
     void tell({ type: 'work', agent, epoch, open: this.#open });

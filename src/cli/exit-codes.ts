@@ -1,3 +1,5 @@
+import type { StoreFault } from '../turns/store/errors.ts';
+
 /** How the program ends, as a number that scripts and service managers can rely on. */
 export const EXIT_CODES = {
   ok: 0,
@@ -30,3 +32,13 @@ export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = 
   notRunning: 'no running Conch could be reached',
   refused: 'the command was refused; the answer says why',
 };
+
+/** What a database that cannot be used means for the exit code. */
+export const STORE_CODES = {
+  locked: EXIT_CODES.databaseLocked,
+  'newer-schema': EXIT_CODES.databaseUnreadable,
+  corrupt: EXIT_CODES.databaseUnreadable,
+  'read-only': EXIT_CODES.diskFull,
+  full: EXIT_CODES.diskFull,
+  unavailable: EXIT_CODES.databaseUnreadable,
+} as const satisfies Record<StoreFault, ExitCode>;

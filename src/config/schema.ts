@@ -125,6 +125,8 @@ const operators = z.strictObject({
 export const ANNOUNCEMENT_TEXTS = {
   timeout: '⏱️ {agent} turn timed out',
   waitTimeout: '⏱️ {agent} waited too long, skipping turn',
+  approval:
+    '✋ {agent} asks for a yes: {title}\n{detail}\nAn operator answers with /allow once, /allow always or /reject.',
   disconnect: '⚠️ {agent} disconnected, skipping turn: {cause}',
   nobody: '⚠️ No agents available in this channel',
   limit: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.',
@@ -144,6 +146,7 @@ const template = (kind: keyof typeof ANNOUNCEMENT_TEXTS, when: string) =>
 const announcements = z.strictObject({
   timeout: template('timeout', 'The text when a turn is over by time.'),
   waitTimeout: template('waitTimeout', 'The text when the wait of an agent is over by time.'),
+  approval: template('approval', 'The text when a tool of an agent needs a yes.'),
   disconnect: template('disconnect', 'The text when an agent leaves in its turn.'),
   nobody: template('nobody', 'The text when a message comes and every agent is OFFLINE.'),
   limit: template('limit', 'The text when a budget is used up; a text of your own can name which with {budget}.'),

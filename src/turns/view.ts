@@ -1,5 +1,5 @@
 import type { Status } from './core/seat.ts';
-import type { AgentId, ChannelId, Instant, InterruptMode, MessageId, OrderPolicy } from './core/settings.ts';
+import type { AgentId, Approval, ChannelId, Instant, InterruptMode, MessageId, OrderPolicy } from './core/settings.ts';
 import type { Fact, Outcome } from './core/fact.ts';
 import type { Floor, Turn } from './core/floor.ts';
 import { upcoming } from './core/order.ts';
@@ -21,6 +21,8 @@ export type FloorView = {
     readonly deadlineAt: Instant | null;
     readonly waitingFor: 'answer' | 'human' | 'approval' | null;
     readonly working: boolean;
+    /** What it asks a yes for; operators answer with /allow or /reject. */
+    readonly approval: Approval | null;
   } | null;
   readonly seats: readonly {
     readonly agent: AgentId;
@@ -124,6 +126,7 @@ function holderOf(turn: Turn): NonNullable<FloorView['holder']> {
     deadlineAt: turn.wait === null ? earliest(turn) : turn.wait.deadlineAt,
     waitingFor: turn.wait?.reason ?? null,
     working: turn.openWork > 0,
+    approval: turn.wait?.approval ?? null,
   };
 }
 

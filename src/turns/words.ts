@@ -1,6 +1,7 @@
 import type { Refusal } from './core/command.ts';
 import type { Announcement, Limit } from './core/fact.ts';
 import type { AgentId } from './core/settings.ts';
+import { visible } from './visible.ts';
 import { excerpt } from './operators/clock-words.ts';
 
 /** Texts of a configuration in place of the built-in ones; `false` switches a kind off. */
@@ -13,6 +14,8 @@ export type Templates = { readonly [Kind in Announcement['kind']]?: string | fal
 export const DEFAULT_TEMPLATES = {
   timeout: '⏱️ {agent} turn timed out',
   waitTimeout: '⏱️ {agent} waited too long, skipping turn',
+  approval:
+    '✋ {agent} asks for a yes: {title}\n{detail}\nAn operator answers with /allow once, /allow always or /reject.',
   disconnect: '⚠️ {agent} disconnected, skipping turn: {cause}',
   nobody: '⚠️ No agents available in this channel',
   limit: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.',
@@ -77,6 +80,9 @@ const REFUSALS: Readonly<Record<Refusal, (agent: string, argument: string) => st
   'nobody-available': () => 'No agents are available in this channel: /agent list shows why.',
   'not-asked': (agent) => `Nobody asked ${agent} who is next: /floor grant gives the floor to an agent.`,
   'unknown-message': () => 'There is no such message in this channel: copy its id from the message itself.',
+  'needs-decision': (agent) =>
+    `Not now: ${agent} waits for a yes, so answer with /allow once, /allow always or /reject.`,
+  'nothing-to-decide': () => 'Nobody waits for a yes here: /floor status shows what goes on.',
   'bad-queue': () => 'Every name must be in the queue, and only once: /queue shows who is in it.',
   limit: () => 'A budget is used up: run /floor resume to let the agents go on.',
 };
@@ -105,6 +111,10 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
       return { agent: announcement.agent === null ? null : nameOf(announcement.agent), kept: announcement.kept };
     case 'gap':
       return { why: reason(announcement.why) };
+    case 'approval': {
+      const { agent, title, detail } = announcement;
+      return { agent: nameOf(agent), title: visible(title), detail: visible(detail) };
+    }
   }
 }
 

@@ -239,6 +239,7 @@ export function holding(agent: string, epoch: number, waitingFor: 'human' | 'ans
       deadlineAt: null,
       waitingFor,
       working: false,
+      approval: null,
     },
     seats: [{ agent, status: waitingFor === null ? 'ACTIVE' : 'WAITING', disabled: false, waitUntil: null }],
     next: [],

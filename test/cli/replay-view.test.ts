@@ -51,7 +51,14 @@ describe('a floor in short', () => {
   });
 
   test('whose holder waits says for what', () => {
-    const wait = { reason: 'answer', deadlineAt: 0, graceEndAt: null, ready: false, answers: [] } as const;
+    const wait = {
+      reason: 'answer',
+      deadlineAt: 0,
+      graceEndAt: null,
+      ready: false,
+      answers: [],
+      approval: null,
+    } as const;
     const floor = { ...emptyFloor('console:demo'), turn: { ...TURN, wait }, parked: [{ ...TURN, agent: 'pm', wait }] };
     expect(floorShort(floor)).toBe('✋ dev #2 waits for an answer · queue nobody · waiting pm');
   });

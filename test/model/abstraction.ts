@@ -97,9 +97,7 @@ function turnKey(floor: Floor, turn: Turn, { name, time }: Relative): unknown {
     [turn.openWork, turn.said, turn.suspended, turn.reprompts, turn.place],
     turn.mentions,
     [named(turn.injecting), named(turn.unseen), turn.given.map(name)],
-    wait === null
-      ? null
-      : [wait.reason, time(wait.deadlineAt), time(wait.graceEndAt), wait.ready, named(wait.answers)],
+    wait === null ? null : [wait.reason, time(wait.deadlineAt), time(wait.graceEndAt), wait.ready, named(wait.answers)],
   ];
 }
 

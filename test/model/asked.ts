@@ -12,7 +12,9 @@ type On<T extends Command['type']> = Step & { readonly command: Extract<Command,
 
 /** What each command, once accepted, must have brought about, whatever else followed from it. */
 export function checkAsked(step: Step): void {
-  const { command } = step;
+  const { command, before, after } = step;
+  const isPaused = before.condition === 'paused' && command.type !== 'resume';
+  must(!isPaused || after.condition === 'paused', 'I4', "an operator's pause is lifted by something else");
   switch (command.type) {
     case 'receive':
       return checkReceived({ ...step, command });
@@ -31,7 +33,7 @@ export function checkAsked(step: Step): void {
     case 'mode':
       return checkMode(step);
     case 'pause':
-      must(step.after.condition === 'paused' && step.effects.length === 0, 'I4', 'a pause does more than pause');
+      must(after.condition === 'paused' && step.effects.length === 0, 'I4', 'a pause does more than pause');
       return;
     case 'wait':
       return checkWaiting({ ...step, command });
@@ -90,7 +92,11 @@ function checkMidTurn({ command, before, after, effects }: On<'receive'>, fate: 
       const online = before.seats.filter((seat) => seat.status !== 'OFFLINE').map((seat) => seat.agent);
       const seen = [...injected, ...of(effects, 'observe')].map((effect) => effect.agent);
       must(via === 'observe' && to === online.join(), 'I8', 'parallel does not tell everybody online');
-      must(seen.toSorted().join() === online.toSorted().join(), 'I8', 'somebody observes a message not at all or twice');
+      must(
+        seen.toSorted().join() === online.toSorted().join(),
+        'I8',
+        'somebody observes a message not at all or twice',
+      );
       must(same && after.turn.deadlineAt === turn.deadlineAt, 'I8', 'parallel touches the turn');
     }
   }
@@ -127,6 +133,11 @@ function checkEnded(step: On<'end'>): void {
   must(ended.outcome === command.outcome && ended.epoch === epoch, 'I2', 'a turn ends otherwise than it was said');
   const alone = before.seats.every((seat) => seat.agent === agent || ['OFFLINE', 'IDLE'].includes(seat.status));
   must(statusOf(after, agent) !== 'IDLE' || alone, 'I6', 'an agent rests though it is not alone');
+  must(
+    !of(facts, 'agentCalled').some((call) => call.agent === agent && call.by === 'agent'),
+    'I5',
+    'an agent hands over to itself',
+  );
   checkHandOver(step, agent);
 }
 
@@ -155,18 +166,31 @@ function checkGone({ command, before, after }: On<'leave' | 'disable' | 'remove'
   const { agent } = command;
   const seat = after.seats.find((one) => one.agent === agent);
   const seated = before.seats.find((one) => one.agent === agent);
-  must(turnOf(after, agent) === undefined && !after.queue.includes(agent), 'I6', 'an agent is gone and still takes part');
-  if (command.type === 'remove') must(seat?.assigned === false && seat.status !== 'QUEUED', 'I6', 'a removed agent is assigned');
+  must(
+    turnOf(after, agent) === undefined && !after.queue.includes(agent),
+    'I6',
+    'an agent is gone and still takes part',
+  );
+  if (command.type === 'remove')
+    must(seat?.assigned === false && seat.status !== 'QUEUED', 'I6', 'a removed agent is assigned');
   else must(seat?.status === 'OFFLINE', 'I6', 'an agent is gone and not OFFLINE');
   if (command.type !== 'leave' || seat === undefined) return;
   must(!seat.present, 'I6', 'an agent left and counts as connected');
   must(seat.rejoin === 'auto' || !seat.assigned, 'I6', 'an agent that left would be queued again by itself');
-  must(seat.rejoin === 'manual' || seat.assigned === seated?.assigned, 'I6', 'an agent that left lost its place for good');
+  must(
+    seat.rejoin === 'manual' || seat.assigned === seated?.assigned,
+    'I6',
+    'an agent that left lost its place for good',
+  );
 }
 
 function checkStopped({ before, after, effects }: Step): void {
   must(turnsOf(after).length === 0, 'I1', 'a turn outlives a stop');
-  must(after.exchange === null && after.condition !== 'open' && after.choosing === null, 'I4', 'the exchange outlives a stop');
+  must(
+    after.exchange === null && after.condition !== 'open' && after.choosing === null,
+    'I4',
+    'the exchange outlives a stop',
+  );
   must(
     outstanding(before).every((id) => after.held.some((held) => held.id === id)),
     'I9',
@@ -199,7 +223,11 @@ function checkWaiting({ command, before, after, facts }: On<'wait'>): void {
 }
 
 function checkRestarted({ before, after, effects }: Step): void {
-  must(after.catchingUp && after.seats.every((seat) => !seat.present), 'I10', 'a restart does not begin with the catch-up');
+  must(
+    after.catchingUp && after.seats.every((seat) => !seat.present),
+    'I10',
+    'a restart does not begin with the catch-up',
+  );
   must(of(effects, 'prompt').length === 0, 'I10', 'a restart prompts before the catch-up');
   must(
     turnsOf(before).every((turn) => turnOf(after, turn.agent)?.epoch === turn.epoch),
@@ -216,7 +244,8 @@ function checkCaughtUp({ before, after, facts }: Step): void {
   const seat = before.seats.find((one) => one.agent === turn.agent);
   const ended = of(facts, 'turnEnded').some((fact) => fact.epoch === turn.epoch);
   if (before.settings.onRestart === 'forfeit') must(ended, 'I1', 'a turn is not forfeited');
-  else if (seat?.present === true) must(after.turn?.agent === turn.agent && !after.turn.suspended, 'I1', 'a turn does not go on');
+  else if (seat?.present === true)
+    must(after.turn?.agent === turn.agent && !after.turn.suspended, 'I1', 'a turn does not go on');
   else must(after.turn?.suspended === true, 'I1', 'a turn does not wait for its agent');
 }
 
@@ -225,5 +254,9 @@ function checkGranted({ command, before, after }: On<'grant'>): void {
   const hasFloor = after.turn?.agent === agent && after.turn.wait === null;
   const isCalled = after.called.some((call) => call.agent === agent && call.by === 'operator');
   const isPromised = turnOf(after, agent)?.wait?.ready === true;
-  must(before.turn === null || before.turn.wait !== null ? hasFloor || isPromised : isCalled || isPromised, 'I5', 'a grant is lost');
+  must(
+    before.turn === null || before.turn.wait !== null ? hasFloor || isPromised : isCalled || isPromised,
+    'I5',
+    'a grant is lost',
+  );
 }

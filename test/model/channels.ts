@@ -33,6 +33,8 @@ export type Channel = {
   readonly addressed: readonly AgentId[];
   /** Messages that may wait at once, in whatever way. */
   readonly messages: number;
+  /** Messages at most, those counted that the turn under way has been given. */
+  readonly given: number;
   /** Commands from the empty floor, at most; Infinity searches until nothing new turns up. */
   readonly depth: number;
   /** The same, for the small run and for the planted bugs. */
@@ -59,6 +61,7 @@ type Sketch = {
   readonly isEmpty?: boolean;
   readonly addressed?: readonly AgentId[];
   readonly messages?: number;
+  readonly given?: number;
   readonly depth: number;
   readonly smallDepth: number;
 };
@@ -66,12 +69,17 @@ type Sketch = {
 const TRIO = [{ agent: 'pm' }, { agent: 'dev' }, { agent: 'qa' }];
 
 function channel(sketch: Sketch): Channel {
-  const { agents = TRIO, addressed = [], messages = 2 } = sketch;
+  const { agents = TRIO, addressed = [], messages = 2, given = 2 } = sketch;
   const settings = { ...SETTINGS, ...sketch.settings };
-  const seats = agents.map((seat): SeatSettings => ({ priority: 10, timeoutMs: TIMEOUT_MS, rejoin: 'manual', ...seat }));
+  const seats = agents.map((seat): SeatSettings => ({
+    priority: 10,
+    timeoutMs: TIMEOUT_MS,
+    rejoin: 'manual',
+    ...seat,
+  }));
   const joins = seats.map(({ agent }): Command => ({ type: 'join', agent }));
   const opening: readonly Command[] = sketch.isEmpty === true ? [] : [{ type: 'configure', settings, seats }, ...joins];
-  return { ...sketch, settings, seats, opening, families: new Set(sketch.families), addressed, messages };
+  return { ...sketch, settings, seats, opening, families: new Set(sketch.families), addressed, messages, given };
 }
 
 const ALL: readonly Family[] = [
@@ -89,23 +97,184 @@ const ALL: readonly Family[] = [
   'extend',
 ];
 
+const AUTO: readonly (Partial<SeatSettings> & { readonly agent: AgentId })[] = [
+  { agent: 'pm', rejoin: 'auto' },
+  { agent: 'dev', rejoin: 'auto' },
+  { agent: 'qa', rejoin: 'manual' },
+];
+
 function mode(name: InterruptMode): Channel {
   return channel({
     name: `mode ${name}`,
     settings: { mode: name },
     families: ['crash', 'stop', 'wait'],
     addressed: ['dev'],
-    depth: 30,
-    smallDepth: 7,
+    depth: 6,
+    smallDepth: 4,
   });
 }
 
 /** What is searched: every command on the default channel, then each setting that changes the rules, with the commands that it is about. */
 export const CHANNELS: readonly Channel[] = [
-  channel({ name: 'everything', isEmpty: true, families: ALL, addressed: ['dev'], depth: 7, smallDepth: 6 }),
-  channel({ name: 'everything warm', families: ALL, addressed: ['dev'], depth: 5, smallDepth: 3 }),
+  channel({
+    name: 'everything, from nothing',
+    isEmpty: true,
+    families: ALL,
+    addressed: ['dev'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({ name: 'everything', families: ALL, addressed: ['dev'], depth: 4, smallDepth: 3 }),
   mode('inject'),
   mode('queue'),
   mode('interrupt'),
   mode('parallel'),
+  channel({ name: 'modes change', families: ['modes', 'stop'], addressed: ['qa'], depth: 6, smallDepth: 4 }),
+  channel({
+    name: 'waits lend the floor',
+    settings: { waitPolicy: 'release' },
+    families: ['wait', 'crash', 'grant'],
+    addressed: ['dev'],
+    depth: 5,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'a responder answers',
+    agents: AUTO,
+    settings: { mode: 'interrupt', interruptResponder: 'qa' },
+    families: ['wait', 'crash', 'pause'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'by mention',
+    settings: { order: 'mention', defaultAgent: 'pm', mode: 'queue' },
+    families: ['crash', 'stop'],
+    addressed: ['dev', 'qa'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'by mention, no default',
+    settings: { order: 'mention' },
+    families: ['members'],
+    addressed: ['dev'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'a facilitator',
+    settings: { order: 'facilitator', facilitator: 'pm' },
+    families: ['crash', 'stop', 'pause'],
+    addressed: ['dev'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'by priority',
+    agents: [{ agent: 'pm', priority: 20 }, { agent: 'dev' }, { agent: 'qa' }],
+    settings: { order: 'priority', rounds: 2, maxTurns: 4, mode: 'queue' },
+    families: ['members', 'grant'],
+    addressed: ['pm'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'by hand',
+    settings: { order: 'manual', mode: 'queue' },
+    families: ['grant', 'crash', 'stop'],
+    addressed: ['dev'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'without end',
+    settings: { rounds: 0, mode: 'parallel' },
+    families: ['extend', 'stop', 'members'],
+    addressed: ['qa'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'orders change',
+    settings: { facilitator: 'pm', defaultAgent: 'dev' },
+    families: ['orders', 'grant'],
+    depth: 4,
+    smallDepth: 3,
+  }),
+  channel({
+    name: 'silence ends turns',
+    settings: { autoDetectTurnEnd: true },
+    families: ['work', 'wait', 'extend', 'brink'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({ name: 'alone', agents: [{ agent: 'pm' }], families: ALL, addressed: ['pm'], depth: 6, smallDepth: 5 }),
+  channel({
+    name: 'restarts',
+    agents: AUTO,
+    families: ['restart', 'crash', 'wait', 'stop'],
+    addressed: ['dev'],
+    depth: 5,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'restarts, interrupted',
+    agents: AUTO,
+    settings: { mode: 'interrupt', interruptResponder: 'qa' },
+    families: ['restart', 'crash'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'restarts forfeit',
+    agents: AUTO,
+    settings: { onRestart: 'forfeit', mode: 'queue', waitPolicy: 'release' },
+    families: ['restart', 'crash', 'wait'],
+    depth: 5,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'budgets',
+    settings: {
+      exchangeBudget: { tokens: 2, costMicros: null, ms: null },
+      dayBudget: { tokens: 3, costMicros: null, ms: null },
+    },
+    families: ['spend', 'stop', 'crash'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'one held message',
+    settings: { mode: 'queue', maxHeld: 1 },
+    families: ['crash', 'pause', 'restart'],
+    messages: 3,
+    given: 3,
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'prompted again',
+    agents: [{ agent: 'pm' }, { agent: 'dev' }],
+    families: [],
+    messages: 1,
+    given: 5,
+    depth: 16,
+    smallDepth: 9,
+  }),
+  channel({
+    name: 'switched off and on',
+    agents: AUTO,
+    families: ['switch', 'crash', 'members', 'wait'],
+    depth: 5,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'configured anew',
+    agents: AUTO,
+    settings: { order: 'facilitator', facilitator: 'qa' },
+    families: ['reconfigure', 'restart', 'crash', 'wait'],
+    depth: 5,
+    smallDepth: 4,
+  }),
 ];

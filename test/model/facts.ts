@@ -4,7 +4,7 @@ import type { Floor, Seat, Turn } from '../../src/turns/core/floor.ts';
 import { isAllowed } from '../../src/turns/core/seat.ts';
 import type { AgentId, Instant } from '../../src/turns/core/settings.ts';
 import { turnOf } from './abstraction.ts';
-import { callable, owed } from './floors.ts';
+import { callable, isPresent, owed } from './floors.ts';
 import { must } from './violation.ts';
 
 /** One fact of a decision, with the floor on both sides of it. */
@@ -21,6 +21,7 @@ type Of<T extends Fact['type']> = Recorded & { readonly fact: Extract<Fact, { ty
 /** What must hold of every fact on the floor on which it was recorded. */
 export function checkFact(step: Recorded): void {
   const { fact } = step;
+  checkKnowledge(step);
   switch (fact.type) {
     case 'seatMoved':
       return checkMove({ ...step, fact });
@@ -43,7 +44,11 @@ export function checkFact(step: Recorded): void {
     case 'turnSuspended':
       return checkSuspension({ ...step, fact });
     case 'choosingStarted':
-      must(fact.deadlineAt === step.at + timeoutOf(step.before, fact.facilitator), 'I14', 'the facilitator has another time');
+      must(
+        fact.deadlineAt === step.at + timeoutOf(step.before, fact.facilitator),
+        'I14',
+        'the facilitator has another time',
+      );
       return;
     case 'exchangeOpened':
     case 'exchangeRestarted':
@@ -53,6 +58,18 @@ export function checkFact(step: Recorded): void {
     case 'announced':
       return checkAnnouncement({ ...step, fact });
     default:
+  }
+}
+
+/** I8: an agent's knowledge of the conversation grows line by line, or by a prompt with all that it lacks. */
+function checkKnowledge({ fact, before, after }: Recorded): void {
+  if (before.lines === after.lines && before.seats === after.seats) return;
+  for (const seat of after.seats) {
+    const seen = before.seats.find((one) => one.agent === seat.agent)?.seenLine ?? seat.seenLine;
+    if (seat.seenLine <= seen) continue;
+    const isPrompted = 'afterLine' in fact && fact.agent === seat.agent && fact.afterLine === seen;
+    const isNext = seen === before.lines && seat.seenLine === before.lines + 1;
+    must(isPrompted || isNext, 'I8', 'an agent passes over a line that it was never given');
   }
 }
 
@@ -81,7 +98,11 @@ function checkGrant(step: Of<'turnGranted'>): void {
   must(!before.catchingUp, 'I10', 'a grant before the catch-up');
   must(before.condition === 'open' && before.exchange !== null, 'I4', 'a grant without an open exchange');
   must(seat.status === 'QUEUED' && seat.present, 'I6', 'a grant to an agent that is not there');
-  must(after.seats.every((one) => one.agent !== fact.agent || one.taken === seat.taken + 1), 'I20', 'a turn is not counted');
+  must(
+    after.seats.every((one) => one.agent !== fact.agent || one.taken === seat.taken + 1),
+    'I20',
+    'a turn is not counted',
+  );
   checkLines(step, fact);
   checkOrder(step);
   const { turn } = after;
@@ -129,10 +150,15 @@ function expected(floor: Floor): AgentId | null {
 function checkResume(step: Of<'turnResumed'>): void {
   const { fact, before, after, at } = step;
   const paused = turnAt(before, fact.agent);
-  must(before.turn === null || before.turn.agent === fact.agent, 'I1', 'a turn goes on while somebody else has the floor');
+  must(
+    before.turn === null || before.turn.agent === fact.agent,
+    'I1',
+    'a turn goes on while somebody else has the floor',
+  );
   must(fact.epoch > before.epoch && after.epoch === fact.epoch, 'I2', 'a turn goes on without a new epoch');
   must(after.turn?.epoch === fact.epoch, 'I2', 'the resumed turn has another epoch');
   must(!before.catchingUp, 'I10', 'a turn goes on before the catch-up');
+  must(isPresent(before, fact.agent), 'I6', 'a turn goes on whose agent is not there');
   must(paused.wait !== null || paused.suspended, 'I4', 'a turn goes on that did not stand still');
   must(paused.wait?.graceEndAt == null, 'I3', 'a turn goes on while its old generation runs');
   checkLines(step, fact);
@@ -154,7 +180,11 @@ function checkAct({ fact, before, after, at }: Of<'said' | 'worked' | 'turnConti
   const { autoDetectTurnEnd, autoDetectSilenceMs } = before.settings;
   const isIdle = next.openWork === 0;
   must(next.openWork === (fact.type === 'worked' ? fact.open : turn.openWork), 'I14', 'open work is miscounted');
-  must(next.deadlineAt === (isIdle ? at + timeoutOf(before, fact.agent) : null), 'I14', 'a sign of work does not count');
+  must(
+    next.deadlineAt === (isIdle ? at + timeoutOf(before, fact.agent) : null),
+    'I14',
+    'a sign of work does not count',
+  );
   must(next.hardEndAt === turn.hardEndAt, 'I14', 'work moved the hard end');
   const counts = isIdle && autoDetectTurnEnd && next.said;
   must(next.silenceAt === (counts ? at + autoDetectSilenceMs : null), 'I14', 'silence is timed otherwise');
@@ -168,7 +198,11 @@ function checkWait({ fact, before, after, at }: Of<'turnWaited'>): void {
   const grace = fact.reason === 'human' ? at + before.settings.interruptGraceMs : null;
   must(next.wait.graceEndAt === grace, 'I14', 'an interrupted agent has another time to stop');
   must(next.leftMs === Math.max(0, (turn.hardEndAt ?? at) - at), 'I14', 'waiting uses up the turn');
-  must(next.deadlineAt === null && next.hardEndAt === null && next.silenceAt === null, 'I14', 'a turn runs while it waits');
+  must(
+    next.deadlineAt === null && next.hardEndAt === null && next.silenceAt === null,
+    'I14',
+    'a turn runs while it waits',
+  );
 }
 
 function checkEnd({ fact, before, after, at, command }: Of<'turnEnded'>): void {
@@ -176,16 +210,27 @@ function checkEnd({ fact, before, after, at, command }: Of<'turnEnded'>): void {
   must(turn.epoch === fact.epoch, 'I2', 'a turn ends under another epoch');
   must(turnOf(after, fact.agent) === undefined, 'I1', 'a turn ended and is still there');
   must(fact.said === turn.said, 'I12', 'whether something was said is told wrongly');
-  must(fact.answered.join() === turn.given.join(), 'I8', 'a message that was given is not marked as done');
+  const answered = isCutShort(fact) ? '' : turn.given.join();
+  must(
+    fact.answered.join() === answered,
+    'I8',
+    'a message is marked as done that was not answered, or the other way round',
+  );
   if (command.type !== 'tick') {
     must(fact.outcome !== 'expired' && fact.outcome !== 'lapsed', 'I14', 'a turn expires without a clock');
     return;
   }
   const due = (instant: Instant | null): boolean => instant !== null && instant <= at;
   must(fact.outcome === 'expired' || fact.outcome === 'lapsed', 'I14', 'the clock ends a turn in another way');
-  if (fact.outcome === 'lapsed') must(due(turn.silenceAt) && turn.openWork === 0, 'I14', 'silence ends a turn too early');
+  if (fact.outcome === 'lapsed')
+    must(due(turn.silenceAt) && turn.openWork === 0, 'I14', 'silence ends a turn too early');
   else if (turn.wait === null) must(due(turn.deadlineAt) || due(turn.hardEndAt), 'I14', 'a turn expires too early');
   else must(due(turn.wait.deadlineAt), 'I14', 'a wait is over too early');
+}
+
+/** A turn that failed or ran out before anything was said has answered nothing: its messages go to the next. */
+export function isCutShort({ outcome, said }: Pick<Extract<Fact, { type: 'turnEnded' }>, 'outcome' | 'said'>): boolean {
+  return !said && (outcome === 'forfeited' || outcome === 'expired');
 }
 
 function checkForce({ fact, before, at }: Of<'turnStopped'>): void {
@@ -198,12 +243,20 @@ function checkExtension({ fact, before, after }: Of<'turnExtended'>): void {
   const turn = turnAt(before, fact.agent);
   const next = turnAt(after, fact.agent);
   const moved = (instant: Instant | null): Instant | null => (instant === null ? null : instant + fact.ms);
-  must(next.deadlineAt === moved(turn.deadlineAt) && next.hardEndAt === moved(turn.hardEndAt), 'I14', 'more time was not given');
+  must(
+    next.deadlineAt === moved(turn.deadlineAt) && next.hardEndAt === moved(turn.hardEndAt),
+    'I14',
+    'more time was not given',
+  );
 }
 
 function checkSuspension({ fact, before, after, at }: Of<'turnSuspended'>): void {
   const next = turnAt(after, fact.agent);
-  must(next.suspended && next.epoch === turnAt(before, fact.agent).epoch, 'I1', 'a restart loses the turn that was open');
+  must(
+    next.suspended && next.epoch === turnAt(before, fact.agent).epoch,
+    'I1',
+    'a restart loses the turn that was open',
+  );
   must(next.deadlineAt === at + timeoutOf(before, fact.agent), 'I14', 'an agent has another time to come back');
 }
 

@@ -38,11 +38,20 @@ function checkHolder(floor: Floor): void {
     'I1',
     'a WAITING seat has no turn that waits',
   );
-  must(turns.length === active.length + waiting.length, 'I1', 'a turn belongs to a seat that is neither ACTIVE nor WAITING');
+  must(
+    turns.length === active.length + waiting.length,
+    'I1',
+    'a turn belongs to a seat that is neither ACTIVE nor WAITING',
+  );
   must(
     floor.parked.every((turn) => turn.wait !== null),
     'I1',
     'a turn without the floor does not wait',
+  );
+  must(
+    floor.parked.every((turn) => turn.wait?.reason !== 'human' || turn.wait.ready),
+    'I4',
+    'an interrupted turn lent its floor and would not get it back',
   );
   must(new Set(turns.map((turn) => turn.agent)).size === turns.length, 'I1', 'an agent has two turns');
   must(
@@ -50,7 +59,8 @@ function checkHolder(floor: Floor): void {
     'I2',
     'two turns share an epoch, or one is ahead of the floor',
   );
-  must(!speaks(floor.turn) || floor.turn?.epoch === floor.epoch, 'I2', 'the speaker has another epoch than the floor');
+  const isFenced = floor.turn === null || floor.turn.wait !== null || floor.turn.suspended;
+  must(isFenced || floor.turn.epoch === floor.epoch, 'I2', 'the speaker has another epoch than the floor');
 }
 
 function checkSeats(floor: Floor): void {
@@ -97,10 +107,11 @@ function checkMessages(floor: Floor): void {
     'I9',
     "held messages are not in the platform's order",
   );
-  const { turn } = floor;
-  if (turn === null || turn.wait !== null || turn.suspended) return;
-  const seat = floor.seats.find((one) => one.agent === turn.agent);
-  must(seat?.seenLine === floor.lines, 'I8', 'the conversation went on and its holder was not told');
+}
+
+/** Whether an agent is connected, as far as the floor knows. */
+export function isPresent(floor: Floor, agent: AgentId): boolean {
+  return floor.seats.some((seat) => seat.agent === agent && seat.present);
 }
 
 /** Whether an agent may be given the floor at once. */
@@ -133,18 +144,31 @@ export function isBarred(floor: Floor, at: Instant): boolean {
 /** I4 and I9: a free floor neither keeps a speaker waiting nor a message, unless something is stated that holds it back. */
 function checkWorking(floor: Floor, at: Instant): void {
   if (floor.turn !== null || floor.choosing !== null || floor.catchingUp || floor.condition === 'paused') return;
-  must(!floor.parked.some((turn) => turn.wait?.ready === true), 'I4', 'a turn that may go on does not');
+  must(
+    !floor.parked.some((turn) => turn.wait?.ready === true && isPresent(floor, turn.agent)),
+    'I4',
+    'a turn that may go on does not',
+  );
   if (floor.condition === 'open') {
     must(owed(floor).length === 0, 'I4', 'the floor is free and somebody is due');
     must(callable(floor).length === 0, 'I4', 'the floor is free and somebody was called');
   }
   const isAutomatic = floor.settings.order !== 'manual' && floor.settings.order !== 'mention';
-  if (floor.stopped || isBarred(floor, at) || !isAutomatic || floor.held.length === 0) return;
+  const isDue = floor.held.some((held) => held.until !== 'next');
+  if (floor.stopped || isBarred(floor, at) || !isAutomatic || !isDue) return;
   must(!floor.seats.some(isReady), 'I9', 'a held message waits on a free floor though somebody could answer');
 }
 
 function checkBounds(floor: Floor): void {
   const { exchange, settings } = floor;
-  must((floor.condition === 'open') === (exchange !== null) || floor.condition === 'paused', 'I4', 'open without an exchange');
-  must(exchange === null || exchange.allowance <= settings.maxTurns, 'I20', 'more turns are allowed than the channel says');
+  must(
+    (floor.condition === 'open') === (exchange !== null) || floor.condition === 'paused',
+    'I4',
+    'open without an exchange',
+  );
+  must(
+    exchange === null || exchange.allowance <= settings.maxTurns,
+    'I20',
+    'more turns are allowed than the channel says',
+  );
 }

@@ -1,10 +1,13 @@
 import type { Command } from '../../src/turns/core/command.ts';
 import type { Floor } from '../../src/turns/core/floor.ts';
+import type { Instant } from '../../src/turns/core/settings.ts';
 import type { Core } from '../../src/turns/store/core.ts';
 import { turnsOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
 import type { Channel } from './channels.ts';
 import { must } from './violation.ts';
+
+const BY = { by: 'ada' } as const;
 
 /** More than any floor of the model needs to come to rest. */
 const MAX_RINGS = 60;
@@ -12,12 +15,7 @@ const MAX_RINGS = 60;
 /** I23: when everybody falls silent, the clock alone brings the floor to rest and has then nothing more to do. */
 export function checkSilence(core: Core, { floor, at }: Place): void {
   let now = at;
-  let quiet = floor;
-  if (floor.catchingUp) {
-    const decision = core.decide(floor, { type: 'catchUp' }, now);
-    must(decision.ok, 'I23', 'a floor cannot be caught up');
-    quiet = decision.floor;
-  }
+  let quiet = settled(core, floor, at);
   for (let rings = 0; ; rings += 1) {
     const next = core.nextDeadline(quiet);
     if (next === null) break;
@@ -28,6 +26,21 @@ export function checkSilence(core: Core, { floor, at }: Place): void {
     quiet = decision.floor;
   }
   must(turnsOf(quiet).length === 0 && quiet.choosing === null, 'I23', 'a turn outlives every deadline');
+}
+
+/** The program has caught up, the agents that did not come back in their grace count as gone, and no operator's pause is on. */
+function settled(core: Core, floor: Floor, at: Instant): Floor {
+  const absent = floor.seats.filter((seat) => !seat.present && seat.status !== 'OFFLINE');
+  const commands: readonly Command[] = [
+    ...(floor.catchingUp ? [{ type: 'catchUp' } as const] : []),
+    ...absent.map(({ agent }): Command => ({ type: 'leave', agent, cause: 'did not come back' })),
+    ...(floor.condition === 'paused' ? [{ type: 'resume', ...BY } as const] : []),
+  ];
+  return commands.reduce((before, command) => {
+    const decision = core.decide(before, command, at);
+    must(decision.ok || command.type === 'leave', 'I23', `a ${command.type} is refused when things settle`);
+    return decision.ok ? decision.floor : before;
+  }, floor);
 }
 
 /** Whether a floor comes to rest, with nothing held, when everybody does what is in their power. */
@@ -43,8 +56,6 @@ export function heals(core: Core, { floor, at }: Place, channel: Channel): boole
   }
   return false;
 }
-
-const BY = { by: 'ada' } as const;
 
 function curesOf(floor: Floor, { seats, settings }: Channel): readonly Command[] {
   if (floor.configured === null) return [{ type: 'configure', settings, seats }];

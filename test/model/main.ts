@@ -1,10 +1,66 @@
+import { parseArgs } from 'node:util';
 import { CORE } from '../../src/turns/store/core.ts';
 import { CHANNELS } from './channels.ts';
+import { catchPlanted } from './plant.ts';
+import type { Caught } from './plant.ts';
 import { search } from './search.ts';
-for (const channel of CHANNELS) {
-  if (process.argv[3] && !channel.name.includes(process.argv[3])) continue;
-  const t = Date.now();
-  const r = search(CORE, channel, { depth: Math.min(channel.depth, Number(process.argv[2] ?? 99)), first: false });
-  console.log(r.channel, r.states, r.transitions, r.diameter, r.closed, Date.now() - t, 'ms');
-  for (const f of r.found) console.log(f.invariant, f.what, '\n   ', f.trace.map((x) => `${x.at - 43200000} ${JSON.stringify(x.command)}`).join('\n    '));
+import type { Explored, Found } from './search.ts';
+
+const { values } = parseArgs({
+  options: {
+    json: { type: 'boolean', default: false },
+    small: { type: 'boolean', default: false },
+    depth: { type: 'string' },
+  },
+});
+const log = values.json ? console.error : console.log;
+
+/** Fewer planted bugs than this show too little. */
+const LEAST_PLANTED = 25;
+
+const explored = CHANNELS.map((channel) => {
+  const usual = values.small ? channel.smallDepth : channel.depth;
+  const one = search(CORE, channel, { depth: values.depth === undefined ? usual : Number(values.depth), first: false });
+  log(rowOf(one));
+  for (const found of one.found) log(traceOf(found));
+  return one;
+});
+const planted = await catchPlanted();
+for (const caught of planted) log(plantedRowOf(caught));
+
+const sum = (count: (one: Explored) => number): number => explored.reduce((total, one) => total + count(one), 0);
+const result = {
+  states: sum((one) => one.states),
+  transitions: sum((one) => one.transitions),
+  diameter: Math.max(...explored.map((one) => one.diameter)),
+  violations: sum((one) => one.found.length),
+  planted: planted.length,
+  caught: planted.filter(({ found }) => found !== null).length,
+};
+const isClean = result.violations === 0 && result.caught === result.planted && result.planted >= LEAST_PLANTED;
+process.exitCode = isClean ? 0 : 1;
+if (values.json) console.log(JSON.stringify(result));
+else
+  log(
+    `\n${Object.entries(result)
+      .map(([name, value]) => `${value} ${name}`)
+      .join(', ')}`,
+  );
+
+function rowOf({ channel, states, transitions, diameter, closed }: Explored): string {
+  const reached = `${states}`.padStart(8) + `${transitions}`.padStart(10);
+  return `${channel.padEnd(26)}${reached} transitions, ${diameter} commands deep${closed ? ', to the end' : ''}`;
+}
+
+/** The shortest way to a broken invariant, one command a line, to be given to `decide` from the empty floor on. */
+function traceOf({ invariant, what, trace }: Found): string {
+  const first = trace[0]?.at ?? 0;
+  const steps = trace.map(({ at, command }) => `    +${at - first} ms ${JSON.stringify(command)}`);
+  return [`  ${invariant} broken: ${what}`, ...steps].join('\n');
+}
+
+function plantedRowOf({ bug, found }: Caught): string {
+  return found === null
+    ? `NOT CAUGHT  ${bug.name} (${bug.file})`
+    : `caught  ${bug.name}: ${found.invariant}, ${found.what}, after ${found.trace.length} commands in "${found.channel}"`;
 }

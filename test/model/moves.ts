@@ -1,7 +1,7 @@
 import type { AgentCommand, Command, OperatorCommand } from '../../src/turns/core/command.ts';
 import { INTERRUPT_MODES, ORDERS } from '../../src/turns/core/settings.ts';
 import type { AgentId, Instant } from '../../src/turns/core/settings.ts';
-import { outstanding, turnsOf } from './abstraction.ts';
+import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
 import type { Channel, Family } from './channels.ts';
 
@@ -55,10 +55,13 @@ function fromNothing({ at }: Place, { settings, seats }: Channel): readonly Move
   ];
 }
 
-function people({ floor, messages }: Place, { addressed, families, messages: most }: Channel): readonly Command[] {
+function people(
+  { floor, messages }: Place,
+  { addressed, families, messages: most, given: mostGiven }: Channel,
+): readonly Command[] {
   const waiting = outstanding(floor);
   const given = turnsOf(floor).flatMap((turn) => turn.given).length;
-  const hasRoom = waiting.length < most && waiting.length + given <= most;
+  const hasRoom = waiting.length < most && waiting.length + given <= mostGiven;
   const fresh = { id: `m${messages}`, order: `${messages}` };
   const received: readonly Command[] = hasRoom
     ? [[], ...addressed.map((agent) => [agent])].map((agents) => ({ type: 'receive', ...fresh, addressed: agents }))
@@ -99,9 +102,12 @@ function holders({ floor }: Place, { families }: Channel): readonly Command[] {
     ...(families.has('spend') ? [{ type: 'spend', ...act, tokens: 1, costMicros: 0 } as const] : []),
     ...(injecting === undefined
       ? []
-      : (['injected', 'next-prompt', 'refused'] as const).map(
-          (outcome): Command => ({ type: 'injected', ...act, id: injecting.id, outcome }),
-        )),
+      : (['injected', 'next-prompt', 'refused'] as const).map((outcome): Command => ({
+          type: 'injected',
+          ...act,
+          id: injecting.id,
+          outcome,
+        }))),
   ];
 }
 
@@ -120,9 +126,12 @@ function comings({ floor }: Place, { families, seats }: Channel): readonly Comma
     ...(families.has('crash') ? agents.map((agent): Command => ({ type: 'leave', agent, cause: 'gone' })) : []),
     ...(asked === null
       ? []
-      : [...agents, STRANGER, null].map(
-          (next): Command => ({ type: 'choose', agent: asked.facilitator, ask: asked.ask, next }),
-        )),
+      : [...agents, STRANGER, null].map((next): Command => ({
+          type: 'choose',
+          agent: asked.facilitator,
+          ask: asked.ask,
+          next,
+        }))),
   ];
 }
 
@@ -140,7 +149,8 @@ function operators({ floor }: Place, { families, seats }: Channel): readonly Com
     ...given('stop', [{ type: 'stop', ...BY }]),
     ...given('pause', [{ type: 'pause', ...BY }]),
     ...given('grant', each('grant')),
-    ...given('members', [...each('add'), ...each('remove')]),
+    ...each('add'),
+    ...given('members', each('remove')),
     ...given('switch', [...each('enable'), ...each('disable')]),
     ...given('extend', [{ type: 'extend', ms: 5, ...BY }]),
     ...given(
@@ -164,9 +174,8 @@ function program({ floor }: Place, { families, seats, settings }: Channel): read
   return [
     ...(families.has('restart') ? ([{ type: 'restart' }, { type: 'catchUp', gap: 'too far back' }] as const) : []),
     { type: 'catchUp' },
-    ...(families.has('reconfigure')
-      ? [{ type: 'configure', settings, seats: isWhole ? fewer : seats } as const, { type: 'raiseEpoch', by: 9 } as const]
-      : []),
+    ...(families.has('reconfigure') ? [{ type: 'configure', settings, seats: isWhole ? fewer : seats } as const] : []),
+    ...(families.has('reconfigure') && floor.catchingUp ? [{ type: 'raiseEpoch', by: 9 } as const] : []),
   ];
 }
 
@@ -190,14 +199,16 @@ function probes({ floor }: Place, { seats }: Channel): readonly Command[] {
     { type: 'choose', agent: asked, ask: floor.asks - 1, next: someone },
     ...(choosing === null ? [{ type: 'choose', agent: asked, ask: floor.asks, next: someone } as const] : []),
     { type: 'skip', epoch: last - 1, ...BY },
-    { type: 'skip', agent: holder, epoch: last - 1, ...BY },
+    { type: 'skip', agent: holder, epoch: (turnOf(floor, holder)?.epoch ?? epoch) - 1, ...BY },
     ...(turn === null ? [{ type: 'skip', epoch, ...BY } as const] : []),
     { type: 'join', agent: STRANGER },
     { type: 'leave', agent: STRANGER, cause: 'gone' },
     { type: 'spend', agent: STRANGER, epoch, tokens: 1, costMicros: 1 },
-    ...(['grant', 'add', 'remove', 'enable', 'disable'] as const).map(
-      (type): Command => ({ type, agent: STRANGER, ...BY }),
-    ),
+    ...(['grant', 'add', 'remove', 'enable', 'disable'] as const).map((type): Command => ({
+      type,
+      agent: STRANGER,
+      ...BY,
+    })),
   ];
 }
 

@@ -80,9 +80,7 @@ class Atlas {
     let reached = this.#reach(empty, -1, null);
     for (const command of this.#channel.opening) {
       if (reached === null) break;
-      const move: Move = { command, at: NOON };
-      const place = follow(this.#core, reached.place, move);
-      reached = place === null ? null : this.#reach(place, reached.index, move);
+      reached = this.#take(reached, { command, at: NOON });
     }
     return reached === null ? [] : [reached];
   }
@@ -90,20 +88,15 @@ class Atlas {
   expand(from: Reached, next: Reached[]): void {
     const { floor } = from.place;
     for (const move of movesFrom(from.place, this.#channel, this.#core.nextDeadline(floor))) {
-      this.#transitions += 1;
-      try {
-        const place = follow(this.#core, from.place, move);
-        if (place === null) continue;
-        const reached = this.#reach(place, from.index, move);
-        if (reached !== null) next.push(reached);
-      } catch (error) {
-        this.#report(error, from.index, move);
-      }
+      const reached = this.#take(from, move);
+      if (reached !== null) next.push(reached);
     }
   }
 
-  /** I24: from every place there is a way to a free floor: over the places searched, or from their edge on by a known cure. */
+  /** I24: from every place there is a way to a free floor: over the places searched, or from their edge on by a known cure.
+   * A broken invariant ends its path, so that nothing can be said of what lies behind it. */
   checkWayBack(edge: readonly Reached[]): void {
+    if (this.found.length > 0) return;
     const before: number[][] = this.#parents.map(() => []);
     for (let edgeAt = 0; edgeAt < this.#edges.length; edgeAt += 2) {
       before[this.#edges[edgeAt + 1] ?? 0]?.push(this.#edges[edgeAt] ?? 0);
@@ -132,6 +125,18 @@ class Atlas {
       closed,
       found: this.found,
     };
+  }
+
+  /** Makes a move. Gives the place that follows if it is new; a broken invariant is noted and leads nowhere. */
+  #take(from: Reached, move: Move): Reached | null {
+    this.#transitions += 1;
+    try {
+      const place = follow(this.#core, from.place, move);
+      return place === null ? null : this.#reach(place, from.index, move);
+    } catch (error) {
+      this.#report(error, from.index, move);
+      return null;
+    }
   }
 
   #reach(place: Place, parent: number, move: Move | null): Reached | null {
@@ -189,9 +194,9 @@ export function follow(core: Core, place: Place, move: Move): Place | null {
 function checkAgain(core: Core, { command, before, after, at, facts }: Step): void {
   const next = core.nextDeadline(after);
   must(next === earliest(after), 'I14', 'the alarm is set for another instant than the earliest deadline');
-  if (!before.catchingUp || command.type === 'tick') {
-    must(next === null || next > at, 'I14', 'a deadline stays behind');
-  }
+  const late = core.nextDeadline(before);
+  const isPunctual = command.type === 'tick' || (!before.catchingUp && (late === null || late > at));
+  must(!isPunctual || next === null || next > at, 'I14', 'a deadline stays behind');
   const isEnd = command.type === 'end' && of(facts, 'turnEnded').length > 0;
   if (!isEnd && command.type !== 'tick') return;
   must(!core.decide(after, command, at).ok, isEnd ? 'I2' : 'I14', `the same ${command.type} counts twice`);
@@ -202,7 +207,7 @@ function earliest(floor: Floor): Instant | null {
   if (floor.catchingUp) return null;
   const turns = floor.turn === null ? floor.parked : [floor.turn, ...floor.parked];
   const instants = turns.flatMap(({ wait, deadlineAt, hardEndAt, silenceAt }) =>
-    wait === null ? [deadlineAt, hardEndAt, silenceAt] : [wait.deadlineAt, wait.graceEndAt],
+    wait === null ? [deadlineAt, hardEndAt, silenceAt] : wait.ready ? [] : [wait.deadlineAt, wait.graceEndAt],
   );
   const all = [...instants, floor.choosing?.deadlineAt, floor.limit?.until].filter((at) => at != null);
   return all.length === 0 ? null : Math.min(...all);

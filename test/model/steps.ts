@@ -6,7 +6,7 @@ import type { Instant, MessageId } from '../../src/turns/core/settings.ts';
 import type { Core } from '../../src/turns/store/core.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import { checkAsked } from './asked.ts';
-import { checkFact } from './facts.ts';
+import { checkFact, isCutShort } from './facts.ts';
 import { of } from './step.ts';
 import type { Step } from './step.ts';
 import { must } from './violation.ts';
@@ -60,7 +60,8 @@ function checkPrompts({ before, after, facts, effects }: Step): void {
   must(prompts.length === began + of(facts, 'turnContinued').length, 'I8', 'a turn begins without its prompt');
   const last = prompts.at(-1);
   must(
-    last === undefined || (turn !== null && last.agent === turn.agent && last.epoch === turn.epoch && turn.wait === null),
+    last === undefined ||
+      (turn !== null && last.agent === turn.agent && last.epoch === turn.epoch && turn.wait === null),
     'I1',
     'somebody is prompted who does not have the floor',
   );
@@ -73,7 +74,11 @@ const BY_ITSELF: ReadonlySet<string> = new Set(['completed', 'passed']);
 function checkEndings({ before, after, facts, effects }: Step): void {
   for (const { agent, epoch, outcome } of of(facts, 'turnEnded')) {
     const concerns = (effect: Effect): boolean => 'epoch' in effect && effect.agent === agent && effect.epoch === epoch;
-    must(of(effects, 'cancel').filter(concerns).length === 1, 'I2', 'what is owed to a turn that ended is not cancelled');
+    must(
+      of(effects, 'cancel').filter(concerns).length === 1,
+      'I2',
+      'what is owed to a turn that ended is not cancelled',
+    );
     const stops = of(effects, 'interrupt').filter(concerns).length;
     must(stops === (BY_ITSELF.has(outcome) ? 0 : 1), 'I3', 'an agent that lost the floor is not stopped once');
   }
@@ -98,10 +103,13 @@ function checkPosts({ command, before, after, facts, effects }: Step): void {
     must(before.turn?.agent === agent && before.turn.epoch === epoch, 'I3', 'a post of somebody without the floor');
   }
   must(posts.length === (command.type === 'say' ? 1 : 0), 'I11', 'a post without words, or words without a post');
-  const isTalk = command.type === 'say' || command.type === 'work' || command.type === 'edit' || command.type === 'delete';
+  const isTalk =
+    command.type === 'say' || command.type === 'work' || command.type === 'edit' || command.type === 'delete';
   if (!isTalk) return;
   must(
-    seatsOf(before) === seatsOf(after) && before.turn?.epoch === after.turn?.epoch && before.condition === after.condition,
+    seatsOf(before) === seatsOf(after) &&
+      before.turn?.epoch === after.turn?.epoch &&
+      before.condition === after.condition,
     'I19',
     'words alone moved the floor',
   );
@@ -113,11 +121,15 @@ function seatsOf(floor: Floor): string {
 
 /**
  * I8 and I9: every message has exactly one fate. What the floor owed before it still owes, or handed over now, or said why
- * not; what it handed over it no longer owes. So by induction every message is handed over at most once and none is dropped.
+ * not; what it handed over it no longer owes, unless the turn that got it was cut short and so answered nothing. So by
+ * induction every message is handed over once, and again only to make up for such a turn, and none is dropped.
  */
 function checkMessages({ command, before, after, facts, effects }: Step): void {
   const had = new Set(outstanding(before));
   if (command.type === 'receive') had.add(command.id);
+  for (const ended of of(facts, 'turnEnded').filter(isCutShort)) {
+    for (const id of turnOf(before, ended.agent)?.given ?? []) had.add(id);
+  }
   const keeps = new Set(outstanding(after));
   must(
     [...keeps].every((id) => had.has(id)),
@@ -196,6 +208,7 @@ function checkAnnouncements({ command, before, after, facts, effects }: Step): v
   const outages = after.outage && (!before.outage || of(facts, 'outageEnded').length > 0);
   must(!unrouted || before.outage || outages, 'I12', 'nobody is there and people are not told');
   const expected: Readonly<Record<Announcement['kind'], number>> = {
+    approval: of(facts, 'turnWaited').filter((fact) => fact.approval !== null).length,
     timeout: moves.filter(({ trigger }) => trigger === 'TIMEOUT').length,
     waitTimeout: moves.filter(({ trigger }) => trigger === 'WAIT_TIMEOUT').length,
     disconnect: lost.length,

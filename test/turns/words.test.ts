@@ -113,6 +113,8 @@ describe('a refused command', () => {
     'nobody-available': true,
     'not-asked': true,
     'unknown-message': true,
+    'needs-decision': true,
+    'nothing-to-decide': true,
     'bad-queue': true,
     limit: true,
   };

@@ -5,7 +5,7 @@ import type { Decision, Refused } from './deliberation.ts';
 import type { Floor, Turn } from './floor.ts';
 import { afterInterrupt } from './people.ts';
 import { findSeat, seatOf } from './seats.ts';
-import type { AgentId, Instant } from './settings.ts';
+import type { AgentId, Approval, Instant } from './settings.ts';
 
 /** How often a turn goes on for messages that could not be injected. */
 const MAX_REPROMPTS = 3;
@@ -33,6 +33,7 @@ function carryOut(d: Deliberation, command: AgentCommand): Refusal | null {
     case 'work':
     case 'end':
     case 'wait':
+    case 'request':
     case 'injected': {
       const turn = d.floor.turn;
       const refusal = notHolder(turn, command);
@@ -41,7 +42,7 @@ function carryOut(d: Deliberation, command: AgentCommand): Refusal | null {
   }
 }
 
-type Act = Extract<AgentCommand, { type: 'say' | 'work' | 'end' | 'wait' | 'injected' }>;
+type Act = Extract<AgentCommand, { type: 'say' | 'work' | 'end' | 'wait' | 'request' | 'injected' }>;
 
 function notHolder(turn: Turn | null, act: { readonly agent: AgentId; readonly epoch: number }): Refusal | null {
   if (turn === null || turn.agent !== act.agent) return 'not-holder';
@@ -70,6 +71,9 @@ function perform(d: Deliberation, turn: Turn, command: Act): Refusal | null {
       return null;
     case 'wait':
       wait(d, turn, command.reason);
+      return null;
+    case 'request':
+      request(d, turn, command.approval);
       return null;
     case 'injected':
       if (!turn.injecting.some((message) => message.id === command.id)) return 'unknown-message';
@@ -110,7 +114,15 @@ export function goOn(d: Deliberation): void {
 function wait(d: Deliberation, turn: Turn, reason: 'answer' | 'approval'): void {
   const { agent, epoch } = turn;
   const { waitTimeoutMs, waitPolicy } = d.floor.settings;
-  d.record({ type: 'turnWaited', agent, epoch, reason, deadlineAt: d.at + waitTimeoutMs, graceEndAt: null });
+  d.record({
+    type: 'turnWaited',
+    agent,
+    epoch,
+    reason,
+    deadlineAt: d.at + waitTimeoutMs,
+    graceEndAt: null,
+    approval: null,
+  });
   d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
   const waiting = d.floor.turn;
   if (waiting !== null && reason === 'answer' && turn.unseen.length > 0) resume(d, waiting, 'answered');
@@ -118,6 +130,15 @@ function wait(d: Deliberation, turn: Turn, reason: 'answer' | 'approval'): void 
     d.record({ type: 'turnParked', agent });
     goOn(d);
   }
+}
+
+/** Whatever the channel's wait policy: the floor is kept, for the generation goes on in place once somebody decides. */
+function request(d: Deliberation, turn: Turn, approval: Approval): void {
+  const { agent, epoch } = turn;
+  const deadlineAt = d.at + d.floor.settings.waitTimeoutMs;
+  d.record({ type: 'turnWaited', agent, epoch, reason: 'approval', deadlineAt, graceEndAt: null, approval });
+  d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
+  d.announce({ kind: 'approval', agent, title: approval.title, detail: approval.detail });
 }
 
 function spend(d: Deliberation, command: Extract<AgentCommand, { type: 'spend' }>): Refusal | null {

@@ -1,4 +1,13 @@
-import type { AgentId, FloorSettings, InterruptMode, MessageId, OrderPolicy, SeatSettings } from './settings.ts';
+import type {
+  Approval,
+  Choice,
+  AgentId,
+  FloorSettings,
+  InterruptMode,
+  MessageId,
+  OrderPolicy,
+  SeatSettings,
+} from './settings.ts';
 
 /** Who did it: a platform's user id for a person, or the program itself. */
 export type Actor = string;
@@ -25,6 +34,8 @@ export type OperatorCommand =
   | { readonly type: 'grant'; readonly by: Actor; readonly agent: AgentId }
   | { readonly type: 'skip'; readonly by: Actor; readonly agent?: AgentId; readonly epoch?: number }
   | { readonly type: 'extend'; readonly by: Actor; readonly ms: number }
+  /** Says yes or no to what the holder asks; a choice that its protocol does not take becomes the nearest one that it does. */
+  | { readonly type: 'decide'; readonly by: Actor; readonly choice: Choice; readonly epoch?: number }
   | { readonly type: 'pause'; readonly by: Actor }
   | { readonly type: 'resume'; readonly by: Actor }
   | { readonly type: 'order'; readonly by: Actor; readonly order: OrderPolicy; readonly queue?: readonly AgentId[] }
@@ -66,6 +77,8 @@ export type AgentCommand =
       readonly handTo?: AgentId;
     }
   | { readonly type: 'wait'; readonly agent: AgentId; readonly epoch: number; readonly reason: 'answer' | 'approval' }
+  /** A tool of the holder needs a yes; its generation stands still meanwhile. */
+  | { readonly type: 'request'; readonly agent: AgentId; readonly epoch: number; readonly approval: Approval }
   /** The truth about one injected message. */
   | {
       readonly type: 'injected';
@@ -111,6 +124,8 @@ export type Refusal =
   | 'nothing-due'
   | 'paused'
   | 'catching-up'
+  | 'needs-decision'
+  | 'nothing-to-decide'
   | 'nobody-available'
   | 'not-asked'
   | 'unknown-message'

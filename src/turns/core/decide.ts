@@ -31,6 +31,7 @@ function dispatch(floor: Floor, command: Command, at: Instant): Decision {
     case 'grant':
     case 'skip':
     case 'extend':
+    case 'decide':
     case 'pause':
     case 'resume':
     case 'order':
@@ -47,6 +48,7 @@ function dispatch(floor: Floor, command: Command, at: Instant): Decision {
     case 'spend':
     case 'end':
     case 'wait':
+    case 'request':
     case 'injected':
     case 'interrupted':
     case 'choose':

@@ -65,6 +65,7 @@ function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
     case 'gap':
       return settings.announceRecovery;
     case 'stopped':
+    case 'approval':
       return true;
   }
 }

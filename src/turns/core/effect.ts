@@ -1,5 +1,5 @@
 import type { Announcement, PromptReason } from './fact.ts';
-import type { AgentId, MessageId } from './settings.ts';
+import type { AgentId, MessageId, Choice } from './settings.ts';
 
 /** The reactions that tell a person what became of a message. */
 export const RECEIPTS = {
@@ -36,6 +36,8 @@ export type Effect =
   | { readonly type: 'observe'; readonly agent: AgentId; readonly message: MessageId }
   /** Stop what this epoch generates; `graceMs` 0 is by force. */
   | { readonly type: 'interrupt'; readonly agent: AgentId; readonly epoch: number; readonly graceMs: number }
+  /** The answer to what the holder asked a yes for. */
+  | { readonly type: 'decision'; readonly agent: AgentId; readonly epoch: number; readonly choice: Choice }
   /** Ask the facilitator who is next. */
   | { readonly type: 'ask'; readonly agent: AgentId; readonly ask: number; readonly candidates: readonly AgentId[] }
   /** Prompts, injections of this agent with this epoch or an older one that are still owed must not be sent any more. */

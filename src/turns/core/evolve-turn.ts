@@ -11,6 +11,7 @@ export type TurnFact = Extract<
       | 'turnGranted'
       | 'turnContinued'
       | 'turnWaited'
+      | 'approvalDecided'
       | 'turnParked'
       | 'turnStopped'
       | 'waitAnswered'
@@ -41,6 +42,8 @@ export function evolveTurn(floor: Floor, fact: TurnFact, at: Instant): Floor {
       }));
     case 'turnWaited':
       return changeTurn(floor, fact.agent, (turn) => waited(turn, fact, at));
+    case 'approvalDecided':
+      return changeTurn(floor, fact.agent, (turn) => decided(floor, turn, at));
     case 'turnParked':
       return { ...floor, turn: null, parked: [...floor.parked, turnOf(floor, fact.agent)] };
     case 'turnStopped':
@@ -141,9 +144,14 @@ function granted(floor: Floor, fact: Extract<TurnFact, { type: 'turnGranted' }>,
 
 function waited(turn: Turn, fact: Extract<TurnFact, { type: 'turnWaited' }>, at: Instant): Turn {
   const left = turn.hardEndAt === null ? turn.leftMs : Math.max(0, turn.hardEndAt - at);
-  const { reason, deadlineAt, graceEndAt } = fact;
-  const wait = { reason, deadlineAt, graceEndAt, ready: false, answers: [] };
+  const { reason, deadlineAt, graceEndAt, approval } = fact;
+  const wait = { reason, deadlineAt, graceEndAt, ready: false, answers: [], approval };
   return { ...turn, deadlineAt: null, hardEndAt: null, leftMs: left, silenceAt: null, openWork: 0, wait };
+}
+
+function decided(floor: Floor, turn: Turn, at: Instant): Turn {
+  const left = turn.leftMs ?? floor.settings.maxTurnMs;
+  return { ...turn, ...working(floor, turn, at), hardEndAt: at + left, leftMs: null, wait: null };
 }
 
 function resumed(floor: Floor, fact: Extract<TurnFact, { type: 'turnResumed' }>, at: Instant): Floor {

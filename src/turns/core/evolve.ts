@@ -29,6 +29,7 @@ export function evolve(floor: Floor, fact: Fact, at: Instant): Floor {
     case 'turnGranted':
     case 'turnContinued':
     case 'turnWaited':
+    case 'approvalDecided':
     case 'turnParked':
     case 'turnStopped':
     case 'waitAnswered':

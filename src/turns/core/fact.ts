@@ -1,5 +1,5 @@
 import type { Status, Trigger } from './seat.ts';
-import type { AgentId, FloorSettings, Instant, MessageId, SeatSettings } from './settings.ts';
+import type { Approval, Choice, AgentId, FloorSettings, Instant, MessageId, SeatSettings } from './settings.ts';
 import type { Refusal } from './command.ts';
 import type { Held } from './floor.ts';
 
@@ -45,7 +45,8 @@ export type Announcement =
   | ({ readonly kind: 'limit' } & Limit)
   | { readonly kind: 'stopped'; readonly agent: AgentId | null; readonly kept: number }
   | { readonly kind: 'recovered'; readonly agent: AgentId }
-  | { readonly kind: 'gap'; readonly why: string };
+  | { readonly kind: 'gap'; readonly why: string }
+  | { readonly kind: 'approval'; readonly agent: AgentId; readonly title: string; readonly detail: string };
 
 /** What happened, in the past tense. Folding a channel's facts gives its floor. */
 export type Fact =
@@ -124,6 +125,15 @@ export type Fact =
       readonly reason: 'answer' | 'human' | 'approval';
       readonly deadlineAt: Instant;
       readonly graceEndAt: Instant | null;
+      readonly approval: Approval | null;
+    }
+  /** A person said yes or no: the generation goes on, under the same epoch. */
+  | {
+      readonly type: 'approvalDecided';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly choice: Choice;
+      readonly by: string;
     }
   | { readonly type: 'turnParked'; readonly agent: AgentId }
   /** The generation that was interrupted is over: by itself, or by force. */

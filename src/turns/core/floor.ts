@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { floorSettingsSchema, seatSettingsSchema } from './settings.ts';
+import { approvalSchema, floorSettingsSchema, seatSettingsSchema } from './settings.ts';
 import type { ChannelId, FloorSettings } from './settings.ts';
 import { STATUSES } from './seat.ts';
 
@@ -35,6 +35,8 @@ const waitSchema = z.strictObject({
   ready: z.boolean(),
   /** Messages that the resume will hand over. */
   answers: z.array(linedSchema),
+  /** What it asks a yes for; set while it waits for an approval. */
+  approval: approvalSchema.nullable(),
 });
 
 /** One period of holding the floor. */

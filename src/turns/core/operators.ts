@@ -7,7 +7,8 @@ import type { Floor, Turn } from './floor.ts';
 import { isBarred } from './limits.ts';
 import { isGrantable } from './order.ts';
 import { findSeat } from './seats.ts';
-import type { AgentId, Instant } from './settings.ts';
+import { dispatch } from './people.ts';
+import type { AgentId, Choice, Instant } from './settings.ts';
 
 /** What an operator's command does. Whether the person may give it was checked before it came here. */
 export function decideOperator(floor: Floor, command: OperatorCommand, at: Instant): Decision {
@@ -30,6 +31,8 @@ function carryOut(d: Deliberation, command: OperatorCommand): Refusal | null {
       return skip(d, command);
     case 'extend':
       return extend(d, command);
+    case 'decide':
+      return decideRequest(d, command);
     case 'pause':
       return pause(d, command.by);
     case 'resume':
@@ -92,6 +95,7 @@ function overrideWait(d: Deliberation, agent: AgentId): Refusal | null {
   const { turn } = d.floor;
   if (turn?.agent === agent) {
     if (turn.wait?.graceEndAt !== null) return 'still-stopping';
+    if (turn.wait.approval !== null) return 'needs-decision';
     resume(d, turn, 'operator', 'HUMAN_OVERRIDE');
     return null;
   }
@@ -131,6 +135,31 @@ function extend(d: Deliberation, command: On<'extend'>): Refusal | null {
   if (turn.wait === null) d.record({ type: 'turnExtended', agent: turn.agent, ms, by });
   else d.record({ type: 'waitExtended', agent: turn.agent, deadlineAt: turn.wait.deadlineAt + ms, by });
   return null;
+}
+
+function decideRequest(d: Deliberation, command: On<'decide'>): Refusal | null {
+  const { turn } = d.floor;
+  const approval = turn?.wait?.approval ?? null;
+  if (command.epoch !== undefined && command.epoch !== turn?.epoch) return 'stale-epoch';
+  if (turn === null || approval === null) return 'nothing-to-decide';
+  const { agent, epoch } = turn;
+  const choice = nearest(command.choice, approval.choices);
+  if (choice === null) return 'nothing-to-decide';
+  d.record({ type: 'approvalDecided', agent, epoch, choice, by: command.by });
+  d.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger: 'WAIT_RESOLVED' });
+  for (const message of d.floor.held.filter(({ until }) => until === 'prompt')) dispatch(d, message);
+  return null;
+}
+
+/** A yes never becomes a no, and never a wider yes than was given. */
+function nearest(wanted: Choice, choices: readonly Choice[]): Choice | null {
+  if (choices.includes(wanted)) return wanted;
+  const narrower = wanted.startsWith('allow')
+    ? 'allow_once'
+    : wanted === 'reject_once'
+      ? 'reject_always'
+      : 'reject_once';
+  return choices.find((choice) => choice === narrower) ?? null;
 }
 
 function pause(d: Deliberation, by: string): Refusal | null {

@@ -133,6 +133,7 @@ function preempt(d: Deliberation, turn: Turn, message: Held): void {
     reason: 'human',
     deadlineAt: d.at + waitTimeoutMs,
     graceEndAt: d.at + interruptGraceMs,
+    approval: null,
   });
   d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'PREEMPTED' });
   routed(d, message, { state: 'delivered', to: [agent], via: 'interrupt' });

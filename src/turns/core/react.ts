@@ -20,6 +20,8 @@ export function react(fact: Fact, floor: Floor): readonly Effect[] {
     }
     case 'turnWaited':
       return fact.reason === 'human' ? interruption(fact.agent, fact.epoch, floor.settings.interruptGraceMs) : [];
+    case 'approvalDecided':
+      return [{ type: 'decision', agent: fact.agent, epoch: fact.epoch, choice: fact.choice }];
     case 'turnStopped':
       return fact.forced ? [{ type: 'interrupt', agent: fact.agent, epoch: fact.epoch, graceMs: 0 }] : [];
     case 'turnEnded':

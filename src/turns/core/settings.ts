@@ -17,6 +17,19 @@ export const ORDERS = ['round-robin', 'priority', 'manual', 'mention', 'facilita
 export type InterruptMode = (typeof INTERRUPT_MODES)[number];
 export type OrderPolicy = (typeof ORDERS)[number];
 
+/** What may be decided about a request for permission, in the words of the Agent Client Protocol. */
+export const CHOICES = ['allow_once', 'allow_always', 'reject_once', 'reject_always'] as const;
+export type Choice = (typeof CHOICES)[number];
+
+/** What an agent asks a yes for, in words for people, and the choices that its protocol takes. */
+export const approvalSchema = z.strictObject({
+  title: z.string(),
+  detail: z.string(),
+  choices: z.array(z.enum(CHOICES)),
+});
+
+export type Approval = { readonly title: string; readonly detail: string; readonly choices: readonly Choice[] };
+
 const spending = z.strictObject({
   tokens: z.number().nullable(),
   costMicros: z.number().nullable(),

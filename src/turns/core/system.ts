@@ -84,6 +84,8 @@ function restart(d: Deliberation): Refusal | null {
   d.record({ type: 'restarted' });
   if (turn === null) return null;
   if (turn.wait === null) d.record({ type: 'turnSuspended', agent: turn.agent });
+  else if (turn.wait.approval !== null)
+    d.record({ type: 'waitAnswered', agent: turn.agent, messages: turn.wait.answers, ready: true });
   else if (turn.wait.graceEndAt !== null)
     d.record({ type: 'turnStopped', agent: turn.agent, epoch: turn.epoch, forced: false });
   return null;

@@ -1,6 +1,6 @@
 import type { OperatorCommand, Refusal } from '../core/command.ts';
 import type { Fact } from '../core/fact.ts';
-import type { AgentId } from '../core/settings.ts';
+import type { AgentId, Choice } from '../core/settings.ts';
 import { clockWords, counted } from './clock-words.ts';
 import type { Answer, Desk, Request } from './desk.ts';
 import { list } from './fact-words.ts';
@@ -63,6 +63,18 @@ export async function extend(request: Request, desk: Desk): Promise<Answer> {
   const who = holder === null ? 'The holder' : desk.names.agent(holder.agent);
   const did = (): string => `${who} has ${clockWords(ms)} more.`;
   return apply(request, { command: { type: 'extend', by: request.person.id, ms }, did }, desk);
+}
+
+/** Answers what the holder asks a yes for; a button's epoch goes with it, so that it answers nothing else. */
+export function decide(request: Request, choice: Choice, desk: Desk): Promise<Answer> {
+  const drawn = request.epoch === undefined ? {} : { epoch: request.epoch };
+  const did = (facts: readonly Fact[]): string => {
+    const decided = facts.find((fact) => fact.type === 'approvalDecided');
+    return decided?.choice.startsWith('allow') === true
+      ? `Allowed${decided.choice === 'allow_always' ? ', from now on too' : ''}.`
+      : 'Rejected.';
+  };
+  return apply(request, { command: { type: 'decide', by: request.person.id, choice, ...drawn }, did }, desk);
 }
 
 /** Grants nothing more until `resume`. */

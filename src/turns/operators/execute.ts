@@ -1,6 +1,20 @@
 import type { AgentId, ChannelId } from '../core/settings.ts';
 import type { FloorView } from '../view.ts';
-import { add, extend, grant, mode, order, pause, remove, resume, skip, start, stop, switchAgent } from './act.ts';
+import {
+  add,
+  decide,
+  extend,
+  grant,
+  mode,
+  order,
+  pause,
+  remove,
+  resume,
+  skip,
+  start,
+  stop,
+  switchAgent,
+} from './act.ts';
 import type { Answer, Desk, Request } from './desk.ts';
 import { modeText, orderText, queueText, statusText } from './floor-words.ts';
 import { findAgent } from './lookup.ts';
@@ -72,6 +86,9 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
     withKnown(request, desk, (agent) => switchAgent(request, { type: 'disable', agent }, desk)),
   'agent restart': (request, desk) => withKnown(request, desk, (agent) => desk.roster.restart(agent)),
   stop: (request, desk) => withFloor(request, desk, () => stop(request, desk)),
+  'allow once': (request, desk) => withFloor(request, desk, () => decide(request, 'allow_once', desk)),
+  'allow always': (request, desk) => withFloor(request, desk, () => decide(request, 'allow_always', desk)),
+  reject: (request, desk) => withFloor(request, desk, () => decide(request, 'reject_once', desk)),
   queue: (request, desk) => withView(request, desk, (view) => queueText(view, desk)),
   why: ({ channel, values: { message = '' } }, desk) => {
     const text = whyText(channel, message, desk);

@@ -69,6 +69,7 @@ const NOTICES: NoticeWords = {
     `stopped${agent === null ? '' : ` ${name(agent)}`}, ${counted(kept, 'message')} kept`,
   recovered: ({ agent }, name) => `${name(agent)}'s turn goes on after a restart`,
   gap: ({ why }) => `a gap in the history: ${why}`,
+  approval: ({ agent, title }, name) => `${name(agent)} asks to ${title}`,
 };
 
 const WORDS: Words = {
@@ -100,6 +101,7 @@ const WORDS: Words = {
   turnContinued: ({ agent, epoch, messages }, name) =>
     `${name(agent)} #${epoch} prompted again${withMessages(messages)}`,
   turnWaited: ({ agent, epoch, reason }, name) => `${name(agent)} #${epoch} waits for ${WAITS_FOR[reason]}`,
+  approvalDecided: ({ agent, choice, by }, name) => `${by} decided ${choice.replace('_', ' ')} for ${name(agent)}`,
   turnParked: ({ agent }, name) => `${name(agent)} lends the floor while it waits`,
   turnStopped: ({ agent, epoch, forced }, name) =>
     `${name(agent)} #${epoch} ${forced ? 'was stopped by force' : 'has stopped'}`,

@@ -165,6 +165,27 @@ export const COMMANDS = [
     example: '/stop',
   },
   {
+    path: 'allow once',
+    summary: 'Say yes to what the holder asks, this time',
+    arguments: [],
+    needs: 'operate',
+    example: '/allow once',
+  },
+  {
+    path: 'allow always',
+    summary: 'Say yes to what the holder asks, and to the same from now on',
+    arguments: [],
+    needs: 'operate',
+    example: '/allow always',
+  },
+  {
+    path: 'reject',
+    summary: 'Say no to what the holder asks',
+    arguments: [],
+    needs: 'operate',
+    example: '/reject',
+  },
+  {
     path: 'queue',
     summary: 'Show who is next and which messages are held',
     arguments: [],

@@ -232,6 +232,7 @@ function laneOf(effect: Owed): string {
     case 'inject':
     case 'observe':
     case 'ask':
+    case 'decision':
       return `agent:${effect.agent}`;
   }
 }

@@ -65,6 +65,7 @@ function holding(agent: string, status: 'ACTIVE' | 'WAITING', ms: number): void 
       deadlineAt,
       waitingFor: waitUntil === null ? null : 'answer',
       working: true,
+      approval: null,
     },
     seats: restingView().seats.map((seat) => (seat.agent === agent ? { ...seat, status, waitUntil } : seat)),
     next: [...AGENTS.slice(place + 1), ...AGENTS.slice(0, place)],

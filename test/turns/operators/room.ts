@@ -84,6 +84,7 @@ export function view(changes: Partial<FloorView> = {}): FloorView {
       deadlineAt: T0 + 71_001,
       waitingFor: null,
       working: false,
+      approval: null,
     },
     seats: seats(),
     next: ['qa', 'pm'],

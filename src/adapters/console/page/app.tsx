@@ -3,6 +3,7 @@ import { Announcer } from './announcer.tsx';
 import { ChannelList } from './channel-list.tsx';
 import { Composer } from './composer.tsx';
 import { Conversation } from './conversation.tsx';
+import { ApprovalBar } from './approval.tsx';
 import { FloorBar } from './floor-bar.tsx';
 import { Help } from './help.tsx';
 import { drawerOpen } from './layout.ts';
@@ -23,6 +24,7 @@ export function App(): JSX.Element {
       {several && <ChannelList />}
       <main class="middle">
         <FloorBar />
+        <ApprovalBar />
         <Conversation />
         <Composer />
       </main>

@@ -1,0 +1,294 @@
+/** A bug as somebody might write it: one place in one file of the core, and what stands there instead. */
+export type Planted = { readonly name: string; readonly file: string; readonly find: string; readonly replace: string };
+
+const EPOCHS: readonly Planted[] = [
+  {
+    name: 'an act with an older epoch counts',
+    file: 'agents.ts',
+    find: "  if (turn.epoch !== act.epoch) return 'stale-epoch';\n",
+    replace: '',
+  },
+  {
+    name: 'an act of anybody counts while somebody holds the floor',
+    file: 'agents.ts',
+    find: "if (turn === null || turn.agent !== act.agent) return 'not-holder';",
+    replace: "if (turn === null) return 'not-holder';",
+  },
+  {
+    name: 'an agent that waits may go on talking',
+    file: 'agents.ts',
+    find: "return turn.wait !== null || turn.suspended ? 'not-holder' : null;",
+    replace: 'return null;',
+  },
+  {
+    name: 'a grant does not raise the epoch of the floor',
+    file: 'evolve-turn.ts',
+    find: '    epoch: fact.epoch,\n    called:',
+    replace: '    called:',
+  },
+  {
+    name: 'a turn resumes under its old epoch',
+    file: 'advance.ts',
+    find: "const epoch = d.floor.epoch + 1;\n  d.record({ type: 'turnResumed'",
+    replace: "const epoch = turn.epoch;\n  d.record({ type: 'turnResumed'",
+  },
+  {
+    name: 'the skip button of an earlier turn skips this one',
+    file: 'operators.ts',
+    find: "  if (command.epoch !== undefined && command.epoch !== turn.epoch) return 'stale-epoch';\n",
+    replace: '',
+  },
+  {
+    name: 'an answer to an earlier question to the facilitator counts',
+    file: 'agents.ts',
+    find: ' || choosing.ask !== command.ask',
+    replace: '',
+  },
+];
+
+const TURNS: readonly Planted[] = [
+  {
+    name: 'a turn that ends without the floor stays parked',
+    file: 'evolve-turn.ts',
+    find: 'parked: floor.parked.filter((parked) => parked.agent !== fact.agent),\n    held: [',
+    replace: 'parked: floor.parked,\n    held: [',
+  },
+  {
+    name: 'a turn that resumes stays parked as well',
+    file: 'evolve-turn.ts',
+    find: 'parked: floor.parked.filter((parked) => parked.agent !== fact.agent),\n    turn: {',
+    replace: 'parked: floor.parked,\n    turn: {',
+  },
+  {
+    name: 'a stop leaves the exchange open',
+    file: 'operators.ts',
+    find: "  d.record({ type: 'exchangeClosed', reason: 'stopped' });\n",
+    replace: '',
+  },
+  {
+    name: 'a stop forgets the turns that wait without the floor',
+    file: 'operators.ts',
+    find: 'const turns = [turn, ...parked].filter(',
+    replace: 'const turns = [turn].filter(',
+  },
+  {
+    name: 'an agent hands the floor over to itself',
+    file: 'agents.ts',
+    find: "if (other !== agent) call(d, other, 'agent');",
+    replace: "call(d, other, 'agent');",
+  },
+  {
+    name: 'the responder keeps the floor of the turn that it answered for',
+    file: 'people.ts',
+    find: 'messages: [], ready: true });',
+    replace: 'messages: [], ready: false });',
+  },
+  {
+    name: 'an agent that waits lends the floor and nobody takes it',
+    file: 'agents.ts',
+    find: "    d.record({ type: 'turnParked', agent });\n    goOn(d);\n",
+    replace: "    d.record({ type: 'turnParked', agent });\n",
+  },
+  {
+    name: 'a restart grants before the catch-up',
+    file: 'advance.ts',
+    find: "if (floor.catchingUp || floor.turn !== null || floor.condition === 'paused') return;\n  const ready",
+    replace: "if (floor.turn !== null || floor.condition === 'paused') return;\n  const ready",
+  },
+  {
+    name: 'a restart does not suspend the turn that was open',
+    file: 'system.ts',
+    find: "if (turn.wait === null) d.record({ type: 'turnSuspended', agent: turn.agent });",
+    replace: 'if (turn.wait === null) return null;',
+  },
+];
+
+const QUEUE: readonly Planted[] = [
+  {
+    name: 'an agent that is gone stays in the queue',
+    file: 'seats.ts',
+    find: 'agent, ...others.slice(place)] : others,',
+    replace: 'agent, ...others.slice(place)] : floor.queue,',
+  },
+  {
+    name: 'whoever spoke goes to the head of the queue',
+    file: 'seats.ts',
+    find: 'move.place ?? others.length',
+    replace: 'move.place ?? 0',
+  },
+  {
+    name: 'an agent that is gone stays called',
+    file: 'seats.ts',
+    find: "to === 'IDLE' || to === 'OFFLINE' ? floor.called.filter((call) => call.agent !== agent) : floor.called",
+    replace: 'floor.called',
+  },
+  {
+    name: 'every agent gets one round too many',
+    file: 'order.ts',
+    find: 'rounds === 0 || seat.taken < rounds',
+    replace: 'rounds === 0 || seat.taken <= rounds',
+  },
+  {
+    name: "an agent's hand-over goes before a person's call",
+    file: 'evolve-exchange.ts',
+    find: '{ operator: 0, person: 1, agent: 2 }',
+    replace: '{ operator: 0, person: 2, agent: 1 }',
+  },
+  {
+    name: 'the facilitator may name somebody who is not queued',
+    file: 'advance.ts',
+    find: 'const usable = next !== null && isGrantable(d.floor, next);',
+    replace: 'const usable = next !== null;',
+  },
+  {
+    name: 'an agent that crashed is queued again by itself',
+    file: 'agents.ts',
+    find: "  if (seat.rejoin === 'manual' && seat.assigned) d.record({ type: 'seatAssigned', agent, assigned: false });\n",
+    replace: '',
+  },
+];
+
+const MESSAGES: readonly Planted[] = [
+  {
+    name: 'a grant forgets the held messages',
+    file: 'advance.ts',
+    find: 'const messages = deliver(d, agent, pending(d));',
+    replace: 'const messages = deliver(d, agent, d.fresh);',
+  },
+  {
+    name: 'a message that the agent could not take is lost when its turn expires',
+    file: 'evolve-turn.ts',
+    find: "      ...missed.map(({ id, line }) => returned(id, line, 'prompt')),\n",
+    replace: '',
+  },
+  {
+    name: 'a change of the mode drops what is held',
+    file: 'evolve.ts',
+    find: 'return { ...floor, settings: fact.settings };',
+    replace: 'return { ...floor, settings: fact.settings, held: [] };',
+  },
+  {
+    name: 'queue mode drops the message instead of holding it',
+    file: 'people.ts',
+    find: "    case 'queue':\n      hold(d, message, 'turn');\n",
+    replace: "    case 'queue':\n",
+  },
+  {
+    name: 'held messages are released backwards',
+    file: 'evolve-message.ts',
+    find: 'compareOrder(message.order, other.order) < 0',
+    replace: 'compareOrder(message.order, other.order) > 0',
+  },
+  {
+    name: 'a message that comes twice is delivered twice',
+    file: 'people.ts',
+    find: "      if (isKnown(floor, command.id)) return refuse('duplicate');\n",
+    replace: '',
+  },
+  {
+    name: 'parallel tells only those who wait for their turn',
+    file: 'people.ts',
+    find: "d.floor.seats.filter((seat) => seat.status !== 'OFFLINE')",
+    replace: "d.floor.seats.filter((seat) => seat.status === 'QUEUED')",
+  },
+  {
+    name: 'a message lifts an operator’s pause',
+    file: 'advance.ts',
+    find: "if (floor.catchingUp || floor.turn !== null || floor.condition === 'paused' || isBarred(",
+    replace: 'if (floor.catchingUp || floor.turn !== null || isBarred(',
+  },
+  {
+    name: 'an agent that cannot take a message is prompted once more than allowed',
+    file: 'agents.ts',
+    find: 'turn.reprompts < MAX_REPROMPTS',
+    replace: 'turn.reprompts <= MAX_REPROMPTS',
+  },
+];
+
+const TIME: readonly Planted[] = [
+  {
+    name: 'a deadline is met a millisecond early',
+    file: 'system.ts',
+    find: 'due.at > d.at',
+    replace: 'due.at > d.at + 1',
+  },
+  { name: 'a deadline is met a millisecond late', file: 'system.ts', find: 'due.at > d.at', replace: 'due.at >= d.at' },
+  {
+    name: 'turns that wait without the floor have no deadline',
+    file: 'deadline.ts',
+    find: '  for (const parked of floor.parked) found.push(...turnDeadlines(parked));\n',
+    replace: '',
+  },
+  {
+    name: 'work puts off the hard end of a turn',
+    file: 'deadline.ts',
+    find: 'Math.min(...ends)',
+    replace: 'Math.max(...ends)',
+  },
+  {
+    name: 'a floor has deadlines while its history is read',
+    file: 'deadline.ts',
+    find: '  if (floor.catchingUp) return [];\n',
+    replace: '',
+  },
+  {
+    name: 'a sign of work does not put off the limit',
+    file: 'evolve-turn.ts',
+    find: 'deadlineAt: at + seatOf(floor, turn.agent).timeoutMs,\n    silenceAt',
+    replace: 'deadlineAt: turn.deadlineAt,\n    silenceAt',
+  },
+  {
+    name: 'waiting uses up the time of the turn',
+    file: 'evolve-turn.ts',
+    find: 'hardEndAt: at + (turn.leftMs ?? floor.settings.maxTurnMs),',
+    replace: 'hardEndAt: turn.startedAt + floor.settings.maxTurnMs,',
+  },
+];
+
+const WORLD: readonly Planted[] = [
+  {
+    name: 'a timeout is announced twice',
+    file: 'system.ts',
+    find: "      d.announce({ kind: 'timeout', agent: due.agent });\n",
+    replace: "      d.announce({ kind: 'timeout', agent: due.agent });\n".repeat(2),
+  },
+  {
+    name: 'people are told again with every message that nobody is there',
+    file: 'advance.ts',
+    find: "if (!d.floor.outage) d.announce({ kind: 'nobody' });",
+    replace: "d.announce({ kind: 'nobody' });",
+  },
+  {
+    name: 'a crash is not announced',
+    file: 'agents.ts',
+    find: "      d.announce({ kind: 'disconnect', agent, cause });\n",
+    replace: '',
+  },
+  {
+    name: 'an agent whose time is over is not told to stop',
+    file: 'react.ts',
+    find: "    case 'passed':\n",
+    replace: "    case 'passed':\n    case 'expired':\n",
+  },
+  {
+    name: 'one turn more than the budget is granted',
+    file: 'limits.ts',
+    find: 'exchange.turns >= exchange.allowance',
+    replace: 'exchange.turns > exchange.allowance',
+  },
+  {
+    name: 'turns are not counted',
+    file: 'evolve-turn.ts',
+    find: 'turns: exchange.turns + 1 }',
+    replace: 'turns: exchange.turns }',
+  },
+  {
+    name: 'more messages are held than the channel allows',
+    file: 'people.ts',
+    find: 'held.length >= settings.maxHeld &&',
+    replace: 'held.length > settings.maxHeld &&',
+  },
+];
+
+/** Every bug that the search must find. The texts must stand in the core exactly once, so that the list cannot rot. */
+export const PLANTED: readonly Planted[] = [...EPOCHS, ...TURNS, ...QUEUE, ...MESSAGES, ...TIME, ...WORLD];
