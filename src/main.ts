@@ -1,7 +1,10 @@
 import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { TokenError, addAgentToken, listAgentTokens, revokeAgentToken, rotateAgentToken } from './agents/tokens.ts';
 import { parseCall } from './cli/arguments.ts';
 import type { Call } from './cli/arguments.ts';
 import { runCtl } from './cli/ctl.ts';
+import type { CtlCall } from './cli/ctl.ts';
 import { EXIT_CODES, STORE_CODES } from './cli/exit-codes.ts';
 import type { ExitCode } from './cli/exit-codes.ts';
 import { helpText } from './cli/help.ts';
@@ -10,7 +13,7 @@ import { ConfigError } from './config/error.ts';
 import { jsonSchemaText } from './config/json-schema.ts';
 import { loadConfig, thisWorld } from './config/load.ts';
 import type { Config } from './config/config.ts';
-import { runBot } from './run.ts';
+import { copied, runBot } from './run.ts';
 import { CORE } from './turns/store/core.ts';
 import { StoreError } from './turns/store/errors.ts';
 import { openSqliteStore } from './turns/store/sqlite.ts';
@@ -44,12 +47,35 @@ async function run(call: Call): Promise<ExitCode> {
       return ctl(call, loadConfig(thisWorld()));
     case 'replay':
       return withStore((store) => replay(store, call));
+    case 'agent list':
+      return listTokens(loadConfig(thisWorld()));
+    case 'agent':
+      return changeToken(call, loadConfig(thisWorld()));
     case 'backup':
-      return withStore(async (store) => {
-        await store.backupTo(call.file);
-        return say(`The database was copied to ${call.file}.`);
-      });
+      return backup(call.file);
   }
+}
+
+function listTokens(config: Config): ExitCode {
+  const tokens = listAgentTokens(config.dataDir);
+  if (tokens.length === 0) return say('No agent has a token. conch agent add <id> makes one.');
+  return say(tokens.map(({ agent, createdAt }) => `${agent} since ${createdAt}`).join('\n'));
+}
+
+function changeToken(call: Extract<Call, { verb: 'agent' }>, config: Config): ExitCode {
+  const { what, agent } = call;
+  const { dataDir, agents } = config;
+  if (what === 'revoke') {
+    revokeAgentToken(dataDir, agent);
+    return say(`The token of ${agent} is revoked.`);
+  }
+  if (!agents.some(({ id, backend }) => id === agent && backend.kind === 'remote')) {
+    return fail(`There is no agent ${agent} with the backend "remote" in the configuration.`, EXIT_CODES.usage);
+  }
+  const at = systemClock().now();
+  const token = what === 'add' ? addAgentToken(dataDir, agent, { at }) : rotateAgentToken(dataDir, agent, at);
+  process.stderr.write(`The token of ${agent}, shown only now:\n`);
+  return say(token);
 }
 
 function checkConfig(config: Config): ExitCode {
@@ -60,7 +86,21 @@ function checkConfig(config: Config): ExitCode {
   );
 }
 
-function ctl(call: Extract<Call, { verb: 'ctl' }>, config: Config): Promise<ExitCode> {
+/** Copies the database; when the running bot has it, the bot does so itself. */
+async function backup(file: string): Promise<ExitCode> {
+  const path = resolve(file);
+  try {
+    return await withStore(async (store) => {
+      await store.backupTo(path);
+      return say(copied(path));
+    });
+  } catch (error) {
+    if (!(error instanceof StoreError) || error.code !== 'locked') throw error;
+    return ctl({ line: '', channel: null, json: false, backup: path }, loadConfig(thisWorld()));
+  }
+}
+
+function ctl(call: CtlCall, config: Config): Promise<ExitCode> {
   return runCtl(call, {
     dataDir: config.dataDir,
     port: config.adapters.console.port,
@@ -110,6 +150,7 @@ function replay(store: SqliteStore, call: Extract<Call, { verb: 'replay' }>): Ex
 
 function explained(error: unknown): ExitCode {
   if (error instanceof ConfigError) return fail(error.message, EXIT_CODES.configuration);
+  if (error instanceof TokenError) return fail(error.message, EXIT_CODES.refused);
   if (error instanceof StoreError) return fail(error.message, STORE_CODES[error.code]);
   if (error instanceof Error && isAboutListening(error)) return fail(error.message, EXIT_CODES.portTaken);
   throw error;

@@ -1,13 +1,12 @@
 import { mkdirSync } from 'node:fs';
 import { CONSOLE_PERSON, createConsoleAdapter } from './adapters/console/adapter.ts';
 import type { ConsoleAdapter } from './adapters/console/adapter.ts';
-import type { AgentBackend } from './agents/backend.ts';
-import { TYPING, paceOf } from './agents/pace.ts';
-import { SCRIPTS, createScriptedBackend } from './agents/scripted.ts';
+import type { Answer } from './adapters/port.ts';
 import { App } from './app.ts';
+import { createBackends } from './backends.ts';
 import { EXIT_CODES, STORE_CODES } from './cli/exit-codes.ts';
 import type { ExitCode } from './cli/exit-codes.ts';
-import type { AgentConfig, Config } from './config/config.ts';
+import type { Config } from './config/config.ts';
 import { loadConfigFrom, thisWorld } from './config/load.ts';
 import { watchConfig } from './config/watch.ts';
 import { createLog } from './log.ts';
@@ -33,25 +32,23 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const log = createLog({ ...first.log, secrets: first.secrets.map((secret) => secret.reveal()) });
   const end = Promise.withResolvers<ExitCode>();
   const store = openStore(() => config, clock);
-  const page = first.adapters.console.enabled ? openConsole(first, clock, log) : null;
+  const page = first.adapters.console.enabled ? openConsole(first, { clock, log, store }) : null;
+  const backends = createBackends({ config: first, clock, timers: systemTimers, log });
   const app = new App({
     config: first,
     store,
     clock,
     timers: systemTimers,
     log,
-    backendFor,
+    backendFor: backends.backendFor,
     adapters: page === null ? [] : [page],
     owners: [CONSOLE_PERSON.id],
-    onBroken: (error) => {
-      log.fatal({ err: error }, 'the floor cannot be kept; ending');
-      if (error instanceof StoreError) process.stderr.write(`${error.message}\n`);
-      end.resolve(error instanceof StoreError ? STORE_CODES[error.code] : EXIT_CODES.unexpected);
-    },
+    onBroken: (error) => end.resolve(broken(error, log)),
   });
   for (const warning of first.warnings) log.warn(warning);
   const unlisten = listen({ log, end: end.resolve });
   try {
+    await backends.start();
     await app.start();
   } catch (error) {
     await store.close();
@@ -63,19 +60,35 @@ export async function runBot(first: Config): Promise<ExitCode> {
   });
   if (page !== null) {
     page.setReady();
-    greet(page.url ?? '');
+    greet(page.url ?? '', first);
   }
   const code = await end.promise;
   watching?.close();
-  const inOrder = await stopWithin(app, log);
+  const stop = async (): Promise<void> => {
+    await app.stop();
+    await backends.stop();
+  };
+  const inOrder = await stopWithin(stop, log);
   unlisten();
   if (!inOrder) process.exit(code);
   return code;
 }
 
+/** What the program ends with when the floor can no longer be kept. */
+function broken(error: unknown, log: Log): ExitCode {
+  log.fatal({ err: error }, 'the floor cannot be kept; ending');
+  if (!(error instanceof StoreError)) return EXIT_CODES.unexpected;
+  process.stderr.write(`${error.message}\n`);
+  return STORE_CODES[error.code];
+}
+
 /** Says where the page is. A standard output that takes nothing (a full disk, a closed pipe) is no reason to end. */
-function greet(url: string): void {
-  process.stdout.on('error', () => undefined).write(`Conch is at ${url}\n`);
+function greet(url: string, { demoModel }: Config): void {
+  const who =
+    demoModel === null
+      ? ''
+      : `The demo's agents speak through ${demoModel.model} (${demoModel.baseUrl ?? demoModel.provider}).\n`;
+  process.stdout.on('error', () => undefined).write(`${who}Conch is at ${url}\n`);
 }
 
 function openStore(config: () => Config, clock: Clock): SqliteStore {
@@ -99,17 +112,25 @@ function openStore(config: () => Config, clock: Clock): SqliteStore {
 
 const CONSOLE_TEXT_LIMIT = 16_000;
 
-function openConsole(config: Config, clock: Clock, log: Log): ConsoleAdapter {
-  return createConsoleAdapter({ dataDir: config.dataDir, port: config.adapters.console.port, clock, log });
+function openConsole(
+  config: Config,
+  parts: { readonly clock: Clock; readonly log: Log; readonly store: SqliteStore },
+): ConsoleAdapter {
+  const { clock, log, store } = parts;
+  const backup = async (file: string): Promise<Answer> => {
+    try {
+      await store.backupTo(file);
+      return { ok: true, text: copied(file) };
+    } catch (error) {
+      return { ok: false, text: error instanceof Error ? error.message : String(error) };
+    }
+  };
+  return createConsoleAdapter({ dataDir: config.dataDir, port: config.adapters.console.port, clock, log, backup });
 }
 
-function backendFor(agent: AgentConfig): AgentBackend {
-  switch (agent.backend.kind) {
-    case 'scripted': {
-      const { script, wordMs } = agent.backend;
-      return createScriptedBackend({ script: SCRIPTS[script], pace: wordMs === undefined ? TYPING : paceOf(wordMs) });
-    }
-  }
+/** What is said when a backup is done. */
+export function copied(file: string): string {
+  return `The database was copied to ${file}.`;
 }
 
 function watch(config: Config, log: Log, apply: (next: Config) => Promise<void>): { close(): void } | null {
@@ -152,13 +173,13 @@ function listen(ports: { readonly log: Log; readonly end: (code: ExitCode) => vo
 }
 
 /** Whether the program came to its end in time; what holds it up else would keep the process alive for ever. */
-async function stopWithin(app: App, log: Log): Promise<boolean> {
+async function stopWithin(stop: () => Promise<void>, log: Log): Promise<boolean> {
   const late = Promise.withResolvers<false>();
   const timer = systemTimers.after(DRAIN_MS, () => {
     log.warn({ ms: DRAIN_MS }, 'some work was still under way; it goes on after the next start');
     late.resolve(false);
   });
-  const stopping = app.stop().then(
+  const stopping = stop().then(
     () => true,
     (error: unknown) => {
       log.error({ err: error }, 'could not end in good order');

@@ -83,6 +83,8 @@ export type AgentSession = {
   /** Resolves as soon as the agent answers, stays open while it does not (a missed beat), rejects when it is known to be gone. */
   ping(): Promise<void>;
   close(): Promise<void>;
+  /** Another object than before when the agent has forgotten the conversation. The session itself unless given. */
+  readonly memory?: object;
 };
 
 /** A way to run agents. */
@@ -101,5 +103,20 @@ export class BackendError extends Error {
   constructor(message: string, options: { readonly terminal?: boolean; readonly cause?: unknown } = {}) {
     super(message, { cause: options.cause });
     this.terminal = options.terminal ?? false;
+  }
+}
+
+/**
+ * The agent is not there and cannot be fetched: it comes to us. Not an error to be counted; opening is tried again when
+ * `returns` resolves. After `graceMs` (milliseconds) without it the floor learns that it is gone.
+ */
+export class AbsentError extends BackendError {
+  readonly returns: Promise<unknown>;
+  readonly graceMs: number;
+
+  constructor(message: string, absence: { readonly returns: Promise<unknown>; readonly graceMs: number }) {
+    super(message);
+    this.returns = absence.returns;
+    this.graceMs = absence.graceMs;
   }
 }

@@ -60,7 +60,7 @@ export class Connection {
   readonly #keeper: SessionKeeper;
   #joined = false;
   /** The session that knows the conversation so far. */
-  #prompted: AgentSession | null = null;
+  #prompted: object | null = null;
   #current: Item | null = null;
   /** Prompts and messages of this epoch and older ones are not wanted any more. */
   #fence = 0;
@@ -80,6 +80,7 @@ export class Connection {
       about: { channel, agent: spec.id },
       opened: () => this.#join(),
       lost: (cause) => this.#goOffline(cause),
+      absent: (cause) => void this.#teller.tell({ type: 'leave', agent: spec.id, cause }),
       dropped: () => this.#end(),
     });
   }
@@ -227,8 +228,9 @@ export class Connection {
     const { clock, timers, log, floors, manners, describe, boundary } = this.#ports;
     const { coalesceMs, contextTokens, signal: configured } = manners(this.channel);
     const signal = this.spec.backend.needsSignal ? configured : null;
-    const fresh = this.#prompted !== session;
-    this.#prompted = session;
+    const memory = session.memory ?? session;
+    const fresh = this.#prompted !== memory;
+    this.#prompted = memory;
     const ways = { describe, signal, contextTokens, boundary: boundary(), fresh };
     const turn = turnPrompt(effect, this.#seat(), floors, ways);
     const { epoch } = effect;

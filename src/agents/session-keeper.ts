@@ -1,5 +1,5 @@
 import type { Timer, Timers } from '../turns/time.ts';
-import { BackendError } from './backend.ts';
+import { AbsentError, BackendError } from './backend.ts';
 import type { AgentSession } from './backend.ts';
 import type { Beat } from './heartbeat.ts';
 import type { Log } from './floors.ts';
@@ -18,6 +18,8 @@ export type KeeperPorts = {
   readonly opened: () => Promise<void>;
   /** The agent is gone from the floor, for this reason. */
   readonly lost: (cause: string) => void;
+  /** The agent has not been there since the start, or since it was lost, and its time to return is over. */
+  readonly absent: (cause: string) => void;
   /** The session is closed: nothing more comes of its generation. */
   readonly dropped: () => void;
 };
@@ -151,10 +153,25 @@ export class SessionKeeper {
 
   /** Opening counts as the spawning of a session, by the session machine. */
   #notOpened(error: unknown): void {
+    if (error instanceof AbsentError) return this.#awaitReturn(error);
     if (this.#state.phase.name === 'Initializing') this.step({ type: 'WorktreeReady' });
     this.step({ type: 'PromptReady' });
     this.#ports.lost(oneLine(error));
     this.#exit(error, 'Error');
+  }
+
+  #awaitReturn({ message, returns, graceMs }: AbsentError): void {
+    const attempt = this.#attempt;
+    const { about, log, timers, absent } = this.#ports;
+    this.#lastCause ??= message;
+    log.debug({ ...about, cause: message }, 'waiting for the agent');
+    this.#cooling = timers.after(graceMs, () => absent(message));
+    const back = () => {
+      if (attempt !== this.#attempt) return;
+      this.#cooling?.cancel();
+      void this.open();
+    };
+    returns.then(back, back);
   }
 
   #exit(error: unknown, how: 'Error' | 'Timeout'): void {

@@ -83,6 +83,18 @@ export class Verbs {
     this.#apart = true;
   }
 
+  /** Posts a message of its own, unless the text under way says the same. */
+  say(message: string): void {
+    if (this.#written.trim() !== '') {
+      const repeated = this.#written.includes(message.trim());
+      this.#flush();
+      if (repeated) return;
+    }
+    this.#written = message;
+    this.#report.text(message);
+    this.#flush();
+  }
+
   /** Does what a verb says and answers in words for the model. Wrong input is answered, never thrown. */
   apply(name: VerbName, input: unknown): string {
     if (this.#end !== null) return OVER;
@@ -97,13 +109,13 @@ export class Verbs {
   ): string {
     switch (name) {
       case 'say':
-        this.#say(input.text ?? '');
+        this.say(input.text ?? '');
         return 'Said. You still have the floor.';
       case 'pass':
         this.#end = { how: 'passed' };
         return OVER;
       case 'wait_for':
-        this.#say(input.question ?? '');
+        this.say(input.question ?? '');
         this.#end = { how: 'waiting', reason: 'answer' };
         return 'You are waiting for the answer: end your reply now, without another word.';
       case 'turn_complete':
@@ -124,17 +136,6 @@ export class Verbs {
       return `Not done: "${named}" is not here. You can hand over to: ${others.map(({ id }) => id).join(', ')}.`;
     this.#end = { how: 'completed', handTo: next.id };
     return OVER;
-  }
-
-  #say(message: string): void {
-    if (this.#written.trim() !== '') {
-      const repeated = this.#written.includes(message.trim());
-      this.#flush();
-      if (repeated) return;
-    }
-    this.#written = message;
-    this.#report.text(message);
-    this.#flush();
   }
 
   #flush(): void {

@@ -12,6 +12,8 @@ export type Call =
   /** `from` is the first entry to show; all are checked. */
   | { readonly verb: 'replay'; readonly channel: string | null; readonly from: number }
   | { readonly verb: 'backup'; readonly file: string }
+  | { readonly verb: 'agent list' }
+  | { readonly verb: 'agent'; readonly what: 'add' | 'rotate' | 'revoke'; readonly agent: string }
   | { readonly verb: 'config check' }
   | { readonly verb: 'schema' };
 
@@ -58,6 +60,7 @@ const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
   ['replay', readReplay],
   ['backup', readBackup],
   ['config', readConfig],
+  ['agent', readAgent],
 ]);
 
 function readCtl(given: Given): Understood {
@@ -86,6 +89,16 @@ function readConfig(given: Given): Understood {
   const [word, extra] = given.words;
   if (word !== 'check') return no(`Expected "check" after config. Usage: conch ${usageOf('config')}`);
   return extra === undefined ? yes({ verb: 'config check' }) : unexpected(extra, 'config');
+}
+
+function readAgent(given: Given): Understood {
+  const [what, agent, extra] = given.words;
+  if (extra !== undefined) return unexpected(extra, 'agent');
+  if (what === 'list' && agent === undefined) return yes({ verb: 'agent list' });
+  if ((what === 'add' || what === 'rotate' || what === 'revoke') && agent !== undefined) {
+    return yes({ verb: 'agent', what, agent });
+  }
+  return no(`Expected what to do and an agent. Usage: conch ${usageOf('agent')}`);
 }
 
 function nothingMore(given: Given, call: Call, verb: string): Understood {

@@ -3,7 +3,13 @@ import { EXIT_CODES } from './exit-codes.ts';
 import type { ExitCode } from './exit-codes.ts';
 
 /** A command for the running bot. */
-export type CtlCall = { readonly line: string; readonly channel: string | null; readonly json: boolean };
+export type CtlCall = {
+  readonly line: string;
+  readonly channel: string | null;
+  readonly json: boolean;
+  /** Instead of giving the line: have the database copied to this file, an absolute path. */
+  readonly backup?: string;
+};
 
 /** Where the bot is, and how to reach it. */
 export type CtlWorld = {
@@ -29,11 +35,15 @@ export async function runCtl(call: CtlCall, world: CtlWorld): Promise<ExitCode> 
     () => null,
   );
   if (token === null) return notRunning(call, world, `there is no ${world.dataDir}/${TOKEN_FILE}`);
-  const body = call.channel === null ? { line: call.line } : { channel: call.channel, line: call.line };
-  const answer = await ask(JSON.stringify(body), token, world);
+  const answer = await ask(JSON.stringify(bodyOf(call)), token, world);
   if (!answer.reached) return notRunning(call, world, answer.why);
   print(answer, call, world);
   return answer.ok ? EXIT_CODES.ok : EXIT_CODES.refused;
+}
+
+function bodyOf({ backup, channel, line }: CtlCall): object {
+  if (backup !== undefined) return { backup };
+  return channel === null ? { line } : { channel, line };
 }
 
 const TIMEOUT_MS = 15_000;

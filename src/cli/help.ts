@@ -15,6 +15,10 @@ export const VERBS = {
     summary: 'show a channel step by step from its journal, and check it',
   },
   backup: { usage: 'backup <file>', summary: 'write a consistent copy of the database' },
+  agent: {
+    usage: 'agent <add|rotate|revoke|list> [id]',
+    summary: 'tokens of agents that connect by themselves',
+  },
   config: { usage: 'config check', summary: 'check turnConfig.json and list every problem' },
   schema: { usage: 'schema', summary: 'print the JSON Schema of turnConfig.json for editors' },
 } as const satisfies Readonly<Record<string, Verb>>;

@@ -1,4 +1,5 @@
-import { DEMO_AGENTS, DEMO_CHANNEL } from './demo.ts';
+import { backendSchema } from './backends.ts';
+import { DEMO_AGENTS, DEMO_CHANNEL, type DemoModel } from './demo.ts';
 import { ADAPTERS, ANNOUNCEMENT_TEXTS, type ConfigFile } from './schema.ts';
 import type { Secret } from './secret.ts';
 import { turnConfigSchema, turnKeys, type TurnConfig } from './turn-config.ts';
@@ -60,6 +61,8 @@ export type Config = {
   readonly channels: readonly ChannelConfig[];
   readonly adapters: { readonly console: { readonly enabled: boolean; readonly port: number } };
   /** Ids of the people and roles who may change the floor. The console's own user may without being named. */
+  /** The door for agents that connect by themselves. */
+  readonly remote: Readonly<ConfigFile['remote']>;
   readonly operators: { readonly users: readonly string[]; readonly roles: readonly string[] };
   readonly budgets: BudgetsConfig;
   /** Texts in place of the built-in ones, `false` where one is switched off; an absent kind has its built-in text. */
@@ -67,29 +70,34 @@ export type Config = {
   readonly log: Readonly<ConfigFile['log']>;
   /** What must never be shown; not enumerable, so that it is not copied along. */
   readonly secrets: readonly Secret[];
+  /** The model that the demo's agents speak through; `null` when they play their scripts, or the file names agents. */
+  readonly demoModel: DemoModel | null;
   /** What is allowed but unwise, each with what to do. */
   readonly warnings: readonly string[];
 };
 
 /** What the environment decides, beside the file. */
-export type Surround = Pick<Config, 'file' | 'dataDir' | 'secrets' | 'warnings'> & {
+export type Surround = Pick<Config, 'file' | 'dataDir' | 'secrets' | 'warnings' | 'demoModel'> & {
   readonly port: number | null;
   readonly logLevel: Config['log']['level'] | null;
 };
 
 /** Makes a checked file complete: the demo where it names nobody, overrides over general settings, frozen to the bottom. */
 export const completeConfig = (file: ConfigFile, surround: Surround): Config => {
-  const agents = (file.agents ?? demoAgents()).map(named);
+  const demo = file.agents === undefined ? surround.demoModel : null;
+  const agents = (file.agents ?? demoAgents(demo)).map(named);
   const channels = file.channels ?? [{ ...DEMO_CHANNEL, agents: agents.map((agent) => agent.id) }];
   const { turnConfig, budgets } = file;
   const { secrets, warnings } = surround;
   const complete = {
     file: surround.file,
     dataDir: surround.dataDir,
+    demoModel: demo,
     turnConfig,
     agents,
     channels: channels.map((channel) => channelOf(channel, { turnConfig, agents, budgets })),
     adapters: { console: { ...file.adapters.console, port: surround.port ?? file.adapters.console.port } },
+    remote: file.remote,
     operators: file.operators,
     budgets,
     announcements: Object.fromEntries(Object.entries(file.announcements).filter(isOwnText)),
@@ -131,10 +139,18 @@ const channelOf = (channel: FileChannel, general: General): ChannelConfig => {
 const named = (agent: FileAgent): AgentConfig => ({ ...agent, name: agent.name ?? agent.id });
 
 /** Backends that Conch restarts itself come back to the queue by themselves. */
-const REJOIN = { scripted: 'auto' } as const satisfies Record<BackendConfig['kind'], SeatConfig['rejoin']>;
+const REJOIN = {
+  scripted: 'auto',
+  llm: 'auto',
+  acp: 'auto',
+  command: 'auto',
+  remote: 'manual',
+} as const satisfies Record<BackendConfig['kind'], SeatConfig['rejoin']>;
 
-const demoAgents = (): readonly FileAgent[] =>
-  DEMO_AGENTS.map((agent) => Object.assign({ priority: 10, timeoutSeconds: null, rejoin: null }, agent));
+const demoAgents = (demo: DemoModel | null): readonly FileAgent[] => {
+  const backend = demo === null ? {} : { backend: backendSchema.parse({ kind: 'llm', ...demo }) };
+  return DEMO_AGENTS.map((agent) => ({ priority: 10, timeoutSeconds: null, rejoin: null, ...agent, ...backend }));
+};
 
 const isOwnText = ([kind, text]: [string, string | false]): boolean =>
   !Object.entries(ANNOUNCEMENT_TEXTS).some(([name, builtIn]) => name === kind && builtIn === text);

@@ -26,5 +26,23 @@ export const DEMO_AGENTS = [
   },
 ] as const;
 
+/** The model that the demo's agents speak through. */
+export type DemoModel = {
+  readonly provider: 'openai' | 'anthropic' | 'openai-compatible';
+  readonly model: string;
+  readonly baseUrl?: string;
+};
+
+/**
+ * The model that the environment offers, if any: an endpoint of one's own before OpenAI before Anthropic. CONCH_MODEL names
+ * another model than the usual one.
+ */
+export const demoModel = (env: Readonly<Record<string, string | undefined>>): DemoModel | null => {
+  const { OPENAI_BASE_URL: baseUrl, OPENAI_API_KEY: openai, ANTHROPIC_API_KEY: anthropic, CONCH_MODEL: model } = env;
+  if (baseUrl !== undefined) return { provider: 'openai-compatible', model: model ?? 'gpt-5-mini', baseUrl };
+  if (openai !== undefined) return { provider: 'openai', model: model ?? 'gpt-5-mini' };
+  return anthropic === undefined ? null : { provider: 'anthropic', model: model ?? 'claude-sonnet-4-5' };
+};
+
 /** The channel of a configuration that names none. */
 export const DEMO_CHANNEL = { id: 'console:demo', name: 'demo' } as const;

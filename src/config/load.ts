@@ -4,6 +4,7 @@ import { parseEnv } from 'node:util';
 import { z } from 'zod';
 import { crossCheck } from './check.ts';
 import { completeConfig, type Config, type Surround } from './config.ts';
+import { demoModel } from './demo.ts';
 import { ConfigError, pathText, type Problem } from './error.ts';
 import { explain } from './explain.ts';
 import { readJson } from './json.ts';
@@ -88,7 +89,7 @@ type Environment = {
   readonly problems: readonly Problem[];
   readonly secrets: readonly Secret[];
   readonly warnings: readonly string[];
-  readonly settings: Pick<Surround, 'dataDir' | 'port' | 'logLevel'>;
+  readonly settings: Pick<Surround, 'dataDir' | 'port' | 'logLevel' | 'demoModel'>;
 };
 
 const readEnvironment = (world: World): Environment => {
@@ -107,6 +108,7 @@ const readEnvironment = (world: World): Environment => {
       dataDir: resolve(world.cwd, env['CONCH_DATA_DIR'] ?? '.conch'),
       port: parsed.data?.CONCH_PORT ?? null,
       logLevel: parsed.data?.CONCH_LOG_LEVEL ?? null,
+      demoModel: demoModel(env),
     },
   };
 };

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { backendSchema, remoteSchema } from './backends.ts';
 import { turnConfigSchema, turnOverrides } from './turn-config.ts';
 
 /** The adapters that a channel's id can begin with. */
@@ -10,23 +11,10 @@ const idText = z.string({ error: (issue) => (typeof issue.input === 'number' ? S
 
 const agentId = idText.regex(/^[\w-]{1,64}$/, 'Expected up to 64 letters, digits, "_" and "-"');
 
-const backend = z.discriminatedUnion('kind', [
-  z.strictObject({
-    kind: z.literal('scripted').describe('"scripted": a play-acted agent that needs no model, no key and no network.'),
-    script: z.enum(['pm', 'dev', 'qa']).describe('Which of the built-in scripts it plays.'),
-    wordMs: z
-      .number()
-      .min(0)
-      .max(10_000)
-      .exactOptional()
-      .describe('How long it takes over a word, in milliseconds; all else it does goes in proportion. Without it, 75.'),
-  }),
-]);
-
 const agent = z.strictObject({
   id: agentId.describe('How channels, commands and logs call the agent; people address it as @id.'),
   name: z.string().min(1).max(80).exactOptional().describe('The name under which it speaks. Without one, its id.'),
-  backend: backend.describe('What runs the agent.'),
+  backend: backendSchema.describe('What runs the agent.'),
   persona: z.string().max(20_000).default('').describe('Who the agent is, in words for itself.'),
   description: z.string().max(500).default('').describe('What the agent is good at, in words for the others.'),
   avatar: z
@@ -180,6 +168,7 @@ export const fileSchema = z.strictObject({
     .min(1, 'Expected at least one channel')
     .exactOptional()
     .describe('Where there is a floor. Without this key, one channel "console:demo" with every agent.'),
+  remote: remoteSchema.prefault({}).describe('The door for agents that connect by themselves.'),
   adapters: adapters.prefault({}).describe('The chat platforms.'),
   operators: operators.prefault({}).describe('Who may change the floor; reading is open to all.'),
   budgets: budgets.prefault({}).describe('What one channel may spend.'),

@@ -13,6 +13,13 @@ const VARIABLES: readonly Row[] = [
   ['`CONCH_CONFIG`', '`turnConfig.json`', 'The configuration file. Without one, the demo.'],
   ['`CONCH_DATA_DIR`', '`.conch`', 'Where the database is.'],
   ['`CONCH_PORT`', '`7420`', 'The port of the page; goes before the file.'],
+  [
+    '`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`',
+    '',
+    "With one of them the demo's agents speak through that provider's model.",
+  ],
+  ['`OPENAI_BASE_URL`', '', "The same, through any endpoint that speaks OpenAI's API."],
+  ['`CONCH_MODEL`', '`gpt-5-mini` or `claude-sonnet-4-5`', "Which model the demo's agents speak through."],
   ['`CONCH_LOG_LEVEL`', '`info`', 'fatal, error, warn, info, debug or trace; goes before the file.'],
 ];
 

@@ -72,6 +72,7 @@ describe('the tables of the README', () => {
       '`CONCH_CONFIG`',
       '`CONCH_DATA_DIR`',
       '`CONCH_PORT`',
+      '`CONCH_MODEL`',
       '`CONCH_LOG_LEVEL`',
     ]);
   });

@@ -43,7 +43,7 @@ describe('a wrong value', () => {
     [
       'an unknown backend',
       { agents: [{ id: 'x', backend: { kind: 'magic' } }] },
-      'agents[0].backend.kind: Expected "scripted"',
+      'agents[0].backend.kind: Expected "scripted", "llm", "acp", "remote" or "command"',
     ],
     [
       'an unknown script',

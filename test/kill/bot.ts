@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
@@ -49,6 +50,8 @@ export type Bot = {
   ready(): Promise<number>;
   /** Sends the signal and resolves when the process has ended. */
   end(signal: NodeJS.Signals): Promise<End>;
+  /** Resolves at the next output, or when it does not come within the limit. */
+  line(limitMs: number): Promise<void>;
   out(): string;
   err(): string;
 };
@@ -78,13 +81,9 @@ export function startBot(place: Place, start: Start = {}): Bot {
     child.on('error', reject);
     child.on('close', (code, signal) => resolve({ code, signal, afterMs: performance.now() - startedAt }));
   });
-  let over = false;
-  ended.then(
-    () => (over = true),
-    () => (over = true),
-  );
+  const isAlive = (): boolean => child.exitCode === null && child.signalCode === null;
   const ready = async (): Promise<number> => {
-    while (!over && performance.now() - startedAt < START_LIMIT_MS) {
+    while (isAlive() && performance.now() - startedAt < START_LIMIT_MS) {
       if (await isReady(place.port)) return performance.now() - startedAt;
       await pause(POLL_MS);
     }
@@ -94,7 +93,11 @@ export function startBot(place: Place, start: Start = {}): Bot {
     child.kill(signal);
     return ended;
   };
-  return { child, port: place.port, ended, ready, end, out, err };
+  const line = async (limitMs: number): Promise<void> => {
+    const { stdout } = child;
+    if (stdout !== null) await once(stdout, 'data', { signal: AbortSignal.timeout(limitMs) }).catch(() => undefined);
+  };
+  return { child, port: place.port, ended, ready, end, line, out, err };
 }
 
 /** Runs the program to its end: its exit code and what it printed. */

@@ -16,6 +16,8 @@ export class Page {
   /** The conversation of the open channel, by id. */
   readonly messages = new Map<string, ChatMessage>();
   view: FloorView | null = null;
+  /** What is being generated in the open channel, by agent. */
+  readonly drafts = new Map<string, string>();
   readonly #waiting = new Set<() => void>();
   readonly #seen: (frame: ServerFrame) => void;
   readonly #answers = new Map<string, Answered>();
@@ -33,7 +35,10 @@ export class Page {
     const response = await fetch(`http://127.0.0.1:${port}/`);
     await response.arrayBuffer();
     const cookie = response.headers.get('set-cookie')?.split(';', 1)[0] ?? '';
-    const socket = new WebSocket(`ws://127.0.0.1:${port}/socket`, { origin: `http://127.0.0.1:${port}`, headers: { cookie } });
+    const socket = new WebSocket(`ws://127.0.0.1:${port}/socket`, {
+      origin: `http://127.0.0.1:${port}`,
+      headers: { cookie },
+    });
     const page = new Page(socket, seen);
     await once(socket, 'open');
     page.send({ type: 'open', channel });
@@ -63,14 +68,17 @@ export class Page {
 
   async command(channel: string, line: string): Promise<{ readonly ok: boolean; readonly text: string }> {
     const answer = await this.ask({ type: 'command', channel, key: randomUUID(), line });
-    return answer.type === 'accepted' ? { ok: true, text: '' } : { ok: answer.type === 'answer' && answer.ok, text: answer.text };
+    return answer.type === 'accepted'
+      ? { ok: true, text: '' }
+      : { ok: answer.type === 'answer' && answer.ok, text: answer.text };
   }
 
   /** Resolves as soon as something holds of what came over the connection; rejects, naming `what`, when it does not in time. */
   async until(holds: () => boolean, what: string, limitMs = 15_000): Promise<void> {
     const limit = AbortSignal.timeout(limitMs);
     while (!holds()) {
-      if (limit.aborted) throw new Error(`In ${limitMs} ms there was not: ${what}. The floor: ${JSON.stringify(this.view)}`);
+      if (limit.aborted)
+        throw new Error(`In ${limitMs} ms there was not: ${what}. The floor: ${JSON.stringify(this.view)}`);
       if (!this.isOpen) throw new Error(`The connection ended before there was: ${what}`);
       await Promise.race([this.#news(), pause(250)]);
     }
@@ -92,6 +100,7 @@ export class Page {
   #take(frame: ServerFrame): void {
     if (frame.type === 'state' || frame.type === 'batch') {
       if (frame.view !== undefined) this.view = frame.view;
+      for (const { agent, text } of frame.drafts) this.drafts.set(agent, text ?? '');
       const changed = frame.type === 'batch' ? frame.changed : [];
       for (const message of [...frame.messages, ...changed]) this.messages.set(message.id, message);
     }

@@ -97,7 +97,16 @@ function turnKey(floor: Floor, turn: Turn, { name, time }: Relative): unknown {
     [turn.openWork, turn.said, turn.suspended, turn.reprompts, turn.place],
     turn.mentions,
     [named(turn.injecting), named(turn.unseen), turn.given.map(name)],
-    wait === null ? null : [wait.reason, time(wait.deadlineAt), time(wait.graceEndAt), wait.ready, named(wait.answers)],
+    wait === null
+      ? null
+      : [
+          wait.reason,
+          time(wait.deadlineAt),
+          time(wait.graceEndAt),
+          wait.ready,
+          wait.approval !== null,
+          named(wait.answers),
+        ],
   ];
 }
 

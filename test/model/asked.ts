@@ -35,6 +35,12 @@ export function checkAsked(step: Step): void {
     case 'pause':
       must(after.condition === 'paused' && step.effects.length === 0, 'I4', 'a pause does more than pause');
       return;
+    case 'request':
+      must(statusOf(after, command.agent) === 'WAITING', 'I6', 'a request does not wait');
+      must(of(step.effects, 'prompt').length === 0, 'I4', 'a request lends the floor');
+      return;
+    case 'decide':
+      return checkDecided(step);
     case 'wait':
       return checkWaiting({ ...step, command });
     case 'restart':
@@ -220,6 +226,16 @@ function checkWaiting({ command, before, after, facts }: On<'wait'>): void {
   const keeps = before.settings.waitPolicy === 'hold';
   if (goesOn) return;
   must((after.turn?.agent === agent) === keeps, 'I4', 'a waiting agent keeps or lends the floor against the rule');
+}
+
+/** A decision lets the same turn go on under the same epoch, and is told to its agent once. */
+function checkDecided({ before, after, effects }: Step): void {
+  const { turn } = before;
+  const [decision, ...more] = of(effects, 'decision');
+  must(turn !== null && turn.wait?.approval != null, 'I18', 'something is decided that nobody asked');
+  must(decision !== undefined && more.length === 0, 'I18', 'a decision is not told once');
+  must(decision.agent === turn.agent && decision.epoch === turn.epoch, 'I18', 'a decision is told to another turn');
+  must(turnOf(after, turn.agent)?.epoch === turn.epoch, 'I2', 'a decision begins another turn');
 }
 
 function checkRestarted({ before, after, effects }: Step): void {

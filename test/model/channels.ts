@@ -9,6 +9,7 @@ export type Family =
   | 'restart'
   | 'wait'
   | 'work'
+  | 'approval'
   | 'stop'
   | 'pause'
   | 'grant'
@@ -133,7 +134,7 @@ export const CHANNELS: readonly Channel[] = [
   channel({
     name: 'waits lend the floor',
     settings: { waitPolicy: 'release' },
-    families: ['wait', 'crash', 'grant'],
+    families: ['wait', 'crash', 'grant', 'stop'],
     addressed: ['dev'],
     depth: 5,
     smallDepth: 4,
@@ -209,7 +210,7 @@ export const CHANNELS: readonly Channel[] = [
     depth: 6,
     smallDepth: 4,
   }),
-  channel({ name: 'alone', agents: [{ agent: 'pm' }], families: ALL, addressed: ['pm'], depth: 6, smallDepth: 5 }),
+  channel({ name: 'alone', agents: [{ agent: 'pm' }], families: ALL, addressed: ['pm'], depth: 6, smallDepth: 4 }),
   channel({
     name: 'restarts',
     agents: AUTO,
@@ -261,6 +262,13 @@ export const CHANNELS: readonly Channel[] = [
     given: 5,
     depth: 16,
     smallDepth: 9,
+  }),
+  channel({
+    name: 'tools need a yes',
+    settings: { waitPolicy: 'release', autoDetectTurnEnd: true },
+    families: ['approval', 'modes', 'work', 'stop', 'crash', 'restart'],
+    depth: 5,
+    smallDepth: 4,
   }),
   channel({
     name: 'switched off and on',

@@ -83,10 +83,10 @@ const RANKS = ['operator', 'person', 'agent'];
 
 function checkCalls(floor: Floor): void {
   const { called } = floor;
-  const callable = floor.seats.filter((seat) => seat.status === 'QUEUED').map((seat) => seat.agent);
+  const queued = floor.seats.filter((seat) => seat.status === 'QUEUED').map((seat) => seat.agent);
   must(new Set(called.map((call) => call.agent)).size === called.length, 'I5', 'an agent is called twice');
   must(
-    called.every((call) => callable.includes(call.agent)),
+    called.every((call) => queued.includes(call.agent)),
     'I5',
     'somebody is called who is not QUEUED',
   );
@@ -99,8 +99,8 @@ function checkCalls(floor: Floor): void {
 }
 
 function checkMessages(floor: Floor): void {
-  const owed = outstanding(floor);
-  must(new Set(owed).size === owed.length, 'I8', 'a message is kept in two places');
+  const kept = outstanding(floor);
+  must(new Set(kept).size === kept.length, 'I8', 'a message is kept in two places');
   const orders = floor.held.filter((held) => held.order !== '').map((held) => Number(held.order));
   must(
     orders.every((order, index) => index === 0 || (orders[index - 1] ?? 0) < order),

@@ -1,6 +1,6 @@
 import type { AgentCommand, Command, OperatorCommand } from '../../src/turns/core/command.ts';
 import { INTERRUPT_MODES, ORDERS } from '../../src/turns/core/settings.ts';
-import type { AgentId, Instant } from '../../src/turns/core/settings.ts';
+import type { AgentId, Approval, Instant } from '../../src/turns/core/settings.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
 import type { Channel, Family } from './channels.ts';
@@ -16,6 +16,7 @@ export type Move = {
 };
 
 const BY = { by: 'ada' } as const;
+const APPROVAL: Approval = { title: 'run the tests', detail: 'npm test', choices: ['allow_once', 'reject_once'] };
 const STRANGER: AgentId = 'eve';
 
 /** Everything that may happen next. `next` is the floor's earliest deadline by the core's own account. */
@@ -98,6 +99,7 @@ function holders({ floor }: Place, { families }: Channel): readonly Command[] {
     { type: 'end', ...act, outcome: 'passed', signalled: true },
     { type: 'interrupted', ...act },
     ...(families.has('wait') ? waits(act) : []),
+    ...(families.has('approval') ? [{ type: 'request', ...act, approval: APPROVAL } as const] : []),
     ...(families.has('work') ? ([0, 1] as const).map((open): Command => ({ type: 'work', ...act, open })) : []),
     ...(families.has('spend') ? [{ type: 'spend', ...act, tokens: 1, costMicros: 0 } as const] : []),
     ...(injecting === undefined
@@ -152,6 +154,10 @@ function operators({ floor }: Place, { families, seats }: Channel): readonly Com
     ...each('add'),
     ...given('members', each('remove')),
     ...given('switch', [...each('enable'), ...each('disable')]),
+    ...given('approval', [
+      { type: 'decide', choice: 'allow_always', ...BY },
+      { type: 'decide', choice: 'reject_once', epoch: floor.turn?.epoch ?? floor.epoch, ...BY },
+    ]),
     ...given('extend', [{ type: 'extend', ms: 5, ...BY }]),
     ...given(
       'modes',
@@ -199,6 +205,7 @@ function probes({ floor }: Place, { seats }: Channel): readonly Command[] {
     { type: 'choose', agent: asked, ask: floor.asks - 1, next: someone },
     ...(choosing === null ? [{ type: 'choose', agent: asked, ask: floor.asks, next: someone } as const] : []),
     { type: 'skip', epoch: last - 1, ...BY },
+    { type: 'decide', choice: 'allow_once', epoch: last - 1, ...BY },
     { type: 'skip', agent: holder, epoch: (turnOf(floor, holder)?.epoch ?? epoch) - 1, ...BY },
     ...(turn === null ? [{ type: 'skip', epoch, ...BY } as const] : []),
     { type: 'join', agent: STRANGER },
@@ -222,6 +229,7 @@ function unclaimed(agent: AgentId, epoch: number): readonly AgentCommand[] {
     stale(agent, epoch),
     { type: 'wait', agent, epoch, reason: 'answer' },
     { type: 'work', agent, epoch, open: 1 },
+    { type: 'request', agent, epoch, approval: APPROVAL },
     { type: 'injected', agent, epoch, id: 'm0', outcome: 'injected' },
   ];
 }

@@ -29,19 +29,7 @@ export async function catchPlanted(): Promise<readonly Caught[]> {
     const caught: Caught[] = [];
     for (const [index, bug] of PLANTED.entries()) {
       const core = await plant(bug, join(folder, `${index}`));
-      const t = Date.now();
-      caught.push({ bug, found: firstFound(core) });
-      const c = caught.at(-1)!;
-      console.log(
-        Date.now() - t,
-        c.found === null ? '!!!!!! ' : 'ok ',
-        c.bug.name,
-        '|',
-        c.found?.invariant,
-        c.found?.what,
-        c.found?.trace.length,
-        c.found?.channel,
-      );
+      caught.push({ bug, found: firstFound(core, bug.near) });
     }
     return caught;
   } finally {
@@ -49,14 +37,13 @@ export async function catchPlanted(): Promise<readonly Caught[]> {
   }
 }
 
-/** The channels from the cheapest on, each a little way, then each as far as the small run goes. */
-function firstFound(core: Core): Found | null {
-  for (const share of [0.5, 0.75, 1]) {
-    for (const channel of CHANNELS) {
-      const depth = Math.ceil(channel.smallDepth * share);
-      const [found] = search(core, channel, { depth, first: true }).found;
-      if (found !== undefined) return found;
-    }
+/** Where the bug is likely to show, then every channel, farther each time round. */
+function firstFound(core: Core, near: string | undefined): Found | null {
+  const likely = CHANNELS.filter((channel) => channel.name === near).map((channel) => [channel, 0] as const);
+  const all = [-1, 0, 1].flatMap((more) => CHANNELS.map((channel) => [channel, more] as const));
+  for (const [channel, more] of [...likely, ...all]) {
+    const [found] = search(core, channel, { depth: channel.smallDepth + more, first: true }).found;
+    if (found !== undefined) return found;
   }
   return null;
 }
@@ -73,12 +60,18 @@ async function plant(bug: Planted, folder: string): Promise<Core> {
     );
   }
   const load = (file: string): Promise<Core> => import(pathToFileURL(join(folder, file)).href);
-  const [{ decide }, { evolve }, { react }, { nextDeadline }, { emptyFloor }] = await Promise.all([
+  const [decider, evolver, reactor, clock, beginning] = await Promise.all([
     load('decide.ts'),
     load('evolve.ts'),
     load('react.ts'),
     load('deadline.ts'),
     load('floor.ts'),
   ]);
-  return { decide, evolve, react, nextDeadline, emptyFloor };
+  return {
+    decide: (floor, command, at) => decider.decide(floor, command, at),
+    evolve: (floor, fact, at) => evolver.evolve(floor, fact, at),
+    react: (fact, floor) => reactor.react(fact, floor),
+    nextDeadline: (floor) => clock.nextDeadline(floor),
+    emptyFloor: (channel) => beginning.emptyFloor(channel),
+  };
 }

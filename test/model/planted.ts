@@ -1,5 +1,12 @@
 /** A bug as somebody might write it: one place in one file of the core, and what stands there instead. */
-export type Planted = { readonly name: string; readonly file: string; readonly find: string; readonly replace: string };
+export type Planted = {
+  readonly name: string;
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+  /** The channel in which it is looked for first, to be quick; then all are. */
+  readonly near?: string;
+};
 
 const EPOCHS: readonly Planted[] = [
   {
@@ -16,6 +23,7 @@ const EPOCHS: readonly Planted[] = [
   },
   {
     name: 'an agent that waits may go on talking',
+    near: 'mode inject',
     file: 'agents.ts',
     find: "return turn.wait !== null || turn.suspended ? 'not-holder' : null;",
     replace: 'return null;',
@@ -28,6 +36,7 @@ const EPOCHS: readonly Planted[] = [
   },
   {
     name: 'a turn resumes under its old epoch',
+    near: 'mode inject',
     file: 'advance.ts',
     find: "const epoch = d.floor.epoch + 1;\n  d.record({ type: 'turnResumed'",
     replace: "const epoch = turn.epoch;\n  d.record({ type: 'turnResumed'",
@@ -40,6 +49,7 @@ const EPOCHS: readonly Planted[] = [
   },
   {
     name: 'an answer to an earlier question to the facilitator counts',
+    near: 'a facilitator',
     file: 'agents.ts',
     find: ' || choosing.ask !== command.ask',
     replace: '',
@@ -49,12 +59,14 @@ const EPOCHS: readonly Planted[] = [
 const TURNS: readonly Planted[] = [
   {
     name: 'a turn that ends without the floor stays parked',
+    near: 'waits lend the floor',
     file: 'evolve-turn.ts',
     find: 'parked: floor.parked.filter((parked) => parked.agent !== fact.agent),\n    held: [',
     replace: 'parked: floor.parked,\n    held: [',
   },
   {
     name: 'a turn that resumes stays parked as well',
+    near: 'waits lend the floor',
     file: 'evolve-turn.ts',
     find: 'parked: floor.parked.filter((parked) => parked.agent !== fact.agent),\n    turn: {',
     replace: 'parked: floor.parked,\n    turn: {',
@@ -67,6 +79,7 @@ const TURNS: readonly Planted[] = [
   },
   {
     name: 'a stop forgets the turns that wait without the floor',
+    near: 'waits lend the floor',
     file: 'operators.ts',
     find: 'const turns = [turn, ...parked].filter(',
     replace: 'const turns = [turn].filter(',
@@ -79,24 +92,28 @@ const TURNS: readonly Planted[] = [
   },
   {
     name: 'the responder keeps the floor of the turn that it answered for',
+    near: 'a responder answers',
     file: 'people.ts',
     find: 'messages: [], ready: true });',
     replace: 'messages: [], ready: false });',
   },
   {
     name: 'an agent that waits lends the floor and nobody takes it',
+    near: 'waits lend the floor',
     file: 'agents.ts',
     find: "    d.record({ type: 'turnParked', agent });\n    goOn(d);\n",
     replace: "    d.record({ type: 'turnParked', agent });\n",
   },
   {
     name: 'a restart grants before the catch-up',
+    near: 'restarts',
     file: 'advance.ts',
     find: "if (floor.catchingUp || floor.turn !== null || floor.condition === 'paused') return;\n  const ready",
     replace: "if (floor.turn !== null || floor.condition === 'paused') return;\n  const ready",
   },
   {
     name: 'a restart does not suspend the turn that was open',
+    near: 'restarts',
     file: 'system.ts',
     find: "if (turn.wait === null) d.record({ type: 'turnSuspended', agent: turn.agent });",
     replace: 'if (turn.wait === null) return null;',
@@ -118,24 +135,28 @@ const QUEUE: readonly Planted[] = [
   },
   {
     name: 'an agent that is gone stays called',
+    near: 'mode inject',
     file: 'seats.ts',
     find: "to === 'IDLE' || to === 'OFFLINE' ? floor.called.filter((call) => call.agent !== agent) : floor.called",
     replace: 'floor.called',
   },
   {
     name: 'every agent gets one round too many',
+    near: 'mode inject',
     file: 'order.ts',
     find: 'rounds === 0 || seat.taken < rounds',
     replace: 'rounds === 0 || seat.taken <= rounds',
   },
   {
     name: "an agent's hand-over goes before a person's call",
+    near: 'mode inject',
     file: 'evolve-exchange.ts',
     find: '{ operator: 0, person: 1, agent: 2 }',
     replace: '{ operator: 0, person: 2, agent: 1 }',
   },
   {
     name: 'the facilitator may name somebody who is not queued',
+    near: 'a facilitator',
     file: 'advance.ts',
     find: 'const usable = next !== null && isGrantable(d.floor, next);',
     replace: 'const usable = next !== null;',
@@ -163,18 +184,21 @@ const MESSAGES: readonly Planted[] = [
   },
   {
     name: 'a change of the mode drops what is held',
+    near: 'modes change',
     file: 'evolve.ts',
     find: 'return { ...floor, settings: fact.settings };',
     replace: 'return { ...floor, settings: fact.settings, held: [] };',
   },
   {
     name: 'queue mode drops the message instead of holding it',
+    near: 'mode queue',
     file: 'people.ts',
     find: "    case 'queue':\n      hold(d, message, 'turn');\n",
     replace: "    case 'queue':\n",
   },
   {
     name: 'held messages are released backwards',
+    near: 'mode queue',
     file: 'evolve-message.ts',
     find: 'compareOrder(message.order, other.order) < 0',
     replace: 'compareOrder(message.order, other.order) > 0',
@@ -187,6 +211,7 @@ const MESSAGES: readonly Planted[] = [
   },
   {
     name: 'parallel tells only those who wait for their turn',
+    near: 'mode parallel',
     file: 'people.ts',
     find: "d.floor.seats.filter((seat) => seat.status !== 'OFFLINE')",
     replace: "d.floor.seats.filter((seat) => seat.status === 'QUEUED')",
@@ -199,6 +224,7 @@ const MESSAGES: readonly Planted[] = [
   },
   {
     name: 'an agent that cannot take a message is prompted once more than allowed',
+    near: 'prompted again',
     file: 'agents.ts',
     find: 'turn.reprompts < MAX_REPROMPTS',
     replace: 'turn.reprompts <= MAX_REPROMPTS',
@@ -215,6 +241,7 @@ const TIME: readonly Planted[] = [
   { name: 'a deadline is met a millisecond late', file: 'system.ts', find: 'due.at > d.at', replace: 'due.at >= d.at' },
   {
     name: 'turns that wait without the floor have no deadline',
+    near: 'waits lend the floor',
     file: 'deadline.ts',
     find: '  for (const parked of floor.parked) found.push(...turnDeadlines(parked));\n',
     replace: '',
@@ -239,6 +266,7 @@ const TIME: readonly Planted[] = [
   },
   {
     name: 'waiting uses up the time of the turn',
+    near: 'mode interrupt',
     file: 'evolve-turn.ts',
     find: 'hardEndAt: at + (turn.leftMs ?? floor.settings.maxTurnMs),',
     replace: 'hardEndAt: turn.startedAt + floor.settings.maxTurnMs,',
@@ -272,18 +300,21 @@ const WORLD: readonly Planted[] = [
   },
   {
     name: 'one turn more than the budget is granted',
+    near: 'mode parallel',
     file: 'limits.ts',
     find: 'exchange.turns >= exchange.allowance',
     replace: 'exchange.turns > exchange.allowance',
   },
   {
     name: 'turns are not counted',
+    near: 'mode parallel',
     file: 'evolve-turn.ts',
     find: 'turns: exchange.turns + 1 }',
     replace: 'turns: exchange.turns }',
   },
   {
     name: 'more messages are held than the channel allows',
+    near: 'one held message',
     file: 'people.ts',
     find: 'held.length >= settings.maxHeld &&',
     replace: 'held.length > settings.maxHeld &&',

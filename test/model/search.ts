@@ -22,7 +22,7 @@ export type Found = {
   readonly trace: readonly { readonly at: Instant; readonly command: Command }[];
 };
 
-/** What a search saw. `closed`: it ended because nothing new turned up, not at its depth. */
+/** What a search saw. `diameter`: how many commands the farthest place is from the empty floor. `closed`: it ended because nothing new turned up, not at its depth. */
 export type Explored = {
   readonly channel: string;
   readonly states: number;
@@ -116,12 +116,12 @@ class Atlas {
     if (lost !== -1) this.#report(new Violation('I24', 'there is no way back to a free floor'), lost, null);
   }
 
-  told(diameter: number, closed: boolean): Explored {
+  told(depth: number, closed: boolean): Explored {
     return {
       channel: this.#channel.name,
       states: this.#parents.length,
       transitions: this.#transitions,
-      diameter,
+      diameter: this.#channel.opening.length + depth,
       closed,
       found: this.found,
     };

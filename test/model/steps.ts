@@ -119,10 +119,20 @@ function seatsOf(floor: Floor): string {
   return JSON.stringify([floor.seats.map((seat) => seat.status), floor.queue, floor.called, floor.parked.length]);
 }
 
+/** The messages that an agent was called with. */
+function callsOf(agent: string, before: Floor, facts: readonly Fact[]): readonly string[] {
+  const earlier = before.called.filter((call) => call.agent === agent).flatMap((call) => call.messages);
+  const now = of(facts, 'agentCalled')
+    .filter((fact) => fact.agent === agent)
+    .map((fact) => fact.message ?? '');
+  return [...earlier, ...now];
+}
+
 /**
  * I8 and I9: every message has exactly one fate. What the floor owed before it still owes, or handed over now, or said why
  * not; what it handed over it no longer owes, unless the turn that got it was cut short and so answered nothing. So by
- * induction every message is handed over once, and again only to make up for such a turn, and none is dropped.
+ * induction every message is handed over once, and again only to make up for such a turn or to an agent that the message
+ * called by name while another held the floor, and none is dropped.
  */
 function checkMessages({ command, before, after, facts, effects }: Step): void {
   const had = new Set(outstanding(before));
@@ -136,7 +146,10 @@ function checkMessages({ command, before, after, facts, effects }: Step): void {
     'I8',
     'a message comes out of nowhere',
   );
-  const prompted = of(effects, 'prompt').flatMap((effect) => effect.messages);
+  const prompted = of(effects, 'prompt').flatMap((effect) => {
+    const calledWith = new Set(callsOf(effect.agent, before, facts));
+    return effect.messages.filter((id) => !calledWith.has(id) || (had.has(id) && !keeps.has(id)));
+  });
   must(new Set(prompted).size === prompted.length, 'I8', 'a message is handed over twice');
   must(
     prompted.every((id) => had.has(id) && !keeps.has(id)),

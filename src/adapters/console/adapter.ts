@@ -56,6 +56,8 @@ export type ConsoleOptions = {
   readonly clock: Clock;
   readonly log: Logger;
   readonly person?: Principal;
+  /** Copies the database, which only this process may read, to a new file; asked by whoever has the token. */
+  readonly backup?: (file: string) => Promise<Answer>;
   /** The folder of the built page, if it is not the one that `npm install` builds. */
   readonly pageDir?: string;
 };
@@ -156,6 +158,7 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
       isReady,
       welcome: (socket) => welcome(talk, socket),
       command: (channel, line) => ctl(ports, person, { channel, line }),
+      backup: async (file) => (await options.backup?.(file)) ?? { ok: false, text: 'This Conch keeps no database.' },
     });
     return { platform, hub, delivery, server };
   } catch (error) {

@@ -5,17 +5,19 @@ import { LINE_LIMIT } from './protocol.ts';
 import { sameSecret } from './token.ts';
 
 const BODY_LIMIT = 64 * 1024;
-const bodySchema = z.strictObject({
-  channel: z.string().min(1).max(200).nullish(),
-  line: z.string().min(1).max(LINE_LIMIT),
-});
+const bodySchema = z.union([
+  z.strictObject({ channel: z.string().min(1).max(200).nullish(), line: z.string().min(1).max(LINE_LIMIT) }),
+  z.strictObject({ backup: z.string().startsWith('/').max(4_096) }),
+]);
 
 type CtlParts = {
   readonly token: string;
   readonly command: (channel: string | null, line: string) => Promise<Answer>;
+  /** Copies the database, which only this process may read, to a new file. */
+  readonly backup: (file: string) => Promise<Answer>;
 };
 
-/** Answers `POST /ctl`: a JSON body `{ channel?, line }` under `Authorization: Bearer <the console's token>`. */
+/** Answers `POST /ctl`: a JSON body `{ channel?, line }` or `{ backup: file }` under `Authorization: Bearer <the console's token>`. */
 export async function ctlAnswer(
   request: IncomingMessage,
   parts: CtlParts,
@@ -28,8 +30,10 @@ export async function ctlAnswer(
   if (body === null) return no(413, 'The command is too long.');
   const parsed = bodySchema.safeParse(parseJson(body));
   if (!parsed.success) return no(400, 'Expected a JSON body with "line" and, optionally, "channel".');
+  const asked = parsed.data;
   try {
-    return { status: 200, answer: await parts.command(parsed.data.channel ?? null, parsed.data.line) };
+    const answer = 'backup' in asked ? parts.backup(asked.backup) : parts.command(asked.channel ?? null, asked.line);
+    return { status: 200, answer: await answer };
   } catch (error) {
     return no(500, `The command failed: ${error instanceof Error ? error.message : String(error)}`);
   }

@@ -29,6 +29,8 @@ export type ServerParts = {
   readonly welcome: (socket: WebSocket) => void;
   /** Runs a command line of `conch ctl`; `channel` is `null` when the caller named none. */
   readonly command: (channel: string | null, line: string) => Promise<Answer>;
+  /** Copies the database to a new file, for `conch backup`. */
+  readonly backup: (file: string) => Promise<Answer>;
 };
 
 /** A listening server; `url` is where a person finds the page. */

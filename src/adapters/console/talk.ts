@@ -124,11 +124,8 @@ async function say(talk: Talk, client: Client, frame: Extract<PageFrame, { type:
   talk.hub.later(client, { type: 'accepted', key, id: message.id });
 }
 
-async function amend(
-  talk: Talk,
-  client: Client,
-  frame: Extract<PageFrame, { type: 'edit' | 'delete' }>,
-): Promise<void> {
+/** Conch learns of a change before the console shows it: a crash in between leaves it unacknowledged, not half done. */
+function amend(talk: Talk, client: Client, frame: Extract<PageFrame, { type: 'edit' | 'delete' }>): void {
   const { channel, id, key } = frame;
   writable(talk, channel);
   const before = talk.platform.message(channel, id);
@@ -136,12 +133,14 @@ async function amend(
     throw new Refused('Only a message of your own that is still there can be changed.');
   }
   const text = frame.type === 'edit' ? clean(frame.text) : null;
-  const after = text === null ? talk.platform.remove(channel, id) : talk.platform.edit(channel, id, text);
-  talk.hub.changed(channel, (await after) ?? before);
-  talk.delivery.push(channel, () =>
-    talk.intake.amend(text === null ? { change: 'deleted', id, channel } : { change: 'edited', id, channel, text }),
-  );
-  talk.hub.later(client, { type: 'accepted', key, id });
+  talk.delivery.push(channel, async () => {
+    await talk.intake.amend(
+      text === null ? { change: 'deleted', id, channel } : { change: 'edited', id, channel, text },
+    );
+    const after = text === null ? talk.platform.remove(channel, id) : talk.platform.edit(channel, id, text);
+    talk.hub.changed(channel, (await after) ?? before);
+    talk.hub.later(client, { type: 'accepted', key, id });
+  });
 }
 
 function history(talk: Talk, client: Client, frame: Extract<PageFrame, { type: 'history' }>): void {

@@ -66,17 +66,18 @@ export function recall(d: Deliberation): void {
 }
 
 /** Puts an agent at the head, if it can be granted and is not the one who speaks. */
-export function call(d: Deliberation, agent: AgentId, by: 'operator' | 'person' | 'agent'): void {
+export function call(d: Deliberation, agent: AgentId, by: 'operator' | 'person' | 'agent', message?: MessageId): void {
   const { order } = d.floor.settings;
   if (order === 'manual' && by !== 'operator') return;
   if (findSeat(d.floor, agent)?.status !== 'QUEUED') return;
-  d.record({ type: 'agentCalled', agent, by });
+  d.record({ type: 'agentCalled', agent, by, ...(message === undefined ? {} : { message }) });
 }
 
 /** Gives the floor to a queued agent, with every message that waits. */
 export function grant(d: Deliberation, agent: AgentId): void {
+  const asked = d.floor.called.find((called) => called.agent === agent)?.messages ?? [];
   const messages = deliver(d, agent, pending(d));
-  begin(d, agent, { messages, keepsPlace: false });
+  begin(d, agent, { messages: [...new Set([...messages, ...asked])], keepsPlace: false });
 }
 
 /** Gives the floor for one turn to whoever answers for a paused holder; its place in the queue stays its own. */
@@ -95,7 +96,8 @@ export function resume(
   if (d.floor.exchange === null) d.record({ type: 'exchangeOpened', by: why === 'operator' ? 'operator' : 'message' });
   const ready = pending(d).filter((message) => message.until !== 'turn');
   const missed = [...turn.unseen, ...turn.injecting].map(({ id }) => id);
-  const messages = [...missed, ...(turn.wait?.answers ?? []).map(({ id }) => id), ...deliver(d, agent, ready)];
+  const answers = (turn.wait?.answers ?? []).map(({ id }) => id);
+  const messages = [...new Set([...missed, ...answers, ...deliver(d, agent, ready)])];
   const { seenLine, status } = seatOf(d.floor, agent);
   const epoch = d.floor.epoch + 1;
   d.record({ type: 'turnResumed', agent, epoch, afterLine: seenLine, uptoLine: d.floor.lines, messages, why });
@@ -210,10 +212,11 @@ export function chosen(
 
 function callFor(d: Deliberation, message: Held): void {
   const reachable = message.addressed.filter((agent) => findSeat(d.floor, agent)?.status === 'QUEUED');
-  for (const agent of reachable) call(d, agent, 'person');
+  for (const agent of reachable) call(d, agent, 'person', message.id);
   if (d.floor.settings.order !== 'mention' || reachable.length > 0) return;
   const { defaultAgent } = d.floor.settings;
-  if (defaultAgent !== null && findSeat(d.floor, defaultAgent)?.status === 'QUEUED') call(d, defaultAgent, 'person');
+  if (defaultAgent !== null && findSeat(d.floor, defaultAgent)?.status === 'QUEUED')
+    call(d, defaultAgent, 'person', message.id);
   else if (d.floor.called.length === 0)
     route(d, message, message.addressed.length > 0 ? 'nobody addressed is available' : 'nobody addressed');
 }

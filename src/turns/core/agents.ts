@@ -87,7 +87,8 @@ function end(d: Deliberation, turn: Turn, command: Extract<AgentCommand, { type:
   const { agent, epoch } = turn;
   if (missed.length > 0 && turn.reprompts < MAX_REPROMPTS) {
     const { lines } = d.floor;
-    d.record({ type: 'turnContinued', agent, epoch, afterLine: lines, uptoLine: lines, messages: missed });
+    const { seenLine } = seatOf(d.floor, agent);
+    d.record({ type: 'turnContinued', agent, epoch, afterLine: seenLine, uptoLine: lines, messages: missed });
     return;
   }
   const { outcome, signalled } = command;

@@ -83,9 +83,12 @@ const CALL_RANK = { operator: 0, person: 1, agent: 2 } as const;
 /** People's calls go before agents' hand-overs; within a rank the first call counts. */
 function called(floor: Floor, fact: Extract<Fact, { type: 'agentCalled' }>): Floor {
   const earlier = floor.called.find((call) => call.agent === fact.agent);
-  if (earlier !== undefined && CALL_RANK[earlier.by] <= CALL_RANK[fact.by]) return floor;
+  const messages = [...(earlier?.messages ?? []), ...(fact.message === undefined ? [] : [fact.message])];
+  if (earlier !== undefined && CALL_RANK[earlier.by] <= CALL_RANK[fact.by]) {
+    return { ...floor, called: floor.called.map((call) => (call === earlier ? { ...call, messages } : call)) };
+  }
   const others = floor.called.filter((call) => call.agent !== fact.agent);
   const before = others.filter((call) => CALL_RANK[call.by] <= CALL_RANK[fact.by]);
   const behind = others.filter((call) => CALL_RANK[call.by] > CALL_RANK[fact.by]);
-  return { ...floor, called: [...before, { agent: fact.agent, by: fact.by }, ...behind] };
+  return { ...floor, called: [...before, { agent: fact.agent, by: fact.by, messages }, ...behind] };
 }

@@ -1,6 +1,6 @@
 import type { Fact } from './fact.ts';
 import type { Floor, Held, Turn } from './floor.ts';
-import { patchSeat } from './seats.ts';
+import { showLine } from './seats.ts';
 
 /** Why a message was not routed when nobody is online: the one reason for which it is kept for whoever comes back. */
 export const NOBODY = 'no agent available';
@@ -73,8 +73,8 @@ function delivered(floor: Floor, fact: Routed, via: 'prompt' | 'inject' | 'inter
           wait: { ...turn.wait, answers: [...turn.wait.answers, { id: fact.id, line: fact.line ?? floor.lines }] },
         });
   }
-  if (turn.wait !== null || fact.line === null) return floor;
-  const seen = patchSeat(floor, turn.agent, { seenLine: fact.line });
+  if (turn.wait !== null || turn.suspended || fact.line === null) return floor;
+  const seen = showLine(floor, turn.agent, fact.line);
   return via === 'observe'
     ? seen
     : withTurn(seen, { injecting: [...turn.injecting, { id: fact.id, line: fact.line }] });
@@ -102,7 +102,7 @@ function amended(floor: Floor, fact: Extract<Fact, { type: 'messageAmended' }>):
   const held = fact.change === 'deleted' ? floor.held.filter((message) => message.id !== fact.id) : floor.held;
   if (fact.line === null) return { ...floor, held };
   const next = { ...floor, held, lines: fact.line, notice: null };
-  return fact.holder === null ? next : patchSeat(next, fact.holder, { seenLine: fact.line });
+  return fact.holder === null ? next : showLine(next, fact.holder, fact.line);
 }
 
 function withTurn(floor: Floor, patch: Partial<Turn>): Floor {

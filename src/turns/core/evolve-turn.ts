@@ -1,6 +1,6 @@
 import type { Fact } from './fact.ts';
 import type { Exchange, Floor, Held, Turn } from './floor.ts';
-import { patchSeat, seatOf } from './seats.ts';
+import { patchSeat, seatOf, showLine } from './seats.ts';
 import type { AgentId, Instant } from './settings.ts';
 
 /** Facts about turns. */
@@ -201,8 +201,8 @@ function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at:
     turn: floor.turn?.agent === fact.agent ? null : floor.turn,
     parked: floor.parked.filter((parked) => parked.agent !== fact.agent),
     held: [
-      ...givenBack(floor, turn, fact),
       ...missed.map(({ id, line }) => returned(id, line, 'prompt')),
+      ...givenBack(floor, turn, fact),
       ...floor.held,
     ],
   };
@@ -214,10 +214,14 @@ function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at:
   return patchExchange(counted, (exchange) => ({ ...exchange, silent: fact.said ? 0 : exchange.silent + 1 }));
 }
 
-/** A turn that failed or expired before anything was said leaves its messages to the next. */
+/** A turn that failed or expired before anything was said leaves its messages to the next, unless they wait elsewhere. */
 function givenBack(floor: Floor, turn: Turn, fact: Extract<TurnFact, { type: 'turnEnded' }>): readonly Held[] {
   const isCutShort = fact.outcome === 'forfeited' || fact.outcome === 'expired';
-  return fact.said || !isCutShort ? [] : turn.given.map((id) => returned(id, floor.lines, 'next'));
+  if (fact.said || !isCutShort) return [];
+  const turns = [floor.turn, ...floor.parked].filter((open) => open !== null);
+  const owed = turns.flatMap((open) => [...open.unseen, ...open.injecting, ...(open.wait?.answers ?? [])]);
+  const waiting = new Set([...owed, ...floor.held].map(({ id }) => id));
+  return turn.given.filter((id) => !waiting.has(id)).map((id) => returned(id, floor.lines, 'next'));
 }
 
 function returned(id: Held['id'], line: number, until: Held['until']): Held {
@@ -229,7 +233,7 @@ function said(floor: Floor, fact: Extract<TurnFact, { type: 'said' }>, at: Insta
     const next = { ...turn, said: true, mentions: fact.mentions };
     return { ...next, ...working(floor, next, at) };
   });
-  return { ...patchSeat(spoken, fact.agent, { seenLine: fact.line }), lines: fact.line, notice: null };
+  return { ...showLine(spoken, fact.agent, fact.line), lines: fact.line, notice: null };
 }
 
 function spent(floor: Floor, fact: Extract<TurnFact, { type: 'spent' }>, at: Instant): Floor {

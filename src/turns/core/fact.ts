@@ -88,7 +88,13 @@ export type Fact =
     }
   | { readonly type: 'floorPaused'; readonly by: string }
   | { readonly type: 'floorUnpaused'; readonly by: string }
-  | { readonly type: 'agentCalled'; readonly agent: AgentId; readonly by: 'operator' | 'person' | 'agent' }
+  /** `message` is what called it, to be answered in the turn that it earns. */
+  | {
+      readonly type: 'agentCalled';
+      readonly agent: AgentId;
+      readonly by: 'operator' | 'person' | 'agent';
+      readonly message?: MessageId;
+    }
   | {
       readonly type: 'choosingStarted';
       readonly facilitator: AgentId;

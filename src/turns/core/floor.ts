@@ -112,8 +112,8 @@ export const floorSchema = z.strictObject({
   lines: z.number(),
   seats: z.array(seatSchema),
   queue: z.array(agent),
-  /** Who goes before the queue, and who said so. */
-  called: z.array(z.strictObject({ agent, by: z.enum(['operator', 'person', 'agent']) })),
+  /** Who goes before the queue, who said so, and the messages to be answered in the turn that it earned. */
+  called: z.array(z.strictObject({ agent, by: z.enum(['operator', 'person', 'agent']), messages: z.array(message) })),
   /** Who has the floor: ACTIVE, or WAITING and keeping it. */
   turn: turnSchema.nullable(),
   /** Turns that wait without the floor. */

@@ -84,7 +84,7 @@ function grantTo(d: Deliberation, agent: AgentId): Refusal | null {
   if (seat.disabled) return 'disabled';
   if (seat.status === 'OFFLINE') return 'offline';
   if (seat.status === 'ACTIVE') return 'already';
-  if (seat.status === 'WAITING') return overrideWait(d, agent);
+  if (seat.status === 'WAITING') return seat.present ? overrideWait(d, agent) : 'offline';
   recall(d);
   if (!isGrantable(d.floor, agent)) return 'not-queued';
   return giveTo(d, agent);

@@ -119,7 +119,7 @@ function toHolder(d: Deliberation, turn: Turn, message: Held): void {
 function inject(d: Deliberation, turn: Turn, message: Held): void {
   recount(d);
   routed(d, message, { state: 'delivered', to: [turn.agent], via: 'inject' });
-  for (const agent of message.addressed) call(d, agent, 'person');
+  for (const agent of message.addressed) call(d, agent, 'person', message.id);
 }
 
 function preempt(d: Deliberation, turn: Turn, message: Held): void {
@@ -137,7 +137,7 @@ function preempt(d: Deliberation, turn: Turn, message: Held): void {
   });
   d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'PREEMPTED' });
   routed(d, message, { state: 'delivered', to: [agent], via: 'interrupt' });
-  for (const other of message.addressed) call(d, other, 'person');
+  for (const other of message.addressed) call(d, other, 'person', message.id);
 }
 
 /** A message while the holder waits: one that interrupted it is joined, any other waits for the holder's next prompt. */
@@ -146,14 +146,14 @@ function joinWait(d: Deliberation, turn: Turn, message: Held): void {
     recount(d);
     routed(d, message, { state: 'delivered', to: [turn.agent], via: 'interrupt' });
   } else hold(d, message, 'prompt');
-  for (const agent of message.addressed) call(d, agent, 'person');
+  for (const agent of message.addressed) call(d, agent, 'person', message.id);
 }
 
 function observe(d: Deliberation, message: Held): void {
   recount(d);
   const online = d.floor.seats.filter((seat) => seat.status !== 'OFFLINE').map((seat) => seat.agent);
   routed(d, message, { state: 'delivered', to: online, via: 'observe' });
-  for (const agent of message.addressed) call(d, agent, 'person');
+  for (const agent of message.addressed) call(d, agent, 'person', message.id);
 }
 
 /** Whether a message answers the question of an agent that waits: it addresses it, or nobody while no other agent waits. */
@@ -217,7 +217,7 @@ function routed(d: Deliberation, message: Held, fate: Fate): void {
     line: joins ? lines + 1 : null,
     addressed: message.addressed,
     order: message.order,
-    holder: turn !== null && turn.wait === null ? { agent: turn.agent, epoch: turn.epoch } : null,
+    holder: turn !== null && turn.wait === null && !turn.suspended ? { agent: turn.agent, epoch: turn.epoch } : null,
   });
 }
 

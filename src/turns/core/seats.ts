@@ -24,6 +24,11 @@ export function patchSeat(floor: Floor, agent: AgentId, patch: Partial<Seat>): F
   return { ...floor, seats: floor.seats.map((seat) => (seat.agent === agent ? { ...seat, ...patch } : seat)) };
 }
 
+/** The floor with one line more given to an agent, if it was given every line before; else its next prompt brings them all. */
+export function showLine(floor: Floor, agent: AgentId, line: number): Floor {
+  return seatOf(floor, agent).seenLine === line - 1 ? patchSeat(floor, agent, { seenLine: line }) : floor;
+}
+
 /** A seat in which nobody has sat yet. */
 export function newSeat(floor: Floor, settings: SeatSettings): Seat {
   return {

@@ -1,0 +1,179 @@
+import type { Timers } from '../turns/time.ts';
+import type { Ending, PermissionChoice, Report, SeatContext, TurnPrompt } from './backend.ts';
+import { isOwnVerb, optionFor, permissionFor } from './acp-permission.ts';
+import type { PermissionOption, ToolCall, Update } from './acp-wire.ts';
+import { silence } from './acp-words.ts';
+import { Verbs } from './verbs.ts';
+
+/** The answer to a request for permission, as the protocol has it. */
+export type Outcome = { readonly outcome: 'cancelled' } | { readonly outcome: 'selected'; readonly optionId: string };
+
+/** One generation of one turn: what the agent sends becomes text, signs of work, questions for people, and an ending. */
+export class AcpRun {
+  readonly verbs: Verbs;
+  readonly #report: Report;
+  readonly #timers: Timers;
+  readonly #over = Promise.withResolvers<void>();
+  readonly #stop = Promise.withResolvers<'cancelled'>();
+  readonly #tools = new Set<string>();
+  readonly #titles = new Map<string, string>();
+  #asked: Promise<unknown> = Promise.resolve();
+  #asking = 0;
+  #refused: string | null = null;
+  #message: string | null = null;
+  #worked = false;
+  #interrupted = false;
+  #ended = false;
+  #updates = 0;
+  #restarts: { readonly text: string; readonly taken: (taken: boolean) => void }[] = [];
+  /** What it has written, as far as it is needed to begin anew. */
+  #written = '';
+
+  constructor(seat: SeatContext, turn: TurnPrompt, report: Report, timers: Timers) {
+    this.verbs = new Verbs(report, seat.agent, turn.roster);
+    this.#report = report;
+    this.#timers = timers;
+  }
+
+  /** Somebody stopped it. */
+  get interrupted(): boolean {
+    return this.#interrupted;
+  }
+
+  /** Nothing can be handed in any more. */
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  get written(): string {
+    return this.#written;
+  }
+
+  /** Resolves when the session has stopped generating. */
+  get over(): Promise<void> {
+    return this.#over.promise;
+  }
+
+  /** Resolves when no permission is open. */
+  async answered(): Promise<void> {
+    while (this.#asking > 0 && !this.#ended) await Promise.race([this.#asked, this.over]);
+  }
+
+  update(update: Update): void {
+    this.#updates += 1;
+    if (update.sessionUpdate === 'agent_message_chunk') this.#text(update.content.text, update.messageId ?? null);
+    else if ('toolCallId' in update) this.#tool(update, update.sessionUpdate);
+    else this.#report.work(this.#open);
+  }
+
+  /** Asks people, unless the tool is the floor's own. A run that is over or interrupted answers that it is cancelled. */
+  async permission(call: ToolCall, options: readonly PermissionOption[]): Promise<Outcome> {
+    if (this.#ended || this.#interrupted) return CANCELLED;
+    if (isOwnVerb(call)) return outcomeOf(optionFor('allow_always', options));
+    this.#asking += 1;
+    this.#report.work(this.#open);
+    const title = call.title ?? this.#titles.get(call.toolCallId) ?? 'use a tool';
+    const asked = this.#choice(call, title, options);
+    this.#asked = Promise.all([this.#asked, asked]);
+    const choice = await asked;
+    this.#asking -= 1;
+    this.#report.work(this.#open);
+    const option = optionFor(choice, options);
+    if (choice.startsWith('reject') || (option === null && choice !== 'cancelled')) this.#refused = title;
+    return outcomeOf(option);
+  }
+
+  /** From here on open and new permissions are cancelled. */
+  interrupt(): void {
+    this.#interrupted = true;
+    this.#stop.resolve('cancelled');
+    for (const { taken } of this.#restarts.splice(0)) taken(false);
+  }
+
+  /** Hands a message in by beginning anew; resolves with whether that happened. */
+  restartWith(text: string): Promise<boolean> {
+    return new Promise((taken) => void this.#restarts.push({ text, taken }));
+  }
+
+  /** The messages to begin anew with. */
+  takeRestarts(): readonly string[] {
+    const taken = this.#restarts.splice(0);
+    for (const each of taken) each.taken(true);
+    if (taken.length > 0) this.verbs.apart();
+    return taken.map(({ text }) => text);
+  }
+
+  /** Updates may come after the end of a prompt: waits until none has come for a while. */
+  async quiet(quietMs: number): Promise<void> {
+    for (let waits = 0, seen = -1; seen !== this.#updates && waits < MOST_WAITS; waits += 1) {
+      seen = this.#updates;
+      await new Promise<void>((resolve) => void this.#timers.after(quietMs, resolve));
+    }
+  }
+
+  /** How the turn ends, given why the generation stopped; an answer without a word is explained. */
+  ending(stopReason: string): Ending {
+    if (this.#interrupted) return { how: 'interrupted' };
+    if (this.verbs.over || this.verbs.ending.how !== 'passed') return this.verbs.ending;
+    const words = silence(stopReason, this.#refused);
+    if (words !== null) this.verbs.text(words);
+    else if (this.#worked) return { how: 'completed' };
+    return this.verbs.ending;
+  }
+
+  /** The generation is over, however it ended. */
+  end(): void {
+    this.#ended = true;
+    this.#stop.resolve('cancelled');
+    this.#over.resolve();
+    for (const { taken } of this.#restarts.splice(0)) taken(false);
+  }
+
+  get #open(): number {
+    return this.#tools.size + this.#asking;
+  }
+
+  #text(text: string, message: string | null): void {
+    if (this.#written.length > MOST_TEXT) return;
+    if (message !== this.#message && this.#message !== null) this.verbs.apart();
+    this.#message = message;
+    this.#written += text;
+    this.verbs.text(this.#written.length > MOST_TEXT ? TOO_MUCH : text);
+  }
+
+  #tool(call: ToolCall, update: 'tool_call' | 'tool_call_update'): void {
+    if (call.title) this.#titles.set(call.toolCallId, call.title);
+    if (call.status === 'completed' || call.status === 'failed') this.#tools.delete(call.toolCallId);
+    else if (call.status === 'in_progress' || update === 'tool_call') this.#begin(call);
+    this.#report.work(this.#open);
+  }
+
+  #begin(call: ToolCall): void {
+    if (this.#tools.has(call.toolCallId) || this.#tools.size >= MOST_TOOLS) return;
+    this.#tools.add(call.toolCallId);
+    if (isOwnVerb(call)) return;
+    this.#worked = true;
+    this.verbs.apart();
+  }
+
+  async #choice(
+    call: ToolCall,
+    title: string,
+    options: readonly PermissionOption[],
+  ): Promise<PermissionChoice | 'cancelled'> {
+    const request = permissionFor(call, title, options);
+    if (request.kinds.length === 0) return 'cancelled';
+    const asked = this.#report.permission(request).catch(() => 'cancelled' as const);
+    return await Promise.race([asked, this.#stop.promise]);
+  }
+}
+
+const CANCELLED: Outcome = { outcome: 'cancelled' };
+const MOST_WAITS = 10;
+const MOST_TOOLS = 1_000;
+const MOST_TEXT = 2_000_000;
+const TOO_MUCH = '\n\n(cut off: more than two million characters in one turn)';
+
+function outcomeOf(optionId: string | null): Outcome {
+  return optionId === null ? CANCELLED : { outcome: 'selected', optionId };
+}

@@ -1,0 +1,112 @@
+import { z } from 'zod';
+import type { PermissionChoice } from './backend.ts';
+
+/**
+ * What agents send, as far as it is used. Agents differ and change: everything that can be missing may be, what is wrong in
+ * a part that can be done without counts as missing, and what is not known is passed over.
+ */
+const flag = z.boolean().catch(false);
+const present = z.unknown().transform((value) => value !== undefined && value !== null && value !== false);
+
+const capabilities = z.object({
+  loadSession: flag,
+  mcpCapabilities: z.object({ http: flag }).catch({ http: false }),
+  sessionCapabilities: z.object({ resume: present }).catch({ resume: false }),
+});
+
+const NO_CAPABILITIES = {
+  loadSession: false,
+  mcpCapabilities: { http: false },
+  sessionCapabilities: { resume: false },
+};
+
+/** The answer to `initialize`. */
+export const initialized = z.object({
+  protocolVersion: z.number(),
+  agentCapabilities: capabilities.catch(NO_CAPABILITIES),
+  authMethods: z.array(z.object({ id: z.string() })).catch([]),
+  _meta: z.object({ steering: z.object({ supported: flag }) }).catch({ steering: { supported: false } }),
+});
+
+const modes = z
+  .object({ currentModeId: z.string(), availableModes: z.array(z.object({ id: z.string() })) })
+  .nullable()
+  .catch(null);
+
+/** The answer to `session/new`. */
+export const newSession = z.object({ sessionId: z.string().min(1).max(1_024), modes });
+
+/** The answer to `session/load` and `session/resume`. */
+export const oldSession = z.object({ modes }).catch({ modes: null });
+
+/** The answer to `session/prompt`: the stop reason is a word, not necessarily one that the protocol knows. */
+export const prompted = z.object({
+  stopReason: z.string().catch('end_turn'),
+  usage: z.object({ totalTokens: z.number().nonnegative() }).nullish().catch(null),
+});
+
+/** The answer to `_session/steering`. */
+export const steered = z.object({ outcome: z.string() });
+
+const toolCall = z.object({
+  toolCallId: z.string(),
+  title: z.string().nullish().catch(null),
+  name: z.string().nullish().catch(null),
+  kind: z.string().nullish().catch(null),
+  status: z.string().nullish().catch(null),
+  rawInput: z.unknown().optional(),
+  locations: z
+    .array(z.object({ path: z.string() }))
+    .nullish()
+    .catch(null),
+});
+
+export type ToolCall = z.output<typeof toolCall>;
+
+const chunk = z.object({
+  sessionUpdate: z.literal('agent_message_chunk'),
+  content: z.object({ type: z.literal('text'), text: z.string() }),
+  messageId: z.string().nullish().catch(null),
+});
+
+const tool = toolCall.extend({ sessionUpdate: z.enum(['tool_call', 'tool_call_update']) });
+
+const usage = z.object({
+  sessionUpdate: z.literal('usage_update'),
+  used: z.number().nonnegative().catch(0),
+  cost: z.object({ amount: z.number(), currency: z.string() }).nullish().catch(null),
+});
+
+/** One `session/update`, as far as it is understood; `other` is a sign of life and nothing more. */
+export const sessionUpdate = z.object({
+  sessionId: z.string(),
+  update: z.union([chunk, tool, usage, z.object({ sessionUpdate: z.string() }).transform(() => OTHER)]),
+});
+
+export type Update = z.output<typeof sessionUpdate>['update'];
+
+const OTHER = { sessionUpdate: 'other' } as const;
+
+/** The four kinds of answer, as the protocol spells them. */
+const KINDS = [
+  'allow_once',
+  'allow_always',
+  'reject_once',
+  'reject_always',
+] as const satisfies readonly PermissionChoice[];
+
+/** A `session/request_permission`; options of unknown kinds are left out. */
+export const permissionRequest = z.object({
+  sessionId: z.string(),
+  toolCall,
+  options: z
+    .array(
+      z
+        .object({ optionId: z.string(), kind: z.enum(KINDS) })
+        .nullable()
+        .catch(null),
+    )
+    .transform((options) => options.filter((option) => option !== null)),
+});
+
+export type PermissionOption = z.output<typeof permissionRequest>['options'][number];

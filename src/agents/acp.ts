@@ -1,0 +1,207 @@
+import { resolve } from 'node:path';
+import type { Line } from '../turns/store/port.ts';
+import { systemTimers } from '../turns/time.ts';
+import type { Timers } from '../turns/time.ts';
+import { lineStream } from './acp-lines.ts';
+import type { LineLimits } from './acp-lines.ts';
+import type { AcpPeer } from './acp-link.ts';
+import { ACP_PROFILES } from './acp-profiles.ts';
+import type { AcpProfile, AcpProfileName } from './acp-profiles.ts';
+import { createAcpSession } from './acp-session.ts';
+import type { AcpSession } from './acp-session.ts';
+import { BackendError } from './backend.ts';
+import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from './backend.ts';
+import { childEnvironment } from './process-environment.ts';
+import { startProcessGroup } from './process-group.ts';
+import type { ProcessGroup } from './process-group.ts';
+import type { VerbServer } from './verb-server.ts';
+
+/** Which agent to run, and how; durations in milliseconds. */
+export type AcpBackendOptions = {
+  readonly profile: AcpProfileName;
+  /** In place of the profile's program; `generic` has none of its own. */
+  readonly command?: string;
+  /** In place of the profile's arguments; with a command of one's own there are none but these. */
+  readonly args?: readonly string[];
+  /** Variables set for the agent, besides the few that every child gets and those that the profile passes. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Names of further variables of this program to hand on. */
+  readonly passEnv?: readonly string[];
+  /** The folder that the agent works in; where this program runs unless given. */
+  readonly cwd?: string;
+  /** What becomes of a message that the agent cannot take in the middle of a turn. `queue` unless given. */
+  readonly injectFallback?: 'queue' | 'cancel';
+  readonly requestTimeoutMs?: number;
+  readonly quietMs?: number;
+  /** How long a process may take to end by itself when its session is closed. */
+  readonly stopGraceMs?: number;
+  /** Gives the agents the floor's verbs as tools. */
+  readonly verbs?: VerbServer;
+  readonly timers?: Timers;
+  readonly limits?: LineLimits;
+  /** This program's variables. */
+  readonly inherited?: Readonly<Record<string, string | undefined>>;
+  /** Told of every line of an agent that is no message. */
+  readonly noise?: (seat: SeatContext, line: string) => void;
+};
+
+/**
+ * Runs coding agents on this machine that speak the Agent Client Protocol over their standard input and output: one process
+ * group for every seat. Throws a terminal `BackendError` for a `generic` agent without a command.
+ */
+export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
+  const profile: AcpProfile = ACP_PROFILES[options.profile];
+  const command = options.command ?? profile.command;
+  if (command === null) throw new BackendError('an agent of the profile "generic" needs a command', { terminal: true });
+  const args = options.args ?? (options.command === undefined ? profile.args : []);
+  const sessions = new Map<string, string>();
+  return {
+    kind: 'acp',
+    needsSignal: false,
+    open: async (seat) => {
+      const key = `${seat.channel}\n${seat.agent}`;
+      const session = new LastingSession(
+        async () => {
+          const opened = await open({ options, profile, command, args, seat, previous: sessions.get(key) ?? null });
+          sessions.set(key, opened.sessionId);
+          return opened;
+        },
+        () => sessions.delete(key),
+      );
+      await session.open();
+      return session;
+    },
+  };
+}
+
+/**
+ * A session that outlives its process: when an interrupt had to end the process, the next prompt starts another. An agent
+ * that cannot open its old session again is told first what it was last asked.
+ */
+class LastingSession implements AgentSession {
+  readonly #start: () => Promise<AcpSession>;
+  readonly #forget: () => void;
+  #session: AcpSession | null = null;
+  #ending: Promise<void> = Promise.resolve();
+  #ended = false;
+  #closed = false;
+  /** What it was last asked. */
+  #last = '';
+
+  constructor(start: () => Promise<AcpSession>, forget: () => void) {
+    this.#start = start;
+    this.#forget = forget;
+  }
+
+  async open(): Promise<void> {
+    const session = await this.#start();
+    this.#session = session;
+    this.#ended = false;
+    if (this.#closed) await session.close();
+  }
+
+  async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
+    await this.#ending;
+    const reopen = this.#ended && !this.#closed;
+    if (reopen) await this.open();
+    const session = this.#current;
+    const text = reopen && !session.resumed ? `${this.#last}\n\n${turn.text}` : turn.text;
+    this.#last = turn.text;
+    try {
+      return await session.prompt({ ...turn, text }, report);
+    } catch (error) {
+      if (session.spoiled) this.#forget();
+      throw error;
+    }
+  }
+
+  inject(message: Line, observed: boolean): Promise<InjectOutcome> {
+    return this.#current.inject(message, observed);
+  }
+
+  async interrupt(graceMs: number): Promise<void> {
+    const session = this.#current;
+    this.#ending = session.interrupt(graceMs).then(() => void (this.#ended = !session.alive));
+    await this.#ending;
+  }
+
+  async ping(): Promise<void> {
+    await this.#ending;
+    if (!this.#ended) await this.#current.ping();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#session?.close();
+  }
+
+  get #current(): AcpSession {
+    if (this.#session === null) throw new Error('impossible: a session is used before it is open');
+    return this.#session;
+  }
+}
+
+type Opening = {
+  readonly options: AcpBackendOptions;
+  readonly profile: AcpProfile;
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly seat: SeatContext;
+  readonly previous: string | null;
+};
+
+async function open({ options, profile, command, args, seat, previous }: Opening): Promise<AcpSession> {
+  const { timers = systemTimers, injectFallback, requestTimeoutMs, quietMs } = options;
+  const cwd = resolve(options.cwd ?? '.');
+  const env = childEnvironment({
+    from: options.inherited ?? process.env,
+    pass: [...profile.pass, ...(options.passEnv ?? [])],
+    set: options.env ?? {},
+  });
+  const { install } = profile;
+  const verbs = (await options.verbs?.open()) ?? null;
+  const starting = startProcessGroup({ command, args, cwd, env, timers, ...(install !== undefined && { install }) });
+  starting.catch(() => verbs?.close());
+  return await createAcpSession(peerOf(await starting, seat, { ...options, timers }), {
+    seat,
+    profile,
+    timers,
+    cwd,
+    verbs,
+    previous,
+    ...(injectFallback !== undefined && { injectFallback }),
+    ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
+    ...(quietMs !== undefined && { quietMs }),
+  });
+}
+
+/** A process as the other end: it is stopped when what it sends cannot be read, and says itself why it ended. */
+function peerOf(
+  group: ProcessGroup,
+  seat: SeatContext,
+  options: AcpBackendOptions & { readonly timers: Timers },
+): AcpPeer {
+  const { limits, noise, stopGraceMs = STOP_GRACE_MS, timers } = options;
+  const stream = lineStream(group.stdout, group.stdin, {
+    ...(limits && { limits }),
+    ...(noise && { noise: (line: string) => noise(seat, line) }),
+  });
+  void group.exited.then(() => timers.after(EXIT_MS, () => group.stdout.destroy()));
+  return {
+    stream,
+    cause: (broken) => causeOf(broken, group, timers),
+    close: () => group.stop(stopGraceMs),
+  };
+}
+
+async function causeOf(broken: unknown, group: ProcessGroup, timers: Timers): Promise<string> {
+  if (broken instanceof BackendError) return broken.message;
+  const late = Promise.withResolvers<null>();
+  const timer = timers.after(EXIT_MS, () => late.resolve(null));
+  const end = await Promise.race([group.exited, late.promise]);
+  timer.cancel();
+  return end?.words ?? 'closed its output';
+}
+
+const STOP_GRACE_MS = 2_000;
+const EXIT_MS = 1_000;

@@ -1,0 +1,295 @@
+import { createServer } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { BlockList, isIPv6 } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { WebSocketServer } from 'ws';
+import type { AgentId, ChannelId } from '../turns/core/settings.ts';
+import type { Clock, Timers } from '../turns/time.ts';
+import type { Log } from './floors.ts';
+import { Heartbeat } from './heartbeat.ts';
+import { Dock } from './remote-dock.ts';
+import { DOOR_LIMITS, Door } from './remote-door.ts';
+import type { DoorLimits } from './remote-door.ts';
+import { LINK_LIMITS, RemoteLink } from './remote-link.ts';
+import type { LinkLimits } from './remote-link.ts';
+import type { TokenBook, TokenEntry } from './tokens.ts';
+
+/** How agents reach this program; durations in milliseconds. */
+export type RemoteHostOptions = {
+  /** 0 takes a free one. */
+  readonly port: number;
+  readonly host: string;
+  readonly tokens: TokenBook;
+  /** Browser pages that may connect, such as "https://example.org"; all others are refused. */
+  readonly origins: readonly string[];
+  /** The key and the certificate chain in PEM; without them connections are not encrypted and `host` has to be loopback. */
+  readonly tls?: { readonly key: string; readonly cert: string };
+  /** A proxy in front ends TLS and says so in X-Forwarded-Proto; its X-Forwarded-For names the caller. */
+  readonly behindProxy?: boolean;
+  /** Agents are pinged so often, and dropped when they were silent for so long. */
+  readonly heartbeatMs: number;
+  readonly heartbeatTimeoutMs: number;
+  readonly limits?: Partial<LinkLimits & DoorLimits>;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Log;
+};
+
+/** The listener to which agents dial out. */
+export type RemoteHost = {
+  /** Resolves when it listens; rejects with one clear line when it may not or cannot. A second call changes nothing. */
+  start(): Promise<void>;
+  /** Where agents connect; `null` before the start. */
+  readonly url: string | null;
+  /** Where this agent's connection is; from now on the agent may connect. */
+  dock(agent: AgentId): Dock;
+  /** Whether the agent's token lets it sit in a channel. */
+  mayServe(agent: AgentId, channel: ChannelId): boolean;
+  /** Ends all connections and listens no more. */
+  stop(): Promise<void>;
+};
+
+/** Makes a listener for remote agents; nothing listens before `start`. */
+export function createRemoteHost(options: RemoteHostOptions): RemoteHost {
+  return new Host(options);
+}
+
+type Refusal = { readonly status: number; readonly why: string; readonly retryAfter?: number };
+type Caller = { readonly agent: AgentId; readonly entry: TokenEntry };
+type Moored = { readonly agent: AgentId; readonly link: RemoteLink; readonly sha256: string };
+
+class Host implements RemoteHost {
+  readonly #options: RemoteHostOptions;
+  readonly #limits: LinkLimits & DoorLimits;
+  readonly #door: Door;
+  readonly #docks = new Map<AgentId, Dock>();
+  readonly #scopes = new Map<AgentId, readonly ChannelId[] | undefined>();
+  readonly #moored = new Set<Moored>();
+  readonly #server: Server;
+  readonly #sockets: WebSocketServer;
+  readonly #heartbeat: Heartbeat;
+  #starting: Promise<void> | null = null;
+
+  constructor(options: RemoteHostOptions) {
+    this.#options = options;
+    this.#limits = { ...LINK_LIMITS, ...DOOR_LIMITS, ...options.limits };
+    this.#door = new Door(options.clock, this.#limits);
+    this.#server = serverOf(options);
+    this.#sockets = new WebSocketServer({
+      noServer: true,
+      maxPayload: this.#limits.frameBytes,
+      perMessageDeflate: false,
+    });
+    this.#heartbeat = new Heartbeat({ ...options, beat: (beat) => this.#beat(beat) });
+    this.#sockets.on('headers', (headers) => headers.push(`${HEARTBEAT_HEADER}: ${options.heartbeatMs}`));
+    this.#server.on('upgrade', (request, socket, head) => this.#knock(request, socket, head));
+  }
+
+  get url(): string | null {
+    const address = this.#server.address();
+    if (!isAddress(address)) return null;
+    const host = isIPv6(address.address) ? `[${address.address}]` : address.address;
+    return `${this.#options.tls === undefined ? 'ws' : 'wss'}://${host}:${address.port}${PATH}`;
+  }
+
+  start(): Promise<void> {
+    this.#starting ??= this.#listen();
+    return this.#starting;
+  }
+
+  async #listen(): Promise<void> {
+    const { host, port, tls, behindProxy } = this.#options;
+    if (tls === undefined && behindProxy !== true && !isLoopback(host)) {
+      throw new Error(
+        `Remote agents would reach ${host} without encryption. Set remote.tls, or remote.behindProxy if a proxy ends TLS, or listen on 127.0.0.1.`,
+      );
+    }
+    await new Promise<void>((resolve, reject) => {
+      const failed = (error: NodeJS.ErrnoException) => {
+        const taken = `Port ${port} is taken: another program listens on ${host}:${port}. End it, or set remote.port to a free port.`;
+        const refused = `Port ${port} cannot be used for remote agents: ${error.message}. Set remote.port to another port.`;
+        reject(new Error(error.code === 'EADDRINUSE' ? taken : refused, { cause: error }));
+      };
+      this.#server.once('error', failed);
+      this.#server.listen(port, host, () => {
+        this.#server.off('error', failed);
+        resolve();
+      });
+    });
+    this.#heartbeat.start();
+  }
+
+  dock(agent: AgentId): Dock {
+    const known = this.#docks.get(agent);
+    if (known !== undefined) return known;
+    const dock = new Dock();
+    this.#docks.set(agent, dock);
+    return dock;
+  }
+
+  mayServe(agent: AgentId, channel: ChannelId): boolean {
+    return this.#scopes.get(agent)?.includes(channel) ?? true;
+  }
+
+  async stop(): Promise<void> {
+    this.#heartbeat.stop();
+    for (const { link } of this.#moored) link.drop('Conch is ending', { code: GOING_AWAY, final: false });
+    if (!this.#server.listening) return;
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    const forced = this.#options.timers.after(STOP_MS, () => this.#cut());
+    await Promise.all([closed, Promise.all([...this.#sockets.clients].map(gone))]);
+    forced.cancel();
+  }
+
+  #cut(): void {
+    for (const socket of this.#sockets.clients) socket.terminate();
+    this.#server.closeAllConnections();
+  }
+
+  #knock(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    socket.on('error', () => socket.destroy());
+    const address = this.#addressOf(request);
+    const caller = this.#admit(request, address);
+    if ('status' in caller) {
+      this.#options.log.debug({ address, status: caller.status }, `remote agent refused: ${caller.why}`);
+      return refuse(socket, caller);
+    }
+    this.#sockets.handleUpgrade(request, socket, head, (opened) => {
+      const { agent, entry } = caller;
+      const link = new RemoteLink(opened, this.#limits, this.#options.clock);
+      this.#moor({ agent, link, sha256: entry.sha256 }, entry.channels);
+    });
+  }
+
+  #admit(request: IncomingMessage, address: string): Caller | Refusal {
+    const retryAfter = this.#door.knock(address);
+    if (retryAfter > 0) return { status: 429, why: `too many attempts, try again in ${retryAfter} s`, retryAfter };
+    const { origin, 'x-forwarded-proto': proto } = request.headers;
+    const { pathname, search } = new URL(request.url ?? '/', 'ws://conch');
+    if (pathname !== PATH) return { status: 404, why: `agents connect to ${PATH}` };
+    if (search !== '') return { status: 400, why: 'nothing may stand in the address; the token goes into the header' };
+    if (origin !== undefined && !this.#options.origins.includes(origin)) {
+      return { status: 403, why: 'pages in a browser may not connect' };
+    }
+    if (this.#options.behindProxy === true && proto !== 'https') {
+      return { status: 403, why: 'the connection to the proxy is not encrypted' };
+    }
+    return this.#identify(request, address);
+  }
+
+  #identify(request: IncomingMessage, address: string): Caller | Refusal {
+    const [, token] = /^Bearer ([\w~+/.=-]{1,512})$/i.exec(request.headers.authorization ?? '') ?? [];
+    if (token === undefined) return { status: 401, why: 'expected the header "Authorization: Bearer <token>"' };
+    const { tokens, log } = this.#options;
+    let caller;
+    try {
+      caller = tokens.holderOf(token);
+    } catch (error) {
+      log.error({ err: error }, 'tokens cannot be read');
+      return { status: 503, why: 'tokens cannot be read' };
+    }
+    if (caller === null) {
+      if (this.#door.wrong(address, token)) log.warn({ address }, 'locked out after too many wrong tokens');
+      return { status: 401, why: 'the token is not known' };
+    }
+    if (this.#docks.has(caller.agent)) return caller;
+    return { status: 403, why: `the configuration has no remote agent ${caller.agent}` };
+  }
+
+  #moor(moored: Moored, channels: readonly ChannelId[] | undefined): void {
+    const { agent, link } = moored;
+    const { log } = this.#options;
+    this.#moored.add(moored);
+    this.#scopes.set(agent, channels);
+    log.info({ agent }, 'remote agent connected');
+    void this.#unmoor(moored);
+    this.dock(agent).moor(link);
+  }
+
+  async #unmoor(moored: Moored): Promise<void> {
+    const { agent, link } = moored;
+    const { why } = await link.closed;
+    this.#moored.delete(moored);
+    this.#options.log.info({ agent, why }, 'remote agent disconnected');
+  }
+
+  #beat(beat: Parameters<RemoteLink['beat']>[0]): void {
+    for (const { agent, link, sha256 } of this.#moored) {
+      if (this.#isRevoked(agent, sha256)) link.drop('the token was revoked', { code: REVOKED });
+      else link.beat(beat);
+    }
+  }
+
+  /** Tokens that cannot be read at the moment take nobody's connection away. */
+  #isRevoked(agent: AgentId, sha256: string): boolean {
+    try {
+      return this.#options.tokens.digestOf(agent) !== sha256;
+    } catch (error) {
+      this.#options.log.error({ err: error }, 'tokens cannot be read');
+      return false;
+    }
+  }
+
+  #addressOf(request: IncomingMessage): string {
+    const forwarded = this.#options.behindProxy === true ? request.headers['x-forwarded-for'] : undefined;
+    const last = [forwarded].flat().at(-1)?.split(',').at(-1)?.trim();
+    return last ?? request.socket.remoteAddress ?? 'unknown';
+  }
+}
+
+const PATH = '/agent';
+/** Tells an agent how often it is pinged, in milliseconds: silence for three times as long means that the host is gone. */
+export const HEARTBEAT_HEADER = 'Conch-Heartbeat-Ms';
+const HANDSHAKE_MS = 5_000;
+const STOP_MS = 2_000;
+const GOING_AWAY = 1001;
+/** The close code that tells an agent that its token is no longer good: coming back is of no use. */
+export const REVOKED = 4401;
+
+function serverOf({ tls }: RemoteHostOptions): Server {
+  const timeouts = { headersTimeout: HANDSHAKE_MS, requestTimeout: HANDSHAKE_MS, connectionsCheckingInterval: 1_000 };
+  const server = tls === undefined ? createServer(timeouts) : createTlsServer({ ...timeouts, ...tls });
+  server.on('request', (_request, response) => response.writeHead(426, { Upgrade: 'websocket' }).end());
+  return server;
+}
+
+const STATUS: Readonly<Record<number, string>> = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  429: 'Too Many Requests',
+  503: 'Service Unavailable',
+};
+
+function refuse(socket: Duplex, { status, why, retryAfter }: Refusal): void {
+  const body = `${why}\n`;
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS[status] ?? ''}`,
+    'Content-Type: text/plain; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+    ...(status === 401 ? ['WWW-Authenticate: Bearer'] : []),
+    ...(retryAfter === undefined ? [] : [`Retry-After: ${retryAfter}`]),
+  ];
+  socket.once('finish', () => socket.destroy());
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+}
+
+function isAddress(address: string | AddressInfo | null): address is AddressInfo {
+  return typeof address === 'object' && address !== null;
+}
+
+function isLoopback(host: string): boolean {
+  if (host === 'localhost') return true;
+  const loopback = new BlockList();
+  loopback.addSubnet('127.0.0.0', 8);
+  loopback.addAddress('::1', 'ipv6');
+  return loopback.check(host, isIPv6(host) ? 'ipv6' : 'ipv4');
+}
+
+function gone(socket: { once(event: 'close', listener: () => void): unknown }): Promise<void> {
+  return new Promise((resolve) => void socket.once('close', () => resolve()));
+}

@@ -1,0 +1,69 @@
+import type { AgentId } from '../turns/core/settings.ts';
+import { systemTimers } from '../turns/time.ts';
+import type { Timers } from '../turns/time.ts';
+import { ACP_PROFILES } from './acp-profiles.ts';
+import type { AcpProfileName } from './acp-profiles.ts';
+import { createAcpSession } from './acp-session.ts';
+import { AbsentError, BackendError } from './backend.ts';
+import type { AgentBackend, SeatContext } from './backend.ts';
+import type { RemoteHost } from './remote-host.ts';
+import { openRemoteSession } from './remote-session.ts';
+
+/** Which agent dials out to us; durations in milliseconds. */
+export type RemoteBackendOptions = {
+  readonly host: RemoteHost;
+  readonly agentId: AgentId;
+  /** How long the agent may be away before its session is lost. */
+  readonly reconnectGraceMs: number;
+  /** What is particular about it; `generic` unless given. */
+  readonly profile?: AcpProfileName;
+  /** What becomes of a message that the agent cannot take in the middle of a turn. `queue` unless given. */
+  readonly injectFallback?: 'queue' | 'cancel';
+  readonly requestTimeoutMs?: number;
+  readonly quietMs?: number;
+  readonly timers?: Timers;
+};
+
+/**
+ * Runs agents that run elsewhere and dial out to us: one connection an agent, one session a channel. While the agent is not
+ * connected `open` rejects with an `AbsentError`, which counts as no error and says when to try again.
+ */
+export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend {
+  const { host, agentId, reconnectGraceMs: graceMs, timers = systemTimers } = options;
+  const dock = host.dock(agentId);
+  const sessions = new Map<string, string>();
+  return {
+    kind: 'remote',
+    needsSignal: false,
+    open: async (seat) => {
+      const { link } = dock;
+      if (link === null) throw new AbsentError('is not connected', { returns: dock.arrival(), graceMs });
+      if (!host.mayServe(agentId, seat.channel)) {
+        throw new BackendError(`the token of ${agentId} does not reach ${seat.channel}`, { terminal: true });
+      }
+      const open = (peer: Parameters<typeof createAcpSession>[0]) => openSession(peer, seat);
+      const forget = () => void sessions.delete(seat.channel);
+      return await openRemoteSession({ dock, timers, graceMs, open, forget }, link);
+    },
+  };
+
+  async function openSession(peer: Parameters<typeof createAcpSession>[0], seat: SeatContext) {
+    const { profile = 'generic', injectFallback, requestTimeoutMs, quietMs } = options;
+    const previous = sessions.get(seat.channel) ?? null;
+    const session = await createAcpSession(peer, {
+      seat,
+      profile: ACP_PROFILES[profile],
+      timers,
+      cwd: SOMEWHERE,
+      previous,
+      ...(injectFallback !== undefined && { injectFallback }),
+      ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
+      ...(quietMs !== undefined && { quietMs }),
+    });
+    sessions.set(seat.channel, session.sessionId);
+    return session;
+  }
+}
+
+/** The protocol wants an absolute path; which folder an agent elsewhere works in is its own matter. */
+const SOMEWHERE = '/';

@@ -1,0 +1,106 @@
+import { readFileSync } from 'node:fs';
+import type { AgentBackend } from './agents/backend.ts';
+import { createAcpBackend } from './agents/acp.ts';
+import { createCommandBackend } from './agents/command.ts';
+import { createLlmBackend } from './agents/llm.ts';
+import { TYPING, paceOf } from './agents/pace.ts';
+import { createRemoteBackend } from './agents/remote.ts';
+import { createRemoteHost } from './agents/remote-host.ts';
+import type { RemoteHost } from './agents/remote-host.ts';
+import { SCRIPTS, createScriptedBackend } from './agents/scripted.ts';
+import { openTokenBook } from './agents/tokens.ts';
+import { createVerbServer } from './agents/verb-server.ts';
+import type { VerbServer } from './agents/verb-server.ts';
+import type { AgentConfig, Config } from './config/config.ts';
+import type { Log } from './log.ts';
+import type { Clock, Timers } from './turns/time.ts';
+
+const SECOND_MS = 1_000;
+
+/** What all backends share. */
+export type BackendsParts = {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Log;
+};
+
+/** The ways to run the agents of a configuration, with what they need of this machine. */
+export type Backends = {
+  readonly backendFor: (agent: AgentConfig) => AgentBackend;
+  /** Opens the door for agents that connect by themselves, if there are any; rejects when its port cannot be had. */
+  start(): Promise<void>;
+  /** Closes every door. Call it after the sessions have ended. */
+  stop(): Promise<void>;
+};
+
+/** Makes what runs agents: nothing listens and no process is started before it is needed. */
+export function createBackends(parts: BackendsParts): Backends {
+  const verbs = createVerbServer();
+  let host: RemoteHost | null = null;
+  const door = (): RemoteHost => (host ??= openHost(parts));
+  return {
+    backendFor: (agent) => backendOf(agent, { ...parts, verbs, door }),
+    async start() {
+      if (parts.config.agents.some(({ backend }) => backend.kind === 'remote')) await door().start();
+    },
+    async stop() {
+      await host?.stop();
+      await verbs.close();
+    },
+  };
+}
+
+type Shared = BackendsParts & { readonly verbs: VerbServer; readonly door: () => RemoteHost };
+
+function backendOf(agent: AgentConfig, shared: Shared): AgentBackend {
+  const { backend } = agent;
+  switch (backend.kind) {
+    case 'scripted': {
+      const { script, wordMs } = backend;
+      return createScriptedBackend({ script: SCRIPTS[script], pace: wordMs === undefined ? TYPING : paceOf(wordMs) });
+    }
+    case 'llm':
+      return createLlmBackend({
+        ...backend,
+        inputUsdPerMTok: backend.inputUsdPerMTok ?? undefined,
+        outputUsdPerMTok: backend.outputUsdPerMTok ?? undefined,
+        stepTimeoutMs: backend.stepTimeoutSeconds * SECOND_MS,
+      });
+    case 'acp': {
+      const { kind: _kind, env, set, ...rest } = backend;
+      return createAcpBackend({ ...rest, env: set, passEnv: env, verbs: shared.verbs, timers: shared.timers });
+    }
+    case 'command':
+      return createCommandBackend({ ...backend, timeoutMs: backend.timeoutSeconds * SECOND_MS, timers: shared.timers });
+    case 'remote':
+      return remoteBackend(agent, shared);
+  }
+}
+
+function remoteBackend(agent: AgentConfig, { door, config }: Shared): AgentBackend {
+  return createRemoteBackend({
+    host: door(),
+    agentId: agent.id,
+    reconnectGraceMs: config.turnConfig.reconnectGraceSeconds * SECOND_MS,
+  });
+}
+
+function openHost({ config, clock, timers, log }: BackendsParts): RemoteHost {
+  const { port, host, origins, behindProxy, tlsCert, tlsKey } = config.remote;
+  return createRemoteHost({
+    port,
+    host,
+    origins,
+    behindProxy,
+    ...(tlsCert === null || tlsKey === null
+      ? {}
+      : { tls: { cert: readFileSync(tlsCert, 'utf8'), key: readFileSync(tlsKey, 'utf8') } }),
+    tokens: openTokenBook(config.dataDir),
+    heartbeatMs: config.turnConfig.heartbeatSeconds * SECOND_MS,
+    heartbeatTimeoutMs: config.turnConfig.heartbeatTimeoutSeconds * SECOND_MS,
+    clock,
+    timers,
+    log,
+  });
+}

@@ -1,0 +1,101 @@
+import { z } from 'zod';
+
+const seconds = (text: string) => z.number().min(0.1).max(86_400).describe(text);
+const words = (text: string) => z.array(z.string()).max(100).default([]).describe(text);
+const price = (text: string) => z.number().min(0).max(10_000).nullable().default(null).describe(text);
+
+const folder = z.string().min(1).exactOptional().describe("The folder it runs in. Without it, Conch's own.");
+const passed = words('Names of environment variables that it is given besides PATH, HOME and the like.');
+const given = z
+  .record(z.string(), z.string())
+  .default({})
+  .describe('Environment variables that it is given, with their values; ${NAME} takes one of Conch.');
+
+const scripted = z.strictObject({
+  kind: z.literal('scripted').describe('"scripted": a play-acted agent that needs no model, no key and no network.'),
+  script: z.enum(['pm', 'dev', 'qa']).describe('Which of the built-in scripts it plays.'),
+  wordMs: z
+    .number()
+    .min(0)
+    .max(10_000)
+    .exactOptional()
+    .describe('How long it takes over a word, in milliseconds; all else it does goes in proportion. Without it, 75.'),
+});
+
+const llm = z.strictObject({
+  kind: z.literal('llm').describe('"llm": a model behind an API, run in this process.'),
+  provider: z
+    .enum(['openai', 'anthropic', 'openai-compatible'])
+    .describe('Whose API it speaks; "openai-compatible" is every server that speaks OpenAI\'s (Ollama, vLLM, …).'),
+  model: z.string().min(1).describe("The model's name, as its provider calls it."),
+  apiKey: z
+    .string()
+    .min(1)
+    .exactOptional()
+    .describe("The key, best as ${NAME}. Without it, the provider's own environment variable."),
+  baseUrl: z.url().exactOptional().describe('Where the API is, if not at its provider.'),
+  maxOutputTokens: z.int().min(1).max(1_000_000).default(4_096).describe('The longest answer of one step, in tokens.'),
+  maxSteps: z.int().min(1).max(100).default(8).describe('How many steps one turn may take; a tool call is a step.'),
+  stepTimeoutSeconds: seconds('How long one step may take before it counts as failed, in seconds.').default(120),
+  inputUsdPerMTok: price('What a million tokens of input cost, in US dollars, for the budgets.'),
+  outputUsdPerMTok: price('What a million tokens of output cost, in US dollars, for the budgets.'),
+});
+
+const acp = z.strictObject({
+  kind: z.literal('acp').describe('"acp": a coding agent on this machine that speaks the Agent Client Protocol.'),
+  profile: z
+    .enum(['generic', 'opencode', 'claude-code', 'codex', 'gemini', 'qwen'])
+    .default('generic')
+    .describe('Which agent it is: how it is started, and what it takes in the middle of a turn.'),
+  command: z.string().min(1).exactOptional().describe("The program. Without it, the profile's own."),
+  args: z.array(z.string()).max(100).exactOptional().describe("Its arguments. Without them, the profile's own."),
+  cwd: folder,
+  env: passed,
+  set: given,
+  injectFallback: z
+    .enum(['queue', 'cancel'])
+    .default('queue')
+    .describe('A message that it cannot take mid-turn waits for its end ("queue") or cuts the turn short ("cancel").'),
+});
+
+const remote = z.strictObject({
+  kind: z
+    .literal('remote')
+    .describe('"remote": an agent that connects to Conch by itself; `conch agent add <id>` makes its token.'),
+});
+
+const command = z.strictObject({
+  kind: z.literal('command').describe('"command": any program, started anew for every turn.'),
+  command: z.string().min(1).describe('The program; no shell is involved.'),
+  args: words('Its arguments, one by one.'),
+  cwd: folder,
+  env: passed,
+  set: given,
+  input: z
+    .enum(['stdin', 'arg'])
+    .default('stdin')
+    .describe('Where it reads the prompt: standard input, or its last argument.'),
+  output: z
+    .enum(['text', 'json', 'jsonl'])
+    .default('text')
+    .describe('What it prints: plain text, one JSON object, or one such object a line.'),
+  timeoutSeconds: seconds('How long it may take, in seconds.').default(600),
+  maxOutputBytes: z.int().min(1_024).max(100_000_000).default(1_048_576).describe('How much it may print, in bytes.'),
+});
+
+/** What runs an agent, told apart by `kind`. */
+export const backendSchema = z.discriminatedUnion('kind', [scripted, llm, acp, remote, command]);
+
+/** The door for agents that connect by themselves; open when an agent's backend is "remote". */
+export const remoteSchema = z.strictObject({
+  port: z.int().min(0).max(65_535).default(7421).describe('The port they connect to; 0 takes a free one.'),
+  host: z
+    .string()
+    .min(1)
+    .default('127.0.0.1')
+    .describe('The address to listen on. Any but this machine alone needs `tlsCert` and `tlsKey`, or `behindProxy`.'),
+  behindProxy: z.boolean().default(false).describe('A proxy in front speaks TLS with the agents.'),
+  tlsCert: z.string().min(1).nullable().default(null).describe('The path of a certificate chain of its own, as PEM.'),
+  tlsKey: z.string().min(1).nullable().default(null).describe("The path of that certificate's key, as PEM."),
+  origins: words('Web origins whose pages may connect; no other browser may.'),
+});

@@ -1,0 +1,109 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { createServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { createAcpBackend } from '../../src/agents/acp.ts';
+import type { AcpBackendOptions } from '../../src/agents/acp.ts';
+import { createVerbServer } from '../../src/agents/verb-server.ts';
+import type { Rig } from './contract.ts';
+import type { FakeAct, FakeManners } from './fake-acp-acts.ts';
+
+/** What the fake agents have told. */
+export type Told = {
+  readonly pids: number[];
+  readonly seen: string[];
+  readonly opened: string[];
+  readonly modes: string[];
+  readonly choices: string[];
+  readonly verbs: string[];
+  readonly environments: (readonly string[])[];
+  readonly noise: string[];
+};
+
+export type AcpRig = Omit<Rig, 'play'> & { play(...acts: FakeAct[]): void; readonly told: Told };
+
+/** Fake agents as processes, and a socket over which they ask what to do. */
+export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBackendOptions> = {}): Promise<AcpRig> {
+  const plays: (readonly FakeAct[])[] = [];
+  const told: Told = { pids: [], seen: [], opened: [], modes: [], choices: [], verbs: [], environments: [], noise: [] };
+  const sockets = new Set<Socket>();
+  let arrived = Promise.withResolvers<void>();
+  const send = (socket: Socket, message: unknown) => void socket.write(`${JSON.stringify(message)}\n`);
+  const answer = (message: Record<string, unknown>): unknown => {
+    if (typeof message['pid'] === 'number') told.pids.push(message['pid']);
+    if (Array.isArray(message['environment'])) told.environments.push(message['environment'] as string[]);
+    if (typeof message['opened'] === 'string') told.opened.push(message['opened']);
+    if (typeof message['mode'] === 'string') told.modes.push(message['mode']);
+    if (typeof message['choice'] === 'string') told.choices.push(message['choice']);
+    if (typeof message['verb'] === 'string') told.verbs.push(message['verb']);
+    if (typeof message['seen'] === 'string') told.seen.push(message['seen']);
+    if (message['paused']) arrived.resolve();
+    if (typeof message['prompt'] !== 'string') return null;
+    told.seen.push(message['prompt']);
+    return plays.shift() ?? [{ do: 'write', text: 'Noted.' }];
+  };
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {}).on('close', () => sockets.delete(socket));
+    const lines = createInterface({ input: socket }).on('line', (line) => {
+      const message = JSON.parse(line) as Record<string, unknown>;
+      send(socket, { id: message['id'], answer: answer(message) });
+    });
+    lines.on('error', () => {});
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const verbs = createVerbServer();
+  const backend = createAcpBackend({
+    profile: 'generic',
+    command: process.execPath,
+    args: [fileURLToPath(new URL('fixtures/fake-acp.ts', import.meta.url))],
+    env: { RIG_PORT: String(port), FAKE_MANNERS: JSON.stringify(manners) },
+    quietMs: 30,
+    stopGraceMs: 200,
+    verbs,
+    noise: (_seat, line) => void told.noise.push(line),
+    ...options,
+  });
+  return {
+    backend,
+    told,
+    inject: 'next-prompt',
+    crash: /^exited with code 3: it burns$/,
+    play: (...acts) => void plays.push(acts),
+    async paused() {
+      await arrived.promise;
+      arrived = Promise.withResolvers();
+    },
+    release: () => sockets.forEach((socket) => send(socket, { release: true })),
+    seen: async () => told.seen,
+    async stop() {
+      await verbs.close();
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+      const left = told.pids.flatMap(livingIn);
+      if (left.length > 0) throw new Error(`left behind: ${left.join(', ')}`);
+    },
+  };
+}
+
+/** The processes of a group that are not dead; one that only waits to be collected by its parent is. */
+export function livingIn(group: number): readonly number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((name) => {
+      const [state, , pgrp] = statOf(name);
+      return Number(pgrp) === group && state !== 'Z' && state !== 'X';
+    })
+    .map(Number);
+}
+
+function statOf(pid: string): readonly string[] {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,165 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { clearPlace, makePlace, runConch, startBot } from '../kill/bot.ts';
+import type { Bot, Place } from '../kill/bot.ts';
+import type { Page } from '../kill/page.ts';
+import { CHANNEL, DEMO, STACK, openPage } from './demo.ts';
+
+let place: Place;
+let bot: Bot;
+let page: Page;
+
+beforeAll(async () => {
+  place = await makePlace(DEMO);
+  bot = startBot(place);
+  await bot.ready();
+  page = await openPage(bot);
+});
+
+afterAll(async () => {
+  page.close();
+  await bot.end('SIGKILL');
+  clearPlace(place);
+});
+
+/** Sends something raw and resolves with the code with which the connection is closed, or what was answered. */
+async function send(raw: string | Buffer, binary = false): Promise<unknown> {
+  const other = await openPage(bot);
+  const closed = once(other.socket, 'close').then(([code]: unknown[]) => code);
+  const answered = once(other.socket, 'message').then(([frame]: unknown[]) => JSON.parse(String(frame)) as unknown);
+  other.socket.send(raw, { binary });
+  const first = await Promise.race([closed, answered]);
+  other.close();
+  return first;
+}
+
+/** Sends a text frame with these bytes, as no browser would. */
+async function sendBytes(bytes: Buffer): Promise<unknown> {
+  const other = await openPage(bot);
+  const closed = once(other.socket, 'close').then(([code]: unknown[]) => code);
+  other.socket.send(bytes, { binary: false });
+  return closed;
+}
+
+async function works(): Promise<boolean> {
+  const id = await page.say(CHANNEL, 'pm: pass');
+  await page.until(() => page.messages.get(id)?.receipts.includes('done') === true, 'the receipt of a message');
+  return page.isOpen;
+}
+
+describe('a command of the console', () => {
+  test.each([
+    ['/floor grant nobody', 'There is no agent "nobody". Agents: pm, dev, qa.'],
+    ['/floor grant dve', 'There is no agent "dve". Did you mean "dev"? Agents: pm, dev, qa.'],
+    ['/floor skip', 'Nobody has the floor: there is nothing to stop, skip or extend.'],
+    ['/floor resume', 'Nothing is paused here: write a message or run /floor start to let the agents speak.'],
+    ['/agent enable dev', 'That is so already: nothing was changed.'],
+    ['/why 12345', 'No message "12345" was received in this channel.'],
+  ])('%s is refused with the reason', async (line, text) => {
+    expect(await page.command(CHANNEL, line)).toEqual({ ok: false, text });
+  });
+
+  test.each(['/flor skip', '/floor', '/floor mode sideways', '/floor extend soon', '/help nothing'])(
+    '%s is answered with what was expected',
+    async (line) => {
+      const { ok, text } = await page.command(CHANNEL, line);
+      expect(ok).toBe(false);
+      expect(text.length).toBeGreaterThan(10);
+      expect(text).not.toMatch(STACK);
+    },
+  );
+
+  test('for a channel that is not there is refused', async () => {
+    const answer = await page.ask({ type: 'command', channel: 'console:gone', key: randomUUID(), line: '/floor skip' });
+    expect(answer).toMatchObject({ type: 'refused', text: 'There is no channel console:gone here.' });
+  });
+
+  test('from a button of a turn that is over ends no other turn', async () => {
+    await page.say(CHANNEL, 'dev: slow');
+    await page.until(() => page.view?.holder?.agent === 'dev', 'a holder');
+    const epoch = (page.view?.holder?.epoch ?? 0) - 1;
+    const stale = await page.ask({ type: 'command', channel: CHANNEL, key: randomUUID(), line: '/floor skip', epoch });
+    expect(stale).toMatchObject({ type: 'answer', ok: false, text: 'That turn is over.' });
+    expect(page.view?.holder?.agent).toBe('dev');
+    expect(await page.command(CHANNEL, '/stop')).toMatchObject({ ok: true });
+  });
+});
+
+describe('conch ctl', () => {
+  test('says on its error output why a command was refused', async () => {
+    const { code, out, err } = await runConch(place, { argv: ['ctl', 'floor', 'grant', 'nobody'] });
+    expect([code, out, err]).toEqual([EXIT_CODES.refused, '', 'There is no agent "nobody". Agents: pm, dev, qa.\n']);
+  });
+
+  test('says how to reach a Conch that does not answer', async () => {
+    const { code, err } = await runConch(place, { argv: ['ctl', 'queue'], env: { CONCH_PORT: '1' } });
+    expect(code).toBe(EXIT_CODES.notRunning);
+    expect(err).toMatch(/^No running Conch answers at 127\.0\.0\.1:1: .* Start it with "npm start"/);
+    expect(err).not.toMatch(STACK);
+  });
+});
+
+describe('a message', () => {
+  test('of more than 16,000 characters is refused, and nothing of it is kept', async () => {
+    const long = { type: 'say', channel: CHANNEL, key: randomUUID(), text: 'a'.repeat(16_001) } as const;
+    expect(await page.ask(long)).toMatchObject({
+      type: 'refused',
+      text: 'The message is longer than 16,000 characters. Nothing was sent.',
+    });
+    expect(await works()).toBe(true);
+    expect([...page.messages.values()].some(({ key }) => key === long.key)).toBe(false);
+  });
+
+  test('of 1 MB ends the connection, and only that one', async () => {
+    const frame = { type: 'say', channel: CHANNEL, key: randomUUID(), text: 'a'.repeat(1_100_000) };
+    expect(await send(JSON.stringify(frame))).toBe(1009);
+    expect(await works()).toBe(true);
+  });
+
+  test('that is empty is refused', async () => {
+    const empty = { type: 'say', channel: CHANNEL, key: randomUUID(), text: ' \n ' } as const;
+    expect(await page.ask(empty)).toMatchObject({ type: 'refused', text: 'The message is empty. Nothing was sent.' });
+  });
+
+  test('with half characters and NUL is kept in a form that can be shown', async () => {
+    const id = await page.say(CHANNEL, 'pm: pass \ud800 \u0000 \u202e');
+    expect(page.messages.get(id)?.text).toBe('pm: pass \ufffd \ufffd \u202e');
+  });
+});
+
+describe('a frame', () => {
+  test('in invalid UTF-8 ends the connection, and only that one', async () => {
+    expect(await sendBytes(Buffer.from([0x7b, 0xff, 0xfe, 0xc3, 0x28]))).toBe(1007);
+    expect(await works()).toBe(true);
+  });
+
+  test.each([
+    ['no JSON', '{"type":'],
+    ['of an unknown kind', '{"type":"obey"}'],
+    ['with an unknown key', `{"type":"open","channel":null,"admin":true}`],
+    ['a list', '[]'],
+    ['deeply nested', '['.repeat(50_000)],
+  ])('that is %s is answered with what to do', async (_what, raw) => {
+    expect(await send(raw)).toEqual({
+      type: 'refused',
+      key: null,
+      text: 'That was not a frame that this console knows. Reload the page.',
+    });
+  });
+
+  test('of bytes is answered', async () => {
+    expect(await send(Buffer.from([1, 2, 3]), true)).toMatchObject({
+      type: 'refused',
+      text: 'Only text frames are read here.',
+    });
+  });
+});
+
+test('after all of it nothing is lost and the log has no fault', async () => {
+  expect(await works()).toBe(true);
+  expect(bot.out()).not.toMatch(/"level":"(error|fatal)"/);
+  const { code } = await bot.end('SIGTERM');
+  expect([code, bot.err()]).toEqual([0, '']);
+});

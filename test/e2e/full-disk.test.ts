@@ -1,0 +1,41 @@
+import { rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import type { Bot, Place } from '../kill/bot.ts';
+import { CHANNEL, demoWith, inPlace, logLines, openPage, readyPage } from './demo.ts';
+import { canMount, ownDisk } from './disk.ts';
+
+const NO_ROOM = 'That did not work: database or disk is full. Nothing was sent.';
+
+/** Fills the disk of a bot to the last page, seen through its own file system; what it returns makes room again. */
+function fill(place: Place, bot: Bot): () => void {
+  const dir = `/proc/${bot.child.pid}/root${place.dataDir}`;
+  const { bavail, bsize } = statfsSync(dir);
+  writeFileSync(`${dir}/ballast`, Buffer.alloc(bavail * bsize));
+  return () => rmSync(`${dir}/ballast`);
+}
+
+test.runIf(canMount())('a disk that fills up ends nothing and loses nothing: all goes on once there is room', () =>
+  inPlace(demoWith({ defaultTimeoutSeconds: 1.5 }), async (place, start) => {
+    const bot = start({ command: ownDisk(place, 'size=2m') });
+    const page = await readyPage(bot);
+    await page.say(CHANNEL, 'dev: hang');
+    await page.until(() => page.view?.holder?.agent === 'dev', 'dev at work');
+
+    const makeRoom = fill(place, bot);
+    await expect(page.say(CHANNEL, 'Is anybody here?')).rejects.toThrow(NO_ROOM);
+    expect(await page.command(CHANNEL, '/floor status')).toMatchObject({ ok: true });
+    const full = (): boolean => logLines(bot).some(({ message }) => /is full .* free some space/.test(String(message)));
+    await page.until(full, 'a line that says what to do');
+    expect(page.view?.holder?.agent).toBe('dev');
+
+    makeRoom();
+    await page.until(() => page.texts('system').length > 0, 'the announcement of the timeout');
+    await page.until(() => page.view?.condition === 'resting', 'the end of the exchange');
+    await page.say(CHANNEL, 'pm: Hello!');
+    await page.until(() => page.texts('agent').length > 0, 'an answer');
+    const later = await openPage(bot);
+    expect(later.texts('person')).toEqual(['dev: hang', 'pm: Hello!']);
+    expect(later.texts('system')).toEqual(['⏱️ dev turn timed out']);
+    expect(await bot.end('SIGTERM')).toMatchObject({ code: 0 });
+  }),
+);

@@ -1,0 +1,214 @@
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { runConch } from '../kill/bot.ts';
+import type { Place, Start } from '../kill/bot.ts';
+import { DEMO, STACK, inPlace } from './demo.ts';
+import { canMount, ownDisk } from './disk.ts';
+
+/** Starts the program where it cannot start: the exit code, and what it says, which is never a stack trace. */
+async function refused(place: Place, start: Start = {}) {
+  const { code, err, afterMs } = await runConch(place, start);
+  expect(err).not.toMatch(STACK);
+  return { code, lines: err.trim().split('\n'), afterMs };
+}
+
+describe('a wrong configuration', () => {
+  test('has all its problems listed, each with its line and its path', () =>
+    inPlace(
+      {
+        ...DEMO,
+        turnConfig: { defaultTimeoutSeconds: 'soon', humanInterruptMod: 'queue' },
+        channels: [{ id: 'demo', agents: ['pm', 'ops'] }],
+      },
+      async (place) => {
+        const { code, lines } = await refused(place);
+        expect(code).toBe(EXIT_CODES.configuration);
+        expect(lines[0]).toBe(`${place.configFile} has 4 problems:`);
+        expect(lines.slice(1)).toEqual([
+          expect.stringMatching(/^ {2}line 3: turnConfig\.defaultTimeoutSeconds: Expected a number, got "soon"/),
+          expect.stringMatching(/^ {2}line 4: turnConfig\.humanInterruptMod: .*humanInterruptMode/),
+          expect.stringMatching(/^ {2}line \d+: channels\[0\]\.id: /),
+          expect.stringMatching(/^ {2}line \d+: channels\[0\]\.agents\[1\]: .*ops/),
+        ]);
+        expect(existsSync(place.dataDir)).toBe(false);
+      },
+    ));
+
+  test('that is no JSON is told with its line', () =>
+    inPlace('{\n  "turnConfig": {\n    "rounds": 2,,\n  }\n}', async (place) => {
+      const { code, lines } = await refused(place);
+      expect(code).toBe(EXIT_CODES.configuration);
+      expect(lines.join('\n')).toMatch(/has 1 problem:\n {2}line 3: /);
+    }));
+
+  test('that is not there is told with what to do', () =>
+    inPlace(DEMO, async (place) => {
+      const { code, lines } = await refused(place, { env: { CONCH_CONFIG: join(place.dir, 'gone.json') } });
+      expect(code).toBe(EXIT_CODES.configuration);
+      expect(lines.join('\n')).toContain('correct CONCH_CONFIG');
+    }));
+
+  test('in the environment is one line more', () =>
+    inPlace(DEMO, async (place) => {
+      const { code, lines } = await refused(place, { env: { CONCH_PORT: 'seven' } });
+      expect(code).toBe(EXIT_CODES.configuration);
+      expect(lines.join('\n')).toContain('CONCH_PORT: Expected a port from 0 to 65535, got "seven"');
+    }));
+});
+
+describe('a database that cannot be used', () => {
+  const damaged: readonly (readonly [string, (path: string) => void, RegExp])[] = [
+    [
+      'is no database',
+      (path) => writeFileSync(path, 'no database at all, but quite long. '.repeat(300)),
+      /is damaged .* restore the last backup/,
+    ],
+    [
+      'belongs to another program',
+      (path) => withDatabase(path, (db) => db.exec('CREATE TABLE notes (text)')),
+      /is not a database of Conch/,
+    ],
+    [
+      'was written by a newer Conch',
+      (path) => withDatabase(path, (db) => db.pragma('user_version = 900')),
+      /newer Conch .*Update Conch/,
+    ],
+  ];
+  test.each(damaged)('because it %s is left as it is', (_why, damage, says) =>
+    inPlace(DEMO, async (place) => {
+      mkdirSync(place.dataDir);
+      const path = join(place.dataDir, 'conch.db');
+      damage(path);
+      const before = readFileSync(path);
+      const { code, lines } = await refused(place);
+      expect(code).toBe(EXIT_CODES.databaseUnreadable);
+      expect(lines).toEqual([expect.stringMatching(says)]);
+      expect(lines[0]).toContain(path);
+      expect(readFileSync(path).equals(before)).toBe(true);
+    }),
+  );
+
+  test.each(damaged.filter(([why]) => !why.startsWith('belongs')))(
+    "of the console's messages, because it %s, is left as it is",
+    (_why, damage) =>
+      inPlace(DEMO, async (place) => {
+        mkdirSync(place.dataDir);
+        const path = join(place.dataDir, 'console.db');
+        damage(path);
+        const before = readFileSync(path);
+        const { code, lines } = await refused(place);
+        expect(code).toBe(EXIT_CODES.databaseUnreadable);
+        expect(lines).toEqual([
+          expect.stringMatching(/^The console's messages in .*console\.db cannot be read: .*Move the file away/),
+        ]);
+        expect(readFileSync(path).equals(before)).toBe(true);
+      }),
+  );
+
+  test('because a row was changed behind its back is refused', () =>
+    inPlace(DEMO, async (place, start) => {
+      const bot = start();
+      await bot.ready();
+      await bot.end('SIGTERM');
+      withDatabase(join(place.dataDir, 'conch.db'), (db) =>
+        db.exec(`UPDATE floors SET floor = replace(floor, '"epoch":0', '"epoch":7')`),
+      );
+      const { code, lines } = await refused(place);
+      expect(code).toBe(EXIT_CODES.databaseUnreadable);
+      expect(lines).toEqual([expect.stringMatching(/is damaged \(a stored floor is not what was written\)/)]);
+    }));
+});
+
+describe('a place that is not free', () => {
+  test('is a port that another program listens on', () =>
+    inPlace(DEMO, async (place) => {
+      const other = createServer().listen(place.port, '127.0.0.1');
+      const { code, lines } = await refused(place);
+      other.close();
+      expect(code).toBe(EXIT_CODES.portTaken);
+      expect(lines).toEqual([expect.stringMatching(new RegExp(`^Port ${place.port} is taken: .* set CONCH_PORT`))]);
+    }));
+
+  test('is a database that a running Conch has: the second one gives up within 2 s and writes nothing', () =>
+    inPlace(DEMO, async (place, start) => {
+      const first = start();
+      const readyMs = await first.ready();
+      const before = fingerprint(place.dataDir);
+      const { code, lines, afterMs } = await refused(place, { env: { CONCH_PORT: '0' } });
+      expect(code).toBe(EXIT_CODES.databaseLocked);
+      expect(lines).toEqual([
+        expect.stringMatching(/conch\.db is in use by another process\. Stop the other Conch first/),
+      ]);
+      expect(afterMs).toBeLessThan(readyMs + 2_000);
+      expect(fingerprint(place.dataDir)).toEqual(before);
+      expect(first.child.exitCode).toBe(null);
+    }));
+});
+
+describe('a folder that cannot be written', () => {
+  test('because it lies below a file is named', () =>
+    inPlace(DEMO, async (place) => {
+      const { code, lines } = await refused(place, { env: { CONCH_DATA_DIR: join(place.configFile, 'data') } });
+      expect(code).toBe(EXIT_CODES.databaseUnreadable);
+      expect(lines).toEqual([
+        expect.stringMatching(/turnConfig\.json\/data\/conch\.db cannot be used \(ENOTDIR.* Check the folder/),
+      ]);
+    }));
+
+  test.runIf(canMount())('because its file system is read-only is named', () =>
+    inPlace(DEMO, async (place) => {
+      const { code, lines } = await refused(place, { command: ownDisk(place, 'size=1m,ro') });
+      expect(code).toBe(EXIT_CODES.diskFull);
+      expect(lines).toEqual([
+        expect.stringMatching(/data\/conch\.db cannot be written \(.*\)\. Give this user write access/),
+      ]);
+    }),
+  );
+
+  test.runIf(canMount())('because its disk is full is named', () =>
+    inPlace(DEMO, async (place) => {
+      const { code, lines } = await refused(place, { command: ownDisk(place, 'size=16k') });
+      expect(code).toBe(EXIT_CODES.diskFull);
+      expect(lines).toEqual([expect.stringMatching(/The disk that holds .*conch\.db is full .* free some space/)]);
+    }),
+  );
+});
+
+describe('an old Node', () => {
+  const old = ['/usr/bin/node', '/usr/local/bin/node'].find(isOld) ?? null;
+  test.runIf(old !== null)('on this machine is told what to do', () =>
+    inPlace(DEMO, async (place) => {
+      const { code, lines } = await refused(place, { command: [old ?? ''] });
+      expect(code).toBe(EXIT_CODES.oldNode);
+      expect(lines).toEqual([expect.stringMatching(/^Conch needs Node 22\.18 or newer, found \d+\./)]);
+    }),
+  );
+});
+
+function withDatabase(path: string, use: (db: Database.Database) => void): void {
+  const db = new Database(path);
+  use(db);
+  db.close();
+}
+
+function fingerprint(dir: string): readonly string[] {
+  return readdirSync(dir)
+    .sort()
+    .map(
+      (file) =>
+        `${file} ${createHash('sha256')
+          .update(readFileSync(join(dir, file)))
+          .digest('hex')}`,
+    );
+}
+
+function isOld(node: string): boolean {
+  const version = /^v(\d+)\./.exec(spawnSync(node, ['--version'], { encoding: 'utf8' }).stdout ?? '')?.[1];
+  return version !== undefined && Number(version) < 22;
+}

@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { clearPlace, configure, makePlace, startBot } from '../kill/bot.ts';
+import type { Bot, Place } from '../kill/bot.ts';
+import type { Page } from '../kill/page.ts';
+import { CHANNEL, DEMO, demoWith, logLines, openPage } from './demo.ts';
+
+let place: Place;
+let bot: Bot;
+let page: Page;
+
+beforeAll(async () => {
+  place = await makePlace(DEMO);
+  bot = startBot(place);
+  await bot.ready();
+  page = await openPage(bot);
+});
+
+afterAll(async () => {
+  page.close();
+  await bot.end('SIGKILL');
+  clearPlace(place);
+});
+
+const speakers = (): readonly string[] => [...page.messages.values()].map(({ speaker }) => speaker.id);
+const reloads = (): number => logLines(bot).filter(({ message }) => message === 'configuration reloaded').length;
+
+describe('a configuration that is changed while Conch runs', () => {
+  test('changes how messages are treated, and leaves the turn under way alone', async () => {
+    await page.say(CHANNEL, 'dev: slow');
+    await page.until(() => page.view?.holder?.agent === 'dev', 'dev at work');
+    const turn = page.view?.holder;
+    configure(place, demoWith({ humanInterruptMode: 'queue' }));
+    await page.until(() => page.view?.mode === 'queue', 'the new mode');
+    expect(page.view?.holder).toMatchObject({ agent: 'dev', epoch: turn?.epoch, startedAt: turn?.startedAt });
+    const id = await page.say(CHANNEL, 'And now?');
+    await page.until(() => page.view?.held.includes(id) === true, 'a held message');
+    expect(await page.command(CHANNEL, '/stop')).toMatchObject({ ok: true });
+  });
+
+  test('seats an agent that it names anew, and the agent speaks', async () => {
+    const ops = { id: 'ops', backend: { kind: 'scripted', script: 'pm', wordMs: 3 } };
+    configure(place, {
+      ...DEMO,
+      agents: [...DEMO.agents, ops],
+      channels: [{ id: CHANNEL, agents: ['pm', 'dev', 'qa', 'ops'] }],
+    });
+    await page.until(
+      () => page.view?.seats.at(-1)?.agent === 'ops' && page.view.seats.at(-1)?.status === 'QUEUED',
+      'a seat for ops',
+    );
+    await page.say(CHANNEL, 'ops: Hello!');
+    await page.until(() => speakers().includes('ops'), 'an answer of ops');
+    expect(page.view?.seats.map(({ agent }) => agent)).toEqual(['pm', 'dev', 'qa', 'ops']);
+  });
+
+  test('takes an agent away that it does not name any more', async () => {
+    configure(place, { ...DEMO, channels: [{ id: CHANNEL, agents: ['pm', 'dev'] }] });
+    await page.until(() => page.view?.seats.length === 2, 'two seats');
+    expect(page.view?.seats.map(({ agent }) => agent)).toEqual(['pm', 'dev']);
+  });
+
+  test('and is wrong changes nothing, and the log says why', async () => {
+    await page.until(() => reloads() === 3, 'the end of the reloads before');
+    configure(place, { ...DEMO, turnConfig: { humanInterruptMode: 'sideways' } });
+    const refusal = (): string | undefined =>
+      logLines(bot)
+        .map(({ message }) => String(message))
+        .find((message) => message.endsWith('Nothing was changed.'));
+    await page.until(() => refusal() !== undefined, 'a line in the log');
+    expect(refusal()).toContain('turnConfig.humanInterruptMode: Expected');
+    expect(reloads()).toBe(3);
+    expect(page.view?.seats.map(({ agent }) => agent)).toEqual(['pm', 'dev']);
+    configure(place, demoWith({ humanInterruptMode: 'parallel' }));
+    await page.until(() => page.view?.mode === 'parallel', 'the mode of the corrected file');
+  });
+});

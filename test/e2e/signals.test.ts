@@ -1,0 +1,127 @@
+import { openSync, closeSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { CHANNEL, DEMO, demoWith, inPlace, logLines, openPage, readyPage } from './demo.ts';
+
+const DRAIN_MS = 10_000;
+
+describe('SIGTERM', () => {
+  test('with a turn open ends it in good order; the turn goes on after the next start, and nothing is lost', () =>
+    inPlace(DEMO, async (_place, start) => {
+      const first = start();
+      const page = await readyPage(first);
+      const id = await page.say(CHANNEL, 'dev: slow');
+      await page.until(() => page.view?.holder?.agent === 'dev', 'dev at work');
+      const epoch = page.view?.holder?.epoch ?? 0;
+      await page.until(() => page.drafts.get('dev')?.includes('the others wait') === true, 'the beginning of its text');
+      const before = performance.now();
+      const { code } = await first.end('SIGTERM');
+      expect([code, first.err()]).toEqual([EXIT_CODES.ok, '']);
+      expect(performance.now() - before).toBeLessThan(DRAIN_MS);
+
+      const second = start();
+      const again = await readyPage(second);
+      await again.until(
+        () => again.messages.get(id)?.receipts.includes('done') === true,
+        'the end of the turn',
+        20_000,
+      );
+      const said = [...again.messages.values()].filter(({ kind }) => kind === 'agent');
+      expect(new Set(said.map(({ speaker }) => speaker.id))).toEqual(new Set(['dev']));
+      expect(said[0]?.epoch).toBe(epoch);
+      expect(said.at(-1)?.epoch).toBeGreaterThan(epoch);
+      const spoken = said.map(({ text }) => text).join(' ');
+      expect(spoken).toMatch(/^I take my time with this one/);
+      expect(spoken).toMatch(/That was all of it\.$/);
+      expect(spoken.match(/Stop, which silences all of us/g)).toHaveLength(1);
+      expect(again.texts('system')).toEqual(['↩️ dev goes on after a restart']);
+    }));
+
+  test('a second one ends it at once', () =>
+    inPlace(DEMO, async (_place, start) => {
+      const bot = start();
+      const page = await readyPage(bot);
+      await page.say(CHANNEL, 'dev: slow');
+      await page.until(() => page.view?.holder?.agent === 'dev', 'dev at work');
+      bot.child.kill('SIGTERM');
+      const { code, signal } = await bot.end('SIGINT');
+      expect([code, signal]).toEqual([EXIT_CODES.ok, null]);
+
+      const again = await readyPage(start());
+      await again.until(() => again.drafts.get('dev')?.startsWith('I take') === true, 'dev going on');
+    }));
+
+  test('during the start ends it as soon as it has started', () =>
+    inPlace(DEMO, async (_place, start) => {
+      const bot = start();
+      await bot.line(10_000);
+      expect(await bot.end('SIGTERM')).toMatchObject({ code: EXIT_CODES.ok });
+    }));
+});
+
+describe('a program that was held up', () => {
+  test('meets a deadline that passed once, and takes nobody for gone because it slept itself', () =>
+    inPlace(
+      demoWith({ defaultTimeoutSeconds: 1, heartbeatSeconds: 0.2, heartbeatTimeoutSeconds: 0.6 }),
+      async (_place, start) => {
+        const bot = start();
+        const page = await readyPage(bot);
+        await page.say(CHANNEL, 'dev: hang');
+        await page.until(() => page.view?.holder?.agent === 'dev', 'dev at work');
+        bot.child.kill('SIGSTOP');
+        await pause(2_500);
+        bot.child.kill('SIGCONT');
+        await page.until(() => page.texts('system').length > 0, 'an announcement', 2_000);
+        await page.until(() => page.view?.holder === null, 'a free floor');
+        await pause(1_000);
+        expect(page.texts('system')).toEqual(['⏱️ dev turn timed out']);
+        expect(page.view?.seats.map(({ status }) => status)).toEqual(['QUEUED', 'QUEUED', 'QUEUED']);
+      },
+    ));
+});
+
+describe('a fault that nobody foresaw', () => {
+  const faults = [
+    ['thrown', 'setImmediate(() => { throw new Error("the sky fell") })'],
+    ['rejected', 'void Promise.reject(new Error("the sky fell"))'],
+  ] as const;
+  test.each(faults)(
+    'is logged when it is %s, ends the program with its own code, and leaves the state sound',
+    (_how, fault) =>
+      inPlace(DEMO, async (place, start) => {
+        const preload = join(place.dir, 'fault.mjs');
+        writeFileSync(preload, `process.on('SIGUSR2', () => { ${fault}; });`);
+        const bot = start({ command: [process.execPath, '--import', preload] });
+        const page = await readyPage(bot);
+        const id = await page.say(CHANNEL, 'dev: slow');
+        await page.until(() => page.view?.holder?.agent === 'dev', 'dev at work');
+        const { code } = await bot.end('SIGUSR2');
+        expect(code).toBe(EXIT_CODES.unexpected);
+        const last = logLines(bot).findLast(({ level }) => level === 'fatal');
+        expect(last).toMatchObject({ message: 'an unforeseen fault; ending', err: { message: 'the sky fell' } });
+
+        const again = await readyPage(start());
+        expect(again.messages.get(id)?.text).toBe('dev: slow');
+        await again.until(() => again.drafts.get('dev')?.startsWith('I take') === true, 'dev going on');
+      }),
+  );
+});
+
+describe('a log that cannot be written', () => {
+  test('loses lines, not the program', () =>
+    inPlace(DEMO, async (_place, start) => {
+      const full = openSync('/dev/full', 'w');
+      const bot = start({ stdout: full });
+      closeSync(full);
+      const page = await readyPage(bot);
+      await page.say(CHANNEL, 'Hello everybody!');
+      await page.until(() => page.texts('agent').length > 0, 'an answer');
+      page.close();
+      const later = await openPage(bot);
+      expect(later.texts('agent')).toHaveLength(1);
+      const { code } = await bot.end('SIGTERM');
+      expect([code, bot.err()]).toEqual([EXIT_CODES.ok, '']);
+    }));
+});

@@ -1,0 +1,158 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { ServerFrame } from '../../src/adapters/console/protocol.ts';
+import type { Ledger, Sent } from './ledger.ts';
+import { Page } from './page.ts';
+import type { Asked } from './page.ts';
+import type { Random } from './random.ts';
+
+const REQUESTS = [
+  'Build a login page with email and password',
+  'Postgres or SQLite?',
+  'Why is the header blue?',
+  '@qa can you try it?',
+  'dev: add a search box with filters',
+  'Hello everybody!',
+  'TURN_COMPLETE',
+];
+const TRICKS = [
+  'dev: slow',
+  'pm: ask',
+  'dev: hang',
+  'qa: forget',
+  'pm: pass',
+  'dev: refuse inject',
+  'pm: hand to qa',
+  'qa: crash',
+];
+const MODE = '/floor mode ';
+const COMMANDS = [
+  ...['inject', 'queue', 'interrupt', 'parallel'].map((mode) => `${MODE}${mode}`),
+  ...['round-robin', 'priority', 'mention'].map((order) => `/floor order ${order}`),
+  '/floor skip',
+  '/floor skip',
+  '/stop',
+  '/floor pause',
+  '/floor resume',
+  '/floor start',
+  '/floor grant dev',
+  '/floor remove qa',
+  '/floor add qa',
+  '/agent disable dev',
+  '/agent enable dev',
+  '/agent restart pm',
+  '/floor extend 5',
+  '/queue',
+];
+
+/** What a frame that was sent asked for, and what to do when the server has answered. */
+type Open = { readonly frame: Asked; readonly answered: (ok: boolean, id: string | null) => void };
+
+/** One person at one page, who sends again what nobody acknowledged. */
+export class Typist {
+  readonly name: string;
+  readonly channel: string;
+  readonly #ledger: Ledger;
+  readonly #random: Random;
+  readonly #open = new Map<string, Open>();
+  #page: Page | null = null;
+
+  constructor(name: string, channel: string, parts: { readonly ledger: Ledger; readonly random: Random }) {
+    this.name = name;
+    this.channel = channel;
+    this.#ledger = parts.ledger;
+    this.#random = parts.random;
+  }
+
+  get page(): Page | null {
+    return this.#page;
+  }
+
+  /** Whether everything that was sent is answered. */
+  get isDone(): boolean {
+    return this.#open.size === 0;
+  }
+
+  /** Opens the page and sends again what is not acknowledged. A bot that is not there is no fault. */
+  async connect(port: number): Promise<void> {
+    this.#page?.close();
+    this.#page = await Page.open(port, this.channel, (frame) => this.#hear(frame)).catch(() => null);
+    for (const [key, { frame }] of this.#open) {
+      if (frame.type === 'command') this.#open.delete(key);
+      else this.#page?.send(frame);
+    }
+  }
+
+  disconnect(): void {
+    this.#page?.close();
+    this.#page = null;
+  }
+
+  /** Acts until the page's connection is gone or the time is over. */
+  async act(until: AbortSignal, port: number): Promise<void> {
+    while (!until.aborted) {
+      if (this.#page === null || !this.#page.isOpen) return;
+      if (this.#random.chance(0.04)) await this.connect(port);
+      else this.#do();
+      await pause(this.#random.between(4, 60));
+    }
+  }
+
+  say(text: string, unique: boolean): void {
+    const sent: Sent = { key: randomUUID(), by: this.name, channel: this.channel, text, unique, id: null };
+    this.#ledger.sent.push(sent);
+    this.#ask({ type: 'say', channel: this.channel, key: sent.key, text }, (ok, id) => {
+      if (ok) sent.id = id;
+    });
+  }
+
+  command(line: string): void {
+    this.#ask({ type: 'command', channel: this.channel, key: randomUUID(), line }, (ok) => {
+      const { modesSet } = this.#ledger;
+      if (ok && line.startsWith(MODE)) modesSet.set(this.channel, (modesSet.get(this.channel) ?? 0) + 1);
+    });
+  }
+
+  #do(): void {
+    const random = this.#random;
+    if (random.chance(0.2)) return this.command(random.pick(COMMANDS));
+    if (random.chance(0.25)) return this.say(random.pick(TRICKS), false);
+    if (random.chance(0.2)) return this.#change();
+    this.say(`${random.pick(REQUESTS)} (${this.#ledger.sent.length})`, true);
+  }
+
+  #change(): void {
+    const own = this.#ledger.sent.filter(
+      ({ id, by, unique, change }) => id !== null && by === this.name && unique && change === undefined,
+    );
+    const sent = own.at(-this.#random.between(1, 5));
+    if (sent === undefined || sent.id === null) return;
+    const { channel, id } = sent;
+    const key = randomUUID();
+    const text = this.#random.chance(0.6) ? `${sent.text} edited` : null;
+    if ([...this.#open.values()].some(({ frame }) => 'id' in frame && frame.id === id)) return;
+    const frame: Asked =
+      text === null ? { type: 'delete', channel, key, id } : { type: 'edit', channel, key, id, text };
+    this.#ask(frame, (ok) => {
+      if (ok) sent.change = text;
+    });
+  }
+
+  #ask(frame: Asked, answered: Open['answered']): void {
+    this.#open.set(frame.key, { frame, answered });
+    this.#page?.send(frame);
+  }
+
+  #hear(frame: ServerFrame): void {
+    this.#ledger.look(this.name, frame);
+    if (frame.type !== 'accepted' && frame.type !== 'answer' && frame.type !== 'refused') return;
+    const open = this.#open.get(frame.key ?? '');
+    if (open === undefined) return;
+    if (frame.type === 'refused' && open.frame.type === 'say') return;
+    this.#open.delete(open.frame.key);
+    open.answered(
+      frame.type === 'accepted' || (frame.type === 'answer' && frame.ok),
+      frame.type === 'accepted' ? frame.id : null,
+    );
+  }
+}

@@ -1,0 +1,65 @@
+import type { ServerFrame } from '../../src/adapters/console/protocol.ts';
+import type { FloorView } from '../../src/turns/view.ts';
+
+/** One message of a page, and what the server promised about it. */
+export type Sent = {
+  readonly key: string;
+  /** The page that sent it. */
+  readonly by: string;
+  readonly channel: string;
+  readonly text: string;
+  /** Nothing else in the whole run has this text. */
+  readonly unique: boolean;
+  /** Set once the server said "accepted". */
+  id: string | null;
+  /** A change of it that the server accepted; `null` is a deletion. */
+  change?: string | null;
+};
+
+/** What a run found wrong. */
+export type Faults = {
+  readonly lost: string[];
+  readonly twice: string[];
+  readonly doubleHolders: string[];
+  readonly other: string[];
+};
+
+/** What people were told and shown over all lives of the program. */
+export class Ledger {
+  readonly sent: Sent[] = [];
+  readonly faults: Faults = { lost: [], twice: [], doubleHolders: [], other: [] };
+  /** Messages that some page showed, by id. */
+  readonly shown = new Map<string, string>();
+  /** Posts that were under way when the program was killed. */
+  cutShort = 0;
+  /** How many commands that change a mode were confirmed, by channel. */
+  readonly modesSet = new Map<string, number>();
+  readonly #holders = new Map<string, string>();
+  readonly #epochs = new Map<string, number>();
+
+  /** Takes down what a page was shown; `page` names the page over all its connections. */
+  look(page: string, frame: ServerFrame): void {
+    if (frame.type !== 'state' && frame.type !== 'batch') return;
+    for (const message of frame.messages) this.shown.set(message.id, frame.channel ?? '');
+    if (frame.view !== undefined && frame.view !== null) this.#floor(page, frame.view);
+  }
+
+  #floor(page: string, view: FloorView): void {
+    const { channel, holder, epoch } = view;
+    const active = view.seats.filter((seat) => seat.status === 'ACTIVE').map((seat) => seat.agent);
+    if (active.length > 1) this.faults.doubleHolders.push(`${page} saw ${active.join(' and ')} ACTIVE in ${channel}`);
+    if (active.length === 1 && (holder?.status !== 'ACTIVE' || holder.agent !== active[0]))
+      this.faults.doubleHolders.push(
+        `${page} saw ${active[0]} ACTIVE in ${channel} while ${holder?.agent ?? 'nobody'} held`,
+      );
+    if (holder !== null) {
+      const turn = `${channel} #${holder.epoch}`;
+      const known = this.#holders.get(turn) ?? holder.agent;
+      if (known !== holder.agent) this.faults.doubleHolders.push(`${turn} was shown with ${known} and ${holder.agent}`);
+      this.#holders.set(turn, known);
+    }
+    const seen = this.#epochs.get(`${page} ${channel}`) ?? 0;
+    if (epoch < seen) this.faults.lost.push(`${page} saw epoch ${seen} of ${channel}, then ${epoch}`);
+    this.#epochs.set(`${page} ${channel}`, Math.max(seen, epoch));
+  }
+}

@@ -1,0 +1,227 @@
+import Database from 'better-sqlite3';
+import type { Fact } from '../../src/turns/core/fact.ts';
+import { splitText } from '../../src/turns/split.ts';
+import { CORE } from '../../src/turns/store/core.ts';
+import { openSqliteStore } from '../../src/turns/store/sqlite.ts';
+import type { SqliteStore } from '../../src/turns/store/sqlite.ts';
+import { systemClock } from '../../src/turns/time.ts';
+import type { Ledger } from './ledger.ts';
+
+const TEXT_LIMIT = 16_000;
+
+type Message = {
+  readonly seq: number;
+  readonly channel: string;
+  readonly kind: 'person' | 'agent' | 'system';
+  readonly speaker_id: string;
+  readonly text: string;
+  readonly epoch: number | null;
+  readonly deleted: number;
+  readonly nonce: string;
+};
+type Received = {
+  readonly id: string;
+  readonly channel: string;
+  readonly text: string;
+  readonly fate: string | null;
+  readonly deleted: number;
+};
+type Owed = {
+  readonly id: string;
+  readonly channel: string;
+  readonly state: string;
+  readonly platform_id: string | null;
+  readonly repeats: number;
+  readonly attempts: number;
+};
+
+/** What a run left on the disk. */
+type Remains = {
+  readonly messages: readonly Message[];
+  readonly inbox: ReadonlyMap<string, Received>;
+  readonly outbox: readonly Owed[];
+  readonly facts: ReadonlyMap<string, readonly Fact[]>;
+  readonly ledger: Ledger;
+};
+
+/** Compares what people were promised and shown with what a quiet, ended program left on the disk; what is wrong goes into the ledger's faults. */
+export async function verify(dataDir: string, ledger: Ledger): Promise<void> {
+  const facts = await readFacts(`${dataDir}/conch.db`, ledger);
+  const remains: Remains = {
+    messages: rows(`${dataDir}/console.db`, 'SELECT * FROM messages ORDER BY seq') as Message[],
+    inbox: new Map((rows(`${dataDir}/conch.db`, 'SELECT * FROM inbox') as Received[]).map((row) => [row.id, row])),
+    outbox: rows(`${dataDir}/conch.db`, "SELECT * FROM outbox WHERE lane = 'posts' ORDER BY n") as Owed[],
+    facts,
+    ledger,
+  };
+  checkSent(remains);
+  checkRouted(remains);
+  checkPosts(remains);
+  checkOutbox(remains);
+  checkShown(remains);
+  checkModes(remains);
+}
+
+/**
+ * Every accepted message is on the console once and in the inbox once, in its latest wording, with a fate. One that its
+ * author took back before anybody had read it may be missing in the inbox.
+ */
+function checkSent({ messages, inbox, ledger }: Remains): void {
+  const { lost, twice } = ledger.faults;
+  const byKey = new Map(messages.map((message) => [message.nonce, message]));
+  const people = messages.filter((message) => message.kind === 'person');
+  const copies = Map.groupBy(people, (message) => `${message.channel} ${message.text}`);
+  for (const { key, channel, text, unique, id, change } of ledger.sent) {
+    const what = `"${text}" in ${channel}`;
+    const shown = byKey.get(key);
+    const received = inbox.get(id ?? '');
+    if (id === null) lost.push(`${what} was never acknowledged`);
+    else if (shown === undefined || String(shown.seq) !== id) lost.push(`${what} (${id}) is not on the console`);
+    else if (received === undefined && shown.deleted === 1) continue;
+    else if (received === undefined) lost.push(`${what} (${id}) is not in the inbox`);
+    else {
+      if (!isTerminal(received.fate)) lost.push(`${what} (${id}) is left as ${received.fate}`);
+      if (change !== undefined && shown.deleted !== Number(change === null))
+        lost.push(`the change of ${what} (${id}) is not on the console`);
+      if (received.deleted !== shown.deleted) lost.push(`the deletion of ${what} (${id}) is not in the inbox`);
+      if (shown.deleted === 0 && received.text !== shown.text)
+        lost.push(`the edit of ${what} (${id}) is not in the inbox`);
+      if (typeof change === 'string' && shown.text !== change)
+        lost.push(`the edit of ${what} (${id}) is not on the console`);
+    }
+    if (unique && (copies.get(`${channel} ${text}`)?.length ?? 0) > 1) twice.push(`${what} is on the console twice`);
+  }
+  for (const message of people) {
+    const isKept = message.deleted === 1 || inbox.has(String(message.seq));
+    if (!isKept) lost.push(`message ${message.seq} of ${message.channel} is not in the inbox`);
+  }
+}
+
+function isTerminal(fate: string | null): boolean {
+  const state = fate === null ? null : (JSON.parse(fate) as { readonly state: string }).state;
+  return state === 'delivered' || state === 'unrouted' || state === 'ignored';
+}
+
+/** A message becomes part of a conversation once. */
+function checkRouted({ facts, inbox, ledger }: Remains): void {
+  const lined = new Map<string, number>();
+  for (const fact of [...facts.values()].flat()) {
+    if (fact.type === 'messageRouted' && fact.line !== null) lined.set(fact.id, (lined.get(fact.id) ?? 0) + 1);
+  }
+  for (const [id, times] of lined)
+    if (times > 1) ledger.faults.twice.push(`message ${id} is in the conversation ${times} times`);
+  for (const { id, fate } of inbox.values()) {
+    if (fate?.includes('"delivered"') === true && !lined.has(id))
+      ledger.faults.lost.push(`message ${id} is delivered and in no conversation`);
+  }
+}
+
+/** The console shows what agents said, each part once, in the order in which they said it, and so in the order of epochs. */
+function checkPosts({ facts, messages, ledger }: Remains): void {
+  const { lost, twice, other } = ledger.faults;
+  for (const [channel, all] of facts) {
+    const said = all
+      .flatMap((fact) => (fact.type === 'said' ? [fact] : []))
+      .flatMap(({ agent, epoch, text }) => splitText(text, TEXT_LIMIT).map((part) => `#${epoch} ${agent}: ${part}`));
+    const posts = messages.filter((message) => message.channel === channel && message.kind === 'agent');
+    const shown = posts.map(({ epoch, speaker_id: speaker, text }) => `#${epoch} ${speaker}: ${text}`);
+    lost.push(...without(said, shown).map((post) => `in ${channel} this was said and not posted: ${brief(post)}`));
+    twice.push(
+      ...without(shown, said).map((post) => `in ${channel} this was posted and said less often: ${brief(post)}`),
+    );
+    const early = posts.find((post, index) => (post.epoch ?? 0) < (posts[index - 1]?.epoch ?? 0));
+    if (early !== undefined)
+      other.push(`in ${channel} a post of epoch ${early.epoch} stands after one of a later epoch`);
+    if (said.join('\n') !== shown.join('\n'))
+      other.push(`in ${channel} posts are not in the order in which they were said`);
+  }
+}
+
+/** What is left of some texts when each of others has taken one equal text away. */
+function without(texts: readonly string[], others: readonly string[]): readonly string[] {
+  const left = new Map<string, number>();
+  for (const text of others) left.set(text, (left.get(text) ?? 0) + 1);
+  return texts.filter((text) => {
+    const count = left.get(text) ?? 0;
+    left.set(text, count - 1);
+    return count <= 0;
+  });
+}
+
+/** Everything owed to the console was done, and the console shows nothing that was not owed to it. */
+function checkOutbox({ outbox, messages, ledger }: Remains): void {
+  const { lost, twice } = ledger.faults;
+  const ids = new Map(messages.map((message) => [message.nonce, String(message.seq)]));
+  for (const { id, channel, state, platform_id: platformId, repeats } of outbox) {
+    if (state !== 'confirmed') lost.push(`post ${id} of ${channel} ended as ${state}`);
+    else if (repeats < 2 && ids.get(id) !== platformId) lost.push(`post ${id} of ${channel} is not on the console`);
+  }
+  ledger.cutShort = outbox.filter(({ attempts }) => attempts > 1).length;
+  const owed = new Set(outbox.map(({ id }) => id));
+  for (const { kind, nonce, text } of messages) {
+    if (kind !== 'person' && !owed.has(nonce)) twice.push(`the console shows what nobody owed it: ${brief(text)}`);
+  }
+}
+
+/** What a page has shown stays. */
+function checkShown({ messages, ledger }: Remains): void {
+  const kept = new Set(messages.map((message) => String(message.seq)));
+  for (const [id, channel] of ledger.shown)
+    if (!kept.has(id)) ledger.faults.lost.push(`message ${id} of ${channel} was shown and is gone`);
+}
+
+/** A change of the mode that was confirmed is on record. */
+function checkModes({ facts, ledger }: Remains): void {
+  for (const [channel, told] of ledger.modesSet) {
+    const kept = (facts.get(channel) ?? []).filter((fact) => fact.type === 'settingsChanged').length;
+    if (kept < told)
+      ledger.faults.lost.push(`${told} changes of the mode of ${channel} were confirmed, ${kept} are on record`);
+  }
+}
+
+/** Reads every journal, folds it and compares it with the stored floor. */
+async function readFacts(path: string, ledger: Ledger): Promise<ReadonlyMap<string, readonly Fact[]>> {
+  const clock = systemClock();
+  const store = openSqliteStore({ path, core: CORE, clock, textLimit: () => TEXT_LIMIT, words: () => null });
+  try {
+    ledger.faults.other.push(...store.verify());
+    return new Map(store.channels().map((channel) => [channel, replay(store, channel, ledger)]));
+  } finally {
+    await store.close();
+  }
+}
+
+function replay(store: SqliteStore, channel: string, ledger: Ledger): readonly Fact[] {
+  const facts: Fact[] = [];
+  const holders = new Map<number, string>();
+  const found = store.replay(channel, ({ seq, fact, floor }) => {
+    facts.push(fact);
+    const active = floor.seats.filter((seat) => seat.status === 'ACTIVE').map((seat) => seat.agent);
+    if (active.length > 1)
+      ledger.faults.doubleHolders.push(`${channel}, entry ${seq}: ${active.join(' and ')} are ACTIVE`);
+    if (fact.type !== 'turnGranted' && fact.type !== 'turnResumed') return;
+    const known = holders.get(fact.epoch) ?? fact.agent;
+    if (known !== fact.agent)
+      ledger.faults.doubleHolders.push(`${channel}: epoch ${fact.epoch} was given to ${known} and ${fact.agent}`);
+    holders.set(fact.epoch, fact.agent);
+  });
+  const { brokenAt, stoppedBy, equal } = found;
+  if (brokenAt !== null || stoppedBy !== null || !equal)
+    ledger.faults.other.push(
+      `the journal of ${channel} is not its floor: ${JSON.stringify({ brokenAt, stoppedBy, equal })}`,
+    );
+  return facts;
+}
+
+function rows(path: string, sql: string): readonly unknown[] {
+  const db = new Database(path);
+  try {
+    return db.prepare(sql).all();
+  } finally {
+    db.close();
+  }
+}
+
+function brief(text: string): string {
+  return JSON.stringify(text.length > 90 ? `${text.slice(0, 90)}…` : text);
+}

@@ -1,0 +1,290 @@
+import type Database from 'better-sqlite3';
+import { App } from '../../src/app.ts';
+import type { Config } from '../../src/config/config.ts';
+import { createLog } from '../../src/log.ts';
+import type { Command } from '../../src/turns/core/command.ts';
+import type { Floor } from '../../src/turns/core/floor.ts';
+import type { Applied, HumanMessage } from '../../src/turns/store/port.ts';
+import type { Core } from '../../src/turns/store/core.ts';
+import { MEMORY } from '../../src/turns/store/open.ts';
+import { announcementText } from '../../src/turns/words.ts';
+import type { Cast } from './cast.ts';
+import type { Platform } from './platform.ts';
+import type { Referee } from './referee.ts';
+import type { Situations } from './situations.ts';
+import type { Spotter } from './spotter.ts';
+import { WatchedStore, openImage } from './store.ts';
+import type { Life, Timeline } from './timeline.ts';
+import { Violation } from './violation.ts';
+
+/** What a bot is started with, again and again. */
+export type BotPorts = {
+  readonly core: Core;
+  readonly timeline: Timeline;
+  readonly platform: Platform;
+  readonly cast: Cast;
+  readonly referee: Referee;
+  readonly spotter: Spotter;
+  readonly situations: Situations;
+  readonly textLimit: number;
+  /** Commands are committed in groups, as under load. */
+  readonly grouped: boolean;
+  /** How many of its timers ring a millisecond early, from 0 to 1. */
+  readonly early: number;
+  readonly note: (what: string, detail: unknown) => void;
+  readonly fail: (error: unknown) => void;
+};
+
+const WORLD: Life = { alive: true };
+/** As the program allows itself for a shutdown. */
+const DRAIN_MS = 10_000;
+
+/** The bot as shipped, in its one process, which can be killed and started. Only what was committed outlives it. */
+export class Bot {
+  config: Config;
+  isReady = false;
+  isStopping = false;
+  /** Outbox ids that were reported as not delivered. */
+  readonly surfaced = new Set<string>();
+  /** After so many answers of the store from now on the process dies; `null` is never. */
+  fuse: number | null = null;
+  readonly #ports: BotPorts;
+  #life: Life = { alive: false };
+  #app: App | null = null;
+  #store: WatchedStore | null = null;
+  #db: Database.Database | null = null;
+  #image: Buffer | null = null;
+  #graves: Database.Database[] = [];
+
+  constructor(config: Config, ports: BotPorts) {
+    this.config = config;
+    this.#ports = ports;
+  }
+
+  get isAlive(): boolean {
+    return this.#life.alive;
+  }
+
+  /** The store of the running process. */
+  get store(): WatchedStore | null {
+    return this.#life.alive ? this.#store : null;
+  }
+
+  get db(): Database.Database | null {
+    return this.#life.alive ? this.#db : null;
+  }
+
+  get isBusy(): boolean {
+    return this.#life.alive && (this.#store?.pending ?? 0) > 0;
+  }
+
+  floor(channel: string): Floor | null {
+    return this.store?.floor(channel) ?? null;
+  }
+
+  start(): void {
+    if (this.#life.alive) return;
+    const { timeline, platform, cast, note, fail, early } = this.#ports;
+    const life: Life = { alive: true };
+    this.#life = life;
+    const db = openImage(this.#image);
+    const { clock, timers } = timeline.worldOf(life, early);
+    const store = this.#openStore(db, life);
+    this.#db = db;
+    this.#store = store;
+    this.#remember(store);
+    const app = new App({
+      config: this.config,
+      store,
+      clock,
+      timers,
+      log: createLog({
+        level: 'error',
+        pretty: false,
+        secrets: [],
+        clock,
+        destination: { write: (line) => this.#logged(line) },
+      }),
+      adapters: [platform.adapterFor(life)],
+      backendFor: (agent) => cast.backendFor(agent, life),
+      owners: [],
+      onBroken: (error) => life.alive && fail(new Violation('I15', `the program broke: ${text(error)}`)),
+    });
+    this.#app = app;
+    note('start', null);
+    app.start().then(
+      () => void (this.isReady = this.#life === life && life.alive),
+      (error: unknown) => {
+        if (life.alive) this.#notStarted(store, error);
+      },
+    );
+  }
+
+  /** The process is killed at once; `afterMs` later it is started again. */
+  crash(why: string, afterMs: number): void {
+    if (!this.#life.alive || this.#db === null) return;
+    const { platform, spotter, situations, note } = this.#ports;
+    note('crash', why);
+    if (platform.isPosting) situations.reach('a crash with a post under way');
+    if (!this.isReady) situations.reach('a crash during a start');
+    if (isBetweenParts(this.#db)) situations.reach('a crash between two parts of one text');
+    spotter.crash(this.#floors());
+    this.#image = this.#db.serialize();
+    this.#die(afterMs);
+  }
+
+  /** A shutdown in good order; what takes too long is cut short, as the program does it. */
+  stop(afterMs: number): void {
+    const { timeline, situations, note, fail } = this.#ports;
+    const life = this.#life;
+    const app = this.#app;
+    if (!life.alive || app === null || !this.isReady || this.isStopping) return;
+    note('stop', null);
+    if (this.#floors().some(({ turn }) => turn !== null)) situations.reach('a restart in good order with a turn open');
+    this.isStopping = true;
+    app.stop().then(
+      () => life.alive && this.#die(afterMs),
+      (error: unknown) => life.alive && fail(error),
+    );
+    timeline.after(DRAIN_MS, 'drain is over', WORLD, () => {
+      if (!life.alive) return;
+      situations.reach('a shutdown that is cut short');
+      this.crash('shutdown cut short', afterMs);
+    });
+  }
+
+  reload(next: Config): void {
+    const life = this.#life;
+    if (!life.alive || !this.isReady || this.isStopping) return;
+    this.config = next;
+    this.#ports.note('reload', null);
+    this.#app?.reload(next).catch((error: unknown) => life.alive && this.#ports.fail(error));
+  }
+
+  /** Lets go of dead processes; called when nothing of them runs any more. */
+  bury(): void {
+    for (const db of this.#graves.splice(0)) db.close();
+  }
+
+  /** Ends it for good and lets go of everything. */
+  dispose(): void {
+    this.#life.alive = false;
+    if (this.#db?.open === true) this.#db.close();
+    this.bury();
+  }
+
+  #openStore(db: Database.Database, life: Life): WatchedStore {
+    const { timeline, textLimit, grouped, core } = this.#ports;
+    return new WatchedStore(
+      db,
+      {
+        path: grouped ? 'simulation' : MEMORY,
+        core,
+        clock: { now: () => timeline.now },
+        textLimit: () => textLimit,
+        words: (announcement, _channel, repeat) => announcementText(announcement, {}, String, repeat),
+        ids: () => 'sim',
+      },
+      {
+        life,
+        applied: (channel, command, at, applied) => this.#applied({ channel, command, at, applied }),
+        accepted: (message, outcome) => this.#accepted(message, outcome),
+        broke: (what, error) =>
+          this.#ports.fail(error instanceof Violation ? error : new Violation('I15', `${what}: ${text(error)}`)),
+        answering: () => this.#answering(),
+        closing: (image) => void (this.#image = image),
+      },
+    );
+  }
+
+  #applied({
+    channel,
+    command,
+    at,
+    applied,
+  }: {
+    channel: string;
+    command: Command;
+    at: number;
+    applied: Applied;
+  }): void {
+    const { note, referee, spotter } = this.#ports;
+    note(channel, { command, applied });
+    spotter.see(referee.judge(channel, command, at, applied));
+  }
+
+  #accepted(message: HumanMessage, outcome: 'new' | 'duplicate'): void {
+    if (outcome === 'duplicate') this.#ports.note('duplicate', message.id);
+  }
+
+  #answering(): void {
+    if (this.fuse === null) return;
+    this.fuse -= 1;
+    if (this.fuse > 0) return;
+    this.fuse = null;
+    this.#ports.situations.reach('a crash between a commit and its answer');
+    this.crash('between a commit and its answer', 700);
+  }
+
+  #notStarted(store: WatchedStore, error: unknown): void {
+    this.#ports.note('not started', text(error));
+    const life = this.#life;
+    store.close().then(
+      () => life.alive && this.#die(5_000),
+      (failed: unknown) => life.alive && this.#ports.fail(failed),
+    );
+  }
+
+  #die(afterMs: number): void {
+    const { timeline, platform, cast } = this.#ports;
+    this.#life.alive = false;
+    this.isReady = false;
+    this.isStopping = false;
+    this.fuse = null;
+    if (this.#db?.open === true) this.#graves.push(this.#db);
+    this.#db = null;
+    this.#store = null;
+    this.#app = null;
+    platform.cutOff();
+    cast.cutOff();
+    timeline.after(afterMs, 'restart', WORLD, () => this.start());
+  }
+
+  #remember(store: WatchedStore): void {
+    const floors = new Map<string, Floor>();
+    for (const channel of store.channels()) {
+      const floor = store.floor(channel);
+      if (floor !== null) floors.set(channel, floor);
+    }
+    this.#ports.referee.begin(floors);
+  }
+
+  #floors(): readonly Floor[] {
+    const { store } = this;
+    return store === null ? [] : store.channels().flatMap((channel) => store.floor(channel) ?? []);
+  }
+
+  #logged(line: string): void {
+    const { message, outboxId, why } = JSON.parse(line) as { message?: string; outboxId?: string; why?: unknown };
+    this.#ports.note('log', line.trim());
+    if (message === 'not delivered' && outboxId !== undefined) this.surfaced.add(outboxId);
+    if (message === 'agent stopped' && String(why).includes('errors'))
+      this.#ports.situations.reach('an agent is given up after its errors');
+    if (message === 'floor could not be written') this.#ports.fail(new Violation('I15', line));
+  }
+}
+
+function isBetweenParts(db: Database.Database): boolean {
+  const count = db
+    .prepare<[], number>(
+      `SELECT count(*) FROM outbox o JOIN outbox p ON p.n = o.n - 1
+       WHERE o.lane = 'posts' AND o.part > 0 AND o.state IN ('owed', 'inflight', 'uncertain') AND p.state = 'confirmed'`,
+    )
+    .pluck()
+    .get();
+  return (count ?? 0) > 0;
+}
+
+function text(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

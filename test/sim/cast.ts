@@ -1,0 +1,387 @@
+import { BackendError } from '../../src/agents/backend.ts';
+import type {
+  AgentBackend,
+  AgentSession,
+  Ending,
+  InjectOutcome,
+  Report,
+  SeatContext,
+  TurnPrompt,
+} from '../../src/agents/backend.ts';
+import type { AgentConfig } from '../../src/config/config.ts';
+import type { Line } from '../../src/turns/store/port.ts';
+import type { Random } from './random.ts';
+import type { Life, Timeline } from './timeline.ts';
+import { Violation } from './violation.ts';
+
+/** What agents are made of. */
+export type CastPorts = {
+  readonly timeline: Timeline;
+  readonly random: Random;
+  readonly fail: (error: unknown) => void;
+};
+
+/** How agents behave: 1 is badly, 0 is well. */
+export type Temper = { trouble: number };
+
+const SIGNAL = 'TURN_COMPLETE';
+const NEVER = new Promise<never>(() => {});
+const PLANS = {
+  answer: 30,
+  several: 14,
+  stream: 12,
+  pass: 10,
+  handOver: 12,
+  ask: 12,
+  approval: 2,
+  tool: 8,
+  long: 3,
+} as const;
+const TROUBLES = { hang: 5, trail: 5, crash: 7, terminal: 0.3, stuckTool: 1, endless: 1, unsignalled: 4 } as const;
+
+type Plan = keyof typeof PLANS | keyof typeof TROUBLES;
+
+/** Every agent of the simulation, and all that they were given. */
+export class Cast {
+  readonly temper: Temper = { trouble: 1 };
+  /** `channel epoch` of every prompt that a session was handed. */
+  readonly prompted = new Set<string>();
+  /** Messages of people that some agent was given, by whatever way. */
+  readonly seen = new Set<string>();
+  /** The same for each agent: `message agent`. */
+  readonly seenBy = new Set<string>();
+  /** The lines that each agent was prompted with: `channel agent`. */
+  readonly lines = new Map<string, Set<number>>();
+  /** The line with which a new session's first prompt began; what is older, it need not know. */
+  readonly beginnings = new Map<string, number>();
+  /** Agents whose sessions cannot be opened until then. */
+  readonly goneUntil = new Map<string, number>();
+  /** Sessions that are open in the running program. */
+  sessions: SimSession[] = [];
+  said = 0;
+  readonly #ports: CastPorts;
+
+  constructor(ports: CastPorts) {
+    this.#ports = ports;
+  }
+
+  backendFor(agent: AgentConfig, life: Life): AgentBackend {
+    return {
+      kind: agent.backend.kind,
+      needsSignal: agent.id === 'qa' || agent.id === 'ops',
+      open: (seat) => this.#open(seat, life, agent.id === 'qa' || agent.id === 'ops'),
+    };
+  }
+
+  /** All sessions are gone with their program. */
+  cutOff(): void {
+    this.sessions = [];
+  }
+
+  isTroubled(probability: number): boolean {
+    return this.#ports.random.chance(probability * this.temper.trouble);
+  }
+
+  plan(): Plan {
+    const { random } = this.#ports;
+    return this.isTroubled(0.25) ? random.weighted(TROUBLES) : random.weighted(PLANS);
+  }
+
+  async #open(seat: SeatContext, life: Life, signals: boolean): Promise<AgentSession> {
+    if (!life.alive) return NEVER;
+    const { random, timeline } = this.#ports;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    timeline.after(random.chance(0.1) ? random.between(500, 9_000) : random.between(0, 50), 'open', life, resolve);
+    await promise;
+    const goneUntil = this.goneUntil.get(seat.agent) ?? 0;
+    if (timeline.now < goneUntil || this.isTroubled(0.06)) {
+      throw new BackendError('cannot be reached', { terminal: this.isTroubled(0.02) });
+    }
+    const session = new SimSession({ seat, life, signals, cast: this, ...this.#ports });
+    this.sessions.push(session);
+    return session;
+  }
+}
+
+type SessionPorts = CastPorts & {
+  readonly seat: SeatContext;
+  readonly life: Life;
+  readonly signals: boolean;
+  readonly cast: Cast;
+};
+
+type Generation = {
+  readonly report: Report;
+  readonly turn: TurnPrompt;
+  readonly end: PromiseWithResolvers<Ending>;
+  open: boolean;
+};
+
+/** One session of an agent that does what the seed says. */
+export class SimSession implements AgentSession {
+  readonly agent: string;
+  readonly channel: string;
+  isClosed = false;
+  isDeaf = false;
+  /** Its agent is gone: the next heartbeat finds out. */
+  isGone = false;
+  readonly #ports: SessionPorts;
+  #generation: Generation | null = null;
+  #isNew = true;
+
+  constructor(ports: SessionPorts) {
+    this.#ports = ports;
+    this.agent = ports.seat.agent;
+    this.channel = ports.seat.channel;
+  }
+
+  get generating(): boolean {
+    return this.#generation !== null;
+  }
+
+  get epoch(): number | null {
+    return this.#generation?.turn.epoch ?? null;
+  }
+
+  prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
+    const { cast, fail, life } = this.#ports;
+    if (!life.alive) return NEVER;
+    if (this.#generation !== null) fail(new Violation('I1', `${this.agent} was prompted while it generates`));
+    if (this.isClosed) fail(new Violation('I21', `${this.agent} was prompted after its session was closed`));
+    if (turn.epoch < 1) fail(new Violation('I2', `${this.agent} was prompted with epoch ${turn.epoch}`));
+    cast.prompted.add(`${this.channel} ${turn.epoch}`);
+    this.#see([...turn.lines, ...turn.messages]);
+    this.#checkLines(turn.lines);
+    const key = `${this.channel} ${this.agent}`;
+    const lines = cast.lines.get(key) ?? new Set();
+    for (const { line } of turn.lines) lines.add(line);
+    cast.lines.set(key, lines);
+    if (this.#isNew) cast.beginnings.set(key, turn.lines[0]?.line ?? 0);
+    this.#isNew = false;
+    const end = Promise.withResolvers<Ending>();
+    const generation: Generation = { report, turn, end, open: true };
+    this.#generation = generation;
+    this.#act(generation, cast.plan());
+    return end.promise;
+  }
+
+  /** Its agent is well again. */
+  recover(): void {
+    this.isDeaf = false;
+    this.isGone = false;
+  }
+
+  /** Ends the generation under way as if by itself, now. */
+  complete(): void {
+    if (this.#generation !== null) this.#end(this.#generation, { how: 'completed' });
+  }
+
+  /** The agent's process dies now. */
+  crash(): void {
+    if (this.#generation !== null) this.#break(this.#generation, new BackendError('exited with code 137'));
+  }
+
+  async inject(message: Line, observed: boolean): Promise<InjectOutcome> {
+    const { cast, random, timeline, life } = this.#ports;
+    if (!life.alive) return NEVER;
+    const outcome = random.weighted({
+      injected: 60,
+      'next-prompt': 20,
+      refused: 8,
+      throws: 4 * cast.temper.trouble,
+      never: 2 * cast.temper.trouble,
+    });
+    if (outcome === 'never') return NEVER;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    timeline.after(random.between(0, 300), 'inject', life, resolve);
+    await promise;
+    if (outcome === 'throws') throw new BackendError('did not take it');
+    if (outcome === 'injected' || observed) this.#see([message]);
+    return outcome;
+  }
+
+  async interrupt(graceMs: number): Promise<void> {
+    const { cast, random, timeline, life } = this.#ports;
+    const generation = this.#generation;
+    if (!life.alive || generation === null) return;
+    const way = random.weighted({ soon: 60, late: 20, deaf: 12 * cast.temper.trouble, finishes: 6 });
+    if (way === 'deaf') return NEVER;
+    const ms = way === 'late' ? graceMs : Math.min(graceMs, random.between(0, 800));
+    const { promise, resolve } = Promise.withResolvers<void>();
+    timeline.after(ms, 'interrupted', life, () => {
+      if (cast.isTroubled(0.2)) generation.report.text('and another thing: ');
+      this.#end(generation, way === 'finishes' ? { how: 'completed' } : { how: 'interrupted' });
+      if (cast.isTroubled(0.2)) this.#speak(generation);
+      resolve();
+    });
+    return promise;
+  }
+
+  observe(message: Line): void {
+    this.#see([message]);
+  }
+
+  async choose(candidates: readonly string[]): Promise<string | null> {
+    const { cast, random, timeline, life } = this.#ports;
+    if (!life.alive) return NEVER;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    timeline.after(random.between(0, 4_000), 'choose', life, resolve);
+    await promise;
+    const way = random.weighted({
+      names: 60,
+      nobody: 8,
+      stranger: 12,
+      never: 12 * cast.temper.trouble,
+      throws: 4 * cast.temper.trouble,
+    });
+    if (way === 'never') return NEVER;
+    if (way === 'throws') throw new BackendError('has no opinion');
+    if (way === 'nobody') return null;
+    return way === 'stranger' ? 'nobody-at-all' : random.pick(candidates);
+  }
+
+  async ping(): Promise<void> {
+    if (this.isDeaf || !this.#ports.life.alive) return NEVER;
+    if (this.isGone || this.#ports.cast.isTroubled(0.004)) throw new BackendError('connection is gone');
+  }
+
+  async close(): Promise<void> {
+    const { cast } = this.#ports;
+    this.isClosed = true;
+    cast.sessions = cast.sessions.filter((session) => session !== this);
+    const generation = this.#generation;
+    if (generation === null) return;
+    if (cast.isTroubled(0.5)) this.#speak(generation);
+    this.#end(generation, { how: 'interrupted' });
+    if (cast.isTroubled(0.05)) throw new BackendError('does not close');
+  }
+
+  #see(lines: readonly Line[]): void {
+    for (const { message } of lines) {
+      if (message === null) continue;
+      this.#ports.cast.seen.add(message);
+      this.#ports.cast.seenBy.add(`${message} ${this.agent}`);
+    }
+  }
+
+  #checkLines(lines: readonly Line[]): void {
+    const numbers = lines.map(({ line }) => line);
+    const isRising = numbers.every((line, index) => index === 0 || line > (numbers[index - 1] ?? 0));
+    if (!isRising) this.#ports.fail(new Violation('I9', `${this.agent} was given the lines ${numbers.join(', ')}`));
+  }
+
+  #act(generation: Generation, plan: Plan): void {
+    const { random } = this.#ports;
+    const pace = random.pick([40, 300, 1_500, 6_000]);
+    let at = 0;
+    const step = (run: () => void, ms: number = random.between(1, pace)): void => {
+      at += ms;
+      this.#later(at, generation, run);
+    };
+    const speak = (): void => step(() => this.#speak(generation));
+    const finish = (ending: Ending): void => step(() => this.#finish(generation, ending));
+    if (random.chance(0.4)) step(() => generation.report.work(0));
+    if (random.chance(0.5))
+      step(() => generation.report.usage({ tokens: random.between(1, 900), costMicros: random.between(1, 9_000) }));
+    switch (plan) {
+      case 'answer':
+        speak();
+        return finish({ how: 'completed' });
+      case 'several':
+        for (let part = random.between(2, 4); part > 0; part -= 1) {
+          speak();
+          step(() => generation.report.flush());
+        }
+        return finish({ how: 'completed' });
+      case 'stream':
+      case 'long':
+        for (let chunk = plan === 'long' ? 40 : random.between(3, 9); chunk > 0; chunk -= 1) {
+          step(
+            () => generation.report.text(` word${chunk}`),
+            plan === 'long' ? random.between(1_000, 40_000) : undefined,
+          );
+        }
+        return finish({ how: 'completed' });
+      case 'pass':
+        return finish({ how: 'passed' });
+      case 'handOver':
+        speak();
+        return finish({ how: 'completed', handTo: random.pick(generation.turn.roster.map(({ id }) => id)) });
+      case 'ask':
+      case 'approval':
+        speak();
+        return finish({ how: 'waiting', reason: plan === 'ask' ? 'answer' : 'approval' });
+      case 'tool':
+        step(() => generation.report.work(1));
+        if (random.chance(0.3)) step(() => generation.report.work(2), random.between(1_000, 200_000));
+        step(() => generation.report.work(0), random.between(100, 90_000));
+        speak();
+        return finish({ how: 'completed' });
+      case 'stuckTool':
+        return step(() => generation.report.work(1));
+      case 'endless':
+        for (let beat = 0; beat < 200; beat += 1)
+          step(() => generation.report.text(' and'), random.between(5_000, 20_000));
+        return;
+      case 'hang':
+        return;
+      case 'trail':
+        return speak();
+      case 'unsignalled':
+        speak();
+        return step(() => this.#end(generation, { how: 'completed' }));
+      case 'crash':
+      case 'terminal':
+        if (random.chance(0.5)) speak();
+        return step(() =>
+          this.#break(generation, new BackendError('exited with code 1', { terminal: plan === 'terminal' })),
+        );
+    }
+  }
+
+  #later(ms: number, generation: Generation, run: () => void): void {
+    this.#ports.timeline.after(ms, `${this.agent} acts`, this.#ports.life, () => {
+      if (generation.open || this.#ports.cast.isTroubled(0.05)) run();
+    });
+  }
+
+  #speak(generation: Generation): void {
+    const { cast, random } = this.#ports;
+    cast.said += 1;
+    const other = random.pick(generation.turn.roster.map(({ id }) => id));
+    const text = random.weighted({ short: 60, long: 10, mention: 12, signal: 3, blank: 3 });
+    const { report } = generation;
+    if (text === 'short') report.text(`Word ${cast.said}.`);
+    if (text === 'long')
+      report.text(`Number ${cast.said}.\n\n${`A long paragraph about ${cast.said}. `.repeat(random.between(3, 20))}`);
+    if (text === 'mention') report.text(`Number ${cast.said}, what do you think, @${other}?`);
+    if (text === 'signal') report.text(`They said "${SIGNAL}" in ${cast.said}.`);
+    if (text === 'blank') report.text('  \n');
+  }
+
+  #finish(generation: Generation, ending: Ending): void {
+    const { signals, random, cast } = this.#ports;
+    if (signals && ending.how === 'completed' && !cast.isTroubled(0.1)) {
+      generation.report.text('\nTURN_');
+      generation.report.text(random.chance(0.2) ? 'COMPLETE @dev' : 'COMPLETE\n');
+    }
+    this.#end(generation, ending);
+  }
+
+  #end(generation: Generation, ending: Ending): void {
+    if (!generation.open) return;
+    this.#over(generation);
+    generation.end.resolve(ending);
+  }
+
+  #break(generation: Generation, error: BackendError): void {
+    if (!generation.open) return;
+    this.#over(generation);
+    generation.end.reject(error);
+  }
+
+  #over(generation: Generation): void {
+    generation.open = false;
+    if (this.#generation === generation) this.#generation = null;
+  }
+}

@@ -1,0 +1,369 @@
+import type { Principal } from '../../src/adapters/port.ts';
+import type { AgentCommand } from '../../src/turns/core/command.ts';
+import type { Floor } from '../../src/turns/core/floor.ts';
+import type { Bot } from './bot.ts';
+import type { Cast } from './cast.ts';
+import type { Platform, Posted } from './platform.ts';
+import type { Random } from './random.ts';
+import { drawConfig } from './settings.ts';
+import type { Scope } from './settings.ts';
+import type { Situations } from './situations.ts';
+import type { Timeline } from './timeline.ts';
+import { must } from './violation.ts';
+
+/** Everything that the driver may touch. */
+export type DriverPorts = {
+  readonly timeline: Timeline;
+  readonly random: Random;
+  readonly scope: Scope;
+  readonly bot: Bot;
+  readonly platform: Platform;
+  readonly cast: Cast;
+  readonly situations: Situations;
+  readonly fail: (error: unknown) => void;
+};
+
+const ADA: Principal = { id: 'ada', name: 'Ada', roles: [] };
+const MALLORY: Principal = { id: 'mallory', name: 'Mallory', roles: ['admin'] };
+const ROBOT: Principal = { id: 'ada', name: 'Ada', roles: [], bot: true };
+const HOUR_MS = 3_600_000;
+
+const ACTS = {
+  write: 34,
+  burst: 3,
+  edit: 5,
+  remove: 2,
+  operate: 22,
+  race: 4,
+  stale: 3,
+  crashAgent: 2.5,
+  deafen: 0.8,
+  banish: 1,
+  deaf: 1.5,
+  down: 0.8,
+  crash: 1.6,
+  fuse: 1.4,
+  stop: 0.9,
+  reload: 1.6,
+  sleep: 0.25,
+  nothing: 12,
+} as const;
+
+const COMMANDS = {
+  skip: 22,
+  stop: 8,
+  pause: 5,
+  resume: 6,
+  start: 8,
+  grant: 10,
+  add: 7,
+  remove: 4,
+  disable: 3,
+  enable: 4,
+  order: 7,
+  mode: 8,
+  extend: 4,
+  restart: 3,
+  read: 5,
+} as const;
+
+/** People, operators, and everything else that happens to a bot: one thing after the other, as chance will have it. */
+export class Driver {
+  readonly #ports: DriverPorts;
+  #written = 0;
+
+  constructor(ports: DriverPorts) {
+    this.#ports = ports;
+  }
+
+  /** How long until the next act, in milliseconds. */
+  gap(): number {
+    const { random } = this.#ports;
+    const kind = random.weighted({ burst: 58, talk: 30, pause: 9, break: 1.2 });
+    if (kind === 'burst') return random.between(1, 1_500);
+    if (kind === 'talk') return random.between(1_000, 10_000);
+    return kind === 'pause' ? random.between(10_000, 60_000) : random.between(60_000, 700_000);
+  }
+
+  /** Does one thing; returns what it was. */
+  act(): string {
+    const { random, platform, bot, timeline, situations } = this.#ports;
+    const act = random.weighted(ACTS);
+    const channel = random.pick(this.#ports.scope.channels);
+    const barredUntil = bot.floor(channel)?.limit?.until ?? null;
+    if (barredUntil !== null && random.chance(0.08)) {
+      timeline.now = Math.max(timeline.now, barredUntil + random.between(-1_000, 1_000));
+      return 'sleep until the day is over';
+    }
+    switch (act) {
+      case 'write':
+        return this.write(channel);
+      case 'burst':
+        for (let left = random.between(2, 9); left > 0; left -= 1) this.write(channel);
+        return act;
+      case 'edit':
+      case 'remove':
+        return this.#amend(channel, act);
+      case 'operate':
+        return this.#operate(channel);
+      case 'race':
+        return this.#race(channel);
+      case 'stale':
+        return this.#stale(channel);
+      case 'crashAgent':
+      case 'deafen':
+      case 'banish':
+        return this.#trouble(act);
+      case 'deaf':
+        platform.deafUntil = timeline.now + random.between(500, 60_000);
+        return act;
+      case 'down':
+        platform.downUntil = timeline.now + random.between(5_000, 600_000);
+        return act;
+      case 'crash':
+        bot.crash('killed', random.chance(0.6) ? random.between(1, 2_000) : random.between(2_000, 120_000));
+        return act;
+      case 'fuse':
+        if (bot.isAlive) bot.fuse = random.between(1, 12);
+        return act;
+      case 'stop':
+        bot.stop(random.between(50, 30_000));
+        return act;
+      case 'reload':
+        bot.reload(drawConfig(random, this.#ports.scope));
+        return act;
+      case 'sleep':
+        timeline.now += random.between(1, 9 * HOUR_MS);
+        situations.reach('the machine sleeps for hours');
+        return act;
+      case 'nothing':
+        return act;
+    }
+  }
+
+  /** A person writes something. */
+  write(channel: string, fixed?: string): string {
+    const { random, platform, scope } = this.#ports;
+    this.#written += 1;
+    const agent = random.pick(scope.agents);
+    const kind = random.weighted({ plain: 50, mention: 18, first: 8, reply: 10, bot: 3, signal: 2, long: 1 });
+    const texts = {
+      plain: `message ${this.#written}`,
+      mention: `@${agent} message ${this.#written}`,
+      first: `${agent}: message ${this.#written}`,
+      reply: `reply ${this.#written}`,
+      bot: `beep ${this.#written}`,
+      signal: `they wrote ${this.#written} TURN_COMPLETE`,
+      long: `message ${this.#written} ${'and so on '.repeat(200)}`,
+    };
+    const addressed = kind === 'reply' ? [agent] : [];
+    const ignore = kind === 'bot' && fixed === undefined ? 'bot' : null;
+    platform.write(channel, {
+      author: random.pick(['ada', 'bob', 'cleo']),
+      text: fixed ?? texts[kind],
+      addressed,
+      ignore,
+    });
+    return `write ${channel}`;
+  }
+
+  /** An operator gives a command; what it must not do is judged elsewhere. */
+  command(channel: string, line: string, epoch?: number): void {
+    const { platform, fail, random, situations, bot } = this.#ports;
+    const { intake } = platform;
+    if (intake === null) return;
+    const who = random.weighted({ ada: 93, mallory: 5, robot: 2 });
+    const principal = { ada: ADA, mallory: MALLORY, robot: ROBOT }[who];
+    const judge = async (): Promise<void> => {
+      const answer = await intake.command(channel, principal, line, epoch);
+      if (who === 'ada' || !OPERATING.test(line)) return;
+      must('I18', !answer.ok, () => `${who} was allowed to ${line}`);
+      situations.reach('a command of somebody who may not is refused');
+    };
+    judge().catch((error: unknown) => bot.isAlive && platform.intake === intake && fail(error));
+  }
+
+  /** Whatever keeps this floor from going on is undone. */
+  mend(channel: string, floor: Floor): void {
+    const give = (line: string): void => this.#asAda(channel, line);
+    if (floor.condition === 'paused' || floor.limit !== null) give('/floor resume');
+    if (floor.settings.order === 'manual') give('/floor order round-robin');
+    for (const agent of this.#ports.scope.agents) {
+      const seat = floor.seats.find((each) => each.agent === agent);
+      if (seat?.disabled === true) give(`/agent enable ${agent}`);
+      if (seat !== undefined && !seat.assigned) give(`/floor add ${agent}`);
+      if (seat?.present === false) give(`/agent restart ${agent}`);
+    }
+    if (floor.seats.length === 0) give(`/floor add ${this.#ports.scope.agents[0]}`);
+  }
+
+  #asAda(channel: string, line: string): void {
+    const { platform, fail } = this.#ports;
+    platform.intake?.command(channel, ADA, line).catch(fail);
+  }
+
+  #amend(channel: string, what: 'edit' | 'remove'): string {
+    const { platform, random, bot } = this.#ports;
+    const held = bot.floor(channel)?.held ?? [];
+    const list = (platform.history.get(channel) ?? []).filter(({ author, deleted }) => author !== null && !deleted);
+    const kept = held
+      .map(({ id }) => platform.byId.get(id))
+      .filter((posted): posted is Posted => posted?.deleted === false);
+    const chosen = kept.length > 0 && random.chance(0.8) ? kept[0] : list.slice(-6)[random.between(0, 5)];
+    if (chosen === undefined) return 'nothing to amend';
+    if (what === 'edit') platform.edit(chosen, `${chosen.text}, edited`);
+    else platform.remove(chosen);
+    return `${what} ${chosen.id}`;
+  }
+
+  #operate(channel: string): string {
+    const { random, bot, scope } = this.#ports;
+    const floor = bot.floor(channel);
+    if (floor === null) return 'nobody to command';
+    const agent = random.pick(scope.agents);
+    const line = this.#lineFor(this.#wish(floor), agent, floor);
+    const isCard = line === '/floor skip' && random.chance(0.7);
+    const epoch = isCard ? floor.epoch - (random.chance(0.3) ? 1 : 0) : undefined;
+    this.command(channel, line, epoch);
+    return `${channel} ${line} ${epoch ?? ''}`;
+  }
+
+  #wish(floor: Floor): keyof typeof COMMANDS {
+    const { random } = this.#ports;
+    if (floor.condition === 'paused' && random.chance(0.4)) return 'resume';
+    if (floor.limit !== null && random.chance(0.3)) return 'resume';
+    if (floor.settings.order === 'manual' && random.chance(0.5)) return random.pick(['grant', 'grant', 'order']);
+    if (floor.seats.some(({ disabled }) => disabled) && random.chance(0.3)) return 'enable';
+    if (floor.seats.some(({ assigned }) => !assigned) && random.chance(0.3)) return 'add';
+    if ((floor.turn?.wait ?? null) !== null && random.chance(0.25)) return random.pick(['grant', 'stop']);
+    if (floor.held.length > 0 && random.chance(0.15)) return random.pick(['mode', 'stop']);
+    return random.weighted(COMMANDS);
+  }
+
+  #lineFor(wish: keyof typeof COMMANDS, anyone: string, floor: Floor): string {
+    const { random, scope } = this.#ports;
+    const waiting = floor.seats.find(({ status }) => status === 'WAITING')?.agent;
+    const agent = wish === 'grant' && waiting !== undefined && random.chance(0.6) ? waiting : anyone;
+    switch (wish) {
+      case 'skip':
+        return random.chance(0.8) ? '/floor skip' : `/floor skip ${agent}`;
+      case 'stop':
+        return '/stop';
+      case 'pause':
+      case 'resume':
+      case 'start':
+        return `/floor ${wish}`;
+      case 'grant':
+      case 'remove':
+        return `/floor ${wish} ${agent}`;
+      case 'add':
+        return `/floor add ${floor.seats.find(({ assigned }) => !assigned)?.agent ?? agent}`;
+      case 'disable':
+      case 'restart':
+        return `/agent ${wish} ${agent}`;
+      case 'enable':
+        return `/agent enable ${floor.seats.find(({ disabled }) => disabled)?.agent ?? agent}`;
+      case 'order': {
+        const order = random.pick(['round-robin', 'round-robin', 'priority', 'manual', 'mention', 'facilitator']);
+        return `/floor order ${order} ${random.chance(0.4) ? random.shuffled(scope.agents).join(' ') : ''}`;
+      }
+      case 'mode':
+        return `/floor mode ${random.pick(['inject', 'queue', 'interrupt', 'parallel', 'steer'])}`;
+      case 'extend':
+        return `/floor extend ${random.between(1, 300)}`;
+      case 'read':
+        return random.pick([
+          '/floor status',
+          '/queue',
+          '/floor log 3',
+          '/agent list',
+          '/whoami',
+          '/help',
+          '/why m9999',
+          '/floor mode',
+        ]);
+    }
+  }
+
+  /** What an agent did in a turn that is over, or without any, reaches the floor. */
+  #stale(channel: string): string {
+    const { random, bot, scope, timeline, fail, situations } = this.#ports;
+    const { store } = bot;
+    const floor = bot.floor(channel);
+    if (store === null || floor === null) return 'no floor for a stale act';
+    const holder = floor.turn?.agent;
+    const isOld = holder !== undefined && random.chance(0.5);
+    const agent = isOld ? holder : random.pick(scope.agents);
+    const epoch = agent === holder ? floor.epoch - random.between(1, 3) : floor.epoch + random.between(-2, 1);
+    const command = random.pick<AgentCommand>([
+      { type: 'say', agent, epoch, text: 'too late', mentions: [] },
+      { type: 'end', agent, epoch, outcome: 'completed', signalled: true },
+      { type: 'wait', agent, epoch, reason: 'answer' },
+      { type: 'work', agent, epoch, open: 1 },
+      { type: 'interrupted', agent, epoch },
+      { type: 'choose', agent, ask: floor.asks - 1, next: agent },
+    ]);
+    const judge = async (): Promise<void> => {
+      const applied = await store.apply(channel, command, timeline.now);
+      must('I2', !applied.ok, () => `${command.type} of ${agent} #${epoch} counted in ${channel}`);
+      situations.reach('an act without the floor is refused');
+    };
+    judge().catch((error: unknown) => bot.isAlive && fail(error));
+    return `stale ${command.type} of ${agent} in ${channel}`;
+  }
+
+  /** Two things in the same instant. */
+  #race(channel: string): string {
+    const { random, cast, bot } = this.#ports;
+    const floor = bot.floor(channel);
+    const epoch = floor?.turn?.epoch;
+    const session = cast.sessions.find(
+      (each) => each.channel === channel && each.epoch === epoch && epoch !== undefined,
+    );
+    const kind = random.pick(['skips', 'completion', 'crash', 'writes', 'stop']);
+    if (kind === 'skips') {
+      this.command(channel, '/floor skip', epoch);
+      this.command(channel, '/floor skip', epoch);
+    } else if (kind === 'completion') {
+      const isFirst = random.chance(0.5);
+      if (isFirst) session?.complete();
+      this.command(channel, '/floor skip', epoch);
+      if (!isFirst) session?.complete();
+    } else if (kind === 'crash') {
+      session?.crash();
+      this.command(channel, random.pick(['/stop', '/floor skip', '/floor pause']));
+    } else if (kind === 'writes') {
+      this.write(channel);
+      this.command(channel, '/stop');
+      this.write(channel);
+    } else {
+      this.write(channel);
+      this.command(channel, '/floor start');
+      this.command(channel, '/stop');
+    }
+    return `race ${channel} ${kind}`;
+  }
+
+  #trouble(what: 'crashAgent' | 'deafen' | 'banish'): string {
+    const { random, cast, timeline } = this.#ports;
+    const busy = cast.sessions.filter(({ generating }) => generating);
+    const from = busy.length > 0 && random.chance(0.7) ? busy : cast.sessions;
+    if (from.length === 0) return 'nobody to trouble';
+    const session = random.pick(from);
+    if (what === 'deafen') session.isDeaf = true;
+    else session.crash();
+    if (what === 'banish') {
+      const isAll = random.chance(0.4);
+      const until = timeline.now + random.between(3_000, 200_000);
+      for (const each of cast.sessions.filter(({ agent }) => isAll || agent === session.agent)) {
+        cast.goneUntil.set(each.agent, until);
+        if (isAll) each.isGone = true;
+        each.crash();
+      }
+    }
+    return `${what} ${session.agent} in ${session.channel}`;
+  }
+}
+
+const OPERATING =
+  /^\/(?:stop|floor (?:skip|pause|resume|start|grant|remove|add|extend|order \w|mode \w)|agent (?:enable|disable|restart))/u;

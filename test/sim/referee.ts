@@ -1,0 +1,223 @@
+import type { Command } from '../../src/turns/core/command.ts';
+import { nextDeadline } from '../../src/turns/core/deadline.ts';
+import type { Fact } from '../../src/turns/core/fact.ts';
+import { emptyFloor } from '../../src/turns/core/floor.ts';
+import type { Floor, Turn } from '../../src/turns/core/floor.ts';
+import type { Applied } from '../../src/turns/store/port.ts';
+import { canonical } from '../../src/turns/store/canonical.ts';
+import { must } from './violation.ts';
+
+/** One command, and the floor before and after it. */
+export type Move = {
+  readonly channel: string;
+  readonly command: Command;
+  readonly at: number;
+  readonly before: Floor;
+  readonly after: Floor;
+  readonly facts: readonly Fact[];
+  readonly refusal: string | null;
+};
+
+type Of<Type extends Command['type']> = Extract<Command, { readonly type: Type }>;
+
+/** Judges every command by the rules, on its own reading of them. Throws a `Violation`. */
+export class Referee {
+  readonly floors = new Map<string, Floor>();
+  readonly #epochs = new Map<string, number>();
+
+  /** A program started on what was stored: the floors are what the store says. */
+  begin(floors: ReadonlyMap<string, Floor>): void {
+    this.floors.clear();
+    for (const [channel, floor] of floors) this.floors.set(channel, floor);
+  }
+
+  judge(channel: string, command: Command, at: number, applied: Applied): Move {
+    const before = this.floors.get(channel) ?? emptyFloor(channel);
+    const after = applied.floor;
+    const facts = applied.ok ? applied.facts : [];
+    const move: Move = { channel, command, at, before, after, facts, refusal: applied.ok ? null : applied.refusal };
+    this.floors.set(channel, after);
+    if (!applied.ok) {
+      const isSame = before === after || canonical(before) === canonical(after);
+      must('I2', isSame, () => `${command.type} was refused (${applied.refusal}) and changed the floor of ${channel}`);
+      return move;
+    }
+    checkActor(move);
+    checkAllowance(move);
+    this.#checkEpochs(move);
+    checkTime(move);
+    if (command.type === 'receive') checkRoute(move, command);
+    checkFloor(after);
+    return move;
+  }
+
+  #checkEpochs({ channel, before, facts, command }: Move): void {
+    for (const fact of facts) {
+      if (fact.type === 'epochRaised') this.#epochs.set(channel, (this.#epochs.get(channel) ?? 0) + fact.by);
+      if (fact.type !== 'turnGranted' && fact.type !== 'turnResumed') continue;
+      const highest = Math.max(this.#epochs.get(channel) ?? 0, before.epoch);
+      must('I2', fact.epoch > highest, () => `epoch ${fact.epoch} in ${channel} after ${highest}`);
+      must(
+        'I10',
+        !before.catchingUp || command.type === 'catchUp',
+        () => `a grant in ${channel} before its history was read`,
+      );
+      this.#epochs.set(channel, fact.epoch);
+    }
+  }
+}
+
+/** What must hold of any floor at any moment. */
+export function checkFloor(floor: Floor): void {
+  const { channel, seats, turn, parked, queue } = floor;
+  const active = seats.filter(({ status }) => status === 'ACTIVE').map(({ agent }) => agent);
+  const waiting = seats.filter(({ status }) => status === 'WAITING').map(({ agent }) => agent);
+  const queued = seats.filter(({ status }) => status === 'QUEUED').map(({ agent }) => agent);
+  const holder = turn !== null && turn.wait === null ? [turn.agent] : [];
+  const resting = [turn, ...parked]
+    .filter((each): each is Turn => each !== null && each.wait !== null)
+    .map(({ agent }) => agent);
+  must(
+    'I1',
+    active.length <= 1 && same(active, holder),
+    () => `ACTIVE in ${channel}: ${active.join()}, holder: ${holder.join()}`,
+  );
+  must(
+    'I1',
+    same(waiting, resting),
+    () => `WAITING in ${channel}: ${waiting.join()}, turns that wait: ${resting.join()}`,
+  );
+  must(
+    'I6',
+    same(queued, queue) && new Set(queue).size === queue.length,
+    () => `queue of ${channel}: ${queue.join()}, QUEUED: ${queued.join()}`,
+  );
+  must(
+    'I9',
+    new Set(floor.held.map(({ id }) => id)).size === floor.held.length,
+    () => `a message is held twice in ${channel}`,
+  );
+  must(
+    'I7',
+    seats.every(({ agent }) => seats.filter((seat) => seat.agent === agent).length === 1),
+    () => `two seats of one agent in ${channel}`,
+  );
+  checkConserving(floor);
+}
+
+/** A free floor is not idle while somebody is due, and no message waits for a floor that is free. */
+function checkConserving(floor: Floor): void {
+  const { channel, settings, turn, choosing, catchingUp, condition, stopped, limit } = floor;
+  const isBarred = limit !== null && limit.until !== null;
+  if (turn !== null || choosing !== null || catchingUp || condition === 'paused') return;
+  const present = floor.seats.filter(({ status, present: isHere }) => status === 'QUEUED' && isHere);
+  if (condition === 'open' && settings.order !== 'manual' && settings.order !== 'mention') {
+    const due = present.filter(({ taken }) => settings.rounds === 0 || taken < settings.rounds);
+    must(
+      'I4',
+      due.length === 0,
+      () => `${channel} is open and free, and ${due.map(({ agent }) => agent).join()} waits for it`,
+    );
+  }
+  if (stopped || isBarred || settings.order === 'manual') return;
+  const isFor = (addressed: readonly string[]): boolean =>
+    settings.order === 'mention' ? present.some(({ agent }) => addressed.includes(agent)) : present.length > 0;
+  const stuck = floor.held.filter(({ until, addressed }) => until !== 'next' && isFor(addressed)).map(({ id }) => id);
+  must('I9', stuck.length === 0, () => `${channel} is free and ${stuck.join()} is held`);
+}
+
+const OPERATORS: ReadonlySet<string> = new Set(['ada']);
+
+function checkActor({ command, before, channel }: Move): void {
+  if ('by' in command && typeof command.by === 'string') {
+    must('I18', OPERATORS.has(command.by), () => `${command.by} changed ${channel} by ${command.type}`);
+  }
+  switch (command.type) {
+    case 'say':
+    case 'end':
+    case 'wait':
+    case 'work':
+    case 'injected': {
+      const { turn } = before;
+      const isHolder =
+        turn !== null && turn.wait === null && turn.agent === command.agent && turn.epoch === command.epoch;
+      must(
+        'I2',
+        isHolder,
+        () => `${command.type} of ${command.agent} #${command.epoch} counted in ${channel} without the floor`,
+      );
+      return;
+    }
+    default:
+  }
+}
+
+/** Agents alone never take more turns than are allowed since a person last wrote; an operator may give more. */
+function checkAllowance({ command, facts, after, channel }: Move): void {
+  if (command.type === 'grant' || facts.every(({ type }) => type !== 'turnGranted')) return;
+  const { exchange } = after;
+  const isWithin = exchange === null || exchange.turns <= exchange.allowance;
+  must('I20', isWithin, () => `${channel} had ${exchange?.turns} turns of ${exchange?.allowance}`);
+}
+
+/** Nothing happens by itself before its time. */
+function checkTime({ command, before, facts, at, channel }: Move): void {
+  if (command.type !== 'tick') return;
+  const deadline = nextDeadline(before);
+  must('I14', deadline !== null && deadline <= at, () => `a deadline of ${channel} fired at ${at}, before ${deadline}`);
+  for (const fact of facts) {
+    if (fact.type !== 'turnEnded') continue;
+    const turn = [before.turn, ...before.parked].find(
+      (each) => each?.agent === fact.agent && each.epoch === fact.epoch,
+    );
+    if (turn === undefined || turn === null) continue;
+    const ends = turn.wait === null ? [turn.deadlineAt, turn.hardEndAt, turn.silenceAt] : [turn.wait.deadlineAt];
+    must(
+      'I14',
+      ends.some((end) => end !== null && end <= at),
+      () => `the turn of ${fact.agent} in ${channel} ended early: ${ends.join()}`,
+    );
+  }
+}
+
+/** Who gets a message follows from the mode and the state in which it came, and from nothing else. */
+function checkRoute(move: Move, command: Of<'receive'>): void {
+  const { before, after, facts, channel } = move;
+  const routed = facts.filter((fact) => fact.type === 'messageRouted').filter(({ id }) => id === command.id);
+  must('I7', routed.length > 0, () => `${command.id} was received in ${channel} and has no fate`);
+  const fate = routed.at(-1)?.fate;
+  const say = (): string => `${command.id} in ${channel}, mode ${before.settings.mode}: ${JSON.stringify(fate)}`;
+  if (command.ignore !== undefined) return must('I8', fate?.state === 'ignored', say);
+  const isFull = before.held.length >= before.settings.maxHeld;
+  if (isFull && fate?.state === 'unrouted') return;
+  if (before.catchingUp) return must('I8', fate?.state === 'held' && fate.until === 'start', say);
+  const { turn } = before;
+  const answersParked = before.parked.some(
+    ({ wait, agent }) => wait?.reason === 'answer' && command.addressed.includes(agent),
+  );
+  if (turn === null || turn.wait !== null || turn.suspended || answersParked) return;
+  const delivered = fate?.state === 'delivered' ? fate : null;
+  const isKept = after.turn?.agent === turn.agent && after.turn.epoch === turn.epoch;
+  must('I8', isKept, () => `${command.id} ended the turn of ${turn.agent} in ${channel}`);
+  switch (before.settings.mode) {
+    case 'queue':
+      return must('I8', fate?.state === 'held' && fate.until === 'turn' && after.turn?.wait === null, say);
+    case 'inject':
+      return must(
+        'I8',
+        delivered?.via === 'inject' && same(delivered.to, [turn.agent]) && after.turn?.wait === null,
+        say,
+      );
+    case 'interrupt':
+      return must('I8', delivered?.via === 'interrupt' && after.turn?.wait?.reason === 'human', say);
+    case 'parallel': {
+      const online = before.seats.filter(({ status }) => status !== 'OFFLINE').map(({ agent }) => agent);
+      const isUntouched = after.turn?.deadlineAt === turn.deadlineAt && after.turn.hardEndAt === turn.hardEndAt;
+      return must('I8', delivered?.via === 'observe' && same(delivered.to, online) && isUntouched, say);
+    }
+  }
+}
+
+function same(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((item) => other.includes(item));
+}

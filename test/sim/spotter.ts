@@ -1,0 +1,241 @@
+import type { Fact } from '../../src/turns/core/fact.ts';
+import type { Floor } from '../../src/turns/core/floor.ts';
+import type { Move } from './referee.ts';
+import type { Situations } from './situations.ts';
+
+type Of<Type extends Fact['type']> = Extract<Fact, { readonly type: Type }>;
+
+/** Sees which situations a run of commands was. */
+export class Spotter {
+  readonly #situations: Situations;
+  readonly #prompted: ReadonlySet<string>;
+  /** How often each held message was edited. */
+  readonly #edits = new Map<string, number>();
+  readonly #isFresh = new Map<string, 'waitOver' | 'outage' | 'stopped'>();
+  #former: { readonly at: number; readonly what: string } = { at: -1, what: '' };
+
+  /** `prompted` holds "channel epoch" of every prompt that reached a session. */
+  constructor(situations: Situations, prompted: ReadonlySet<string>) {
+    this.#situations = situations;
+    this.#prompted = prompted;
+  }
+
+  see(move: Move): void {
+    this.#refused(move);
+    if (move.refusal === null) {
+      this.#commanded(move);
+      for (const fact of move.facts) this.#happened(fact, move);
+    }
+    const { command, channel, at } = move;
+    const epoch = 'epoch' in command ? command.epoch : move.before.turn?.epoch;
+    this.#former = { at, what: `${command.type} ${channel} ${epoch}` };
+  }
+
+  /** The program is about to crash. */
+  crash(floors: Iterable<Floor>): void {
+    const s = this.#situations;
+    for (const { turn, parked, held, choosing } of floors) {
+      if (turn !== null && turn.wait === null) s.reach('a crash while an agent is ACTIVE');
+      if ([turn, ...parked].some((each) => each?.wait?.reason === 'answer'))
+        s.reach('a crash while an agent waits for an answer');
+      if (turn?.wait?.graceEndAt !== null && turn?.wait !== null && turn !== null)
+        s.reach('a crash during an interrupt');
+      if (held.length > 0) s.reach('a crash with messages held');
+      if (choosing !== null) s.reach('a crash while the facilitator is asked');
+    }
+  }
+
+  #refused({ command, refusal, before, channel, at }: Move): void {
+    const s = this.#situations;
+    if (command.type === 'receive' && refusal === 'duplicate') s.reach('a message comes twice');
+    if (command.type === 'skip' && refusal === 'stale-epoch') {
+      s.reach('a skip for a turn that is over');
+      const { what } = this.#former;
+      if (this.#former.at === at && what === `skip ${channel} ${command.epoch}`)
+        s.reach('two operators skip the same turn at once');
+      if (this.#former.at === at && what.startsWith(`end ${channel}`))
+        s.reach('a skip and the end of the turn at the same moment');
+    }
+    if (
+      command.type === 'end' &&
+      refusal !== null &&
+      this.#former.at === at &&
+      this.#former.what.startsWith(`skip ${channel}`)
+    ) {
+      s.reach('a skip and the end of the turn at the same moment');
+    }
+    if (refusal === 'stale-epoch' || refusal === 'not-holder') {
+      if (command.type === 'say' || command.type === 'end' || command.type === 'work')
+        s.reach('late output is refused');
+    }
+    if (command.type === 'receive' && refusal === null && before.condition === 'paused')
+      s.reach('a message while the floor is paused');
+  }
+
+  #commanded({ command, before, after, channel, facts }: Move): void {
+    const s = this.#situations;
+    const { turn, held } = before;
+    switch (command.type) {
+      case 'stop':
+        if (turn !== null && turn.wait === null && !this.#prompted.has(`${channel} ${turn.epoch}`))
+          s.reach('a stop while the prompt was still owed');
+        if (held.length > 0) s.reach('a stop with messages held');
+        if (turn?.wait?.reason === 'human') s.reach('a stop during an interrupt');
+        return;
+      case 'mode':
+        if (held.some(({ until }) => until === 'turn')) s.reach('a message held across a change of mode');
+        return;
+      case 'pause':
+        if (turn !== null) s.reach('a pause in the middle of a turn');
+        return;
+      case 'disable':
+        if (turn?.agent === command.agent) s.reach('an agent is disabled in its turn');
+        return;
+      case 'remove':
+        if (turn?.agent === command.agent) s.reach('an agent is removed in its turn');
+        return;
+      case 'configure':
+        if (turn !== null) s.reach('a configuration is applied during a turn');
+        if (turn !== null && after.seats.every(({ agent }) => agent !== turn.agent))
+          s.reach('an agent is taken out by the configuration in its turn');
+        return;
+      case 'choose':
+        if (facts.some((fact) => fact.type === 'choosingEnded' && fact.next !== null))
+          s.reach('the facilitator chooses');
+        return;
+      case 'edit': {
+        if (!held.some(({ id }) => id === command.id)) return;
+        const edits = (this.#edits.get(command.id) ?? 0) + 1;
+        this.#edits.set(command.id, edits);
+        s.reach(edits === 1 ? 'an edit of a held message' : 'two edits of one held message');
+        return;
+      }
+      case 'delete':
+        if (held.some(({ id }) => id === command.id)) s.reach('a held message is deleted');
+        return;
+      case 'receive':
+        if (this.#isFresh.get(channel) === 'waitOver') s.reach('an answer after the wait ran out');
+        if (before.stopped && held.length > 0 && after.held.length === 0)
+          s.reach('a message after a stop releases what was held');
+        this.#isFresh.delete(channel);
+        return;
+      default:
+    }
+  }
+
+  #happened(fact: Fact, move: Move): void {
+    switch (fact.type) {
+      case 'turnGranted':
+      case 'turnResumed':
+      case 'turnContinued':
+      case 'turnStopped':
+      case 'turnEnded':
+        return this.#turned(fact, move);
+      case 'messageRouted':
+        return this.#routed(fact, move);
+      case 'announced':
+        return this.#announced(fact, move);
+      case 'seatMoved':
+        return this.#moved(fact, move);
+      default:
+        return this.#otherwise(fact, move);
+    }
+  }
+
+  #turned(fact: Of<'turnGranted' | 'turnResumed' | 'turnContinued' | 'turnStopped' | 'turnEnded'>, move: Move): void {
+    const s = this.#situations;
+    const { before, at } = move;
+    switch (fact.type) {
+      case 'turnGranted':
+        if (before.held.some(({ id }) => fact.messages.includes(id))) s.reach('held messages come with a grant');
+        if (fact.keepsPlace) s.reach('another agent answers for an interrupted one');
+        if (before.parked.length > 0) s.reach('an agent waits while another has the floor');
+        if (this.#isFresh.get(move.channel) === 'outage') s.reach('an agent comes back after an outage');
+        if (this.#isFresh.get(move.channel) === 'outage') this.#isFresh.delete(move.channel);
+        return;
+      case 'turnResumed': {
+        const isParked = before.parked.some(({ agent }) => agent === fact.agent);
+        if (isParked) s.reach('a lent floor is given back');
+        if (isParked && fact.why === 'interrupt') s.reach('an interrupted turn goes on after another answered');
+        if (fact.why === 'restart') s.reach('a turn goes on after a restart');
+        if (fact.why === 'answered') s.reach('an answer resolves a wait');
+        if (fact.why === 'operator') s.reach('an operator resumes a wait');
+        return;
+      }
+      case 'turnContinued':
+        return s.reach('a message that could not be injected prompts again');
+      case 'turnStopped':
+        return s.reach(
+          fact.forced ? 'a turn is interrupted and stopped by force' : 'a turn is interrupted and stops by itself',
+        );
+      case 'turnEnded': {
+        const turn = [before.turn, ...before.parked].find((each) => each?.agent === fact.agent);
+        if (fact.outcome === 'passed') s.reach('an agent passes');
+        if (fact.outcome === 'lapsed') s.reach('a silence ends a turn');
+        if (fact.outcome === 'expired' && turn?.wait === null) {
+          s.reach('a turn times out');
+          const isHard =
+            turn.hardEndAt !== null &&
+            turn.hardEndAt <= at &&
+            (turn.deadlineAt === null || turn.deadlineAt > turn.hardEndAt);
+          if (isHard) s.reach('a turn reaches its hard end');
+        }
+        if (move.command.type === 'grant' && turn?.wait) s.reach('an operator takes the floor from one who waits');
+      }
+    }
+  }
+
+  #routed({ fate }: Of<'messageRouted'>, { before }: Move): void {
+    const s = this.#situations;
+    if (fate.state === 'ignored' && fate.rule === 'bot') s.reach('a message is ignored by a rule');
+    if (fate.state === 'held' && fate.until === 'turn') s.reach('a message is held until the turn ends');
+    if (fate.state === 'held' && fate.until === 'start') s.reach('a message is held before the history is read');
+    if (fate.state === 'unrouted' && fate.why === 'too many held messages')
+      s.reach('more messages are held than allowed');
+    if (fate.state !== 'delivered') return;
+    if (fate.via === 'observe') s.reach('a message is passed to all as observed');
+    if (fate.via === 'interrupt' && before.turn?.wait?.reason === 'human')
+      s.reach('a second message joins an interrupt');
+  }
+
+  #announced({ announcement }: Of<'announced'>, { channel }: Move): void {
+    const s = this.#situations;
+    if (announcement.kind === 'gap') s.reach('a gap in the history is announced');
+    if (announcement.kind === 'nobody') {
+      s.reach('nobody is available');
+      this.#isFresh.set(channel, 'outage');
+    }
+    if (announcement.kind === 'waitTimeout') {
+      s.reach('a wait runs out');
+      this.#isFresh.set(channel, 'waitOver');
+    }
+    if (announcement.kind !== 'limit') return;
+    if (announcement.budget === 'turns') s.reach('the limit of turns is reached');
+    else if (announcement.budget.endsWith('a day')) s.reach('a budget of the day is used up');
+    else if (announcement.budget !== 'held messages') s.reach('a budget of the exchange is used up');
+  }
+
+  #moved({ from, trigger, cause }: Of<'seatMoved'>, _move: Move): void {
+    const s = this.#situations;
+    if (trigger === 'RECALLED') s.reach('an agent that was alone is recalled');
+    if (trigger === 'CRASHED')
+      s.reach(cause === 'the bot restarted' ? 'a turn is forfeited by a restart' : 'an agent crashes in its turn');
+    if (trigger === 'DISCONNECTED' && from === 'WAITING') s.reach('a waiting agent disconnects');
+    if (cause?.startsWith('no heartbeat') === true) s.reach('an agent misses its heartbeats');
+  }
+
+  #otherwise(fact: Fact, { command }: Move): void {
+    const s = this.#situations;
+    if (fact.type === 'exchangeExtended') s.reach('a limit is lifted by an operator');
+    if (fact.type === 'exchangeClosed' && fact.reason === 'silent') s.reach('a round passes with nothing said');
+    if (fact.type === 'agentCalled' && fact.by === 'agent') s.reach('an agent hands over');
+    if (fact.type === 'limitLifted') s.reach('a new day lifts the budget');
+    if (fact.type === 'seatCreated') s.reach('an agent is let in by an operator');
+    if (fact.type === 'messageAmended' && fact.holder !== null) s.reach('an edit reaches the holder');
+    if (fact.type === 'injectReported' && fact.outcome === 'injected') s.reach('a message is injected and taken');
+    if (fact.type !== 'choosingEnded') return;
+    if (fact.why === 'named nobody queued') s.reach('the facilitator names nobody who is queued');
+    if (fact.why === 'no answer' && command.type === 'tick') s.reach('the facilitator does not answer in time');
+    if (fact.why === 'left') s.reach('the facilitator leaves while it is asked');
+  }
+}

@@ -1,0 +1,120 @@
+import Database from 'better-sqlite3';
+import type { Command } from '../../src/turns/core/command.ts';
+import type { Instant } from '../../src/turns/core/settings.ts';
+import { MEMORY, openDatabase } from '../../src/turns/store/open.ts';
+import type {
+  Applied,
+  HumanMessage,
+  MessageChange,
+  OutboxRow,
+  Recovery,
+  Settlement,
+} from '../../src/turns/store/port.ts';
+import { defineSeal } from '../../src/turns/store/seal.ts';
+import { SqliteStore } from '../../src/turns/store/sqlite.ts';
+import type { StoreOptions } from '../../src/turns/store/sqlite.ts';
+import type { Life } from './timeline.ts';
+
+/** What the simulation learns of a store. */
+export type StoreWatch = {
+  readonly life: Life;
+  /** A command was carried out or refused; called in the order of the commits. */
+  applied(channel: string, command: Command, at: Instant, applied: Applied): void;
+  accepted(message: HumanMessage, outcome: 'new' | 'duplicate'): void;
+  /** The store threw at a command. */
+  broke(what: string, error: unknown): void;
+  /** The store is about to tell that something is durable. Whoever wants a crash here ends the life. */
+  answering(): void;
+  closing(image: Buffer): void;
+};
+
+const NEVER = new Promise<never>(() => {});
+
+/** A database that comes back from what was committed: the bytes of the former one, or an empty one. */
+export function openImage(image: Buffer | null): Database.Database {
+  if (image === null) return openDatabase(MEMORY);
+  const db = new Database(image);
+  db.pragma('foreign_keys = ON');
+  defineSeal(db);
+  return db;
+}
+
+/** The store as shipped, watched. When its program is dead, it does nothing and answers nobody. */
+export class WatchedStore extends SqliteStore {
+  readonly #watch: StoreWatch;
+  readonly #db: Database.Database;
+  #pending = 0;
+
+  constructor(db: Database.Database, options: StoreOptions, watch: StoreWatch) {
+    super(db, options);
+    this.#db = db;
+    this.#watch = watch;
+  }
+
+  /** How many calls were not yet answered. */
+  get pending(): number {
+    return this.#pending;
+  }
+
+  override accept(message: HumanMessage): Promise<'new' | 'duplicate'> {
+    return this.#answer(
+      'accept',
+      () => super.accept(message),
+      (outcome) => this.#watch.accepted(message, outcome),
+    );
+  }
+
+  override amend(change: MessageChange): Promise<'changed' | 'unchanged' | 'unknown'> {
+    return this.#answer('amend', () => super.amend(change));
+  }
+
+  override apply(channel: string, command: Command, at: Instant): Promise<Applied> {
+    return this.#answer(
+      JSON.stringify(command),
+      () => super.apply(channel, command, at),
+      (applied) => this.#watch.applied(channel, command, at, applied),
+    );
+  }
+
+  override owed(
+    limit: number,
+    at: Instant,
+  ): Promise<{ readonly rows: readonly OutboxRow[]; readonly next: Instant | null }> {
+    return this.#answer('owed', () => super.owed(limit, at));
+  }
+
+  override settle(row: OutboxRow, settlement: Settlement): Promise<void> {
+    return this.#answer('settle', () => super.settle(row, settlement));
+  }
+
+  override recover(): Promise<Recovery> {
+    return this.#answer('recover', () => super.recover());
+  }
+
+  override async close(): Promise<void> {
+    if (!this.#watch.life.alive) return NEVER;
+    do await this.#answer('close', () => super.saveAgent('simulation', 'closed'));
+    while (this.#pending > 0);
+    this.#watch.closing(this.#db.serialize());
+    await super.close();
+  }
+
+  async #answer<T>(what: string, ask: () => Promise<T>, told: (value: T) => void = () => {}): Promise<T> {
+    const { life } = this.#watch;
+    if (!life.alive) return NEVER;
+    this.#pending += 1;
+    try {
+      const value = await ask();
+      if (!life.alive) return await NEVER;
+      told(value);
+      this.#watch.answering();
+      return life.alive ? value : await NEVER;
+    } catch (error) {
+      if (!life.alive) return await NEVER;
+      this.#watch.broke(what, error);
+      throw error;
+    } finally {
+      this.#pending -= 1;
+    }
+  }
+}

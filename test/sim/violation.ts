@@ -1,0 +1,15 @@
+/** An invariant that did not hold. `rule` is its number. */
+export class Violation extends Error {
+  override readonly name = 'Violation';
+  readonly rule: string;
+
+  constructor(rule: string, text: string) {
+    super(text);
+    this.rule = rule;
+  }
+}
+
+/** Throws a violation unless the condition holds. */
+export function must(rule: string, condition: boolean, text: () => string): asserts condition {
+  if (!condition) throw new Violation(rule, text());
+}
