@@ -69,7 +69,15 @@ function backendOf(agent: AgentConfig, shared: Shared): AgentBackend {
       });
     case 'acp': {
       const { kind: _kind, env, set, ...rest } = backend;
-      return createAcpBackend({ ...rest, env: set, passEnv: env, verbs: shared.verbs, timers: shared.timers });
+      return createAcpBackend({
+        ...rest,
+        env: set,
+        passEnv: env,
+        verbs: shared.verbs,
+        timers: shared.timers,
+        noise: (seat, line) =>
+          shared.log.debug({ ...seat, persona: undefined, line }, 'noise on the standard output of an agent'),
+      });
     }
     case 'command':
       return createCommandBackend({ ...backend, timeoutMs: backend.timeoutSeconds * SECOND_MS, timers: shared.timers });

@@ -122,7 +122,7 @@ export class BridgeRelay {
 
   #renumbered(message: AnyMessage, to: Send): AnyMessage {
     if (!('method' in message) || message.method !== '$/cancel_request') return message;
-    const { requestId } = asObject(message.params);
+    const { requestId = null } = asObject(message.params);
     const known = [...this.#asked].find(([, asked]) => asked.to === to && asked.id === requestId);
     return known === undefined ? message : { ...message, params: { requestId: known[0] } };
   }
@@ -145,7 +145,7 @@ const greetingOf = z.looseObject({
   agentCapabilities: z.looseObject({ sessionCapabilities: z.looseObject({}).exactOptional() }).exactOptional(),
 });
 const withSession = z.looseObject({ sessionId: z.string() });
-const anyObject = z.looseObject({ requestId: z.unknown() });
+const anyObject = z.looseObject({});
 
 function sessionIn(params: unknown): string | null {
   const parsed = withSession.safeParse(params);
@@ -154,5 +154,5 @@ function sessionIn(params: unknown): string | null {
 
 function asObject(params: unknown): z.output<typeof anyObject> {
   const parsed = anyObject.safeParse(params);
-  return parsed.success ? parsed.data : { requestId: undefined };
+  return parsed.success ? parsed.data : {};
 }

@@ -1,5 +1,5 @@
 import type { Effect } from '../turns/core/effect.ts';
-import type { AgentId, ChannelId } from '../turns/core/settings.ts';
+import type { AgentId, ChannelId, MessageId } from '../turns/core/settings.ts';
 import type { Draft } from '../turns/manager.ts';
 import type { OutboxRow, Settlement } from '../turns/store/port.ts';
 import type { Clock, Timers } from '../turns/time.ts';
@@ -61,6 +61,9 @@ export class Connection {
   #joined = false;
   /** The session that knows the conversation so far. */
   #prompted: object | null = null;
+  /** The last line that it was prompted with, and the messages of people that it has. */
+  #upto = 0;
+  #given = new Set<MessageId>();
   #current: Item | null = null;
   /** Prompts and messages of this epoch and older ones are not wanted any more. */
   #fence = 0;
@@ -131,6 +134,7 @@ export class Connection {
     const awaited = !observed && change === undefined;
     const { id: agent } = this.spec;
     const report = (outcome: InjectOutcome) => {
+      if (outcome === 'injected' || observed) this.#given.add(message);
       if (awaited) void this.#teller.tell({ type: 'injected', agent, epoch, id: message, outcome });
       else if (outcome !== 'injected' && line !== null) this.#keeper.session?.observe?.(line);
     };
@@ -231,8 +235,12 @@ export class Connection {
     const memory = session.memory ?? session;
     const fresh = this.#prompted !== memory;
     this.#prompted = memory;
-    const ways = { describe, signal, contextTokens, boundary: boundary(), fresh };
+    if (fresh) this.#given = new Set();
+    const given = { upto: this.#upto, messages: this.#given };
+    const ways = { describe, signal, contextTokens, boundary: boundary(), fresh, given };
     const turn = turnPrompt(effect, this.#seat(), floors, ways);
+    this.#upto = effect.uptoLine;
+    for (const { message } of [...turn.lines, ...turn.messages]) if (message !== null) this.#given.add(message);
     const { epoch } = effect;
     const run = new TurnRun({
       agent: this.spec.id,

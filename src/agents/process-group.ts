@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import type { ChildProcessByStdio } from 'node:child_process';
+import type { ChildProcess, ChildProcessByStdio } from 'node:child_process';
 import { statSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import type { Timers } from '../turns/time.ts';
@@ -17,7 +17,7 @@ export type ProcessOptions = {
   readonly timers: Timers;
 };
 
-/** A process and all that it starts, as one group: when the first one ends, or is stopped, the rest goes with it. */
+/** A process and all that it starts, as one group: when the first one ends, is stopped, or this program ends, all of it goes. */
 export type ProcessGroup = {
   /** The number of the first process and of the group. */
   readonly pid: number;
@@ -68,12 +68,12 @@ class Group implements ProcessGroup {
     this.#timers = options.timers;
     const lastLine = lastLineOf(child.stderr, secretsOf(options.env));
     child.stdin.on('error', () => undefined);
-    remember(pid);
+    const guard = guardOf(pid);
     this.exited = new Promise((resolve) => {
       child.once('exit', (code, signal) => {
         this.#over = true;
         signalGroup(pid, 'SIGKILL');
-        forget(pid);
+        guard.kill('SIGKILL');
         setImmediate(() => resolve({ code, signal, words: wordsOf(code, signal, lastLine()) }));
       });
     });
@@ -134,21 +134,17 @@ function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** Groups that are killed when this program ends without stopping them. */
-const groups = new Set<number>();
-
-function remember(pid: number): void {
-  if (groups.size === 0) process.on('exit', killAll);
-  groups.add(pid);
-}
-
-function forget(pid: number): void {
-  groups.delete(pid);
-  if (groups.size === 0) process.off('exit', killAll);
-}
-
-function killAll(): void {
-  for (const pid of groups) signalGroup(pid, 'SIGKILL');
+/** A shell that waits for the end of this program, however it comes, and then kills the group. */
+function guardOf(pid: number): ChildProcess {
+  const guard = spawn('/bin/sh', ['-c', 'read -r _; kill -s KILL -- "-$1"', 'guard', String(pid)], {
+    detached: true,
+    env: {},
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  guard.on('error', () => undefined);
+  guard.stdin.on('error', () => undefined);
+  guard.unref();
+  return guard;
 }
 
 function isFolder(path: string): boolean {

@@ -184,7 +184,7 @@ async function berth(ports: RemoteSessionPorts, link: RemoteLink): Promise<Berth
       return error instanceof BackendError ? error.message : 'the session was closed';
     },
     close: async () => {
-      if (state.prompting) link.drop('did not stop when it was told to');
+      if (state.prompting) link.drop('did not stop when it was told to', { final: false });
     },
   };
   return { link, state, session: await ports.open(peer) };

@@ -91,8 +91,9 @@ describe('a connected agent', () => {
   });
 
   test('answers pings', async () => {
-    await connect();
+    const { calls } = await connect();
     await (await open()).ping();
+    expect(calls).toEqual(['initialize', 'session/new']);
   });
 
   test('is not let into a channel that its token does not name', async () => {
@@ -103,14 +104,18 @@ describe('a connected agent', () => {
     expect([rig.host.mayServe('qa', 'console:demo'), rig.host.mayServe('qa', 'console:other')]).toEqual([false, true]);
   });
 
-  test('that does not stop when it is interrupted is dropped after the grace', async () => {
+  test('that does not stop when it is interrupted is dropped after the grace, and prompted again when it is back', async () => {
     const { socket, calls } = await connect(() => new Promise(() => undefined));
     const session = await open();
     const { over } = begin(session, 'work');
     await until(() => calls.length === 3, 'the prompt');
     await session.interrupt(30);
-    await expect(over).rejects.toThrow('did not stop when it was told to');
+    expect(await over).toEqual({ how: 'interrupted' });
     await until(() => socket.readyState === socket.CLOSED, 'the end of the connection');
+    const next = begin(session, 'stop that');
+    await connect();
+    expect(await next.over).toEqual({ how: 'completed' });
+    expect(next.said()).toEqual(['Heard stop that']);
   });
 
   test('that gives two channels the same session is refused the second', async () => {

@@ -81,6 +81,7 @@ const PARTS: readonly Part[] = [
   {
     name: 'inject',
     run: async (session, { model }) => {
+      model.hold();
       const turn = begin(session, 'TASK-hold: take your time.');
       await model.held();
       const injecting = session.inject(person(2, 'Make it ultraviolet'), false);
@@ -94,6 +95,7 @@ const PARTS: readonly Part[] = [
   {
     name: 'interrupt',
     run: async (session, { model }) => {
+      model.hold();
       const turn = begin(session, 'TASK-hold: take your time.');
       await model.held();
       const ms = await timed(() => session.interrupt(5_000));
@@ -108,6 +110,7 @@ const PARTS: readonly Part[] = [
   {
     name: 'by force',
     run: async (session, { model }) => {
+      model.hold();
       const turn = begin(session, 'TASK-hold: take your time.');
       await model.held();
       const ms = await timed(() => session.interrupt(0));
