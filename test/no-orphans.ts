@@ -17,7 +17,7 @@ export function setup(): (() => Promise<void>) | undefined {
   return async () => {
     let left: readonly Seen[] = [];
     for (let look = 0; look < LOOKS; look += 1) {
-      left = processes().filter((seen) => !before.has(seen.pid) && seen.parent === 1);
+      left = processes().filter((one) => !before.has(one.pid) && one.parent === 1);
       if (left.length === 0) return;
       await new Promise((resolve) => void setTimeout(resolve, LOOK_MS));
     }

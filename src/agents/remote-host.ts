@@ -31,7 +31,10 @@ export type RemoteHostOptions = {
   /** Agents are pinged so often, and dropped when they were silent for so long. */
   readonly heartbeatMs: number;
   readonly heartbeatTimeoutMs: number;
-  readonly limits?: Partial<LinkLimits & DoorLimits>;
+  readonly limits?: Partial<LinkLimits & DoorLimits> & {
+    /** How long a handshake may take, in milliseconds; 5,000 unless given. */
+    readonly handshakeMs?: number;
+  };
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
@@ -243,14 +246,19 @@ const PATH = '/agent';
 /** Tells an agent how often it is pinged, in milliseconds: silence for three times as long means that the host is gone. */
 export const HEARTBEAT_HEADER = 'Conch-Heartbeat-Ms';
 const HANDSHAKE_MS = 5_000;
+const HANDSHAKE_CHECKS = 5;
+const MOST_CONNECTIONS = 10_000;
 const STOP_MS = 2_000;
 const GOING_AWAY = 1001;
 /** The close code that tells an agent that its token is no longer good: coming back is of no use. */
 export const REVOKED = 4401;
 
-function serverOf({ tls }: RemoteHostOptions): Server {
-  const timeouts = { headersTimeout: HANDSHAKE_MS, requestTimeout: HANDSHAKE_MS, connectionsCheckingInterval: 1_000 };
-  const server = tls === undefined ? createServer(timeouts) : createTlsServer({ ...timeouts, ...tls });
+function serverOf({ tls, limits }: RemoteHostOptions): Server {
+  const ms = limits?.handshakeMs ?? HANDSHAKE_MS;
+  const timeouts = { headersTimeout: ms, requestTimeout: ms, connectionsCheckingInterval: ms / HANDSHAKE_CHECKS };
+  const server =
+    tls === undefined ? createServer(timeouts) : createTlsServer({ ...timeouts, ...tls, handshakeTimeout: ms });
+  server.maxConnections = MOST_CONNECTIONS;
   server.on('request', (_request, response) => response.writeHead(426, { Upgrade: 'websocket' }).end());
   return server;
 }

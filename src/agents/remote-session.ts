@@ -66,14 +66,13 @@ class RemoteSession implements AgentSession {
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     const stop = Promise.withResolvers<'stopped'>();
     this.#stop = stop;
-    let heard = '';
-    const listening: Report = { ...report, text: (chunk) => (report.text(chunk), void (heard += chunk)) };
+    const listener = new Listener(report);
     for (let losses = 0; ; losses += 1) {
-      const now = await Promise.race([stop.promise, this.#berth]);
+      const now = await Promise.race([stop.promise, this.#berth.then((berthed) => listener.answered(berthed))]);
       if (now === 'stopped' || this.#stop !== stop) return { how: 'interrupted' };
       try {
         now.state.prompting = true;
-        return await now.session.prompt(losses === 0 ? turn : again(turn, heard), listening);
+        return await now.session.prompt(losses === 0 ? turn : again(turn, listener.heard), listener.report);
       } catch (error) {
         if (now.session.spoiled) this.#ports.forget();
         if (now.link.open || losses === MOST_LOSSES || (await now.link.closed).final) throw error;
@@ -167,6 +166,34 @@ class RemoteSession implements AgentSession {
         if (link.open) throw error;
       }
     }
+  }
+}
+
+/** Hears what a turn has told so far, over all its connections. */
+class Listener {
+  readonly report: Report;
+  heard = '';
+  #asked: Promise<unknown> = Promise.resolve();
+
+  constructor(report: Report) {
+    this.report = {
+      ...report,
+      text: (chunk) => {
+        this.heard += chunk;
+        report.text(chunk);
+      },
+      permission: (request) => {
+        const asked = report.permission(request);
+        this.#asked = Promise.allSettled([this.#asked, asked]);
+        return asked;
+      },
+    };
+  }
+
+  /** While people are asked something the floor takes no word of the agent: resolves, with what is given, when they have answered. */
+  async answered<T>(value: T): Promise<T> {
+    await this.#asked;
+    return value;
   }
 }
 

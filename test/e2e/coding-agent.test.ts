@@ -1,0 +1,47 @@
+import { describe, expect, test } from 'vitest';
+import { CHANNEL, inPlace, readyPage } from './demo.ts';
+
+const AGENT = new URL('fixtures/careful-agent.ts', import.meta.url).pathname;
+const CONFIG = {
+  agents: [{ id: 'coder', backend: { kind: 'acp', command: process.execPath, args: [AGENT] } }],
+  channels: [{ id: CHANNEL, agents: ['coder'] }],
+  log: { level: 'info', pretty: false },
+};
+
+describe('a coding agent on this machine that asks before it acts', () => {
+  test.each([
+    ['/allow once', 'It is wiped.'],
+    ['/reject', 'I left it alone.'],
+  ])('waits for the channel, and goes by %s', async (line, result) => {
+    await inPlace(CONFIG, async (_place, start) => {
+      const bot = start();
+      const page = await readyPage(bot);
+      await page.say(CHANNEL, 'Please tidy up');
+      await page.until(() => page.view?.holder?.approval != null, 'a request for permission');
+      expect(page.view?.holder).toMatchObject({ agent: 'coder', status: 'WAITING', waitingFor: 'approval' });
+      expect(page.texts('system').join('\n')).toMatch(/✋ coder asks for a yes: .*wipe the disk/);
+      expect(await page.command(CHANNEL, line)).toMatchObject({ ok: true });
+      await page.until(() => page.texts('agent').includes(result), result);
+      await page.until(() => page.view?.condition === 'resting', 'the floor at rest');
+      expect(await page.command(CHANNEL, line)).toMatchObject({ ok: false });
+      await bot.end('SIGTERM');
+    });
+  });
+
+  test('that was asked and then stopped is asked again after a restart, under a new epoch', async () => {
+    await inPlace(CONFIG, async (_place, start) => {
+      const first = start();
+      const page = await readyPage(first);
+      await page.say(CHANNEL, 'Please tidy up');
+      await page.until(() => page.view?.holder?.approval != null, 'a request for permission');
+      await first.end('SIGKILL');
+      const again = await readyPage(start());
+      await again.until(
+        () => again.view?.holder?.approval != null && again.view.holder.epoch === 2,
+        'the request of turn #2',
+      );
+      expect(await again.command(CHANNEL, '/allow once')).toMatchObject({ ok: true });
+      await again.until(() => again.texts('agent').includes('It is wiped.'), 'the result');
+    });
+  });
+});

@@ -1,0 +1,63 @@
+import { LLMock } from '@copilotkit/aimock';
+import { describe, expect, test } from 'vitest';
+import { CHANNEL, inPlace, readyPage } from './demo.ts';
+
+/** A model's service on this machine; it answers with a text that names who was asked. */
+async function withService(use: (mock: LLMock) => Promise<void>, status = 200): Promise<void> {
+  const mock = new LLMock({ port: 0, host: '127.0.0.1' });
+  mock.on({ predicate: () => true }, (request) => {
+    const text = request.messages
+      .map(({ content }) => (typeof content === 'string' ? content : JSON.stringify(content)))
+      .join('\n');
+    const who = /product manager|developer|tester/.exec(text)?.[0] ?? 'nobody';
+    if (status !== 200) return { error: { message: 'invalid x-api-key', type: 'authentication_error' }, status };
+    return { content: `The ${who} has read it.` };
+  });
+  await mock.start();
+  try {
+    await use(mock);
+  } finally {
+    await mock.stop();
+  }
+}
+
+describe('the demo with a model in the environment', () => {
+  test.each([
+    ['OPENAI_BASE_URL', (url: string) => ({ OPENAI_BASE_URL: `${url}/v1`, CONCH_MODEL: 'small' })],
+    ['OPENAI_API_KEY', (url: string) => ({ OPENAI_API_KEY: 'sk-test-0123456789', OPENAI_BASE_URL: `${url}/v1` })],
+  ])('speaks through it when %s is set, and says so in one line', async (_name, env) => {
+    await withService(async (mock) => {
+      await inPlace('{}', async (_place, start) => {
+        const bot = start({ env: env(mock.url) });
+        const page = await readyPage(bot);
+        expect(bot.out()).toMatch(/^The demo's agents speak through \S+ \(http.*\)\.$/m);
+        await page.say(CHANNEL, 'Please build a clock');
+        await page.until(() => page.texts('agent').length === 3, 'an answer of each agent');
+        expect(page.texts('agent')).toEqual([
+          'The product manager has read it.',
+          'The developer has read it.',
+          'The tester has read it.',
+        ]);
+        await bot.end('SIGTERM');
+      });
+    });
+  });
+
+  test('tells the channel why an agent cannot speak when its key is rejected, once for each, and stays usable', async () => {
+    await withService(async (mock) => {
+      await inPlace('{}', async (_place, start) => {
+        const bot = start({ env: { OPENAI_API_KEY: 'sk-test-0123456789', OPENAI_BASE_URL: `${mock.url}/v1` } });
+        const page = await readyPage(bot);
+        await page.say(CHANNEL, 'Please build a clock');
+        await page.until(() => page.texts('system').some((text) => text.includes('No agents available')), 'the outage');
+        expect(page.texts('system').slice(0, 3)).toEqual([
+          '⚠️ pm disconnected, skipping turn: API key rejected (401)',
+          '⚠️ dev disconnected, skipping turn: API key rejected (401)',
+          '⚠️ qa disconnected, skipping turn: API key rejected (401)',
+        ]);
+        expect(bot.out()).not.toContain('sk-test-0123456789');
+        await bot.end('SIGTERM');
+      });
+    }, 401);
+  });
+});
