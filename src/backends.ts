@@ -51,6 +51,7 @@ export function createBackends(parts: BackendsParts): Backends {
   };
 }
 
+type RemoteConfig = Extract<AgentConfig['backend'], { kind: 'remote' }>;
 type Shared = BackendsParts & { readonly verbs: VerbServer; readonly door: () => RemoteHost };
 
 function backendOf(agent: AgentConfig, shared: Shared): AgentBackend {
@@ -82,15 +83,23 @@ function backendOf(agent: AgentConfig, shared: Shared): AgentBackend {
     case 'command':
       return createCommandBackend({ ...backend, timeoutMs: backend.timeoutSeconds * SECOND_MS, timers: shared.timers });
     case 'remote':
-      return remoteBackend(agent, shared);
+      return remoteBackend(agent, backend, shared);
   }
 }
 
-function remoteBackend(agent: AgentConfig, { door, config }: Shared): AgentBackend {
+/** An agent that a reloaded configuration brings opens the door, if it is the first of its kind. */
+function remoteBackend(agent: AgentConfig, manners: RemoteConfig, shared: Shared): AgentBackend {
+  const { door, config, log, timers } = shared;
+  const host = door();
+  host.start().catch((error: unknown) => log.error({ err: error }, 'agents cannot connect'));
+  const reconnectGraceMs = config.turnConfig.reconnectGraceSeconds * SECOND_MS;
   return createRemoteBackend({
-    host: door(),
+    profile: manners.profile,
+    injectFallback: manners.injectFallback,
+    host,
     agentId: agent.id,
-    reconnectGraceMs: config.turnConfig.reconnectGraceSeconds * SECOND_MS,
+    reconnectGraceMs,
+    timers,
   });
 }
 

@@ -29,8 +29,9 @@ export async function main(argv: readonly string[]): Promise<number> {
   const say = (line: string) => void process.stderr.write(`${line}\n`);
   const parsed = parse(argv, process.env);
   if (typeof parsed === 'string') {
-    say(parsed);
-    return parsed === USAGE ? 0 : 2;
+    const isHelp = parsed === USAGE;
+    (isHelp ? process.stdout : process.stderr).write(`${parsed}\n`);
+    return isHelp ? 0 : 2;
   }
   const ending = new AbortController();
   const end = () => ending.abort();

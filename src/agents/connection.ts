@@ -222,9 +222,15 @@ export class Connection {
 
   #goOffline(cause: string): void {
     this.#current?.run.abandon();
-    if (!this.#joined) return;
+    if (!this.#joined && !this.#isOnFloor()) return;
     this.#joined = false;
     void this.#teller.tell({ type: 'leave', agent: this.spec.id, cause });
+  }
+
+  /** Whether the floor still has it from before this program started. */
+  #isOnFloor(): boolean {
+    const seats = this.#ports.floors.view(this.channel)?.seats ?? [];
+    return seats.some(({ agent, status }) => agent === this.spec.id && status !== 'OFFLINE');
   }
 
   #start(session: AgentSession, effect: Of<'prompt'>): void {

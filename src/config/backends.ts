@@ -41,27 +41,31 @@ const llm = z.strictObject({
   outputUsdPerMTok: price('What a million tokens of output cost, in US dollars, for the budgets.'),
 });
 
+const profile = z
+  .enum(['generic', 'opencode', 'claude-code', 'codex', 'gemini', 'qwen'])
+  .describe('Which agent it is: how it is started, and what it takes in the middle of a turn.');
+const injectFallback = z
+  .enum(['queue', 'cancel'])
+  .default('queue')
+  .describe('A message that it cannot take mid-turn waits for its end ("queue") or cuts the turn short ("cancel").');
+
 const acp = z.strictObject({
   kind: z.literal('acp').describe('"acp": a coding agent on this machine that speaks the Agent Client Protocol.'),
-  profile: z
-    .enum(['generic', 'opencode', 'claude-code', 'codex', 'gemini', 'qwen'])
-    .default('generic')
-    .describe('Which agent it is: how it is started, and what it takes in the middle of a turn.'),
+  profile: profile.default('generic'),
   command: z.string().min(1).exactOptional().describe("The program. Without it, the profile's own."),
   args: z.array(z.string()).max(100).exactOptional().describe("Its arguments. Without them, the profile's own."),
   cwd: folder,
   env: passed,
   set: given,
-  injectFallback: z
-    .enum(['queue', 'cancel'])
-    .default('queue')
-    .describe('A message that it cannot take mid-turn waits for its end ("queue") or cuts the turn short ("cancel").'),
+  injectFallback,
 });
 
 const remote = z.strictObject({
   kind: z
     .literal('remote')
     .describe('"remote": an agent that connects to Conch by itself; `conch agent add <id>` makes its token.'),
+  profile: profile.default('generic'),
+  injectFallback,
 });
 
 const command = z.strictObject({

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { main, runBridge } from '../../src/agents/bridge.ts';
+import { runBridge } from '../../src/agents/bridge.ts';
 import { revokeAgentToken } from '../../src/agents/tokens.ts';
 import { livingIn } from './acp-rig.ts';
 import { person, prompt, recorder } from './conversation.ts';
@@ -146,7 +146,8 @@ describe('the command conch-agent', () => {
   });
 
   test('explains itself', async () => {
-    expect(await main(['--help'])).toBe(0);
+    const { ended, err } = start(['--help']);
+    expect([await ended, err()]).toEqual([0, '']);
   });
 });
 

@@ -1,7 +1,11 @@
 import { once } from 'node:events';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
 import { DOOR_LIMITS, Door } from '../../src/agents/remote-door.ts';
 import {
   TokenError,
@@ -160,6 +164,39 @@ describe('a door', () => {
     try {
       expect(await other.knock(bearer(other.token))).toBe(403);
       expect(await other.knock({ ...bearer(other.token), 'X-Forwarded-Proto': 'https' })).toBe(101);
+    } finally {
+      await other.stop();
+    }
+  });
+
+  test('hangs up on who does not finish the handshake in time', async () => {
+    const other = await remoteRig({ limits: { handshakeMs: 50 } });
+    try {
+      const socket = connect(Number(new URL(other.url).port), '127.0.0.1');
+      socket.on('error', () => undefined).write('GET /agent HTTP/1.1\r\nHost: x\r\n');
+      socket.resume();
+      expect(await once(socket, 'close')).toHaveLength(1);
+    } finally {
+      await other.stop();
+    }
+  });
+
+  test('with a certificate takes encrypted connections', async ({ skip }) => {
+    const folder = mkdtempSync(join(tmpdir(), 'conch-tls-'));
+    const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
+    const words = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=conch -addext subjectAltName=IP:127.0.0.1 -keyout ${key} -out ${cert}`;
+    skip(spawnSync('openssl', words.split(' ')).status !== 0, 'openssl, which makes the certificate, is not installed');
+    const pem = { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') };
+    rmSync(folder, { recursive: true });
+    const other = await remoteRig({ tls: pem });
+    try {
+      expect(other.url).toMatch(/^wss:/);
+      const socket = new WebSocket(other.url, {
+        headers: bearer(other.token),
+        ca: pem.cert,
+      });
+      await once(socket, 'open');
+      socket.terminate();
     } finally {
       await other.stop();
     }

@@ -17,6 +17,8 @@ export type RemoteFloor = {
   /** Starts a program as dev; its token is in CONCH_AGENT_TOKEN. Ends with the floor. */
   readonly run: (command: string, args: readonly string[]) => ChildProcess;
   readonly status: (agent: string) => string | undefined;
+  /** Kills Conch and starts it again: its new page. */
+  readonly restart: () => Promise<Page>;
 };
 
 /** Runs `use` on a floor of its own; `turnConfig` goes before short intervals. */
@@ -44,10 +46,17 @@ export async function onRemoteFloor(turnConfig: object, use: (floor: RemoteFloor
       return child;
     };
     const status = (agent: string) => page.view?.seats.find((seat) => seat.agent === agent)?.status;
+    const pages = [page];
+    const restart = async () => {
+      await bot.end('SIGKILL');
+      const next = await readyPage(start());
+      pages.push(next);
+      return next;
+    };
     try {
-      await use({ page, bot, url: `ws://127.0.0.1:${port}/agent`, run, status });
+      await use({ page, bot, url: `ws://127.0.0.1:${port}/agent`, run, status, restart });
     } finally {
-      page.close();
+      for (const each of pages) each.close();
       await Promise.all(children.map(ended));
     }
   });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { logLines } from '../e2e/demo.ts';
-import { CHANNEL, onRemoteFloor } from './remote-floor.ts';
+import { CHANNEL, ended, onRemoteFloor } from './remote-floor.ts';
 import type { RemoteFloor } from './remote-floor.ts';
 
 const AGENT = new URL('fixtures/remote-agent.ts', import.meta.url).pathname;
@@ -51,6 +51,33 @@ describe('a remote agent that holds the floor', () => {
       expect(page.texts('system').some((text) => text.startsWith(GONE))).toBe(false);
       const grants = logLines(bot).filter(({ trigger, agentId }) => trigger === 'TURN_GRANTED' && agentId === 'dev');
       expect(grants).toHaveLength(1);
+    });
+  });
+});
+
+describe('a remote agent whose turn a crash of Conch left open', () => {
+  test('goes on with it when it is back within the grace', async () => {
+    await onRemoteFloor({ reconnectGraceSeconds: 10 }, async (floor) => {
+      const child = await halfway(floor);
+      await drafted(floor);
+      const page = await floor.restart();
+      await ended(child);
+      floor.run(process.execPath, [AGENT, floor.url]);
+      const back = '↩️ dev goes on after a restart';
+      await page.until(() => page.texts('system').includes(back), 'the recovery');
+      await page.until(() => page.view?.holder?.agent === 'dev' && page.view.holder.epoch === 2, 'dev at it again');
+      expect(page.texts('system').some((text) => text.startsWith(GONE))).toBe(false);
+    });
+  });
+
+  test('loses it when it is not back within the grace', async () => {
+    await onRemoteFloor({}, async (floor) => {
+      const child = await halfway(floor);
+      await drafted(floor);
+      await ended(child);
+      const page = await floor.restart();
+      await page.until(() => page.texts('system').includes(`${GONE}: is not connected`), 'the announcement');
+      expect(page.view?.seats.find(({ agent }) => agent === 'dev')?.status).toBe('OFFLINE');
     });
   });
 });

@@ -102,7 +102,12 @@ export async function until(holds: () => boolean, what: string, limitMs = 10_000
 }
 
 /** What an agent in this process does with a prompt. */
-export type Answering = (text: string, say: (text: string) => Promise<void>) => Promise<PromptResponse>;
+export type Answering = (
+  text: string,
+  say: (text: string) => Promise<void>,
+  /** Asks for permission. */
+  ask: (title: string) => Promise<unknown>,
+) => Promise<PromptResponse>;
 
 /** An agent that speaks ACP over an open connection; `sessions` are those that it was asked to open. */
 export function speak(socket: WebSocket, answering: Answering, capabilities: object = {}) {
@@ -136,7 +141,13 @@ export function speak(socket: WebSocket, answering: Answering, capabilities: obj
           update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } },
         });
       calls.push(`session/prompt ${params.sessionId}`);
-      return await answering(textOf(params), say);
+      const ask = (title: string) =>
+        client.request('session/request_permission', {
+          sessionId: params.sessionId,
+          toolCall: { toolCallId: 't1', title },
+          options: [{ optionId: 'yes', name: 'Yes', kind: 'allow_once' }],
+        });
+      return await answering(textOf(params), say, ask);
     })
     .onNotification('session/cancel', () => void calls.push('session/cancel'))
     .connect({ readable, writable });

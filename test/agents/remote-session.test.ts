@@ -205,13 +205,43 @@ describe('a connection that breaks in the middle of a turn', () => {
     expect(await over).toEqual({ how: 'interrupted' });
   });
 
+  test('while people are asked for a yes waits for them, and the agent has to ask again', async () => {
+    const { socket } = await connect(async (_text, _say, ask) => {
+      await ask('Delete it');
+      return END;
+    });
+    const session = await open();
+    const heard = recorder();
+    const answer = Promise.withResolvers<'allow_once'>();
+    const asked: string[] = [];
+    const over = session.prompt(prompt({ text: 'Delete it' }), {
+      ...heard.report,
+      permission: ({ title }) => (asked.push(title), answer.promise),
+    });
+    await until(() => asked.length > 0, 'the question');
+    socket.terminate();
+    await until(() => rig.host.dock('dev').link === null, 'the loss');
+    const { calls } = await connect(async (_text, say) => {
+      await say('Deleted.');
+      return END;
+    });
+    await until(() => calls.includes('session/new'), 'the session');
+    await new Promise(setImmediate);
+    expect(calls).toEqual(['initialize', 'session/new']);
+    answer.resolve('allow_once');
+    expect(await over).toEqual({ how: 'completed' });
+    expect(heard.messages.at(-1)).toBe('Deleted.');
+  });
+
   test('because of what the agent sent has no grace', async () => {
     await connect(async (_text, say) => {
       await say('x'.repeat(2_000_000));
       return END;
     });
-    const { over } = begin(await open(), 'flood');
+    const session = await open();
+    const { over } = begin(session, 'flood');
     await expect(over).rejects.toThrow('sent a message of more than 1 MiB');
+    await expect(session.ping()).rejects.toThrow('sent a message of more than 1 MiB');
   });
 
   test('again and again is prompted four times in all, not more', async () => {

@@ -74,7 +74,7 @@ describe.each(ALL)('$name', ({ name, text }) => {
 
   test('runs only scripts that package.json has', () => {
     const commands = [...fenced(text, 'sh'), ...inlineCode(text)].join('\n');
-    const called = Array.from(commands.matchAll(/\bnpm (?:run (?:--silent )?([\w:]+)|(start|test)\b)/g));
+    const called = Array.from(commands.matchAll(/\bnpm (?:run (?:--silent )?([\w:-]+)|(start|test)\b)/g));
     const scripts = called.map(([, script, short]) => script ?? short ?? '');
     expect(scripts.filter((script) => !Object.hasOwn(packageJson.scripts, script))).toEqual([]);
   });
