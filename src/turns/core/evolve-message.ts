@@ -98,11 +98,20 @@ function reported(floor: Floor, fact: Extract<Fact, { type: 'injectReported' }>)
     : withTurn(floor, { injecting, unseen: [...turn.unseen, message] });
 }
 
-function amended(floor: Floor, fact: Extract<Fact, { type: 'messageAmended' }>): Floor {
-  const held = fact.change === 'deleted' ? floor.held.filter((message) => message.id !== fact.id) : floor.held;
-  if (fact.line === null) return { ...floor, held };
-  const next = { ...floor, held, lines: fact.line, notice: null };
+function amended(before: Floor, fact: Extract<Fact, { type: 'messageAmended' }>): Floor {
+  const floor = fact.change === 'deleted' ? withoutMessage(before, fact.id) : before;
+  if (fact.line === null) return floor;
+  const next = { ...floor, lines: fact.line, notice: null };
   return fact.holder === null ? next : showLine(next, fact.holder, fact.line);
+}
+
+/** Nobody waits for a message any more that its author took back. */
+function withoutMessage(floor: Floor, id: Held['id']): Floor {
+  return {
+    ...floor,
+    held: floor.held.filter((message) => message.id !== id),
+    called: floor.called.map((call) => ({ ...call, messages: call.messages.filter((message) => message !== id) })),
+  };
 }
 
 function withTurn(floor: Floor, patch: Partial<Turn>): Floor {

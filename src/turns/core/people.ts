@@ -145,7 +145,10 @@ function joinWait(d: Deliberation, turn: Turn, message: Held): void {
   if (turn.wait?.reason === 'human') {
     recount(d);
     routed(d, message, { state: 'delivered', to: [turn.agent], via: 'interrupt' });
-  } else hold(d, message, 'prompt');
+  } else {
+    hold(d, message, 'prompt');
+    if (!d.floor.held.some(({ id }) => id === message.id)) return;
+  }
   for (const agent of message.addressed) call(d, agent, 'person', message.id);
 }
 
