@@ -116,7 +116,12 @@ function checkPosts({ command, before, after, facts, effects }: Step): void {
 }
 
 function seatsOf(floor: Floor): string {
-  return JSON.stringify([floor.seats.map((seat) => seat.status), floor.queue, floor.called, floor.parked.length]);
+  return JSON.stringify([
+    floor.seats.map((seat) => seat.status),
+    floor.queue,
+    floor.called.map((call) => call.agent),
+    floor.parked.length,
+  ]);
 }
 
 /** The messages that an agent was called with. */
