@@ -179,7 +179,7 @@ const MESSAGES: readonly Planted[] = [
   {
     name: 'a message that the agent could not take is lost when its turn expires',
     file: 'evolve-turn.ts',
-    find: "      ...missed.map(({ id, line }) => returned(id, line, 'prompt')),\n",
+    find: "      ...missed.map((message): Held => ({ ...message, order: '', until: 'prompt' })),\n",
     replace: '',
   },
   {

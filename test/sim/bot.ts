@@ -43,6 +43,8 @@ const DRAIN_MS = 10_000;
 export class Bot {
   config: Config;
   isReady = false;
+  /** Since when. */
+  readyAt = 0;
   isStopping = false;
   /** Outbox ids that were reported as not delivered. */
   readonly surfaced = new Set<string>();
@@ -112,12 +114,7 @@ export class Bot {
     });
     this.#app = app;
     note('start', null);
-    app.start().then(
-      () => void (this.isReady = this.#life === life && life.alive),
-      (error: unknown) => {
-        if (life.alive) this.#notStarted(store, error);
-      },
-    );
+    this.#run(app, life).catch((error: unknown) => life.alive && this.#notStarted(store, error));
   }
 
   /** The process is killed at once; `afterMs` later it is started again. */
@@ -171,6 +168,12 @@ export class Bot {
     this.#life.alive = false;
     if (this.#db?.open === true) this.#db.close();
     this.bury();
+  }
+
+  async #run(app: App, life: Life): Promise<void> {
+    await app.start();
+    this.isReady = this.#life === life && life.alive;
+    this.readyAt = this.#ports.timeline.now;
   }
 
   #openStore(db: Database.Database, life: Life): WatchedStore {

@@ -183,8 +183,8 @@ export class Driver {
     judge().catch((error: unknown) => bot.isAlive && platform.intake === intake && fail(error));
   }
 
-  /** Whatever keeps this floor from going on is undone. */
-  mend(channel: string, floor: Floor): void {
+  /** Whatever keeps this floor from going on is undone; agents that are not there are started again if `starts`. */
+  mend(channel: string, floor: Floor, starts: boolean): void {
     const give = (line: string): void => this.#asAda(channel, line);
     if (floor.condition === 'paused' || floor.limit !== null) give('/floor resume');
     if (floor.settings.order === 'manual') give('/floor order round-robin');
@@ -192,7 +192,7 @@ export class Driver {
       const seat = floor.seats.find((each) => each.agent === agent);
       if (seat?.disabled === true) give(`/agent enable ${agent}`);
       if (seat !== undefined && !seat.assigned) give(`/floor add ${agent}`);
-      if (seat?.present === false) give(`/agent restart ${agent}`);
+      if (starts && seat?.present === false) give(`/agent restart ${agent}`);
     }
     if (floor.seats.length === 0) give(`/floor add ${this.#ports.scope.agents[0]}`);
   }

@@ -105,6 +105,16 @@ export function checkFloor(floor: Floor): void {
   checkConserving(floor);
 }
 
+/** Long after a start, an agent that never came back is neither queued nor holding. */
+export function checkPresence({ channel, seats }: Floor): void {
+  const ghosts = seats.filter(({ present, status }) => !present && status !== 'OFFLINE');
+  must(
+    'I6',
+    ghosts.length === 0,
+    () => `${ghosts.map(({ agent, status }) => `${agent} is ${status}`).join()} in ${channel}, and not there`,
+  );
+}
+
 /** A free floor is not idle while somebody is due, and no message waits for a floor that is free. */
 function checkConserving(floor: Floor): void {
   const { channel, settings, turn, choosing, catchingUp, condition, stopped, limit } = floor;

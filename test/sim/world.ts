@@ -9,7 +9,7 @@ import { Driver } from './driver.ts';
 import { NO_FAULTS, Platform } from './platform.ts';
 import type { Faults } from './platform.ts';
 import { Random } from './random.ts';
-import { Referee, checkFloor } from './referee.ts';
+import { Referee, checkFloor, checkPresence } from './referee.ts';
 import { drawConfig, drawScope } from './settings.ts';
 import type { Scope } from './settings.ts';
 import { Situations } from './situations.ts';
@@ -43,6 +43,8 @@ const WORLD: Life = { alive: true };
 const HOUR_MS = 3_600_000;
 const TRAIL = 30;
 const MOST_HEALING = 60_000;
+/** After so long every agent that was gone has been missed. */
+const SLOWEST_HEARTBEAT_MS = 500_000;
 
 /**
  * Runs one seed: so many events under faults, then peace, in which everything must come to rest and all books agree.
@@ -198,6 +200,7 @@ class World {
       must('I16', floor === mirrored, () => `the floor of ${channel} changed without a command`);
       checkFloor(mirrored);
       if (isBehind) continue;
+      if (this.#timeline.now > this.#bot.readyAt + SLOWEST_HEARTBEAT_MS) checkPresence(mirrored);
       const overdue = nextDeadline(mirrored);
       must(
         'I14',
@@ -225,10 +228,11 @@ class World {
     for (const session of this.#cast.sessions) session.recover();
     this.#bot.fuse = null;
     await this.#until('the bot to run', () => this.#bot.isReady && !this.#bot.isStopping);
+    await this.#pass(SLOWEST_HEARTBEAT_MS);
     for (let round = 0; round < 3; round += 1) {
       for (const channel of this.#scope.channels) {
         const floor = this.#bot.floor(channel);
-        if (floor !== null) this.#driver.mend(channel, floor);
+        if (floor !== null) this.#driver.mend(channel, floor, round === 0);
       }
       this.#platform.sweep();
       await this.#pass(3_000);

@@ -70,14 +70,17 @@ function delivered(floor: Floor, fact: Routed, via: 'prompt' | 'inject' | 'inter
     return turn.wait === null
       ? floor
       : withTurn(floor, {
-          wait: { ...turn.wait, answers: [...turn.wait.answers, { id: fact.id, line: fact.line ?? floor.lines }] },
+          wait: {
+            ...turn.wait,
+            answers: [...turn.wait.answers, { id: fact.id, line: fact.line ?? floor.lines, addressed: fact.addressed }],
+          },
         });
   }
   if (turn.wait !== null || turn.suspended || fact.line === null) return floor;
   const seen = showLine(floor, turn.agent, fact.line);
   return via === 'observe'
     ? seen
-    : withTurn(seen, { injecting: [...turn.injecting, { id: fact.id, line: fact.line }] });
+    : withTurn(seen, { injecting: [...turn.injecting, { id: fact.id, line: fact.line, addressed: fact.addressed }] });
 }
 
 function hold(floor: Floor, message: Held): Floor {

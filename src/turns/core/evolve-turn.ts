@@ -201,7 +201,7 @@ function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at:
     turn: floor.turn?.agent === fact.agent ? null : floor.turn,
     parked: floor.parked.filter((parked) => parked.agent !== fact.agent),
     held: [
-      ...missed.map(({ id, line }) => returned(id, line, 'prompt')),
+      ...missed.map((message): Held => ({ ...message, order: '', until: 'prompt' })),
       ...givenBack(floor, turn, fact),
       ...floor.held,
     ],
@@ -221,11 +221,9 @@ function givenBack(floor: Floor, turn: Turn, fact: Extract<TurnFact, { type: 'tu
   const turns = [floor.turn, ...floor.parked].filter((open) => open !== null);
   const owed = turns.flatMap((open) => [...open.unseen, ...open.injecting, ...(open.wait?.answers ?? [])]);
   const waiting = new Set([...owed, ...floor.held].map(({ id }) => id));
-  return turn.given.filter((id) => !waiting.has(id)).map((id) => returned(id, floor.lines, 'next'));
-}
-
-function returned(id: Held['id'], line: number, until: Held['until']): Held {
-  return { id, line, addressed: [], order: '', until };
+  return turn.given
+    .filter((id) => !waiting.has(id))
+    .map((id) => ({ id, line: floor.lines, addressed: [], order: '', until: 'next' }));
 }
 
 function said(floor: Floor, fact: Extract<TurnFact, { type: 'said' }>, at: Instant): Floor {

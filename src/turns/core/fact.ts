@@ -1,7 +1,7 @@
 import type { Status, Trigger } from './seat.ts';
 import type { Approval, Choice, AgentId, FloorSettings, Instant, MessageId, SeatSettings } from './settings.ts';
 import type { Refusal } from './command.ts';
-import type { Held } from './floor.ts';
+import type { Held, Wait } from './floor.ts';
 
 /** How a turn ended. */
 export type Outcome = 'completed' | 'passed' | 'lapsed' | 'expired' | 'forfeited' | 'revoked';
@@ -147,7 +147,7 @@ export type Fact =
   | {
       readonly type: 'waitAnswered';
       readonly agent: AgentId;
-      readonly messages: readonly { readonly id: MessageId; readonly line: number }[];
+      readonly messages: Wait['answers'];
       readonly ready: boolean;
     }
   | { readonly type: 'waitExtended'; readonly agent: AgentId; readonly deadlineAt: Instant; readonly by: string }

@@ -23,8 +23,8 @@ export const seatSchema = z.strictObject({
   taken: z.number(),
 });
 
-/** A human message that is part of the conversation, and its line there. */
-const linedSchema = z.strictObject({ id: message, line: z.number() });
+/** A human message that is part of the conversation, its line there, and whom it addressed. */
+const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent) });
 
 const waitSchema = z.strictObject({
   reason: z.enum(['answer', 'human', 'approval']),

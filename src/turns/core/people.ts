@@ -171,7 +171,10 @@ function isAnswer(floor: Floor, turn: Turn, message: Held): boolean {
 function deliverAnswer(d: Deliberation, turn: Turn, message: Held): void {
   recount(d);
   routed(d, message, { state: 'delivered', to: [turn.agent], via: 'prompt' });
-  const answers = [...(turn.wait?.answers ?? []), { id: message.id, line: d.floor.lines }];
+  const answers = [
+    ...(turn.wait?.answers ?? []),
+    { id: message.id, line: d.floor.lines, addressed: message.addressed },
+  ];
   d.record({ type: 'waitAnswered', agent: turn.agent, messages: answers, ready: true });
   const answered = d.floor.turn;
   if (answered?.agent !== turn.agent) advance(d);
