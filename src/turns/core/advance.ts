@@ -118,7 +118,7 @@ export function finish(d: Deliberation, turn: Turn, end: End): void {
   const { agent, epoch, said } = turn;
   const from = seatOf(d.floor, agent).status;
   const { outcome, trigger, to, cause } = end;
-  const isUnanswered = !said && (outcome === 'forfeited' || outcome === 'expired' || outcome === 'revoked');
+  const isUnanswered = !said && (outcome === 'forfeited' || outcome === 'expired');
   const known = new Set(d.floor.held.map(({ id }) => id));
   const answered = isUnanswered ? [] : turn.given;
   d.record({ type: 'turnEnded', agent, epoch, outcome, signalled: end.signalled ?? false, said, answered });
