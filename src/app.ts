@@ -181,6 +181,11 @@ export class App {
       clock,
       timers,
       log,
+      memory: {
+        load: (channel, agent) => store.agent(`${channel} ${agent}`),
+        save: (channel, agent, session) =>
+          untilRoom(() => store.saveAgent(`${channel} ${agent}`, session), this.#parts),
+      },
       floors: createFloors({
         reader: store,
         config: () => this.#config,

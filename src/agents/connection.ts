@@ -9,6 +9,8 @@ import type { Beat } from './heartbeat.ts';
 import { Injections } from './injections.ts';
 import { SessionKeeper } from './session-keeper.ts';
 import type { SessionState, Thresholds } from './session-machine.ts';
+import { SessionRecord } from './session-memory.ts';
+import type { SessionMemory } from './session-memory.ts';
 import { Teller } from './teller.ts';
 import { turnPrompt } from './turn-prompt.ts';
 import { TurnRun } from './turn-run.ts';
@@ -41,6 +43,7 @@ export type ConnectionPorts = {
   readonly timers: Timers;
   readonly log: Log;
   readonly thresholds: Thresholds;
+  readonly memory: SessionMemory;
   readonly interruptGraceMs: number;
   readonly manners: (channel: ChannelId) => ChannelManners;
   readonly describe: (agent: AgentId) => { readonly name: string; readonly description: string };
@@ -80,6 +83,7 @@ export class Connection {
       timers,
       log,
       thresholds,
+      record: new SessionRecord({ ...ports, channel, agent: spec.id }),
       about: { channel, agent: spec.id },
       opened: () => this.#join(),
       lost: (cause) => this.#goOffline(cause),
@@ -92,14 +96,22 @@ export class Connection {
     return this.#keeper.state;
   }
 
+  /** Whether a session is open. */
+  get connected(): boolean {
+    return this.#keeper.session !== null;
+  }
+
   /** Why the last session was lost, in one line. */
   get lastCause(): string | null {
     return this.#keeper.lastCause;
   }
 
-  /** Opens the session and joins the floor; resolves after the first attempt, successful or not. */
+  /**
+   * Goes on from what is remembered: opens the session and joins the floor, unless it was stopped.
+   * Resolves after the first attempt, successful or not.
+   */
   open(): Promise<void> {
-    return this.#keeper.open();
+    return this.#keeper.begin();
   }
 
   /** A heartbeat is due. */
@@ -202,9 +214,10 @@ export class Connection {
     await this.#keeper.restart();
   }
 
-  /** Leaves the floor for good, for this reason. */
+  /** Leaves the floor for good, for this reason; what its session counted is forgotten. */
   async leave(why: string): Promise<void> {
     this.#goOffline(why);
+    this.#keeper.forget();
     await this.close();
   }
 
@@ -307,7 +320,7 @@ export class Connection {
     if (this.#current?.run !== run || !run.generating) return;
     this.#keeper.step({ type: 'GraceExceeded' });
     this.#keeper.drop();
-    void this.open();
+    void this.#keeper.open();
   }
 
   #end(): void {

@@ -1,12 +1,24 @@
 import type { AgentId } from '../turns/core/settings.ts';
 import type { Roster } from '../turns/roster.ts';
 import type { AgentSpec, Connection } from './connection.ts';
-import type { SessionState } from './session-machine.ts';
+import type { Phase } from './session-machine.ts';
 
 /** Where the roster looks. */
 export type CrewPorts = {
   readonly agents: () => readonly AgentSpec[];
   readonly connections: (agent: AgentId) => readonly Connection[];
+};
+
+/** What the owner's names of a session's states mean to people. */
+export const STATE_WORDS: Readonly<Record<Phase['name'], string>> = {
+  Initializing: 'connecting',
+  BuildingPrompt: 'ready',
+  Spawning: 'beginning its turn',
+  Running: 'in its turn',
+  Interrupting: 'being interrupted',
+  SessionComplete: 'turn done',
+  CoolingDown: 'pausing after an error, then tried again',
+  Stopped: 'until /agent restart',
 };
 
 /** The agents as operators see them. */
@@ -16,7 +28,7 @@ export function createRoster(ports: CrewPorts): Roster {
       ports.agents().map(({ id, name, backend, channels }) => {
         const connections = ports.connections(id);
         const sits = connections.map(({ channel }) => channel);
-        const state = worst(connections.map((each) => each.state));
+        const state = stateWords(worst(connections));
         return { id, name, backend: backend.kind, state, channels: [...new Set([...channels, ...sits])] };
       }),
     status: (agent) => {
@@ -37,16 +49,34 @@ export function createRoster(ports: CrewPorts): Roster {
 }
 
 const STUCK: ReadonlySet<string> = new Set(['CoolingDown', 'Stopped']);
-const BY_CONCERN = ['Stopped', 'CoolingDown', 'Interrupting', 'Running', 'Spawning', 'Initializing'] as const;
+const BY_CONCERN: readonly Phase['name'][] = [
+  'Stopped',
+  'CoolingDown',
+  'Interrupting',
+  'Running',
+  'Spawning',
+  'Initializing',
+  'SessionComplete',
+  'BuildingPrompt',
+];
 
-function worst(states: readonly SessionState[]): string {
-  const names: readonly string[] = states.map(({ phase }) => phase.name);
-  return BY_CONCERN.find((name) => names.includes(name)) ?? names[0] ?? 'Stopped';
+function worst(connections: readonly Connection[]): Connection | null {
+  const concern = ({ state, connected }: Connection) => BY_CONCERN.indexOf(state.phase.name) + (connected ? 0.5 : 0);
+  return connections.toSorted((one, other) => concern(one) - concern(other))[0] ?? null;
 }
 
-function lineOf({ channel, state, lastCause }: Connection): string {
+/** "BuildingPrompt (ready)"; one that has no session yet, or has none again, is connecting. */
+function stateWords(connection: Connection | null): string {
+  if (connection === null) return 'not running';
+  const { name } = connection.state.phase;
+  const ready = name !== 'BuildingPrompt' || connection.connected;
+  return `${name} (${STATE_WORDS[ready ? name : 'Initializing']})`;
+}
+
+function lineOf(connection: Connection): string {
+  const { channel, state, lastCause } = connection;
   const { phase, sessionSeq, consecutiveErrors, totalErrors } = state;
   const counted = `session ${sessionSeq}, ${consecutiveErrors} errors in a row, ${totalErrors} in all`;
-  const detail = phase.name === 'Stopped' ? ` (${phase.why})` : '';
-  return `${channel}: ${phase.name}${detail}, ${counted}${lastCause === null ? '' : `; last: ${lastCause}`}`;
+  const detail = phase.name === 'Stopped' ? `: ${phase.why}` : '';
+  return `${channel}: ${stateWords(connection)}${detail}, ${counted}${lastCause === null ? '' : `; last: ${lastCause}`}`;
 }

@@ -1,20 +1,23 @@
 import { createServer } from 'node:http';
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { BlockList, isIPv6 } from 'node:net';
+import { isIPv6 } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
 import type { AgentId, ChannelId } from '../turns/core/settings.ts';
 import type { Clock, Timers } from '../turns/time.ts';
 import type { Log } from './floors.ts';
 import { Heartbeat } from './heartbeat.ts';
+import { callerOf, isEncrypted, isLoopback, verbsUrlOf } from './remote-address.ts';
 import { Dock } from './remote-dock.ts';
 import { DOOR_LIMITS, Door } from './remote-door.ts';
 import type { DoorLimits } from './remote-door.ts';
 import { LINK_LIMITS, RemoteLink } from './remote-link.ts';
 import type { LinkLimits } from './remote-link.ts';
 import type { TokenBook, TokenEntry } from './tokens.ts';
+import { VERB_PATH, VerbDoors } from './verb-server.ts';
+import type { VerbDoor } from './verb-server.ts';
 
 /** How agents reach this program; durations in milliseconds. */
 export type RemoteHostOptions = {
@@ -48,6 +51,8 @@ export type RemoteHost = {
   readonly url: string | null;
   /** Where this agent's connection is; from now on the agent may connect. */
   dock(agent: AgentId): Dock;
+  /** Gives one session the floor's verbs, at the address that its agent has dialled; `null` when that is not known. */
+  openVerbs(link: RemoteLink): VerbDoor | null;
   /** Whether the agent's token lets it sit in a channel. */
   mayServe(agent: AgentId, channel: ChannelId): boolean;
   /** Ends all connections and listens no more. */
@@ -72,6 +77,7 @@ class Host implements RemoteHost {
   readonly #moored = new Set<Moored>();
   readonly #server: Server;
   readonly #sockets: WebSocketServer;
+  readonly #verbs: VerbDoors;
   readonly #heartbeat: Heartbeat;
   #starting: Promise<void> | null = null;
 
@@ -85,9 +91,11 @@ class Host implements RemoteHost {
       maxPayload: this.#limits.frameBytes,
       perMessageDeflate: false,
     });
+    this.#verbs = new VerbDoors({ origins: options.origins, longestCall: this.#limits.frameBytes });
     this.#heartbeat = new Heartbeat({ ...options, beat: (beat) => this.#beat(beat) });
     this.#sockets.on('headers', (headers) => headers.push(`${HEARTBEAT_HEADER}: ${options.heartbeatMs}`));
     this.#server.on('upgrade', (request, socket, head) => this.#knock(request, socket, head));
+    this.#server.on('request', (request, response) => this.#call(request, response));
   }
 
   get url(): string | null {
@@ -132,12 +140,18 @@ class Host implements RemoteHost {
     return dock;
   }
 
+  openVerbs(link: RemoteLink): VerbDoor | null {
+    const { verbsUrl: url } = link;
+    return url === null ? null : this.#verbs.open({ url, mayCall: () => link.mayGoOn() });
+  }
+
   mayServe(agent: AgentId, channel: ChannelId): boolean {
     return this.#scopes.get(agent)?.includes(channel) ?? true;
   }
 
   async stop(): Promise<void> {
     this.#heartbeat.stop();
+    this.#verbs.closeAll();
     for (const { link } of this.#moored) link.drop('Conch is ending', { code: GOING_AWAY, final: false });
     if (!this.#server.listening) return;
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -151,9 +165,15 @@ class Host implements RemoteHost {
     this.#server.closeAllConnections();
   }
 
+  #call(request: IncomingMessage, response: ServerResponse): void {
+    if (request.url !== VERB_PATH) response.writeHead(426, { Upgrade: 'websocket' }).end();
+    else if (isEncrypted(request, this.#options)) this.#verbs.answer(request, response);
+    else response.writeHead(403).end();
+  }
+
   #knock(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => socket.destroy());
-    const address = this.#addressOf(request);
+    const address = callerOf(request, this.#options);
     const caller = this.#admit(request, address);
     if ('status' in caller) {
       this.#options.log.debug({ address, status: caller.status }, `remote agent refused: ${caller.why}`);
@@ -161,7 +181,8 @@ class Host implements RemoteHost {
     }
     this.#sockets.handleUpgrade(request, socket, head, (opened) => {
       const { agent, entry } = caller;
-      const link = new RemoteLink(opened, this.#limits, this.#options.clock);
+      const verbsUrl = verbsUrlOf(request, this.#options);
+      const link = new RemoteLink(opened, { limits: this.#limits, clock: this.#options.clock, verbsUrl });
       this.#moor({ agent, link, sha256: entry.sha256 }, entry.channels);
     });
   }
@@ -169,14 +190,14 @@ class Host implements RemoteHost {
   #admit(request: IncomingMessage, address: string): Caller | Refusal {
     const retryAfter = this.#door.knock(address);
     if (retryAfter > 0) return { status: 429, why: `too many attempts, try again in ${retryAfter} s`, retryAfter };
-    const { origin, 'x-forwarded-proto': proto } = request.headers;
+    const { origin } = request.headers;
     const { pathname, search } = new URL(request.url ?? '/', 'ws://conch');
     if (pathname !== PATH) return { status: 404, why: `agents connect to ${PATH}` };
     if (search !== '') return { status: 400, why: 'nothing may stand in the address; the token goes into the header' };
     if (origin !== undefined && !this.#options.origins.includes(origin)) {
       return { status: 403, why: 'pages in a browser may not connect' };
     }
-    if (this.#options.behindProxy === true && proto !== 'https') {
+    if (!isEncrypted(request, this.#options)) {
       return { status: 403, why: 'the connection to the proxy is not encrypted' };
     }
     return this.#identify(request, address);
@@ -234,12 +255,6 @@ class Host implements RemoteHost {
       return false;
     }
   }
-
-  #addressOf(request: IncomingMessage): string {
-    const forwarded = this.#options.behindProxy === true ? request.headers['x-forwarded-for'] : undefined;
-    const last = [forwarded].flat().at(-1)?.split(',').at(-1)?.trim();
-    return last ?? request.socket.remoteAddress ?? 'unknown';
-  }
 }
 
 const PATH = '/agent';
@@ -259,7 +274,6 @@ function serverOf({ tls, limits }: RemoteHostOptions): Server {
   const server =
     tls === undefined ? createServer(timeouts) : createTlsServer({ ...timeouts, ...tls, handshakeTimeout: ms });
   server.maxConnections = MOST_CONNECTIONS;
-  server.on('request', (_request, response) => response.writeHead(426, { Upgrade: 'websocket' }).end());
   return server;
 }
 
@@ -288,14 +302,6 @@ function refuse(socket: Duplex, { status, why, retryAfter }: Refusal): void {
 
 function isAddress(address: string | AddressInfo | null): address is AddressInfo {
   return typeof address === 'object' && address !== null;
-}
-
-function isLoopback(host: string): boolean {
-  if (host === 'localhost') return true;
-  const loopback = new BlockList();
-  loopback.addSubnet('127.0.0.0', 8);
-  loopback.addAddress('::1', 'ipv6');
-  return loopback.check(host, isIPv6(host) ? 'ipv6' : 'ipv4');
 }
 
 function gone(socket: { once(event: 'close', listener: () => void): unknown }): Promise<void> {

@@ -19,10 +19,20 @@ export const LINK_LIMITS: LinkLimits = { frameBytes: 1_048_576, messagesPerSecon
 /** Why a connection is over; `final`: coming back soon does not make up for it. */
 export type LinkEnd = { readonly why: string; readonly final: boolean };
 
+/** What a connection goes by. */
+export type LinkParts = {
+  readonly limits: LinkLimits;
+  readonly clock: Clock;
+  /** Where this agent reaches the floor's verbs; `null` when nobody knows. */
+  readonly verbsUrl: string | null;
+};
+
 /** One WebSocket that an agent opened to us: the one transport of all its sessions. */
 export class RemoteLink {
   /** Resolves when it is over. */
   readonly closed: Promise<LinkEnd>;
+  /** Where this agent reaches the floor's verbs; `null` when nobody knows. */
+  readonly verbsUrl: string | null;
   readonly #socket: WebSocket;
   readonly #limits: LinkLimits;
   readonly #clock: Clock;
@@ -34,8 +44,9 @@ export class RemoteLink {
   #credit: number;
   #creditAt: number;
 
-  constructor(socket: WebSocket, limits: LinkLimits, clock: Clock) {
+  constructor(socket: WebSocket, { limits, clock, verbsUrl }: LinkParts) {
     this.closed = this.#end.promise;
+    this.verbsUrl = verbsUrl;
     this.#socket = socket;
     this.#limits = limits;
     this.#clock = clock;
@@ -76,15 +87,22 @@ export class RemoteLink {
   #take(bytes: RawData, isBinary: boolean): void {
     if (!this.#open) return;
     this.#heard = true;
-    if (!this.#mayGoOn()) return this.drop(`sent more than ${this.#limits.messagesPerSecond} messages a second`);
+    if (!this.mayGoOn()) return;
     const message = isBinary || !Buffer.isBuffer(bytes) ? null : messageIn(bytes.toString('utf8'));
     if (message === null)
       return this.drop('sent what is no message of the Agent Client Protocol', { code: UNREADABLE });
     this.#switchboard.take(message);
   }
 
-  /** A bucket that fills with time: a burst is fine, a flood is not. */
-  #mayGoOn(): boolean {
+  /** Counts a message, or a call beside the connection. A burst is fine; a flood ends the connection. */
+  mayGoOn(): boolean {
+    if (this.#takeCredit()) return true;
+    this.drop(`sent more than ${this.#limits.messagesPerSecond} messages a second`);
+    return false;
+  }
+
+  /** A bucket that fills with time. */
+  #takeCredit(): boolean {
     const { messagesPerSecond } = this.#limits;
     const now = this.#clock.now();
     const earned = ((now - this.#creditAt) / 1_000) * messagesPerSecond;

@@ -14,7 +14,7 @@ export type RemoteSessionPorts = {
   /** How long an agent may be away before its session is lost, in milliseconds. */
   readonly graceMs: number;
   /** Opens a session with the agent at the other end; goes on with the one before if the agent can. */
-  readonly open: (peer: AcpPeer) => Promise<AcpSession>;
+  readonly open: (peer: AcpPeer, link: RemoteLink) => Promise<AcpSession>;
   /** The next session begins afresh: the agent failed a prompt. */
   readonly forget: () => void;
 };
@@ -214,7 +214,7 @@ async function berth(ports: RemoteSessionPorts, link: RemoteLink): Promise<Berth
       if (state.prompting) link.drop('did not stop when it was told to', { final: false });
     },
   };
-  return { link, state, session: await ports.open(peer) };
+  return { link, state, session: await ports.open(peer, link) };
 }
 
 function again(turn: TurnPrompt, heard: string): TurnPrompt {

@@ -1,12 +1,14 @@
-import type { AgentId } from '../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../turns/core/settings.ts';
 import { systemTimers } from '../turns/time.ts';
 import type { Timers } from '../turns/time.ts';
+import type { AcpPeer } from './acp-link.ts';
 import { ACP_PROFILES } from './acp-profiles.ts';
 import type { AcpProfileName } from './acp-profiles.ts';
 import { createAcpSession } from './acp-session.ts';
 import { AbsentError, BackendError } from './backend.ts';
 import type { AgentBackend, SeatContext } from './backend.ts';
 import type { RemoteHost } from './remote-host.ts';
+import type { RemoteLink } from './remote-link.ts';
 import { openRemoteSession } from './remote-session.ts';
 
 /** Which agent dials out to us; durations in milliseconds. */
@@ -31,7 +33,7 @@ export type RemoteBackendOptions = {
 export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend {
   const { host, agentId, reconnectGraceMs: graceMs, timers = systemTimers } = options;
   const dock = host.dock(agentId);
-  const sessions = new Map<string, string>();
+  const sessions = new Map<ChannelId, Known>();
   return {
     kind: 'remote',
     needsSignal: false,
@@ -41,29 +43,37 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
       if (!host.mayServe(agentId, seat.channel)) {
         throw new BackendError(`the token of ${agentId} does not reach ${seat.channel}`, { terminal: true });
       }
-      const open = (peer: Parameters<typeof createAcpSession>[0]) => openSession(peer, seat);
+      const open = (peer: AcpPeer, over: RemoteLink) => openSession(peer, over, seat);
       const forget = () => void sessions.delete(seat.channel);
       return await openRemoteSession({ dock, timers, graceMs, open, forget }, link);
     },
   };
 
-  async function openSession(peer: Parameters<typeof createAcpSession>[0], seat: SeatContext) {
+  async function openSession(peer: AcpPeer, link: RemoteLink, seat: SeatContext) {
     const { profile = 'generic', injectFallback, requestTimeoutMs, quietMs } = options;
-    const previous = sessions.get(seat.channel) ?? null;
+    const known = sessions.get(seat.channel);
+    const verbs = host.openVerbs(link);
+    void link.closed.then(() => verbs?.close());
     const session = await createAcpSession(peer, {
       seat,
       profile: ACP_PROFILES[profile],
       timers,
       cwd: SOMEWHERE,
-      previous,
+      verbs,
+      previous: known?.sessionId ?? null,
       ...(injectFallback !== undefined && { injectFallback }),
       ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
       ...(quietMs !== undefined && { quietMs }),
     });
-    sessions.set(seat.channel, session.sessionId);
+    const first = session.resumed ? known?.token : undefined;
+    if (first !== undefined) verbs?.admit(first);
+    sessions.set(seat.channel, { sessionId: session.sessionId, token: first ?? verbs?.token });
     return session;
   }
 }
+
+/** A conversation to go on with. Behind a bridge the agent only hears of its first token for the verbs. */
+type Known = { readonly sessionId: string; readonly token: string | undefined };
 
 /** The protocol wants an absolute path; which folder an agent elsewhere works in is its own matter. */
 const SOMEWHERE = '/';

@@ -5,6 +5,7 @@ import type { Beat } from './heartbeat.ts';
 import type { Log } from './floors.ts';
 import { NEW_SESSION, decide, evolve } from './session-machine.ts';
 import type { SessionEvent, SessionState, Thresholds } from './session-machine.ts';
+import type { SessionRecord } from './session-memory.ts';
 
 /** What keeps a session alive, and who is told. */
 export type KeeperPorts = {
@@ -12,6 +13,8 @@ export type KeeperPorts = {
   readonly timers: Timers;
   readonly log: Log;
   readonly thresholds: Thresholds;
+  /** What outlives the program. */
+  readonly record: SessionRecord;
   /** Fields for every log line. */
   readonly about: object;
   /** A session is open. */
@@ -55,6 +58,24 @@ export class SessionKeeper {
     return this.#lastCause;
   }
 
+  /**
+   * Starts from what is remembered: opens a session, unless it was stopped, or after what is left of its cooling down.
+   * Resolves after the attempt, successful or not.
+   */
+  async begin(): Promise<void> {
+    const { record, lost } = this.#ports;
+    const remembered = record.load();
+    if (remembered !== null) {
+      this.#state = remembered.state;
+      this.#lastCause = remembered.lastCause;
+    }
+    const { phase } = this.#state;
+    if (phase.name === 'Initializing') return await this.open();
+    const cause = this.#lastCause ?? 'its session failed';
+    if (phase.name === 'CoolingDown') lost(cause);
+    this.#goOn(cause);
+  }
+
   /** Resolves after the attempt, successful or not. */
   open(): Promise<void> {
     if (this.#opening) return this.#opening;
@@ -80,6 +101,7 @@ export class SessionKeeper {
     this.#state = evolve(this.#state, decision.fact);
     const { from, to, trigger, effect } = decision.fact;
     log.debug({ ...about, from, to: to.name, trigger, effect }, 'session');
+    this.#keep();
   }
 
   /** The session failed: the floor learns it, unless it was being interrupted, and another is opened. */
@@ -103,15 +125,25 @@ export class SessionKeeper {
     this.#abandonOpening();
     this.drop();
     this.#state = NEW_SESSION;
+    this.#keep();
     await this.open();
   }
 
-  /** Closes the session for good; resolves when it is closed, or does not close in time. */
+  /** What was counted is not remembered: whoever comes next in this place starts anew. */
+  forget(): void {
+    this.#ports.record.keep(NEW_SESSION, null);
+  }
+
+  /**
+   * Closes the session for good; resolves when it is closed, or does not close in time. Remembered is the state before:
+   * the end of the program stops no agent.
+   */
   async close(): Promise<void> {
+    const recorded = this.#ports.record.close();
     this.#abandonOpening();
     if (this.#state.phase.name !== 'Stopped') this.step({ type: 'OperatorStop' });
     this.drop();
-    await this.#closing;
+    await Promise.all([this.#closing, recorded]);
   }
 
   /** A heartbeat is due. A session that leaves too many in a row unanswered is lost; late beats judge nobody. */
@@ -198,8 +230,13 @@ export class SessionKeeper {
       });
     } else {
       log.warn({ ...about, cause }, 'agent session lost while it did nothing');
+      this.#keep();
       void this.#reopen();
     }
+  }
+
+  #keep(): void {
+    this.#ports.record.keep(this.#state, this.#lastCause);
   }
 
   async #reopen(): Promise<void> {

@@ -11,6 +11,8 @@ import { Heartbeat } from './heartbeat.ts';
 import { createRoster } from './crew.ts';
 import { DEFAULT_THRESHOLDS } from './session-machine.ts';
 import type { Thresholds } from './session-machine.ts';
+import { NO_MEMORY } from './session-memory.ts';
+import type { SessionMemory } from './session-memory.ts';
 
 /** What a supervisor is made of. */
 export type SupervisorOptions = {
@@ -20,6 +22,8 @@ export type SupervisorOptions = {
   readonly timers: Timers;
   readonly log: Log;
   readonly settings: SupervisorSettings;
+  /** Where sessions are remembered until the next start; nowhere unless given. */
+  readonly memory?: SessionMemory;
   /** Unpredictable letters and digits for the boundaries of prompts; of the system's randomness unless given. */
   readonly boundary?: () => string;
 };
@@ -36,7 +40,10 @@ export type SupervisorSettings = {
 
 /** Runs all agents: opens their sessions, does what the floors owe them, and tells the floors what they do. */
 export type Supervisor = Roster & {
-  /** Opens a session for every agent in each of its channels; resolves after the first attempts, successful or not. */
+  /**
+   * Opens a session for every agent in each of its channels, but not for one that was stopped: only `restart` does.
+   * Resolves after the first attempts, successful or not.
+   */
   start(): Promise<void>;
   /** Ends all sessions without a word to the floors: their turns resume at the next start. What was streamed is said. */
   stop(): Promise<void>;
@@ -81,6 +88,7 @@ class Crew {
       clock,
       timers,
       log,
+      memory: options.memory ?? NO_MEMORY,
       thresholds: settings.thresholds ?? DEFAULT_THRESHOLDS,
       interruptGraceMs: settings.interruptGraceMs,
       manners: settings.channel,

@@ -10,13 +10,15 @@ import type { VerbName, Verbs } from './verbs.ts';
 
 /** One session's way to the floor's verbs. */
 export type VerbDoor = {
-  /** Where the tools are, on this machine. */
+  /** Where the tools are, for this agent. */
   readonly url: string;
   /** What the agent must show: `Authorization: Bearer`. */
   readonly token: string;
   /** Whose turn the calls belong to from now on; `null` while the agent has no floor. */
   serve(verbs: Verbs | null): void;
-  /** The token is good for nothing from now on. */
+  /** An earlier token of the same session opens this door, too: an agent that comes back need not be told another. */
+  admit(token: string): void;
+  /** Its tokens are good for nothing from now on. */
   close(): void;
 };
 
@@ -28,22 +30,33 @@ export type VerbServer = {
   close(): Promise<void>;
 };
 
+/** What callers may do besides showing a token. */
+export type VerbRules = {
+  /** Browser pages that may call, such as "https://example.org"; all others are refused. */
+  readonly origins: readonly string[];
+  /** The longest call, in bytes. */
+  readonly longestCall: number;
+};
+
+/** Where one session finds the verbs. */
+export type VerbDoorParts = {
+  readonly url: string;
+  /** Asked before every call whether the agent may make one more. */
+  readonly mayCall?: () => boolean;
+};
+
 /** Makes the server; nothing listens before the first session. */
 export function createVerbServer(): VerbServer {
-  const doors = new Map<string, Door>();
+  const doors = new VerbDoors(LOCAL_RULES);
   let listening: Promise<{ readonly server: Server; readonly url: string }> | null = null;
   return {
     async open() {
-      listening ??= listen((request, response) => answer(doors, request, response));
+      listening ??= listen(doors);
       const { url } = await listening;
-      const token = randomBytes(32).toString('base64url');
-      const digest = digestOf(token);
-      const door: Door = { verbs: null };
-      doors.set(digest, door);
-      return { url, token, serve: (verbs) => void (door.verbs = verbs), close: () => void doors.delete(digest) };
+      return doors.open({ url });
     },
     async close() {
-      doors.clear();
+      doors.closeAll();
       const started = await listening;
       listening = null;
       if (started === null) return;
@@ -53,14 +66,67 @@ export function createVerbServer(): VerbServer {
   };
 }
 
-type Verb = { readonly description: string; readonly input: z.ZodObject };
-type Door = { verbs: Verbs | null };
-type Answer = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+/** The path of the tools on every server that has them. */
+export const VERB_PATH = '/mcp';
 
-async function listen(respond: Answer): Promise<{ readonly server: Server; readonly url: string }> {
-  const server = createServer((request, response) => {
-    respond(request, response).catch(() => response.headersSent || response.writeHead(500).end());
-  });
+/** The sessions that may use the verbs, and the answers to their calls, whichever server the calls come in by. */
+export class VerbDoors {
+  readonly #rules: VerbRules;
+  readonly #doors = new Map<string, Door>();
+
+  constructor(rules: VerbRules) {
+    this.#rules = rules;
+  }
+
+  /** Lets one more session in. */
+  open({ url, mayCall = always }: VerbDoorParts): VerbDoor {
+    const token = randomBytes(TOKEN_BYTES).toString('base64url');
+    const door: Door = { verbs: null, open: true, mayCall };
+    const admit = (each: string) => void (door.open && this.#doors.set(digestOf(each), door));
+    admit(token);
+    return { url, token, serve: (verbs) => void (door.verbs = verbs), admit, close: () => this.#close(door) };
+  }
+
+  /** Takes every token back. */
+  closeAll(): void {
+    this.#doors.clear();
+  }
+
+  /** Answers one call. Never throws. */
+  answer(request: IncomingMessage, response: ServerResponse): void {
+    this.#answer(request, response).catch(() => response.headersSent || refuse(response, 500));
+  }
+
+  #close(door: Door): void {
+    door.open = false;
+    for (const [digest, each] of this.#doors) if (each === door) this.#doors.delete(digest);
+  }
+
+  /** Every call stands alone: no state is kept between requests, so nothing is lost when an agent comes back. */
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { origin, authorization = '' } = request.headers;
+    const [, token = ''] = /^Bearer (\S{1,200})$/.exec(authorization) ?? [];
+    const door = this.#doors.get(digestOf(token));
+    if (origin !== undefined && !this.#rules.origins.includes(origin)) return refuse(response, 403);
+    if (door === undefined) return refuse(response, 401);
+    if (request.url !== VERB_PATH) return refuse(response, 404);
+    if (request.method !== 'POST') return refuse(response, 405);
+    if (!door.mayCall()) return refuse(response, 429);
+    const body = await jsonOf(request, this.#rules.longestCall);
+    if (body === null) return refuse(response, 413);
+    const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
+    const server = serverFor(door);
+    response.once('close', () => void server.close());
+    await server.connect(transport);
+    await transport.handleRequest(request, response, body.value);
+  }
+}
+
+type Verb = { readonly description: string; readonly input: z.ZodObject };
+type Door = { verbs: Verbs | null; open: boolean; readonly mayCall: () => boolean };
+
+async function listen(doors: VerbDoors): Promise<{ readonly server: Server; readonly url: string }> {
+  const server = createServer((request, response) => doors.answer(request, response));
   server.headersTimeout = HEADERS_TIMEOUT_MS;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(0, '127.0.0.1', resolve);
@@ -68,28 +134,7 @@ async function listen(respond: Answer): Promise<{ readonly server: Server; reado
   server.unref();
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('impossible: a server without a port');
-  return { server, url: `http://127.0.0.1:${address.port}/mcp` };
-}
-
-/** Every call stands alone: no state is kept between requests, so nothing is lost when an agent comes back. */
-async function answer(
-  doors: ReadonlyMap<string, Door>,
-  request: IncomingMessage,
-  response: ServerResponse,
-): Promise<void> {
-  const [, token = ''] = /^Bearer (\S{1,200})$/.exec(request.headers.authorization ?? '') ?? [];
-  const door = doors.get(digestOf(token));
-  if (request.headers.origin !== undefined) return refuse(response, 403);
-  if (door === undefined) return refuse(response, 401);
-  if (request.url !== '/mcp') return refuse(response, 404);
-  if (request.method !== 'POST') return refuse(response, 405);
-  const body = await jsonOf(request);
-  if (body === null) return refuse(response, 413);
-  const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
-  const server = serverFor(door);
-  response.once('close', () => void server.close());
-  await server.connect(transport);
-  await transport.handleRequest(request, response, body.value);
+  return { server, url: `http://127.0.0.1:${address.port}${VERB_PATH}` };
 }
 
 function serverFor(door: Door): McpServer {
@@ -103,13 +148,15 @@ function serverFor(door: Door): McpServer {
   return server;
 }
 
-async function jsonOf(request: IncomingMessage): Promise<{ readonly value: unknown } | null> {
+/** The body; `null` when it is too long. The connection stays, so that the caller hears the answer. */
+async function jsonOf(request: IncomingMessage, longest: number): Promise<{ readonly value: unknown } | null> {
+  if (Number(request.headers['content-length'] ?? 0) > longest) return null;
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of request) {
+  for await (const chunk of request.iterator({ destroyOnReturn: false })) {
     if (!Buffer.isBuffer(chunk)) return null;
     size += chunk.length;
-    if (size > LONGEST_BODY) return null;
+    if (size > longest) return null;
     chunks.push(chunk);
   }
   try {
@@ -124,10 +171,15 @@ function refuse(response: ServerResponse, status: number): void {
   response.writeHead(status, headers).end();
 }
 
+function always(): boolean {
+  return true;
+}
+
 function digestOf(token: string): string {
   return createHash('sha256').update(token).digest('hex');
 }
 
 const NO_FLOOR = 'You do not have the floor: nothing was done.';
 const HEADERS_TIMEOUT_MS = 5_000;
-const LONGEST_BODY = 256 * 1_024;
+const TOKEN_BYTES = 32;
+const LOCAL_RULES: VerbRules = { origins: [], longestCall: 256 * 1_024 };

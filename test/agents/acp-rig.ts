@@ -21,7 +21,14 @@ export type Told = {
   readonly noise: string[];
 };
 
-export type AcpRig = Omit<Rig, 'play'> & { play(...acts: FakeAct[]): void; readonly told: Told };
+/** The program of a fake agent; the variables that it needs are the rig's `env`. */
+export const FAKE_ACP = fileURLToPath(new URL('fixtures/fake-acp.ts', import.meta.url));
+
+export type AcpRig = Omit<Rig, 'play'> & {
+  play(...acts: FakeAct[]): void;
+  readonly told: Told;
+  readonly env: Readonly<Record<string, string>>;
+};
 
 /** Fake agents as processes, and a socket over which they ask what to do. */
 export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBackendOptions> = {}): Promise<AcpRig> {
@@ -55,11 +62,12 @@ export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBack
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   const verbs = createVerbServer();
+  const env = { RIG_PORT: String(port), FAKE_MANNERS: JSON.stringify(manners) };
   const backend = createAcpBackend({
     profile: 'generic',
     command: process.execPath,
-    args: [fileURLToPath(new URL('fixtures/fake-acp.ts', import.meta.url))],
-    env: { RIG_PORT: String(port), FAKE_MANNERS: JSON.stringify(manners) },
+    args: [FAKE_ACP],
+    env,
     quietMs: 30,
     stopGraceMs: 200,
     verbs,
@@ -69,6 +77,7 @@ export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBack
   return {
     backend,
     told,
+    env,
     inject: 'next-prompt',
     crash: /^exited with code 3: it burns$/,
     play: (...acts) => void plays.push(acts),

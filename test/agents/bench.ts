@@ -8,6 +8,8 @@ import type {
 } from '../../src/agents/backend.ts';
 import type { AgentSpec } from '../../src/agents/connection.ts';
 import type { Floors, Log } from '../../src/agents/floors.ts';
+import { NO_MEMORY } from '../../src/agents/session-memory.ts';
+import type { SessionMemory } from '../../src/agents/session-memory.ts';
 import { createSupervisor } from '../../src/agents/supervisor.ts';
 import type { SupervisorSettings } from '../../src/agents/supervisor.ts';
 import type { AgentCommand } from '../../src/turns/core/command.ts';
@@ -16,6 +18,7 @@ import { emptyFloor } from '../../src/turns/core/floor.ts';
 import type { Line, OutboxRow } from '../../src/turns/store/port.ts';
 import type { FloorView } from '../../src/turns/view.ts';
 import { createTime } from './time.ts';
+import type { Time } from './time.ts';
 
 export const CHANNEL = 'console:demo';
 
@@ -144,10 +147,22 @@ export const MANNERS: SupervisorSettings = {
   channel: () => ({ coalesceMs: 500, contextTokens: 4_000, signal: 'TURN_COMPLETE' }),
 };
 
+/** What a bench may be given. */
+export type BenchOptions = {
+  readonly needsSignal?: boolean;
+  readonly failures?: Error[];
+  readonly memory?: SessionMemory;
+  /** The time to go on with. */
+  readonly time?: Time;
+  /** What the floor shows at the start. */
+  readonly view?: FloorView;
+};
+
 /** A supervisor with one agent, dev, that is joined to the demo channel. */
-export async function bench(options: { readonly needsSignal?: boolean; readonly failures?: Error[] } = {}) {
-  const time = createTime();
+export async function bench(options: BenchOptions = {}) {
+  const time = options.time ?? createTime();
   const { floors, state } = fakeFloors();
+  state.view = options.view ?? null;
   const { backend, sessions, failures, hold } = puppetry(options);
   const logged: string[] = [];
   const keep = (level: string) => (fields: object, message: string) => {
@@ -169,6 +184,7 @@ export async function bench(options: { readonly needsSignal?: boolean; readonly 
     timers: time.timers,
     log,
     settings: MANNERS,
+    memory: options.memory ?? NO_MEMORY,
     boundary: () => 'b0a1f7c2',
   });
   await supervisor.start();

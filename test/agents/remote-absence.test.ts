@@ -13,7 +13,7 @@ describe('an agent that comes to us and is not there at the start', () => {
     await time.advance(3_600_000);
     expect(sessions).toHaveLength(0);
     expect(supervisor.status('dev')?.[1]).toBe(
-      'console:demo: Initializing, session 1, 0 errors in a row, 0 in all; last: is not connected',
+      'console:demo: Initializing (connecting), session 1, 0 errors in a row, 0 in all; last: is not connected',
     );
     expect(logged).toEqual([]);
   });

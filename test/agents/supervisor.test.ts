@@ -16,7 +16,7 @@ describe('an agent that starts', () => {
     const { time, floors, failures, sessions, logged, supervisor } = await bench({
       failures: Array.from({ length: 4 }, () => new BackendError('connection refused')),
     });
-    expect(supervisor.list()[0]?.state).toBe('CoolingDown');
+    expect(supervisor.list()[0]?.state).toBe('CoolingDown (pausing after an error, then tried again)');
     const left: number[] = [];
     for (const ms of [2_000, 4_000, 8_000, 16_000]) {
       await time.advance(ms - 1);
@@ -36,7 +36,7 @@ describe('an agent that starts', () => {
     });
     await time.advance(600_000);
     expect(logged.filter((line) => line.startsWith('error'))).toEqual(['error: agent stopped connection refused']);
-    expect(supervisor.status('dev')?.[1]).toContain('Stopped (5 errors in a row)');
+    expect(supervisor.status('dev')?.[1]).toContain('Stopped (until /agent restart): 5 errors in a row');
   });
 
   test('is stopped at once by a terminal error', async () => {
@@ -45,7 +45,7 @@ describe('an agent that starts', () => {
     });
     await time.advance(600_000);
     expect(failures).toHaveLength(1);
-    expect(supervisor.list()[0]?.state).toBe('Stopped');
+    expect(supervisor.list()[0]?.state).toBe('Stopped (until /agent restart)');
   });
 });
 
@@ -54,7 +54,7 @@ describe('a prompt', () => {
     const { prompt, session, supervisor } = await bench();
     expect(await prompt(1)).toEqual(CONFIRMED);
     expect(session().calls).toEqual(['prompt #1 grant']);
-    expect(supervisor.list()[0]?.state).toBe('Spawning');
+    expect(supervisor.list()[0]?.state).toBe('Spawning (beginning its turn)');
   });
 
   test('holds the lines, the messages, who is here and the text', async () => {
@@ -262,7 +262,9 @@ describe('a turn', () => {
       session().ends({ how: 'completed' });
       await time.settle();
     }
-    expect(supervisor.status('dev')?.[1]).toBe('console:demo: BuildingPrompt, session 3, 0 errors in a row, 0 in all');
+    expect(supervisor.status('dev')?.[1]).toBe(
+      'console:demo: BuildingPrompt (ready), session 3, 0 errors in a row, 0 in all',
+    );
   });
 
   test('whose commands are refused goes on; they are dropped', async () => {
@@ -445,7 +447,7 @@ describe('an interrupt', () => {
     session().stopsWhenInterrupted = false;
     floors.view = holding('dev', 1, 'human');
     expect(await interrupt(1)).toEqual(CONFIRMED);
-    expect(supervisor.list()[0]?.state).toBe('Interrupting');
+    expect(supervisor.list()[0]?.state).toBe('Interrupting (being interrupted)');
     await time.advance(1_500);
     session().report?.text('tence');
     await time.settle();
@@ -570,7 +572,7 @@ describe('a session that is watched', () => {
     session().report?.text('x');
     session().pings = 'silent';
     await time.advance(60_000);
-    expect(supervisor.status('dev')?.[1]).toContain('CoolingDown, session 1, 1 errors in a row, 1 in all');
+    expect(supervisor.status('dev')?.[1]).toMatch(/CoolingDown \([^)]+\), session 1, 1 errors in a row, 1 in all/u);
   });
 
   test('is not judged by the sleep of this program', async () => {
@@ -606,9 +608,20 @@ describe('the roster', () => {
   test('lists every agent with its backend, state and channels', async () => {
     const { supervisor } = await bench();
     expect(supervisor.list()).toEqual([
-      { id: 'dev', name: 'Developer', backend: 'puppet', state: 'BuildingPrompt', channels: [CHANNEL] },
+      { id: 'dev', name: 'Developer', backend: 'puppet', state: 'BuildingPrompt (ready)', channels: [CHANNEL] },
     ]);
     expect(supervisor.status('nobody')).toBeNull();
+  });
+
+  test('shows an agent that was lost while it did nothing as connecting, not as ready', async () => {
+    const { supervisor, session, hold, time } = await bench();
+    const open = hold();
+    session().pings = new Error('socket closed');
+    await time.advance(15_000);
+    expect(supervisor.list()[0]?.state).toBe('BuildingPrompt (connecting)');
+    open();
+    await time.settle();
+    expect(supervisor.list()[0]?.state).toBe('BuildingPrompt (ready)');
   });
 
   test('restarts an agent: it leaves, and comes back with its counters at zero', async () => {

@@ -3,7 +3,7 @@ import type { Fact } from '../../src/turns/core/fact.ts';
 import type { Floor, Seat, Turn } from '../../src/turns/core/floor.ts';
 import { isAllowed } from '../../src/turns/core/seat.ts';
 import type { AgentId, Instant } from '../../src/turns/core/settings.ts';
-import { turnOf } from './abstraction.ts';
+import { outstanding, turnOf } from './abstraction.ts';
 import { callable, isPresent, owed } from './floors.ts';
 import { must } from './violation.ts';
 
@@ -216,6 +216,12 @@ function checkEnd({ fact, before, after, at, command }: Of<'turnEnded'>): void {
     'I8',
     'a message is marked as done that was not answered, or the other way round',
   );
+  const isLeft = isCutShort(fact) && command.type !== 'stop';
+  must(
+    turn.given.every((id) => fact.returned.includes(id) === (isLeft && !isWaiting(before, id))),
+    'I8',
+    'a message that nobody answered is not left to the next, or one that somebody did is',
+  );
   if (command.type !== 'tick') {
     must(fact.outcome !== 'expired' && fact.outcome !== 'lapsed', 'I14', 'a turn expires without a clock');
     return;
@@ -228,9 +234,14 @@ function checkEnd({ fact, before, after, at, command }: Of<'turnEnded'>): void {
   else must(due(turn.wait.deadlineAt), 'I14', 'a wait is over too early');
 }
 
-/** A turn that failed or ran out before anything was said has answered nothing: its messages go to the next. */
+/** A turn that failed, ran out or was ended before anything was said has answered nothing: its messages go to the next, but for a stop. */
 export function isCutShort({ outcome, said }: Pick<Extract<Fact, { type: 'turnEnded' }>, 'outcome' | 'said'>): boolean {
-  return !said && (outcome === 'forfeited' || outcome === 'expired');
+  return !said && (outcome === 'forfeited' || outcome === 'expired' || outcome === 'revoked');
+}
+
+/** Whether a message waits in another place than the prompt that gave it. */
+function isWaiting(floor: Floor, id: string): boolean {
+  return outstanding(floor).includes(id);
 }
 
 function checkForce({ fact, before, at }: Of<'turnStopped'>): void {

@@ -61,7 +61,13 @@ function curesOf(floor: Floor, { seats, settings }: Channel): readonly Command[]
   if (floor.configured === null) return [{ type: 'configure', settings, seats }];
   if (floor.catchingUp) return [{ type: 'catchUp' }];
   const [turn] = turnsOf(floor);
-  if (turn !== undefined) return [{ type: 'skip', agent: turn.agent, ...BY }];
+  if (turn !== undefined) {
+    const { agent, epoch } = turn;
+    return [
+      { type: 'end', agent, epoch, outcome: 'completed', signalled: true },
+      { type: 'skip', agent, ...BY },
+    ];
+  }
   if (floor.held.length === 0) return [];
   const absent = floor.seats.filter((seat) => !seat.present || seat.disabled);
   return [

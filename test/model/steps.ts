@@ -6,7 +6,7 @@ import type { Instant, MessageId } from '../../src/turns/core/settings.ts';
 import type { Core } from '../../src/turns/store/core.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import { checkAsked } from './asked.ts';
-import { checkFact, isCutShort } from './facts.ts';
+import { checkFact } from './facts.ts';
 import { of } from './step.ts';
 import type { Step } from './step.ts';
 import { must } from './violation.ts';
@@ -142,9 +142,7 @@ function callsOf(agent: string, before: Floor, facts: readonly Fact[]): readonly
 function checkMessages({ command, before, after, facts, effects }: Step): void {
   const had = new Set(outstanding(before));
   if (command.type === 'receive') had.add(command.id);
-  for (const ended of of(facts, 'turnEnded').filter(isCutShort)) {
-    for (const id of turnOf(before, ended.agent)?.given ?? []) had.add(id);
-  }
+  for (const { returned } of of(facts, 'turnEnded')) for (const id of returned) had.add(id);
   const keeps = new Set(outstanding(after));
   must(
     [...keeps].every((id) => had.has(id)),

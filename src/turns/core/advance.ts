@@ -118,10 +118,11 @@ export function finish(d: Deliberation, turn: Turn, end: End): void {
   const { agent, epoch, said } = turn;
   const from = seatOf(d.floor, agent).status;
   const { outcome, trigger, to, cause } = end;
-  const isUnanswered = !said && (outcome === 'forfeited' || outcome === 'expired');
+  const isCutShort = !said && outcome !== 'completed' && outcome !== 'passed' && outcome !== 'lapsed';
   const known = new Set(d.floor.held.map(({ id }) => id));
-  const answered = isUnanswered ? [] : turn.given;
-  d.record({ type: 'turnEnded', agent, epoch, outcome, signalled: end.signalled ?? false, said, answered });
+  const answered = isCutShort ? [] : turn.given;
+  const returned = isCutShort && trigger !== 'STOPPED' ? unclaimed(d, turn) : [];
+  d.record({ type: 'turnEnded', agent, epoch, outcome, signalled: end.signalled ?? false, said, answered, returned });
   for (const { id, addressed, order, until } of d.floor.held) {
     if (!known.has(id))
       d.record({
@@ -136,6 +137,15 @@ export function finish(d: Deliberation, turn: Turn, end: End): void {
   }
   const place = to === 'QUEUED' && turn.place !== null ? { place: turn.place } : {};
   d.record({ type: 'seatMoved', agent, from, to, trigger, ...place, ...(cause === undefined ? {} : { cause }) });
+}
+
+/** What a turn was prompted with and no other turn has yet to take in. */
+function unclaimed(d: Deliberation, turn: Turn): readonly MessageId[] {
+  const { floor } = d;
+  const turns = [floor.turn, ...floor.parked].filter((open) => open !== null);
+  const owed = turns.flatMap((open) => [...open.unseen, ...open.injecting, ...(open.wait?.answers ?? [])]);
+  const waiting = new Set([...owed, ...floor.held].map(({ id }) => id));
+  return turn.given.filter((id) => !waiting.has(id));
 }
 
 /** What came with this command and what was held before it, in the platform's order. */

@@ -202,7 +202,7 @@ function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at:
     parked: floor.parked.filter((parked) => parked.agent !== fact.agent),
     held: [
       ...missed.map((message): Held => ({ ...message, order: '', until: 'prompt' })),
-      ...givenBack(floor, turn, fact),
+      ...fact.returned.map((id): Held => ({ id, line: floor.lines, addressed: [], order: '', until: 'next' })),
       ...floor.held,
     ],
   };
@@ -212,18 +212,6 @@ function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at:
   const day = today(floor, at);
   const counted = { ...rewound, day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt) } };
   return patchExchange(counted, (exchange) => ({ ...exchange, silent: fact.said ? 0 : exchange.silent + 1 }));
-}
-
-/** A turn that failed or expired before anything was said leaves its messages to the next, unless they wait elsewhere. */
-function givenBack(floor: Floor, turn: Turn, fact: Extract<TurnFact, { type: 'turnEnded' }>): readonly Held[] {
-  const isCutShort = fact.outcome === 'forfeited' || fact.outcome === 'expired';
-  if (fact.said || !isCutShort) return [];
-  const turns = [floor.turn, ...floor.parked].filter((open) => open !== null);
-  const owed = turns.flatMap((open) => [...open.unseen, ...open.injecting, ...(open.wait?.answers ?? [])]);
-  const waiting = new Set([...owed, ...floor.held].map(({ id }) => id));
-  return turn.given
-    .filter((id) => !waiting.has(id))
-    .map((id) => ({ id, line: floor.lines, addressed: [], order: '', until: 'next' }));
 }
 
 function said(floor: Floor, fact: Extract<TurnFact, { type: 'said' }>, at: Instant): Floor {

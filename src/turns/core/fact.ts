@@ -170,6 +170,8 @@ export type Fact =
       readonly signalled: boolean;
       readonly said: boolean;
       readonly answered: readonly MessageId[];
+      /** What it was prompted with and said nothing to: the next one gets it. */
+      readonly returned: readonly MessageId[];
     }
   | {
       readonly type: 'said';

@@ -90,7 +90,7 @@ async function turn(agent: string, round: number): Promise<void> {
   const record = turns.pop();
   if (record === undefined) return;
   turns.push({ ...record, endedAt: Date.now(), outcome, said: outcome === 'completed' ? 1 : 0 });
-  note({ type: 'turnEnded', agent, epoch, outcome, signalled: true, said: true, answered: [] });
+  note({ type: 'turnEnded', agent, epoch, outcome, signalled: true, said: true, answered: [], returned: [] });
   held = [];
 }
 

@@ -71,7 +71,16 @@ describe('an operator', () => {
   test('is told who was skipped and who is next', async () => {
     const { run } = room({
       facts: [
-        { type: 'turnEnded', agent: 'dev', epoch: 2, outcome: 'revoked', signalled: false, said: false, answered: [] },
+        {
+          type: 'turnEnded',
+          agent: 'dev',
+          epoch: 2,
+          outcome: 'revoked',
+          signalled: false,
+          said: false,
+          answered: [],
+          returned: [],
+        },
       ],
     });
     expect(await run('/floor skip', OLA)).toEqual({

@@ -114,11 +114,29 @@ describe('a fact in words', () => {
     ],
     [{ type: 'exchangeClosed', reason: 'limit', budget: 'tokens' }, 'exchange closed: a limit was reached (tokens)'],
     [
-      { type: 'turnEnded', agent: 'pm', epoch: 2, outcome: 'completed', signalled: false, said: true, answered: [] },
+      {
+        type: 'turnEnded',
+        agent: 'pm',
+        epoch: 2,
+        outcome: 'completed',
+        signalled: false,
+        said: true,
+        answered: [],
+        returned: [],
+      },
       'turn of PM #2 completed, without its signal',
     ],
     [
-      { type: 'turnEnded', agent: 'pm', epoch: 2, outcome: 'passed', signalled: true, said: false, answered: [] },
+      {
+        type: 'turnEnded',
+        agent: 'pm',
+        epoch: 2,
+        outcome: 'passed',
+        signalled: true,
+        said: false,
+        answered: [],
+        returned: [],
+      },
       'turn of PM #2 passed, nothing said',
     ],
     [

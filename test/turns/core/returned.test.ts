@@ -1,0 +1,47 @@
+import { describe, expect, test } from 'vitest';
+import { stage } from './stage.ts';
+import type { Stage } from './stage.ts';
+
+/** pm was prompted with m1 and has said nothing yet. */
+function silent(): Stage {
+  const play = stage({ agents: ['pm', 'dev'] });
+  play.person('m1');
+  return play;
+}
+
+describe('a turn that ends before anything was said', () => {
+  test.each([
+    ['skipped', { type: 'skip', by: 'ada' }],
+    ['removed', { type: 'remove', by: 'ada', agent: 'pm' }],
+    ['disabled', { type: 'disable', by: 'ada', agent: 'pm' }],
+    ['crashed', { type: 'leave', agent: 'pm', cause: 'exited with code 137' }],
+  ] as const)('leaves its message to the next when its agent is %s', (_how, command) => {
+    const { effects } = silent().act(command);
+    expect(effects).toContainEqual(expect.objectContaining({ type: 'prompt', agent: 'dev', messages: ['m1'] }));
+    expect(effects).not.toContainEqual({ type: 'receipt', message: 'm1', receipt: 'done' });
+  });
+
+  test('keeps nothing back for later when it is stopped', () => {
+    const play = silent();
+    play.act({ type: 'stop', by: 'ada' });
+    expect(play.floor.held).toEqual([]);
+    expect(play.person('m2').effects).toContainEqual(expect.objectContaining({ type: 'prompt', messages: ['m2'] }));
+  });
+
+  test('has answered its message when the agent passes', () => {
+    const play = silent();
+    play.passes('pm');
+    expect(play.floor.held).toEqual([]);
+    expect(play.receipts('m1')).toEqual(['done']);
+  });
+});
+
+describe('a turn that has said something', () => {
+  test('has answered its message, however it ends', () => {
+    const play = silent();
+    play.says('pm');
+    const { effects } = play.act({ type: 'skip', by: 'ada' });
+    expect(effects).toContainEqual({ type: 'receipt', message: 'm1', receipt: 'done' });
+    expect(effects).toContainEqual(expect.objectContaining({ type: 'prompt', agent: 'dev', messages: [] }));
+  });
+});
