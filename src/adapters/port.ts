@@ -46,6 +46,7 @@ export type Answer = { readonly ok: boolean; readonly text: string };
 /** What adapters hand in. Every promise resolves once the matter is durable. */
 export type Intake = {
   message(message: HumanMessage): Promise<void>;
+  /** Edits of one message come in the order in which they were made; an adapter drops one that another overtook. */
   amend(change: MessageChange): Promise<void>;
   /** A whole command line, as typed or as a button stands for it: "/floor skip". `epoch` is the turn a button was drawn for. */
   command(channel: ChannelId, by: Principal, line: string, epoch?: number): Promise<Answer>;

@@ -53,6 +53,7 @@ export class TurnManager {
   readonly #ports: ManagerPorts;
   readonly #alarm: Alarm;
   #running = true;
+  #amended: Promise<void> = Promise.resolve();
 
   constructor(ports: ManagerPorts) {
     this.#ports = ports;
@@ -83,20 +84,10 @@ export class TurnManager {
   }
 
   /** Takes in an edit or a deletion, durable with what follows from it; one of an unknown message, or a second delivery, changes nothing. */
-  async amend(change: MessageChange): Promise<void> {
-    const known = this.#ports.store.message(change.id);
-    const isNews =
-      change.change === 'deleted' ? known?.deleted === false : known !== null && known.text !== change.text;
-    if (!isNews) return;
-    const amended = this.#ports.store.amend(change);
-    if (known?.fate?.state === 'ignored') {
-      await amended;
-      return;
-    }
-    await Promise.all([
-      amended,
-      this.apply(change.channel, { type: change.change === 'edited' ? 'edit' : 'delete', id: change.id }),
-    ]);
+  amend(change: MessageChange): Promise<void> {
+    const amended = this.#amended.then(() => this.#amend(change));
+    this.#amended = amended.catch(() => undefined);
+    return amended;
   }
 
   /**
@@ -126,6 +117,21 @@ export class TurnManager {
   stop(): void {
     this.#running = false;
     this.#alarm.cancel();
+  }
+
+  /** One after the other: whether a wording is news is seen only once the one before it is in. */
+  async #amend(change: MessageChange): Promise<void> {
+    const { store } = this.#ports;
+    const { id, channel } = change;
+    const command = { type: change.change === 'edited' ? 'edit' : 'delete', id } as const;
+    const known = store.message(id);
+    if (known === null) {
+      if ((await store.amend(change)) === 'changed') await this.apply(channel, command);
+      return;
+    }
+    if (change.change === 'deleted' ? known.deleted : known.text === change.text) return;
+    const amended = store.amend(change);
+    await (known.fate?.state === 'ignored' ? amended : Promise.all([amended, this.apply(channel, command)]));
   }
 
   async #retire(channel: ChannelId): Promise<void> {

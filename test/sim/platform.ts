@@ -99,6 +99,9 @@ export class Platform {
     this.#ports = ports;
   }
 
+  /** The newest wording that was handed in, for an adapter hands in the edits of one message in their order. */
+  readonly #handedIn = new Map<string, number>();
+
   get intake(): Intake | null {
     return this.#connection !== null && this.#connection.life.alive ? this.#connection.intake : null;
   }
@@ -121,7 +124,10 @@ export class Platform {
     posted.text = text;
     posted.wordings.push(text);
     const { channel, id } = posted;
+    const wording = posted.wordings.length;
     this.#hand('edit', async (intake) => {
+      if (wording < (this.#handedIn.get(id) ?? 0)) return;
+      this.#handedIn.set(id, wording);
       const wasKnown = this.#known.has(id);
       await intake.amend({ change: 'edited', id, channel, text });
       if (wasKnown) posted.known = Math.max(posted.known, posted.wordings.indexOf(text));

@@ -142,8 +142,8 @@ export function finish(d: Deliberation, turn: Turn, end: End): void {
 /** What a turn was prompted with and no other turn has yet to take in. */
 function unclaimed(d: Deliberation, turn: Turn): readonly MessageId[] {
   const { floor } = d;
-  const turns = [floor.turn, ...floor.parked].filter((open) => open !== null);
-  const owed = turns.flatMap((open) => [...open.unseen, ...open.injecting, ...(open.wait?.answers ?? [])]);
+  const turns = [floor.turn, ...floor.parked].filter((other) => other !== null);
+  const owed = turns.flatMap((other) => [...other.unseen, ...other.injecting, ...(other.wait?.answers ?? [])]);
   const waiting = new Set([...owed, ...floor.held].map(({ id }) => id));
   return turn.given.filter((id) => !waiting.has(id));
 }

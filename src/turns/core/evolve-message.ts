@@ -55,9 +55,9 @@ function routed(before: Floor, fact: Routed): Floor {
             until: 'agent',
             line: known?.line ?? null,
           })
-        : floor;
+        : withoutMessage(floor, fact.id);
     case 'ignored':
-      return floor;
+      return withoutMessage(floor, fact.id);
     case 'delivered':
       return delivered(floor, fact, fate.via);
   }
@@ -108,7 +108,7 @@ function amended(before: Floor, fact: Extract<Fact, { type: 'messageAmended' }>)
   return fact.holder === null ? next : showLine(next, fact.holder, fact.line);
 }
 
-/** Nobody waits for a message any more that its author took back. */
+/** Nobody waits for a message any more that is not for agents, or that its author took back. */
 function withoutMessage(floor: Floor, id: Held['id']): Floor {
   return {
     ...floor,
