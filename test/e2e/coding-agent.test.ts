@@ -19,7 +19,10 @@ describe('a coding agent on this machine that asks before it acts', () => {
       await page.say(CHANNEL, 'Please tidy up');
       await page.until(() => page.view?.holder?.approval != null, 'a request for permission');
       expect(page.view?.holder).toMatchObject({ agent: 'coder', status: 'WAITING', waitingFor: 'approval' });
-      expect(page.texts('system').join('\n')).toMatch(/✋ coder asks for a yes: .*wipe the disk/);
+      await page.until(
+        () => /✋ coder asks for a yes: .*wipe the disk/.test(page.texts('system').join('\n')),
+        'the words for it',
+      );
       expect(await page.command(CHANNEL, line)).toMatchObject({ ok: true });
       await page.until(() => page.texts('agent').includes(result), result);
       await page.until(() => page.view?.condition === 'resting', 'the floor at rest');
