@@ -1,7 +1,12 @@
 import type { AnyMessage } from '@agentclientprotocol/sdk';
 import { z } from 'zod';
+import type { Timers } from '../turns/time.ts';
 
 type Send = (message: AnyMessage) => void;
+
+/** What to do about an agent that does not end a prompt that was cancelled. */
+export type Patience = { readonly timers: Timers; readonly graceMs: number; readonly stuck: () => void };
+
 type Id = string | number | null;
 type Request = Extract<AnyMessage, { method: string; id: Id }>;
 type Response = Exclude<AnyMessage, { method: string }>;
@@ -15,6 +20,7 @@ type Asked = { readonly to: Send; readonly id: Id; readonly method: string; read
 export class BridgeRelay {
   readonly #toAgent: Send;
   readonly #cwd: string;
+  readonly #patience: Patience;
   readonly #sessions = new Set<string>();
   readonly #asked = new Map<number, Asked>();
   /** What the agent asked the host and has no answer to yet. */
@@ -26,9 +32,10 @@ export class BridgeRelay {
   #greeting: unknown = null;
   #resumes = false;
 
-  constructor(toAgent: Send, cwd: string) {
+  constructor(toAgent: Send, cwd: string, patience: Patience) {
     this.#toAgent = toAgent;
     this.#cwd = cwd;
+    this.#patience = patience;
   }
 
   /** A host is connected. */
@@ -59,7 +66,7 @@ export class BridgeRelay {
     else if (message.method === 'initialize' && this.#greeting !== null) {
       to({ jsonrpc: '2.0', id: message.id, result: this.#greeting });
     } else if (message.method === 'session/resume' && !this.#resumes) this.#resume(message, to);
-    else if (this.#isBusy(message, to)) this.#waiting.push({ message, to });
+    else if (this.#isBusy(message, to)) this.#wait({ message, to });
     else this.#ask(message, to);
   }
 
@@ -71,6 +78,15 @@ export class BridgeRelay {
       if (this.#host === null) return this.#decline(message.id, message.method);
     }
     this.#host?.(message);
+  }
+
+  /** The prompt before was cancelled when its connection went: an agent that does not end it in time is beyond hope. */
+  #wait(next: { readonly message: Request; readonly to: Send }): void {
+    this.#waiting.push(next);
+    const { timers, graceMs, stuck } = this.#patience;
+    timers.after(graceMs, () => {
+      if (this.#waiting.includes(next)) stuck();
+    });
   }
 
   #ask(message: Request, to: Send): void {

@@ -80,7 +80,12 @@ async function serve(group: ProcessGroup, options: BridgeOptions): Promise<boole
   void group.exited.then(end);
   const { readable, writable } = lineStream(group.stdout, group.stdin);
   const writer = writable.getWriter();
-  const relay = new BridgeRelay((message) => void writer.write(message).catch(end), options.cwd);
+  const stuck = () => {
+    say('The agent does not end what it was told to stop');
+    end();
+  };
+  const patience = { timers: systemTimers, graceMs: CANCEL_GRACE_MS, stuck };
+  const relay = new BridgeRelay((message) => void writer.write(message).catch(end), options.cwd, patience);
   void listen(readable, relay).finally(end);
   let refused = false;
   for (let failures = 0; !over.signal.aborted && !refused;) {
@@ -104,6 +109,8 @@ async function listen(readable: ReadableStream<AnyMessage>, relay: BridgeRelay):
 }
 
 const STOP_GRACE_MS = 2_000;
+/** How long a cancelled prompt may take to end before its process is started anew. */
+const CANCEL_GRACE_MS = 10_000;
 const STEADY_MS = 60_000;
 
 function backoff(failures: number): number {

@@ -25,12 +25,16 @@ describe('the demo with a model in the environment', () => {
   test.each([
     ['OPENAI_BASE_URL', (url: string) => ({ OPENAI_BASE_URL: `${url}/v1`, CONCH_MODEL: 'small' })],
     ['OPENAI_API_KEY', (url: string) => ({ OPENAI_API_KEY: 'sk-test-0123456789', OPENAI_BASE_URL: `${url}/v1` })],
+    [
+      'ANTHROPIC_API_KEY',
+      (url: string) => ({ ANTHROPIC_API_KEY: 'sk-ant-0123456789', ANTHROPIC_BASE_URL: `${url}/v1` }),
+    ],
   ])('speaks through it when %s is set, and says so in one line', async (_name, env) => {
     await withService(async (mock) => {
       await inPlace('{}', async (_place, start) => {
         const bot = start({ env: env(mock.url) });
         const page = await readyPage(bot);
-        expect(bot.out()).toMatch(/^The demo's agents speak through \S+ \(http.*\)\.$/m);
+        expect(bot.out()).toMatch(/^The demo's agents speak through \S+ \(.+\)\.$/m);
         await page.say(CHANNEL, 'Please build a clock');
         await page.until(() => page.texts('agent').length === 3, 'an answer of each agent');
         expect(page.texts('agent')).toEqual([
