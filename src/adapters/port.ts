@@ -1,5 +1,5 @@
 import type { Receipt } from '../turns/core/effect.ts';
-import type { AgentId, ChannelId, Instant, MessageId } from '../turns/core/settings.ts';
+import type { AgentId, ChannelId, MessageId } from '../turns/core/settings.ts';
 import type { HumanMessage, JournalEntry, Line, MessageChange } from '../turns/store/port.ts';
 import type { FloorView, TurnRecord } from '../turns/view.ts';
 
@@ -117,6 +117,3 @@ export class ChatError extends Error {
     this.retryAfterMs = where.retryAfterMs ?? null;
   }
 }
-
-/** When a message was sent, for platforms whose clock is this machine's. */
-export type Clock = { now(): Instant };

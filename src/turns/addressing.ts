@@ -21,11 +21,6 @@ export function mentionsIn(text: string, agents: readonly Addressee[]): AgentId[
   return [...new Set(mentions(withoutCode(folded(text)), namesOf(agents)))];
 }
 
-/** Whether a person's text is the stop command and nothing else. */
-export function isStop(text: string): boolean {
-  return /^[/!]stop$/i.test(text.trim());
-}
-
 /**
  * Whether a text is an operator command: one line, "/" or "!" and then one of the known first words ("floor", "agent").
  * Anything else that begins so ("!nice", "/shrug") is an ordinary message.

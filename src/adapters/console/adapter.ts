@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
 import type { ChannelId } from '../../turns/core/settings.ts';
+import type { Clock } from '../../turns/time.ts';
 import { ChatError } from '../port.ts';
 import type {
   Answer,
   Capabilities,
   ChatAdapter,
-  Clock,
   History,
   Intake,
   Observatory,

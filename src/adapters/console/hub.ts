@@ -3,7 +3,8 @@ import type { WebSocket } from 'ws';
 import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
 import type { JournalEntry } from '../../turns/store/port.ts';
 import type { FloorView } from '../../turns/view.ts';
-import type { Clock, Observatory } from '../port.ts';
+import type { Clock } from '../../turns/time.ts';
+import type { Observatory } from '../port.ts';
 import type { ChatMessage, Draft, FloorNow, ServerFrame } from './protocol.ts';
 
 /** What happens within this time goes out in one frame: the page stays usable with hundreds of messages a second. */

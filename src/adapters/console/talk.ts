@@ -1,7 +1,8 @@
 import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/core/settings.ts';
 import type { HumanMessage } from '../../turns/store/port.ts';
-import type { Clock, Intake, Observatory, Principal } from '../port.ts';
+import type { Clock } from '../../turns/time.ts';
+import type { Intake, Observatory, Principal } from '../port.ts';
 import type { Delivery } from './delivery.ts';
 import type { Client, Hub } from './hub.ts';
 import type { Platform } from './platform.ts';

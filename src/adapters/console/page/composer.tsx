@@ -1,6 +1,7 @@
 import { signal, useSignalEffect } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import type { JSX, RefObject } from 'preact';
+import { isCommandLine } from '../../../turns/addressing.ts';
 import { COMMAND_WORDS } from '../../../turns/operators/table.ts';
 import { Choices, chosen, choose, offer, offered } from './choices.tsx';
 import { Fate } from './fate.tsx';
@@ -151,10 +152,7 @@ function submit(field: FieldRef['field']): void {
   goToEnd.value += 1;
 }
 
-/** A line is a command when it begins with a slash, or with "!" and a word that commands begin with. */
+/** An operator's command, or a slash and a word that is none: its answer says which command may have been meant. */
 function isCommand(value: string): boolean {
-  const [, sign, word = ''] = /^\s*([/!])([a-z]*)/i.exec(value) ?? [];
-  if (sign === undefined) return false;
-  const known = COMMAND_WORDS.includes(word.toLowerCase());
-  return known || (sign === '/' && /^\s*\/[a-z]*(\s|$)/i.test(value));
+  return isCommandLine(value, COMMAND_WORDS) || /^\s*\/[a-z]*(\s|$)/i.test(value);
 }
