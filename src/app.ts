@@ -1,16 +1,20 @@
 import { createCarrier } from './adapters/carrier.ts';
-import type { ChatAdapter, Intake, Observatory, Speaker } from './adapters/port.ts';
+import type { ChatAdapter, Intake, Observatory, Speaker, Thread } from './adapters/port.ts';
 import type { AgentBackend } from './agents/backend.ts';
 import type { AgentSpec } from './agents/connection.ts';
 import { createSupervisor } from './agents/supervisor.ts';
 import type { Supervisor } from './agents/supervisor.ts';
 import type { AgentConfig, Config } from './config/config.ts';
+import { Contact } from './contact.ts';
 import { createDesk } from './desk.ts';
 import { createFloors } from './floors.ts';
 import type { Log } from './log.ts';
-import { createObservatory } from './observatory.ts';
+import { channelsOf, createObservatory } from './observatory.ts';
 import { isFull, untilRoom } from './patience.ts';
+import { textScrubber } from './scrub.ts';
+import { Suspensions } from './suspensions.ts';
 import { tell } from './tell.ts';
+import { Threads } from './threads.ts';
 import { addressedIn } from './turns/addressing.ts';
 import type { AgentId, ChannelId } from './turns/core/settings.ts';
 import { Delivery } from './turns/delivery.ts';
@@ -43,6 +47,9 @@ export type AppParts = {
 /** A drain that needs more rounds waits for a platform that does not answer; what is left is sent after the next start. */
 const DRAIN_ROUNDS = 20;
 
+/** How long the first grant of a new channel waits for its agents. */
+const SEATING_MS = 5_000;
+
 /** Floors, agents and adapters, joined into one program. */
 export class App {
   readonly #parts: AppParts;
@@ -53,12 +60,21 @@ export class App {
   readonly #observatory: Observatory;
   readonly #backends = new Map<AgentId, { readonly made: string; readonly backend: AgentBackend }>();
   readonly #toPlatform: (row: OutboxRow) => Promise<Settlement>;
+  readonly #contact: Contact;
+  readonly #threads: Threads;
+  readonly #suspensions: Suspensions;
+  readonly #clean: (text: string) => string;
+  /** What was configured, and the same with every thread that has a floor. */
+  #configured: Config;
   #config: Config;
 
   constructor(parts: AppParts) {
     const { store, clock, timers, onBroken } = parts;
     this.#parts = parts;
+    this.#configured = parts.config;
     this.#config = parts.config;
+    this.#clean = textScrubber(parts.config.secrets.map((secret) => secret.reveal()));
+    this.#threads = new Threads(store);
     const config = (): Config => this.#config;
     const adapterOf = (channel: ChannelId): ChatAdapter | null => this.#adapterOf(channel);
     this.#observatory = createObservatory(store, config);
@@ -72,7 +88,16 @@ export class App {
       changed: (change) => this.#publish(change),
     });
     this.#supervisor = this.#createSupervisor();
-    this.#toPlatform = createCarrier({ adapterOf, speakerOf: (agent) => this.#speaker(agent), now: () => clock.now() });
+    this.#contact = this.#createContact();
+    this.#suspensions = new Suspensions({ store, log: parts.log, manager: this.#manager });
+    this.#toPlatform = createCarrier({
+      adapterOf,
+      speakerOf: (agent) => this.#speaker(agent),
+      now: () => clock.now(),
+      clean: this.#clean,
+      doubtful: ({ channel, id }, done, why) =>
+        parts.log.warn({ channel, outboxId: id, done, why }, 'possible duplicate'),
+    });
     this.#delivery = new Delivery({
       store: {
         owed: (limit, at) => untilRoom(() => store.owed(limit, at), parts),
@@ -82,22 +107,30 @@ export class App {
       timers,
       broken: onBroken,
       carry: (row) => this.#carry(row),
-      failed: (row, why) => this.#notDelivered(row, why),
+      failed: (row, why, settled) => this.#notDelivered(row, why, settled),
     });
     const { owners, log } = parts;
     const desk = { manager: this.#manager, roster: this.#supervisor, observatory: this.#observatory };
     this.#operators = createOperators(createDesk({ ...desk, store, config, clock, log, owners }));
   }
 
-  /** Recovers, connects and begins. Resolves when messages are taken in and turns are granted. */
+  /** Recovers and begins on this machine: floors, agents, and adapters that lose nothing. Other platforms follow with `connect`. */
   async start(): Promise<void> {
-    const { adapters, log } = this.#parts;
-    const lastSeen = await this.#manager.recover(plansOf(this.#config));
-    for (const adapter of adapters) await adapter.start(this.#intake(), this.#observatory);
-    for (const { id } of this.#config.channels) await this.#catchUp(id, lastSeen[id] ?? null);
+    const { adapters, clock } = this.#parts;
+    await this.#threads.load(clock.now());
+    this.#config = this.#threads.within(this.#configured);
+    await this.#manager.recover(plansOf(this.#config));
+    for (const adapter of adapters) if (adapter.capabilities.losesEvents !== true) await this.#bringUp(adapter);
     this.#delivery.start();
     await this.#supervisor.start();
     await this.#supervisor.configure(this.#specs());
+  }
+
+  /** Connects the other platforms, with patience; resolves when all can be heard. Rejects with an `AdapterError` when one never will. */
+  async connect(): Promise<void> {
+    const { adapters, log } = this.#parts;
+    const remote = adapters.filter((adapter) => adapter.capabilities.losesEvents === true);
+    await Promise.all(remote.map((adapter) => this.#bringUp(adapter)));
     log.info({ channels: this.#config.channels.length, agents: this.#config.agents.length }, 'ready');
   }
 
@@ -107,6 +140,7 @@ export class App {
    */
   async stop(): Promise<void> {
     this.#manager.stop();
+    this.#contact.stop();
     await this.#supervisor.stop();
     await this.#delivery.drain(DRAIN_ROUNDS);
     await this.#delivery.stop();
@@ -116,30 +150,76 @@ export class App {
 
   /** Applies a changed configuration to floors and agents; turns under way go on. */
   async reload(next: Config): Promise<void> {
-    const gone = this.#config.channels.filter(({ id }) => !next.channels.some((channel) => channel.id === id));
-    this.#config = next;
-    await this.#manager.configure([...plansOf(next), ...gone.map((channel) => ({ ...planOf(channel), seats: [] }))]);
-    await this.#supervisor.configure(this.#specs());
+    this.#configured = next;
+    await this.#reconfigure();
   }
 
-  #intake(): Intake {
+  /** Channels that are new are caught up before anything is granted in them; those that are gone lose their seats. */
+  async #reconfigure(): Promise<void> {
+    const before = this.#config.channels;
+    const next = this.#threads.within(this.#configured);
+    this.#config = next;
+    const gone = before.filter(({ id }) => !next.channels.some((channel) => channel.id === id));
+    const fresh = next.channels.filter(({ id }) => !before.some((channel) => channel.id === id));
+    const plans = [...plansOf(next), ...gone.map((channel) => ({ ...planOf(channel), seats: [] }))];
+    const lose = (id: ChannelId) => untilRoom(() => this.#manager.apply(id, { type: 'loseTouch' }), this.#parts);
+    await Promise.all(fresh.map(({ id }) => lose(id)));
+    await untilRoom(() => this.#manager.configure(plans), this.#parts);
+    const seated = this.#supervisor.configure(this.#specs());
+    for (const { id } of fresh) this.#open(id, seated).catch(this.#parts.onBroken);
+    await seated;
+  }
+
+  /** A channel's first grant waits until its agents are there, but not for long: one that does not come keeps nobody waiting. */
+  async #open(channel: ChannelId, seated: Promise<void>): Promise<void> {
+    const adapter = this.#adapterOf(channel);
+    const late = Promise.withResolvers<void>();
+    const timer = this.#parts.timers.after(SEATING_MS, late.resolve);
+    await Promise.race([seated, late.promise]);
+    timer.cancel();
+    if (adapter === null) this.#parts.log.warn({ channel }, 'its platform is not connected: start Conch anew');
+    else await this.#contact.catchUp(adapter, channel);
+  }
+
+  #intake(adapter: ChatAdapter): Intake {
     return {
       message: (message) => this.#manager.receive(message),
       amend: (change) => this.#manager.amend(change),
       command: (channel, by, line, epoch) => this.#operators.run(channel, by, line, epoch),
+      thread: (thread) => this.#thread(thread),
+      disconnected: () => this.#contact.lost(adapter),
+      reconnected: ({ missed }) => this.#contact.back(adapter, missed),
+      suspend: (channel, why) => void this.#suspensions.suspend(channel, why).catch(this.#parts.onBroken),
+      restore: (channel) => void this.#suspensions.restore(channel).catch(this.#parts.onBroken),
+      broken: this.#parts.onBroken,
     };
   }
 
-  async #catchUp(channel: ChannelId, after: Parameters<ChatAdapter['catchUp']>[1]): Promise<void> {
-    const history = await this.#adapterOf(channel)
-      ?.catchUp(channel, after)
-      .catch((error: unknown) => {
-        this.#parts.log.error({ channel, err: error }, 'history could not be read');
-        return { messages: [], gap: error instanceof Error ? error.message : String(error) };
-      });
-    for (const message of history?.messages ?? []) await this.#manager.receive(message);
-    const gap = history?.gap ?? null;
-    await this.#manager.apply(channel, { type: 'catchUp', ...(gap === null ? {} : { gap }) });
+  async #bringUp(adapter: ChatAdapter): Promise<void> {
+    await adapter.start(this.#intake(adapter), this.#observatory);
+    await this.#contact.begin(adapter);
+  }
+
+  async #thread(thread: Thread): Promise<void> {
+    const { id, parent, since } = thread;
+    if (!(await this.#threads.add(thread))) return;
+    if (since !== undefined) await this.#contact.mark(id, parent, since);
+    this.#parts.log.info({ channel: id, parent }, 'thread opened');
+    const opened = this.#reconfigure();
+    opened.catch(this.#parts.onBroken);
+  }
+
+  #createContact(): Contact {
+    const { store, timers, log, onBroken } = this.#parts;
+    return new Contact({
+      manager: this.#manager,
+      timers,
+      log,
+      store,
+      channelsOf: ({ name }) => channelsOf(this.#config, name),
+      patiently: (work) => untilRoom(work, this.#parts),
+      failed: onBroken,
+    });
   }
 
   /** A deadline that could not be written: what is due by then is done as soon as there is room on the disk. */
@@ -168,9 +248,12 @@ export class App {
     return row.lane === 'posts' || row.lane === 'receipts' ? this.#toPlatform(row) : this.#supervisor.deliver(row);
   }
 
-  #notDelivered(row: OutboxRow, why: string): void {
+  #notDelivered(row: OutboxRow, why: string, settled: boolean): void {
     const { channel, id, effect, attempts } = row;
     this.#parts.log.error({ channel, outboxId: id, effect: effect.type, attempts, why }, 'not delivered');
+    if (!settled || effect.type !== 'post' || this.#suspensions.isSuspended(channel)) return;
+    const told = this.#manager.apply(channel, { type: 'undelivered', agent: effect.agent, why });
+    told.catch((error: unknown) => this.#parts.log.error({ channel, err: error }, 'the channel was not told'));
   }
 
   #createSupervisor(): Supervisor {
@@ -191,6 +274,7 @@ export class App {
         config: () => this.#config,
         adapterOf: (channel) => this.#adapterOf(channel),
         apply: (channel, command) => this.#manager.apply(channel, command),
+        clean: this.#clean,
       }),
       settings: {
         heartbeatMs: turnConfig.heartbeatSeconds * 1_000,

@@ -13,10 +13,12 @@ export type FloorsPorts = {
   readonly config: () => Config;
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
   readonly apply: (channel: ChannelId, command: AgentCommand) => Promise<Applied>;
+  /** Takes out what must never be shown. */
+  readonly clean: (text: string) => string;
 };
 
 /** The floors as agents see them: lines carry names, drafts go to the channel's platform. */
-export function createFloors({ reader, config, adapterOf, apply }: FloorsPorts): Floors {
+export function createFloors({ reader, config, adapterOf, apply, clean }: FloorsPorts): Floors {
   return {
     apply,
     lines: (channel, after, upto) => namedLines(reader.lines(channel, after, upto), config()),
@@ -41,7 +43,7 @@ export function createFloors({ reader, config, adapterOf, apply }: FloorsPorts):
         channel,
         { id: agent, name: known?.name ?? agent, avatar: known?.avatar ?? null },
         epoch,
-        text,
+        text === null ? null : clean(text),
       );
     },
   };

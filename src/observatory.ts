@@ -10,7 +10,15 @@ const ENTRIES_PER_TURN = 40;
 /** What the console and cards may look at: the stored floors, under the names of the configuration. */
 export function createObservatory(reader: FloorReader, config: () => Config): Observatory {
   return {
-    channels: () => config().channels.map(({ id, name, adapter }) => ({ id, name, adapter })),
+    channels: () =>
+      config().channels.map(({ id, name, adapter, parent, turnConfig: { threads, allowBots } }) => ({
+        id,
+        name,
+        adapter,
+        parent: parent ?? null,
+        threads,
+        allowBots,
+      })),
     agents: () => config().agents.map(({ id, name, avatar, description }) => ({ id, name, avatar, description })),
     view(channel) {
       const floor = reader.floor(channel);

@@ -22,14 +22,20 @@ const PATTERNS = [
  * escaped, URL-encoded and in base64, and whatever looks like a token of a known service. The line stays JSON.
  */
 export function scrubber(secrets: readonly string[]): (line: string) => string {
+  const scrub = textScrubber(secrets);
+  const hasNumbers = secrets.some((secret) => secret.length >= SHORTEST && isNumber(secret));
+  return hasNumbers ? (line) => scrubValues(line, scrub) : scrub;
+}
+
+/** The same for a text that is not JSON, such as one for a channel. */
+export function textScrubber(secrets: readonly string[]): (text: string) => string {
   const values = [...new Set(secrets)].filter((secret) => secret.length >= SHORTEST);
   const forms = [...new Set(values.flatMap(formsOf))].sort((a, b) => b.length - a.length);
   const known = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');
-  const scrub = (text: string): string => {
+  return (text) => {
     const rest = known === null ? text : text.replaceAll(known, SHOWN);
     return PATTERNS.reduce((shown, pattern) => shown.replaceAll(pattern, `$1${SHOWN}`), rest);
   };
-  return values.some(isNumber) ? (line) => scrubValues(line, scrub) : scrub;
 }
 
 /** Expressions for a value as it is and as it may be written in a line, however often it was put into JSON on the way. */

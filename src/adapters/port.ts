@@ -13,6 +13,10 @@ export type Capabilities = {
   readonly drafts: boolean;
   /** A second post with the same outbox id is the first one, for ever. */
   readonly idempotentPosts: boolean;
+  /** What an agent says beyond this length is not split: it is handed to `post` whole, to be shown as a file. `null`: always split. */
+  readonly fileAbove: number | null;
+  /** Events may be lost on their way: the history is read again every few minutes. */
+  readonly losesEvents?: boolean;
 };
 
 /** Who speaks: an agent under its own name, or Conch itself (`null`). */
@@ -21,6 +25,7 @@ export type Speaker = { readonly id: AgentId; readonly name: string; readonly av
 export type OutgoingPost = {
   readonly outboxId: string;
   readonly speaker: Speaker;
+  /** At most `textLimit` long, or more than `fileAbove`. */
   readonly text: string;
   /** The newest message of the channel that Conch knows to be its own: a search for this post starts after it. */
   readonly afterId: string | null;
@@ -29,7 +34,18 @@ export type OutgoingPost = {
 };
 
 /** What the platform's history shows after a message; `gap` says what could not be read. */
-export type History = { readonly messages: readonly HumanMessage[]; readonly gap: string | null };
+export type History = {
+  /** Oldest first; messages that are known already do no harm. */
+  readonly messages: readonly HumanMessage[];
+  /** Edits seen in the stretch that was read; those that are known already do no harm. */
+  readonly changes: readonly MessageChange[];
+  readonly gap: string | null;
+  /** Where a channel that was never read before stands now: what came earlier was not meant for Conch. */
+  readonly mark?: Position;
+};
+
+/** A place in a channel's history. */
+export type Position = { readonly id: MessageId; readonly order: string };
 
 /** A person, as the platform vouches for them. */
 export type Principal = {
@@ -46,15 +62,49 @@ export type Answer = { readonly ok: boolean; readonly text: string };
 /** What adapters hand in. Every promise resolves once the matter is durable. */
 export type Intake = {
   message(message: HumanMessage): Promise<void>;
-  /** Edits of one message come in the order in which they were made; an adapter drops one that another overtook. */
+  /** An edit with a `version` that is not newer than the known one changes nothing; those without one come in order. */
   amend(change: MessageChange): Promise<void>;
   /** A whole command line, as typed or as a button stands for it: "/floor skip". `epoch` is the turn a button was drawn for. */
   command(channel: ChannelId, by: Principal, line: string, epoch?: number): Promise<Answer>;
+  /** A thread of a configured channel is to have a floor of its own, with that channel's settings; its messages may follow. */
+  thread(thread: Thread): Promise<void>;
+  /** The platform cannot be heard: nothing is granted in the adapter's channels until `reconnected` has done its work. */
+  disconnected(): void;
+  /** It can be heard again; every channel is caught up, unless the platform handed over all that was missed itself. */
+  reconnected(how: { readonly missed: 'nothing' | 'perhaps' }): void;
+  /** A channel cannot be used (deleted, archived, locked, the bot was removed): its turn ends and its floor is paused. */
+  suspend(channel: ChannelId, why: string): void;
+  /** A channel can be used again after `suspend`. */
+  restore(channel: ChannelId): void;
+  /** The platform will never take this program again as it is: the program ends with what the error says. */
+  broken(error: AdapterError): void;
+};
+
+/** A conversation beside a channel's own. */
+export type Thread = {
+  readonly id: ChannelId;
+  readonly parent: ChannelId;
+  readonly name: string;
+  /** Where it begins; it is read from there, unless that was before Conch came. */
+  readonly since?: Position;
+};
+
+/** A channel as adapters know it. */
+export type Place = {
+  readonly id: ChannelId;
+  readonly name: string;
+  readonly adapter: string;
+  /** The channel whose settings a thread has; `null` for a channel of the configuration. */
+  readonly parent: ChannelId | null;
+  /** Whether its threads have floors of their own, share this one, or are ignored. */
+  readonly threads: 'own' | 'parent' | 'ignore';
+  /** Which programs beside Conch's own agents are heard. */
+  readonly allowBots: 'off' | 'mentions' | 'all';
 };
 
 /** What adapters may look at. */
 export type Observatory = {
-  channels(): readonly { readonly id: ChannelId; readonly name: string; readonly adapter: string }[];
+  channels(): readonly Place[];
   agents(): readonly {
     readonly id: AgentId;
     readonly name: string;
@@ -74,7 +124,10 @@ export type Observatory = {
 export type ChatAdapter = {
   readonly name: string;
   readonly capabilities: Capabilities;
-  /** Connects; resolves when messages come in and posts can go out. */
+  /**
+   * Connects, with patience; resolves when messages come in and posts can go out. Rejects with an `AdapterError` when that
+   * will never be.
+   */
   start(intake: Intake, observatory: Observatory): Promise<void>;
   stop(): Promise<void>;
   /** Returns the platform's id of the message. */
@@ -87,9 +140,30 @@ export type ChatAdapter = {
   draft?(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;
   /** The floor changed: redraw what shows it. Never awaited. */
   card?(channel: ChannelId, view: FloorView): void;
-  /** Messages of people after the given one, oldest first; from the beginning of what Conch should know if `null`. */
-  catchUp(channel: ChannelId, after: { readonly id: MessageId; readonly order: string } | null): Promise<History>;
+  /**
+   * Messages of people after a position, and some before it, so that late ones are found. `null` for a channel that was
+   * never read: then only where it stands, or what Conch should know from the beginning.
+   */
+  catchUp(channel: ChannelId, after: Position | null): Promise<History>;
 };
+
+/** A small durable store for what an adapter must know after a restart, of text up to a few kilobytes a key. */
+export type Memory = {
+  get(key: string): string | null;
+  /** Resolves once it is durable. */
+  set(key: string, value: string): Promise<void>;
+};
+
+/** A platform that will never take this program as it is set up. The message says what to do; the program ends with it. */
+export class AdapterError extends Error {
+  override readonly name = 'AdapterError';
+  readonly adapter: string;
+
+  constructor(message: string, where: { readonly adapter: string; readonly cause?: unknown }) {
+    super(message, { cause: where.cause });
+    this.adapter = where.adapter;
+  }
+}
 
 /** The platform said no, or could not be reached. */
 export class ChatError extends Error {

@@ -97,8 +97,24 @@ const unknownAdapter = ({ channel, path }: Site, consoleOff: boolean): readonly 
   if (!ADAPTERS.some((known) => known === adapter)) {
     return [{ path: [...path, 'id'], message: `There is no adapter "${adapter}"; known are ${ADAPTERS.join(', ')}` }];
   }
-  if (!consoleOff) return [];
+  const shape = SHAPES[adapter];
+  if (shape !== undefined && !shape.is.test(channel.id ?? ''))
+    return [{ path: [...path, 'id'], message: shape.message }];
+  if (adapter !== 'console' || !consoleOff) return [];
   return [{ path: [...path, 'id'], message: `Its adapter is switched off: set adapters.${adapter}.enabled to true` }];
+};
+
+const SHAPES: Readonly<Record<string, { readonly is: RegExp; readonly message: string }>> = {
+  discord: {
+    is: /^discord:\d{15,21}$/,
+    message:
+      'Expected "discord:" and the id of a channel, a long number: switch on Developer Mode in Discord, then "Copy Channel ID" in the channel\'s menu',
+  },
+  slack: {
+    is: /^slack:[CDG][A-Z0-9]{5,}$/,
+    message:
+      'Expected "slack:" and the id of a channel, such as "slack:C0123456789": it stands at the end of the channel\'s details in Slack',
+  },
 };
 
 const unknownAgents = ({ channel, path, agents }: Site): readonly Found[] =>

@@ -1,3 +1,4 @@
+import type { AdapterSettings, Credentials } from './adapters.ts';
 import { backendSchema } from './backends.ts';
 import { DEMO_AGENTS, DEMO_CHANNEL, type DemoModel } from './demo.ts';
 import { ADAPTERS, ANNOUNCEMENT_TEXTS, type ConfigFile } from './schema.ts';
@@ -40,6 +41,8 @@ export type ChannelConfig = {
   /** The part of the id before the colon. */
   readonly adapter: (typeof ADAPTERS)[number];
   readonly name: string;
+  /** For a thread with a floor of its own: the channel whose settings it has. */
+  readonly parent?: string;
   /** The agents' ids in the order of assignment. */
   readonly agents: readonly string[];
   readonly seats: readonly SeatConfig[];
@@ -59,10 +62,13 @@ export type Config = {
   readonly turnConfig: TurnConfig;
   readonly agents: readonly AgentConfig[];
   readonly channels: readonly ChannelConfig[];
-  readonly adapters: { readonly console: { readonly enabled: boolean; readonly port: number } };
-  /** Ids of the people and roles who may change the floor. The console's own user may without being named. */
+  /** The platforms' settings. */
+  readonly adapters: AdapterSettings;
+  /** What the environment says about the platforms. */
+  readonly credentials: Credentials;
   /** The door for agents that connect by themselves. */
   readonly remote: Readonly<ConfigFile['remote']>;
+  /** Ids of the people and roles who may change the floor. The console's own user may without being named. */
   readonly operators: { readonly users: readonly string[]; readonly roles: readonly string[] };
   readonly budgets: BudgetsConfig;
   /** Texts in place of the built-in ones, `false` where one is switched off; an absent kind has its built-in text. */
@@ -77,7 +83,7 @@ export type Config = {
 };
 
 /** What the environment decides, beside the file. */
-export type Surround = Pick<Config, 'file' | 'dataDir' | 'secrets' | 'warnings' | 'demoModel'> & {
+export type Surround = Pick<Config, 'file' | 'dataDir' | 'secrets' | 'warnings' | 'demoModel' | 'credentials'> & {
   readonly port: number | null;
   readonly logLevel: Config['log']['level'] | null;
 };
@@ -96,7 +102,11 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
     turnConfig,
     agents,
     channels: channels.map((channel) => channelOf(channel, { turnConfig, agents, budgets })),
-    adapters: { console: { ...file.adapters.console, port: surround.port ?? file.adapters.console.port } },
+    adapters: {
+      ...file.adapters,
+      console: { ...file.adapters.console, port: surround.port ?? file.adapters.console.port },
+    },
+    credentials: surround.credentials,
     remote: file.remote,
     operators: file.operators,
     budgets,

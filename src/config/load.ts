@@ -2,6 +2,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { z } from 'zod';
+import { credentialsIn, missingCredentials } from './adapters.ts';
 import { crossCheck } from './check.ts';
 import { completeConfig, type Config, type Surround } from './config.ts';
 import { demoModel } from './demo.ts';
@@ -29,9 +30,10 @@ export const thisWorld = (): World => ({ env: process.env, cwd: process.cwd(), r
 
 /**
  * The configuration of the file that CONCH_CONFIG names, else of `./turnConfig.json`, else the built-in demo. The real
- * environment goes before `.env`, both before the file. Throws one `ConfigError` with every problem.
+ * environment goes before `.env`, both before the file. Throws one `ConfigError` with every problem. Tokens that channels
+ * need are a problem when missing, unless only the setup is looked at (`tokens: 'optional'`).
  */
-export const loadConfig = (world: World): Config => {
+export const loadConfig = (world: World, tokens: 'needed' | 'optional' = 'needed'): Config => {
   const environment = readEnvironment(world);
   const file = findFile(world, environment.env);
   const where = file?.path ?? null;
@@ -40,7 +42,13 @@ export const loadConfig = (world: World): Config => {
   const filled = fillReferences(json.value, environment.env);
   const secrets = [...environment.secrets, ...filled.secrets, ...filled.written];
   const checked = check(filled, secrets);
-  const problems = [...json.problems, ...checked.problems.map((problem) => placed(problem, json.lineOf))];
+  const credentials = environment.settings.credentials;
+  const missing =
+    checked.file === null || tokens === 'optional'
+      ? []
+      : missingCredentials(checked.file.channels ?? [], credentials, checked.file.adapters.slack.mode);
+  const found = [...checked.problems, ...missing];
+  const problems = [...json.problems, ...found.map((problem) => placed(problem, json.lineOf))];
   if (checked.file === null || problems.length + environment.problems.length > 0) {
     const all = [...environment.problems, ...inOrder(problems)];
     throw new ConfigError(
@@ -89,7 +97,7 @@ type Environment = {
   readonly problems: readonly Problem[];
   readonly secrets: readonly Secret[];
   readonly warnings: readonly string[];
-  readonly settings: Pick<Surround, 'dataDir' | 'port' | 'logLevel' | 'demoModel'>;
+  readonly settings: Pick<Surround, 'dataDir' | 'port' | 'logLevel' | 'demoModel' | 'credentials'>;
 };
 
 const readEnvironment = (world: World): Environment => {
@@ -109,6 +117,7 @@ const readEnvironment = (world: World): Environment => {
       port: parsed.data?.CONCH_PORT ?? null,
       logLevel: parsed.data?.CONCH_LOG_LEVEL ?? null,
       demoModel: demoModel(env),
+      credentials: credentialsIn(env),
     },
   };
 };

@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { adaptersSchema } from './adapters.ts';
 import { backendSchema, remoteSchema } from './backends.ts';
 import { turnConfigSchema, turnOverrides } from './turn-config.ts';
 
 /** The adapters that a channel's id can begin with. */
-export const ADAPTERS = ['console'] as const;
+export const ADAPTERS = ['console', 'discord', 'slack'] as const;
 
 const SNOWFLAKE = 'Write it in quotes: a long id loses its last digits as a number';
 
@@ -84,21 +85,6 @@ const channel = z.strictObject({
   ...turnOverrides,
 });
 
-const adapters = z.strictObject({
-  console: z
-    .strictObject({
-      enabled: z.boolean().default(true).describe('Whether the page is served; only ever on this machine.'),
-      port: z
-        .int()
-        .min(0)
-        .max(65_535)
-        .default(7420)
-        .describe('The port of the page on 127.0.0.1; 0 takes a free one. CONCH_PORT goes before it.'),
-    })
-    .prefault({})
-    .describe('The page on this machine: a chat of its own and a window into every channel.'),
-});
-
 const operators = z.strictObject({
   users: z
     .array(idText)
@@ -120,6 +106,7 @@ export const ANNOUNCEMENT_TEXTS = {
   limit: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.',
   stopped: '⏹ Stopped {agent}. {kept} message(s) kept.',
   recovered: '↩️ {agent} goes on after a restart',
+  undelivered: '⚠️ Something that {agent} said could not be posted: {why}',
   gap: '⚠️ Some messages could not be read: {why}',
 } as const;
 
@@ -140,6 +127,7 @@ const announcements = z.strictObject({
   limit: template('limit', 'The text when a budget is used up; a text of your own can name which with {budget}.'),
   stopped: template('stopped', 'The text when a person stopped the exchange.'),
   recovered: template('recovered', 'The text when a turn goes on after a restart of Conch.'),
+  undelivered: template('undelivered', 'The text when the platform refuses what an agent said.'),
   gap: template('gap', 'The text when history is missing after a restart.'),
 });
 
@@ -169,7 +157,7 @@ export const fileSchema = z.strictObject({
     .exactOptional()
     .describe('Where there is a floor. Without this key, one channel "console:demo" with every agent.'),
   remote: remoteSchema.prefault({}).describe('The door for agents that connect by themselves.'),
-  adapters: adapters.prefault({}).describe('The chat platforms.'),
+  adapters: adaptersSchema.prefault({}).describe('The chat platforms.'),
   operators: operators.prefault({}).describe('Who may change the floor; reading is open to all.'),
   budgets: budgets.prefault({}).describe('What one channel may spend.'),
   announcements: announcements.prefault({}).describe('What people are told. Names in braces are filled in.'),

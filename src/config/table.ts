@@ -20,6 +20,12 @@ const VARIABLES: readonly Row[] = [
   ],
   ['`OPENAI_BASE_URL`', '', "The same, through any endpoint that speaks OpenAI's API."],
   ['`CONCH_MODEL`', '`gpt-5-mini` or `claude-sonnet-4-5`', "Which model the demo's agents speak through."],
+  ['`DISCORD_TOKEN`', '', "The bot's token, for channels on Discord (docs/discord.md)."],
+  ['`DISCORD_API_URL`', '', 'Another server in place of Discord, for tests.'],
+  ['`SLACK_BOT_TOKEN`', '', "The app's bot token (xoxb-…), for channels on Slack (docs/slack.md)."],
+  ['`SLACK_APP_TOKEN`', '', 'The app-level token (xapp-…), for events over sockets.'],
+  ['`SLACK_SIGNING_SECRET`', '', 'The signing secret, for events as signed requests.'],
+  ['`SLACK_API_URL`', '', 'Another server in place of Slack, for tests; ends in /api/.'],
   ['`CONCH_LOG_LEVEL`', '`info`', 'fatal, error, warn, info, debug or trace; goes before the file.'],
 ];
 

@@ -93,6 +93,12 @@ export const turnKeys = {
     .enum(['own', 'parent', 'ignore'])
     .describe('A thread has a floor of its own, shares the floor of its channel, or is ignored.')
     .default('own'),
+  allowBots: z
+    .enum(['off', 'mentions', 'all'])
+    .describe(
+      'Which programs beside the agents are heard: none ("off"), those that mention an agent ("mentions"), or "all". Their messages renew no budget.',
+    )
+    .default('off'),
   receipts: flag('Mark every human message with what became of it.').default(true),
   announceLimits: flag('Tell the channel when a budget is used up.').default(true),
   announceNobody: flag('Tell the channel when no agent is available.').default(true),

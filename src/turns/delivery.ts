@@ -12,8 +12,8 @@ export type DeliveryPorts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly carry: Carrier;
-  /** A row could not be done for ever, or its carrier broke. */
-  readonly failed: (row: OutboxRow, why: string) => void;
+  /** A row will never be done (`settled`), or its carrier broke and it is tried again. */
+  readonly failed: (row: OutboxRow, why: string, settled: boolean) => void;
   /** The store itself failed. */
   readonly broken: (error: unknown) => void;
 };
@@ -99,7 +99,7 @@ export class Delivery {
 
   async #serve(row: OutboxRow): Promise<void> {
     const settlement = await this.#carry(row);
-    if (settlement.state === 'failed') this.#ports.failed(row, settlement.why);
+    if (settlement.state === 'failed') this.#ports.failed(row, settlement.why, true);
     await this.#ports.store.settle(row, settlement);
   }
 
@@ -107,7 +107,7 @@ export class Delivery {
     try {
       return await this.#ports.carry(row);
     } catch (error) {
-      this.#ports.failed(row, error instanceof Error ? error.message : String(error));
+      this.#ports.failed(row, error instanceof Error ? error.message : String(error), false);
       return { state: 'uncertain', notBefore: this.#later(row) };
     }
   }

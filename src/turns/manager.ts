@@ -4,6 +4,7 @@ import { deadlines, nextDeadline } from './core/deadline.ts';
 import type { Fact } from './core/fact.ts';
 import type { Floor } from './core/floor.ts';
 import type { AgentId, ChannelId, FloorSettings, Instant, MessageId, SeatSettings } from './core/settings.ts';
+import { isNews } from './store/news.ts';
 import type { Applied, FloorReader, FloorStore, HumanMessage, MessageChange } from './store/port.ts';
 import type { Clock, Timers } from './time.ts';
 
@@ -79,8 +80,9 @@ export class TurnManager {
   async route(message: HumanMessage): Promise<void> {
     const named = this.#ports.addressed(message.channel, message.text);
     const addressed = [...new Set([...message.addressed, ...named])];
-    const { id, order, channel, ignore } = message;
-    await this.apply(channel, { type: 'receive', id, order, addressed, ...(ignore === undefined ? {} : { ignore }) });
+    const { id, order, channel, ignore, bot } = message;
+    const marks = { ...(ignore === undefined ? {} : { ignore }), ...(bot === true ? { bot } : {}) };
+    await this.apply(channel, { type: 'receive', id, order, addressed, ...marks });
   }
 
   /** Takes in an edit or a deletion, durable with what follows from it; one of an unknown message, or a second delivery, changes nothing. */
@@ -129,7 +131,7 @@ export class TurnManager {
       if ((await store.amend(change)) === 'changed') await this.apply(channel, command);
       return;
     }
-    if (change.change === 'deleted' ? known.deleted : known.text === change.text) return;
+    if (!isNews(change, known)) return;
     const amended = store.amend(change);
     await (known.fate?.state === 'ignored' ? amended : Promise.all([amended, this.apply(channel, command)]));
   }
@@ -173,7 +175,9 @@ function mayEndTurn(floor: Floor, command: Command, now: Instant): boolean {
     case 'stop':
       return true;
     case 'receive':
-      return floor.settings.mode === 'interrupt';
+      return floor.settings.mode === 'interrupt' && !floor.catchingUp;
+    case 'catchUp':
+      return floor.settings.mode === 'interrupt' && floor.held.some(({ until }) => until === 'start');
     case 'skip':
       return command.agent === undefined || command.agent === holder;
     case 'leave':

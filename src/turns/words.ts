@@ -21,6 +21,7 @@ export const DEFAULT_TEMPLATES = {
   limit: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.',
   stopped: '⏹ Stopped {agent}. {kept} message(s) kept.',
   recovered: '↩️ {agent} goes on after a restart',
+  undelivered: '⚠️ Something that {agent} said could not be posted: {why}',
   gap: '⚠️ Some messages could not be read: {why}',
 } as const satisfies Templates;
 
@@ -109,6 +110,8 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
     }
     case 'stopped':
       return { agent: announcement.agent === null ? null : nameOf(announcement.agent), kept: announcement.kept };
+    case 'undelivered':
+      return { agent: nameOf(announcement.agent), why: reason(announcement.why) };
     case 'gap':
       return { why: reason(announcement.why) };
     case 'approval': {

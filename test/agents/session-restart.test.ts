@@ -28,12 +28,13 @@ async function program(file: string, time: Time, failures: Error[]) {
       cards: false,
       drafts: false,
       idempotentPosts: true,
+      fileAbove: null,
     },
     start: async (intake) => void taken.push(intake),
     stop: async () => {},
     post: async () => 'p1',
     find: async () => null,
-    catchUp: async () => ({ messages: [], gap: null }),
+    catchUp: async () => ({ messages: [], changes: [], gap: null }),
   };
   const store = open(file, { clock });
   const broken: unknown[] = [];

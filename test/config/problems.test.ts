@@ -155,7 +155,45 @@ describe('names that do not fit together', () => {
     [
       'an unknown adapter',
       { channels: [{ id: 'irc:a', agents: [] }] },
-      ['channels[0].id: There is no adapter "irc"; known are console'],
+      ['channels[0].id: There is no adapter "irc"; known are console, discord, slack'],
+    ],
+    [
+      'a channel id that Discord does not give',
+      { channels: [{ id: 'discord:general', agents: [] }] },
+      [
+        'channels[0].id: Expected "discord:" and the id of a channel, a long number: switch on Developer Mode in Discord, then "Copy Channel ID" in the channel\'s menu',
+        'channels[0].id: It needs DISCORD_TOKEN in the environment or in .env: docs/discord.md says where to find it',
+      ],
+    ],
+    [
+      'a channel id that Slack does not give',
+      { channels: [{ id: 'slack:#general', agents: [] }] },
+      [
+        'channels[0].id: Expected "slack:" and the id of a channel, such as "slack:C0123456789": it stands at the end of the channel\'s details in Slack',
+        'channels[0].id: It needs SLACK_BOT_TOKEN in the environment or in .env: docs/slack.md says where to find it',
+        'channels[0].id: It needs SLACK_APP_TOKEN in the environment or in .env: docs/slack.md says where to find it',
+      ],
+    ],
+    [
+      'a Discord channel without a token',
+      { channels: [{ id: 'discord:123456789012345678', agents: [] }] },
+      ['channels[0].id: It needs DISCORD_TOKEN in the environment or in .env: docs/discord.md says where to find it'],
+    ],
+    [
+      'a Slack channel without its tokens',
+      { channels: [{ id: 'slack:C0123456789', agents: [] }] },
+      [
+        'channels[0].id: It needs SLACK_BOT_TOKEN in the environment or in .env: docs/slack.md says where to find it',
+        'channels[0].id: It needs SLACK_APP_TOKEN in the environment or in .env: docs/slack.md says where to find it',
+      ],
+    ],
+    [
+      'signed requests without their secret',
+      { channels: [{ id: 'slack:C0123456789', agents: [] }], adapters: { slack: { mode: 'http' } } },
+      [
+        'channels[0].id: It needs SLACK_BOT_TOKEN in the environment or in .env: docs/slack.md says where to find it',
+        'channels[0].id: It needs SLACK_SIGNING_SECRET in the environment or in .env: docs/slack.md says where to find it',
+      ],
     ],
     [
       'an adapter that is off',

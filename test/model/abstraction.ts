@@ -25,6 +25,7 @@ export type Place = {
  *   only budgets of minutes look at it, and the model sets none.
  * - `taken` is cut at one above the rounds (above three when the rounds have no end): beyond that the core only sorts by it.
  * - `silent` is cut at the number of seats: it is compared with the length of the queue.
+ * - What agents used in exchanges that are over decides nothing while one is open, and is dropped then.
  * - Tokens are cut at the budget. A day's use is one of nothing, something and enough.
  * - `asks` is dropped: a question is only compared with the one that is open. The last announcement counts only when it is
  *   the one about held messages: the others decide nothing but the count that they carry, which each step checks.
@@ -35,7 +36,8 @@ export function keyOf(place: Place): string {
 }
 
 function abstractOf({ floor, at, turns }: Place): unknown {
-  const { settings, exchange, choosing, limit, day } = floor;
+  const { settings, exchange, choosing, limit, day, unattended } = floor;
+  const tokens = settings.exchangeBudget.tokens ?? 0;
   const name = namer();
   const time = (instant: Instant | null): Instant | null => (instant === null ? null : Math.max(-1, instant - at));
   const most = settings.rounds === 0 ? 3 : settings.rounds + 1;
@@ -56,12 +58,12 @@ function abstractOf({ floor, at, turns }: Place): unknown {
     floor.turn === null ? null : turnKey(floor, floor.turn, { name, time }),
     floor.parked.map((turn) => turnKey(floor, turn, { name, time })),
     exchange === null
-      ? null
+      ? [unattended.turns, Math.min(unattended.tokens, tokens)]
       : [
           exchange.turns,
           exchange.allowance,
           Math.min(exchange.silent, floor.seats.length),
-          Math.min(exchange.tokens, settings.exchangeBudget.tokens ?? 0),
+          Math.min(exchange.tokens, tokens),
         ],
     choosing === null ? null : [choosing.facilitator, time(choosing.deadlineAt)],
     limit === null ? null : [limit.budget, limit.until !== null],
@@ -70,6 +72,7 @@ function abstractOf({ floor, at, turns }: Place): unknown {
   ];
 }
 
+type Lined = Turn['unseen'][number];
 type Naming = (id: MessageId) => number;
 type Relative = { readonly name: Naming; readonly time: (instant: Instant | null) => Instant | null };
 
@@ -83,13 +86,13 @@ function namer(): Naming {
 }
 
 function message(held: Held, name: Naming): unknown {
-  return [name(held.id), held.addressed, held.until, held.line === null, held.order === ''];
+  return [name(held.id), held.bot === true, held.addressed, held.until, held.line === null, held.order === ''];
 }
 
 function turnKey(floor: Floor, turn: Turn, { name, time }: Relative): unknown {
   const { wait } = turn;
-  const named = (messages: readonly { readonly id: MessageId }[]): readonly number[] =>
-    messages.map(({ id }) => name(id));
+  const named = (messages: readonly Lined[]): readonly unknown[] =>
+    messages.map(({ id, bot }) => (bot === true ? [name(id)] : name(id)));
   return [
     turn.agent,
     Math.min(2, floor.epoch - turn.epoch),

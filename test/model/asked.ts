@@ -3,7 +3,7 @@ import type { Fate } from '../../src/turns/core/fact.ts';
 import type { Floor } from '../../src/turns/core/floor.ts';
 import type { AgentId } from '../../src/turns/core/settings.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';
-import { callable, isBarred, isReady } from './floors.ts';
+import { callable, isBarred, isReady, isUsedUp } from './floors.ts';
 import { of, statusOf } from './step.ts';
 import type { Step } from './step.ts';
 import { must } from './violation.ts';
@@ -45,6 +45,8 @@ export function checkAsked(step: Step): void {
       return checkWaiting({ ...step, command });
     case 'restart':
       return checkRestarted(step);
+    case 'loseTouch':
+      return checkTouchLost(step);
     case 'catchUp':
       return checkCaughtUp(step);
     case 'grant':
@@ -71,9 +73,28 @@ function checkReceived(step: On<'receive'>): void {
     must(fate.state !== 'delivered', 'I10', 'a message is delivered before the catch-up');
     return;
   }
+  if (command.bot === true && isUsedUp(before)) {
+    checkKeptBack(step, fate);
+    return;
+  }
   if (fate.state === 'unrouted' && fate.why === 'too many held messages') return;
   if (before.turn !== null && before.turn.wait === null && !before.turn.suspended) checkMidTurn(step, fate);
   else if (before.turn === null) checkFree(step, fate);
+}
+
+/** I20: when a budget is used up, or a person stopped the floor, a program's message waits and moves nobody. */
+function checkKeptBack({ before, after, effects }: On<'receive'>, fate: Fate): void {
+  must(fate.state === 'held' || fate.state === 'unrouted', 'I20', 'a program is answered beyond the limit');
+  must(
+    effects.every(({ type }) => type === 'receipt' || type === 'announce'),
+    'I20',
+    'a program moves an agent beyond the limit',
+  );
+  must(!before.stopped || after.stopped, 'I20', 'a program lifts a stop');
+  const told = of(effects, 'announce').filter(
+    ({ announcement }) => announcement.kind === 'limit' && announcement.budget !== 'held messages',
+  );
+  must(before.limit === null || told.length === 0, 'I12', "a limit is announced for every program's message");
 }
 
 /** I8: while somebody speaks, the mode alone says what becomes of a message. */
@@ -153,6 +174,7 @@ function checkHandOver({ command, before, after, at }: On<'end'>, agent: AgentId
   const { turn, exchange, settings } = before;
   if (handTo === undefined || handTo === agent || turn === null || exchange === null) return;
   if (settings.order === 'manual' || before.condition !== 'open' || isBarred(before, at)) return;
+  if (before.catchingUp) return;
   if (exchange.turns >= exchange.allowance || after.limit !== null || before.parked.length > 0) return;
   const goesFirst = callable(before).length === 0 && outstanding(before).length === 0;
   if (!goesFirst || !before.seats.some((seat) => seat.agent === handTo && isReady(seat))) return;
@@ -250,6 +272,13 @@ function checkRestarted({ before, after, effects }: Step): void {
     'I1',
     'a restart loses a turn',
   );
+}
+
+/** The turn under way and a question to the facilitator go on as if nothing was. */
+function checkTouchLost({ before, after, effects }: Step): void {
+  const rest = (floor: Floor): string => JSON.stringify({ ...floor, catchingUp: true });
+  must(after.catchingUp && effects.length === 0, 'I10', 'touch is lost and grants go on');
+  must(rest(before) === rest(after), 'I1', 'a loss of touch changes more than that');
 }
 
 function checkCaughtUp({ before, after, facts }: Step): void {

@@ -7,6 +7,8 @@ export type Family =
   | 'modes'
   | 'crash'
   | 'restart'
+  | 'touch'
+  | 'programs'
   | 'wait'
   | 'work'
   | 'approval'
@@ -233,6 +235,79 @@ export const CHANNELS: readonly Channel[] = [
     settings: { onRestart: 'forfeit', mode: 'queue', waitPolicy: 'release' },
     families: ['restart', 'crash', 'wait'],
     depth: 5,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'touch is lost',
+    agents: AUTO,
+    families: ['touch', 'crash', 'wait', 'stop', 'restart'],
+    addressed: ['dev'],
+    depth: 5,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'touch is lost, lent',
+    agents: AUTO,
+    settings: { mode: 'queue', waitPolicy: 'release' },
+    families: ['touch', 'wait', 'grant', 'pause'],
+    addressed: ['pm'],
+    depth: 5,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'touch is lost, interrupted',
+    agents: AUTO,
+    settings: { mode: 'interrupt', interruptResponder: 'qa' },
+    families: ['touch', 'crash', 'approval'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'touch is lost, a facilitator',
+    settings: { order: 'facilitator', facilitator: 'pm' },
+    families: ['touch', 'crash', 'stop', 'reconfigure'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'touch is lost, alone',
+    agents: [{ agent: 'pm' }],
+    families: ['touch', 'wait', 'stop'],
+    depth: 8,
+    smallDepth: 5,
+  }),
+  channel({
+    name: 'programs and one agent',
+    agents: [{ agent: 'pm' }],
+    settings: { maxTurns: 2, waitPolicy: 'release' },
+    families: ['programs', 'wait', 'touch'],
+    depth: 8,
+    smallDepth: 5,
+  }),
+  channel({
+    name: 'programs speak',
+    families: ['programs', 'crash', 'stop', 'wait'],
+    addressed: ['dev'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'programs wait for the floor',
+    settings: {
+      mode: 'queue',
+      maxTurns: 2,
+      exchangeBudget: { tokens: 2, costMicros: null, ms: null },
+      dayBudget: { tokens: 3, costMicros: null, ms: null },
+    },
+    families: ['programs', 'spend', 'stop', 'pause'],
+    depth: 6,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'programs interrupt',
+    settings: { mode: 'interrupt', interruptResponder: 'qa', maxTurns: 2, waitPolicy: 'release' },
+    families: ['programs', 'wait', 'touch'],
+    depth: 6,
     smallDepth: 4,
   }),
   channel({

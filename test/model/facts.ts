@@ -5,6 +5,7 @@ import { isAllowed } from '../../src/turns/core/seat.ts';
 import type { AgentId, Instant } from '../../src/turns/core/settings.ts';
 import { outstanding, turnOf } from './abstraction.ts';
 import { callable, isPresent, owed } from './floors.ts';
+import { OF_PROGRAMS } from './moves.ts';
 import { must } from './violation.ts';
 
 /** One fact of a decision, with the floor on both sides of it. */
@@ -44,6 +45,7 @@ export function checkFact(step: Recorded): void {
     case 'turnSuspended':
       return checkSuspension({ ...step, fact });
     case 'choosingStarted':
+      must(!step.before.catchingUp, 'I10', 'a facilitator is asked before the catch-up');
       must(
         fact.deadlineAt === step.at + timeoutOf(step.before, fact.facilitator),
         'I14',
@@ -53,12 +55,36 @@ export function checkFact(step: Recorded): void {
     case 'exchangeOpened':
     case 'exchangeRestarted':
     case 'exchangeExtended':
-      must(step.after.exchange?.turns === 0, 'I20', 'a new count does not begin at 0');
+      return checkCount({ ...step, fact });
+    case 'exchangeClosed':
+      must(
+        step.before.exchange === null || step.after.unattended.turns === step.before.exchange.turns,
+        'I20',
+        'what was used is forgotten when an exchange is over',
+      );
       return;
     case 'announced':
       return checkAnnouncement({ ...step, fact });
     default:
   }
+}
+
+/** I20: people begin the count anew; programs, and messages that nobody answered, go on with it. */
+function checkCount({ fact, before, after }: Of<'exchangeOpened' | 'exchangeRestarted' | 'exchangeExtended'>): void {
+  const goesOn =
+    (fact.type === 'exchangeOpened' && (fact.by === 'program' || fact.by === 'again')) ||
+    (fact.type === 'exchangeRestarted' && fact.scope === 'rounds');
+  const { turns, tokens } = before.exchange ?? before.unattended;
+  must(
+    after.exchange?.turns === (goesOn ? turns : 0),
+    'I20',
+    'a new count does not begin at 0, or a program begins one',
+  );
+  must(
+    after.exchange.tokens === (goesOn ? tokens : 0),
+    'I20',
+    'spending is counted anew by a program, or not by a person',
+  );
 }
 
 /** I8: an agent's knowledge of the conversation grows line by line, or by a prompt with all that it lacks. */
@@ -167,6 +193,18 @@ function checkResume(step: Of<'turnResumed'>): void {
   must(turn.deadlineAt === at + timeoutOf(before, fact.agent), 'I14', 'a resumed turn expires at another time');
   const left = paused.leftMs ?? before.settings.maxTurnMs;
   must(turn.hardEndAt === at + left, 'I14', 'a resumed turn is given more or less time than it had left');
+  checkResumeCounted(step);
+}
+
+/** I20: a turn that goes on with nothing but what programs wrote counts as one more, as far as there are turns left. */
+function checkResumeCounted({ fact, before, after }: Of<'turnResumed'>): void {
+  const { unseen, injecting, wait } = turnAt(before, fact.agent);
+  const brings = unseen.length + injecting.length + (wait?.answers.length ?? 0) > 0;
+  const isAnswer = fact.why === 'answered' || fact.why === 'interrupt';
+  const isProgram = isAnswer && brings && fact.messages.every((id) => id.startsWith(OF_PROGRAMS));
+  const { turns = 0, allowance = 0 } = before.exchange ?? {};
+  const counted = isProgram && turns < allowance ? turns + 1 : turns;
+  must(after.exchange?.turns === counted, 'I20', 'a turn that goes on for a program is counted wrongly');
 }
 
 /** I2 and I3: only the speaker acts, under its own epoch. I14: a sign of work moves the limit, never the hard end. */

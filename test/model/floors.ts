@@ -141,6 +141,20 @@ export function isBarred(floor: Floor, at: Instant): boolean {
   return until !== null && at < until;
 }
 
+/** Whether agents used up what they may use without a person, or were stopped: programs move nothing then. */
+export function isUsedUp(floor: Floor): boolean {
+  const { exchange, unattended, settings, day } = floor;
+  const { turns, tokens } = exchange ?? unattended;
+  const isOver = (used: number, most: number | null): boolean => most !== null && used >= most;
+  return (
+    floor.stopped ||
+    floor.limit !== null ||
+    turns >= (exchange?.allowance ?? settings.maxTurns) ||
+    isOver(tokens, settings.exchangeBudget.tokens) ||
+    isOver(day.tokens, settings.dayBudget.tokens)
+  );
+}
+
 /** I4 and I9: a free floor neither keeps a speaker waiting nor a message, unless something is stated that holds it back. */
 function checkWorking(floor: Floor, at: Instant): void {
   if (floor.turn !== null || floor.choosing !== null || floor.catchingUp || floor.condition === 'paused') return;
@@ -154,7 +168,9 @@ function checkWorking(floor: Floor, at: Instant): void {
     must(callable(floor).length === 0, 'I4', 'the floor is free and somebody was called');
   }
   const isAutomatic = floor.settings.order !== 'manual' && floor.settings.order !== 'mention';
-  const isDue = floor.held.some((held) => held.until !== 'next');
+  const isDue = floor.held.some(
+    (held) => held.until !== 'next' && ((held.bot !== true && held.line === null) || floor.limit === null),
+  );
   if (floor.stopped || isBarred(floor, at) || !isAutomatic || !isDue) return;
   must(!floor.seats.some(isReady), 'I9', 'a held message waits on a free floor though somebody could answer');
 }

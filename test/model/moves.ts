@@ -18,6 +18,8 @@ export type Move = {
 const BY = { by: 'ada' } as const;
 const APPROVAL: Approval = { title: 'run the tests', detail: 'npm test', choices: ['allow_once', 'reject_once'] };
 const STRANGER: AgentId = 'eve';
+/** How ids of programs' messages begin, so that the search knows them without the core's help. */
+export const OF_PROGRAMS = 'b';
 
 /** Everything that may happen next. `next` is the floor's earliest deadline by the core's own account. */
 export function movesFrom(place: Place, channel: Channel, next: Instant | null): readonly Move[] {
@@ -64,9 +66,13 @@ function people(
   const given = turnsOf(floor).flatMap((turn) => turn.given).length;
   const hasRoom = waiting.length < most && waiting.length + given <= mostGiven;
   const fresh = { id: `m${messages}`, order: `${messages}` };
-  const received: readonly Command[] = hasRoom
-    ? [[], ...addressed.map((agent) => [agent])].map((agents) => ({ type: 'receive', ...fresh, addressed: agents }))
-    : [];
+  const authors = families.has('programs')
+    ? [fresh, { ...fresh, id: `${OF_PROGRAMS}${messages}`, bot: true }]
+    : [fresh];
+  const calls: readonly (readonly AgentId[])[] = [[], ...addressed.map((agent) => [agent])];
+  const received = authors
+    .flatMap((message) => calls.map((agents): Command => ({ type: 'receive', ...message, addressed: agents })))
+    .filter(() => hasRoom);
   if (!families.has('amend')) return received;
   const known = waiting[0];
   return [
@@ -180,8 +186,11 @@ function program({ floor }: Place, { families, seats, settings }: Channel): read
   return [
     ...(families.has('restart') ? ([{ type: 'restart' }, { type: 'catchUp', gap: 'too far back' }] as const) : []),
     { type: 'catchUp' },
+    ...(families.has('touch') ? [{ type: 'loseTouch' } as const] : []),
     ...(families.has('reconfigure') ? [{ type: 'configure', settings, seats: isWhole ? fewer : seats } as const] : []),
-    ...(families.has('reconfigure') && floor.catchingUp ? [{ type: 'raiseEpoch', by: 9 } as const] : []),
+    ...(families.has('reconfigure') && !families.has('touch') && floor.catchingUp
+      ? [{ type: 'raiseEpoch', by: 9 } as const]
+      : []),
   ];
 }
 
@@ -208,6 +217,7 @@ function probes({ floor }: Place, { seats }: Channel): readonly Command[] {
     { type: 'decide', choice: 'allow_once', epoch: last - 1, ...BY },
     { type: 'skip', agent: holder, epoch: (turnOf(floor, holder)?.epoch ?? epoch) - 1, ...BY },
     ...(turn === null ? [{ type: 'skip', epoch, ...BY } as const] : []),
+    ...(floor.catchingUp ? premature(agents) : []),
     { type: 'join', agent: STRANGER },
     { type: 'leave', agent: STRANGER, cause: 'gone' },
     { type: 'spend', agent: STRANGER, epoch, tokens: 1, costMicros: 1 },
@@ -216,6 +226,15 @@ function probes({ floor }: Place, { seats }: Channel): readonly Command[] {
       agent: STRANGER,
       ...BY,
     })),
+  ];
+}
+
+/** What would grant before the history is read. */
+function premature(agents: readonly AgentId[]): readonly Command[] {
+  return [
+    { type: 'loseTouch' },
+    { type: 'start', ...BY },
+    ...agents.map((agent): Command => ({ type: 'grant', agent, ...BY })),
   ];
 }
 

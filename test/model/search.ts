@@ -7,7 +7,7 @@ import type { Place } from './abstraction.ts';
 import type { Channel } from './channels.ts';
 import { checkFloor, checkStored } from './floors.ts';
 import { checkSilence, heals } from './liveness.ts';
-import { movesFrom } from './moves.ts';
+import { OF_PROGRAMS, movesFrom } from './moves.ts';
 import type { Move } from './moves.ts';
 import { of } from './step.ts';
 import type { Step } from './step.ts';
@@ -204,20 +204,22 @@ function checkAgain(core: Core, { command, before, after, at, facts }: Step): vo
 
 /** The earliest instant at which a floor must change by itself, found a second time. */
 function earliest(floor: Floor): Instant | null {
-  if (floor.catchingUp) return null;
   const turns = floor.turn === null ? floor.parked : [floor.turn, ...floor.parked];
-  const instants = turns.flatMap(({ wait, deadlineAt, hardEndAt, silenceAt }) =>
-    wait === null ? [deadlineAt, hardEndAt, silenceAt] : wait.ready ? [] : [wait.deadlineAt, wait.graceEndAt],
-  );
-  const all = [...instants, floor.choosing?.deadlineAt, floor.limit?.until].filter((at) => at != null);
+  const hears = !floor.catchingUp;
+  const instants = turns.flatMap(({ wait, deadlineAt, hardEndAt, silenceAt, suspended }) => {
+    if (wait === null) return hears || !suspended ? [deadlineAt, hardEndAt, silenceAt] : [];
+    return wait.ready ? [] : [hears ? wait.deadlineAt : null, wait.graceEndAt];
+  });
+  const renewal = hears ? floor.limit?.until : null;
+  const all = [...instants, floor.choosing?.deadlineAt, renewal].filter((at) => at != null);
   return all.length === 0 ? null : Math.min(...all);
 }
 
-/** I20: agent turns since a person last wrote or allowed more, counted from what was granted alone. */
+/** I20: agent turns since a person last wrote or allowed more, counted from what was granted alone. Programs are no persons, and a word counts when it is first heard. */
 function countTurns(turns: number, { command, facts }: Step): number {
   let count = command.type === 'start' || command.type === 'resume' || command.type === 'grant' ? 0 : turns;
   for (const fact of facts) {
-    if (fact.type === 'messageRouted' && fact.fate.state === 'delivered') count = 0;
+    if (fact.type === 'messageRouted' && fact.line !== null && !fact.id.startsWith(OF_PROGRAMS)) count = 0;
     if (fact.type === 'turnGranted' && command.type !== 'grant') count += 1;
   }
   return count;

@@ -137,7 +137,8 @@ function callsOf(agent: string, before: Floor, facts: readonly Fact[]): readonly
  * I8 and I9: every message has exactly one fate. What the floor owed before it still owes, or handed over now, or said why
  * not; what it handed over it no longer owes, unless the turn that got it was cut short and so answered nothing. So by
  * induction every message is handed over once, and again only to make up for such a turn or to an agent that the message
- * called by name while another held the floor, and none is dropped.
+ * called by name while another held the floor, and none is dropped. The answer that an agent waits for goes before what else
+ * waits for it.
  */
 function checkMessages({ command, before, after, facts, effects }: Step): void {
   const had = new Set(outstanding(before));
@@ -165,7 +166,10 @@ function checkMessages({ command, before, after, facts, effects }: Step): void {
     must(fates <= 1, 'I8', 'a message has two fates');
     must(fates === 1, 'I8', 'a message is lost');
   }
-  const released = prompted.filter((id) => before.held.some((held) => held.id === id && held.line === null));
+  const answers = new Set(of(facts, 'waitAnswered').flatMap(({ messages }) => messages.map(({ id }) => id)));
+  const released = prompted.filter(
+    (id) => !answers.has(id) && before.held.some((held) => held.id === id && held.line === null),
+  );
   must(
     released.every((id, index) => index === 0 || numberOf(released[index - 1] ?? id) <= numberOf(id)),
     'I9',
@@ -232,6 +236,7 @@ function checkAnnouncements({ command, before, after, facts, effects }: Step): v
     stopped: command.type === 'stop' ? 1 : 0,
     nobody: outages ? 1 : 0,
     recovered: of(facts, 'turnResumed').filter((fact) => fact.why === 'restart').length,
+    undelivered: command.type === 'undelivered' ? 1 : 0,
     gap: of(facts, 'caughtUp').filter((fact) => fact.gap !== null).length,
   };
   const tell = (kinds: readonly string[]): string => kinds.toSorted().join();

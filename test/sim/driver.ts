@@ -41,6 +41,7 @@ const ACTS = {
   banish: 1,
   deaf: 1.5,
   down: 0.8,
+  lose: 2,
   crash: 1.6,
   fuse: 1.4,
   stop: 0.9,
@@ -120,6 +121,8 @@ export class Driver {
       case 'down':
         platform.downUntil = timeline.now + random.between(5_000, 600_000);
         return act;
+      case 'lose':
+        return this.#lose(channel);
       case 'crash':
         bot.crash('killed', random.chance(0.6) ? random.between(1, 2_000) : random.between(2_000, 120_000));
         return act;
@@ -146,25 +149,49 @@ export class Driver {
     const { random, platform, scope } = this.#ports;
     this.#written += 1;
     const agent = random.pick(scope.agents);
-    const kind = random.weighted({ plain: 50, mention: 18, first: 8, reply: 10, bot: 3, signal: 2, long: 1 });
+    const kind = random.weighted({
+      plain: 50,
+      mention: 18,
+      first: 8,
+      reply: 10,
+      bot: 3,
+      program: 6,
+      programTo: 2,
+      signal: 2,
+      long: 1,
+    });
     const texts = {
       plain: `message ${this.#written}`,
       mention: `@${agent} message ${this.#written}`,
       first: `${agent}: message ${this.#written}`,
       reply: `reply ${this.#written}`,
       bot: `beep ${this.#written}`,
+      program: `build ${this.#written} failed`,
+      programTo: `@${agent} build ${this.#written} failed`,
       signal: `they wrote ${this.#written} TURN_COMPLETE`,
       long: `message ${this.#written} ${'and so on '.repeat(200)}`,
     };
     const addressed = kind === 'reply' ? [agent] : [];
     const ignore = kind === 'bot' && fixed === undefined ? 'bot' : null;
+    const isProgram = fixed === undefined && kind.startsWith('program');
     platform.write(channel, {
-      author: random.pick(['ada', 'bob', 'cleo']),
+      author: isProgram ? 'ci' : random.pick(['ada', 'bob', 'cleo']),
+      bot: isProgram,
       text: fixed ?? texts[kind],
       addressed,
       ignore,
     });
     return `write ${channel}`;
+  }
+
+  /** The platform cannot be heard for a while; for longer than an agent waits, if one does. */
+  #lose(channel: string): string {
+    const { random, platform, bot } = this.#ports;
+    const floor = bot.floor(channel);
+    const isWaiting = floor?.seats.some(({ status }) => status === 'WAITING') === true;
+    const isLong = random.chance(isWaiting ? 0.8 : 0.3);
+    platform.lose(isLong ? random.between(20_000, 900_000) : random.between(1, 20_000));
+    return 'lose';
   }
 
   /** An operator gives a command; what it must not do is judged elsewhere. */

@@ -15,6 +15,8 @@ export type Posted = {
   readonly author: string | null;
   readonly addressed: readonly string[];
   readonly ignore: string | null;
+  /** Another program wrote it. */
+  readonly bot: boolean;
   text: string;
   /** Everything that it ever said, oldest first, and the latest of it that the bot took note of. */
   readonly wordings: string[];
@@ -61,6 +63,8 @@ export type PlatformPorts = {
   readonly situations: Situations;
   readonly idempotent: boolean;
   readonly textLimit: number;
+  /** How much of what agents say another program answers, from 0 to 1. */
+  readonly chatty: number;
   readonly fail: (error: unknown) => void;
 };
 
@@ -76,6 +80,8 @@ export class Platform {
   faults: Faults = NO_FAULTS;
   /** Nothing gets through to the bot until then. */
   deafUntil = 0;
+  /** Other programs write no more. */
+  isQuiet = false;
   /** Every request fails until then. */
   downUntil = 0;
   readonly history = new Map<string, Posted[]>();
@@ -93,6 +99,7 @@ export class Platform {
   readonly #searched = new Set<string>();
   readonly #highest = new Map<string, number>();
   #connection: { readonly life: Life; readonly intake: Intake } | null = null;
+  #isLost = false;
   #n = 9_950;
 
   constructor(ports: PlatformPorts) {
@@ -106,6 +113,10 @@ export class Platform {
     return this.#connection !== null && this.#connection.life.alive ? this.#connection.intake : null;
   }
 
+  get isHeard(): boolean {
+    return !this.#isLost;
+  }
+
   get isPosting(): boolean {
     return [...this.#flying.values()].some((count) => count > 0);
   }
@@ -113,9 +124,9 @@ export class Platform {
   /** A person writes; the bot may or may not hear of it. */
   write(
     channel: string,
-    message: { author: string; text: string; addressed: readonly string[]; ignore: string | null },
+    message: { author: string; text: string; addressed: readonly string[]; ignore: string | null; bot?: boolean },
   ): Posted {
-    const posted = this.#add({ channel, ...message, post: null, late: false });
+    const posted = this.#add({ channel, bot: false, ...message, post: null, late: false });
     this.#send(posted);
     return posted;
   }
@@ -144,9 +155,30 @@ export class Platform {
     });
   }
 
+  /**
+   * The program is told that it hears nothing any more; so many milliseconds later, that it does again. Either what was
+   * written meanwhile gets through all the same, or it has to be read.
+   */
+  lose(ms: number): void {
+    const connection = this.#connection;
+    if (connection === null || !connection.life.alive || this.#isLost) return;
+    const { random, timeline } = this.#ports;
+    this.#isLost = true;
+    const missed = random.chance(0.3) ? 'nothing' : 'perhaps';
+    if (missed === 'perhaps') this.deafUntil = timeline.now + ms;
+    connection.intake.disconnected();
+    timeline.after(ms, 'contact', connection.life, () => {
+      if (this.#connection !== connection) return;
+      this.#isLost = false;
+      connection.intake.reconnected({ missed });
+      if (random.chance(0.1)) this.lose(random.between(1, 3_000));
+    });
+  }
+
   /** The program is gone: its requests are still on their way, its answers are not. */
   cutOff(): void {
     this.#connection = null;
+    this.#isLost = false;
     this.#flying.clear();
   }
 
@@ -173,6 +205,7 @@ export class Platform {
         cards: true,
         drafts: true,
         idempotentPosts: idempotent,
+        fileAbove: null,
       },
       start: (intake) => this.#start(life, intake),
       stop: async () => {
@@ -209,7 +242,7 @@ export class Platform {
     });
   }
 
-  #add(entry: Pick<Posted, 'channel' | 'author' | 'addressed' | 'ignore' | 'text' | 'post' | 'late'>): Posted {
+  #add(entry: Pick<Posted, 'channel' | 'author' | 'addressed' | 'ignore' | 'bot' | 'text' | 'post' | 'late'>): Posted {
     const n = (this.#n += this.#ports.random.between(1, 9));
     const { now } = this.#ports.timeline;
     const wordings = [entry.text];
@@ -305,7 +338,19 @@ export class Platform {
       this.repeats += 1;
     }
     const { text } = post;
-    return this.#add({ channel, author: null, addressed: [], ignore: null, text, post, late }).id;
+    const posted = this.#add({ channel, author: null, addressed: [], ignore: null, bot: false, text, post, late });
+    if (post.epoch !== null) this.#answer(channel, posted.id);
+    return posted.id;
+  }
+
+  /** Another program answers what an agent said. */
+  #answer(channel: string, id: string): void {
+    const { random, timeline, chatty } = this.#ports;
+    if (!random.chance(chatty)) return;
+    timeline.after(random.pick([50, 2_000, 90_000]), 'program', WORLD, () => {
+      if (!this.isQuiet)
+        this.write(channel, { author: 'ci', text: `beep ${id}`, addressed: [], ignore: null, bot: true });
+    });
   }
 
   async #find(life: Life, channel: string, post: OutgoingPost): Promise<string | null> {
@@ -348,7 +393,11 @@ export class Platform {
     const messages = isCut ? missed.slice(-3) : missed;
     if (messages.some(({ id }) => !this.#known.has(id))) situations.reach('messages are found by catching up');
     for (const { id } of messages) this.#caught.add(id);
-    return { messages: messages.map(messageOf), gap: isCut ? 'the platform shows only its newest messages' : null };
+    return {
+      messages: messages.map(messageOf),
+      changes: [],
+      gap: isCut ? 'the platform shows only its newest messages' : null,
+    };
   }
 
   /** One request: done and answered, done and not answered, or not done, as chance will have it. */
@@ -416,7 +465,7 @@ export class Platform {
   }
 }
 
-function messageOf({ id, n, channel, author, text, at, addressed, ignore }: Posted): HumanMessage {
+function messageOf({ id, n, channel, author, text, at, addressed, ignore, bot }: Posted): HumanMessage {
   const skewMs = 37_000;
   return {
     id,
@@ -428,5 +477,6 @@ function messageOf({ id, n, channel, author, text, at, addressed, ignore }: Post
     addressed,
     attachments: [],
     ...(ignore === null ? {} : { ignore }),
+    ...(bot ? { bot } : {}),
   };
 }

@@ -2,7 +2,7 @@ import type { Command } from '../../src/turns/core/command.ts';
 import { nextDeadline } from '../../src/turns/core/deadline.ts';
 import type { Fact } from '../../src/turns/core/fact.ts';
 import { emptyFloor } from '../../src/turns/core/floor.ts';
-import type { Floor, Turn } from '../../src/turns/core/floor.ts';
+import type { Floor, Held, Turn } from '../../src/turns/core/floor.ts';
 import type { Applied } from '../../src/turns/store/port.ts';
 import { canonical } from '../../src/turns/store/canonical.ts';
 import { must } from './violation.ts';
@@ -23,12 +23,17 @@ type Of<Type extends Command['type']> = Extract<Command, { readonly type: Type }
 /** Judges every command by the rules, on its own reading of them. Throws a `Violation`. */
 export class Referee {
   readonly floors = new Map<string, Floor>();
+  /** Agent turns since a person or an operator last spoke, counted from what was granted alone. */
+  readonly #turns = new Map<string, number>();
+  /** Messages that programs wrote. */
+  readonly #programs = new Set<string>();
   readonly #epochs = new Map<string, number>();
 
   /** A program started on what was stored: the floors are what the store says. */
   begin(floors: ReadonlyMap<string, Floor>): void {
     this.floors.clear();
     for (const [channel, floor] of floors) this.floors.set(channel, floor);
+    for (const [channel, floor] of floors) this.#turns.set(channel, (floor.exchange ?? floor.unattended).turns);
   }
 
   judge(channel: string, command: Command, at: number, applied: Applied): Move {
@@ -44,11 +49,30 @@ export class Referee {
     }
     checkActor(move);
     checkAllowance(move);
+    this.#checkUnattended(move);
     this.#checkEpochs(move);
     checkTime(move);
     if (command.type === 'receive') checkRoute(move, command);
     checkFloor(after);
     return move;
+  }
+
+  /** Programs may talk to agents as long as they like: without a person there are no more turns than allowed. */
+  #checkUnattended({ channel, command, facts, after }: Move): void {
+    if (command.type === 'receive' && command.bot === true) this.#programs.add(command.id);
+    const isPerson = command.type === 'receive' && command.bot !== true && command.ignore === undefined;
+    const isOperator = command.type === 'grant' || command.type === 'start' || command.type === 'resume';
+    let turns = isPerson || isOperator ? 0 : (this.#turns.get(channel) ?? 0);
+    for (const fact of facts) {
+      if (fact.type === 'turnGranted' && command.type !== 'grant') turns += 1;
+      if (fact.type !== 'messageRouted' || this.#programs.has(fact.id)) continue;
+      if (fact.line !== null) turns = 0;
+    }
+    this.#turns.set(channel, turns);
+    const { exchange } = after;
+    const isGranted = facts.some(({ type }) => type === 'turnGranted');
+    const isWithin = !isGranted || exchange === null || turns <= Math.max(exchange.allowance, exchange.turns);
+    must('I20', isWithin, () => `${channel} had ${turns} turns without a person, of ${exchange?.allowance}`);
   }
 
   #checkEpochs({ channel, before, facts, command }: Move): void {
@@ -132,7 +156,9 @@ function checkConserving(floor: Floor): void {
   if (stopped || isBarred || settings.order === 'manual') return;
   const isFor = (addressed: readonly string[]): boolean =>
     settings.order === 'mention' ? present.some(({ agent }) => addressed.includes(agent)) : present.length > 0;
-  const stuck = floor.held.filter(({ until, addressed }) => until !== 'next' && isFor(addressed)).map(({ id }) => id);
+  const mayOpen = ({ until, bot, line }: Held): boolean =>
+    until !== 'next' && ((bot !== true && line === null) || limit === null);
+  const stuck = floor.held.filter((held) => mayOpen(held) && isFor(held.addressed)).map(({ id }) => id);
   must('I9', stuck.length === 0, () => `${channel} is free and ${stuck.join()} is held`);
 }
 
@@ -201,6 +227,8 @@ function checkRoute(move: Move, command: Of<'receive'>): void {
   const isFull = before.held.length >= before.settings.maxHeld;
   if (isFull && fate?.state === 'unrouted') return;
   if (before.catchingUp) return must('I8', fate?.state === 'held' && fate.until === 'start', say);
+  if (command.bot === true && isOutOfTurns(before)) return must('I20', fate?.state === 'held', say);
+  if (command.bot === true && hasBudget(before) && fate?.state === 'held') return;
   const { turn } = before;
   const answersParked = before.parked.some(
     ({ wait, agent }) => wait?.reason === 'answer' && command.addressed.includes(agent),
@@ -226,6 +254,15 @@ function checkRoute(move: Move, command: Of<'receive'>): void {
       return must('I8', delivered?.via === 'observe' && same(delivered.to, online) && isUntouched, say);
     }
   }
+}
+
+function isOutOfTurns({ exchange }: Floor): boolean {
+  return exchange !== null && exchange.turns >= exchange.allowance;
+}
+
+function hasBudget({ settings }: Floor): boolean {
+  const budgets = [...Object.values(settings.exchangeBudget), ...Object.values(settings.dayBudget)];
+  return budgets.some((budget) => budget !== null);
 }
 
 function same(one: readonly string[], other: readonly string[]): boolean {

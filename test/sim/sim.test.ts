@@ -71,6 +71,18 @@ describe('a core with a planted bug', () => {
       CORE.decide(command.type === 'receive' ? { ...floor, catchingUp: false } : floor, command, at);
     expect(await ruleBroken({ ...CORE, decide })).toMatch(/^I(?:8|10|16)$/u);
   });
+
+  test('that grants while the platform cannot be heard is found out', async () => {
+    const decide: Core['decide'] = (floor, command, at) =>
+      CORE.decide(command.type === 'end' ? { ...floor, catchingUp: false } : floor, command, at);
+    expect(await ruleBroken({ ...CORE, decide })).toMatch(/^I(?:10|16)$/u);
+  });
+
+  test("that takes a program's word for a person's is found out", async () => {
+    const decide: Core['decide'] = (floor, command, at) =>
+      CORE.decide(floor, command.type === 'receive' ? { ...command, bot: false } : command, at);
+    expect(await ruleBroken({ ...CORE, decide })).toBe('I20');
+  });
 });
 
 async function ruleBroken(core: Core): Promise<string | null> {

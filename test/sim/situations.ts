@@ -93,6 +93,23 @@ export const SITUATIONS = [
   'a message is ignored by a rule',
   'a command of somebody who may not is refused',
   'the machine sleeps for hours',
+  'the platform is out of touch in the middle of a turn',
+  'a turn ends while the platform is out of touch',
+  'a turn times out while the platform is out of touch',
+  'a wait outlasts its limit while the platform is out of touch',
+  'the facilitator answers while the platform is out of touch',
+  'an interrupted agent stops while the platform is out of touch',
+  'a message comes while the platform is out of touch',
+  'a crash while the platform is out of touch',
+  'the floor goes on when the platform is heard again',
+  'a program opens an exchange',
+  'a program starts the rounds anew',
+  'a program answers an agent that waits',
+  'a program interrupts a turn',
+  'a program reaches the holder in the middle of a turn',
+  'a limit keeps a program’s message back',
+  'a program reaches the limit of turns',
+  'a program writes to a floor that was stopped',
 ] as const;
 
 export type Situation = (typeof SITUATIONS)[number];

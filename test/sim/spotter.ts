@@ -12,6 +12,8 @@ export class Spotter {
   /** How often each held message was edited. */
   readonly #edits = new Map<string, number>();
   readonly #isFresh = new Map<string, 'waitOver' | 'outage' | 'stopped'>();
+  /** Channels whose platform cannot be heard. */
+  readonly #lost = new Set<string>();
   #former: { readonly at: number; readonly what: string } = { at: -1, what: '' };
 
   /** `prompted` holds "channel epoch" of every prompt that reached a session. */
@@ -24,6 +26,8 @@ export class Spotter {
     this.#refused(move);
     if (move.refusal === null) {
       this.#commanded(move);
+      this.#touched(move);
+      if (move.command.type === 'receive' && move.command.bot === true) this.#programWrote(move);
       for (const fact of move.facts) this.#happened(fact, move);
     }
     const { command, channel, at } = move;
@@ -34,6 +38,8 @@ export class Spotter {
   /** The program is about to crash. */
   crash(floors: Iterable<Floor>): void {
     const s = this.#situations;
+    if (this.#lost.size > 0) s.reach('a crash while the platform is out of touch');
+    this.#lost.clear();
     for (const { turn, parked, held, choosing } of floors) {
       if (turn !== null && turn.wait === null) s.reach('a crash while an agent is ACTIVE');
       if ([turn, ...parked].some((each) => each?.wait?.reason === 'answer'))
@@ -43,6 +49,44 @@ export class Spotter {
       if (held.length > 0) s.reach('a crash with messages held');
       if (choosing !== null) s.reach('a crash while the facilitator is asked');
     }
+  }
+
+  /** What happens while the platform cannot be heard, and when it can again. */
+  #touched({ command, channel, before, after, facts, at }: Move): void {
+    const s = this.#situations;
+    const wait = before.turn?.wait ?? null;
+    if (command.type === 'loseTouch') {
+      this.#lost.add(channel);
+      if (before.turn !== null) s.reach('the platform is out of touch in the middle of a turn');
+    }
+    if (command.type === 'restart') this.#lost.delete(channel);
+    if (!this.#lost.has(channel)) return;
+    if (command.type === 'receive') s.reach('a message comes while the platform is out of touch');
+    if (command.type === 'choose') s.reach('the facilitator answers while the platform is out of touch');
+    if (wait?.reason === 'human' && facts.some(({ type }) => type === 'turnStopped'))
+      s.reach('an interrupted agent stops while the platform is out of touch');
+    for (const fact of facts) {
+      if (fact.type !== 'turnEnded') continue;
+      s.reach('a turn ends while the platform is out of touch');
+      if (fact.outcome === 'expired') s.reach('a turn times out while the platform is out of touch');
+    }
+    if (command.type !== 'catchUp') return;
+    this.#lost.delete(channel);
+    if ([before.turn, ...before.parked].some((turn) => turn?.wait != null && turn.wait.deadlineAt < at))
+      s.reach('a wait outlasts its limit while the platform is out of touch');
+    if (before.turn === null && after.turn !== null) s.reach('the floor goes on when the platform is heard again');
+  }
+
+  /** What another program's message does. */
+  #programWrote({ before, after, facts }: Move): void {
+    const s = this.#situations;
+    const fate = facts.findLast((fact) => fact.type === 'messageRouted')?.fate;
+    if (fate?.state === 'delivered' && fate.via === 'interrupt') s.reach('a program interrupts a turn');
+    if (fate?.state === 'delivered' && fate.via === 'inject')
+      s.reach('a program reaches the holder in the middle of a turn');
+    if (fate?.state === 'held' && before.limit !== null) s.reach('a limit keeps a program’s message back');
+    if (before.stopped && after.stopped) s.reach('a program writes to a floor that was stopped');
+    if (before.limit === null && after.limit !== null) s.reach('a program reaches the limit of turns');
   }
 
   #refused({ command, refusal, before, channel, at }: Move): void {
@@ -158,6 +202,7 @@ export class Spotter {
         if (isParked) s.reach('a lent floor is given back');
         if (isParked && fact.why === 'interrupt') s.reach('an interrupted turn goes on after another answered');
         if (fact.why === 'restart') s.reach('a turn goes on after a restart');
+        if (fact.why === 'answered' && fact.counts === true) s.reach('a program answers an agent that waits');
         if (fact.why === 'answered') s.reach('an answer resolves a wait');
         if (fact.why === 'operator') s.reach('an operator resumes a wait');
         return;
@@ -226,6 +271,8 @@ export class Spotter {
 
   #otherwise(fact: Fact, { command }: Move): void {
     const s = this.#situations;
+    if (fact.type === 'exchangeOpened' && fact.by === 'program') s.reach('a program opens an exchange');
+    if (fact.type === 'exchangeRestarted' && fact.scope === 'rounds') s.reach('a program starts the rounds anew');
     if (fact.type === 'exchangeExtended') s.reach('a limit is lifted by an operator');
     if (fact.type === 'exchangeClosed' && fact.reason === 'silent') s.reach('a round passes with nothing said');
     if (fact.type === 'agentCalled' && fact.by === 'agent') s.reach('an agent hands over');

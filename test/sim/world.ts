@@ -93,7 +93,8 @@ class World {
     this.#textLimit = random.pick([120, 120, 2_000]);
     this.#scope = drawScope(random);
     const common = { timeline, random, fail, situations, textLimit: this.#textLimit };
-    this.#platform = new Platform({ ...common, idempotent: random.chance(0.35) });
+    const chatty = random.pick([0, 0, 0.2, 1]);
+    this.#platform = new Platform({ ...common, idempotent: random.chance(0.35), chatty });
     this.#platform.faults = drawFaults(random);
     this.#cast = new Cast(common);
     this.#cast.temper.trouble = random.pick([0.2, 1, 1]);
@@ -223,11 +224,13 @@ class World {
     this.#platform.faults = NO_FAULTS;
     this.#platform.deafUntil = 0;
     this.#platform.downUntil = 0;
+    this.#platform.isQuiet = true;
     this.#cast.temper.trouble = 0;
     this.#cast.goneUntil.clear();
     for (const session of this.#cast.sessions) session.recover();
     this.#bot.fuse = null;
     await this.#until('the bot to run', () => this.#bot.isReady && !this.#bot.isStopping);
+    await this.#until('the platform to be heard', () => this.#platform.isHeard);
     await this.#pass(SLOWEST_HEARTBEAT_MS);
     for (let round = 0; round < 3; round += 1) {
       for (const channel of this.#scope.channels) {
@@ -260,7 +263,10 @@ class World {
       if (floor === null) return `${channel} has no floor`;
       if (floor.turn !== null) return `${floor.turn.agent} has the floor of ${channel}`;
       if (floor.parked.length > 0) return `${floor.parked.length} turns wait in ${channel}`;
-      const held = floor.held.filter(({ until }) => until !== 'next');
+      if (floor.catchingUp) return `${channel} is not caught up`;
+      const held = floor.held.filter(
+        ({ until, bot, line }) => until !== 'next' && ((bot !== true && line === null) || floor.limit === null),
+      );
       if (held.length > 0 && !floor.stopped) return `${held.length} messages are held in ${channel}`;
       if (floor.condition !== 'resting') return `${channel} is ${floor.condition}`;
     }

@@ -22,6 +22,10 @@ describe('the built-in texts', () => {
     [{ kind: 'nobody' }, '⚠️ No agents available in this channel'],
     [{ kind: 'waitTimeout', agent: 'dev' }, '⏱️ dev waited too long, skipping turn'],
     [{ kind: 'recovered', agent: 'dev' }, '↩️ dev goes on after a restart'],
+    [
+      { kind: 'undelivered', agent: 'dev', why: 'it was blocked' },
+      '⚠️ Something that dev said could not be posted: it was blocked',
+    ],
     [{ kind: 'gap', why: 'no permission' }, '⚠️ Some messages could not be read: no permission'],
     [{ kind: 'stopped', agent: 'dev', kept: 1 }, '⏹ Stopped dev. 1 message kept.'],
     [{ kind: 'stopped', agent: 'dev', kept: 0 }, '⏹ Stopped dev. 0 messages kept.'],

@@ -4,6 +4,8 @@ import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
 import type { ChannelId } from '../../turns/core/settings.ts';
 import type { Clock } from '../../turns/time.ts';
+import { createHandover } from '../handover.ts';
+import type { Handover } from '../handover.ts';
 import { ChatError } from '../port.ts';
 import type {
   Answer,
@@ -15,8 +17,6 @@ import type {
   OutgoingPost,
   Principal,
 } from '../port.ts';
-import { createDelivery } from './delivery.ts';
-import type { Delivery } from './delivery.ts';
 import { createHub } from './hub.ts';
 import type { Hub } from './hub.ts';
 import { openPlatform } from './platform.ts';
@@ -40,6 +40,7 @@ const CAPABILITIES: Capabilities = {
   cards: true,
   drafts: true,
   idempotentPosts: true,
+  fileAbove: null,
 };
 
 /** How many messages a first start reads back. */
@@ -73,7 +74,7 @@ export type ConsoleAdapter = ChatAdapter & {
 type Running = {
   readonly platform: Platform;
   readonly hub: Hub;
-  readonly delivery: Delivery;
+  readonly delivery: Handover;
   readonly server: ConsoleServer;
 };
 
@@ -137,7 +138,7 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
   const hub = createHub({ clock, log, observatory: ports.observatory, refresh });
   const trouble = (channel: ChannelId, why: string): void =>
     hub.notice(channel, `Your message is kept, but Conch could not take it yet (${why}). It is tried again by itself.`);
-  const delivery = createDelivery({ log, trouble });
+  const delivery = createHandover({ log, trouble });
   const person = options.person ?? CONSOLE_PERSON;
   const talk: Talk = {
     ...ports,
@@ -240,6 +241,7 @@ function readBack(platform: Platform, channel: ChannelId, after: { readonly orde
   const missing = found.length === CATCH_UP_LIMIT || messages.length < found.length;
   return {
     messages: messages.map((message) => toHuman(platform, channel, message)),
+    changes: [],
     gap: missing ? `only ${messages.length} messages of the console's history were read` : null,
   };
 }

@@ -2,8 +2,8 @@ import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/core/settings.ts';
 import type { HumanMessage } from '../../turns/store/port.ts';
 import type { Clock } from '../../turns/time.ts';
+import type { Handover } from '../handover.ts';
 import type { Intake, Observatory, Principal } from '../port.ts';
-import type { Delivery } from './delivery.ts';
 import type { Client, Hub } from './hub.ts';
 import type { Platform } from './platform.ts';
 import { pageFrameSchema } from './protocol.ts';
@@ -18,7 +18,7 @@ export type Talk = {
   readonly person: Principal;
   readonly platform: Platform;
   readonly window: Window;
-  readonly delivery: Delivery;
+  readonly delivery: Handover;
   readonly hub: Hub;
   readonly intake: Intake;
   readonly observatory: Observatory;
@@ -120,7 +120,7 @@ async function say(talk: Talk, client: Client, frame: Extract<PageFrame, { type:
   if (fresh) {
     talk.hub.message(channel, message);
     const human = toHuman(talk.platform, channel, message);
-    talk.delivery.push(channel, () => talk.intake.message(human));
+    void talk.delivery.push(channel, () => talk.intake.message(human));
   }
   talk.hub.later(client, { type: 'accepted', key, id: message.id });
 }
@@ -134,7 +134,7 @@ function amend(talk: Talk, client: Client, frame: Extract<PageFrame, { type: 'ed
     throw new Refused('Only a message of your own that is still there can be changed.');
   }
   const text = frame.type === 'edit' ? clean(frame.text) : null;
-  talk.delivery.push(channel, async () => {
+  void talk.delivery.push(channel, async () => {
     await talk.intake.amend(
       text === null ? { change: 'deleted', id, channel } : { change: 'edited', id, channel, text },
     );

@@ -1,5 +1,5 @@
 import type { Deliberation } from './deliberation.ts';
-import { NOBODY, compareOrder } from './evolve-message.ts';
+import { NOBODY, compareOrder, isUnheard } from './evolve-message.ts';
 import type { Fact, Outcome } from './fact.ts';
 import type { Held, Turn } from './floor.ts';
 import { isBarred, reached } from './limits.ts';
@@ -31,12 +31,13 @@ export function advance(d: Deliberation): void {
 
 /**
  * Serves the messages that wait for a free floor: calls whom they address, opens or restarts the exchange, and tells
- * people when nobody is there. `advance` then grants. Messages kept by a stop stay until something else wakes the floor.
+ * people when nobody is there. `advance` then grants. Messages kept by a stop stay until something else wakes the floor,
+ * and only what a person wrote since lifts a stop or a limit. `asked`: an operator wants it, who may lift both.
  */
-export function wake(d: Deliberation): void {
+export function wake(d: Deliberation, asked = false): void {
   const { floor } = d;
   if (floor.catchingUp || floor.turn !== null || floor.condition === 'paused' || isBarred(floor, d.at)) return;
-  if (pending(d).length === 0) return;
+  if (pending(d).length === 0 || (!asked && isKeptBack(d))) return;
   recall(d);
   if (d.floor.queue.length === 0 && d.floor.parked.length === 0) {
     unroute(d);
@@ -45,15 +46,25 @@ export function wake(d: Deliberation): void {
   if (d.floor.settings.order === 'manual') return;
   const news = pending(d).filter((message) => message.until !== 'next');
   if (news.length === 0) return;
-  open(d, 'message');
+  if (news.some(isUnheard)) open(d, 'message');
+  else if (asked) open(d, 'operator');
+  else open(d, news.some(({ bot }) => bot === true) ? 'program' : 'again');
   for (const message of news) callFor(d, message);
 }
 
-/** Opens an exchange, or starts the one that is open anew. */
-export function open(d: Deliberation, by: 'message' | 'operator'): void {
+/** Whether what waits may not open the floor, since a person stopped it or a limit did, and no person wrote since. */
+function isKeptBack(d: Deliberation): boolean {
+  const { stopped, limit } = d.floor;
+  const since = stopped ? d.fresh : pending(d);
+  return (stopped || limit !== null) && !since.some(isUnheard);
+}
+
+/** Opens an exchange, or starts the one that is open anew; what nobody said just now leaves what is counted as it is. */
+export function open(d: Deliberation, by: Extract<Fact, { type: 'exchangeOpened' }>['by']): void {
   if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
+  const renews = by === 'message' || by === 'operator';
   if (d.floor.exchange === null) d.record({ type: 'exchangeOpened', by });
-  else d.record({ type: 'exchangeRestarted', scope: 'all' });
+  else d.record({ type: 'exchangeRestarted', scope: renews ? 'all' : 'rounds' });
 }
 
 /** Queues the seats that were alone and went to rest (the owner's "or IDLE if solo"). */
@@ -93,14 +104,19 @@ export function resume(
   trigger: Trigger = 'WAIT_RESOLVED',
 ): void {
   const { agent } = turn;
-  if (d.floor.exchange === null) d.record({ type: 'exchangeOpened', by: why === 'operator' ? 'operator' : 'message' });
   const ready = pending(d).filter((message) => message.until !== 'turn');
-  const missed = [...turn.unseen, ...turn.injecting].map(({ id }) => id);
-  const answers = (turn.wait?.answers ?? []).map(({ id }) => id);
-  const messages = [...new Set([...missed, ...answers, ...deliver(d, agent, ready)])];
+  const missed = [...turn.unseen, ...turn.injecting, ...(turn.wait?.answers ?? [])];
+  const isAnswer = why === 'answered' || why === 'interrupt';
+  const isProgram = isAnswer && missed.length > 0 && [...missed, ...ready].every(({ bot }) => bot === true);
+  if (d.floor.exchange === null) {
+    d.record({ type: 'exchangeOpened', by: why === 'operator' ? 'operator' : isProgram ? 'program' : 'message' });
+  }
+  const messages = [...new Set([...missed.map(({ id }) => id), ...deliver(d, agent, ready)])];
   const { seenLine, status } = seatOf(d.floor, agent);
+  const span = { afterLine: seenLine, uptoLine: d.floor.lines };
+  const counts = isProgram ? { counts: true as const } : {};
   const epoch = d.floor.epoch + 1;
-  d.record({ type: 'turnResumed', agent, epoch, afterLine: seenLine, uptoLine: d.floor.lines, messages, why });
+  d.record({ type: 'turnResumed', agent, epoch, ...span, messages, why, ...counts });
   if (status === 'WAITING') d.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger });
 }
 
@@ -123,17 +139,8 @@ export function finish(d: Deliberation, turn: Turn, end: End): void {
   const answered = isCutShort ? [] : turn.given;
   const returned = isCutShort && trigger !== 'STOPPED' ? unclaimed(d, turn) : [];
   d.record({ type: 'turnEnded', agent, epoch, outcome, signalled: end.signalled ?? false, said, answered, returned });
-  for (const { id, addressed, order, until } of d.floor.held) {
-    if (!known.has(id))
-      d.record({
-        type: 'messageRouted',
-        id,
-        fate: { state: 'held', until },
-        line: null,
-        addressed,
-        order,
-        holder: null,
-      });
+  for (const message of d.floor.held.filter(({ id }) => !known.has(id))) {
+    d.route(message, { state: 'held', until: message.until }, null);
   }
   const place = to === 'QUEUED' && turn.place !== null ? { place: turn.place } : {};
   d.record({ type: 'seatMoved', agent, from, to, trigger, ...place, ...(cause === undefined ? {} : { cause }) });
@@ -156,16 +163,8 @@ export function pending(d: Deliberation): readonly Held[] {
 
 /** Makes messages part of the conversation and hands them over with a prompt. */
 function deliver(d: Deliberation, agent: AgentId, messages: readonly Held[]): readonly MessageId[] {
-  for (const { id, addressed, order, line } of messages) {
-    d.record({
-      type: 'messageRouted',
-      id,
-      fate: { state: 'delivered', to: [agent], via: 'prompt' },
-      line: line === null ? d.floor.lines + 1 : null,
-      addressed,
-      order,
-      holder: null,
-    });
+  for (const message of messages) {
+    d.route(message, { state: 'delivered', to: [agent], via: 'prompt' }, nextLine(d, message));
   }
   d.fresh = d.fresh.filter((fresh) => !messages.some((message) => message.id === fresh.id));
   return messages.map((message) => message.id);
@@ -188,7 +187,9 @@ function close(d: Deliberation): void {
   d.record({ type: 'exchangeClosed', reason: silent ? 'silent' : 'done' });
 }
 
+/** A person's word that the next grant brings renews what an exchange may use. */
 function isOverBudget(d: Deliberation): boolean {
+  if (reached(d.floor, d.at)?.until === null && pending(d).some(isUnheard)) open(d, 'message');
   const over = reached(d.floor, d.at);
   if (over === null) return false;
   d.record({ type: 'exchangeClosed', reason: 'limit', budget: over.limit.budget, until: over.until });
@@ -201,12 +202,16 @@ function ask(d: Deliberation, facilitator: AgentId, candidates: readonly AgentId
   d.record({ type: 'choosingStarted', facilitator, ask: d.floor.asks + 1, deadlineAt, candidates });
 }
 
-/** Goes on by round-robin after a facilitator gave no usable answer, or with the one it named. */
+/** Goes on by round-robin after a facilitator gave no usable answer, or with the one it named; before the history is read, it will be asked again. */
 export function chosen(
   d: Deliberation,
   next: AgentId | null,
   why: Extract<Fact, { type: 'choosingEnded' }>['why'],
 ): void {
+  if (d.floor.catchingUp) {
+    d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
+    return;
+  }
   const usable = next !== null && isGrantable(d.floor, next);
   d.record({
     type: 'choosingEnded',
@@ -232,34 +237,20 @@ function callFor(d: Deliberation, message: Held): void {
 }
 
 function route(d: Deliberation, message: Held, why: string): void {
-  const { id, addressed, order, line } = message;
-  d.record({
-    type: 'messageRouted',
-    id,
-    fate: { state: 'unrouted', why },
-    line: line === null ? d.floor.lines + 1 : null,
-    addressed,
-    order,
-    holder: null,
-  });
-  d.fresh = d.fresh.filter((fresh) => fresh.id !== id);
+  d.route(message, { state: 'unrouted', why }, nextLine(d, message));
+  d.fresh = d.fresh.filter((fresh) => fresh.id !== message.id);
+}
+
+/** The line that a message gets, unless it has one. */
+function nextLine(d: Deliberation, { line }: Held): number | null {
+  return line === null ? d.floor.lines + 1 : null;
 }
 
 /** Nobody is online: what was written is kept for whoever comes back, as far as there is room, and people are told once. */
 function unroute(d: Deliberation): void {
   const room = Math.max(0, d.floor.settings.maxHeld - d.floor.held.length);
   const kept = [...d.floor.held.filter((held) => held.until !== 'agent'), ...d.fresh.slice(0, room)];
-  for (const { id, addressed, order } of kept) {
-    d.record({
-      type: 'messageRouted',
-      id,
-      fate: { state: 'unrouted', why: NOBODY },
-      line: null,
-      addressed,
-      order,
-      holder: null,
-    });
-  }
+  for (const message of kept) d.route(message, { state: 'unrouted', why: NOBODY }, null);
   d.fresh = d.fresh.slice(room);
   if (!d.floor.outage) d.announce({ kind: 'nobody' });
   if (d.floor.exchange !== null) d.record({ type: 'exchangeClosed', reason: 'done' });

@@ -126,8 +126,13 @@ function wait(d: Deliberation, turn: Turn, reason: 'answer' | 'approval'): void 
   });
   d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
   const waiting = d.floor.turn;
-  if (waiting !== null && reason === 'answer' && turn.unseen.length > 0) resume(d, waiting, 'answered');
-  else if (waitPolicy === 'release') {
+  const isAnswered = waiting !== null && reason === 'answer' && turn.unseen.length > 0;
+  if (isAnswered && !d.floor.catchingUp) {
+    resume(d, waiting, 'answered');
+    return;
+  }
+  if (isAnswered) d.record({ type: 'waitAnswered', agent, messages: [], ready: true });
+  if (waitPolicy === 'release') {
     d.record({ type: 'turnParked', agent });
     goOn(d);
   }

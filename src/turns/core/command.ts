@@ -23,6 +23,8 @@ export type PersonCommand =
       readonly order?: string;
       /** Set when the message is not for agents: the rule that says so. It is recorded and goes no further. */
       readonly ignore?: string;
+      /** A program wrote it: it goes the way of a person's message, but renews no budget and lifts no stop. */
+      readonly bot?: boolean;
     }
   | { readonly type: 'edit'; readonly id: MessageId }
   | { readonly type: 'delete'; readonly id: MessageId };
@@ -97,8 +99,12 @@ export type SystemCommand =
   | { readonly type: 'configure'; readonly settings: FloorSettings; readonly seats: readonly SeatSettings[] }
   /** The program started: nothing is granted in this channel until `catchUp`. */
   | { readonly type: 'restart' }
+  /** The platform cannot be heard: the turn under way goes on, and nothing further is granted until `catchUp`. */
+  | { readonly type: 'loseTouch' }
   /** The platform's history was read, or could not be (`gap` says why). */
   | { readonly type: 'catchUp'; readonly gap?: string }
+  /** The platform refused for good what an agent said. */
+  | { readonly type: 'undelivered'; readonly agent: AgentId; readonly why: string }
   /** Called once after a backup was restored, so that no epoch is used twice. */
   | { readonly type: 'raiseEpoch'; readonly by: number }
   /** A deadline may have passed. */

@@ -6,15 +6,22 @@ export type Deadline =
   | { readonly kind: 'expire' | 'lapse' | 'force' | 'waitOver'; readonly agent: AgentId; readonly at: Instant }
   | { readonly kind: 'choose' | 'limit'; readonly at: Instant };
 
-/** Every deadline of a floor, earliest first; none while the channel's history is still being read. */
+/**
+ * Every deadline of a floor, earliest first. Until the channel's history has been read only what runs has one: a wait is
+ * not over before it is known what people wrote meanwhile, nor a turn whose agent has yet to come back.
+ */
 export function deadlines(floor: Floor): readonly Deadline[] {
-  if (floor.catchingUp) return [];
   const found: Deadline[] = [];
   if (floor.turn !== null) found.push(...turnDeadlines(floor.turn));
   for (const parked of floor.parked) found.push(...turnDeadlines(parked));
   if (floor.choosing !== null) found.push({ kind: 'choose', at: floor.choosing.deadlineAt });
   if (floor.limit !== null && floor.limit.until !== null) found.push({ kind: 'limit', at: floor.limit.until });
-  return found.sort((a, b) => a.at - b.at);
+  const due = floor.catchingUp ? found.filter((deadline) => isRunning(floor, deadline)) : found;
+  return due.sort((a, b) => a.at - b.at);
+}
+
+function isRunning({ turn }: Floor, { kind }: Deadline): boolean {
+  return kind !== 'waitOver' && kind !== 'limit' && turn?.suspended !== true;
 }
 
 /** When the floor next changes by itself, or `null`: the one alarm of its channel. */

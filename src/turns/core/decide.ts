@@ -55,7 +55,9 @@ function dispatch(floor: Floor, command: Command, at: Instant): Decision {
       return decideAgent(floor, command, at);
     case 'configure':
     case 'restart':
+    case 'loseTouch':
     case 'catchUp':
+    case 'undelivered':
     case 'raiseEpoch':
     case 'tick':
       return decideSystem(floor, command, at);

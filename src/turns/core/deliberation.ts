@@ -1,6 +1,6 @@
 import type { Refusal } from './command.ts';
 import { evolve } from './evolve.ts';
-import type { Announcement, Fact } from './fact.ts';
+import type { Announcement, Fact, Fate } from './fact.ts';
 import type { Floor, Held } from './floor.ts';
 import type { FloorSettings, Instant } from './settings.ts';
 
@@ -30,6 +30,16 @@ export class Deliberation {
   record(fact: Fact): void {
     this.#floor = evolve(this.#floor, fact, this.at);
     this.facts.push(fact);
+  }
+
+  /** Records what became of a message; `line` is its line in the conversation, if it joins it with this. */
+  route(message: Held, fate: Fate, line: number | null): void {
+    const { id, addressed, order, bot } = message;
+    const { turn } = this.#floor;
+    const isSpeaking = turn !== null && turn.wait === null && !turn.suspended;
+    const holder = isSpeaking ? { agent: turn.agent, epoch: turn.epoch } : null;
+    const written = bot === true ? { bot } : {};
+    this.record({ type: 'messageRouted', id, fate, line, addressed, order, ...written, holder });
   }
 
   /** Tells people something, as an edit of the last announcement if that said the same. */
@@ -64,6 +74,7 @@ function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
     case 'recovered':
     case 'gap':
       return settings.announceRecovery;
+    case 'undelivered':
     case 'stopped':
     case 'approval':
       return true;

@@ -1,4 +1,5 @@
 import type { Fact } from './fact.ts';
+import { NOTHING_USED } from './floor.ts';
 import type { Exchange, Floor } from './floor.ts';
 import type { Instant } from './settings.ts';
 
@@ -24,13 +25,19 @@ export type ExchangeFact = Extract<
 export function evolveExchange(floor: Floor, fact: ExchangeFact, at: Instant): Floor {
   switch (fact.type) {
     case 'exchangeOpened':
-      return opened({ ...floor, condition: 'open', limit: null, stopped: false }, at);
+      return opened(
+        { ...floor, condition: 'open', limit: null, stopped: false },
+        fact.by === 'message' || fact.by === 'operator' ? freshExchange(floor, at) : reopened(floor, at),
+      );
     case 'exchangeExtended':
-      return opened({ ...floor, condition: 'open', stopped: false, limit: null, day: freshDay(floor, at) }, at);
+      return opened(
+        { ...floor, condition: 'open', stopped: false, limit: null, day: freshDay(floor, at) },
+        freshExchange(floor, at),
+      );
     case 'exchangeRestarted':
-      return fact.scope === 'all' ? opened(floor, at) : { ...floor, exchange: freshExchange(floor, at) };
+      return restarted(floor, fact.scope, at);
     case 'exchangeClosed':
-      return closed(floor, fact);
+      return closed(floor, fact, at);
     case 'floorPaused':
       return { ...floor, condition: 'paused' };
     case 'floorUnpaused':
@@ -50,8 +57,23 @@ export function evolveExchange(floor: Floor, fact: ExchangeFact, at: Instant): F
   }
 }
 
-function opened(floor: Floor, at: Instant): Floor {
-  return { ...floor, exchange: freshExchange(floor, at), seats: floor.seats.map((seat) => ({ ...seat, taken: 0 })) };
+/** The exchange that goes on from the one before it: nothing that was used without a person is forgotten. */
+export function reopened(floor: Floor, at: Instant): Exchange {
+  const { turns, tokens, costMicros, ms } = floor.unattended;
+  return { ...freshExchange(floor, at), openedAt: at - ms, turns, tokens, costMicros };
+}
+
+function opened(floor: Floor, exchange: Exchange): Floor {
+  const seats = floor.seats.map((seat) => ({ ...seat, taken: 0 }));
+  return { ...floor, exchange, unattended: NOTHING_USED, seats };
+}
+
+function restarted(floor: Floor, scope: Extract<Fact, { type: 'exchangeRestarted' }>['scope'], at: Instant): Floor {
+  if (scope === 'count') return { ...floor, exchange: freshExchange(floor, at) };
+  return opened(floor, {
+    ...(scope === 'all' || floor.exchange === null ? freshExchange(floor, at) : floor.exchange),
+    silent: 0,
+  });
 }
 
 function freshExchange(floor: Floor, at: Instant): Exchange {
@@ -64,18 +86,23 @@ function freshDay(floor: Floor, at: Instant): Floor['day'] {
   return wasDay ? { startedAt: at, tokens: 0, costMicros: 0, ms: 0 } : floor.day;
 }
 
-function closed(floor: Floor, fact: Extract<Fact, { type: 'exchangeClosed' }>): Floor {
+function closed(floor: Floor, fact: Extract<Fact, { type: 'exchangeClosed' }>, at: Instant): Floor {
   const limited = fact.reason === 'limit';
   return {
     ...floor,
     condition: floor.condition === 'paused' ? 'paused' : 'resting',
     exchange: null,
+    unattended: floor.exchange === null ? floor.unattended : used(floor.exchange, at),
     choosing: null,
     seats: floor.seats.map((seat) => ({ ...seat, taken: 0 })),
     called: limited ? floor.called : [],
     limit: limited ? { budget: fact.budget ?? 'turns', until: fact.until ?? null } : floor.limit,
     stopped: fact.reason === 'stopped',
   };
+}
+
+function used({ openedAt, turns, tokens, costMicros }: Exchange, at: Instant): Floor['unattended'] {
+  return { turns, tokens, costMicros, ms: at - openedAt };
 }
 
 const CALL_RANK = { operator: 0, person: 1, agent: 2 } as const;

@@ -21,6 +21,11 @@ export function evolveMessage(floor: Floor, fact: MessageFact): Floor {
   }
 }
 
+/** Whether a message is a person's word that no agent was given yet: only such a word renews what agents may use. */
+export function isUnheard({ bot, line }: Held): boolean {
+  return bot !== true && line === null;
+}
+
 /** Orders two of a platform's sort keys: numbers of any length, and texts of equal length. */
 export function compareOrder(a: string, b: string): number {
   if (a.length !== b.length) return a.length - b.length;
@@ -45,6 +50,7 @@ function routed(before: Floor, fact: Routed): Floor {
         order: fact.order,
         until: fate.until,
         line: known?.line ?? fact.line,
+        ...written(fact),
       });
     case 'unrouted':
       return fate.why === NOBODY
@@ -54,6 +60,7 @@ function routed(before: Floor, fact: Routed): Floor {
             order: fact.order,
             until: 'agent',
             line: known?.line ?? null,
+            ...written(fact),
           })
         : withoutMessage(floor, fact.id);
     case 'ignored':
@@ -65,22 +72,21 @@ function routed(before: Floor, fact: Routed): Floor {
 
 function delivered(floor: Floor, fact: Routed, via: 'prompt' | 'inject' | 'interrupt' | 'observe'): Floor {
   const { turn } = floor;
+  const line = fact.line ?? floor.lines;
+  const message = { id: fact.id, line, addressed: fact.addressed, ...written(fact) };
   if (via === 'prompt' || turn === null) return floor;
   if (via === 'interrupt') {
     return turn.wait === null
       ? floor
-      : withTurn(floor, {
-          wait: {
-            ...turn.wait,
-            answers: [...turn.wait.answers, { id: fact.id, line: fact.line ?? floor.lines, addressed: fact.addressed }],
-          },
-        });
+      : withTurn(floor, { wait: { ...turn.wait, answers: [...turn.wait.answers, message] } });
   }
   if (turn.wait !== null || turn.suspended || fact.line === null) return floor;
   const seen = showLine(floor, turn.agent, fact.line);
-  return via === 'observe'
-    ? seen
-    : withTurn(seen, { injecting: [...turn.injecting, { id: fact.id, line: fact.line, addressed: fact.addressed }] });
+  return via === 'observe' ? seen : withTurn(seen, { injecting: [...turn.injecting, message] });
+}
+
+function written({ bot }: Routed): { readonly bot?: true } {
+  return bot === true ? { bot } : {};
 }
 
 function hold(floor: Floor, message: Held): Floor {

@@ -157,7 +157,8 @@ function decided(floor: Floor, turn: Turn, at: Instant): Turn {
 function resumed(floor: Floor, fact: Extract<TurnFact, { type: 'turnResumed' }>, at: Instant): Floor {
   const turn = turnOf(floor, fact.agent);
   const next = { ...turn, openWork: 0, mentions: [] };
-  const seen = patchSeat(floor, fact.agent, { seenLine: fact.uptoLine });
+  const counted = fact.counts === true ? patchExchange(floor, oneTurnMore) : floor;
+  const seen = patchSeat(counted, fact.agent, { seenLine: fact.uptoLine });
   return {
     ...seen,
     epoch: fact.epoch,
@@ -175,6 +176,11 @@ function resumed(floor: Floor, fact: Extract<TurnFact, { type: 'turnResumed' }>,
       suspended: false,
     },
   };
+}
+
+/** As far as there are turns left: what a program said before the last one was granted is still answered. */
+function oneTurnMore(exchange: Exchange): Exchange {
+  return { ...exchange, turns: Math.max(exchange.turns, Math.min(exchange.turns + 1, exchange.allowance)) };
 }
 
 /** The program went down with this turn open: its time starts again, less what it had used up to its last sign of work. */
@@ -226,11 +232,14 @@ function spent(floor: Floor, fact: Extract<TurnFact, { type: 'spent' }>, at: Ins
   const { tokens, costMicros } = fact;
   const day = today(floor, at);
   const counted = { ...floor, day: { ...day, tokens: day.tokens + tokens, costMicros: day.costMicros + costMicros } };
-  return patchExchange(counted, (exchange) => ({
-    ...exchange,
-    tokens: exchange.tokens + tokens,
-    costMicros: exchange.costMicros + costMicros,
-  }));
+  const more = <T extends { readonly tokens: number; readonly costMicros: number }>(before: T): T => ({
+    ...before,
+    tokens: before.tokens + tokens,
+    costMicros: before.costMicros + costMicros,
+  });
+  return counted.exchange === null
+    ? { ...counted, unattended: more(counted.unattended) }
+    : patchExchange(counted, more);
 }
 
 const DAY_MS = 86_400_000;

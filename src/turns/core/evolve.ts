@@ -86,6 +86,8 @@ function evolveSeats(floor: Floor, fact: OtherFact): Floor {
       return { ...floor, epoch: floor.epoch + fact.by };
     case 'restarted':
       return { ...floor, catchingUp: true, seats: floor.seats.map((seat) => ({ ...seat, present: false })) };
+    case 'touchLost':
+      return { ...floor, catchingUp: true };
     case 'caughtUp':
       return { ...floor, catchingUp: false };
     case 'actRefused':

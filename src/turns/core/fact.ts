@@ -46,6 +46,8 @@ export type Announcement =
   | { readonly kind: 'stopped'; readonly agent: AgentId | null; readonly kept: number }
   | { readonly kind: 'recovered'; readonly agent: AgentId }
   | { readonly kind: 'gap'; readonly why: string }
+  /** Something that the agent said was refused by the platform for good. */
+  | { readonly kind: 'undelivered'; readonly agent: AgentId; readonly why: string }
   | { readonly kind: 'approval'; readonly agent: AgentId; readonly title: string; readonly detail: string };
 
 /** What happened, in the past tense. Folding a channel's facts gives its floor. */
@@ -75,9 +77,13 @@ export type Fact =
   | { readonly type: 'seatDropped'; readonly agent: AgentId }
   /** An operator let in an agent that the configuration does not name here. */
   | { readonly type: 'seatCreated'; readonly seat: SeatSettings; readonly by: string }
-  | { readonly type: 'exchangeOpened'; readonly by: 'message' | 'operator' }
-  /** A human message came: `all` starts the rounds anew too, `count` only the count of turns. */
-  | { readonly type: 'exchangeRestarted'; readonly scope: 'all' | 'count' }
+  /**
+   * `message` is a person's. A `program`'s message, or messages that are there `again` since nobody answered them, go on
+   * with what agents used since a person or an operator last spoke.
+   */
+  | { readonly type: 'exchangeOpened'; readonly by: 'message' | 'operator' | 'program' | 'again' }
+  /** What a person says starts the rounds and the count of turns anew (`all`), or the count alone; anything else the `rounds` alone. */
+  | { readonly type: 'exchangeRestarted'; readonly scope: 'all' | 'count' | 'rounds' }
   /** An operator allowed more turns. */
   | { readonly type: 'exchangeExtended'; readonly by: string }
   | {
@@ -160,6 +166,8 @@ export type Fact =
       readonly uptoLine: number;
       readonly messages: readonly MessageId[];
       readonly why: 'answered' | 'interrupt' | 'restart' | 'operator';
+      /** It goes on with nothing but programs' messages, and so counts as one more turn without a person. */
+      readonly counts?: true;
     }
   | { readonly type: 'turnSuspended'; readonly agent: AgentId }
   | {
@@ -197,6 +205,8 @@ export type Fact =
       readonly line: number | null;
       readonly addressed: readonly AgentId[];
       readonly order: string;
+      /** A program wrote it. */
+      readonly bot?: true;
       /** Who held the floor, ACTIVE, when it was routed. */
       readonly holder: { readonly agent: AgentId; readonly epoch: number } | null;
     }
@@ -227,6 +237,7 @@ export type Fact =
   /** Epochs jump, so that none is used twice after a backup was restored. */
   | { readonly type: 'epochRaised'; readonly by: number }
   | { readonly type: 'restarted' }
+  | { readonly type: 'touchLost' }
   | { readonly type: 'caughtUp'; readonly gap: string | null }
   /** An agent's act that had no effect, kept for whoever asks why. */
   | {

@@ -23,8 +23,11 @@ export const seatSchema = z.strictObject({
   taken: z.number(),
 });
 
-/** A human message that is part of the conversation, its line there, and whom it addressed. */
-const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent) });
+/** Set on a message that a program wrote. */
+const bot = z.literal(true).optional();
+
+/** A message that is part of the conversation, its line there, and whom it addressed. */
+const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent), bot });
 
 const waitSchema = z.strictObject({
   reason: z.enum(['answer', 'human', 'approval']),
@@ -82,11 +85,13 @@ export const heldSchema = z.strictObject({
   until: z.enum(['turn', 'prompt', 'next', 'agent', 'start']),
   /** `null` while it is not part of the conversation; else its line, or the last one by which it stood there. */
   line: z.number().nullable(),
+  bot,
 });
 
 const exchangeSchema = z.strictObject({
+  /** When it began; earlier by the time in which former ones were open, if a program opened it. */
   openedAt: instant,
-  /** Agent turns since the last human message. */
+  /** Agent turns since a person or an operator last spoke. */
   turns: z.number(),
   /** How many of them are allowed. */
   allowance: z.number(),
@@ -95,6 +100,17 @@ const exchangeSchema = z.strictObject({
   tokens: z.number(),
   costMicros: z.number(),
 });
+
+const unattendedSchema = z.strictObject({
+  turns: z.number(),
+  tokens: z.number(),
+  costMicros: z.number(),
+  /** For how long exchanges were open. */
+  ms: z.number(),
+});
+
+/** Nothing was used. */
+export const NOTHING_USED = { turns: 0, tokens: 0, costMicros: 0, ms: 0 };
 
 /** What remains to be known of a floor; the stored row, plain JSON, equal after a round trip. */
 export const floorSchema = z.strictObject({
@@ -120,6 +136,8 @@ export const floorSchema = z.strictObject({
   parked: z.array(turnSchema),
   held: z.array(heldSchema),
   exchange: exchangeSchema.nullable(),
+  /** What agents used since a person or an operator last spoke, kept while no exchange is open: a program's message goes on from there. */
+  unattended: unattendedSchema.default(NOTHING_USED),
   /** A facilitator is being asked who is next. */
   choosing: z.strictObject({ facilitator: agent, ask: z.number(), deadlineAt: instant }).nullable(),
   day: z.strictObject({ startedAt: instant, tokens: z.number(), costMicros: z.number(), ms: z.number() }),
@@ -127,7 +145,7 @@ export const floorSchema = z.strictObject({
   limit: z.strictObject({ budget: z.string(), until: instant.nullable() }).nullable(),
   /** Stopped by a person: held messages wait for the next one. */
   stopped: z.boolean(),
-  /** After a start, until the platform's history has been read. */
+  /** After a start, or when the platform could not be heard, until its history has been read. */
   catchingUp: z.boolean(),
   /** People were told that nobody is available. */
   outage: z.boolean(),
@@ -165,6 +183,7 @@ export function emptyFloor(channel: ChannelId): Floor {
     parked: [],
     held: [],
     exchange: null,
+    unattended: NOTHING_USED,
     choosing: null,
     day: { startedAt: 0, tokens: 0, costMicros: 0, ms: 0 },
     limit: null,

@@ -4,12 +4,13 @@ import { nextUp } from './order.ts';
 import type { Instant } from './settings.ts';
 
 /** A rule that every floor keeps, and how this one breaks it. */
-export type Violation = { readonly rule: 'I1' | 'I2' | 'I4' | 'I6'; readonly text: string };
+export type Violation = { readonly rule: 'I1' | 'I2' | 'I4' | 'I6' | 'I10'; readonly text: string };
 
 /**
  * What is wrong with a floor after a decision; nothing, unless there is a bug.
  * I1: at most one seat holds, and it is the one whose turn it is. I2: epochs only grow.
  * I4: a free floor does not stand idle while somebody is due. I6: QUEUED is to be in the queue once.
+ * I10: no turn begins or goes on under a new epoch before the channel's history has been read.
  */
 export function violations(before: Floor, after: Floor, at: Instant): readonly Violation[] {
   return [...holding(after), ...epochs(before, after), ...working(after, at), ...queue(after)];
@@ -39,6 +40,7 @@ function holding(floor: Floor): readonly Violation[] {
 
 function epochs(before: Floor, after: Floor): readonly Violation[] {
   const isNew = after.turn !== null && after.turn.epoch !== before.turn?.epoch;
+  if (isNew && after.catchingUp) return [{ rule: 'I10', text: `epoch ${after.epoch} before the history was read` }];
   if (after.epoch < before.epoch || (isNew && (after.turn?.epoch ?? 0) <= before.epoch)) {
     return [{ rule: 'I2', text: `epoch ${after.turn?.epoch ?? after.epoch} came after ${before.epoch}` }];
   }

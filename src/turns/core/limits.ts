@@ -1,5 +1,6 @@
 import type { Limit } from './fact.ts';
 import type { Floor } from './floor.ts';
+import { reopened } from './evolve-exchange.ts';
 import { today } from './evolve-turn.ts';
 import type { Instant } from './settings.ts';
 
@@ -17,6 +18,15 @@ export function reached(floor: Floor, at: Instant): Reached | null {
 /** A day's budget is still used up: nothing is granted before it renews or an operator resumes. */
 export function isBarred(floor: Floor, at: Instant): boolean {
   return floor.limit !== null && floor.limit.until !== null && at < floor.limit.until;
+}
+
+/**
+ * What agents may use without a person is used up, or an operator stopped them: a program's message moves nothing any more.
+ * A budget of the day counts too.
+ */
+export function isSpent(floor: Floor, at: Instant): boolean {
+  const exchange = floor.exchange ?? reopened(floor, at);
+  return floor.limit !== null || floor.stopped || reached({ ...floor, exchange }, at) !== null;
 }
 
 function exchangeLimit(floor: Floor, at: Instant): Reached | null {

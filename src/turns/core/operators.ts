@@ -71,7 +71,7 @@ function start(d: Deliberation): Refusal | null {
   recall(d);
   if (d.floor.queue.length === 0) return 'nobody-available';
   open(d, 'operator');
-  wake(d);
+  wake(d, true);
   advance(d);
   return null;
 }
@@ -139,7 +139,7 @@ function extend(d: Deliberation, command: On<'extend'>): Refusal | null {
 
 function decideRequest(d: Deliberation, command: On<'decide'>): Refusal | null {
   const { turn } = d.floor;
-  const approval = turn?.wait?.approval ?? null;
+  const approval = turn?.wait?.ready === false ? turn.wait.approval : null;
   if (command.epoch !== undefined && command.epoch !== turn?.epoch) return 'stale-epoch';
   if (turn === null || approval === null) return 'nothing-to-decide';
   const { agent, epoch } = turn;
@@ -175,7 +175,9 @@ function resumeFloor(d: Deliberation, by: string): Refusal | null {
   else if (limit !== null && exchange === null) d.record({ type: 'exchangeExtended', by });
   else if (exchange !== null || d.floor.held.length === 0) return 'nothing-to-resume';
   recall(d);
-  wake(d);
+  const isLater = d.floor.catchingUp && d.floor.exchange === null && d.floor.held.length > 0;
+  if (isLater) open(d, 'operator');
+  wake(d, true);
   advance(d);
   return null;
 }

@@ -2,8 +2,10 @@ import { advance, call, lend, resume, wake } from './advance.ts';
 import type { PersonCommand } from './command.ts';
 import { Deliberation, refuse } from './deliberation.ts';
 import type { Decision } from './deliberation.ts';
+import { isUnheard } from './evolve-message.ts';
 import type { Fate } from './fact.ts';
 import type { Floor, Held, Turn } from './floor.ts';
+import { isSpent } from './limits.ts';
 import { isGrantable } from './order.ts';
 import { seatOf } from './seats.ts';
 import type { Instant, MessageId } from './settings.ts';
@@ -46,10 +48,11 @@ export function settleFresh(d: Deliberation): void {
   d.fresh = [];
 }
 
-/** The generation that a person interrupted is over: the message is answered first, then the paused turn goes on. */
+/** The generation that a person interrupted is over: the message is answered first, then the paused turn goes on; neither before the history is read. */
 export function afterInterrupt(d: Deliberation, turn: Turn): void {
   const answers = turn.wait?.answers ?? [];
   const responder = d.floor.settings.interruptResponder;
+  if (d.floor.catchingUp) return;
   if (
     responder === null ||
     answers.length === 0 ||
@@ -75,6 +78,7 @@ function receive(d: Deliberation, command: Receive): void {
     order: command.order ?? '',
     until: 'turn',
     line: null,
+    ...(command.bot === true ? { bot: true as const } : {}),
   };
   if (command.ignore !== undefined) {
     routed(d, message, { state: 'ignored', rule: command.ignore });
@@ -93,6 +97,10 @@ function overflow(d: Deliberation, message: Held): void {
 
 function toHolder(d: Deliberation, turn: Turn, message: Held): void {
   const { mode } = d.floor.settings;
+  if (message.bot === true && isSpent(d.floor, d.at)) {
+    hold(d, message, mode === 'queue' ? 'turn' : 'prompt');
+    return;
+  }
   if (turn.wait !== null && turn.wait.reason === 'answer' && isAnswer(d.floor, turn, message)) {
     deliverAnswer(d, turn, message);
     return;
@@ -117,13 +125,13 @@ function toHolder(d: Deliberation, turn: Turn, message: Held): void {
 }
 
 function inject(d: Deliberation, turn: Turn, message: Held): void {
-  recount(d);
+  recount(d, message);
   routed(d, message, { state: 'delivered', to: [turn.agent], via: 'inject' });
   for (const agent of message.addressed) call(d, agent, 'person', message.id);
 }
 
 function preempt(d: Deliberation, turn: Turn, message: Held): void {
-  recount(d);
+  recount(d, message);
   const { agent, epoch } = turn;
   const { waitTimeoutMs, interruptGraceMs } = d.floor.settings;
   d.record({
@@ -143,7 +151,7 @@ function preempt(d: Deliberation, turn: Turn, message: Held): void {
 /** A message while the holder waits: one that interrupted it is joined, any other waits for the holder's next prompt. */
 function joinWait(d: Deliberation, turn: Turn, message: Held): void {
   if (turn.wait?.reason === 'human') {
-    recount(d);
+    recount(d, message);
     routed(d, message, { state: 'delivered', to: [turn.agent], via: 'interrupt' });
   } else {
     hold(d, message, 'prompt');
@@ -153,7 +161,7 @@ function joinWait(d: Deliberation, turn: Turn, message: Held): void {
 }
 
 function observe(d: Deliberation, message: Held): void {
-  recount(d);
+  recount(d, message);
   const online = d.floor.seats.filter((seat) => seat.status !== 'OFFLINE').map((seat) => seat.agent);
   routed(d, message, { state: 'delivered', to: online, via: 'observe' });
   for (const agent of message.addressed) call(d, agent, 'person', message.id);
@@ -169,12 +177,11 @@ function isAnswer(floor: Floor, turn: Turn, message: Held): boolean {
 }
 
 function deliverAnswer(d: Deliberation, turn: Turn, message: Held): void {
-  recount(d);
+  recount(d, message);
   routed(d, message, { state: 'delivered', to: [turn.agent], via: 'prompt' });
-  const answers = [
-    ...(turn.wait?.answers ?? []),
-    { id: message.id, line: d.floor.lines, addressed: message.addressed },
-  ];
+  const { id, addressed, bot } = message;
+  const answer = { id, line: d.floor.lines, addressed, ...(bot === true ? { bot } : {}) };
+  const answers = [...(turn.wait?.answers ?? []), answer];
   d.record({ type: 'waitAnswered', agent: turn.agent, messages: answers, ready: true });
   const answered = d.floor.turn;
   if (answered?.agent !== turn.agent) advance(d);
@@ -183,6 +190,7 @@ function deliverAnswer(d: Deliberation, turn: Turn, message: Held): void {
 
 /** A message for an agent that waits without the floor; when somebody else speaks, only one that names it. */
 function answersParked(d: Deliberation, message: Held): boolean {
+  if (message.bot === true && isSpent(d.floor, d.at)) return false;
   const isTaken = d.floor.turn !== null;
   const turn = d.floor.parked.find(
     (parked) =>
@@ -203,8 +211,8 @@ function amend(d: Deliberation, id: MessageId, change: 'edited' | 'deleted'): vo
   if (held !== undefined && change === 'deleted') routed(d, held, { state: 'ignored', rule: 'deleted by its author' });
 }
 
-function recount(d: Deliberation): void {
-  if (d.floor.exchange !== null) d.record({ type: 'exchangeRestarted', scope: 'count' });
+function recount(d: Deliberation, message: Held): void {
+  if (d.floor.exchange !== null && isUnheard(message)) d.record({ type: 'exchangeRestarted', scope: 'count' });
 }
 
 function hold(d: Deliberation, message: Held, until: 'turn' | 'prompt' | 'start'): void {
@@ -214,17 +222,8 @@ function hold(d: Deliberation, message: Held, until: 'turn' | 'prompt' | 'start'
 }
 
 function routed(d: Deliberation, message: Held, fate: Fate): void {
-  const { turn, lines } = d.floor;
   const joins = fate.state === 'delivered' && message.line === null;
-  d.record({
-    type: 'messageRouted',
-    id: message.id,
-    fate,
-    line: joins ? lines + 1 : null,
-    addressed: message.addressed,
-    order: message.order,
-    holder: turn !== null && turn.wait === null && !turn.suspended ? { agent: turn.agent, epoch: turn.epoch } : null,
-  });
+  d.route(message, fate, joins ? d.floor.lines + 1 : null);
 }
 
 function isKnown(floor: Floor, id: MessageId): boolean {

@@ -5,13 +5,15 @@ import type { AgentId } from './settings.ts';
 
 type Routed = Extract<Fact, { type: 'messageRouted' }>;
 
-/** What the world must learn of a fact. `floor` is the floor after the whole decision: only its settings and its seats are looked at. */
+/** What the world must learn of a fact. `floor` is the floor after the whole decision: only its settings, its seats and whose turn it is are looked at. */
 export function react(fact: Fact, floor: Floor): readonly Effect[] {
   switch (fact.type) {
     case 'turnGranted':
       return [prompt(fact, 'grant')];
     case 'turnResumed':
       return [{ type: 'cancel', agent: fact.agent, epoch: fact.epoch - 1 }, prompt(fact, 'resume')];
+    case 'turnSuspended':
+      return floor.turn?.agent === fact.agent ? [{ type: 'cancel', agent: fact.agent, epoch: floor.turn.epoch }] : [];
     case 'turnContinued': {
       const { agent, epoch, messages } = fact;
       return [
@@ -81,13 +83,13 @@ type QuietFact = Extract<
       | 'waitAnswered'
       | 'waitExtended'
       | 'turnExtended'
-      | 'turnSuspended'
       | 'worked'
       | 'spent'
       | 'injectReported'
       | 'outageEnded'
       | 'epochRaised'
       | 'restarted'
+      | 'touchLost'
       | 'caughtUp'
       | 'actRefused';
   }

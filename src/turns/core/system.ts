@@ -25,8 +25,15 @@ function carryOut(d: Deliberation, command: SystemCommand): Refusal | null {
       return configure(d, command);
     case 'restart':
       return restart(d);
+    case 'loseTouch':
+      if (d.floor.catchingUp) return 'already';
+      d.record({ type: 'touchLost' });
+      return null;
     case 'catchUp':
       return catchUp(d, command.gap ?? null);
+    case 'undelivered':
+      d.announce({ kind: 'undelivered', agent: command.agent, why: command.why });
+      return null;
     case 'raiseEpoch':
       d.record({ type: 'epochRaised', by: command.by });
       return null;
@@ -91,7 +98,7 @@ function restart(d: Deliberation): Refusal | null {
   return null;
 }
 
-/** Grants begin again: first what people wrote meanwhile is routed, then the turn that was open resumes or is forfeited. */
+/** Grants begin again: first what people wrote meanwhile is routed, then a turn that was open resumes or is forfeited. */
 function catchUp(d: Deliberation, gap: string | null): Refusal | null {
   if (!d.floor.catchingUp) return 'already';
   d.record({ type: 'caughtUp', gap });

@@ -46,6 +46,19 @@ const HELD_UNTIL = {
   start: 'the history is read',
 } as const;
 
+const OPENED_BY = {
+  message: 'a message',
+  operator: 'an operator',
+  program: "a program's message",
+  again: 'what nobody answered',
+} as const;
+
+const RESTARTED = {
+  all: 'a message started the rounds anew',
+  count: 'a message started the count of turns anew',
+  rounds: 'the rounds began anew, the count of turns goes on',
+} as const;
+
 const CLOSED = {
   done: 'everybody had a turn',
   silent: 'nobody had anything to say',
@@ -68,6 +81,7 @@ const NOTICES: NoticeWords = {
   stopped: ({ agent, kept }, name) =>
     `stopped${agent === null ? '' : ` ${name(agent)}`}, ${counted(kept, 'message')} kept`,
   recovered: ({ agent }, name) => `${name(agent)}'s turn goes on after a restart`,
+  undelivered: ({ agent, why }, name) => `something that ${name(agent)} said could not be posted: ${why}`,
   gap: ({ why }) => `a gap in the history: ${why}`,
   approval: ({ agent, title }, name) => `${name(agent)} asks to ${title}`,
 };
@@ -84,8 +98,8 @@ const WORDS: Words = {
   seatPresent: ({ agent, present }, name) => `${name(agent)} ${present ? 'connected' : 'not connected'}`,
   seatDropped: ({ agent }, name) => `${name(agent)} no longer in the channel's configuration`,
   seatCreated: ({ seat, by }, name) => `${by} let ${name(seat.agent)} into the channel`,
-  exchangeOpened: ({ by }) => `exchange opened by ${by === 'message' ? 'a message' : 'an operator'}`,
-  exchangeRestarted: ({ scope }) => `a message started the ${scope === 'all' ? 'rounds' : 'count of turns'} anew`,
+  exchangeOpened: ({ by }) => `exchange opened by ${OPENED_BY[by]}`,
+  exchangeRestarted: ({ scope }) => RESTARTED[scope],
   exchangeExtended: ({ by }) => `${by} allowed more turns`,
   exchangeClosed: ({ reason, budget }) =>
     `exchange closed: ${CLOSED[reason]}${budget === undefined ? '' : ` (${budget})`}`,
@@ -132,6 +146,7 @@ const WORDS: Words = {
   limitLifted: () => 'the limit is lifted',
   epochRaised: ({ by }) => `turn numbers jump by ${by}, after a backup was restored`,
   restarted: () => 'the program started',
+  touchLost: () => 'the platform cannot be heard, no turns until the history is read',
   caughtUp: ({ gap }) => (gap === null ? 'the history was read' : `the history has a gap: ${gap}`),
   actRefused: ({ act, agent, epoch, refusal }, name) =>
     `refused ${name(agent)}'s ${act}${epoch === null ? '' : ` (#${epoch})`}: ${refusal}`,

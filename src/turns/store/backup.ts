@@ -79,3 +79,8 @@ function markBackup(path: string): void {
     copy.close();
   }
 }
+
+/** What is said when a backup is done. */
+export function copied(file: string): string {
+  return `The database was copied to ${file}.`;
+}

@@ -47,7 +47,7 @@ export function verifyAll(checked: Checked, core: Core): readonly string[] {
   ];
 }
 
-const TABLES = ['inbox', 'floors', 'outbox', 'agents'] as const;
+const TABLES = ['inbox', 'floors', 'outbox', 'agents', 'memory'] as const;
 
 function tailProblem({ db, journal }: Checked, channel: string): string | null {
   const rows = journal.last(channel, TAIL_LENGTH + 1);

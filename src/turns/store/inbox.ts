@@ -1,6 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import type { Fate } from '../core/fact.ts';
 import type { AgentId, ChannelId, MessageId } from '../core/settings.ts';
+import { isNews } from './news.ts';
 import type { Attachment, HumanMessage, InboxRow, MessageChange } from './port.ts';
 import { sealing } from './seal.ts';
 
@@ -18,6 +19,8 @@ type Row = {
   readonly fate: string | null;
   readonly edited: number;
   readonly deleted: number;
+  readonly version: string | null;
+  readonly bot: number;
 };
 
 /** The messages of people: each id once, in its latest wording, with its fate. */
@@ -34,14 +37,17 @@ export class Inbox {
   constructor(db: Database) {
     this.#insert = db.prepare<Omit<Row, 'fate' | 'edited' | 'deleted'> & { sort: string }>(
       `INSERT OR IGNORE INTO inbox
-         (id, channel, sort, position, author_id, author_name, text, sent_at, addressed, attachments, ignore_rule)
+         (id, channel, sort, position, author_id, author_name, text, sent_at, addressed, attachments, ignore_rule, version, bot)
        VALUES
-         (@id, @channel, @sort, @position, @author_id, @author_name, @text, @sent_at, @addressed, @attachments, @ignore_rule)`,
+         (@id, @channel, @sort, @position, @author_id, @author_name, @text, @sent_at, @addressed, @attachments,
+          @ignore_rule, @version, @bot)`,
     );
     this.#seal = db.prepare<[string]>(sealing('inbox', 'id = ?'));
     this.#read = db.prepare<[string], Row>('SELECT * FROM inbox WHERE id = ?');
     this.#fate = db.prepare<[string, string]>('UPDATE inbox SET fate = ? WHERE id = ?');
-    this.#edit = db.prepare<[string, string]>('UPDATE inbox SET text = ?, edited = 1 WHERE id = ?');
+    this.#edit = db.prepare<[string, string | null, string]>(
+      'UPDATE inbox SET text = ?, version = coalesce(?, version), edited = 1 WHERE id = ?',
+    );
     this.#delete = db.prepare<[string]>('UPDATE inbox SET deleted = 1 WHERE id = ?');
     this.#unapplied = db.prepare<[], Row>('SELECT * FROM inbox WHERE fate IS NULL ORDER BY channel, sort, rowid');
     this.#lastSeen = db.prepare<[string], Row>('SELECT * FROM inbox WHERE channel = ? ORDER BY sort DESC LIMIT 1');
@@ -54,12 +60,12 @@ export class Inbox {
     return 'new';
   }
 
-  /** A change that is already known, or comes after the deletion, is `unchanged`. */
+  /** A change that is no news, or comes after the deletion, is `unchanged`. */
   amend(change: MessageChange): 'changed' | 'unchanged' | 'unknown' {
     const row = this.#read.get(change.id);
     if (row === undefined || row.channel !== change.channel) return 'unknown';
-    if (row.deleted === 1 || (change.change === 'edited' && change.text === row.text)) return 'unchanged';
-    if (change.change === 'edited') this.#edit.run(change.text, change.id);
+    if (!isNews(change, inboxRow(row))) return 'unchanged';
+    if (change.change === 'edited') this.#edit.run(change.text, change.version ?? null, change.id);
     else this.#delete.run(change.id);
     this.#seal.run(change.id);
     return 'changed';
@@ -81,9 +87,10 @@ export class Inbox {
     return this.#unapplied.all().map(messageOf);
   }
 
-  lastSeen(channel: ChannelId): { readonly id: MessageId; readonly order: string } | null {
+  /** The newest message of a channel, in the platform's order. */
+  lastSeen(channel: ChannelId): HumanMessage | null {
     const row = this.#lastSeen.get(channel);
-    return row === undefined ? null : { id: row.id, order: row.position };
+    return row === undefined ? null : messageOf(row);
   }
 }
 
@@ -111,6 +118,8 @@ function rowOf(message: HumanMessage): Omit<Row, 'fate' | 'edited' | 'deleted'> 
     addressed: JSON.stringify(message.addressed),
     attachments: JSON.stringify(message.attachments),
     ignore_rule: message.ignore ?? null,
+    version: message.version ?? null,
+    bot: message.bot === true ? 1 : 0,
   };
 }
 
@@ -125,6 +134,8 @@ function messageOf(row: Row): HumanMessage {
     addressed: JSON.parse(row.addressed) as AgentId[],
     attachments: JSON.parse(row.attachments) as Attachment[],
     ...(row.ignore_rule === null ? {} : { ignore: row.ignore_rule }),
+    ...(row.version === null ? {} : { version: row.version }),
+    ...(row.bot === 0 ? {} : { bot: true }),
   };
 }
 

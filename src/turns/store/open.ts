@@ -28,8 +28,8 @@ export function openDatabase(path: string, migrations: readonly URL[] = MIGRATIO
     const version = readVersion(db, path, migrations.length);
     checkStructure(db, path);
     fixSettings(db, path);
-    migrate(db, migrations.slice(version), version);
     defineSeal(db);
+    migrate(db, migrations.slice(version), version);
     return db;
   } catch (error) {
     db?.close();

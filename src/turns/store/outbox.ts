@@ -10,6 +10,8 @@ import { sealing } from './seal.ts';
 export type Wording = {
   /** The longest text of one post in a channel, in UTF-16 units. */
   readonly textLimit: (channel: ChannelId) => number;
+  /** What an agent says beyond this length stays one row, to be shown as a file; without it, or `null`, all is split. */
+  readonly fileAbove?: (channel: ChannelId) => number | null;
   /** The text of an announcement; `null` when the configuration switches it off. */
   readonly words: (announcement: Announcement, channel: ChannelId, repeat: number) => string | null;
 };
@@ -139,7 +141,9 @@ export class Outbox {
     if (effect.type !== 'post' && effect.type !== 'announce') return [null];
     const text =
       effect.type === 'post' ? effect.text : this.#wording.words(effect.announcement, channel, effect.repeat);
-    return text === null ? [] : splitText(text, this.#wording.textLimit(channel));
+    if (text === null) return [];
+    const whole = effect.type === 'post' ? (this.#wording.fileAbove?.(channel) ?? null) : null;
+    return whole !== null && text.length > whole ? [text] : splitText(text, this.#wording.textLimit(channel));
   }
 
   #add(owed: { channel: ChannelId; effect: Owed; part: number; text: string | null }): void {

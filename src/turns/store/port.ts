@@ -27,6 +27,10 @@ export type HumanMessage = {
   readonly attachments: readonly Attachment[];
   /** The rule by which agents do not get it (another bot, say); absent for an ordinary message. */
   readonly ignore?: string;
+  /** Written by a program that is heard here: it counts for no budget as a person's word. */
+  readonly bot?: boolean;
+  /** When its wording was written, if it was edited before it was seen; a text that sorts. */
+  readonly version?: string;
 };
 
 /** A row of the inbox: the message in its latest wording, and its recorded fate. */
@@ -134,5 +138,12 @@ export type FloorReader = {
 
 /** Changes to a message that was accepted before. */
 export type MessageChange =
-  | { readonly change: 'edited'; readonly id: MessageId; readonly channel: ChannelId; readonly text: string }
+  | {
+      readonly change: 'edited';
+      readonly id: MessageId;
+      readonly channel: ChannelId;
+      readonly text: string;
+      /** When it was written, as the platform counts; a text that sorts. */
+      readonly version?: string;
+    }
   | { readonly change: 'deleted'; readonly id: MessageId; readonly channel: ChannelId };

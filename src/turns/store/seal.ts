@@ -4,11 +4,12 @@ import type { Database } from 'better-sqlite3';
 /** Columns of each table that can change; the seal of a row is a hash over them, so that silent damage shows. */
 const SEALED = {
   inbox:
-    'id, channel, sort, position, author_id, author_name, text, sent_at, addressed, attachments, ignore_rule, fate, edited, deleted',
+    'id, channel, sort, position, author_id, author_name, text, sent_at, addressed, attachments, ignore_rule, fate, edited, deleted, version, bot',
   floors: 'channel, seq, hash, deadline, floor',
   outbox:
     'n, id, channel, lane, queue, effect, part, text, type, epoch, key, repeats, state, cancelled, attempts, not_before, platform_id, why',
   agents: 'id, state',
+  memory: 'owner, name, value',
 } as const;
 
 export type SealedTable = keyof typeof SEALED;

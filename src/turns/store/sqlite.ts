@@ -113,7 +113,7 @@ export class SqliteStore implements FloorStore, FloorReader {
       const channels = [...new Set([...this.#floors.channels(), ...unapplied.map((message) => message.channel)])];
       const seen = channels.flatMap((channel) => {
         const last = this.#inbox.lastSeen(channel);
-        return last === null ? [] : [[channel, last] as const];
+        return last === null ? [] : [[channel, { id: last.id, order: last.order }] as const];
       });
       return { channels, lastSeen: Object.fromEntries(seen), unapplied };
     });
@@ -143,6 +143,11 @@ export class SqliteStore implements FloorStore, FloorReader {
     return this.#reading(() => this.#journal.naming(message));
   }
 
+  /** The newest message of a channel, in the platform's order. */
+  lastSeen(channel: ChannelId): HumanMessage | null {
+    return this.#reading(() => this.#inbox.lastSeen(channel));
+  }
+
   /** Keeps where an agent's supervisor stands, as plain JSON. */
   saveAgent(id: AgentId, state: unknown): Promise<void> {
     return this.#commits.run(() => {
@@ -156,6 +161,37 @@ export class SqliteStore implements FloorStore, FloorReader {
     const read = this.#db.prepare<[string], string>('SELECT state FROM agents WHERE id = ?').pluck();
     const state = this.#reading(() => read.get(id));
     return state === undefined ? null : JSON.parse(state);
+  }
+
+  /** Keeps a text under a name for one part of the program. */
+  remember(owner: string, name: string, value: string): Promise<void> {
+    return this.#commits.run(() => {
+      this.#db.prepare('INSERT OR REPLACE INTO memory (owner, name, value) VALUES (?, ?, ?)').run(owner, name, value);
+      this.#db.prepare(sealing('memory', 'owner = ? AND name = ?')).run(owner, name);
+    });
+  }
+
+  /** Lets go of what was kept under a name. */
+  forget(owner: string, name: string): Promise<void> {
+    return this.#commits.run(() => {
+      this.#db.prepare('DELETE FROM memory WHERE owner = ? AND name = ?').run(owner, name);
+    });
+  }
+
+  /** What was kept under a name; `null` when nothing was. */
+  recall(owner: string, name: string): string | null {
+    const read = this.#db
+      .prepare<[string, string], string>('SELECT value FROM memory WHERE owner = ? AND name = ?')
+      .pluck();
+    return this.#reading(() => read.get(owner, name) ?? null);
+  }
+
+  /** Everything that one part of the program keeps, by name. */
+  remembered(owner: string): ReadonlyMap<string, string> {
+    const read = this.#db.prepare<[string], { name: string; value: string }>(
+      'SELECT name, value FROM memory WHERE owner = ? ORDER BY name',
+    );
+    return this.#reading(() => new Map(read.all(owner).map(({ name, value }) => [name, value])));
   }
 
   /** Folds a channel's journal step by step and compares the result with the stored floor. */

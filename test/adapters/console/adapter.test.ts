@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ChatMessage, PageFrame, ServerFrame } from '../../../src/adapters/console/protocol.ts';
-import { createDelivery } from '../../../src/adapters/console/delivery.ts';
 import { ChatError } from '../../../src/adapters/port.ts';
 import type { OutgoingPost } from '../../../src/adapters/port.ts';
-import { CHANNEL, openPage, OTHER, restingView, silent, stand } from './fakes.ts';
+import { CHANNEL, openPage, OTHER, restingView, stand } from './fakes.ts';
 import type { Page, Stand } from './fakes.ts';
 
 let here: Stand;
@@ -303,41 +302,5 @@ describe('the journal', () => {
     here.adapter.card?.(CHANNEL, restingView());
     const later = await page.frame('journal');
     expect([later.part, later.entries.map((entry) => entry.seq)]).toEqual(['later', [151]]);
-  });
-});
-
-describe('an intake that fails', () => {
-  test('is tried again after pauses that grow to fifteen seconds, and troubles people once', async () => {
-    const pauses: number[] = [];
-    const troubles: string[] = [];
-    let failures = 9;
-    const delivery = createDelivery({
-      log: silent,
-      trouble: (_channel, why) => troubles.push(why),
-      sleep: async (ms) => {
-        pauses.push(ms);
-      },
-    });
-    await new Promise<void>((resolve) => {
-      delivery.push(CHANNEL, async () => {
-        failures -= 1;
-        if (failures > 0) throw new Error('no');
-        resolve();
-      });
-    });
-    expect(pauses).toEqual([250, 500, 1000, 2000, 4000, 8000, 15_000, 15_000]);
-    expect(troubles).toEqual(['no']);
-  });
-
-  test('has room for five thousand, not for more', () => {
-    const delivery = createDelivery({ log: silent, trouble: () => undefined });
-    const never = new Promise<void>(() => undefined);
-    for (let count = 0; count < 5_000; count += 1) {
-      expect(delivery.hasRoom(CHANNEL)).toBe(true);
-      delivery.push(CHANNEL, () => never);
-    }
-    expect(delivery.hasRoom(CHANNEL)).toBe(false);
-    expect(delivery.hasRoom(OTHER)).toBe(true);
-    delivery.stop();
   });
 });

@@ -55,8 +55,8 @@ export function fakeObservatory(): FakeObservatory {
     entries,
     spoken,
     channels: () => [
-      { id: CHANNEL, name: 'demo', adapter: 'console' },
-      { id: OTHER, name: 'reviews', adapter: 'discord' },
+      { id: CHANNEL, name: 'demo', adapter: 'console', parent: null, threads: 'own', allowBots: 'off' },
+      { id: OTHER, name: 'reviews', adapter: 'discord', parent: null, threads: 'own', allowBots: 'off' },
     ],
     agents: () => [
       { id: 'pm', name: 'pm', avatar: null, description: 'Writes the brief and decides what is in it' },
@@ -98,6 +98,14 @@ export function fakeIntake(answer: Answer = { ok: true, text: 'Done.' }): FakeIn
     command: async (channel, _by, line, epoch) => {
       intake.commands.push({ channel, line, epoch });
       return answer;
+    },
+    thread: async () => {},
+    disconnected() {},
+    reconnected() {},
+    suspend() {},
+    restore() {},
+    broken(error) {
+      throw error;
     },
   };
   return intake;

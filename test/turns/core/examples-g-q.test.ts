@@ -257,6 +257,12 @@ describe('example K: restart', () => {
     expect(effectsOf('prompt', play.speaks('dev'))).toMatchObject([{ agent: 'qa', messages: ['m4'] }]);
   });
 
+  test('what was still owed to dev under #2 is taken back: it would speak before the history is read', () => {
+    const play = restarted();
+    const taken = play.effects.findLast((effect) => effect.type === 'cancel');
+    expect(taken).toEqual({ type: 'cancel', agent: 'dev', epoch: 2 });
+  });
+
   test('a click with #2 is answered that the turn is over', () => {
     const play = restarted();
     play.act({ type: 'catchUp' });

@@ -95,6 +95,19 @@ export class Stage {
     return this.act({ type: 'receive', id, addressed });
   }
 
+  /** Another program writes. */
+  program(id: MessageId, ...addressed: readonly AgentId[]): Act {
+    return this.act({ type: 'receive', id, addressed, bot: true });
+  }
+
+  losesTouch(): Act {
+    return this.act({ type: 'loseTouch' });
+  }
+
+  catchesUp(): Act {
+    return this.act({ type: 'catchUp' });
+  }
+
   says(agent: AgentId, text = `${agent} says something`, mentions: readonly AgentId[] = []): Act {
     return this.act({ type: 'say', agent, epoch: this.epochOf(agent), text, mentions });
   }

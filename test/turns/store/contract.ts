@@ -31,6 +31,9 @@ export function storeContract(name: string, make: () => Promise<Subject>): void 
     describe('a conversation on record', () => {
       records(on);
     });
+    describe('the memory of a part', () => {
+      memories(on);
+    });
     describe('after a restart', () => {
       restarts(on);
     });
@@ -60,6 +63,21 @@ function inbox(on: On): void {
   );
 
   test(
+    'keeps the newest wording when an older edit comes late, and whether a program wrote it',
+    on(async (subject) => {
+      const { store } = subject;
+      await store.accept({ ...written('m1', 'zero'), bot: true });
+      const edit = (text: string, version: string) =>
+        store.amend({ change: 'edited', id: 'm1', channel: ONE, text, version });
+      expect(await edit('two', '2026-01-02')).toBe('changed');
+      expect(await edit('one', '2026-01-01')).toBe('unchanged');
+      const again = await subject.restart();
+      expect(again.message('m1')).toMatchObject({ text: 'two', edited: true, bot: true, version: '2026-01-02' });
+      expect(again.verify()).toEqual([]);
+    }),
+  );
+
+  test(
     'knows nothing of a message that never came',
     on(async ({ store }) => {
       expect(store.message('m1')).toBeNull();
@@ -74,6 +92,23 @@ function inbox(on: On): void {
       await seat(store);
       await write(store, 'm1');
       expect(store.message('m1')?.fate).toMatchObject({ state: 'delivered', to: ['pm'] });
+    }),
+  );
+}
+
+function memories(on: On): void {
+  test(
+    'has what was kept last under each name, after a restart too',
+    on(async (subject) => {
+      const { store } = subject;
+      await store.remember('discord', 'card', '1');
+      await store.remember('discord', 'card', '2');
+      await store.remember('discord', 'gone', '3');
+      await store.remember('slack', 'card', '4');
+      await store.forget('discord', 'gone');
+      const again = await subject.restart();
+      expect([...again.remembered('discord')]).toEqual([['card', '2']]);
+      expect(again.verify()).toEqual([]);
     }),
   );
 }

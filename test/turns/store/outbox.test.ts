@@ -30,6 +30,24 @@ function box(): { readonly outbox: Outbox; readonly next: () => OutboxRow; reado
   return { outbox, next, crash: () => recoverOutbox(db) };
 }
 
+describe('a text beyond the length of a file', () => {
+  const long = 'word '.repeat(40).trim();
+
+  test('stays one row when an agent says it, and is split when it is announced', () => {
+    const db = openDatabase(':memory:');
+    const outbox = new Outbox(db, 'box', options(':memory:', { fileAbove: () => 100, words: () => long }));
+    outbox.owe(ONE, [post(long), post('word '.repeat(20).trim()), announce(1)]);
+    const texts: number[] = [];
+    for (let [row] = outbox.lease(1, AT).rows; row !== undefined; [row] = outbox.lease(1, AT).rows) {
+      texts.push(row.text?.length ?? 0);
+      outbox.settle(row, { state: 'confirmed', platformId: `p${texts.length}` });
+    }
+    expect(texts[0]).toBe(long.length);
+    expect(texts.slice(1).every((length) => length <= 40)).toBe(true);
+    expect(texts.length).toBe(1 + 3 + 5);
+  });
+});
+
 describe('an announcement that recurs', () => {
   test('edits the one that was confirmed', () => {
     const { outbox, next } = box();

@@ -1,6 +1,6 @@
 import { setTimeout as sleepFor } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../turns/core/settings.ts';
 
 /** The most that waits for one channel before people are asked to wait. */
 const WAITING_LIMIT = 5_000;
@@ -9,22 +9,23 @@ const LONGEST_PAUSE_MS = 15_000;
 
 /**
  * Hands what people did to Conch, one after the other per channel and again until it is taken:
- * the console stored it already, so nothing is lost while Conch cannot write.
+ * the platform stored it already, so nothing is lost while Conch cannot write.
  */
-export type Delivery = {
+export type Handover = {
   /** Whether a channel can take more. */
   readonly hasRoom: (channel: ChannelId) => boolean;
-  readonly push: (channel: ChannelId, act: () => Promise<void>) => void;
+  /** Resolves once it was taken, or given up by `stop`. */
+  readonly push: (channel: ChannelId, act: () => Promise<void>) => Promise<void>;
   /** Gives up what was not taken; the next start's catch-up finds it. */
   readonly stop: () => void;
 };
 
 /** `trouble` is told once for every act that had to be tried again; `sleep` is for tests. */
-export function createDelivery(options: {
+export function createHandover(options: {
   readonly log: Logger;
   readonly trouble: (channel: ChannelId, why: string) => void;
   readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>;
-}): Delivery {
+}): Handover {
   const stopping = new AbortController();
   const lanes = new Map<ChannelId, Lane>();
   const sleep = options.sleep ?? defaultSleep;
@@ -48,7 +49,12 @@ export function createDelivery(options: {
       const lane = lanes.get(channel) ?? { waiting: 0, last: Promise.resolve() };
       lanes.set(channel, lane);
       lane.waiting += 1;
-      lane.last = inTurn(lane, () => untilTaken(channel, act));
+      lane.last = inTurn(
+        lane,
+        () => untilTaken(channel, act),
+        () => lanes.delete(channel),
+      );
+      return lane.last;
     },
     stop: () => stopping.abort(),
   };
@@ -56,10 +62,11 @@ export function createDelivery(options: {
 
 type Lane = { waiting: number; last: Promise<void> };
 
-async function inTurn(lane: Lane, act: () => Promise<void>): Promise<void> {
+async function inTurn(lane: Lane, act: () => Promise<void>, emptied: () => void): Promise<void> {
   await lane.last;
   await act();
   lane.waiting -= 1;
+  if (lane.waiting === 0) emptied();
 }
 
 async function defaultSleep(ms: number, signal: AbortSignal): Promise<void> {

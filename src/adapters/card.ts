@@ -1,0 +1,92 @@
+import type { AgentId, Instant } from '../turns/core/settings.ts';
+import type { FloorView } from '../turns/view.ts';
+
+/** One button: what it says, the command line it stands for, and the turn it was drawn for. */
+export type CardButton = {
+  readonly label: string;
+  readonly line: string;
+  readonly epoch: number | null;
+  readonly style: 'plain' | 'good' | 'danger';
+};
+
+/** The floor in one line with buttons, as every platform shows it. */
+export type Card = {
+  /** "🎤 dev · 1:12 left · next: qa, pm"; without the time when a platform shows its own clock. */
+  readonly text: string;
+  /** When the turn ends by itself; `null` when nothing runs out. */
+  readonly endsAt: Instant | null;
+  readonly buttons: readonly CardButton[];
+};
+
+/** How many names the card shows of those who are next. */
+const NEXT_SHOWN = 5;
+
+/** The card of a floor. `timeLeft` writes the time that is left, in words or in the platform's own clock. */
+export function cardOf(
+  view: FloorView,
+  nameOf: (agent: AgentId) => string,
+  timeLeft: (endsAt: Instant) => string,
+): Card {
+  const endsAt = view.holder?.deadlineAt ?? null;
+  const parts = [
+    headline(view, nameOf),
+    endsAt === null ? null : timeLeft(endsAt),
+    nextWords(view, nameOf),
+    heldWords(view),
+  ];
+  return { text: parts.filter((part) => part !== null).join(' · '), endsAt, buttons: buttonsOf(view) };
+}
+
+/** Minutes and seconds until an instant, as "1:12 left"; "0:00 left" once it has passed. */
+export function clockLeft(endsAt: Instant, now: Instant): string {
+  const seconds = Math.max(0, Math.round((endsAt - now) / 1_000));
+  const minutes = Math.floor(seconds / 60);
+  return `${minutes}:${String(seconds % 60).padStart(2, '0')} left`;
+}
+
+function headline(view: FloorView, nameOf: (agent: AgentId) => string): string {
+  const { holder, condition } = view;
+  if (view.catchingUp) return '🔄 reading what was missed';
+  if (holder !== null) {
+    const name = nameOf(holder.agent);
+    if (holder.status === 'ACTIVE') return `🎤 ${name}`;
+    return `✋ ${name} ${WAITING[holder.waitingFor ?? 'answer']}`;
+  }
+  if (condition === 'paused') return '⏸ paused';
+  return condition === 'open' ? '⏳ choosing who is next' : '💤 nobody has the floor';
+}
+
+const WAITING = {
+  answer: 'waits for an answer',
+  human: 'was interrupted',
+  approval: 'asks for a yes',
+} as const;
+
+function nextWords(view: FloorView, nameOf: (agent: AgentId) => string): string | null {
+  const names = view.next.map(nameOf);
+  if (names.length === 0) return null;
+  const more = names.length - NEXT_SHOWN;
+  return `next: ${names.slice(0, NEXT_SHOWN).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+function heldWords({ held }: FloorView): string | null {
+  if (held.length === 0) return null;
+  return `${held.length} ${held.length === 1 ? 'message' : 'messages'} held`;
+}
+
+function buttonsOf(view: FloorView): readonly CardButton[] {
+  const { holder, condition } = view;
+  const epoch = holder?.epoch ?? null;
+  const asks = holder?.waitingFor === 'approval';
+  const button = (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => ({
+    label,
+    line,
+    epoch,
+    style,
+  });
+  return [
+    ...(asks ? [button('Allow once', '/allow once', 'good'), button('Reject', '/reject', 'danger')] : []),
+    ...(holder === null ? [] : [button('Skip', '/floor skip'), button('Stop', '/stop', 'danger')]),
+    condition === 'paused' ? button('Resume', '/floor resume', 'good') : button('Pause', '/floor pause'),
+  ];
+}

@@ -1,0 +1,172 @@
+import { z } from 'zod';
+import type { ChatAdapter, History, Position } from './adapters/port.ts';
+import type { Log } from './log.ts';
+import { compareOrder } from './turns/core/evolve-message.ts';
+import type { ChannelId } from './turns/core/settings.ts';
+import type { TurnManager } from './turns/manager.ts';
+import type { SqliteStore } from './turns/store/sqlite.ts';
+import type { Timer, Timers } from './turns/time.ts';
+
+/** What keeping in contact needs of the program. */
+export type ContactPorts = {
+  readonly manager: Pick<TurnManager, 'apply' | 'receive' | 'amend'>;
+  readonly timers: Timers;
+  readonly log: Log;
+  readonly channelsOf: (adapter: ChatAdapter) => readonly ChannelId[];
+  readonly store: Pick<SqliteStore, 'lastSeen' | 'remember' | 'recall'>;
+  /** Does work again while the disk is full; rejects when the store is broken. */
+  readonly patiently: (work: () => Promise<unknown>) => Promise<unknown>;
+  readonly failed: (error: unknown) => void;
+};
+
+/** So often the history of platforms that may lose events is read again. */
+const SWEEP_MS = 300_000;
+/** So many channels are read at the same time. */
+const AT_ONCE = 4;
+
+const MARKS = 'marks';
+const positionSchema = z.object({ id: z.string(), order: z.string() });
+
+type Line = {
+  /** Counts the losses: what was read before a later one lifts nothing. */
+  losses: number;
+  reading: Promise<void>;
+  sweep: Timer | null;
+};
+
+/**
+ * Keeps floors in contact with their platforms: nothing is granted in a channel from the moment that its platform can no
+ * longer be heard until its history was read, or the gap was announced.
+ */
+export class Contact {
+  readonly #ports: ContactPorts;
+  readonly #lines = new Map<ChatAdapter, Line>();
+  #running = true;
+
+  constructor(ports: ContactPorts) {
+    this.#ports = ports;
+  }
+
+  /** The platform can be heard for the first time: its channels are caught up. */
+  async begin(adapter: ChatAdapter): Promise<void> {
+    await this.#read(adapter);
+    if (adapter.capabilities.losesEvents === true) this.#sweepLater(adapter);
+  }
+
+  /** The platform can no longer be heard. */
+  lost(adapter: ChatAdapter): void {
+    this.#line(adapter).losses += 1;
+    this.#ports.log.warn({ adapter: adapter.name }, 'out of contact; nothing is granted until it is back');
+    this.#do(() => this.#all(adapter, (channel) => this.#ports.manager.apply(channel, { type: 'loseTouch' })));
+  }
+
+  /** It can be heard again. */
+  back(adapter: ChatAdapter, missed: 'nothing' | 'perhaps'): void {
+    this.#ports.log.info({ adapter: adapter.name, missed }, 'in contact again');
+    if (missed === 'perhaps') this.#do(() => this.#read(adapter));
+    else this.#do(() => this.#all(adapter, (channel) => this.#lift(channel, null)));
+  }
+
+  /** A thread has begun at this position. If Conch was there already, all of it is meant for Conch. */
+  async mark(thread: ChannelId, parent: ChannelId, since: Position): Promise<void> {
+    const known = this.#mark(parent);
+    if (known === null || compareOrder(since.order, known.order) <= 0) return;
+    await this.#ports.store.remember(MARKS, thread, JSON.stringify(since));
+  }
+
+  /** A single channel is caught up: a thread that was just opened, or one that can be read again. */
+  async catchUp(adapter: ChatAdapter, channel: ChannelId): Promise<void> {
+    await this.#lift(channel, await this.#readOn(adapter, channel));
+  }
+
+  stop(): void {
+    this.#running = false;
+    for (const { sweep } of this.#lines.values()) sweep?.cancel();
+  }
+
+  /** One reading after the other: a later loss leaves the lifting to the reading that follows it. */
+  async #read(adapter: ChatAdapter): Promise<void> {
+    const line = this.#line(adapter);
+    const { losses } = line;
+    const before = line.reading;
+    const reading = (async () => {
+      await before;
+      await this.#all(adapter, async (channel) => {
+        const gap = await this.#readOn(adapter, channel);
+        if (line.losses === losses) await this.#lift(channel, gap);
+      });
+    })();
+    line.reading = reading.catch(() => undefined);
+    await reading;
+  }
+
+  #sweepLater(adapter: ChatAdapter): void {
+    this.#line(adapter).sweep = this.#ports.timers.after(SWEEP_MS, () => {
+      if (!this.#running) return;
+      this.#do(async () => {
+        await this.#all(adapter, (channel) => this.#readOn(adapter, channel));
+        if (this.#running) this.#sweepLater(adapter);
+      });
+    });
+  }
+
+  /** Takes in what the history shows; resolves with what could not be read. */
+  async #readOn(adapter: ChatAdapter, channel: ChannelId): Promise<string | null> {
+    const { manager, patiently, store } = this.#ports;
+    const mark = this.#mark(channel);
+    const { messages, changes, gap, ...found } = await this.#history(adapter, channel, mark);
+    if (mark === null && found.mark !== undefined) {
+      await patiently(() => store.remember(MARKS, channel, JSON.stringify(found.mark)));
+    }
+    const meant = messages.filter(({ order }) => mark === null || compareOrder(order, mark.order) > 0);
+    for (const message of meant) await patiently(() => manager.receive(message));
+    for (const change of changes) await patiently(() => manager.amend(change));
+    return gap;
+  }
+
+  async #history(adapter: ChatAdapter, channel: ChannelId, mark: Position | null): Promise<History> {
+    try {
+      const last = this.#ports.store.lastSeen(channel);
+      return await adapter.catchUp(channel, last === null ? mark : { id: last.id, order: last.order });
+    } catch (error) {
+      const gap = error instanceof Error ? error.message : String(error);
+      this.#ports.log.error({ channel, err: error }, 'history could not be read');
+      return { messages: [], changes: [], gap };
+    }
+  }
+
+  /** Where the channel stood when Conch first read it. */
+  #mark(channel: ChannelId): Position | null {
+    const kept = this.#ports.store.recall(MARKS, channel);
+    return kept === null ? null : positionSchema.parse(JSON.parse(kept));
+  }
+
+  async #lift(channel: ChannelId, gap: string | null): Promise<void> {
+    const { manager, patiently } = this.#ports;
+    await patiently(() => manager.apply(channel, { type: 'catchUp', ...(gap === null ? {} : { gap }) }));
+  }
+
+  async #all(adapter: ChatAdapter, work: (channel: ChannelId) => Promise<unknown>): Promise<void> {
+    const waiting = [...this.#ports.channelsOf(adapter)];
+    const one = async (): Promise<void> => {
+      for (let channel = waiting.shift(); channel !== undefined && this.#running; channel = waiting.shift()) {
+        await work(channel);
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, one));
+  }
+
+  #line(adapter: ChatAdapter): Line {
+    const known = this.#lines.get(adapter);
+    if (known !== undefined) return known;
+    const line: Line = { losses: 0, reading: Promise.resolve(), sweep: null };
+    this.#lines.set(adapter, line);
+    return line;
+  }
+
+  #do(work: () => Promise<unknown>): void {
+    work().catch((error: unknown) => {
+      if (this.#running) this.#ports.failed(error);
+    });
+  }
+}

@@ -1,0 +1,61 @@
+import type { Log } from './log.ts';
+import type { ChannelId } from './turns/core/settings.ts';
+import type { TurnManager } from './turns/manager.ts';
+import type { SqliteStore } from './turns/store/sqlite.ts';
+
+/** What suspending channels needs. */
+export type SuspensionsPorts = {
+  readonly store: Pick<SqliteStore, 'remember' | 'recall' | 'forget'>;
+  readonly manager: Pick<TurnManager, 'apply'>;
+  readonly log: Log;
+};
+
+const OWNER = 'suspended';
+/** Who does it, in the journal. */
+const BY = 'conch';
+
+/** Channels that their platform took away for now: nobody speaks there, and nothing is tried again and again. */
+export class Suspensions {
+  readonly #ports: SuspensionsPorts;
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(ports: SuspensionsPorts) {
+    this.#ports = ports;
+  }
+
+  /** Whether the platform took a channel away. */
+  isSuspended(channel: ChannelId): boolean {
+    return this.#ports.store.recall(OWNER, channel) !== null;
+  }
+
+  /** Ends the turn under way and pauses the floor. A floor that people paused already stays theirs. */
+  suspend(channel: ChannelId, why: string): Promise<void> {
+    return this.#next(async () => {
+      const { store, manager, log } = this.#ports;
+      if (store.recall(OWNER, channel) !== null) return;
+      log.warn({ channel, why }, 'channel suspended');
+      await manager.apply(channel, { type: 'stop', by: BY });
+      const paused = await manager.apply(channel, { type: 'pause', by: BY });
+      await store.remember(OWNER, channel, JSON.stringify({ why, paused: paused.ok }));
+    });
+  }
+
+  /** Lets the floor go on, if it was this that paused it. */
+  restore(channel: ChannelId): Promise<void> {
+    return this.#next(async () => {
+      const { store, manager, log } = this.#ports;
+      const kept = store.recall(OWNER, channel);
+      if (kept === null) return;
+      log.info({ channel }, 'channel can be used again');
+      await store.forget(OWNER, channel);
+      if (kept.includes('"paused":true')) await manager.apply(channel, { type: 'resume', by: BY });
+    });
+  }
+
+  /** One after the other, so that what comes twice is done once. */
+  #next(work: () => Promise<void>): Promise<void> {
+    const done = this.#last.then(work);
+    this.#last = done.catch(() => undefined);
+    return done;
+  }
+}

@@ -1,0 +1,88 @@
+import { describe, expect, test } from 'vitest';
+import { cardOf, clockLeft } from '../../src/adapters/card.ts';
+import { parseLine } from '../../src/turns/operators/parse.ts';
+import type { FloorView } from '../../src/turns/view.ts';
+
+const RESTING: FloorView = {
+  channel: 'console:demo',
+  condition: 'resting',
+  mode: 'inject',
+  order: 'round-robin',
+  epoch: 4,
+  holder: null,
+  seats: [],
+  next: [],
+  held: [],
+  turns: null,
+  limit: null,
+  catchingUp: false,
+};
+
+const HELD: FloorView = {
+  ...RESTING,
+  condition: 'open',
+  next: ['qa', 'pm'],
+  holder: {
+    agent: 'dev',
+    epoch: 4,
+    status: 'ACTIVE',
+    startedAt: 0,
+    deadlineAt: 72_000,
+    waitingFor: null,
+    working: true,
+    approval: null,
+  },
+};
+
+function shown(view: FloorView): string {
+  return cardOf(
+    view,
+    (agent) => agent,
+    (endsAt) => clockLeft(endsAt, 0),
+  ).text;
+}
+
+function buttons(view: FloorView): readonly string[] {
+  const card = cardOf(
+    view,
+    (agent) => agent,
+    () => '',
+  );
+  return card.buttons.map(({ label, line, epoch }) => `${label}: ${line} #${epoch}`);
+}
+
+describe('the card of a floor', () => {
+  test('says who holds, for how long, and who is next', () => {
+    expect(shown(HELD)).toBe('🎤 dev · 1:12 left · next: qa, pm');
+    expect(shown({ ...HELD, held: ['m1'] })).toBe('🎤 dev · 1:12 left · next: qa, pm · 1 message held');
+  });
+
+  test.each([
+    ['at rest', RESTING, '💤 nobody has the floor'],
+    ['paused', { ...RESTING, condition: 'paused' }, '⏸ paused'],
+    ['while history is read', { ...HELD, catchingUp: true }, '🔄 reading what was missed · 1:12 left · next: qa, pm'],
+    ['between two turns', { ...RESTING, condition: 'open' }, '⏳ choosing who is next'],
+  ] as const)('%s', (_when, view, text) => {
+    expect(shown(view)).toBe(text);
+  });
+
+  test('names five of those who are next', () => {
+    expect(shown({ ...RESTING, next: ['a', 'b', 'c', 'd', 'e', 'f', 'g'] })).toContain('a, b, c, d, e and 2 more');
+  });
+
+  test('has buttons for the turn that it was drawn for, each a command that exists', () => {
+    expect(buttons(HELD)).toEqual(['Skip: /floor skip #4', 'Stop: /stop #4', 'Pause: /floor pause #4']);
+    expect(buttons({ ...RESTING, condition: 'paused' })).toEqual(['Resume: /floor resume #null']);
+    const asking: FloorView = {
+      ...HELD,
+      holder: { ...HELD.holder!, status: 'WAITING', waitingFor: 'approval', deadlineAt: null },
+    };
+    expect(buttons(asking).slice(0, 2)).toEqual(['Allow once: /allow once #4', 'Reject: /reject #4']);
+    for (const { line } of cardOf(
+      asking,
+      (agent) => agent,
+      () => '',
+    ).buttons)
+      expect(parseLine(line).ok).toBe(true);
+  });
+});

@@ -1,0 +1,746 @@
+import { describe, expect, test } from 'vitest';
+import { answer, seeEqual } from './program.ts';
+import type { ProgramOptions } from './program.ts';
+import type { Rig, Seen, Stage, Ways } from './rig.ts';
+import { play } from './scene.ts';
+import type { Act, Start } from './scene.ts';
+
+/** What every adapter promises, with the whole program behind it. Where platforms differ, the rig says so. */
+export function contract(rig: Rig): void {
+  const suite: Suite = { rig, on: (start, act) => () => play(rig, start, act) };
+  describe.concurrent(`on ${rig.name}`, () => {
+    describe('a message', () => {
+      taking(suite);
+    });
+    describe('a message of another program', () => {
+      programs(suite);
+    });
+    describe('a message during a turn', () => {
+      modes(suite);
+    });
+    describe('what an agent says', () => {
+      speech(suite);
+    });
+    describe('an announcement', () => {
+      announcements(suite);
+    });
+    describe('a command', () => {
+      commands(suite);
+    });
+    describe('a card', () => {
+      cards(suite);
+    });
+    describe('a thread', () => {
+      threads(suite);
+    });
+    describe('a lost connection', () => {
+      outages(suite);
+    });
+    describe('a post', () => {
+      posts(suite);
+    });
+    describe('a program that ended', () => {
+      restarts(suite);
+    });
+  });
+}
+
+type Suite = { readonly rig: Rig; readonly on: (start: Start, act: Act) => () => Promise<void> };
+
+const ALONE: ProgramOptions = { agents: ['pm'] };
+const PAIR: ProgramOptions = { agents: ['pm', 'dev'] };
+
+function taking({ rig, on }: Suite): void {
+  test(
+    'opens an exchange, and each agent answers once, under its own name and in its turn',
+    on({}, async ({ stage, program, talk, says }) => {
+      await says('Build a bridge');
+      await program.rests();
+      const ann = stage.nameOf('ann');
+      await seeEqual(
+        () => talk(),
+        [`${ann}: Build a bridge`, ...['PM', 'Dev', 'QA'].map((name) => `${name}: ${answer(name, 'Build a bridge')}`)],
+      );
+      expect((await stage.read()).map(({ kind }) => kind)).toEqual(['person', 'agent', 'agent', 'agent']);
+    }),
+  );
+
+  test(
+    'that mentions an agent goes to it first',
+    on({}, async ({ stage, program, says }) => {
+      await says('Is it sound, @QA?');
+      await program.rests();
+      expect(speakers(await stage.read())[0]).toBe('QA');
+    }),
+  );
+
+  test.runIf(rig.ways.mentions)(
+    "that mentions an agent by the platform's own means goes to it first",
+    on({}, async ({ stage, program, says }) => {
+      await says(`Is it sound, ${stage.mention?.('qa') ?? ''}?`);
+      await program.rests();
+      expect(speakers(await stage.read())[0]).toBe('QA');
+    }),
+  );
+
+  test.runIf(rig.ways.replies)(
+    'that replies to an agent goes to it first',
+    on({}, async ({ stage, program, says }) => {
+      await says('Build a bridge');
+      await program.rests();
+      const before = await stage.read();
+      const replyTo = before.find(({ author }) => author === 'Dev')?.id ?? '';
+      await says('Really?', { replyTo });
+      await seeEqual(async () => speakers(await stage.read())[before.length - 1], 'Dev');
+    }),
+  );
+
+  test.runIf(rig.ways.files)(
+    'brings its files along',
+    on(ALONE, async ({ program, says }) => {
+      const id = await says('Look at this', { file: 'plan.txt' });
+      expect(program.message(id)?.attachments.map(({ name }) => name)).toEqual(['plan.txt']);
+      await program.rests();
+    }),
+  );
+
+  test(
+    'that is edited or taken back reaches the agent that has the floor',
+    on(ALONE, async ({ stage, program, pmPauses }) => {
+      const id = await pmPauses('Build a bridge');
+      await stage.edit('ann', id, 'Build a tunnel');
+      await seeEqual(() => program.cast.heard('pm'), ['grant: Build a bridge', 'edited: Build a tunnel']);
+      await stage.remove('ann', id);
+      await seeEqual(() => program.cast.heard('pm').map(firstWord), ['grant', 'edited', 'deleted']);
+    }),
+  );
+
+  test(
+    'with the word that ends a turn is only text',
+    on(PAIR, async ({ program, pmPauses, release, talk, says }) => {
+      await pmPauses();
+      const id = await says('TURN_COMPLETE');
+      await seeEqual(() => program.cast.heard('pm').at(-1), 'injected: TURN_COMPLETE');
+      expect(program.view().holder?.agent).toBe('pm');
+      expect(program.message(id)?.fate).toMatchObject({ state: 'delivered', to: ['pm'] });
+      release('pm');
+      await program.rests();
+      expect(await talk()).toContain('PM: PM is done');
+    }),
+  );
+
+  test(
+    'that comes twice is one message (row 33: a duplicate event)',
+    on(PAIR, async ({ stage, program, says }) => {
+      stage.duplicate();
+      await says('Build a bridge');
+      await says('And a tunnel');
+      await program.rests();
+      const heard = ['pm', 'dev'].flatMap((agent) => program.cast.heard(agent)).join('\n');
+      expect(heard.match(/Build a bridge/g)).toHaveLength(1);
+      expect(heard.match(/And a tunnel/g)).toHaveLength(1);
+    }),
+  );
+}
+
+function programs({ rig: { ways }, on }: Suite): void {
+  test.runIf(ways.bots)(
+    'reaches no agent where programs are not heard',
+    on(ALONE, async ({ stage, program, says }) => {
+      const id = (await stage.bot?.('Buy my coins')) ?? '';
+      await says('Build a bridge');
+      await seeEqual(() => program.message(id)?.fate?.state, 'ignored');
+      await program.rests();
+      expect(program.cast.heard('pm')).toEqual(['grant: Build a bridge']);
+    }),
+  );
+
+  test.runIf(ways.bots)(
+    'is answered where all programs are heard',
+    on({ ...ALONE, turnConfig: { allowBots: 'all' } }, async ({ stage, program }) => {
+      await stage.bot?.('The build is red');
+      await seeEqual(() => program.cast.heard('pm'), ['grant: The build is red']);
+      await program.rests();
+    }),
+  );
+}
+
+function modes({ on }: Suite): void {
+  const MODES = [
+    ['inject', 'injected', 'injected: And violet'],
+    ['queue', 'held', 'grant: Build a bridge'],
+    ['interrupt', 'preempted', 'resume: And violet'],
+    ['parallel', 'observed', 'observed: And violet'],
+  ] as const;
+
+  for (const [mode, receipt, heard] of MODES) {
+    test(
+      `in the mode ${mode} is marked "${receipt}", and the holder gets it accordingly`,
+      on({ ...PAIR, turnConfig: { humanInterruptMode: mode } }, async ({ stage, program, pmPauses, release, says }) => {
+        await pmPauses();
+        if (mode === 'interrupt') program.cast.play('pm', 'pause');
+        const id = await says('And violet');
+        await seeEqual(() => markOf(stage, id), receipt);
+        await seeEqual(() => program.cast.heard('pm').at(-1), heard);
+        expect(program.view().holder?.agent).toBe('pm');
+        await program.cast.paused('pm', stage.channel);
+        release('pm');
+        await program.rests();
+        const next = program.cast.heard('dev').join('\n');
+        expect(next.includes('And violet')).toBe(mode === 'queue' || mode === 'parallel');
+      }),
+    );
+  }
+
+  test(
+    'is marked as done when the turn that took it in has ended',
+    on(ALONE, async ({ stage, program, pmPauses, release, says }) => {
+      await pmPauses();
+      const id = await says('And violet');
+      await seeEqual(() => markOf(stage, id), 'injected');
+      release('pm');
+      await program.rests();
+      await seeEqual(() => markOf(stage, id), 'done');
+    }),
+  );
+
+  test(
+    'that is held is marked as done when it was answered',
+    on(
+      { ...ALONE, turnConfig: { humanInterruptMode: 'queue' } },
+      async ({ stage, program, pmPauses, release, says }) => {
+        await pmPauses();
+        const id = await says('And violet');
+        await seeEqual(() => markOf(stage, id), 'held');
+        release('pm');
+        await program.rests();
+        await seeEqual(() => markOf(stage, id), 'done');
+      },
+    ),
+  );
+}
+
+function speech({ rig: { capabilities, ways }, on }: Suite): void {
+  const { textLimit, fileAbove } = capabilities;
+
+  test(
+    'is split where it is too long, in order, with nothing missing',
+    on({}, async ({ stage, program, says }) => {
+      const long = words(Math.min(textLimit * 2.5, (fileAbove ?? Infinity) - 200));
+      program.cast.play('pm', { say: long });
+      await says('Tell me everything');
+      await program.rests();
+      const parts = (await stage.read()).filter(({ author }) => author === 'PM');
+      expect(parts.length).toBeGreaterThan(1);
+      expect(
+        parts
+          .map(({ text }) => text)
+          .join(' ')
+          .split(/\s+/),
+      ).toEqual(long.split(' '));
+    }),
+  );
+
+  test.runIf(fileAbove !== null)(
+    'comes as a file where it is very long, with nothing missing',
+    on(ALONE, async ({ stage, program, says }) => {
+      const long = words((fileAbove ?? 0) + 2_000);
+      program.cast.play('pm', { say: long });
+      await says('Tell me everything');
+      await program.rests();
+      const said = (await stage.read()).filter(({ author }) => author === 'PM');
+      expect(said).toHaveLength(1);
+      expect(said[0]?.text).toContain(long);
+    }),
+  );
+
+  test.runIf(capabilities.drafts)(
+    'is seen while it is generated, and stands once when it is said',
+    on(ALONE, async ({ stage, program, talk, says }) => {
+      program.cast.play('pm', { write: 'First of all' }, 'pause', { write: ' we build it.' });
+      await says('What is the plan?');
+      const begun = () => stage.drafts().then((drafts) => drafts.map(({ text }) => text.includes('First of all')));
+      await seeEqual(begun, [true]);
+      program.cast.release('pm', stage.channel);
+      await program.rests();
+      await seeEqual(() => talk(), [`${stage.nameOf('ann')}: What is the plan?`, 'PM: First of all we build it.']);
+      await seeEqual(() => stage.drafts(), []);
+    }),
+  );
+
+  test.runIf(ways.pings)(
+    'notifies nobody, whatever is in it (row 79: mass mentions are inert)',
+    on(ALONE, async ({ stage, program, release, says }) => {
+      const id = stage.idOf('bob');
+      const loud = `@everyone @here <!channel> <!here> <!everyone> <@${id}> <@&${stage.role ?? id}> <!subteam^${stage.role ?? id}> go!`;
+      program.cast.play('pm', { say: loud }, { say: `\`\`\`\n${loud}\n\`\`\`` }, { write: loud }, 'pause', {
+        write: ` ${loud}`,
+      });
+      await says('Shout');
+      await program.cast.paused('pm', stage.channel);
+      release('pm');
+      await program.rests();
+      expect((await stage.read()).filter(({ text }) => text.includes('go!')).length).toBeGreaterThan(1);
+      expect(stage.pings?.()).toEqual([]);
+    }),
+  );
+}
+
+function announcements({ rig: { capabilities }, on }: Suite): void {
+  const notices = async (stage: Stage) =>
+    (await stage.read()).filter(({ kind }) => kind === 'conch').map(({ text }) => text);
+
+  test(
+    'of a turn that timed out is made once, and the next agent speaks',
+    on({ ...PAIR, turnConfig: { defaultTimeoutSeconds: 4 } }, async ({ program, talk, says }) => {
+      program.cast.play('pm', 'pause');
+      await says('Build a bridge');
+      await program.rests();
+      expect((await talk()).slice(1)).toEqual([
+        expect.stringMatching(/^Conch: .*PM turn timed out$/i),
+        expect.stringMatching(/^Dev: /),
+      ]);
+    }),
+  );
+
+  test(
+    'of an agent that crashed is made once, with the cause, and the next agent speaks',
+    on(PAIR, async ({ stage, program, says }) => {
+      program.cast.play('pm', 'crash');
+      await says('Build a bridge');
+      await program.rests();
+      expect(await notices(stage)).toEqual([expect.stringMatching(/PM disconnected, skipping turn: fell over/)]);
+      expect(speakers(await stage.read())).toContain('Dev');
+    }),
+  );
+
+  test(
+    'that nobody is there is made once for an outage, and the messages are marked',
+    on({ ...ALONE, cast: ({ absent }) => void absent.add('pm') }, async ({ stage, says }) => {
+      const first = await says('Anybody here?');
+      await seeEqual(() => markOf(stage, first), 'unrouted');
+      const second = await says('Hello?');
+      await seeEqual(() => markOf(stage, second), 'unrouted');
+      expect(await notices(stage)).toEqual([expect.stringContaining('No agents available')]);
+    }),
+  );
+
+  test.runIf(capabilities.edits)(
+    'that recurs is edited, not repeated',
+    on({ ...ALONE, turnConfig: { defaultTimeoutSeconds: 4 } }, async ({ stage, program, says }) => {
+      program.cast.play('pm', 'pause');
+      program.cast.play('pm', 'pause');
+      await says('Build a bridge');
+      await program.rests();
+      await stage.command('ann', '/floor grant PM');
+      await seeEqual(() => notices(stage), [expect.stringMatching(/PM turn timed out \(×2\)/)]);
+    }),
+  );
+}
+
+function commands({ rig: { ways, capabilities }, on }: Suite): void {
+  test(
+    'that reads is answered to anybody, and to nobody else',
+    on({ ...ALONE, operators: {} }, async ({ stage, talk }) => {
+      expect(await stage.command('ann', '/floor status')).toContain('mode inject');
+      expect(await talk()).toEqual([]);
+    }),
+  );
+
+  test(
+    'that changes the floor is refused politely to whoever is no operator',
+    on({ ...ALONE, operators: {} }, async ({ stage, program, talk }) => {
+      expect(await stage.command('ann', '/floor pause')).toContain('Only operators may run /floor pause');
+      expect(program.view().condition).toBe('resting');
+      expect(await talk()).toEqual([]);
+    }),
+  );
+
+  test.runIf(ways.several)(
+    'of an operator is no command of somebody else',
+    on(ALONE, async ({ stage, program }) => {
+      expect(await stage.command('bob', '/floor pause')).toContain('Only operators');
+      expect(program.view().condition).toBe('resting');
+      await stage.command('ann', '/floor pause');
+      expect(program.view().condition).toBe('paused');
+    }),
+  );
+
+  test.runIf(ways.roles)(
+    "may be given by whoever has an operators' role, and no longer without it (row 76: role removed)",
+    on(
+      ({ role = '' }) => ({ ...ALONE, operators: { roles: [role] } }),
+      async ({ stage, program }) => {
+        expect(await stage.command('bob', '/floor pause')).toContain('Only operators');
+        stage.makeOperator?.('bob', true);
+        await seeEqual(
+          () => stage.command('bob', '/floor pause').then((text) => text.includes('Only operators')),
+          false,
+        );
+        expect(program.view().condition).toBe('paused');
+        stage.makeOperator?.('bob', false);
+        await seeEqual(
+          () => stage.command('bob', '/floor resume').then((text) => text.includes('Only operators')),
+          true,
+        );
+      },
+    ),
+  );
+
+  test(
+    'of an operator pauses the floor and lets it go on',
+    on(ALONE, async ({ stage, program, talk, says }) => {
+      await stage.command('ann', '/floor pause');
+      expect(program.view().condition).toBe('paused');
+      const id = await says('Build a bridge');
+      await seeEqual(() => program.message(id)?.fate?.state, 'held');
+      expect(program.cast.heard('pm')).toEqual([]);
+      await stage.command('ann', '/floor resume');
+      await program.rests();
+      expect((await talk()).at(-1)).toBe(`PM: ${answer('PM', 'Build a bridge')}`);
+    }),
+  );
+
+  test(
+    'with an argument does what it says',
+    on(PAIR, async ({ stage, program }) => {
+      await stage.command('ann', '/floor mode queue');
+      expect(program.view().mode).toBe('queue');
+      await stage.command('ann', '/floor grant dev');
+      await seeEqual(() => program.cast.heard('dev').length, 1);
+      await program.rests();
+    }),
+  );
+
+  test(
+    '/stop ends the turn, and says so once',
+    on(PAIR, async ({ stage, program, pmPauses }) => {
+      await pmPauses();
+      await stage.command('ann', '/stop');
+      await program.rests();
+      const told = await stage.read();
+      expect(told.slice(1).map(({ text }) => text)).toEqual([expect.stringMatching(/Stopped PM/)]);
+      expect(program.cast.heard('dev')).toEqual([]);
+    }),
+  );
+
+  test.runIf(ways.typed)(
+    'that is typed as a message is one, and reaches no agent',
+    on(PAIR, async ({ stage, program, pmPauses }) => {
+      await pmPauses();
+      const id = await stage.typed?.('ann', '!stop');
+      await program.rests();
+      expect(id === undefined ? null : program.message(id)?.fate?.state).toBe('ignored');
+      expect((await stage.read()).at(-1)?.text).toMatch(/Stopped PM/);
+      expect(program.cast.heard('pm')).toHaveLength(1);
+    }),
+  );
+
+  test.runIf(capabilities.receipts)(
+    '/why tells what became of a message',
+    on(ALONE, async ({ stage, program, says }) => {
+      const id = await says('Build a bridge');
+      await program.rests();
+      expect(await stage.command('ann', `/why ${id}`)).toMatch(/wrote: Build a bridge/);
+    }),
+  );
+}
+
+function cards({ rig: { capabilities }, on }: Suite): void {
+  test.runIf(capabilities.cards)(
+    'shows who has the floor and who is next, and its buttons work',
+    on(PAIR, async ({ stage, program, pmPauses }) => {
+      await pmPauses();
+      await seeEqual(async () => (await stage.card())?.text, expect.stringMatching(/PM.*next: Dev/s));
+      program.cast.play('dev', 'pause');
+      await (await stage.card())?.press('ann', 'Skip');
+      await seeEqual(() => program.view().holder?.agent, 'dev');
+      await seeEqual(async () => (await stage.card())?.text, expect.stringMatching(/Dev/));
+    }),
+  );
+
+  test.runIf(capabilities.cards)(
+    'that was drawn for a turn that is over does nothing, and says why',
+    on(PAIR, async ({ stage, program, pmPauses, release }) => {
+      await pmPauses();
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Skip'), true);
+      const old = await stage.card();
+      stage.freezeCard?.();
+      program.cast.play('dev', 'pause');
+      release('pm');
+      await program.cast.paused('dev', stage.channel);
+      expect(await old?.press('ann', 'Skip')).toMatch(/turn is over/);
+      expect(program.view().holder?.agent).toBe('dev');
+    }),
+  );
+
+  test.runIf(capabilities.cards)(
+    'has the buttons of a yes that an agent asks for',
+    on(ALONE, async ({ stage, program, talk, says }) => {
+      program.cast.play('pm', { ask: 'Delete the folder' });
+      await says('Clean up');
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow once'), true);
+      await (await stage.card())?.press('ann', 'Allow once');
+      await program.rests();
+      expect((await talk()).at(-1)).toBe('PM: I was told: allow_once');
+    }),
+  );
+
+  test.runIf(capabilities.cards)(
+    'tells whoever is no operator that the button is not for them (row 75: unauthorised button)',
+    on({ ...PAIR, operators: {} }, async ({ stage, program, pmPauses }) => {
+      await pmPauses();
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Skip'), true);
+      expect(await (await stage.card())?.press('ann', 'Skip')).toContain('Only operators');
+      expect(program.view().holder?.agent).toBe('pm');
+    }),
+  );
+}
+
+function threads({ rig: { ways }, on }: Suite): void {
+  test.runIf(ways.threads)(
+    'has a floor of its own',
+    on(ALONE, async ({ stage, program, talk, release, pmPauses, says }) => {
+      const root = await pmPauses();
+      const thread = await stage.thread?.('ann', root);
+      const { id = '', channel = '' } = thread ?? {};
+      await says('Which colour?', { thread: id });
+      await seeEqual(async () => (await talk(id)).at(-1), `PM: ${answer('PM', 'Which colour?')}`);
+      await program.rests(channel);
+      expect(program.view().holder?.agent).toBe('pm');
+      release('pm');
+      await program.rests();
+      expect((await talk()).filter((line) => line.startsWith('PM'))).toEqual(['PM: PM is done']);
+    }),
+  );
+
+  test.runIf(ways.threads)(
+    'keeps its floor over a restart',
+    on(ALONE, async ({ stage, program, talk, again, says }) => {
+      const root = await says('Build a bridge');
+      await program.rests();
+      const thread = await stage.thread?.('ann', root);
+      const { id = '', channel = '' } = thread ?? {};
+      await says('Which colour?', { thread: id });
+      await seeEqual(async () => (await talk(id)).at(-1), `PM: ${answer('PM', 'Which colour?')}`);
+      await program.rests(channel);
+      await program.stop();
+      await stage.write('ann', 'And why?', { thread: id });
+      const next = await again(ALONE);
+      await seeEqual(async () => (await talk(id)).at(-1), `PM: ${answer('PM', 'And why?')}`);
+      await next.rests(channel);
+      expect(next.cast.heard('pm')).toEqual(['grant: And why?']);
+    }),
+  );
+}
+
+function outages({ rig: { ways }, on }: Suite): void {
+  for (const missed of ['remembered', 'forgotten'] as const) {
+    test.runIf(ways.remote)(
+      `loses nothing that people write meanwhile: it is taken in once, before anything is granted (${missed})`,
+      on(ALONE, async ({ stage, program, talk, says }) => {
+        await says('Build a bridge');
+        await program.rests();
+        stage.cutOff?.(missed);
+        await seeEqual(() => program.view().catchingUp, true);
+        const ids = [await stage.write('ann', 'And a tunnel'), await stage.write('ann', 'And a ferry')];
+        stage.comeBack?.();
+        await seeEqual(() => ids.map((id) => program.message(id)?.fate?.state ?? null), ['delivered', 'delivered']);
+        await program.rests();
+        expect(program.cast.heard('pm')).toEqual(['grant: Build a bridge', 'grant: And a tunnel | And a ferry']);
+        expect((await talk()).at(-1)).toBe(`PM: ${answer('PM', 'And a tunnel', 'And a ferry')}`);
+      }),
+    );
+  }
+
+  test.runIf(ways.remote)(
+    'loses no edit that people make meanwhile',
+    on(ALONE, async ({ stage, program, says }) => {
+      const id = await says('Build a bridge');
+      await program.rests();
+      stage.cutOff?.('forgotten');
+      await seeEqual(() => program.view().catchingUp, true);
+      await stage.edit('ann', id, 'Build a tunnel');
+      stage.comeBack?.();
+      await seeEqual(() => program.message(id)?.text, 'Build a tunnel');
+    }),
+  );
+
+  test.runIf(ways.remote)(
+    'grants nothing until it is over',
+    on(PAIR, async ({ stage, program, pmPauses, release }) => {
+      await pmPauses();
+      stage.cutOff?.('remembered');
+      await seeEqual(() => program.view().catchingUp, true);
+      release('pm');
+      await seeEqual(() => program.view().holder, null);
+      expect(program.cast.heard('dev')).toEqual([]);
+      stage.comeBack?.();
+      await program.rests();
+      expect(program.cast.heard('dev')).toHaveLength(1);
+    }),
+  );
+}
+
+function posts({ on }: Suite): void {
+  const FIVE = ['one', 'two', 'three', 'four', 'five'];
+  const texts = (name: string) => FIVE.map((word) => ({ say: `${name} says ${word}` }));
+  const said = (name: string) => FIVE.map((word) => `${name}: ${name} says ${word}`);
+
+  test(
+    'whose answer was lost stands once (row 25: accepted, answer lost)',
+    on(ALONE, async ({ stage, program, talk, says }) => {
+      program.cast.play('pm', ...texts('PM'));
+      const lost = stage.loseAnswers(3, 'PM says');
+      await says('Count');
+      await program.rests();
+      expect((await talk()).slice(1)).toEqual(said('PM'));
+      expect(lost()).toBe(3);
+    }),
+  );
+
+  test(
+    'by which Conch announces something stands once when its answer was lost (row 25: accepted, answer lost)',
+    on(ALONE, async ({ stage, program, pmPauses }) => {
+      await pmPauses();
+      const lost = stage.loseAnswers(1, 'Stopped');
+      await stage.command('ann', '/stop');
+      await program.rests();
+      expect((await stage.read()).filter(({ text }) => text.includes('Stopped'))).toHaveLength(1);
+      expect(lost()).toBe(1);
+    }),
+  );
+
+  test(
+    'that was not taken is sent again, in its place (row 27: a burst of 503)',
+    on(ALONE, async ({ stage, program, talk, says }) => {
+      program.cast.play('pm', ...texts('PM'));
+      const refused = stage.refuse(3, 'PM says');
+      await says('Count');
+      await program.rests();
+      expect((await talk()).slice(1)).toEqual(said('PM'));
+      expect(refused()).toBe(3);
+    }),
+  );
+
+  test(
+    'of a later turn never stands before one of an earlier turn',
+    on(PAIR, async ({ stage, program, talk, says }) => {
+      program.cast.play('pm', ...texts('PM'));
+      program.cast.play('dev', ...texts('Dev'));
+      stage.refuse(1, 'PM says four');
+      stage.loseAnswers(1, 'PM says five');
+      await says('Count');
+      await program.rests();
+      expect((await talk()).slice(1)).toEqual([...said('PM'), ...said('Dev')]);
+    }),
+  );
+}
+
+function restarts({ rig: { capabilities, ways }, on }: Suite): void {
+  const TEXTS = ['alpha', 'beta', 'gamma', 'delta'];
+  const acts = TEXTS.map((say) => ({ say }));
+  const spoken = TEXTS.map((text) => `PM: ${text}`);
+  const goingOn: ProgramOptions = { ...ALONE, cast: (cast) => cast.play('pm', ...acts) };
+  const byPm = (lines: readonly string[]) => lines.filter((line) => line.startsWith('PM: '));
+
+  for (const missed of ['remembered', 'forgotten'] as const) {
+    test.runIf(ways.remote || missed === 'forgotten')(
+      `takes in once what people wrote while it was down (${missed})`,
+      on(ALONE, async ({ stage, program, again, talk, says }) => {
+        await says('Build a bridge');
+        await program.rests();
+        await program.stop();
+        stage.cutOff?.(missed);
+        await stage.write('ann', 'And a tunnel');
+        await stage.write('ann', 'And a ferry');
+        stage.comeBack?.();
+        const next = await again(ALONE);
+        await seeEqual(() => next.cast.heard('pm').length, 1);
+        await next.rests();
+        expect(next.cast.heard('pm')).toEqual(['grant: And a tunnel | And a ferry']);
+        expect((await talk()).at(-1)).toBe(`PM: ${answer('PM', 'And a tunnel', 'And a ferry')}`);
+        expect(await talk()).toHaveLength(5);
+      }),
+    );
+  }
+
+  for (const count of [0, 1, 2, 3]) {
+    test(
+      `by force in a turn with ${count} of 4 posts goes on, and each stands once, in order (row 1: kill -9)`,
+      on(ALONE, async ({ stage, program, again, talk, says }) => {
+        program.cast.play('pm', ...acts.slice(0, count), 'pause');
+        if (count > 0) stage.loseAnswers(1, TEXTS[count - 1] ?? '');
+        await says('Count');
+        await program.cast.paused('pm', stage.channel);
+        await seeEqual(async () => byPm(await talk()), spoken.slice(0, count));
+        await program.kill();
+        const next = await again(goingOn);
+        await next.rests();
+        expect(byPm(await talk())).toEqual(spoken);
+      }),
+    );
+  }
+
+  for (const count of [1, 3]) {
+    test(
+      `by force when ${count} of 4 owed posts stand sends the others, each once, in order (row 1: kill -9)`,
+      on(ALONE, async ({ program, again, talk, says }) => {
+        program.cast.play('pm', ...acts);
+        await says('Count');
+        await seeEqual(async () => byPm(await talk()).length >= count, true);
+        await program.kill();
+        const next = await again(goingOn);
+        await next.rests();
+        expect(byPm(await talk())).toEqual(spoken);
+      }),
+    );
+  }
+
+  test.runIf(capabilities.drafts)(
+    'by force while text was seen being generated leaves nothing half said',
+    on(ALONE, async ({ stage, program, again, talk, says }) => {
+      program.cast.play('pm', { write: 'First of all' }, 'pause');
+      await says('What is the plan?');
+      await seeEqual(async () => (await stage.drafts()).length, 1);
+      await program.kill();
+      const next = await again({ ...ALONE, cast: (cast) => cast.play('pm', { say: 'The whole plan' }) });
+      await next.rests();
+      expect(byPm(await talk())).toEqual(['PM: The whole plan']);
+      await seeEqual(() => stage.drafts(), []);
+    }),
+  );
+}
+
+/** What a message is marked with now; some platforms leave earlier marks beside it. */
+async function markOf(stage: Stage, id: string): Promise<string | null> {
+  return (await stage.receipts(id)).at(-1) ?? null;
+}
+
+function speakers(conversation: readonly Seen[]): readonly string[] {
+  return conversation.filter(({ kind }) => kind === 'agent').map(({ author }) => author);
+}
+
+function firstWord(text: string): string {
+  return text.split(':')[0] ?? '';
+}
+
+/** Numbered words, about so many characters of them. */
+function words(length: number): string {
+  const count = Math.ceil(length / 10);
+  return Array.from({ length: count }, (_, index) => `word-${String(index).padStart(5, '0')}`.slice(0, 10)).join(' ');
+}
+
+/** The ways of a platform on this machine that one person uses. */
+export const PLAIN_WAYS: Ways = {
+  threads: false,
+  replies: false,
+  files: false,
+  mentions: false,
+  bots: false,
+  several: false,
+  roles: false,
+  typed: false,
+  pings: false,
+  remote: false,
+};

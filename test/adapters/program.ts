@@ -1,0 +1,339 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'vitest';
+import type { Capabilities, Memory } from '../../src/adapters/port.ts';
+import { BackendError } from '../../src/agents/backend.ts';
+import type {
+  AgentBackend,
+  AgentSession,
+  Ending,
+  InjectOutcome,
+  PermissionRequest,
+  Report,
+  TurnPrompt,
+} from '../../src/agents/backend.ts';
+import { App } from '../../src/app.ts';
+import { createLog } from '../../src/log.ts';
+import type { AgentId, ChannelId, MessageId } from '../../src/turns/core/settings.ts';
+import { CORE } from '../../src/turns/store/core.ts';
+import { openDatabase } from '../../src/turns/store/open.ts';
+import type { InboxRow, Line } from '../../src/turns/store/port.ts';
+import { SqliteStore } from '../../src/turns/store/sqlite.ts';
+import { systemTimers } from '../../src/turns/time.ts';
+import type { Clock, Timers } from '../../src/turns/time.ts';
+import { viewOf } from '../../src/turns/view.ts';
+import type { FloorView } from '../../src/turns/view.ts';
+import { announcementText } from '../../src/turns/words.ts';
+import { load } from '../config/world.ts';
+import type { Stage } from './rig.ts';
+
+export const AGENTS = [
+  { id: 'pm', name: 'PM' },
+  { id: 'dev', name: 'Dev' },
+  { id: 'qa', name: 'QA' },
+] as const;
+
+/** What an agent does in one turn, step by step. */
+export type Act =
+  /** A message of its own. */
+  | { readonly say: string }
+  /** Asks people for a yes, and says what they chose. */
+  | { readonly ask: string }
+  /** Text that is not finished yet. */
+  | { readonly write: string }
+  /** Does nothing until it is released; stops when it is interrupted. */
+  | 'pause'
+  | 'crash';
+
+/** So many times faster than elsewhere time goes by: gaps and backoffs of real platforms are seconds. */
+const HASTE = 10;
+
+/** Time that is in a hurry. */
+function hastyTime(): { readonly clock: Clock; readonly timers: Timers } {
+  const from = Date.now();
+  return {
+    clock: { now: () => from + Math.floor((Date.now() - from) * HASTE) },
+    timers: { after: (ms, run) => systemTimers.after(ms / HASTE, run) },
+  };
+}
+
+/** The agents of one life of the program: they do as they are told, and tell what they heard. */
+export class Cast {
+  /** Agents that cannot be reached. */
+  readonly absent = new Set<AgentId>();
+  readonly #plays = new Map<AgentId, (readonly Act[])[]>();
+  readonly #sessions = new Map<string, Actor>();
+  readonly #heard = new Map<AgentId, string[]>();
+
+  /** What an agent does in its next turn. Without a play it says `answer`. */
+  play(agent: AgentId, ...acts: readonly Act[]): void {
+    this.#plays.set(agent, [...(this.#plays.get(agent) ?? []), acts]);
+  }
+
+  /** What reached an agent, in order: "grant: …", "injected: …", "observed: …". */
+  heard(agent: AgentId): readonly string[] {
+    return this.#heard.get(agent) ?? [];
+  }
+
+  /** Resolves when the agent has come to a `pause` in this channel. */
+  async paused(agent: AgentId, channel: ChannelId): Promise<void> {
+    await seeEqual(() => this.#sessions.get(`${channel} ${agent}`)?.isPaused, true);
+  }
+
+  /** Lets an agent that pauses go on. */
+  release(agent: AgentId, channel: ChannelId): void {
+    this.#sessions.get(`${channel} ${agent}`)?.release();
+  }
+
+  backend(agent: AgentId): AgentBackend {
+    return {
+      kind: 'actor',
+      needsSignal: false,
+      open: async ({ channel, name }) => {
+        if (this.absent.has(agent)) throw new BackendError('not at home');
+        const actor = new Actor({
+          name,
+          next: () => this.#plays.get(agent)?.shift() ?? null,
+          hear: (what) => this.#heard.set(agent, [...this.heard(agent), what]),
+        });
+        this.#sessions.set(`${channel} ${agent}`, actor);
+        return actor;
+      },
+    };
+  }
+}
+
+/** What an agent says without a play. */
+export function answer(name: string, ...asked: readonly string[]): string {
+  return `${name} on ${asked.join(' and ')}`;
+}
+
+type Part = {
+  readonly name: string;
+  readonly next: () => readonly Act[] | null;
+  readonly hear: (what: string) => void;
+};
+
+class Actor implements AgentSession {
+  readonly #part: Part;
+  #pause: PromiseWithResolvers<'go on' | 'stop'> | null = null;
+  #stopped = false;
+
+  constructor(part: Part) {
+    this.#part = part;
+  }
+
+  get isPaused(): boolean {
+    return this.#pause !== null;
+  }
+
+  async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
+    const asked = turn.messages.map(({ text }) => text);
+    this.#part.hear(`${turn.reason}: ${asked.join(' | ')}`);
+    this.#stopped = false;
+    const lines = turn.lines.filter(({ author }) => author.kind === 'person').map(({ text }) => text);
+    const topic = asked.length > 0 ? asked : lines;
+    const acts = this.#part.next() ?? [{ say: answer(this.#part.name, ...topic) }];
+    for (const act of acts) {
+      if (this.#stopped) return { how: 'interrupted' };
+      if (act === 'crash') throw new BackendError('fell over');
+      if (act === 'pause') await this.#wait();
+      else if ('write' in act) report.text(act.write);
+      else if ('ask' in act) report.text(`I was told: ${await report.permission(asking(act.ask))}`);
+      else if (!turn.saidSoFar.includes(act.say)) {
+        report.text(act.say);
+        report.flush();
+      }
+    }
+    return this.#stopped ? { how: 'interrupted' } : { how: 'completed' };
+  }
+
+  async inject(message: Line, observed: boolean): Promise<InjectOutcome> {
+    const how = message.change ?? (observed ? 'observed' : 'injected');
+    this.#part.hear(`${how}: ${message.text}`);
+    return 'injected';
+  }
+
+  async interrupt(): Promise<void> {
+    this.#stopped = true;
+    this.release();
+  }
+
+  observe(message: Line): void {
+    this.#part.hear(`${message.change ?? 'observed'}: ${message.text}`);
+  }
+
+  async ping(): Promise<void> {}
+
+  async close(): Promise<void> {
+    await this.interrupt();
+  }
+
+  release(): void {
+    this.#pause?.resolve('go on');
+  }
+
+  async #wait(): Promise<void> {
+    this.#pause = Promise.withResolvers();
+    await this.#pause.promise;
+    this.#pause = null;
+  }
+}
+
+function asking(title: string): PermissionRequest {
+  return { title, detail: '', kinds: ['allow_once', 'reject_once'] };
+}
+
+const PATIENCE_MS = 15_000;
+const LOOK_MS = 15;
+
+/** Looks again and again until it is as wanted; fails like `toEqual` when that takes too long. */
+export async function seeEqual<T>(look: () => T | Promise<T>, wanted: T): Promise<void> {
+  for (const until = Date.now() + PATIENCE_MS; ; await sleep(LOOK_MS)) {
+    const found = await look();
+    try {
+      expect(found).toEqual(wanted);
+      return;
+    } catch (error) {
+      if (Date.now() > until) throw error;
+    }
+  }
+}
+
+/** What a test changes about the program. */
+export type ProgramOptions = {
+  /** Keys of `turnConfig`. */
+  readonly turnConfig?: object;
+  /** Ids of the people who may operate; Ann unless said. */
+  readonly operators?: { readonly users?: readonly string[]; readonly roles?: readonly string[] };
+  readonly agents?: readonly AgentId[];
+  /** Told what the agents are to do before anything begins. */
+  readonly cast?: (cast: Cast) => void;
+  /** Takes the lines of the log. */
+  readonly log?: (line: string) => void;
+};
+
+/** One life of the whole program. */
+export type Program = {
+  readonly cast: Cast;
+  readonly channel: ChannelId;
+  /** What went wrong for good. */
+  readonly broken: readonly unknown[];
+  view(channel?: ChannelId): FloorView;
+  message(id: MessageId): InboxRow | null;
+  /** Resolves when the floor rests and everything that people should see was sent. */
+  rests(channel?: ChannelId): Promise<void>;
+  /** Ends it in good order. */
+  stop(): Promise<void>;
+  /** Ends it as SIGKILL does: what is not committed is lost, and nothing is settled. */
+  kill(): Promise<void>;
+};
+
+/** The file of the database, which outlives the program. */
+export type Disk = { readonly file: string; [Symbol.dispose](): void };
+
+export function newDisk(): Disk {
+  const folder = mkdtempSync(join(tmpdir(), 'conch-contract-'));
+  return { file: join(folder, 'conch.db'), [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }) };
+}
+
+/** Starts the program on this platform; resolves when it is connected. */
+export async function begin(
+  stage: Stage,
+  disk: Disk,
+  capabilities: Capabilities,
+  options: ProgramOptions = {},
+): Promise<Program> {
+  const { clock, timers } = hastyTime();
+  const { channel } = stage;
+  const config = configOf(stage, options);
+  const log = createLog({
+    level: 'debug',
+    pretty: false,
+    secrets: config.secrets.map((secret) => secret.reveal()),
+    clock,
+    destination: { write: (line) => options.log?.(line) },
+  });
+  const nameOf = (agent: string) => AGENTS.find(({ id }) => id === agent)?.name ?? agent;
+  const db = openDatabase(disk.file);
+  const store = new SqliteStore(db, {
+    path: disk.file,
+    core: CORE,
+    clock,
+    textLimit: () => capabilities.textLimit,
+    fileAbove: () => capabilities.fileAbove,
+    words: (announcement, _channel, repeat) => announcementText(announcement, {}, nameOf, repeat),
+  });
+  const cast = new Cast();
+  options.cast?.(cast);
+  const broken: unknown[] = [];
+  let running = true;
+  const app = new App({
+    config,
+    store,
+    clock,
+    timers,
+    log,
+    adapters: [stage.adapter({ memory: memoryOf(store, stage), clock, timers, log })],
+    backendFor: ({ id }) => cast.backend(id),
+    owners: [],
+    onBroken: (error) => void (running && broken.push(error)),
+  });
+  await app.start();
+  await app.connect();
+  const owed = db
+    .prepare<[string], number>(
+      `SELECT count(*) FROM outbox
+       WHERE channel = ? AND lane IN ('posts', 'receipts') AND state IN ('owed', 'inflight', 'uncertain')`,
+    )
+    .pluck();
+  const view = (where = channel): FloorView => {
+    const floor = store.floor(where);
+    if (floor === null) throw new Error(`there is no floor in ${where}`);
+    return viewOf(floor);
+  };
+  const end = async (how: () => Promise<void>): Promise<void> => {
+    if (!running) return;
+    running = false;
+    await how();
+  };
+  return {
+    cast,
+    channel,
+    broken,
+    view,
+    message: (id) => store.message(id),
+    async rests(where = channel) {
+      const open = () => {
+        const { holder, condition } = view(where);
+        return { holder: holder?.agent ?? null, condition, owed: owed.get(where) };
+      };
+      await seeEqual(open, { holder: null, condition: 'resting', owed: 0 });
+    },
+    stop: () => end(() => app.stop()),
+    kill: () =>
+      end(async () => {
+        stage.sever?.();
+        db.close();
+        await app.stop().catch(() => undefined);
+      }),
+  };
+}
+
+function configOf(stage: Stage, { turnConfig = {}, operators, agents = ['pm', 'dev', 'qa'] }: ProgramOptions) {
+  const file = {
+    turnConfig: { coalesceMs: 0, interruptGraceSeconds: 1, ...turnConfig },
+    agents: AGENTS.map(({ id, name }) => ({ id, name, backend: { kind: 'scripted', script: 'dev' } })),
+    channels: [{ id: stage.channel, agents }],
+    operators: operators ?? { users: [stage.idOf('ann')] },
+    ...(stage.settings === undefined ? {} : { adapters: stage.settings }),
+  };
+  return load(file, stage.env);
+}
+
+function memoryOf(store: SqliteStore, { channel }: Stage): Memory {
+  const owner = channel.slice(0, channel.indexOf(':'));
+  return { get: (key) => store.recall(owner, key), set: (key, value) => store.remember(owner, key, value) };
+}

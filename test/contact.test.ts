@@ -1,0 +1,321 @@
+import { describe, expect, test } from 'vitest';
+import { AdapterError, ChatError } from '../src/adapters/port.ts';
+import type { ChatAdapter, History, Intake, Observatory, Position } from '../src/adapters/port.ts';
+import { App } from '../src/app.ts';
+import { createLog } from '../src/log.ts';
+import type { HumanMessage } from '../src/turns/store/port.ts';
+import { claimToken } from '../src/token-claim.ts';
+import { puppetry } from './agents/bench.ts';
+import { createTime } from './agents/time.ts';
+import type { Time } from './agents/time.ts';
+import { load } from './config/world.ts';
+import { folder, open } from './turns/store/fixture.ts';
+
+const CHANNEL = 'discord:100000000000000000';
+const THREAD = 'discord:100000000000000500';
+const NOTHING: History = { messages: [], changes: [], gap: null };
+const CONFIG = load(
+  {
+    turnConfig: { maxTurns: 50 },
+    agents: [{ id: 'dev', backend: { kind: 'scripted', script: 'dev' } }],
+    channels: [{ id: CHANNEL, agents: ['dev'] }],
+  },
+  { DISCORD_TOKEN: 'a-token-of-tests' },
+);
+
+function message(order: number, channel = CHANNEL): HumanMessage {
+  return {
+    id: `m${order}`,
+    channel,
+    author: { id: 'u1', name: 'Ada' },
+    text: `text ${order}`,
+    sentAt: 1_000_000,
+    order: String(order),
+    addressed: [],
+    attachments: [],
+  };
+}
+
+/** The whole program over a platform that loses events; `histories` answers each reading in turn, and repeats its last. */
+async function program(file: string, time: Time, histories: (History | Error | Promise<History>)[] = [NOTHING]) {
+  const { clock, timers } = time;
+  const { backend, sessions } = puppetry({ failures: [] });
+  const asked: { readonly channel: string; readonly after: Position | null }[] = [];
+  const posts: string[] = [];
+  /** Texts that are refused, in order. */
+  const refusals: string[] = [];
+  let given: { readonly intake: Intake; readonly observatory: Observatory } | null = null;
+  const adapter: ChatAdapter = {
+    name: 'discord',
+    capabilities: {
+      textLimit: 1_000,
+      edits: false,
+      receipts: false,
+      cards: false,
+      drafts: false,
+      idempotentPosts: true,
+      fileAbove: null,
+      losesEvents: true,
+    },
+    start: async (intake, observatory) => void (given = { intake, observatory }),
+    stop: async () => {},
+    post: async (channel, { text }) => {
+      if (refusals[0] !== text) return `p${posts.push(text)}`;
+      refusals.shift();
+      throw new ChatError('it was blocked', { method: 'post', channel, fault: 'refused' });
+    },
+    find: async () => null,
+    catchUp: async (channel, after) => {
+      asked.push({ channel, after });
+      const history = histories.length > 1 ? histories.shift() : histories[0];
+      if (history instanceof Error) throw history;
+      return history ?? NOTHING;
+    },
+  };
+  const store = open(file, { clock });
+  const broken: unknown[] = [];
+  const app = new App({
+    config: CONFIG,
+    store,
+    clock,
+    timers,
+    log: createLog({ level: 'fatal', pretty: false, secrets: [], clock, destination: { write: () => {} } }),
+    adapters: [adapter],
+    backendFor: () => backend,
+    owners: ['ada'],
+    onBroken: (error) => broken.push(error),
+  });
+  await app.start();
+  await app.connect();
+  const intake = (): Intake => {
+    if (given === null) throw new Error('not started');
+    return given.intake;
+  };
+  const until = async (isSo: () => boolean): Promise<void> => {
+    for (let turn = 0; turn < 500 && !isSo(); turn += 1) await time.settle();
+    expect(isSo()).toBe(true);
+  };
+  const places = (): readonly string[] => given?.observatory.channels().map(({ id }) => id) ?? [];
+  return { app, store, intake, until, asked, posts, refusals, broken, sessions, places };
+}
+
+describe('contact with a platform', () => {
+  test('is lost and found again: nothing is granted in between, and what was missed is taken in first', async () => {
+    using place = folder();
+    const time = createTime();
+    const missed = { ...NOTHING, messages: [message(7)] };
+    const { app, store, intake, until } = await program(place.file(), time, [NOTHING, missed]);
+    await until(() => store.floor(CHANNEL)?.seats[0]?.status === 'QUEUED');
+    intake().disconnected();
+    await until(() => store.floor(CHANNEL)?.catchingUp === true);
+    await intake().message(message(8));
+    expect(store.floor(CHANNEL)).toMatchObject({ epoch: 0, turn: null });
+    intake().reconnected({ missed: 'perhaps' });
+    await until(() => store.floor(CHANNEL)?.catchingUp === false);
+    expect(store.floor(CHANNEL)).toMatchObject({ epoch: 1, turn: { agent: 'dev' } });
+    expect(store.lines(CHANNEL, 0, 9).map((line) => line.message)).toEqual(['m7', 'm8']);
+    await app.stop();
+  });
+
+  test('that was lost again while the history was read stays lost until the next reading', async () => {
+    using place = folder();
+    const time = createTime();
+    const slow = Promise.withResolvers<History>();
+    const { app, store, intake, until, asked } = await program(place.file(), time, [NOTHING, slow.promise]);
+    intake().disconnected();
+    intake().reconnected({ missed: 'perhaps' });
+    await until(() => asked.length === 2);
+    intake().disconnected();
+    slow.resolve(NOTHING);
+    for (let turn = 0; turn < 20; turn += 1) await time.settle();
+    expect(store.floor(CHANNEL)?.catchingUp).toBe(true);
+    intake().reconnected({ missed: 'nothing' });
+    await until(() => store.floor(CHANNEL)?.catchingUp === false);
+    await app.stop();
+  });
+
+  test('row 34: a message that was never handed in is found by the sweep, once', async () => {
+    using place = folder();
+    const time = createTime();
+    const { app, store, until, asked } = await program(place.file(), time, [
+      NOTHING,
+      { ...NOTHING, messages: [message(7)] },
+    ]);
+    await until(() => store.floor(CHANNEL)?.seats[0]?.status === 'QUEUED');
+    await time.advance(299_999);
+    expect(asked).toHaveLength(1);
+    await time.advance(1);
+    await until(() => store.floor(CHANNEL)?.epoch === 1);
+    await time.advance(300_000);
+    await until(() => asked.length === 3);
+    expect(store.lines(CHANNEL, 0, 9).filter((line) => line.message === 'm7')).toHaveLength(1);
+    await app.stop();
+  });
+
+  test('that cannot read the history records and announces the gap', async () => {
+    using place = folder();
+    const time = createTime();
+    const { app, store, until, posts } = await program(place.file(), time, [new Error('no permission to read it')]);
+    await until(() => posts.length === 1);
+    expect(posts).toEqual(['gap 1']);
+    expect(store.journal(CHANNEL, 20).map(({ fact }) => fact)).toContainEqual({
+      type: 'caughtUp',
+      gap: 'no permission to read it',
+    });
+    await app.stop();
+  });
+
+  test('what stood in the channel before Conch came is never taken in; what came while it was down is', async () => {
+    using place = folder();
+    const time = createTime();
+    const before = await program(place.file(), time, [{ ...NOTHING, mark: { id: 'm5', order: '5' } }]);
+    await before.app.stop();
+    const again = await program(place.file(), time, [{ ...NOTHING, messages: [message(4), message(5), message(6)] }]);
+    expect(again.asked).toEqual([{ channel: CHANNEL, after: { id: 'm5', order: '5' } }]);
+    await again.until(() => again.store.floor(CHANNEL)?.epoch === 1);
+    expect(again.store.lines(CHANNEL, 0, 9).map((line) => line.message)).toEqual(['m6']);
+    await again.app.stop();
+  });
+
+  test('an edit that the history shows is taken in', async () => {
+    using place = folder();
+    const time = createTime();
+    const edit = { change: 'edited', id: 'm7', channel: CHANNEL, text: 'better', version: '2' } as const;
+    const { app, store, until } = await program(place.file(), time, [
+      { ...NOTHING, messages: [message(7)] },
+      { ...NOTHING, changes: [edit] },
+    ]);
+    await time.advance(300_000);
+    await until(() => store.message('m7')?.text === 'better');
+    expect(store.message('m7')).toMatchObject({ edited: true, version: '2' });
+    await app.stop();
+  });
+
+  test('that will never be is told to whoever runs the program', async () => {
+    using place = folder();
+    const { app, intake, broken } = await program(place.file(), createTime());
+    const error = new AdapterError('Discord does not accept DISCORD_TOKEN', { adapter: 'discord' });
+    intake().broken(error);
+    expect(broken).toEqual([error]);
+    await app.stop();
+  });
+});
+
+describe('a thread', () => {
+  const thread = { id: THREAD, parent: CHANNEL, name: 'a thread', since: { id: '500', order: '500' } };
+
+  test('gets a floor of its own with the seats of its channel, and its first message waits for them', async () => {
+    using place = folder();
+    const time = createTime();
+    const { app, store, intake, until, posts, places } = await program(place.file(), time);
+    await intake().thread(thread);
+    await intake().message(message(501, THREAD));
+    await until(() => store.floor(THREAD)?.turn?.agent === 'dev');
+    expect(places()).toEqual([CHANNEL, THREAD]);
+    expect(store.floor(CHANNEL)?.epoch).toBe(0);
+    expect(posts).toEqual([]);
+    await app.stop();
+  });
+
+  test('is known after a restart, and let go of after a week without a word', async () => {
+    using place = folder();
+    const time = createTime();
+    const first = await program(place.file(), time);
+    await first.intake().thread(thread);
+    await first.intake().message({ ...message(501, THREAD), ignore: 'bots are not heard here' });
+    await first.app.stop();
+    const second = await program(place.file(), time);
+    expect(second.places()).toEqual([CHANNEL, THREAD]);
+    await second.app.stop();
+    await time.advance(8 * 86_400_000);
+    const third = await program(place.file(), time);
+    expect(third.places()).toEqual([CHANNEL]);
+    await third.intake().thread(thread);
+    await third.until(() => third.places().includes(THREAD));
+    await third.app.stop();
+  });
+
+  test('that began after Conch came is read from its beginning, an older one only from now on', async () => {
+    using place = folder();
+    const time = createTime();
+    const { app, intake, until, asked } = await program(place.file(), time, [
+      { ...NOTHING, mark: { id: '400', order: '400' } },
+      NOTHING,
+    ]);
+    await intake().thread(thread);
+    await intake().thread({ ...thread, id: 'discord:100000000000000300', since: { id: '300', order: '300' } });
+    await until(() => asked.length === 3);
+    expect(asked.slice(1).map(({ after }) => after)).toEqual([thread.since, null]);
+    await app.stop();
+  });
+});
+
+describe('what an agent said and the platform refuses for good', () => {
+  test('is told to the channel once, and not again when the telling is refused too', async () => {
+    using place = folder();
+    const time = createTime();
+    const { app, store, intake, until, sessions, refusals, posts } = await program(place.file(), time);
+    await until(() => store.floor(CHANNEL)?.seats[0]?.status === 'QUEUED');
+    await intake().message(message(7));
+    await time.advance(1_000);
+    await until(() => sessions[0]?.turn !== null && sessions[0] !== undefined);
+    refusals.push('text', 'undelivered 1');
+    sessions[0]?.report?.text('text');
+    sessions[0]?.ends({ how: 'completed' });
+    await until(() => refusals.length === 0);
+    for (let turn = 0; turn < 20; turn += 1) await time.settle();
+    expect(posts).toEqual([]);
+    const told = store.journal(CHANNEL, 100).flatMap(({ fact }) => (fact.type === 'announced' ? [fact] : []));
+    expect(told.map(({ announcement }) => announcement)).toEqual([
+      { kind: 'undelivered', agent: 'dev', why: 'it was blocked' },
+    ]);
+    await app.stop();
+  });
+});
+
+describe('a channel that the platform took away', () => {
+  test('row 42: its turn ends, it is paused, and goes on when it is given back, over a restart too', async () => {
+    using place = folder();
+    const time = createTime();
+    const { app, store, intake, until } = await program(place.file(), time);
+    await until(() => store.floor(CHANNEL)?.seats[0]?.status === 'QUEUED');
+    await intake().message(message(7));
+    await until(() => store.floor(CHANNEL)?.turn !== null);
+    intake().suspend(CHANNEL, 'it was archived');
+    intake().suspend(CHANNEL, 'it was archived');
+    await until(() => store.recall('suspended', CHANNEL) !== null);
+    expect(store.floor(CHANNEL)).toMatchObject({ condition: 'paused', turn: null });
+    await app.stop();
+    const again = await program(place.file(), time);
+    again.intake().restore(CHANNEL);
+    await again.until(() => again.store.floor(CHANNEL)?.condition !== 'paused');
+    await again.app.stop();
+  });
+
+  test('stays paused when a person had paused it', async () => {
+    using place = folder();
+    const time = createTime();
+    const { app, store, intake, until } = await program(place.file(), time);
+    await intake().command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, '/floor pause');
+    intake().suspend(CHANNEL, 'the bot was removed');
+    await until(() => store.recall('suspended', CHANNEL) !== null);
+    intake().restore(CHANNEL);
+    await until(() => store.recall('suspended', CHANNEL) === null);
+    expect(store.floor(CHANNEL)?.condition).toBe('paused');
+    await app.stop();
+  });
+});
+
+describe('a token', () => {
+  test('is claimed by one program at a time, and never written down', async () => {
+    using place = folder();
+    const first = claimToken('secret-token', place.path);
+    expect(first).not.toBeNull();
+    expect(claimToken('another-token', place.path)).not.toBeNull();
+    expect(claimToken('secret-token', place.path)).toBeNull();
+    first?.release();
+    const second = claimToken('secret-token', place.path);
+    expect(second).not.toBeNull();
+    second?.release();
+  });
+});
