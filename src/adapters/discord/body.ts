@@ -1,0 +1,143 @@
+import type { RawFile } from 'discord.js';
+import { fenceAfter } from '../../turns/fence.ts';
+import type { Fence } from '../../turns/fence.ts';
+import { splitText } from '../../turns/split.ts';
+import type { OutgoingPost, Speaker } from '../port.ts';
+import { prefixOf } from './names.ts';
+
+/** The most that Discord takes as the content of one message, in UTF-16 units. */
+export const CONTENT_LIMIT = 2_000;
+/** The longest text of one post: the rest is room for a name in front and for links that are written out. */
+export const TEXT_LIMIT = 1_900;
+/** What is longer than this is shown as a file. */
+export const FILE_ABOVE = 7_600;
+/** Ends a text that is still being written; nothing that is said for good ends with it. */
+export const CURSOR = '▌';
+
+const EPHEMERAL = 1 << 6;
+const HEAD_LENGTH = 1_500;
+const FRAME_LENGTH = 40;
+const DRAFT_LENGTH = TEXT_LIMIT - 2 * FRAME_LENGTH;
+
+/** The body of a message that pings nobody, whatever its text says. Every message that leaves is made here. */
+export function body<Rest extends object>(
+  content: string,
+  rest?: Rest,
+): Rest & { readonly content: string; readonly allowed_mentions: { readonly parse: readonly [] } } {
+  const known = { content: fitted(safeText(fitted(content))), allowed_mentions: { parse: [] as const } };
+  return Object.assign({}, rest, known);
+}
+
+/** The body of an answer to a command or a button. */
+export function answerBody(text: string, how: { readonly ephemeral: boolean }): ReturnType<typeof body> {
+  return body(text, how.ephemeral ? { flags: EPHEMERAL } : {});
+}
+
+/**
+ * The text with links that pretend to lead elsewhere written out: "[bank.com](https://evil.org)" becomes
+ * "bank.com (<https://evil.org>)".
+ */
+export function safeText(text: string): string {
+  return text.replaceAll(MASKED_LINK, (link, label: string, url: string) => {
+    const shown = hostIn(label);
+    if (shown === null || shown === hostOf(url)) return link;
+    return /[[\]]/.test(label) ? `[${label}] (<${url}>` : `${label} (<${url}>`;
+  });
+}
+
+/** What a post says, by a webhook under the agent's own name or by the bot with the name in front. */
+export function contentOf(speaker: Speaker, text: string, isWebhook: boolean): string {
+  const said = endsWithCursor(text) ? `${text.trimEnd()}\u200B` : text;
+  return named(speaker, said, isWebhook);
+}
+
+/** What a draft shows of a text so far: its end when it is long, open code closed, and the cursor. */
+export function draftOf(speaker: Speaker, text: string, isWebhook: boolean): string {
+  const whole = text.trimEnd();
+  const shown = safeText(closed(whole.length > DRAFT_LENGTH ? tailOf(whole) : whole));
+  return `${named(speaker, shown.slice(0, TEXT_LIMIT), isWebhook)} ${CURSOR}`;
+}
+
+/** Whether a message is a draft: somebody was still writing it. */
+export function endsWithCursor(content: string): boolean {
+  return content.trimEnd().endsWith(CURSOR);
+}
+
+/** The text of a post as it is shown, and the file that holds all of it when it is long. */
+export function shownOf(post: OutgoingPost): { readonly text: string; readonly files: readonly RawFile[] } {
+  const { text, speaker, epoch } = post;
+  if (text.length <= FILE_ABOVE) return { text, files: [] };
+  const [head = ''] = splitText(text, HEAD_LENGTH);
+  const name = `${speaker?.id ?? 'conch'}-${epoch ?? 0}.md`;
+  const length = text.length.toLocaleString('en-US');
+  return {
+    text: `${head}\n\n📎 This is the beginning; the whole text (${length} characters) is in the file.`,
+    files: [{ name, data: Buffer.from(text.toWellFormed(), 'utf8'), contentType: 'text/markdown; charset=utf-8' }],
+  };
+}
+
+/** Whether two contents are the same message: platforms trim and fold what cannot be seen. */
+export function sameContent(one: string, other: string): boolean {
+  return comparable(one) === comparable(other);
+}
+
+const MASKED_LINK = /\[([\s\S]{1,2000}?)\]\(\s*<?(https?:\/\/[^\s<>)]+)>?/gi;
+const HOST = /^(?:[a-z][a-z0-9+.-]*:\/\/)?(?:[^\s/@]*@)?((?:[\p{L}\p{N}-]+\.)+[\p{L}]{2,24})(?::\d+)?(?:[/?#]\S*)?$/iu;
+
+function hostIn(label: string): string | null {
+  const words = label
+    .normalize('NFKC')
+    .replaceAll(/[\p{Cf}*_~|`\\<>()[\]]/gu, '')
+    .trim()
+    .split(/\s+/);
+  const hosts = words.map((word) => HOST.exec(word.replace(/[.,;:!?]+$/, ''))?.[1] ?? null);
+  return (
+    hosts
+      .find((host) => host !== null)
+      ?.toLowerCase()
+      .replace(/^www\./, '') ?? null
+  );
+}
+
+function hostOf(url: string): string | null {
+  const host = URL.parse(url)?.hostname ?? null;
+  return host === null ? null : host.replace(/^www\./, '');
+}
+
+function fitted(content: string): string {
+  const whole = content.toWellFormed();
+  return whole.length <= CONTENT_LIMIT ? whole : `${whole.slice(0, CONTENT_LIMIT - 1)}…`.toWellFormed();
+}
+
+/** What would not be read as Markdown after a name begins a line of its own. */
+const BLOCK = /^\s*(?:```|~~~|#|>|[-*+]\s|\d+[.)]\s|\|)/;
+
+function named(speaker: Speaker, text: string, isWebhook: boolean): string {
+  if (speaker === null || isWebhook) return text;
+  return `${prefixOf(speaker)}${BLOCK.test(text) ? '\n' : ' '}${text}`;
+}
+
+function tailOf(text: string): string {
+  const from = text.length - DRAFT_LENGTH;
+  const newline = text.indexOf('\n', from);
+  const start = newline === -1 || newline > from + DRAFT_LENGTH / 2 ? from : newline + 1;
+  const fence = openAt(text.slice(0, start));
+  const head = fence === null ? '' : `${fence.mark}${fence.language}\n`.slice(0, FRAME_LENGTH);
+  return `…${fence === null ? '' : '\n'}${head}${text.slice(start).toWellFormed()}`;
+}
+
+/** The text with a block of code that is still open closed. */
+function closed(text: string): string {
+  const fence = openAt(text);
+  return fence === null || fence.mark.length > FRAME_LENGTH ? text : `${text}\n${fence.mark}`;
+}
+
+function openAt(text: string): Fence | null {
+  let fence: Fence | null = null;
+  for (const line of text.split('\n')) fence = fenceAfter(fence, line);
+  return fence !== null && fence.block ? fence : null;
+}
+
+function comparable(content: string): string {
+  return content.normalize('NFC').replaceAll(/[\s\p{Cf}]+/gu, '');
+}

@@ -1,0 +1,205 @@
+import { ApplicationCommandOptionType, Routes } from 'discord.js';
+import { z } from 'zod';
+import { completions, MAX_COMPLETIONS } from '../../turns/operators/completions.ts';
+import type { Known } from '../../turns/operators/completions.ts';
+import { COMMANDS, MODES, ORDER_SUMMARIES } from '../../turns/operators/table.ts';
+import type { Argument, CommandRow } from '../../turns/operators/table.ts';
+import type { ChannelId } from '../../turns/core/settings.ts';
+import { INTERRUPT_MODES, ORDERS } from '../../turns/core/settings.ts';
+import type { Calls } from './calls.ts';
+
+/** One slash command, group or option, as far as Conch sets it; Discord takes and gives it in this form. */
+export type Option = {
+  readonly type: number;
+  readonly name: string;
+  readonly description: string;
+  readonly required?: boolean;
+  readonly autocomplete?: boolean;
+  readonly min_value?: number;
+  readonly max_value?: number;
+  readonly choices?: readonly Choice[];
+  readonly options?: readonly Option[];
+};
+
+/** One way to fill an option. */
+export type Choice = { readonly name: string; readonly value: string };
+
+/** What somebody filled in: a command with its options, as interactions bring it. */
+export type Given = {
+  readonly name: string;
+  readonly type?: number | undefined;
+  readonly value?: string | number | boolean | null | undefined;
+  readonly focused?: boolean | undefined;
+  readonly options?: readonly Given[] | undefined;
+};
+
+/** Reads what somebody filled in, groups within groups. */
+export const givenSchema: z.ZodType<Given> = z.object({
+  name: z.string(),
+  type: z.int().optional(),
+  value: z.union([z.string(), z.number(), z.boolean()]).nullish().catch(null),
+  focused: z.boolean().optional().catch(undefined),
+  get options() {
+    return z.array(givenSchema).optional().catch(undefined);
+  },
+});
+
+/** The table of operator commands as slash commands: one for every first word, with a subcommand for every second one. */
+export function commandSet(table: readonly CommandRow[] = COMMANDS): readonly Option[] {
+  const groups = Map.groupBy(table, (row) => row.path.split(' ')[0] ?? '');
+  return [...groups].map(([word, rows]) => {
+    const [only] = rows;
+    if (only !== undefined && only.path === word) return described(CHAT_INPUT, only, word);
+    const options = rows.map((row) => described(SUBCOMMAND, row, row.path.slice(word.length + 1)));
+    const verbs = options.map(({ name }) => name).join(', ');
+    return { type: CHAT_INPUT, name: word, description: cut(`${GROUPS[word] ?? word}: ${verbs}`), options };
+  });
+}
+
+/** The command line that somebody filled in; arguments with spaces stand in quotes. */
+export function lineOf(given: Given): string {
+  const { path, row, values } = understood(given);
+  const words = (row?.arguments ?? []).flatMap((argument) => {
+    const value = values.find(({ name }) => name === argument.name)?.value ?? null;
+    if (value === null) return [];
+    return [argument.rest === true ? flat(String(value)) : quoted(String(value))];
+  });
+  return [`/${path}`, ...words].join(' ');
+}
+
+/** What Discord offers for the option that somebody is filling in, at most 25. */
+export function choicesFor(given: Given, known: Known): readonly Choice[] {
+  const { path, row, values } = understood(given);
+  const focused = values.find((value) => value.focused === true);
+  const argument = row?.arguments.find(({ name }) => name === focused?.name);
+  if (focused === undefined || argument === undefined || row === null) return [];
+  const typed = flat(String(focused.value ?? '')).slice(0, TYPED_LENGTH);
+  const before = typed.slice(0, typed.lastIndexOf(' ') + 1);
+  const kept = argument.rest === true ? before : '';
+  const earlier = earlierWords(row, argument, values);
+  return completions([`/${path}`, ...earlier, argument.rest === true ? typed : quotedStart(typed)].join(' '), known)
+    .map(({ value, summary }) => ({ value: `${kept}${value}`, name: cut(`${kept}${value} · ${summary}`) }))
+    .filter(({ value }) => value.length <= VALUE_LENGTH)
+    .slice(0, MAX_COMPLETIONS);
+}
+
+/**
+ * Sees to it that a guild has these commands; asks first and writes only what differs. Resolves with whether it wrote.
+ * Rejects with a `ChatError`.
+ */
+export async function registerCommands(
+  at: { readonly calls: Calls; readonly applicationId: string; readonly guild: string; readonly channel: ChannelId },
+  wanted: readonly Option[] = commandSet(),
+): Promise<boolean> {
+  const route = Routes.applicationGuildCommands(at.applicationId, at.guild);
+  const call = { route, channel: at.channel, what: 'commands' } as const;
+  const there = await at.calls.ask({ method: 'get', ...call }, z.array(thereSchema));
+  if (sameSet(there, wanted)) return false;
+  await at.calls.tell({ method: 'put', ...call, body: wanted });
+  return true;
+}
+
+const CHAT_INPUT = 1;
+const { Subcommand: SUBCOMMAND, String: STRING, Integer: INTEGER } = ApplicationCommandOptionType;
+const DESCRIPTION_LENGTH = 100;
+const VALUE_LENGTH = 100;
+const TYPED_LENGTH = 500;
+/** The longest that `/floor extend` and `/floor log` take. */
+const LARGEST = { seconds: 86_400, count: 50 } as const;
+const GROUPS: Readonly<Record<string, string>> = {
+  floor: 'The floor of this channel',
+  agent: 'The agents',
+  allow: 'Say yes to what the holder asks',
+};
+
+const thereSchema: z.ZodType<Option> = z.object({
+  type: z.int(),
+  name: z.string(),
+  description: z.string(),
+  required: z.boolean().optional(),
+  autocomplete: z.boolean().optional(),
+  min_value: z.number().optional(),
+  max_value: z.number().optional(),
+  choices: z.array(z.object({ name: z.string(), value: z.string() })).optional(),
+  get options() {
+    return z.array(thereSchema).optional();
+  },
+}) as z.ZodType<Option>;
+
+function described(type: number, row: CommandRow, name: string): Option {
+  return { type, name, description: cut(row.summary), options: row.arguments.map(optionOf) };
+}
+
+function optionOf(argument: Argument): Option {
+  const { name, kind, required, summary } = argument;
+  const common = { name, description: cut(summary), required };
+  switch (kind) {
+    case 'agent':
+    case 'message':
+    case 'command':
+      return { type: STRING, ...common, autocomplete: true };
+    case 'mode':
+      return { type: STRING, ...common, choices: INTERRUPT_MODES.map((each) => choice(each, MODES[each].summary)) };
+    case 'order':
+      return { type: STRING, ...common, choices: ORDERS.map((each) => choice(each, ORDER_SUMMARIES[each])) };
+    case 'seconds':
+    case 'count':
+      return { type: INTEGER, ...common, min_value: 1, max_value: LARGEST[kind] };
+  }
+}
+
+function choice(value: string, summary: string): Choice {
+  return { value, name: cut(`${value}: ${summary}`) };
+}
+
+type Understood = { readonly path: string; readonly row: CommandRow | null; readonly values: readonly Given[] };
+
+function understood(given: Given): Understood {
+  const [first] = given.options ?? [];
+  const inner = first?.type === SUBCOMMAND ? first : null;
+  const path = inner === null ? given.name : `${given.name} ${inner.name}`;
+  const rows: readonly CommandRow[] = COMMANDS;
+  return {
+    path,
+    row: rows.find((row) => row.path === path) ?? null,
+    values: (inner === null ? given.options : inner.options) ?? [],
+  };
+}
+
+function earlierWords(row: CommandRow, argument: Argument, values: readonly Given[]): readonly string[] {
+  return row.arguments.slice(0, row.arguments.indexOf(argument)).flatMap(({ name }) => {
+    const value = values.find((each) => each.name === name)?.value ?? null;
+    return value === null ? [] : [quoted(String(value))];
+  });
+}
+
+function flat(text: string): string {
+  return text.replaceAll(/\s+/g, ' ');
+}
+
+function quoted(text: string): string {
+  const plain = flat(text).replaceAll('"', '').trim();
+  return plain === '' || plain.includes(' ') ? `"${plain}"` : plain;
+}
+
+function quotedStart(text: string): string {
+  const plain = text.replaceAll('"', '').trimStart();
+  return plain.includes(' ') ? `"${plain}` : plain;
+}
+
+function cut(text: string): string {
+  return text.length > DESCRIPTION_LENGTH ? `${text.slice(0, DESCRIPTION_LENGTH - 1)}…` : text;
+}
+
+function sameSet(there: readonly Option[], wanted: readonly Option[]): boolean {
+  const sorted = (set: readonly Option[]): readonly string[] => set.map(canonical).toSorted();
+  return JSON.stringify(sorted(there)) === JSON.stringify(sorted(wanted));
+}
+
+/** An option without what Discord adds or leaves out when it is the default. */
+function canonical(option: Option): string {
+  const { type, name, description, choices = [], options = [], min_value = null, max_value = null } = option;
+  const flags = [option.required === true, option.autocomplete === true];
+  const pairs = choices.map((each) => [each.name, each.value]);
+  return JSON.stringify([type, name, description, flags, min_value, max_value, pairs, options.map(canonical)]);
+}

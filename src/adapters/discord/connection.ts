@@ -1,0 +1,254 @@
+import { SimpleIdentifyThrottler, WebSocketManager, WebSocketShardEvents, WebSocketShardStatus } from '@discordjs/ws';
+import type { SessionInfo } from '@discordjs/ws';
+import { GatewayIntentBits } from 'discord.js';
+import type { REST } from 'discord.js';
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import type { Clock, Timers } from '../../turns/time.ts';
+import { AdapterError } from '../port.ts';
+import type { Memory } from '../port.ts';
+import { wordsOf } from './errors.ts';
+import { createIdentifies } from './identifies.ts';
+import { patiently, pause, pauseMs, tokenRefused } from './patience.ts';
+import { createSessions } from './sessions.ts';
+import type { Sessions } from './sessions.ts';
+
+/** What a connection needs, and whom it tells. */
+export type ConnectionPorts = {
+  readonly rest: REST;
+  readonly token: string;
+  /** The bot's own id: sessions of another bot are not gone on with. */
+  readonly bot: string;
+  readonly memory: Memory;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Logger;
+  /** An event; the promise resolves when it is safe, `null` when there is nothing to keep. Never rejects. */
+  readonly dispatch: (event: string, payload: unknown) => Promise<void> | null;
+  /** Discord cannot be heard, after it could. */
+  readonly lost: () => void;
+  /** It can be heard again, with all that was missed or perhaps not. */
+  readonly back: (missed: 'nothing' | 'perhaps') => void;
+  /** Discord will never take this bot as it is, after it did. */
+  readonly fatal: (error: AdapterError) => void;
+};
+
+/** The bot's line to Discord's gateway. */
+export type Connection = {
+  /** Connects with patience. Resolves when events come in, or when stopped; rejects with an `AdapterError`. */
+  start(): Promise<void>;
+  /** Hangs up without ending the session, so that the next start goes on with it. */
+  stop(): Promise<void>;
+};
+
+/** Makes a connection by discord.js's own gateway client: heartbeats, dead sockets and resuming are its work. */
+export function createConnection(ports: ConnectionPorts): Connection {
+  return new Line(ports);
+}
+
+/** A set of bits, which has no name of its own in the enumeration. */
+const INTENTS = (GatewayIntentBits.Guilds |
+  GatewayIntentBits.GuildMessages |
+  GatewayIntentBits.MessageContent) as GatewayIntentBits;
+/** Any code but 1000 and 1001 leaves the session alive for a while. */
+const GOING_CODE = 4_200;
+const STOP_MS = 3_000;
+const GIVING_UP = 'Destroying shard';
+
+const gatewaySchema = z.object({
+  url: z.string().regex(/^wss?:\/\/[^\s]+$/),
+  shards: z.int().min(1),
+  session_start_limit: z.object({ remaining: z.number(), reset_after: z.number(), max_concurrency: z.int().min(1) }),
+});
+
+/** What to do about close codes after which Discord must not be called again. */
+const FATAL_CODES: Readonly<Record<number, string>> = {
+  4010: 'Discord says that the shard is invalid. Update Conch.',
+  4011: 'Discord says that the bot is in too many servers for one connection. Take it out of some.',
+  4012: 'Discord does not know the version of its gateway that Conch speaks. Update Conch.',
+  4013: 'Discord does not know the intents that Conch asks for. Update Conch.',
+  4014:
+    'Discord does not let the bot read messages. Switch on "Message Content Intent" on the Bot page of your application ' +
+    'at discord.com/developers.',
+};
+
+class Line implements Connection {
+  readonly #ports: ConnectionPorts;
+  readonly #sessions: Sessions;
+  readonly #manager: WebSocketManager;
+  readonly #ending = new AbortController();
+  readonly #first = Promise.withResolvers<void>();
+  /** Shards that cannot be heard. */
+  readonly #down = new Set<number>();
+  #pace: SimpleIdentifyThrottler | null = null;
+  #attempts = 0;
+  #opened = false;
+  #everUp = false;
+  #lost = false;
+  #missed: 'nothing' | 'perhaps' = 'nothing';
+  /** Resolves when the socket being opened is open or has failed. */
+  #opening = Promise.withResolvers<void>();
+
+  constructor(ports: ConnectionPorts) {
+    const { rest, token, log } = ports;
+    this.#ports = ports;
+    this.#sessions = createSessions(ports);
+    const identifies = createIdentifies(ports);
+    this.#manager = new WebSocketManager({
+      rest,
+      token,
+      intents: INTENTS,
+      retrieveSessionInfo: (shard) => this.#session(shard),
+      updateSessionInfo: (shard, session) => this.#sessions.set(shard, session),
+      buildIdentifyThrottler: () => ({
+        waitForIdentify: async (shard, signal) => {
+          await identifies.take(AbortSignal.any([signal, this.#ending.signal]));
+          await this.#pace?.waitForIdentify(shard, signal);
+        },
+      }),
+    });
+    this.#first.promise.catch(() => undefined);
+    this.#manager.on(WebSocketShardEvents.Hello, () => this.#opening.resolve());
+    this.#manager.on(WebSocketShardEvents.Ready, ({ shardId }) => this.#up(shardId, 'perhaps'));
+    this.#manager.on(WebSocketShardEvents.Resumed, ({ shardId }) => this.#up(shardId, 'nothing'));
+    this.#manager.on(WebSocketShardEvents.Closed, ({ code, shardId }) => this.#closed(shardId, code));
+    // A dead socket takes half a minute to close; the client says so only here when it has given it up.
+    this.#manager.on(WebSocketShardEvents.Debug, ({ message, shardId }) => {
+      if (message.startsWith(GIVING_UP)) this.#lose(shardId);
+    });
+    this.#manager.on(WebSocketShardEvents.Dispatch, ({ data, shardId }) => this.#dispatch(shardId, data));
+    this.#manager.on(WebSocketShardEvents.Error, ({ error }) => {
+      this.#opening.resolve();
+      log.warn({ why: wordsOf(error) }, 'the connection to Discord failed');
+    });
+  }
+
+  async start(): Promise<void> {
+    try {
+      await Promise.race([this.#connect().then(() => this.#first.promise), this.#first.promise]);
+    } catch (error) {
+      if (!this.#ending.signal.aborted || error instanceof AdapterError) throw error;
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#ending.abort();
+    this.#first.resolve();
+    await this.#sessions.stop();
+    const hangUp = async (): Promise<void> => {
+      if (this.#opened) await this.#opening.promise;
+      await this.#manager.destroy({ code: GOING_CODE, reason: 'Conch ends' });
+    };
+    const late = Promise.withResolvers<void>();
+    const timer = this.#ports.timers.after(STOP_MS, late.resolve);
+    await Promise.race([hangUp(), late.promise]);
+    timer.cancel();
+  }
+
+  async #connect(): Promise<void> {
+    const { timers, log } = this.#ports;
+    const { signal } = this.#ending;
+    for (let attempt = 0; ; attempt += 1) {
+      const { shards, session_start_limit: limit } = await this.#gateway();
+      this.#pace ??= new SimpleIdentifyThrottler(limit.max_concurrency);
+      for (let shard = 0; shard < shards; shard += 1) this.#down.add(shard);
+      if (limit.remaining < shards) {
+        log.error({ waitMs: limit.reset_after }, 'Discord allows no new session before its daily limit starts anew');
+        await pause(Math.max(limit.reset_after, pauseMs(attempt)), { timers, signal });
+        continue;
+      }
+      try {
+        return await this.#manager.connect();
+      } catch (error) {
+        if (this.#opened) return;
+        log.warn({ why: wordsOf(error) }, 'the connection to Discord could not be begun');
+        await pause(pauseMs(attempt), { timers, signal });
+      }
+    }
+  }
+
+  #gateway(): Promise<z.infer<typeof gatewaySchema>> {
+    const { timers, log } = this.#ports;
+    const ask = async (): Promise<z.infer<typeof gatewaySchema>> =>
+      gatewaySchema.parse(await this.#manager.fetchGatewayInformation(true));
+    return patiently('the gateway', ask, { timers, log, signal: this.#ending.signal });
+  }
+
+  /** Asked before every connection, and about every event. Before a connection it waits longer each time that one failed. */
+  async #session(shard: number): Promise<SessionInfo | null> {
+    const { timers, log } = this.#ports;
+    const { signal } = this.#ending;
+    const status = (await this.#manager.fetchStatus()).get(shard);
+    const isOpening = status === undefined || status === WebSocketShardStatus.Idle;
+    if (isOpening) {
+      const waitMs = this.#attempts < 2 ? 0 : pauseMs(this.#attempts - 2);
+      this.#attempts += 1;
+      if (waitMs > 0) log.warn({ shard, attempt: this.#attempts, retryInMs: waitMs }, 'connecting to Discord again');
+      await pause(waitMs, { timers, signal }).catch(() => undefined);
+    }
+    if (signal.aborted) return new Promise(() => undefined);
+    if (isOpening) this.#opening = Promise.withResolvers();
+    this.#opened = true;
+    return this.#sessions.get(shard);
+  }
+
+  #up(shard: number, missed: 'nothing' | 'perhaps'): void {
+    const { log, back } = this.#ports;
+    if (this.#ending.signal.aborted) return;
+    this.#attempts = 0;
+    log.info({ shard, session: missed === 'nothing' ? 'resumed' : 'new' }, 'connected to Discord');
+    if (this.#everUp && missed === 'perhaps') {
+      this.#lose(shard);
+      this.#missed = 'perhaps';
+    }
+    this.#down.delete(shard);
+    if (this.#down.size > 0) return;
+    if (!this.#everUp) {
+      this.#everUp = true;
+      return this.#first.resolve();
+    }
+    // What was replayed is still being passed on.
+    setImmediate(() => {
+      if (!this.#lost || this.#down.size > 0) return;
+      this.#lost = false;
+      back(this.#missed);
+      this.#missed = 'nothing';
+    });
+  }
+
+  #closed(shard: number, code: number): void {
+    this.#opening.resolve();
+    if (this.#ending.signal.aborted) return;
+    const reason = FATAL_CODES[code];
+    if (code === 4004 || reason !== undefined) {
+      return this.#fail(reason === undefined ? tokenRefused() : new AdapterError(reason, { adapter: 'discord' }));
+    }
+    this.#ports.log.info({ shard, code }, 'the connection to Discord was closed');
+    this.#lose(shard);
+  }
+
+  #lose(shard: number): void {
+    if (this.#ending.signal.aborted) return;
+    this.#down.add(shard);
+    if (!this.#everUp || this.#lost) return;
+    this.#lost = true;
+    this.#ports.lost();
+  }
+
+  #fail(error: AdapterError): void {
+    this.#ending.abort();
+    if (!this.#everUp) return this.#first.reject(error);
+    this.#ports.lost();
+    this.#ports.fatal(error);
+  }
+
+  #dispatch(shard: number, event: { readonly t: string; readonly d: unknown; readonly s: number }): void {
+    let taken: Promise<void> | null = null;
+    try {
+      taken = this.#ports.dispatch(event.t, event.d);
+    } catch (error) {
+      this.#ports.log.error({ event: event.t, why: wordsOf(error) }, 'an event of Discord could not be understood');
+    }
+    this.#sessions.passed(shard, event.s, taken);
+  }
+}

@@ -1,0 +1,202 @@
+import { GatewayDispatchEvents } from 'discord.js';
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
+import type { Handover } from '../handover.ts';
+import type { Intake } from '../port.ts';
+import type { Access } from './access.ts';
+import { channelId, messageId, platformChannel } from './ids.ts';
+import { bulkDeletedSchema, deletedSchema, editOf, editSchema, humanMessage } from './incoming.ts';
+import { isOwn, isSpeech, messageSchema } from './incoming.ts';
+import type { MessagePayload, Understanding } from './incoming.ts';
+import type { Interactions } from './interactions.ts';
+import { channelSchema, isThread, snowflakeSchema } from './places.ts';
+import type { ChannelPayload, Places } from './places.ts';
+import type { Typed } from './typed.ts';
+
+/** What events are made into, and by what. */
+export type HearingPorts = {
+  readonly places: Places;
+  readonly intake: Intake;
+  readonly handover: Handover;
+  readonly understanding: Understanding;
+  readonly interactions: Interactions;
+  readonly typed: Typed;
+  /** Somebody other than Conch wrote in a channel. */
+  readonly seen: (channel: ChannelId) => void;
+  /** A message of a floor stands in a thread that shares it. */
+  readonly stands: (message: MessageId, thread: string) => void;
+  readonly access: Pick<Access, 'close' | 'changed'>;
+  readonly log: Logger;
+};
+
+/** The listening side: events of the gateway, each made into what the floor understands. */
+export type Hearing = {
+  /** Takes one event; the promise resolves when it is safe. What cannot be understood is logged and dropped. */
+  dispatch(event: string, payload: unknown): Promise<void> | null;
+};
+
+/** Listens to what Conch needs; everything else is let by. */
+export function createHearing(ports: HearingPorts): Hearing {
+  const overfull = new Set<ChannelId>();
+  const push: Push = (channel, act) => {
+    const { handover, intake, log } = ports;
+    if (handover.hasRoom(channel)) return handover.push(channel, act);
+    if (!overfull.has(channel)) {
+      overfull.add(channel);
+      log.error({ channel }, 'too much waits to be taken in; what comes now is read from the history later');
+      void handover.push(channel, async () => {
+        overfull.delete(channel);
+        intake.reconnected({ missed: 'perhaps' });
+      });
+    }
+    return new Promise(() => undefined);
+  };
+  return {
+    dispatch: (event, payload) => EVENTS.get(event)?.({ ...ports, push }, payload) ?? null,
+  };
+}
+
+type Push = (channel: ChannelId, act: () => Promise<void>) => Promise<void>;
+type Ear = HearingPorts & { readonly push: Push };
+type Listener = (ear: Ear, payload: unknown) => Promise<void> | null;
+
+function on<T>(event: string, schema: z.ZodType<T>, listen: (ear: Ear, payload: T) => Promise<void> | null) {
+  const listener: Listener = (ear, payload) => {
+    const parsed = schema.safeParse(payload);
+    if (parsed.success) return listen(ear, parsed.data);
+    const problems = parsed.error.issues.map(({ path, code }) => `${path.join('.')}: ${code}`);
+    ear.log.warn({ event, problems }, 'an event of Discord was not understood and was dropped');
+    return null;
+  };
+  return [event, listener] as const;
+}
+
+const guildSchema = z.object({
+  id: snowflakeSchema,
+  unavailable: z.boolean().nullish().catch(null),
+  channels: z.array(z.unknown()).catch([]),
+  threads: z.array(z.unknown()).catch([]),
+});
+const inGuildSchema = z.object({ guild_id: snowflakeSchema });
+
+const EVENTS: ReadonlyMap<string, Listener> = new Map([
+  on(GatewayDispatchEvents.MessageCreate, messageSchema, written),
+  on(GatewayDispatchEvents.MessageUpdate, z.unknown(), edited),
+  on(GatewayDispatchEvents.MessageDelete, deletedSchema, (ear, { id, channel_id: channel }) =>
+    gone(ear, channel, [id]),
+  ),
+  on(GatewayDispatchEvents.MessageDeleteBulk, bulkDeletedSchema, (ear, { ids, channel_id: channel }) =>
+    gone(ear, channel, ids),
+  ),
+  on(GatewayDispatchEvents.InteractionCreate, z.unknown(), (ear, payload) => {
+    void ear.interactions.serve(payload);
+    return null;
+  }),
+  on(GatewayDispatchEvents.GuildCreate, guildSchema, joined),
+  on(GatewayDispatchEvents.GuildDelete, guildSchema, left),
+  on(GatewayDispatchEvents.GuildRoleUpdate, inGuildSchema, permitted),
+  on(GatewayDispatchEvents.GuildMemberUpdate, inGuildSchema, permitted),
+  on(GatewayDispatchEvents.ChannelCreate, channelSchema, described),
+  on(GatewayDispatchEvents.ChannelUpdate, channelSchema, described),
+  on(GatewayDispatchEvents.ChannelDelete, channelSchema, removed),
+  on(GatewayDispatchEvents.ThreadCreate, channelSchema, described),
+  on(GatewayDispatchEvents.ThreadUpdate, channelSchema, described),
+  on(GatewayDispatchEvents.ThreadDelete, channelSchema, removed),
+  on(GatewayDispatchEvents.ThreadListSync, guildSchema.pick({ threads: true }), (ear, { threads }) => {
+    learnAll(ear, threads);
+    return null;
+  }),
+]);
+
+function written(ear: Ear, message: MessagePayload): Promise<void> | null {
+  const { places, understanding, intake, typed, seen, stands } = ear;
+  const at = places.at(message.channel_id);
+  if (at === null) return null;
+  if (isOwn(message, understanding)) return null;
+  if (!isSpeech(message)) {
+    if (at !== undefined) seen(at.channel);
+    return null;
+  }
+  void typed.hear(message);
+  return ear.push(channelId(message.channel_id), async () => {
+    const where = await places.resolve(message.channel_id);
+    if (where === null) return;
+    if (where.channel !== channelId(message.channel_id)) stands(messageId(message.id), message.channel_id);
+    await intake.message(humanMessage(message, where, understanding));
+    seen(where.channel);
+  });
+}
+
+/** Embeds that Discord adds to a message come as updates too: only what has a time of editing is an edit. */
+function edited(ear: Ear, payload: unknown): Promise<void> | null {
+  const { places, understanding, intake } = ear;
+  const parsed = editSchema.safeParse(payload);
+  if (!parsed.success || isOwn(parsed.data, understanding)) return null;
+  const message = parsed.data;
+  if (places.at(message.channel_id) === null) return null;
+  return ear.push(channelId(message.channel_id), async () => {
+    const where = await places.resolve(message.channel_id);
+    const change = where === null ? null : editOf(message, where.channel, understanding);
+    if (change !== null) await intake.amend(change);
+  });
+}
+
+function gone(ear: Ear, channel: string, ids: readonly string[]): Promise<void> | null {
+  const { places, intake } = ear;
+  if (places.at(channel) === null) return null;
+  return ear.push(channelId(channel), async () => {
+    const where = await places.resolve(channel);
+    if (where === null) return;
+    for (const id of ids) await intake.amend({ change: 'deleted', id: messageId(id), channel: where.channel });
+  });
+}
+
+/** The bot is in a server, anew or after an outage. */
+function joined(ear: Ear, guild: z.infer<typeof guildSchema>): null {
+  if (guild.unavailable === true) return null;
+  learnAll(ear, [...guild.channels, ...guild.threads], guild.id);
+  ear.access.changed({ guild: guild.id });
+  return null;
+}
+
+function left(ear: Ear, { id, unavailable }: z.infer<typeof guildSchema>): null {
+  const { log, places, access } = ear;
+  if (unavailable === true) {
+    log.warn({ guild: id }, 'a server of Discord has an outage');
+    return null;
+  }
+  const isThere = (channel: ChannelId, parent: ChannelId | null): boolean =>
+    places.guildOf(platformChannel(parent ?? channel)) === id;
+  access.close(isThere, 'the bot was removed from the server');
+  return null;
+}
+
+function permitted(ear: Ear, { guild_id: guild }: z.infer<typeof inGuildSchema>): null {
+  ear.access.changed({ guild });
+  return null;
+}
+
+function described(ear: Ear, channel: ChannelPayload): null {
+  ear.places.learn(channel);
+  const { archived = false, locked = false } = channel.thread_metadata ?? {};
+  const own = channelId(channel.id);
+  if (archived && locked) ear.access.close((id) => id === own, 'the thread was closed');
+  else ear.access.changed({ channel: channel.id });
+  return null;
+}
+
+function removed(ear: Ear, channel: ChannelPayload): null {
+  const own = channelId(channel.id);
+  const what = isThread(channel) ? 'the thread was deleted' : 'the channel was deleted';
+  ear.access.close((id, parent) => id === own || parent === own, what);
+  ear.places.forget(channel.id);
+  return null;
+}
+
+function learnAll(ear: Ear, channels: readonly unknown[], guild?: string): void {
+  for (const each of channels) {
+    const parsed = channelSchema.safeParse(each);
+    if (parsed.success) ear.places.learn(guild === undefined ? parsed.data : { ...parsed.data, guild_id: guild });
+  }
+}

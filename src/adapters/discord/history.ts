@@ -1,0 +1,142 @@
+import { Routes } from 'discord.js';
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import type { ChannelId } from '../../turns/core/settings.ts';
+import type { HumanMessage, MessageChange } from '../../turns/store/port.ts';
+import type { History, Observatory, Place, Position } from '../port.ts';
+import { channelId, platformChannel } from './ids.ts';
+import { editOf, humanMessage, isOwn, isSpeech, messageSchema, snowflakeAt, timeOf } from './incoming.ts';
+import type { MessagePayload, Understanding } from './incoming.ts';
+import { channelSchema, snowflakeSchema } from './places.ts';
+import type { ChannelPayload, Places } from './places.ts';
+import type { Reader } from './reader.ts';
+
+/** What reading back needs. */
+export type HistoryPorts = {
+  readonly read: Reader;
+  readonly places: Pick<Places, 'learn' | 'guildOf' | 'resolve'>;
+  readonly observatory: Observatory;
+  readonly understanding: Understanding;
+  /** Without the permission, Discord shows an empty history and no error. */
+  readonly mayRead: (channel: string) => Promise<boolean>;
+  readonly log: Logger;
+};
+
+/** Events may come late or never: what was written shortly before the last known message is read again. */
+export const OVERLAP_MS = 600_000;
+/** So many pages of a hundred messages are read at most. */
+export const PAGES = 50;
+
+/**
+ * What people wrote in a channel after a position, and shortly before it, with the edits of that stretch. Threads that share
+ * the channel's floor are read with it; new threads with floors of their own are opened. Rejects with a `ChatError`.
+ */
+export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
+  const place = ports.observatory.channels().find(({ id }) => id === channel);
+  if (place === undefined) return NOTHING;
+  const own = platformChannel(channel);
+  if (after === null) return begin(ports, own);
+  const start = snowflakeAt(timeOf(after.id) - OVERLAP_MS);
+  const read = await readBack(ports, { source: own, floor: channel, place }, start);
+  const sharing = await threadsSharing(ports, place, after.id);
+  const parts = [read];
+  for (const source of sharing) parts.push(await readBack(ports, { source, floor: channel, place }, start));
+  const hidden = read.isEmpty && !(await ports.mayRead(own));
+  const messages = parts.flatMap((part) => part.messages).sort((a, b) => compare(a.order, b.order));
+  const gaps = [...(hidden ? [NOT_ALLOWED] : []), ...parts.flatMap((part) => part.gap ?? [])];
+  return { messages, changes: parts.flatMap((part) => part.changes), gap: gaps.length === 0 ? null : gaps.join('; ') };
+}
+
+const NOTHING: History = { messages: [], changes: [], gap: null };
+const NOT_ALLOWED = 'Conch lacks the permission "Read Message History" here';
+const PAGE = 100;
+const THREADS_READ = 50;
+
+const pageSchema = z.array(z.looseObject({ id: snowflakeSchema }));
+const threadsSchema = z.object({ threads: z.array(z.unknown()) });
+
+type Page = z.infer<typeof pageSchema>;
+type Source = { readonly source: string; readonly floor: ChannelId; readonly place: Place };
+type Part = Omit<History, 'mark'> & { readonly isEmpty: boolean };
+
+/**
+ * A channel that was never read: what was said before Conch came is not for Conch. An empty one stands where it was made:
+ * this machine's clock may be ahead of Discord's.
+ */
+async function begin(ports: HistoryPorts, source: string): Promise<History> {
+  const [newest] = await page(ports, source, { limit: '1' });
+  const id = newest?.id ?? source;
+  const gap = newest === undefined && !(await ports.mayRead(source)) ? NOT_ALLOWED : null;
+  return { ...NOTHING, gap, mark: { id, order: id } };
+}
+
+/** From the newest message back to `start`: if it is too much, the newest is what counts. */
+async function readBack(ports: HistoryPorts, from: Source, start: string): Promise<Part> {
+  const seen: Page = [];
+  let before: string | null = null;
+  let isComplete = false;
+  for (let pages = 0; pages < PAGES && !isComplete; pages += 1) {
+    const found: Page = await page(ports, from.source, { limit: `${PAGE}`, ...(before === null ? {} : { before }) });
+    seen.push(...found.filter(({ id }) => compare(id, start) > 0));
+    before = found.reduce<string | null>(
+      (least, { id }) => (least === null || compare(id, least) < 0 ? id : least),
+      null,
+    );
+    isComplete = found.length < PAGE || before === null || compare(before, start) <= 0;
+  }
+  const { log } = ports;
+  const parsed = seen.flatMap((each) => {
+    const message = messageSchema.safeParse(each);
+    if (!message.success) log.warn({ message: each.id }, 'a message of the history was not understood');
+    return message.success ? [message.data] : [];
+  });
+  const gap = isComplete ? null : `only the newest ${seen.length} messages of what was missed were read`;
+  return { ...understood(ports, from, parsed), gap, isEmpty: seen.length === 0 && before === null };
+}
+
+function understood(
+  { understanding }: HistoryPorts,
+  { floor, place }: Source,
+  seen: readonly MessagePayload[],
+): { readonly messages: readonly HumanMessage[]; readonly changes: readonly MessageChange[] } {
+  const spoken = seen.filter((message) => isSpeech(message) && !isOwn(message, understanding)).toReversed();
+  return {
+    messages: spoken.map((message) => humanMessage(message, { channel: floor, place }, understanding)),
+    changes: spoken.flatMap((message) => editOf(message, floor, understanding) ?? []),
+  };
+}
+
+/** The threads that share the channel's floor and have something new; threads with floors of their own are opened. */
+async function threadsSharing(ports: HistoryPorts, place: Place, after: string): Promise<readonly string[]> {
+  const own = platformChannel(place.id);
+  const guild = ports.places.guildOf(own);
+  if (place.parent !== null || place.threads === 'ignore' || guild === null) return [];
+  const fresh = (await activeThreads(ports, guild))
+    .filter((thread) => thread.parent_id === own && compare(thread.last_message_id ?? thread.id, after) > 0)
+    .slice(0, THREADS_READ);
+  for (const thread of fresh) ports.places.learn(thread);
+  if (place.threads === 'parent') return fresh.map(({ id }) => id);
+  for (const { id } of fresh) await ports.places.resolve(id);
+  return [];
+}
+
+async function activeThreads({ read }: HistoryPorts, guild: string): Promise<readonly ChannelPayload[]> {
+  const route = Routes.guildActiveThreads(guild);
+  const { threads } = await read({ route, channel: channelId(guild), what: 'threads' }, threadsSchema);
+  return threads.flatMap((each) => {
+    const parsed = channelSchema.safeParse(each);
+    return parsed.success ? [parsed.data] : [];
+  });
+}
+
+function page({ read }: HistoryPorts, channel: string, query: Readonly<Record<string, string>>): Promise<Page> {
+  return read(
+    { route: Routes.channelMessages(channel), channel: channelId(channel), what: 'history', query },
+    pageSchema,
+  );
+}
+
+/** Orders ids as Discord does. */
+function compare(one: string, other: string): number {
+  return one.length - other.length || (one < other ? -1 : Number(one > other));
+}

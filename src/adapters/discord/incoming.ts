@@ -1,0 +1,220 @@
+import { z } from 'zod';
+import { addressedIn } from '../../turns/addressing.ts';
+import type { AgentId, ChannelId, Instant } from '../../turns/core/settings.ts';
+import type { Attachment, HumanMessage, MessageChange } from '../../turns/store/port.ts';
+import { ruleFor } from '../admission.ts';
+import type { Author } from '../admission.ts';
+import type { Observatory, Place } from '../port.ts';
+import { COMMAND_RULE, typedCommand } from '../typed-command.ts';
+import type { Identities } from './identity.ts';
+import { messageId } from './ids.ts';
+import type { Self } from './outgoing.ts';
+import { snowflakeSchema } from './places.ts';
+import { plainText } from './text.ts';
+
+/** A person or program; webhooks come as users with the name of the moment. */
+export const userSchema = z.object({
+  id: snowflakeSchema,
+  username: z.string(),
+  global_name: z.string().nullish().catch(null),
+  bot: z.boolean().nullish().catch(null),
+});
+
+/** Somebody in a guild: the name and the roles they have there. */
+export const memberSchema = z.object({
+  nick: z.string().nullish().catch(null),
+  roles: z.array(snowflakeSchema).catch([]),
+});
+
+const attachmentSchema = z.object({
+  filename: z.string(),
+  url: z.string(),
+  content_type: z.string().nullish().catch(null),
+  size: z.number().nullish().catch(null),
+});
+
+const stickerSchema = z.object({ id: snowflakeSchema, name: z.string() });
+
+const contentSchema = z.object({
+  content: z.string().catch(''),
+  attachments: z.array(attachmentSchema).catch([]),
+  sticker_items: z.array(stickerSchema).catch([]),
+});
+
+const writtenSchema = contentSchema.extend({
+  author: userSchema,
+  webhook_id: snowflakeSchema.nullish().catch(null),
+  application_id: snowflakeSchema.nullish().catch(null),
+});
+
+const secondarySchema = z.object({
+  member: memberSchema.nullish().catch(null),
+  edited_timestamp: z.string().nullish().catch(null),
+  mentions: z.array(userSchema).catch([]),
+  mention_roles: z.array(snowflakeSchema).catch([]),
+  referenced_message: writtenSchema.nullish().catch(null),
+  message_reference: z.object({ type: z.int().nullish() }).nullish().catch(null),
+  message_snapshots: z.array(z.object({ message: contentSchema })).catch([]),
+});
+
+/** A message, as MESSAGE_CREATE, MESSAGE_UPDATE and the history show it. What is odd in its lesser parts is left out. */
+export const messageSchema = writtenSchema.extend(secondarySchema.shape).extend({
+  id: snowflakeSchema,
+  channel_id: snowflakeSchema,
+  type: z.int(),
+});
+
+export type MessagePayload = z.infer<typeof messageSchema>;
+
+/** What MESSAGE_UPDATE must have to be an edit; embeds that Discord adds later come without. */
+export const editSchema = messageSchema.extend({
+  type: z.int().catch(0),
+  content: z.string(),
+  edited_timestamp: z.string(),
+});
+
+/** A message that is gone, or several. */
+export const deletedSchema = z.object({ id: snowflakeSchema, channel_id: snowflakeSchema });
+export const bulkDeletedSchema = z.object({ ids: z.array(snowflakeSchema), channel_id: snowflakeSchema });
+
+/** What it takes to understand a message. */
+export type Understanding = {
+  readonly self: Self;
+  readonly identities: Identities;
+  readonly agents: Observatory['agents'];
+  readonly channelName: (channel: string) => string | null;
+};
+
+/** Whether Conch wrote it itself: as the bot, by one of its webhooks, or as the answer to a command. */
+export function isOwn(message: Written, { self, identities }: Pick<Understanding, 'self' | 'identities'>): boolean {
+  const { author, webhook_id: webhook, application_id: application } = message;
+  if (author.id === self.userId || application === self.applicationId) return true;
+  return typeof webhook === 'string' && identities.isOwnWebhook(webhook);
+}
+
+/** Who wrote it, as far as Discord vouches for them. Names count for nothing. */
+export function authorOf(message: Written): Author {
+  if (typeof message.webhook_id === 'string') return 'webhook';
+  return message.author.bot === true ? 'bot' : 'person';
+}
+
+/** Whether it is something that somebody said; joins, pins, boosts and the like are not. */
+export function isSpeech(message: Pick<MessagePayload, 'type'>): boolean {
+  return message.type === DEFAULT || message.type === REPLY;
+}
+
+/** A message of somebody else as the intake takes it, with the rule by which agents do not get it. */
+export function humanMessage(
+  message: MessagePayload,
+  at: { readonly channel: ChannelId; readonly place: Pick<Place, 'allowBots'> },
+  by: Understanding,
+): HumanMessage {
+  const author = authorOf(message);
+  const addressed = addressedBy(message, by);
+  const text = textOf(message, by);
+  const named = addressedIn(text, by.agents());
+  const rule = ruleFor(author, at.place, [...addressed, ...named]) ?? commandRule(message);
+  return {
+    id: messageId(message.id),
+    channel: at.channel,
+    author: { id: message.author.id, name: nameOf(message) },
+    text,
+    sentAt: timeOf(message.id),
+    order: message.id,
+    addressed,
+    attachments: attachmentsOf(message),
+    ...(rule === null ? {} : { ignore: rule }),
+    ...(author === 'person' || rule !== null ? {} : { bot: true }),
+  };
+}
+
+/** The edit that a message shows, or `null` when it shows none. Edits are ordered by the time that Discord gives them. */
+export function editOf(message: MessagePayload, channel: ChannelId, by: Understanding): MessageChange | null {
+  const version = message.edited_timestamp ?? null;
+  if (version === null || !isSpeech(message)) return null;
+  return { change: 'edited', id: messageId(message.id), channel, text: textOf(message, by), version };
+}
+
+/** When something was made, by its id. */
+export function timeOf(snowflake: string): Instant {
+  return Number(BigInt(snowflake) >> 22n) + DISCORD_EPOCH_MS;
+}
+
+/** The smallest id of a moment. */
+export function snowflakeAt(at: Instant): string {
+  return (BigInt(Math.max(0, at - DISCORD_EPOCH_MS)) << 22n).toString();
+}
+
+/** How people call the author: the name in this guild, the name for all, or the plain one. */
+export function nameOf(message: Pick<MessagePayload, 'author' | 'member'>): string {
+  return message.member?.nick ?? message.author.global_name ?? message.author.username;
+}
+
+type Written = z.infer<typeof writtenSchema>;
+
+const DEFAULT = 0;
+const REPLY = 19;
+const FORWARD = 1;
+const DISCORD_EPOCH_MS = 1_420_070_400_000;
+
+function commandRule(message: MessagePayload): string | null {
+  return typedCommand(message.content) === null ? null : COMMAND_RULE;
+}
+
+function textOf(message: MessagePayload, by: Understanding): string {
+  const agents = by.agents();
+  const lookups = {
+    user: (id: string) => {
+      const user = message.mentions.find((each) => each.id === id);
+      if (id === by.self.userId) return `@${user?.username ?? 'Conch'}`;
+      return user === undefined ? null : mentionOf(user.global_name ?? user.username, agents);
+    },
+    role: (id: string) => by.identities.agentOfRole(id),
+    channel: by.channelName,
+  };
+  const forwarded = message.message_reference?.type === FORWARD ? message.message_snapshots : [];
+  const quotes = forwarded.map((each) => quote(each.message.content)).filter((text) => text !== '');
+  return plainText([message.content, ...quotes].filter((text) => text !== '').join('\n'), lookups);
+}
+
+/** A person whose name is an agent's is not that agent. */
+function mentionOf(name: string, agents: Parameters<typeof addressedIn>[1]): string {
+  return addressedIn(`@${name}`, agents).length === 0 ? `@${name}` : `the person ${name}`;
+}
+
+function quote(text: string): string {
+  return text === '' ? '' : text.replaceAll(/^/gm, '> ');
+}
+
+function addressedBy(message: MessagePayload, by: Understanding): readonly AgentId[] {
+  const roles = message.mention_roles.map((role) => by.identities.agentOfRole(role));
+  const agents = [...roles, repliedTo(message, by)].filter((agent) => agent !== null);
+  return [...new Set(agents)];
+}
+
+function repliedTo({ type, referenced_message: first }: MessagePayload, by: Understanding): AgentId | null {
+  if (type !== REPLY || first === null || first === undefined || !isOwn(first, by)) return null;
+  const { content, author } = first;
+  return by.identities.agentOfPost({
+    shownName: author.username,
+    content,
+    byWebhook: typeof first.webhook_id === 'string',
+  });
+}
+
+function attachmentsOf(message: MessagePayload): readonly Attachment[] {
+  const forwarded = message.message_snapshots.map((each) => each.message);
+  return [message, ...forwarded].flatMap(({ attachments, sticker_items: stickers }) =>
+    attachments.map(fileOf).concat(stickers.map(stickerOf)),
+  );
+}
+
+function fileOf(file: z.infer<typeof attachmentSchema>): Attachment {
+  const { filename: name, url, content_type: contentType = null, size: bytes = null } = file;
+  return { name, url, contentType, bytes };
+}
+
+function stickerOf({ id, name }: z.infer<typeof stickerSchema>): Attachment {
+  const url = `https://media.discordapp.net/stickers/${id}.png`;
+  return { name: `sticker "${name}"`, url, contentType: null, bytes: null };
+}

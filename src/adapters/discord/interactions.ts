@@ -1,0 +1,182 @@
+import { Routes } from 'discord.js';
+import type { REST } from 'discord.js';
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import type { Timers } from '../../turns/time.ts';
+import type { Answer, Intake, Observatory, Principal } from '../port.ts';
+import { answerBody } from './body.ts';
+import { BoundedMap } from './bounded.ts';
+import { readCustomId } from './card.ts';
+import { choicesFor, givenSchema, lineOf } from './commands.ts';
+import { chatError, rejectionOf, wordsOf } from './errors.ts';
+import { channelId } from './ids.ts';
+import { memberSchema, nameOf, userSchema } from './incoming.ts';
+import type { Self } from './outgoing.ts';
+import { snowflakeSchema } from './places.ts';
+import type { Places } from './places.ts';
+
+/** What commands and buttons are answered with. */
+export type InteractionPorts = {
+  readonly rest: REST;
+  readonly self: Self;
+  readonly intake: Pick<Intake, 'command'>;
+  readonly observatory: Observatory;
+  readonly places: Pick<Places, 'resolve'>;
+  readonly timers: Timers;
+  readonly log: Logger;
+};
+
+/** Slash commands, their completions, and buttons. */
+export type Interactions = {
+  /** Answers one; resolves when that is done and never rejects. A second delivery of the same one does nothing. */
+  serve(payload: unknown): Promise<void>;
+};
+
+/** Makes the answering side. It waits for nothing else: neither for messages nor for the floor. */
+export function createInteractions(ports: InteractionPorts): Interactions {
+  const served = new BoundedMap<string, true>(SERVED_LIMIT);
+  return {
+    async serve(payload) {
+      const parsed = interactionSchema.safeParse(payload);
+      if (!parsed.success) {
+        ports.log.warn({ issues: parsed.error.issues.length }, 'a command or button of Discord was not understood');
+        return;
+      }
+      const interaction = parsed.data;
+      if (served.has(interaction.id)) return;
+      served.set(interaction.id, true);
+      await answered(ports, interaction).catch((error: unknown) => {
+        ports.log.warn({ interaction: interaction.id, why: wordsOf(error) }, 'a command or button was not answered');
+      });
+    },
+  };
+}
+
+const SERVED_LIMIT = 2_000;
+const TYPES = { command: 2, button: 3, autocomplete: 4 } as const;
+const DEFERRED = 5;
+const CHOICES = 8;
+const EPHEMERAL = 64;
+const EXPIRED = 10_062;
+const ACKNOWLEDGED = 40_060;
+/** The answer itself is tried so often, with these pauses; the person waits for it. */
+const EDIT_PAUSES_MS = [1_000, 3_000, 10_000];
+const LINES_OFFERED = 25;
+const SUMMARY_LENGTH = 60;
+
+const interactionSchema = z.object({
+  id: snowflakeSchema,
+  type: z.int(),
+  token: z.string().min(1),
+  channel_id: snowflakeSchema.nullish().catch(null),
+  member: memberSchema.extend({ user: userSchema }).nullish().catch(null),
+  user: userSchema.nullish().catch(null),
+  data: z.unknown(),
+});
+
+type Interaction = z.infer<typeof interactionSchema>;
+
+async function answered(ports: InteractionPorts, interaction: Interaction): Promise<void> {
+  switch (interaction.type) {
+    case TYPES.autocomplete:
+      return callback(ports, interaction, { type: CHOICES, data: { choices: await offered(ports, interaction) } });
+    case TYPES.command:
+    case TYPES.button:
+      if (await acknowledged(ports, interaction)) await show(ports, interaction, await done(ports, interaction));
+      return;
+  }
+}
+
+/** Says that an answer comes. Without it, nothing is done: the person was told that it failed, or it was done already. */
+async function acknowledged(ports: InteractionPorts, interaction: Interaction): Promise<boolean> {
+  const { log } = ports;
+  for (let again = true; ; again = false) {
+    try {
+      await callback(ports, interaction, { type: DEFERRED, data: { flags: EPHEMERAL } });
+      return true;
+    } catch (error) {
+      const failed = chatError(error, { method: 'interaction', channel: placeOf(interaction) });
+      const code = rejectionOf(failed)?.code ?? null;
+      if (code === ACKNOWLEDGED && !again) return true;
+      log.warn({ interaction: interaction.id, code, why: failed.message }, 'Discord did not take an acknowledgement');
+      if (code === EXPIRED || code === ACKNOWLEDGED) return false;
+      if (!again) return true;
+    }
+  }
+}
+
+async function done(ports: InteractionPorts, interaction: Interaction): Promise<Answer> {
+  const asked = askedBy(interaction);
+  const by = principalOf(interaction);
+  if (asked === null || by === null) return { ok: false, text: OVER };
+  try {
+    const where = await ports.places.resolve(interaction.channel_id ?? '');
+    if (where === null) return { ok: false, text: NOT_HERE };
+    return await ports.intake.command(where.channel, by, asked.line, asked.epoch ?? undefined);
+  } catch (error) {
+    ports.log.error({ interaction: interaction.id, why: wordsOf(error) }, 'a command failed');
+    return { ok: false, text: `That did not work: ${wordsOf(error)}. Nothing was changed.` };
+  }
+}
+
+const OVER = 'That turn is over.';
+const NOT_HERE =
+  'Conch has no floor in this channel. Add the channel to turnConfig.json, or use the command where the agents are.';
+
+type Asked = { readonly line: string; readonly epoch: number | null };
+
+function askedBy(interaction: Interaction): Asked | null {
+  if (interaction.type === TYPES.button) {
+    const button = z.object({ custom_id: z.string() }).safeParse(interaction.data);
+    return button.success ? readCustomId(button.data.custom_id) : null;
+  }
+  const given = givenSchema.safeParse(interaction.data);
+  return given.success ? { line: lineOf(given.data), epoch: null } : null;
+}
+
+/** Whoever used it, as Discord vouches for them at this moment. */
+function principalOf({ member, user }: Interaction): Principal | null {
+  const author = member?.user ?? user ?? null;
+  if (author === null) return null;
+  return {
+    id: author.id,
+    name: nameOf({ author, member: member ?? null }),
+    roles: member?.roles ?? [],
+    ...(author.bot === true ? { bot: true } : {}),
+  };
+}
+
+async function offered(ports: InteractionPorts, interaction: Interaction): Promise<readonly object[]> {
+  const given = givenSchema.safeParse(interaction.data);
+  const where = await ports.places.resolve(interaction.channel_id ?? '').catch(() => null);
+  if (!given.success) return [];
+  const lines = where === null ? [] : ports.observatory.lines(where.channel, LINES_OFFERED);
+  const messages = lines.toReversed().flatMap(({ message, author, text }) => {
+    const summary = `${author.name}: ${text.replaceAll(/\s+/g, ' ').slice(0, SUMMARY_LENGTH)}`;
+    return message === null ? [] : [{ id: message, summary }];
+  });
+  return choicesFor(given.data, { agents: ports.observatory.agents(), messages });
+}
+
+async function show(ports: InteractionPorts, interaction: Interaction, answer: Answer): Promise<void> {
+  const route = Routes.webhookMessage(ports.self.applicationId, interaction.token, '@original');
+  const body = answerBody(answer.text, { ephemeral: true });
+  for (const pauseMs of [...EDIT_PAUSES_MS, null]) {
+    try {
+      await ports.rest.patch(route, { body, auth: false });
+      return;
+    } catch (error) {
+      const failed = chatError(error, { method: 'answer', channel: placeOf(interaction) });
+      if (pauseMs === null || failed.fault === 'refused') throw failed;
+      await new Promise<void>((resume) => ports.timers.after(failed.retryAfterMs ?? pauseMs, resume));
+    }
+  }
+}
+
+async function callback(ports: InteractionPorts, { id, token }: Interaction, body: object): Promise<void> {
+  await ports.rest.post(Routes.interactionCallback(id, token), { body, auth: false });
+}
+
+function placeOf(interaction: Interaction): string {
+  return channelId(interaction.channel_id ?? 'nowhere');
+}

@@ -1,0 +1,130 @@
+import { Routes } from 'discord.js';
+import { z } from 'zod';
+import type { ChannelId } from '../../turns/core/settings.ts';
+import { ChatError } from '../port.ts';
+import type { Intake, Observatory, Place } from '../port.ts';
+import { BoundedMap } from './bounded.ts';
+import { channelId } from './ids.ts';
+import type { Reader } from './reader.ts';
+
+/** Discord's ids: numbers that grow with time. */
+export const snowflakeSchema = z.string().regex(/^\d{1,20}$/);
+
+/** A channel or thread as Discord describes it, in events and over REST. */
+export const channelSchema = z.object({
+  id: snowflakeSchema,
+  type: z.int(),
+  guild_id: snowflakeSchema.nullish().catch(null),
+  parent_id: snowflakeSchema.nullish().catch(null),
+  name: z.string().nullish().catch(null),
+  last_message_id: snowflakeSchema.nullish().catch(null),
+  thread_metadata: z
+    .object({ archived: z.boolean(), locked: z.boolean().catch(false) })
+    .nullish()
+    .catch(null),
+});
+
+export type ChannelPayload = z.infer<typeof channelSchema>;
+
+/** Where a message belongs: the channel with the floor, and the place whose rules hold. */
+export type Whereabouts = {
+  readonly channel: ChannelId;
+  readonly place: Place;
+  /** Set for a thread that has no floor yet. */
+  readonly opens: ChannelId | null;
+};
+
+/** What is known of the channels and threads that the bot can see. */
+export type Places = {
+  /** Takes in what Discord says of a channel or thread. */
+  learn(channel: ChannelPayload): void;
+  forget(channel: string): void;
+  nameOf(channel: string): string | null;
+  guildOf(channel: string): string | null;
+  /**
+   * The floor that a channel's messages belong to; `null` when they are none of Conch's. Opens the floor of a new thread.
+   * Rejects with a `ChatError` while Discord cannot say what kind of channel it is.
+   */
+  resolve(channel: string): Promise<Whereabouts | null>;
+  /** The same without asking anybody and without opening anything; `undefined` when that is not known yet. */
+  at(channel: string): Whereabouts | null | undefined;
+};
+
+const THREADS = new Set([10, 11, 12]);
+const KNOWN_LIMIT = 10_000;
+
+/** Remembers channels and threads; asks Discord once about those that no event told of. */
+export function createPlaces(ports: {
+  readonly read: Reader;
+  readonly observatory: Observatory;
+  readonly intake: Intake;
+}): Places {
+  const { read, observatory, intake } = ports;
+  const known = new BoundedMap<string, Known>(KNOWN_LIMIT);
+  const guilds = new Map<string, string>();
+  const placed = (channel: string): Whereabouts | null =>
+    placeFor(channel, known.get(channel)?.parent ?? null, observatory);
+  const ask = async (channel: string): Promise<void> => {
+    try {
+      learn(await describe(read, channel));
+    } catch (error) {
+      if (!(error instanceof ChatError) || error.fault !== 'refused') throw error;
+      known.set(channel, { parent: null, name: null, guild: null });
+    }
+  };
+  const learn = (channel: ChannelPayload): void => {
+    const { id, parent_id: parent = null, name = null, guild_id: guild = null } = channel;
+    known.set(id, { parent: isThread(channel) ? parent : null, name, guild: guild ?? known.get(id)?.guild ?? null });
+    if (guild !== null && isConfigured(observatory, id)) guilds.set(id, guild);
+  };
+  return {
+    learn,
+    forget: (channel) => known.delete(channel),
+    nameOf: (channel) => known.get(channel)?.name ?? null,
+    guildOf: (channel) => guilds.get(channel) ?? known.get(channel)?.guild ?? null,
+    async resolve(channel) {
+      if (placed(channel) === null && !known.has(channel)) await ask(channel);
+      const where = placed(channel);
+      if (where === null || where.opens === null) return where;
+      const since = { id: channel, order: channel };
+      const name = known.get(channel)?.name ?? 'thread';
+      await intake.thread({ id: where.channel, parent: where.opens, name, since });
+      return { ...where, opens: null };
+    },
+    at: (channel) => placed(channel) ?? (known.has(channel) ? null : undefined),
+  };
+}
+
+/**
+ * Where the messages of a channel, or of a thread of `parent`, belong by the configuration: to the channel's own floor, to a
+ * floor of the thread, to the parent's floor, or nowhere.
+ */
+export function placeFor(channel: string, parent: string | null, observatory: Observatory): Whereabouts | null {
+  const own = placeOf(observatory, channelId(channel));
+  if (own !== null && own.parent === null) return { channel: own.id, place: own, opens: null };
+  const parentId = own?.parent ?? (parent === null ? null : channelId(parent));
+  const above = parentId === null ? null : placeOf(observatory, parentId);
+  if (above === null || above.parent !== null || above.threads === 'ignore') return null;
+  if (above.threads === 'parent') return { channel: above.id, place: above, opens: null };
+  return { channel: channelId(channel), place: own ?? above, opens: own === null ? above.id : null };
+}
+
+/** Whether Discord describes a thread. */
+export function isThread(channel: ChannelPayload): boolean {
+  return THREADS.has(channel.type);
+}
+
+/** What Discord says of one channel; rejects with a `ChatError`. */
+export function describe(read: Reader, channel: string): Promise<ChannelPayload> {
+  return read({ route: Routes.channel(channel), channel: channelId(channel), what: 'channel' }, channelSchema);
+}
+
+type Known = { readonly parent: string | null; readonly name: string | null; readonly guild: string | null };
+
+function placeOf(observatory: Observatory, id: ChannelId): Place | null {
+  return observatory.channels().find((place) => place.id === id) ?? null;
+}
+
+function isConfigured(observatory: Observatory, channel: string): boolean {
+  return placeOf(observatory, channelId(channel))?.parent === null;
+}

@@ -1,0 +1,142 @@
+import type { SessionInfo } from '@discordjs/ws';
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import type { Timer, Timers } from '../../turns/time.ts';
+import type { Memory } from '../port.ts';
+import { wordsOf } from './errors.ts';
+
+/** The gateway's sessions, kept over a restart so that Discord hands over what was missed. */
+export type Sessions = {
+  /** The session of a shard as the connection knows it. */
+  get(shard: number): SessionInfo | null;
+  set(shard: number, session: SessionInfo | null): void;
+  /** An event was passed on; it counts as received once `taken` resolves. */
+  passed(shard: number, sequence: number, taken: Promise<void> | null): void;
+  /** Writes where every session stands; nothing changes afterwards. */
+  stop(): Promise<void>;
+};
+
+const WRITE_MS = 1_000;
+
+/**
+ * Keeps sessions in the memory under `session:<bot>:<shard>`, written at most once a second. What is kept never runs ahead of
+ * what was taken in: after a crash the rest is sent again.
+ */
+export function createSessions(ports: SessionsPorts): Sessions {
+  return new Ledger(ports);
+}
+
+export type SessionsPorts = {
+  readonly bot: string;
+  readonly memory: Memory;
+  readonly timers: Timers;
+  readonly log: Logger;
+};
+
+class Ledger implements Sessions {
+  readonly #ports: SessionsPorts;
+  readonly #tracks = new Map<number, Track>();
+  #timer: Timer | null = null;
+  #stopped = false;
+
+  constructor(ports: SessionsPorts) {
+    this.#ports = ports;
+  }
+
+  get(shard: number): SessionInfo | null {
+    return this.#track(shard).session;
+  }
+
+  set(shard: number, session: SessionInfo | null): void {
+    if (this.#stopped) return;
+    const track = this.#track(shard);
+    if (session?.sessionId === track.session?.sessionId) track.session = session;
+    else this.#tracks.set(shard, { ...trackFrom(session), written: track.written });
+    this.#later();
+  }
+
+  passed(shard: number, sequence: number, taken: Promise<void> | null): void {
+    const track = this.#track(shard);
+    track.newest = Math.max(track.newest, sequence);
+    if (taken !== null) {
+      track.flying.add(sequence);
+      const landed = (): void => {
+        track.flying.delete(sequence);
+        this.#later();
+      };
+      taken.then(landed, landed);
+    }
+    this.#later();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#write();
+  }
+
+  #track(shard: number): Track {
+    const track = this.#tracks.get(shard) ?? trackFrom(readSession(this.#ports.memory.get(this.#key(shard)), shard));
+    this.#tracks.set(shard, track);
+    return track;
+  }
+
+  #key(shard: number): string {
+    return `session:${this.#ports.bot}:${shard}`;
+  }
+
+  #later(): void {
+    if (!this.#stopped) this.#timer ??= this.#ports.timers.after(WRITE_MS, () => void this.#write());
+  }
+
+  async #write(): Promise<void> {
+    const { memory, log } = this.#ports;
+    this.#timer?.cancel();
+    this.#timer = null;
+    for (const [shard, track] of this.#tracks) {
+      const value = valueOf(track);
+      if (value === track.written) continue;
+      track.written = value;
+      try {
+        await memory.set(this.#key(shard), value);
+      } catch (error) {
+        track.written = null;
+        log.warn({ shard, why: wordsOf(error) }, 'where the session with Discord stands was not written');
+      }
+    }
+  }
+}
+
+type Track = {
+  session: SessionInfo | null;
+  newest: number;
+  /** Passed on and not yet taken, in order. */ readonly flying: Set<number>;
+  written: string | null;
+};
+
+const sessionSchema = z.object({
+  sessionId: z.string().min(1),
+  sequence: z.int().min(0),
+  resumeURL: z.string().regex(/^wss?:\/\/[^\s]+$/),
+  shardCount: z.int().min(1),
+});
+
+function trackFrom(session: SessionInfo | null): Track {
+  return { session, newest: session?.sequence ?? 0, flying: new Set(), written: null };
+}
+
+function valueOf({ session, newest, flying }: Track): string {
+  if (session === null) return '';
+  const [first] = flying;
+  const { sessionId, resumeURL, shardCount } = session;
+  return JSON.stringify({ sessionId, resumeURL, shardCount, sequence: first === undefined ? newest : first - 1 });
+}
+
+function readSession(kept: string | null, shardId: number): SessionInfo | null {
+  if (kept === null || kept === '') return null;
+  try {
+    const parsed = sessionSchema.safeParse(JSON.parse(kept));
+    return parsed.success ? { ...parsed.data, shardId } : null;
+  } catch {
+    return null;
+  }
+}

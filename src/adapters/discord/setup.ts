@@ -1,0 +1,192 @@
+import { Routes } from 'discord.js';
+import type { REST } from 'discord.js';
+import { z } from 'zod';
+import type { ChannelId } from '../../turns/core/settings.ts';
+import type { Clock } from '../../turns/time.ts';
+import type { Finding } from '../finding.ts';
+import type { ChatError } from '../port.ts';
+import { createClient } from './client.ts';
+import { chatError, rejectionOf } from './errors.ts';
+import { channelId, platformChannel } from './ids.ts';
+import type { DiscordSettings, Self } from './outgoing.ts';
+import { PERMISSIONS, channelPermissions, neededPermissions } from './permissions.ts';
+import type { ChannelPermissions, PermissionName } from './permissions.ts';
+
+type Channel = { readonly id: ChannelId; readonly name: string };
+
+export type SetupOptions = {
+  readonly token: string;
+  readonly apiUrl: string | null;
+  readonly clock: Clock;
+  readonly channels: readonly Channel[];
+  readonly settings: DiscordSettings;
+};
+
+/** Asks Discord whether everything is as the settings need it, changing nothing. Never rejects for what Discord answers. */
+export async function checkSetup(options: SetupOptions): Promise<readonly Finding[]> {
+  const rest = createClient(options);
+  const findings: Finding[] = [];
+  const clock = watchClock(rest, options.clock);
+  const self = await checkToken(rest, findings);
+  findings.push(...clock());
+  if (self === null) return findings;
+  const invite = inviteUrl(self.applicationId, options.settings);
+  for (const channel of options.channels) {
+    findings.push(...(await checkChannel({ rest, self, invite, settings: options.settings }, channel)));
+  }
+  return findings;
+}
+
+/** The address that invites the bot with the least permissions that the settings need. */
+export function inviteUrl(applicationId: string, settings: DiscordSettings): string {
+  const bits = neededPermissions(settings).reduce((sum, name) => sum | PERMISSIONS[name], 0n);
+  const query = new URLSearchParams({
+    client_id: applicationId,
+    scope: 'bot applications.commands',
+    permissions: bits.toString(),
+  });
+  return `https://discord.com/oauth2/authorize?${query.toString()}`;
+}
+
+/** The application id inside a bot token, or null. */
+export function applicationIdOf(token: string): string | null {
+  const [first = '', ...rest] = token.split('.');
+  const id = Buffer.from(first, 'base64').toString('latin1');
+  return rest.length === 2 && /^\d{17,20}$/.test(id) ? id : null;
+}
+
+const PORTAL = 'https://discord.com/developers/applications';
+/** Message Content, granted or in the limited form that small bots have. */
+const MESSAGE_CONTENT = (1 << 18) | (1 << 19);
+const SKEW_MS = 5_000;
+const WEBHOOKS_A_CHANNEL = 15;
+/** Where floors can be: text, announcements, and the three kinds of threads. */
+const TEXT_CHANNELS: ReadonlySet<number> = new Set([0, 5, 10, 11, 12]);
+
+const userSchema = z.object({ id: z.string(), username: z.string() });
+const applicationSchema = z.object({ id: z.string(), flags: z.number().catch(0) });
+const webhooksSchema = z.array(z.object({ application_id: z.string().nullish() }));
+
+async function checkToken(rest: REST, findings: Finding[]): Promise<Self | null> {
+  const what = 'Discord token';
+  try {
+    const user = userSchema.parse(await rest.get(Routes.user()));
+    findings.push(good(what, `Discord knows the bot as ${user.username}`));
+    const application = applicationSchema.parse(await rest.get(Routes.currentApplication()));
+    findings.push(intent(application.flags));
+    return { userId: user.id, applicationId: application.id };
+  } catch (error) {
+    const failed = asked(error);
+    if (rejectionOf(failed)?.status === 401) {
+      const todo = `Open ${PORTAL}, your application, "Bot", "Reset Token", and put the new one into DISCORD_TOKEN.`;
+      findings.push(bad(what, 'Discord does not take it', todo));
+    } else findings.push(bad('Discord', failed.message, 'Check the network, and https://discordstatus.com.'));
+    return null;
+  }
+}
+
+function intent(flags: number): Finding {
+  const what = 'Message Content intent';
+  if ((flags & MESSAGE_CONTENT) !== 0) return good(what, 'it is on');
+  const todo = `Open ${PORTAL}, your application, "Bot", and switch on "Message Content Intent".`;
+  return bad(what, 'it is off: the bot would see messages without their text', todo);
+}
+
+/** Compares this machine's clock with the dates of Discord's answers. */
+function watchClock(rest: REST, clock: Clock): () => readonly Finding[] {
+  let skewMs: number | null = null;
+  rest.on('response', (_request, { headers }) => {
+    const at = Date.parse(headers.get('date') ?? '');
+    if (!Number.isNaN(at)) skewMs = clock.now() - at;
+  });
+  return () => {
+    if (skewMs === null) return [];
+    const seconds = Math.round(Math.abs(skewMs) / 1_000);
+    const what = 'Clock';
+    if (Math.abs(skewMs) <= SKEW_MS) return [good(what, "it agrees with Discord's")];
+    const text = `it is ${seconds} seconds ${skewMs > 0 ? 'ahead of' : 'behind'} Discord's`;
+    const todo = 'Let this machine take the time from the network; cards show the time left by it.';
+    return [{ what, verdict: 'warning', text, todo }];
+  };
+}
+
+type At = {
+  readonly rest: REST;
+  readonly self: Self;
+  readonly invite: string;
+  readonly settings: DiscordSettings;
+};
+
+async function checkChannel(at: At, { id, name: called }: Channel): Promise<readonly Finding[]> {
+  const snowflake = platformChannel(id);
+  const label = `#${called}`;
+  try {
+    const found = await channelPermissions(at.rest, at.self, snowflake, at.settings);
+    const what = `#${found.name ?? called}`;
+    if (!TEXT_CHANNELS.has(found.type)) {
+      return [bad(what, 'it is no text channel', 'Choose a text channel or a thread.')];
+    }
+    const hasWebhooks = at.settings.webhooks && !found.missing.includes('Manage Webhooks');
+    return [permissions(at, what, found), ...(hasWebhooks ? await webhooks(at, what, snowflake) : [])];
+  } catch (error) {
+    return [unseen(at, label, asked(error))];
+  }
+}
+
+function unseen({ invite }: At, what: string, error: ChatError): Finding {
+  const status = rejectionOf(error)?.status;
+  if (status === 403) {
+    const todo = `Give the bot "View Channels" in the channel's settings, or invite it to the server: ${invite}`;
+    return bad(what, 'the bot cannot see it', todo);
+  }
+  if (status === 404 || status === 400) {
+    const todo = 'Copy the id again: right-click the channel, "Copy Channel ID" (with Developer Mode on).';
+    return bad(what, 'Discord knows no channel with this id', todo);
+  }
+  return bad(what, error.message, 'Try again later.');
+}
+
+/** What Conch can do without: agents then speak as the bot, with their names in front, or have no roles. */
+const OPTIONAL: ReadonlySet<PermissionName> = new Set([
+  'Manage Webhooks',
+  'Manage Roles',
+  'Add Reactions',
+  'Attach Files',
+]);
+
+function permissions({ invite }: At, what: string, { missing }: ChannelPermissions): Finding {
+  const title = `${what}: permissions`;
+  if (missing.length === 0) return good(title, 'the bot has all it needs');
+  const names = missing.map((name) => `"${name}"`).join(', ');
+  const text = `the bot lacks ${names}`;
+  const todo = `Open the channel's settings, "Permissions", the bot's role, and allow ${names}; or invite the bot again: ${invite}`;
+  const verdict = missing.every((name) => OPTIONAL.has(name)) ? 'warning' : 'bad';
+  return { what: title, verdict, text, todo };
+}
+
+async function webhooks({ rest, self }: At, what: string, snowflake: string): Promise<readonly Finding[]> {
+  const title = `${what}: webhooks`;
+  try {
+    const listed = webhooksSchema.parse(await rest.get(Routes.channelWebhooks(snowflake)));
+    const has = listed.some((each) => each.application_id === self.applicationId);
+    const count = `${listed.length} of ${WEBHOOKS_A_CHANNEL} are used`;
+    if (has || listed.length < WEBHOOKS_A_CHANNEL) return [good(title, count)];
+    const todo = 'Delete one under the channel\'s settings, "Integrations"; until then agents speak as the bot itself.';
+    return [{ what: title, verdict: 'warning', text: count, todo }];
+  } catch (error) {
+    // A thread has none of its own.
+    return rejectionOf(asked(error))?.status === 404 ? [] : [bad(title, asked(error).message, 'Try again later.')];
+  }
+}
+
+function asked(error: unknown): ChatError {
+  return chatError(error, { method: 'check the setup', channel: channelId('0') });
+}
+
+function good(what: string, text: string): Finding {
+  return { what, verdict: 'good', text, todo: null };
+}
+
+function bad(what: string, text: string, todo: string): Finding {
+  return { what, verdict: 'bad', text, todo };
+}

@@ -1,0 +1,82 @@
+import { Routes } from 'discord.js';
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import type { ChannelId } from '../../turns/core/settings.ts';
+import type { Intake, Memory } from '../port.ts';
+import { COMMAND_RULE, typedCommand } from '../typed-command.ts';
+import { answerBody } from './body.ts';
+import type { Calls } from './calls.ts';
+import { wordsOf } from './errors.ts';
+import { authorOf, humanMessage, nameOf } from './incoming.ts';
+import type { MessagePayload, Understanding } from './incoming.ts';
+import type { Places } from './places.ts';
+
+/** What commands that are typed as messages need. */
+export type TypedPorts = {
+  readonly calls: Calls;
+  readonly intake: Pick<Intake, 'command'>;
+  readonly places: Pick<Places, 'resolve'>;
+  readonly understanding: Understanding;
+  readonly memory: Memory;
+  readonly log: Logger;
+};
+
+/** Runs commands that are typed as messages: "!floor skip". */
+export type Typed = {
+  /** Runs it if it is one, once even if it is heard again after a restart, and replies. Never rejects. */
+  hear(message: MessagePayload): Promise<void>;
+};
+
+const KEPT = 20;
+const keptSchema = z.array(z.string());
+
+/** Remembers the last commands of each channel under `typed:<channel>`. */
+export function createTyped(ports: TypedPorts): Typed {
+  const running = new Map<ChannelId, readonly string[]>();
+  const isFirst = async (channel: ChannelId, id: string): Promise<boolean> => {
+    const key = `typed:${channel}`;
+    const known = running.get(channel) ?? keptIn(ports.memory.get(key));
+    if (known.includes(id)) return false;
+    const next = [...known, id].slice(-KEPT);
+    running.set(channel, next);
+    await ports.memory.set(key, JSON.stringify(next));
+    return true;
+  };
+  return {
+    async hear(message) {
+      const line = typedCommand(message.content);
+      if (line === null) return;
+      try {
+        const where = await ports.places.resolve(message.channel_id);
+        if (where === null || humanMessage(message, where, ports.understanding).ignore !== COMMAND_RULE) return;
+        if (await isFirst(where.channel, message.id)) await run(ports, { message, line, channel: where.channel });
+      } catch (error) {
+        ports.log.error({ message: message.id, why: wordsOf(error) }, 'a typed command failed');
+      }
+    },
+  };
+}
+
+type Order = { readonly message: MessagePayload; readonly line: string; readonly channel: ChannelId };
+
+/** Programs are refused without an answer: two of them would talk for ever. */
+async function run(ports: TypedPorts, { message, line, channel }: Order): Promise<void> {
+  const isProgram = authorOf(message) !== 'person';
+  const roles = message.member?.roles ?? [];
+  const by = { id: message.author.id, name: nameOf(message), roles, ...(isProgram ? { bot: true } : {}) };
+  const answer = await ports.intake.command(channel, by, line);
+  if (isProgram) return;
+  const reply = { message_reference: { message_id: message.id, fail_if_not_exists: false } };
+  const body = { ...answerBody(answer.text, { ephemeral: false }), ...reply };
+  const route = Routes.channelMessages(message.channel_id);
+  await ports.calls.tell({ method: 'post', route, channel, what: 'answer', body });
+}
+
+function keptIn(kept: string | null): readonly string[] {
+  try {
+    const parsed = keptSchema.safeParse(JSON.parse(kept ?? '[]'));
+    return parsed.success ? parsed.data : [];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,139 @@
+import { describe, expect, test } from 'vitest';
+import { createCalls } from '../../../src/adapters/discord/calls.ts';
+import { createClient } from '../../../src/adapters/discord/client.ts';
+import { choicesFor, commandSet, lineOf, registerCommands } from '../../../src/adapters/discord/commands.ts';
+import type { Given, Option } from '../../../src/adapters/discord/commands.ts';
+import { parseLine } from '../../../src/turns/operators/parse.ts';
+import { COMMANDS } from '../../../src/turns/operators/table.ts';
+import { systemClock } from '../../../src/turns/time.ts';
+import { startDiscord } from './server.ts';
+
+const AGENTS = {
+  agents: [
+    { id: 'dev', name: 'dev' },
+    { id: 'qa', name: 'QA Bot' },
+  ],
+};
+
+function given(path: string, values: Readonly<Record<string, string | number>> = {}, focused?: string): Given {
+  const [name = '', second] = path.split(' ');
+  const options = Object.entries(values).map(([key, value]) => ({
+    name: key,
+    type: 3,
+    value,
+    ...(key === focused ? { focused: true } : {}),
+  }));
+  return second === undefined ? { name, options } : { name, options: [{ name: second, type: 1, options }] };
+}
+
+describe('the slash commands', () => {
+  test('are all the operator commands, one for every first word', () => {
+    const set = commandSet();
+    expect(set.map(({ name }) => name)).toEqual([...new Set(COMMANDS.map(({ path }) => path.split(' ')[0]))]);
+    const paths = set.flatMap(({ name, options = [] }) => {
+      const verbs = options.filter(({ type }) => type === 1);
+      return verbs.length === 0 ? [name] : verbs.map((verb) => `${name} ${verb.name}`);
+    });
+    expect(paths.toSorted()).toEqual(COMMANDS.map(({ path }) => path).toSorted());
+  });
+
+  test("keep to Discord's rules", () => {
+    const all = (options: readonly Option[]): readonly Option[] =>
+      options.flatMap((option) => [option, ...all(option.options ?? [])]);
+    for (const option of all(commandSet())) {
+      expect(option.name).toMatch(/^[a-z-]{1,32}$/);
+      expect(option.description.length).toBeGreaterThan(0);
+      expect(option.description.length).toBeLessThanOrEqual(100);
+      expect(option.options?.length ?? 0).toBeLessThanOrEqual(25);
+      const required = (option.options ?? []).map((each) => each.required === true);
+      expect(required).toEqual(required.toSorted((a, b) => Number(b) - Number(a)));
+      for (const { name, value } of option.choices ?? [])
+        expect(Math.max(name.length, value.length)).toBeLessThanOrEqual(100);
+    }
+    expect(commandSet().length).toBeLessThanOrEqual(100);
+  });
+
+  test('offer no number that the command itself refuses', () => {
+    const numbers = commandSet().flatMap(({ name, options = [] }) =>
+      options.flatMap((verb) => (verb.options ?? []).map((option) => ({ path: `${name} ${verb.name}`, option }))),
+    );
+    const bounded = numbers.filter(({ option }) => option.min_value !== undefined);
+    expect(bounded.length).toBe(2);
+    for (const { path, option } of bounded) {
+      for (const value of [option.min_value ?? 0, option.max_value ?? 0]) {
+        expect(parseLine(`/${path} ${value}`).ok).toBe(true);
+      }
+      expect(parseLine(`/${path} ${(option.max_value ?? 0) + 1}`).ok).toBe(false);
+    }
+  });
+});
+
+describe('what somebody filled in', () => {
+  test.each([
+    [given('stop'), '/stop'],
+    [given('floor skip'), '/floor skip'],
+    [given('floor grant', { agent: 'dev' }), '/floor grant dev'],
+    [given('floor grant', { agent: 'QA  Bot' }), '/floor grant "QA Bot"'],
+    [given('floor grant', { agent: 'a"b' }), '/floor grant ab'],
+    [given('floor extend', { seconds: 120 }), '/floor extend 120'],
+    [given('floor order', { agents: 'dev qa', policy: 'round-robin' }), '/floor order round-robin dev qa'],
+    [given('help', { command: 'floor skip' }), '/help floor skip'],
+    [given('gone', { x: 'y' }), '/gone'],
+  ])('%# becomes the line %s', (filled, line) => {
+    expect(lineOf(filled)).toBe(line);
+  });
+
+  test('every example of the table comes out as it went in', () => {
+    for (const { path, example, arguments: wanted } of COMMANDS) {
+      const words = example
+        .slice(path.length + 2)
+        .split(' ')
+        .filter((word) => word !== '');
+      const values: Record<string, string> = {};
+      wanted.forEach((argument, index) => {
+        const isRest = 'rest' in argument && argument.rest;
+        const value = isRest ? words.slice(index).join(' ') : words[index];
+        if (value !== undefined && value !== '') values[argument.name] = value;
+      });
+      expect(lineOf(given(path, values))).toBe(example);
+    }
+  });
+});
+
+describe('what is offered while somebody types', () => {
+  test('agents, by id and by name', () => {
+    expect(choicesFor(given('floor grant', { agent: '' }, 'agent'), AGENTS)).toEqual([
+      { value: 'dev', name: 'dev · dev' },
+      { value: 'qa', name: 'qa · QA Bot' },
+    ]);
+    expect(choicesFor(given('floor grant', { agent: 'QA b' }, 'agent'), AGENTS).map(({ value }) => value)).toEqual([
+      'qa',
+    ]);
+  });
+
+  test('a list goes on after the words that stand', () => {
+    const filled = given('floor order', { policy: 'round-robin', agents: 'dev q' }, 'agents');
+    expect(choicesFor(filled, AGENTS)).toEqual([{ value: 'dev qa', name: 'dev qa · QA Bot' }]);
+  });
+
+  test('at most twenty-five, none longer than a hundred', () => {
+    const agents = Array.from({ length: 60 }, (_, index) => ({ id: `agent-${index}`, name: 'n'.repeat(200) }));
+    const offered = choicesFor(given('floor add', { agent: 'agent' }, 'agent'), { agents });
+    expect(offered).toHaveLength(25);
+    expect(Math.max(...offered.map(({ name }) => name.length))).toBeLessThanOrEqual(100);
+  });
+});
+
+describe('a server', () => {
+  test('gets the commands once; they are written again only when they differ', async () => {
+    const discord = await startDiscord();
+    const { apiUrl, token, application: applicationId, guild } = discord;
+    const calls = createCalls({ rest: createClient({ token, apiUrl }), clock: systemClock() });
+    const at = { calls, applicationId, guild, channel: 'discord:1' };
+    expect(await registerCommands(at)).toBe(true);
+    expect(await registerCommands(at)).toBe(false);
+    expect(await registerCommands(at, commandSet().slice(1))).toBe(true);
+    expect(discord.registered(discord.channel)).toHaveLength(commandSet().length - 1);
+    await discord.close();
+  });
+});

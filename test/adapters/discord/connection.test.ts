@@ -1,0 +1,312 @@
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createClient } from '../../../src/adapters/discord/client.ts';
+import { createConnection } from '../../../src/adapters/discord/connection.ts';
+import type { Connection } from '../../../src/adapters/discord/connection.ts';
+import { createIdentifies, IDENTIFIES_A_DAY } from '../../../src/adapters/discord/identifies.ts';
+import { patiently } from '../../../src/adapters/discord/patience.ts';
+import { createSessions } from '../../../src/adapters/discord/sessions.ts';
+import { ChatError } from '../../../src/adapters/port.ts';
+import { systemClock, systemTimers } from '../../../src/turns/time.ts';
+import type { Timers } from '../../../src/turns/time.ts';
+import { createLogbook, createMemory, mustCome } from './listening.ts';
+import type { KeptMemory } from './listening.ts';
+import { startDiscord } from './server.ts';
+import type { DiscordOptions, DiscordServer } from './server.ts';
+
+const closing: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close();
+});
+
+async function discordOf(options: DiscordOptions = {}): Promise<DiscordServer> {
+  const discord = await startDiscord(options);
+  closing.push(() => discord.close());
+  return discord;
+}
+
+/** Timers that wait a thousandth of the time, and tell for how long they were asked to wait. */
+function quick(): Timers & { readonly asked: number[] } {
+  const asked: number[] = [];
+  return {
+    asked,
+    after(ms, run) {
+      asked.push(ms);
+      return systemTimers.after(ms / 1_000, run);
+    },
+  };
+}
+
+type Heard = { readonly connection: Connection; readonly notes: string[]; readonly texts: string[] };
+
+function connectionTo(
+  discord: Pick<DiscordServer, 'token' | 'apiUrl'>,
+  how: {
+    readonly memory?: KeptMemory;
+    readonly timers?: Timers;
+    readonly lines?: ReturnType<typeof createLogbook>;
+  } = {},
+): Heard {
+  const notes: string[] = [];
+  const texts: string[] = [];
+  const connection = createConnection({
+    rest: createClient(discord),
+    token: discord.token,
+    bot: 'bot',
+    memory: how.memory ?? createMemory(),
+    clock: systemClock(),
+    timers: how.timers ?? systemTimers,
+    log: (how.lines ?? createLogbook()).log,
+    dispatch: (event, payload) => {
+      if (event === 'MESSAGE_CREATE') texts.push((payload as { content: string }).content);
+      return null;
+    },
+    lost: () => void notes.push('lost'),
+    back: (missed) => void notes.push(`back, missed ${missed}`),
+    fatal: (error) => void notes.push(`fatal: ${error.message}`),
+  });
+  closing.push(() => connection.stop());
+  return { connection, notes, texts };
+}
+
+describe('a connection', () => {
+  let discord: DiscordServer;
+  let memory: KeptMemory;
+  beforeEach(async () => {
+    discord = await discordOf();
+    memory = createMemory();
+  });
+
+  test('hears what people write', async () => {
+    const { connection, texts, notes } = connectionTo(discord);
+    await connection.start();
+    discord.write('ann', discord.channel, 'hello');
+    await mustCome('the message', () => texts.length === 1);
+    expect(texts).toEqual(['hello']);
+    expect(notes).toEqual([]);
+  });
+
+  test('goes on with its session after a dropped socket and misses nothing', async () => {
+    const { connection, texts, notes } = connectionTo(discord);
+    await connection.start();
+    discord.dropSockets();
+    discord.write('ann', discord.channel, 'while away');
+    await mustCome('the return', () => notes.length === 2);
+    expect(notes).toEqual(['lost', 'back, missed nothing']);
+    expect(texts).toEqual(['while away']);
+    expect([discord.identifies.length, discord.resumes.length]).toEqual([1, 1]);
+  });
+
+  test('goes on with its session after a restart, and hears what came between', async () => {
+    const first = connectionTo(discord, { memory });
+    await first.connection.start();
+    discord.write('ann', discord.channel, 'one');
+    await mustCome('the first message', () => first.texts.length === 1);
+    await first.connection.stop();
+    discord.write('ann', discord.channel, 'two');
+    const second = connectionTo(discord, { memory });
+    await second.connection.start();
+    await mustCome('the second message', () => second.texts.length === 1);
+    expect(second.texts).toEqual(['two']);
+    expect(discord.identifies).toHaveLength(1);
+  });
+
+  test('begins anew when its session is unknown after a restart', async () => {
+    const first = connectionTo(discord, { memory });
+    await first.connection.start();
+    await first.connection.stop();
+    discord.forgetSessions();
+    const second = connectionTo(discord, { memory });
+    await second.connection.start();
+    expect(discord.identifies).toHaveLength(2);
+    expect(second.notes).toEqual([]);
+  });
+
+  test('begins anew when what it remembers is damaged', async () => {
+    memory.kept.set('session:bot:0', '{"sessionId":"x","sequence":-1,"resumeURL":"file:///etc"}');
+    const { connection } = connectionTo(discord, { memory });
+    await connection.start();
+    expect(discord.identifies).toHaveLength(1);
+  });
+
+  test('row 36: after INVALID_SESSION false it begins anew and says that something may be missing', async () => {
+    const { connection, notes } = connectionTo(discord);
+    await connection.start();
+    discord.invalidate(false);
+    await mustCome('the return', () => notes.length === 2, 15_000);
+    expect(notes).toEqual(['lost', 'back, missed perhaps']);
+    expect(discord.identifies).toHaveLength(2);
+  });
+
+  test('comes back after Discord asks it to reconnect', async () => {
+    const { connection, notes } = connectionTo(discord);
+    await connection.start();
+    discord.askToReconnect();
+    await mustCome('the return', () => notes.length === 2);
+    expect(notes).toEqual(['lost', 'back, missed nothing']);
+  });
+
+  test('tries again, each time later, while nobody can connect', async () => {
+    const book = createLogbook();
+    const pauses = (): unknown[] => book.lines.flatMap(({ retryInMs }) => retryInMs ?? []);
+    const { connection, notes } = connectionTo(discord, { timers: quick(), lines: book });
+    await connection.start();
+    discord.unreachable(true);
+    await mustCome('three pauses', () => pauses().length >= 3);
+    discord.unreachable(false);
+    await mustCome('the return', () => notes.length === 2);
+    expect(pauses().slice(0, 3)).toEqual([1_000, 2_000, 4_000]);
+  });
+
+  test('row 37: after 4004 it does not connect again and says what to do', async () => {
+    const { connection, notes } = connectionTo(discord);
+    await connection.start();
+    discord.revokeToken();
+    await mustCome('the end', () => notes.length === 2);
+    expect(notes[0]).toBe('lost');
+    expect(notes[1]).toMatch(/^fatal: Discord does not accept DISCORD_TOKEN\. Copy it anew/);
+    expect(discord.connected()).toBe(0);
+  });
+
+  test('a stop while it connects leaves nothing behind', async () => {
+    const { connection } = connectionTo(discord);
+    const starting = connection.start();
+    await mustCome('the address of the gateway', () => discord.requests.length > 0);
+    await connection.stop();
+    await starting;
+    await mustCome('no connection', () => discord.connected() === 0);
+  });
+});
+
+describe('a gateway that will not have the bot', () => {
+  test('says which intent is missing', async () => {
+    const discord = await discordOf({ messageContent: false });
+    const { connection } = connectionTo(discord);
+    await expect(connection.start()).rejects.toThrow(/Switch on "Message Content Intent"/);
+    expect(discord.identifies.length).toBeLessThanOrEqual(1);
+  });
+
+  test('says that the token is not accepted', async () => {
+    const discord = await discordOf();
+    const { connection } = connectionTo({ apiUrl: discord.apiUrl, token: 'wrong' });
+    await expect(connection.start()).rejects.toThrow('Discord does not accept DISCORD_TOKEN.');
+  });
+
+  test('that has no session left to give is asked again later', async () => {
+    const lines = createLogbook();
+    const discord = await discordOf({ identifyLimit: 0 });
+    const { connection } = connectionTo(discord, { lines });
+    const starting = connection.start();
+    await mustCome('the word', () => lines.lines.some(({ waitMs }) => waitMs === 86_400_000));
+    await connection.stop();
+    await starting;
+    expect(discord.identifies).toHaveLength(0);
+  });
+});
+
+describe('a dead line', () => {
+  test(
+    'row 29: is noticed after two missed heartbeats, and what was missed is heard',
+    { timeout: 60_000 },
+    async () => {
+      const discord = await discordOf({ heartbeatMs: 300 });
+      const { connection, notes, texts } = connectionTo(discord);
+      await connection.start();
+      discord.silence();
+      const before = performance.now();
+      await mustCome('the loss', () => notes.length === 1, 5_000);
+      expect(performance.now() - before).toBeLessThan(2_000);
+      discord.write('ann', discord.channel, 'anybody there?');
+      await mustCome('the return', () => notes.length === 2, 45_000);
+      expect(notes[1]).toMatch(/^back/);
+      expect(texts.length === 1 || notes[1] === 'back, missed perhaps').toBe(true);
+    },
+  );
+});
+
+describe('Discord out of reach at the start', () => {
+  test('row 30: is tried again after 1 s, doubling to 60 s, with a line in the log each time', async () => {
+    const timers = quick();
+    const { log, lines } = createLogbook();
+    const server = createServer().listen(0, '127.0.0.1');
+    await mustCome('a port', () => server.listening);
+    const { port } = server.address() as AddressInfo;
+    server.close();
+    const rest = createClient({ token: 'x', apiUrl: `http://127.0.0.1:${port}/api` });
+    const ending = new AbortController();
+    const trying = patiently('the gateway', () => rest.get('/gateway/bot'), { timers, log, signal: ending.signal });
+    await mustCome('eight attempts', () => lines.length >= 8);
+    ending.abort();
+    await expect(trying).rejects.toThrow('aborted');
+    expect(timers.asked.slice(0, 8)).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
+    expect(lines[0]).toMatchObject({
+      attempt: 1,
+      retryInMs: 1_000,
+      message: 'Discord cannot be reached; trying again',
+    });
+    expect(lines[0]?.['why']).toContain('ECONNREFUSED');
+  });
+
+  test('a refusal is not tried again', async () => {
+    const { log } = createLogbook();
+    const refused = new ChatError('no', { method: 'x', channel: 'discord', fault: 'refused' });
+    const ports = { timers: quick(), log, signal: new AbortController().signal };
+    await expect(patiently('it', () => Promise.reject(refused), ports)).rejects.toBe(refused);
+  });
+});
+
+describe('new sessions', () => {
+  function counting(memory = createMemory()) {
+    const clock = { at: 1_800_000_000_000, now: () => clock.at };
+    const asked: number[] = [];
+    const timers: Timers = {
+      after(ms, run) {
+        asked.push(ms);
+        clock.at += ms;
+        queueMicrotask(run);
+        return { cancel: () => undefined };
+      },
+    };
+    const { log, lines } = createLogbook();
+    return { clock, asked, lines, identifies: createIdentifies({ bot: 'bot', memory, clock, timers, log }) };
+  }
+
+  test('are counted over restarts, and one too many waits until the oldest are a day old', async () => {
+    const memory = createMemory();
+    const { signal } = new AbortController();
+    const { identifies, asked } = counting(memory);
+    for (let taken = 0; taken < IDENTIFIES_A_DAY; taken += 1) await identifies.take(signal);
+    expect(asked).toEqual([]);
+    const later = counting(memory);
+    await later.identifies.take(signal);
+    expect(later.asked).toHaveLength(1);
+    expect(later.asked[0]).toBeGreaterThan(86_400_000 - 3_600_000);
+    expect(later.lines[0]).toMatchObject({
+      message: 'waiting before a new session with Discord',
+      waitMs: later.asked[0],
+    });
+    expect(memory.kept.get('identifies:bot')?.length).toBeLessThan(2_000);
+  });
+});
+
+describe('a kept session', () => {
+  test('never runs ahead of what was taken in', async () => {
+    const memory = createMemory();
+    const sessions = createSessions({ bot: 'bot', memory, timers: systemTimers, log: createLogbook().log });
+    const session = { sessionId: 's', sequence: 1, resumeURL: 'ws://127.0.0.1:1', shardCount: 1, shardId: 0 };
+    sessions.set(0, session);
+    const taken = Promise.withResolvers<void>();
+    sessions.passed(0, 2, null);
+    sessions.passed(0, 3, taken.promise);
+    sessions.passed(0, 4, null);
+    await sessions.stop();
+    const reread = (): number | undefined =>
+      createSessions({ bot: 'bot', memory, timers: systemTimers, log: createLogbook().log }).get(0)?.sequence;
+    expect(reread()).toBe(2);
+    taken.resolve();
+    await taken.promise;
+    await sessions.stop();
+    expect(reread()).toBe(4);
+  });
+});

@@ -1,0 +1,464 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { LOOK_AGAIN_MS } from '../../../src/adapters/discord/access.ts';
+import { commandSet } from '../../../src/adapters/discord/commands.ts';
+import { systemTimers } from '../../../src/turns/time.ts';
+import type { Timers } from '../../../src/turns/time.ts';
+import { createMemory, mustCome, placeOf, rigOf } from './listening.ts';
+import type { AdapterRig } from './listening.ts';
+import { startDiscord } from './server.ts';
+import type { DiscordServer } from './server.ts';
+
+let discord: DiscordServer;
+let here: AdapterRig;
+const rigs: AdapterRig[] = [];
+
+beforeEach(async () => {
+  discord = await startDiscord();
+});
+afterEach(async () => {
+  for (const rig of rigs.splice(0)) await rig.adapter.stop();
+  await discord.close();
+});
+
+async function started(how: Parameters<typeof rigOf>[1] = {}): Promise<AdapterRig> {
+  here = rigOf(discord, how);
+  rigs.push(here);
+  await here.adapter.start(here.listener.intake, here.observatory);
+  return here;
+}
+
+async function withCommands(how: Parameters<typeof rigOf>[1] = {}): Promise<AdapterRig> {
+  await started(how);
+  await mustCome('the commands', () => discord.registered(discord.channel).length === commandSet().length);
+  return here;
+}
+
+const heard = (): readonly string[] => here.listener.messages.map(({ text }) => text);
+
+describe('a bot in a channel', () => {
+  test('hands in what people write, edit and delete', async () => {
+    await started();
+    const first = discord.write('ann', discord.channel, 'hello');
+    const second = discord.write('ann', discord.channel, 'oh', { replyTo: first.id });
+    discord.unfurl(first.id);
+    discord.edit(first.id, 'hello all');
+    discord.remove(second.id);
+    await mustCome('the changes', () => here.listener.changes.length === 2);
+    expect(heard()).toEqual(['hello', 'oh']);
+    expect(here.listener.changes).toMatchObject([
+      { change: 'edited', id: first.id, text: 'hello all', channel: `discord:${discord.channel}` },
+      { change: 'deleted', id: second.id },
+    ]);
+  });
+
+  test('hears nothing of other channels', async () => {
+    const other = discord.addChannel('elsewhere');
+    await started();
+    discord.write('ann', other, 'not for you');
+    discord.write('ann', discord.channel, 'for you');
+    await mustCome('the message', () => heard().length === 1);
+    expect(heard()).toEqual(['for you']);
+  });
+
+  test('does not hear itself', async () => {
+    await started();
+    const speaker = { id: 'dev', name: 'dev', avatar: null };
+    const post = { outboxId: '1', speaker, text: 'I speak', afterId: null, epoch: 1 };
+    const id = await here.adapter.post(`discord:${discord.channel}`, post);
+    await here.adapter.post(`discord:${discord.channel}`, { ...post, outboxId: '2', speaker: null });
+    discord.write('ann', discord.channel, 'thanks', { replyTo: id });
+    await mustCome('the reply', () => heard().length === 1);
+    expect(here.listener.messages).toMatchObject([{ text: 'thanks', addressed: ['dev'] }]);
+  });
+
+  test('hears a mention of a role as an address of its agent', async () => {
+    await started({ roles: true });
+    const role = discord.roles()['QA Bot'] ?? '';
+    discord.write('ann', discord.channel, 'your turn', { mentions: [role] });
+    await mustCome('the message', () => heard().length === 1);
+    expect(here.listener.messages).toMatchObject([{ text: '@qa your turn', addressed: ['qa'] }]);
+  });
+
+  test('keeps trying, in order, while nothing can be taken in', async () => {
+    await started();
+    here.listener.trouble.error = new Error('the disk is full');
+    discord.write('ann', discord.channel, 'one');
+    discord.write('ann', discord.channel, 'two');
+    await mustCome('a failure', () => here.lines.some(({ attempt }) => attempt === 0));
+    here.listener.trouble.error = null;
+    await mustCome('both', () => heard().length === 2);
+    expect(heard()).toEqual(['one', 'two']);
+  });
+
+  test('row 33: hears a message that is told twice, at once or after a return, and a command of it runs once', async () => {
+    await started();
+    discord.duplicate();
+    discord.write('ann', discord.channel, '!floor skip');
+    discord.duplicate('MESSAGE_CREATE', 'after-reconnect');
+    discord.write('ann', discord.channel, 'hello');
+    await mustCome('the message', () => heard().length === 2);
+    discord.dropSockets();
+    await mustCome('the return', () => here.listener.notes.includes('reconnected, missed nothing'));
+    discord.write('ann', discord.channel, 'end');
+    await mustCome('the end', () => heard().includes('end'));
+    expect(heard()).toEqual(['!floor skip', 'hello', 'end']);
+    expect(here.listener.commands.map(({ line }) => line)).toEqual(['!floor skip']);
+  });
+
+  test('row 34: an event that never came is found by reading back', async () => {
+    await started();
+    const known = discord.write('ann', discord.channel, 'one');
+    discord.drop();
+    discord.write('ann', discord.channel, 'lost');
+    discord.write('ann', discord.channel, 'two');
+    await mustCome('what came', () => heard().length === 2);
+    const channel = `discord:${discord.channel}`;
+    const { messages } = await here.adapter.catchUp(channel, { id: known.id, order: known.id });
+    expect(messages.map(({ text }) => text)).toEqual(['one', 'lost', 'two']);
+  });
+
+  test('row 36: after INVALID_SESSION it says that something may be missing', async () => {
+    await started();
+    discord.invalidate(false);
+    await mustCome('the return', () => here.listener.notes.includes('reconnected, missed perhaps'), 15_000);
+    expect(here.listener.notes.filter((note) => note.includes('connect'))).toEqual([
+      'disconnected',
+      'reconnected, missed perhaps',
+    ]);
+  });
+
+  test('row 37: a token that is revoked ends the bot with what to do', async () => {
+    await started();
+    discord.revokeToken();
+    await mustCome('the end', () => here.listener.broken.length === 1);
+    expect(here.listener.broken[0]).toMatchObject({ name: 'AdapterError', adapter: 'discord' });
+    expect(here.listener.broken[0]?.message).toContain('DISCORD_TOKEN');
+  });
+
+  test('row 37: a token that was never accepted refuses the start', async () => {
+    here = rigOf({ ...discord, token: 'wrong' });
+    await expect(here.adapter.start(here.listener.intake, here.observatory)).rejects.toThrow('DISCORD_TOKEN');
+  });
+
+  test('row 46: lives through payloads that make no sense, and says what was odd', async () => {
+    await started();
+    const odd = { id: null, channel_id: discord.channel, author: null, content: 3 };
+    for (const event of ['MESSAGE_CREATE', 'MESSAGE_UPDATE', 'MESSAGE_DELETE', 'MESSAGE_DELETE_BULK', 'GUILD_DELETE']) {
+      for (const payload of [odd, null, 'text', {}, []]) discord.odd(event, payload);
+    }
+    for (const event of [
+      'THREAD_CREATE',
+      'THREAD_UPDATE',
+      'THREAD_LIST_SYNC',
+      'CHANNEL_UPDATE',
+      'INTERACTION_CREATE',
+    ]) {
+      for (const payload of [odd, null, {}]) discord.odd(event, payload);
+    }
+    discord.write('ann', discord.channel, 'still there?');
+    await mustCome('the message', () => heard().length === 1);
+    expect(here.lines.some(({ event, problems }) => event === 'MESSAGE_CREATE' && Array.isArray(problems))).toBe(true);
+    expect(here.listener.broken).toEqual([]);
+  });
+});
+
+describe('a restart', () => {
+  test('goes on where the session stood, without a new one, and a command in between is not done twice', async () => {
+    const memory = createMemory();
+    const first = await started({ memory });
+    discord.write('ann', discord.channel, 'one');
+    discord.write('ann', discord.channel, '!floor skip');
+    await mustCome('both', () => first.listener.messages.length === 2 && first.listener.commands.length === 1);
+    await first.adapter.stop();
+    const kept = JSON.parse(memory.kept.get(`session:${discord.botUser}:0`) ?? '{}') as { sequence: number };
+    memory.kept.set(`session:${discord.botUser}:0`, JSON.stringify({ ...kept, sequence: kept.sequence - 1 }));
+    discord.write('ann', discord.channel, 'two');
+    await started({ memory });
+    await mustCome('the second', () => heard().includes('two'));
+    expect(here.listener.commands).toEqual([]);
+    expect([discord.identifies.length, discord.resumes.length]).toEqual([1, 1]);
+  });
+});
+
+describe('a thread', () => {
+  test('has a floor of its own from its first message on', async () => {
+    await started();
+    const thread = discord.thread(discord.channel, 'plans');
+    discord.write('ann', thread, 'here we plan');
+    await mustCome('the message', () => heard().length === 1);
+    const parent = `discord:${discord.channel}`;
+    expect(here.listener.threads).toMatchObject([{ id: `discord:${thread}`, parent, name: 'plans' }]);
+    expect(here.listener.messages).toMatchObject([{ channel: `discord:${thread}` }]);
+  });
+
+  test('belongs to its channel, or to nobody, where the channel says so', async () => {
+    const other = discord.addChannel('quiet');
+    await started({ places: [placeOf(discord.channel, { threads: 'parent' }), placeOf(other, { threads: 'ignore' })] });
+    discord.write('ann', discord.thread(other, 'x'), 'unheard');
+    discord.write('ann', discord.thread(discord.channel, 'y'), 'heard');
+    await mustCome('the message', () => heard().length === 1);
+    const floor = `discord:${discord.channel}`;
+    expect(here.listener.messages).toMatchObject([{ text: 'heard', channel: floor }]);
+    expect(here.listener.threads).toEqual([]);
+    const id = here.listener.messages[0]!.id;
+    await here.adapter.receipt?.(floor, id, 'injected');
+    const shared = discord.requests.filter(({ method, path }) => method === 'PUT' && path.includes(`/messages/${id}/`));
+    expect(shared.map(({ status }) => status)).toEqual([204]);
+  });
+
+  test('that nobody told of is asked for once', async () => {
+    const memory = createMemory();
+    await (await started({ memory })).adapter.stop();
+    const thread = discord.thread(discord.channel, 'plans');
+    await started({ memory });
+    discord.write('ann', thread, 'one');
+    discord.write('ann', thread, 'two');
+    await mustCome('both', () => heard().length === 2);
+    const asked = discord.requests.filter(
+      ({ method, path }) => method === 'GET' && path.endsWith(`/channels/${thread}`),
+    );
+    expect(asked.length).toBeLessThanOrEqual(1);
+  });
+
+  test('row 42: that is closed is suspended, and used again when it is opened', async () => {
+    await started();
+    const thread = discord.thread(discord.channel, 'plans');
+    discord.write('ann', thread, 'one');
+    await mustCome('the message', () => heard().length === 1);
+    discord.archiveThread(thread);
+    discord.lockThread(thread);
+    await mustCome('the end', () => here.listener.notes.includes(`suspend discord:${thread}: the thread was closed`));
+    here.listener.notes.length = 0;
+    discord.lockThread(thread, false);
+    await mustCome('the return', () => here.listener.notes.includes(`restore discord:${thread}`));
+  });
+});
+
+describe('row 42: a channel that is taken away', () => {
+  const channel = (): string => `discord:${discord.channel}`;
+  const suspended = (why: string): boolean => here.listener.notes.includes(`suspend ${channel()}: ${why}`);
+
+  test('is suspended when it is deleted', async () => {
+    await started();
+    discord.deleteChannel(discord.channel);
+    await mustCome('the end', () => suspended('the channel was deleted'));
+  });
+
+  test('is suspended when the bot is thrown out, and used again when it is invited', async () => {
+    await started();
+    discord.kickBot();
+    await mustCome('the end', () => suspended('the bot was removed from the server'));
+    here.listener.notes.length = 0;
+    discord.inviteBot();
+    await mustCome('the return', () => here.listener.notes.includes(`restore ${channel()}`));
+  });
+
+  test('is not suspended by an outage of Discord', async () => {
+    await started();
+    discord.outage(true);
+    discord.outage(false);
+    discord.write('ann', discord.channel, 'still here');
+    await mustCome('the message', () => heard().length === 1);
+    expect(here.listener.notes.filter((note) => note.startsWith('suspend'))).toEqual([]);
+  });
+
+  test('is suspended when the bot may not write there, and used again when it may', async () => {
+    await started();
+    discord.permit(discord.channel, 'ViewChannel', 'deny');
+    const post = { outboxId: '1', speaker: null, text: 'x', afterId: null, epoch: null };
+    await expect(here.adapter.post(channel(), post)).rejects.toMatchObject({ fault: 'refused' });
+    await mustCome('the end', () => here.listener.notes.some((note) => note.startsWith(`suspend ${channel()}`)));
+    here.listener.notes.length = 0;
+    discord.permit(discord.channel, 'ViewChannel', null);
+    await mustCome('the return', () => here.listener.notes.includes(`restore ${channel()}`));
+    await expect(here.adapter.post(channel(), post)).resolves.toMatch(/^\d+$/);
+  });
+
+  test('that refused the bot is looked at again after a while, though nobody told of a change', async () => {
+    const after: Timers['after'] = (ms, run) => systemTimers.after(ms === LOOK_AGAIN_MS ? 300 : ms, run);
+    await started({ timers: { after } });
+    discord.drop('CHANNEL_UPDATE');
+    discord.permit(discord.channel, 'ViewChannel', 'deny');
+    const post = { outboxId: '1', speaker: null, text: 'x', afterId: null, epoch: null };
+    await expect(here.adapter.post(channel(), post)).rejects.toMatchObject({ fault: 'refused' });
+    here.listener.notes.length = 0;
+    discord.drop('CHANNEL_UPDATE');
+    discord.permit(discord.channel, 'ViewChannel', null);
+    await mustCome('the return', () => here.listener.notes.includes(`restore ${channel()}`));
+  });
+
+  test('is suspended at the start when it is not there', async () => {
+    const gone = discord.addChannel('gone');
+    discord.deleteChannel(gone);
+    await started({ places: [placeOf(discord.channel), placeOf(gone)] });
+    expect(here.listener.notes).toContain(`suspend discord:${gone}: the channel is not there`);
+    expect(here.listener.notes).toContain(`restore ${channel()}`);
+  });
+});
+
+describe('row 41: a bot without permissions', () => {
+  test('says so loudly at the start', async () => {
+    discord.hideHistory(discord.channel);
+    await started();
+    const said = here.lines.find(({ missing }) => missing !== undefined);
+    expect(said).toMatchObject({ level: 50, missing: ['Read Message History'] });
+  });
+});
+
+describe('a command', () => {
+  test('is answered to whoever gave it, and to nobody else', async () => {
+    await withCommands();
+    const answer = await discord.command('ann', discord.channel, 'floor grant', { agent: 'dev' });
+    expect(answer).toMatchObject({ state: 'shown', ephemeral: true, text: 'done: /floor grant dev' });
+    expect(here.listener.commands).toMatchObject([
+      { channel: `discord:${discord.channel}`, line: '/floor grant dev', by: { name: 'ann' } },
+    ]);
+  });
+
+  test('row 47: that takes long is acknowledged at once and done once', async () => {
+    await withCommands();
+    here.listener.answers.next = (line) =>
+      new Promise((answer) => void setTimeout(() => answer({ ok: true, text: `slowly ${line}` }), 3_500));
+    discord.duplicate('INTERACTION_CREATE');
+    const answer = await discord.command('ann', discord.channel, 'floor skip');
+    expect(answer).toMatchObject({ state: 'shown', text: 'slowly /floor skip' });
+    expect(answer.tookMs).toBeLessThan(3_000);
+    expect(here.listener.commands).toHaveLength(1);
+  });
+
+  test('row 47: whose acknowledgement got lost is done once all the same', async () => {
+    await withCommands();
+    discord.fail('POST /interactions/*/*/callback', { kind: 'reset-after' });
+    const answer = await discord.command('ann', discord.channel, 'floor skip');
+    expect(answer).toMatchObject({ state: 'shown', text: 'done: /floor skip' });
+    expect(here.listener.commands).toHaveLength(1);
+  });
+
+  test('row 47: that Discord gave up on is not done', async () => {
+    await withCommands();
+    discord.fail('POST /interactions/*/*/callback', {
+      kind: 'status',
+      status: 404,
+      code: 10_062,
+      message: 'Unknown interaction',
+    });
+    await discord.command('ann', discord.channel, 'floor skip');
+    expect(here.listener.commands).toEqual([]);
+  });
+
+  test('does not wait for messages that cannot be taken in', async () => {
+    await withCommands();
+    here.listener.trouble.error = new Error('the disk is full');
+    discord.write('ann', discord.channel, 'stuck');
+    expect(await discord.command('ann', discord.channel, 'stop')).toMatchObject({ text: 'done: /stop' });
+    here.listener.trouble.error = null;
+  });
+
+  test('row 75: comes with the roles of that moment, and a refusal is shown', async () => {
+    await withCommands();
+    here.listener.answers.next = async () => ({ ok: false, text: 'Only operators may do that.' });
+    const role = discord.role('operators');
+    discord.giveRole('ann', role);
+    const answer = await discord.command('ann', discord.channel, 'floor skip');
+    expect(answer.text).toBe('Only operators may do that.');
+    expect(here.listener.commands[0]?.by.roles).toEqual([role]);
+    discord.write('ann', discord.channel, '!floor skip');
+    await mustCome('the typed one', () => here.listener.commands.length === 2);
+    expect(here.listener.commands[1]?.by).toEqual({ ...here.listener.commands[0]?.by });
+  });
+
+  test('row 76: a role that was taken away before the click is not there at the click', async () => {
+    await withCommands();
+    const role = discord.role('operators');
+    discord.giveRole('ann', role);
+    here.adapter.card?.(`discord:${discord.channel}`, view());
+    await mustCome('the card', () => discord.read(discord.channel).some(({ buttons }) => buttons.length > 0));
+    const card = discord.read(discord.channel).find(({ buttons }) => buttons.length > 0);
+    discord.takeRole('ann', role);
+    const answer = await discord.press('ann', card?.id ?? '', 'Skip');
+    expect(answer).toMatchObject({ ephemeral: true, text: 'done: /floor skip' });
+    expect(here.listener.commands).toMatchObject([{ line: '/floor skip', epoch: 7, by: { roles: [] } }]);
+  });
+
+  test('in a channel without a floor says what to do', async () => {
+    const other = discord.addChannel('elsewhere');
+    await withCommands();
+    const answer = await discord.command('ann', other, 'floor status');
+    expect(answer.text).toContain('Conch has no floor in this channel');
+    expect(here.listener.commands).toEqual([]);
+  });
+
+  test('that fails says so', async () => {
+    await withCommands();
+    here.listener.answers.next = () => Promise.reject(new Error('the disk is full'));
+    const answer = await discord.command('ann', discord.channel, 'floor skip');
+    expect(answer.text).toBe('That did not work: the disk is full. Nothing was changed.');
+  });
+
+  test('offers agents and messages while it is typed', async () => {
+    const author = { kind: 'person', id: '5', name: 'ann' } as const;
+    const line = { line: 1, at: 0, author, text: 'hello\nthere', attachments: [], message: '123', change: null };
+    await withCommands({ lines: [line] });
+    expect(await discord.autocomplete('ann', discord.channel, 'floor grant', { option: 'agent', text: 'q' })).toEqual([
+      { name: 'qa · QA Bot', value: 'qa' },
+    ]);
+    expect(await discord.autocomplete('ann', discord.channel, 'why', { option: 'message', text: '' })).toEqual([
+      { name: '123 · ann: hello there', value: '123' },
+    ]);
+  });
+
+  test('typed as a message is recorded, run and replied to', async () => {
+    await started();
+    const typed = discord.write('ann', discord.channel, '!floor status');
+    await mustCome('the reply', () => discord.read(discord.channel).length === 2);
+    expect(discord.read(discord.channel)[1]).toMatchObject({ text: 'done: !floor status', replyTo: typed.id });
+    await mustCome('the record', () => heard().length === 1);
+    expect(here.listener.messages).toMatchObject([{ ignore: 'an operator command' }]);
+  });
+
+  test('row 75: typed by a program is refused without a word', async () => {
+    await started({ places: [placeOf(discord.channel, { allowBots: 'all' })] });
+    discord.bot('beep', discord.channel, '!stop');
+    await mustCome('the refusal', () => here.listener.commands.length === 1);
+    expect(here.listener.commands[0]?.by.bot).toBe(true);
+    discord.write('ann', discord.channel, 'hm');
+    await mustCome('the message', () => heard().length === 2);
+    expect(discord.read(discord.channel)).toHaveLength(2);
+  });
+
+  test('row 74: typed by a webhook with the name of an operator is not one', async () => {
+    await started();
+    discord.webhookPost('ann', discord.channel, '!stop');
+    discord.write('ann', discord.channel, 'hm');
+    await mustCome('both', () => heard().length === 2);
+    expect(here.listener.commands).toEqual([]);
+    expect(here.listener.messages[0]).toMatchObject({ ignore: 'webhooks are not heard here' });
+  });
+});
+
+function view() {
+  const holder = {
+    agent: 'dev',
+    epoch: 7,
+    status: 'ACTIVE' as const,
+    startedAt: 0,
+    deadlineAt: null,
+    waitingFor: null,
+    working: false,
+    approval: null,
+  };
+  return {
+    channel: `discord:${discord.channel}`,
+    condition: 'open' as const,
+    mode: 'inject' as const,
+    order: 'round-robin' as const,
+    epoch: 7,
+    holder,
+    seats: [],
+    next: [],
+    held: [],
+    turns: null,
+    limit: null,
+    catchingUp: false,
+  };
+}

@@ -1,0 +1,164 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createClient } from '../../../src/adapters/discord/client.ts';
+import { OVERLAP_MS, PAGES, readHistory } from '../../../src/adapters/discord/history.ts';
+import type { HistoryPorts } from '../../../src/adapters/discord/history.ts';
+import { snowflakeAt, timeOf } from '../../../src/adapters/discord/incoming.ts';
+import { channelPermissions } from '../../../src/adapters/discord/permissions.ts';
+import { createPlaces } from '../../../src/adapters/discord/places.ts';
+import { createReader } from '../../../src/adapters/discord/reader.ts';
+import type { History, Place, Position } from '../../../src/adapters/port.ts';
+import { systemTimers } from '../../../src/turns/time.ts';
+import { createListener, createLogbook, observatoryOf, placeOf } from './listening.ts';
+import type { Listener } from './listening.ts';
+import { startDiscord } from './server.ts';
+import type { DiscordServer } from './server.ts';
+
+let discord: DiscordServer;
+beforeEach(async () => {
+  discord = await startDiscord();
+});
+afterEach(() => discord.close());
+
+const at = (id: string): Position => ({ id, order: id });
+const texts = ({ messages }: History): readonly string[] => messages.map(({ text }) => text);
+
+function portsFor(place: Partial<Place> = {}, listener: Listener = createListener()): HistoryPorts {
+  const rest = createClient(discord);
+  const read = createReader({ rest, timers: systemTimers, signal: new AbortController().signal });
+  const observatory = observatoryOf([placeOf(discord.channel, place)], listener);
+  const places = createPlaces({ read, observatory, intake: listener.intake });
+  places.learn({ id: discord.channel, type: 0, guild_id: discord.guild, name: 'general' });
+  const self = { userId: discord.botUser, applicationId: discord.application };
+  const identities = { isOwnWebhook: () => false, agentOfRole: () => null, agentOfPost: () => null };
+  return {
+    read,
+    places,
+    observatory,
+    understanding: {
+      self,
+      identities,
+      agents: () => observatory.agents(),
+      channelName: (channel) => places.nameOf(channel),
+    },
+    mayRead: async (channel) =>
+      !(await channelPermissions(rest, self, channel)).missing.includes('Read Message History'),
+    log: createLogbook().log,
+  };
+}
+
+const readBack = (after: string | null, ports = portsFor()): Promise<History> =>
+  readHistory(ports, `discord:${discord.channel}`, after === null ? null : at(after));
+
+describe('a channel that was never read', () => {
+  test('begins where it stands: what came earlier is not for Conch', async () => {
+    discord.write('ann', discord.channel, 'long ago');
+    const last = discord.write('ann', discord.channel, 'just now');
+    expect(await readBack(null)).toEqual({ messages: [], changes: [], gap: null, mark: at(last.id) });
+  });
+
+  test('begins where it was made when nobody wrote there, whatever the time is here', async () => {
+    expect(await readBack(null)).toEqual({ messages: [], changes: [], gap: null, mark: at(discord.channel) });
+  });
+});
+
+describe('a channel that was read before', () => {
+  test('shows what people wrote since, in order, and a stretch before it', async () => {
+    discord.write('ann', discord.channel, 'one');
+    const known = discord.write('ann', discord.channel, 'two');
+    discord.write('bea', discord.channel, 'three');
+    expect(texts(await readBack(known.id))).toEqual(['one', 'two', 'three']);
+    const later = snowflakeAt(timeOf(known.id) + OVERLAP_MS + 60_000);
+    expect(texts(await readBack(later))).toEqual([]);
+  });
+
+  test('shows the edits of that stretch', async () => {
+    const known = discord.write('ann', discord.channel, 'two');
+    discord.edit(known.id, 'two, better');
+    const { changes } = await readBack(known.id);
+    expect(changes).toMatchObject([{ change: 'edited', id: known.id, text: 'two, better' }]);
+  });
+
+  test('row 74: shows programs as what they are, and commands as commands', async () => {
+    const known = discord.write('ann', discord.channel, 'one');
+    discord.bot('beep', discord.channel, 'I am a bot');
+    discord.webhookPost('dev', discord.channel, 'I am dev');
+    discord.write('ann', discord.channel, '!floor skip');
+    discord.write('ann', discord.channel, 'joined', { type: 7 });
+    const { messages } = await readBack(known.id);
+    expect(messages.map(({ text, ignore }) => [text, ignore])).toEqual([
+      ['one', undefined],
+      ['I am a bot', 'bots are not heard here'],
+      ['I am dev', 'webhooks are not heard here'],
+      ['!floor skip', 'an operator command'],
+    ]);
+  });
+
+  test('is read page by page', async () => {
+    const known = discord.write('ann', discord.channel, 'first');
+    for (let count = 0; count < 250; count += 1) discord.write('ann', discord.channel, `${count}`);
+    const history = await readBack(known.id);
+    expect(texts(history)).toEqual(['first', ...Array.from({ length: 250 }, (_, count) => `${count}`)]);
+    expect(history.gap).toBeNull();
+  });
+
+  test('tells that only the newest were read when it was too much', async () => {
+    const known = discord.write('ann', discord.channel, 'first');
+    for (let count = 0; count < PAGES * 100 + 20; count += 1) discord.write('ann', discord.channel, `${count}`);
+    const history = await readBack(known.id);
+    expect(history.gap).toBe('only the newest 5000 messages of what was missed were read');
+    expect(history.messages.at(-1)?.text).toBe('5019');
+  });
+
+  test('row 41: without the permission to read the history, it says so', async () => {
+    const known = discord.write('ann', discord.channel, 'one');
+    discord.hideHistory(discord.channel);
+    expect(await readBack(known.id)).toEqual({
+      messages: [],
+      changes: [],
+      gap: 'Conch lacks the permission "Read Message History" here',
+    });
+    expect((await readBack(null)).gap).toContain('Read Message History');
+  });
+
+  test('is read all the same while Discord limits calls or fails', async () => {
+    const known = discord.write('ann', discord.channel, 'one');
+    discord.fail('GET /channels/*/messages', { kind: 'rate-limit', retryAfterMs: 30, scope: 'user' });
+    discord.fail('GET /channels/*/messages', { kind: 'status', status: 502 });
+    discord.fail('GET /channels/*/messages', { kind: 'reset-before' });
+    expect(texts(await readBack(known.id))).toEqual(['one']);
+  });
+
+  test('that is gone is refused', async () => {
+    const known = discord.write('ann', discord.channel, 'one');
+    discord.deleteChannel(discord.channel);
+    await expect(readBack(known.id)).rejects.toMatchObject({ name: 'ChatError', fault: 'refused' });
+  });
+});
+
+describe('threads that were begun unheard', () => {
+  test('are opened where they have floors of their own', async () => {
+    const listener = createListener();
+    const known = discord.write('ann', discord.channel, 'one');
+    const thread = discord.thread(discord.channel, 'plans');
+    discord.write('ann', thread, 'in the thread');
+    await readBack(known.id, portsFor({ threads: 'own' }, listener));
+    const parent = `discord:${discord.channel}`;
+    expect(listener.threads).toEqual([{ id: `discord:${thread}`, parent, name: 'plans', since: at(thread) }]);
+  });
+
+  test('are read with their channel where they share its floor', async () => {
+    const known = discord.write('ann', discord.channel, 'one');
+    const thread = discord.thread(discord.channel, 'plans');
+    discord.write('ann', thread, 'in the thread');
+    discord.write('ann', discord.channel, 'after it');
+    const history = await readBack(known.id, portsFor({ threads: 'parent' }));
+    expect(texts(history)).toEqual(['one', 'in the thread', 'after it']);
+    expect(new Set(history.messages.map(({ channel }) => channel))).toEqual(new Set([`discord:${discord.channel}`]));
+  });
+
+  test('are left alone where they are ignored', async () => {
+    const known = discord.write('ann', discord.channel, 'one');
+    discord.write('ann', discord.thread(discord.channel, 'plans'), 'in the thread');
+    expect(texts(await readBack(known.id, portsFor({ threads: 'ignore' })))).toEqual(['one']);
+  });
+});

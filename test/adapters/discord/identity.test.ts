@@ -1,0 +1,94 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { DEV, PM, QA, post, sendingRig } from './rig.ts';
+import type { SendingRig } from './rig.ts';
+
+let rig: SendingRig;
+
+afterEach(async () => {
+  await rig.outgoing.stop();
+  await rig.server.close();
+});
+
+describe('a message of Conch itself', () => {
+  test('by webhook shows its agent by the name', async () => {
+    rig = await sendingRig();
+    await rig.outgoing.post(rig.channel, post(PM, 'Hello.'));
+    const [shown] = rig.server.read(rig.server.channel);
+    const { identities } = rig.outgoing;
+    expect(identities.isOwnWebhook(shown!.authorId)).toBe(true);
+    expect(identities.agentOfPost({ shownName: shown!.author, content: shown!.text, byWebhook: true })).toBe('pm');
+  });
+
+  test('by the bot shows its agent by the name in front', async () => {
+    rig = await sendingRig({ settings: { webhooks: false } });
+    await rig.outgoing.post(rig.channel, post(QA, 'Hello.'));
+    await rig.outgoing.post(rig.channel, post(null, '⏱️ qa turn timed out'));
+    const agents = rig.server
+      .read(rig.server.channel)
+      .map(({ author, text }) =>
+        rig.outgoing.identities.agentOfPost({ shownName: author, content: text, byWebhook: false }),
+      );
+    expect(agents).toEqual(['qa', null]);
+  });
+
+  test('under a name that two agents have shows neither', async () => {
+    rig = await sendingRig({ agents: [DEV, { ...QA, name: 'Dev' }] });
+    const shown = { shownName: 'Dev', content: 'Hello.', byWebhook: true };
+    expect(rig.outgoing.identities.agentOfPost(shown)).toBeNull();
+  });
+
+  test('is known as such by the next run, even when its webhook is gone', async () => {
+    rig = await sendingRig();
+    await rig.outgoing.post(rig.channel, post(DEV, 'Hello.'));
+    const [shown] = rig.server.read(rig.server.channel);
+    rig.server.deleteWebhook(shown!.authorId);
+    expect(rig.again().identities.isOwnWebhook(shown!.authorId)).toBe(true);
+  });
+
+  test('as the answer to a command comes from the application', async () => {
+    rig = await sendingRig();
+    expect(rig.outgoing.identities.isOwnWebhook(rig.server.application)).toBe(true);
+  });
+});
+
+describe('agents that people can mention', () => {
+  test('have a role each, empty and without permissions', async () => {
+    rig = await sendingRig();
+    await rig.outgoing.start();
+    const roles = rig.server.roles();
+    expect(Object.keys(roles)).toEqual(expect.arrayContaining(['Dev', 'pm', 'qa']));
+    expect(rig.outgoing.identities.agentOfRole(roles['pm']!)).toBe('pm');
+    expect(rig.requests('POST', /roles$/).map(({ body }) => body)[0]).toEqual({
+      name: 'Dev',
+      permissions: '0',
+      mentionable: true,
+      hoist: false,
+    });
+  });
+
+  test('keep their roles over a restart, whatever these are called now', async () => {
+    rig = await sendingRig();
+    await rig.outgoing.start();
+    const next = rig.again();
+    await next.start();
+    expect(rig.requests('POST', /roles$/)).toHaveLength(3);
+    expect(next.identities.agentOfRole(rig.server.roles()['qa']!)).toBe('qa');
+  });
+
+  test('do not take over a role that only has their name', async () => {
+    rig = await sendingRig();
+    const people = rig.server.role('qa');
+    await rig.outgoing.start();
+    expect(rig.outgoing.identities.agentOfRole(people)).toBeNull();
+  });
+
+  test('have none where the settings switch them off, or the bot may not make them', async () => {
+    rig = await sendingRig({ settings: { roles: false } });
+    await rig.outgoing.start();
+    expect(rig.requests('POST', /roles$/)).toHaveLength(0);
+    const poor = await sendingRig({ discord: { permissions: ['ViewChannel', 'SendMessages'] } });
+    await poor.outgoing.start();
+    expect(poor.logged.filter((line) => line.includes('agents have no roles to mention'))).toHaveLength(1);
+    await poor.server.close();
+  });
+});

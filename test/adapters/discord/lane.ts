@@ -1,0 +1,122 @@
+import { createCarrier } from '../../../src/adapters/carrier.ts';
+import type { ChatAdapter } from '../../../src/adapters/port.ts';
+import { FILE_ABOVE, TEXT_LIMIT } from '../../../src/adapters/discord/body.ts';
+import type { Outgoing } from '../../../src/adapters/discord/outgoing.ts';
+import { Delivery } from '../../../src/turns/delivery.ts';
+import type { OutboxRow } from '../../../src/turns/store/port.ts';
+import { DEV, until } from './rig.ts';
+import type { SendingRig } from './rig.ts';
+
+type Owed = { row: OutboxRow; notBefore: number; state: 'owed' | 'inflight' | 'confirmed' | 'failed' };
+
+/** Something that is owed to the channel: an agent's words, or an announcement. */
+export type Said = { readonly by: 'dev' | null; readonly text: string };
+
+let rows = 0;
+
+/** The posts lane of one channel: the real delivery and carrier over rows that are kept in memory. */
+export function lane(rig: SendingRig, said: readonly Said[], outgoing: Outgoing = rig.outgoing) {
+  const owed: Owed[] = said.map(({ by, text }, line) => ({
+    row: rowOf(rig.channel, { by, text, line }),
+    notBefore: 0,
+    state: 'owed',
+  }));
+  const waits: number[] = [];
+  const platform = adapterOf(outgoing);
+  const delivery = new Delivery({
+    clock: rig.time,
+    timers: rig.time,
+    carry: createCarrier({
+      adapterOf: () => platform,
+      speakerOf: () => DEV,
+      now: () => rig.time.now(),
+      clean: (text) => text,
+      doubtful: () => undefined,
+    }),
+    failed: () => undefined,
+    broken: (error) => {
+      throw error;
+    },
+    store: {
+      async owed(_limit, at) {
+        const first = owed.find(({ state }) => state !== 'confirmed' && state !== 'failed');
+        if (first === undefined || first.state === 'inflight') return { rows: [], next: null };
+        if (first.notBefore > at) return { rows: [], next: first.notBefore };
+        first.state = 'inflight';
+        const confirmed = owed.findLast(({ state }) => state === 'confirmed')?.row.afterId ?? null;
+        first.row = { ...first.row, afterId: confirmed, attempts: first.row.attempts + 1 };
+        return { rows: [first.row], next: null };
+      },
+      async settle(row, settlement) {
+        if ('notBefore' in settlement) waits.push(settlement.notBefore - rig.time.now());
+        const entry = owed.find((each) => each.row.id === row.id)!;
+        if (settlement.state === 'confirmed') {
+          entry.state = 'confirmed';
+          entry.row = { ...entry.row, afterId: settlement.platformId };
+        } else if (settlement.state === 'failed') entry.state = 'failed';
+        else {
+          entry.state = 'owed';
+          entry.notBefore = settlement.notBefore;
+          entry.row = { ...entry.row, uncertain: entry.row.uncertain || settlement.state === 'uncertain' };
+        }
+      },
+    },
+  });
+  return {
+    /** How long rows were put off, in milliseconds, one after the other. */
+    waits,
+    start: () => delivery.start(),
+    stop: () => delivery.stop(),
+    /** How many rows are done. */
+    done: () => owed.filter(({ state }) => state === 'confirmed').length,
+    /** Lets time pass, much faster than it does, until everything is done. */
+    async finish(): Promise<void> {
+      delivery.start();
+      await until(() => {
+        rig.time.advance(500);
+        return owed.every(({ state }) => state === 'confirmed' || state === 'failed');
+      }, 'the lane to be empty');
+      await delivery.stop();
+    },
+  };
+}
+
+function adapterOf(outgoing: Outgoing): ChatAdapter {
+  return {
+    name: 'discord',
+    capabilities: {
+      textLimit: TEXT_LIMIT,
+      edits: true,
+      receipts: true,
+      cards: true,
+      drafts: true,
+      idempotentPosts: false,
+      fileAbove: FILE_ABOVE,
+    },
+    start: async () => undefined,
+    stop: async () => undefined,
+    post: (channel, post) => outgoing.post(channel, post),
+    find: (channel, post) => outgoing.find(channel, post),
+    catchUp: async () => ({ messages: [], changes: [], gap: null }),
+  };
+}
+
+function rowOf(channel: string, said: Said & { readonly line: number }): OutboxRow {
+  rows += 1;
+  const { by, text, line } = said;
+  return {
+    id: `row-${rows}`,
+    channel,
+    lane: 'posts',
+    effect:
+      by === null
+        ? { type: 'announce', announcement: { kind: 'nobody' }, key: `k${rows}`, repeat: 1 }
+        : { type: 'post', agent: by, epoch: 1, line, text },
+    part: 0,
+    text,
+    attempts: 0,
+    uncertain: false,
+    afterId: null,
+    editsId: null,
+  };
+}

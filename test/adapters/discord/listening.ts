@@ -1,0 +1,151 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pino } from 'pino';
+import type { Logger } from 'pino';
+import { createAdapter } from '../../../src/adapters/discord/adapter.ts';
+import type { AdapterError, Answer, ChatAdapter, Intake, Memory } from '../../../src/adapters/port.ts';
+import type { Observatory, Place, Principal, Thread } from '../../../src/adapters/port.ts';
+import type { HumanMessage, Line, MessageChange } from '../../../src/turns/store/port.ts';
+import { systemClock, systemTimers } from '../../../src/turns/time.ts';
+import type { Timers } from '../../../src/turns/time.ts';
+import type { DiscordServer } from './server.ts';
+
+/** A memory that outlives the adapters that use it. */
+export type KeptMemory = Memory & { readonly kept: Map<string, string> };
+
+export function createMemory(): KeptMemory {
+  const kept = new Map<string, string>();
+  return {
+    kept,
+    get: (key) => kept.get(key) ?? null,
+    set: async (key, value) => {
+      kept.set(key, value);
+    },
+  };
+}
+
+/** A command as the intake heard it. */
+export type HeardCommand = {
+  readonly channel: string;
+  readonly by: Principal;
+  readonly line: string;
+  readonly epoch: number | undefined;
+};
+
+/** An intake that writes down what it is told; messages are kept by id, as an inbox does. */
+export function createListener() {
+  const messages: HumanMessage[] = [];
+  const changes: MessageChange[] = [];
+  const commands: HeardCommand[] = [];
+  const threads: Thread[] = [];
+  const notes: string[] = [];
+  const broken: AdapterError[] = [];
+  const answers: { next: (line: string) => Promise<Answer> } = {
+    next: async (line) => ({ ok: true, text: `done: ${line}` }),
+  };
+  /** While set, nothing is taken in. */
+  const trouble: { error: Error | null } = { error: null };
+  const intake: Intake = {
+    async message(message) {
+      if (trouble.error !== null) throw trouble.error;
+      notes.push(`message ${message.text}`);
+      if (!messages.some(({ id }) => id === message.id)) messages.push(message);
+    },
+    async amend(change) {
+      changes.push(change);
+    },
+    async command(channel, by, line, epoch) {
+      commands.push({ channel, by, line, epoch });
+      return answers.next(line);
+    },
+    async thread(thread) {
+      if (!threads.some(({ id }) => id === thread.id)) threads.push(thread);
+    },
+    disconnected: () => void notes.push('disconnected'),
+    reconnected: ({ missed }) => void notes.push(`reconnected, missed ${missed}`),
+    suspend: (channel, why) => void notes.push(`suspend ${channel}: ${why}`),
+    restore: (channel) => void notes.push(`restore ${channel}`),
+    broken: (error) => void broken.push(error),
+  };
+  return { intake, messages, changes, commands, threads, notes, broken, answers, trouble };
+}
+
+export type Listener = ReturnType<typeof createListener>;
+
+/** Settings of the channels that a test has. */
+export function placeOf(channel: string, how: Partial<Place> = {}): Place {
+  const id = `discord:${channel}`;
+  return { id, name: 'general', adapter: 'discord', parent: null, threads: 'own', allowBots: 'off', ...how };
+}
+
+/** Shows the given channels, the threads that were opened, and two agents. */
+export function observatoryOf(places: readonly Place[], listener: Listener, lines: readonly Line[] = []): Observatory {
+  return {
+    channels: () => [
+      ...places,
+      ...listener.threads.map(({ id, parent, name }) => {
+        const above = places.find((place) => place.id === parent) ?? placeOf('0');
+        return { ...above, id, parent, name };
+      }),
+    ],
+    agents: () => [
+      { id: 'dev', name: 'dev', avatar: null, description: 'Builds it' },
+      { id: 'qa', name: 'QA Bot', avatar: null, description: 'Tries to break it' },
+    ],
+    view: () => null,
+    turns: () => [],
+    journal: () => [],
+    lines: () => lines,
+  };
+}
+
+/** Lines of a log, as objects. */
+export function createLogbook(): { readonly log: Logger; readonly lines: Record<string, unknown>[] } {
+  const lines: Record<string, unknown>[] = [];
+  const write = (line: string): void => void lines.push(JSON.parse(line));
+  return { log: pino({ level: 'debug', messageKey: 'message' }, { write }), lines };
+}
+
+export type AdapterRig = {
+  readonly adapter: ChatAdapter;
+  readonly listener: Listener;
+  readonly memory: KeptMemory;
+  readonly lines: Record<string, unknown>[];
+  readonly observatory: Observatory;
+};
+
+/** An adapter on the given Discord, not yet started. */
+export function rigOf(
+  discord: Pick<DiscordServer, 'apiUrl' | 'token' | 'channel'>,
+  how: {
+    readonly places?: readonly Place[];
+    readonly memory?: KeptMemory;
+    readonly timers?: Timers;
+    readonly listener?: Listener;
+    readonly lines?: readonly Line[];
+    readonly roles?: boolean;
+  } = {},
+): AdapterRig {
+  const { log, lines } = createLogbook();
+  const memory = how.memory ?? createMemory();
+  const listener = how.listener ?? createListener();
+  const adapter = createAdapter({
+    token: discord.token,
+    apiUrl: discord.apiUrl,
+    clock: systemClock(),
+    timers: how.timers ?? systemTimers,
+    log,
+    memory,
+    settings: { webhooks: true, roles: how.roles ?? false, streaming: true, cards: true, typing: false },
+  });
+  const observatory = observatoryOf(how.places ?? [placeOf(discord.channel)], listener, how.lines);
+  return { adapter, listener, memory, lines, observatory };
+}
+
+/** Waits until something holds; fails with what it was that did not come. */
+export async function mustCome(what: string, holds: () => boolean, limitMs = 10_000): Promise<void> {
+  const end = performance.now() + limitMs;
+  while (!holds()) {
+    if (performance.now() > end) throw new Error(`it never came: ${what}`);
+    await sleep(5);
+  }
+}

@@ -1,0 +1,335 @@
+import * as fc from 'fast-check';
+import { afterEach, describe, expect, test } from 'vitest';
+import { FILE_ABOVE, TEXT_LIMIT } from '../../../src/adapters/discord/body.ts';
+import { lane } from './lane.ts';
+import type { Said } from './lane.ts';
+import { DEV, PM, QA, post, sendingRig } from './rig.ts';
+import type { SendingRig } from './rig.ts';
+
+let rig: SendingRig;
+
+afterEach(async () => {
+  await rig.outgoing.stop();
+  await rig.server.close();
+});
+
+const WEBHOOK_POST = 'POST /webhooks/*/*';
+const BOT_POST = 'POST /channels/*/messages';
+
+describe('a channel with webhooks', () => {
+  test('shows each agent under its own name and picture', async () => {
+    rig = await sendingRig();
+    await rig.outgoing.post(rig.channel, post(PM, 'What first?'));
+    await rig.outgoing.post(rig.channel, post(QA, 'The tests.'));
+    await rig.outgoing.post(rig.channel, post(null, '⏱️ qa turn timed out'));
+    expect(rig.conversation()).toEqual(['🧭 pm: What first?', 'qa: The tests.', 'conch: ⏱️ qa turn timed out']);
+    expect(rig.server.read(rig.server.channel)[1]?.avatar).toBe('https://example.org/qa.png');
+  });
+
+  test('gets one webhook, which the next run finds again', async () => {
+    rig = await sendingRig();
+    await rig.outgoing.start();
+    const next = rig.again();
+    await next.start();
+    await next.post(rig.channel, post(DEV, 'Still here.'));
+    expect(rig.server.webhooks(rig.server.channel).map(({ name }) => name)).toEqual(['Floor']);
+  });
+
+  test('leaves the webhooks of others alone', async () => {
+    rig = await sendingRig();
+    const foreign = rig.server.foreignWebhook(rig.server.channel, 'Floor');
+    await rig.outgoing.post(rig.channel, post(DEV, 'Mine.'));
+    expect(rig.server.webhooks(rig.server.channel)).toHaveLength(2);
+    expect(rig.outgoing.identities.isOwnWebhook(foreign)).toBe(false);
+  });
+
+  test('lets agents speak in its threads by the same webhook', async () => {
+    rig = await sendingRig();
+    const thread = rig.thread('aside');
+    await rig.outgoing.post(rig.channel, post(DEV, 'Here.'));
+    await rig.outgoing.post(thread, post(DEV, 'And there.'));
+    expect(rig.conversation(thread.replace('discord:', '')).at(-1)).toBe('Dev: And there.');
+    expect(rig.server.webhooks(rig.server.channel)).toHaveLength(1);
+  });
+
+  test('breaks up names that Discord refuses', async () => {
+    rig = await sendingRig();
+    const odd = { id: 'odd', name: 'Clyde of Discord', avatar: null };
+    await rig.outgoing.post(rig.channel, post(odd, 'Hello.'));
+    expect(rig.conversation()).toEqual(['Cly\u200Ade of Disc\u200Aord: Hello.']);
+  });
+
+  test('never logs nor keeps the token of a webhook', async () => {
+    rig = await sendingRig();
+    await rig.outgoing.start();
+    rig.server.fail('POST /webhooks/*/*', { kind: 'status', status: 400, code: 50_035, message: 'Invalid Form Body' });
+    await rig.outgoing.post(rig.channel, post(DEV, 'Hello.'));
+    const [webhook] = rig.server.webhooks(rig.server.channel);
+    const said = [...rig.logged, ...rig.kept.values()].join('\n');
+    expect(said).not.toContain(webhook?.token);
+    expect(said).not.toContain(rig.server.token);
+  });
+});
+
+describe('a channel without webhooks', () => {
+  test('shows the name in front, and says why once', async () => {
+    rig = await sendingRig({ discord: { permissions: ['ViewChannel', 'SendMessages', 'ReadMessageHistory'] } });
+    await rig.outgoing.post(rig.channel, post(DEV, 'One.'));
+    await rig.outgoing.post(rig.channel, post(PM, '```\ntwo\n```'));
+    expect(rig.conversation()).toEqual(['conch: **Dev**: One.', 'conch: **🧭 pm**:\n```\ntwo\n```']);
+    expect(rig.logged.filter((line) => line.includes('agents speak as the bot itself'))).toHaveLength(1);
+  });
+
+  test('is not asked for its webhooks again and again', async () => {
+    rig = await sendingRig({ discord: { permissions: ['ViewChannel', 'SendMessages'] } });
+    await rig.outgoing.post(rig.channel, post(DEV, 'One.'));
+    await rig.outgoing.post(rig.channel, post(DEV, 'Two.'));
+    expect(rig.requests('GET', /webhooks$/)).toHaveLength(1);
+    rig.time.advance(600_001);
+    await rig.outgoing.post(rig.channel, post(DEV, 'Three.'));
+    expect(rig.requests('GET', /webhooks$/)).toHaveLength(2);
+  });
+
+  test('is where the settings switch them off', async () => {
+    rig = await sendingRig({ settings: { webhooks: false } });
+    await rig.outgoing.post(rig.channel, post(DEV, 'One.'));
+    expect(rig.conversation()).toEqual(['conch: **Dev**: One.']);
+    expect(rig.requests('GET', /webhooks$/)).toHaveLength(0);
+  });
+});
+
+describe('a webhook that went away', () => {
+  test('row 43: is made again when a moderator deletes it', async () => {
+    rig = await sendingRig();
+    await rig.outgoing.post(rig.channel, post(DEV, 'Before.'));
+    rig.server.deleteWebhook(rig.server.webhooks(rig.server.channel)[0]!.id);
+    await rig.outgoing.post(rig.channel, post(DEV, 'After.'));
+    expect(rig.conversation()).toEqual(['Dev: Before.', 'Dev: After.']);
+  });
+
+  test('row 43: is found again when its token was changed', async () => {
+    rig = await sendingRig();
+    await rig.outgoing.post(rig.channel, post(DEV, 'Before.'));
+    rig.server.rotateWebhook(rig.server.webhooks(rig.server.channel)[0]!.id);
+    await rig.outgoing.post(rig.channel, post(DEV, 'After.'));
+    expect(rig.conversation()).toEqual(['Dev: Before.', 'Dev: After.']);
+    expect(rig.server.webhooks(rig.server.channel)).toHaveLength(1);
+  });
+
+  test('row 43: twice leaves the bot to speak itself, without asking on and on', async () => {
+    rig = await sendingRig();
+    rig.server.fail(WEBHOOK_POST, { kind: 'status', status: 404, code: 10_015, message: 'Unknown Webhook' }, null);
+    await rig.outgoing.post(rig.channel, post(DEV, 'One.'));
+    await rig.outgoing.post(rig.channel, post(DEV, 'Two.'));
+    expect(rig.conversation()).toEqual(['conch: **Dev**: One.', 'conch: **Dev**: Two.']);
+    expect(rig.requests('POST', /^\/webhooks/)).toHaveLength(2);
+  });
+});
+
+describe('a network that loses things', () => {
+  const both: readonly Said[] = [
+    { by: 'dev', text: 'An answer.' },
+    { by: null, text: '⏱️ dev turn timed out' },
+  ];
+  const twice = ['Dev: An answer.', 'conch: ⏱️ dev turn timed out'];
+
+  test('row 24: a connection reset before the post gives one post', async () => {
+    rig = await sendingRig();
+    rig.server.fail(WEBHOOK_POST, { kind: 'reset-before' });
+    rig.server.fail(BOT_POST, { kind: 'reset-before' });
+    await lane(rig, both).finish();
+    expect(rig.conversation()).toEqual(twice);
+  });
+
+  test('row 25: an answer lost after the post gives one post', async () => {
+    rig = await sendingRig();
+    const webhook = rig.server.fail(WEBHOOK_POST, { kind: 'reset-after' });
+    const bot = rig.server.fail(BOT_POST, { kind: 'reset-after' });
+    await lane(rig, both).finish();
+    expect(rig.conversation()).toEqual(twice);
+    expect([webhook.hits, bot.hits]).toEqual([1, 1]);
+  });
+
+  test('row 25: the same words twice are two posts, even when the answers are lost', async () => {
+    rig = await sendingRig();
+    rig.server.fail(WEBHOOK_POST, { kind: 'reset-after' }, 2);
+    await lane(rig, [both[0]!, both[0]!]).finish();
+    expect(rig.conversation()).toEqual(['Dev: An answer.', 'Dev: An answer.']);
+  });
+
+  test('row 26: an answer after the time-out gives one post', async () => {
+    rig = await sendingRig({ timeoutMs: 150 });
+    rig.server.fail(WEBHOOK_POST, { kind: 'late', ms: 400 });
+    rig.server.fail(BOT_POST, { kind: 'hang-after' });
+    await lane(rig, both).finish();
+    expect(rig.conversation()).toEqual(twice);
+  });
+
+  test('row 27: ten minutes of 502 and 503 hold the queue and keep its order', async () => {
+    rig = await sendingRig();
+    rig.server.fail('/**', { kind: 'status', status: 502 }, null);
+    const said = ['one', 'two', 'three'].map((text) => ({ by: 'dev', text }) as const);
+    const queue = lane(rig, said);
+    queue.start();
+    const end = rig.time.now() + 600_000;
+    while (rig.time.now() < end) {
+      rig.time.advance(5_000);
+      await new Promise((resolve) => {
+        setTimeout(resolve, 2);
+      });
+    }
+    expect(queue.done()).toBe(0);
+    rig.server.heal();
+    await queue.finish();
+    expect(rig.conversation()).toEqual(['Dev: one', 'Dev: two', 'Dev: three']);
+  });
+
+  test.each(['user', 'global', 'shared'] as const)(
+    'row 28: a %s rate limit is waited for, and drops nothing',
+    async (scope) => {
+      rig = await sendingRig();
+      await rig.outgoing.start();
+      rig.server.fail(WEBHOOK_POST, { kind: 'rate-limit', retryAfterMs: 400, scope });
+      const queue = lane(rig, [
+        { by: 'dev', text: 'One.' },
+        { by: 'dev', text: 'Two.' },
+      ]);
+      await queue.finish();
+      expect(queue.waits[0]).toBeGreaterThanOrEqual(400);
+      expect(rig.conversation()).toEqual(['Dev: One.', 'Dev: Two.']);
+    },
+  );
+
+  test('a server that cannot be reached has taken nothing', async () => {
+    rig = await sendingRig();
+    await rig.server.close();
+    await expect(rig.outgoing.post(rig.channel, post(null, 'Hello?'))).rejects.toMatchObject({ fault: 'unreachable' });
+    rig = await sendingRig();
+  });
+});
+
+describe('a post whose outcome is not known', () => {
+  test('is found among the messages of others', async () => {
+    rig = await sendingRig();
+    const first = await rig.outgoing.post(rig.channel, post(DEV, 'First.'));
+    for (let n = 0; n < 150; n += 1) rig.server.write('ann', rig.server.channel, `chat ${n}`);
+    const sent = post(DEV, 'Second.', { afterId: first });
+    const id = await rig.outgoing.post(rig.channel, sent);
+    expect(await rig.again().find(rig.channel, sent)).toBe(id);
+    expect(await rig.again().find(rig.channel, { ...sent, text: 'Third.' })).toBeNull();
+    expect(await rig.again().find(rig.channel, { ...sent, speaker: PM })).toBeNull();
+  });
+
+  test('is not taken for what a person or a foreign webhook wrote', async () => {
+    rig = await sendingRig();
+    rig.server.write('ann', rig.server.channel, 'Hello.');
+    rig.server.webhookPost('Dev', rig.server.channel, 'Hello.');
+    expect(await rig.outgoing.find(rig.channel, post(DEV, 'Hello.'))).toBeNull();
+    expect(await rig.outgoing.find(rig.channel, post(null, 'Hello.'))).toBeNull();
+  });
+
+  test('is found when it was sent by the bot with the name in front', async () => {
+    rig = await sendingRig({ settings: { webhooks: false } });
+    const sent = post(DEV, 'Hello.');
+    const id = await rig.outgoing.post(rig.channel, sent);
+    expect(await rig.again().find(rig.channel, sent)).toBe(id);
+  });
+
+  test('cannot be settled where the history is hidden', async () => {
+    rig = await sendingRig();
+    const sent = post(DEV, 'Hello.');
+    await rig.outgoing.post(rig.channel, sent);
+    rig.server.hideHistory(rig.server.channel);
+    await expect(rig.outgoing.find(rig.channel, sent)).rejects.toMatchObject({ fault: 'refused' });
+  });
+
+  test('is not there in an empty channel', async () => {
+    rig = await sendingRig();
+    expect(await rig.outgoing.find(rig.channel, post(DEV, 'Hello.'))).toBeNull();
+  });
+});
+
+describe('a message that a moderator deleted', () => {
+  test('row 44: counts as delivered when its nonce comes again', async () => {
+    rig = await sendingRig();
+    rig.server.fail(BOT_POST, { kind: 'reset-after' });
+    const sent = post(null, 'An announcement.', { afterId: '7' });
+    await expect(rig.outgoing.post(rig.channel, sent)).rejects.toMatchObject({ fault: 'unclear' });
+    rig.server.remove(rig.server.read(rig.server.channel)[0]!.id);
+    expect(await rig.outgoing.post(rig.channel, sent)).toBe('7');
+    expect(rig.conversation()).toEqual([]);
+  });
+
+  test('row 44: stays deleted when it is to be edited', async () => {
+    rig = await sendingRig();
+    const id = await rig.outgoing.post(rig.channel, post(null, 'An announcement.'));
+    await rig.outgoing.edit(rig.channel, id, 'An announcement. (×2)');
+    expect(rig.conversation()).toEqual(['conch: An announcement. (×2)']);
+    rig.server.remove(id);
+    await rig.outgoing.edit(rig.channel, id, 'An announcement. (×3)');
+    expect(rig.conversation()).toEqual([]);
+  });
+});
+
+describe('texts of any length', () => {
+  test.each(['', ' ', '\n\n\t'])('row 56: a blank text (%j) is not posted', async (text) => {
+    rig = await sendingRig();
+    await expect(rig.outgoing.post(rig.channel, post(DEV, text))).rejects.toMatchObject({ fault: 'refused' });
+    expect(rig.requests('POST', /./)).toHaveLength(0);
+  });
+
+  test('row 56: a text of a million characters is a beginning and a file, and is found again', async () => {
+    rig = await sendingRig();
+    const text = `${'A paragraph.\n\n```js\nlet a = 1;\n```\n\n'.repeat(30_000)}The end.`;
+    const sent = post(DEV, text, { epoch: 7 });
+    const id = await rig.outgoing.post(rig.channel, sent);
+    const [shown] = rig.server.read(rig.server.channel);
+    expect(shown?.attachments.map(({ name }) => name)).toEqual(['dev-7.md']);
+    expect(shown?.attachments[0]?.text).toBe(text);
+    expect(shown?.text.split('```').length).toSatisfy((marks: number) => marks % 2 === 1);
+    expect(shown?.text).toContain('the whole text (1,');
+    expect(await rig.again().find(rig.channel, sent)).toBe(id);
+  });
+
+  test('row 56: every text up to the limit fits, under any name, by webhook and by the bot', async () => {
+    rig = await sendingRig();
+    const bare = await sendingRig({ server: rig.server, settings: { webhooks: false } });
+    const long = { id: 'long', name: 'N'.repeat(80), avatar: '🧭' };
+    const text = fc.oneof(
+      fc.string({ minLength: 1, maxLength: TEXT_LIMIT, unit: 'grapheme', size: 'max' }),
+      fc.constantFrom('x'.repeat(TEXT_LIMIT), '[a.bc](https://d.ef)'.repeat(95), '😀'.repeat(TEXT_LIMIT / 2)),
+    );
+    await fc.assert(
+      fc.asyncProperty(text, async (drawn) => {
+        const fits = drawn.slice(0, TEXT_LIMIT);
+        fc.pre(fits.trim() !== '');
+        await rig.outgoing.post(rig.channel, post(long, fits));
+        await bare.outgoing.post(rig.channel, post(long, fits));
+      }),
+      { numRuns: 30 },
+    );
+    expect(rig.server.read(rig.server.channel).every((shown) => shown.text.length <= 2_000)).toBe(true);
+    await bare.outgoing.stop();
+  });
+
+  test('more than the file limit is needed for a file', async () => {
+    rig = await sendingRig();
+    await rig.outgoing.post(rig.channel, post(DEV, 'x'.repeat(TEXT_LIMIT)));
+    await rig.outgoing.post(rig.channel, post(DEV, 'x'.repeat(FILE_ABOVE + 1)));
+    expect(rig.server.read(rig.server.channel).map(({ attachments }) => attachments.length)).toEqual([0, 1]);
+  });
+});
+
+describe('a channel where the bot may not write', () => {
+  test('is not asked again for ten minutes', async () => {
+    rig = await sendingRig();
+    rig.server.permit(rig.server.channel, 'SendMessages', 'deny');
+    for (let n = 0; n < 3; n += 1) {
+      await expect(rig.outgoing.post(rig.channel, post(null, 'Hello.'))).rejects.toMatchObject({ fault: 'refused' });
+    }
+    expect(rig.requests('POST', /messages$/)).toHaveLength(1);
+    rig.time.advance(600_001);
+    await expect(rig.outgoing.post(rig.channel, post(null, 'Hello.'))).rejects.toMatchObject({ fault: 'refused' });
+    expect(rig.requests('POST', /messages$/)).toHaveLength(2);
+  });
+});

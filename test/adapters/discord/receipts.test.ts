@@ -1,0 +1,79 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { sendingRig } from './rig.ts';
+import type { SendingRig } from './rig.ts';
+
+let rig: SendingRig;
+
+afterEach(async () => {
+  await rig.outgoing.stop();
+  await rig.server.close();
+});
+
+function reactions(): readonly string[] {
+  return Object.keys(rig.server.read(rig.server.channel)[0]?.reactions ?? {});
+}
+
+describe('a message of a person', () => {
+  test('shows one receipt, the newest', async () => {
+    rig = await sendingRig();
+    const { id } = rig.server.write('ann', rig.server.channel, 'Hello');
+    await rig.outgoing.receipt(rig.channel, id, 'held');
+    expect(reactions()).toEqual(['👀']);
+    await rig.outgoing.receipt(rig.channel, id, 'done');
+    expect(reactions()).toEqual(['✅']);
+    await rig.outgoing.receipt(rig.channel, id, 'done');
+    expect(reactions()).toEqual(['✅']);
+  });
+
+  test('keeps the reactions of people', async () => {
+    rig = await sendingRig();
+    const { id } = rig.server.write('ann', rig.server.channel, 'Hello');
+    rig.server.react('bob', id, '👀');
+    await rig.outgoing.receipt(rig.channel, id, 'held');
+    await rig.outgoing.receipt(rig.channel, id, 'injected');
+    expect(reactions().toSorted()).toEqual(['↪️', '👀'].toSorted());
+  });
+
+  test('gets its receipt in a second attempt after a limit', async () => {
+    rig = await sendingRig();
+    const { id } = rig.server.write('ann', rig.server.channel, 'Hello');
+    await rig.outgoing.receipt(rig.channel, id, 'held');
+    rig.server.fail('DELETE /channels/**', { kind: 'rate-limit', retryAfterMs: 20, scope: 'user' });
+    const limited = rig.outgoing.receipt(rig.channel, id, 'done');
+    await expect(limited).rejects.toMatchObject({ fault: 'limited' });
+    await new Promise((resolve) => {
+      setTimeout(resolve, 150);
+    });
+    await rig.outgoing.receipt(rig.channel, id, 'done');
+    expect(reactions()).toEqual(['✅']);
+  });
+
+  test('needs none when it is gone', async () => {
+    rig = await sendingRig();
+    const { id } = rig.server.write('ann', rig.server.channel, 'Hello');
+    rig.server.remove(id);
+    await rig.outgoing.receipt(rig.channel, id, 'held');
+    expect(rig.requests('PUT', /reactions/).map(({ status }) => status)).toEqual([404]);
+  });
+
+  test('by somebody who blocked the bot closes the channel for nobody else', async () => {
+    rig = await sendingRig();
+    const blocker = rig.server.write('bob', rig.server.channel, 'Go away');
+    rig.server.fail('PUT /channels/**', { kind: 'status', status: 403, code: 90_001, message: 'Reaction blocked' });
+    await rig.outgoing.receipt(rig.channel, blocker.id, 'held');
+    await rig.outgoing.receipt(rig.channel, blocker.id, 'done');
+    expect(reactions()).toEqual(['✅']);
+  });
+});
+
+describe('a channel where the bot may not react', () => {
+  test('is asked once in ten minutes', async () => {
+    rig = await sendingRig();
+    rig.server.permit(rig.server.channel, 'AddReactions', 'deny');
+    const { id } = rig.server.write('ann', rig.server.channel, 'Hello');
+    for (const receipt of ['held', 'done'] as const) {
+      await expect(rig.outgoing.receipt(rig.channel, id, receipt)).rejects.toMatchObject({ fault: 'refused' });
+    }
+    expect(rig.requests('PUT', /reactions/)).toHaveLength(1);
+  });
+});

@@ -1,0 +1,43 @@
+import { createHash } from 'node:crypto';
+
+/** So many requests of one bucket in so long. */
+export type RateLimit = { readonly limit: number; readonly perMs: number };
+
+export type Taken = {
+  readonly headers: Readonly<Record<string, string>>;
+  /** Not `null`: this request was one too many. */ readonly retryAfterMs: number | null;
+};
+
+/** What answers say when no limit is set: far more than anybody uses. */
+const GENEROUS: RateLimit = { limit: 10_000, perMs: 1000 };
+
+/** Counts requests by route and channel, guild or webhook, and writes the headers of every answer. */
+export class Buckets {
+  readonly #limit: RateLimit;
+  readonly #buckets = new Map<string, { left: number; resetAt: number }>();
+
+  constructor(limit: RateLimit | null) {
+    this.#limit = limit ?? GENEROUS;
+  }
+
+  /** Counts one request; `null` has no bucket. */
+  take(of: { readonly route: string; readonly major: string } | null): Taken {
+    if (of === null) return { headers: {}, retryAfterMs: null };
+    const now = Date.now();
+    const key = `${of.route} ${of.major}`;
+    const known = this.#buckets.get(key);
+    const fresh = { left: this.#limit.limit, resetAt: now + this.#limit.perMs };
+    const bucket = known === undefined || known.resetAt <= now ? fresh : known;
+    this.#buckets.set(key, bucket);
+    const over = bucket.left === 0;
+    bucket.left = Math.max(0, bucket.left - 1);
+    const headers = {
+      'X-RateLimit-Limit': String(this.#limit.limit),
+      'X-RateLimit-Remaining': String(bucket.left),
+      'X-RateLimit-Reset': String(bucket.resetAt / 1000),
+      'X-RateLimit-Reset-After': String((bucket.resetAt - now) / 1000),
+      'X-RateLimit-Bucket': createHash('sha256').update(of.route).digest('hex').slice(0, 32),
+    };
+    return { headers, retryAfterMs: over ? bucket.resetAt - now : null };
+  }
+}

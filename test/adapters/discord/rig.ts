@@ -1,0 +1,185 @@
+import type { REST } from 'discord.js';
+import { pino } from 'pino';
+import { createClient } from '../../../src/adapters/discord/client.ts';
+import { channelId } from '../../../src/adapters/discord/ids.ts';
+import { createOutgoing } from '../../../src/adapters/discord/outgoing.ts';
+import type { DiscordSettings, Outgoing } from '../../../src/adapters/discord/outgoing.ts';
+import type { Memory, Observatory, OutgoingPost, Place, Speaker } from '../../../src/adapters/port.ts';
+import type { ChannelId } from '../../../src/turns/core/settings.ts';
+import type { Clock, Timers } from '../../../src/turns/time.ts';
+import type { FloorView } from '../../../src/turns/view.ts';
+import { startDiscord } from './server.ts';
+import type { DiscordOptions, DiscordServer } from './server.ts';
+
+export const DEV = { id: 'dev', name: 'Dev', avatar: null };
+export const PM = { id: 'pm', name: 'pm', avatar: '🧭' };
+export const QA = { id: 'qa', name: 'qa', avatar: 'https://example.org/qa.png' };
+
+export const ALL_ON: DiscordSettings = { webhooks: true, roles: true, streaming: true, cards: true, typing: true };
+
+/** A clock that stands until it is moved on; timers that become due run then. */
+export type StandingTime = Clock & Timers & { advance(ms: number): void };
+
+export function standingTime(startAt = Date.now()): StandingTime {
+  let at = startAt;
+  let waiting: readonly { readonly due: number; readonly run: () => void }[] = [];
+  return {
+    now: () => at,
+    after(ms, run) {
+      const entry = { due: at + ms, run };
+      waiting = [...waiting, entry];
+      return {
+        cancel() {
+          waiting = waiting.filter((each) => each !== entry);
+        },
+      };
+    },
+    advance(ms) {
+      at += ms;
+      const due = waiting.filter((each) => each.due <= at);
+      waiting = waiting.filter((each) => each.due > at);
+      for (const { run } of due.toSorted((one, other) => one.due - other.due)) run();
+    },
+  };
+}
+
+export type SendingRig = Awaited<ReturnType<typeof sendingRig>>;
+
+/** The sending side of Conch before a loopback Discord. `again` is the next run of the program, with the same memory. */
+export async function sendingRig(
+  options: {
+    readonly discord?: DiscordOptions;
+    readonly settings?: Partial<DiscordSettings>;
+    readonly agents?: readonly NonNullable<Speaker>[];
+    readonly timeoutMs?: number;
+    readonly server?: DiscordServer;
+  } = {},
+) {
+  const server = options.server ?? (await startDiscord(options.discord));
+  const time = standingTime();
+  const kept = new Map<string, string>();
+  const memory: Memory = {
+    get: (key) => kept.get(key) ?? null,
+    set: async (key, value) => void kept.set(key, value),
+  };
+  const logged: string[] = [];
+  const log = pino({ level: 'trace' }, { write: (line: string) => void logged.push(line) });
+  const channel = channelId(server.channel);
+  const places: Place[] = [place(channel, 'general', null)];
+  const agents = (options.agents ?? [DEV, PM, QA]).map(({ id, name, avatar }) => ({
+    id,
+    name,
+    avatar,
+    description: '',
+  }));
+  const observatory: Observatory = {
+    channels: () => places,
+    agents: () => agents,
+    view: () => null,
+    turns: () => [],
+    journal: () => [],
+    lines: () => [],
+  };
+  const run = (): Outgoing =>
+    createOutgoing({
+      rest: hasty(createClient({ token: server.token, apiUrl: server.apiUrl, timeoutMs: options.timeoutMs ?? 15_000 })),
+      self: () => ({ userId: server.botUser, applicationId: server.application }),
+      observatory,
+      clock: time,
+      timers: time,
+      log,
+      memory,
+      settings: { ...ALL_ON, ...options.settings },
+    });
+  return {
+    server,
+    time,
+    memory,
+    kept,
+    logged,
+    channel,
+    outgoing: run(),
+    again: run,
+    /** A thread with a floor of its own. */
+    thread(name: string): ChannelId {
+      const id = channelId(server.thread(server.channel, name));
+      places.push(place(id, name, channel));
+      return id;
+    },
+    /** What a person reads in the channel, oldest first, as "author: text". */
+    conversation: (where = server.channel): readonly string[] =>
+      server.read(where).map(({ author, text }) => `${author}: ${text}`),
+    /** The requests that match, as they came. */
+    requests: (method: string, path: RegExp) =>
+      server.requests.filter((each) => each.method === method && path.test(each.path)),
+  };
+}
+
+let posts = 0;
+
+/** Something that an agent, or Conch itself (`null`), says. */
+export function post(speaker: Speaker, text: string, more: Partial<OutgoingPost> = {}): OutgoingPost {
+  posts += 1;
+  return { outboxId: `test-${posts}`, speaker, text, afterId: null, epoch: speaker === null ? null : 1, ...more };
+}
+
+/** A floor that somebody holds. */
+export function heldView(channel: ChannelId, more: Partial<FloorView> = {}): FloorView {
+  return {
+    ...restingView(channel),
+    condition: 'open',
+    epoch: 12,
+    holder: {
+      agent: 'dev',
+      epoch: 12,
+      status: 'ACTIVE',
+      startedAt: 0,
+      deadlineAt: 1_800_000_000_000,
+      waitingFor: null,
+      working: false,
+      approval: null,
+    },
+    next: ['qa', 'pm'],
+    ...more,
+  };
+}
+
+/** A floor on which nothing goes on. */
+export function restingView(channel: ChannelId): FloorView {
+  return {
+    channel,
+    condition: 'resting',
+    mode: 'inject',
+    order: 'round-robin',
+    epoch: 11,
+    holder: null,
+    seats: [],
+    next: [],
+    held: [],
+    turns: null,
+    limit: null,
+    catchingUp: false,
+  };
+}
+
+/** Waits for a condition; says what it waited for when it never comes. */
+export async function until(holds: () => boolean, what: string): Promise<void> {
+  const end = performance.now() + 5_000;
+  while (!holds()) {
+    if (performance.now() > end) throw new Error(`waited in vain for ${what}`);
+    await new Promise((resolve) => {
+      setTimeout(resolve, 5);
+    });
+  }
+}
+
+/** A client that thinks that Discord takes any number of requests a second. */
+function hasty(rest: REST): REST {
+  rest.options.globalRequestsPerSecond = Infinity;
+  rest.globalRemaining = Infinity;
+  return rest;
+}
+
+function place(id: ChannelId, name: string, parent: ChannelId | null): Place {
+  return { id, name, adapter: 'discord', parent, threads: 'own', allowBots: 'off' };
+}

@@ -1,0 +1,188 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { channelId } from '../../../src/adapters/discord/ids.ts';
+import { missingPermissions, neededPermissions } from '../../../src/adapters/discord/permissions.ts';
+import { applicationIdOf, checkSetup, inviteUrl } from '../../../src/adapters/discord/setup.ts';
+import type { Finding } from '../../../src/adapters/finding.ts';
+import { systemClock } from '../../../src/turns/time.ts';
+import { ALL_ON } from './rig.ts';
+import { startDiscord } from './server.ts';
+import type { DiscordOptions, DiscordServer } from './server.ts';
+
+let server: DiscordServer | null = null;
+
+afterEach(async () => {
+  await server?.close();
+  server = null;
+});
+
+async function check(
+  options: DiscordOptions = {},
+  how: {
+    readonly token?: string;
+    readonly channel?: string;
+    readonly behindMs?: number;
+    before?(running: DiscordServer): void;
+  } = {},
+): Promise<readonly Finding[]> {
+  server = await startDiscord(options);
+  how.before?.(server);
+  return checkSetup({
+    token: how.token ?? server.token,
+    apiUrl: server.apiUrl,
+    clock: { now: () => systemClock().now() - (how.behindMs ?? 0) },
+    channels: [{ id: channelId(how.channel ?? server.channel), name: 'home' }],
+    settings: ALL_ON,
+  });
+}
+
+function wrong(findings: readonly Finding[]): readonly string[] {
+  return findings.filter(({ verdict }) => verdict !== 'good').map(({ what, text }) => `${what}: ${text}`);
+}
+
+describe('a bot that is set up well', () => {
+  test('gets only good findings, one for each thing that was looked at', async () => {
+    const findings = await check();
+    expect(wrong(findings)).toEqual([]);
+    expect(findings.map(({ what }) => what)).toEqual([
+      'Discord token',
+      'Message Content intent',
+      'Clock',
+      '#general: permissions',
+      '#general: webhooks',
+    ]);
+  });
+});
+
+describe('a bot that is not', () => {
+  test('is told that its token is not taken', async () => {
+    const findings = await check({}, { token: 'wrong' });
+    expect(wrong(findings)).toEqual(['Discord token: Discord does not take it']);
+    expect(findings.every(({ verdict, todo }) => verdict === 'good' || todo !== null)).toBe(true);
+  });
+
+  test('is told that it would see messages without their text', async () => {
+    expect(wrong(await check({ messageContent: false }))).toEqual([
+      'Message Content intent: it is off: the bot would see messages without their text',
+    ]);
+  });
+
+  test('is told which permissions it lacks', async () => {
+    const findings = await check(
+      {},
+      {
+        before: (running) => {
+          running.permit(running.channel, 'ReadMessageHistory', 'deny');
+          running.permit(running.channel, 'ManageWebhooks', 'deny');
+        },
+      },
+    );
+    expect(wrong(findings)).toEqual(['#general: permissions: the bot lacks "Read Message History", "Manage Webhooks"']);
+    expect(findings.find(({ verdict }) => verdict === 'bad')?.todo).toContain('oauth2/authorize');
+  });
+
+  test('is only warned when it can do without what it lacks', async () => {
+    const findings = await check(
+      {},
+      { before: (running) => running.permit(running.channel, 'ManageWebhooks', 'deny') },
+    );
+    expect(findings.map(({ verdict }) => verdict)).toEqual(['good', 'good', 'good', 'warning']);
+  });
+
+  test('is told that it cannot see a channel, or that there is none', async () => {
+    const hide = (running: DiscordServer) => running.permit(running.channel, 'ViewChannel', 'deny');
+    expect(wrong(await check({}, { before: hide }))).toEqual(['#home: the bot cannot see it']);
+    await server?.close();
+    expect(wrong(await check({}, { channel: '123456789012345678' }))).toEqual([
+      '#home: Discord knows no channel with this id',
+    ]);
+  });
+
+  test('is told that its clock is wrong', async () => {
+    const [behind] = await check({}, { behindMs: 61_000 }).then(wrong);
+    expect(behind).toMatch(/^Clock: it is 6[0-2] seconds behind Discord's$/);
+    await server?.close();
+    const [ahead] = await check({}, { behindMs: -61_000 }).then(wrong);
+    expect(ahead).toMatch(/^Clock: it is 6[0-2] seconds ahead of Discord's$/);
+  });
+
+  test('is told that there is no room for a webhook', async () => {
+    const fill = (running: DiscordServer) => {
+      for (let n = 0; n < 15; n += 1) running.foreignWebhook(running.channel, `hook ${n}`);
+    };
+    expect(wrong(await check({}, { before: fill }))).toEqual(['#general: webhooks: 15 of 15 are used']);
+  });
+
+  test('is told when Discord cannot be reached', async () => {
+    const gone = await startDiscord();
+    await gone.close();
+    const findings = await checkSetup({
+      token: 'any',
+      apiUrl: gone.apiUrl,
+      clock: systemClock(),
+      channels: [],
+      settings: ALL_ON,
+    });
+    expect(findings.map(({ what, verdict }) => [what, verdict])).toEqual([['Discord', 'bad']]);
+  });
+});
+
+describe('the address of the invitation', () => {
+  test('asks for no more than the settings need', () => {
+    const all = new URL(inviteUrl('42', ALL_ON)).searchParams;
+    expect(all.get('client_id')).toBe('42');
+    expect(all.get('scope')).toBe('bot applications.commands');
+    expect(BigInt(all.get('permissions') ?? '')).toBe(
+      [6n, 10n, 11n, 15n, 16n, 28n, 29n, 38n].reduce((sum, bit) => sum | (1n << bit), 0n),
+    );
+    const least = new URL(inviteUrl('42', { ...ALL_ON, webhooks: false, roles: false })).searchParams;
+    expect(BigInt(least.get('permissions') ?? '')).toBe(
+      [6n, 10n, 11n, 15n, 16n, 38n].reduce((sum, bit) => sum | (1n << bit), 0n),
+    );
+  });
+
+  test.each([
+    ['MTIzNDU2Nzg5MDEyMzQ1Njc4.abc.def', '123456789012345678'],
+    ['MTIzNDU2Nzg5MDEyMzQ1Njc4', null],
+    ['nonsense.abc.def', null],
+    ['', null],
+  ])('needs the id that a token begins with (%s)', (token, id) => {
+    expect(applicationIdOf(token)).toBe(id);
+  });
+});
+
+describe('permissions in a channel', () => {
+  const member = {
+    guild: '1',
+    userId: '9',
+    roles: ['2', '3'],
+    guildRoles: [
+      { id: '1', permissions: `${(1n << 10n) | (1n << 16n)}` },
+      { id: '2', permissions: `${1n << 11n}` },
+      { id: '3', permissions: '0' },
+    ],
+    overwrites: [],
+  };
+  const needed = ['View Channels', 'Send Messages', 'Read Message History'] as const;
+  const send = `${1n << 11n}`;
+
+  test('are those of all roles together', () => {
+    expect(missingPermissions(member, needed)).toEqual([]);
+    expect(missingPermissions({ ...member, roles: ['3'] }, needed)).toEqual(['Send Messages']);
+  });
+
+  test('follow the overwrites: of everybody, then of roles, then of the member', () => {
+    const everybody = { id: '1', allow: '0', deny: send };
+    const role = { id: '3', allow: send, deny: '0' };
+    const own = { id: '9', allow: '0', deny: send };
+    expect(missingPermissions({ ...member, overwrites: [everybody] }, needed)).toEqual(['Send Messages']);
+    expect(missingPermissions({ ...member, overwrites: [role, everybody] }, needed)).toEqual([]);
+    expect(missingPermissions({ ...member, overwrites: [own, role] }, needed)).toEqual(['Send Messages']);
+  });
+
+  test('are none in a channel that cannot be seen, and all for an administrator', () => {
+    const hidden = { ...member, overwrites: [{ id: '1', allow: '0', deny: `${1n << 10n}` }] };
+    expect(missingPermissions(hidden, needed)).toEqual([...needed]);
+    const administrator = { ...hidden, guildRoles: [{ id: '1', permissions: '8' }] };
+    expect(missingPermissions(administrator, neededPermissions(ALL_ON))).toEqual([]);
+  });
+});

@@ -1,0 +1,186 @@
+import { randomBytes } from 'node:crypto';
+import { composed, edit, post, applyChange, remove } from './state-messages.ts';
+import type { Change, Draft } from './state-messages.ts';
+import { must } from './state.ts';
+import type { Channel, Json, Message, World } from './state.ts';
+
+/** How long a program has for its first word, and how long the token lives after it. */
+const ANSWER_MS = 3000;
+const TOKEN_MS = 15 * 60_000;
+
+const EPHEMERAL = 64;
+const LOADING = 128;
+/** The kind of message that answers a slash command. */
+const COMMAND_REPLY = 20;
+const DEFERRED_MESSAGE = 5;
+const DEFERRED_UPDATE = 6;
+
+/** What a person sees after a command or a click. It goes on changing as the program edits its answer. */
+export type Answer = {
+  /** `failed`: "The application did not respond". `updated`: the clicked message was changed, or nothing is shown. */
+  state: 'waiting' | 'failed' | 'thinking' | 'shown' | 'updated';
+  /** Only they see it. */ ephemeral: boolean;
+  text: string;
+  components: readonly Json[];
+  embeds: readonly Json[];
+  readonly followUps: { readonly text: string; readonly ephemeral: boolean }[];
+  /** What autocomplete proposed. */ choices: readonly { readonly name: string; readonly value: string | number }[];
+  modal: Json | null;
+  /** From the click to the program's first word; `null` while there is none. */ tookMs: number | null;
+};
+
+export type Interaction = {
+  readonly id: string;
+  readonly token: string;
+  readonly at: number;
+  readonly user: string;
+  readonly channel: Channel;
+  /** The message whose button was pressed. */ readonly source: Message | null;
+  readonly answer: Answer;
+  /** The type of the first answer, once it is there. */ ack: number | null;
+  original: Message | null;
+  readonly followUps: Map<string, Message>;
+  /** Something changed that a person can see. */ changed: () => void;
+};
+
+/** Opens an interaction; the program has three seconds from now. */
+export function opened(
+  world: World,
+  where: { readonly user: string; readonly channel: Channel; readonly source: Message | null },
+): Interaction {
+  return {
+    id: world.id(),
+    token: randomBytes(80).toString('base64url'),
+    at: performance.now(),
+    ...where,
+    answer: {
+      state: 'waiting',
+      ephemeral: false,
+      text: '',
+      components: [],
+      embeds: [],
+      followUps: [],
+      choices: [],
+      modal: null,
+      tookMs: null,
+    },
+    ack: null,
+    original: null,
+    followUps: new Map(),
+    changed: () => undefined,
+  };
+}
+
+/** Whether the first word would come too late. */
+export function isTooLate(interaction: Interaction): boolean {
+  return performance.now() - interaction.at > ANSWER_MS;
+}
+
+export function isExpired(interaction: Interaction): boolean {
+  return performance.now() - interaction.at > TOKEN_MS;
+}
+
+/** The first answer was "thinking" or "I will change the message". */
+export function defer(
+  world: World,
+  interaction: Interaction,
+  how: { readonly type: number; readonly flags: number },
+): void {
+  const { answer } = interaction;
+  acknowledge(interaction, how.type);
+  if (how.type === DEFERRED_UPDATE) {
+    answer.state = 'updated';
+    interaction.original = interaction.source;
+  } else {
+    answer.state = 'thinking';
+    answer.ephemeral = (how.flags & EPHEMERAL) !== 0;
+    interaction.original = shown(world, interaction, { text: '', flags: (how.flags & EPHEMERAL) | LOADING });
+  }
+  interaction.changed();
+}
+
+/** The first answer was a message. */
+export function reply(world: World, interaction: Interaction, draft: Omit<Draft, 'author'>): Message {
+  acknowledge(interaction, 4);
+  const message = shown(world, interaction, draft);
+  interaction.original = message;
+  reveal(interaction, message);
+  return message;
+}
+
+/** The first answer was a change of the message with the button. */
+export function updateSource(world: World, interaction: Interaction, change: Change): Message {
+  const source = must(interaction.source, 'clicked message');
+  acknowledge(interaction, 7);
+  interaction.original = source;
+  interaction.answer.state = 'updated';
+  amend(world, interaction, source, change);
+  return source;
+}
+
+/** The first answer was a list of proposals or a form. */
+export function offer(interaction: Interaction, type: number, what: Partial<Pick<Answer, 'choices' | 'modal'>>): void {
+  acknowledge(interaction, type);
+  Object.assign(interaction.answer, what, { state: 'shown' });
+  interaction.changed();
+}
+
+/** A further message; after "thinking" the first one takes its place. */
+export function followUp(world: World, interaction: Interaction, draft: Omit<Draft, 'author'>): Message {
+  const { original } = interaction;
+  if (interaction.ack === DEFERRED_MESSAGE && original !== null && (original.flags & LOADING) !== 0) {
+    amend(world, interaction, original, { ...draft, flags: original.flags });
+    return original;
+  }
+  const message = shown(world, interaction, draft);
+  interaction.followUps.set(message.id, message);
+  interaction.answer.followUps.push({ text: message.content, ephemeral: (message.flags & EPHEMERAL) !== 0 });
+  interaction.changed();
+  return message;
+}
+
+/** Changes the answer, a follow-up or the message with the button. */
+export function amend(world: World, interaction: Interaction, message: Message, change: Change): void {
+  const flags = (change.flags ?? message.flags) & ~LOADING;
+  if (isPublic(interaction, message)) edit(world, interaction.channel, message, { ...change, flags });
+  else applyChange(world, interaction.channel, message, { ...change, flags });
+  if (message === interaction.original && interaction.source !== message) reveal(interaction, message);
+  else interaction.changed();
+}
+
+/** Takes an answer away. */
+export function withdraw(world: World, interaction: Interaction, message: Message): void {
+  if (isPublic(interaction, message)) remove(world, interaction.channel, message);
+  if (message === interaction.original) {
+    interaction.original = null;
+    Object.assign(interaction.answer, { state: 'updated', text: '', components: [], embeds: [] });
+  }
+  interaction.followUps.delete(message.id);
+  interaction.changed();
+}
+
+function acknowledge(interaction: Interaction, type: number): void {
+  interaction.ack = type;
+  interaction.answer.tookMs = performance.now() - interaction.at;
+}
+
+function shown(world: World, interaction: Interaction, draft: Omit<Draft, 'author'>): Message {
+  const type = interaction.source === null && interaction.original === null ? COMMAND_REPLY : 0;
+  const whole: Draft = { type, ...draft, author: world.bot.id, interaction: interaction.id };
+  const quiet = ((draft.flags ?? 0) & EPHEMERAL) !== 0;
+  return quiet ? composed(world, interaction.channel, whole) : post(world, interaction.channel, whole);
+}
+
+function reveal(interaction: Interaction, message: Message): void {
+  const { answer } = interaction;
+  answer.state = 'shown';
+  answer.ephemeral = (message.flags & EPHEMERAL) !== 0;
+  answer.text = message.content;
+  answer.components = message.components;
+  answer.embeds = message.embeds;
+  interaction.changed();
+}
+
+function isPublic(interaction: Interaction, message: Message): boolean {
+  return interaction.channel.messages.includes(message);
+}

@@ -1,0 +1,46 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { plainText } from '../../../src/adapters/discord/text.ts';
+import type { Lookups } from '../../../src/adapters/discord/text.ts';
+
+const LOOKUPS: Lookups = {
+  user: (id) => (id === '1' ? '@Ada' : null),
+  role: (id) => (id === '2' ? 'dev' : null),
+  channel: (id) => (id === '3' ? 'general' : null),
+};
+
+describe('a text of Discord', () => {
+  test.each([
+    ['<@1> and <@!1>', '@Ada and @Ada'],
+    ['<@9>', '@somebody'],
+    ['<@&2>: build it', '@dev: build it'],
+    ['<@&9>', '@role'],
+    ['see <#3> or <#9>', 'see #general or #channel'],
+    ['<:smile:123> <a:wave:456>', ':smile: :wave:'],
+    ['at <t:1700000000:R>', 'at 2023-11-14 22:13 UTC'],
+    ['<t:99999999999999>', '<t:99999999999999>'],
+    ['<t:9999999999999>', '<t:9999999999999>'],
+    ['</floor skip:123>', '/floor skip'],
+    ['<id:customize>', '#customize'],
+    ['1 < 2, <b>, <@>, <#x>', '1 < 2, <b>, <@>, <#x>'],
+  ])('%s is read as %s', (content, plain) => {
+    expect(plainText(content, LOOKUPS)).toBe(plain);
+  });
+
+  test('is read the same whenever it is read, and never fails', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom('<', '@', '&', '#', ':', 't', '1', '>', '/', ' ') }), (content) => {
+        expect(plainText(content, LOOKUPS)).toBe(plainText(content, LOOKUPS));
+      }),
+    );
+  });
+
+  test('row 88: is read in no time however it is made', () => {
+    const hostile = ['<'.repeat(100_000), '</a '.repeat(25_000), '<:a'.repeat(33_000), '<@1'.repeat(33_000)];
+    for (const content of hostile) {
+      const before = performance.now();
+      plainText(content, LOOKUPS);
+      expect(performance.now() - before).toBeLessThan(250);
+    }
+  });
+});
