@@ -1,0 +1,140 @@
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import type { WebClient } from '@slack/web-api';
+import type { ChannelId } from '../../turns/core/settings.ts';
+import { parseLine } from '../../turns/operators/parse.ts';
+import type { Timers } from '../../turns/time.ts';
+import type { Answer, Intake, Observatory, Principal } from '../port.ts';
+import type { Groups } from './groups.ts';
+import type { Typed } from './hearing.ts';
+import { floorAt } from './human.ts';
+import type { Spot } from './incoming.ts';
+import { openSettings } from './modal.ts';
+import type { Once } from './once.ts';
+import type { People } from './people.ts';
+import { escaped } from './text.ts';
+
+/** What commands, buttons and forms need. */
+export type CommandPorts = {
+  readonly web: WebClient;
+  readonly intake: Intake;
+  readonly observatory: Observatory;
+  readonly people: People;
+  readonly groups: Groups;
+  readonly once: Once;
+  readonly timers: Timers;
+  readonly log: Logger;
+};
+
+/** Whom an answer goes to, and where it is shown: only that person sees it. */
+export type Asker = {
+  readonly user: string;
+  readonly at: Pick<Spot, 'channel' | 'thread'>;
+  /** Slack's address for answers to this one question. */
+  readonly responseUrl: string | null;
+};
+
+/** Tells Slack that a payload has arrived, with what it is to show. */
+export type Ack = (reply?: object) => Promise<void>;
+
+/** What `/conch` sends. */
+export const slashSchema = z.looseObject({
+  command: z.string(),
+  text: z.string().default(''),
+  user_id: z.string().min(1),
+  channel_id: z.string().min(1),
+  trigger_id: z.string().min(1),
+  response_url: z.url().nullish().catch(null),
+});
+
+/** Answers `/conch …`: at once that it has arrived, then with what became of it. */
+export async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ack: Ack): Promise<void> {
+  await ack();
+  if (!ports.once.claim(`trigger:${sent.trigger_id}`)) return;
+  const at: Spot = { channel: sent.channel_id, thread: null, broadcast: false };
+  const asker: Asker = { user: sent.user_id, at, responseUrl: sent.response_url ?? null };
+  const floor = floorAt(ports.observatory, at);
+  if (floor === null) return answer(ports, asker, NO_FLOOR);
+  const line = lineOf(sent.text);
+  if (line !== SETTINGS) return command(ports, asker, { floor, line });
+  const form = { ports, answer: answer.bind(null, ports) };
+  await openSettings(form, { asker, floor, trigger: sent.trigger_id });
+}
+
+/** Runs a command that was typed as a message, or Slack's own Stop. */
+export async function typed(ports: CommandPorts, { user, line, at, floor }: Typed): Promise<void> {
+  await command(ports, { user, at, responseUrl: null }, { floor, line });
+}
+
+/** One command line, for a floor, perhaps for one turn of it. */
+export type Order = { readonly floor: ChannelId; readonly line: string; readonly epoch?: number };
+
+/** Runs a line in somebody's name and shows them the answer. */
+export async function command(ports: CommandPorts, asker: Asker, order: Order): Promise<void> {
+  await answer(ports, asker, await obey(ports, asker.user, order));
+}
+
+/** Runs a line in somebody's name. */
+export async function obey(ports: CommandPorts, user: string, { floor, line, epoch }: Order): Promise<Answer> {
+  try {
+    return await ports.intake.command(floor, await principal(ports, user, line), line, epoch);
+  } catch (error) {
+    ports.log.error({ channel: floor, err: error }, 'a command failed');
+    return { ok: false, text: 'That did not work: Conch could not carry it out. Nothing was changed; try it again.' };
+  }
+}
+
+/** Shows somebody an answer that nobody else sees. Never rejects. */
+export async function answer(ports: Pick<CommandPorts, 'web' | 'log'>, asker: Asker, { text }: Answer): Promise<void> {
+  const shown = escaped(text.length > ANSWER_LIMIT ? `${text.slice(0, ANSWER_LIMIT)}…` : text);
+  try {
+    if (asker.responseUrl !== null && (await respond(asker.responseUrl, shown))) return;
+    const { channel, thread } = asker.at;
+    await ports.web.chat.postEphemeral({
+      channel,
+      user: asker.user,
+      text: shown,
+      ...(thread === null ? {} : { thread_ts: thread }),
+    });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    ports.log.warn({ channel: asker.at.channel, why }, 'an answer could not be shown');
+  }
+}
+
+const SETTINGS = '/settings';
+const ANSWER_LIMIT = 3_500;
+const RESPONSE_TIMEOUT_MS = 10_000;
+const NO_FLOOR: Answer = {
+  ok: false,
+  text: 'Conch has no floor in this channel. Whoever runs it can add the channel to turnConfig.json.',
+};
+
+function lineOf(text: string): string {
+  const line = text.trim().replace(/^[/!]\s*/, '');
+  return `/${line === '' ? 'help' : line}`;
+}
+
+/** Roles are read anew for whatever changes a floor. */
+async function principal({ people, groups }: CommandPorts, user: string, line: string): Promise<Principal> {
+  const parsed = parseLine(line);
+  const fresh = parsed.ok && parsed.invocation.needs === 'operate';
+  const [name, roles] = await Promise.all([people.name(user), groups.rolesOf(user, fresh)]);
+  return { id: user, name, roles };
+}
+
+async function respond(url: string, text: string): Promise<boolean> {
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ response_type: 'ephemeral', replace_original: false, text }),
+      redirect: 'error',
+      signal: AbortSignal.timeout(RESPONSE_TIMEOUT_MS),
+    });
+    await response.body?.cancel();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,121 @@
+import type { Logger } from 'pino';
+import type { WebClient } from '@slack/web-api';
+import type { Clock, Timer, Timers } from '../../turns/time.ts';
+import { AdapterError } from '../port.ts';
+import type { Ack } from './commands.ts';
+import { openDoor } from './door.ts';
+import type { Door } from './door.ts';
+import { Lines } from './lines.ts';
+import { brokenBy, wordsOf } from './reach.ts';
+import type { Reach } from './reach.ts';
+
+/** How Slack's events come: over sockets that Conch opens, or as signed requests. */
+export type ConnectionMode =
+  | { readonly mode: 'socket'; readonly connections: number }
+  | { readonly mode: 'http'; readonly host: string; readonly port: number; readonly path: string };
+
+/** What a connection needs, and whom it tells. */
+export type ConnectionPorts = {
+  readonly connection: ConnectionMode;
+  readonly appToken: string | null;
+  readonly signingSecret: string | null;
+  readonly apiUrl: string | null;
+  readonly web: WebClient;
+  readonly reach: Reach;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Logger;
+  /** Acknowledges a payload once it is durable; rejects when Slack had better send it again. */
+  readonly take: (body: unknown, ack: Ack) => Promise<void>;
+  /** Nothing can be heard. */
+  readonly lost: () => void;
+  /** Something may have been missed; it can be heard again. */
+  readonly back: () => void;
+  readonly broken: (error: AdapterError) => void;
+};
+
+/** Slack's events. */
+export type Connection = {
+  /** Resolves when events come in; rejects with an `AdapterError` when they never will. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  /** Where signed requests are taken, once started. */
+  readonly url: string | null;
+};
+
+/** Without a payload for so long, Slack is asked whether it still knows us. */
+const QUIET_MS = 60_000;
+
+/**
+ * Hears Slack's events by Slack's own Socket Mode client or Bolt's request checks. Bolt's App acknowledges an event before
+ * anything looks at it, so it has no part in this: here the acknowledgement is whatever `take` does last.
+ */
+export function createConnection(ports: ConnectionPorts): Connection {
+  const { connection, clock, log } = ports;
+  let heardAt = clock.now();
+  const take = async (body: unknown, ack: Ack): Promise<void> => {
+    heardAt = clock.now();
+    await ports.take(body, ack);
+  };
+  const watch = createWatch(ports, () => heardAt);
+  const lines = new Lines({
+    ...ports,
+    take: (body, ack) => {
+      take(body, ack).catch((error: unknown) => log.warn({ why: wordsOf(error) }, 'a payload was not acknowledged'));
+    },
+  });
+  let door: Door | null = null;
+  return {
+    get url() {
+      return door?.url ?? null;
+    },
+    async start() {
+      if (connection.mode === 'socket') await lines.open(connection.connections);
+      else door = await openDoor({ ...ports, ...connection, signingSecret: needed(ports.signingSecret), take });
+      watch.start();
+    },
+    async stop() {
+      watch.stop();
+      lines.close();
+      await door?.close();
+      door = null;
+    },
+  };
+}
+
+function needed(signingSecret: string | null): string {
+  if (signingSecret !== null && signingSecret !== '') return signingSecret;
+  const todo = 'Copy the Signing Secret from the page "Basic Information" of your app into SLACK_SIGNING_SECRET.';
+  throw new AdapterError(`Requests of Slack cannot be checked without SLACK_SIGNING_SECRET. ${todo}`, {
+    adapter: 'slack',
+  });
+}
+
+type Watch = { start(): void; stop(): void };
+
+/** Sockets notice in seconds that they are dead; a token that was taken back only shows by silence. */
+function createWatch(ports: ConnectionPorts, heardAt: () => number): Watch {
+  let timer: Timer | null = null;
+  let running = false;
+
+  async function look(): Promise<void> {
+    try {
+      if (ports.clock.now() - heardAt() >= QUIET_MS) await ports.web.auth.test();
+    } catch (error) {
+      const broken = brokenBy(error, 'SLACK_BOT_TOKEN');
+      if (broken !== null && running) ports.broken(broken);
+    }
+    if (running) timer = ports.timers.after(QUIET_MS, () => void look());
+  }
+
+  return {
+    start() {
+      running = true;
+      timer = ports.timers.after(QUIET_MS, () => void look());
+    },
+    stop() {
+      running = false;
+      timer?.cancel();
+    },
+  };
+}

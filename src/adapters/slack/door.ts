@@ -1,0 +1,105 @@
+import { createServer } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { HTTPModuleFunctions, isRawBodyError } from '@slack/bolt';
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import type { Timers } from '../../turns/time.ts';
+import { AdapterError } from '../port.ts';
+import type { Ack } from './commands.ts';
+
+/** Where signed requests are taken, and what becomes of them. */
+export type DoorPorts = {
+  readonly signingSecret: string;
+  readonly host: string;
+  /** 0 takes any free port. */
+  readonly port: number;
+  readonly path: string;
+  readonly timers: Timers;
+  readonly log: Logger;
+  /** Rejects when Slack had better send it again. */
+  readonly take: (body: unknown, ack: Ack) => Promise<void>;
+};
+
+/** A server that takes Slack's signed requests; Bolt checks the signatures. */
+export type Door = { readonly url: string; close(): Promise<void> };
+
+const BODY_LIMIT = 1_048_576;
+/** Slack waits no longer for an answer. */
+const ANSWER_WITHIN_MS = 3_000;
+
+const anything = z.unknown().optional();
+const plainSchema = z.looseObject({ ssl_check: anything, type: anything, challenge: anything });
+
+/** Listens; rejects with an `AdapterError` when it cannot. */
+export async function openDoor(ports: DoorPorts): Promise<Door> {
+  const server = createServer((request, response) => {
+    answer(ports, request, response).catch((error: unknown) => {
+      ports.log.warn({ why: error instanceof Error ? error.message : String(error) }, 'a request of Slack failed');
+      finish(response, 500);
+    });
+  });
+  await listening(server, ports);
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : ports.port;
+  return {
+    url: `http://${ports.host}:${port}${ports.path}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+async function listening(server: Server, { host, port }: DoorPorts): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (cause) => {
+      const message = `Slack's requests cannot be taken on ${host}:${port} (${cause.message}). Choose another adapters.slack.port.`;
+      reject(new AdapterError(message, { adapter: 'slack', cause }));
+    });
+    server.listen(port, host, resolve);
+  });
+}
+
+async function answer(ports: DoorPorts, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const path = new URL(request.url ?? '/', 'http://localhost').pathname;
+  if (path !== ports.path) return finish(response, 404);
+  if (request.method !== 'POST') return finish(response, 405);
+  const body = await bodyOf(ports, request);
+  if (!body.ok) return finish(response, body.status);
+  const plain = plainSchema.safeParse(body.value).data;
+  if (plain?.ssl_check !== undefined) return finish(response, 200);
+  if (plain?.type === 'url_verification') return finish(response, 200, { challenge: plain.challenge });
+  const late = ports.timers.after(ANSWER_WITHIN_MS, () => finish(response, 503));
+  try {
+    await ports.take(body.value, async (reply) => finish(response, 200, reply));
+  } finally {
+    late.cancel();
+  }
+  finish(response, 200);
+}
+
+type Body = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly status: number };
+
+async function bodyOf({ signingSecret, log }: DoorPorts, request: IncomingMessage): Promise<Body> {
+  try {
+    const options = { enabled: true, signingSecret, bodyLimit: BODY_LIMIT };
+    const verified = await HTTPModuleFunctions.parseAndVerifyHTTPRequest(options, request);
+    try {
+      return { ok: true, value: HTTPModuleFunctions.parseHTTPRequestBody(verified) };
+    } catch {
+      return { ok: false, status: 400 };
+    }
+  } catch (error) {
+    if (isRawBodyError(error)) return { ok: false, status: 413 };
+    log.warn({ why: error instanceof Error ? error.message : String(error) }, 'a request was not signed by Slack');
+    return { ok: false, status: 401 };
+  }
+}
+
+/** Answers once; whatever comes later is too late. */
+function finish(response: ServerResponse, status: number, reply?: object): void {
+  if (response.headersSent || response.destroyed) return;
+  if (reply === undefined) return void response.writeHead(status).end();
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(reply));
+}

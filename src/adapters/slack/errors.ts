@@ -1,0 +1,128 @@
+import { WebAPIHTTPError, WebAPIPlatformError, WebAPIRateLimitedError, WebAPIRequestError } from '@slack/web-api';
+import type { ChannelId } from '../../turns/core/settings.ts';
+import { ChatError } from '../port.ts';
+
+/** The word by which Slack names an error ("channel_not_found"), without the answer around it. */
+export class SlackRefusal extends Error {
+  override readonly name = 'SlackRefusal';
+  readonly code: string;
+
+  constructor(code: string) {
+    super(code);
+    this.code = code;
+  }
+}
+
+/**
+ * Slack's or the network's error as a ChatError, which holds neither the request nor the answer. A word of Slack's own is
+ * `refused`, except for those that say that it is busy (`limited`) or does not know itself (`unclear`). A connection that
+ * was never made is `unreachable`; whatever broke later is `unclear`.
+ */
+export function chatError(error: unknown, where: { readonly method: string; readonly channel: ChannelId }): ChatError {
+  if (error instanceof ChatError) return error;
+  const { fault, why, retryAfterMs, code } = verdictOn(error);
+  return new ChatError(`${WORDS[fault]} ${where.method}: ${why}`, {
+    ...where,
+    fault,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(code === undefined ? {} : { cause: new SlackRefusal(code) }),
+  });
+}
+
+/** Slack's word for an error, from what the client or `chatError` made of it; `null` when Slack did not give one. */
+export function slackCode(error: unknown): string | null {
+  if (error instanceof WebAPIPlatformError) return wordIn(error.data.error);
+  if (error instanceof ChatError && error.cause instanceof SlackRefusal) return error.cause.code;
+  return null;
+}
+
+/** Why nothing can be said in a channel any more, if that is what the error means; `null` for every other error. */
+export function channelTrouble(error: unknown): string | null {
+  const code = slackCode(error);
+  return code === null ? null : (CHANNEL_TROUBLES.get(code) ?? null);
+}
+
+type Verdict = {
+  readonly fault: ChatError['fault'];
+  readonly why: string;
+  readonly retryAfterMs?: number;
+  readonly code?: string;
+};
+
+const WORDS = {
+  refused: 'Slack refused',
+  limited: 'Slack is too busy for',
+  unclear: 'It is not known whether Slack carried out',
+  unreachable: 'Slack could not be reached for',
+} as const;
+
+const CHANNEL_TROUBLES = new Map([
+  ['channel_not_found', 'Slack does not know the channel, or Conch is not in it'],
+  ['not_in_channel', 'Conch is not in the channel'],
+  ['is_archived', 'the channel is archived'],
+  ['is_inactive', 'the channel is not in use any more'],
+  ['channel_is_archived', 'the channel is archived'],
+  ['restricted_action_read_only_channel', 'Conch may not write in the channel'],
+  ['restricted_action_thread_locked', 'the thread is locked'],
+  ['restricted_action_thread_only_channel', 'the channel takes only replies in threads'],
+  ['thread_not_found', 'the thread is gone'],
+]);
+
+/** Slack says of these that a part may have been carried out. */
+const UNCLEAR = new Set(['fatal_error', 'internal_error', 'service_unavailable']);
+/** Not carried out, and another time it may be. */
+const LIMITED = new Set([
+  'ratelimited',
+  'rate_limited',
+  'request_timeout',
+  'team_added_to_org',
+  'message_limit_exceeded',
+]);
+/** No connection was made, so nothing was sent. */
+const UNREACHABLE =
+  /^(?:ECONNREFUSED|ENOTFOUND|EAI_\w+|EHOST(?:UNREACH|DOWN)|ENET(?:UNREACH|DOWN)|UND_ERR_CONNECT_TIMEOUT|\w*CERT\w*|UNABLE_TO_\w+)$/;
+const BUSY_MS = 30_000;
+const DEPTH = 5;
+
+function verdictOn(error: unknown): Verdict {
+  if (error instanceof WebAPIRateLimitedError) {
+    return { fault: 'limited', why: 'too many requests', retryAfterMs: error.retryAfter * 1_000 };
+  }
+  if (error instanceof WebAPIPlatformError) return verdictOnWord(wordIn(error.data.error));
+  if (error instanceof WebAPIHTTPError) return verdictOnStatus(error.statusCode);
+  // The client's own words for a 429 that does not say how long to wait.
+  if (error instanceof Error && error.message.startsWith('Retry header did not contain')) {
+    return { fault: 'limited', why: 'too many requests', retryAfterMs: BUSY_MS };
+  }
+  const code = networkCode(error instanceof WebAPIRequestError ? error.original : error);
+  if (code !== null && UNREACHABLE.test(code)) return { fault: 'unreachable', why: code };
+  return { fault: 'unclear', why: code ?? (isTimeout(error) ? 'no answer in time' : 'the connection broke') };
+}
+
+/** An answer without a word that can be read was cut off or comes from something that is not Slack. */
+function verdictOnWord(code: string | null): Verdict {
+  if (code === null) return { fault: 'unclear', why: 'the answer could not be read' };
+  if (UNCLEAR.has(code)) return { fault: 'unclear', why: code, code };
+  if (LIMITED.has(code)) return { fault: 'limited', why: code, code, retryAfterMs: BUSY_MS };
+  return { fault: 'refused', why: code, code };
+}
+
+function verdictOnStatus(status: number): Verdict {
+  const why = `HTTP ${status}`;
+  return status >= 500 || status === 408 ? { fault: 'unclear', why } : { fault: 'refused', why };
+}
+
+function wordIn(error: unknown): string | null {
+  return typeof error === 'string' && /^[a-z][\w.:-]{0,80}$/.test(error) ? error : null;
+}
+
+function networkCode(error: unknown, depth = 0): string | null {
+  if (!(error instanceof Error) || depth === DEPTH) return null;
+  if ('code' in error && typeof error.code === 'string' && /^[A-Z][A-Z\d_]+$/.test(error.code)) return error.code;
+  return networkCode(error.cause, depth + 1);
+}
+
+function isTimeout(error: unknown): boolean {
+  const inner = error instanceof WebAPIRequestError ? error.original : error;
+  return inner instanceof Error && (inner.name === 'TimeoutError' || inner.name === 'AbortError');
+}

@@ -1,0 +1,162 @@
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import type { ChannelId } from '../../turns/core/settings.ts';
+import { createHandover } from '../handover.ts';
+import { AdapterError } from '../port.ts';
+import type { Intake } from '../port.ts';
+import { floorAt, toChange, toHuman, whereabouts } from './human.ts';
+import type { Reading } from './human.ts';
+import { channelId, messageId } from './ids.ts';
+import { heard, sentAt } from './incoming.ts';
+import type { Heard, Ourselves, Said, Spot } from './incoming.ts';
+import type { Once } from './once.ts';
+import type { Standing } from './standing.ts';
+
+/** A command line that somebody wrote as a message, or Slack's own Stop. */
+export type Typed = { readonly user: string; readonly line: string; readonly at: Spot; readonly floor: ChannelId };
+
+/** What hearing needs of the adapter. */
+export type HearingPorts = Reading & {
+  readonly intake: Intake;
+  readonly self: () => Ourselves;
+  readonly once: Once;
+  readonly standing: Standing;
+  readonly log: Logger;
+  /** Whether Slack's own Stop means `/stop`. */
+  readonly agentSessions: boolean;
+  readonly typed: (command: Typed) => void;
+  readonly seen: (channel: ChannelId) => void;
+};
+
+/** Takes in what Slack's Events API tells. */
+export type Hearing = {
+  /** Resolves once the event is durable and may be acknowledged; rejects when Slack had better send it again. */
+  event(payload: EventPayload): Promise<void>;
+  stop(): void;
+};
+
+/** The envelope of an event. */
+export const eventPayloadSchema = z.looseObject({
+  type: z.literal('event_callback'),
+  event_id: z.string().min(1).max(100),
+  api_app_id: z.string().nullish(),
+  event: z.looseObject({ type: z.string() }),
+});
+export type EventPayload = z.output<typeof eventPayloadSchema>;
+
+/**
+ * Events of a channel are taken in one after the other, each until it is durable: an event is acknowledged then, and not
+ * before. Slack sends it again in the meantime; the second delivery waits for the first.
+ */
+export function createHearing(ports: HearingPorts): Hearing {
+  const { once, log } = ports;
+  const handover = createHandover({ log, trouble: () => undefined });
+  return {
+    event({ event_id: id, api_app_id: appId, event }) {
+      return once.run(id, async () => {
+        const self = ports.self();
+        const what = heard(event, self.appId === null ? { ...self, appId: appId ?? null } : self);
+        if (what === null) return log.warn({ event: id, type: event.type }, 'an event of Slack was not understood');
+        if (what.kind === 'nothing') return;
+        if (what.kind === 'broken') return broken(ports, what.why);
+        const lane = channelId(channelOf(what));
+        if (!handover.hasRoom(lane)) throw new Error(`Too much waits for ${lane}: Slack sends this again`);
+        let isTaken = false;
+        await handover.push(lane, async () => {
+          await takeIn(ports, what);
+          isTaken = true;
+        });
+        if (!isTaken) throw new Error(`Conch stops: what waits for ${lane} was not taken in`);
+      });
+    },
+    stop: () => handover.stop(),
+  };
+}
+
+type Local = Exclude<Heard, { readonly kind: 'nothing' | 'broken' }>;
+
+function channelOf(what: Local): string {
+  switch (what.kind) {
+    case 'said':
+    case 'edited':
+      return what.said.channel;
+    case 'deleted':
+    case 'stopped':
+      return what.at.channel;
+    case 'gone':
+    case 'again':
+      return what.channel;
+  }
+}
+
+async function takeIn(ports: HearingPorts, what: Local): Promise<void> {
+  switch (what.kind) {
+    case 'said':
+      return said(ports, what.said);
+    case 'edited':
+      return edited(ports, what.said);
+    case 'deleted':
+      return deleted(ports, what);
+    case 'stopped':
+      return stopped(ports, what);
+    case 'gone':
+      return ports.standing.gone(what.channel, what.why);
+    case 'again':
+      return ports.standing.again(what.channel);
+  }
+}
+
+/** A mention comes as two events with one message: its command is run once. */
+async function said(ports: HearingPorts, message: Said): Promise<void> {
+  const { intake, observatory, once } = ports;
+  const found = whereabouts(observatory, message);
+  if (found === null || once.has(goneKey(message.channel, message.ts))) return;
+  if (found.opens !== null) await intake.thread(found.opens);
+  const { human, line } = await toHuman(message, found, ports);
+  await intake.message(human);
+  ports.seen(found.floor);
+  if (line === null || !once.claim(`line:${human.id}`)) return;
+  ports.typed({ user: message.by, line, at: message, floor: found.floor });
+}
+
+/** An edit may overtake its message: it is handed in as the message that it made, which changes nothing if that is known. */
+async function edited(ports: HearingPorts, message: Said): Promise<void> {
+  const found = whereabouts(ports.observatory, message);
+  if (found === null) return;
+  const isFresh = message.editedTs !== null && sentAt(message.editedTs) - sentAt(message.ts) < OVERTAKING_MS;
+  if (isFresh && !ports.once.has(goneKey(message.channel, message.ts))) {
+    if (found.opens !== null) await ports.intake.thread(found.opens);
+    const { human, line } = await toHuman(message, found, ports);
+    if (line === null) await ports.intake.message(human);
+  }
+  await ports.intake.amend(await toChange(message, found.floor, ports));
+}
+
+/** A deletion may overtake its message, which is not wanted then. */
+async function deleted(ports: HearingPorts, gone: Extract<Local, { kind: 'deleted' }>): Promise<void> {
+  const found = whereabouts(ports.observatory, gone.at);
+  if (found === null) return;
+  await ports.intake.amend({ change: 'deleted', id: messageId(gone.at.channel, gone.ts), channel: found.floor });
+  ports.once.claim(goneKey(gone.at.channel, gone.ts));
+}
+
+/** With several sockets, what is written within so long of each other comes in any order. */
+const OVERTAKING_MS = 60_000;
+
+function goneKey(channel: string, ts: string): string {
+  return `gone:${messageId(channel, ts)}`;
+}
+
+/** A session may hang on a message of the channel itself: that is no thread with a floor. */
+async function stopped(ports: HearingPorts, { at, user }: Extract<Local, { kind: 'stopped' }>): Promise<void> {
+  if (!ports.agentSessions) return;
+  const channel = { ...at, thread: null };
+  const own = floorAt(ports.observatory, channel);
+  const floor = floorAt(ports.observatory, at) ?? own;
+  if (floor !== null) ports.typed({ user, line: '/stop', at: floor === own ? channel : at, floor });
+}
+
+function broken({ intake }: HearingPorts, why: string): void {
+  const todo = 'Install the app again, put its new bot token into SLACK_BOT_TOKEN and start again.';
+  intake.broken(new AdapterError(`${why}. ${todo}`, { adapter: 'slack' }));
+}

@@ -1,0 +1,108 @@
+import { addressedIn } from '../../turns/addressing.ts';
+import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
+import type { Attachment, HumanMessage, MessageChange } from '../../turns/store/port.ts';
+import { ruleFor } from '../admission.ts';
+import type { Observatory, Place, Thread } from '../port.ts';
+import { COMMAND_RULE, typedCommand } from '../typed-command.ts';
+import { channelId, messageId } from './ids.ts';
+import { sentAt } from './incoming.ts';
+import type { Said, SlackFile, Spot } from './incoming.ts';
+import type { People } from './people.ts';
+import { groupsIn, plainText, usersIn } from './text.ts';
+
+/** The floor that a spot belongs to, and the thread to be opened first if it is a new one. */
+export type Whereabouts = { readonly floor: ChannelId; readonly place: Place; readonly opens: Thread | null };
+
+/** What it takes to read Slack's messages. */
+export type Reading = {
+  readonly observatory: Observatory;
+  readonly people: People;
+  readonly userGroups: Readonly<Record<string, AgentId>>;
+};
+
+/** Where a spot belongs by its channel's `threads`; `null` when it belongs to no floor. */
+export function whereabouts(observatory: Observatory, at: Spot): Whereabouts | null {
+  const places = observatory.channels();
+  const place = places.find(({ id }) => id === channelId(at.channel));
+  if (place === undefined) return null;
+  const here = { floor: place.id, place, opens: null };
+  if (at.thread === null || place.threads === 'parent') return here;
+  if (place.threads === 'ignore') return at.broadcast ? here : null;
+  const floor = channelId(at.channel, at.thread);
+  const isOpen = places.some(({ id }) => id === floor);
+  const since = { id: messageId(at.channel, at.thread), order: at.thread };
+  const opens = isOpen ? null : { id: floor, parent: place.id, name: `${place.name} › ${at.thread}`, since };
+  return { floor, place, opens };
+}
+
+/** The floor whose card or command stands in a spot: the thread's if there is one, else the channel's. */
+export function floorAt(observatory: Observatory, at: Spot): ChannelId | null {
+  const found = whereabouts(observatory, at);
+  if (found === null) return null;
+  return found.opens === null ? found.floor : found.place.id;
+}
+
+/** A message as the port hands it in, and the command line that it is, if a person wrote one. */
+export async function toHuman(
+  said: Said,
+  { floor, place }: Whereabouts,
+  reading: Reading,
+): Promise<{ readonly human: HumanMessage; readonly line: string | null }> {
+  const text = await readable(said.text, reading);
+  const addressed = groupsIn(said.text).flatMap((group) => agentOf(group, reading) ?? []);
+  const line = said.author === 'person' ? typedCommand(text) : null;
+  const agents = said.author === 'person' ? [] : addressedIn(text, reading.observatory.agents());
+  const rule = line === null ? ruleFor(said.author, place, [...addressed, ...agents]) : COMMAND_RULE;
+  const human: HumanMessage = {
+    id: messageId(said.channel, said.ts),
+    channel: floor,
+    author: { id: said.by, name: said.name ?? (await reading.people.name(said.by)) },
+    text,
+    sentAt: sentAt(said.ts),
+    order: said.ts,
+    addressed: [...new Set(addressed)],
+    attachments: said.files.map(attachmentOf),
+    ...(said.editedTs === null ? {} : { version: said.editedTs }),
+    ...(rule === null ? {} : { ignore: rule }),
+    ...(said.author === 'person' || rule !== null ? {} : { bot: true }),
+  };
+  return { human, line };
+}
+
+/** An edited message as the change that it is. */
+export async function toChange(said: Said, floor: ChannelId, reading: Reading): Promise<MessageChange> {
+  return {
+    change: 'edited',
+    id: messageId(said.channel, said.ts),
+    channel: floor,
+    text: await readable(said.text, reading),
+    ...(said.editedTs === null ? {} : { version: said.editedTs }),
+  };
+}
+
+async function readable(text: string, reading: Reading): Promise<string> {
+  const { people, observatory } = reading;
+  await Promise.all(usersIn(text).slice(0, MENTIONS_LOOKED_UP).map(people.name));
+  const plain = plainText(text, {
+    user: people.known,
+    group: (group) => agentOf(group, reading),
+    channel: (channel) => observatory.channels().find(({ id }) => id === channelId(channel))?.name ?? null,
+  });
+  return plain.toWellFormed().replaceAll('\0', '\uFFFD');
+}
+
+/** The names of so many people in one message are looked up; the rest stay ids. */
+const MENTIONS_LOOKED_UP = 20;
+
+function agentOf(group: string, { userGroups }: Reading): AgentId | null {
+  return Object.hasOwn(userGroups, group) ? (userGroups[group] ?? null) : null;
+}
+
+function attachmentOf(file: SlackFile): Attachment {
+  return {
+    name: file.name ?? file.title ?? 'file',
+    url: file.url_private ?? file.permalink ?? '',
+    contentType: file.mimetype ?? null,
+    bytes: file.size ?? null,
+  };
+}

@@ -1,0 +1,52 @@
+import type { AgentId } from '../../turns/core/settings.ts';
+import type { Speaker } from '../port.ts';
+import { emojiName } from './emoji.ts';
+import { clipped, withoutBroadcasts } from './markdown.ts';
+
+/** How a message, a status or a session names its author. */
+export type Identity = {
+  readonly username: string;
+  readonly icon_emoji?: string;
+  readonly icon_url?: string;
+};
+
+/** The name and the picture under which an agent speaks. An emoji for which Slack has no name goes before the name. */
+export function identityOf(speaker: NonNullable<Speaker>): Identity {
+  const username = shownName(speaker);
+  const avatar = speaker.avatar?.trim() ?? '';
+  if (/^https:\/\/\S+$/.test(avatar)) return { username, icon_url: avatar };
+  if (/^:[\w+-]{1,100}:$/.test(avatar)) return { username, icon_emoji: avatar };
+  const emoji = emojiName(avatar);
+  if (emoji !== null) return { username, icon_emoji: `:${emoji}:` };
+  const isPicture = avatar !== '' && /^\P{ASCII}{1,16}$/u.test(avatar);
+  return { username: isPicture ? `${avatar} ${username}` : username };
+}
+
+/** An agent's name as text that mentions nobody and that Slack takes for a name. */
+export function shownName({ id, name }: { readonly id: AgentId; readonly name: string }): string {
+  const plain = name.replaceAll(/[<>\p{Cc}]/gu, '').trim();
+  return withoutBroadcasts(clipped(plain === '' ? id : plain, MOST_LETTERS));
+}
+
+/** An agent's text as Conch itself says it, for apps that may not speak under other names. */
+export function prefixed(speaker: NonNullable<Speaker>, text: string): string {
+  const name = shownName(speaker).replaceAll(/([*_~`\\[\]])/g, '\\$1');
+  const isBlock = /^(?:\s{0,3}(?:[#>|+-]|\* |\d+[.)]|`{3}|~{3})| {4})/.test(text);
+  return `**${name}**:${isBlock ? '\n\n' : ' '}${text}`;
+}
+
+/** The agent that one of Conch's own messages shows as its author, by its metadata, else by the name it was posted under. */
+export function agentOfPost(
+  post: { readonly username?: string | undefined; readonly agent?: string | undefined },
+  agents: readonly { readonly id: AgentId; readonly name: string }[],
+): AgentId | null {
+  const byId = agents.find(({ id }) => id === post.agent);
+  if (byId !== undefined) return byId.id;
+  const { username } = post;
+  if (post.agent !== undefined || username === undefined) return null;
+  const named = (shown: string): AgentId | null => agents.find((agent) => shownName(agent) === shown)?.id ?? null;
+  return named(username) ?? named(username.replace(/^\P{ASCII}{1,16} /u, ''));
+}
+
+/** Slack takes no longer names. */
+const MOST_LETTERS = 80;

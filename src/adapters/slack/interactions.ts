@@ -1,0 +1,86 @@
+import { z } from 'zod';
+import { readButtonValue, SETTINGS_ACTION } from './card.ts';
+import { answer, command, obey, slash, slashSchema } from './commands.ts';
+import type { Ack, Asker, CommandPorts } from './commands.ts';
+import { floorAt } from './human.ts';
+import type { Spot } from './incoming.ts';
+import { openSettings, submissionSchema, submitted } from './modal.ts';
+
+/** What clicks, forms and `/conch` are answered with. */
+export type Interactions = {
+  /** Does what a payload asks, if it is one of these; `false` for any other. Rejects only when Slack had better send it again. */
+  take(body: unknown, ack: Ack): Promise<boolean>;
+};
+
+const clickSchema = z.looseObject({
+  type: z.literal('block_actions'),
+  user: z.looseObject({ id: z.string().min(1) }),
+  trigger_id: z.string().min(1),
+  response_url: z.url().nullish().catch(null),
+  channel: z.looseObject({ id: z.string() }).nullish(),
+  container: z
+    .looseObject({
+      channel_id: z.string().nullish(),
+      message_ts: z.string().nullish(),
+      thread_ts: z.string().nullish(),
+    })
+    .nullish(),
+  message: z.looseObject({ ts: z.string().nullish(), thread_ts: z.string().nullish() }).nullish().catch(null),
+  actions: z.array(z.looseObject({ action_id: z.string(), value: z.string().nullish() })).min(1),
+});
+type Click = z.output<typeof clickSchema>;
+
+/** Answers everything that people do beside writing. */
+export function createInteractions(ports: CommandPorts): Interactions {
+  const form = {
+    ports,
+    obey: obey.bind(null, ports),
+    answer: answer.bind(null, ports),
+  };
+  return {
+    async take(body, ack) {
+      const asked = slashSchema.safeParse(body);
+      if (asked.success) {
+        await slash(ports, asked.data, ack);
+        return true;
+      }
+      const click = clickSchema.safeParse(body);
+      if (click.success) {
+        await clicked(ports, click.data, ack);
+        return true;
+      }
+      const submission = submissionSchema.safeParse(body);
+      if (submission.success) await submitted(form, submission.data, ack);
+      return submission.success;
+    },
+  };
+}
+
+async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<void> {
+  await ack();
+  const [action] = click.actions;
+  if (action === undefined || !action.action_id.startsWith('conch:')) return;
+  if (!ports.once.claim(`trigger:${click.trigger_id}`)) return;
+  const at = spotOf(click);
+  if (at === null) return;
+  const asker: Asker = { user: click.user.id, at, responseUrl: click.response_url ?? null };
+  const floor = floorAt(ports.observatory, at);
+  const meant = floor === null ? null : readButtonValue(action.value ?? '');
+  if (floor !== null && action.action_id === SETTINGS_ACTION) {
+    const form = { ports, answer: answer.bind(null, ports) };
+    return openSettings(form, { asker, floor, trigger: click.trigger_id });
+  }
+  if (floor === null || meant === null) return answer(ports, asker, OLD_BUTTON);
+  const { line, epoch } = meant;
+  await command(ports, asker, { floor, line, ...(epoch === null ? {} : { epoch }) });
+}
+
+const OLD_BUTTON = { ok: false, text: 'This button is no longer in use. Use the newest card, or `/conch help`.' };
+
+function spotOf(click: Click): Spot | null {
+  const channel = click.container?.channel_id ?? click.channel?.id;
+  if (channel === undefined) return null;
+  const own = click.container?.message_ts ?? click.message?.ts;
+  const thread = click.container?.thread_ts ?? click.message?.thread_ts ?? null;
+  return { channel, thread: thread === own ? null : thread, broadcast: false };
+}

@@ -1,0 +1,281 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { setTimeout as wait } from 'node:timers/promises';
+import { pino } from 'pino';
+import { buttonValue } from '../../../src/adapters/slack/card.ts';
+import { createClient } from '../../../src/adapters/slack/client.ts';
+import { answer } from '../../../src/adapters/slack/commands.ts';
+import { stand, until } from './listener.ts';
+import type { Run, Stand, StandOptions } from './listener.ts';
+import type { Answer } from '../../../src/adapters/port.ts';
+
+let here: Stand;
+afterEach(async () => {
+  await here.close();
+});
+
+async function begin(options: StandOptions = {}): Promise<Stand> {
+  here = await stand(options);
+  await until('two sockets', () => here.slack.connections.count() === 2);
+  return here;
+}
+
+/** Only whoever is in the group, or is this person, may operate. */
+function guard(role: string, user = ''): (run: Run) => Answer {
+  return ({ by, line }) =>
+    by.id === user || by.roles.includes(role)
+      ? { ok: true, text: `Did ${line}.` }
+      : { ok: false, text: 'You may only read.' };
+}
+
+/** A message with a button such as the card has. */
+function button(line: string, epoch: number | null, actionId = 'conch:0', thread?: string): string {
+  const { slack } = here;
+  const element = {
+    type: 'button',
+    action_id: actionId,
+    text: { type: 'plain_text', text: 'Do' },
+    value: buttonValue({ line, epoch }),
+  };
+  return slack.bot(slack.ids.channel, 'card', {
+    botId: slack.ids.bot,
+    appId: slack.ids.app,
+    blocks: [{ type: 'actions', elements: [element] }],
+    ...(thread === undefined ? {} : { thread }),
+  });
+}
+
+describe('/conch', () => {
+  test('runs a command line in the name of whoever typed it and shows them the answer', async () => {
+    const { slack, ears, floor } = await begin();
+    const shown = await slack.command(slack.ids.ann, slack.ids.channel, ' floor skip dev ');
+    expect(ears.runs).toEqual([
+      { channel: floor, line: '/floor skip dev', by: { id: slack.ids.ann, name: 'Ann', roles: [] } },
+    ]);
+    expect(shown).toMatchObject({
+      acked: true,
+      answers: [{ user: slack.ids.ann, text: 'Done.', via: 'response_url' }],
+    });
+  });
+
+  test('alone asks for help; a slash before the command does no harm', async () => {
+    const { slack, ears } = await begin();
+    await slack.command(slack.ids.ann, slack.ids.channel, '');
+    await slack.command(slack.ids.ann, slack.ids.channel, '/stop');
+    expect(ears.runs.map(({ line }) => line)).toEqual(['/help', '/stop']);
+  });
+
+  test('where Conch has no floor says so', async () => {
+    const { slack, ears } = await begin();
+    const shown = await slack.command(slack.ids.ann, slack.channel('random'), 'stop');
+    expect(shown.answers[0]?.text).toContain('no floor in this channel');
+    expect(ears.runs).toEqual([]);
+  });
+
+  test('row 47: that takes long is acknowledged at once, answered later, and runs once', async () => {
+    const { slack, ears } = await begin();
+    ears.answer = async () => {
+      await wait(900);
+      return { ok: true, text: 'At last.' };
+    };
+    const shown = await slack.command(slack.ids.ann, slack.ids.channel, 'stop', { twice: true });
+    expect(shown).toMatchObject({ acked: true, answers: [{ text: 'At last.' }] });
+    expect(ears.runs).toHaveLength(1);
+  });
+
+  test('is answered in the channel when the address for its answer does not work', async () => {
+    const { slack } = await begin();
+    const web = createClient({ token: slack.botToken, apiUrl: slack.apiUrl });
+    const at = { channel: slack.ids.channel, thread: null };
+    const asker = { user: slack.ids.ann, at, responseUrl: slack.apiUrl.replace('/api/', '/response/used-up') };
+    await answer({ web, log: pino({ level: 'silent' }) }, asker, { ok: true, text: 'Seen all the same.' });
+    expect(slack.ephemerals(slack.ids.ann)).toMatchObject([{ text: 'Seen all the same.', via: 'ephemeral' }]);
+  });
+
+  test('row 79: an answer cannot mention anybody', async () => {
+    const { slack, ears } = await begin();
+    ears.answer = () => ({ ok: true, text: 'written by <!channel> & <@U1>' });
+    const shown = await slack.command(slack.ids.ann, slack.ids.channel, 'why 1');
+    expect(shown.answers[0]?.text).toBe('written by &lt;!channel&gt; &amp; &lt;@U1&gt;');
+  });
+
+  test('that fails inside is answered, not silent', async () => {
+    const { slack, ears } = await begin();
+    ears.answer = () => {
+      throw new Error('a bug');
+    };
+    const shown = await slack.command(slack.ids.ann, slack.ids.channel, 'stop');
+    expect(shown.answers[0]?.text).toContain('did not work');
+  });
+});
+
+describe('who may operate', () => {
+  test('row 75: whoever is in no group of operators is refused, by command, button and message', async () => {
+    const { slack, ears } = await begin();
+    ears.answer = guard('S-none', slack.ids.bob);
+    const ts = button('/floor skip', 3);
+    const { ann, bob, channel } = slack.ids;
+    expect((await slack.command(ann, channel, 'floor skip')).answers).toMatchObject([{ text: 'You may only read.' }]);
+    expect((await slack.press(ann, channel, ts, 'Do')).answers).toMatchObject([{ text: 'You may only read.' }]);
+    slack.write(ann, channel, '!floor skip');
+    await until('three', () => slack.ephemerals(ann).length === 3);
+    expect((await slack.press(bob, channel, ts, 'Do')).answers).toMatchObject([{ text: 'Did /floor skip.' }]);
+  });
+
+  test('row 74: a program operates in no way, whatever it calls itself', async () => {
+    const { slack, ears } = await begin({ place: { allowBots: 'all' } });
+    slack.bot(slack.ids.channel, '!stop', { name: 'Ann' });
+    slack.bot(slack.ids.channel, '!stop', { user: slack.ids.ann });
+    await until('both', () => ears.messages.length === 2);
+    expect(ears.messages).toMatchObject([{ bot: true }, { bot: true }]);
+    expect(ears.runs).toEqual([]);
+  });
+
+  test('row 76: a group is asked for anew by whatever changes a floor: who left it is refused at the next click', async () => {
+    const { slack, ears } = await begin();
+    const { ann, channel } = slack.ids;
+    const group = slack.group('operators', [ann]);
+    ears.answer = guard(group);
+    const ts = button('/floor skip', 3);
+    expect((await slack.press(ann, channel, ts, 'Do')).answers).toMatchObject([{ text: 'Did /floor skip.' }]);
+    slack.setGroup(group, []);
+    expect((await slack.press(ann, channel, ts, 'Do')).answers).toMatchObject([{ text: 'You may only read.' }]);
+  });
+
+  test('reading asks for the groups once a minute at most', async () => {
+    const { slack } = await begin();
+    slack.group('operators', [slack.ids.ann]);
+    for (let time = 0; time < 3; time += 1) await slack.command(slack.ids.ann, slack.ids.channel, 'floor status');
+    expect(slack.requests.filter(({ method }) => method === 'usergroups.list')).toHaveLength(1);
+  });
+
+  test('when the groups cannot be read nobody has a role', async () => {
+    const { slack, ears } = await begin();
+    const group = slack.group('operators', [slack.ids.ann]);
+    ears.answer = guard(group);
+    slack.fail({ method: 'usergroups.list', times: null }, { kind: 'error', error: 'missing_scope' });
+    const shown = await slack.command(slack.ids.ann, slack.ids.channel, 'stop');
+    expect(shown.answers).toMatchObject([{ text: 'You may only read.' }]);
+  });
+});
+
+describe('a command as a message', () => {
+  test('is recorded, kept from agents, run once and answered to its writer alone', async () => {
+    const { slack, ears, floor } = await begin();
+    slack.events.duplicate('other');
+    slack.write(slack.ids.ann, slack.ids.channel, '!floor skip');
+    await until('the answer', () => slack.ephemerals(slack.ids.ann).length > 0);
+    await slack.events.settled();
+    expect(ears.messages).toMatchObject([{ text: '!floor skip', ignore: 'an operator command' }]);
+    expect(ears.runs).toMatchObject([{ channel: floor, line: '!floor skip', by: { id: slack.ids.ann } }]);
+    expect(slack.ephemerals(slack.ids.ann)).toMatchObject([{ text: 'Done.', via: 'ephemeral', threadTs: null }]);
+  });
+
+  test('works in a thread, for the floor of the thread, and is answered there', async () => {
+    const { slack, ears, floor } = await begin();
+    const root = slack.write(slack.ids.ann, slack.ids.channel, 'root');
+    slack.write(slack.ids.ann, slack.ids.channel, '!stop', { thread: root });
+    await until('the answer', () => slack.ephemerals(slack.ids.ann).length > 0);
+    expect(ears.runs).toMatchObject([{ channel: `${floor}/${root}`, line: '!stop' }]);
+    expect(slack.ephemerals(slack.ids.ann)).toMatchObject([{ threadTs: root }]);
+  });
+
+  test('is only one with a known first word: "!nice" is a message', async () => {
+    const { slack, ears } = await begin();
+    slack.write(slack.ids.ann, slack.ids.channel, '!nice');
+    await until('it comes', () => ears.messages.length === 1);
+    expect(ears.messages[0]?.ignore).toBeUndefined();
+    expect(ears.runs).toEqual([]);
+  });
+
+  test("Slack's own Stop is /stop by whoever clicked it", async () => {
+    const { slack, ears, floor } = await begin();
+    slack.sessionStopped(slack.ids.bob, slack.ids.channel);
+    await until('it runs', () => ears.runs.length === 1);
+    expect(ears.runs).toMatchObject([{ channel: floor, line: '/stop', by: { id: slack.ids.bob } }]);
+  });
+
+  test("Slack's own Stop under a message of the channel is for the channel's floor", async () => {
+    const { slack, ears, floor } = await begin({ place: { threads: 'ignore' } });
+    slack.sessionStopped(slack.ids.bob, slack.ids.channel, slack.write(slack.ids.ann, slack.ids.channel, 'go'));
+    await until('it runs', () => ears.runs.length === 1);
+    expect(ears.runs).toMatchObject([{ channel: floor, line: '/stop' }]);
+  });
+
+  test("Slack's own Stop is nothing where sessions are switched off", async () => {
+    const settings = { streaming: false, cards: false, status: false, agentSessions: false };
+    const { slack, ears } = await begin({ adapter: { settings } });
+    slack.sessionStopped(slack.ids.bob, slack.ids.channel);
+    await slack.events.settled();
+    expect(ears.runs).toEqual([]);
+  });
+});
+
+describe('a button', () => {
+  test('runs its line for the turn it was drawn for, once', async () => {
+    const { slack, ears, floor } = await begin();
+    const ts = button('/floor skip', 7);
+    const shown = await slack.press(slack.ids.ann, slack.ids.channel, ts, { button: 'Do', twice: true });
+    expect(shown).toMatchObject({ acked: true, answers: [{ text: 'Done.' }] });
+    expect(ears.runs).toMatchObject([{ channel: floor, line: '/floor skip', epoch: 7 }]);
+  });
+
+  test('in a thread with a floor belongs to that floor', async () => {
+    const { slack, ears, floor } = await begin();
+    const root = slack.write(slack.ids.ann, slack.ids.channel, 'root');
+    slack.write(slack.ids.ann, slack.ids.channel, 'reply', { thread: root });
+    await until('the thread', () => ears.threads.length === 1);
+    await slack.press(slack.ids.ann, slack.ids.channel, button('/stop', null, 'conch:0', root), 'Do');
+    expect(ears.runs).toMatchObject([{ channel: `${floor}/${root}`, line: '/stop' }]);
+    expect(ears.runs[0]?.epoch).toBeUndefined();
+  });
+
+  test('whose value is not ours is refused politely', async () => {
+    const { slack, ears } = await begin();
+    const element = { type: 'button', action_id: 'conch:9', text: { type: 'plain_text', text: 'Old' }, value: 'skip' };
+    const ts = slack.bot(slack.ids.channel, 'card', { blocks: [{ type: 'actions', elements: [element] }] });
+    const shown = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'Old');
+    expect(shown.answers[0]?.text).toContain('no longer in use');
+    expect(ears.runs).toEqual([]);
+  });
+});
+
+describe('the settings', () => {
+  test('open from the card and by command with what is in force, and run what was changed', async () => {
+    const { slack, ears, floor } = await begin();
+    const ts = button('/help', null, 'conch:settings');
+    const { view } = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:settings');
+    expect(JSON.stringify(view?.view)).toContain('"initial_option":{"text":{"type":"plain_text","text":"round-robin');
+    const done = await slack.submit(view?.id ?? '', { mode: 'queue' });
+    expect(done).toMatchObject({ acked: true, errors: null });
+    expect(ears.runs).toMatchObject([{ channel: floor, line: '/floor mode queue', by: { id: slack.ids.ann } }]);
+    expect((await slack.command(slack.ids.ann, slack.ids.channel, 'settings')).view).not.toBeNull();
+  });
+
+  test('show what was refused beside its field, and stay open', async () => {
+    const { slack, ears } = await begin();
+    ears.answer = ({ line }) =>
+      line.startsWith('/floor order') ? { ok: false, text: 'Not now.' } : { ok: true, text: 'Done.' };
+    const { view } = await slack.command(slack.ids.ann, slack.ids.channel, 'settings');
+    const done = await slack.submit(view?.id ?? '', { mode: 'queue', order: 'manual' });
+    expect(done.errors).toEqual({ order: 'Not now.' });
+    expect(slack.openViews(slack.ids.ann)).toHaveLength(1);
+  });
+
+  test('that change nothing run nothing', async () => {
+    const { slack, ears } = await begin();
+    const { view } = await slack.command(slack.ids.ann, slack.ids.channel, 'settings');
+    expect(await slack.submit(view?.id ?? '')).toMatchObject({ acked: true, errors: null });
+    expect(ears.runs).toEqual([]);
+  });
+
+  test('row 47: that take long close in time, and what was refused is told afterwards', async () => {
+    const { slack, ears } = await begin({ slack: { ackMs: 3_000 } });
+    ears.answer = async () => {
+      await wait(2_600);
+      return { ok: false, text: 'You may only read.' };
+    };
+    const { view } = await slack.command(slack.ids.ann, slack.ids.channel, 'settings');
+    expect(await slack.submit(view?.id ?? '', { mode: 'queue' })).toMatchObject({ acked: true, errors: null });
+    await until('the answer', () => slack.ephemerals(slack.ids.ann).some(({ text }) => text === 'You may only read.'));
+  });
+});

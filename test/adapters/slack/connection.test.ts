@@ -1,0 +1,335 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { pino } from 'pino';
+import { createAdapter } from '../../../src/adapters/slack/adapter.ts';
+import { AdapterError } from '../../../src/adapters/port.ts';
+import { systemTimers } from '../../../src/turns/time.ts';
+import type { Timers } from '../../../src/turns/time.ts';
+import { adapterOptions, ears, placeOf, sights, stand, until } from './listener.ts';
+import type { Stand, StandOptions } from './listener.ts';
+import { startSlack } from './server.ts';
+
+let here: Stand;
+
+async function begin(options: StandOptions = {}): Promise<Stand> {
+  here = await stand(options);
+  if (options.start !== false && options.adapter?.connection?.mode !== 'http')
+    await until('two sockets', () => here.slack.connections.count() === 2);
+  return here;
+}
+afterEach(async () => {
+  await here?.close();
+});
+
+/** Timers whose long waits are short. */
+function hasty(longestMs: number, waits: number[] = []): Timers {
+  return {
+    after(ms, run) {
+      waits.push(ms);
+      return systemTimers.after(Math.min(ms, longestMs), run);
+    },
+  };
+}
+
+function write(text: string): string {
+  const { slack } = here;
+  return slack.write(slack.ids.ann, slack.ids.channel, text);
+}
+
+const connections = (): number => here.slack.connections.count();
+
+describe('two sockets', () => {
+  test('bring a message once, acknowledged after it is durable', async () => {
+    const { slack, ears: own, floor } = await begin();
+    own.isFull = true;
+    const ts = write('hello');
+    await until('a second attempt', () => slack.attempts.length >= 2);
+    expect(slack.attempts.every(({ acked }) => !acked)).toBe(true);
+    own.isFull = false;
+    await slack.events.settled();
+    expect(own.messages).toMatchObject([
+      {
+        id: `${slack.ids.channel}/${ts}`,
+        channel: floor,
+        text: 'hello',
+        order: ts,
+        author: { id: slack.ids.ann, name: 'Ann' },
+      },
+    ]);
+    expect(slack.lost).toEqual([]);
+  });
+
+  test('row 33: an event that comes twice, over one connection or over two, is one message', async () => {
+    const { slack, ears: own } = await begin();
+    slack.events.duplicate('same');
+    write('one');
+    await slack.events.settled();
+    slack.events.duplicate('other');
+    write('two');
+    await slack.events.settled();
+    await until('both', () => own.messages.length === 2);
+    expect([...own.handed.values()]).toEqual([1, 1]);
+  });
+
+  test('row 33: a mention, which comes as two events, is one message', async () => {
+    const { slack, ears: own } = await begin();
+    write(`<@${slack.ids.botUser}> hello`);
+    await slack.events.settled();
+    expect(own.texts()).toEqual(['@Conch hello']);
+  });
+
+  test('row 35: events that overtake each other keep the order of the platform in their keys', async () => {
+    const { slack, ears: own } = await begin();
+    slack.events.reorder();
+    const first = write('first');
+    const second = write('second');
+    await slack.events.settled();
+    expect(own.messages.toSorted((a, b) => (a.order < b.order ? -1 : 1)).map(({ order }) => order)).toEqual([
+      first,
+      second,
+    ]);
+  });
+
+  test('row 38: what was sent while no socket was open comes with a repetition, once', async () => {
+    const { slack, ears: own } = await begin({ start: false, slack: { retryDelaysMs: [0, 300, 600] } });
+    write('while nobody listened');
+    await until('it comes', () => own.messages.length === 1);
+    await slack.events.settled();
+    expect(
+      slack.attempts
+        .filter(({ event }) => event === 'message')
+        .map(({ acked }) => acked)
+        .at(-1),
+    ).toBe(true);
+    expect([...own.handed.values()]).toEqual([1]);
+  });
+
+  test('row 39: twenty refreshes under a stream of messages lose nothing and bring nothing twice', async () => {
+    const { slack, ears: own } = await begin();
+    const written: string[] = [];
+    for (let refresh = 0; refresh < 20; refresh += 1) {
+      written.push(write(`before ${refresh}`));
+      const opened = slack.connections.opened();
+      slack.connections.refresh({
+        which: refresh % 2,
+        afterMs: 30,
+        reason: refresh % 3 === 0 ? 'warning' : 'refresh_requested',
+      });
+      written.push(write(`after ${refresh}`));
+      await until('a new socket', () => slack.connections.opened() > opened && connections() === 2);
+    }
+    await slack.events.settled();
+    expect(own.messages.map(({ order }) => order).sort()).toEqual(written);
+    expect([...own.handed.values()].every((times) => times === 1)).toBe(true);
+    expect(slack.lost).toEqual([]);
+    expect(own.told).toEqual([]);
+  });
+
+  test('a refresh of all at once is a loss of contact, and the history is read after it', async () => {
+    const { slack, ears: own } = await begin();
+    slack.connections.refresh({ afterMs: 20 });
+    await until('they are back', () => connections() === 2 && own.told.length === 2);
+    expect(own.told).toEqual(['lost', 'back perhaps']);
+  });
+
+  test('that break are opened again, and floors wait until the history was read', async () => {
+    const { slack, ears: own } = await begin({ adapter: { timers: hasty(20) } });
+    slack.connections.drop();
+    await until('they are back', () => connections() === 2 && own.told.at(-1) === 'back perhaps');
+    expect(own.told.slice(-2)).toEqual(['lost', 'back perhaps']);
+    write('hello again');
+    await until('it comes', () => own.messages.length === 1);
+  });
+
+  test('row 29: a half-open socket is noticed within seconds, the history is read, and the other one hears on', async () => {
+    const { slack, ears: own } = await begin({ slack: { ackMs: 300, retryDelaysMs: [0, 100, 200] } });
+    const opened = slack.connections.opened();
+    slack.connections.silence(0);
+    await until('a new socket', () => slack.connections.opened() > opened, 20_000);
+    await until('the history is read', () => own.told.includes('back perhaps'));
+    expect(own.told).toEqual(['back perhaps']);
+    write('still heard');
+    await until('it comes', () => own.messages.length === 1);
+  });
+});
+
+describe('payloads that are no events', () => {
+  test('row 46: a notice that events were dropped does not end the program; the history is read a minute later', async () => {
+    const waits: number[] = [];
+    const { slack, ears: own } = await begin({ adapter: { timers: hasty(50, waits) } });
+    slack.events.rateLimited();
+    await until('the history is read', () => own.told.includes('back perhaps'));
+    expect(waits).toContain(60_000);
+  });
+
+  test('row 46: unknown and broken payloads are dropped, and the next message is heard', async () => {
+    const { slack, ears: own, logged } = await begin();
+    for (const payload of [
+      {},
+      { type: 'event_callback' },
+      { event: { type: 'message' } },
+      { type: 'event_callback', event_id: 'Ev1', event: {} },
+    ]) {
+      slack.events.odd(payload);
+    }
+    slack.events.emit({ type: 'message', channel: slack.ids.channel, ts: 7, text: 'secret words' });
+    slack.events.emit({ type: 'constructor' });
+    write('hello');
+    await until('it comes', () => own.messages.length === 1);
+    expect(logged.join('')).not.toContain('secret words');
+    expect(own.breaks).toEqual([]);
+  });
+});
+
+describe('a program that Slack does not take', () => {
+  async function refused(options: StandOptions): Promise<Error> {
+    here = await stand({ ...options, start: false });
+    const adapter = createAdapter({ ...adapterOptions(here.slack), ...options.adapter });
+    const error = await adapter.start(ears(), sights([])).then(
+      () => new Error('it started'),
+      (reason: unknown) => reason as Error,
+    );
+    await adapter.stop();
+    return error;
+  }
+
+  test('row 37: a bot token that was revoked ends the start with what to do', async () => {
+    const error = await refused({ first: (slack) => slack.revokeTokens() });
+    expect(error).toBeInstanceOf(AdapterError);
+    expect(error.message).toContain('SLACK_BOT_TOKEN (token_revoked)');
+  });
+
+  test('row 37: an app token without its scope ends the start with what to do', async () => {
+    const error = await refused({ slack: { appScopes: [] } });
+    expect(error).toBeInstanceOf(AdapterError);
+    expect(error.message).toContain('connections:write');
+  });
+
+  test('row 37: no app token at all ends the start with what to do', async () => {
+    const error = await refused({ adapter: { appToken: null } });
+    expect(error.message).toContain('SLACK_APP_TOKEN');
+  });
+
+  test('row 37: Socket Mode switched off ends the program with what to do', async () => {
+    const { slack, ears: own } = await begin();
+    slack.connections.disable();
+    await until('it is told', () => own.breaks.length > 0);
+    expect(own.breaks).toHaveLength(1);
+    expect(own.breaks[0]?.message).toContain('Socket Mode');
+  });
+
+  test('row 37: tokens that are taken back while it runs end the program', async () => {
+    const { slack, ears: own } = await begin();
+    slack.revokeTokens({ announce: true });
+    await until('it is told', () => own.breaks.length > 0);
+    expect(own.breaks[0]?.message).toContain('SLACK_BOT_TOKEN');
+  });
+
+  test('row 37: an app that is removed ends the program', async () => {
+    const { slack, ears: own } = await begin();
+    slack.revokeTokens({ uninstall: true });
+    await until('it is told', () => own.breaks.length > 0);
+    expect(own.breaks[0]?.message).toContain('removed from the workspace');
+  });
+
+  test('row 37: a token that was taken back without a word is found out by the silence', async () => {
+    let now = Date.now();
+    const { slack, ears: own } = await begin({ adapter: { clock: { now: () => now }, timers: hasty(100) } });
+    slack.revokeTokens();
+    now += 61_000;
+    await until('it is told', () => own.breaks.length > 0);
+    expect(own.breaks[0]?.message).toContain('SLACK_BOT_TOKEN (token_revoked)');
+  });
+});
+
+describe('a network that is not there', () => {
+  test('row 30: the start waits for it with growing pauses and says so', async () => {
+    const slack = await startSlack();
+    const waits: number[] = [];
+    const lines: string[] = [];
+    const own = ears();
+    const timers = hasty(1, waits);
+    const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) });
+    const apiUrl = 'http://127.0.0.1:9/api/';
+    const adapter = createAdapter({ ...adapterOptions(slack), apiUrl, timers, log });
+    const starting = adapter.start(own, sights([placeOf(slack.ids.channel)]));
+    await until('nine tries', () => waits.length >= 9);
+    await adapter.stop();
+    await starting;
+    await slack.close();
+    expect(waits.slice(0, 9)).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 60].map((seconds) => seconds * 1_000));
+    expect(lines[0]).toContain('Slack cannot be reached; it is tried again');
+    expect(lines.join('')).not.toContain(slack.botToken);
+  });
+
+  test('row 30: a start that had to wait goes on by itself', async () => {
+    const { slack, ears: own } = await begin({
+      start: false,
+      adapter: { timers: hasty(20) },
+      first: (server) => server.fail({ method: 'auth.test', times: 2 }, { kind: 'reset-before' }),
+    });
+    await until('it is up', () => slack.connections.count() === 2);
+    write('hello');
+    await until('it comes', () => own.messages.length === 1);
+    expect(own.breaks).toEqual([]);
+  });
+});
+
+describe('signed requests', () => {
+  async function listening(): Promise<Stand> {
+    const connection = { mode: 'http', host: '127.0.0.1', port: 0, path: '/slack/events' } as const;
+    await begin({ adapter: { connection } });
+    here.slack.events.useHttp(here.adapter.url);
+    return here;
+  }
+
+  test('bring messages, answered once they are durable', async () => {
+    const { slack, ears: own } = await listening();
+    own.isFull = true;
+    write('hello');
+    await until('a repetition', () => slack.attempts.length >= 2);
+    own.isFull = false;
+    await slack.events.settled();
+    expect(own.texts()).toEqual(['hello']);
+    expect([...own.handed.values()]).toEqual([1]);
+    expect(slack.lost).toEqual([]);
+  });
+
+  test('carry commands, clicks and their answers', async () => {
+    const { slack, ears: own } = await listening();
+    const shown = await slack.command(slack.ids.ann, slack.ids.channel, 'floor status');
+    expect(shown).toMatchObject({ acked: true, answers: [{ text: 'Done.' }] });
+    expect(own.runs).toMatchObject([{ line: '/floor status', by: { id: slack.ids.ann } }]);
+  });
+
+  test('without a signature, with a wrong or an old one are refused', async () => {
+    const { adapter, slack, ears: own } = await listening();
+    const body = JSON.stringify({
+      type: 'event_callback',
+      event_id: 'Ev1',
+      event: { type: 'message', channel: slack.ids.channel, ts: '1.1', user: 'U1', text: 'forged' },
+    });
+    const post = async (headers: Record<string, string>) =>
+      (
+        await fetch(adapter.url ?? '', {
+          method: 'POST',
+          body,
+          headers: { 'content-type': 'application/json', ...headers },
+        })
+      ).status;
+    const now = String(Math.floor(Date.now() / 1_000));
+    expect(await post({})).toBe(401);
+    expect(await post({ 'x-slack-request-timestamp': now, 'x-slack-signature': 'v0=00' })).toBe(401);
+    expect(await post({ 'x-slack-request-timestamp': '1', 'x-slack-signature': 'v0=00' })).toBe(401);
+    expect((await fetch(new URL('/other', adapter.url ?? ''), { method: 'POST', body })).status).toBe(404);
+    expect(own.messages).toEqual([]);
+  });
+
+  test('need the signing secret', async () => {
+    const slack = await startSlack();
+    const connection = { mode: 'http', host: '127.0.0.1', port: 0, path: '/slack/events' } as const;
+    const adapter = createAdapter({ ...adapterOptions(slack), connection, signingSecret: null });
+    await expect(adapter.start(ears(), sights([]))).rejects.toThrow('SLACK_SIGNING_SECRET');
+    await adapter.stop();
+    await slack.close();
+  });
+});

@@ -1,0 +1,4 @@
+import { contract } from '../contract.ts';
+import { rig } from './stage.ts';
+
+contract(rig);

@@ -1,0 +1,175 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { systemTimers } from '../../../src/turns/time.ts';
+import type { Position } from '../../../src/adapters/port.ts';
+import { stand, until } from './listener.ts';
+import type { Stand, StandOptions } from './listener.ts';
+
+let here: Stand;
+afterEach(async () => {
+  await here.close();
+});
+
+/** A Slack whose events are all lost: only its history tells. */
+async function deaf(options: StandOptions = {}): Promise<Stand> {
+  here = await stand(options);
+  here.slack.events.drop(1_000);
+  return here;
+}
+
+function at(ts: string): Position {
+  return { id: `${here.slack.ids.channel}/${ts}`, order: ts };
+}
+
+function write(text: string, thread?: string): string {
+  const { slack } = here;
+  return slack.write(slack.ids.ann, slack.ids.channel, text, thread === undefined ? {} : { thread });
+}
+
+const texts = (found: { readonly messages: readonly { readonly text: string }[] }): string[] =>
+  found.messages.map(({ text }) => text);
+
+describe('a channel that was never read', () => {
+  test('is only marked where it stands', async () => {
+    const { adapter, floor } = await deaf();
+    write('old');
+    const last = write('newest');
+    expect(await adapter.catchUp(floor, null)).toEqual({ messages: [], changes: [], gap: null, mark: at(last) });
+  });
+
+  test('is marked at its beginning when nobody has written', async () => {
+    const { adapter, floor } = await deaf();
+    expect(await adapter.catchUp(floor, null)).toMatchObject({ messages: [], mark: { order: '0000000000.000000' } });
+  });
+});
+
+describe('a channel that was read before', () => {
+  test('row 34: brings what people wrote since, oldest first, and nothing of our own', async () => {
+    const { adapter, floor, slack } = await deaf();
+    const known = write('known');
+    for (let number = 1; number <= 250; number += 1) write(String(number));
+    await adapter.post(floor, { outboxId: '1', speaker: null, text: 'own', afterId: null, epoch: null });
+    slack.bot(slack.ids.channel, 'a program');
+    write('!stop');
+    const found = await adapter.catchUp(floor, at(known));
+    expect(found.gap).toBeNull();
+    expect(texts(found)).toEqual([
+      'known',
+      ...Array.from({ length: 250 }, (_, index) => String(index + 1)),
+      'a program',
+      '!stop',
+    ]);
+    expect(found.messages.slice(-2).map(({ ignore }) => ignore)).toEqual([
+      'webhooks are not heard here',
+      'an operator command',
+    ]);
+    expect(here.ears.runs).toEqual([]);
+  });
+
+  test('row 45: brings edits with their versions', async () => {
+    const { adapter, floor, slack } = await deaf();
+    const known = write('known');
+    const ts = write('draft');
+    slack.edit(slack.ids.channel, ts, 'final');
+    const found = await adapter.catchUp(floor, at(known));
+    expect(found.changes).toMatchObject([{ change: 'edited', id: `${slack.ids.channel}/${ts}`, text: 'final' }]);
+    expect(found.messages.at(-1)).toMatchObject({ text: 'final' });
+  });
+
+  test('opens floors for threads that began or went on meanwhile, and hands their messages in', async () => {
+    const { adapter, floor, ears } = await deaf();
+    const root = write('root');
+    write('reply one', root);
+    write('reply two', root);
+    const found = await adapter.catchUp(floor, at(root));
+    expect(texts(found)).toEqual(['root']);
+    expect(ears.threads).toMatchObject([{ id: `${floor}/${root}`, parent: floor, since: at(root) }]);
+    expect(ears.texts()).toEqual(['reply one', 'reply two']);
+    expect(ears.messages.every(({ channel }) => channel === `${floor}/${root}`)).toBe(true);
+  });
+
+  test('under a post of an agent finds the replies of people as well', async () => {
+    const { adapter, floor, ears } = await deaf();
+    const known = write('known');
+    const speaker = { id: 'dev', name: 'dev', avatar: null };
+    const id = await adapter.post(floor, { outboxId: '1', speaker, text: 'done', afterId: null, epoch: 1 });
+    const root = id.split('/')[1] ?? '';
+    write('why?', root);
+    await adapter.catchUp(floor, at(known));
+    expect(ears.texts()).toEqual(['why?']);
+  });
+
+  test('with threads that share its floor brings their messages in their order', async () => {
+    const { adapter, floor } = await deaf({ place: { threads: 'parent' } });
+    const root = write('root');
+    write('reply', root);
+    write('after');
+    expect(texts(await adapter.catchUp(floor, at(root)))).toEqual(['root', 'reply', 'after']);
+  });
+
+  test('with threads that are ignored reads none of them', async () => {
+    const { adapter, floor, slack } = await deaf({ place: { threads: 'ignore' } });
+    const root = write('root');
+    write('reply', root);
+    expect(texts(await adapter.catchUp(floor, at(root)))).toEqual(['root']);
+    expect(slack.requests.some(({ method }) => method === 'conversations.replies')).toBe(false);
+  });
+
+  test('a thread with a floor is read by itself', async () => {
+    const { adapter, floor, ears } = await deaf();
+    const root = write('root');
+    const first = write('one', root);
+    write('two', root);
+    await ears.thread({ id: `${floor}/${root}`, parent: floor, name: 'x' });
+    const found = await adapter.catchUp(`${floor}/${root}`, at(first));
+    expect(texts(found)).toEqual(['one', 'two']);
+    expect(await adapter.catchUp(`${floor}/${root}`, null)).toMatchObject({ messages: [], gap: null });
+  });
+});
+
+describe('a history that cannot be read', () => {
+  const hasty = { after: (ms: number, run: () => void) => systemTimers.after(Math.min(ms, 20), run) };
+
+  test('row 40: limited to a page a minute is a gap, with what was read', async () => {
+    const { adapter, floor } = await deaf({ slack: { historyPerMinute: 1 } });
+    const known = write('known');
+    for (let number = 0; number < 250; number += 1) write(String(number));
+    const found = await adapter.catchUp(floor, at(known));
+    expect(found.gap).toMatch(/only 200 messages were read/);
+    expect(found.messages).toHaveLength(200);
+  });
+
+  test('row 28: limited for a moment is waited for', async () => {
+    const { adapter, floor, slack } = await deaf({ adapter: { timers: hasty } });
+    const known = write('known');
+    slack.fail('conversations.history', { kind: 'ratelimited', retryAfterSeconds: 5 });
+    expect(await adapter.catchUp(floor, at(known))).toMatchObject({ gap: null, messages: [{ text: 'known' }] });
+  });
+
+  test('row 27: broken for a moment is read again', async () => {
+    const { adapter, floor, slack } = await deaf({ adapter: { timers: hasty } });
+    const known = write('known');
+    slack.fail({ method: 'conversations.history', times: 2 }, { kind: 'status', status: 503 });
+    expect(await adapter.catchUp(floor, at(known))).toMatchObject({ gap: null, messages: [{ text: 'known' }] });
+  });
+
+  test('row 41: without the right to it is refused in so many words', async () => {
+    const { adapter, floor, slack } = await deaf();
+    const known = write('known');
+    slack.setScopes(['chat:write']);
+    await expect(adapter.catchUp(floor, at(known))).rejects.toMatchObject({
+      fault: 'refused',
+      message: expect.stringContaining('missing_scope'),
+    });
+  });
+});
+
+describe('an event that was read in the history before', () => {
+  test('is still one message', async () => {
+    here = await stand();
+    const known = write('known');
+    await until('it is heard', () => here.ears.messages.length === 1);
+    const found = await here.adapter.catchUp(here.floor, at(known));
+    for (const message of found.messages) await here.ears.message(message);
+    expect(here.ears.messages).toHaveLength(1);
+  });
+});

@@ -1,0 +1,380 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { floorAt, toHuman, whereabouts } from '../../../src/adapters/slack/human.ts';
+import { heard, saidIn, sentAt } from '../../../src/adapters/slack/incoming.ts';
+import type { Heard, Ourselves, Said } from '../../../src/adapters/slack/incoming.ts';
+import { placeOf, sights, stand, until } from './listener.ts';
+import type { Stand, StandOptions } from './listener.ts';
+
+const SELF: Ourselves = { userId: 'U0', botId: 'B0', appId: 'A0' };
+const PLAIN = { type: 'message', channel: 'C1', ts: '1700000000.000100', user: 'U1', text: 'hello' };
+const SAID: Said = {
+  channel: 'C1',
+  thread: null,
+  broadcast: false,
+  ts: PLAIN.ts,
+  author: 'person',
+  by: 'U1',
+  name: null,
+  text: 'hello',
+  files: [],
+  editedTs: null,
+};
+
+function hear(event: object): Heard | null {
+  return heard(event, SELF);
+}
+
+describe('a message of somebody else', () => {
+  test('of a person is heard', () => {
+    expect(hear(PLAIN)).toEqual({ kind: 'said', said: SAID });
+    expect(hear({ ...PLAIN, type: 'app_mention' })).toEqual({ kind: 'said', said: SAID });
+    expect(hear({ ...PLAIN, subtype: 'me_message' })).toEqual({ kind: 'said', said: SAID });
+  });
+
+  test('with files is heard with them', () => {
+    const file = { name: 'a.txt', mimetype: 'text/plain', size: 3, url_private: 'https://files.slack.com/a' };
+    const event = hear({ ...PLAIN, subtype: 'file_share', files: [file] });
+    expect(event).toMatchObject({ kind: 'said', said: { files: [file] } });
+  });
+
+  test('in a thread is heard there; the root of a thread is not in it', () => {
+    expect(hear({ ...PLAIN, thread_ts: '1600000000.000100' })).toMatchObject({
+      said: { thread: '1600000000.000100', broadcast: false },
+    });
+    expect(hear({ ...PLAIN, thread_ts: PLAIN.ts })).toMatchObject({ said: { thread: null } });
+    expect(hear({ ...PLAIN, thread_ts: '1600000000.000100', subtype: 'thread_broadcast' })).toMatchObject({
+      said: { thread: '1600000000.000100', broadcast: true },
+    });
+  });
+
+  test('of a program is a bot or, without a user, a webhook', () => {
+    expect(hear({ ...PLAIN, bot_id: 'B9' })).toMatchObject({ said: { author: 'bot', by: 'U1' } });
+    const { user: _, ...anonymous } = PLAIN;
+    expect(hear({ ...anonymous, subtype: 'bot_message', bot_id: 'B9', username: 'dev' })).toMatchObject({
+      said: { author: 'webhook', by: 'B9', name: 'dev' },
+    });
+  });
+
+  test('that was only passed on has its text in attachments', () => {
+    const attachments = [{ text: 'from elsewhere', fallback: 'x' }, { fallback: 'a picture' }];
+    expect(hear({ ...PLAIN, text: '', attachments })).toMatchObject({ said: { text: 'from elsewhere\na picture' } });
+  });
+
+  test('with a subtype of Slack is a notice, which is not heard', () => {
+    for (const subtype of ['channel_join', 'channel_topic', 'message_replied', 'huddle_thread', 'unknown']) {
+      expect(hear({ ...PLAIN, subtype })).toEqual({ kind: 'nothing' });
+    }
+  });
+});
+
+describe('an echo of our own', () => {
+  const { user: _, ...nobody } = PLAIN;
+  const own = [
+    { ...PLAIN, user: 'U0' },
+    { ...nobody, bot_id: 'B0', subtype: 'bot_message' },
+    { ...nobody, bot_id: 'B1', app_id: 'A0', subtype: 'bot_message' },
+    { ...PLAIN, user: 'U7', bot_id: 'B7', bot_profile: { app_id: 'A0', name: 'Conch' } },
+    { ...nobody, subtype: 'bot_message', metadata: { event_type: 'conch_post' } },
+  ];
+
+  test.each(own)('is not heard, written, changed, deleted or in a history (%#)', (message) => {
+    expect(hear(message)).toEqual({ kind: 'nothing' });
+    const changed = { ...message, text: 'new', edited: { ts: '1700000001.000000' } };
+    const wrap = { type: 'message', channel: 'C1', ts: '1700000002.000000' };
+    const edit = { ...wrap, subtype: 'message_changed', message: changed, previous_message: message };
+    expect(hear(edit)).toEqual({ kind: 'nothing' });
+    const deletion = { ...wrap, subtype: 'message_deleted', deleted_ts: PLAIN.ts, previous_message: message };
+    expect(hear(deletion)).toEqual({ kind: 'nothing' });
+    expect(saidIn('C1', message, SELF)).toBeNull();
+  });
+
+  test('row 74: another app cannot hide behind our metadata', () => {
+    const forged = { ...nobody, bot_id: 'B9', subtype: 'bot_message', metadata: { event_type: 'conch_post' } };
+    expect(hear(forged)).toMatchObject({ kind: 'said', said: { author: 'webhook' } });
+  });
+});
+
+describe('a change', () => {
+  const wrap = { type: 'message', channel: 'C1', ts: '1700000002.000000' };
+  const edited = { ...PLAIN, text: 'hello!', edited: { user: 'U1', ts: '1700000001.000000' } };
+
+  test('of the text is an edit with the version of Slack', () => {
+    const event = { ...wrap, subtype: 'message_changed', message: edited, previous_message: PLAIN };
+    expect(hear(event)).toEqual({
+      kind: 'edited',
+      said: { ...SAID, text: 'hello!', editedTs: '1700000001.000000' },
+    });
+  });
+
+  test('that only adds a preview or a reply count is none', () => {
+    const preview = { ...PLAIN, attachments: [{ fallback: 'a page' }] };
+    expect(hear({ ...wrap, subtype: 'message_changed', message: preview, previous_message: PLAIN })).toEqual({
+      kind: 'nothing',
+    });
+    const again = { ...edited, reply_count: 2 };
+    expect(hear({ ...wrap, subtype: 'message_changed', message: again, previous_message: edited })).toEqual({
+      kind: 'nothing',
+    });
+  });
+
+  test('that takes the message away is a deletion, also when its thread stays', () => {
+    const at = { channel: 'C1', thread: null, broadcast: false };
+    const deletion = { ...wrap, subtype: 'message_deleted', deleted_ts: PLAIN.ts, previous_message: PLAIN };
+    expect(hear(deletion)).toEqual({ kind: 'deleted', at, ts: PLAIN.ts });
+    const tombstone = { ...PLAIN, subtype: 'tombstone', user: 'USLACKBOT', text: 'This message was deleted.' };
+    const stays = { ...wrap, subtype: 'message_changed', message: tombstone, previous_message: PLAIN };
+    expect(hear(stays)).toEqual({ kind: 'deleted', at, ts: PLAIN.ts });
+  });
+});
+
+describe('anything else', () => {
+  test('about others is nothing, about us is told', () => {
+    expect(hear({ type: 'member_left_channel', user: 'U1', channel: 'C1' })).toEqual({ kind: 'nothing' });
+    expect(hear({ type: 'member_left_channel', user: 'U0', channel: 'C1' })).toMatchObject({ kind: 'gone' });
+    expect(hear({ type: 'member_joined_channel', user: 'U0', channel: 'C1' })).toEqual({
+      kind: 'again',
+      channel: 'C1',
+    });
+    expect(hear({ type: 'channel_archive', channel: 'C1' })).toMatchObject({ kind: 'gone', why: 'it was archived' });
+    expect(hear({ type: 'channel_deleted', channel: 'C1' })).toMatchObject({ kind: 'gone', why: 'it was deleted' });
+    expect(hear({ type: 'tokens_revoked', tokens: { oauth: ['U1'] } })).toEqual({ kind: 'nothing' });
+    expect(hear({ type: 'reaction_added' })).toEqual({ kind: 'nothing' });
+  });
+
+  test('row 46: in any shape is dropped, never thrown', () => {
+    const types = ['message', 'app_mention', 'member_left_channel', 'channel_left', 'tokens_revoked', '__proto__', 'x'];
+    const subtypes = ['message_changed', 'message_deleted', 'bot_message', 'tombstone', undefined, 7];
+    const odd = fc.oneof(fc.anything(), fc.constantFrom(PLAIN, { ...PLAIN, ts: 'x' }, { ...PLAIN, user: null }));
+    const event = fc.record({
+      type: fc.constantFrom(...types),
+      subtype: fc.constantFrom(...subtypes),
+      channel: fc.oneof(fc.constant('C1'), fc.anything()),
+      ts: fc.oneof(fc.constant(PLAIN.ts), fc.anything()),
+      user: fc.oneof(fc.constant('U1'), fc.anything()),
+      message: odd,
+      previous_message: odd,
+      deleted_ts: fc.oneof(fc.constant(PLAIN.ts), fc.anything()),
+      files: fc.anything(),
+      attachments: fc.anything(),
+      tokens: fc.anything(),
+    });
+    fc.assert(
+      fc.property(fc.oneof(event, fc.anything()), (given) => {
+        const found = heard(given, SELF);
+        expect(found === null || typeof found.kind === 'string').toBe(true);
+        expect(saidIn('C1', given, SELF) === null || true).toBe(true);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+describe('where a message belongs', () => {
+  const reply = { channel: 'C1', thread: '1700000000.000100', broadcast: false };
+  const top = { channel: 'C1', thread: null, broadcast: false };
+
+  test('follows what the channel says of its threads', () => {
+    const own = sights([placeOf('C1', { threads: 'own' })]);
+    expect(whereabouts(own, top)).toMatchObject({ floor: 'slack:C1', opens: null });
+    expect(whereabouts(own, reply)).toMatchObject({
+      floor: 'slack:C1/1700000000.000100',
+      opens: { parent: 'slack:C1', since: { id: 'C1/1700000000.000100', order: '1700000000.000100' } },
+    });
+    const parent = sights([placeOf('C1', { threads: 'parent' })]);
+    expect(whereabouts(parent, reply)).toMatchObject({ floor: 'slack:C1', opens: null });
+    const ignore = sights([placeOf('C1', { threads: 'ignore' })]);
+    expect(whereabouts(ignore, reply)).toBeNull();
+    expect(whereabouts(ignore, { ...reply, broadcast: true })).toMatchObject({ floor: 'slack:C1' });
+    expect(whereabouts(own, { ...top, channel: 'C9' })).toBeNull();
+  });
+
+  test('a command in a thread without a floor goes to the channel', () => {
+    const threads = [{ id: 'slack:C1/1700000000.000100', parent: 'slack:C1', name: 'x' }];
+    expect(floorAt(sights([placeOf('C1')]), reply)).toBe('slack:C1');
+    expect(floorAt(sights([placeOf('C1')], threads), reply)).toBe('slack:C1/1700000000.000100');
+  });
+});
+
+describe('a message as it is handed in', () => {
+  const people = { name: async (id: string) => (id === 'U1' ? 'Ann' : id), known: () => null };
+  const reading = { observatory: sights([placeOf('C1')]), people, userGroups: { S1: 'dev' } };
+
+  async function human(said: Partial<Said>, allowBots: 'off' | 'mentions' | 'all' = 'off') {
+    const place = placeOf('C1', { allowBots });
+    return toHuman({ ...SAID, ...said }, { floor: place.id, place, opens: null }, reading);
+  }
+
+  test('carries who, when, what and its place in the order', async () => {
+    expect((await human({})).human).toEqual({
+      id: 'C1/1700000000.000100',
+      channel: 'slack:C1',
+      author: { id: 'U1', name: 'Ann' },
+      text: 'hello',
+      sentAt: sentAt('1700000000.000100'),
+      order: '1700000000.000100',
+      addressed: [],
+      attachments: [],
+    });
+  });
+
+  test('is addressed to the agents whose user groups it mentions', async () => {
+    const { human: message } = await human({ text: '<!subteam^S1> and <!subteam^S9|@others>: go' });
+    expect(message).toMatchObject({ addressed: ['dev'], text: '@dev and @others: go' });
+  });
+
+  test('of a program is recorded under its rule, or heard as the word of a program', async () => {
+    const program = { author: 'bot', by: 'U8', name: 'ci' } as const;
+    expect((await human(program)).human).toMatchObject({ ignore: 'bots are not heard here' });
+    expect((await human(program, 'all')).human).toMatchObject({ bot: true });
+    expect((await human(program, 'mentions')).human.ignore).toBeDefined();
+    expect((await human({ ...program, text: '@dev look' }, 'mentions')).human).toMatchObject({ bot: true });
+  });
+
+  test('row 74: of a program that calls itself an agent is no command and no agent', async () => {
+    const forged = { author: 'webhook', by: 'B9', name: 'dev', text: '!stop' } as const;
+    const { human: message, line } = await human(forged, 'all');
+    expect(line).toBeNull();
+    expect(message).toMatchObject({ bot: true, author: { id: 'B9' } });
+  });
+
+  test('that is a command is recorded and kept from agents; "!nice" is a message', async () => {
+    expect(await human({ text: '!floor skip' })).toMatchObject({
+      line: '!floor skip',
+      human: { ignore: 'an operator command' },
+    });
+    const nice = await human({ text: '!nice' });
+    expect(nice.line).toBeNull();
+    expect(nice.human.ignore).toBeUndefined();
+  });
+});
+
+describe('a channel on Slack', () => {
+  async function hearing<Result>(options: StandOptions, work: (here: Stand) => Promise<Result>): Promise<void> {
+    const here = await stand(options);
+    await work(here);
+    await here.close();
+  }
+
+  test('row 42: that is archived, left or deleted is suspended with its threads, and restored when it can be used', async () => {
+    await hearing({}, async ({ slack, ears, floor }) => {
+      const root = slack.write(slack.ids.ann, slack.ids.channel, 'root');
+      slack.write(slack.ids.ann, slack.ids.channel, 'reply', { thread: root });
+      await until('the thread', () => ears.threads.length === 1);
+      slack.archive(slack.ids.channel);
+      await until('suspended', () => ears.told.length === 2);
+      expect(ears.told).toEqual([`suspend ${floor}: it was archived`, `suspend ${floor}/${root}: it was archived`]);
+      slack.unarchive(slack.ids.channel);
+      await until('restored', () => ears.told.length === 4);
+      slack.kickBot(slack.ids.channel);
+      await until('suspended', () => ears.told.length >= 6);
+      expect(ears.told[4]).toBe(`suspend ${floor}: Conch is no longer in it`);
+      slack.inviteBot(slack.ids.channel);
+      await until(
+        'restored',
+        () => ears.told.includes(`restore ${floor}/${root}`) && ears.told.at(-1)?.startsWith('restore') === true,
+      );
+    });
+  });
+
+  test('row 42: that Conch was taken out of without a word is suspended by the first refusal, and restored when it is in again', async () => {
+    await hearing({}, async ({ slack, ears, adapter, floor }) => {
+      const post = { outboxId: '1', speaker: null, text: 'own', afterId: null, epoch: null };
+      await adapter.catchUp(floor, null);
+      slack.events.drop(10);
+      slack.kickBot(slack.ids.channel);
+      ears.told.length = 0;
+      await expect(adapter.post(floor, post)).rejects.toMatchObject({ fault: 'refused' });
+      expect(ears.told).toEqual([`suspend ${floor}: Conch is not in the channel`]);
+      slack.inviteBot(slack.ids.channel);
+      await adapter.catchUp(floor, null);
+      expect(ears.told.at(-1)).toBe(`restore ${floor}`);
+    });
+  });
+
+  test('row 42: that was archived while Conch was away is suspended by the catch-up', async () => {
+    const first: StandOptions['first'] = (slack) => slack.archive(slack.ids.channel);
+    await hearing({ first, slack: { retryDelaysMs: [] } }, async ({ ears, adapter, floor }) => {
+      await adapter.catchUp(floor, null);
+      expect(ears.told).toContain(`suspend ${floor}: it is archived`);
+    });
+  });
+
+  test('brings edits and deletions of what people wrote, and none of what Conch wrote', async () => {
+    await hearing({}, async ({ slack, ears, adapter, floor }) => {
+      const ts = slack.write(slack.ids.ann, slack.ids.channel, 'hello');
+      const post = { outboxId: '1', speaker: null, text: 'own', afterId: null, epoch: null };
+      const id = await adapter.post(floor, post);
+      await adapter.edit?.(floor, id, 'own words');
+      await until('the message', () => ears.messages.length === 1);
+      slack.edit(slack.ids.channel, ts, 'hello there');
+      await until('the edit', () => ears.changes.length === 1);
+      slack.remove(slack.ids.channel, ts);
+      await until('the deletion', () => ears.changes.length === 2);
+      expect(ears.changes).toMatchObject([
+        { change: 'edited', id: `${slack.ids.channel}/${ts}`, channel: floor, text: 'hello there' },
+        { change: 'deleted', id: `${slack.ids.channel}/${ts}`, channel: floor },
+      ]);
+      expect(ears.texts()).toEqual(['hello']);
+    });
+  });
+
+  test('row 35: an edit that overtakes its message brings it in its new wording', async () => {
+    await hearing({}, async ({ slack, ears }) => {
+      slack.events.reorder();
+      const ts = slack.write(slack.ids.ann, slack.ids.channel, 'helo');
+      slack.edit(slack.ids.channel, ts, 'hello');
+      await slack.events.settled();
+      expect(ears.messages).toMatchObject([{ text: 'hello', order: ts }]);
+      expect(ears.changes).toMatchObject([{ change: 'edited', text: 'hello', version: ears.messages[0]?.version }]);
+    });
+  });
+
+  test('row 35: a message that its deletion overtook is not heard', async () => {
+    await hearing({ adapter: { connection: { mode: 'socket', connections: 1 } } }, async ({ slack, ears }) => {
+      slack.events.reorder();
+      const ts = slack.write(slack.ids.ann, slack.ids.channel, 'oops');
+      slack.remove(slack.ids.channel, ts);
+      await slack.events.settled();
+      expect(ears.messages).toEqual([]);
+      expect(ears.changes).toMatchObject([{ change: 'deleted' }]);
+    });
+  });
+
+  test('brings files and names, and other apps under their rule', async () => {
+    await hearing({ place: { allowBots: 'mentions' } }, async ({ slack, ears }) => {
+      const files = [{ name: 'plan.txt', content: 'a plan' }];
+      slack.write(slack.ids.bob, slack.ids.channel, `<@${slack.ids.ann}> look`, { files });
+      slack.bot(slack.ids.channel, 'built', { name: 'ci' });
+      slack.bot(slack.ids.channel, '@dev it is red', { name: 'ci' });
+      await until('all', () => ears.messages.length === 3);
+      expect(ears.messages).toMatchObject([
+        { text: '@Ann look', author: { name: 'Bob' }, attachments: [{ name: 'plan.txt', bytes: 6 }] },
+        { text: 'built', ignore: 'webhooks are heard only when they mention an agent' },
+        { text: '@dev it is red', bot: true, author: { name: 'ci' } },
+      ]);
+    });
+  });
+
+  test('opens a floor for a thread before its first message', async () => {
+    await hearing({}, async ({ slack, ears, floor }) => {
+      const root = slack.write(slack.ids.ann, slack.ids.channel, 'root');
+      slack.write(slack.ids.bob, slack.ids.channel, 'reply', { thread: root });
+      await until('both', () => ears.messages.length === 2);
+      expect(ears.threads).toMatchObject([{ id: `${floor}/${root}`, parent: floor }]);
+      expect(ears.messages.map(({ channel }) => channel)).toEqual([floor, `${floor}/${root}`]);
+    });
+  });
+
+  test('a name that Slack does not tell is the id, and the message comes all the same', async () => {
+    const first: StandOptions['first'] = (slack) =>
+      slack.fail({ method: 'users.info', times: null }, { kind: 'hang-before' });
+    await hearing({ first, slack: { ackMs: 3_000 } }, async ({ slack, ears }) => {
+      slack.write(slack.ids.ann, slack.ids.channel, 'hello');
+      await until('it comes', () => ears.messages.length === 1);
+      expect(ears.messages[0]?.author).toEqual({ id: slack.ids.ann, name: slack.ids.ann });
+      await slack.events.settled();
+      expect(slack.attempts).toHaveLength(1);
+    });
+  });
+});

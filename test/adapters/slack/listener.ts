@@ -1,0 +1,195 @@
+import assert from 'node:assert';
+import { setTimeout as wait } from 'node:timers/promises';
+import { pino } from 'pino';
+import { createAdapter } from '../../../src/adapters/slack/adapter.ts';
+import type { AdapterOptions, SlackAdapter } from '../../../src/adapters/slack/adapter.ts';
+import { channelId } from '../../../src/adapters/slack/ids.ts';
+import type {
+  AdapterError,
+  Answer,
+  Intake,
+  Observatory,
+  Place,
+  Principal,
+  Thread,
+} from '../../../src/adapters/port.ts';
+import type { ChannelId } from '../../../src/turns/core/settings.ts';
+import type { HumanMessage, MessageChange } from '../../../src/turns/store/port.ts';
+import { systemClock, systemTimers } from '../../../src/turns/time.ts';
+import type { FloorView } from '../../../src/turns/view.ts';
+import { startSlack } from './server.ts';
+import type { SlackOptions, SlackServer } from './server.ts';
+
+/** What was run, and in whose name. */
+export type Run = {
+  readonly channel: ChannelId;
+  readonly by: Principal;
+  readonly line: string;
+  readonly epoch?: number;
+};
+
+/** An Intake like the real one: a message id is taken once, and it may be full for a while. */
+export type Ears = Intake & {
+  readonly messages: HumanMessage[];
+  readonly changes: MessageChange[];
+  readonly runs: Run[];
+  readonly threads: Thread[];
+  /** `lost`, `back`, `suspend slack:C1: why`, `restore slack:C1`, in order. */
+  readonly told: string[];
+  readonly breaks: AdapterError[];
+  /** How often a message was handed in, by id. */
+  readonly handed: Map<string, number>;
+  /** Set: nothing can be made durable. */
+  isFull: boolean;
+  /** Decides on commands. */
+  answer: (run: Run) => Answer | Promise<Answer>;
+  texts(): readonly string[];
+};
+
+export function ears(): Ears {
+  const all: Ears = {
+    messages: [],
+    changes: [],
+    runs: [],
+    threads: [],
+    told: [],
+    breaks: [],
+    handed: new Map(),
+    isFull: false,
+    answer: () => ({ ok: true, text: 'Done.' }),
+    texts: () => all.messages.map(({ text }) => text),
+    async message(message) {
+      if (all.isFull) throw new Error('the disk is full');
+      const times = all.handed.get(message.id) ?? 0;
+      all.handed.set(message.id, times + 1);
+      if (times === 0) all.messages.push(message);
+    },
+    async amend(change) {
+      all.changes.push(change);
+    },
+    async command(channel, by, line, epoch) {
+      const run = { channel, by, line, ...(epoch === undefined ? {} : { epoch }) };
+      all.runs.push(run);
+      return all.answer(run);
+    },
+    async thread(thread) {
+      if (!all.threads.some(({ id }) => id === thread.id)) all.threads.push(thread);
+    },
+    disconnected: () => void all.told.push('lost'),
+    reconnected: ({ missed }) => void all.told.push(`back ${missed}`),
+    suspend: (channel, why) => void all.told.push(`suspend ${channel}: ${why}`),
+    restore: (channel) => void all.told.push(`restore ${channel}`),
+    broken: (error) => void all.breaks.push(error),
+  };
+  return all;
+}
+
+export const AGENTS = ['pm', 'dev'].map((id) => ({ id, name: id, avatar: null, description: `is ${id}` }));
+
+export function viewOf(channel: ChannelId): FloorView {
+  return {
+    channel,
+    condition: 'resting',
+    mode: 'inject',
+    order: 'round-robin',
+    epoch: 0,
+    holder: null,
+    seats: [],
+    next: [],
+    held: [],
+    turns: null,
+    limit: null,
+    catchingUp: false,
+  };
+}
+
+export function sights(places: readonly Place[], threads: readonly Thread[] = []): Observatory {
+  return {
+    channels: () => [
+      ...places,
+      ...threads.flatMap(({ id, parent, name }) => {
+        const own = places.find((place) => place.id === parent);
+        return own === undefined ? [] : [{ ...own, id, name, parent }];
+      }),
+    ],
+    agents: () => AGENTS,
+    view: viewOf,
+    turns: () => [],
+    journal: () => [],
+    lines: () => [],
+  };
+}
+
+export function placeOf(channel: string, change: Partial<Place> = {}): Place {
+  const id = channelId(channel);
+  return { id, name: 'general', adapter: 'slack', parent: null, threads: 'own', allowBots: 'off', ...change };
+}
+
+export type Stand = {
+  readonly slack: SlackServer;
+  readonly adapter: SlackAdapter;
+  readonly ears: Ears;
+  readonly logged: string[];
+  readonly floor: ChannelId;
+  close(): Promise<void>;
+};
+
+export type StandOptions = {
+  readonly slack?: SlackOptions;
+  readonly place?: Partial<Place>;
+  readonly adapter?: Partial<AdapterOptions>;
+  /** Before the adapter starts. */
+  readonly first?: (slack: SlackServer) => void;
+  readonly start?: boolean;
+};
+
+/** A loopback Slack with an adapter that hears it. */
+export async function stand(options: StandOptions = {}): Promise<Stand> {
+  const slack = await startSlack({ ackMs: 400, retryDelaysMs: [0, 150, 300], ...options.slack });
+  options.first?.(slack);
+  const own = ears();
+  const logged: string[] = [];
+  const log = pino({ level: 'debug' }, { write: (line: string) => void logged.push(line) });
+  const adapter = createAdapter({ ...adapterOptions(slack), log, ...options.adapter });
+  const places = [placeOf(slack.ids.channel, options.place), placeOf(slack.ids.other, { name: 'reviews' })];
+  const starting = adapter.start(own, sights(places, own.threads));
+  if (options.start !== false) await starting;
+  else starting.catch(() => undefined);
+  return {
+    slack,
+    adapter,
+    ears: own,
+    logged,
+    floor: channelId(slack.ids.channel),
+    async close() {
+      await adapter.stop();
+      await slack.close();
+    },
+  };
+}
+
+export function adapterOptions(slack: SlackServer): AdapterOptions {
+  const kept = new Map<string, string>();
+  return {
+    botToken: slack.botToken,
+    appToken: slack.appToken,
+    signingSecret: slack.signingSecret,
+    apiUrl: slack.apiUrl,
+    connection: { mode: 'socket', connections: 2 },
+    clock: systemClock(),
+    timers: systemTimers,
+    log: pino({ level: 'silent' }),
+    memory: { get: (key) => kept.get(key) ?? null, set: async (key, value) => void kept.set(key, value) },
+    settings: { streaming: false, cards: false, status: false, agentSessions: true },
+    userGroups: {},
+  };
+}
+
+/** Waits until something is so; fails after ten seconds. */
+export async function until(what: string, isSo: () => boolean, forMs = 10_000): Promise<void> {
+  const end = Date.now() + forMs;
+  while (!isSo()) {
+    assert(Date.now() < end, `not in time: ${what}`);
+    await wait(5);
+  }
+}

@@ -1,0 +1,222 @@
+import { strict as assert } from 'node:assert';
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { clipped, inertMarkdown } from '../../../src/adapters/slack/markdown.ts';
+import { identityOf, prefixed } from '../../../src/adapters/slack/identity.ts';
+import { DEV, holding, said, speaking, viewOf } from './speaking.ts';
+import { ALL_SCOPES } from './server.ts';
+
+const HOSTILE = [
+  '<!channel>',
+  '<!here>',
+  '<!everyone>',
+  '<!here|x>',
+  '<@U0ANN>',
+  '<@W0ANN|ann>',
+  '<!subteam^S0DEVS>',
+  '<#C0GENERAL>',
+  '@channel',
+  '@here',
+  '@everyone',
+  '@HERE',
+  '<',
+  '>',
+  '!',
+  '@',
+  '|',
+  '&lt;!here&gt;',
+  '&#60;!here>',
+  '<<!here>>',
+
+  '`',
+  '``',
+  '```',
+  '\n```\n',
+  '~~~\n',
+  '\n\n',
+  '\n> ',
+  '[',
+  '](',
+  ')',
+  ' ',
+  'x',
+  '\\',
+  '\u2060',
+  '<!',
+  'here>',
+  '<@',
+  'U0ANN>',
+
+  '[https://good.example](https://evil.example)',
+  '<https://evil.example|https://good.example>',
+  '<!date^1^{date}|x>',
+];
+
+const hostileText = fc
+  .array(fc.constantFrom(...HOSTILE), { minLength: 1, maxLength: 12 })
+  .map((parts) => parts.join(''));
+
+/** Every text of a request, at any depth. */
+function textsIn(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  if (Array.isArray(value)) return value.flatMap(textsIn);
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
+}
+
+/** What Slack could take for a mention: its own tokens anywhere, and bare words that address everybody. */
+const ACTIVE = /<(?:!(?:channel|here|everyone|group|subteam\^)|@[UW]|#[A-Z\d])|@(?:channel|here|everyone)\b/i;
+/** Slack hands these back to the app only; people never see them. */
+const HIDDEN = new Set(['metadata', 'value', 'action_id', 'outbox_id']);
+
+function visible(args: Readonly<Record<string, unknown>>): string[] {
+  return textsIn(JSON.parse(JSON.stringify(args, (key, value: unknown) => (HIDDEN.has(key) ? undefined : value))));
+}
+
+describe('everything that goes to Slack', () => {
+  test.each([
+    ['under the names of agents', ALL_SCOPES],
+    ['under the name of the app', ALL_SCOPES.filter((scope) => scope !== 'chat:write.customize')],
+  ])('row 79: mentions nobody, whatever an agent writes or is called, %s', async (_how, botScopes) => {
+    const world = await speaking({ server: { botScopes } });
+    const { outgoing, slack, channel } = world;
+    const root = slack.write(slack.ids.ann, slack.ids.channel, 'a thread');
+    const thread = `${channel}/${root}`;
+    let epoch = 0;
+    await fc.assert(
+      fc.asyncProperty(hostileText, hostileText, async (text, name) => {
+        epoch += 1;
+        const speaker = { id: 'dev', name, avatar: null };
+        outgoing.draft(thread, speaker, epoch, text);
+        await world.until(() => world.texts(slack.ids.channel).length > 0 && drafted(world.calls, epoch));
+        await world.over(outgoing.post(thread, said(text, { speaker, epoch })));
+        const id = await world.over(outgoing.post(channel, said(text, { speaker: null, epoch: null })));
+        await world.over(outgoing.edit(channel, id, text));
+        slack.fail('chat.postMessage', { kind: 'error', error: 'invalid_blocks' });
+        await world.over(outgoing.post(channel, said(text, { speaker, epoch: null })));
+      }),
+      { numRuns: 40 },
+    );
+    assertNobodyIsMentioned(world);
+  });
+
+  test('row 79: mentions nobody in cards and status lines, whatever agents are called', async () => {
+    const names = ['<!channel>', '@here', '<@U0ANN>', '&lt;!here&gt;', 'a <!subteam^S0DEVS> b'];
+    for (const name of names) {
+      const world = await speaking();
+      const { outgoing, slack, channel } = world;
+      const root = slack.write(slack.ids.ann, slack.ids.channel, 'a thread');
+      const floor = `${channel}/${root}`;
+      outgoing.card(floor, viewOf(floor, { holder: holding(name), next: [name] }));
+      await world.until(() => slack.world.statuses.size === 1 && slack.read(slack.ids.channel, root).length === 2);
+      assertNobodyIsMentioned(world);
+    }
+  });
+
+  test('row 79: the check itself sees a mention when there is one', () => {
+    for (const text of ['<!channel>', '<@U0ANN>', 'x @here y', '<!subteam^S0DEVS>']) {
+      expect(visible({ blocks: [{ text: { text } }] }).some((one) => ACTIVE.test(one))).toBe(true);
+    }
+  });
+});
+
+describe('Markdown on its way to Slack', () => {
+  test.each([
+    ['**bold** and `code`', '**bold** and `code`'],
+    ['a < b && c > d', 'a &lt; b && c > d'],
+    ['`a < b`, `Array<string>` and `<div>`', '`a < b`, `Array<string>` and `<div>`'],
+    ['```html\n<!DOCTYPE html>\n<a href="x">\n```', '```html\n<!DOCTYPE html>\n<a href="x">\n```'],
+    ['> a quote', '> a quote'],
+    ['see <https://example.org/?a=1&b=2>', 'see https://example.org/?a=1&b=2'],
+    ['[the docs](https://example.org/a_(b)?x=1&y=2)', '[the docs](https://example.org/a_(b)?x=1&y=2)'],
+    ['mail ann@here.example', 'mail ann@\u2060here.example'],
+  ])('reads the same: %s', (text, shown) => {
+    expect(inertMarkdown(text)).toBe(shown);
+  });
+
+  test.each([
+    ['[https://good.example](https://evil.example)', 'https://good.example (https://evil.example)'],
+    ['[www.good.example/login](https://evil.example/x)', 'www.good.example/login (https://evil.example/x)'],
+    ['[`good.example`](https://evil.example)', '`good.example` (https://evil.example)'],
+    ['[**good.example**](<https://evil.example>)', '**good.example** (https://evil.example)'],
+    ['[[good.example]](https://evil.example/(a))', '[good.example] (https://evil.example/(a))'],
+    ['[gооd.example](https://good.example)', 'gооd.example (https://good.example)'],
+    ['[good.example](https://good.example@evil.example/)', 'good.example (https://good.example@evil.example/)'],
+    ['[good.example](https://www.good.example/x)', '[good.example](https://www.good.example/x)'],
+    ['[Read more.](https://example.org)', '[Read more.](https://example.org)'],
+  ])('shows where a link leads that says otherwise: %s', (text, shown) => {
+    expect(inertMarkdown(text)).toBe(shown);
+  });
+
+  test('row 79: holds no token of Slack in any text', () => {
+    fc.assert(
+      fc.property(fc.oneof(hostileText, fc.string({ unit: 'binary', maxLength: 200 })), (text) => {
+        const shown = inertMarkdown(text);
+        assert.doesNotMatch(shown, ACTIVE);
+        assert.doesNotMatch(shown, /<https?:[^>\n]*\|/);
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  test('keeps every letter of a text without links and mentions', () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: fc.constantFrom('a', 'b', '<', '>', '&', '`', '~', '*', '_', ' ', '\n'), maxLength: 60 }),
+        (text) => {
+          assert.equal(inertMarkdown(text).replaceAll('&lt;', '<').replaceAll('\u2060', ''), text);
+        },
+      ),
+      { numRuns: 3_000 },
+    );
+  });
+
+  test('row 88: takes no longer for texts that are made to be slow', () => {
+    for (const unit of ['[', '[a](', '`', '`a``b```', '<https://x', '@', '[[a]', '](', '(', '[x](https://y.example(']) {
+      const text = unit.repeat(Math.floor(20_000 / unit.length));
+      const start = performance.now();
+      inertMarkdown(text);
+      assert.ok(performance.now() - start < 250, `slow: ${unit}`);
+    }
+  });
+});
+
+describe('a name', () => {
+  test('row 79: mentions nobody and is never empty', () => {
+    fc.assert(
+      fc.property(hostileText, (name) => {
+        const { username } = identityOf({ ...DEV, name });
+        assert.doesNotMatch(username, ACTIVE);
+        assert.doesNotMatch(inertMarkdown(prefixed({ ...DEV, name }, 'hello')), ACTIVE);
+        assert.ok(username.length > 0 && username.length <= 90);
+      }),
+    );
+  });
+});
+
+describe('a text that is cut', () => {
+  test('is cut neither in a character nor in an entity', () => {
+    expect(clipped('abc&lt;def', 6)).toBe('abc…');
+    expect(clipped('ab😀cd', 4)).toBe('ab…');
+    expect(clipped('abc', 3)).toBe('abc');
+  });
+});
+
+function drafted(
+  calls: (method: string) => readonly { readonly args: Readonly<Record<string, unknown>> }[],
+  epoch: number,
+) {
+  return calls('chat.postMessage').some(({ args }) =>
+    JSON.stringify(args['metadata'] ?? null).includes(`"epoch":${epoch}}`),
+  );
+}
+
+function assertNobodyIsMentioned({ slack }: Awaited<ReturnType<typeof speaking>>): void {
+  const writing = slack.requests.filter(({ method }) => /^chat\.|setStatus$/.test(method));
+  assert.ok(writing.length > 0);
+  for (const { args } of writing) {
+    for (const text of visible(args)) assert.doesNotMatch(text, ACTIVE);
+    assert.ok(args['link_names'] !== 'true' && args['parse'] !== 'full');
+  }
+  const channel = slack.world.channels.get(slack.ids.channel);
+  for (const message of channel?.messages.values() ?? []) assert.deepEqual([...message.pings], []);
+}

@@ -1,0 +1,197 @@
+import { pino } from 'pino';
+import { afterEach } from 'vitest';
+import { createCarrier } from '../../../src/adapters/carrier.ts';
+import type { ChatAdapter, Memory, Observatory, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
+import { createClient } from '../../../src/adapters/slack/client.ts';
+import { createOutgoing } from '../../../src/adapters/slack/outgoing.ts';
+import type { Outgoing, SlackSettings } from '../../../src/adapters/slack/outgoing.ts';
+import type { ChannelId } from '../../../src/turns/core/settings.ts';
+import type { OutboxRow, Settlement } from '../../../src/turns/store/port.ts';
+import type { FloorView } from '../../../src/turns/view.ts';
+import { createTime } from '../../agents/time.ts';
+import { startSlack } from './server.ts';
+import type { SlackOptions, SlackServer } from './server.ts';
+
+export const DEV: NonNullable<Speaker> = { id: 'dev', name: 'Dev', avatar: '🛠️' };
+export const QA: NonNullable<Speaker> = { id: 'qa', name: 'QA', avatar: null };
+
+const ALL: SlackSettings = { streaming: true, cards: true, status: true, agentSessions: true };
+
+export type Speaking = Awaited<ReturnType<typeof speaking>>;
+
+const ends: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end();
+});
+
+/** Conch's voice on a loopback Slack. Time stands still but for what `until` and `over` let pass. */
+export async function speaking(
+  how: { readonly server?: SlackOptions; readonly settings?: Partial<SlackSettings>; readonly timeoutMs?: number } = {},
+) {
+  const slack = await startSlack(how.server ?? {});
+  const time = createTime();
+  const memories = new Map<string, string>();
+  const logged: string[] = [];
+  const run = (settings: Partial<SlackSettings> = {}): Outgoing => {
+    const outgoing = createOutgoing({
+      web: createClient({ token: slack.botToken, apiUrl: slack.apiUrl, timeoutMs: how.timeoutMs ?? 2_000 }),
+      self: () => ({ userId: slack.ids.botUser, botId: slack.ids.bot, appId: slack.ids.app, teamId: slack.ids.team }),
+      observatory: observatory([DEV, QA]),
+      clock: time.clock,
+      timers: time.timers,
+      log: pino({ level: 'trace' }, { write: (line: string) => void logged.push(line) }),
+      memory: memoryOf(memories),
+      settings: { ...ALL, ...how.settings, ...settings },
+    });
+    ends.push(() => outgoing.stop());
+    return outgoing;
+  };
+  ends.push(() => slack.close());
+  const outgoing = run();
+  /** Lets time pass until it is so. */
+  const until = async (isSo: () => boolean, what = 'what the test waits for', stepMs = 50): Promise<void> => {
+    for (let step = 0; step < 2_000; step += 1) {
+      if (isSo()) return;
+      await time.advance(stepMs);
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    throw new Error(`never came: ${what}`);
+  };
+  return {
+    slack,
+    time,
+    outgoing,
+    memories,
+    logged,
+    /** Another run of the program, over the same memory. */
+    again: run,
+    channel: `slack:${slack.ids.channel}`,
+    other: `slack:${slack.ids.other}`,
+    /** What people see in the channel, oldest first. */
+    texts: (channel = slack.ids.channel) => slack.read(channel).map(({ text }) => text),
+    calls: (method: string) => slack.requests.filter((request) => request.method === method),
+    until,
+    /** Lets time pass until the promise has settled; then it is that promise. */
+    over: async <T>(promise: Promise<T>): Promise<T> => {
+      let settled = false;
+      const watching = promise.then(
+        () => void (settled = true),
+        () => void (settled = true),
+      );
+      await until(() => settled, 'the end of a promise');
+      await watching;
+      return promise;
+    },
+    /** Lets so much time pass, with time for answers to come in. */
+    pass: async (ms: number): Promise<void> => {
+      const end = time.clock.now() + ms;
+      await until(() => time.clock.now() >= end, 'the time', Math.max(50, Math.ceil(ms / 500)));
+    },
+  };
+}
+
+let posts = 0;
+
+/** Something said in a turn. */
+export function said(text: string, how: Partial<OutgoingPost> = {}): OutgoingPost {
+  posts += 1;
+  return { outboxId: `box-${posts}`, speaker: DEV, text, afterId: null, epoch: 7, ...how };
+}
+
+/** Carries one row as the outbox does, until it is settled for good; the settlements in order. */
+export async function deliver(world: Speaking, row: Partial<OutboxRow> & { readonly channel: ChannelId }) {
+  const { outgoing, time } = world;
+  const adapter = { capabilities: { idempotentPosts: false }, ...outgoing } as unknown as ChatAdapter;
+  const carry = createCarrier({
+    adapterOf: () => adapter,
+    speakerOf: () => DEV,
+    now: () => time.clock.now(),
+    clean: (text) => text,
+    doubtful: () => undefined,
+  });
+  const owed = rowOf(row);
+  const settlements: Settlement[] = [];
+  for (let attempts = 1; attempts <= 60; attempts += 1) {
+    const uncertain = settlements.some(({ state }) => state === 'uncertain');
+    const settlement = await world.over(carry({ ...owed, attempts, uncertain }));
+    settlements.push(settlement);
+    if (settlement.state === 'confirmed' || settlement.state === 'failed') break;
+    await world.until(() => time.clock.now() >= settlement.notBefore, 'the next attempt', 500);
+  }
+  return settlements;
+}
+
+/** A row of the outbox: dev says "hello". */
+export function rowOf(row: Partial<OutboxRow> & { readonly channel: ChannelId }): OutboxRow {
+  posts += 1;
+  const text = row.text ?? 'hello';
+  return {
+    id: `box-${posts}`,
+    lane: 'posts',
+    effect: { type: 'post', agent: 'dev', epoch: 7, line: 1, text },
+    part: 0,
+    text,
+    attempts: 1,
+    uncertain: false,
+    afterId: null,
+    editsId: null,
+    ...row,
+  };
+}
+
+/** A floor in an exchange; `holder` has it. */
+export function viewOf(channel: ChannelId, how: Partial<FloorView> = {}): FloorView {
+  return {
+    channel,
+    condition: 'open',
+    mode: 'inject',
+    order: 'round-robin',
+    epoch: 7,
+    holder: null,
+    seats: [],
+    next: ['qa'],
+    held: [],
+    turns: null,
+    limit: null,
+    catchingUp: false,
+    ...how,
+  };
+}
+
+/** A holder for a view. */
+export function holding(agent: string, how: Partial<NonNullable<FloorView['holder']>> = {}): FloorView['holder'] {
+  return {
+    agent,
+    epoch: 7,
+    status: 'ACTIVE',
+    startedAt: 0,
+    deadlineAt: null,
+    waitingFor: null,
+    working: false,
+    approval: null,
+    ...how,
+  };
+}
+
+function memoryOf(memories: Map<string, string>): Memory {
+  return {
+    get: (key) => memories.get(key) ?? null,
+    set: async (key, value) => void memories.set(key, value),
+  };
+}
+
+function observatory(agents: readonly NonNullable<Speaker>[]): Observatory {
+  return {
+    channels: () => [],
+    agents: () => agents.map((agent) => ({ ...agent, description: '' })),
+    view: () => null,
+    turns: () => [],
+    journal: () => [],
+    lines: () => [],
+  };
+}
+
+/** Whether a text stands in the channel once. */
+export function standsOnce(slack: SlackServer, text: string): boolean {
+  return slack.read(slack.ids.channel).filter((message) => message.text === text).length === 1;
+}
