@@ -13,7 +13,8 @@ import { ConfigError } from './config/error.ts';
 import { jsonSchemaText } from './config/json-schema.ts';
 import { loadConfig, thisWorld } from './config/load.ts';
 import type { Config } from './config/config.ts';
-import { copied, runBot } from './run.ts';
+import { AdapterError } from './adapters/port.ts';
+import { copied } from './turns/store/backup.ts';
 import { CORE } from './turns/store/core.ts';
 import { StoreError } from './turns/store/errors.ts';
 import { openSqliteStore } from './turns/store/sqlite.ts';
@@ -41,8 +42,14 @@ async function run(call: Call): Promise<ExitCode> {
       return say(jsonSchemaText());
     case 'config check':
       return checkConfig(loadConfig(thisWorld()));
+    case 'doctor':
+      return doctor(call.json);
+    case 'discord invite':
+      return invite(loadConfig(thisWorld(), 'optional'));
+    case 'slack manifest':
+      return manifest(loadConfig(thisWorld(), 'optional'));
     case 'start':
-      return runBot(loadConfig(thisWorld()));
+      return start(loadConfig(thisWorld()));
     case 'ctl':
       return ctl(call, loadConfig(thisWorld()));
     case 'replay':
@@ -54,6 +61,35 @@ async function run(call: Call): Promise<ExitCode> {
     case 'backup':
       return backup(call.file);
   }
+}
+
+/** The platforms' libraries are large: only a start waits for them. */
+async function start(config: Config): Promise<ExitCode> {
+  const { runBot } = await import('./run.ts');
+  return runBot(config);
+}
+
+async function doctor(json: boolean): Promise<ExitCode> {
+  const { examine, reportText } = await import('./doctor.ts');
+  const findings = await examine(() => loadConfig(thisWorld(), 'optional'));
+  say(json ? JSON.stringify(findings) : reportText(findings));
+  return findings.some(({ verdict }) => verdict === 'bad') ? EXIT_CODES.mustBeMended : EXIT_CODES.ok;
+}
+
+async function invite({ credentials, adapters }: Config): Promise<ExitCode> {
+  const { applicationIdOf, inviteUrl } = await import('./adapters/discord/setup.ts');
+  const { token } = credentials.discord;
+  if (token === null) {
+    return fail('Set DISCORD_TOKEN first, in the environment or in .env: docs/discord.md says how.', EXIT_CODES.usage);
+  }
+  const id = applicationIdOf(token.reveal());
+  if (id === null) return fail('DISCORD_TOKEN does not look like the token of a bot: copy it again.', EXIT_CODES.usage);
+  return say(inviteUrl(id, adapters.discord));
+}
+
+async function manifest({ adapters }: Config): Promise<ExitCode> {
+  const { manifestText } = await import('./adapters/slack/manifest.ts');
+  return say(manifestText(adapters.slack, adapters.slack.mode));
 }
 
 function listTokens(config: Config): ExitCode {
@@ -150,6 +186,7 @@ function replay(store: SqliteStore, call: Extract<Call, { verb: 'replay' }>): Ex
 
 function explained(error: unknown): ExitCode {
   if (error instanceof ConfigError) return fail(error.message, EXIT_CODES.configuration);
+  if (error instanceof AdapterError) return fail(error.message, EXIT_CODES.platformRefused);
   if (error instanceof TokenError) return fail(error.message, EXIT_CODES.refused);
   if (error instanceof StoreError) return fail(error.message, STORE_CODES[error.code]);
   if (error instanceof Error && isAboutListening(error)) return fail(error.message, EXIT_CODES.portTaken);

@@ -1,7 +1,6 @@
 import { mkdirSync } from 'node:fs';
-import { CONSOLE_PERSON, createConsoleAdapter } from './adapters/console/adapter.ts';
-import type { ConsoleAdapter } from './adapters/console/adapter.ts';
-import type { Answer } from './adapters/port.ts';
+import { AdapterError } from './adapters/port.ts';
+import type { ChatAdapter } from './adapters/port.ts';
 import { App } from './app.ts';
 import { createBackends } from './backends.ts';
 import { EXIT_CODES, STORE_CODES } from './cli/exit-codes.ts';
@@ -11,6 +10,8 @@ import { loadConfigFrom, thisWorld } from './config/load.ts';
 import { watchConfig } from './config/watch.ts';
 import { createLog } from './log.ts';
 import type { Log } from './log.ts';
+import { createPlatforms, lengthsOf } from './platforms.ts';
+import type { Platforms } from './platforms.ts';
 import { CORE } from './turns/store/core.ts';
 import { StoreError, storeError } from './turns/store/errors.ts';
 import { openSqliteStore } from './turns/store/sqlite.ts';
@@ -31,43 +32,39 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const clock = systemClock();
   const log = createLog({ ...first.log, secrets: first.secrets.map((secret) => secret.reveal()) });
   const end = Promise.withResolvers<ExitCode>();
-  const store = openStore(() => config, clock);
-  const page = first.adapters.console.enabled ? openConsole(first, { clock, log, store }) : null;
-  const backends = createBackends({ config: first, clock, timers: systemTimers, log });
-  const app = new App({
-    config: first,
-    store,
-    clock,
-    timers: systemTimers,
-    log,
-    backendFor: backends.backendFor,
-    adapters: page === null ? [] : [page],
-    owners: [CONSOLE_PERSON.id],
-    onBroken: (error) => end.resolve(broken(error, log)),
-  });
+  let platforms: Platforms | null = null;
+  const store = openStore({ config: () => config, clock, adapters: () => platforms?.adapters ?? [] });
+  const parts = { config: first, clock, timers: systemTimers, log, store };
+  const made = await createPlatforms(parts);
+  platforms = made;
+  const backends = createBackends(parts);
+  const onBroken = (error: unknown): void => end.resolve(broken(error, log));
+  const app = new App({ ...parts, ...made, backendFor: backends.backendFor, onBroken });
   for (const warning of first.warnings) log.warn(warning);
   const unlisten = listen({ log, end: end.resolve });
+  const stop = async (): Promise<void> => {
+    await app.stop();
+    await backends.stop();
+    made.release();
+  };
   try {
+    made.claim();
     await backends.start();
     await app.start();
   } catch (error) {
+    made.release();
     await store.close();
     throw error;
   }
+  const { page } = made;
+  if (page !== null) greet(page.url ?? '', first);
   const watching = watch(first, log, async (next) => {
     config = next;
     await app.reload(next);
   });
-  if (page !== null) {
-    page.setReady();
-    greet(page.url ?? '', first);
-  }
+  app.connect().then(() => page?.setReady(), onBroken);
   const code = await end.promise;
   watching?.close();
-  const stop = async (): Promise<void> => {
-    await app.stop();
-    await backends.stop();
-  };
   const inOrder = await stopWithin(stop, log);
   unlisten();
   if (!inOrder) process.exit(code);
@@ -76,6 +73,11 @@ export async function runBot(first: Config): Promise<ExitCode> {
 
 /** What the program ends with when the floor can no longer be kept. */
 function broken(error: unknown, log: Log): ExitCode {
+  if (error instanceof AdapterError) {
+    log.fatal({ adapter: error.adapter }, error.message);
+    process.stderr.write(`${error.message}\n`);
+    return EXIT_CODES.platformRefused;
+  }
   log.fatal({ err: error }, 'the floor cannot be kept; ending');
   if (!(error instanceof StoreError)) return EXIT_CODES.unexpected;
   process.stderr.write(`${error.message}\n`);
@@ -91,7 +93,13 @@ function greet(url: string, { demoModel }: Config): void {
   process.stdout.on('error', () => undefined).write(`${who}Conch is at ${url}\n`);
 }
 
-function openStore(config: () => Config, clock: Clock): SqliteStore {
+type StoreParts = {
+  readonly config: () => Config;
+  readonly clock: Clock;
+  readonly adapters: () => readonly ChatAdapter[];
+};
+
+function openStore({ config, clock, adapters }: StoreParts): SqliteStore {
   const path = `${config().dataDir}/conch.db`;
   try {
     mkdirSync(config().dataDir, { recursive: true, mode: 0o700 });
@@ -102,35 +110,13 @@ function openStore(config: () => Config, clock: Clock): SqliteStore {
     path,
     core: CORE,
     clock,
-    textLimit: () => CONSOLE_TEXT_LIMIT,
+    textLimit: (channel) => lengthsOf(channel, adapters()).textLimit,
+    fileAbove: (channel) => lengthsOf(channel, adapters()).fileAbove,
     words: (announcement, _channel, repeat) => {
       const nameOf = (agent: string): string => config().agents.find(({ id }) => id === agent)?.name ?? agent;
       return announcementText(announcement, config().announcements, nameOf, repeat);
     },
   });
-}
-
-const CONSOLE_TEXT_LIMIT = 16_000;
-
-function openConsole(
-  config: Config,
-  parts: { readonly clock: Clock; readonly log: Log; readonly store: SqliteStore },
-): ConsoleAdapter {
-  const { clock, log, store } = parts;
-  const backup = async (file: string): Promise<Answer> => {
-    try {
-      await store.backupTo(file);
-      return { ok: true, text: copied(file) };
-    } catch (error) {
-      return { ok: false, text: error instanceof Error ? error.message : String(error) };
-    }
-  };
-  return createConsoleAdapter({ dataDir: config.dataDir, port: config.adapters.console.port, clock, log, backup });
-}
-
-/** What is said when a backup is done. */
-export function copied(file: string): string {
-  return `The database was copied to ${file}.`;
 }
 
 function watch(config: Config, log: Log, apply: (next: Config) => Promise<void>): { close(): void } | null {

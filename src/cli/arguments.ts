@@ -15,6 +15,9 @@ export type Call =
   | { readonly verb: 'agent list' }
   | { readonly verb: 'agent'; readonly what: 'add' | 'rotate' | 'revoke'; readonly agent: string }
   | { readonly verb: 'config check' }
+  | { readonly verb: 'doctor'; readonly json: boolean }
+  | { readonly verb: 'discord invite' }
+  | { readonly verb: 'slack manifest' }
   | { readonly verb: 'schema' };
 
 /** A call that was understood, or one sentence that says what was expected. */
@@ -51,7 +54,11 @@ type Given = {
   readonly from: string | null;
 };
 
-const OPTIONS: Readonly<Record<string, readonly string[]>> = { ctl: ['channel', 'json'], replay: ['from'] };
+const OPTIONS: Readonly<Record<string, readonly string[]>> = {
+  ctl: ['channel', 'json'],
+  replay: ['from'],
+  doctor: ['json'],
+};
 
 const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
   ['start', (given) => nothingMore(given, { verb: 'start' }, 'start')],
@@ -61,6 +68,9 @@ const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
   ['backup', readBackup],
   ['config', readConfig],
   ['agent', readAgent],
+  ['doctor', (given) => nothingMore(given, { verb: 'doctor', json: given.json }, 'doctor')],
+  ['discord', (given) => readOnly(given, { verb: 'discord invite' }, 'discord')],
+  ['slack', (given) => readOnly(given, { verb: 'slack manifest' }, 'slack')],
 ]);
 
 function readCtl(given: Given): Understood {
@@ -86,9 +96,15 @@ function readBackup(given: Given): Understood {
 }
 
 function readConfig(given: Given): Understood {
+  return readOnly(given, { verb: 'config check' }, 'config');
+}
+
+/** A verb after which only one word can follow. */
+function readOnly(given: Given, call: Extract<Call, { verb: `${string} ${string}` }>, verb: string): Understood {
+  const [, wanted = ''] = call.verb.split(' ');
   const [word, extra] = given.words;
-  if (word !== 'check') return no(`Expected "check" after config. Usage: conch ${usageOf('config')}`);
-  return extra === undefined ? yes({ verb: 'config check' }) : unexpected(extra, 'config');
+  if (word !== wanted) return no(`Expected "${wanted}" after ${verb}. Usage: conch ${usageOf(verb)}`);
+  return extra === undefined ? yes(call) : unexpected(extra, verb);
 }
 
 function readAgent(given: Given): Understood {

@@ -13,6 +13,8 @@ export const EXIT_CODES = {
   diskFull: 8,
   notRunning: 9,
   refused: 10,
+  platformRefused: 11,
+  mustBeMended: 12,
 } as const;
 
 /** One of the exit codes. */
@@ -31,6 +33,8 @@ export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = 
   diskFull: 'the disk is full or read-only',
   notRunning: 'no running Conch could be reached',
   refused: 'the command was refused; the answer says why',
+  platformRefused: 'a chat platform does not take this bot; the lines before say why',
+  mustBeMended: 'conch doctor found something that must be mended',
 };
 
 /** What a database that cannot be used means for the exit code. */

@@ -19,6 +19,12 @@ export const VERBS = {
     usage: 'agent <add|rotate|revoke|list> [id]',
     summary: 'tokens of agents that connect by themselves',
   },
+  doctor: {
+    usage: 'doctor [--json]',
+    summary: 'check tokens, permissions, database; say what to do',
+  },
+  discord: { usage: 'discord invite', summary: 'print the address that invites the bot to a Discord server' },
+  slack: { usage: 'slack manifest', summary: 'print the manifest from which Slack makes the app' },
   config: { usage: 'config check', summary: 'check turnConfig.json and list every problem' },
   schema: { usage: 'schema', summary: 'print the JSON Schema of turnConfig.json for editors' },
 } as const satisfies Readonly<Record<string, Verb>>;
@@ -54,6 +60,10 @@ const ENVIRONMENT = [
   ['CONCH_CONFIG', 'the configuration (turnConfig.json; without one, a demo runs)'],
   ['CONCH_DATA_DIR', 'where the database and the console’s token are kept (.conch)'],
   ['CONCH_PORT', 'the port of the console page on 127.0.0.1 (7420)'],
+  ['DISCORD_TOKEN', 'the bot on Discord'],
+  ['SLACK_BOT_TOKEN', 'the app on Slack'],
+  ['SLACK_APP_TOKEN', 'its sockets'],
+  ['SLACK_SIGNING_SECRET', 'or its signed requests'],
   ['CONCH_LOG_LEVEL', 'trace, debug, info, warn, error or fatal (info)'],
 ] as const;
 

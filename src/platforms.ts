@@ -1,0 +1,138 @@
+import { CONSOLE_PERSON, createConsoleAdapter } from './adapters/console/adapter.ts';
+import type { ConsoleAdapter } from './adapters/console/adapter.ts';
+import { TEXT_LIMIT } from './adapters/console/protocol.ts';
+import { AdapterError } from './adapters/port.ts';
+import type { Answer, Capabilities, ChatAdapter, Memory } from './adapters/port.ts';
+import type { Config } from './config/config.ts';
+import type { Log } from './log.ts';
+import type { ChannelId } from './turns/core/settings.ts';
+import { copied } from './turns/store/backup.ts';
+import { claimToken } from './token-claim.ts';
+import type { TokenClaim } from './token-claim.ts';
+import type { SqliteStore } from './turns/store/sqlite.ts';
+import type { Clock, Timers } from './turns/time.ts';
+
+/** What the chat platforms share. */
+export type PlatformsParts = {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Log;
+  readonly store: SqliteStore;
+};
+
+/** The chat platforms that a configuration asks for. */
+export type Platforms = {
+  readonly adapters: readonly ChatAdapter[];
+  /** The page; `null` when it is switched off. */
+  readonly page: ConsoleAdapter | null;
+  /** Who operates without being named: the person at this machine's page. */
+  readonly owners: readonly string[];
+  /** Takes the tokens for this process alone; throws an `AdapterError` when another process on this machine has one. */
+  readonly claim: () => void;
+  /** Lets go of the tokens. */
+  readonly release: () => void;
+};
+
+/** Makes the adapters; nothing connects or listens yet. The libraries of platforms that no channel is on are not loaded. */
+export async function createPlatforms(parts: PlatformsParts): Promise<Platforms> {
+  const { config } = parts;
+  const page = config.adapters.console.enabled ? openConsole(parts) : null;
+  const has = (adapter: string): boolean => config.channels.some((channel) => channel.adapter === adapter);
+  const discord = has('discord') ? await openDiscord(parts) : null;
+  const slack = has('slack') ? await openSlack(parts) : null;
+  const adapters = [page, discord, slack].filter((adapter) => adapter !== null);
+  const owners = page === null ? [] : [CONSOLE_PERSON.id];
+  return { adapters, page, owners, ...claims(config, adapters) };
+}
+
+function claims(config: Config, adapters: readonly ChatAdapter[]): Pick<Platforms, 'claim' | 'release'> {
+  const { discord, slack } = config.credentials;
+  const tokens = { discord: discord.token, slack: slack.appToken ?? slack.botToken };
+  const claimed: TokenClaim[] = [];
+  return {
+    claim() {
+      for (const adapter of ['discord', 'slack'] as const) {
+        const token = tokens[adapter];
+        if (token === null || !adapters.some(({ name }) => name === adapter)) continue;
+        const claim = claimToken(token.reveal());
+        if (claim === null) throw new AdapterError(ALREADY_USED[adapter], { adapter });
+        claimed.push(claim);
+      }
+    },
+    release() {
+      for (const claim of claimed.splice(0)) claim.release();
+    },
+  };
+}
+
+const ALREADY_USED = {
+  discord:
+    'Another Conch on this machine uses the same DISCORD_TOKEN, and both would answer: stop that one, or make a second bot in the developer portal',
+  slack:
+    'Another Conch on this machine uses the same Slack app, and each would hear only some of the messages: stop that one, or make a second app',
+} as const;
+
+/** How texts are cut for a channel, by the platform that its id begins with. */
+export function lengthsOf(
+  channel: ChannelId,
+  adapters: readonly ChatAdapter[],
+): Pick<Capabilities, 'textLimit' | 'fileAbove'> {
+  const adapter = adapters.find(({ name }) => channel.startsWith(`${name}:`));
+  return adapter?.capabilities ?? { textLimit: TEXT_LIMIT, fileAbove: null };
+}
+
+function openConsole(parts: PlatformsParts): ConsoleAdapter {
+  const { config, clock, log, store } = parts;
+  const backup = async (file: string): Promise<Answer> => {
+    try {
+      await store.backupTo(file);
+      return { ok: true, text: copied(file) };
+    } catch (error) {
+      return { ok: false, text: error instanceof Error ? error.message : String(error) };
+    }
+  };
+  return createConsoleAdapter({ dataDir: config.dataDir, port: config.adapters.console.port, clock, log, backup });
+}
+
+async function openDiscord(parts: PlatformsParts): Promise<ChatAdapter> {
+  const { createAdapter } = await import('./adapters/discord/adapter.ts');
+  const { clock, timers, log } = parts;
+  const { adapters, credentials } = parts.config;
+  const { token, apiUrl } = credentials.discord;
+  const memory = memoryOf(parts.store, 'discord');
+  return createAdapter({
+    token: token?.reveal() ?? '',
+    apiUrl,
+    clock,
+    timers,
+    log,
+    memory,
+    settings: adapters.discord,
+  });
+}
+
+async function openSlack(parts: PlatformsParts): Promise<ChatAdapter> {
+  const { createAdapter } = await import('./adapters/slack/adapter.ts');
+  const { clock, timers, log } = parts;
+  const { adapters, credentials } = parts.config;
+  const { botToken, appToken, signingSecret, apiUrl } = credentials.slack;
+  const { mode, connections, host, port, path, userGroups, ...settings } = adapters.slack;
+  return createAdapter({
+    botToken: botToken?.reveal() ?? '',
+    appToken: appToken?.reveal() ?? null,
+    signingSecret: signingSecret?.reveal() ?? null,
+    apiUrl,
+    connection: mode === 'socket' ? { mode, connections } : { mode, host, port, path },
+    clock,
+    timers,
+    log,
+    memory: memoryOf(parts.store, 'slack'),
+    settings,
+    userGroups,
+  });
+}
+
+function memoryOf(store: SqliteStore, owner: string): Memory {
+  return { get: (key) => store.recall(owner, key), set: (key, value) => store.remember(owner, key, value) };
+}
