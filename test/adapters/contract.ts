@@ -116,6 +116,24 @@ function taking({ rig, on }: Suite): void {
   );
 
   test(
+    'that is edited while it is held reaches the next agent in its latest wording (row 45: edited while held)',
+    on(
+      { ...ALONE, turnConfig: { humanInterruptMode: 'queue' } },
+      async ({ stage, program, pmPauses, release, says }) => {
+        await pmPauses('Build a bridge');
+        const id = await says('And violet');
+        await seeEqual(() => program.message(id)?.fate?.state, 'held');
+        await stage.edit('ann', id, 'And green');
+        await seeEqual(() => program.message(id)?.text, 'And green');
+      expect(program.message(id)?.edited).toBe(true);
+        release('pm');
+        await seeEqual(() => program.cast.heard('pm').at(-1), 'grant: And green');
+        await program.rests();
+      },
+    ),
+  );
+
+  test(
     'with the word that ends a turn is only text',
     on(PAIR, async ({ program, pmPauses, release, talk, says }) => {
       await pmPauses();

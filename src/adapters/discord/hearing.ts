@@ -2,9 +2,11 @@ import { GatewayDispatchEvents } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
+import type { MessageChange } from '../../turns/store/port.ts';
 import type { Handover } from '../handover.ts';
 import type { Intake } from '../port.ts';
 import type { Access } from './access.ts';
+import { BoundedMap } from './bounded.ts';
 import { channelId, messageId, platformChannel } from './ids.ts';
 import { bulkDeletedSchema, deletedSchema, editOf, editSchema, humanMessage } from './incoming.ts';
 import { isOwn, isSpeech, messageSchema } from './incoming.ts';
@@ -39,6 +41,7 @@ export type Hearing = {
 /** Listens to what Conch needs; everything else is let by. */
 export function createHearing(ports: HearingPorts): Hearing {
   const overfull = new Set<ChannelId>();
+  const changes = new BoundedMap<MessageId, MessageChange>(CHANGES_KEPT);
   const push: Push = (channel, act) => {
     const { handover, intake, log } = ports;
     if (handover.hasRoom(channel)) return handover.push(channel, act);
@@ -53,12 +56,18 @@ export function createHearing(ports: HearingPorts): Hearing {
     return new Promise(() => undefined);
   };
   return {
-    dispatch: (event, payload) => EVENTS.get(event)?.({ ...ports, push }, payload) ?? null,
+    dispatch: (event, payload) => EVENTS.get(event)?.({ ...ports, push, changes }, payload) ?? null,
   };
 }
 
+const CHANGES_KEPT = 1_000;
+
 type Push = (channel: ChannelId, act: () => Promise<void>) => Promise<void>;
-type Ear = HearingPorts & { readonly push: Push };
+type Ear = HearingPorts & {
+  readonly push: Push;
+  /** What was edited or deleted of late: it may have overtaken its message. */
+  readonly changes: BoundedMap<MessageId, MessageChange>;
+};
 type Listener = (ear: Ear, payload: unknown) => Promise<void> | null;
 
 function on<T>(event: string, schema: z.ZodType<T>, listen: (ear: Ear, payload: T) => Promise<void> | null) {
@@ -110,7 +119,7 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
 ]);
 
 function written(ear: Ear, message: MessagePayload): Promise<void> | null {
-  const { places, understanding, intake, typed, seen, stands } = ear;
+  const { places, understanding, intake, typed, seen, stands, changes } = ear;
   const at = places.at(message.channel_id);
   if (at === null) return null;
   if (isOwn(message, understanding)) return null;
@@ -123,14 +132,17 @@ function written(ear: Ear, message: MessagePayload): Promise<void> | null {
     const where = await places.resolve(message.channel_id);
     if (where === null) return;
     if (where.channel !== channelId(message.channel_id)) stands(messageId(message.id), message.channel_id);
+    const overtaking = changes.get(messageId(message.id));
+    if (overtaking?.change === 'deleted') return;
     await intake.message(humanMessage(message, where, understanding));
+    if (overtaking !== undefined) await intake.amend(overtaking);
     seen(where.channel);
   });
 }
 
 /** Embeds that Discord adds to a message come as updates too: only what has a time of editing is an edit. */
 function edited(ear: Ear, payload: unknown): Promise<void> | null {
-  const { places, understanding, intake } = ear;
+  const { places, understanding } = ear;
   const parsed = editSchema.safeParse(payload);
   if (!parsed.success || isOwn(parsed.data, understanding)) return null;
   const message = parsed.data;
@@ -138,17 +150,22 @@ function edited(ear: Ear, payload: unknown): Promise<void> | null {
   return ear.push(channelId(message.channel_id), async () => {
     const where = await places.resolve(message.channel_id);
     const change = where === null ? null : editOf(message, where.channel, understanding);
-    if (change !== null) await intake.amend(change);
+    if (change !== null) await amend(ear, change);
   });
 }
 
+async function amend({ intake, changes }: Ear, change: MessageChange): Promise<void> {
+  changes.set(change.id, change);
+  await intake.amend(change);
+}
+
 function gone(ear: Ear, channel: string, ids: readonly string[]): Promise<void> | null {
-  const { places, intake } = ear;
+  const { places } = ear;
   if (places.at(channel) === null) return null;
   return ear.push(channelId(channel), async () => {
     const where = await places.resolve(channel);
     if (where === null) return;
-    for (const id of ids) await intake.amend({ change: 'deleted', id: messageId(id), channel: where.channel });
+    for (const id of ids) await amend(ear, { change: 'deleted', id: messageId(id), channel: where.channel });
   });
 }
 

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { LOOK_AGAIN_MS } from '../../../src/adapters/discord/access.ts';
 import { commandSet } from '../../../src/adapters/discord/commands.ts';
+import { compareOrder } from '../../../src/turns/core/evolve-message.ts';
 import { systemTimers } from '../../../src/turns/time.ts';
 import type { Timers } from '../../../src/turns/time.ts';
 import { createMemory, mustCome, placeOf, rigOf } from './listening.ts';
@@ -32,6 +33,8 @@ async function withCommands(how: Parameters<typeof rigOf>[1] = {}): Promise<Adap
   await mustCome('the commands', () => discord.registered(discord.channel).length === commandSet().length);
   return here;
 }
+
+const snowflake = (digit: string): string => digit.padEnd(18, '0');
 
 const heard = (): readonly string[] => here.listener.messages.map(({ text }) => text);
 
@@ -231,6 +234,60 @@ describe('a thread', () => {
     here.listener.notes.length = 0;
     discord.lockThread(thread, false);
     await mustCome('the return', () => here.listener.notes.includes(`restore discord:${thread}`));
+  });
+});
+
+describe('row 35: events that overtake each other', () => {
+  test('keep the order of the platform in their keys', async () => {
+    await started();
+    discord.reorder();
+    discord.write('ann', discord.channel, 'one');
+    discord.write('ann', discord.channel, 'two');
+    await mustCome('both', () => heard().length === 2);
+    expect(heard()).toEqual(['two', 'one']);
+    const inOrder = here.listener.messages.toSorted((one, other) => compareOrder(one.order, other.order));
+    expect(inOrder.map(({ text }) => text)).toEqual(['one', 'two']);
+  });
+
+  test('leave the wording of an edit that came before its message', async () => {
+    await started();
+    const channel = discord.channel;
+    const id = snowflake('1');
+    const message = {
+      id,
+      channel_id: channel,
+      author: { id: snowflake('2'), username: 'ann' },
+      type: 0,
+      attachments: [],
+      mentions: [],
+      mention_roles: [],
+      timestamp: '2026-01-01T00:00:00Z',
+    };
+    discord.odd('MESSAGE_UPDATE', { ...message, content: 'better', edited_timestamp: '2026-01-01T00:00:09Z' });
+    discord.odd('MESSAGE_CREATE', { ...message, content: 'first' });
+    await mustCome('both', () => here.listener.changes.length === 2);
+    expect(heard()).toEqual(['first']);
+    expect(here.listener.changes.at(-1)).toMatchObject({ change: 'edited', id, text: 'better' });
+  });
+
+  test('do not bring back what was deleted before it was heard', async () => {
+    await started();
+    const id = snowflake('3');
+    discord.odd('MESSAGE_DELETE', { id, channel_id: discord.channel });
+    discord.odd('MESSAGE_CREATE', {
+      id,
+      channel_id: discord.channel,
+      author: { id: snowflake('2'), username: 'ann' },
+      type: 0,
+      content: 'gone',
+      attachments: [],
+      mentions: [],
+      mention_roles: [],
+      timestamp: '2026-01-01T00:00:00Z',
+    });
+    discord.write('ann', discord.channel, 'here');
+    await mustCome('the message', () => heard().length > 0);
+    expect(heard()).toEqual(['here']);
   });
 });
 
