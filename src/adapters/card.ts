@@ -46,12 +46,12 @@ export function clockLeft(endsAt: Instant, now: Instant): string {
 
 function headline(view: FloorView, nameOf: (agent: AgentId) => string): string {
   const { holder, condition } = view;
-  if (view.catchingUp) return '🔄 reading what was missed';
   if (holder !== null) {
     const name = nameOf(holder.agent);
     if (holder.status === 'ACTIVE') return `🎤 ${name}`;
     return `✋ ${name} ${WAITING[holder.waitingFor ?? 'answer']}`;
   }
+  if (view.catchingUp) return '🔄 reading what was missed';
   if (condition === 'paused') return '⏸ paused';
   return condition === 'open' ? '⏳ choosing who is next' : '💤 nobody has the floor';
 }

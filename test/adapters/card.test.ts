@@ -60,7 +60,8 @@ describe('the card of a floor', () => {
   test.each([
     ['at rest', RESTING, '💤 nobody has the floor'],
     ['paused', { ...RESTING, condition: 'paused' }, '⏸ paused'],
-    ['while history is read', { ...HELD, catchingUp: true }, '🔄 reading what was missed · 1:12 left · next: qa, pm'],
+    ['while history is read', { ...RESTING, catchingUp: true }, '🔄 reading what was missed'],
+    ['while it is read in a turn', { ...HELD, catchingUp: true }, '🎤 dev · 1:12 left · next: qa, pm'],
     ['between two turns', { ...RESTING, condition: 'open' }, '⏳ choosing who is next'],
   ] as const)('%s', (_when, view, text) => {
     expect(shown(view)).toBe(text);

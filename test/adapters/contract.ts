@@ -125,7 +125,7 @@ function taking({ rig, on }: Suite): void {
         await seeEqual(() => program.message(id)?.fate?.state, 'held');
         await stage.edit('ann', id, 'And green');
         await seeEqual(() => program.message(id)?.text, 'And green');
-      expect(program.message(id)?.edited).toBe(true);
+        expect(program.message(id)?.edited).toBe(true);
         release('pm');
         await seeEqual(() => program.cast.heard('pm').at(-1), 'grant: And green');
         await program.rests();

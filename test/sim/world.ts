@@ -235,7 +235,7 @@ class World {
     for (let round = 0; round < 3; round += 1) {
       for (const channel of this.#scope.channels) {
         const floor = this.#bot.floor(channel);
-        if (floor !== null) this.#driver.mend(channel, floor, round === 0);
+        if (floor !== null) this.#driver.mend(channel, floor, round < 2);
       }
       this.#platform.sweep();
       await this.#pass(3_000);
