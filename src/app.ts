@@ -313,8 +313,13 @@ export class App {
     return this.#parts.store.floor(channel)?.seats.some((seat) => seat.agent === agent) === true;
   }
 
+  /** Who can be addressed in a channel; one whose floor is only being opened has the agents of its configuration. */
   #seatedIn(channel: ChannelId): readonly AgentConfig[] {
-    return this.#config.agents.filter(({ id }) => this.#isSeated(channel, id));
+    const seats = this.#parts.store.floor(channel)?.seats ?? [];
+    const planned = this.#config.channels.find(({ id }) => id === channel)?.agents ?? [];
+    return this.#config.agents.filter(({ id }) =>
+      seats.length === 0 ? planned.includes(id) : this.#isSeated(channel, id),
+    );
   }
 
   #adapterOf(channel: ChannelId): ChatAdapter | null {

@@ -217,6 +217,19 @@ describe('a thread', () => {
     await app.stop();
   });
 
+  test('that begins with a word to one agent addresses that agent, though its seats are only being made', async () => {
+    using place = folder();
+    const time = createTime();
+    const { app, store, intake, until } = await program(place.file(), time);
+    const opened = intake().thread(thread);
+    await opened;
+    await intake().message({ ...message(501, THREAD), text: 'dev: hello' });
+    await until(() => store.floor(THREAD)?.turn?.agent === 'dev');
+    const routed = store.why('m501').flatMap(({ fact }) => (fact.type === 'messageRouted' ? [fact.addressed] : []));
+    expect(routed.at(-1)).toEqual(['dev']);
+    await app.stop();
+  });
+
   test('is known after a restart, and let go of after a week without a word', async () => {
     using place = folder();
     const time = createTime();
