@@ -54,6 +54,9 @@ const CLOSED: ReadonlyMap<number, string> = new Map([
 /** Without these there is no floor; without others there is a lesser one. */
 const NEEDED: ReadonlySet<PermissionName> = new Set<PermissionName>(['View Channels', 'Send Messages']);
 
+/** Without these agents speak as the bot, or cannot be mentioned with @. */
+const OPTIONAL: ReadonlySet<PermissionName> = new Set<PermissionName>(['Manage Webhooks', 'Manage Roles']);
+
 /** Watches over the configured channels and their threads. */
 export function createAccess(ports: AccessPorts): Access {
   return new Gate(ports);
@@ -106,7 +109,10 @@ class Gate implements Access {
       const found = await describe(read, platformChannel(channel));
       places.learn(found);
       const lacks = await missing(platformChannel(channel));
-      if (lacks.length > 0) log.error({ channel, missing: lacks }, 'the bot lacks permissions in this channel');
+      if (lacks.length > 0) {
+        const level = lacks.every((name) => OPTIONAL.has(name)) ? 'warn' : 'error';
+        log[level]({ channel, missing: lacks }, 'the bot lacks permissions in this channel');
+      }
       const why = isClosedThread(found) ? 'the thread was closed' : whyWithout(lacks);
       if (why === null) {
         if (this.#closed.delete(channel)) reopen(channel);

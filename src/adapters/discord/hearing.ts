@@ -134,9 +134,9 @@ function written(ear: Ear, message: MessagePayload): Promise<void> | null {
     if (where.channel !== channelId(message.channel_id)) stands(messageId(message.id), message.channel_id);
     const overtaking = changes.get(messageId(message.id));
     if (overtaking?.change === 'deleted') return;
+    seen(where.channel);
     await intake.message(humanMessage(message, where, understanding));
     if (overtaking !== undefined) await intake.amend(overtaking);
-    seen(where.channel);
   });
 }
 
