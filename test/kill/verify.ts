@@ -1,10 +1,6 @@
-import Database from 'better-sqlite3';
 import type { Fact } from '../../src/turns/core/fact.ts';
 import { splitText } from '../../src/turns/split.ts';
-import { CORE } from '../../src/turns/store/core.ts';
-import { openSqliteStore } from '../../src/turns/store/sqlite.ts';
-import type { SqliteStore } from '../../src/turns/store/sqlite.ts';
-import { systemClock } from '../../src/turns/time.ts';
+import { brief, isTerminal, readFacts, rows, without } from './journal.ts';
 import type { Ledger } from './ledger.ts';
 
 const TEXT_LIMIT = 16_000;
@@ -46,7 +42,7 @@ type Remains = {
 
 /** Compares what people were promised and shown with what a quiet, ended program left on the disk; what is wrong goes into the ledger's faults. */
 export async function verify(dataDir: string, ledger: Ledger): Promise<void> {
-  const facts = await readFacts(`${dataDir}/conch.db`, ledger);
+  const facts = await readFacts(`${dataDir}/conch.db`, ledger.faults);
   const remains: Remains = {
     messages: rows(`${dataDir}/console.db`, 'SELECT * FROM messages ORDER BY seq') as Message[],
     inbox: new Map((rows(`${dataDir}/conch.db`, 'SELECT * FROM inbox') as Received[]).map((row) => [row.id, row])),
@@ -97,11 +93,6 @@ function checkSent({ messages, inbox, ledger }: Remains): void {
   }
 }
 
-function isTerminal(fate: string | null): boolean {
-  const state = fate === null ? null : (JSON.parse(fate) as { readonly state: string }).state;
-  return state === 'delivered' || state === 'unrouted' || state === 'ignored';
-}
-
 /** A message becomes part of a conversation once. */
 function checkRouted({ facts, inbox, ledger }: Remains): void {
   const lined = new Map<string, number>();
@@ -137,17 +128,6 @@ function checkPosts({ facts, messages, ledger }: Remains): void {
   }
 }
 
-/** What is left of some texts when each of others has taken one equal text away. */
-function without(texts: readonly string[], others: readonly string[]): readonly string[] {
-  const left = new Map<string, number>();
-  for (const text of others) left.set(text, (left.get(text) ?? 0) + 1);
-  return texts.filter((text) => {
-    const count = left.get(text) ?? 0;
-    left.set(text, count - 1);
-    return count <= 0;
-  });
-}
-
 /** Everything owed to the console was done, and the console shows nothing that was not owed to it. */
 function checkOutbox({ outbox, messages, ledger }: Remains): void {
   const { lost, twice } = ledger.faults;
@@ -177,51 +157,4 @@ function checkModes({ facts, ledger }: Remains): void {
     if (kept < told)
       ledger.faults.lost.push(`${told} changes of the mode of ${channel} were confirmed, ${kept} are on record`);
   }
-}
-
-/** Reads every journal, folds it and compares it with the stored floor. */
-async function readFacts(path: string, ledger: Ledger): Promise<ReadonlyMap<string, readonly Fact[]>> {
-  const clock = systemClock();
-  const store = openSqliteStore({ path, core: CORE, clock, textLimit: () => TEXT_LIMIT, words: () => null });
-  try {
-    ledger.faults.other.push(...store.verify());
-    return new Map(store.channels().map((channel) => [channel, replay(store, channel, ledger)]));
-  } finally {
-    await store.close();
-  }
-}
-
-function replay(store: SqliteStore, channel: string, ledger: Ledger): readonly Fact[] {
-  const facts: Fact[] = [];
-  const holders = new Map<number, string>();
-  const found = store.replay(channel, ({ seq, fact, floor }) => {
-    facts.push(fact);
-    const active = floor.seats.filter((seat) => seat.status === 'ACTIVE').map((seat) => seat.agent);
-    if (active.length > 1)
-      ledger.faults.doubleHolders.push(`${channel}, entry ${seq}: ${active.join(' and ')} are ACTIVE`);
-    if (fact.type !== 'turnGranted' && fact.type !== 'turnResumed') return;
-    const known = holders.get(fact.epoch) ?? fact.agent;
-    if (known !== fact.agent)
-      ledger.faults.doubleHolders.push(`${channel}: epoch ${fact.epoch} was given to ${known} and ${fact.agent}`);
-    holders.set(fact.epoch, fact.agent);
-  });
-  const { brokenAt, stoppedBy, equal } = found;
-  if (brokenAt !== null || stoppedBy !== null || !equal)
-    ledger.faults.other.push(
-      `the journal of ${channel} is not its floor: ${JSON.stringify({ brokenAt, stoppedBy, equal })}`,
-    );
-  return facts;
-}
-
-function rows(path: string, sql: string): readonly unknown[] {
-  const db = new Database(path);
-  try {
-    return db.prepare(sql).all();
-  } finally {
-    db.close();
-  }
-}
-
-function brief(text: string): string {
-  return JSON.stringify(text.length > 90 ? `${text.slice(0, 90)}…` : text);
 }

@@ -1,0 +1,221 @@
+import { execFile, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { PermissionFlagsBits } from 'discord.js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { fileSchema } from '../../src/config/schema.ts';
+import { startDiscord } from '../adapters/discord/server.ts';
+import type { DiscordServer, DiscordOptions } from '../adapters/discord/server.ts';
+import { documents, ROOT } from '../docs/documents.ts';
+import { freePort } from '../kill/bot.ts';
+import { Page } from '../kill/page.ts';
+import { until } from './discord.ts';
+
+type Block = { readonly language: string; readonly text: string };
+type PermissionName = NonNullable<DiscordOptions['permissions']>[number];
+
+/** What stands between fences in the document, in order, without the indentation of its list. */
+const BLOCKS: readonly Block[] = Array.from(
+  (documents().find(({ name }) => name === 'docs/discord.md')?.text ?? '').matchAll(
+    /^( *)```(\w+)\n([\s\S]*?)^\1```$/gm,
+  ),
+  ([, indent = '', language = '', body = '']) => ({
+    language,
+    text: body.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
+  }),
+);
+
+/** The block that is next, of this language, which says this. */
+let at = 0;
+function next(language: string, says: string): string {
+  const block = BLOCKS[at];
+  at += 1;
+  if (block?.language !== language || !block.text.includes(says))
+    throw new Error(`Block ${at} of docs/discord.md is not ${language} with "${says}"`);
+  return block.text;
+}
+
+/** A text with a part of the document replaced, which must be there. */
+function filled(text: string, placeholder: string, value: string): string {
+  if (!text.includes(placeholder)) throw new Error(`docs/discord.md has no ${placeholder} any more`);
+  return text.replaceAll(placeholder, value);
+}
+
+const dir = mkdtempSync(join(tmpdir(), 'conch-docs-'));
+let server: DiscordServer;
+let ann = '';
+let env: NodeJS.ProcessEnv = {};
+let running: ChildProcess | null = null;
+let log = '';
+/** The first message. */
+let first = '';
+
+beforeAll(async () => {
+  copyFileSync(`${ROOT}package.json`, join(dir, 'package.json'));
+  for (const name of ['src', 'node_modules']) symlinkSync(`${ROOT}${name}`, join(dir, name));
+  server = await startDiscord({ permissions: [] });
+  server.kickBot();
+  ann = server.person('ann');
+  const { PATH, HOME } = process.env;
+  env = { PATH, HOME, DISCORD_API_URL: server.apiUrl, CONCH_PORT: String(await freePort()) };
+});
+
+afterAll(async () => {
+  await end();
+  await server.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+/** Runs a block of the document in the folder; what it printed. Rejects when it fails. */
+async function run(block: string): Promise<string> {
+  return (await promisify(execFile)('sh', ['-e', '-c', block], { cwd: dir, env })).stdout;
+}
+
+function begin(block: string): void {
+  running = spawn('sh', ['-c', block], { cwd: dir, env, detached: true, stdio: ['ignore', 'pipe', 'inherit'] });
+  running.stdout?.setEncoding('utf8').on('data', (text: string) => (log += text));
+}
+
+/** Ends what was begun, with all its processes. */
+async function end(): Promise<void> {
+  const ending = running;
+  running = null;
+  if (ending?.pid === undefined || ending.exitCode !== null) return;
+  process.kill(-ending.pid, 'SIGTERM');
+  await once(ending, 'exit');
+}
+
+const read = (channel = server.channel) => server.read(channel);
+const drafts = () => read().filter(({ webhook, text }) => webhook && text.endsWith('▌'));
+const said = (channel = server.channel) => read(channel).filter(({ webhook, text }) => webhook && !text.endsWith('▌'));
+const reactions = (id: string) => read().find((message) => message.id === id)?.reactions ?? {};
+const rests = () =>
+  until(() => read().some(({ buttons, text }) => buttons.length > 0 && text.startsWith('💤')), 'rest');
+
+describe('docs/discord.md, step by step', () => {
+  test('the token is put where only its owner can read it', async () => {
+    await run(filled(next('sh', 'DISCORD_TOKEN'), 'the-token-that-you-copied', server.token));
+    expect(statSync(join(dir, '.env')).mode & 0o077).toBe(0);
+  });
+
+  test('the invitation asks for a bot with slash commands and the least permissions', async () => {
+    const printed = await run(next('sh', 'discord invite'));
+    const { searchParams } = new URL(/https:\/\/\S+/.exec(printed)?.[0] ?? '');
+    expect(searchParams.get('client_id')).toBe(server.application);
+    expect(searchParams.get('scope')?.split(' ')).toEqual(['bot', 'applications.commands']);
+    const asked = BigInt(searchParams.get('permissions') ?? 0);
+    const names = Object.keys(PermissionFlagsBits) as PermissionName[];
+    const permissions = names.filter((name) => (asked & PermissionFlagsBits[name]) !== 0n);
+    for (const name of ['Administrator', 'MentionEveryone', 'ManageChannels', 'ManageRoles'] as const)
+      expect(permissions).not.toContain(name);
+    server.inviteBot();
+    server.giveRole(server.botUser, server.role('by invitation', { permissions }));
+  });
+
+  test('the configuration names the channel, and doctor says that Conch can start', async () => {
+    const known = filled(next('json', '"channels"'), '123456789012345678', server.channel);
+    const json = filled(known, '234567890123456789', ann);
+    writeFileSync(join(dir, 'turnConfig.json'), filled(json, '"kind": "scripted"', '"kind": "scripted", "wordMs": 20'));
+    const report = await run(next('sh', 'doctor'));
+    expect(report).toContain('Conch can start.');
+    expect(report).not.toContain('✗');
+  });
+
+  test('it starts, and the three agents answer a person under their own names and pictures', async () => {
+    begin(next('sh', 'npm start'));
+    await until(() => /"?ready"?/.test(log) && server.connected() === 1, 'a start');
+    first = server.write(ann, server.channel, 'Build a clock').id;
+    await until(() => drafts().length > 0, 'a text that grows');
+    await until(() => said().length >= 3, 'the answers');
+    expect(said().map(({ author }) => author)).toEqual(['🧭 pm', '🛠️ dev', '🔎 qa']);
+    expect(server.webhooks(server.channel)).toHaveLength(1);
+  });
+
+  test('the page shows the same floor', async () => {
+    const page = await Page.open(Number(env['CONCH_PORT']), `discord:${server.channel}`);
+    await page.until(() => page.view !== null, 'the floor');
+    expect(page.view?.seats.map(({ agent }) => agent)).toEqual(['pm', 'dev', 'qa']);
+    page.close();
+  });
+});
+
+describe('what the document says people see', () => {
+  test('a reaction tells what became of a message, and a message with buttons who has the floor', async () => {
+    await rests();
+    expect(Object.keys(reactions(first))).toEqual(['✅']);
+    server.write(ann, server.channel, 'dev: slow');
+    const card = () => read().findLast(({ buttons }) => buttons.length > 0);
+    await until(() => card()?.text.startsWith('🎤 dev') === true, 'the holder on the card');
+    expect(card()?.buttons.map(({ label }) => label)).toContain('Skip');
+    const ids = read().map(({ id }) => id);
+    expect(ids.indexOf(card()?.id ?? '')).toBeGreaterThan(ids.indexOf(first));
+    const second = server.write(ann, server.channel, 'Mind the umlauts').id;
+    await until(() => Object.hasOwn(reactions(second), '↪️'), 'a receipt');
+    expect(await server.command(ann, server.channel, 'stop')).toMatchObject({ state: 'shown', ephemeral: true });
+    await rests();
+  });
+
+  test('a reply to an agent addresses it, and another bot is not heard', async () => {
+    const before = said().length;
+    const qa = said().find(({ author }) => author === '🔎 qa');
+    server.bot('coinbot', server.channel, 'pm: Hello!');
+    server.write(ann, server.channel, 'Thanks!', { replyTo: qa?.id ?? '' });
+    await until(() => said().length > before, 'an answer');
+    expect(said()[before]?.author).toBe('🔎 qa');
+    server.write(ann, server.channel, '!stop');
+    await rests();
+  });
+
+  test('everybody may look, and only operators may change something', async () => {
+    const bob = server.person('bob');
+    expect(server.registered(server.channel).map(({ name }) => name)).toContain('floor');
+    const looked = await server.command(bob, server.channel, 'floor status');
+    expect(looked).toMatchObject({ ephemeral: true });
+    const refused = await server.command(bob, server.channel, 'floor pause');
+    expect(refused).toMatchObject({ ephemeral: true });
+    expect(refused.text).toMatch(/operator/i);
+    expect(await server.autocomplete(ann, server.channel, 'floor grant', { option: 'agent', text: 'q' })).toEqual([
+      expect.objectContaining({ value: 'qa' }),
+    ]);
+  });
+
+  test('a thread has a floor of its own', async () => {
+    const thread = server.thread(server.channel, 'details', { by: ann });
+    server.write(ann, thread, 'Hello!');
+    await until(() => said(thread).length > 0, 'an answer in the thread');
+    expect(said(thread)[0]?.author).toBe('🧭 pm');
+  });
+
+  test('over a restart the session goes on, and what was written meanwhile is answered', async () => {
+    await end();
+    const before = said().length;
+    server.write(ann, server.channel, 'pm: Thanks!');
+    begin('npm start');
+    await until(() => said().length > before, 'an answer');
+    expect([server.identifies.length, server.resumes.length]).toEqual([1, 1]);
+  });
+
+  test('where webhooks are not allowed, the bot speaks with the name of the agent before the text', async () => {
+    await rests();
+    server.permit(server.channel, 'ManageWebhooks', 'deny');
+    for (const { id } of server.webhooks(server.channel)) server.deleteWebhook(id);
+    server.write(ann, server.channel, 'pm: Thanks!');
+    const byBot = () => read().find(({ authorId, text }) => authorId === server.botUser && text.includes('pm**:'));
+    await until(() => byBot() !== undefined, 'an answer by the bot');
+  });
+
+  test('nobody was notified by any of it', () => {
+    const nobody = { everyone: false, users: [], roles: [] };
+    for (const { pings } of read().filter(({ bot }) => bot)) expect(pings).toEqual(nobody);
+  });
+
+  test('the settings are shown with their defaults', () => {
+    const shown: unknown = JSON.parse(next('json', '"adapters"'));
+    expect(shown).toEqual({ adapters: { discord: fileSchema.parse({}).adapters.discord } });
+    expect(BLOCKS).toHaveLength(at);
+  });
+});

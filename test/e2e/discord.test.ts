@@ -1,0 +1,214 @@
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import type { Socket } from 'node:net';
+import { describe, expect, test } from 'vitest';
+import { inviteUrl } from '../../src/adapters/discord/setup.ts';
+import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import type { Fault } from '../adapters/discord/faults.ts';
+import type { DiscordServer } from '../adapters/discord/server.ts';
+import { freePort, runConch } from '../kill/bot.ts';
+import type { Place } from '../kill/bot.ts';
+import { rows } from '../kill/journal.ts';
+import { CHANNEL, STACK, inPlace, logLines, openPage } from './demo.ts';
+import { allSpoke, configOn, onDiscord, speechesIn, until } from './discord.ts';
+import type { OnDiscord } from './discord.ts';
+
+const DRAIN_MS = 10_000;
+const NOT_ACCEPTED = 'Discord does not accept DISCORD_TOKEN. Copy it anew from the Bot page of your application';
+
+/** Lets whatever comes to one port through to another; the way is closed with what this returns. */
+async function letThrough(port: number, to: number): Promise<() => Promise<void>> {
+  const sockets = new Set<Socket>();
+  const server = createServer((near) => {
+    const far = connect(to, '127.0.0.1');
+    for (const socket of [near, far]) sockets.add(socket.on('error', () => undefined));
+    near.pipe(far).pipe(near);
+  });
+  await once(server.listen(port, '127.0.0.1'), 'listening');
+  return async () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await once(server, 'close');
+  };
+}
+
+describe('a Conch on Discord', () => {
+  test('is ready within seconds, answers under the names of its agents, notes what became of a message, and ends', () =>
+    onDiscord(async ({ server, start }) => {
+      const bot = start();
+      await bot.ready();
+      const { id } = server.write('ann', server.channel, 'Build a login page with email and password');
+      await until(() => allSpoke(server), 'an answer of every agent');
+      const receipts = () => server.read(server.channel).find((message) => message.id === id)?.reactions ?? {};
+      await until(() => receipts()['✅']?.includes(server.botUser) === true, 'the receipt');
+      expect(speechesIn(server).map((speech) => speech.split(':', 1)[0])).toEqual(['pm', 'dev', 'qa']);
+      expect(bot.out()).not.toContain(server.token);
+      expect(bot.out()).not.toMatch(/"level":"(error|fatal)"/);
+      expect(await bot.end('SIGTERM')).toMatchObject({ code: EXIT_CODES.ok });
+      expect(bot.err()).toBe('');
+    }));
+
+  test('row 30: stays up while Discord cannot be reached, says so, serves its page, and connects once it is there', () =>
+    onDiscord(async ({ server, start }) => {
+      const port = await freePort();
+      const bot = start({ DISCORD_API_URL: `http://127.0.0.1:${port}/api` });
+      const trying = () => logLines(bot).find(({ message }) => message === 'Discord cannot be reached; trying again');
+      await until(() => trying() !== undefined, 'a line of the log');
+      expect(trying()).toMatchObject({ level: 'warn', why: expect.stringContaining('ECONNREFUSED') });
+      const page = await openPage(bot);
+      await page.say(CHANNEL, 'Hello everybody!');
+      await page.until(() => page.texts('agent').length > 0, 'an answer on the page');
+
+      const close = await letThrough(port, server.port);
+      await bot.ready();
+      server.write('ann', server.channel, 'pm: Hello!');
+      await until(() => speechesIn(server).length > 0, 'an answer on Discord');
+      await bot.end('SIGTERM');
+      await close();
+    }));
+
+  test('row 37: whose token is revoked while it runs ends with its own code and says what to do', () =>
+    onDiscord(async ({ server, start }) => {
+      const bot = start();
+      await bot.ready();
+      server.revokeToken();
+      expect(await bot.ended).toMatchObject({ code: EXIT_CODES.platformRefused });
+      expect(bot.err()).toContain(NOT_ACCEPTED);
+      expect(bot.err()).not.toMatch(STACK);
+    }));
+
+  test('with a wrong token ends with the same code and words', () =>
+    onDiscord(async ({ place, env }) => {
+      const { code, err } = await runConch(place, { env: { ...env, DISCORD_TOKEN: 'MTIz.wrong.token' } });
+      expect(code).toBe(EXIT_CODES.platformRefused);
+      expect(err).toContain(NOT_ACCEPTED);
+      expect(err).not.toMatch(STACK);
+    }));
+
+  test('that Discord does not let read ends and names the intent', () =>
+    onDiscord(
+      async ({ place, env }) => {
+        const { code, err } = await runConch(place, { env });
+        expect(code).toBe(EXIT_CODES.platformRefused);
+        expect(err).toContain('Switch on "Message Content Intent"');
+      },
+      { discord: { messageContent: false } },
+    ));
+
+  test('does not start beside another one with the same token, and says why', () =>
+    onDiscord(async ({ server, env, start }) => {
+      const first = start();
+      await first.ready();
+      await inPlace(configOn(server), async (other) => {
+        const { code, err } = await runConch(other, { env });
+        expect(code).toBe(EXIT_CODES.platformRefused);
+        expect(err).toContain('Another Conch on this machine uses the same DISCORD_TOKEN');
+        expect(err).not.toMatch(STACK);
+      });
+      expect(server.identifies).toHaveLength(1);
+      expect(first.child.exitCode).toBe(null);
+    }));
+});
+
+describe.concurrent('row 3: SIGTERM with a post on its way', () => {
+  /** Ends a program that waits for the answer to a post; how long that took, in milliseconds. */
+  const endDuring = async (fault: Fault, { server, start }: OnDiscord): Promise<number> => {
+    const bot = start();
+    await bot.ready();
+    server.fail('POST /webhooks/**', fault);
+    server.write('ann', server.channel, 'pm: Hello!');
+    await until(() => server.requests.some((request) => request.fault === fault.kind), 'a post');
+    const before = performance.now();
+    const { code } = await bot.end('SIGTERM');
+    if (code !== EXIT_CODES.ok || bot.err() !== '') throw new Error(`it ended with ${code}: ${bot.err()}`);
+    return performance.now() - before;
+  };
+  const states = ({ dataDir }: Place): readonly unknown[] =>
+    rows(`${dataDir}/conch.db`, "SELECT state FROM outbox WHERE type = 'post'");
+
+  test('waits for its answer', () =>
+    onDiscord(async (at) => {
+      expect(await endDuring({ kind: 'late', ms: 1_500 }, at)).toBeLessThan(DRAIN_MS);
+      expect(states(at.place)).toEqual([{ state: 'confirmed' }]);
+      expect(speechesIn(at.server)).toHaveLength(1);
+    }));
+
+  test('gives up an answer that never comes within 10 s, and looks for the post in the next life', () =>
+    onDiscord(async (at) => {
+      expect(await endDuring({ kind: 'hang-after' }, at)).toBeLessThan(DRAIN_MS + 2_000);
+      expect(states(at.place)).toEqual([{ state: 'inflight' }]);
+      await at.start().ready();
+      at.server.write('ann', at.server.channel, 'dev: Hello!');
+      await until(() => speechesIn(at.server).length > 1, 'an answer of the next life');
+      expect(speechesIn(at.server).map((speech) => speech.split(':', 1)[0])).toEqual(['pm', 'dev']);
+    }));
+});
+
+describe('conch doctor', () => {
+  const good = [
+    /✓ DISCORD_TOKEN: no other Conch on this machine uses it/,
+    /✓ Discord token: Discord knows the bot as conch/,
+    /✓ #general: permissions: the bot has all it needs/,
+    /^Conch can start\.$/m,
+  ];
+  test('says that everything is in order, and changes nothing', () =>
+    onDiscord(async ({ server, place, env }) => {
+      const { code, out, err } = await runConch(place, { env, argv: ['doctor'] });
+      expect([code, err]).toEqual([EXIT_CODES.ok, '']);
+      for (const line of good) expect(out).toMatch(line);
+      expect(out).not.toContain(server.token);
+      expect(server.requests.filter(({ method }) => method !== 'GET')).toEqual([]);
+    }));
+
+  const bad: readonly (readonly [string, (at: DiscordServer) => Readonly<Record<string, string>>, RegExp])[] = [
+    [
+      'a permission is missing',
+      (server) => {
+        server.permit(server.channel, 'ReadMessageHistory', 'deny');
+        return {};
+      },
+      /✗ #general: permissions: the bot lacks "Read Message History"\n {4}→ Open the channel's settings, "Permissions"/,
+    ],
+    ['the token is wrong', () => ({ DISCORD_TOKEN: 'MTIz.wrong.token' }), /✗ Discord token: .*\n {4}→ .*"Reset Token"/],
+    [
+      'Discord cannot be reached',
+      () => ({ DISCORD_API_URL: 'http://127.0.0.1:1/api' }),
+      /✗ Discord: .*ECONNREFUSED.*\n {4}→ Check the network/,
+    ],
+  ];
+  test.each(bad)('says what to do when %s', (_what, change, says) =>
+    onDiscord(async ({ server, place, env }) => {
+      const { code, out, err } = await runConch(place, { env: { ...env, ...change(server) }, argv: ['doctor'] });
+      expect([code, err]).toEqual([EXIT_CODES.mustBeMended, '']);
+      expect(out).toMatch(says);
+      expect(out).not.toContain('Conch can start.');
+    }),
+  );
+
+  test('says what to do when the bot may not read', () =>
+    onDiscord(
+      async ({ place, env }) => {
+        const { code, out } = await runConch(place, { env, argv: ['doctor'] });
+        expect(code).toBe(EXIT_CODES.mustBeMended);
+        expect(out).toMatch(/✗ Message Content intent: it is off.*\n {4}→ .*switch on "Message Content Intent"/);
+      },
+      { discord: { messageContent: false } },
+    ));
+});
+
+describe('conch discord invite', () => {
+  test('prints the address that invites this bot, and nothing else', () =>
+    onDiscord(async ({ server, place, env }) => {
+      const { code, out, err } = await runConch(place, { env, argv: ['discord', 'invite'] });
+      const settings = { webhooks: true, roles: false, streaming: true, cards: true, typing: true };
+      expect([code, out, err]).toEqual([EXIT_CODES.ok, `${inviteUrl(server.application, settings)}\n`, '']);
+      expect(server.requests).toEqual([]);
+    }));
+
+  test('says what is missing without a token', () =>
+    onDiscord(async ({ place }) => {
+      const { code, err } = await runConch(place, { argv: ['discord', 'invite'] });
+      expect(code).toBe(EXIT_CODES.usage);
+      expect(err).toMatch(/^Set DISCORD_TOKEN first/);
+    }));
+});

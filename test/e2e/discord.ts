@@ -1,0 +1,63 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { channelId } from '../../src/adapters/discord/ids.ts';
+import { startDiscord } from '../adapters/discord/server.ts';
+import type { DiscordOptions, DiscordServer } from '../adapters/discord/server.ts';
+import type { Bot, Place, Start } from '../kill/bot.ts';
+import { CHANNEL, DEMO, inPlace } from './demo.ts';
+
+/** A loopback Discord in this process, and a place for a Conch that knows its channel. */
+export type OnDiscord = {
+  readonly server: DiscordServer;
+  readonly place: Place;
+  /** The environment of a program that uses this Discord. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly start: (env?: Readonly<Record<string, string>>) => Bot;
+};
+
+/** `DEMO` with a channel of Discord beside that of the console; `more` goes before it. */
+export function configOn(server: DiscordServer, more: object = {}): object {
+  const channel = { id: channelId(server.channel), name: 'general', agents: ['pm', 'dev', 'qa'] };
+  return { ...DEMO, channels: [{ id: CHANNEL, agents: ['pm', 'dev', 'qa'] }, channel], ...more };
+}
+
+/** Runs `use` with both, and ends everything that was started. */
+export async function onDiscord(
+  use: (at: OnDiscord) => Promise<void>,
+  how: { readonly discord?: DiscordOptions; readonly config?: object } = {},
+): Promise<void> {
+  const server = await startDiscord(how.discord);
+  const env = { DISCORD_TOKEN: server.token, DISCORD_API_URL: server.apiUrl };
+  try {
+    await inPlace(configOn(server, how.config), (place, start) =>
+      use({ server, place, env, start: (more = {}) => start(startWith({ ...env, ...more })) }),
+    );
+  } finally {
+    await server.close();
+  }
+}
+
+/** Resolves once something holds; rejects, naming `what`, when it does not in time. */
+export async function until(holds: () => boolean | Promise<boolean>, what: string, limitMs = 20_000): Promise<void> {
+  const end = performance.now() + limitMs;
+  while (!(await holds())) {
+    if (performance.now() > end) throw new Error(`In ${limitMs} ms there was not: ${what}`);
+    await pause(20);
+  }
+}
+
+/** What agents say in a channel, as "author: text", without what is still being written. */
+export function speechesIn(server: DiscordServer, channel = server.channel): readonly string[] {
+  return server
+    .read(channel)
+    .filter(({ webhook, text }) => webhook && !text.endsWith('▌'))
+    .map(({ author, text }) => `${author}: ${text}`);
+}
+
+/** Whether each of the three agents has said something in the channel. */
+export function allSpoke(server: DiscordServer): boolean {
+  return ['pm', 'dev', 'qa'].every((agent) => speechesIn(server).some((speech) => speech.startsWith(`${agent}: `)));
+}
+
+function startWith(env: Readonly<Record<string, string>>): Start {
+  return { env };
+}

@@ -1,0 +1,301 @@
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Fault } from '../adapters/discord/faults.ts';
+import { clearPlace, makePlace, startBot } from './bot.ts';
+import type { Bot, Place } from './bot.ts';
+import { DiscordCrowd } from './discord-crowd.ts';
+import { spawnDiscord } from './discord-server.ts';
+import type { SpawnedDiscord } from './discord-server.ts';
+import { noFaults, verifyDiscord } from './discord-verify.ts';
+import type { DiscordFaults } from './discord-verify.ts';
+import { rows } from './journal.ts';
+import { Page } from './page.ts';
+import { randomOf } from './random.ts';
+import type { Random } from './random.ts';
+
+/** What to run; the same seed makes the same plan. */
+export type DiscordPlan = {
+  readonly cycles: number;
+  readonly seed: number;
+  readonly tell?: (line: string) => void;
+  /** Leaves the databases in place when something was found. */
+  readonly keep?: boolean;
+};
+
+/** How many kills met a post on its way, else one whose outcome was not known, else a start, else anything. */
+type Kills = { midPost: number; uncertain: number; starting: number; other: number };
+
+/** What came of a run. */
+export type DiscordReport = {
+  readonly cycles: number;
+  readonly kills: Readonly<Kills>;
+  readonly messages: number;
+  /** Of starts at which nothing went wrong on the way to Discord. */
+  readonly recoveryMsP99: number;
+  readonly faults: DiscordFaults;
+  readonly dir: string | null;
+};
+
+const AGENTS = ['pm', 'dev', 'qa', 'long', 'drip'];
+const PEOPLE = ['ann', 'bob'];
+/** A start is killed before it is ready this often; a kill comes while an answer is on its way this often; a shutdown is cut short this often. */
+const EARLY = 0.2;
+const WITHIN = 0.9;
+const LATE = 0.1;
+/** A kill comes right at the fault this often, and else some time later; it is for a draft or a card, too, this often. */
+const AT_ONCE = 0.8;
+const DRAFTS = 0.15;
+/** What a former kill left open is settled before the next one this often. */
+const SETTLED = 0.7;
+/** A post whose outcome is not known is looked for twice, 3 s apart, before its channel goes on. */
+const HIT_LIMIT_MS = 9_000;
+const SETTLED_LIMIT_MS = 9_000;
+const ENDING = 'while it ended';
+/** Faults stay for the next life this often. */
+const LASTING = 0.3;
+const QUIET_MS = 1_500;
+const QUIET_LIMIT_MS = 120_000;
+
+const PATHS = [
+  'POST /webhooks/**',
+  'POST /webhooks/**',
+  'POST /webhooks/**',
+  'PATCH /webhooks/**',
+  'PATCH /webhooks/**',
+  'POST /channels/*/messages',
+  'POST /channels/*/messages',
+  'POST /channels/*/messages',
+  'PATCH /channels/*/messages/*',
+  'DELETE /**',
+];
+const TROUBLES: readonly Fault[] = [
+  { kind: 'late', ms: 300 },
+  { kind: 'late', ms: 300 },
+  { kind: 'late', ms: 800 },
+  { kind: 'late', ms: 1_500 },
+  { kind: 'reset-after' },
+  { kind: 'hang-after' },
+  { kind: 'hang-after' },
+  { kind: 'reset-before' },
+  { kind: 'hang-before' },
+  { kind: 'status', status: 502, executed: true },
+  { kind: 'status', status: 502 },
+];
+
+type Run = {
+  readonly plan: DiscordPlan;
+  readonly place: Place;
+  readonly server: SpawnedDiscord;
+  readonly channels: readonly string[];
+  readonly crowd: DiscordCrowd;
+  readonly random: Random;
+  readonly faults: DiscordFaults;
+  readonly recoveriesMs: number[];
+  readonly kills: Kills;
+  /** Whether nothing is set up to go wrong. */
+  isHealthy: boolean;
+};
+
+/** Starts the real program before a loopback Discord again and again, kills it while it posts, and reads what stands there in the end. */
+export async function runDiscordKillLoop(plan: DiscordPlan): Promise<DiscordReport> {
+  const run = await prepare(plan);
+  const { place, server, channels, crowd, faults } = run;
+  let keep = plan.keep === true;
+  try {
+    for (let cycle = 1; cycle <= plan.cycles; cycle += 1) await live(run, cycle);
+    await heal(run);
+    await verifyDiscord({ dataDir: place.dataDir, server, channels, agents: AGENTS, written: crowd.written }, faults);
+    keep &&= Object.values(faults).some((found) => found.length > 0);
+    const sorted = run.recoveriesMs.toSorted((one, other) => one - other);
+    return {
+      cycles: plan.cycles,
+      kills: run.kills,
+      messages: crowd.written.length,
+      recoveryMsP99: Math.round(sorted[Math.ceil(sorted.length * 0.99) - 1] ?? 0),
+      faults,
+      dir: keep ? place.dir : null,
+    };
+  } finally {
+    await server.close();
+    if (!keep) clearPlace(place);
+  }
+}
+
+async function prepare(plan: DiscordPlan): Promise<Run> {
+  const random = randomOf(plan.seed);
+  const server = await spawnDiscord();
+  const { remote, channel } = server;
+  const channels = [channel, await remote.addChannel('bare'), await remote.addChannel('streams')];
+  await remote.permit(channels[1] ?? '', 'ManageWebhooks', 'deny');
+  const people = await Promise.all(PEOPLE.map((name) => remote.person(name)));
+  const role = await remote.role('everybody', { mentionable: true });
+  const place = await makePlace(configOf(channels, { person: people[0] ?? '', role, operators: people }));
+  const crowd = new DiscordCrowd({ remote, channels, random, people });
+  const kills = { midPost: 0, uncertain: 0, starting: 0, other: 0 };
+  return {
+    plan,
+    place,
+    server,
+    channels,
+    crowd,
+    random,
+    faults: noFaults(),
+    recoveriesMs: [],
+    kills,
+    isHealthy: true,
+  };
+}
+
+type Known = { readonly person: string; readonly role: string; readonly operators: readonly string[] };
+
+function configOf([hooks, bare, streams]: readonly string[], known: Known): object {
+  const script = (id: string) => ({ id, backend: { kind: 'scripted', script: id, wordMs: 1 } });
+  const speaker = (id: string, gapMs: number) => ({
+    id,
+    backend: {
+      kind: 'command',
+      command: process.execPath,
+      args: [new URL('discord-speaker.ts', import.meta.url).pathname, String(gapMs)],
+      set: { PERSON_ID: known.person, ROLE_ID: known.role },
+    },
+  });
+  const channel = (id: string | undefined, agents: readonly string[], humanInterruptMode: string) => ({
+    id: `discord:${id}`,
+    agents,
+    humanInterruptMode,
+  });
+  return {
+    turnConfig: {
+      defaultTimeoutSeconds: 5,
+      maxTurnSeconds: 20,
+      waitTimeoutSeconds: 1,
+      interruptGraceSeconds: 0.5,
+      coalesceMs: 20,
+      maxTurns: 500,
+    },
+    agents: [script('pm'), script('dev'), script('qa'), speaker('long', 0), speaker('drip', 120)],
+    channels: [
+      channel(hooks, ['pm', 'dev', 'long'], 'inject'),
+      channel(bare, ['qa', 'long'], 'queue'),
+      channel(streams, ['drip', 'dev'], 'interrupt'),
+    ],
+    operators: { users: known.operators },
+    log: { level: 'info', pretty: false },
+  };
+}
+
+/** One life of the program, and its violent end. */
+async function live(run: Run, cycle: number): Promise<void> {
+  const { place, random, server, faults } = run;
+  // People who were there before Conch came are none of its business: the first life comes to be.
+  const early = cycle > 1 && random.chance(EARLY);
+  const bot = begin(run);
+  let how = 'while it started';
+  try {
+    if (early) await pause(random.between(0, 1_200));
+    else how = await busy(run, bot);
+    if (bot.child.exitCode !== null && how !== ENDING)
+      faults.other.push(`cycle ${cycle}: the program ended by itself: ${bot.err()}`);
+  } finally {
+    await bot.end('SIGKILL');
+  }
+  const states = new Set(owedIn(place).map(({ state }) => state));
+  const open = states.has('inflight') ? 'midPost' : states.has('uncertain') ? 'uncertain' : null;
+  run.kills[open ?? (early ? 'starting' : 'other')] += 1;
+  run.isHealthy = !random.chance(LASTING);
+  if (run.isHealthy) await server.remote.heal();
+  for (let left = random.between(0, 2); left > 0; left -= 1) await run.crowd.write();
+  run.plan.tell?.(`cycle ${cycle}: killed ${how}${open === null ? '' : ` (${open})`}`);
+}
+
+/** People write, and in the end an answer is late or lost. Resolves with what the kill meets. */
+async function busy(run: Run, bot: Bot): Promise<string> {
+  const { random, server, crowd, place } = run;
+  const readyMs = await bot.ready();
+  if (run.isHealthy) run.recoveriesMs.push(readyMs);
+  run.plan.tell?.(`ready after ${Math.round(readyMs)} ms${run.isHealthy ? '' : ', with faults on the way'}`);
+  const over = new AbortController();
+  const acting = crowd.act(over.signal);
+  try {
+    await pause(random.between(200, 1_800));
+    if (random.chance(LATE)) {
+      bot.child.kill('SIGTERM');
+      await pause(random.between(0, 150));
+      return ENDING;
+    }
+    if (!random.chance(WITHIN)) return 'at any moment';
+    if (random.chance(SETTLED)) await settled(place);
+    for (let count = random.between(1, 3); count > 0; count -= 1)
+      await server.remote.fail(random.pick(PATHS), random.pick(TROUBLES), random.between(1, 4));
+    const hit = await server.hit(random.chance(DRAFTS) ? '' : 'post', HIT_LIMIT_MS);
+    await pause(random.chance(AT_ONCE) ? random.between(0, 60) : random.between(60, 1_800));
+    return hit === null ? 'after a wait' : `at ${hit}`;
+  } finally {
+    over.abort();
+    await acting;
+  }
+}
+
+/** The last life: nothing goes wrong any more, until nothing moves and nothing is owed. Then it ends in good order. */
+async function heal(run: Run): Promise<void> {
+  const { server, crowd, channels, faults } = run;
+  await server.remote.heal();
+  for (const channel of channels) await crowd.write(channel);
+  const bot = begin(run);
+  try {
+    run.recoveriesMs.push(await bot.ready());
+    if (!(await quiet(run, bot))) faults.lost.push(`no rest within ${QUIET_LIMIT_MS} ms`);
+    const { code, afterMs } = await bot.end('SIGTERM');
+    if (code !== 0) faults.other.push(`the program ended with ${code} after ${Math.round(afterMs)} ms: ${bot.err()}`);
+  } finally {
+    await bot.end('SIGKILL');
+  }
+}
+
+/** Resolves when the outcome of every post is known, or when that takes too long. */
+async function settled(place: Place): Promise<void> {
+  const limit = performance.now() + SETTLED_LIMIT_MS;
+  while (performance.now() < limit && owedIn(place).some(({ state }) => state === 'uncertain')) await pause(200);
+}
+
+function begin({ place, server }: Run): Bot {
+  return startBot(place, { env: { DISCORD_TOKEN: server.token, DISCORD_API_URL: server.apiUrl } });
+}
+
+/** Whether every floor came to rest, no channel changed any more and nothing is owed. */
+async function quiet({ channels, server, place }: Run, bot: Bot): Promise<boolean> {
+  const pages = await Promise.all(channels.map((channel) => Page.open(bot.port, `discord:${channel}`)));
+  const limit = performance.now() + QUIET_LIMIT_MS;
+  let since = performance.now();
+  let before = '';
+  try {
+    while (performance.now() < limit) {
+      const now = JSON.stringify(await Promise.all(channels.map((channel) => server.remote.read(channel))));
+      const atRest = pages.every(({ view }) => view?.condition === 'resting' && view.held.length === 0);
+      if (now !== before || !atRest) since = performance.now();
+      if (performance.now() - since >= QUIET_MS && owedIn(place).length === 0) return true;
+      before = now;
+      await pause(100);
+    }
+    return false;
+  } finally {
+    for (const page of pages) page.close();
+  }
+}
+
+/** The posts that are not done, in a copy of the database: the program is to find it as it left it. */
+function owedIn({ dataDir }: Place): readonly { readonly state: string }[] {
+  const copy = mkdtempSync(join(tmpdir(), 'conch-copy-'));
+  try {
+    cpSync(dataDir, copy, { recursive: true });
+    const open = "SELECT state FROM outbox WHERE lane = 'posts' AND state IN ('owed', 'inflight', 'uncertain')";
+    return rows(`${copy}/conch.db`, open) as { readonly state: string }[];
+  } catch {
+    // Killed before there was a database.
+    return [];
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+}

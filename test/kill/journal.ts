@@ -1,0 +1,78 @@
+import Database from 'better-sqlite3';
+import type { Fact } from '../../src/turns/core/fact.ts';
+import { CORE } from '../../src/turns/store/core.ts';
+import { openSqliteStore } from '../../src/turns/store/sqlite.ts';
+import type { SqliteStore } from '../../src/turns/store/sqlite.ts';
+import { systemClock } from '../../src/turns/time.ts';
+
+/** What is found wrong with journals, as sentences. */
+export type JournalFaults = { readonly doubleHolders: string[]; readonly other: string[] };
+
+/** Reads every journal of an ended program, folds it and compares it with the stored floor: the facts by channel. */
+export async function readFacts(path: string, faults: JournalFaults): Promise<ReadonlyMap<string, readonly Fact[]>> {
+  const clock = systemClock();
+  const store = openSqliteStore({
+    path,
+    core: CORE,
+    clock,
+    textLimit: () => Number.MAX_SAFE_INTEGER,
+    words: () => null,
+  });
+  try {
+    faults.other.push(...store.verify());
+    return new Map(store.channels().map((channel) => [channel, replay(store, channel, faults)]));
+  } finally {
+    await store.close();
+  }
+}
+
+/** Whether a fate as the inbox keeps it is a final one. */
+export function isTerminal(fate: string | null): boolean {
+  const state = fate === null ? null : (JSON.parse(fate) as { readonly state: string }).state;
+  return state === 'delivered' || state === 'unrouted' || state === 'ignored';
+}
+
+/** What is left of some texts when each of others has taken one equal text away. */
+export function without(texts: readonly string[], others: readonly string[]): readonly string[] {
+  const left = new Map<string, number>();
+  for (const text of others) left.set(text, (left.get(text) ?? 0) + 1);
+  return texts.filter((text) => {
+    const count = left.get(text) ?? 0;
+    left.set(text, count - 1);
+    return count <= 0;
+  });
+}
+
+/** What a query of a database gives. */
+export function rows(path: string, sql: string): readonly unknown[] {
+  const db = new Database(path);
+  try {
+    return db.prepare(sql).all();
+  } finally {
+    db.close();
+  }
+}
+
+/** The beginning of a text in quotes. */
+export function brief(text: string): string {
+  return JSON.stringify(text.length > 90 ? `${text.slice(0, 90)}…` : text);
+}
+
+function replay(store: SqliteStore, channel: string, faults: JournalFaults): readonly Fact[] {
+  const facts: Fact[] = [];
+  const holders = new Map<number, string>();
+  const found = store.replay(channel, ({ seq, fact, floor }) => {
+    facts.push(fact);
+    const active = floor.seats.filter((seat) => seat.status === 'ACTIVE').map((seat) => seat.agent);
+    if (active.length > 1) faults.doubleHolders.push(`${channel}, entry ${seq}: ${active.join(' and ')} are ACTIVE`);
+    if (fact.type !== 'turnGranted' && fact.type !== 'turnResumed') return;
+    const known = holders.get(fact.epoch) ?? fact.agent;
+    if (known !== fact.agent)
+      faults.doubleHolders.push(`${channel}: epoch ${fact.epoch} was given to ${known} and ${fact.agent}`);
+    holders.set(fact.epoch, fact.agent);
+  });
+  const { brokenAt, stoppedBy, equal } = found;
+  if (brokenAt !== null || stoppedBy !== null || !equal)
+    faults.other.push(`the journal of ${channel} is not its floor: ${JSON.stringify({ brokenAt, stoppedBy, equal })}`);
+  return facts;
+}
