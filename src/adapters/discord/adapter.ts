@@ -58,15 +58,15 @@ export const CAPABILITIES: Capabilities = {
   losesEvents: true,
 };
 
+/** While it connects, posts are tried again after so long, whatever the attempts of former runs were. */
+const CONNECTING_MS = 1_000;
+
 /** Discord as a platform: one bot, in any number of servers. */
 export function createAdapter(options: AdapterOptions): ChatAdapter {
   const rest = createClient(options);
   const ending = new AbortController();
   let bot: Bot | null = null;
-  const up = (method: string, channel: ChannelId): Bot => {
-    if (bot !== null) return bot;
-    throw new ChatError('Discord is not connected yet', { method, channel, fault: 'unreachable' });
-  };
+  const up = (method: string, channel: ChannelId): Bot => bot ?? notConnected(method, channel);
   const trying = async <T>(method: string, channel: ChannelId, work: (here: Bot) => Promise<T>): Promise<T> => {
     const here = up(method, channel);
     try {
@@ -119,6 +119,11 @@ async function catchUp(
     log.warn({ channel, why: wordsOf(error) }, 'what a former run left half said was not taken away');
   });
   return history;
+}
+
+function notConnected(method: string, channel: ChannelId): never {
+  const where = { method, channel, fault: 'unreachable', retryAfterMs: CONNECTING_MS } as const;
+  throw new ChatError('Discord is not connected yet', where);
 }
 
 type Bot = {
