@@ -100,7 +100,7 @@ async function takeIn(ports: HearingPorts, what: Local): Promise<void> {
     case 'stopped':
       return stopped(ports, what);
     case 'gone':
-      return ports.standing.gone(what.channel, what.why);
+      return void ports.standing.told(what.channel, what.why);
     case 'again':
       return ports.standing.again(what.channel);
   }

@@ -5,7 +5,7 @@ import type { ChannelId } from '../../turns/core/settings.ts';
 import type { Intake, Observatory } from '../port.ts';
 import { call } from './client.ts';
 import { channelTrouble, slackCode } from './errors.ts';
-import { platformChannel } from './ids.ts';
+import { channelId, platformChannel } from './ids.ts';
 
 /** What asking about channels needs. */
 export type StandingPorts = {
@@ -40,6 +40,26 @@ export class Standing {
   gone(channel: string, why: string): void {
     this.#away.add(channel);
     for (const floor of this.#floorsOf(channel)) this.#ports.intake.suspend(floor, why);
+  }
+
+  /**
+   * Slack told that Conch was taken out of a channel, or that the channel was closed. It may tell so long after Conch was
+   * let in again: Slack is asked how things are now, and what it told counts unless it says otherwise. Never rejects.
+   */
+  async told(channel: string, why: string): Promise<void> {
+    const request = {
+      method: 'conversations.info',
+      channel: channelId(channel),
+      args: { channel },
+      answer: infoSchema,
+    };
+    try {
+      const { channel: found } = await call(this.#ports.web, request);
+      if (found.is_member === true && found.is_archived !== true) return;
+    } catch (error) {
+      this.#ports.log.debug({ channel: channelId(channel), err: error }, 'Slack did not tell about a channel');
+    }
+    this.gone(channel, why);
   }
 
   /** The channel can be used. */

@@ -1,0 +1,74 @@
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import type { Socket } from 'node:net';
+import { channelId } from '../../src/adapters/slack/ids.ts';
+import type { Seen } from '../adapters/slack/server-people.ts';
+import { startSlack } from '../adapters/slack/server.ts';
+import type { SlackOptions, SlackServer } from '../adapters/slack/server.ts';
+import type { Bot, Place } from '../kill/bot.ts';
+import { CHANNEL, DEMO, inPlace } from './demo.ts';
+
+/** A loopback Slack in this process, and a place for a Conch that knows its channel. */
+export type OnSlack = {
+  readonly slack: SlackServer;
+  readonly place: Place;
+  /** The environment of a program that uses this Slack. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly start: (env?: Readonly<Record<string, string>>) => Bot;
+};
+
+/** `DEMO` with a channel of Slack beside that of the console; `more` goes before it. */
+export function configOn({ ids }: Pick<SlackServer, 'ids'>, more: object = {}): object {
+  const channel = { id: channelId(ids.channel), name: 'general', agents: ['pm', 'dev', 'qa'] };
+  const operators = { users: [ids.ann] };
+  return { ...DEMO, channels: [{ id: CHANNEL, agents: ['pm', 'dev', 'qa'] }, channel], operators, ...more };
+}
+
+/** Runs `use` with both, and ends everything that was started. */
+export async function onSlack(
+  use: (at: OnSlack) => Promise<void>,
+  how: { readonly slack?: SlackOptions; readonly config?: object } = {},
+): Promise<void> {
+  const slack = await startSlack(how.slack);
+  const env = {
+    SLACK_BOT_TOKEN: slack.botToken,
+    SLACK_APP_TOKEN: slack.appToken,
+    SLACK_SIGNING_SECRET: slack.signingSecret,
+    SLACK_API_URL: slack.apiUrl,
+  };
+  try {
+    await inPlace(configOn(slack, how.config), (place, start) =>
+      use({ slack, place, env, start: (more = {}) => start({ env: { ...env, ...more } }) }),
+    );
+  } finally {
+    await slack.close();
+  }
+}
+
+/** What agents have said in a channel, without what is still being written. */
+export function speechesIn(slack: SlackServer, thread?: string): readonly Seen[] {
+  return slack
+    .read(slack.ids.channel, thread)
+    .filter(({ own, author, metadata }) => own && author !== 'Conch' && metadata?.['event_type'] === 'conch_post');
+}
+
+/** The names of those who spoke, in their order. */
+export function speakersIn(slack: SlackServer, thread?: string): readonly string[] {
+  return speechesIn(slack, thread).map(({ author }) => author);
+}
+
+/** Lets whatever comes to one port through to another; the way is closed with what this returns. */
+export async function letThrough(port: number, to: number): Promise<() => Promise<void>> {
+  const sockets = new Set<Socket>();
+  const server = createServer((near) => {
+    const far = connect(to, '127.0.0.1');
+    for (const socket of [near, far]) sockets.add(socket.on('error', () => undefined));
+    near.pipe(far).pipe(near);
+  });
+  await once(server.listen(port, '127.0.0.1'), 'listening');
+  return async () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await once(server, 'close');
+  };
+}

@@ -1,0 +1,88 @@
+import { channelId, messageId } from '../../src/adapters/slack/ids.ts';
+import type { SlackServer } from '../adapters/slack/server.ts';
+import type { Random } from './random.ts';
+
+/** One message of a person. */
+export type Written = {
+  /** As the inbox names it. */
+  readonly id: string;
+  /** The floor that it belongs to. */
+  readonly floor: string;
+  readonly text: string;
+  /** Under which it is handed over. */
+  readonly envelopes: readonly string[];
+};
+
+/** What a channel of the run does with its threads. */
+export type Spot = { readonly channel: string; readonly threads: 'own' | 'parent' | 'ignore' };
+
+const REQUESTS = [
+  'Build a login page with email and password',
+  'Postgres or SQLite?',
+  '@qa can you try it?',
+  'dev: add a search box with filters',
+  'Hello <!channel>!',
+  'TURN_COMPLETE',
+];
+const MOST_THREADS = 3;
+
+/** People who write on Slack, whether anybody is there to read it or not; no two messages are alike. */
+export class SlackCrowd {
+  readonly written: Written[] = [];
+  readonly #slack: SlackServer;
+  readonly #random: Random;
+  readonly #spots: readonly Spot[];
+  readonly #threads = new Map<string, string[]>();
+
+  constructor(slack: SlackServer, random: Random, spots: readonly Spot[]) {
+    this.#slack = slack;
+    this.#random = random;
+    this.#spots = spots;
+  }
+
+  /** Channels, and messages with threads of which people made use. */
+  places(): readonly { readonly channel: string; readonly thread: string | null; readonly floor: string }[] {
+    return this.#spots.flatMap(({ channel, threads }) => [
+      { channel, thread: null, floor: channelId(channel) },
+      ...(threads === 'own' ? this.#threadsIn(channel) : []).map((thread) => ({
+        channel,
+        thread,
+        floor: channelId(channel, thread),
+      })),
+    ]);
+  }
+
+  /** So many messages, in channels and threads. */
+  speak(count: number): readonly Written[] {
+    return Array.from({ length: count }, () => this.#one());
+  }
+
+  #one(): Written {
+    const { channel, threads } = this.#random.pick(this.#spots);
+    const thread = threads !== 'ignore' && this.#random.chance(0.35) ? this.#thread(channel) : null;
+    const text = `${this.#random.pick(REQUESTS)} (number ${this.written.length + 1})`;
+    const before = this.#slack.attempts.length;
+    const { ann, bob } = this.#slack.ids;
+    const author = this.#random.pick([ann, bob]);
+    const ts = this.#slack.write(author, channel, text, thread === null ? {} : { thread });
+    const envelopes = this.#slack.attempts.slice(before).map(({ envelopeId }) => envelopeId);
+    const floor = threads === 'own' ? channelId(channel, thread) : channelId(channel);
+    const written = { id: messageId(channel, ts), floor, text, envelopes };
+    this.written.push(written);
+    return written;
+  }
+
+  /** A thread that is there, or one under the newest message of a person. */
+  #thread(channel: string): string | null {
+    const known = this.#threadsIn(channel);
+    if (known.length > 0 && (known.length >= MOST_THREADS || this.#random.chance(0.7))) return this.#random.pick(known);
+    const root = this.#slack.read(channel).findLast(({ own, thread }) => !own && thread === null);
+    if (root === undefined) return null;
+    if (!known.includes(root.ts)) this.#threads.set(channel, [...known, root.ts]);
+    return root.ts;
+  }
+
+  #threadsIn(channel: string): readonly string[] {
+    return this.#threads.get(channel) ?? [];
+  }
+}

@@ -1,0 +1,179 @@
+import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CAPABILITIES } from '../../src/adapters/slack/adapter.ts';
+import { messageId } from '../../src/adapters/slack/ids.ts';
+import type { Fact } from '../../src/turns/core/fact.ts';
+import { splitText } from '../../src/turns/split.ts';
+import type { Seen } from '../adapters/slack/server-people.ts';
+import type { SlackServer } from '../adapters/slack/server.ts';
+import { objects, pingsIn, words } from '../adapters/slack/state-text.ts';
+import { brief, isTerminal, readFacts, rows, without } from './journal.ts';
+import type { SlackCrowd, Written } from './slack-crowd.ts';
+
+/** What a run found wrong, as sentences. */
+export type SlackFaults = {
+  /** Written by a person, or said by an agent, and gone. */
+  readonly lost: string[];
+  readonly twice: string[];
+  readonly disordered: string[];
+  /** Somebody would have been notified. */
+  readonly pings: string[];
+  /** Half-said texts that nobody took away. */
+  readonly drafts: string[];
+  readonly doubleHolders: string[];
+  readonly other: string[];
+};
+
+type Received = { readonly id: string; readonly channel: string; readonly text: string; readonly fate: string | null };
+type Owed = {
+  readonly id: string;
+  readonly channel: string;
+  readonly type: string;
+  readonly text: string | null;
+  readonly state: string;
+  readonly platform_id: string | null;
+  readonly attempts: number;
+};
+
+/** What stands in one channel or thread, as people see it. */
+type Place = {
+  readonly floor: string;
+  readonly agents: readonly Seen[];
+  readonly notices: readonly Seen[];
+  readonly channel: string;
+};
+
+/** Messages that are on this disk, of a program that was killed; its files are left as they are. */
+export function inboxOf(dataDir: string): ReadonlySet<string> {
+  const copy = mkdtempSync(join(tmpdir(), 'conch-inbox-'));
+  try {
+    for (const file of ['conch.db', 'conch.db-wal']) {
+      if (existsSync(join(dataDir, file))) cpSync(join(dataDir, file), join(copy, file));
+    }
+    const found = rows(join(copy, 'conch.db'), 'SELECT id FROM inbox') as readonly { readonly id: string }[];
+    return new Set(found.map(({ id }) => id));
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+}
+
+/** Posts of an ended program that are still owed. */
+export function openPosts(dataDir: string): number {
+  return rows(
+    `${dataDir}/conch.db`,
+    "SELECT 1 FROM outbox WHERE lane = 'posts' AND state IN ('owed', 'inflight', 'uncertain')",
+  ).length;
+}
+
+/** Reads the channels as a person would and compares them with what a quiet, ended program left on the disk. */
+export async function verifySlack(
+  dataDir: string,
+  { slack, crowd, faults }: { readonly slack: SlackServer; readonly crowd: SlackCrowd; readonly faults: SlackFaults },
+): Promise<{ readonly cutShort: number }> {
+  const path = `${dataDir}/conch.db`;
+  const facts = await readFacts(path, faults);
+  const inbox = rows(path, 'SELECT id, channel, text, fate FROM inbox') as readonly Received[];
+  const outbox = rows(path, "SELECT * FROM outbox WHERE lane = 'posts' ORDER BY n") as readonly Owed[];
+  const places = placesOf(slack, crowd, faults);
+  checkPeople(crowd.written, { inbox, facts }, faults);
+  for (const place of places) checkSpeech(place, facts.get(place.floor) ?? [], faults);
+  for (const place of places) checkNotices(place, outbox, faults);
+  checkOutbox(outbox, places, faults);
+  checkPings(slack, faults);
+  return { cutShort: outbox.filter(({ attempts }) => attempts > 1).length };
+}
+
+function placesOf(slack: SlackServer, crowd: SlackCrowd, faults: SlackFaults): readonly Place[] {
+  return crowd.places().map(({ channel, thread, floor }) => {
+    const shown = slack.read(channel, thread ?? undefined).filter(({ own }) => own);
+    const cards = shown.filter((message) => markOf(message) === 'conch_card');
+    if (cards.length > 1) faults.twice.push(`${floor} has ${cards.length} cards`);
+    const drafts = shown.filter((message) => markOf(message) === 'conch_draft');
+    faults.drafts.push(...drafts.map(({ author, text }) => `in ${floor} a draft of ${author} stands: ${brief(text)}`));
+    const posts = shown.filter((message) => !cards.includes(message) && !drafts.includes(message));
+    const isNotice = ({ author }: Seen): boolean => author === 'Conch';
+    return { floor, channel, agents: posts.filter((post) => !isNotice(post)), notices: posts.filter(isNotice) };
+  });
+}
+
+/** Every message of a person is in the inbox, where it was written, with a final state, and in one conversation once. */
+function checkPeople(
+  written: readonly Written[],
+  { inbox, facts }: { readonly inbox: readonly Received[]; readonly facts: ReadonlyMap<string, readonly Fact[]> },
+  { lost, twice, other }: SlackFaults,
+): void {
+  const received = new Map(inbox.map((row) => [row.id, row]));
+  const lined = new Map<string, number>();
+  for (const fact of [...facts.values()].flat()) {
+    if (fact.type === 'messageRouted' && fact.line !== null) lined.set(fact.id, (lined.get(fact.id) ?? 0) + 1);
+  }
+  for (const { id, floor, text } of written) {
+    const row = received.get(id);
+    const what = `"${text}" (${id})`;
+    if (row === undefined) lost.push(`${what} is not in the inbox`);
+    else if (!isTerminal(row.fate)) lost.push(`${what} is left as ${row.fate}`);
+    else if (row.channel !== floor) other.push(`${what} is in ${row.channel}, not in ${floor}`);
+    if ((lined.get(id) ?? 0) > 1) twice.push(`${what} is in the conversation ${lined.get(id)} times`);
+    if (row?.fate?.includes('"delivered"') === true && !lined.has(id))
+      lost.push(`${what} is delivered and in no conversation`);
+  }
+}
+
+/** What agents said stands there, part by part, once and in order. Only letters and digits are compared: the rest is Slack's. */
+function checkSpeech({ floor, agents }: Place, facts: readonly Fact[], faults: SlackFaults): void {
+  const said = facts
+    .flatMap((fact) => (fact.type === 'said' ? [fact] : []))
+    .flatMap(({ agent, text }) => splitText(text, CAPABILITIES.textLimit).map((part) => `${agent}: ${letters(part)}`));
+  const shown = agents.map(({ author, text }) => `${author}: ${letters(text)}`);
+  faults.lost.push(...without(said, shown).map((one) => `in ${floor} this was said and not posted: ${brief(one)}`));
+  faults.twice.push(
+    ...without(shown, said).map((one) => `in ${floor} this was posted and said less often: ${brief(one)}`),
+  );
+  if (said.toSorted().join('\n') === shown.toSorted().join('\n') && said.join('\n') !== shown.join('\n'))
+    faults.disordered.push(`in ${floor} posts are not in the order in which they were said`);
+}
+
+/** Announcements stand there once, in their latest words. */
+function checkNotices({ floor, channel, notices }: Place, outbox: readonly Owed[], faults: SlackFaults): void {
+  const owed = new Map<string, string>();
+  for (const { type, channel: where, platform_id: id, text } of outbox) {
+    if (type === 'announce' && where === floor && id !== null) owed.set(id, letters(text ?? ''));
+  }
+  const shown = new Map(notices.map(({ ts, text }) => [messageId(channel, ts), letters(text)]));
+  for (const [id, text] of owed)
+    if (shown.get(id) !== text) faults.lost.push(`in ${floor} an announcement is missing: ${brief(text)}`);
+  for (const [id, text] of shown)
+    if (!owed.has(id)) faults.twice.push(`in ${floor} an announcement was owed less often: ${brief(text)}`);
+}
+
+function checkOutbox(outbox: readonly Owed[], places: readonly Place[], faults: SlackFaults): void {
+  const posts = places.flatMap(({ agents, notices }) => [...agents, ...notices]);
+  const marks = posts.map(({ metadata }) => payloadOf(metadata)['outbox_id']);
+  for (const { id, channel, state } of outbox) {
+    if (state !== 'confirmed') faults.lost.push(`post ${id} of ${channel} ended as ${state}`);
+    if (marks.filter((mark) => mark === id).length > 1) faults.twice.push(`post ${id} of ${channel} stands twice`);
+  }
+}
+
+/** Whatever was ever asked of Slack, if only for a moment, would have notified nobody. */
+function checkPings({ requests }: SlackServer, faults: SlackFaults): void {
+  for (const { method, args } of requests) {
+    if (!method.startsWith('chat.')) continue;
+    const linkNames = String(args['link_names']) === 'true' || args['parse'] === 'full';
+    const found = pingsIn({ text: words(args['text']), blocks: objects(args['blocks']), linkNames });
+    faults.pings.push(...[...found].map((ping) => `${method} would have notified ${ping}`));
+  }
+}
+
+function markOf({ metadata }: Seen): unknown {
+  return metadata?.['event_type'];
+}
+
+function payloadOf(metadata: Seen['metadata']): Readonly<Record<string, unknown>> {
+  return objects([metadata?.['event_payload']])[0] ?? {};
+}
+
+function letters(text: string): string {
+  return text.replaceAll(/[^\p{L}\p{N}]+/gu, '');
+}

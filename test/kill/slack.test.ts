@@ -1,0 +1,13 @@
+import { describe, expect, test } from 'vitest';
+import { runSlackKills } from './slack-loop.ts';
+
+const NOTHING = { lost: [], twice: [], disordered: [], pings: [], drafts: [], doubleHolders: [], other: [] };
+
+describe('a program on Slack that is killed again and again', () => {
+  test('loses nothing that it acknowledged, says everything once and in order, and leaves nothing half said', async () => {
+    const { faults, messages, atAcknowledgement, atPosting } = await runSlackKills({ cycles: 3, seed: 5 });
+    expect(faults).toEqual(NOTHING);
+    expect([atAcknowledgement, atPosting]).toEqual([3, 3]);
+    expect(messages).toBeGreaterThan(10);
+  }, 120_000);
+});
