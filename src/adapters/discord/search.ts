@@ -22,7 +22,17 @@ const PAGES = 5;
 
 /** The newest messages of a channel, oldest first. Rejects with a `ChatError`. */
 export async function newest(calls: Calls, channel: ChannelId, limit: number): Promise<readonly SeenMessage[]> {
-  return (await page(calls, channel, { limit: String(limit) })).messages;
+  let found: readonly SeenMessage[] = [];
+  let before: string | null = null;
+  while (found.length < limit) {
+    const size = Math.min(PAGE, limit - found.length);
+    const query: Readonly<Record<string, string>> = before === null ? {} : { before };
+    const { messages, count } = await page(calls, channel, { limit: String(size), ...query });
+    found = [...messages, ...found];
+    before = messages[0]?.id ?? null;
+    if (count < size || before === null) return found;
+  }
+  return found;
 }
 
 /**
@@ -37,10 +47,10 @@ export async function search(
   const { channel } = where;
   let after = where.afterId;
   for (let read = 0; read < PAGES && after !== null; read += 1) {
-    const { messages, isFull, last } = await page(calls, channel, { limit: String(PAGE), after });
+    const { messages, count, last } = await page(calls, channel, { limit: String(PAGE), after });
     const found = messages.find(fits);
     if (found !== undefined) return found;
-    if (!isFull) return null;
+    if (count < PAGE) return null;
     after = last;
   }
   return (await newest(calls, channel, PAGE)).find(fits) ?? null;
@@ -51,7 +61,7 @@ export function isAfter(id: string, other: string): boolean {
   return id.length === other.length ? id > other : id.length > other.length;
 }
 
-type Page = { readonly messages: readonly SeenMessage[]; readonly isFull: boolean; readonly last: string | null };
+type Page = { readonly messages: readonly SeenMessage[]; readonly count: number; readonly last: string | null };
 
 async function page(calls: Calls, channel: ChannelId, query: Readonly<Record<string, string>>): Promise<Page> {
   const route = Routes.channelMessages(platformChannel(channel));
@@ -62,5 +72,5 @@ async function page(calls: Calls, channel: ChannelId, query: Readonly<Record<str
       return parsed.success ? [parsed.data] : [];
     })
     .toSorted((one, other) => (isAfter(one.id, other.id) ? 1 : -1));
-  return { messages, isFull: listed.length >= PAGE, last: messages.at(-1)?.id ?? null };
+  return { messages, count: listed.length, last: messages.at(-1)?.id ?? null };
 }

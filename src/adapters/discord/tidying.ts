@@ -14,7 +14,7 @@ import type { Webhooks } from './webhooks.ts';
 
 /** Takes away what Conch left half said: drafts and cards of a former run, or of an answer that was lost. */
 export type Tidying = {
-  /** Never rejects: what could not be taken away stays until the next time. */
+  /** Never rejects: what could not be taken away is tried again by itself. */
   tidy(channel: ChannelId): Promise<void>;
   /** This message is of no use any more, or one may have been left behind whose id nobody learnt. */
   soon(channel: ChannelId, messageId: string | null): void;
@@ -31,7 +31,8 @@ export type TidyingPorts = {
   readonly log: Logger;
 };
 
-const MESSAGES = 50;
+/** So far back a run looks for what the one before it left, and what it left itself. */
+const MESSAGES = { former: 500, own: 50 };
 const SOON_MS = 5_000;
 const ATTEMPTS = 5;
 
@@ -39,14 +40,17 @@ const ATTEMPTS = 5;
 export function createTidying(ports: TidyingPorts): Tidying {
   const { timers, log } = ports;
   const planned = new Map<ChannelId, Timer>();
+  /** Where what a former run left has been looked for. */
+  const tidiedOnce = new Set<ChannelId>();
   let stopped = false;
   const tidied = async (channel: ChannelId): Promise<boolean> => {
     try {
-      const messages = await newest(ports.calls, channel, MESSAGES);
+      const messages = await newest(ports.calls, channel, tidiedOnce.has(channel) ? MESSAGES.own : MESSAGES.former);
       await ports.voice.quiet();
       for (const message of messages.filter((each) => isLeftOver(ports, channel, each))) {
         await takeAway(ports, channel, message);
       }
+      tidiedOnce.add(channel);
       return true;
     } catch (error) {
       log.debug({ channel, why: wordsOf(error) }, 'what was left half said could not be taken away');
@@ -66,7 +70,7 @@ export function createTidying(ports: TidyingPorts): Tidying {
   };
   return {
     async tidy(channel) {
-      await tidied(channel);
+      if (!(await tidied(channel))) plan(channel, 1);
     },
     soon(channel, messageId) {
       if (messageId !== null) ports.voice.disown(messageId);

@@ -1,9 +1,8 @@
 import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
-import { z } from 'zod';
 import type { ChannelId } from '../../turns/core/settings.ts';
 import type { Intake, Memory } from '../port.ts';
-import { COMMAND_RULE, typedCommand } from '../typed-command.ts';
+import { COMMAND_RULE, createFirstTime, typedCommand } from '../typed-command.ts';
 import { answerBody } from './body.ts';
 import type { Calls } from './calls.ts';
 import { wordsOf } from './errors.ts';
@@ -27,21 +26,9 @@ export type Typed = {
   hear(message: MessagePayload): Promise<void>;
 };
 
-const KEPT = 20;
-const keptSchema = z.array(z.string());
-
-/** Remembers the last commands of each channel under `typed:<channel>`. */
+/** Listens for them. */
 export function createTyped(ports: TypedPorts): Typed {
-  const running = new Map<ChannelId, readonly string[]>();
-  const isFirst = async (channel: ChannelId, id: string): Promise<boolean> => {
-    const key = `typed:${channel}`;
-    const known = running.get(channel) ?? keptIn(ports.memory.get(key));
-    if (known.includes(id)) return false;
-    const next = [...known, id].slice(-KEPT);
-    running.set(channel, next);
-    await ports.memory.set(key, JSON.stringify(next));
-    return true;
-  };
+  const isFirst = createFirstTime(ports.memory);
   return {
     async hear(message) {
       const line = typedCommand(message.content);
@@ -70,13 +57,4 @@ async function run(ports: TypedPorts, { message, line, channel }: Order): Promis
   const body = { ...answerBody(answer.text, { ephemeral: false }), ...reply };
   const route = Routes.channelMessages(message.channel_id);
   await ports.calls.tell({ method: 'post', route, channel, what: 'answer', body });
-}
-
-function keptIn(kept: string | null): readonly string[] {
-  try {
-    const parsed = keptSchema.safeParse(JSON.parse(kept ?? '[]'));
-    return parsed.success ? parsed.data : [];
-  } catch {
-    return [];
-  }
 }

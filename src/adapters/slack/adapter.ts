@@ -5,6 +5,7 @@ import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
 import type { Clock, Timers } from '../../turns/time.ts';
 import { AdapterError, ChatError } from '../port.ts';
 import type { Capabilities, ChatAdapter, History, Intake, Memory, Observatory, Position } from '../port.ts';
+import { createFirstTime } from '../typed-command.ts';
 import { createClient } from './client.ts';
 import { typed } from './commands.ts';
 import type { Ack, CommandPorts } from './commands.ts';
@@ -177,6 +178,7 @@ function assemble(options: AdapterOptions, { web, reach, self }: Parts, ports: P
     standing,
     agentSessions: settings.agentSessions,
     typed: (command) => void typed(commands, command),
+    isFirst: createFirstTime(memory),
     seen: (channel) => outgoing.seen(channel),
   });
   const interactions = createInteractions(commands);

@@ -4,6 +4,7 @@ import type { ChannelId } from '../../turns/core/settings.ts';
 import { createHandover } from '../handover.ts';
 import { AdapterError } from '../port.ts';
 import type { Intake } from '../port.ts';
+import type { FirstTime } from '../typed-command.ts';
 import { floorAt, toChange, toHuman, whereabouts } from './human.ts';
 import type { Reading } from './human.ts';
 import { channelId, messageId } from './ids.ts';
@@ -25,6 +26,8 @@ export type HearingPorts = Reading & {
   /** Whether Slack's own Stop means `/stop`. */
   readonly agentSessions: boolean;
   readonly typed: (command: Typed) => void;
+  /** Whether a command is heard for the first time, over restarts too. */
+  readonly isFirst: FirstTime;
   readonly seen: (channel: ChannelId) => void;
 };
 
@@ -113,9 +116,9 @@ async function said(ports: HearingPorts, message: Said): Promise<void> {
   if (found === null || once.has(goneKey(message.channel, message.ts))) return;
   if (found.opens !== null) await intake.thread(found.opens);
   const { human, line } = await toHuman(message, found, ports);
-  await intake.message(human);
   ports.seen(found.floor);
-  if (line === null || !once.claim(`line:${human.id}`)) return;
+  await intake.message(human);
+  if (line === null || !(await ports.isFirst(found.floor, human.id))) return;
   ports.typed({ user: message.by, line, at: message, floor: found.floor });
 }
 

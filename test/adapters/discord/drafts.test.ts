@@ -263,6 +263,25 @@ describe('a channel that a killed Conch left', () => {
     expect(rig.conversation()).toEqual(['ann: My cursor ▌', 'Dev: Said.']);
   });
 
+  test('loses a draft that much was written after', async () => {
+    rig = await sendingRig();
+    await streams('Half');
+    for (let count = 0; count < 120; count += 1) rig.server.write('ann', rig.server.channel, `word ${count}`);
+    await rig.again().tidy(rig.channel);
+    expect(rig.conversation().filter((line) => line.endsWith('▌'))).toEqual([]);
+  });
+
+  test('loses its drafts a little later when Discord does not answer at once', async () => {
+    rig = await sendingRig();
+    await streams('Half');
+    const next = rig.again();
+    rig.server.fail('GET /channels/*/messages', { kind: 'status', status: 502 });
+    await next.tidy(rig.channel);
+    expect(rig.conversation()).toEqual(['Dev: Half ▌']);
+    await until(() => (rig.time.advance(100), rig.conversation().length === 0), 'the draft to go');
+    expect(rig.conversation()).toEqual([]);
+  });
+
   test('keeps the draft that is being written now', async () => {
     rig = await sendingRig();
     await streams('The tide');
