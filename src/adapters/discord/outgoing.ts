@@ -267,7 +267,7 @@ async function find(ports: OutgoingPorts, parts: Parts, { channel, post }: Sough
 
 /** A bot that may not read the history is shown an empty one: then nothing can be said about a missing message. */
 async function mustBeReadable(ports: OutgoingPorts, parts: Parts, channel: ChannelId): Promise<null> {
-  const [last] = await newest(parts.calls, channel, 1);
+  const [last] = await newest(parts.calls, channel, { limit: 1 });
   if (last !== undefined) return null;
   const { missing } = await channelPermissions(ports.rest, ports.self(), platformChannel(channel));
   if (!missing.includes('Read Message History')) return null;

@@ -20,8 +20,12 @@ const pageSchema = z.array(z.unknown());
 const PAGE = 100;
 const PAGES = 5;
 
-/** The newest messages of a channel, oldest first. Rejects with a `ChatError`. */
-export async function newest(calls: Calls, channel: ChannelId, limit: number): Promise<readonly SeenMessage[]> {
+/** The newest messages of a channel, oldest first, back to the given one if there is one. Rejects with a `ChatError`. */
+export async function newest(
+  calls: Calls,
+  channel: ChannelId,
+  { limit, after = null }: { readonly limit: number; readonly after?: string | null },
+): Promise<readonly SeenMessage[]> {
   let found: readonly SeenMessage[] = [];
   let before: string | null = null;
   while (found.length < limit) {
@@ -30,7 +34,7 @@ export async function newest(calls: Calls, channel: ChannelId, limit: number): P
     const { messages, count } = await page(calls, channel, { limit: String(size), ...query });
     found = [...messages, ...found];
     before = messages[0]?.id ?? null;
-    if (count < size || before === null) return found;
+    if (count < size || before === null || (after !== null && !isAfter(before, after))) return found;
   }
   return found;
 }
@@ -53,7 +57,7 @@ export async function search(
     if (count < PAGE) return null;
     after = last;
   }
-  return (await newest(calls, channel, PAGE)).find(fits) ?? null;
+  return (await newest(calls, channel, { limit: PAGE })).find(fits) ?? null;
 }
 
 /** Whether one message was sent after another. */

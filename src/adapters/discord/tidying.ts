@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/core/settings.ts';
 import type { Timer, Timers } from '../../turns/time.ts';
 import { endsWithCursor } from './body.ts';
+import type { Memory } from '../port.ts';
 import type { Calls } from './calls.ts';
 import type { Cards } from './card.ts';
 import { wordsOf } from './errors.ts';
@@ -27,12 +28,15 @@ export type TidyingPorts = {
   readonly voice: Pick<Voice, 'remove' | 'isOfThisRun' | 'disown' | 'quiet'>;
   readonly webhooks: Pick<Webhooks, 'of' | 'isOwn'>;
   readonly userId: () => string;
+  readonly memory: Memory;
   readonly timers: Timers;
   readonly log: Logger;
 };
 
-/** So far back a run looks for what the one before it left, and what it left itself. */
-const MESSAGES = { former: 500, own: 50 };
+/** So far back a run looks for what it left itself. */
+const OWN = 50;
+/** And for what former runs left, since the first of them that looked. */
+const FORMER = 2_000;
 const SOON_MS = 5_000;
 const ATTEMPTS = 5;
 
@@ -45,11 +49,14 @@ export function createTidying(ports: TidyingPorts): Tidying {
   let stopped = false;
   const tidied = async (channel: ChannelId): Promise<boolean> => {
     try {
-      const messages = await newest(ports.calls, channel, tidiedOnce.has(channel) ? MESSAGES.own : MESSAGES.former);
+      const key = `tidied:${channel}`;
+      const back = tidiedOnce.has(channel) ? { limit: OWN } : { limit: FORMER, after: ports.memory.get(key) };
+      const messages = await newest(ports.calls, channel, back);
       await ports.voice.quiet();
       for (const message of messages.filter((each) => isLeftOver(ports, channel, each))) {
         await takeAway(ports, channel, message);
       }
+      if (!tidiedOnce.has(channel)) await markTidied(ports, key, messages);
       tidiedOnce.add(channel);
       return true;
     } catch (error) {
@@ -82,6 +89,12 @@ export function createTidying(ports: TidyingPorts): Tidying {
       planned.clear();
     },
   };
+}
+
+/** What a former run left stands before this; what this one leaves comes after it. */
+async function markTidied({ memory, voice }: TidyingPorts, key: string, seen: readonly SeenMessage[]): Promise<void> {
+  const last = seen.findLast(({ id }) => !voice.isOfThisRun(id));
+  if (last !== undefined) await memory.set(key, last.id);
 }
 
 function isLeftOver(ports: TidyingPorts, channel: ChannelId, message: SeenMessage): boolean {

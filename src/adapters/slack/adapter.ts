@@ -123,8 +123,6 @@ type Running = {
   readonly connection: Connection;
   readonly history: HistoryPorts;
   readonly standing: Standing;
-  /** Where the leftovers of a former run were looked for. */
-  readonly tidied: Set<ChannelId>;
 };
 
 async function halt({ connection, hearing, outgoing }: Running): Promise<void> {
@@ -134,13 +132,10 @@ async function halt({ connection, hearing, outgoing }: Running): Promise<void> {
 }
 
 async function catchUp(running: Running, channel: ChannelId, after: Position | null): Promise<History> {
-  const { history, outgoing, standing, tidied } = running;
+  const { history, outgoing, standing } = running;
   await standing.check(channel);
   const found = await readHistory(history, channel, after);
-  if (!tidied.has(channel)) {
-    tidied.add(channel);
-    await outgoing.tidy(channel);
-  }
+  await outgoing.tidy(channel);
   return found;
 }
 
@@ -192,7 +187,7 @@ function assemble(options: AdapterOptions, { web, reach, self }: Parts, ports: P
     back,
     broken: (error) => ports.intake.broken(error),
   });
-  return { outgoing, hearing, connection, history: { ...shared, people }, standing, tidied: new Set() };
+  return { outgoing, hearing, connection, history: { ...shared, people }, standing };
 }
 
 type Takers = {

@@ -73,6 +73,7 @@ export type Outgoing = {
 /** Slack takes about 50 edits a minute; the rest is for posts that were drafts, and for announcements. */
 const UPDATES_PER_MINUTE = 40;
 const TIDY_AFTER_MS = 5_000;
+const TIDY_ATTEMPTS = 5;
 const TIDY_NEWEST = 50;
 
 /** Speaks on Slack. */
@@ -107,7 +108,7 @@ export function createOutgoing(ports: OutgoingPorts): Outgoing {
       if (settings.cards) cards.draw(channel, view);
       if (settings.status || settings.agentSessions) statuses.show(channel, view);
     },
-    tidy: (channel) => tidy(ports, parts, channel),
+    tidy: (channel) => tidyOnce(ports, parts, channel),
     seen: (channel) => cards.seen(channel),
     async stop() {
       parts.isRunning = false;
@@ -126,6 +127,8 @@ type Parts = {
   readonly pace: Pace;
   /** Messages that are being made the posts with these outbox ids. */
   readonly adopted: Map<string, string>;
+  /** Where what a former run left has been looked for. */
+  readonly tidied: Set<ChannelId>;
   isRunning: boolean;
 };
 
@@ -138,7 +141,10 @@ function partsOf(ports: OutgoingPorts): Parts {
   const speakerOf = (agent: AgentId): NonNullable<Speaker> =>
     observatory.agents().find(({ id }) => id === agent) ?? { id: agent, name: agent, avatar: null };
   const lost = (channel: ChannelId): void => {
-    timers.after(TIDY_AFTER_MS, () => void (parts.isRunning && tidy(ports, parts, channel)));
+    timers.after(
+      TIDY_AFTER_MS,
+      () => void (parts.isRunning && tidy(ports, parts, { channel, after: null, newest: TIDY_NEWEST })),
+    );
   };
   const shared = { voice, clock, timers, log, updates, lost };
   const parts: Parts = {
@@ -149,6 +155,7 @@ function partsOf(ports: OutgoingPorts): Parts {
     statuses: createStatuses({ web, timers, log, speakerOf, ...settings }),
     receipts: createReceipts(web),
     adopted: new Map(),
+    tidied: new Set(),
     isRunning: true,
   };
   return parts;
@@ -206,16 +213,36 @@ function messageOf({ speaker, text, outboxId, epoch }: OutgoingPost): Message {
   return { speaker, text, mark };
 }
 
-async function tidy({ web, self, log }: OutgoingPorts, parts: Parts, channel: ChannelId): Promise<void> {
+/** Looks for what a former run left, once, and a few times more while that fails. Never rejects. */
+async function tidyOnce(ports: OutgoingPorts, parts: Parts, channel: ChannelId, attempt = 1): Promise<void> {
+  if (parts.tidied.has(channel)) return;
+  const key = `tidied:${channel}`;
+  const after = ports.memory.get(key);
+  const newest = await tidy(ports, parts, { channel, after, newest: after === null ? TIDY_NEWEST : null });
+  if (newest === null) {
+    if (attempt === TIDY_ATTEMPTS) return;
+    const again = (): unknown => parts.isRunning && tidyOnce(ports, parts, channel, attempt + 1);
+    ports.timers.after(TIDY_AFTER_MS * attempt, () => void again());
+    return;
+  }
+  parts.tidied.add(channel);
+  // Without the mark the next run looks further back.
+  if (newest !== '') await ports.memory.set(key, newest).catch(() => undefined);
+}
+
+/** Takes away what Conch left half said in a stretch; resolves with its newest own message that is no draft (`''` without one), `null` when that failed. */
+async function tidy({ web, self, log }: OutgoingPorts, parts: Parts, range: Range): Promise<string | null> {
   const { drafts, cards, voice } = parts;
+  const { channel } = range;
   try {
-    const range: Range = { channel, after: null, newest: TIDY_NEWEST };
     const own = await ownMessages(web, self(), range);
     const card = await cards.current(channel);
     const isLeftOver = ({ type, ts, payload }: OwnMessage): boolean =>
       (type === 'conch_draft' && drafts.isLeftOver(payload)) || (type === 'conch_card' && ts !== card);
     for (const { ts } of own.filter(isLeftOver)) await voice.remove(channel, ts);
+    return own.findLast(({ type }) => type !== 'conch_draft')?.ts ?? '';
   } catch (error) {
     log.warn({ channel, err: error }, 'leftovers of a former run could not be taken away');
+    return null;
   }
 }

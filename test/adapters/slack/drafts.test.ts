@@ -223,6 +223,30 @@ describe('drafts that nobody owns', () => {
     expect(world.texts()).toEqual(['whole']);
   });
 
+  test('are found however much was written after them, since a former run looked', async () => {
+    const world = await speaking();
+    const { outgoing, channel, slack } = world;
+    await outgoing.post(channel, said('said'));
+    await outgoing.tidy(channel);
+    outgoing.draft(channel, DEV, 8, 'half');
+    await world.until(() => world.texts().length === 2);
+    for (let count = 0; count < 80; count += 1) slack.write(slack.ids.ann, slack.ids.channel, `word ${count}`);
+    await world.again().tidy(channel);
+    expect(world.texts()).not.toContain('half');
+  });
+
+  test('are looked for again when Slack did not answer', async () => {
+    const world = await speaking();
+    const { outgoing, channel, slack } = world;
+    outgoing.draft(channel, DEV, 8, 'half');
+    await world.until(() => world.texts().length === 1);
+    slack.fail('conversations.history', { kind: 'status', status: 503 });
+    await world.again().tidy(channel);
+    expect(world.texts()).toEqual(['half']);
+    await world.until(() => world.texts().length === 0);
+    expect(world.texts()).toEqual([]);
+  });
+
   test('are left alone when the history cannot be read', async () => {
     const world = await speaking();
     world.slack.fail('conversations.history', { kind: 'error', error: 'missing_scope' });
