@@ -1,7 +1,8 @@
 import { chromium } from 'playwright-core';
 import type { DiscordServer } from '../adapters/discord/server.ts';
 import { ROOT } from '../docs/documents.ts';
-import { onDiscord, until } from './discord.ts';
+import { onDiscord } from './discord.ts';
+import { until } from './network.ts';
 import { channelPage } from './discord-page.ts';
 
 // Makes docs/discord.png: node test/e2e/channel-picture.ts. The exchange is a real one on a loopback Discord; the page is ours.

@@ -1,93 +1,33 @@
-import { execFile, spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { copyFileSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { PermissionFlagsBits } from 'discord.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { fileSchema } from '../../src/config/schema.ts';
 import { startDiscord } from '../adapters/discord/server.ts';
 import type { DiscordServer, DiscordOptions } from '../adapters/discord/server.ts';
-import { documents, ROOT } from '../docs/documents.ts';
-import { freePort } from '../kill/bot.ts';
 import { Page } from '../kill/page.ts';
-import { until } from './discord.ts';
+import { Guide } from './guide.ts';
+import { until } from './network.ts';
 
-type Block = { readonly language: string; readonly text: string };
 type PermissionName = NonNullable<DiscordOptions['permissions']>[number];
 
-/** What stands between fences in the document, in order, without the indentation of its list. */
-const BLOCKS: readonly Block[] = Array.from(
-  (documents().find(({ name }) => name === 'docs/discord.md')?.text ?? '').matchAll(
-    /^( *)```(\w+)\n([\s\S]*?)^\1```$/gm,
-  ),
-  ([, indent = '', language = '', body = '']) => ({
-    language,
-    text: body.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
-  }),
-);
-
-/** The block that is next, of this language, which says this. */
-let at = 0;
-function next(language: string, says: string): string {
-  const block = BLOCKS[at];
-  at += 1;
-  if (block?.language !== language || !block.text.includes(says))
-    throw new Error(`Block ${at} of docs/discord.md is not ${language} with "${says}"`);
-  return block.text;
-}
-
-/** A text with a part of the document replaced, which must be there. */
-function filled(text: string, placeholder: string, value: string): string {
-  if (!text.includes(placeholder)) throw new Error(`docs/discord.md has no ${placeholder} any more`);
-  return text.replaceAll(placeholder, value);
-}
-
-const dir = mkdtempSync(join(tmpdir(), 'conch-docs-'));
+const guide = new Guide('docs/discord.md');
 let server: DiscordServer;
 let ann = '';
-let env: NodeJS.ProcessEnv = {};
-let running: ChildProcess | null = null;
-let log = '';
 /** The first message. */
 let first = '';
 
 beforeAll(async () => {
-  copyFileSync(`${ROOT}package.json`, join(dir, 'package.json'));
-  for (const name of ['src', 'node_modules']) symlinkSync(`${ROOT}${name}`, join(dir, name));
   server = await startDiscord({ permissions: [] });
   server.kickBot();
   ann = server.person('ann');
-  const { PATH, HOME } = process.env;
-  env = { PATH, HOME, DISCORD_API_URL: server.apiUrl, CONCH_PORT: String(await freePort()) };
+  await guide.prepare({ DISCORD_API_URL: server.apiUrl });
 });
 
 afterAll(async () => {
-  await end();
+  await guide.close();
   await server.close();
-  rmSync(dir, { recursive: true, force: true });
 });
-
-/** Runs a block of the document in the folder; what it printed. Rejects when it fails. */
-async function run(block: string): Promise<string> {
-  return (await promisify(execFile)('sh', ['-e', '-c', block], { cwd: dir, env })).stdout;
-}
-
-function begin(block: string): void {
-  running = spawn('sh', ['-c', block], { cwd: dir, env, detached: true, stdio: ['ignore', 'pipe', 'inherit'] });
-  running.stdout?.setEncoding('utf8').on('data', (text: string) => (log += text));
-}
-
-/** Ends what was begun, with all its processes. */
-async function end(): Promise<void> {
-  const ending = running;
-  running = null;
-  if (ending?.pid === undefined || ending.exitCode !== null) return;
-  process.kill(-ending.pid, 'SIGTERM');
-  await once(ending, 'exit');
-}
 
 const read = (channel = server.channel) => server.read(channel);
 const drafts = () => read().filter(({ webhook, text }) => webhook && text.endsWith('▌'));
@@ -98,12 +38,12 @@ const rests = () =>
 
 describe('docs/discord.md, step by step', () => {
   test('the token is put where only its owner can read it', async () => {
-    await run(filled(next('sh', 'DISCORD_TOKEN'), 'the-token-that-you-copied', server.token));
-    expect(statSync(join(dir, '.env')).mode & 0o077).toBe(0);
+    await guide.run(guide.filled(guide.next('sh', 'DISCORD_TOKEN'), { 'the-token-that-you-copied': server.token }));
+    expect(statSync(join(guide.dir, '.env')).mode & 0o077).toBe(0);
   });
 
   test('the invitation asks for a bot with slash commands and the least permissions', async () => {
-    const printed = await run(next('sh', 'discord invite'));
+    const printed = await guide.run(guide.next('sh', 'discord invite'));
     const { searchParams } = new URL(/https:\/\/\S+/.exec(printed)?.[0] ?? '');
     expect(searchParams.get('client_id')).toBe(server.application);
     expect(searchParams.get('scope')?.split(' ')).toEqual(['bot', 'applications.commands']);
@@ -117,17 +57,20 @@ describe('docs/discord.md, step by step', () => {
   });
 
   test('the configuration names the channel, and doctor says that Conch can start', async () => {
-    const known = filled(next('json', '"channels"'), '123456789012345678', server.channel);
-    const json = filled(known, '234567890123456789', ann);
-    writeFileSync(join(dir, 'turnConfig.json'), filled(json, '"kind": "scripted"', '"kind": "scripted", "wordMs": 20'));
-    const report = await run(next('sh', 'doctor'));
+    const json = guide.filled(guide.next('json', '"channels"'), {
+      '123456789012345678': server.channel,
+      '234567890123456789': ann,
+      '"kind": "scripted"': '"kind": "scripted", "wordMs": 20',
+    });
+    writeFileSync(join(guide.dir, 'turnConfig.json'), json);
+    const report = await guide.run(guide.next('sh', 'doctor'));
     expect(report).toContain('Conch can start.');
     expect(report).not.toContain('✗');
   });
 
   test('it starts, and the three agents answer a person under their own names and pictures', async () => {
-    begin(next('sh', 'npm start'));
-    await until(() => /"?ready"?/.test(log) && server.connected() === 1, 'a start');
+    await guide.begin(guide.next('sh', 'npm start'));
+    await until(() => server.connected() === 1, 'a connection');
     first = server.write(ann, server.channel, 'Build a clock').id;
     await until(() => drafts().length > 0, 'a text that grows');
     await until(() => said().length >= 3, 'the answers');
@@ -136,7 +79,7 @@ describe('docs/discord.md, step by step', () => {
   });
 
   test('the page shows the same floor', async () => {
-    const page = await Page.open(Number(env['CONCH_PORT']), `discord:${server.channel}`);
+    const page = await Page.open(guide.port, `discord:${server.channel}`);
     await page.until(() => page.view !== null, 'the floor');
     expect(page.view?.seats.map(({ agent }) => agent)).toEqual(['pm', 'dev', 'qa']);
     page.close();
@@ -191,10 +134,10 @@ describe('what the document says people see', () => {
   });
 
   test('over a restart the session goes on, and what was written meanwhile is answered', async () => {
-    await end();
+    await guide.end();
     const before = said().length;
     server.write(ann, server.channel, 'pm: Thanks!');
-    begin('npm start');
+    await guide.begin('npm start');
     await until(() => said().length > before, 'an answer');
     expect([server.identifies.length, server.resumes.length]).toEqual([1, 1]);
   });
@@ -214,8 +157,8 @@ describe('what the document says people see', () => {
   });
 
   test('the settings are shown with their defaults', () => {
-    const shown: unknown = JSON.parse(next('json', '"adapters"'));
+    const shown: unknown = JSON.parse(guide.next('json', '"adapters"'));
     expect(shown).toEqual({ adapters: { discord: fileSchema.parse({}).adapters.discord } });
-    expect(BLOCKS).toHaveLength(at);
+    expect(guide.isDone).toBe(true);
   });
 });

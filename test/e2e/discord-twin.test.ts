@@ -6,7 +6,7 @@ import type { Bot, Place } from '../kill/bot.ts';
 import { logLines } from './demo.ts';
 import { createTwin } from './discord-twin.ts';
 import type { Twin } from './discord-twin.ts';
-import { until } from './discord.ts';
+import { until } from './network.ts';
 
 // An independent Discord, which knows no webhooks of channels and no list of commands: Conch copes without.
 

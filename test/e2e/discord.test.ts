@@ -1,6 +1,3 @@
-import { once } from 'node:events';
-import { connect, createServer } from 'node:net';
-import type { Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { inviteUrl } from '../../src/adapters/discord/setup.ts';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
@@ -10,27 +7,12 @@ import { freePort, runConch } from '../kill/bot.ts';
 import type { Place } from '../kill/bot.ts';
 import { rows } from '../kill/journal.ts';
 import { CHANNEL, STACK, inPlace, logLines, openPage } from './demo.ts';
-import { allSpoke, configOn, onDiscord, speechesIn, until } from './discord.ts';
+import { allSpoke, configOn, onDiscord, speechesIn } from './discord.ts';
+import { letThrough, until } from './network.ts';
 import type { OnDiscord } from './discord.ts';
 
 const DRAIN_MS = 10_000;
 const NOT_ACCEPTED = 'Discord does not accept DISCORD_TOKEN. Copy it anew from the Bot page of your application';
-
-/** Lets whatever comes to one port through to another; the way is closed with what this returns. */
-async function letThrough(port: number, to: number): Promise<() => Promise<void>> {
-  const sockets = new Set<Socket>();
-  const server = createServer((near) => {
-    const far = connect(to, '127.0.0.1');
-    for (const socket of [near, far]) sockets.add(socket.on('error', () => undefined));
-    near.pipe(far).pipe(near);
-  });
-  await once(server.listen(port, '127.0.0.1'), 'listening');
-  return async () => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-    await once(server, 'close');
-  };
-}
 
 describe('a Conch on Discord', () => {
   test('is ready within seconds, answers under the names of its agents, notes what became of a message, and ends', () =>

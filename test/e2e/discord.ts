@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import { channelId } from '../../src/adapters/discord/ids.ts';
 import { startDiscord } from '../adapters/discord/server.ts';
 import type { DiscordOptions, DiscordServer } from '../adapters/discord/server.ts';
@@ -33,15 +32,6 @@ export async function onDiscord(
     );
   } finally {
     await server.close();
-  }
-}
-
-/** Resolves once something holds; rejects, naming `what`, when it does not in time. */
-export async function until(holds: () => boolean | Promise<boolean>, what: string, limitMs = 20_000): Promise<void> {
-  const end = performance.now() + limitMs;
-  while (!(await holds())) {
-    if (performance.now() > end) throw new Error(`In ${limitMs} ms there was not: ${what}`);
-    await pause(20);
   }
 }
 

@@ -1,55 +1,17 @@
-import { execFile, spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { fileSchema } from '../../src/config/schema.ts';
 import { startSlack } from '../adapters/slack/server.ts';
 import type { SlackServer } from '../adapters/slack/server.ts';
-import { documents, ROOT } from '../docs/documents.ts';
 import { freePort } from '../kill/bot.ts';
 import { Page } from '../kill/page.ts';
-import { until } from './discord.ts';
+import { Guide } from './guide.ts';
+import { until } from './network.ts';
 import { speakersIn, speechesIn } from './slack.ts';
 
-const DOCUMENT = documents().find(({ name }) => name === 'docs/slack.md')?.text ?? '';
-
-type Block = { readonly language: string; readonly text: string };
-
-/** What stands between fences in the document, in order, without the indentation of its list. */
-const BLOCKS: readonly Block[] = Array.from(
-  DOCUMENT.matchAll(/^( *)```(\w+)\n([\s\S]*?)^\1```$/gm),
-  ([, indent = '', language = '', body = '']) => ({
-    language,
-    text: body.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
-  }),
-);
-
-/** The block that is next, of this language, which says this. */
-let at = 0;
-function next(language: string, says: string): string {
-  const block = BLOCKS[at];
-  at += 1;
-  if (block?.language !== language || !block.text.includes(says))
-    throw new Error(`Block ${at} of docs/slack.md is not ${language} with "${says}"`);
-  return block.text;
-}
-
-/** A text with placeholders of the document replaced, all of which must be there. */
-function filled(text: string, values: Readonly<Record<string, string>>): string {
-  return Object.entries(values).reduce((whole, [placeholder, value]) => {
-    if (!whole.includes(placeholder)) throw new Error(`docs/slack.md has no "${placeholder}" any more`);
-    return whole.replaceAll(placeholder, value);
-  }, text);
-}
-
-const dir = mkdtempSync(join(tmpdir(), 'conch-docs-'));
+const guide = new Guide('docs/slack.md');
 let slack: SlackServer;
-let env: NodeJS.ProcessEnv = {};
-let running: ChildProcess | null = null;
-let log = '';
 let startLine = '';
 
 /** Where requests are taken unless the configuration says otherwise. */
@@ -64,55 +26,15 @@ type Manifest = {
 };
 
 beforeAll(async () => {
-  copyFileSync(`${ROOT}package.json`, join(dir, 'package.json'));
-  for (const name of ['src', 'node_modules']) symlinkSync(`${ROOT}${name}`, join(dir, name));
   slack = await startSlack({ botScopes: [], retryDelaysMs: [0, 500, 2_000] });
   slack.kickBot(slack.ids.channel);
-  const { PATH, HOME } = process.env;
-  env = { PATH, HOME, SLACK_API_URL: slack.apiUrl, CONCH_PORT: String(await freePort()) };
+  await guide.prepare({ SLACK_API_URL: slack.apiUrl });
 });
 
 afterAll(async () => {
-  await end();
+  await guide.close();
   await slack.close();
-  rmSync(dir, { recursive: true, force: true });
 });
-
-/** Runs a block of the document in the folder; resolves with what it printed. */
-async function run(block: string): Promise<string> {
-  const { stdout } = await promisify(execFile)('sh', ['-e', '-c', block], { cwd: dir, env, encoding: 'utf8' });
-  return stdout;
-}
-
-/** Does what the document says about starting; resolves when it is ready. */
-async function begin(): Promise<void> {
-  log = '';
-  running = spawn('sh', ['-c', startLine], { cwd: dir, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
-  for (const stream of [running.stdout, running.stderr]) {
-    stream?.setEncoding('utf8').on('data', (text: string) => (log += text));
-  }
-  await until(() => /"?ready"?/.test(log), 'a start').catch((error: unknown) => {
-    throw new Error(log, { cause: error });
-  });
-}
-
-/** Ends what was begun, with all its processes. */
-async function end(): Promise<void> {
-  const ending = running;
-  running = null;
-  if (ending?.pid === undefined || ending.exitCode !== null) return;
-  const group = -ending.pid;
-  process.kill(group, 'SIGTERM');
-  await until(() => !isThere(group), 'the end of all its processes');
-}
-
-function isThere(group: number): boolean {
-  try {
-    return process.kill(group, 0);
-  } catch {
-    return false;
-  }
-}
 
 const read = (thread?: string) => slack.read(slack.ids.channel, thread);
 const write = (text: string, thread?: string) =>
@@ -128,7 +50,7 @@ const command = async (user: string, line: string) => {
 
 describe('docs/slack.md, step by step', () => {
   test('the manifest makes the app, with exactly what it asks for', async () => {
-    const printed = await run(next('sh', 'slack manifest'));
+    const printed = await guide.run(guide.next('sh', 'slack manifest'));
     const { display_information: names, features, oauth_config: oauth, settings } = JSON.parse(printed) as Manifest;
     expect(names.name).toBe('Conch');
     expect(features.slash_commands.map((one) => one.command)).toEqual(['/conch']);
@@ -139,24 +61,24 @@ describe('docs/slack.md, step by step', () => {
   test('the tokens are put where only their owner can read them', async () => {
     const { botToken, appToken } = slack;
     const placeholders = { 'xoxb-the-one-that-you-copied': botToken, 'xapp-the-one-that-you-made': appToken };
-    await run(filled(next('sh', 'SLACK_BOT_TOKEN'), placeholders));
-    expect(statSync(join(dir, '.env')).mode & 0o077).toBe(0);
+    await guide.run(guide.filled(guide.next('sh', 'SLACK_BOT_TOKEN'), placeholders));
+    expect(statSync(join(guide.dir, '.env')).mode & 0o077).toBe(0);
   });
 
   test('the app is invited, the configuration names the channel, and doctor says that Conch can start', async () => {
-    expect(DOCUMENT).toContain('write `/invite @Conch`');
+    expect(guide.text).toContain('write `/invite @Conch`');
     slack.inviteBot(slack.ids.channel);
     const { channel, ann } = slack.ids;
-    const json = filled(next('json', '"channels"'), { C0123456789: channel, U0123456789: ann });
-    writeFileSync(join(dir, 'turnConfig.json'), json);
-    const report = await run(next('sh', 'doctor'));
+    const json = guide.filled(guide.next('json', '"channels"'), { C0123456789: channel, U0123456789: ann });
+    writeFileSync(join(guide.dir, 'turnConfig.json'), json);
+    const report = await guide.run(guide.next('sh', 'doctor'));
     expect(report).toContain('Conch can start.');
     expect(report).not.toMatch(/^[✗!]/m);
   });
 
   test('it starts, and the three agents answer a person under their own names and pictures', async () => {
-    startLine = next('sh', 'npm start');
-    await begin();
+    startLine = guide.next('sh', 'npm start');
+    await guide.begin(startLine);
     expect(slack.connections.count()).toBe(2);
     write('Build a clock');
     await until(() => new Set(speakersIn(slack)).size >= 3, 'the answers', 40_000);
@@ -168,8 +90,8 @@ describe('docs/slack.md, step by step', () => {
   test('the page shows the same floor, and its buttons work on it', async () => {
     await rests();
     const channel = `slack:${slack.ids.channel}`;
-    expect(DOCUMENT).toContain('<http://127.0.0.1:7420>');
-    const page = await Page.open(Number(env['CONCH_PORT']), channel);
+    expect(guide.text).toContain('<http://127.0.0.1:7420>');
+    const page = await Page.open(guide.port, channel);
     await page.until(() => page.view?.seats.length === 3, 'the floor');
     expect(await page.command(channel, '/floor pause')).toMatchObject({ ok: true });
     await until(() => /paused/i.test(card()?.text ?? ''), 'a paused floor on Slack');
@@ -180,9 +102,9 @@ describe('docs/slack.md, step by step', () => {
 
 describe('what the document says people see', () => {
   beforeAll(async () => {
-    const file = join(dir, 'turnConfig.json');
+    const file = join(guide.dir, 'turnConfig.json');
     writeFileSync(file, readFileSync(file, 'utf8').replaceAll('"script":', '"wordMs": 20, "script":'));
-    await until(() => log.includes('configuration reloaded'), 'agents who speak faster');
+    await until(() => guide.log.includes('configuration reloaded'), 'agents who speak faster');
   });
 
   test('a reaction tells what became of a message, and a message with buttons who has the floor', async () => {
@@ -225,56 +147,56 @@ describe('what the document says people see', () => {
   });
 
   test('another app is not heard, and what was written while Conch was away is answered', async () => {
-    await end();
+    await guide.end();
     await slack.events.settled();
     const before = speakersIn(slack).length;
     slack.bot(slack.ids.channel, 'pm: Hello!');
     write('qa: Thanks!');
-    await begin();
+    await guide.begin(startLine);
     await until(() => speakersIn(slack).length > before, 'an answer');
     expect(speakersIn(slack)[before]).toBe('qa');
   });
 
   test('a mention of the group of an agent addresses it', async () => {
-    await end();
+    await guide.end();
     const group = slack.group('developers', []);
     const placeholders = { S0123456789: group, C0123456789: slack.ids.channel };
-    writeFileSync(join(dir, 'turnConfig.json'), filled(next('json', '"userGroups"'), placeholders));
-    await begin();
+    writeFileSync(join(guide.dir, 'turnConfig.json'), guide.filled(guide.next('json', '"userGroups"'), placeholders));
+    await guide.begin(startLine);
     const before = speakersIn(slack).length;
     write(`<!subteam^${group}> Thanks!`);
     await until(() => speakersIn(slack).length > before, 'an answer');
     expect(speakersIn(slack)[before]).toBe('dev');
-    await end();
+    await guide.end();
   });
 
   test('signed requests go to the address that the manifest is printed for', async () => {
-    const { adapters } = JSON.parse(next('json', '"http"')) as { adapters: { slack: { port: number } } };
+    const { adapters } = JSON.parse(guide.next('json', '"http"')) as { adapters: { slack: { port: number } } };
     expect(adapters.slack).toEqual({ mode: 'http', ...DEFAULTS });
     const port = await freePort();
     const agents = [{ id: 'dev', backend: { kind: 'scripted', script: 'dev' } }];
     const channels = [{ id: `slack:${slack.ids.channel}`, agents: ['dev'] }];
     const settings = { slack: { ...adapters.slack, port } };
-    writeFileSync(join(dir, 'turnConfig.json'), JSON.stringify({ adapters: settings, agents, channels }));
-    const { features } = JSON.parse(await run(BLOCKS[0]?.text ?? '')) as Manifest;
+    writeFileSync(join(guide.dir, 'turnConfig.json'), JSON.stringify({ adapters: settings, agents, channels }));
+    const { features } = JSON.parse(await guide.run(guide.blocks[0]?.text ?? '')) as Manifest;
     expect(features.slash_commands[0]?.url).toMatch(/\/slack\/events$/);
     writeFileSync(
-      join(dir, '.env'),
+      join(guide.dir, '.env'),
       `SLACK_BOT_TOKEN=${slack.botToken}\nSLACK_SIGNING_SECRET=${slack.signingSecret}\n`,
     );
     slack.events.useHttp(`http://127.0.0.1:${port}/slack/events`);
-    await begin();
+    await guide.begin(startLine);
     const before = speakersIn(slack).length;
     write('Thanks!');
     await until(() => speakersIn(slack).length > before, 'an answer');
     expect(await command(slack.ids.ann, 'floor status')).not.toBe('');
-    expect(BLOCKS).toHaveLength(at);
+    expect(guide.isDone).toBe(true);
   });
 
   test('without the scope for names, agents speak as the app, with their name before the text', async () => {
-    await end();
+    await guide.end();
     slack.setScopes(slack.world.app.botScopes.filter((scope) => scope !== 'chat:write.customize'));
-    await begin();
+    await guide.begin(startLine);
     const before = speechesIn(slack).length;
     write('Hello!');
     const asItself = () => read().filter(({ author, text }) => author === 'Conch' && /^\W*dev\W*:/.test(text));

@@ -13,7 +13,7 @@ import { clearPlace, freePort, makePlace, runConch, startBot } from '../kill/bot
 import type { Bot, Place } from '../kill/bot.ts';
 import { Page } from '../kill/page.ts';
 import { DEMO, logLines } from './demo.ts';
-import { until } from './discord.ts';
+import { until } from './network.ts';
 
 const CHANNEL = 'C000000001';
 const FLOOR = `slack:${CHANNEL}`;

@@ -6,8 +6,8 @@ import { ALL_SCOPES } from '../adapters/slack/server.ts';
 import type { SlackServer } from '../adapters/slack/server.ts';
 import { freePort, runConch } from '../kill/bot.ts';
 import { CHANNEL, STACK, inPlace, logLines, openPage } from './demo.ts';
-import { until } from './discord.ts';
-import { configOn, letThrough, onSlack, speakersIn } from './slack.ts';
+import { letThrough, until } from './network.ts';
+import { configOn, onSlack, speakersIn } from './slack.ts';
 import type { OnSlack } from './slack.ts';
 
 const DRAIN_MS = 10_000;

@@ -1,6 +1,3 @@
-import { once } from 'node:events';
-import { connect, createServer } from 'node:net';
-import type { Socket } from 'node:net';
 import { channelId } from '../../src/adapters/slack/ids.ts';
 import type { Seen } from '../adapters/slack/server-people.ts';
 import { startSlack } from '../adapters/slack/server.ts';
@@ -55,20 +52,4 @@ export function speechesIn(slack: SlackServer, thread?: string): readonly Seen[]
 /** The names of those who spoke, in their order. */
 export function speakersIn(slack: SlackServer, thread?: string): readonly string[] {
   return speechesIn(slack, thread).map(({ author }) => author);
-}
-
-/** Lets whatever comes to one port through to another; the way is closed with what this returns. */
-export async function letThrough(port: number, to: number): Promise<() => Promise<void>> {
-  const sockets = new Set<Socket>();
-  const server = createServer((near) => {
-    const far = connect(to, '127.0.0.1');
-    for (const socket of [near, far]) sockets.add(socket.on('error', () => undefined));
-    near.pipe(far).pipe(near);
-  });
-  await once(server.listen(port, '127.0.0.1'), 'listening');
-  return async () => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-    await once(server, 'close');
-  };
 }
