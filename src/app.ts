@@ -67,6 +67,7 @@ export class App {
   /** What was configured, and the same with every thread that has a floor. */
   #configured: Config;
   #config: Config;
+  #isStopping = false;
 
   constructor(parts: AppParts) {
     const { store, clock, timers, onBroken } = parts;
@@ -131,6 +132,7 @@ export class App {
     const { adapters, log } = this.#parts;
     const remote = adapters.filter((adapter) => adapter.capabilities.losesEvents === true);
     await Promise.all(remote.map((adapter) => this.#bringUp(adapter)));
+    if (this.#isStopping) return;
     log.info({ channels: this.#config.channels.length, agents: this.#config.agents.length }, 'ready');
   }
 
@@ -139,6 +141,7 @@ export class App {
    * Turns that are open resume with the next start.
    */
   async stop(): Promise<void> {
+    this.#isStopping = true;
     this.#manager.stop();
     this.#contact.stop();
     await this.#supervisor.stop();

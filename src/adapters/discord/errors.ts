@@ -43,7 +43,7 @@ export function chatError(error: unknown, where: Where): ChatError {
   }
   const code = codesOf(error).find((each) => NOT_SENT.has(each));
   if (code !== undefined) {
-    return new ChatError(`Discord cannot be reached for ${method} (${code})`, { ...where, fault: 'unreachable' });
+    return new ChatError(`Discord cannot be reached (${code}): ${method}`, { ...where, fault: 'unreachable' });
   }
   return new ChatError(`No answer from Discord to ${method} (${brief(said)})`, { ...where, fault: 'unclear' });
 }
