@@ -231,7 +231,7 @@ describe('a command that ends', () => {
   test('leaves no process of its own behind, and nobody waits for it', async () => {
     const { said } = await run('echo $$ > pids; sleep 100 & echo $! >> pids; echo Done');
     expect(said).toEqual(['Done\n']);
-    expect(pids().filter(isAlive)).toEqual([]);
+    await expect.poll(() => pids().filter(isAlive)).toEqual([]);
   });
 });
 
