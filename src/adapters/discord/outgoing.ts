@@ -162,7 +162,7 @@ function assemble(ports: OutgoingPorts): Parts {
       enabled: settings.streaming,
       strayed: (channel, messageId) => tidying.soon(channel, messageId),
     }),
-    receipts: createReceipts(calls),
+    receipts: createReceipts({ calls, clock: ports.clock }),
     typing: createTyping({ ...ports, calls, enabled: settings.typing }),
     newest: new Map(),
     unsettled: new BoundedMap(UNSETTLED_KEPT),

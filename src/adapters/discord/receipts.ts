@@ -1,11 +1,14 @@
 import { Routes } from 'discord.js';
+import { z } from 'zod';
 import { RECEIPTS } from '../../turns/core/effect.ts';
 import type { Receipt } from '../../turns/core/effect.ts';
 import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
+import type { Clock } from '../../turns/time.ts';
 import { BoundedMap } from './bounded.ts';
 import type { Calls } from './calls.ts';
 import { CODES, rejectionOf } from './errors.ts';
 import { platformChannel, platformMessage } from './ids.ts';
+import { timeOf } from './incoming.ts';
 
 /** Shows people what became of their messages: one reaction at a time. */
 export type Receipts = {
@@ -16,10 +19,12 @@ export type Receipts = {
 };
 
 const MESSAGES_KEPT = 500;
+const KINDS = Object.keys(RECEIPTS) as readonly Receipt[];
 const POINTLESS: ReadonlySet<number> = new Set([CODES.unknownMessage, CODES.reactionBlocked, CODES.tooManyReactions]);
 
-/** The receipts of one bot. Reactions that a former run left stay beside the new one. */
-export function createReceipts(calls: Calls): Receipts {
+/** The receipts of one bot. Messages from before it began are looked at first, for what a former run left there. */
+export function createReceipts({ calls, clock }: { readonly calls: Calls; readonly clock: Clock }): Receipts {
+  const bornAt = clock.now();
   const shown = new BoundedMap<MessageId, ReadonlySet<Receipt>>(MESSAGES_KEPT);
   const threads = new BoundedMap<MessageId, string>(MESSAGES_KEPT);
   return {
@@ -27,8 +32,9 @@ export function createReceipts(calls: Calls): Receipts {
       threads.set(message, thread);
     },
     async show(channel, message, receipt) {
-      const former = shown.get(message) ?? new Set();
       const where = threads.get(message) ?? platformChannel(channel);
+      const former =
+        shown.get(message) ?? (timeOf(message) < bornAt ? await left(calls, { channel, where, message }) : NONE);
       const call = (each: Receipt) => ({ route: routeOf(where, message, each), channel, what: 'receipt' });
       if (!(await isDone(calls.tell({ ...call(receipt), method: 'put' })))) return shown.delete(message);
       shown.set(message, new Set([...former, receipt]));
@@ -38,6 +44,25 @@ export function createReceipts(calls: Calls): Receipts {
       shown.set(message, new Set([receipt]));
     },
   };
+}
+
+const NONE: ReadonlySet<Receipt> = new Set();
+const messageSchema = z.object({
+  reactions: z.array(z.object({ me: z.boolean(), emoji: z.object({ name: z.string().nullish() }) })).nullish(),
+});
+
+type Spot = { readonly channel: ChannelId; readonly where: string; readonly message: MessageId };
+
+/** The receipts that the bot has on a message; none when that cannot be seen. */
+async function left(calls: Calls, { channel, where, message }: Spot): Promise<ReadonlySet<Receipt>> {
+  const route = Routes.channelMessage(where, platformMessage(message));
+  try {
+    const { reactions } = await calls.ask({ method: 'get', route, channel, what: 'look at receipts' }, messageSchema);
+    const own = (reactions ?? []).filter(({ me }) => me).map(({ emoji }) => emoji.name);
+    return new Set(KINDS.filter((kind) => own.includes(RECEIPTS[kind])));
+  } catch {
+    return NONE;
+  }
 }
 
 /** Whether it was done; `false` when there is nothing to do any more. */

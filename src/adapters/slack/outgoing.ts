@@ -153,7 +153,7 @@ function partsOf(ports: OutgoingPorts): Parts {
     drafts: createDrafts({ ...shared, pace, run: randomUUID() }),
     cards: createCards({ ...shared, memory, nameOf: (agent) => speakerOf(agent).name }),
     statuses: createStatuses({ web, timers, log, speakerOf, ...settings }),
-    receipts: createReceipts(web),
+    receipts: createReceipts(ports),
     adopted: new Map(),
     tidied: new Set(),
     isRunning: true,

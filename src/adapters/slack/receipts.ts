@@ -1,13 +1,17 @@
 import type { WebClient } from '@slack/web-api';
+import { z } from 'zod';
 import { RECEIPTS } from '../../turns/core/effect.ts';
 import type { Receipt } from '../../turns/core/effect.ts';
 import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
+import type { Clock } from '../../turns/time.ts';
 import { ANY_ANSWER, call } from './client.ts';
 import { emojiName } from './emoji.ts';
 import { slackCode } from './errors.ts';
 import { platformMessage } from './ids.ts';
+import { sentAt } from './incoming.ts';
+import type { Self } from './outgoing.ts';
 
-/** Shows one receipt under a message: a new one takes the place of those that this run has put there. */
+/** Shows one receipt under a message: a new one takes the place of those before it. */
 export type Receipts = {
   /** Rejects with a ChatError; what is so already is no error. */
   show(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
@@ -19,8 +23,12 @@ const MOST_MESSAGES = 2_000;
 /** Slack's answers that say that it is so already, or that the message is gone. */
 const DONE = new Set(['already_reacted', 'no_reaction', 'message_not_found', 'thread_not_found']);
 
-/** Receipts as reactions of the app. */
-export function createReceipts(web: WebClient): Receipts {
+/** What receipts need of the adapter. */
+export type ReceiptsPorts = { readonly web: WebClient; readonly self: () => Self; readonly clock: Clock };
+
+/** Receipts as reactions of the app. Messages from before it began are looked at first, for what a former run left there. */
+export function createReceipts({ web, self, clock }: ReceiptsPorts): Receipts {
+  const bornAt = clock.now();
   const shown = new Map<MessageId, ReadonlySet<Receipt>>();
   const remember = (message: MessageId, receipts: ReadonlySet<Receipt>): void => {
     shown.delete(message);
@@ -39,7 +47,8 @@ export function createReceipts(web: WebClient): Receipts {
   };
   return {
     async show(channel, message, receipt) {
-      const before = shown.get(message) ?? new Set<Receipt>();
+      const isOlder = sentAt(platformMessage(message).ts) < bornAt;
+      const before = shown.get(message) ?? (isOlder ? await left(web, self(), { channel, message }) : NONE);
       if (!before.has(receipt)) {
         await react('reactions.add', channel, message, receipt);
         remember(message, new Set([...before, receipt]));
@@ -51,6 +60,31 @@ export function createReceipts(web: WebClient): Receipts {
       }
     },
   };
+}
+
+const NONE: ReadonlySet<Receipt> = new Set();
+const KINDS = Object.keys(RECEIPTS) as readonly Receipt[];
+const reactedSchema = z.looseObject({
+  message: z.looseObject({
+    reactions: z.array(z.looseObject({ name: z.string(), users: z.array(z.string()).default([]) })).default([]),
+  }),
+});
+
+/** The receipts that the app has on a message; none when that cannot be seen. */
+async function left(
+  web: WebClient,
+  { userId }: Self,
+  { channel, message }: { readonly channel: ChannelId; readonly message: MessageId },
+): Promise<ReadonlySet<Receipt>> {
+  const { channel: own, ts } = platformMessage(message);
+  const args = { channel: own, timestamp: ts, full: true };
+  try {
+    const found = await call(web, { method: 'reactions.get', channel, args, answer: reactedSchema });
+    const names = found.message.reactions.filter(({ users }) => users.includes(userId)).map(({ name }) => name);
+    return new Set(KINDS.filter((kind) => names.includes(reactionName(kind))));
+  } catch {
+    return NONE;
+  }
 }
 
 /** Slack's name for a receipt's emoji. */

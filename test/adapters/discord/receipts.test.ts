@@ -25,6 +25,16 @@ describe('a message of a person', () => {
     expect(reactions()).toEqual(['✅']);
   });
 
+  test('shows one receipt after a restart, too', async () => {
+    rig = await sendingRig();
+    const { id } = rig.server.write('ann', rig.server.channel, 'Hello');
+    await rig.outgoing.receipt(rig.channel, id, 'held');
+    rig.server.react('bob', id, '⚡');
+    rig.time.advance(60_000);
+    await rig.again().receipt(rig.channel, id, 'done');
+    expect(reactions().toSorted()).toEqual(['⚡', '✅'].toSorted());
+  });
+
   test('keeps the reactions of people', async () => {
     rig = await sendingRig();
     const { id } = rig.server.write('ann', rig.server.channel, 'Hello');

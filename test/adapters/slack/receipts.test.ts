@@ -15,6 +15,19 @@ describe('a message of a person', () => {
     expect(slack.read(slack.ids.channel)[0]?.reactions).toEqual({ white_check_mark: [slack.ids.botUser] });
   });
 
+  test('carries one receipt after a restart, too, and what people put there stays', async () => {
+    const { outgoing, again, channel, slack } = await speaking({ server: { now: () => 900_000 } });
+    const ts = slack.write(slack.ids.ann, slack.ids.channel, 'hello');
+    const message = `${slack.ids.channel}/${ts}`;
+    await outgoing.receipt(channel, message, 'held');
+    slack.react(slack.ids.bob, slack.ids.channel, ts, 'zap');
+    await again().receipt(channel, message, 'done');
+    expect(slack.read(slack.ids.channel)[0]?.reactions).toEqual({
+      zap: [slack.ids.bob],
+      white_check_mark: [slack.ids.botUser],
+    });
+  });
+
   test.each(Object.keys(RECEIPTS) as Receipt[])(
     'can carry the receipt %s under a name that Slack knows',
     async (receipt) => {
