@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import type { Log } from './log.ts';
 import type { ChannelId } from './turns/core/settings.ts';
 import type { TurnManager } from './turns/manager.ts';
@@ -11,6 +12,8 @@ export type SuspensionsPorts = {
 };
 
 const OWNER = 'suspended';
+/** Why it was suspended, and whether it was this that paused the floor. */
+const keptSchema = z.object({ why: z.string(), paused: z.boolean() });
 /** Who does it, in the journal. */
 const BY = 'conch';
 
@@ -48,7 +51,7 @@ export class Suspensions {
       if (kept === null) return;
       log.info({ channel }, 'channel can be used again');
       await store.forget(OWNER, channel);
-      if (kept.includes('"paused":true')) await manager.apply(channel, { type: 'resume', by: BY });
+      if (keptSchema.parse(JSON.parse(kept)).paused) await manager.apply(channel, { type: 'resume', by: BY });
     });
   }
 

@@ -4,7 +4,6 @@ import type { ChatAdapter, History, Intake, Observatory, Position } from '../src
 import { App } from '../src/app.ts';
 import { createLog } from '../src/log.ts';
 import type { HumanMessage } from '../src/turns/store/port.ts';
-import { claimToken } from '../src/token-claim.ts';
 import { puppetry } from './agents/bench.ts';
 import { createTime } from './agents/time.ts';
 import type { Time } from './agents/time.ts';
@@ -316,19 +315,5 @@ describe('a channel that the platform took away', () => {
     await until(() => store.recall('suspended', CHANNEL) === null);
     expect(store.floor(CHANNEL)?.condition).toBe('paused');
     await app.stop();
-  });
-});
-
-describe('a token', () => {
-  test('is claimed by one program at a time, and never written down', async () => {
-    using place = folder();
-    const first = claimToken('secret-token', place.path);
-    expect(first).not.toBeNull();
-    expect(claimToken('another-token', place.path)).not.toBeNull();
-    expect(claimToken('secret-token', place.path)).toBeNull();
-    first?.release();
-    const second = claimToken('secret-token', place.path);
-    expect(second).not.toBeNull();
-    second?.release();
   });
 });

@@ -37,13 +37,6 @@ export function cardOf(
   return { text: parts.filter((part) => part !== null).join(' · '), endsAt, buttons: buttonsOf(view) };
 }
 
-/** Minutes and seconds until an instant, as "1:12 left"; "0:00 left" once it has passed. */
-export function clockLeft(endsAt: Instant, now: Instant): string {
-  const seconds = Math.max(0, Math.round((endsAt - now) / 1_000));
-  const minutes = Math.floor(seconds / 60);
-  return `${minutes}:${String(seconds % 60).padStart(2, '0')} left`;
-}
-
 function headline(view: FloorView, nameOf: (agent: AgentId) => string): string {
   const { holder, condition } = view;
   if (holder !== null) {

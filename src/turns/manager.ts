@@ -3,7 +3,7 @@ import type { Command } from './core/command.ts';
 import { deadlines, nextDeadline } from './core/deadline.ts';
 import type { Fact } from './core/fact.ts';
 import type { Floor } from './core/floor.ts';
-import type { AgentId, ChannelId, FloorSettings, Instant, MessageId, SeatSettings } from './core/settings.ts';
+import type { AgentId, ChannelId, FloorSettings, Instant, SeatSettings } from './core/settings.ts';
 import { isNews } from './store/news.ts';
 import type { Applied, FloorReader, FloorStore, HumanMessage, MessageChange } from './store/port.ts';
 import type { Clock, Timers } from './time.ts';
@@ -96,10 +96,8 @@ export class TurnManager {
    * Brings every floor back after a start: nothing is granted in a channel before its `catchUp` command.
    * Floors that the plan no longer names lose their seats.
    */
-  async recover(
-    plans: readonly ChannelPlan[],
-  ): Promise<Readonly<Record<ChannelId, { readonly id: MessageId; readonly order: string }>>> {
-    const { channels, lastSeen, unapplied } = await this.#ports.store.recover();
+  async recover(plans: readonly ChannelPlan[]): Promise<void> {
+    const { channels, unapplied } = await this.#ports.store.recover();
     const gone = channels.filter((channel) => !plans.some((plan) => plan.id === channel));
     await Promise.all(
       [...plans.map((plan) => plan.id), ...gone].map((channel) => this.apply(channel, { type: 'restart' })),
@@ -107,7 +105,6 @@ export class TurnManager {
     for (const channel of gone) await this.#retire(channel);
     await this.configure(plans);
     for (const message of unapplied) await this.route(message);
-    return lastSeen;
   }
 
   /** Applies what changed in the configuration to the floors; turns under way are not touched unless their agent is gone. */

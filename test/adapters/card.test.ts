@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { cardOf, clockLeft } from '../../src/adapters/card.ts';
+import { cardOf } from '../../src/adapters/card.ts';
 import { parseLine } from '../../src/turns/operators/parse.ts';
+import { clockLeft } from './rig.ts';
 import type { FloorView } from '../../src/turns/view.ts';
 
 const RESTING: FloorView = {

@@ -135,3 +135,10 @@ export type Rig = {
   readonly ways: Ways;
   open(): Promise<Stage>;
 };
+
+/** Minutes and seconds until an instant, as "1:12 left"; "0:00 left" once it has passed. */
+export function clockLeft(endsAt: number, now: number): string {
+  const seconds = Math.max(0, Math.round((endsAt - now) / 1_000));
+  const minutes = Math.floor(seconds / 60);
+  return `${minutes}:${String(seconds % 60).padStart(2, '0')} left`;
+}

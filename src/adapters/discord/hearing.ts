@@ -6,7 +6,7 @@ import type { MessageChange } from '../../turns/store/port.ts';
 import type { Handover } from '../handover.ts';
 import type { Intake } from '../port.ts';
 import type { Access } from './access.ts';
-import { BoundedMap } from './bounded.ts';
+import { BoundedMap } from '../bounded.ts';
 import { channelId, messageId, platformChannel } from './ids.ts';
 import { bulkDeletedSchema, deletedSchema, editOf, editSchema, humanMessage } from './incoming.ts';
 import { isOwn, isSpeech, messageSchema } from './incoming.ts';

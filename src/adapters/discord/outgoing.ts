@@ -2,14 +2,13 @@ import { createHash } from 'node:crypto';
 import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import { Routes } from 'discord.js';
-import type { Receipt } from '../../turns/core/effect.ts';
 import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
 import type { Clock, Timers } from '../../turns/time.ts';
-import type { FloorView } from '../../turns/view.ts';
 import { ChatError } from '../port.ts';
-import type { Memory, Observatory, OutgoingPost, Speaker } from '../port.ts';
+import type { Memory, Observatory, OutgoingPost } from '../port.ts';
+import type { Speaking } from '../speaking.ts';
 import { FILE_ABOVE, body, contentOf, sameContent, shownOf } from './body.ts';
-import { BoundedMap } from './bounded.ts';
+import { BoundedMap } from '../bounded.ts';
 import { createCalls } from './calls.ts';
 import type { Calls } from './calls.ts';
 import { createCards } from './card.ts';
@@ -39,8 +38,6 @@ import type { Saying, Standing, Voice } from './voice.ts';
 import { createWebhooks } from './webhooks.ts';
 import type { Webhooks } from './webhooks.ts';
 
-export { answerBody, body, safeText } from './body.ts';
-
 /** The bot, as Discord calls it. */
 export type Self = { readonly userId: string; readonly applicationId: string };
 
@@ -67,27 +64,13 @@ export type OutgoingPorts = {
   readonly settings: DiscordSettings;
 };
 
-/** Everything that Conch says on Discord. What is posted rejects with a `ChatError`; nothing else surfaces an error. */
-export type Outgoing = {
+/** Everything that Conch says on Discord. */
+export type Outgoing = Speaking & {
   readonly identities: Identities;
-  /** Finds or makes the webhooks, and the roles if there are to be any, of the configured channels. Never rejects. */
-  start(): Promise<void>;
-  post(channel: ChannelId, post: OutgoingPost): Promise<string>;
-  find(channel: ChannelId, post: OutgoingPost): Promise<string | null>;
-  /** Changes what the bot itself said; a message that somebody deleted stays deleted. */
-  edit(channel: ChannelId, platformId: string, text: string): Promise<void>;
-  receipt(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
-  draft(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;
-  card(channel: ChannelId, view: FloorView): void;
-  /** Takes away drafts and cards that a former run left behind; called with every catch-up of a channel. */
-  tidy(channel: ChannelId): Promise<void>;
-  /** A message by somebody other than Conch appeared in the channel. */
-  seen(channel: ChannelId): void;
   /** A message of this floor stands in a thread that shares it: that is where its receipts belong. */
   stands(message: MessageId, thread: string): void;
   /** The channel can be used again: what Discord refused there may be tried again. */
   reopen(channel: ChannelId): void;
-  stop(): Promise<void>;
 };
 
 type Parts = {

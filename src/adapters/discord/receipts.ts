@@ -4,7 +4,7 @@ import { RECEIPTS } from '../../turns/core/effect.ts';
 import type { Receipt } from '../../turns/core/effect.ts';
 import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
 import type { Clock } from '../../turns/time.ts';
-import { BoundedMap } from './bounded.ts';
+import { BoundedMap } from '../bounded.ts';
 import type { Calls } from './calls.ts';
 import { CODES, rejectionOf } from './errors.ts';
 import { platformChannel, platformMessage } from './ids.ts';

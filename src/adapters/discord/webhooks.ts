@@ -5,7 +5,7 @@ import type { ChannelId, Instant } from '../../turns/core/settings.ts';
 import type { Clock } from '../../turns/time.ts';
 import { ChatError } from '../port.ts';
 import type { Memory, Observatory } from '../port.ts';
-import { BoundedMap } from './bounded.ts';
+import { BoundedMap } from '../bounded.ts';
 import type { Calls } from './calls.ts';
 import { wordsOf } from './errors.ts';
 import { platformChannel } from './ids.ts';

@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { WebClient } from '@slack/web-api';
 import type { Logger } from 'pino';
-import type { Receipt } from '../../turns/core/effect.ts';
-import type { AgentId, ChannelId, MessageId } from '../../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
 import type { Clock, Timers } from '../../turns/time.ts';
-import type { FloorView } from '../../turns/view.ts';
 import type { Memory, Observatory, OutgoingPost, Speaker } from '../port.ts';
+import type { Speaking } from '../speaking.ts';
 import { createCards } from './card.ts';
 import type { Cards } from './card.ts';
 import { createDrafts } from './drafts.ts';
@@ -50,25 +49,8 @@ export type OutgoingPorts = {
   readonly settings: SlackSettings;
 };
 
-/** Everything that Conch says and shows on Slack. What returns a promise rejects with a ChatError and retries nothing. */
-export type Outgoing = {
-  /** Learns what the app may do. Never rejects. */
-  start(): Promise<void>;
-  /** Returns the id of the message. A second call for a post whose draft was being made final changes the same message. */
-  post(channel: ChannelId, post: OutgoingPost): Promise<string>;
-  find(channel: ChannelId, post: OutgoingPost): Promise<string | null>;
-  /** A message that is gone counts as edited. */
-  edit(channel: ChannelId, platformId: string, text: string): Promise<void>;
-  receipt(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
-  draft(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;
-  card(channel: ChannelId, view: FloorView): void;
-  /** Takes away drafts that a former run left half said, and cards that nobody knows. Never rejects. */
-  tidy(channel: ChannelId): Promise<void>;
-  /** A message by somebody else appeared in the channel. */
-  seen(channel: ChannelId): void;
-  /** Takes drafts and status lines away. */
-  stop(): Promise<void>;
-};
+/** Everything that Conch says and shows on Slack. */
+export type Outgoing = Speaking;
 
 /** Slack takes about 50 edits a minute; the rest is for posts that were drafts, and for announcements. */
 const UPDATES_PER_MINUTE = 40;

@@ -4,6 +4,7 @@ import { RECEIPTS } from '../../turns/core/effect.ts';
 import type { Receipt } from '../../turns/core/effect.ts';
 import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
 import type { Clock } from '../../turns/time.ts';
+import { BoundedMap } from '../bounded.ts';
 import { ANY_ANSWER, call } from './client.ts';
 import { emojiName } from './emoji.ts';
 import { slackCode } from './errors.ts';
@@ -29,13 +30,7 @@ export type ReceiptsPorts = { readonly web: WebClient; readonly self: () => Self
 /** Receipts as reactions of the app. Messages from before it began are looked at first, for what a former run left there. */
 export function createReceipts({ web, self, clock }: ReceiptsPorts): Receipts {
   const bornAt = clock.now();
-  const shown = new Map<MessageId, ReadonlySet<Receipt>>();
-  const remember = (message: MessageId, receipts: ReadonlySet<Receipt>): void => {
-    shown.delete(message);
-    if (receipts.size > 0) shown.set(message, receipts);
-    const [oldest] = shown.keys();
-    if (shown.size > MOST_MESSAGES && oldest !== undefined) shown.delete(oldest);
-  };
+  const shown = new BoundedMap<MessageId, ReadonlySet<Receipt>>(MOST_MESSAGES);
   const react = async (method: string, channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void> => {
     const { channel: own, ts } = platformMessage(message);
     try {
@@ -51,12 +46,12 @@ export function createReceipts({ web, self, clock }: ReceiptsPorts): Receipts {
       const before = shown.get(message) ?? (isOlder ? await left(web, self(), { channel, message }) : NONE);
       if (!before.has(receipt)) {
         await react('reactions.add', channel, message, receipt);
-        remember(message, new Set([...before, receipt]));
+        shown.set(message, new Set([...before, receipt]));
       }
       for (const old of before) {
         if (old === receipt) continue;
         await react('reactions.remove', channel, message, old);
-        remember(message, new Set([...(shown.get(message) ?? [])].filter((one) => one !== old)));
+        shown.set(message, new Set([...(shown.get(message) ?? [])].filter((one) => one !== old)));
       }
     },
   };

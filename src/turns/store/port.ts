@@ -99,8 +99,6 @@ export type Applied =
 /** What a start finds. */
 export type Recovery = {
   readonly channels: readonly ChannelId[];
-  /** The order key and id of the last message seen, per channel, to read on from. */
-  readonly lastSeen: Readonly<Record<ChannelId, { readonly id: MessageId; readonly order: string }>>;
   /** Messages accepted but not yet given to their floor. */
   readonly unapplied: readonly HumanMessage[];
 };

@@ -111,11 +111,7 @@ export class SqliteStore implements FloorStore, FloorReader {
       recoverOutbox(this.#db);
       const unapplied = this.#inbox.unapplied();
       const channels = [...new Set([...this.#floors.channels(), ...unapplied.map((message) => message.channel)])];
-      const seen = channels.flatMap((channel) => {
-        const last = this.#inbox.lastSeen(channel);
-        return last === null ? [] : [[channel, { id: last.id, order: last.order }] as const];
-      });
-      return { channels, lastSeen: Object.fromEntries(seen), unapplied };
+      return { channels, unapplied };
     });
   }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { cardOf, clockLeft } from '../../../src/adapters/card.ts';
+import { cardOf } from '../../../src/adapters/card.ts';
 import { createConsoleAdapter, CONSOLE_PERSON } from '../../../src/adapters/console/adapter.ts';
 import type { ConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
 import { openPlatform } from '../../../src/adapters/console/platform.ts';
@@ -10,6 +10,7 @@ import type { ChatMessage, PageFrame } from '../../../src/adapters/console/proto
 import { ChatError } from '../../../src/adapters/port.ts';
 import type { ChatAdapter } from '../../../src/adapters/port.ts';
 import { PLAIN_WAYS } from '../contract.ts';
+import { clockLeft } from '../rig.ts';
 import type { Rig, Seen, SeenCard, Stage, Suffered } from '../rig.ts';
 import { newFolder, openPage, silent, wallClock } from './fakes.ts';
 import type { Page } from './fakes.ts';

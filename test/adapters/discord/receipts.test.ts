@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
+import type { ChatError } from '../../../src/adapters/port.ts';
 import { sendingRig } from './rig.ts';
 import type { SendingRig } from './rig.ts';
 
@@ -51,10 +52,12 @@ describe('a message of a person', () => {
     rig.server.fail('DELETE /channels/**', { kind: 'rate-limit', retryAfterMs: 20, scope: 'user' });
     const limited = rig.outgoing.receipt(rig.channel, id, 'done');
     await expect(limited).rejects.toMatchObject({ fault: 'limited' });
-    await new Promise((resolve) => {
-      setTimeout(resolve, 150);
-    });
-    await rig.outgoing.receipt(rig.channel, id, 'done');
+    const again = (): Promise<string> =>
+      rig.outgoing.receipt(rig.channel, id, 'done').then(
+        () => 'shown',
+        (error: ChatError) => error.fault,
+      );
+    await expect.poll(again).toBe('shown');
     expect(reactions()).toEqual(['✅']);
   });
 

@@ -1,0 +1,39 @@
+import { parseArgs } from 'node:util';
+
+/** What the command line of a kill loop asks for. */
+export type Asked = { readonly cycles: number; readonly seed: number; readonly json: boolean; readonly keep: boolean };
+
+/** Reads `--cycles`, `--seed`, `--json` and `--keep`, and says how to run the same again. */
+export function asked(script: string, byDefault: number): Asked {
+  const { values } = parseArgs({
+    options: {
+      cycles: { type: 'string', default: String(byDefault) },
+      seed: { type: 'string' },
+      json: { type: 'boolean' },
+      keep: { type: 'boolean' },
+    },
+  });
+  const seed = Number(values.seed ?? Math.floor(Math.random() * 1e9));
+  const cycles = Number(values.cycles);
+  tell(`node test/kill/${script} --cycles ${cycles} --seed ${seed}`);
+  return { cycles, seed, json: values.json === true, keep: values.keep === true };
+}
+
+/** Says one line of what happens. */
+export function tell(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
+const SHOWN = 40;
+
+/** Says what was found wrong and where the databases are; how many of each kind there are. */
+export function tellFaults(
+  faults: Readonly<Record<string, readonly string[]>>,
+  dir: string | null,
+): Readonly<Record<string, number>> {
+  const found = Object.entries(faults).flatMap(([kind, texts]) => texts.map((text) => `${kind}: ${text}`));
+  for (const text of found.slice(0, SHOWN)) tell(text);
+  if (found.length > SHOWN) tell(`and ${found.length - SHOWN} more`);
+  if (dir !== null) tell(`The databases are in ${dir}`);
+  return Object.fromEntries(Object.entries(faults).map(([kind, texts]) => [kind, texts.length]));
+}

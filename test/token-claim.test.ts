@@ -1,0 +1,17 @@
+import { describe, expect, test } from 'vitest';
+import { claimToken } from '../src/token-claim.ts';
+import { folder } from './turns/store/fixture.ts';
+
+describe('a token', () => {
+  test('is claimed by one program at a time, and never written down', async () => {
+    using place = folder();
+    const first = claimToken('secret-token', place.path);
+    expect(first).not.toBeNull();
+    expect(claimToken('another-token', place.path)).not.toBeNull();
+    expect(claimToken('secret-token', place.path)).toBeNull();
+    first?.release();
+    const second = claimToken('secret-token', place.path);
+    expect(second).not.toBeNull();
+    second?.release();
+  });
+});
