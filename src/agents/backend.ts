@@ -1,4 +1,4 @@
-import type { AgentId, ChannelId } from '../turns/core/settings.ts';
+import type { AgentId, ChannelId, MessageId } from '../turns/core/settings.ts';
 import type { Line } from '../turns/store/port.ts';
 
 /** What one prompt holds. Backends that talk to models send `text`; scripts look at the parts. */
@@ -11,6 +11,8 @@ export type TurnPrompt = {
   readonly lines: readonly Line[];
   /** The human messages that this prompt answers; they also stand in `lines` unless seen before. */
   readonly messages: readonly Line[];
+  /** Of these, the ones that an earlier prompt of this turn held, and no generation has answered. */
+  readonly open: readonly MessageId[];
   /** What this agent had already said in this turn. */
   readonly saidSoFar: readonly string[];
   /** Who sits at this floor, this agent included. */

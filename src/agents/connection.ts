@@ -1,3 +1,4 @@
+import type { AgentCommand } from '../turns/core/command.ts';
 import type { Effect } from '../turns/core/effect.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/core/settings.ts';
 import type { Draft } from '../turns/manager.ts';
@@ -12,7 +13,7 @@ import type { SessionState, Thresholds } from './session-machine.ts';
 import { SessionRecord } from './session-memory.ts';
 import type { SessionMemory } from './session-memory.ts';
 import { Teller } from './teller.ts';
-import { turnPrompt } from './turn-prompt.ts';
+import { Given, turnPrompt } from './turn-prompt.ts';
 import { TurnRun } from './turn-run.ts';
 
 /** One agent of the configuration. */
@@ -62,11 +63,7 @@ export class Connection {
   readonly #teller: Teller;
   readonly #keeper: SessionKeeper;
   #joined = false;
-  /** The session that knows the conversation so far. */
-  #prompted: object | null = null;
-  /** The last line that it was prompted with, and the messages of people that it has. */
-  #upto = 0;
-  #given = new Set<MessageId>();
+  readonly #given = new Given();
   #current: Item | null = null;
   /** Prompts and messages of this epoch and older ones are not wanted any more. */
   #fence = 0;
@@ -146,7 +143,7 @@ export class Connection {
     const awaited = !observed && change === undefined;
     const { id: agent } = this.spec;
     const report = (outcome: InjectOutcome) => {
-      if (outcome === 'injected' || observed) this.#given.add(message);
+      if (outcome === 'injected' || observed) this.#given.told(message);
       if (awaited) void this.#teller.tell({ type: 'injected', agent, epoch, id: message, outcome });
       else if (outcome !== 'injected' && line !== null) this.#keeper.session?.observe?.(line);
     };
@@ -251,16 +248,13 @@ export class Connection {
     const { clock, timers, log, floors, manners, describe, boundary } = this.#ports;
     const { coalesceMs, contextTokens, signal: configured } = manners(this.channel);
     const signal = this.spec.backend.needsSignal ? configured : null;
-    const memory = session.memory ?? session;
-    const fresh = this.#prompted !== memory;
-    this.#prompted = memory;
-    if (fresh) this.#given = new Set();
-    const given = { upto: this.#upto, messages: this.#given };
-    const ways = { describe, signal, contextTokens, boundary: boundary(), fresh, given };
-    const turn = turnPrompt(effect, this.#seat(), floors, ways);
-    this.#upto = effect.uptoLine;
-    for (const { message } of [...turn.lines, ...turn.messages]) if (message !== null) this.#given.add(message);
+    const given = this.#given;
+    given.begin(session.memory ?? session);
+    const ways = { describe, signal, contextTokens, boundary: boundary(), given };
+    const { turn, left } = turnPrompt(effect, this.#seat(), floors, ways);
+    given.prompted(turn, effect.uptoLine);
     const { epoch } = effect;
+    for (const id of left) void this.#teller.tell(this.#notTaken(id, epoch));
     const run = new TurnRun({
       agent: this.spec.id,
       epoch,
@@ -275,6 +269,11 @@ export class Connection {
     const item = { run, injections: new Injections({ session, timers, log, coalesceMs }) };
     this.#current = item;
     this.#drive(session, item, turn).catch((error: unknown) => this.#warn(error, 'the end of a turn failed'));
+  }
+
+  /** A message to answer for which the prompt had no room comes with the next one. */
+  #notTaken(id: MessageId, epoch: number): AgentCommand {
+    return { type: 'injected', agent: this.spec.id, epoch, id, outcome: 'next-prompt' };
   }
 
   async #drive(session: AgentSession, item: Item, turn: TurnPrompt): Promise<void> {

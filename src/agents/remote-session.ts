@@ -1,7 +1,9 @@
+import { randomBytes } from 'node:crypto';
 import type { Line } from '../turns/store/port.ts';
 import type { Timers } from '../turns/time.ts';
 import type { AcpPeer } from './acp-link.ts';
 import type { AcpSession } from './acp-session.ts';
+import { injected } from './acp-words.ts';
 import { BackendError } from './backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, TurnPrompt } from './backend.ts';
 import type { Dock } from './remote-dock.ts';
@@ -48,6 +50,8 @@ class RemoteSession implements AgentSession {
   #now: Berth | null;
   #lost: BackendError | null = null;
   #stop: PromiseWithResolvers<'stopped'> | null = null;
+  /** What was put into the generation under way: one that begins anew has to be told again. */
+  #injected: readonly Line[] = [];
   #pinging = false;
   #closed = false;
   #memory: object = {};
@@ -72,7 +76,9 @@ class RemoteSession implements AgentSession {
       if (now === 'stopped' || this.#stop !== stop) return { how: 'interrupted' };
       try {
         now.state.prompting = true;
-        return await now.session.prompt(losses === 0 ? turn : again(turn, listener.heard), listener.report);
+        this.#injected = losses === 0 ? [] : this.#injected;
+        const asked = losses === 0 ? turn : again(turn, listener.heard, this.#injected);
+        return await now.session.prompt(asked, listener.report);
       } catch (error) {
         if (now.session.spoiled) this.#ports.forget();
         if (now.link.open || losses === MOST_LOSSES || (await now.link.closed).final) throw error;
@@ -88,7 +94,9 @@ class RemoteSession implements AgentSession {
     const now = this.#now;
     if (now === null || !now.state.prompting) return 'next-prompt';
     try {
-      return await now.session.inject(message, observed);
+      const outcome = await now.session.inject(message, observed);
+      if (outcome === 'injected') this.#injected = [...this.#injected, message];
+      return outcome;
     } catch (error) {
       if (now.link.open) throw error;
       return 'next-prompt';
@@ -217,13 +225,16 @@ async function berth(ports: RemoteSessionPorts, link: RemoteLink): Promise<Berth
   return { link, state, session: await ports.open(peer, link) };
 }
 
-function again(turn: TurnPrompt, heard: string): TurnPrompt {
+/** The same turn for an agent that lost it: with what it was told meanwhile, and how much of its answer arrived. */
+function again(turn: TurnPrompt, heard: string, told: readonly Line[]): TurnPrompt {
   const part = heard.trim().slice(-MOST_HEARD);
   const arrived =
     part === ''
       ? 'Nothing of your answer had arrived: answer now.'
       : `This much of your answer had arrived and stands in the channel. Do not repeat it; go on from there:\n${part}`;
-  const text = `${turn.text}\n\nThe connection to you was lost in the middle of this turn. ${arrived}`;
+  const news = told.map((line) => injected(line, randomBytes(8).toString('hex')));
+  const lost = `The connection to you was lost in the middle of this turn. ${arrived}`;
+  const text = [turn.text, ...news, lost].join('\n\n');
   const saidSoFar = part === '' ? turn.saidSoFar : [...turn.saidSoFar, part];
-  return { ...turn, reason: 'resume', saidSoFar, text };
+  return { ...turn, reason: 'resume', messages: [...turn.messages, ...told], saidSoFar, text };
 }

@@ -208,7 +208,17 @@ export async function bench(options: BenchOptions = {}) {
   };
   const prompt = (epoch: number, more: Partial<Extract<Effect, { type: 'prompt' }>> = {}, id?: string) =>
     deliver(
-      { type: 'prompt', agent: 'dev', epoch, reason: 'grant', afterLine: 0, uptoLine: 99, messages: [], ...more },
+      {
+        type: 'prompt',
+        agent: 'dev',
+        epoch,
+        reason: 'grant',
+        afterLine: 0,
+        uptoLine: 99,
+        messages: [],
+        open: [],
+        ...more,
+      },
       id,
     );
   const inject = (

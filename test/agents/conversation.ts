@@ -15,7 +15,15 @@ export function spoken(line: number, id: string, text: string): Line {
 /** A prompt for one of three agents; the person's lines to answer are those in `messages`. */
 export function prompt(more: Partial<TurnPrompt>): TurnPrompt {
   const roster = ['pm', 'dev', 'qa'].map((id) => ({ id, name: id, status: 'QUEUED', description: '' }));
-  const base = { channel: 'console:demo', epoch: 1, reason: 'grant', saidSoFar: [], roster, text: '' } as const;
+  const base = {
+    channel: 'console:demo',
+    epoch: 1,
+    reason: 'grant',
+    open: [],
+    saidSoFar: [],
+    roster,
+    text: '',
+  } as const;
   return { ...base, lines: more.messages ?? [], messages: [], ...more };
 }
 

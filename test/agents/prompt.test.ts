@@ -21,7 +21,8 @@ function parts(more: Partial<PromptParts> = {}): PromptParts {
     reason: 'grant',
     lines: [],
     messages: [],
-    saidSoFar: [],
+    open: [],
+    said: [],
     roster: [
       { id: 'pm', name: 'Product manager', status: 'QUEUED', description: 'writes specs' },
       { id: 'dev', name: 'Developer', status: 'ACTIVE', description: '' },
@@ -36,7 +37,7 @@ function parts(more: Partial<PromptParts> = {}): PromptParts {
 describe('a prompt', () => {
   test('holds the persona, the rules, who is here and every line under its author', () => {
     const m1 = person(1, 'Build a login page');
-    const text = buildPrompt(
+    const { text } = buildPrompt(
       parts({ lines: [m1, agent(2, 'pm', 'A small spec.')], messages: [m1], signal: 'TURN_COMPLETE' }),
     );
     expect(text).toMatch(/^You write code\.\n\nYou are Developer \(dev\)/);
@@ -49,31 +50,33 @@ describe('a prompt', () => {
   });
 
   test('names no signal to an agent whose answer ends by itself', () => {
-    expect(buildPrompt(parts())).toContain('Your turn ends when your answer ends.');
+    expect(buildPrompt(parts()).text).toContain('Your turn ends when your answer ends.');
   });
 
   test('holds a message to answer that was seen before, once', () => {
-    const text = buildPrompt(parts({ lines: [agent(2, 'pm', 'Hm.')], messages: [person(1, 'Build a login page')] }));
+    const { text } = buildPrompt(
+      parts({ lines: [agent(2, 'pm', 'Hm.')], messages: [person(1, 'Build a login page')] }),
+    );
     expect(text.split('Build a login page')).toHaveLength(2);
   });
 
   test('of a resumed turn holds what was said so far, and says it once', () => {
-    const text = buildPrompt(
+    const { text } = buildPrompt(
       parts({
         reason: 'resume',
         lines: [agent(2, 'dev', 'First half.'), person(3, 'Stop, use SQLite')],
         messages: [person(3, 'Stop, use SQLite')],
-        saidSoFar: ['First half.'],
+        said: [agent(2, 'dev', 'First half.')],
       }),
     );
-    expect(text).toContain('[from Developer (dev), you, said so far]\nFirst half.\n[from Anna (u1), to answer now]');
+    expect(text).toContain('[from DEV (dev), you, said so far]\nFirst half.\n[from Anna (u1), to answer now]');
     expect(text.split('First half.')).toHaveLength(2);
     expect(text).toContain('First answer the messages marked "to answer now", then finish what was open.');
   });
 
   test('describes attachments, edits and deletions', () => {
     const file = { name: 'plan.png', url: 'https://files.test/1', contentType: 'image/png', bytes: 1200 };
-    const text = buildPrompt(
+    const { text } = buildPrompt(
       parts({
         lines: [
           person(1, 'See this', { attachments: [file] }),
@@ -88,11 +91,36 @@ describe('a prompt', () => {
   });
 });
 
+describe('a turn that goes on', () => {
+  const before = [person(1, 'Build a shop'), person(2, 'with a cart')];
+
+  test('T2 is prompted with what it has not answered before what it said, and with what is new after it', () => {
+    const news = person(4, 'and a till');
+    const said = [agent(3, 'dev', 'I begin.')];
+    const open = before.map(({ message }) => message ?? '');
+    const { text } = buildPrompt(parts({ reason: 'resume', lines: [news], messages: [...before, news], open, said }));
+    const heads = text.match(/^\[from .*\]$/gm);
+    expect(heads).toEqual([
+      '[from Anna (u1), to answer now, still open]',
+      '[from Anna (u1), to answer now, still open]',
+      '[from DEV (dev), you, said so far]',
+      '[from Anna (u1), to answer now]',
+    ]);
+    expect(text).toContain('Those that are "still open" you were given before.');
+  });
+
+  test('has nothing to answer when everything was taken back', () => {
+    const taken = before.map((line) => ({ ...line, change: 'deleted' as const }));
+    expect(buildPrompt(parts({ reason: 'resume', messages: taken })).text).not.toContain(', to answer now]');
+    expect(buildPrompt(parts({ reason: 'resume' })).text).toMatch(/Your turn goes on: finish what was open\.$/);
+  });
+});
+
 describe('a conversation that is too long', () => {
   const old = Array.from({ length: 50 }, (_, index) => person(index, `message number ${index} ${'x'.repeat(200)}`));
 
   test('is cut from the oldest, with a note of what was cut', () => {
-    const text = buildPrompt(parts({ lines: old, contextTokens: 1_000 }));
+    const { text } = buildPrompt(parts({ lines: old, contextTokens: 1_000 }));
     const kept = old.filter(({ line }) => text.includes(`message number ${line} `)).map(({ line }) => line);
     expect(kept).toEqual(Array.from({ length: kept.length }, (_, index) => 50 - kept.length + index));
     expect(kept.length).toBeGreaterThan(3);
@@ -101,15 +129,31 @@ describe('a conversation that is too long', () => {
   });
 
   test('keeps the oldest message when that one is to be answered', () => {
-    const text = buildPrompt(parts({ lines: old, messages: old.slice(0, 1), contextTokens: 1_000 }));
+    const { text } = buildPrompt(parts({ lines: old, messages: old.slice(0, 1), contextTokens: 1_000 }));
     expect(text).toContain('[from Anna (u1), to answer now]\nmessage number 0 ');
   });
 
-  test('shortens a message of a megabyte that has to be answered', () => {
-    const huge = person(1, 'y'.repeat(1_000_000));
-    const text = buildPrompt(parts({ lines: [huge], messages: [huge], contextTokens: 1_000 }));
+  test('T3 holds every one of 100 messages to answer, whole, and cuts what is older instead', () => {
+    const asked = Array.from({ length: 100 }, (_, index) => person(100 + index, `question number ${index}.`));
+    const { text, left } = buildPrompt(parts({ lines: [...old, ...asked], messages: asked, contextTokens: 2_000 }));
+    const marked = text.match(/to answer now\]\nquestion number \d+\./g);
+    expect([marked?.length, left]).toEqual([100, []]);
+    expect(text).toMatch(/\(\d+ older messages were cut\)/);
+  });
+
+  test('T3 leaves a message to answer whole for the next prompt when there is no room for it', () => {
+    const { text, left } = buildPrompt(parts({ lines: old, messages: old, contextTokens: 1_000 }));
+    const shown = text.match(/message number \d+ x{200}/g) ?? [];
+    expect(shown.length).toBeGreaterThan(3);
+    expect(left).toEqual(old.slice(shown.length).map(({ message }) => message));
     expect(text.length).toBeLessThanOrEqual(4_000);
-    expect(text).toMatch(/\(\d+ more characters were cut\)/);
+  });
+
+  test('T3 holds a message to answer whole, though it is longer than a prompt is to be', () => {
+    const huge = person(99, 'y'.repeat(40_000));
+    const { text, left } = buildPrompt(parts({ lines: [huge], messages: [huge, ...old], contextTokens: 1_000 }));
+    expect(text).toContain('y'.repeat(40_000));
+    expect(left).toEqual(old.map(({ message }) => message));
   });
 });
 
@@ -171,8 +215,8 @@ describe('what people and agents write', () => {
         const attachments = [{ name: file, url: file, contentType: null, bytes: null }];
         return person(index + 1, text, { author, attachments });
       });
-      const saidSoFar = all.map(([said]) => said);
-      const text = buildPrompt(parts({ lines, messages: lines.slice(0, 1), saidSoFar, reason: 'resume' }));
+      const said = all.map(([text], index) => agent(index + 100, 'dev', text));
+      const { text } = buildPrompt(parts({ lines, messages: lines.slice(0, 1), said, reason: 'resume' }));
       const hosts = text.split(/\r\n|[\n\r\v\f\u0085\u2028\u2029]/u).filter(looksLikeHost);
       return text.split(BOUNDARY).length === 3 && hosts.length === 2 + all.length * 3;
     });

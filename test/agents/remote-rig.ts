@@ -109,7 +109,7 @@ export type Answering = (
   ask: (title: string) => Promise<unknown>,
 ) => Promise<PromptResponse>;
 
-/** An agent that speaks ACP over an open connection; `sessions` are those that it was asked to open. */
+/** An agent that speaks ACP over an open connection; `sessions` are those that it was asked to open. With `steering` it takes messages into a running turn. */
 export function speak(socket: WebSocket, answering: Answering, capabilities: object = {}) {
   const sessions: string[] = [];
   const calls: string[] = [];
@@ -123,7 +123,8 @@ export function speak(socket: WebSocket, answering: Answering, capabilities: obj
   agent({ name: 'test' })
     .onRequest('initialize', () => {
       calls.push('initialize');
-      return { protocolVersion: 1, agentCapabilities: capabilities };
+      const _meta = { steering: { supported: 'steering' in capabilities } };
+      return { protocolVersion: 1, agentCapabilities: capabilities, _meta };
     })
     .onRequest('session/new', () => {
       calls.push('session/new');
@@ -149,6 +150,11 @@ export function speak(socket: WebSocket, answering: Answering, capabilities: obj
         });
       return await answering(textOf(params), say, ask);
     })
+    .onRequest(
+      '_session/steering',
+      (params: unknown) => params,
+      () => ({ outcome: 'injected' }),
+    )
     .onNotification('session/cancel', () => void calls.push('session/cancel'))
     .connect({ readable, writable });
   return { sessions, calls };

@@ -161,6 +161,21 @@ describe('a connection that breaks in the middle of a turn', () => {
     expect(session.memory).not.toBe(memory);
   });
 
+  test('T2 tells an agent that is back what was put into the turn that it lost', async () => {
+    const { answering, texts } = halting();
+    const { socket } = await connect(answering, { steering: true });
+    const session = await open();
+    const { over, said } = begin(session, 'Write a page');
+    await until(() => said().length > 0, 'the first half');
+    expect(await session.inject(person(2, 'Make it blue'), false)).toBe('injected');
+    socket.terminate();
+    await until(() => rig.host.dock('dev').link === null, 'the loss');
+    await connect(answering, { steering: true });
+    expect(await over).toEqual({ how: 'completed' });
+    expect(texts[1]).toContain('Write a page');
+    expect(texts[1]).toContain('\nMake it blue\n');
+  });
+
   test('and is back with its session goes on in it', async () => {
     const { answering } = halting();
     const { socket } = await connect(answering, RESUMES);

@@ -94,6 +94,7 @@ const TURN = {
   injecting: [],
   unseen: [],
   given: [],
+  answered: [],
   reprompts: 0,
   place: null,
   wait: null,

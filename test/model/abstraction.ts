@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Floor, Held, Turn } from '../../src/turns/core/floor.ts';
 import type { AgentId, Instant, MessageId } from '../../src/turns/core/settings.ts';
+import type { Answers } from './answers.ts';
 
 /** A point of the search: a floor as it was really reached, and what the search counts beside it. */
 export type Place = {
@@ -10,6 +11,8 @@ export type Place = {
   readonly messages: number;
   /** Agent turns since a person last wrote or allowed more, counted without the core's help. */
   readonly turns: number;
+  /** What the open turns were given and have answered. */
+  readonly answers: Answers;
 };
 
 /**
@@ -35,7 +38,7 @@ export function keyOf(place: Place): string {
   return hash('md5', JSON.stringify(abstractOf(place)), 'base64');
 }
 
-function abstractOf({ floor, at, turns }: Place): unknown {
+function abstractOf({ floor, at, turns, answers }: Place): unknown {
   const { settings, exchange, choosing, limit, day, unattended } = floor;
   const tokens = settings.exchangeBudget.tokens ?? 0;
   const name = namer();
@@ -69,6 +72,11 @@ function abstractOf({ floor, at, turns }: Place): unknown {
     limit === null ? null : [limit.budget, limit.until !== null],
     day.tokens === 0 || settings.dayBudget.tokens === null ? 0 : 1 + Number(day.tokens >= settings.dayBudget.tokens),
     [floor.stopped, floor.catchingUp, floor.outage, floor.notice?.key === 'limit'],
+    Object.entries(answers).map(([agent, { open, done }]) => [
+      agent,
+      open.map(({ id, begun }) => [name(id), begun]),
+      done.map(name),
+    ]),
   ];
 }
 
@@ -99,7 +107,12 @@ function turnKey(floor: Floor, turn: Turn, { name, time }: Relative): unknown {
     [time(turn.deadlineAt), time(turn.hardEndAt), turn.leftMs, time(turn.silenceAt)],
     [turn.openWork, turn.said, turn.suspended, turn.reprompts, turn.place],
     turn.mentions,
-    [named(turn.injecting), named(turn.unseen), turn.given.map(name)],
+    [
+      named(turn.injecting),
+      named(turn.unseen),
+      turn.given.map(({ id, begun }) => [name(id), begun]),
+      turn.answered.map(name),
+    ],
     wait === null
       ? null
       : [

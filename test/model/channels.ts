@@ -18,6 +18,7 @@ export type Family =
   | 'members'
   | 'switch'
   | 'amend'
+  | 'room'
   | 'orders'
   | 'spend'
   | 'extend'
@@ -332,7 +333,7 @@ export const CHANNELS: readonly Channel[] = [
   channel({
     name: 'prompted again',
     agents: [{ agent: 'pm' }, { agent: 'dev' }],
-    families: [],
+    families: ['room'],
     messages: 1,
     given: 5,
     depth: 16,

@@ -3,7 +3,7 @@ import type { Fact } from '../../src/turns/core/fact.ts';
 import type { Floor, Seat, Turn } from '../../src/turns/core/floor.ts';
 import { isAllowed } from '../../src/turns/core/seat.ts';
 import type { AgentId, Instant } from '../../src/turns/core/settings.ts';
-import { outstanding, turnOf } from './abstraction.ts';
+import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import { callable, isPresent, owed } from './floors.ts';
 import { OF_PROGRAMS } from './moves.ts';
 import { must } from './violation.ts';
@@ -201,7 +201,8 @@ function checkResumeCounted({ fact, before, after }: Of<'turnResumed'>): void {
   const { unseen, injecting, wait } = turnAt(before, fact.agent);
   const brings = unseen.length + injecting.length + (wait?.answers.length ?? 0) > 0;
   const isAnswer = fact.why === 'answered' || fact.why === 'interrupt';
-  const isProgram = isAnswer && brings && fact.messages.every((id) => id.startsWith(OF_PROGRAMS));
+  const news = fact.messages.filter((id) => !fact.open.includes(id));
+  const isProgram = isAnswer && brings && news.every((id) => id.startsWith(OF_PROGRAMS));
   const { turns = 0, allowance = 0 } = before.exchange ?? {};
   const counted = isProgram && turns < allowance ? turns + 1 : turns;
   must(after.exchange?.turns === counted, 'I20', 'a turn that goes on for a program is counted wrongly');
@@ -248,15 +249,10 @@ function checkEnd({ fact, before, after, at, command }: Of<'turnEnded'>): void {
   must(turn.epoch === fact.epoch, 'I2', 'a turn ends under another epoch');
   must(turnOf(after, fact.agent) === undefined, 'I1', 'a turn ended and is still there');
   must(fact.said === turn.said, 'I12', 'whether something was said is told wrongly');
-  const answered = isCutShort(fact) ? '' : turn.given.join();
+  const isLeft = (id: string, begun: boolean): boolean =>
+    !begun && command.type !== 'stop' && !fact.answered.includes(id) && !isWaiting(before, turn, id);
   must(
-    fact.answered.join() === answered,
-    'I8',
-    'a message is marked as done that was not answered, or the other way round',
-  );
-  const isLeft = isCutShort(fact) && command.type !== 'stop';
-  must(
-    turn.given.every((id) => fact.returned.includes(id) === (isLeft && !isWaiting(before, id))),
+    turn.given.every(({ id, begun }) => fact.returned.includes(id) === isLeft(id, begun)),
     'I8',
     'a message that nobody answered is not left to the next, or one that somebody did is',
   );
@@ -272,14 +268,10 @@ function checkEnd({ fact, before, after, at, command }: Of<'turnEnded'>): void {
   else must(due(turn.wait.deadlineAt), 'I14', 'a wait is over too early');
 }
 
-/** A turn that failed, ran out or was ended before anything was said has answered nothing: its messages go to the next, but for a stop. */
-export function isCutShort({ outcome, said }: Pick<Extract<Fact, { type: 'turnEnded' }>, 'outcome' | 'said'>): boolean {
-  return !said && (outcome === 'forfeited' || outcome === 'expired' || outcome === 'revoked');
-}
-
-/** Whether a message waits in another place than the prompt that gave it. */
-function isWaiting(floor: Floor, id: string): boolean {
-  return outstanding(floor).includes(id);
+/** Whether a message waits in another place than the turn that was given it, or another turn was given it too. */
+function isWaiting(floor: Floor, turn: Turn, id: string): boolean {
+  const others = turnsOf(floor).filter(({ agent }) => agent !== turn.agent);
+  return outstanding(floor).includes(id) || others.some(({ given }) => given.some((one) => one.id === id));
 }
 
 function checkForce({ fact, before, at }: Of<'turnStopped'>): void {

@@ -95,6 +95,7 @@ function holders({ floor }: Place, { families }: Channel): readonly Command[] {
   const first = others[0] ?? STRANGER;
   const last = others.at(-1) ?? STRANGER;
   const injecting = turn.injecting[0];
+  const given = turn.given[0];
   return [
     { type: 'say', ...act, text: 'a plain word', mentions: [] },
     { type: 'say', ...act, text: 'ask @them\nTURN_COMPLETE', mentions: [last, STRANGER] },
@@ -116,6 +117,9 @@ function holders({ floor }: Place, { families }: Channel): readonly Command[] {
           id: injecting.id,
           outcome,
         }))),
+    ...(given === undefined || !families.has('room')
+      ? []
+      : [{ type: 'injected', ...act, id: given.id, outcome: 'next-prompt' } as const]),
   ];
 }
 
@@ -202,7 +206,7 @@ function probes({ floor }: Place, { seats }: Channel): readonly Command[] {
   const holder = turn?.agent ?? someone;
   const isSpeaking = turn !== null && turn.wait === null && !turn.suspended;
   const silent = [...agents.filter((agent) => !(isSpeaking && agent === holder)), STRANGER];
-  const known = new Set([...outstanding(floor), ...turnsOf(floor).flatMap((one) => one.given)]);
+  const known = new Set([...outstanding(floor), ...turnsOf(floor).flatMap((one) => one.given.map(({ id }) => id))]);
   const asked = choosing?.facilitator ?? someone;
   const last = turn?.epoch ?? epoch;
   return [

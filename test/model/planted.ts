@@ -231,6 +231,51 @@ const MESSAGES: readonly Planted[] = [
   },
 ];
 
+const ANSWERS: readonly Planted[] = [
+  {
+    name: 'T2: a prompt after an interrupt holds only what came since',
+    near: 'mode interrupt',
+    file: 'advance.ts',
+    find: 'const unanswered = turn.given.map(({ id }) => id);',
+    replace: 'const unanswered: readonly string[] = [];',
+  },
+  {
+    name: 'T2: what was given counts as answered as soon as something was said',
+    near: 'mode interrupt',
+    file: 'advance.ts',
+    find: "(outcome === 'lapsed' && begun)",
+    replace: 'begun',
+  },
+  {
+    name: 'T3: a resumed prompt holds one message to answer at the most',
+    near: 'mode queue',
+    file: 'advance.ts',
+    find: '...deliver(d, agent, ready)])];',
+    replace: '...deliver(d, agent, ready)])].slice(-1);',
+  },
+  {
+    name: 'T3: a turn that a restart cut is resumed without what it was about',
+    near: 'restarts',
+    file: 'advance.ts',
+    find: 'const unanswered = turn.given.map(({ id }) => id);',
+    replace: "const unanswered = why === 'restart' ? [] : turn.given.map(({ id }) => id);",
+  },
+  {
+    name: 'T3: a message for which there was no room counts as given',
+    near: 'prompted again',
+    file: 'evolve-message.ts',
+    find: 'withTurn(floor, { injecting, given, unseen: [...turn.unseen, message] })',
+    replace: 'withTurn(floor, { injecting, unseen: [...turn.unseen, message] })',
+  },
+  {
+    name: 'a message that was taken up late in a turn is done though the turn was cut short',
+    near: 'mode inject',
+    file: 'advance.ts',
+    find: '!begun && !claimed.has(id)',
+    replace: '!turn.said && !claimed.has(id)',
+  },
+];
+
 const TIME: readonly Planted[] = [
   {
     name: 'a deadline is met a millisecond early',
@@ -424,6 +469,7 @@ export const PLANTED: readonly Planted[] = [
   ...TURNS,
   ...QUEUE,
   ...MESSAGES,
+  ...ANSWERS,
   ...TIME,
   ...WORLD,
   ...TOUCH,

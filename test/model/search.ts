@@ -4,6 +4,7 @@ import type { Instant } from '../../src/turns/core/settings.ts';
 import type { Core } from '../../src/turns/store/core.ts';
 import { keyOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
+import { followAnswers } from './answers.ts';
 import type { Channel } from './channels.ts';
 import { checkFloor, checkStored } from './floors.ts';
 import { checkSilence, heals } from './liveness.ts';
@@ -76,7 +77,7 @@ class Atlas {
   }
 
   start(): Reached[] {
-    const empty: Place = { floor: this.#core.emptyFloor('model:one'), at: NOON, messages: 0, turns: 0 };
+    const empty: Place = { floor: this.#core.emptyFloor('model:one'), at: NOON, messages: 0, turns: 0, answers: {} };
     let reached = this.#reach(empty, -1, null);
     for (const command of this.#channel.opening) {
       if (reached === null) break;
@@ -172,7 +173,7 @@ class Atlas {
 
 /** Makes a move and checks everything about it. `null` when it leads nowhere new. */
 export function follow(core: Core, place: Place, move: Move): Place | null {
-  const { floor, turns, messages } = place;
+  const { floor, turns, messages, answers } = place;
   const { command, at } = move;
   const decision = core.decide(floor, command, at);
   if (!decision.ok) {
@@ -187,7 +188,8 @@ export function follow(core: Core, place: Place, move: Move): Place | null {
   const counted = countTurns(turns, step);
   must(counted <= floor.settings.maxTurns, 'I20', 'more turns than allowed since a person last wrote');
   const received = command.type === 'receive' ? 1 : 0;
-  return { floor: decision.floor, at, messages: messages + received, turns: counted };
+  const owed = followAnswers(answers, step);
+  return { floor: decision.floor, at, messages: messages + received, turns: counted, answers: owed };
 }
 
 /** What is done is done: the same deadline does nothing again, the same end ends nothing again. No deadline stays behind. */

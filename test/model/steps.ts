@@ -144,6 +144,7 @@ function checkMessages({ command, before, after, facts, effects }: Step): void {
   const had = new Set(outstanding(before));
   if (command.type === 'receive') had.add(command.id);
   for (const { returned } of of(facts, 'turnEnded')) for (const id of returned) had.add(id);
+  if (command.type === 'injected' && command.outcome !== 'injected') had.add(command.id);
   const keeps = new Set(outstanding(after));
   must(
     [...keeps].every((id) => had.has(id)),
@@ -152,7 +153,8 @@ function checkMessages({ command, before, after, facts, effects }: Step): void {
   );
   const prompted = of(effects, 'prompt').flatMap((effect) => {
     const calledWith = new Set(callsOf(effect.agent, before, facts));
-    return effect.messages.filter((id) => !calledWith.has(id) || (had.has(id) && !keeps.has(id)));
+    const news = effect.messages.filter((id) => !effect.open.includes(id));
+    return news.filter((id) => !calledWith.has(id) || (had.has(id) && !keeps.has(id)));
   });
   must(new Set(prompted).size === prompted.length, 'I8', 'a message is handed over twice');
   must(

@@ -96,7 +96,7 @@ export function lend(d: Deliberation, agent: AgentId, messages: readonly Message
   begin(d, agent, { messages, keepsPlace: true });
 }
 
-/** Goes on with a turn under a new epoch, with what came for it meanwhile. */
+/** Goes on with a turn under a new epoch, with all that it was given and has not answered, and what came for it meanwhile. */
 export function resume(
   d: Deliberation,
   turn: Turn,
@@ -111,12 +111,13 @@ export function resume(
   if (d.floor.exchange === null) {
     d.record({ type: 'exchangeOpened', by: why === 'operator' ? 'operator' : isProgram ? 'program' : 'message' });
   }
-  const messages = [...new Set([...missed.map(({ id }) => id), ...deliver(d, agent, ready)])];
+  const unanswered = turn.given.map(({ id }) => id);
+  const messages = [...new Set([...unanswered, ...missed.map(({ id }) => id), ...deliver(d, agent, ready)])];
   const { seenLine, status } = seatOf(d.floor, agent);
   const span = { afterLine: seenLine, uptoLine: d.floor.lines };
   const counts = isProgram ? { counts: true as const } : {};
   const epoch = d.floor.epoch + 1;
-  d.record({ type: 'turnResumed', agent, epoch, ...span, messages, why, ...counts });
+  d.record({ type: 'turnResumed', agent, epoch, ...span, messages, open: unanswered, why, ...counts });
   if (status === 'WAITING') d.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger });
 }
 
@@ -134,10 +135,12 @@ export function finish(d: Deliberation, turn: Turn, end: End): void {
   const { agent, epoch, said } = turn;
   const from = seatOf(d.floor, agent).status;
   const { outcome, trigger, to, cause } = end;
-  const isCutShort = !said && outcome !== 'completed' && outcome !== 'passed' && outcome !== 'lapsed';
   const known = new Set(d.floor.held.map(({ id }) => id));
-  const answered = isCutShort ? [] : turn.given;
-  const returned = isCutShort && trigger !== 'STOPPED' ? unclaimed(d, turn) : [];
+  const answered = [
+    ...turn.answered,
+    ...turn.given.filter((message) => isAnswered(message, outcome)).map(({ id }) => id),
+  ];
+  const returned = trigger === 'STOPPED' ? [] : unclaimed(d, turn).filter((id) => !answered.includes(id));
   d.record({ type: 'turnEnded', agent, epoch, outcome, signalled: end.signalled ?? false, said, answered, returned });
   for (const message of d.floor.held.filter(({ id }) => !known.has(id))) {
     d.route(message, { state: 'held', until: message.until }, null);
@@ -146,13 +149,19 @@ export function finish(d: Deliberation, turn: Turn, end: End): void {
   d.record({ type: 'seatMoved', agent, from, to, trigger, ...place, ...(cause === undefined ? {} : { cause }) });
 }
 
-/** What a turn was prompted with and no other turn has yet to take in. */
+/** A generation that ended by itself has answered all that it was given; one that fell silent, what it said something to. */
+function isAnswered({ begun }: Turn['given'][number], outcome: Outcome): boolean {
+  return outcome === 'completed' || outcome === 'passed' || (outcome === 'lapsed' && begun);
+}
+
+/** What a turn was given and said nothing to since, and no other turn has or will be given. */
 function unclaimed(d: Deliberation, turn: Turn): readonly MessageId[] {
   const { floor } = d;
   const turns = [floor.turn, ...floor.parked].filter((other) => other !== null);
+  const others = turns.filter(({ epoch }) => epoch !== turn.epoch).flatMap(({ given }) => given);
   const owed = turns.flatMap((other) => [...other.unseen, ...other.injecting, ...(other.wait?.answers ?? [])]);
-  const waiting = new Set([...owed, ...floor.held].map(({ id }) => id));
-  return turn.given.filter((id) => !waiting.has(id));
+  const claimed = new Set([...others, ...owed, ...floor.held].map(({ id }) => id));
+  return turn.given.filter(({ id, begun }) => !begun && !claimed.has(id)).map(({ id }) => id);
 }
 
 /** What came with this command and what was held before it, in the platform's order. */

@@ -76,10 +76,16 @@ function perform(d: Deliberation, turn: Turn, command: Act): Refusal | null {
       request(d, turn, command.approval);
       return null;
     case 'injected':
-      if (!turn.injecting.some((message) => message.id === command.id)) return 'unknown-message';
+      if (!isBeingGiven(turn, command)) return 'unknown-message';
       d.record({ type: 'injectReported', agent, epoch, id: command.id, outcome: command.outcome });
       return null;
   }
+}
+
+/** On its way into the generation; or in its prompt, and not taken by it. */
+function isBeingGiven(turn: Turn, { id, outcome }: Extract<AgentCommand, { type: 'injected' }>): boolean {
+  if (turn.injecting.some((message) => message.id === id)) return true;
+  return outcome !== 'injected' && turn.given.some((message) => message.id === id);
 }
 
 function end(d: Deliberation, turn: Turn, command: Extract<AgentCommand, { type: 'end' }>): void {

@@ -81,7 +81,7 @@ export type AgentCommand =
   | { readonly type: 'wait'; readonly agent: AgentId; readonly epoch: number; readonly reason: 'answer' | 'approval' }
   /** A tool of the holder needs a yes; its generation stands still meanwhile. */
   | { readonly type: 'request'; readonly agent: AgentId; readonly epoch: number; readonly approval: Approval }
-  /** The truth about one injected message. */
+  /** The truth about one message: an injected one, or one of the prompt for which there was no room. */
   | {
       readonly type: 'injected';
       readonly agent: AgentId;

@@ -23,6 +23,8 @@ export type Effect =
       readonly afterLine: number;
       readonly uptoLine: number;
       readonly messages: readonly MessageId[];
+      /** Of these, the ones that an earlier prompt of the turn held and no generation has answered. */
+      readonly open: readonly MessageId[];
     }
   | {
       readonly type: 'inject';

@@ -97,14 +97,22 @@ function hold(floor: Floor, message: Held): Floor {
 
 function reported(floor: Floor, fact: Extract<Fact, { type: 'injectReported' }>): Floor {
   const { turn } = floor;
-  const message = turn?.injecting.find((candidate) => candidate.id === fact.id);
+  const message = turn === null ? undefined : beingGiven(floor, turn, fact.id);
   if (turn === null || message === undefined) {
-    throw new Error(`impossible: ${fact.id} is not being injected into ${fact.agent} in ${floor.channel}`);
+    throw new Error(`impossible: ${fact.id} is not being given to ${fact.agent} in ${floor.channel}`);
   }
   const injecting = turn.injecting.filter((candidate) => candidate.id !== fact.id);
+  const given = turn.given.filter((candidate) => candidate.id !== fact.id);
   return fact.outcome === 'injected'
-    ? withTurn(floor, { injecting, given: [...turn.given, fact.id] })
-    : withTurn(floor, { injecting, unseen: [...turn.unseen, message] });
+    ? withTurn(floor, { injecting, given: [...given, { id: fact.id, begun: false }] })
+    : withTurn(floor, { injecting, given, unseen: [...turn.unseen, message] });
+}
+
+/** A message on its way into the generation; one of the prompt that did not fit into it is taken back. */
+function beingGiven(floor: Floor, turn: Turn, id: Held['id']): Turn['unseen'][number] | undefined {
+  const given = turn.given.find((candidate) => candidate.id === id);
+  if (given !== undefined) return { id, line: floor.lines, addressed: [] };
+  return turn.injecting.find((candidate) => candidate.id === id);
 }
 
 function amended(before: Floor, fact: Extract<Fact, { type: 'messageAmended' }>): Floor {

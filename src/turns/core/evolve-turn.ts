@@ -1,7 +1,7 @@
 import type { Fact } from './fact.ts';
 import type { Exchange, Floor, Held, Turn } from './floor.ts';
 import { patchSeat, seatOf, showLine } from './seats.ts';
-import type { AgentId, Instant } from './settings.ts';
+import type { AgentId, Instant, MessageId } from './settings.ts';
 
 /** Facts about turns. */
 export type TurnFact = Extract<
@@ -37,7 +37,8 @@ export function evolveTurn(floor: Floor, fact: TurnFact, at: Instant): Floor {
         ...working(floor, turn, at),
         unseen: [],
         injecting: [],
-        given: [...turn.given, ...fact.messages],
+        given: fact.messages.map(given),
+        answered: [...turn.answered, ...turn.given.map(({ id }) => id)],
         reprompts: turn.reprompts + 1,
       }));
     case 'turnWaited':
@@ -127,7 +128,8 @@ function granted(floor: Floor, fact: Extract<TurnFact, { type: 'turnGranted' }>,
     mentions: [],
     injecting: [],
     unseen: [],
-    given: fact.messages,
+    given: fact.messages.map(given),
+    answered: [],
     reprompts: 0,
     place: fact.keepsPlace ? floor.queue.indexOf(fact.agent) : null,
     wait: null,
@@ -140,6 +142,10 @@ function granted(floor: Floor, fact: Extract<TurnFact, { type: 'turnGranted' }>,
     called: floor.called.filter((call) => call.agent !== fact.agent),
     turn,
   };
+}
+
+function given(id: MessageId): Turn['given'][number] {
+  return { id, begun: false };
 }
 
 function waited(turn: Turn, fact: Extract<TurnFact, { type: 'turnWaited' }>, at: Instant): Turn {
@@ -171,7 +177,7 @@ function resumed(floor: Floor, fact: Extract<TurnFact, { type: 'turnResumed' }>,
       leftMs: null,
       injecting: [],
       unseen: [],
-      given: [...turn.given, ...fact.messages],
+      given: fact.messages.map((id) => turn.given.find((earlier) => earlier.id === id) ?? given(id)),
       wait: null,
       suspended: false,
     },
@@ -222,7 +228,8 @@ function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at:
 
 function said(floor: Floor, fact: Extract<TurnFact, { type: 'said' }>, at: Instant): Floor {
   const spoken = changeTurn(floor, fact.agent, (turn) => {
-    const next = { ...turn, said: true, mentions: fact.mentions };
+    const begun = turn.given.map((message) => ({ ...message, begun: true }));
+    const next = { ...turn, said: true, mentions: fact.mentions, given: begun };
     return { ...next, ...working(floor, next, at) };
   });
   return { ...showLine(spoken, fact.agent, fact.line), lines: fact.line, notice: null };

@@ -165,6 +165,8 @@ export type Fact =
       readonly afterLine: number;
       readonly uptoLine: number;
       readonly messages: readonly MessageId[];
+      /** Of these, the ones that an earlier prompt of this turn held and no generation has answered. */
+      readonly open: readonly MessageId[];
       readonly why: 'answered' | 'interrupt' | 'restart' | 'operator';
       /** It goes on with nothing but programs' messages, and so counts as one more turn without a person. */
       readonly counts?: true;
@@ -177,8 +179,9 @@ export type Fact =
       readonly outcome: Outcome;
       readonly signalled: boolean;
       readonly said: boolean;
+      /** What stood in a prompt whose generation ended by itself: done. */
       readonly answered: readonly MessageId[];
-      /** What it was prompted with and said nothing to: the next one gets it. */
+      /** What it was given and said nothing to since: the next one gets it. */
       readonly returned: readonly MessageId[];
     }
   | {

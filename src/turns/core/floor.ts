@@ -29,6 +29,12 @@ const bot = z.literal(true).optional();
 /** A message that is part of the conversation, its line there, and whom it addressed. */
 const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent), bot });
 
+/**
+ * A message that stood in a prompt of this turn, or was put into its generation, and that no generation that ended by
+ * itself has answered yet: the turn's next prompt holds it again. `begun`: something was said since it was given.
+ */
+const givenSchema = z.strictObject({ id: message, begun: z.boolean() });
+
 const waitSchema = z.strictObject({
   reason: z.enum(['answer', 'human', 'approval']),
   deadlineAt: instant,
@@ -64,8 +70,9 @@ export const turnSchema = z.strictObject({
   injecting: z.array(linedSchema),
   /** Injected messages that the backend could not take. */
   unseen: z.array(linedSchema),
-  /** Messages taken up in the middle of this turn: marked as done at its end. */
-  given: z.array(message),
+  given: z.array(givenSchema),
+  /** Messages that stood in a prompt whose generation ended by itself: marked as done at the end of the turn. */
+  answered: z.array(message),
   reprompts: z.number(),
   /** Where the agent returns to in the queue; `null` is the end. */
   place: z.number().nullable(),

@@ -232,8 +232,9 @@ function isKnown(floor: Floor, id: MessageId): boolean {
     floor.held.some((message) => message.id === id) ||
     turns.some(
       (turn) =>
-        [...turn.injecting, ...turn.unseen, ...(turn.wait?.answers ?? [])].some((message) => message.id === id) ||
-        turn.given.includes(id),
+        [...turn.injecting, ...turn.unseen, ...turn.given, ...(turn.wait?.answers ?? [])].some(
+          (message) => message.id === id,
+        ) || turn.answered.includes(id),
     )
   );
 }

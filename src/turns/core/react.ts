@@ -15,10 +15,8 @@ export function react(fact: Fact, floor: Floor): readonly Effect[] {
     case 'turnSuspended':
       return floor.turn?.agent === fact.agent ? [{ type: 'cancel', agent: fact.agent, epoch: floor.turn.epoch }] : [];
     case 'turnContinued': {
-      const { agent, epoch, messages } = fact;
-      return [
-        { type: 'prompt', agent, epoch, reason: 'again', afterLine: fact.afterLine, uptoLine: fact.uptoLine, messages },
-      ];
+      const { agent, epoch, afterLine, uptoLine, messages } = fact;
+      return [{ type: 'prompt', agent, epoch, reason: 'again', afterLine, uptoLine, messages, open: [] }];
     }
     case 'turnWaited':
       return fact.reason === 'human' ? interruption(fact.agent, fact.epoch, floor.settings.interruptGraceMs) : [];
@@ -101,7 +99,8 @@ function nothing(_quiet: QuietFact): readonly Effect[] {
 
 function prompt(fact: Extract<Fact, { type: 'turnGranted' | 'turnResumed' }>, reason: 'grant' | 'resume'): Effect {
   const { agent, epoch, afterLine, uptoLine, messages } = fact;
-  return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages };
+  const open = fact.type === 'turnResumed' ? fact.open : [];
+  return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open };
 }
 
 function interruption(agent: AgentId, epoch: number, graceMs: number): readonly Effect[] {

@@ -109,7 +109,7 @@ describe('edge case 3: a human interrupts mid-turn', () => {
     expect(play.status('pm')).toBe('WAITING');
     expect(effectsOf('interrupt', second)).toMatchObject([{ agent: 'pm', epoch: 1 }]);
     expect(effectsOf('prompt', play.stopsGenerating('pm'))).toMatchObject([
-      { agent: 'pm', reason: 'resume', messages: ['m2'] },
+      { agent: 'pm', reason: 'resume', messages: ['m1', 'm2'], open: ['m1'] },
     ]);
   });
 

@@ -29,7 +29,7 @@ describe('example A: one round', () => {
     expect(movesIn(end.facts)).toEqual(['pm ACTIVE>QUEUED TURN_COMPLETE', 'dev QUEUED>ACTIVE TURN_GRANTED']);
     expect(play.holder).toBe('dev #2');
     expect(effectsOf('prompt', end)).toEqual([
-      { type: 'prompt', agent: 'dev', epoch: 2, reason: 'grant', afterLine: 0, uptoLine: 2, messages: [] },
+      { type: 'prompt', agent: 'dev', epoch: 2, reason: 'grant', afterLine: 0, uptoLine: 2, messages: [], open: [] },
     ]);
   });
 

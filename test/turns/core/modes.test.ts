@@ -81,7 +81,7 @@ describe('mode inject', () => {
     const act = play.person('m1');
     expect(play.holder).toBe('pm #1');
     expect(effectsOf('prompt', act)).toEqual([
-      { type: 'prompt', agent: 'pm', epoch: 1, reason: 'grant', afterLine: 0, uptoLine: 1, messages: ['m1'] },
+      { type: 'prompt', agent: 'pm', epoch: 1, reason: 'grant', afterLine: 0, uptoLine: 1, messages: ['m1'], open: [] },
     ]);
     expect(play.fate('m1')).toEqual({ state: 'delivered', to: ['pm'], via: 'prompt' });
     play.speaks('pm');

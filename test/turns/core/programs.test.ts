@@ -235,7 +235,7 @@ describe('a budget that is used up without a person', () => {
     play.program('b1');
     expect(play.status('pm')).toBe('WAITING');
     const act = play.person('m2');
-    expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'pm', messages: ['m2', 'b1'] }]);
+    expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'pm', messages: ['m1', 'm2', 'b1'], open: ['m1'] }]);
   });
 
   test('may be one of tokens, of money or of minutes, counted over the end of an exchange', () => {

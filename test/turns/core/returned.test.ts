@@ -37,11 +37,11 @@ describe('a turn that ends before anything was said', () => {
 });
 
 describe('a turn that has said something', () => {
-  test('has answered its message, however it ends', () => {
+  test('neither leaves its message to the next nor calls it done when it is skipped', () => {
     const play = silent();
     play.says('pm');
     const { effects } = play.act({ type: 'skip', by: 'ada' });
-    expect(effects).toContainEqual({ type: 'receipt', message: 'm1', receipt: 'done' });
+    expect(effects).not.toContainEqual({ type: 'receipt', message: 'm1', receipt: 'done' });
     expect(effects).toContainEqual(expect.objectContaining({ type: 'prompt', agent: 'dev', messages: [] }));
   });
 });

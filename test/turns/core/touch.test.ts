@@ -157,7 +157,9 @@ describe('time, while the platform cannot be heard', () => {
     expect(play.status('pm')).toBe('WAITING');
     play.later(3_600_000);
     const read = play.catchesUp();
-    expect(effectsOf('prompt', read)).toMatchObject([{ agent: 'pm', epoch: 2, reason: 'resume', messages: ['m2'] }]);
+    expect(effectsOf('prompt', read)).toMatchObject([
+      { agent: 'pm', epoch: 2, reason: 'resume', messages: ['m1', 'm2'] },
+    ]);
   });
 });
 
@@ -186,7 +188,7 @@ describe('a turn that waits, while the platform cannot be heard', () => {
     play.waits('pm');
     expect(play.status('pm')).toBe('WAITING');
     const read = play.catchesUp();
-    expect(effectsOf('prompt', read)).toMatchObject([{ agent: 'pm', epoch: 2, messages: ['m2'] }]);
+    expect(effectsOf('prompt', read)).toMatchObject([{ agent: 'pm', epoch: 2, messages: ['m1', 'm2'] }]);
   });
 
   test('lends nobody the floor before the history is read', () => {

@@ -8,7 +8,7 @@ import { AT, options } from './fixture.ts';
 const ONE = 'test:one';
 
 function prompt(agent: string, epoch: number): Effect {
-  return { type: 'prompt', agent, epoch, reason: 'grant', afterLine: 0, uptoLine: 1, messages: ['m1'] };
+  return { type: 'prompt', agent, epoch, reason: 'grant', afterLine: 0, uptoLine: 1, messages: ['m1'], open: [] };
 }
 
 function announce(repeat: number): Effect {

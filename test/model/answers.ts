@@ -1,0 +1,86 @@
+import type { AgentId, MessageId } from '../../src/turns/core/settings.ts';
+import { of } from './step.ts';
+import type { Step } from './step.ts';
+import { must } from './violation.ts';
+
+/** What a generation was given and has not answered; `begun`: it said something since. */
+type Open = { readonly id: MessageId; readonly begun: boolean };
+
+/** By agent with a turn: what its next prompt owes, and what generations that ended by themselves have answered; kept without the core's help. */
+export type Answers = Readonly<
+  Record<AgentId, { readonly open: readonly Open[]; readonly done: readonly MessageId[] }>
+>;
+
+/**
+ * I25: a message is marked as done only when it stood in a prompt whose generation ended by itself (or fell silent after it
+ * had answered); until then every further prompt of its turn holds it. Gives what is owed after the step.
+ */
+export function followAnswers(before: Answers, step: Step): Answers {
+  const answers = new Map(Object.entries(before));
+  act(answers, step);
+  const marked: MessageId[] = [];
+  for (const { agent, outcome, answered } of of(step.facts, 'turnEnded')) {
+    const { open, done } = answers.get(agent) ?? NOTHING;
+    const lapsed = outcome === 'lapsed' ? open.filter(({ begun }) => begun).map(({ id }) => id) : [];
+    must(
+      same(answered, [...done, ...lapsed]),
+      'I25',
+      'a message is done that no generation answered, or it is forgotten',
+    );
+    marked.push(...answered);
+    answers.delete(agent);
+  }
+  const shown = of(step.effects, 'receipt').filter(({ receipt }) => receipt === 'done');
+  must(
+    !step.after.settings.receipts ||
+      same(
+        shown.map(({ message }) => message),
+        marked,
+      ),
+    'I25',
+    'a message is shown as done that is not',
+  );
+  for (const { agent, reason, messages, open: marks } of of(step.effects, 'prompt')) {
+    const { open, done } = reason === 'grant' ? NOTHING : (answers.get(agent) ?? NOTHING);
+    must(
+      open.every(({ id }) => messages.includes(id)),
+      'I25',
+      'a prompt leaves out a message that nobody answered',
+    );
+    must(
+      same(
+        marks,
+        open.map(({ id }) => id),
+      ),
+      'I25',
+      'a prompt calls a message open that is new, or the other way round',
+    );
+    const given = messages.map((id) => open.find((one) => one.id === id) ?? { id, begun: false });
+    answers.set(agent, { open: given, done });
+  }
+  return Object.fromEntries(answers);
+}
+
+const NOTHING = { open: [], done: [] } as const;
+
+function act(answers: Map<AgentId, Answers[AgentId]>, { command }: Step): void {
+  if (command.type !== 'say' && command.type !== 'end' && command.type !== 'injected') return;
+  const { open, done } = answers.get(command.agent) ?? NOTHING;
+  switch (command.type) {
+    case 'say':
+      answers.set(command.agent, { open: open.map(({ id }) => ({ id, begun: true })), done });
+      return;
+    case 'end':
+      answers.set(command.agent, { open: [], done: [...done, ...open.map(({ id }) => id)] });
+      return;
+    case 'injected': {
+      const others = open.filter(({ id }) => id !== command.id);
+      const taken = command.outcome === 'injected' ? [{ id: command.id, begun: false }] : [];
+      answers.set(command.agent, { open: [...others, ...taken], done });
+    }
+  }
+}
+
+function same(some: readonly MessageId[], others: readonly MessageId[]): boolean {
+  return some.toSorted().join() === others.toSorted().join();
+}

@@ -1,0 +1,135 @@
+import { describe, expect, test } from 'vitest';
+import type { Act } from './stage.ts';
+import { effectsOf, stage } from './stage.ts';
+
+/** What the prompts of an act hold to answer now, and what of it was open before. */
+function prompted(act: Act): readonly { readonly messages: readonly string[]; readonly open: readonly string[] }[] {
+  return effectsOf('prompt', act).map(({ messages, open }) => ({ messages, open }));
+}
+
+/** The messages of an act that are marked as done. */
+function done(act: Act): readonly string[] {
+  return effectsOf('receipt', act).flatMap(({ message, receipt }) => (receipt === 'done' ? [message] : []));
+}
+
+describe('a burst in interrupt mode (example T)', () => {
+  test('T2 is answered as a whole, and nothing is done before a generation ended by itself', () => {
+    const play = stage({ settings: { mode: 'interrupt' } });
+    play.person('m1');
+    play.person('m2');
+    play.person('m3');
+    expect(prompted(play.stopsGenerating('pm'))).toEqual([{ messages: ['m1', 'm2', 'm3'], open: ['m1'] }]);
+    play.says('pm', 'about m2');
+    play.person('m4');
+    expect(prompted(play.stopsGenerating('pm'))).toEqual([
+      { messages: ['m1', 'm2', 'm3', 'm4'], open: ['m1', 'm2', 'm3'] },
+    ]);
+    expect(['m1', 'm2', 'm3', 'm4'].flatMap((id) => play.receipts(id).filter((one) => one === 'done'))).toEqual([]);
+    expect(done(play.completes('pm'))).toEqual(['m1', 'm2', 'm3', 'm4']);
+  });
+
+  test('T2 goes to the next whole when the turn fails before it says anything more', () => {
+    const play = stage({ settings: { mode: 'interrupt' } });
+    play.person('m1');
+    play.says('pm', 'about m1');
+    play.person('m2');
+    play.stopsGenerating('pm');
+    const crash = play.leaves('pm');
+    expect(done(crash)).toEqual([]);
+    expect(prompted(crash)).toEqual([{ messages: ['m2'], open: [] }]);
+  });
+
+  test('T2 leaves what the turn was about open while a responder answers', () => {
+    const play = stage({ settings: { mode: 'interrupt', interruptResponder: 'qa' } });
+    play.person('m1');
+    play.person('m2');
+    expect(prompted(play.stopsGenerating('pm'))).toEqual([{ messages: ['m2'], open: [] }]);
+    const answered = play.speaks('qa');
+    expect(done(answered)).toEqual(['m2']);
+    expect(prompted(answered)).toEqual([{ messages: ['m1'], open: ['m1'] }]);
+    expect(done(play.completes('pm'))).toEqual(['m1']);
+  });
+});
+
+describe('many held messages (example U)', () => {
+  const ids = Array.from({ length: 100 }, (_, index) => `m${String(index).padStart(3, '0')}`);
+
+  test('T3 stand in the prompt of a resumed turn again, all of them, and are done when it completes', () => {
+    const play = stage({ settings: { mode: 'queue' } });
+    play.operator({ type: 'pause' });
+    for (const id of ids) play.act({ type: 'receive', id, addressed: [], order: id });
+    expect(prompted(play.operator({ type: 'resume' }))).toEqual([{ messages: ids, open: [] }]);
+    play.says('pm', 'The first of a hundred answers.');
+    play.act({ type: 'restart' });
+    play.joins('pm');
+    expect(prompted(play.catchesUp())).toEqual([{ messages: ids, open: ids }]);
+    expect(play.effects.filter((effect) => effect.type === 'receipt' && effect.receipt === 'done')).toEqual([]);
+    expect(done(play.completes('pm'))).toEqual(ids);
+  });
+
+  test('T3 come again in the same turn as far as there was no room for them', () => {
+    const play = stage({ settings: { mode: 'queue' } });
+    play.operator({ type: 'pause' });
+    for (const id of ['m1', 'm2', 'm3']) play.act({ type: 'receive', id, addressed: [], order: id });
+    play.operator({ type: 'resume' });
+    play.reports('pm', 'm3', 'next-prompt');
+    const first = play.completes('pm');
+    expect(done(first)).toEqual([]);
+    expect(prompted(first)).toEqual([{ messages: ['m3'], open: [] }]);
+    expect(done(play.completes('pm'))).toEqual(['m1', 'm2', 'm3']);
+  });
+});
+
+describe('a message', () => {
+  test('T2 stays open over a question of its agent, and is done with the answer', () => {
+    const play = stage();
+    play.person('m1');
+    play.says('pm', 'Postgres or SQLite?');
+    play.waits('pm');
+    expect(prompted(play.person('m2'))).toEqual([{ messages: ['m1', 'm2'], open: ['m1'] }]);
+    expect(done(play.completes('pm'))).toEqual(['m1', 'm2']);
+  });
+
+  test('T2 that was injected stands in the prompt of the turn that a restart cut', () => {
+    const play = stage();
+    play.person('m1');
+    play.person('m2');
+    play.reports('pm', 'm2', 'injected');
+    play.act({ type: 'restart' });
+    play.joins('pm');
+    expect(prompted(play.catchesUp())).toEqual([{ messages: ['m1', 'm2'], open: ['m1', 'm2'] }]);
+  });
+
+  test('that came after the last words of a turn that failed goes to the next', () => {
+    const play = stage();
+    play.person('m1');
+    play.says('pm');
+    play.person('m2');
+    play.reports('pm', 'm2', 'injected');
+    const skipped = play.operator({ type: 'skip' });
+    expect(done(skipped)).toEqual([]);
+    expect(prompted(skipped)).toEqual([{ messages: ['m2'], open: [] }]);
+  });
+
+  test('that came after the last words of a turn that fell silent goes to the next; the one before them is done', () => {
+    const play = stage({ settings: { autoDetectTurnEnd: true } });
+    play.person('m1');
+    play.says('pm');
+    play.person('m2');
+    play.reports('pm', 'm2', 'injected');
+    const silence = play.later(10_000);
+    expect(done(silence)).toEqual(['m1']);
+    expect(prompted(silence)).toEqual([{ messages: ['m2'], open: [] }]);
+  });
+
+  test('that a generation answered is done though the one after it, for another message, fails', () => {
+    const play = stage();
+    play.person('m1');
+    play.person('m2');
+    play.reports('pm', 'm2', 'next-prompt');
+    expect(prompted(play.speaks('pm'))).toEqual([{ messages: ['m2'], open: [] }]);
+    const crash = play.leaves('pm');
+    expect(done(crash)).toEqual(['m1']);
+    expect(prompted(crash)).toEqual([{ messages: ['m2'], open: [] }]);
+  });
+});
