@@ -211,9 +211,11 @@ export class Bot {
     at: number;
     applied: Applied;
   }): void {
-    const { note, referee, spotter } = this.#ports;
+    const { note, referee, spotter, cast } = this.#ports;
     note(channel, { command, applied });
-    spotter.see(referee.judge(channel, command, at, applied));
+    const move = referee.judge(channel, command, at, applied);
+    cast.answers.judge(channel, move.after, move.facts);
+    spotter.see(move);
   }
 
   #accepted(message: HumanMessage, outcome: 'new' | 'duplicate'): void {
@@ -260,6 +262,7 @@ export class Bot {
       if (floor !== null) floors.set(channel, floor);
     }
     this.#ports.referee.begin(floors);
+    for (const floor of floors.values()) this.#ports.cast.answers.begin(floor);
   }
 
   #floors(): readonly Floor[] {

@@ -10,6 +10,7 @@ import type {
 } from '../../src/agents/backend.ts';
 import type { AgentConfig } from '../../src/config/config.ts';
 import type { Line } from '../../src/turns/store/port.ts';
+import { Answers } from './answers.ts';
 import type { Random } from './random.ts';
 import type { Life, Timeline } from './timeline.ts';
 import { Violation } from './violation.ts';
@@ -44,6 +45,7 @@ type Plan = keyof typeof PLANS | keyof typeof TROUBLES;
 /** Every agent of the simulation, and all that they were given. */
 export class Cast {
   readonly temper: Temper = { trouble: 1 };
+  readonly answers = new Answers();
   /** `channel epoch` of every prompt that a session was handed. */
   readonly prompted = new Set<string>();
   /** Messages of people that some agent was given, by whatever way. */
@@ -150,6 +152,7 @@ export class SimSession implements AgentSession {
     if (this.isClosed) fail(new Violation('I21', `${this.agent} was prompted after its session was closed`));
     if (turn.epoch < 1) fail(new Violation('I2', `${this.agent} was prompted with epoch ${turn.epoch}`));
     cast.prompted.add(`${this.channel} ${turn.epoch}`);
+    this.#check(() => cast.answers.prompted(this.agent, turn));
     this.#see([...turn.lines, ...turn.messages]);
     this.#checkLines(turn.lines);
     const key = `${this.channel} ${this.agent}`;
@@ -183,6 +186,7 @@ export class SimSession implements AgentSession {
 
   async inject(message: Line, observed: boolean): Promise<InjectOutcome> {
     const { cast, random, timeline, life } = this.#ports;
+    const { channel, agent, epoch } = this;
     if (!life.alive) return NEVER;
     const outcome = random.weighted({
       injected: 60,
@@ -192,6 +196,9 @@ export class SimSession implements AgentSession {
       never: 2 * cast.temper.trouble,
     });
     if (outcome === 'never') return NEVER;
+    const isTaken = outcome === 'injected' && !observed && message.change === null;
+    if (isTaken && message.message !== null && epoch !== null)
+      cast.answers.injected({ channel, agent, epoch }, message.message);
     const { promise, resolve } = Promise.withResolvers<void>();
     timeline.after(random.between(0, 300), 'inject', life, resolve);
     await promise;
@@ -268,6 +275,14 @@ export class SimSession implements AgentSession {
     const numbers = lines.map(({ line }) => line);
     const isRising = numbers.every((line, index) => index === 0 || line > (numbers[index - 1] ?? 0));
     if (!isRising) this.#ports.fail(new Violation('I9', `${this.agent} was given the lines ${numbers.join(', ')}`));
+  }
+
+  #check(rule: () => void): void {
+    try {
+      rule();
+    } catch (error) {
+      this.#ports.fail(error);
+    }
   }
 
   #act(generation: Generation, plan: Plan): void {
@@ -371,6 +386,9 @@ export class SimSession implements AgentSession {
   #end(generation: Generation, ending: Ending): void {
     if (!generation.open) return;
     this.#over(generation);
+    const { channel, agent } = this;
+    if (ending.how === 'completed' || ending.how === 'passed')
+      this.#ports.cast.answers.ended({ channel, agent, epoch: generation.turn.epoch });
     generation.end.resolve(ending);
   }
 

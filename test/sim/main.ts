@@ -39,6 +39,8 @@ for (const outcome of outcomes) {
   for (const [situation, met] of outcome.counts) counts.set(situation, (counts.get(situation) ?? 0) + met);
 }
 const violations = outcomes.filter(({ broken }) => broken !== null).length;
+/** Messages that were marked as done and had not stood in a prompt whose generation completed. */
+const doneUnseen = outcomes.filter(({ broken }) => broken?.rule === 'I25').length;
 const total = outcomes.reduce((sum, outcome) => sum + outcome.events, 0);
 const unreached = [...counts].filter(([, met]) => met === 0).map(([situation]) => situation);
 if (!values.json && violations === 0)
@@ -50,6 +52,7 @@ const result = {
   seeds: outcomes.length,
   events: total,
   violations,
+  doneUnseen,
   situations: counts.size - unreached.length,
   unreached,
 };

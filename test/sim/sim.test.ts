@@ -78,6 +78,36 @@ describe('a core with a planted bug', () => {
     expect(await ruleBroken({ ...CORE, decide })).toMatch(/^I(?:10|16)$/u);
   });
 
+  test('T2 that prompts an interrupted agent with nothing but what is new is found out', async () => {
+    const react: Core['react'] = (fact, floor) =>
+      CORE.react(fact, floor).map((effect) =>
+        effect.type === 'prompt'
+          ? { ...effect, messages: effect.messages.filter((id) => !effect.open.includes(id)) }
+          : effect,
+      );
+    expect(await ruleBroken({ ...CORE, react })).toBe('I25');
+  });
+
+  test('T3 that prompts with no more than one message to answer is found out', async () => {
+    const react: Core['react'] = (fact, floor) =>
+      CORE.react(fact, floor).map((effect) =>
+        effect.type === 'prompt' ? { ...effect, messages: effect.messages.slice(-1) } : effect,
+      );
+    expect(await ruleBroken({ ...CORE, react })).toBe('I25');
+  });
+
+  test('T2 that calls a message done as soon as something was said is found out', async () => {
+    const decide: Core['decide'] = (floor, command, at) => {
+      const decision = CORE.decide(floor, command, at);
+      const facts = decision.facts.map((fact) => {
+        const given = floor.turn?.given.map(({ id }) => id) ?? [];
+        return fact.type === 'turnEnded' && fact.said ? { ...fact, answered: [...fact.answered, ...given] } : fact;
+      });
+      return { ...decision, facts };
+    };
+    expect(await ruleBroken({ ...CORE, decide })).toBe('I25');
+  });
+
   test("that takes a program's word for a person's is found out", async () => {
     const decide: Core['decide'] = (floor, command, at) =>
       CORE.decide(floor, command.type === 'receive' ? { ...command, bot: false } : command, at);
