@@ -1,4 +1,6 @@
 import { parseArgs } from 'node:util';
+import { INTERRUPT_MODES } from '../../src/turns/core/settings.ts';
+import type { InterruptMode } from '../../src/turns/core/settings.ts';
 
 /** What the command line of a kill loop asks for. */
 export type Asked = { readonly cycles: number; readonly seed: number; readonly json: boolean; readonly keep: boolean };
@@ -11,12 +13,28 @@ export function asked(script: string, byDefault: number): Asked {
       seed: { type: 'string' },
       json: { type: 'boolean' },
       keep: { type: 'boolean' },
+      ...ONLY_CONSOLE,
     },
   });
   const seed = Number(values.seed ?? Math.floor(Math.random() * 1e9));
   const cycles = Number(values.cycles);
-  tell(`node test/kill/${script} --cycles ${cycles} --seed ${seed}`);
+  const more = [
+    values.modes === undefined ? '' : ` --modes ${values.modes}`,
+    values.burst === undefined ? '' : ` --burst ${values.burst}`,
+  ];
+  tell(`node test/kill/${script} --cycles ${cycles} --seed ${seed}${more.join('')}`);
   return { cycles, seed, json: values.json === true, keep: values.keep === true };
+}
+
+const ONLY_CONSOLE = { modes: { type: 'string' }, burst: { type: 'string' } } as const;
+
+/** Reads `--modes` ("all", or some with commas between) and `--burst`, which the console's loop takes. */
+export function askedOfConsole(): { readonly modes: readonly InterruptMode[]; readonly burst: number } {
+  const { values } = parseArgs({ options: ONLY_CONSOLE, strict: false });
+  const wanted = String(values.modes ?? 'all').split(',');
+  const modes = INTERRUPT_MODES.filter((mode) => wanted.includes('all') || wanted.includes(mode));
+  if (modes.length === 0) throw new Error(`Expected --modes to name some of ${INTERRUPT_MODES.join(', ')}, or all`);
+  return { modes, burst: Number(values.burst ?? 0) };
 }
 
 /** Says one line of what happens. */

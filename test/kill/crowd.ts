@@ -54,14 +54,21 @@ export class Typist {
   readonly channel: string;
   readonly #ledger: Ledger;
   readonly #random: Random;
+  readonly #gapMs: readonly [number, number];
   readonly #open = new Map<string, Open>();
   #page: Page | null = null;
 
-  constructor(name: string, channel: string, parts: { readonly ledger: Ledger; readonly random: Random }) {
+  /** `gapMs`: how long it waits between two acts, at the least and at the most. */
+  constructor(
+    name: string,
+    channel: string,
+    parts: { readonly ledger: Ledger; readonly random: Random; readonly gapMs: readonly [number, number] },
+  ) {
     this.name = name;
     this.channel = channel;
     this.#ledger = parts.ledger;
     this.#random = parts.random;
+    this.#gapMs = parts.gapMs;
   }
 
   get page(): Page | null {
@@ -94,7 +101,7 @@ export class Typist {
       if (this.#page === null || !this.#page.isOpen) return;
       if (this.#random.chance(0.04)) await this.connect(port);
       else this.#do();
-      await pause(this.#random.between(4, 60));
+      await pause(this.#random.between(...this.#gapMs));
     }
   }
 
@@ -111,6 +118,13 @@ export class Typist {
       const { modesSet } = this.#ledger;
       if (ok && line.startsWith(MODE)) modesSet.set(this.channel, (modesSet.get(this.channel) ?? 0) + 1);
     });
+  }
+
+  /** Writes so many messages in one go while the floor is paused. */
+  burst(count: number): void {
+    this.command('/floor pause');
+    for (let left = count; left > 0; left -= 1) this.say(`One of many (${this.#ledger.sent.length})`, true);
+    this.command('/floor resume');
   }
 
   #do(): void {

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Fault } from '../adapters/discord/faults.ts';
-import { clearPlace, makePlace, startBot } from './bot.ts';
+import type { Witnesses } from './answers.ts';
+import { clearPlace, configure, makePlace, startBot } from './bot.ts';
 import type { Bot, Place } from './bot.ts';
 import { DiscordCrowd } from './discord-crowd.ts';
 import { spawnDiscord } from './discord-server.ts';
@@ -14,6 +15,7 @@ import { rows } from './journal.ts';
 import { Page } from './page.ts';
 import { randomOf } from './random.ts';
 import type { Random } from './random.ts';
+import { WITNESS_DIR, completedPrompts } from './witness.ts';
 
 /** What to run; the same seed makes the same plan. */
 export type DiscordPlan = {
@@ -109,7 +111,9 @@ export async function runDiscordKillLoop(plan: DiscordPlan): Promise<DiscordRepo
     let cycle = 0;
     while (cycle < plan.cycles || (hasMissed(run) && cycle < plan.cycles * MORE)) await live(run, (cycle += 1));
     await heal(run);
-    await verifyDiscord({ dataDir: place.dataDir, server, channels, agents: AGENTS, written: crowd.written }, faults);
+    const { written } = crowd;
+    const witnesses = witnessesOf(place);
+    await verifyDiscord({ dataDir: place.dataDir, server, channels, agents: AGENTS, written, witnesses }, faults);
     keep &&= Object.values(faults).some((found) => found.length > 0);
     const sorted = run.recoveriesMs.toSorted((one, other) => one - other);
     return {
@@ -139,7 +143,8 @@ async function prepare(plan: DiscordPlan): Promise<Run> {
   await remote.permit(channels[1] ?? '', 'ManageWebhooks', 'deny');
   const people = await Promise.all(PEOPLE.map((name) => remote.person(name)));
   const role = await remote.role('everybody', { mentionable: true });
-  const place = await makePlace(configOf(channels, { person: people[0] ?? '', role, operators: people }));
+  const place = await makePlace({});
+  configure(place, configOf(channels, { person: people[0] ?? '', role, operators: people, dir: place.dir }));
   const crowd = new DiscordCrowd({ remote, channels, random, people });
   const kills = { midPost: 0, uncertain: 0, starting: 0, other: 0 };
   return {
@@ -156,7 +161,20 @@ async function prepare(plan: DiscordPlan): Promise<Run> {
   };
 }
 
-type Known = { readonly person: string; readonly role: string; readonly operators: readonly string[] };
+type Known = {
+  readonly person: string;
+  readonly role: string;
+  readonly operators: readonly string[];
+  /** Where agents keep their prompts. */
+  readonly dir: string;
+};
+
+/** Agents that keep every prompt. */
+const WITNESSES = ['long', 'drip'];
+
+function witnessesOf({ dir }: Place): Witnesses {
+  return new Map(WITNESSES.map((id) => [id, completedPrompts(join(dir, id))]));
+}
 
 function configOf([hooks, bare, streams]: readonly string[], known: Known): object {
   const script = (id: string) => ({ id, backend: { kind: 'scripted', script: id, wordMs: 1 } });
@@ -166,7 +184,7 @@ function configOf([hooks, bare, streams]: readonly string[], known: Known): obje
       kind: 'command',
       command: process.execPath,
       args: [new URL('discord-speaker.ts', import.meta.url).pathname, String(gapMs)],
-      set: { PERSON_ID: known.person, ROLE_ID: known.role },
+      set: { PERSON_ID: known.person, ROLE_ID: known.role, [WITNESS_DIR]: join(known.dir, id) },
     },
   });
   const channel = (id: string | undefined, agents: readonly string[], humanInterruptMode: string) => ({

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
+import { keepPrompt } from './witness.ts';
 
 // A command agent whose every text is unlike all others, and mostly long: `node discord-speaker.ts <ms between pieces>`.
 
@@ -11,12 +12,13 @@ const PINGS = ['@everyone', '@here', `<@${process.env['PERSON_ID'] ?? '1'}>`, `<
 const WORDS = 'the floor rests while somebody counts the waves and another one writes them down'.split(' ');
 
 const gapMs = Number(process.argv[2] ?? 0);
-await text(process.stdin);
+const complete = keepPrompt(await text(process.stdin));
 const length = LENGTHS[Math.floor(Math.random() * LENGTHS.length)] ?? 0;
 for (const piece of pieces(length)) {
   process.stdout.write(piece);
   if (gapMs > 0) await pause(gapMs);
 }
+complete();
 
 function pieces(wanted: number): readonly string[] {
   const id = randomBytes(5).toString('hex');

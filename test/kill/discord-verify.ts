@@ -5,16 +5,18 @@ import { prefixOf } from '../../src/adapters/discord/names.ts';
 import type { Fact } from '../../src/turns/core/fact.ts';
 import type { Written } from './discord-crowd.ts';
 import type { SpawnedDiscord } from './discord-server.ts';
+import { doneUnseen } from './answers.ts';
+import type { Witnesses } from './answers.ts';
 import { brief, isTerminal, readFacts, rows, without } from './journal.ts';
 
-const KINDS = ['lost', 'twice', 'disordered', 'pings', 'drafts', 'doubleHolders', 'other'] as const;
+const KINDS = ['lost', 'twice', 'disordered', 'pings', 'drafts', 'doubleHolders', 'doneUnseen', 'other'] as const;
 
 /** What a run found wrong, as sentences. */
 export type DiscordFaults = Readonly<Record<(typeof KINDS)[number], string[]>>;
 
 /** Nothing. */
 export function noFaults(): DiscordFaults {
-  return { lost: [], twice: [], disordered: [], pings: [], drafts: [], doubleHolders: [], other: [] };
+  return { lost: [], twice: [], disordered: [], pings: [], drafts: [], doubleHolders: [], doneUnseen: [], other: [] };
 }
 
 /** What is compared. */
@@ -25,6 +27,7 @@ export type Remains = {
   readonly channels: readonly string[];
   readonly agents: readonly string[];
   readonly written: readonly Written[];
+  readonly witnesses: Witnesses;
 };
 
 type Received = {
@@ -51,6 +54,9 @@ export async function verifyDiscord(remains: Remains, faults: DiscordFaults): Pr
   checkRouted([...facts.values()].flat(), faults);
   for (const { id, channel, state, why } of posts)
     if (state !== 'confirmed') faults.lost.push(`post ${id} of ${channel} ended as ${state}: ${why}`);
+  const asked = remains.written.map(({ id, text, deleted }) => ({ id, text: deleted ? null : firstWords(text) }));
+  for (const [channel, all] of facts)
+    faults.doneUnseen.push(...doneUnseen(channel, all, { asked, witnesses: remains.witnesses }).faults);
   const { agents, server } = remains;
   for (const channel of remains.channels) {
     const seen = await server.remote.read(channel);
@@ -59,6 +65,11 @@ export async function verifyDiscord(remains: Remains, faults: DiscordFaults): Pr
     const found = checkChannel(seen, expected);
     for (const kind of KINDS) faults[kind].push(...found[kind].map((text) => `in #${channel} ${text}`));
   }
+}
+
+/** What a message said before it was edited: an edit adds to it. */
+function firstWords(text: string): string {
+  return text.replace(/(?:, edited)+$/, '');
 }
 
 /** What should stand in a channel. */

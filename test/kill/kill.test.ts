@@ -4,13 +4,14 @@ import type { FloorView } from '../../src/turns/view.ts';
 import { Ledger } from './ledger.ts';
 import { runKillLoop } from './loop.ts';
 
-const NOTHING = { lost: [], twice: [], doubleHolders: [], other: [] };
+const NOTHING = { lost: [], twice: [], doubleHolders: [], doneUnseen: [], other: [] };
 
 describe('a program that is killed under load', () => {
   test('loses nothing, says nothing twice and has one holder at most', async () => {
-    const { faults, messages, recoveriesMs } = await runKillLoop({ cycles: 3, seed: 20 });
+    const { faults, messages, recoveriesMs, mostAtOnce } = await runKillLoop({ cycles: 3, seed: 20, burst: 60 });
     expect(faults).toEqual(NOTHING);
     expect(messages).toBeGreaterThan(20);
+    expect(mostAtOnce).toBeGreaterThan(50);
     expect(recoveriesMs.length).toBeGreaterThan(1);
   }, 60_000);
 });

@@ -21,17 +21,22 @@ export type Faults = {
   readonly lost: string[];
   readonly twice: string[];
   readonly doubleHolders: string[];
+  /** Marked as done though no generation that completed was prompted with it. */
+  readonly doneUnseen: string[];
   readonly other: string[];
 };
 
 /** What people were told and shown over all lives of the program. */
 export class Ledger {
   readonly sent: Sent[] = [];
-  readonly faults: Faults = { lost: [], twice: [], doubleHolders: [], other: [] };
+  readonly faults: Faults = { lost: [], twice: [], doubleHolders: [], doneUnseen: [], other: [] };
   /** Messages that some page showed, by id. */
   readonly shown = new Map<string, string>();
   /** Posts that were under way when the program was killed. */
   cutShort = 0;
+  /** How many messages agents that keep their prompts answered to the end, and how many of them at once at the most. */
+  witnessed = 0;
+  mostAtOnce = 0;
   /** How many commands that change a mode were confirmed, by channel. */
   readonly modesSet = new Map<string, number>();
   readonly #holders = new Map<string, string>();

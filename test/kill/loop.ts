@@ -1,4 +1,9 @@
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { INTERRUPT_MODES } from '../../src/turns/core/settings.ts';
+import type { InterruptMode } from '../../src/turns/core/settings.ts';
 import { startBot, clearPlace, makePlace } from './bot.ts';
 import type { Bot, Place } from './bot.ts';
 import { Typist } from './crowd.ts';
@@ -7,11 +12,16 @@ import type { Faults } from './ledger.ts';
 import { randomOf } from './random.ts';
 import type { Random } from './random.ts';
 import { verify } from './verify.ts';
+import { WITNESS, completedPrompts } from './witness.ts';
 
 /** What to run. The same seed makes the same plan; when a message meets a kill is up to the machine. */
 export type Plan = {
   readonly cycles: number;
   readonly seed: number;
+  /** What becomes of people's messages in the channels; all modes unless told. */
+  readonly modes?: readonly InterruptMode[];
+  /** So many messages at once are held now and then, and released together. */
+  readonly burst?: number;
   /** Told in one line what happens. */
   readonly tell?: (line: string) => void;
   /** Leaves the folder with the databases in place when something was found. */
@@ -26,6 +36,9 @@ export type Report = {
   readonly recoveryMsP99: number;
   /** Posts that a kill left between here and the console. */
   readonly cutShort: number;
+  /** Messages that agents who keep their prompts answered to the end, and how many of them at once at the most. */
+  readonly witnessed: number;
+  readonly mostAtOnce: number;
   readonly faults: Faults;
   readonly dir: string | null;
 };
@@ -41,42 +54,87 @@ const DONE_MS = 8;
 const LATE = 0.15;
 const QUIET_MS = 800;
 const QUIET_LIMIT_MS = 45_000;
-const MODES = ['inject', 'queue', 'interrupt', 'parallel'] as const;
+/** A life has a burst in the channels of witnesses this often, and lasts longer by up to so long. */
+const BURST = 0.4;
+const BURST_MS = 2_000;
+/** Agents that keep every prompt, and how long each takes to answer, in seconds. */
+const WITNESSES = { eye: 0.1, ear: 0.4 } as const;
+/** How long people wait between two acts, where agents answer at once and where they take their time. */
+const QUICKLY_MS = [4, 60] as const;
+const SLOWLY_MS = [100, 900] as const;
 
 /** Short limits, so that every deadline is met within a life of the program. */
-export const KILL_CONFIG = {
-  turnConfig: {
-    defaultTimeoutSeconds: 1,
-    maxTurnSeconds: 5,
-    waitTimeoutSeconds: 1,
-    interruptGraceSeconds: 0.5,
-    coalesceMs: 20,
-    maxTurns: 200,
-  },
-  agents: ['pm', 'dev', 'qa'].map((id) => ({ id, backend: { kind: 'scripted', script: id, wordMs: 1 } })),
-  channels: MODES.map((mode) => ({
-    id: `console:${mode}`,
-    agents: ['pm', 'dev', 'qa'],
+function configOf(modes: readonly InterruptMode[], witnessDir: string): object {
+  const channel = (name: string, mode: InterruptMode, agents: readonly string[]): object => ({
+    id: `console:${name}`,
+    agents,
     humanInterruptMode: mode,
     waitPolicy: mode === 'queue' ? 'release' : 'hold',
     onRestart: mode === 'parallel' ? 'forfeit' : 'resume',
-  })),
-  log: { level: 'info', pretty: false },
-};
+  });
+  const scripted = ['pm', 'dev', 'qa'].map((id) => ({ id, backend: { kind: 'scripted', script: id, wordMs: 1 } }));
+  const witnesses = Object.entries(WITNESSES).map(([id, seconds]) => ({
+    id,
+    backend: { kind: 'command', command: '/bin/sh', args: ['-c', WITNESS, 'sh', join(witnessDir, id), `${seconds}`] },
+  }));
+  return {
+    turnConfig: {
+      defaultTimeoutSeconds: 1,
+      maxTurnSeconds: 5,
+      waitTimeoutSeconds: 1,
+      interruptGraceSeconds: 0.5,
+      coalesceMs: 20,
+      maxTurns: 200,
+      contextTokens: 8_000,
+    },
+    agents: [...scripted, ...witnesses],
+    channels: [
+      ...modes.map((mode) => channel(mode, mode, ['pm', 'dev', 'qa'])),
+      ...modes.map((mode) => channel(seen(mode), mode, Object.keys(WITNESSES))),
+    ],
+    log: { level: 'info', pretty: false },
+  };
+}
+
+/** The channel of a mode in which only witnesses sit. */
+function seen(mode: InterruptMode): string {
+  return `${SEEN}${mode}`;
+}
+
+const SEEN = 'seen-';
+
+function isWitnessed({ channel }: Typist): boolean {
+  return channel.startsWith(`console:${SEEN}`);
+}
 
 /** Starts the real program again and again, loads it and kills it; then lets it come to rest and checks what it left. */
 export async function runKillLoop(plan: Plan): Promise<Report> {
   const random = randomOf(plan.seed);
-  const place = await makePlace(KILL_CONFIG);
+  const modes = plan.modes ?? INTERRUPT_MODES;
+  const witnessDir = mkdtempSync(join(tmpdir(), 'conch-witness-'));
+  for (const id of Object.keys(WITNESSES)) mkdirSync(join(witnessDir, id));
+  const place = await makePlace(configOf(modes, witnessDir));
   const ledger = new Ledger();
-  const names = [...MODES, ...MODES.slice(0, 2)];
-  const crowd = names.map((mode, index) => new Typist(`page ${index}`, `console:${mode}`, { ledger, random }));
-  const run: Run = { place, random, ledger, crowd, recoveriesMs: [], tell: plan.tell ?? (() => {}) };
+  const names = [...modes, ...modes.slice(0, 2), ...modes.map(seen)];
+  const crowd = names.map((name, index) => {
+    const gapMs = name.startsWith(SEEN) ? SLOWLY_MS : QUICKLY_MS;
+    return new Typist(`page ${index}`, `console:${name}`, { ledger, random, gapMs });
+  });
+  const run: Run = {
+    place,
+    random,
+    ledger,
+    crowd,
+    burst: plan.burst ?? 0,
+    recoveriesMs: [],
+    tell: plan.tell ?? (() => {}),
+  };
   let keep = plan.keep === true;
   try {
     for (let cycle = 1; cycle <= plan.cycles; cycle += 1) await live(run, cycle);
     await heal(run);
-    await verify(place.dataDir, ledger);
+    const prompts = Object.keys(WITNESSES).map((id) => [id, completedPrompts(join(witnessDir, id))] as const);
+    await verify(place.dataDir, ledger, new Map(prompts));
     keep &&= Object.values(ledger.faults).some((found) => found.length > 0);
     const sorted = run.recoveriesMs.toSorted((one, other) => one - other);
     const recoveryMsP99 = Math.round(sorted[Math.ceil(sorted.length * 0.99) - 1] ?? 0);
@@ -86,11 +144,14 @@ export async function runKillLoop(plan: Plan): Promise<Report> {
       messages: ledger.sent.length,
       recoveriesMs: sorted,
       recoveryMsP99,
+      witnessed: ledger.witnessed,
+      mostAtOnce: ledger.mostAtOnce,
       faults: ledger.faults,
       dir: keep ? place.dir : null,
     };
   } finally {
     for (const typist of crowd) typist.disconnect();
+    rmSync(witnessDir, { recursive: true, force: true });
     if (!keep) clearPlace(place);
   }
 }
@@ -100,6 +161,7 @@ type Run = {
   readonly random: Random;
   readonly ledger: Ledger;
   readonly crowd: readonly Typist[];
+  readonly burst: number;
   readonly recoveriesMs: number[];
   readonly tell: (line: string) => void;
 };
@@ -136,9 +198,12 @@ async function live(run: Run, cycle: number): Promise<void> {
 async function load(run: Run, bot: Bot, lifeMs: number): Promise<void> {
   run.recoveriesMs.push(await bot.ready());
   await Promise.all(run.crowd.map((typist) => typist.connect(bot.port)));
-  const until = AbortSignal.timeout(lifeMs);
+  const hasBurst = run.burst > 0 && run.random.chance(BURST);
+  const lasting = lifeMs + (hasBurst ? run.random.between(0, BURST_MS) : 0);
+  if (hasBurst) for (const typist of run.crowd) if (isWitnessed(typist)) typist.burst(run.burst);
+  const until = AbortSignal.timeout(lasting);
   void Promise.all(run.crowd.map((typist) => typist.act(until, bot.port)));
-  await pause(lifeMs);
+  await pause(lasting);
 }
 
 /** The last life: everything is sent, every agent is back, and nothing moves any more. Then it ends in good order. */
@@ -148,12 +213,13 @@ async function heal(run: Run): Promise<void> {
   try {
     run.recoveriesMs.push(await bot.ready());
     await Promise.all(crowd.map((typist) => typist.connect(bot.port)));
-    for (const agent of ['pm', 'dev', 'qa']) {
+    for (const agent of ['pm', 'dev', 'qa', ...Object.keys(WITNESSES)]) {
       crowd[0]?.command(`/agent enable ${agent}`);
       crowd[0]?.command(`/agent restart ${agent}`);
     }
     for (const typist of crowd) typist.command('/floor resume');
     await pause(QUIET_MS);
+    if (run.burst > 0) for (const typist of crowd.filter(isWitnessed)) typist.burst(run.burst);
     for (const typist of crowd) typist.say(`That is all from ${typist.name}.`, true);
     if (!(await quiet(crowd)))
       ledger.faults.lost.push(`no rest after ${QUIET_LIMIT_MS} ms: ${crowd.map(stateOf).join(', ')}`);

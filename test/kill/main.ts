@@ -1,18 +1,19 @@
-import { asked, tell, tellFaults } from './command-line.ts';
+import { asked, askedOfConsole, tell, tellFaults } from './command-line.ts';
 import { runKillLoop } from './loop.ts';
 
 const RECOVERY_LIMIT_MS = 2_000;
 
 const { json, ...plan } = asked('main.ts', 20);
-const report = await runKillLoop({ ...plan, tell: json ? () => {} : tell });
-const { faults, recoveryMsP99, messages, cutShort, dir } = report;
+const { modes, burst } = askedOfConsole();
+const report = await runKillLoop({ ...plan, modes, burst, tell: json ? () => {} : tell });
+const { faults, recoveryMsP99, messages, cutShort, witnessed, mostAtOnce, dir } = report;
 const found = tellFaults(faults, dir);
 const { cycles } = plan;
-const { lost, twice, doubleHolders } = found;
+const { lost, twice, doubleHolders, doneUnseen } = found;
 process.stdout.write(
   json
-    ? `${JSON.stringify({ cycles, lost, twice, doubleHolders, recoveryMsP99 })}\n`
-    : `${cycles} kills, ${messages} messages, ${cutShort} posts cut short: ${lost} lost, ${twice} twice, ${doubleHolders} double holders, ready again within ${recoveryMsP99} ms (p99)\n`,
+    ? `${JSON.stringify({ cycles, messages, lost, twice, doubleHolders, recoveryMsP99, doneUnseen, witnessed, mostAtOnce })}\n`
+    : `${cycles} kills, ${messages} messages, ${cutShort} posts cut short: ${lost} lost, ${twice} twice, ${doubleHolders} double holders, ${doneUnseen} done unseen, ready again within ${recoveryMsP99} ms (p99)\n`,
 );
 const isClean = Object.values(found).every((count) => count === 0);
 process.exitCode = isClean && recoveryMsP99 < RECOVERY_LIMIT_MS ? 0 : 1;

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
+import { keepPrompt } from './witness.ts';
 
 /** An agent whose every turn is a text that nobody else writes, long or short, word by word, and that would call everybody if it could. */
 const WORD_MS = 60;
 
-await text(process.stdin);
+const complete = keepPrompt(await text(process.stdin));
 const id = randomUUID();
 const paragraphs = Number.parseInt(id.charAt(0), 16) < 4 ? 13 : 1;
 for (let number = 1; number <= paragraphs; number += 1) {
@@ -14,3 +15,4 @@ for (let number = 1; number <= paragraphs; number += 1) {
   );
   await pause(WORD_MS);
 }
+complete();

@@ -1,9 +1,11 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { setImmediate as soon, setTimeout as pause } from 'node:timers/promises';
 import type { Fault, Match } from '../adapters/slack/faults.ts';
 import { startSlack } from '../adapters/slack/server.ts';
 import type { SlackServer } from '../adapters/slack/server.ts';
 import type { LoggedCall } from '../adapters/slack/web.ts';
-import { clearPlace, makePlace, startBot } from './bot.ts';
+import { clearPlace, configure, makePlace, startBot } from './bot.ts';
 import type { Bot, Place } from './bot.ts';
 import { Page } from './page.ts';
 import { randomOf } from './random.ts';
@@ -12,6 +14,7 @@ import { SlackCrowd } from './slack-crowd.ts';
 import type { Spot } from './slack-crowd.ts';
 import { inboxOf, openPosts, verifySlack } from './slack-verify.ts';
 import type { SlackFaults } from './slack-verify.ts';
+import { WITNESS_DIR, completedPrompts } from './witness.ts';
 
 /** What to run. The same seed makes the same plan; what a kill meets is up to the machine. */
 export type SlackPlan = {
@@ -65,7 +68,10 @@ export async function runSlackKills(plan: SlackPlan): Promise<SlackReport> {
     { channel: slack.ids.other, threads: 'parent' },
     { channel: slack.channel('design'), threads: 'ignore' },
   ];
-  const place = await makePlace(configOf(spots));
+  const place = await makePlace({});
+  const witnessDir = join(place.dir, 'witness');
+  mkdirSync(witnessDir);
+  configure(place, configOf(spots, witnessDir));
   const crowd = new SlackCrowd(slack, random, spots);
   const run: Run = { place, random, slack, crowd, faults: noFaults(), recoveriesMs: [], tell: plan.tell ?? (() => {}) };
   let keep = plan.keep === true;
@@ -81,7 +87,8 @@ export async function runSlackKills(plan: SlackPlan): Promise<SlackReport> {
       }
     }
     await heal(run);
-    const { cutShort } = await verifySlack(place.dataDir, run);
+    const witnesses = new Map([['qa', completedPrompts(witnessDir)]]);
+    const { cutShort } = await verifySlack(place.dataDir, { ...run, witnesses });
     keep &&= Object.values(run.faults).some((found) => found.length > 0);
     const sorted = run.recoveriesMs.toSorted((one, other) => one - other);
     const recoveryMsP99 = Math.round(sorted[Math.ceil(sorted.length * 0.99) - 1] ?? 0);
@@ -105,8 +112,9 @@ type Run = {
   readonly tell: (line: string) => void;
 };
 
-function configOf(spots: readonly Spot[]): object {
-  const command = { kind: 'command', command: process.execPath, args: [AGENT] };
+function configOf(spots: readonly Spot[], witnessDir: string): object {
+  const set = { [WITNESS_DIR]: witnessDir };
+  const command = { kind: 'command', command: process.execPath, args: [AGENT], set };
   const modes = ['inject', 'queue', 'interrupt'];
   return {
     turnConfig: {
@@ -309,5 +317,5 @@ function stateOf({ view }: Page): string {
 }
 
 function noFaults(): SlackFaults {
-  return { lost: [], twice: [], disordered: [], pings: [], drafts: [], doubleHolders: [], other: [] };
+  return { lost: [], twice: [], disordered: [], pings: [], drafts: [], doubleHolders: [], doneUnseen: [], other: [] };
 }

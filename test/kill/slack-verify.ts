@@ -8,6 +8,8 @@ import { splitText } from '../../src/turns/split.ts';
 import type { Seen } from '../adapters/slack/server-people.ts';
 import type { SlackServer } from '../adapters/slack/server.ts';
 import { objects, pingsIn, words } from '../adapters/slack/state-text.ts';
+import { doneUnseen } from './answers.ts';
+import type { Witnesses } from './answers.ts';
 import { brief, isTerminal, readFacts, rows, without } from './journal.ts';
 import type { SlackCrowd, Written } from './slack-crowd.ts';
 
@@ -22,6 +24,8 @@ export type SlackFaults = {
   /** Half-said texts that nobody took away. */
   readonly drafts: string[];
   readonly doubleHolders: string[];
+  /** Marked as done though no generation that completed was prompted with it. */
+  readonly doneUnseen: string[];
   readonly other: string[];
 };
 
@@ -66,10 +70,18 @@ export function openPosts(dataDir: string): number {
   ).length;
 }
 
+/** What a run leaves besides the disk. */
+type Ended = {
+  readonly slack: SlackServer;
+  readonly crowd: SlackCrowd;
+  readonly faults: SlackFaults;
+  readonly witnesses: Witnesses;
+};
+
 /** Reads the channels as a person would and compares them with what a quiet, ended program left on the disk. */
 export async function verifySlack(
   dataDir: string,
-  { slack, crowd, faults }: { readonly slack: SlackServer; readonly crowd: SlackCrowd; readonly faults: SlackFaults },
+  { slack, crowd, faults, witnesses }: Ended,
 ): Promise<{ readonly cutShort: number }> {
   const path = `${dataDir}/conch.db`;
   const facts = await readFacts(path, faults);
@@ -81,6 +93,8 @@ export async function verifySlack(
   for (const place of places) checkNotices(place, outbox, faults);
   checkOutbox(outbox, places, faults);
   checkPings(slack, faults);
+  for (const [channel, all] of facts)
+    faults.doneUnseen.push(...doneUnseen(channel, all, { asked: crowd.written, witnesses }).faults);
   return { cutShort: outbox.filter(({ attempts }) => attempts > 1).length };
 }
 

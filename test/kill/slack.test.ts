@@ -1,7 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import { runSlackKills } from './slack-loop.ts';
 
-const NOTHING = { lost: [], twice: [], disordered: [], pings: [], drafts: [], doubleHolders: [], other: [] };
+const NOTHING = {
+  lost: [],
+  twice: [],
+  disordered: [],
+  pings: [],
+  drafts: [],
+  doubleHolders: [],
+  doneUnseen: [],
+  other: [],
+};
 
 describe('a program on Slack that is killed again and again', () => {
   test('loses nothing that it acknowledged, says everything once and in order, and leaves nothing half said', async () => {

@@ -1,5 +1,7 @@
 import type { Fact } from '../../src/turns/core/fact.ts';
 import { splitText } from '../../src/turns/split.ts';
+import { doneUnseen } from './answers.ts';
+import type { Witnesses } from './answers.ts';
 import { brief, isTerminal, readFacts, rows, without } from './journal.ts';
 import type { Ledger } from './ledger.ts';
 
@@ -41,7 +43,7 @@ type Remains = {
 };
 
 /** Compares what people were promised and shown with what a quiet, ended program left on the disk; what is wrong goes into the ledger's faults. */
-export async function verify(dataDir: string, ledger: Ledger): Promise<void> {
+export async function verify(dataDir: string, ledger: Ledger, witnesses: Witnesses): Promise<void> {
   const facts = await readFacts(`${dataDir}/conch.db`, ledger.faults);
   const remains: Remains = {
     messages: rows(`${dataDir}/console.db`, 'SELECT * FROM messages ORDER BY seq') as Message[],
@@ -56,6 +58,15 @@ export async function verify(dataDir: string, ledger: Ledger): Promise<void> {
   checkOutbox(remains);
   checkShown(remains);
   checkModes(remains);
+  const asked = ledger.sent.flatMap(({ id, text, change }) =>
+    id === null ? [] : [{ id, text: change === null ? null : text }],
+  );
+  for (const [channel, all] of facts) {
+    const { faults, witnessed, mostAtOnce } = doneUnseen(channel, all, { asked, witnesses });
+    ledger.faults.doneUnseen.push(...faults);
+    ledger.witnessed += witnessed;
+    ledger.mostAtOnce = Math.max(ledger.mostAtOnce, mostAtOnce);
+  }
 }
 
 /**
