@@ -33,7 +33,7 @@ export type ChannelManners = {
   /** A burst of messages within this time reaches a generation in one go. */
   readonly coalesceMs: number;
   readonly contextTokens: number;
-  /** What models must print at the end of their turn. */
+  /** What ends a turn at the very end of an agent's output. */
   readonly signal: string;
 };
 
@@ -246,24 +246,24 @@ export class Connection {
   #start(session: AgentSession, effect: Of<'prompt'>): void {
     this.#keeper.step({ type: 'PromptReady' });
     const { clock, timers, log, floors, manners, describe, boundary } = this.#ports;
-    const { coalesceMs, contextTokens, signal: configured } = manners(this.channel);
-    const signal = this.spec.backend.needsSignal ? configured : null;
+    const { coalesceMs, contextTokens, signal } = manners(this.channel);
+    const { needsSignal } = this.spec.backend;
     const given = this.#given;
     given.begin(session.memory ?? session);
-    const ways = { describe, signal, contextTokens, boundary: boundary(), given };
+    const ways = { describe, signal: needsSignal ? signal : null, contextTokens, boundary: boundary(), given };
     const { turn, left } = turnPrompt(effect, this.#seat(), floors, ways);
     given.prompted(turn, effect.uptoLine);
-    const { epoch } = effect;
-    for (const id of left) void this.#teller.tell(this.#notTaken(id, epoch));
+    for (const id of left) void this.#teller.tell(this.#notTaken(id, effect.epoch));
     const run = new TurnRun({
       agent: this.spec.id,
-      epoch,
+      epoch: effect.epoch,
       roster: turn.roster,
       signal,
+      needsSignal,
       clock,
       timers,
       tell: (command) => this.#teller.tell(command),
-      draft: (text) => floors.draft(this.channel, this.spec.id, epoch, text),
+      draft: (text) => floors.draft(this.channel, this.spec.id, effect.epoch, text),
       started: () => this.#started(),
     });
     const item = { run, injections: new Injections({ session, timers, log, coalesceMs }) };

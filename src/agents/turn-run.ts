@@ -3,6 +3,7 @@ import type { AgentCommand } from '../turns/core/command.ts';
 import type { AgentId } from '../turns/core/settings.ts';
 import type { Draft } from '../turns/manager.ts';
 import { createSignalScanner } from '../turns/signal.ts';
+import type { SignalScanner } from '../turns/signal.ts';
 import type { Clock, Timer, Timers } from '../turns/time.ts';
 import type { Ending, PermissionChoice, PermissionRequest, Report, TurnPrompt } from './backend.ts';
 
@@ -11,8 +12,10 @@ export type RunPorts = {
   readonly agent: AgentId;
   readonly epoch: number;
   readonly roster: TurnPrompt['roster'];
-  /** What the model must print at its end; `null` when its protocol has an end of its own. */
-  readonly signal: string | null;
+  /** What ends a turn at the very end of its output; taken out of what is shown. */
+  readonly signal: string;
+  /** Nothing else says that the turn is over: its protocol has no end of its own. */
+  readonly needsSignal: boolean;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly tell: (command: AgentCommand) => Promise<void>;
@@ -33,7 +36,10 @@ export class TurnRun {
   #text = '';
   /** The text is more than white space. */
   #visible = false;
-  #scanner: ReturnType<typeof createSignalScanner> | null;
+  #scanner: SignalScanner;
+  /** Something was handed out to be said. */
+  #said = false;
+  /** What the end of the last message said. */
   #signalled = false;
   #argument: string | null = null;
   #open = 0;
@@ -46,7 +52,7 @@ export class TurnRun {
   constructor(ports: RunPorts) {
     this.#ports = ports;
     this.epoch = ports.epoch;
-    this.#scanner = this.#newScanner();
+    this.#scanner = createSignalScanner(ports);
     this.report = {
       text: (chunk) => this.#hear(chunk),
       flush: () => void this.#endMessage(),
@@ -85,6 +91,7 @@ export class TurnRun {
     this.#text = '';
     this.#visible = false;
     if (this.#muted || text === '') return null;
+    this.#said = true;
     const { agent, epoch, roster } = this.#ports;
     return { agent, epoch, text, mentions: mentionsIn(text, roster).filter((id) => id !== agent) };
   }
@@ -109,7 +116,7 @@ export class TurnRun {
     this.#over.resolve();
   }
 
-  /** Says what is left and tells the floor how it ended. A pass says nothing. */
+  /** Says what is left and tells the floor how it ended. A pass says nothing; the signal and nothing else is one, too. */
   async finish(ending: Ending): Promise<void> {
     if (ending.how === 'passed') this.#text = '';
     else await this.#endMessage();
@@ -118,7 +125,7 @@ export class TurnRun {
     draft(null);
     if (ending.how === 'waiting') await tell({ type: 'wait', agent, epoch, reason: ending.reason });
     else if (ending.how === 'passed') await tell({ type: 'end', agent, epoch, outcome: 'passed', signalled: true });
-    else await tell({ type: 'end', agent, epoch, outcome: 'completed', ...this.#signalOf(ending) });
+    else await tell({ type: 'end', agent, epoch, ...this.#endOf(ending) });
   }
 
   /** The session failed: says what people have seen, and nothing more. */
@@ -157,7 +164,7 @@ export class TurnRun {
   #hear(chunk: string): void {
     if (this.#muted || !this.#generating || chunk === '') return;
     this.#ports.started();
-    this.#text += this.#scanner === null ? chunk : this.#scanner.push(chunk);
+    this.#text += this.#scanner.push(chunk);
     this.#textAt = this.#ports.clock.now();
     this.#quiet ??= this.#ports.timers.after(QUIET_MS, () => this.#afterQuiet());
     this.#visible ||= /\S/.test(this.#text);
@@ -190,16 +197,14 @@ export class TurnRun {
     else void this.#say();
   }
 
+  /** The signal is taken out at the end of every message; it counts if nothing follows. */
   async #endMessage(): Promise<void> {
-    if (this.#scanner !== null) {
-      const { text, signalled, argument } = this.#scanner.end();
-      this.#text += text;
-      const spoken = this.#text.trim() !== '';
-      if (spoken || signalled) {
-        this.#signalled = signalled;
-        this.#argument = argument;
-      }
-      this.#scanner = this.#newScanner();
+    const { text, signalled, argument } = this.#scanner.end();
+    this.#scanner = createSignalScanner(this.#ports);
+    this.#text += text;
+    if (signalled || this.#text.trim() !== '') {
+      this.#signalled = signalled;
+      this.#argument = argument;
     }
     await this.#say();
   }
@@ -211,17 +216,15 @@ export class TurnRun {
     if (!this.#muted && this.#text === '') this.#ports.draft(null);
   }
 
-  #signalOf(ending: Ending): { readonly signalled: boolean; readonly handTo?: AgentId } {
-    const signalled = this.#scanner === null ? ending.how === 'completed' : this.#signalled;
-    const named = this.#argument?.replace(/^@/, '').toLowerCase();
-    const meant = this.#ports.roster.find(({ id, name }) => [id, name].some((word) => word.toLowerCase() === named));
+  #endOf(ending: Ending): Pick<Extract<AgentCommand, { type: 'end' }>, 'outcome' | 'signalled' | 'handTo'> {
+    const { agent, roster, needsSignal } = this.#ports;
+    const signalled = this.#signalled || !needsSignal;
+    const named = this.#argument?.toLowerCase();
+    const others = roster.filter(({ id }) => id !== agent);
+    const meant = others.find(({ id, name }) => [id, name].some((word) => word.toLowerCase() === named));
     const handTo = ending.how === 'completed' && ending.handTo !== undefined ? ending.handTo : meant?.id;
-    return handTo === undefined ? { signalled } : { signalled, handTo };
-  }
-
-  #newScanner(): ReturnType<typeof createSignalScanner> | null {
-    const { signal } = this.#ports;
-    return signal === null ? null : createSignalScanner({ signal });
+    if (handTo !== undefined) return { outcome: 'completed', signalled, handTo };
+    return { outcome: this.#signalled && !this.#said ? 'passed' : 'completed', signalled };
   }
 }
 

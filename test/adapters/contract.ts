@@ -286,6 +286,21 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
     }),
   );
 
+  test(
+    'T14 never shows the signal that ends it, as a draft or as it stands, and goes on with whom it names',
+    on({}, async ({ stage, program, talk, release, says }) => {
+      program.cast.play('pm', { write: 'It is built.\nTURN_COM' }, 'pause', { write: 'PLETE @qa' });
+      await says('Build a bridge');
+      await program.cast.paused('pm', stage.channel);
+      if (capabilities.drafts) await seeEqual(async () => (await stage.drafts()).length, 1);
+      expect((await stage.drafts()).filter(({ text }) => text.includes('TURN'))).toEqual([]);
+      release('pm');
+      await program.rests();
+      const order = ['QA', 'Dev'].map((name) => `${name}: ${answer(name, 'Build a bridge')}`);
+      await seeEqual(async () => (await talk()).slice(1), ['PM: It is built.', ...order]);
+    }),
+  );
+
   test.runIf(ways.pings)(
     'notifies nobody, whatever is in it (row 79: mass mentions are inert)',
     on(ALONE, async ({ stage, program, release, says }) => {

@@ -6,6 +6,7 @@ import { BackendError } from '../../src/agents/backend.ts';
 import type { AgentSession, TurnPrompt } from '../../src/agents/backend.ts';
 import { createCommandBackend } from '../../src/agents/command.ts';
 import type { CommandOptions } from '../../src/agents/command.ts';
+import { openChannel } from './channel.ts';
 import { person, prompt, recorder } from './conversation.ts';
 
 const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
@@ -126,6 +127,22 @@ describe('a command with JSON', () => {
   test.each(['json', 'jsonl'] as const)('that writes something else has failed: %s', async (output) => {
     const message = 'wrote something else than an answer in JSON: Oh no!';
     expect(await failure('echo "Oh   no!"', { output })).toEqual({ message, terminal: false });
+  });
+});
+
+describe('the output of a command, in a channel', () => {
+  test.each([
+    ['text', 'Please check.\nTURN_COMPLETE @qa\n'],
+    ['json', '{"text":"Please check.\\nTURN_COMPLETE @qa"}'],
+    ['jsonl', '{"text":"Please check. TURN_COMPLETE @qa"}\n'],
+  ] as const)('T14 as %s is posted without the signal, which hands over', async (output, written) => {
+    const command = { command: 'printf', args: ['%s', written], input: 'stdin', output } as const;
+    const backend = createCommandBackend({ ...command, cwd: folder, timeoutMs: 20_000, maxOutputBytes: 10_000 });
+    const channel = await openChannel(backend);
+    await channel.write('@dev build it');
+    await channel.rests();
+    await channel.stop();
+    expect(channel.posts).toEqual(['Dev: Please check.', 'QA: QA here.', 'PM: PM here.']);
   });
 });
 

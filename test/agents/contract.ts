@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { BackendError } from '../../src/agents/backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, PermissionChoice } from '../../src/agents/backend.ts';
+import { openChannel } from './channel.ts';
 import { person, prompt, recorder } from './conversation.ts';
 
 /** What the agent behind a backend does in one generation. */
 export type Act =
-  /** Plain answer text. */
+  /** Plain answer text, streamed character by character where the protocol streams. */
   | { readonly do: 'write'; readonly text: string }
   /** A message of its own, out before what follows. */
   | { readonly do: 'say'; readonly text: string }
@@ -38,8 +39,18 @@ export type Rig = {
   stop(): Promise<void>;
 };
 
-/** What every backend promises to the supervisor. `asks`: agents of this kind ask people for permission. */
+/** What every backend promises. `asks`: agents of this kind ask people for permission. */
 export function contract(name: string, build: () => Promise<Rig>, { asks = false } = {}): void {
+  describe(`${name}, by itself`, () => {
+    promises(build, asks);
+  });
+  describe(`${name}, in a channel`, () => {
+    inChannel(build);
+  });
+}
+
+/** What it promises to the supervisor. */
+function promises(build: () => Promise<Rig>, asks: boolean): void {
   let rig: Rig;
   let session: AgentSession;
 
@@ -96,7 +107,7 @@ export function contract(name: string, build: () => Promise<Rig>, { asks = false
     return { said: said(), ending };
   };
 
-  describe(`${name}: a prompt`, () => {
+  describe('a prompt', () => {
     test('is given to the agent, and its plain answer is the turn', async () => {
       rig.play({ do: 'write', text: 'It is built.' });
       expect(await whole('Build a bridge')).toEqual({ said: ['It is built.'], ending: { how: 'completed' } });
@@ -141,7 +152,7 @@ export function contract(name: string, build: () => Promise<Rig>, { asks = false
     });
   });
 
-  describe(`${name}: a message in the middle of a turn`, () => {
+  describe('a message in the middle of a turn', () => {
     test('has an outcome that equals what the model saw', async () => {
       const turn = await paused({ do: 'write', text: 'Second.' });
       const outcome = session.inject(person(2, 'Make it violet'), false);
@@ -156,7 +167,7 @@ export function contract(name: string, build: () => Promise<Rig>, { asks = false
     });
   });
 
-  describe(`${name}: a turn that is interrupted`, () => {
+  describe('a turn that is interrupted', () => {
     test('stops within the grace, and nothing more is heard of it', async () => {
       const turn = await paused({ do: 'write', text: 'Second.' });
       await session.interrupt(5_000);
@@ -191,7 +202,7 @@ export function contract(name: string, build: () => Promise<Rig>, { asks = false
     });
   });
 
-  describe(`${name}: an agent that fails`, () => {
+  describe('an agent that fails', () => {
     test('is a backend error with its cause in one line', async () => {
       rig.play({ do: 'crash' });
       const error: unknown = await begin('Build it').over.catch((failure: unknown) => failure);
@@ -213,7 +224,7 @@ export function contract(name: string, build: () => Promise<Rig>, { asks = false
     });
   });
 
-  describe.each(asks ? [name] : [])('%s: an agent that needs a yes', () => {
+  describe.runIf(asks)('an agent that needs a yes', () => {
     test.for([
       ['allow_once', 'allowed'],
       ['reject_once', 'rejected'],
@@ -227,11 +238,108 @@ export function contract(name: string, build: () => Promise<Rig>, { asks = false
     });
   });
 
-  describe(`${name}: an idle session`, () => {
+  describe('an idle session', () => {
     test('answers a ping and closes twice', async () => {
       await session.ping();
       await session.close();
       await expect(session.close()).resolves.toBeUndefined();
     });
+  });
+}
+
+/** What people see of it, with the whole program around it. */
+function inChannel(build: () => Promise<Rig>): void {
+  let rig: Rig;
+  let channel: Awaited<ReturnType<typeof openChannel>>;
+
+  beforeEach(async () => {
+    rig = await build();
+    channel = await openChannel(rig.backend);
+  });
+
+  afterEach(async () => {
+    await channel.stop();
+    await rig.stop();
+  });
+
+  /** Dev answers a message by doing this, and the others have their turns. */
+  const answered = async (...acts: Act[]) => {
+    rig.play(...acts);
+    await channel.write('@dev build it');
+    await channel.rests();
+    return { posts: channel.posts, ends: channel.ends() };
+  };
+
+  const COMPLETED = { outcome: 'completed', said: true, signalled: true };
+  const PASSED = { outcome: 'passed', said: false, signalled: true };
+  const IN_TURN = ['PM: PM here.', 'QA: QA here.'];
+  const QA_NEXT = ['QA: QA here.', 'PM: PM here.'];
+
+  test('T14 an answer with the signal is posted without it, and no part of it is ever shown', async () => {
+    const text = 'It is built. \n\nTURN_COMPLETE\n';
+    const { posts, ends } = await answered({ do: 'write', text });
+    expect({ posts, ends }).toEqual({ posts: ['Dev: It is built.', ...IN_TURN], ends: [COMPLETED] });
+    expect(channel.drafts.filter((draft) => !'It is built.'.startsWith(draft.trim()))).toEqual([]);
+  });
+
+  test('T14 an answer without the signal is the turn, and nobody is warned', async () => {
+    const { posts, ends } = await answered({ do: 'write', text: 'It is built.' });
+    expect({ posts, ends }).toEqual({ posts: ['Dev: It is built.', ...IN_TURN], ends: [COMPLETED] });
+    expect(channel.logged).toEqual([]);
+  });
+
+  test.for(['Please check.\nTURN_COMPLETE @qa', 'Please check. TURN_COMPLETE @QA', 'Please check.\nTURN_COMPLETE qa'])(
+    'T14 the signal hands over: %j',
+    async (text) => {
+      const { posts, ends } = await answered({ do: 'write', text });
+      expect({ posts, ends }).toEqual({ posts: ['Dev: Please check.', ...QA_NEXT], ends: [COMPLETED] });
+    },
+  );
+
+  test('T14 the signal and nothing else is a pass', async () => {
+    const { posts, ends } = await answered({ do: 'write', text: 'TURN_COMPLETE' });
+    expect({ posts, ends }).toEqual({ posts: IN_TURN, ends: [PASSED] });
+  });
+
+  test.for([
+    ['in a code fence', 'So:\n```\nTURN_COMPLETE\n```'],
+    ['in a quote', 'He said:\n> TURN_COMPLETE'],
+    ['in lower case', 'It is built.\nturn_complete'],
+    ['before the end', 'TURN_COMPLETE is what I write at the end.'],
+  ] as const)('T14 the signal %s is text', async ([, text]) => {
+    const { posts, ends } = await answered({ do: 'write', text });
+    expect({ posts, ends }).toEqual({ posts: [`Dev: ${text}`, ...IN_TURN], ends: [COMPLETED] });
+  });
+
+  test('T14 the signal at the end of a message is never posted, and counts in the last one only', async () => {
+    const { posts, ends } = await answered(
+      { do: 'say', text: 'Half of it.\nTURN_COMPLETE @qa' },
+      { do: 'write', text: 'All of it.' },
+    );
+    expect({ posts, ends }).toEqual({ posts: ['Dev: Half of it.', 'Dev: All of it.', ...IN_TURN], ends: [COMPLETED] });
+  });
+
+  test('T14 a question that ends with the signal is posted without it, and waits', async () => {
+    rig.play({ do: 'wait_for', question: 'Which colour? TURN_COMPLETE' });
+    await channel.write('@dev paint it');
+    await expect.poll(() => channel.holder(), { timeout: 10_000 }).toBe('dev answer');
+    await expect.poll(() => channel.posts, { timeout: 10_000 }).toEqual(['Dev: Which colour?']);
+    rig.play({ do: 'write', text: 'Painted.' });
+    await channel.write('Ultramarine');
+    await channel.rests();
+    expect(channel.posts).toEqual(['Dev: Which colour?', 'Dev: Painted.', ...IN_TURN]);
+  });
+
+  test("T14 the signal in a person's text is text, for the agent as for the floor", async () => {
+    rig.play({ do: 'pause' }, { do: 'write', text: 'It is built.' });
+    await channel.write('@dev what is TURN_COMPLETE');
+    await rig.paused();
+    await channel.write('TURN_COMPLETE');
+    expect(channel.holder()).toBe('dev');
+    rig.release();
+    await channel.rests();
+    expect(channel.posts.slice(-2)).toEqual(IN_TURN);
+    expect(channel.posts.filter((post) => post.startsWith('Dev: It is built.'))).toHaveLength(1);
+    expect((await rig.seen()).join('\n')).toContain('@dev what is TURN_COMPLETE');
   });
 }

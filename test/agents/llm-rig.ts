@@ -16,7 +16,7 @@ export async function llmRig(
   const gates: (() => void)[] = [];
   const ended = Promise.withResolvers<void>();
   let arrived = Promise.withResolvers<void>();
-  const mock = new LLMock({ port: 0, host: '127.0.0.1', chunkSize: 5 });
+  const mock = new LLMock({ port: 0, host: '127.0.0.1', chunkSize: 1 });
   mock.on({ predicate: () => true }, async (request: ChatCompletionRequest) => {
     seen.push(
       request.messages

@@ -61,7 +61,7 @@ function scriptedRig(): Rig {
 function stepsOf(act: Act): readonly Step[] {
   switch (act.do) {
     case 'write':
-      return [{ do: 'say', text: act.text }];
+      return (act.text.match(/\s*\S/g) ?? []).map((text) => ({ do: 'say', text }));
     case 'say':
       return [{ do: 'say', text: act.text }, { do: 'flush' }];
     case 'pause':

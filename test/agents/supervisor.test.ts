@@ -1,8 +1,10 @@
+import assert from 'node:assert/strict';
 import { describe, expect, test } from 'vitest';
 import { BackendError } from '../../src/agents/backend.ts';
-import type { InjectOutcome } from '../../src/agents/backend.ts';
+import type { Ending, InjectOutcome, Report } from '../../src/agents/backend.ts';
 import { CHANNEL, bench, holding } from './bench.ts';
 import { person, spoken } from './conversation.ts';
+import type { Time } from './time.ts';
 
 const CONFIRMED = { state: 'confirmed', platformId: null };
 
@@ -142,7 +144,7 @@ describe('a turn', () => {
     await prompt(1);
     session().report?.text('Hello ');
     session().report?.text('world @pm\n');
-    expect(floors.drafts).toEqual(['Hello ', 'Hello world @pm\n']);
+    expect(floors.drafts).toEqual(['Hello', 'Hello world @pm']);
     session().ends({ how: 'completed', handTo: 'qa' });
     await time.settle();
     expect(floors.told.slice(1)).toEqual([
@@ -290,46 +292,127 @@ describe('a turn', () => {
   });
 });
 
-describe('a backend that needs the signal', () => {
-  const run = async (chunks: readonly string[]) => {
-    const { prompt, session, floors, time } = await bench({ needsSignal: true });
-    floors.view = {
-      ...holding('dev', 1),
-      seats: ['dev', 'qa'].flatMap((agent) => holding(agent, 1).seats),
-    };
-    await prompt(1);
-    for (const chunk of chunks) session().report?.text(chunk);
-    session().ends({ how: 'completed' });
-    await time.settle();
-    return { told: floors.told.slice(2), drafts: floors.drafts, text: session().turn?.text ?? '' };
-  };
+/** What dev's session does in one turn with qa at the same floor, and what comes of it. */
+async function performed(
+  needsSignal: boolean,
+  act: (report: Report, time: Time) => unknown,
+  ending: Ending = COMPLETED,
+) {
+  const { prompt, session, floors, time } = await bench({ needsSignal });
+  floors.view = { ...holding('dev', 1), seats: ['dev', 'qa'].flatMap((agent) => holding(agent, 1).seats) };
+  await prompt(1);
+  await act(session().report!, time);
+  session().ends(ending);
+  await time.settle();
+  const said = floors.told.flatMap((command) => (command.type === 'say' ? [command.text] : []));
+  const end = floors.told.find(({ type }) => type === 'end' || type === 'wait');
+  return { said, end, drafts: floors.drafts, prompted: session().turn?.text ?? '' };
+}
 
-  test('is told of it, and what is said never shows it, not even half of it', async () => {
-    const { told, drafts, text } = await run(['Done.\nTURN_', 'COMPL', 'ETE\n']);
-    expect(text).toContain('TURN_COMPLETE');
-    expect(told).toEqual([
-      { type: 'say', agent: 'dev', epoch: 1, text: 'Done.', mentions: [] },
-      { type: 'end', agent: 'dev', epoch: 1, outcome: 'completed', signalled: true },
-    ]);
-    expect(drafts.join('')).not.toContain('TURN');
+const COMPLETED: Ending = { how: 'completed' };
+const END = { type: 'end', agent: 'dev', epoch: 1 } as const;
+const SIGNALLED = { ...END, outcome: 'completed', signalled: true } as const;
+
+describe.each([
+  ['that needs the signal', true],
+  ['with an end of its own', false],
+])('T14 an output of a backend %s', (_, needsSignal) => {
+  const written = (...chunks: readonly string[]) =>
+    performed(needsSignal, (report) => chunks.forEach((chunk) => report.text(chunk)));
+
+  test('that ends with the signal never shows it, wherever the stream is cut', async () => {
+    const text = 'It is done.\n\n TURN_COMPLETE @qa\n';
+    const cuts = Array.from(text, (_letter, at) => [text.slice(0, at), text.slice(at)]);
+    for (const chunks of [...cuts, Array.from(text)]) {
+      const { said, end, drafts } = await written(...chunks);
+      assert.deepEqual({ said, end }, { said: ['It is done.'], end: { ...SIGNALLED, handTo: 'qa' } });
+      assert(drafts.every((draft) => draft === null || 'It is done.'.startsWith(draft)));
+    }
   });
 
-  test('hands over to whom the signal names', async () => {
-    const { told } = await run(['Done.\nTURN_COMPLETE @qa']);
-    expect(told.at(-1)).toMatchObject({ type: 'end', signalled: true, handTo: 'qa' });
+  test.each([
+    'So:\n```\nTURN_COMPLETE\n```',
+    '> TURN_COMPLETE @qa',
+    'End with `TURN_COMPLETE`',
+    'done. turn_complete',
+    'I say TURN_COMPLETE at the end.',
+  ])('that has it elsewhere shows it: %j', async (text) => {
+    const { said, end } = await written(...Array.from(text));
+    expect(said).toEqual([text]);
+    expect(end).toEqual({ ...SIGNALLED, signalled: !needsSignal });
   });
 
-  test('is reported when it forgot the signal', async () => {
-    const { told } = await run(['Done.\n```\nTURN_COMPLETE\n```']);
-    expect(told).toEqual([
-      expect.objectContaining({ type: 'say', text: 'Done.\n```\nTURN_COMPLETE\n```' }),
-      expect.objectContaining({ type: 'end', signalled: false }),
-    ]);
+  test.each(['TURN_COMPLETE', '\n TURN_COMPLETE \n', 'TURN_COMPLETE @nobody', 'TURN_COMPLETE @dev TURN_COMPLETE'])(
+    'that is nothing else is a pass, or names nobody else: %j',
+    async (text) => {
+      const { said, end } = await written(text);
+      expect({ said, end }).toEqual({ said: [], end: { ...SIGNALLED, outcome: 'passed' } });
+    },
+  );
+
+  test('that is nothing but the signal with a name hands over', async () => {
+    const { said, end } = await written('TURN_COMPLETE @QA');
+    expect({ said, end }).toEqual({ said: [], end: { ...SIGNALLED, handTo: 'qa' } });
   });
 
-  test('passes with the signal alone', async () => {
-    const { told } = await run(['TURN_COMPLETE']);
-    expect(told).toEqual([expect.objectContaining({ type: 'end', signalled: true })]);
+  test('in several messages ends with the end of the last one; earlier signals are not shown and do not count', async () => {
+    const { said, end } = await performed(needsSignal, (report) => {
+      report.text('I look. TURN_COMPLETE @qa');
+      report.flush();
+      report.text('It is fine.');
+      report.flush();
+    });
+    expect({ said, end }).toEqual({ said: ['I look.', 'It is fine.'], end: { ...SIGNALLED, signalled: !needsSignal } });
+  });
+
+  test('in several messages keeps the signal of the last one when only white space follows', async () => {
+    const { said, end } = await performed(needsSignal, (report) => {
+      report.text('It is fine. TURN_COMPLETE @qa');
+      report.flush();
+      report.text('\n');
+    });
+    expect({ said, end }).toEqual({ said: ['It is fine.'], end: { ...SIGNALLED, handTo: 'qa' } });
+  });
+
+  test('that asks people something before it ends shows no signal either', async () => {
+    const { said, end } = await performed(needsSignal, (report, time) => {
+      report.text('I clean up. TURN_COMPLETE');
+      void report.permission({ title: 'Delete it', detail: '', kinds: ['allow_once'] });
+      return time.settle();
+    });
+    expect({ said, end }).toEqual({ said: ['I clean up.'], end: SIGNALLED });
+  });
+
+  test('that goes on after a silence shows nothing of a signal that ends it', async () => {
+    const { said, end } = await performed(needsSignal, async (report, time) => {
+      report.text('It is done.\nTURN_');
+      await time.advance(6_000);
+      report.text('COMPLETE');
+      await time.advance(6_000);
+    });
+    expect({ said, end }).toEqual({ said: ['It is done.'], end: SIGNALLED });
+  });
+
+  test('whose verb hands over heeds the verb', async () => {
+    const { end } = await performed(needsSignal, (report) => report.text('Please check. TURN_COMPLETE @dev'), {
+      how: 'completed',
+      handTo: 'qa',
+    });
+    expect(end).toEqual({ ...SIGNALLED, handTo: 'qa' });
+  });
+
+  test('that ends with a question waits, and shows no signal', async () => {
+    const act = (report: Report) => report.text('Which colour? TURN_COMPLETE');
+    const { said, end } = await performed(needsSignal, act, { how: 'waiting', reason: 'answer' });
+    expect(said).toEqual(['Which colour?']);
+    expect(end).toEqual({ type: 'wait', agent: 'dev', epoch: 1, reason: 'answer' });
+  });
+});
+
+describe('T14 the prompt', () => {
+  test('demands the signal of those that need it, and of nobody else', async () => {
+    const prompts = await Promise.all([true, false].map((needs) => performed(needs, () => {})));
+    expect(prompts.map(({ prompted }) => prompted.includes('TURN_COMPLETE'))).toEqual([true, false]);
   });
 });
 

@@ -1,0 +1,130 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { ChatAdapter, Intake } from '../../src/adapters/port.ts';
+import type { AgentBackend, AgentSession } from '../../src/agents/backend.ts';
+import { App } from '../../src/app.ts';
+import { createLog } from '../../src/log.ts';
+import type { Fact } from '../../src/turns/core/fact.ts';
+import { CORE } from '../../src/turns/store/core.ts';
+import { openSqliteStore } from '../../src/turns/store/sqlite.ts';
+import { systemClock, systemTimers } from '../../src/turns/time.ts';
+import { load } from '../config/world.ts';
+
+const CHANNEL = 'console:demo';
+
+/**
+ * The whole program with one channel in memory: dev is an agent of this backend, pm and qa say their own name. `posts` are
+ * "Name: text" lines.
+ */
+export async function openChannel(backend: AgentBackend, turnConfig: object = {}) {
+  const clock = systemClock();
+  const posts: string[] = [];
+  const drafts: string[] = [];
+  const logged: string[] = [];
+  const intakes: Intake[] = [];
+  const store = openSqliteStore({ path: ':memory:', core: CORE, clock, textLimit: () => 4_000, words: () => null });
+  const adapter: ChatAdapter = {
+    name: 'console',
+    capabilities: { ...PLAIN },
+    start: async (intake) => void intakes.push(intake),
+    stop: async () => {},
+    post: async (_channel, { speaker, text }) => String(posts.push(`${speaker?.name}: ${text}`)),
+    find: async () => null,
+    draft: (_channel, { id }, _epoch, text) => void (id === 'dev' && text !== null && drafts.push(text)),
+    catchUp: async () => ({ messages: [], changes: [], gap: null }),
+  };
+  const app = new App({
+    config: load({
+      turnConfig: { coalesceMs: 0, receipts: false, ...turnConfig },
+      agents: AGENTS.map(([id, name]) => ({ id, name, backend: { kind: 'scripted', script: 'dev' } })),
+      channels: [{ id: CHANNEL, agents: AGENTS.map(([id]) => id) }],
+    }),
+    store,
+    clock,
+    timers: systemTimers,
+    log: createLog({
+      level: 'warn',
+      pretty: false,
+      secrets: [],
+      destination: { write: (line) => logged.push(line) },
+    }),
+    adapters: [adapter],
+    backendFor: ({ id, name }) => (id === 'dev' ? backend : saying(`${name} here.`)),
+    owners: [],
+    onBroken: (error) => void logged.push(`broken: ${String(error)}`),
+  });
+  await app.start();
+  await app.connect();
+  await until(() => store.floor(CHANNEL)?.seats.every(({ status }) => status === 'QUEUED') === true);
+  const facts = () => store.journal(CHANNEL, 1_000).map(({ fact }) => fact);
+  let written = 0;
+  return {
+    posts,
+    drafts,
+    logged,
+    /** A person writes. */
+    async write(text: string): Promise<void> {
+      written += 1;
+      const author = { id: 'u1', name: 'Anna' };
+      const message = { id: `m${written}`, channel: CHANNEL, author, text, sentAt: clock.now(), addressed: [] };
+      await intakes[0]!.message({ ...message, order: String(written).padStart(6, '0'), attachments: [] });
+    },
+    /** Resolves when nothing goes on in the channel and all is posted. */
+    async rests(): Promise<void> {
+      const isAtRest = () => store.floor(CHANNEL)?.turn === null && store.floor(CHANNEL)?.exchange === null;
+      const said = () => facts().filter(({ type }) => type === 'said').length;
+      await until(() => isAtRest() && posts.length === said());
+    },
+    /** How dev's turns ended. */
+    ends(): readonly object[] {
+      return facts().flatMap((fact) => (fact.type === 'turnEnded' && fact.agent === 'dev' ? [endOf(fact)] : []));
+    },
+    /** Who has the floor: its id, and what it waits for. */
+    holder(): string | null {
+      const turn = store.floor(CHANNEL)?.turn ?? null;
+      return turn === null ? null : [turn.agent, turn.wait?.reason].filter((word) => word !== undefined).join(' ');
+    },
+    stop: () => app.stop(),
+  };
+}
+
+const AGENTS = [
+  ['dev', 'Dev'],
+  ['pm', 'PM'],
+  ['qa', 'QA'],
+] as const;
+
+const PLAIN = {
+  textLimit: 4_000,
+  edits: true,
+  receipts: false,
+  cards: false,
+  drafts: true,
+  idempotentPosts: true,
+  fileAbove: null,
+};
+
+function endOf({ outcome, said, signalled }: Extract<Fact, { type: 'turnEnded' }>): object {
+  return { outcome, said, signalled };
+}
+
+function saying(text: string): AgentBackend {
+  const session: AgentSession = {
+    prompt: async (_turn, report) => {
+      report.text(text);
+      return { how: 'completed' };
+    },
+    inject: async () => 'next-prompt',
+    interrupt: async () => {},
+    ping: async () => {},
+    close: async () => {},
+  };
+  return { kind: 'saying', needsSignal: false, open: async () => ({ ...session }) };
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  const limit = performance.now() + 15_000;
+  while (!holds()) {
+    if (performance.now() > limit) throw new Error('it did not come to that within 15 s');
+    await pause(5);
+  }
+}
