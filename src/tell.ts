@@ -1,9 +1,9 @@
 import type { Log } from './log.ts';
 import { transitionLine } from './log.ts';
-import type { Fact } from './turns/core/fact.ts';
+import type { Fact, Outcome } from './turns/core/fact.ts';
 import type { Change } from './turns/manager.ts';
 
-/** The owner's words for a turn that ended by time or silence after the agent had answered. */
+/** The owner's words for a turn that an agent spoke in and that neither its signal nor an end of its protocol ended. */
 export const NO_SIGNAL = 'Agent completed response without TURN_COMPLETE';
 
 /** Logs what a command changed: one line for each change of a seat's state, a warning for what people should look into. */
@@ -18,7 +18,7 @@ function tellFact(log: Log, fact: Fact, where: { readonly at: number; readonly c
       log.info(transitionLine(fact, where.at, channel));
       return;
     case 'turnEnded':
-      if ((fact.outcome === 'expired' || fact.outcome === 'lapsed') && fact.said && !fact.signalled) {
+      if (UNSIGNALLED.has(fact.outcome) && fact.said && !fact.signalled) {
         log.warn({ channel, agentId: fact.agent, epoch: fact.epoch, outcome: fact.outcome }, NO_SIGNAL);
       }
       return;
@@ -39,3 +39,5 @@ function tellFact(log: Log, fact: Fact, where: { readonly at: number; readonly c
       log.debug({ channel, fact }, 'fact');
   }
 }
+
+const UNSIGNALLED: ReadonlySet<Outcome> = new Set(['completed', 'expired', 'lapsed']);

@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest';
+import { createLog } from '../src/log.ts';
+import { NO_SIGNAL, tell } from '../src/tell.ts';
+import type { Fact } from '../src/turns/core/fact.ts';
+import { emptyFloor } from '../src/turns/core/floor.ts';
+
+/** The messages of what is logged at "warn" and above about a turn that ended like this. */
+function warned(how: Pick<Extract<Fact, { type: 'turnEnded' }>, 'outcome' | 'said' | 'signalled'>): readonly string[] {
+  const lines: string[] = [];
+  const log = createLog({
+    level: 'warn',
+    pretty: false,
+    secrets: [],
+    destination: { write: (line) => lines.push(line) },
+  });
+  const fact: Fact = { type: 'turnEnded', agent: 'dev', epoch: 2, answered: [], returned: [], ...how };
+  tell(log, { channel: 'console:demo', at: 0, floor: emptyFloor('console:demo'), facts: [fact] }, 'demo');
+  return lines.map((line) => (JSON.parse(line) as { readonly message: string }).message);
+}
+
+test.each(['completed', 'expired', 'lapsed'] as const)(
+  'T14 a turn that was spoken in and %s without its signal is warned of',
+  (outcome) => {
+    expect(warned({ outcome, said: true, signalled: false })).toEqual([NO_SIGNAL]);
+  },
+);
+
+test.each([
+  { outcome: 'completed', said: true, signalled: true },
+  { outcome: 'passed', said: false, signalled: true },
+  { outcome: 'expired', said: false, signalled: false },
+  { outcome: 'forfeited', said: true, signalled: false },
+  { outcome: 'revoked', said: true, signalled: false },
+] as const)('T14 nobody is warned of a turn that needed no signal: %j', (how) => {
+  expect(warned(how)).toEqual([]);
+});
