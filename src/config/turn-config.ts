@@ -68,7 +68,9 @@ export const turnKeys = {
   turnCompleteSignal: z
     .string()
     .regex(/^\S{3,64}$/, 'Expected one word of 3 to 64 characters')
-    .describe('What an agent without an end of its own says at the end of its turn; one word.')
+    .describe(
+      'One word that ends a turn at the very end of what an agent says; it is never posted. An agent whose protocol has an end of its own need not say it.',
+    )
     .default('TURN_COMPLETE'),
   onRestart: z
     .enum(['resume', 'forfeit'])
