@@ -1,4 +1,5 @@
 import { createCarrier } from './adapters/carrier.ts';
+import { adapterOf } from './adapters/port.ts';
 import type { ChatAdapter, Intake, Observatory, Speaker, Thread } from './adapters/port.ts';
 import type { AgentBackend } from './agents/backend.ts';
 import type { AgentSpec } from './agents/connection.ts';
@@ -12,6 +13,7 @@ import type { Log } from './log.ts';
 import { channelsOf, createObservatory } from './observatory.ts';
 import { isFull, untilRoom } from './patience.ts';
 import { textScrubber } from './scrub.ts';
+import { intakeFor, observatoryFor, concerns } from './own-channels.ts';
 import { Suspensions } from './suspensions.ts';
 import { tell } from './tell.ts';
 import { Threads } from './threads.ts';
@@ -77,7 +79,6 @@ export class App {
     this.#clean = textScrubber(parts.config.secrets.map((secret) => secret.reveal()));
     this.#threads = new Threads(store);
     const config = (): Config => this.#config;
-    const adapterOf = (channel: ChannelId): ChatAdapter | null => this.#adapterOf(channel);
     this.#observatory = createObservatory(store, config);
     this.#manager = new TurnManager({
       store,
@@ -92,7 +93,7 @@ export class App {
     this.#contact = this.#createContact();
     this.#suspensions = new Suspensions({ store, log: parts.log, manager: this.#manager });
     this.#toPlatform = createCarrier({
-      adapterOf,
+      adapterOf: (channel) => this.#adapterOf(channel),
       speakerOf: (agent) => this.#speaker(agent),
       now: () => clock.now(),
       clean: this.#clean,
@@ -185,7 +186,7 @@ export class App {
   }
 
   #intake(adapter: ChatAdapter): Intake {
-    return {
+    return intakeFor(adapter, {
       message: (message) => this.#manager.receive(message),
       amend: (change) => this.#manager.amend(change),
       command: (channel, by, line, epoch) => this.#operators.run(channel, by, line, epoch),
@@ -195,11 +196,11 @@ export class App {
       suspend: (channel, why) => void this.#suspensions.suspend(channel, why).catch(this.#parts.onBroken),
       restore: (channel) => void this.#suspensions.restore(channel).catch(this.#parts.onBroken),
       broken: this.#parts.onBroken,
-    };
+    });
   }
 
   async #bringUp(adapter: ChatAdapter): Promise<void> {
-    await adapter.start(this.#intake(adapter), this.#observatory);
+    await adapter.start(this.#intake(adapter), observatoryFor(adapter, this.#observatory));
     await this.#contact.begin(adapter);
   }
 
@@ -243,7 +244,7 @@ export class App {
       this.#supervisor.configure(this.#specs()).catch(this.#parts.onBroken);
     }
     const view = viewOf(change.floor);
-    for (const adapter of adapters) adapter.card?.(change.channel, view);
+    for (const adapter of adapters) if (concerns(adapter, change.channel)) adapter.card?.(change.channel, view);
     this.#delivery.kick();
   }
 
@@ -326,7 +327,7 @@ export class App {
   }
 
   #adapterOf(channel: ChannelId): ChatAdapter | null {
-    return this.#parts.adapters.find((adapter) => channel.startsWith(`${adapter.name}:`)) ?? null;
+    return adapterOf(this.#parts.adapters, channel);
   }
 
   #speaker(agent: AgentId): Speaker {

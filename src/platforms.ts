@@ -1,7 +1,7 @@
 import { CONSOLE_PERSON, createConsoleAdapter } from './adapters/console/adapter.ts';
 import type { ConsoleAdapter } from './adapters/console/adapter.ts';
 import { TEXT_LIMIT } from './adapters/console/protocol.ts';
-import { AdapterError } from './adapters/port.ts';
+import { AdapterError, adapterOf } from './adapters/port.ts';
 import type { Answer, Capabilities, ChatAdapter, Memory } from './adapters/port.ts';
 import type { Config } from './config/config.ts';
 import type { Log } from './log.ts';
@@ -78,8 +78,7 @@ export function lengthsOf(
   channel: ChannelId,
   adapters: readonly ChatAdapter[],
 ): Pick<Capabilities, 'textLimit' | 'fileAbove'> {
-  const adapter = adapters.find(({ name }) => channel.startsWith(`${name}:`));
-  return adapter?.capabilities ?? { textLimit: TEXT_LIMIT, fileAbove: null };
+  return adapterOf(adapters, channel)?.capabilities ?? { textLimit: TEXT_LIMIT, fileAbove: null };
 }
 
 function openConsole(parts: PlatformsParts): ConsoleAdapter {

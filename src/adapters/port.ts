@@ -17,6 +17,8 @@ export type Capabilities = {
   readonly fileAbove: number | null;
   /** Events may be lost on their way: the history is read again every few minutes. */
   readonly losesEvents?: boolean;
+  /** It shows every floor and takes commands for it: it is told of all channels, others of their own only. */
+  readonly oversees?: boolean;
 };
 
 /** Who speaks: an agent under its own name, or Conch itself (`null`). */
@@ -59,7 +61,10 @@ export type Principal = {
 /** The answer to a command: shown to whoever asked, and to nobody else. */
 export type Answer = { readonly ok: boolean; readonly text: string };
 
-/** What adapters hand in. Every promise resolves once the matter is durable. */
+/**
+ * What adapters hand in, of their own channels; commands of any if they oversee them. Every promise resolves once the matter
+ * is durable. A report of another channel is a bug of the adapter and throws.
+ */
 export type Intake = {
   message(message: HumanMessage): Promise<void>;
   /** An edit with a `version` that is not newer than the known one changes nothing; those without one come in order. */
@@ -102,7 +107,7 @@ export type Place = {
   readonly allowBots: 'off' | 'mentions' | 'all';
 };
 
-/** What adapters may look at. */
+/** What adapters may look at: their own channels, or all if they oversee them; of any other channel there is nothing. */
 export type Observatory = {
   channels(): readonly Place[];
   agents(): readonly {
@@ -138,7 +143,7 @@ export type ChatAdapter = {
   receipt?(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
   /** Text that is still being generated; `null` takes it away. Never durable, never retried. */
   draft?(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;
-  /** The floor changed: redraw what shows it. Never awaited. */
+  /** The floor of an own channel changed, or of any if it oversees them: redraw what shows it. Never awaited. */
   card?(channel: ChannelId, view: FloorView): void;
   /**
    * Messages of people after a position, and some before it, so that late ones are found. `null` for a channel that was
@@ -146,6 +151,14 @@ export type ChatAdapter = {
    */
   catchUp(channel: ChannelId, after: Position | null): Promise<History>;
 };
+
+/** The adapter that a channel is on; `null` when it is not there. */
+export function adapterOf<Named extends Pick<ChatAdapter, 'name'>>(
+  adapters: readonly Named[],
+  channel: ChannelId,
+): Named | null {
+  return adapters.find(({ name }) => channel.startsWith(`${name}:`)) ?? null;
+}
 
 /** A small durable store for what an adapter must know after a restart, of text up to a few kilobytes a key. */
 export type Memory = {

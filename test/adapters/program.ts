@@ -209,6 +209,8 @@ export type ProgramOptions = {
   /** Ids of the people who may operate; Ann unless said. */
   readonly operators?: { readonly users?: readonly string[]; readonly roles?: readonly string[] };
   readonly agents?: readonly AgentId[];
+  /** Platforms that the same program is on, too. */
+  readonly beside?: readonly Stage[];
   /** Told what the agents are to do before anything begins. */
   readonly cast?: (cast: Cast) => void;
   /** Takes the lines of the log. */
@@ -276,7 +278,9 @@ export async function begin(
     clock,
     timers,
     log,
-    adapters: [stage.adapter({ memory: memoryOf(store, stage), clock, timers, log })],
+    adapters: [stage, ...(options.beside ?? [])].map((each) =>
+      each.adapter({ memory: memoryOf(store, each), clock, timers, log }),
+    ),
     backendFor: ({ id }) => cast.backend(id),
     owners: [],
     onBroken: (error) => void (running && broken.push(error)),
@@ -322,15 +326,19 @@ export async function begin(
   };
 }
 
-function configOf(stage: Stage, { turnConfig = {}, operators, agents = ['pm', 'dev', 'qa'] }: ProgramOptions) {
+function configOf(
+  stage: Stage,
+  { turnConfig = {}, operators, agents = ['pm', 'dev', 'qa'], beside = [] }: ProgramOptions,
+) {
+  const stages = [stage, ...beside];
   const file = {
     turnConfig: { coalesceMs: 0, interruptGraceSeconds: 1, ...turnConfig },
     agents: AGENTS.map(({ id, name }) => ({ id, name, backend: { kind: 'scripted', script: 'dev' } })),
-    channels: [{ id: stage.channel, agents }],
-    operators: operators ?? { users: [stage.idOf('ann')] },
-    ...(stage.settings === undefined ? {} : { adapters: stage.settings }),
+    channels: stages.map(({ channel }) => ({ id: channel, agents })),
+    operators: operators ?? { users: stages.map((each) => each.idOf('ann')) },
+    adapters: Object.assign({}, ...stages.map(({ settings }) => settings)) as object,
   };
-  return load(file, stage.env);
+  return load(file, Object.assign({}, ...stages.map(({ env }) => env)) as Stage['env']);
 }
 
 function memoryOf(store: SqliteStore, { channel }: Stage): Memory {

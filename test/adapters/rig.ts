@@ -110,6 +110,10 @@ export type Stage = {
   freezeCard?(): void;
   /** Texts that are shown while they are generated. */
   drafts(): Promise<readonly { readonly author: string; readonly text: string }[]>;
+  /** Which channels of the platform the program's requests were about, by their platform's ids. */
+  asked?(): readonly string[];
+  /** The address of the platform's own page. */
+  page?(): string;
   /** Whom posts of the program have notified, or would have. */
   pings?(): readonly string[];
 

@@ -41,6 +41,7 @@ const CAPABILITIES: Capabilities = {
   drafts: true,
   idempotentPosts: true,
   fileAbove: null,
+  oversees: true,
 };
 
 /** How many messages a first start reads back. */

@@ -95,7 +95,7 @@ class Gate implements Access {
   }
 
   #floors(): readonly Place[] {
-    return this.#ports.observatory.channels().filter(({ adapter }) => adapter === 'discord');
+    return this.#ports.observatory.channels();
   }
 
   #suspend(channel: ChannelId, why: string): void {

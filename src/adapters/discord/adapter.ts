@@ -86,7 +86,7 @@ export function createAdapter(options: AdapterOptions): ChatAdapter {
         if (ending.signal.aborted) return;
         throw error instanceof ChatError ? never(error) : error;
       }
-      for (const { id, adapter } of observatory.channels()) if (adapter === 'discord') bot.settle(id);
+      for (const { id } of observatory.channels()) bot.settle(id);
     },
     async stop() {
       ending.abort();
@@ -101,9 +101,7 @@ export function createAdapter(options: AdapterOptions): ChatAdapter {
     edit: (channel, id, text) => trying('edit', channel, (here) => here.outgoing.edit(channel, id, text)),
     receipt: async (channel, message, receipt) => up('receipt', channel).outgoing.receipt(channel, message, receipt),
     draft: (channel, speaker, epoch, text) => bot?.outgoing.draft(channel, speaker, epoch, text),
-    card: (channel, view) => {
-      if (channel.startsWith('discord:')) bot?.outgoing.card(channel, view);
-    },
+    card: (channel, view) => bot?.outgoing.card(channel, view),
     catchUp: (channel, after) => trying('catchUp', channel, (here) => catchUp(here, { channel, after }, options.log)),
   };
 }

@@ -154,7 +154,7 @@ function assemble(ports: OutgoingPorts): Parts {
 
 async function start(ports: OutgoingPorts, parts: Parts): Promise<void> {
   const { observatory, settings, log } = ports;
-  const own = observatory.channels().filter((place) => place.adapter === 'discord' && place.parent === null);
+  const own = observatory.channels().filter(({ parent }) => parent === null);
   const guilds = new Set<string>();
   const prepare = async (channel: ChannelId): Promise<void> => {
     try {

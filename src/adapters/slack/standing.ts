@@ -95,7 +95,7 @@ export class Standing {
   }
 
   #floorsOf(channel: string): readonly ChannelId[] {
-    const places = this.#ports.observatory.channels().filter(({ adapter }) => adapter === 'slack');
+    const places = this.#ports.observatory.channels();
     return places.map(({ id }) => id).filter((id) => platformChannel(id).channel === channel);
   }
 }

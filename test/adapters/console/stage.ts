@@ -124,6 +124,7 @@ function openStage(): Stage {
       };
     },
     drafts: async () => (await state()).drafts.map(({ name, text }) => ({ author: name, text: text ?? '' })),
+    page: () => console?.url ?? '',
     loseAnswers: (left, words) => arm(faults, { kind: 'lose', words, left, hits: 0 }),
     refuse: (left, words) => arm(faults, { kind: 'refuse', words, left, hits: 0 }),
     duplicate: () => void (faults.twice = true),

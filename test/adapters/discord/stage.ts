@@ -106,6 +106,7 @@ async function openStage(): Promise<Stage> {
       all()
         .filter(isDraft)
         .map(({ author, text }) => ({ author, text })),
+    asked: () => server.requests.flatMap(({ path }) => /^\/channels\/([^/]+)/u.exec(path)?.[1] ?? []),
     pings: () =>
       all()
         .filter(({ bot }) => bot)

@@ -119,6 +119,7 @@ async function openStage(): Promise<Stage> {
       all()
         .filter(isDraft)
         .map(({ author, text }) => ({ author, text })),
+    asked: () => server.requests.flatMap(({ args }) => (typeof args['channel'] === 'string' ? [args['channel']] : [])),
     pings: () =>
       all()
         .filter(({ own }) => own)
