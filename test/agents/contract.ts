@@ -95,6 +95,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
     rig.play({ do: 'say', text: 'First.' }, { do: 'pause' }, ...rest);
     const turn = begin('Build it');
     await rig.paused();
+    await expect.poll(turn.said).toEqual(['First.']);
     return turn;
   };
 
