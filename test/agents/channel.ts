@@ -78,6 +78,11 @@ export async function openChannel(backend: AgentBackend, turnConfig: object = {}
     ends(): readonly object[] {
       return facts().flatMap((fact) => (fact.type === 'turnEnded' && fact.agent === 'dev' ? [endOf(fact)] : []));
     },
+    /** The texts of the messages that dev's turns answered, by what the floor says. */
+    done(): readonly string[] {
+      const ids = facts().flatMap((fact) => (fact.type === 'turnEnded' && fact.agent === 'dev' ? fact.answered : []));
+      return ids.map((id) => store.message(id)?.text ?? '');
+    },
     /** Who has the floor: its id, and what it waits for. */
     holder(): string | null {
       const turn = store.floor(CHANNEL)?.turn ?? null;

@@ -1,8 +1,13 @@
+import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
+import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { BackendError } from '../../src/agents/backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, PermissionChoice } from '../../src/agents/backend.ts';
 import { openChannel } from './channel.ts';
+import { INTERRUPT_MODES } from '../../src/turns/core/settings.ts';
 import { person, prompt, recorder } from './conversation.ts';
+import { isAnswered, isAsked, witnessed } from './witness.ts';
 
 /** What the agent behind a backend does in one generation. */
 export type Act =
@@ -46,6 +51,9 @@ export function contract(name: string, build: () => Promise<Rig>, { asks = false
   });
   describe(`${name}, in a channel`, () => {
     inChannel(build);
+  });
+  describe(`${name}, under many messages`, () => {
+    answers(build);
   });
 }
 
@@ -247,6 +255,112 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
     });
   });
 }
+
+/** What an agent does in one generation, and what happens around it, as drawn by chance. */
+const PLAYS: readonly (readonly Act[])[] = [
+  [{ do: 'pause' }, { do: 'write', text: 'After a pause.' }],
+  [{ do: 'say', text: 'First half.' }, { do: 'pause' }, { do: 'write', text: 'Second half.' }],
+  [{ do: 'write', text: 'At once.' }],
+  [{ do: 'pause' }, { do: 'pass' }],
+  [{ do: 'wait_for', question: 'Which one?' }],
+];
+const STEPS = ['write', 'write', 'write to dev', 'release'] as const;
+
+/** I25: a message is done only when it stood in a prompt of a generation that ended by itself. */
+function answers(build: () => Promise<Rig>): void {
+  const open = async (turnConfig: object) => {
+    const rig = await build();
+    const { backend, generations } = witnessed(rig.backend);
+    const channel = await openChannel(backend, { maxTurns: 100, interruptGraceSeconds: 1, ...turnConfig });
+    const stop = async () => {
+      await channel.stop();
+      await rig.stop();
+    };
+    return { rig, channel, generations, stop };
+  };
+  type Opened = Awaited<ReturnType<typeof open>>;
+
+  /** Lets every generation go on until all is said. */
+  const finish = async ({ rig, channel }: Opened) => {
+    const over = new AbortController();
+    const releasing = (async () => {
+      while (!over.signal.aborted) {
+        rig.release();
+        await pause(20);
+      }
+    })();
+    await channel.rests().finally(() => over.abort());
+    await releasing;
+  };
+
+  test.for(INTERRUPT_MODES)(
+    'T2 T3 nothing is done in mode %s that was not answered to the end',
+    async (humanInterruptMode) => {
+      const steps = fc.array(fc.constantFrom(...STEPS), { minLength: 4, maxLength: 9 });
+      const plays = fc.array(fc.constantFrom(...PLAYS), { minLength: 3, maxLength: 6 });
+      const property = fc.asyncProperty(steps, plays, async (what, how) => {
+        const opened = await open({ humanInterruptMode, waitTimeoutSeconds: 1 });
+        try {
+          for (const acts of how) opened.rig.play(...acts);
+          for (const [index, step] of what.entries()) {
+            if (step === 'release') opened.rig.release();
+            else await opened.channel.write(`${step === 'write to dev' ? '@dev ' : ''}request number ${index}.`);
+            await pause(10);
+          }
+          await opened.channel.write('That is all.');
+          await finish(opened);
+          const unseen = opened.channel.done().filter((text) => !isAnswered(opened.generations, text));
+          assert.deepEqual(unseen, []);
+          assert(opened.generations.some(({ completed }) => completed));
+        } finally {
+          await opened.stop();
+        }
+      });
+      await expect(fc.assert(property, { numRuns: RUNS, seed: 25, endOnFailure: true })).resolves.toBeUndefined();
+    },
+  );
+
+  test('T3 sixty messages that were held stand in one prompt, all to be answered', async () => {
+    const opened = await open({ humanInterruptMode: 'queue' });
+    try {
+      opened.rig.play({ do: 'pause' }, { do: 'write', text: 'First.' });
+      await opened.channel.write('@dev begin');
+      await opened.rig.paused();
+      const texts = Array.from({ length: 60 }, (_, index) => `@dev request number ${index}.`);
+      for (const text of texts) await opened.channel.write(text);
+      await finish(opened);
+      const [first, second, ...more] = opened.generations;
+      expect([first?.completed, second?.completed, more.length]).toEqual([true, true, 0]);
+      expect(texts.filter((text) => !isAsked(second?.prompt ?? '', text))).toEqual([]);
+      expect(opened.channel.done()).toEqual(['@dev begin', ...texts]);
+      expect((await opened.rig.seen()).some((seen) => texts.every((text) => seen.includes(text)))).toBe(true);
+    } finally {
+      await opened.stop();
+    }
+  });
+
+  test('T2 an agent that is interrupted twice is prompted with every message, and is done with all in the end', async () => {
+    const opened = await open({ humanInterruptMode: 'interrupt' });
+    try {
+      const texts = ['@dev one', '@dev two', '@dev three'];
+      for (const text of texts) {
+        opened.rig.play({ do: 'pause' }, { do: 'write', text: 'All of it.' });
+        await opened.channel.write(text);
+        await opened.rig.paused();
+      }
+      expect(opened.channel.done()).toEqual([]);
+      await finish(opened);
+      const last = opened.generations.findLast(({ completed }) => completed)?.prompt ?? '';
+      expect(texts.filter((text) => !isAsked(last, text))).toEqual([]);
+      expect(opened.channel.done()).toEqual(texts);
+    } finally {
+      await opened.stop();
+    }
+  });
+}
+
+/** So many sequences of each mode are tried with each backend. */
+const RUNS = 1;
 
 /** What people see of it, with the whole program around it. */
 function inChannel(build: () => Promise<Rig>): void {
