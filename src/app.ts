@@ -226,15 +226,11 @@ export class App {
     });
   }
 
-  /** A deadline that could not be written: what is due by then is done as soon as there is room on the disk. */
+  /** A deadline that could not be written for want of room is only late. */
   #deadlineFailed(failure: unknown): void {
-    const { store, clock, onBroken } = this.#parts;
-    if (!isFull(failure)) return onBroken(failure);
-    const meet = async (): Promise<void> => {
-      const { channels } = await store.due(clock.now());
-      await Promise.all(channels.map((channel) => this.#manager.apply(channel, { type: 'tick' })));
-    };
-    untilRoom(meet, this.#parts).catch(onBroken);
+    const { log, onBroken } = this.#parts;
+    if (isFull(failure)) log.error({}, failure.message);
+    else onBroken(failure);
   }
 
   #publish(change: Change): void {

@@ -18,7 +18,8 @@ export type Draft = {
 
 /** What the manager needs of the world. */
 export type ManagerPorts = {
-  readonly store: FloorStore & FloorReader & { amend(change: MessageChange): Promise<unknown> };
+  readonly store: Pick<FloorStore, 'accept' | 'apply' | 'due' | 'recover'> &
+    Pick<FloorReader, 'floor' | 'message'> & { amend(change: MessageChange): Promise<unknown> };
   readonly clock: Clock;
   readonly timers: Timers;
   /** The agents that a text addresses. */
@@ -27,7 +28,7 @@ export type ManagerPorts = {
   readonly takeDraft: (channel: ChannelId) => Draft | null;
   /** Told after every command that changed something, once that is durable. */
   readonly changed: (change: Change) => void;
-  /** Something failed that nobody waits for. */
+  /** A deadline could not be met: nothing was written, and it is tried again within a second. Others are met all the same. */
   readonly failed: (error: unknown) => void;
 };
 
@@ -46,6 +47,12 @@ export type ChannelPlan = {
   readonly seats: readonly SeatSettings[];
 };
 
+/** How long until a deadline that could not be met is tried again, in milliseconds. */
+const AGAIN_MS = 1_000;
+
+/** What comes just before a tick may put the deadline off, but not so often in one round. */
+const MOST_IN_VAIN = 3;
+
 /**
  * The one door to all floors: everything that happens in a channel is a command here, and every command is one
  * transaction of the store. Keeps the one alarm for the earliest deadline of all channels.
@@ -54,19 +61,21 @@ export class TurnManager {
   readonly #ports: ManagerPorts;
   readonly #alarm: Alarm;
   #running = true;
+  #meeting = false;
+  #rang = false;
   #amended: Promise<void> = Promise.resolve();
 
   constructor(ports: ManagerPorts) {
     this.#ports = ports;
-    this.#alarm = new Alarm(ports.clock, ports.timers, () => this.#ring());
+    this.#alarm = new Alarm(ports.clock, ports.timers, () => void this.#meetDeadlines());
   }
 
   /** Carries out a command; resolves once what follows from it is durable. A refusal is a value; a rejection means that nothing was written. */
   async apply(channel: ChannelId, command: Command): Promise<Applied> {
-    const draft = this.#ends(channel, command) ? this.#ports.takeDraft(channel) : null;
-    const saying = draft === null ? null : this.#commit(channel, { type: 'say', ...draft });
-    const applied = this.#commit(channel, command);
-    await saying;
+    const at = this.#ports.clock.now();
+    const draft = this.#ends(channel, command, at) ? this.#ports.takeDraft(channel) : null;
+    const saying = draft === null ? null : this.#commit(channel, { type: 'say', ...draft }, at);
+    const [applied] = await Promise.all([this.#commit(channel, command, at), saying]);
     return applied;
   }
 
@@ -138,29 +147,69 @@ export class TurnManager {
     if (floor !== null) await this.apply(channel, { type: 'configure', settings: floor.settings, seats: [] });
   }
 
-  async #commit(channel: ChannelId, command: Command): Promise<Applied> {
-    const at = this.#ports.clock.now();
+  async #commit(channel: ChannelId, command: Command, at: Instant): Promise<Applied> {
     const applied = await this.#ports.store.apply(channel, command, at);
     if (!applied.ok) return applied;
-    this.#alarm.noLaterThan(this.#running ? nextDeadline(applied.floor) : null);
+    this.#arm(nextDeadline(applied.floor));
     this.#ports.changed({ channel, at, facts: applied.facts, floor: applied.floor });
     return applied;
   }
 
-  #ends(channel: ChannelId, command: Command): boolean {
+  #ends(channel: ChannelId, command: Command, at: Instant): boolean {
     const floor = this.#ports.store.floor(channel);
-    return floor !== null && mayEndTurn(floor, command, this.#ports.clock.now());
+    return floor !== null && mayEndTurn(floor, command, at);
   }
 
-  #ring(): void {
-    this.#tick().catch(this.#ports.failed);
+  #arm(at: Instant | null): void {
+    if (this.#running) this.#alarm.noLaterThan(at);
   }
 
-  async #tick(): Promise<void> {
-    const { channels } = await this.#ports.store.due(this.#ports.clock.now());
-    await Promise.all(channels.map((channel) => this.apply(channel, { type: 'tick' })));
-    const { next } = await this.#ports.store.due(this.#ports.clock.now());
-    if (this.#running) this.#alarm.noLaterThan(next);
+  /** One round at a time; an alarm that rings meanwhile asks for another. */
+  async #meetDeadlines(): Promise<void> {
+    this.#rang = true;
+    if (this.#meeting) return;
+    this.#meeting = true;
+    while (this.#rang && this.#running) {
+      this.#rang = false;
+      await this.#round().catch((error: unknown) => this.#unmet(error));
+    }
+    this.#meeting = false;
+  }
+
+  /** Meets what is due until nothing is: time passes inside commits, and more falls due meanwhile. */
+  async #round(): Promise<void> {
+    const vain = new Map<ChannelId, number>();
+    for (;;) {
+      const before = this.#ports.clock.now();
+      const { channels, next } = await this.#ports.store.due(before);
+      const due = channels.filter((channel) => vain.get(channel) !== MOST_IN_VAIN);
+      if (due.length === 0 || !this.#running) return this.#arm(next);
+      const failures = new Set<unknown>();
+      const meet = async (channel: ChannelId): Promise<void> => {
+        try {
+          vain.set(channel, await this.#meet(channel, { before, vain: vain.get(channel) ?? 0 }));
+        } catch (error) {
+          vain.set(channel, MOST_IN_VAIN);
+          failures.add(error);
+        }
+      };
+      await Promise.all(due.map(meet));
+      for (const failure of failures) this.#unmet(failure);
+    }
+  }
+
+  /** Resolves with how many ticks in a row did nothing here. A deadline that does not go away is a bug. */
+  async #meet(channel: ChannelId, { before, vain }: { before: Instant; vain: number }): Promise<number> {
+    const { ok, floor } = await this.apply(channel, { type: 'tick' });
+    const left = nextDeadline(floor);
+    const isLeft = (left !== null && left <= before) || (!ok && vain + 1 === MOST_IN_VAIN);
+    if (isLeft) throw new Error(`impossible: ${channel} is due at ${before} and stays so after its tick`);
+    return ok ? 0 : vain + 1;
+  }
+
+  #unmet(error: unknown): void {
+    this.#arm(this.#ports.clock.now() + AGAIN_MS);
+    this.#ports.failed(error);
   }
 }
 

@@ -35,11 +35,15 @@ export function createTime() {
       for (let due = next(alarms, end); due; due = next(alarms, end)) {
         const { at, run } = due;
         alarms = alarms.filter((alarm) => alarm !== due);
-        now = at;
+        now = Math.max(now, at);
         run();
         await settle();
       }
-      now = end;
+      now = Math.max(now, end);
+    },
+    /** Time passes inside something that is under way: nothing else runs meanwhile. */
+    pass(ms: number): void {
+      now += ms;
     },
     /** The machine sleeps: the clock jumps and nothing runs meanwhile; what is due runs when it wakes. */
     async oversleep(ms: number): Promise<void> {

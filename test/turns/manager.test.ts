@@ -1,0 +1,264 @@
+import assert from 'node:assert/strict';
+import { describe, expect, test } from 'vitest';
+import type { Command } from '../../src/turns/core/command.ts';
+import { nextDeadline } from '../../src/turns/core/deadline.ts';
+import { PLAIN_SETTINGS } from '../../src/turns/core/floor.ts';
+import type { ChannelId, FloorSettings, Instant } from '../../src/turns/core/settings.ts';
+import { TurnManager } from '../../src/turns/manager.ts';
+import type { Draft, ManagerPorts } from '../../src/turns/manager.ts';
+import { CORE } from '../../src/turns/store/core.ts';
+import { createTime } from '../agents/time.ts';
+import { SlowFloors } from './slow-floors.ts';
+import type { Commit, Moment } from './slow-floors.ts';
+import { open } from './store/fixture.ts';
+
+const LIMIT_MS = 60_000;
+const A: ChannelId = 'test:a';
+const B: ChannelId = 'test:b';
+
+type Setting = {
+  /** What happens at each point of the store's work; nothing unless told. */
+  readonly pass?: (moment: Moment, time: ReturnType<typeof createTime>) => void | Promise<void>;
+  readonly takeDraft?: (channel: ChannelId) => Draft | null;
+  readonly settings?: Partial<FloorSettings>;
+  /** Time that each look at the clock takes. */
+  readonly lookMs?: number;
+};
+
+/** A manager over floors in memory, on a clock of the test's own. */
+function rig({ pass, takeDraft = () => null, settings, lookMs = 0 }: Setting) {
+  const time = createTime();
+  const commits: Commit[] = [];
+  const failures: unknown[] = [];
+  const floors = new SlowFloors({
+    pass: async (moment) => pass?.(moment, time),
+    committed: (commit) => void commits.push(commit),
+  });
+  const { clock, timers } = time;
+  const looked = { now: () => (time.pass(lookMs), clock.now()) };
+  const manager = new TurnManager({ ...portsOf(floors.port, takeDraft), clock: looked, timers, failed });
+  function failed(error: unknown): void {
+    failures.push(error);
+  }
+  const ticks = () => commits.filter(({ command, applied }) => command.type === 'tick' && applied.ok);
+  const granted = (channel: ChannelId) => seat(manager, channel, settings);
+  return { time, manager, floors, commits, failures, ticks, granted };
+}
+
+function portsOf(store: ManagerPorts['store'], takeDraft: ManagerPorts['takeDraft'] = () => null) {
+  return { store, takeDraft, addressed: () => [], changed: () => {} };
+}
+
+/** Seats pm and dev; pm has the floor, and dev after it. */
+async function seat(manager: TurnManager, channel: ChannelId, settings: Partial<FloorSettings> = {}): Promise<void> {
+  const agents = ['pm', 'dev'] as const;
+  const seats = agents.map((agent) => ({ agent, priority: 5, timeoutMs: LIMIT_MS, rejoin: 'manual' as const }));
+  const commands: readonly Command[] = [
+    { type: 'configure', settings: { ...PLAIN_SETTINGS, ...settings }, seats },
+    ...agents.map((agent): Command => ({ type: 'join', agent })),
+    { type: 'start', by: 'ada' },
+  ];
+  for (const command of commands) await manager.apply(channel, command);
+}
+
+const isTick = (moment: Moment): boolean => moment.before === 'commit' && moment.command.type === 'tick';
+const deadlineOf = ({ before }: Commit): Instant => nextDeadline(before) ?? Infinity;
+
+describe('time that passes while a deadline is met', () => {
+  test('T48 brings what falls due meanwhile into the same round', async () => {
+    const time = createTime();
+    const expired: { readonly channel: ChannelId; readonly at: Instant }[] = [];
+    const store = open(':memory:', {
+      core: {
+        ...CORE,
+        decide: (floor, command, at) => {
+          if (command.type === 'tick') time.pass(5);
+          return CORE.decide(floor, command, at);
+        },
+      },
+    });
+    const manager = new TurnManager({
+      ...portsOf(store),
+      ...time,
+      failed: (error) => assert.fail(String(error)),
+      changed: ({ channel, at, facts }) =>
+        facts.some((fact) => fact.type === 'turnEnded' && fact.outcome === 'expired') && expired.push({ channel, at }),
+    });
+    const start = time.clock.now();
+    await seat(manager, A);
+    await time.advance(3);
+    await seat(manager, B);
+    await time.advance(LIMIT_MS - 4);
+    expect(expired).toEqual([]);
+    await time.advance(1);
+    expect(expired).toEqual([
+      { channel: A, at: start + LIMIT_MS },
+      { channel: B, at: start + LIMIT_MS + 5 },
+    ]);
+    await time.advance(LIMIT_MS + 10);
+    expect(expired.map(({ channel }) => channel)).toEqual([A, B, A, B]);
+    expect(time.pending()).toBe(0);
+  });
+
+  test('T48 is no loss when the store answers late, whenever that is', async () => {
+    for (const slow of ['look', 'look is answered', 'commit', 'commit is answered'] as const) {
+      const { time, granted, ticks } = rig({
+        pass: ({ before }, { timers }) =>
+          before === slow ? new Promise<void>((resolve) => void timers.after(5, resolve)) : undefined,
+      });
+      const seated = ['test:a', 'test:b', 'test:c', 'test:d'].map(granted);
+      await time.advance(200);
+      await Promise.all(seated);
+      await time.advance(LIMIT_MS);
+      const late = ticks().map((tick) => tick.at - deadlineOf(tick));
+      assert.equal(late.length, 4, `${late.length} deadlines were met, the store being slow before ${slow}`);
+      assert(
+        late.every((ms) => ms >= 0 && ms <= 250),
+        `${late.join()} ms late`,
+      );
+    }
+  });
+
+  test('T48 loses none of 10,000 deadlines, meets none early, late or twice, and all in order', async () => {
+    let looks = 0;
+    const { time, granted, ticks, commits, floors } = rig({
+      pass: (moment, passing) => {
+        if (moment.before === 'look') looks += 1;
+        if (isTick(moment)) passing.pass(1);
+      },
+    });
+    const channels = Array.from({ length: 10_000 }, (_, index) => `test:${index}`);
+    for (const [index, channel] of channels.entries()) {
+      await granted(channel);
+      time.pass(index % 3 === 0 ? 1 : 0);
+    }
+    await time.advance(4 * LIMIT_MS);
+    const met = ticks();
+    const inOrder = met.map(deadlineOf);
+    assert.equal(met.length, 2 * channels.length);
+    assert(met.every((tick) => tick.at >= deadlineOf(tick)));
+    let busyUntil = 0;
+    for (const tick of met) {
+      const due = deadlineOf(tick);
+      assert(
+        tick.at <= Math.max(due, busyUntil),
+        `${tick.channel} is met ${tick.at - due} ms late, with nothing to do`,
+      );
+      busyUntil = Math.max(due, busyUntil) + 1;
+    }
+    assert(inOrder.every((at, index) => at >= (inOrder[index - 1] ?? 0)));
+    assert.equal(new Set(met.map(({ channel, before }) => `${channel} ${before.epoch}`)).size, met.length);
+    assert.equal(commits.filter(({ command }) => command.type === 'tick').length, met.length);
+    assert([...floors.floors.values()].every((floor) => floor.turn === null));
+    assert(looks < 100, `${looks} looks at what is due`);
+    assert.equal(time.pending(), 0);
+  });
+
+  test.for([1, 2, 3, 4, 5, 6])('T48 ends no turn without what people saw of it, due %i ms later', async (laterMs) => {
+    const drafts: Draft[] = [{ agent: 'dev', epoch: 2, text: 'half a', mentions: [] }];
+    const { time, manager, granted, commits } = rig({
+      lookMs: 1,
+      settings: { waitPolicy: 'release', waitTimeoutMs: LIMIT_MS - laterMs },
+      takeDraft: () => drafts.pop() ?? null,
+    });
+    await granted(A);
+    await manager.apply(A, { type: 'wait', agent: 'pm', epoch: 1, reason: 'answer' });
+    await time.advance(4 * LIMIT_MS);
+    const facts = commits.flatMap(({ applied }) => (applied.ok ? applied.facts : []));
+    const said = facts.findIndex(({ type }) => type === 'said');
+    const ended = facts.findIndex((fact) => fact.type === 'turnEnded' && fact.agent === 'dev');
+    assert(said !== -1 && said < ended, `said at ${said}, ended at ${ended}`);
+  });
+});
+
+describe('a deadline that cannot be written', () => {
+  test('T48 keeps no other waiting, and is met as soon as it can be', async () => {
+    const full = new Error('no room');
+    let isFull = true;
+    const { time, granted, ticks, failures } = rig({
+      pass: (moment) => {
+        if (isFull && isTick(moment) && 'channel' in moment && moment.channel === A) throw full;
+      },
+    });
+    await granted(A);
+    await granted(B);
+    await time.advance(5_000);
+    await granted('test:c');
+    await time.advance(LIMIT_MS - 5_000);
+    expect(ticks().map(({ channel }) => channel)).toEqual([B]);
+    expect(failures).toEqual([full]);
+    await time.advance(5_000);
+    expect(ticks().map(({ channel }) => channel)).toEqual([B, 'test:c']);
+    expect(failures).toEqual(Array.from({ length: failures.length }, () => full));
+    expect(failures.length).toBeLessThan(8);
+    isFull = false;
+    await time.advance(1_000);
+    expect(ticks().map(({ channel }) => channel)).toEqual([B, 'test:c', A]);
+  });
+
+  test('T48 is told of once for all that share its commit', async () => {
+    const full = new Error('no room');
+    const { time, granted, failures } = rig({
+      pass: (moment) => {
+        if (isTick(moment)) throw full;
+      },
+    });
+    for (const channel of [A, B, 'test:c']) await granted(channel);
+    await time.advance(LIMIT_MS);
+    expect(failures).toEqual([full]);
+  });
+
+  test('T48 fails once with the draft that goes before it', async () => {
+    const draft = { agent: 'pm', epoch: 1, text: 'half a', mentions: [] };
+    let isFull = false;
+    const { manager, granted } = rig({
+      takeDraft: () => draft,
+      pass: (moment) => {
+        if (isFull && moment.before === 'commit') throw new Error('no room');
+      },
+    });
+    await granted(A);
+    isFull = true;
+    await expect(manager.apply(A, { type: 'stop', by: 'ada' })).rejects.toThrow('no room');
+  });
+
+  test('T48 is looked for again when what is due could not be read', async () => {
+    let broken = 1;
+    const { time, granted, ticks, failures } = rig({
+      pass: ({ before }) => {
+        if (before !== 'look' || broken === 0) return;
+        broken -= 1;
+        throw new Error('not readable');
+      },
+    });
+    await granted(A);
+    await time.advance(LIMIT_MS);
+    expect(failures).toEqual([new Error('not readable')]);
+    await time.advance(1_000);
+    expect(ticks()).toHaveLength(1);
+  });
+});
+
+test('T48 a channel that stays due after its tick is a fault that is told of, and no work without end', async () => {
+  let looks = 0;
+  const time = createTime();
+  const { port } = new SlowFloors({ pass: async () => undefined });
+  const store: ManagerPorts['store'] = {
+    ...port,
+    due: async (before) => {
+      looks += 1;
+      const { channels, next } = await port.due(before);
+      return { channels: [B, ...channels], next };
+    },
+  };
+  const failures: unknown[] = [];
+  const manager = new TurnManager({ ...portsOf(store), ...time, failed: (error) => void failures.push(error) });
+  await seat(manager, A);
+  await time.advance(LIMIT_MS);
+  expect(failures.map(String)).toEqual([expect.stringContaining(`impossible: ${B} is due`)]);
+  expect(looks).toBeLessThan(10);
+  expect(store.floor(A)?.turn?.agent).toBe('dev');
+  manager.stop();
+  await time.advance(10 * LIMIT_MS);
+  expect(looks).toBeLessThan(10);
+});

@@ -1,0 +1,88 @@
+import type { Command } from '../../src/turns/core/command.ts';
+import type { Floor } from '../../src/turns/core/floor.ts';
+import type { ChannelId, Instant } from '../../src/turns/core/settings.ts';
+import type { ManagerPorts } from '../../src/turns/manager.ts';
+import { CORE } from '../../src/turns/store/core.ts';
+import type { Applied } from '../../src/turns/store/port.ts';
+
+/** A point of the store's work at which time may pass: before a look or a commit, and before its answer. */
+export type Moment =
+  | { readonly before: 'look' | 'look is answered' }
+  | { readonly before: 'commit' | 'commit is answered'; readonly channel: ChannelId; readonly command: Command };
+
+/** One command that was carried out, and the floor that it found. */
+export type Commit = {
+  readonly channel: ChannelId;
+  readonly command: Command;
+  readonly at: Instant;
+  readonly before: Floor;
+  readonly applied: Applied;
+};
+
+/** What a store of floors in memory is given. */
+export type SlowPorts = {
+  /** Lets time pass. If it rejects before a commit, the command is rejected and nothing of it is done. */
+  readonly pass: (moment: Moment) => Promise<void>;
+  readonly committed?: (commit: Commit) => void;
+};
+
+/** Floors in memory behind the port of a store: one commit after the other, each as slow as it is told to be. */
+export class SlowFloors implements Pick<ManagerPorts['store'], 'apply' | 'due' | 'floor'> {
+  readonly floors = new Map<ChannelId, Floor>();
+  readonly #ports: SlowPorts;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(ports: SlowPorts) {
+    this.#ports = ports;
+  }
+
+  apply(channel: ChannelId, command: Command, at: Instant): Promise<Applied> {
+    const applied = this.#last.then(() => this.#commit(channel, command, at));
+    this.#last = applied.catch(() => undefined);
+    return applied;
+  }
+
+  async due(before: Instant): Promise<{ readonly channels: readonly ChannelId[]; readonly next: Instant | null }> {
+    await this.#ports.pass({ before: 'look' });
+    const set = [...this.floors]
+      .map(([channel, floor]) => ({ channel, at: CORE.nextDeadline(floor) ?? Infinity }))
+      .sort((a, b) => a.at - b.at);
+    const channels = set.filter(({ at }) => at <= before).map(({ channel }) => channel);
+    const next = set[channels.length]?.at ?? Infinity;
+    await this.#ports.pass({ before: 'look is answered' });
+    return { channels, next: next === Infinity ? null : next };
+  }
+
+  floor(channel: ChannelId): Floor | null {
+    return this.floors.get(channel) ?? null;
+  }
+
+  /** A store that takes in no messages, for a manager that is given none. */
+  get port(): ManagerPorts['store'] {
+    const none = (): never => {
+      throw new Error('no messages are taken in here');
+    };
+    return {
+      apply: (channel, command, at) => this.apply(channel, command, at),
+      due: (before) => this.due(before),
+      floor: (channel) => this.floor(channel),
+      message: none,
+      accept: none,
+      amend: none,
+      recover: none,
+    };
+  }
+
+  async #commit(channel: ChannelId, command: Command, at: Instant): Promise<Applied> {
+    await this.#ports.pass({ before: 'commit', channel, command });
+    const before = this.floors.get(channel) ?? CORE.emptyFloor(channel);
+    const decision = CORE.decide(before, command, at);
+    const applied: Applied = decision.ok
+      ? { ok: true, floor: decision.floor, facts: decision.facts, effects: [] }
+      : { ok: false, floor: before, refusal: decision.refusal };
+    this.floors.set(channel, applied.floor);
+    this.#ports.committed?.({ channel, command, at, before, applied });
+    await this.#ports.pass({ before: 'commit is answered', channel, command });
+    return applied;
+  }
+}
