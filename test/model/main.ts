@@ -1,8 +1,10 @@
 import { parseArgs } from 'node:util';
+import { TurnManager } from '../../src/turns/manager.ts';
 import { CORE } from '../../src/turns/store/core.ts';
 import { CHANNELS } from './channels.ts';
 import { catchPlanted } from './plant.ts';
 import type { Caught } from './plant.ts';
+import { searchRounds } from './rounds.ts';
 import { search } from './search.ts';
 import type { Explored, Found } from './search.ts';
 
@@ -25,6 +27,9 @@ const explored = CHANNELS.map((channel) => {
   for (const found of one.found) log(traceOf(found));
   return one;
 });
+const rounds = await searchRounds(TurnManager, { events: values.small ? 1 : 2, first: false });
+log(`${rounds.schedules} orders of happenings in the rounds of deadlines, ${rounds.steps} steps`);
+for (const found of rounds.found) log(traceOf(found));
 const planted = await catchPlanted();
 for (const caught of planted) log(plantedRowOf(caught));
 
@@ -33,7 +38,8 @@ const result = {
   states: sum((one) => one.states),
   transitions: sum((one) => one.transitions),
   diameter: Math.max(...explored.map((one) => one.diameter)),
-  violations: sum((one) => one.found.length),
+  schedules: rounds.schedules,
+  violations: sum((one) => one.found.length) + rounds.found.length,
   planted: planted.length,
   caught: planted.filter(({ found }) => found !== null).length,
 };

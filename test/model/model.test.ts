@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
+import { TurnManager } from '../../src/turns/manager.ts';
 import { CORE } from '../../src/turns/store/core.ts';
 import { CHANNELS } from './channels.ts';
+import { catchInRounds } from './plant.ts';
+import { searchRounds } from './rounds.ts';
 import { search } from './search.ts';
 
 describe('every order of commands, a few commands deep', () => {
@@ -9,6 +12,22 @@ describe('every order of commands, a few commands deep', () => {
     const { found, transitions } = search(CORE, channel, { depth: channel.smallDepth, first: false });
     assert.deepEqual(found, []);
     assert(transitions > 1_000, `only ${transitions} transitions were searched`);
+  });
+});
+
+describe('time that passes inside commits, between looks and while alarms are set', () => {
+  test('T48 loses no deadline, in any order of two happenings', async () => {
+    const { found, schedules } = await searchRounds(TurnManager, { events: 2, first: false });
+    assert.deepEqual(found, []);
+    assert(schedules > 10_000, `only ${schedules} orders were played`);
+  });
+
+  test('T48 gives away every bug that is planted in the rounds', async () => {
+    const unseen = (await catchInRounds()).filter(({ found }) => found === null);
+    assert.deepEqual(
+      unseen.map(({ bug }) => bug.name),
+      [],
+    );
   });
 });
 

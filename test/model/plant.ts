@@ -1,17 +1,21 @@
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import type { TurnManager } from '../../src/turns/manager.ts';
 import type { Core } from '../../src/turns/store/core.ts';
 import { CHANNELS } from './channels.ts';
 import { PLANTED } from './planted.ts';
+import { PLANTED_ROUNDS } from './planted-rounds.ts';
 import type { Planted } from './planted.ts';
+import { searchRounds } from './rounds.ts';
 import { search } from './search.ts';
 import type { Found } from './search.ts';
 
 /** A planted bug, and what gave it away; `null` when it went unseen. */
 export type Caught = { readonly bug: Planted; readonly found: Found | null };
 
-const CORE_DIR = join(import.meta.dirname, '../../src/turns/core');
+const TURNS_DIR = join(import.meta.dirname, '../../src/turns');
+const CORE_DIR = join(TURNS_DIR, 'core');
 const SCRATCH_DIR = join(import.meta.dirname, '.planted');
 
 /** In the copies the core does not check itself, so that what is caught is caught by the search. */
@@ -21,17 +25,50 @@ const SELF_CHECK = {
   replace: '',
 };
 
-/** Plants every bug in a copy of the core of its own and searches each until the first broken invariant. */
+/** How many happenings the schedules have in which a bug outside the core is looked for. */
+const MOST_EVENTS = 2;
+
+/** Plants every bug in a copy of the code of its own and searches each until the first broken invariant. */
 export async function catchPlanted(): Promise<readonly Caught[]> {
-  await mkdir(SCRATCH_DIR, { recursive: true });
-  const folder = await mkdtemp(join(SCRATCH_DIR, 'run-'));
-  try {
+  return inScratch(async (folder) => {
     const caught: Caught[] = [];
     for (const [index, bug] of PLANTED.entries()) {
       const core = await plant(bug, join(folder, `${index}`));
       caught.push({ bug, found: firstFound(core, bug.near) });
     }
+    return [...caught, ...(await catchInRounds())];
+  });
+}
+
+/** The same for the bugs beside the core: each is looked for in ever longer schedules. */
+export async function catchInRounds(): Promise<readonly Caught[]> {
+  return inScratch(async (folder) => {
+    const caught: Caught[] = [];
+    for (const [index, bug] of PLANTED_ROUNDS.entries()) {
+      const dir = join(folder, `${index}`);
+      await cp(TURNS_DIR, dir, { recursive: true });
+      await change(dir, bug);
+      const { href } = pathToFileURL(join(dir, 'manager.ts'));
+      const copy: { readonly TurnManager: typeof TurnManager } = await import(href);
+      caught.push({ bug, found: await firstInRounds(copy.TurnManager) });
+    }
     return caught;
+  });
+}
+
+async function firstInRounds(Manager: typeof TurnManager): Promise<Found | null> {
+  for (let events = 0; events <= MOST_EVENTS; events += 1) {
+    const [found] = (await searchRounds(Manager, { events, first: true })).found;
+    if (found !== undefined) return found;
+  }
+  return null;
+}
+
+async function inScratch<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {
+  await mkdir(SCRATCH_DIR, { recursive: true });
+  const folder = await mkdtemp(join(SCRATCH_DIR, 'run-'));
+  try {
+    return await work(folder);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -50,15 +87,7 @@ function firstFound(core: Core, near: string | undefined): Found | null {
 
 async function plant(bug: Planted, folder: string): Promise<Core> {
   await cp(CORE_DIR, folder, { recursive: true });
-  for (const { file, find, replace } of [SELF_CHECK, bug]) {
-    const text = await readFile(join(folder, file), 'utf8');
-    const times = text.split(find).length - 1;
-    if (times !== 1) throw new Error(`"${bug.name}" cannot be planted: its text stands ${times} times in ${file}`);
-    await writeFile(
-      join(folder, file),
-      text.replace(find, () => replace),
-    );
-  }
+  for (const edit of [SELF_CHECK, bug]) await change(folder, edit);
   const load = (file: string): Promise<Core> => import(pathToFileURL(join(folder, file)).href);
   const [decider, evolver, reactor, clock, beginning] = await Promise.all([
     load('decide.ts'),
@@ -74,4 +103,15 @@ async function plant(bug: Planted, folder: string): Promise<Core> {
     nextDeadline: (floor) => clock.nextDeadline(floor),
     emptyFloor: (channel) => beginning.emptyFloor(channel),
   };
+}
+
+async function change(folder: string, edit: { file: string; find: string; replace: string }): Promise<void> {
+  const { file, find, replace } = edit;
+  const text = await readFile(join(folder, file), 'utf8');
+  const times = text.split(find).length - 1;
+  if (times !== 1) throw new Error(`"${find.trim()}" cannot be planted: it stands ${times} times in ${file}`);
+  await writeFile(
+    join(folder, file),
+    text.replace(find, () => replace),
+  );
 }

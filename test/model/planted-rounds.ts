@@ -1,0 +1,97 @@
+import type { Planted } from './planted.ts';
+
+/** Bugs in how deadlines of many channels are met, in files beside the core. The texts must stand there exactly once. */
+export const PLANTED_ROUNDS: readonly Planted[] = [
+  {
+    name: 'what falls due while deadlines are met is passed over',
+    file: 'manager.ts',
+    find: '() => void this.#meetDeadlines());',
+    replace: `() => {
+      const tick = async () => {
+        const { channels } = await ports.store.due(ports.clock.now());
+        await Promise.all(channels.map((channel) => this.apply(channel, { type: 'tick' })));
+        const { next } = await ports.store.due(ports.clock.now());
+        if (this.#running) this.#alarm.noLaterThan(next);
+      };
+      tick().catch(ports.failed);
+    });`,
+  },
+  {
+    name: 'a round looks once, and sets no alarm for what comes after',
+    file: 'manager.ts',
+    find: '      for (const failure of failures) this.#unmet(failure);\n',
+    replace: '      for (const failure of failures) this.#unmet(failure);\n      return;\n',
+  },
+  {
+    name: 'an alarm that rings during a round is forgotten',
+    file: 'manager.ts',
+    find: '    this.#rang = true;\n    if (this.#meeting) return;\n',
+    replace: '    if (this.#meeting) return;\n    this.#rang = true;\n',
+  },
+  {
+    name: 'a deadline that could not be written is not tried again',
+    file: 'manager.ts',
+    find: '    this.#arm(this.#ports.clock.now() + AGAIN_MS);\n',
+    replace: '',
+  },
+  {
+    name: 'a failed commit ends the round for all channels',
+    file: 'manager.ts',
+    find: '          failures.add(error);\n',
+    replace: '          throw error;\n',
+  },
+  {
+    name: 'a commit that failed is told to nobody',
+    file: 'manager.ts',
+    find: '    this.#ports.failed(error);\n',
+    replace: '',
+  },
+  {
+    name: 'a commit sets no alarm',
+    file: 'manager.ts',
+    find: '    this.#arm(nextDeadline(applied.floor));\n',
+    replace: '',
+  },
+  {
+    name: 'what is due in a millisecond counts as due',
+    file: 'manager.ts',
+    find: 'store.due(before)',
+    replace: 'store.due(before + 1)',
+  },
+  {
+    name: 'a command is dated a millisecond ahead',
+    file: 'manager.ts',
+    find: '    const at = this.#ports.clock.now();\n    const draft',
+    replace: '    const at = this.#ports.clock.now() + 1;\n    const draft',
+  },
+  {
+    name: 'a draft is forgotten by the very millisecond of its deadline',
+    file: 'manager.ts',
+    find: 'deadline.agent === holder && deadline.at <= now',
+    replace: 'deadline.agent === holder && deadline.at < now',
+  },
+  {
+    name: 'the clock is read again between the draft and its command',
+    file: 'manager.ts',
+    find: 'await Promise.all([this.#commit(channel, command, at), saying]);',
+    replace: 'await Promise.all([this.#commit(channel, command, this.#ports.clock.now()), saying]);',
+  },
+  {
+    name: 'an alarm is not moved to an earlier deadline',
+    file: 'alarm.ts',
+    find: 'this.#at !== null && this.#at <= at',
+    replace: 'this.#at !== null',
+  },
+  {
+    name: 'an alarm that comes too soon is not set again',
+    file: 'alarm.ts',
+    find: 'if (this.#clock.now() < at) this.noLaterThan(at);',
+    replace: 'if (this.#clock.now() < at) return;',
+  },
+  {
+    name: 'an alarm waits for the millisecond after its deadline',
+    file: 'alarm.ts',
+    find: 'this.#clock.now() < at',
+    replace: 'this.#clock.now() <= at',
+  },
+];
