@@ -10,7 +10,7 @@ import type { Commit, Moment } from '../turns/slow-floors.ts';
 import type { Found } from './search.ts';
 import { must, Violation } from './violation.ts';
 
-/** What a search saw: how many schedules it played, the looks at the store and the commits in them, and what broke. */
+/** What a search saw: how many schedules it played, the steps of the store and of timers in them, and what broke. */
 export type Rounds = { readonly schedules: number; readonly steps: number; readonly found: readonly Found[] };
 
 /** How many things may happen out of turn in one schedule, and whether the first broken invariant is enough. */

@@ -3,24 +3,27 @@ import { App } from '../../src/app.ts';
 import type { Config } from '../../src/config/config.ts';
 import { createLog } from '../../src/log.ts';
 import type { Command } from '../../src/turns/core/command.ts';
+import { nextDeadline } from '../../src/turns/core/deadline.ts';
 import type { Floor } from '../../src/turns/core/floor.ts';
 import type { Applied, HumanMessage } from '../../src/turns/store/port.ts';
 import type { Core } from '../../src/turns/store/core.ts';
 import { MEMORY } from '../../src/turns/store/open.ts';
 import { announcementText } from '../../src/turns/words.ts';
 import type { Cast } from './cast.ts';
+import type { Disk } from './disk.ts';
 import type { Platform } from './platform.ts';
 import type { Referee } from './referee.ts';
 import type { Situations } from './situations.ts';
 import type { Spotter } from './spotter.ts';
 import { WatchedStore, openImage } from './store.ts';
 import type { Life, Timeline } from './timeline.ts';
-import { Violation } from './violation.ts';
+import { Violation, must } from './violation.ts';
 
 /** What a bot is started with, again and again. */
 export type BotPorts = {
   readonly core: Core;
   readonly timeline: Timeline;
+  readonly disk: Disk;
   readonly platform: Platform;
   readonly cast: Cast;
   readonly referee: Referee;
@@ -178,11 +181,16 @@ export class Bot {
 
   #openStore(db: Database.Database, life: Life): WatchedStore {
     const { timeline, textLimit, grouped, core } = this.#ports;
+    const decide: Core['decide'] = (floor, command, at) => {
+      must('I14', at <= timeline.now, () => `${command.type} is dated ${at - timeline.now} ms ahead`);
+      this.#commit(floor.channel, command);
+      return core.decide(floor, command, at);
+    };
     return new WatchedStore(
       db,
       {
         path: grouped ? 'simulation' : MEMORY,
-        core,
+        core: { ...core, decide },
         clock: { now: () => timeline.now },
         textLimit: () => textLimit,
         words: (announcement, _channel, repeat) => announcementText(announcement, {}, String, repeat),
@@ -198,6 +206,19 @@ export class Bot {
         closing: (image) => void (this.#image = image),
       },
     );
+  }
+
+  /** Time passes inside a commit; what falls due in another channel meanwhile is not to be lost. */
+  #commit(channel: string, { type }: Command): void {
+    const { timeline, disk, referee, situations } = this.#ports;
+    const before = timeline.now;
+    disk.commit();
+    if (type !== 'tick' || timeline.now === before) return;
+    for (const floor of referee.floors.values()) {
+      const deadline = floor.channel === channel ? null : nextDeadline(floor);
+      if (deadline !== null && deadline > before && deadline <= timeline.now)
+        situations.reach('a deadline that fell due inside a commit');
+    }
   }
 
   #applied({

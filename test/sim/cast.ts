@@ -58,6 +58,8 @@ export class Cast {
   readonly beginnings = new Map<string, number>();
   /** Agents whose sessions cannot be opened until then. */
   readonly goneUntil = new Map<string, number>();
+  /** Agents that are prompted until then give no sign of work. */
+  hangUntil = 0;
   /** Sessions that are open in the running program. */
   sessions: SimSession[] = [];
   said = 0;
@@ -164,7 +166,7 @@ export class SimSession implements AgentSession {
     const end = Promise.withResolvers<Ending>();
     const generation: Generation = { report, turn, end, open: true };
     this.#generation = generation;
-    this.#act(generation, cast.plan());
+    if (this.#ports.timeline.now >= cast.hangUntil) this.#act(generation, cast.plan());
     return end.promise;
   }
 

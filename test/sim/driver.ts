@@ -8,7 +8,7 @@ import type { Random } from './random.ts';
 import { drawConfig } from './settings.ts';
 import type { Scope } from './settings.ts';
 import type { Situations } from './situations.ts';
-import type { Timeline } from './timeline.ts';
+import type { Life, Timeline } from './timeline.ts';
 import { must } from './violation.ts';
 
 /** Everything that the driver may touch. */
@@ -27,6 +27,7 @@ const ADA: Principal = { id: 'ada', name: 'Ada', roles: [] };
 const MALLORY: Principal = { id: 'mallory', name: 'Mallory', roles: ['admin'] };
 const ROBOT: Principal = { id: 'ada', name: 'Ada', roles: [], bot: true };
 const HOUR_MS = 3_600_000;
+const LASTING: Life = { alive: true };
 
 const ACTS = {
   write: 34,
@@ -35,6 +36,7 @@ const ACTS = {
   remove: 2,
   operate: 22,
   race: 4,
+  together: 4,
   stale: 3,
   crashAgent: 2.5,
   deafen: 0.8,
@@ -72,6 +74,8 @@ const COMMANDS = {
 export class Driver {
   readonly #ports: DriverPorts;
   #written = 0;
+  /** Nobody does anything until the turns that have begun are over. */
+  #waits = false;
 
   constructor(ports: DriverPorts) {
     this.#ports = ports;
@@ -80,6 +84,10 @@ export class Driver {
   /** How long until the next act, in milliseconds. */
   gap(): number {
     const { random } = this.#ports;
+    if (this.#waits) {
+      this.#waits = false;
+      return random.between(20_000, 70_000);
+    }
     const kind = random.weighted({ burst: 58, talk: 30, pause: 9, break: 1.2 });
     if (kind === 'burst') return random.between(1, 1_500);
     if (kind === 'talk') return random.between(1_000, 10_000);
@@ -109,6 +117,8 @@ export class Driver {
         return this.#operate(channel);
       case 'race':
         return this.#race(channel);
+      case 'together':
+        return this.#together();
       case 'stale':
         return this.#stale(channel);
       case 'crashAgent':
@@ -337,6 +347,22 @@ export class Driver {
     };
     judge().catch((error: unknown) => bot.isAlive && fail(error));
     return `stale ${command.type} of ${agent} in ${channel}`;
+  }
+
+  /** Turns begin right after each other in all channels, and nobody ends any: their limits come close together. */
+  #together(): string {
+    const { random, cast, timeline, scope } = this.#ports;
+    let inMs = 0;
+    for (const channel of scope.channels) {
+      timeline.after(inMs, 'together', LASTING, () => {
+        this.#asAda(channel, '/stop');
+        this.#asAda(channel, '/floor start');
+      });
+      inMs += random.between(0, 4);
+    }
+    cast.hangUntil = timeline.now + 2_000;
+    this.#waits = true;
+    return 'together';
   }
 
   /** Two things in the same instant. */

@@ -49,6 +49,14 @@ describe('a core with a planted bug', () => {
     expect(await ruleBroken({ ...CORE, nextDeadline: () => null })).toMatch(/^I(?:14|23)$/u);
   });
 
+  test('that counts every deadline as due a third of a second late is found out', async () => {
+    const nextDeadline: Core['nextDeadline'] = (floor) => {
+      const at = CORE.nextDeadline(floor);
+      return at === null ? null : at + 333;
+    };
+    expect(await ruleBroken({ ...CORE, nextDeadline })).toBe('I14');
+  });
+
   test('that counts output without the floor is found out', async () => {
     const decide: Core['decide'] = (floor, command, at) => {
       const { turn } = floor;

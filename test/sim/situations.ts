@@ -67,6 +67,7 @@ export const SITUATIONS = [
   'a turn times out',
   'a turn reaches its hard end',
   'a silence ends a turn',
+  'a deadline that fell due inside a commit',
   'an agent hands over',
   'an agent passes',
   'a round passes with nothing said',

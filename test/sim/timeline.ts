@@ -49,6 +49,12 @@ export class Timeline {
     return first !== undefined && first.at <= this.now;
   }
 
+  /** For how long the next thing should have happened already, in milliseconds. */
+  get lagMs(): number {
+    const [first] = this.#heap;
+    return first === undefined ? 0 : Math.max(0, this.now - first.at);
+  }
+
   /** The clock and the timers of one running program. Some of its timers ring a millisecond too soon, as real ones do. */
   worldOf(life: Life, early: number): { readonly clock: Clock; readonly timers: Timers } {
     return {

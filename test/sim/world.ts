@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import { nextDeadline } from '../../src/turns/core/deadline.ts';
+import type { Floor } from '../../src/turns/core/floor.ts';
 import { CORE } from '../../src/turns/store/core.ts';
 import type { Core } from '../../src/turns/store/core.ts';
 import { audit } from './audit.ts';
 import { Bot } from './bot.ts';
 import { Cast } from './cast.ts';
+import { Disk } from './disk.ts';
 import { Driver } from './driver.ts';
 import { NO_FAULTS, Platform } from './platform.ts';
 import type { Faults } from './platform.ts';
@@ -45,6 +47,12 @@ const TRAIL = 30;
 const MOST_HEALING = 60_000;
 /** After so long every agent that was gone has been missed. */
 const SLOWEST_HEARTBEAT_MS = 500_000;
+/** So late a deadline may be met while the program is not held up, in milliseconds. */
+const LATEST_MS = 250;
+/** From here on the program counts as held up. */
+const HELD_UP_MS = 100;
+/** Makes the stream of chance of the disk another than the seed's own. */
+const OF_THE_DISK = 0x5d_15_c0_de;
 
 /**
  * Runs one seed: so many events under faults, then peace, in which everything must come to rest and all books agree.
@@ -70,6 +78,7 @@ class World {
   readonly #timeline: Timeline;
   readonly #situations = new Situations();
   readonly #scope: Scope;
+  readonly #disk: Disk;
   readonly #platform: Platform;
   readonly #cast: Cast;
   readonly #referee = new Referee();
@@ -79,6 +88,8 @@ class World {
   readonly #hash = createHash('sha256');
   readonly #trail: (readonly [number, number, string, unknown])[] = [];
   readonly #acting: Life = { alive: true };
+  /** Deadlines that have passed and were not yet met, and since when, by channel. */
+  readonly #overdue = new Map<string, { readonly deadline: number; readonly since: number }>();
   #events = 0;
   #broken: Broken | null = null;
 
@@ -88,6 +99,7 @@ class World {
     const start = Date.UTC(2030, 0, 1) + random.between(0, 24 * HOUR_MS);
     const timeline = new Timeline(start, random);
     this.#timeline = timeline;
+    this.#disk = new Disk(timeline, new Random(seed ^ OF_THE_DISK));
     const fail = (error: unknown): void => this.fail(error);
     const situations = this.#situations;
     this.#textLimit = random.pick([120, 120, 2_000]);
@@ -102,6 +114,7 @@ class World {
     this.#bot = new Bot(drawConfig(random, this.#scope), {
       ...common,
       core,
+      disk: this.#disk,
       platform: this.#platform,
       cast: this.#cast,
       referee: this.#referee,
@@ -175,9 +188,10 @@ class World {
     this.#events += 1;
     this.#note(entry.what, null);
     this.#hash.update(`${entry.what} ${this.#timeline.now}\n`);
+    const { spentMs } = this.#disk;
     entry.run();
     await this.#settle();
-    this.#check();
+    this.#check(this.#disk.spentMs - spentMs);
   }
 
   /** Lets the program do all that it can do at this instant. */
@@ -192,14 +206,16 @@ class World {
     throw new Violation('I23', 'the program does not come to rest at one instant');
   }
 
-  #check(): void {
+  /** `spentMs` is how long the commits of the last event took. */
+  #check(spentMs: number): void {
     const { store, isReady, isStopping } = this.#bot;
-    if (store === null) return;
+    if (store === null) return this.#overdue.clear();
     const isBehind = this.#timeline.isBehind || !isReady || isStopping;
     for (const [channel, mirrored] of this.#referee.floors) {
       const floor = store.floor(channel);
       must('I16', floor === mirrored, () => `the floor of ${channel} changed without a command`);
       checkFloor(mirrored);
+      if (isReady && !isStopping) this.#checkLateness(mirrored, spentMs);
       if (isBehind) continue;
       if (this.#timeline.now > this.#bot.readyAt + SLOWEST_HEARTBEAT_MS) checkPresence(mirrored);
       const overdue = nextDeadline(mirrored);
@@ -209,6 +225,19 @@ class World {
         () => `a deadline of ${channel} passed ${this.#timeline.now - (overdue ?? 0)} ms ago`,
       );
     }
+  }
+
+  /** However much else there is to do, no deadline stays behind for long while the program is not held up. */
+  #checkLateness(floor: Floor, spentMs: number): void {
+    const { channel } = floor;
+    const { now, lagMs } = this.#timeline;
+    const deadline = nextDeadline(floor) ?? Infinity;
+    if (deadline > now) return void this.#overdue.delete(channel);
+    const known = this.#overdue.get(channel);
+    if (known?.deadline !== deadline) return void this.#overdue.set(channel, { deadline, since: now });
+    const isHeldUp = lagMs > HELD_UP_MS || spentMs > HELD_UP_MS;
+    const isInTime = now - known.since <= LATEST_MS;
+    must('I14', isInTime || isHeldUp, () => `a deadline of ${channel} is held for ${now - known.since} ms`);
   }
 
   #actLater(): void {
@@ -227,8 +256,10 @@ class World {
     this.#platform.isQuiet = true;
     this.#cast.temper.trouble = 0;
     this.#cast.goneUntil.clear();
+    this.#cast.hangUntil = 0;
     for (const session of this.#cast.sessions) session.recover();
     this.#bot.fuse = null;
+    this.#disk.isSlow = false;
     await this.#until('the bot to run', () => this.#bot.isReady && !this.#bot.isStopping);
     await this.#until('the platform to be heard', () => this.#platform.isHeard);
     await this.#pass(SLOWEST_HEARTBEAT_MS);
