@@ -36,7 +36,7 @@ export type Backends = {
 
 /** Makes what runs agents: nothing listens and no process is started before it is needed. */
 export function createBackends(parts: BackendsParts): Backends {
-  const verbs = createVerbServer();
+  const verbs = createVerbServer(parts.log);
   let host: RemoteHost | null = null;
   const door = (): RemoteHost => (host ??= openHost(parts));
   return {

@@ -1,4 +1,6 @@
 import { WebSocket } from 'ws';
+import type { RawData } from 'ws';
+import { guardSocket } from '../lib/guarded-server.ts';
 import type { Timer } from '../turns/time.ts';
 import { systemTimers } from '../turns/time.ts';
 import type { BridgeRelay } from './bridge-relay.ts';
@@ -49,16 +51,21 @@ class Connection {
 
   #listen(): void {
     const { url, relay } = this.#parts;
+    const guarded = guardSocket(this.#socket, (error) => {
+      const why = error instanceof Error ? error.message : String(error);
+      this.#over(`What the host sent cannot be taken: ${why}`, false);
+    });
+    const listen = (bytes: RawData): void => {
+      const message = Buffer.isBuffer(bytes) ? messageIn(bytes.toString('utf8')) : null;
+      if (message !== null) relay.fromHost(message);
+    };
     this.#socket
       .on('upgrade', ({ headers }) => {
         this.#beatMs = Number(headers[HEARTBEAT_HEADER.toLowerCase()]) || DEFAULT_BEAT_MS;
       })
       .on('open', () => this.#opened())
       .on('ping', () => this.#heard())
-      .on('message', (bytes) => {
-        const message = Buffer.isBuffer(bytes) ? messageIn(bytes.toString('utf8')) : null;
-        if (message !== null) relay.fromHost(message);
-      })
+      .on('message', guarded(listen))
       .on('unexpected-response', (_request, { statusCode = 0, statusMessage }) => {
         const why = `${url} refused the connection: ${statusCode} ${REASONS[statusCode] ?? statusMessage}`;
         this.#over(why, statusCode in REASONS);

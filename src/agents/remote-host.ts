@@ -5,6 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { isIPv6 } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
+import { guardServer, refuseUpgrade, targetOf } from '../lib/guarded-server.ts';
+import type { Refusal } from '../lib/guarded-server.ts';
 import type { AgentId, ChannelId } from '../turns/core/settings.ts';
 import type { Clock, Timers } from '../turns/time.ts';
 import type { Log } from './floors.ts';
@@ -64,7 +66,6 @@ export function createRemoteHost(options: RemoteHostOptions): RemoteHost {
   return new Host(options);
 }
 
-type Refusal = { readonly status: number; readonly why: string; readonly retryAfter?: number };
 type Caller = { readonly agent: AgentId; readonly entry: TokenEntry };
 type Moored = { readonly agent: AgentId; readonly link: RemoteLink; readonly sha256: string };
 
@@ -94,8 +95,11 @@ class Host implements RemoteHost {
     this.#verbs = new VerbDoors({ origins: options.origins, longestCall: this.#limits.frameBytes });
     this.#heartbeat = new Heartbeat({ ...options, beat: (beat) => this.#beat(beat) });
     this.#sockets.on('headers', (headers) => headers.push(`${HEARTBEAT_HEADER}: ${options.heartbeatMs}`));
-    this.#server.on('upgrade', (request, socket, head) => this.#knock(request, socket, head));
-    this.#server.on('request', (request, response) => this.#call(request, response));
+    const listeners = {
+      request: (request: IncomingMessage, response: ServerResponse) => this.#call(request, response),
+      upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => this.#knock(request, socket, head),
+    };
+    guardServer(this.#server, listeners, options.log);
   }
 
   get url(): string | null {
@@ -165,35 +169,41 @@ class Host implements RemoteHost {
     this.#server.closeAllConnections();
   }
 
-  #call(request: IncomingMessage, response: ServerResponse): void {
-    if (request.url !== VERB_PATH) response.writeHead(426, { Upgrade: 'websocket' }).end();
-    else if (isEncrypted(request, this.#options)) this.#verbs.answer(request, response);
+  async #call(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (targetOf(request) === null) response.writeHead(400).end();
+    else if (request.url !== VERB_PATH) response.writeHead(426, { Upgrade: 'websocket' }).end();
+    else if (isEncrypted(request, this.#options)) await this.#verbs.answer(request, response);
     else response.writeHead(403).end();
   }
 
   #knock(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    socket.on('error', () => socket.destroy());
     const address = callerOf(request, this.#options);
     const caller = this.#admit(request, address);
     if ('status' in caller) {
       this.#options.log.debug({ address, status: caller.status }, `remote agent refused: ${caller.why}`);
-      return refuse(socket, caller);
+      return refuseUpgrade(socket, caller);
     }
     this.#sockets.handleUpgrade(request, socket, head, (opened) => {
       const { agent, entry } = caller;
       const verbsUrl = verbsUrlOf(request, this.#options);
-      const link = new RemoteLink(opened, { limits: this.#limits, clock: this.#options.clock, verbsUrl });
+      const { clock, log } = this.#options;
+      const link = new RemoteLink(opened, { limits: this.#limits, clock, log, verbsUrl });
       this.#moor({ agent, link, sha256: entry.sha256 }, entry.channels);
     });
   }
 
   #admit(request: IncomingMessage, address: string): Caller | Refusal {
     const retryAfter = this.#door.knock(address);
-    if (retryAfter > 0) return { status: 429, why: `too many attempts, try again in ${retryAfter} s`, retryAfter };
+    if (retryAfter > 0) {
+      const headers = { 'Retry-After': String(retryAfter) };
+      return { status: 429, why: `too many attempts, try again in ${retryAfter} s`, headers };
+    }
     const { origin } = request.headers;
-    const { pathname, search } = new URL(request.url ?? '/', 'ws://conch');
-    if (pathname !== PATH) return { status: 404, why: `agents connect to ${PATH}` };
-    if (search !== '') return { status: 400, why: 'nothing may stand in the address; the token goes into the header' };
+    const target = targetOf(request);
+    if (target === null) return { status: 400, why: `expected the path ${PATH}` };
+    if (target.path !== PATH) return { status: 404, why: `agents connect to ${PATH}` };
+    if (target.query !== '')
+      return { status: 400, why: 'nothing may stand in the address; the token goes into the header' };
     if (origin !== undefined && !this.#options.origins.includes(origin)) {
       return { status: 403, why: 'pages in a browser may not connect' };
     }
@@ -205,7 +215,7 @@ class Host implements RemoteHost {
 
   #identify(request: IncomingMessage, address: string): Caller | Refusal {
     const [, token] = /^Bearer ([\w~+/.=-]{1,512})$/i.exec(request.headers.authorization ?? '') ?? [];
-    if (token === undefined) return { status: 401, why: 'expected the header "Authorization: Bearer <token>"' };
+    if (token === undefined) return unknown('expected the header "Authorization: Bearer <token>"');
     const { tokens, log } = this.#options;
     let caller;
     try {
@@ -216,7 +226,7 @@ class Host implements RemoteHost {
     }
     if (caller === null) {
       if (this.#door.wrong(address, token)) log.warn({ address }, 'locked out after too many wrong tokens');
-      return { status: 401, why: 'the token is not known' };
+      return unknown('the token is not known');
     }
     if (this.#docks.has(caller.agent)) return caller;
     return { status: 403, why: `the configuration has no remote agent ${caller.agent}` };
@@ -277,27 +287,8 @@ function serverOf({ tls, limits }: RemoteHostOptions): Server {
   return server;
 }
 
-const STATUS: Readonly<Record<number, string>> = {
-  400: 'Bad Request',
-  401: 'Unauthorized',
-  403: 'Forbidden',
-  404: 'Not Found',
-  429: 'Too Many Requests',
-  503: 'Service Unavailable',
-};
-
-function refuse(socket: Duplex, { status, why, retryAfter }: Refusal): void {
-  const body = `${why}\n`;
-  const head = [
-    `HTTP/1.1 ${status} ${STATUS[status] ?? ''}`,
-    'Content-Type: text/plain; charset=utf-8',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    'Connection: close',
-    ...(status === 401 ? ['WWW-Authenticate: Bearer'] : []),
-    ...(retryAfter === undefined ? [] : [`Retry-After: ${retryAfter}`]),
-  ];
-  socket.once('finish', () => socket.destroy());
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+function unknown(why: string): Refusal {
+  return { status: 401, why, headers: { 'WWW-Authenticate': 'Bearer' } };
 }
 
 function isAddress(address: string | AddressInfo | null): address is AddressInfo {

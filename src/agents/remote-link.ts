@@ -1,5 +1,7 @@
 import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
 import type { RawData, WebSocket } from 'ws';
+import { closeSocket, guardSocket } from '../lib/guarded-server.ts';
+import type { FaultLog } from '../lib/guarded-server.ts';
 import type { Clock } from '../turns/time.ts';
 import type { Beat } from './heartbeat.ts';
 import { Switchboard, messageIn } from './remote-switchboard.ts';
@@ -23,6 +25,7 @@ export type LinkEnd = { readonly why: string; readonly final: boolean };
 export type LinkParts = {
   readonly limits: LinkLimits;
   readonly clock: Clock;
+  readonly log: FaultLog;
   /** Where this agent reaches the floor's verbs; `null` when nobody knows. */
   readonly verbsUrl: string | null;
 };
@@ -44,7 +47,7 @@ export class RemoteLink {
   #credit: number;
   #creditAt: number;
 
-  constructor(socket: WebSocket, { limits, clock, verbsUrl }: LinkParts) {
+  constructor(socket: WebSocket, { limits, clock, log, verbsUrl }: LinkParts) {
     this.closed = this.#end.promise;
     this.verbsUrl = verbsUrl;
     this.#socket = socket;
@@ -53,7 +56,14 @@ export class RemoteLink {
     this.#credit = limits.messagesPerSecond * BURST_SECONDS;
     this.#creditAt = clock.now();
     this.#switchboard = new Switchboard((message) => this.#send(message));
-    socket.on('message', (bytes, isBinary) => this.#take(bytes, isBinary));
+    const guarded = guardSocket(socket, (error) => {
+      log.error({ err: error }, 'what a remote agent sent could not be taken');
+      this.#over({ why: 'internal error', final: false });
+    });
+    socket.on(
+      'message',
+      guarded((bytes: RawData, isBinary: boolean) => this.#take(bytes, isBinary)),
+    );
     socket.on('pong', () => void (this.#heard = true));
     socket.on('error', (error) => this.#failed(error));
     socket.on('close', (code, reason) => this.#over({ why: wordsOf(code, reason), final: false }));
@@ -79,9 +89,8 @@ export class RemoteLink {
   /** Ends the connection, telling the agent why; `final` unless said. */
   drop(why: string, how: { readonly code?: number; readonly final?: boolean } = {}): void {
     if (!this.#open) return;
-    this.#socket.close(how.code ?? POLICY, why.slice(0, LONGEST_REASON));
+    closeSocket(this.#socket, how.code ?? POLICY, why);
     this.#over({ why, final: how.final ?? true });
-    setTimeout(() => this.#socket.terminate(), CLOSE_MS).unref();
   }
 
   #take(bytes: RawData, isBinary: boolean): void {
@@ -137,9 +146,6 @@ export class RemoteLink {
 const BURST_SECONDS = 2;
 const POLICY = 1008;
 const UNREADABLE = 1007;
-const CLOSE_MS = 1_000;
-/** A close frame holds 123 bytes of text. */
-const LONGEST_REASON = 120;
 const ABNORMAL = 1006;
 
 function wordsOf(code: number, reason: Buffer): string {

@@ -4,6 +4,8 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import type { z } from 'zod';
+import { guardServer } from '../lib/guarded-server.ts';
+import type { FaultLog } from '../lib/guarded-server.ts';
 import { VERB_SERVER } from './acp-words.ts';
 import { VERBS } from './verbs.ts';
 import type { VerbName, Verbs } from './verbs.ts';
@@ -45,13 +47,13 @@ export type VerbDoorParts = {
   readonly mayCall?: () => boolean;
 };
 
-/** Makes the server; nothing listens before the first session. */
-export function createVerbServer(): VerbServer {
+/** Makes the server; nothing listens before the first session. `log` is told of faults, if it is given. */
+export function createVerbServer(log: FaultLog = { error() {} }): VerbServer {
   const doors = new VerbDoors(LOCAL_RULES);
   let listening: Promise<{ readonly server: Server; readonly url: string }> | null = null;
   return {
     async open() {
-      listening ??= listen(doors);
+      listening ??= listen(doors, log);
       const { url } = await listening;
       return doors.open({ url });
     },
@@ -92,18 +94,11 @@ export class VerbDoors {
     this.#doors.clear();
   }
 
-  /** Answers one call. Never throws. */
-  answer(request: IncomingMessage, response: ServerResponse): void {
-    this.#answer(request, response).catch(() => response.headersSent || refuse(response, 500));
-  }
-
-  #close(door: Door): void {
-    door.open = false;
-    for (const [digest, each] of this.#doors) if (each === door) this.#doors.delete(digest);
-  }
-
-  /** Every call stands alone: no state is kept between requests, so nothing is lost when an agent comes back. */
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  /**
+   * Answers one call; rejects when that fails. Every call stands alone: no state is kept between requests, so nothing is lost
+   * when an agent comes back.
+   */
+  async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { origin, authorization = '' } = request.headers;
     const [, token = ''] = /^Bearer (\S{1,200})$/.exec(authorization) ?? [];
     const door = this.#doors.get(digestOf(token));
@@ -116,17 +111,23 @@ export class VerbDoors {
     if (body === null) return refuse(response, 413);
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
     const server = serverFor(door);
-    response.once('close', () => void server.close());
+    response.once('close', () => void server.close().catch(() => undefined));
     await server.connect(transport);
     await transport.handleRequest(request, response, body.value);
+  }
+
+  #close(door: Door): void {
+    door.open = false;
+    for (const [digest, each] of this.#doors) if (each === door) this.#doors.delete(digest);
   }
 }
 
 type Verb = { readonly description: string; readonly input: z.ZodObject };
 type Door = { verbs: Verbs | null; open: boolean; readonly mayCall: () => boolean };
 
-async function listen(doors: VerbDoors): Promise<{ readonly server: Server; readonly url: string }> {
-  const server = createServer((request, response) => doors.answer(request, response));
+async function listen(doors: VerbDoors, log: FaultLog): Promise<{ readonly server: Server; readonly url: string }> {
+  const server = createServer();
+  guardServer(server, { request: (request, response) => doors.answer(request, response) }, log);
   server.headersTimeout = HEADERS_TIMEOUT_MS;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(0, '127.0.0.1', resolve);

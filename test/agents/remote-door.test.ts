@@ -15,6 +15,7 @@ import {
   revokeAgentToken,
   rotateAgentToken,
 } from '../../src/agents/tokens.ts';
+import { ODD_TARGETS, handshake, sendRaw, statusOf } from '../lib/raw.ts';
 import { closing, remoteRig, speak, until } from './remote-rig.ts';
 import type { RemoteRig } from './remote-rig.ts';
 import { createTime } from './time.ts';
@@ -105,6 +106,13 @@ describe('a token', () => {
 });
 
 describe('a door', () => {
+  test.each(ODD_TARGETS)('T1 answers an upgrade of "%s" with 400 and goes on', async (target) => {
+    const port = Number(new URL(rig.url).port);
+    expect(statusOf(await sendRaw(port, handshake(target)))).toBe(400);
+    expect(statusOf(await sendRaw(port, `GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`))).toBe(400);
+    expect(await rig.knock(bearer(rig.token))).toBe(101);
+  });
+
   test('refuses pages in a browser unless their origin is listed', async () => {
     const headers = bearer(rig.token);
     expect(await rig.knock({ ...headers, Origin: 'https://evil.example' })).toBe(403);

@@ -1,9 +1,10 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import type { WebSocket } from 'ws';
+import type { RawData, WebSocket } from 'ws';
 import type { ChannelId } from '../../turns/core/settings.ts';
 import type { Clock } from '../../turns/time.ts';
+import { guardSocket } from '../../lib/guarded-server.ts';
 import { createHandover } from '../handover.ts';
 import type { Handover } from '../handover.ts';
 import { ChatError } from '../port.ts';
@@ -157,6 +158,7 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
       port: options.port,
       token: sessionToken(join(dataDir, 'console-token')),
       ...(options.pageDir === undefined ? {} : { pageDir: options.pageDir }),
+      log,
       isReady,
       welcome: (socket) => welcome(talk, socket),
       command: (channel, line) => ctl(ports, person, { channel, line }),
@@ -178,11 +180,13 @@ async function halt({ platform, hub, delivery, server }: Running): Promise<void>
 }
 
 function welcome(talk: Talk, socket: WebSocket): void {
+  const guarded = guardSocket(socket, (error) => talk.log.error({ err: error }, 'what a page sent could not be taken'));
   const client = talk.hub.join(socket);
-  socket.on('message', (frame, isBinary) => {
+  const listen = async (frame: RawData, isBinary: boolean): Promise<void> => {
     if (isBinary) return talk.hub.send(client, { type: 'refused', key: null, text: 'Only text frames are read here.' });
-    void hear(talk, client, (frame as Buffer).toString('utf8'));
-  });
+    await hear(talk, client, (frame as Buffer).toString('utf8'));
+  };
+  socket.on('message', guarded(listen));
   socket.on('error', (error) => talk.log.debug({ err: error }, 'the connection of a page failed'));
   socket.on('close', () => talk.hub.leave(client));
 }

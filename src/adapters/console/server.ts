@@ -1,12 +1,13 @@
 import { existsSync } from 'node:fs';
-import { createServer as createHttpServer, STATUS_CODES } from 'node:http';
+import { createServer as createHttpServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import sirv from 'sirv';
 import { WebSocketServer } from 'ws';
 import type { WebSocket } from 'ws';
+import { guardServer, refuseUpgrade, targetOf } from '../../lib/guarded-server.ts';
+import type { FaultLog, Listeners, Refusal } from '../../lib/guarded-server.ts';
 import type { Answer } from '../port.ts';
 import { ctlAnswer } from './ctl.ts';
 import { sameSecret } from './token.ts';
@@ -25,6 +26,7 @@ export type ServerParts = {
   readonly token: string;
   /** The built page; the one that `npm install` builds unless said. */
   readonly pageDir?: string;
+  readonly log: FaultLog;
   readonly isReady: () => boolean;
   readonly welcome: (socket: WebSocket) => void;
   /** Runs a command line of `conch ctl`; `channel` is `null` when the caller named none. */
@@ -40,15 +42,17 @@ export type ConsoleServer = { readonly url: string; close(): Promise<void> };
 export async function startServer(parts: ServerParts): Promise<ConsoleServer> {
   const sockets = new WebSocketServer({ noServer: true, maxPayload: FRAME_LIMIT });
   const page = pageOf(parts);
-  const http = createHttpServer((request, response) => void answer(parts, page, { request, response }));
-  http.on('upgrade', (request, socket, head) => {
-    socket.on('error', () => socket.destroy());
-    if (request.url !== '/socket') return refuseUpgrade(socket, 404, 'Not found');
-    const why = reasonToRefuse(request, cookieName(http), parts.token);
-    if (why !== null) return refuseUpgrade(socket, 403, why);
-    if (sockets.clients.size >= PAGE_LIMIT) return refuseUpgrade(socket, 503, 'Too many pages are open');
-    return sockets.handleUpgrade(request, socket, head, (webSocket) => parts.welcome(webSocket));
-  });
+  const http = createHttpServer();
+  const listeners: Listeners = {
+    request: (request, response) => respond(parts, page, { request, response }),
+    upgrade: (request, socket, head) => {
+      const refusal = refusalOf(request, http, parts.token);
+      if (refusal !== null) return refuseUpgrade(socket, refusal);
+      if (sockets.clients.size >= PAGE_LIMIT) return refuseUpgrade(socket, FULL);
+      sockets.handleUpgrade(request, socket, head, (webSocket) => parts.welcome(webSocket));
+    },
+  };
+  guardServer(http, listeners, parts.log);
   await listen(http, parts);
   return {
     url: `http://${parts.host}:${portOf(http)}`,
@@ -75,20 +79,12 @@ function listen(http: Server, parts: ServerParts): Promise<void> {
 type Exchange = { readonly request: IncomingMessage; readonly response: ServerResponse };
 type Page = (exchange: Exchange) => void;
 
-/** A caller that goes away in the middle ends only its own request. */
-async function answer(parts: ServerParts, page: Page, exchange: Exchange): Promise<void> {
-  try {
-    await respond(parts, page, exchange);
-  } catch {
-    exchange.response.destroy();
-  }
-}
-
 async function respond(parts: ServerParts, page: Page, exchange: Exchange): Promise<void> {
   const { request, response } = exchange;
-  const path = (request.url ?? '/').split('?', 1)[0];
   harden(response);
   if (!isLoopback(request.headers.host)) return finish(response, 403, 'This console answers only to this machine.\n');
+  const path = targetOf(request)?.path;
+  if (path === undefined) return finish(response, 400, 'This is no path of the console.\n');
   if (path === '/healthz') {
     const ready = parts.isReady();
     return finish(response, ready ? 200 : 503, { status: ready ? 'ready' : 'starting' });
@@ -116,6 +112,15 @@ function pageOf(parts: ServerParts): Page {
       response.setHeader('Cache-Control', path.startsWith('/assets/') ? 'max-age=31536000, immutable' : 'no-cache'),
   });
   return ({ request, response }) => files(request, response, () => finish(response, 404, 'Not found.\n'));
+}
+
+const FULL: Refusal = { status: 503, why: 'Too many pages are open' };
+
+function refusalOf(request: IncomingMessage, http: Server, token: string): Refusal | null {
+  if (targetOf(request) === null) return { status: 400, why: 'This is no path of the console' };
+  if (request.url !== '/socket') return { status: 404, why: 'Not found' };
+  const why = reasonToRefuse(request, cookieName(http), token);
+  return why === null ? null : { status: 403, why };
 }
 
 /** Why a page may not talk to this server; `null` when it may. */
@@ -159,10 +164,4 @@ function finish(response: ServerResponse, status: number, body: string | object)
   response.setHeader('Content-Type', `${typeof body === 'string' ? 'text/plain' : 'application/json'}; charset=utf-8`);
   response.setHeader('Cache-Control', 'no-store');
   response.writeHead(status).end(text);
-}
-
-function refuseUpgrade(socket: Duplex, status: number, why: string): void {
-  socket.end(
-    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Refused'}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n${why}\n`,
-  );
 }

@@ -4,6 +4,7 @@ import { HTTPModuleFunctions, isRawBodyError } from '@slack/bolt';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Timers } from '../../turns/time.ts';
+import { guardServer, targetOf } from '../../lib/guarded-server.ts';
 import { AdapterError } from '../port.ts';
 import type { Ack } from './commands.ts';
 
@@ -32,12 +33,8 @@ const plainSchema = z.looseObject({ ssl_check: anything, type: anything, challen
 
 /** Listens; rejects with an `AdapterError` when it cannot. */
 export async function openDoor(ports: DoorPorts): Promise<Door> {
-  const server = createServer((request, response) => {
-    answer(ports, request, response).catch((error: unknown) => {
-      ports.log.warn({ why: error instanceof Error ? error.message : String(error) }, 'a request of Slack failed');
-      finish(response, 500);
-    });
-  });
+  const server = createServer();
+  guardServer(server, { request: (request, response) => answer(ports, request, response) }, ports.log);
   await listening(server, ports);
   const address = server.address();
   const port = typeof address === 'object' && address !== null ? address.port : ports.port;
@@ -62,8 +59,9 @@ async function listening(server: Server, { host, port }: DoorPorts): Promise<voi
 }
 
 async function answer(ports: DoorPorts, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const path = new URL(request.url ?? '/', 'http://localhost').pathname;
-  if (path !== ports.path) return finish(response, 404);
+  const target = targetOf(request);
+  if (target === null) return finish(response, 400);
+  if (target.path !== ports.path) return finish(response, 404);
   if (request.method !== 'POST') return finish(response, 405);
   const body = await bodyOf(ports, request);
   if (!body.ok) return finish(response, body.status);
@@ -73,6 +71,9 @@ async function answer(ports: DoorPorts, request: IncomingMessage, response: Serv
   const late = ports.timers.after(ANSWER_WITHIN_MS, () => finish(response, 503));
   try {
     await ports.take(body.value, async (reply) => finish(response, 200, reply));
+  } catch (error) {
+    ports.log.warn({ why: error instanceof Error ? error.message : String(error) }, 'a request of Slack failed');
+    finish(response, 500);
   } finally {
     late.cancel();
   }

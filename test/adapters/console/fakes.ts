@@ -123,6 +123,7 @@ export type Stand = {
   readonly intake: FakeIntake;
   readonly observatory: FakeObservatory;
   readonly dataDir: string;
+  readonly pageDir: string;
   readonly url: string;
 };
 
@@ -134,7 +135,7 @@ export async function stand(dataDir: string = newFolder()): Promise<Stand> {
   writeFileSync(join(pageDir, 'index.html'), '<!doctype html><title>Conch</title>');
   const adapter = createConsoleAdapter({ dataDir, port: 0, clock: wallClock, log: silent, pageDir });
   await adapter.start(intake, observatory);
-  return { adapter, intake, observatory, dataDir, url: adapter.url ?? '' };
+  return { adapter, intake, observatory, dataDir, pageDir, url: adapter.url ?? '' };
 }
 
 /** The cookie that opening the page gives. */

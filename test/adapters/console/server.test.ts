@@ -1,6 +1,8 @@
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { request } from 'node:http';
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
+import { createServer as createNetServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,6 +20,7 @@ import {
   stand,
   wallClock,
 } from './fakes.ts';
+import { ODD_TARGETS, handshake, sendRaw, statusOf } from '../../lib/raw.ts';
 import type { Stand } from './fakes.ts';
 
 type Reply = { readonly status: number; readonly headers: IncomingHttpHeaders; readonly body: string };
@@ -100,6 +103,22 @@ describe('a running console', () => {
     for (const wrong of ['', `${name}=`, `${name}=${'x'.repeat(43)}`, cookie.slice(0, -10)]) {
       expect(await knock(here.url, { cookie: wrong, origin: here.url })).toBe(403);
     }
+  });
+
+  test.each(ODD_TARGETS)('T1 a request for "%s" is answered with 400, and an upgrade too', async (target) => {
+    const port = Number(new URL(here.url).port);
+    const host = `Host: 127.0.0.1:${port}\r\n`;
+    expect(statusOf(await sendRaw(port, `GET ${target} HTTP/1.1\r\n${host}Connection: close\r\n\r\n`))).toBe(400);
+    expect(statusOf(await sendRaw(port, handshake(target)))).toBe(400);
+    expect((await call(`${here.url}/`)).status).toBe(200);
+  });
+
+  test('T1 a file of the page that cannot be read ends its own request alone', async () => {
+    const unreadable = createNetServer().listen(join(here.pageDir, 'odd.js'));
+    await once(unreadable, 'listening');
+    await expect(call(`${here.url}/odd.js`)).rejects.toThrow('socket hang up');
+    unreadable.close();
+    expect((await call(`${here.url}/`)).status).toBe(200);
   });
 
   test('files outside of the page are not served', async () => {

@@ -4,6 +4,7 @@ import { createAdapter } from '../../../src/adapters/slack/adapter.ts';
 import { AdapterError } from '../../../src/adapters/port.ts';
 import { systemTimers } from '../../../src/turns/time.ts';
 import type { Timers } from '../../../src/turns/time.ts';
+import { ODD_TARGETS, sendRaw, statusOf } from '../../lib/raw.ts';
 import { adapterOptions, ears, placeOf, sights, stand, until } from './listener.ts';
 import type { Stand, StandOptions } from './listener.ts';
 import { startSlack } from './server.ts';
@@ -325,6 +326,16 @@ describe('signed requests', () => {
     expect(await post({ 'x-slack-request-timestamp': '1', 'x-slack-signature': 'v0=00' })).toBe(401);
     expect((await fetch(new URL('/other', adapter.url ?? ''), { method: 'POST', body })).status).toBe(404);
     expect(own.messages).toEqual([]);
+  });
+
+  test.each(ODD_TARGETS)('T1 for "%s" are answered with 400, and the next is heard', async (target) => {
+    const { adapter, slack, ears: own } = await listening();
+    const port = Number(new URL(adapter.url ?? '').port);
+    const post = `POST ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;
+    expect(statusOf(await sendRaw(port, post))).toBe(400);
+    write('hello');
+    await slack.events.settled();
+    expect(own.texts()).toEqual(['hello']);
   });
 
   test('need the signing secret', async () => {

@@ -1,0 +1,127 @@
+import { STATUS_CODES } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Duplex, Readable } from 'node:stream';
+import type { WebSocket } from 'ws';
+
+/** Where a fault is told, once, with what it was. */
+export type FaultLog = { error(fields: object, message: string): void };
+
+/** What answers the callers of a server; both may be asynchronous. */
+export type Listeners = {
+  readonly request: (request: IncomingMessage, response: ServerResponse) => unknown;
+  readonly upgrade?: (request: IncomingMessage, socket: Duplex, head: Buffer) => unknown;
+};
+
+/** Why an upgrade is refused: an HTTP status, a line for people, and headers beside the usual ones. */
+export type Refusal = {
+  readonly status: number;
+  readonly why: string;
+  readonly headers?: Readonly<Record<string, string>>;
+};
+
+/**
+ * Lets listeners answer a server's callers so that no caller can end the program: a fault of theirs is logged and refuses the
+ * one caller, with 500 (400 for an upgrade), or with the end of its connection when an answer was already begun.
+ */
+export function guardServer(server: Server, { request: answer, upgrade }: Listeners, log: FaultLog): void {
+  server.on('error', (error) => {
+    if (server.listening) log.error({ err: error }, 'a connection could not be accepted');
+  });
+  server.on('request', (request, response) => {
+    const fail = (error: unknown): void => {
+      if (!isGone(request)) log.error({ err: error }, 'a request could not be answered');
+      failWith500(response);
+    };
+    request.on('error', nothing);
+    response.on('error', () => response.destroy());
+    // A file that cannot be read any more tells only its own stream, never the response that it is piped into.
+    response.on('pipe', (source: Readable) => source.on('error', fail));
+    void attempt(() => answer(request, response), fail);
+  });
+  if (upgrade === undefined) return;
+  server.on('upgrade', (request, socket, head) => {
+    socket.on('error', () => socket.destroy());
+    void attempt(
+      () => upgrade(request, socket, head),
+      (error) => {
+        log.error({ err: error }, 'an upgrade could not be answered');
+        if (hasAnswered(socket)) socket.destroy();
+        else refuseUpgrade(socket, { status: 400, why: 'this request could not be understood' });
+      },
+    );
+  });
+}
+
+/**
+ * Makes the guard of one WebSocket, which wraps its listeners: what one of them throws, or rejects with, is handed to `fault`
+ * and closes this socket alone, with 1011. The socket's own errors end nothing but the socket.
+ */
+export function guardSocket(socket: WebSocket, fault: (error: unknown) => void): Guarded {
+  socket.on('error', nothing);
+  const fail = (error: unknown): void => {
+    fault(error);
+    closeSocket(socket, INTERNAL_ERROR, 'internal error');
+  };
+  return (listener) =>
+    (...given) =>
+      void attempt(() => listener(...given), fail);
+}
+
+/** Wraps one listener. */
+export type Guarded = <A extends readonly unknown[]>(listener: (...given: A) => unknown) => (...given: A) => void;
+
+/** Closes a WebSocket, and by force when the other side does not answer within a second; a long reason is cut. */
+export function closeSocket(socket: WebSocket, code: number, why: string): void {
+  socket.close(code, Buffer.from(why).subarray(0, LONGEST_REASON).toString());
+  setTimeout(() => socket.terminate(), CLOSE_MS).unref();
+}
+
+/** Answers an upgrade with a refusal and ends the connection. */
+export function refuseUpgrade(socket: Duplex, { status, why, headers = {} }: Refusal): void {
+  const body = `${why}\n`;
+  const usual = {
+    'Content-Type': 'text/plain; charset=utf-8',
+    'Content-Length': String(Buffer.byteLength(body)),
+    Connection: 'close',
+  };
+  const lines = Object.entries({ ...usual, ...headers }).map(([name, value]) => `${name}: ${value}`);
+  socket.once('finish', () => socket.destroy());
+  socket.end([`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`, ...lines, '', body].join('\r\n'));
+}
+
+/** The path and the query of a request; `null` unless its target is a path such as "/agent?x". Never throws. */
+export function targetOf({ url = '' }: IncomingMessage): { readonly path: string; readonly query: string } | null {
+  if (!ORIGIN_FORM.test(url)) return null;
+  const mark = url.indexOf('?');
+  return mark === -1 ? { path: url, query: '' } : { path: url.slice(0, mark), query: url.slice(mark + 1) };
+}
+
+const ORIGIN_FORM = /^\/(?!\/)[^\s#]*$/;
+const INTERNAL_ERROR = 1011;
+const CLOSE_MS = 1_000;
+/** A close frame holds 123 bytes of text; cutting a character in two may add two. */
+const LONGEST_REASON = 120;
+
+async function attempt(run: () => unknown, fail: (error: unknown) => void): Promise<void> {
+  try {
+    await run();
+  } catch (error) {
+    fail(error);
+  }
+}
+
+/** Whether the caller has left in the middle of its request: what fails then is no fault of ours. */
+function isGone(request: IncomingMessage): boolean {
+  return request.destroyed && !request.complete;
+}
+
+function failWith500(response: ServerResponse): void {
+  if (response.headersSent || response.destroyed) response.destroy();
+  else response.writeHead(500, { Connection: 'close' }).end();
+}
+
+function hasAnswered(socket: Duplex): boolean {
+  return !('bytesWritten' in socket) || socket.bytesWritten !== 0;
+}
+
+function nothing(): void {}

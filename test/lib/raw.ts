@@ -1,0 +1,28 @@
+import { connect } from 'node:net';
+
+const LIMIT_MS = 5_000;
+
+/** Sends bytes as they are to a port of this machine; all that was answered until the connection was closed. */
+export function sendRaw(port: number, text: string): Promise<string> {
+  return new Promise((resolve) => {
+    let answer = '';
+    const socket = connect({ port, host: '127.0.0.1' }, () => socket.write(text));
+    socket.setEncoding('latin1').on('data', (piece: string) => void (answer += piece));
+    socket.on('error', () => undefined).on('close', () => resolve(answer));
+    socket.setTimeout(LIMIT_MS, () => socket.destroy());
+  });
+}
+
+/** Targets of requests that no URL can be made of, or one that leads elsewhere. */
+export const ODD_TARGETS: readonly string[] = ['//', 'http://[', 'ws://a:b@c:99999/agent'];
+
+/** A handshake for this target, well-formed but for that. */
+export function handshake(target: string, headers = ''): string {
+  const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n';
+  return `GET ${target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${key}${headers}\r\n`;
+}
+
+/** The status of an answer; 0 for none. */
+export function statusOf(answer: string): number {
+  return Number(/^HTTP\/1\.1 (\d{3})/.exec(answer)?.[1] ?? 0);
+}
