@@ -68,6 +68,8 @@ class Group implements ProcessGroup {
     this.#timers = options.timers;
     const lastLine = lastLineOf(child.stderr, secretsOf(options.env));
     child.stdin.on('error', () => undefined);
+    // Whoever reads hears of it; an output that nobody reads at the moment may break, too.
+    child.stdout.on('error', () => undefined);
     const guard = guardOf(pid);
     this.exited = new Promise((resolve) => {
       child.once('exit', (code, signal) => {

@@ -31,6 +31,17 @@ describe('a process group', () => {
     await vi.waitFor(() => expect(livingIn(group.pid)).toEqual([]));
   });
 
+  test('T1 goes on when a pipe to or from it breaks', async () => {
+    const group = await run('require("fs").closeSync(0); setInterval(() => {}, 1000); console.log("up")');
+    await new Promise((resolve) => group.stdout.once('data', resolve));
+    const writing = new Promise((resolve) => group.stdin.write('x'.repeat(1_000_000), resolve));
+    expect(await writing).toMatchObject({ code: 'EPIPE' });
+    group.stdout.destroy(new Error('the pipe broke'));
+    await new Promise(setImmediate);
+    await group.stop(0);
+    expect(await group.exited).toMatchObject({ signal: 'SIGTERM' });
+  });
+
   test('says its last line, without the secrets that it was given', async () => {
     const group = await run('console.error("first\\nbad key " + process.env.API_KEY); process.exitCode = 2', {
       API_KEY: 'sk-123456',

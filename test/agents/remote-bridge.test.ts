@@ -145,6 +145,18 @@ describe('the command conch-agent', () => {
     await until(() => groups.flatMap(livingIn).length === 0, 'the end of all that it started');
   });
 
+  test('T1 goes on when nobody reads its standard error any more', async () => {
+    const command = ['--url', rig.url, '--token-env', 'T', '--', process.execPath, AGENT];
+    const { child, ended } = start(command, { T: rig.token });
+    await connected();
+    const before = link();
+    child.stderr.destroy();
+    before?.drop('as if the network failed', { final: false });
+    await until(() => link() !== null && link() !== before, 'another connection');
+    child.kill('SIGTERM');
+    expect(await ended).toBe(0);
+  });
+
   test('explains itself', async () => {
     const { ended, err } = start(['--help']);
     expect([await ended, err()]).toEqual([0, '']);
