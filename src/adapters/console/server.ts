@@ -111,7 +111,11 @@ function pageOf(parts: ServerParts): Page {
     setHeaders: (response, path) =>
       response.setHeader('Cache-Control', path.startsWith('/assets/') ? 'max-age=31536000, immutable' : 'no-cache'),
   });
-  return ({ request, response }) => files(request, response, () => finish(response, 404, 'Not found.\n'));
+  return ({ request, response }) => {
+    // No page asks for a part of a file, and one that lies outside of the file would not be understood.
+    delete request.headers.range;
+    files(request, response, () => finish(response, 404, 'Not found.\n'));
+  };
 }
 
 const FULL: Refusal = { status: 503, why: 'Too many pages are open' };

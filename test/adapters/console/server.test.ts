@@ -113,6 +113,12 @@ describe('a running console', () => {
     expect((await call(`${here.url}/`)).status).toBe(200);
   });
 
+  test('T1 a part of a file that is no part of it is not looked for', async () => {
+    for (const range of ['bytes=9-1', `bytes=0-${'9'.repeat(30)}`, 'bytes=-', 'odd']) {
+      expect((await call(`${here.url}/`, { range })).status).toBe(200);
+    }
+  });
+
   test('T1 a file of the page that cannot be read ends its own request alone', async () => {
     const unreadable = createNetServer().listen(join(here.pageDir, 'odd.js'));
     await once(unreadable, 'listening');
