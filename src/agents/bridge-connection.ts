@@ -1,6 +1,6 @@
 import { WebSocket } from 'ws';
 import type { RawData } from 'ws';
-import { guardSocket } from '../lib/guarded-server.ts';
+import { closeSocket, guardSocket } from '../lib/guarded-server.ts';
 import type { Timer } from '../turns/time.ts';
 import { systemTimers } from '../turns/time.ts';
 import type { BridgeRelay } from './bridge-relay.ts';
@@ -92,7 +92,7 @@ class Connection {
   }
 
   #leave(): void {
-    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.close(GOING_AWAY);
+    if (this.#socket.readyState === WebSocket.OPEN) closeSocket(this.#socket, GOING_AWAY, '');
     else this.#socket.terminate();
     this.#over('Ended', false);
   }
