@@ -1,0 +1,117 @@
+import { randomOf } from '../kill/random.ts';
+import type { Input } from './bytes.ts';
+import { DOORS } from './doors.ts';
+import type { Door } from './doors.ts';
+import { setStage } from './stage.ts';
+import type { Stage } from './stage.ts';
+
+/** What to try; it ends after so many inputs or milliseconds, whichever is first. */
+export type Plan = {
+  readonly seed: number;
+  /** The number of the first input: later ones repeat alone what was found. */
+  readonly first?: number;
+  readonly inputs: number;
+  readonly limitMs: number;
+  /** The names of the doors to try; all unless given. */
+  readonly doors?: readonly string[];
+};
+
+/** Something that no input may bring about. */
+export type Finding = {
+  readonly kind: 'crash' | 'hang';
+  readonly why: string;
+  /** The inputs before it, the last one last: one of them did it. */
+  readonly after: readonly Attempt[];
+};
+
+/** One input, by its number. */
+export type Attempt = { readonly number: number; readonly door: string; readonly bytes: string };
+
+/** What was found; `sent` counts the inputs that reached each door, `faults` are logged and survived. */
+export type Report = {
+  readonly sent: Readonly<Record<string, number>>;
+  readonly findings: readonly Finding[];
+  readonly faults: readonly string[];
+};
+
+/** So many inputs may be to blame for a crash that is noticed after the last one. */
+const SUSPECTS = 6;
+const CHECK_EVERY = 40;
+const MOST_FINDINGS = 20;
+const LONGEST_SHOWN = 2_000;
+
+/** Tries the doors of the real program with inputs that the seed gives, one after the other. */
+export async function fuzz({ seed, first = 0, inputs, limitMs, doors: names }: Plan): Promise<Report> {
+  const doors = DOORS.filter(({ name }) => names?.includes(name) ?? true);
+  const stage = await setStage();
+  const run = new Run(stage, doors);
+  try {
+    const end = performance.now() + limitMs;
+    for (let number = first; number < first + inputs && performance.now() < end && !run.isEnough; number += 1) {
+      await run.attempt(number, seed);
+    }
+    await run.check(doors);
+    return { sent: Object.fromEntries(run.sent), findings: run.findings, faults: stage.faults() };
+  } finally {
+    await stage.stop();
+  }
+}
+
+class Run {
+  readonly sent: Map<string, number>;
+  readonly findings: Finding[] = [];
+  readonly #stage: Stage;
+  readonly #doors: readonly Door[];
+  #recent: Attempt[] = [];
+
+  constructor(stage: Stage, doors: readonly Door[]) {
+    this.#stage = stage;
+    this.#doors = doors;
+    this.sent = new Map(doors.map(({ name }) => [name, 0]));
+  }
+
+  get isEnough(): boolean {
+    return this.findings.length >= MOST_FINDINGS;
+  }
+
+  async attempt(number: number, seed: number): Promise<void> {
+    const door = this.#doors[number % this.#doors.length]!;
+    const random = randomOf(Math.imul(seed + 1, 0x9e3779b1) ^ Math.imul(number + 1, 0x85ebca6b));
+    const input = door.input(random, this.#stage);
+    this.#recent = [...this.#recent.slice(1 - SUSPECTS), { number, door: door.name, bytes: shown(input) }];
+    const outcome = await door.send(this.#stage, input, random);
+    if (outcome !== 'absent') this.sent.set(door.name, (this.sent.get(door.name) ?? 0) + 1);
+    if (outcome === 'silent') this.#found('hang', `${door.name} neither answered nor closed`);
+    await this.#revived();
+    if (Math.floor(number / this.#doors.length) % CHECK_EVERY === CHECK_EVERY - 1) await this.check([door]);
+  }
+
+  /** Every door answers a well-formed request. */
+  async check(doors: readonly Door[]): Promise<void> {
+    for (const door of doors) {
+      if (!(await door.answers(this.#stage))) {
+        const fell = await this.#revived();
+        if (!fell) this.#found('hang', `${door.name} does not answer a well-formed request`);
+      }
+    }
+    await this.#revived();
+  }
+
+  async #revived(): Promise<boolean> {
+    const why = this.#stage.fallen();
+    if (why === null) return false;
+    this.#found('crash', why);
+    await this.#stage.revive();
+    return true;
+  }
+
+  #found(kind: Finding['kind'], why: string): void {
+    this.findings.push({ kind, why, after: this.#recent });
+  }
+}
+
+/** The bytes as they can be read and copied. */
+function shown({ pieces, end }: Input): string {
+  const texts = pieces.map((piece) => JSON.stringify(piece.subarray(0, LONGEST_SHOWN).toString('latin1')));
+  return `${texts.join(' + ')}, then ${end}`;
+}
