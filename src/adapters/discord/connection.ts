@@ -12,6 +12,7 @@ import { createIdentifies } from './identifies.ts';
 import { patiently, pause, pauseMs, tokenRefused } from './patience.ts';
 import { createSessions } from './sessions.ts';
 import type { Sessions } from './sessions.ts';
+import { GuardedShards } from './shards.ts';
 
 /** What a connection needs, and whom it tells. */
 export type ConnectionPorts = {
@@ -98,6 +99,10 @@ class Line implements Connection {
       rest,
       token,
       intents: INTENTS,
+      buildStrategy: (manager) =>
+        new GuardedShards(manager, (error) =>
+          log.warn({ why: wordsOf(error) }, 'what came from Discord could not be understood'),
+        ),
       retrieveSessionInfo: (shard) => this.#session(shard),
       updateSessionInfo: (shard, session) => this.#sessions.set(shard, session),
       buildIdentifyThrottler: () => ({

@@ -87,6 +87,27 @@ describe('a connection', () => {
     expect(notes).toEqual([]);
   });
 
+  test.each([
+    '{"op":10}',
+    '{"op":10,"d":{"heartbeat_interval":"soon"}}',
+    '{"op":9}',
+    '{"op":0,"t":"READY","s":1}',
+    '{"op":0,"t":"MESSAGE_CREATE","s":"x","d":null}',
+    '{"op":0}',
+    '{"op":11,"d":[[]]}',
+    '[]',
+    '"10"',
+    '{"op"',
+    '\0',
+  ])('T1 survives the frame %s of the gateway and hears what follows', async (text) => {
+    const { connection, texts } = connectionTo(discord);
+    await connection.start();
+    discord.raw(text);
+    discord.write('ann', discord.channel, 'hello');
+    await mustCome('the message', () => texts.length === 1);
+    expect(texts).toEqual(['hello']);
+  });
+
   test('goes on with its session after a dropped socket and misses nothing', async () => {
     const { connection, texts, notes } = connectionTo(discord);
     await connection.start();

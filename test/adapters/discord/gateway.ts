@@ -158,6 +158,11 @@ export class Gateway {
     for (const session of this.#sessions.values()) dispatch(session, t, d);
   }
 
+  /** A frame with whatever text. */
+  raw(text: string): void {
+    for (const { socket } of this.#connections) socket.send(text);
+  }
+
   stop(): void {
     clearInterval(this.#watch);
     this.dropSockets();

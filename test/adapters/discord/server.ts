@@ -132,6 +132,7 @@ function troubles(world: World, rest: Rest, gateway: Gateway) {
     closeWith: gateway.closeWith.bind(gateway),
     silence: gateway.silence.bind(gateway),
     odd: gateway.odd.bind(gateway),
+    raw: gateway.raw.bind(gateway),
   };
 }
 
