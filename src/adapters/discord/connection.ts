@@ -10,7 +10,7 @@ import type { Memory } from '../port.ts';
 import { wordsOf } from './errors.ts';
 import { createIdentifies } from './identifies.ts';
 import { patiently, pause, pauseMs, tokenRefused } from './patience.ts';
-import { createSessions } from './sessions.ts';
+import { createSessions, gatewayUrl } from './sessions.ts';
 import type { Sessions } from './sessions.ts';
 import { GuardedShards } from './shards.ts';
 
@@ -57,7 +57,7 @@ const STOP_MS = 3_000;
 const GIVING_UP = 'Destroying shard';
 
 const gatewaySchema = z.object({
-  url: z.string().regex(/^wss?:\/\/[^\s]+$/),
+  url: gatewayUrl,
   shards: z.int().min(1),
   session_start_limit: z.object({ remaining: z.number(), reset_after: z.number(), max_concurrency: z.int().min(1) }),
 });

@@ -9,6 +9,7 @@ import { wordsOf } from './errors.ts';
 export type Sessions = {
   /** The session of a shard as the connection knows it. */
   get(shard: number): SessionInfo | null;
+  /** One that cannot be gone on with is none. */
   set(shard: number, session: SessionInfo | null): void;
   /** An event was passed on; it counts as received once `taken` resolves. */
   passed(shard: number, sequence: number, taken: Promise<void> | null): void;
@@ -47,8 +48,9 @@ class Ledger implements Sessions {
     return this.#track(shard).session;
   }
 
-  set(shard: number, session: SessionInfo | null): void {
+  set(shard: number, given: SessionInfo | null): void {
     if (this.#stopped) return;
+    const session = sessionSchema.safeParse(given).success ? given : null;
     const track = this.#track(shard);
     if (session?.sessionId === track.session?.sessionId) track.session = session;
     else this.#tracks.set(shard, { ...trackFrom(session), written: track.written });
@@ -113,10 +115,16 @@ type Track = {
   written: string | null;
 };
 
+/** Where a gateway is: what a socket can be opened to. */
+export const gatewayUrl = z.string().refine((text) => {
+  const url = URL.parse(text);
+  return url !== null && ['ws:', 'wss:'].includes(url.protocol) && !text.includes('#');
+});
+
 const sessionSchema = z.object({
   sessionId: z.string().min(1),
   sequence: z.int().min(0),
-  resumeURL: z.string().regex(/^wss?:\/\/[^\s]+$/),
+  resumeURL: gatewayUrl,
   shardCount: z.int().min(1),
 });
 

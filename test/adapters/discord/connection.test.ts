@@ -108,6 +108,17 @@ describe('a connection', () => {
     expect(texts).toEqual(['hello']);
   });
 
+  test('T1 begins a new session when no socket can be opened to where it could have gone on', async () => {
+    const { connection, texts } = connectionTo(discord);
+    await connection.start();
+    const ready = { session_id: 's', resume_gateway_url: 'ws://[', user: {}, guilds: [] };
+    discord.raw(JSON.stringify({ op: 0, t: 'READY', s: 1, d: ready }));
+    discord.dropSockets();
+    await mustCome('another session', () => discord.identifies.length === 2);
+    discord.write('ann', discord.channel, 'hello');
+    await mustCome('the message', () => texts.includes('hello'));
+  });
+
   test('goes on with its session after a dropped socket and misses nothing', async () => {
     const { connection, texts, notes } = connectionTo(discord);
     await connection.start();
