@@ -9,7 +9,7 @@ import { plain, requestBytes, upgrade } from './http.ts';
 import type { Request } from './http.ts';
 import { jsonText } from './json.ts';
 import type { Json } from './json.ts';
-import { PAGE_FRAMES, SLACK_BODIES, TOOL_CALLS, commandIn, filled } from './samples.ts';
+import { DISPATCHES, GATEWAY_FRAMES, PAGE_FRAMES, SLACK_BODIES, TOOL_CALLS, commandIn, filled } from './samples.ts';
 import type { Stage, Tools } from './stage.ts';
 import { ANSWER_MS, deliver } from './wire.ts';
 import type { Outcome } from './wire.ts';
@@ -22,7 +22,14 @@ export type Door = {
   readonly send: (stage: Stage, input: Input, random: Random) => Promise<Outcome>;
   /** Whether a well-formed request is answered. */
   readonly answers: (stage: Stage) => Promise<boolean>;
+  /** For how long, in milliseconds, a caller may be silent in the middle of a request, and where. */
+  readonly silence?: { readonly ms: number; readonly port: (stage: Stage) => number | null };
 };
+
+/** Limits of the servers, and how often they look. */
+const REMOTE_SILENCE_MS = 5_000 + 1_000;
+const TOOLS_SILENCE_MS = 5_000 + 30_000;
+const USUAL_SILENCE_MS = 60_000 + 30_000;
 
 /** Every door. */
 export const DOORS: readonly Door[] = [
@@ -31,6 +38,7 @@ export const DOORS: readonly Door[] = [
     input: (random, stage) => travelling(random, requestBytes(random, consoleRequest(random, stage))),
     send: (stage, input) => deliver(stage.consolePort, null, input),
     answers: (stage) => isStatus(stage.consolePort, '/healthz', 200),
+    silence: { ms: USUAL_SILENCE_MS, port: ({ consolePort }) => consolePort },
   },
   {
     name: 'console websocket',
@@ -46,6 +54,7 @@ export const DOORS: readonly Door[] = [
     },
     send: toRemote,
     answers: (stage) => isStatus(stage.remotePort, '/', 426),
+    silence: { ms: REMOTE_SILENCE_MS, port: ({ remotePort }) => remotePort },
   },
   {
     name: 'remote agents upgrade',
@@ -64,6 +73,7 @@ export const DOORS: readonly Door[] = [
     input: (random, stage) => travelling(random, requestBytes(random, toolCall(random, stage.localTools()))),
     send: (stage, input) => toTools(stage.localTools(), input),
     answers: (stage) => areListed(stage.localTools()),
+    silence: { ms: TOOLS_SILENCE_MS, port: (stage) => stage.localTools()?.port ?? null },
   },
   {
     name: 'tools over the remote host',
@@ -80,6 +90,20 @@ export const DOORS: readonly Door[] = [
       const answer = await ask(`http://127.0.0.1:${stage.slackPort}${target}`, { method, headers: [...headers], body });
       return answer?.status === 200;
     },
+    silence: { ms: USUAL_SILENCE_MS, port: ({ slackPort }) => slackPort },
+  },
+  {
+    name: 'discord gateway',
+    input: (random, stage) => {
+      const [text = ''] = texts(random, random.chance(0.7) ? filled(DISPATCHES, stage) : filled(GATEWAY_FRAMES, stage));
+      return { pieces: [Buffer.from(text)], end: 'stay' };
+    },
+    send: async ({ discord }, { pieces }) => {
+      if (discord.connected() === 0) return 'absent';
+      for (const piece of pieces) discord.raw(piece.toString('utf8'));
+      return 'done';
+    },
+    answers: (stage) => isStatus(stage.consolePort, '/healthz', 200),
   },
   {
     name: 'agent lines',

@@ -50,10 +50,10 @@ function changed(random: Random, value: Json): Json {
   if (random.chance(0.08)) return oddValue(random);
   if (value === null || typeof value !== 'object') return value;
   if (isList(value)) {
-    const kept = value.filter(() => random.chance(0.95)).map((each) => changed(random, each));
+    const kept = value.filter(() => random.chance(0.92)).map((each) => changed(random, each));
     return random.chance(0.1) ? [...kept, oddValue(random)] : kept;
   }
-  const entries = Object.entries(value).filter(() => random.chance(0.95));
+  const entries = Object.entries(value).filter(() => random.chance(0.92));
   const kept = entries.map(([key, each]): [string, Json] => [key, changed(random, each)]);
   if (random.chance(0.1)) kept.push([oddKey(random), oddValue(random)]);
   return Object.fromEntries(kept);

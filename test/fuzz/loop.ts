@@ -4,6 +4,7 @@ import { DOORS } from './doors.ts';
 import type { Door } from './doors.ts';
 import { setStage } from './stage.ts';
 import type { Stage } from './stage.ts';
+import { fallSilent } from './wire.ts';
 
 /** What to try; it ends after so many inputs or milliseconds, whichever is first. */
 export type Plan = {
@@ -38,18 +39,24 @@ export type Report = {
 const SUSPECTS = 6;
 const CHECK_EVERY = 40;
 const MOST_FINDINGS = 20;
+/** How much later than it may a busy machine lets go of a silent caller. */
+const LATE_MS = 5_000;
 const LONGEST_SHOWN = 2_000;
 
-/** Tries the doors of the real program with inputs that the seed gives, one after the other. */
-export async function fuzz({ seed, first = 0, inputs, limitMs, doors: names }: Plan): Promise<Report> {
+/** Tries the doors of the real program with inputs that the seed gives, one after the other, until `signal` if it is sooner. */
+export async function fuzz(
+  { seed, first = 0, inputs, limitMs, doors: names }: Plan,
+  signal?: AbortSignal,
+): Promise<Report> {
   const doors = DOORS.filter(({ name }) => names?.includes(name) ?? true);
   const stage = await setStage();
   const run = new Run(stage, doors);
   try {
     const end = performance.now() + limitMs;
-    for (let number = first; number < first + inputs && performance.now() < end && !run.isEnough; number += 1) {
-      await run.attempt(number, seed);
-    }
+    const isOver = (): boolean => performance.now() >= end || run.isEnough || signal?.aborted === true;
+    run.fallSilent();
+    for (let number = first; number < first + inputs && !isOver(); number += 1) await run.attempt(number, seed);
+    run.checkSilent();
     await run.check(doors);
     return { sent: Object.fromEntries(run.sent), findings: run.findings, faults: stage.faults() };
   } finally {
@@ -57,11 +64,14 @@ export async function fuzz({ seed, first = 0, inputs, limitMs, doors: names }: P
   }
 }
 
+type Silent = { readonly name: string; readonly until: number; readonly isGone: () => boolean };
+
 class Run {
   readonly sent: Map<string, number>;
   readonly findings: Finding[] = [];
   readonly #stage: Stage;
   readonly #doors: readonly Door[];
+  readonly #silent: Silent[] = [];
   #recent: Attempt[] = [];
 
   constructor(stage: Stage, doors: readonly Door[]) {
@@ -86,6 +96,23 @@ class Run {
     if (Math.floor(number / this.#doors.length) % CHECK_EVERY === CHECK_EVERY - 1) await this.check([door]);
   }
 
+  /** At every door that has a limit for it, a caller falls silent. */
+  fallSilent(): void {
+    for (const { name, silence } of this.#doors) {
+      const port = silence?.port(this.#stage) ?? null;
+      if (silence === undefined || port === null) continue;
+      this.#silent.push({ name, until: performance.now() + silence.ms, isGone: fallSilent(port) });
+    }
+  }
+
+  /** Whoever was silent for longer than is allowed was let go of. */
+  checkSilent(): void {
+    const now = performance.now();
+    for (const { name, until, isGone } of this.#silent.splice(0)) {
+      if (!isGone() && now > until + LATE_MS) this.#found('hang', `${name} keeps a caller that fell silent`);
+    }
+  }
+
   /** Every door answers a well-formed request. */
   async check(doors: readonly Door[]): Promise<void> {
     for (const door of doors) {
@@ -100,6 +127,7 @@ class Run {
   async #revived(): Promise<boolean> {
     const why = this.#stage.fallen();
     if (why === null) return false;
+    this.#silent.length = 0;
     this.#found('crash', why);
     await this.#stage.revive();
     return true;

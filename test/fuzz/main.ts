@@ -20,13 +20,16 @@ const again = (number: number, inputs: number): string =>
   `npm run fuzz -- --seed ${seed} --first ${number} --inputs ${inputs}${only}`;
 
 tell(`npm run fuzz -- --seed ${seed} --seconds ${values.seconds}${only}`);
-const { sent, findings, faults } = await fuzz({
+const ending = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => ending.abort());
+const plan = {
   seed,
   first: Number(values.first),
   inputs: Number(values.inputs ?? Number.MAX_SAFE_INTEGER),
   limitMs: Number(values.seconds) * 1_000,
   ...(values.door === undefined ? {} : { doors: values.door }),
-});
+};
+const { sent, findings, faults } = await fuzz(plan, ending.signal);
 for (const { kind, why, after } of findings) {
   tell(`\n${kind}: ${why}`);
   for (const { number, door, bytes } of after) tell(`  ${number} ${door}: ${bytes}`);

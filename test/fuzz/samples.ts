@@ -115,8 +115,66 @@ export const SLACK_BODIES: readonly Json[] = [
   },
 ];
 
+const dispatch = (t: string, d: Json): Json => ({ op: 0, t, s: 5, d });
+const author = { id: '1', username: 'ann', discriminator: '0', avatar: null, bot: false };
+const posted = {
+  id: '$snowflake',
+  channel_id: '$hall',
+  guild_id: '$guild',
+  author,
+  member: { roles: [], nick: null },
+  content: 'pm: hello <@1> <@&2> <#3>',
+  timestamp: '2026-01-01T00:00:00.000Z',
+  edited_timestamp: null,
+  type: 0,
+  mentions: [author],
+  mention_roles: [],
+  attachments: [{ id: '9', filename: 'a.txt', size: 1, url: 'http://127.0.0.1:1/a' }],
+  message_reference: { message_id: '1', channel_id: '$hall' },
+};
+
+/** What Discord's gateway tells of a server. */
+export const DISPATCHES: readonly Json[] = [
+  dispatch('MESSAGE_CREATE', posted),
+  dispatch('MESSAGE_UPDATE', { ...posted, edited_timestamp: '2026-01-01T00:00:01.000Z' }),
+  dispatch('MESSAGE_DELETE', { id: '1', channel_id: '$hall', guild_id: '$guild' }),
+  dispatch('MESSAGE_DELETE_BULK', { ids: ['1', '2'], channel_id: '$hall', guild_id: '$guild' }),
+  dispatch('CHANNEL_UPDATE', { id: '$hall', type: 0, name: 'general', permission_overwrites: [] }),
+  dispatch('THREAD_CREATE', { id: '77', parent_id: '$hall', guild_id: '$guild', type: 11, name: 'a' }),
+  dispatch('GUILD_ROLE_CREATE', { guild_id: '$guild', role: { id: '5', name: 'pm', permissions: '0' } }),
+  dispatch('GUILD_MEMBER_UPDATE', { guild_id: '$guild', user: author, roles: ['5'] }),
+  dispatch('INTERACTION_CREATE', {
+    id: '$snowflake',
+    application_id: '1',
+    token: 'token',
+    type: 2,
+    channel_id: '$hall',
+    guild_id: '$guild',
+    member: { user: author, roles: [], permissions: '0' },
+    data: { id: '1', name: 'floor', type: 1, options: [{ name: 'status', type: 1, options: [] }] },
+  }),
+  dispatch('INTERACTION_CREATE', {
+    id: '$snowflake',
+    token: 'token',
+    type: 3,
+    channel_id: '$hall',
+    member: { user: author, roles: [] },
+    data: { custom_id: 'conch:/queue', component_type: 2 },
+  }),
+  dispatch('GUILD_CREATE', { id: '$guild', unavailable: false, channels: [], threads: [], roles: [], members: [] }),
+];
+
+/** What it says of the connection itself, but for what ends it: a client that is away hears nothing else. */
+export const GATEWAY_FRAMES: readonly Json[] = [
+  { op: 1, d: null },
+  { op: 10, d: { heartbeat_interval: 41_250 } },
+  { op: 11, d: null },
+  dispatch('READY', { session_id: 'a', resume_gateway_url: 'ws://127.0.0.1:1', user: author, guilds: [] }),
+  dispatch('RESUMED', {}),
+];
+
 /** Samples with the names of this stage in them; keys and times are new each time. */
-export function filled(samples: readonly Json[], { channel, slack }: Stage): readonly Json[] {
+export function filled(samples: readonly Json[], { channel, slack, discord }: Stage): readonly Json[] {
   const { ids } = slack;
   const names: Readonly<Record<string, string>> = {
     $channel: channel,
@@ -127,6 +185,9 @@ export function filled(samples: readonly Json[], { channel, slack }: Stage): rea
     $room: ids.channel,
     $ann: ids.ann,
     $bot: ids.botUser,
+    $hall: discord.channel,
+    $guild: discord.guild,
+    $snowflake: String(BigInt(Date.now()) << 22n),
     $ts: `${(Date.now() / 1_000).toFixed(3)}${String(performance.now()).slice(-3).replace('.', '0')}`,
   };
   const text = JSON.stringify(samples).replaceAll(/\$[a-z]+/g, (name) => names[name] ?? name);

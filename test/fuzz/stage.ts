@@ -7,7 +7,10 @@ import { join } from 'node:path';
 import { WebSocket } from 'ws';
 import { z } from 'zod';
 import { addAgentToken } from '../../src/agents/tokens.ts';
+import { startDiscord } from '../adapters/discord/server.ts';
+import type { DiscordServer } from '../adapters/discord/server.ts';
 import { startSlack } from '../adapters/slack/server.ts';
+import type { SlackServer } from '../adapters/slack/server.ts';
 import { configOn } from '../e2e/slack.ts';
 import { clearPlace, freePort, makePlace, startBot } from '../kill/bot.ts';
 import type { Bot } from '../kill/bot.ts';
@@ -25,7 +28,9 @@ export type Stage = {
   readonly slackPort: number;
   readonly channel: string;
   /** The ids of the Slack that it is connected to. */
-  readonly slack: Awaited<ReturnType<typeof startSlack>>;
+  readonly slack: SlackServer;
+  /** The Discord whose gateway it listens to. */
+  readonly discord: DiscordServer;
   /** What opens the console: the token of `conch ctl`, which the cookie holds, too. */
   readonly consoleToken: () => string;
   readonly remoteToken: string;
@@ -55,6 +60,7 @@ const LINES_WAIT_MS = 0;
 export async function setStage(): Promise<Stage> {
   const [slackPort, remotePort] = [await freePort(), await freePort()];
   const slack = await startSlack({ requestUrl: `http://127.0.0.1:${slackPort}/slack/events`, retryDelaysMs: [] });
+  const discord = await startDiscord({ identifyLimit: Number.MAX_SAFE_INTEGER, maxConcurrency: 100 });
   const local = createKeeper();
   const toolsPlug = await openPlug(local.lines);
   const agentLines = await openPlug(createKeeper().lines, LINES_WAIT_MS);
@@ -74,6 +80,7 @@ export async function setStage(): Promise<Stage> {
     channels: [
       { id: 'console:demo', agents: ids },
       { id: `slack:${slack.ids.channel}`, agents: ['pm', 'keeper'] },
+      { id: `discord:${discord.channel}`, agents: ['pm'] },
     ],
     remote: { port: remotePort },
     adapters: { slack: { mode: 'http', port: slackPort } },
@@ -86,6 +93,8 @@ export async function setStage(): Promise<Stage> {
     SLACK_BOT_TOKEN: slack.botToken,
     SLACK_SIGNING_SECRET: slack.signingSecret,
     SLACK_API_URL: slack.apiUrl,
+    DISCORD_TOKEN: discord.token,
+    DISCORD_API_URL: discord.apiUrl,
   };
   const past: string[] = [];
   let bot = startBot(place, { env });
@@ -100,6 +109,7 @@ export async function setStage(): Promise<Stage> {
     slackPort,
     channel: 'console:demo',
     slack,
+    discord,
     consoleToken: () => readFileSync(join(place.dataDir, 'console-token'), 'utf8').trim(),
     remoteToken,
     localTools: local.tools,
@@ -124,7 +134,7 @@ export async function setStage(): Promise<Stage> {
       stopKeeping();
       await Promise.all([bot.end('SIGKILL'), bridge.stop()]);
       for (const plug of [toolsPlug, agentLines, bridgeAgent, bridgeHost]) plug.close();
-      await slack.close();
+      await Promise.all([slack.close(), discord.close()]);
       clearPlace(place);
     },
   };

@@ -30,6 +30,17 @@ export async function deliver(port: number, from: string | null, { pieces, end }
   return outcome;
 }
 
+/** A caller that begins a request and falls silent; what it returns tells whether it was let go of, and ends it. */
+export function fallSilent(port: number): () => boolean {
+  const socket = connect(port, '127.0.0.1', () => socket.write('GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: '));
+  socket.on('error', () => undefined).on('data', () => undefined);
+  return () => {
+    const isGone = socket.destroyed || socket.readableEnded;
+    socket.destroy();
+    return isGone;
+  };
+}
+
 async function write(socket: Socket, pieces: readonly Buffer[]): Promise<void> {
   for (const piece of pieces) {
     if (!socket.writable) return;
