@@ -102,8 +102,7 @@ export async function setStage(): Promise<Stage> {
   let sessions = 0;
   const remote = createKeeper(() => `session-${(sessions += 1)}`);
   const stopKeeping = keepConnected(remotePort, keeperToken, remote);
-  await bot.ready();
-  return {
+  const stage: Stage = {
     consolePort: place.port,
     remotePort,
     slackPort,
@@ -138,17 +137,22 @@ export async function setStage(): Promise<Stage> {
       clearPlace(place);
     },
   };
+  try {
+    await bot.ready();
+    return stage;
+  } catch (error) {
+    await stage.stop();
+    throw error;
+  }
 }
 
 const FAULT = /could not be (?:answered|accepted|taken)|cannot be taken/;
 
 /** Why the program ends, or has ended; `null` while it runs. */
 function endOf(bot: Bot): string | null {
-  const fatal = bot
-    .out()
-    .split('\n')
-    .find((line) => line.includes('"level":"fatal"'));
-  if (fatal !== undefined) return fatal;
+  const out = bot.out();
+  const fatal = out.indexOf('"level":"fatal"');
+  if (fatal !== -1) return out.slice(out.lastIndexOf('\n', fatal) + 1).split('\n', 1)[0] ?? out;
   const { exitCode, signalCode } = bot.child;
   return exitCode === null && signalCode === null ? null : `ended with ${exitCode ?? signalCode}: ${bot.err()}`;
 }
