@@ -1,7 +1,16 @@
-/** What cannot be seen, or turns text round, is shown by its number: nobody says yes to what they do not see. */
+/**
+ * The text with everything spelled by its number that cannot be seen, turns text round or looks like a space, so that nobody
+ * says yes to what they do not see: only printable ASCII, line feeds, tabs, letters with the marks that belong to them,
+ * numbers, punctuation and symbols stand for themselves. Every third backtick of a run is spelled too: whatever the text
+ * says, it ends no block of code that it is shown in (Discord knows no longer fence than three).
+ */
 export function visible(text: string): string {
-  return text.replace(
-    /[\p{Cf}\p{Zl}\p{Zp}\u{FE00}-\u{FE0F}]|(?!\n)\p{Cc}/gu,
-    (hidden) => `\\u{${hidden.codePointAt(0)?.toString(16).toUpperCase() ?? ''}}`,
-  );
+  return text.replaceAll(HIDDEN, spelled).replaceAll('```', `\`\`${spelled('`')}`);
+}
+
+const HIDDEN =
+  /[^\n\t\u{20}-\u{7E}\p{L}\p{M}\p{N}\p{P}\p{S}]|\p{Default_Ignorable_Code_Point}|\u{2800}|\u{1D159}|(?<!\p{L}\p{M}{0,3})\p{M}/gu;
+
+function spelled(hidden: string): string {
+  return `\\u{${(hidden.codePointAt(0) ?? 0).toString(16).toUpperCase()}}`;
 }
