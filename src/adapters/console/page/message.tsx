@@ -64,7 +64,9 @@ export const Message = memo(function Message({ message, goesOn }: Shown): JSX.El
 function SystemMessage({ message }: { readonly message: ChatMessage }): JSX.Element {
   return (
     <li class="message is-system" data-testid="message" data-id={message.id} data-kind="system">
-      <span class="system-text">{message.text}</span>
+      <div class="system-text">
+        <RichText text={message.text} />
+      </div>
       <time dateTime={new Date(message.sentAt).toISOString()} title={exactTime(message.sentAt)}>
         {timeOfDay(message.sentAt)}
       </time>
