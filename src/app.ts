@@ -11,6 +11,7 @@ import { createDesk } from './desk.ts';
 import { createFloors } from './floors.ts';
 import type { Log } from './log.ts';
 import { channelsOf, createObservatory } from './observatory.ts';
+import { offer, tellUnposted } from './offers.ts';
 import { isFull, untilRoom } from './patience.ts';
 import { textScrubber } from './scrub.ts';
 import { intakeFor, observatoryFor, concerns } from './own-channels.ts';
@@ -121,7 +122,7 @@ export class App {
     const { adapters, clock } = this.#parts;
     await this.#threads.load(clock.now());
     this.#config = this.#threads.within(this.#configured);
-    await this.#manager.recover(plansOf(this.#config));
+    await this.#manager.recover(this.#config.channels.map(planOf));
     for (const adapter of adapters) if (adapter.capabilities.losesEvents !== true) await this.#bringUp(adapter);
     this.#delivery.start();
     await this.#supervisor.start();
@@ -165,7 +166,7 @@ export class App {
     this.#config = next;
     const gone = before.filter(({ id }) => !next.channels.some((channel) => channel.id === id));
     const fresh = next.channels.filter(({ id }) => !before.some((channel) => channel.id === id));
-    const plans = [...plansOf(next), ...gone.map((channel) => ({ ...planOf(channel), seats: [] }))];
+    const plans = [...next.channels.map(planOf), ...gone.map((channel) => ({ ...planOf(channel), seats: [] }))];
     const lose = (id: ChannelId) => untilRoom(() => this.#manager.apply(id, { type: 'loseTouch' }), this.#parts);
     await Promise.all(fresh.map(({ id }) => lose(id)));
     await untilRoom(() => this.#manager.configure(plans), this.#parts);
@@ -245,14 +246,15 @@ export class App {
   }
 
   #carry(row: OutboxRow): Promise<Settlement> {
+    if (row.effect.type === 'offer') return offer(this.#manager, row.channel, row.effect.question);
     return row.lane === 'posts' || row.lane === 'receipts' ? this.#toPlatform(row) : this.#supervisor.deliver(row);
   }
 
   #notDelivered(row: OutboxRow, why: string, settled: boolean): void {
     const { channel, id, effect, attempts } = row;
     this.#parts.log.error({ channel, outboxId: id, effect: effect.type, attempts, why }, 'not delivered');
-    if (!settled || effect.type !== 'post' || this.#suspensions.isSuspended(channel)) return;
-    const told = this.#manager.apply(channel, { type: 'undelivered', agent: effect.agent, why });
+    if (!settled || (effect.type === 'post' && this.#suspensions.isSuspended(channel))) return;
+    const told = tellUnposted(this.#manager, row, why);
     told.catch((error: unknown) => this.#parts.log.error({ channel, err: error }, 'the channel was not told'));
   }
 
@@ -334,10 +336,6 @@ export class App {
   #channelName(channel: ChannelId): string {
     return this.#config.channels.find(({ id }) => id === channel)?.name ?? channel;
   }
-}
-
-function plansOf(config: Config): readonly ChannelPlan[] {
-  return config.channels.map(planOf);
 }
 
 function planOf(channel: Config['channels'][number]): ChannelPlan {

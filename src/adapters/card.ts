@@ -70,7 +70,7 @@ function heldWords({ held }: FloorView): string | null {
 function buttonsOf(view: FloorView): readonly CardButton[] {
   const { holder, condition } = view;
   const epoch = holder?.epoch ?? null;
-  const asks = holder?.waitingFor === 'approval';
+  const asked = holder?.approval?.shown === true ? holder.approval.question : null;
   const button = (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => ({
     label,
     line,
@@ -78,7 +78,9 @@ function buttonsOf(view: FloorView): readonly CardButton[] {
     style,
   });
   return [
-    ...(asks ? [button('Allow once', '/allow once', 'good'), button('Reject', '/reject', 'danger')] : []),
+    ...(asked === null
+      ? []
+      : [button('Allow', `/allow ${asked}`, 'good'), button('Reject', `/reject ${asked}`, 'danger')]),
     ...(holder === null ? [] : [button('Skip', '/floor skip'), button('Stop', '/stop', 'danger')]),
     condition === 'paused' ? button('Resume', '/floor resume', 'good') : button('Pause', '/floor pause'),
   ];

@@ -13,7 +13,7 @@ export type Capabilities = {
   readonly drafts: boolean;
   /** A second post with the same outbox id is the first one, for ever. */
   readonly idempotentPosts: boolean;
-  /** What an agent says beyond this length is not split: it is handed to `post` whole, to be shown as a file. `null`: always split. */
+  /** What an agent says or asks beyond this length is not split: it is handed to `post` whole, to be shown as a file. `null`: always split. */
   readonly fileAbove: number | null;
   /** Events may be lost on their way: the history is read again every few minutes. */
   readonly losesEvents?: boolean;

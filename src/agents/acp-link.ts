@@ -16,7 +16,8 @@ export type AcpPeer = {
 /** What an agent asks and tells of itself. */
 export type AcpListener = {
   update(params: unknown): void;
-  permission(params: unknown): Promise<unknown>;
+  /** `withdrawn`: the agent no longer wants the answer. */
+  permission(params: unknown, withdrawn: AbortSignal): Promise<unknown>;
 };
 
 /** A request and how long its answer may take; `null` for as long as it wants. */
@@ -39,7 +40,7 @@ export class AcpLink {
     this.#peer = peer;
     this.#timers = timers;
     this.#connection = client({ name: 'conch' })
-      .onRequest('session/request_permission', asIs, ({ params }) => listener.permission(params))
+      .onRequest('session/request_permission', asIs, ({ params, signal }) => listener.permission(params, signal))
       .onNotification('*', () => undefined)
       .connect({ writable: peer.stream.writable, readable: withoutUpdates(peer.stream.readable, listener) });
   }

@@ -1,22 +1,26 @@
-import type { PermissionChoice, PermissionRequest } from './backend.ts';
+import type { Choice } from '../turns/core/settings.ts';
+import type { PermissionRequest } from './backend.ts';
 import type { PermissionOption, ToolCall } from './acp-wire.ts';
 import { VERB_SERVER } from './acp-words.ts';
 import { isVerb } from './verbs.ts';
 
-/** What to show people of a tool call that waits for their yes. What could hide in the text is spelled out. */
-export function permissionFor(call: ToolCall, title: string, options: readonly PermissionOption[]): PermissionRequest {
-  const kinds = [...new Set(options.map(({ kind }) => kind))];
-  return { title: visible(title).slice(0, LONGEST_TITLE), detail: visible(detailOf(call)), kinds };
+/** What to show people of a tool call that waits for their yes. Without an option for a yes this once there is nothing to ask. */
+export function permissionFor(
+  title: string,
+  told: readonly ToolCall[],
+  options: readonly PermissionOption[],
+): PermissionRequest {
+  const detail = detailOf(title, told);
+  const request = { title: title.length > LONGEST_TITLE ? `${title.slice(0, LONGEST_TITLE)}…` : title, detail };
+  return sent('allow', options) === null ? { ...request, unaskable: NO_YES } : request;
 }
 
 /**
- * The option for a choice, by its kind. A yes is never made wider than it was given; a no is taken in any form that the
- * agent offers. `null`: there is none, the request is cancelled.
+ * The option for a choice, by its kind: a yes for this once and no other; a no in any form that the agent offers.
+ * `null`: there is none, the request is cancelled.
  */
-export function optionFor(choice: PermissionChoice | 'cancelled', options: readonly PermissionOption[]): string | null {
-  const kinds = choice === 'cancelled' ? [] : INSTEAD[choice];
-  const option = kinds.map((kind) => options.find((each) => each.kind === kind)).find((found) => found !== undefined);
-  return option?.optionId ?? null;
+export function optionFor(choice: Choice | 'cancelled', options: readonly PermissionOption[]): string | null {
+  return choice === 'cancelled' ? null : (sent(choice, options)?.optionId ?? null);
 }
 
 /**
@@ -29,12 +33,17 @@ export function isOwnVerb(call: ToolCall): boolean {
   return SPELLINGS.some((spelling) => isVerb(spelling.exec(name)?.groups?.['verb'] ?? ''));
 }
 
-const INSTEAD: Readonly<Record<PermissionChoice, readonly PermissionChoice[]>> = {
-  allow_once: ['allow_once'],
-  allow_always: ['allow_always', 'allow_once'],
-  reject_once: ['reject_once', 'reject_always'],
-  reject_always: ['reject_always', 'reject_once'],
+const INSTEAD: Readonly<Record<Choice, readonly PermissionOption['kind'][]>> = {
+  allow: ['allow_once'],
+  reject: ['reject_once', 'reject_always'],
 };
+const NO_YES = 'its agent takes no yes for this once alone';
+
+/** Of several the last one: agents begin with what does the most (Qwen's "Yes, restore previous mode (yolo)"). */
+function sent(choice: Choice, options: readonly PermissionOption[]): PermissionOption | null {
+  const found = INSTEAD[choice].map((kind) => options.findLast((each) => each.kind === kind));
+  return found.find((option) => option !== undefined) ?? null;
+}
 
 const HARMLESS: ReadonlySet<string> = new Set(['other', 'think']);
 const SPELLINGS = [
@@ -44,23 +53,10 @@ const SPELLINGS = [
   new RegExp(`^(?<verb>\\w+) \\(${VERB_SERVER} MCP Server\\)(?:: .*)?$`, 's'),
 ];
 const LONGEST_TITLE = 300;
-const LONGEST_DETAIL = 2_000;
-const HIDDEN = /[^\P{C}\n\t]|[\p{Zl}\p{Zp}]/gu;
 
-function detailOf({ rawInput, locations }: ToolCall): string {
-  const written = typeof rawInput === 'object' && rawInput !== null ? commandOf(rawInput) : rawInput;
+function detailOf(title: string, told: readonly ToolCall[]): string {
+  const written = told.findLast(({ rawInput }) => rawInput !== undefined)?.rawInput;
   const text = typeof written === 'string' ? written : JSON.stringify(written, null, 1);
-  const detail = text === undefined || text === '{}' ? (locations ?? []).map(({ path }) => path).join('\n') : text;
-  if (detail.length <= LONGEST_DETAIL) return detail;
-  return `${detail.slice(0, LONGEST_DETAIL)}\n(${detail.length - LONGEST_DETAIL} more characters)`;
-}
-
-/** A command line alone says more than the object around it, if nothing else is in it. */
-function commandOf(input: object): unknown {
-  const { command, description: _, ...rest } = input as Record<string, unknown>;
-  return typeof command === 'string' && Object.keys(rest).length === 0 ? command : input;
-}
-
-function visible(text: string): string {
-  return text.replace(HIDDEN, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);
+  const places = told.flatMap(({ locations }) => locations ?? []).map(({ path }) => path);
+  return text === undefined || text === '{}' ? [title, ...places].join('\n') : text;
 }

@@ -1,7 +1,8 @@
 import type { Timers } from '../turns/time.ts';
-import type { Ending, PermissionChoice, Report, SeatContext, TurnPrompt } from './backend.ts';
+import type { Choice } from '../turns/core/settings.ts';
+import type { Ending, Report, SeatContext, TurnPrompt } from './backend.ts';
 import { isOwnVerb, optionFor, permissionFor } from './acp-permission.ts';
-import type { PermissionOption, ToolCall, Update } from './acp-wire.ts';
+import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
 import { silence } from './acp-words.ts';
 import { Verbs } from './verbs.ts';
 
@@ -14,9 +15,12 @@ export class AcpRun {
   readonly #report: Report;
   readonly #timers: Timers;
   readonly #over = Promise.withResolvers<void>();
-  readonly #stop = Promise.withResolvers<'cancelled'>();
+  readonly #stop = new AbortController();
   readonly #tools = new Set<string>();
-  readonly #titles = new Map<string, string>();
+  /** What is known of each tool call: later updates hold only what changed. */
+  readonly #calls = new Map<string, ToolCall>();
+  /** Questions about a tool call that is not over. */
+  readonly #asks = new Map<AbortController, string>();
   #asked: Promise<unknown> = Promise.resolve();
   #asking = 0;
   #refused: string | null = null;
@@ -66,27 +70,30 @@ export class AcpRun {
     else this.#report.work(this.#open);
   }
 
-  /** Asks people, unless the tool is the floor's own. A run that is over or interrupted answers that it is cancelled. */
-  async permission(call: ToolCall, options: readonly PermissionOption[]): Promise<Outcome> {
+  /**
+   * Asks people, unless the tool is the floor's own. A run that is over or interrupted answers that it is cancelled, as does
+   * one whose agent took the request back, or ended the tool call or the prompt meanwhile.
+   */
+  async permission({ toolCall, options }: Permission, withdrawn: AbortSignal): Promise<Outcome> {
     if (this.#ended || this.#interrupted) return CANCELLED;
-    if (isOwnVerb(call)) return outcomeOf(optionFor('allow_always', options));
+    if (options.length === 0) return CANCELLED;
+    if (isOwnVerb(toolCall)) return outcomeOf(optionFor('allow', options));
     this.#asking += 1;
     this.#report.work(this.#open);
-    const title = call.title ?? this.#titles.get(call.toolCallId) ?? 'use a tool';
-    const asked = this.#choice(call, title, options);
+    const told = [...[this.#calls.get(toolCall.toolCallId)].filter((known) => known !== undefined), toolCall];
+    const asked = this.#choice(told, options, withdrawn);
     this.#asked = Promise.all([this.#asked, asked]);
     const choice = await asked;
     this.#asking -= 1;
     this.#report.work(this.#open);
-    const option = optionFor(choice, options);
-    if (choice.startsWith('reject') || (option === null && choice !== 'cancelled')) this.#refused = title;
-    return outcomeOf(option);
+    if (choice === 'reject') this.#refused = titleOf(told);
+    return outcomeOf(optionFor(choice, options));
   }
 
   /** From here on open and new permissions are cancelled. */
   interrupt(): void {
     this.#interrupted = true;
-    this.#stop.resolve('cancelled');
+    this.#stop.abort();
     for (const { taken } of this.#restarts.splice(0)) taken(false);
   }
 
@@ -124,7 +131,7 @@ export class AcpRun {
   /** The generation is over, however it ended. */
   end(): void {
     this.#ended = true;
-    this.#stop.resolve('cancelled');
+    this.#stop.abort();
     this.#over.resolve();
     for (const { taken } of this.#restarts.splice(0)) taken(false);
   }
@@ -142,8 +149,8 @@ export class AcpRun {
   }
 
   #tool(call: ToolCall, update: 'tool_call' | 'tool_call_update'): void {
-    if (call.title) this.#titles.set(call.toolCallId, call.title);
-    if (call.status === 'completed' || call.status === 'failed') this.#tools.delete(call.toolCallId);
+    this.#learn(call);
+    if (call.status === 'completed' || call.status === 'failed') this.#close(call.toolCallId);
     else if (call.status === 'in_progress' || update === 'tool_call') this.#begin(call);
     this.#report.work(this.#open);
   }
@@ -156,16 +163,41 @@ export class AcpRun {
     this.verbs.apart();
   }
 
-  async #choice(
-    call: ToolCall,
-    title: string,
-    options: readonly PermissionOption[],
-  ): Promise<PermissionChoice | 'cancelled'> {
-    const request = permissionFor(call, title, options);
-    if (request.kinds.length === 0) return 'cancelled';
-    const asked = this.#report.permission(request).catch(() => 'cancelled' as const);
-    return await Promise.race([asked, this.#stop.promise]);
+  #learn(call: ToolCall): void {
+    const known = this.#calls.get(call.toolCallId);
+    if (known === undefined && this.#calls.size >= MOST_TOOLS) return;
+    const told = Object.entries(call).filter(([, value]) => value !== undefined && value !== null);
+    this.#calls.set(call.toolCallId, { ...call, ...known, ...Object.fromEntries(told) });
   }
+
+  /** A tool call is over: nobody need allow it any more. */
+  #close(id: string): void {
+    this.#tools.delete(id);
+    this.#calls.delete(id);
+    for (const [over, asked] of this.#asks) if (asked === id) over.abort();
+  }
+
+  async #choice(
+    told: readonly ToolCall[],
+    options: readonly PermissionOption[],
+    withdrawn: AbortSignal,
+  ): Promise<Choice | 'cancelled'> {
+    const over = new AbortController();
+    this.#asks.set(over, told[0]?.toolCallId ?? '');
+    const signal = AbortSignal.any([over.signal, withdrawn, this.#stop.signal]);
+    const cancelled = Promise.withResolvers<'cancelled'>();
+    signal.addEventListener('abort', () => cancelled.resolve('cancelled'));
+    const request = permissionFor(titleOf(told), told, options);
+    const asked = this.#report.permission(request, signal).catch(() => 'cancelled' as const);
+    const choice = await Promise.race([asked, cancelled.promise]);
+    this.#asks.delete(over);
+    return choice;
+  }
+}
+
+/** The newest title of a tool call. */
+function titleOf(told: readonly ToolCall[]): string {
+  return told.findLast(({ title }) => title)?.title ?? 'use a tool';
 }
 
 const CANCELLED: Outcome = { outcome: 'cancelled' };

@@ -81,7 +81,7 @@ class Session implements AcpSession {
     this.#boundary = options.boundary ?? (() => randomBytes(8).toString('hex'));
     this.#link = new AcpLink(peer, options.timers, {
       update: (params) => this.#update(params),
-      permission: (params) => this.#permission(params),
+      permission: (params, withdrawn) => this.#permission(params, withdrawn),
     });
   }
 
@@ -236,11 +236,10 @@ class Session implements AcpSession {
     this.#run?.update(update);
   }
 
-  async #permission(params: unknown): Promise<object> {
+  async #permission(params: unknown, withdrawn: AbortSignal): Promise<object> {
     const parsed = permissionRequest.safeParse(params);
     if (!parsed.success || this.#run === null) return { outcome: { outcome: 'cancelled' } };
-    const { toolCall, options } = parsed.data;
-    return { outcome: await this.#run.permission(toolCall, options) };
+    return { outcome: await this.#run.permission(parsed.data, withdrawn) };
   }
 
   /** Agents tell the tokens of a turn at its end, or how full the session is; and what the whole session has cost. */

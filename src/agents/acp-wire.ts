@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import type { PermissionChoice } from './backend.ts';
 
 /**
  * What agents send, as far as it is used. Agents differ and change: everything that can be missing may be, what is wrong in
@@ -55,10 +54,12 @@ const toolCall = z.object({
   kind: z.string().nullish().catch(null),
   status: z.string().nullish().catch(null),
   rawInput: z.unknown().optional(),
+  content: z.unknown().optional(),
   locations: z
-    .array(z.object({ path: z.string() }))
+    .array(z.object({ path: z.string(), line: z.number().nullish().catch(null) }))
     .nullish()
     .catch(null),
+  _meta: z.unknown().optional(),
 });
 
 export type ToolCall = z.output<typeof toolCall>;
@@ -87,26 +88,22 @@ export type Update = z.output<typeof sessionUpdate>['update'];
 
 const OTHER = { sessionUpdate: 'other' } as const;
 
-/** The four kinds of answer, as the protocol spells them. */
-const KINDS = [
-  'allow_once',
-  'allow_always',
-  'reject_once',
-  'reject_always',
-] as const satisfies readonly PermissionChoice[];
+/** The kinds of answer that are ever given: nothing that an agent would remember as a yes. */
+const KINDS = ['allow_once', 'reject_once', 'reject_always'] as const;
 
-/** A `session/request_permission`; options of unknown kinds are left out. */
+/** A `session/request_permission`; options of other kinds are left out. */
 export const permissionRequest = z.object({
   sessionId: z.string(),
   toolCall,
   options: z
     .array(
       z
-        .object({ optionId: z.string(), kind: z.enum(KINDS) })
+        .object({ optionId: z.string(), kind: z.enum(KINDS), name: z.string().catch('') })
         .nullable()
         .catch(null),
     )
     .transform((options) => options.filter((option) => option !== null)),
 });
 
-export type PermissionOption = z.output<typeof permissionRequest>['options'][number];
+export type Permission = Omit<z.output<typeof permissionRequest>, 'sessionId'>;
+export type PermissionOption = Permission['options'][number];

@@ -1,4 +1,4 @@
-import type { AgentId, ChannelId, MessageId } from '../turns/core/settings.ts';
+import type { AgentId, ChannelId, Choice, MessageId } from '../turns/core/settings.ts';
 import type { Line } from '../turns/store/port.ts';
 
 /** What one prompt holds. Backends that talk to models send `text`; scripts look at the parts. */
@@ -36,20 +36,20 @@ export type Report = {
   work(open: number): void;
   /**
    * Asks people for a yes before a tool runs: the turn is WAITING for `approval` until somebody decides, the wait is over
-   * or the turn ends. Resolves with what was chosen of `kinds`, or `cancelled`. The generation goes on under the same prompt.
+   * or the turn ends. Resolves with what was chosen, or `cancelled`. The generation goes on under the same prompt.
+   * `withdrawn`: the agent takes the request back, nobody is to answer it any more.
    */
-  permission(request: PermissionRequest): Promise<PermissionChoice | 'cancelled'>;
+  permission(request: PermissionRequest, withdrawn: AbortSignal): Promise<Choice | 'cancelled'>;
   usage(use: { readonly tokens: number; readonly costMicros: number }): void;
 };
 
-/** What may be answered to a request for permission, in the words of the Agent Client Protocol. */
-export type PermissionChoice = 'allow_once' | 'allow_always' | 'reject_once' | 'reject_always';
-
-/** What an agent wants to do, in words for people, and which answers its protocol takes. */
+/** What an agent wants to do, in words for people. */
 export type PermissionRequest = {
   readonly title: string;
+  /** Everything that says what would run. */
   readonly detail: string;
-  readonly kinds: readonly PermissionChoice[];
+  /** Why nobody can be asked: the request is rejected then. */
+  readonly unaskable?: string;
 };
 
 /** How a prompt ended. `waiting`: the agent asked a question (already said) and waits for the answer. */

@@ -173,9 +173,9 @@ export class Connection {
     return CONFIRMED;
   }
 
-  /** Hands the answer to what the generation asked a yes for. */
-  decide(effect: Of<'decision'>): Settlement {
-    if (this.#current?.run.epoch === effect.epoch) this.#current.run.decide(effect.choice);
+  /** Hands the answer to the question that the generation asked; one that an earlier generation asked is over. */
+  decide({ epoch, question, choice }: Of<'decision'>): Settlement {
+    if (this.#current?.run.epoch === epoch) this.#current.run.decide(question, choice);
     return CONFIRMED;
   }
 

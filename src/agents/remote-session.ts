@@ -190,15 +190,15 @@ class Listener {
         this.heard += chunk;
         report.text(chunk);
       },
-      permission: (request) => {
-        const asked = report.permission(request);
+      permission: (request, withdrawn) => {
+        const asked = report.permission(request, withdrawn);
         this.#asked = Promise.allSettled([this.#asked, asked]);
         return asked;
       },
     };
   }
 
-  /** While people are asked something the floor takes no word of the agent: resolves, with what is given, when they have answered. */
+  /** While people are asked something the floor takes no word of the agent: resolves, with what is given, when no question is open. */
   async answered<T>(value: T): Promise<T> {
     await this.#asked;
     return value;

@@ -1,5 +1,6 @@
 import type { AgentCommand } from '../turns/core/command.ts';
 import type { ChannelId } from '../turns/core/settings.ts';
+import type { Applied } from '../turns/store/port.ts';
 import type { Timers } from '../turns/time.ts';
 import type { Floors, Log } from './floors.ts';
 
@@ -17,7 +18,7 @@ export type TellerPorts = {
  */
 export class Teller {
   readonly #ports: TellerPorts;
-  #last: Promise<void> = Promise.resolve();
+  #last: Promise<unknown> = Promise.resolve();
   readonly #closing = Promise.withResolvers<void>();
   #closed = false;
 
@@ -25,10 +26,11 @@ export class Teller {
     this.#ports = ports;
   }
 
-  /** Resolves when the command was applied, refused or given up. Never rejects. */
-  tell(command: AgentCommand): Promise<void> {
-    this.#last = this.#last.then(() => this.#carry(command));
-    return this.#last;
+  /** Resolves when the command was applied, refused or given up (`null`). Never rejects. */
+  tell(command: AgentCommand): Promise<Applied | null> {
+    const told = this.#last.then(() => this.#carry(command));
+    this.#last = told;
+    return told;
   }
 
   /** Resolves when everything told so far is done; nothing is tried again from now on. */
@@ -38,20 +40,21 @@ export class Teller {
     await this.#last;
   }
 
-  async #carry(command: AgentCommand): Promise<void> {
+  async #carry(command: AgentCommand): Promise<Applied | null> {
     const { channel, floors, log } = this.#ports;
     const { type, agent } = command;
     for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
       try {
         const applied = await floors.apply(channel, command);
         if (!applied.ok) log.debug({ channel, agent, command: type, refusal: applied.refusal }, 'command refused');
-        return;
+        return applied;
       } catch (error) {
         log.error({ channel, agent, command: type, attempt, err: error }, 'floor could not be written');
-        if (this.#closed) return;
+        if (this.#closed) return null;
         await this.#pause(Math.min(RETRY_MS * attempt, LONGEST_RETRY_MS));
       }
     }
+    return null;
   }
 
   async #pause(ms: number): Promise<void> {

@@ -1,11 +1,13 @@
 import { mentionsIn } from '../turns/addressing.ts';
 import type { AgentCommand } from '../turns/core/command.ts';
-import type { AgentId } from '../turns/core/settings.ts';
+import type { AgentId, Approval, Choice } from '../turns/core/settings.ts';
 import type { Draft } from '../turns/manager.ts';
 import { createSignalScanner } from '../turns/signal.ts';
 import type { SignalScanner } from '../turns/signal.ts';
+import type { Applied } from '../turns/store/port.ts';
 import type { Clock, Timer, Timers } from '../turns/time.ts';
-import type { Ending, PermissionChoice, PermissionRequest, Report, TurnPrompt } from './backend.ts';
+import { Asking } from './asking.ts';
+import type { Ending, PermissionRequest, Report, TurnPrompt } from './backend.ts';
 
 /** What one generation reports to. */
 export type RunPorts = {
@@ -18,7 +20,8 @@ export type RunPorts = {
   readonly needsSignal: boolean;
   readonly clock: Clock;
   readonly timers: Timers;
-  readonly tell: (command: AgentCommand) => Promise<void>;
+  /** `null`: it could not be told. */
+  readonly tell: (command: AgentCommand) => Promise<Applied | null>;
   readonly draft: (text: string | null) => void;
   /** The first sign of life. */
   readonly started: () => void;
@@ -43,8 +46,7 @@ export class TurnRun {
   #signalled = false;
   #argument: string | null = null;
   #open = 0;
-  #asking: PromiseWithResolvers<PermissionChoice | 'cancelled'> | null = null;
-  #permissions: Promise<unknown> = Promise.resolve();
+  readonly #asking: Asking;
   #beatAt = -Infinity;
   #textAt = 0;
   #quiet: Timer | null = null;
@@ -53,11 +55,18 @@ export class TurnRun {
     this.#ports = ports;
     this.epoch = ports.epoch;
     this.#scanner = createSignalScanner(ports);
+    this.#asking = new Asking({
+      request: (approval, unaskable) => this.#request(approval, unaskable),
+      withdraw: (question) => {
+        const { agent, epoch, tell } = ports;
+        void tell({ type: 'withdraw', agent, epoch, question });
+      },
+    });
     this.report = {
       text: (chunk) => this.#hear(chunk),
       flush: () => void this.#endMessage(),
       work: (open) => this.#work(open),
-      permission: (request) => this.#permit(request),
+      permission: (request, withdrawn) => this.#permit(request, withdrawn),
       usage: ({ tokens, costMicros }) => {
         const { agent, epoch } = ports;
         void ports.tell({ type: 'spend', agent, epoch, tokens, costMicros });
@@ -101,18 +110,19 @@ export class TurnRun {
     if (!this.#muted) this.#ports.draft(null);
     this.#muted = true;
     this.#quiet?.cancel();
-    this.#asking?.resolve('cancelled');
+    this.#asking.drop();
   }
 
-  /** The answer to the request for permission under way. */
-  decide(choice: PermissionChoice): void {
-    this.#asking?.resolve(choice);
+  /** The answer to the question with this number. */
+  decide(question: number, choice: Choice): void {
+    this.#asking.decide(question, choice);
   }
 
   /** The session has stopped generating. */
   generated(): void {
     this.#generating = false;
     this.#quiet?.cancel();
+    this.#asking.withdraw();
     this.#over.resolve();
   }
 
@@ -130,6 +140,7 @@ export class TurnRun {
 
   /** The session failed: says what people have seen, and nothing more. */
   abandon(): void {
+    this.#asking.drop();
     this.generated();
     void this.#say();
     this.mute();
@@ -142,23 +153,20 @@ export class TurnRun {
     this.#done.resolve();
   }
 
-  /** One request after the other: people decide about what they see. */
-  #permit(request: PermissionRequest): Promise<PermissionChoice | 'cancelled'> {
-    const asked = this.#permissions.then(() => this.#ask(request));
-    this.#permissions = asked;
-    return asked;
+  #permit(request: PermissionRequest, withdrawn: AbortSignal): Promise<Choice | 'cancelled'> {
+    return this.#asking.ask(request, withdrawn, async () => {
+      await this.#endMessage();
+      return !this.#muted && this.#generating;
+    });
   }
 
-  async #ask({ title, detail, kinds }: PermissionRequest): Promise<PermissionChoice | 'cancelled'> {
-    await this.#endMessage();
-    if (this.#muted || !this.#generating) return 'cancelled';
-    const asking = Promise.withResolvers<PermissionChoice | 'cancelled'>();
-    this.#asking = asking;
+  async #request(approval: Approval, unaskable: string | null): Promise<number | null> {
     const { agent, epoch, tell } = this.#ports;
-    await tell({ type: 'request', agent, epoch, approval: { title, detail, choices: kinds } });
-    const choice = await asking.promise;
-    this.#asking = null;
-    return choice;
+    const why = unaskable === null ? {} : { unaskable };
+    const applied = await tell({ type: 'request', agent, epoch, approval, ...why });
+    if (applied?.ok !== true) return null;
+    const asked = applied.facts.find((fact) => fact.type === 'turnWaited');
+    return asked?.approval?.question ?? null;
   }
 
   #hear(chunk: string): void {
@@ -183,7 +191,7 @@ export class TurnRun {
   /** A sign of work, at most one a second. */
   #beat(): void {
     const now = this.#ports.clock.now();
-    if (this.#asking !== null || now - this.#beatAt < BEAT_MS) return;
+    if (this.#asking.open || now - this.#beatAt < BEAT_MS) return;
     this.#beatAt = now;
     const { agent, epoch, tell } = this.#ports;
     void tell({ type: 'work', agent, epoch, open: this.#open });

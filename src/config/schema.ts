@@ -100,7 +100,8 @@ export const ANNOUNCEMENT_TEXTS = {
   timeout: '⏱️ {agent} turn timed out',
   waitTimeout: '⏱️ {agent} waited too long, skipping turn',
   approval:
-    '✋ {agent} asks for a yes: {title}\n{detail}\nAn operator answers with /allow once, /allow always or /reject.',
+    '✋ {agent} asks for a yes ({question}): {title}\nAn operator answers with /allow {question} or /reject {question}.',
+  unasked: '⛔ {agent} got a no, for nobody could be asked about "{title}": {why}',
   disconnect: '⚠️ {agent} disconnected, skipping turn: {cause}',
   nobody: '⚠️ No agents available in this channel',
   limit: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.',
@@ -121,7 +122,16 @@ const template = (kind: keyof typeof ANNOUNCEMENT_TEXTS, when: string) =>
 const announcements = z.strictObject({
   timeout: template('timeout', 'The text when a turn is over by time.'),
   waitTimeout: template('waitTimeout', 'The text when the wait of an agent is over by time.'),
-  approval: template('approval', 'The text when a tool of an agent needs a yes.'),
+  approval: z
+    .string({ error: 'Expected the text in quotes; what asks for a yes cannot be switched off' })
+    .min(1)
+    .max(500)
+    .meta({
+      default: ANNOUNCEMENT_TEXTS.approval,
+      description: 'The text when a tool of an agent needs a yes. What would run always follows it, whole.',
+    })
+    .exactOptional(),
+  unasked: template('unasked', 'The text when a tool needs a yes that nobody can be asked for.'),
   disconnect: template('disconnect', 'The text when an agent leaves in its turn.'),
   nobody: template('nobody', 'The text when a message comes and every agent is OFFLINE.'),
   limit: template('limit', 'The text when a budget is used up; a text of your own can name which with {budget}.'),

@@ -1,6 +1,7 @@
 import type { Status } from './core/seat.ts';
-import type { AgentId, Approval, ChannelId, Instant, InterruptMode, MessageId, OrderPolicy } from './core/settings.ts';
+import type { AgentId, ChannelId, Instant, InterruptMode, MessageId, OrderPolicy, Question } from './core/settings.ts';
 import type { Fact, Outcome } from './core/fact.ts';
+import { openQuestion } from './core/floor.ts';
 import type { Floor, Turn } from './core/floor.ts';
 import { upcoming } from './core/order.ts';
 import type { JournalEntry } from './store/port.ts';
@@ -21,8 +22,8 @@ export type FloorView = {
     readonly deadlineAt: Instant | null;
     readonly waitingFor: 'answer' | 'human' | 'approval' | null;
     readonly working: boolean;
-    /** What it asks a yes for; operators answer with /allow or /reject. */
-    readonly approval: Approval | null;
+    /** What it asks a yes for; operators answer with /allow or /reject and its number. */
+    readonly approval: Question | null;
   } | null;
   readonly seats: readonly {
     readonly agent: AgentId;
@@ -62,7 +63,7 @@ export function viewOf(floor: Floor): FloorView {
     mode: settings.mode,
     order: settings.order,
     epoch: floor.epoch,
-    holder: turn === null ? null : holderOf(turn),
+    holder: turn === null ? null : holderOf(turn, openQuestion(floor)),
     seats: floor.seats.map(({ agent, status, disabled }) => ({
       agent,
       status,
@@ -117,7 +118,7 @@ function ended(waits: TurnRecord['waits'], at: Instant): TurnRecord['waits'] {
   return waits.map((wait) => (wait.endedAt === null ? { ...wait, endedAt: at } : wait));
 }
 
-function holderOf(turn: Turn): NonNullable<FloorView['holder']> {
+function holderOf(turn: Turn, approval: Question | null): NonNullable<FloorView['holder']> {
   return {
     agent: turn.agent,
     epoch: turn.epoch,
@@ -126,7 +127,7 @@ function holderOf(turn: Turn): NonNullable<FloorView['holder']> {
     deadlineAt: turn.wait === null ? earliest(turn) : turn.wait.deadlineAt,
     waitingFor: turn.wait?.reason ?? null,
     working: turn.openWork > 0,
-    approval: turn.wait?.approval ?? null,
+    approval,
   };
 }
 

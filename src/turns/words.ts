@@ -1,10 +1,9 @@
 import type { Refusal } from './core/command.ts';
 import type { Announcement, Limit } from './core/fact.ts';
 import type { AgentId } from './core/settings.ts';
-import { visible } from './visible.ts';
 import { excerpt } from './operators/clock-words.ts';
 
-/** Texts of a configuration in place of the built-in ones; `false` switches a kind off. */
+/** Texts of a configuration in place of the built-in ones; `false` switches a kind off, but not the one that asks for a yes. */
 export type Templates = { readonly [Kind in Announcement['kind']]?: string | false };
 
 /**
@@ -15,7 +14,8 @@ export const DEFAULT_TEMPLATES = {
   timeout: '⏱️ {agent} turn timed out',
   waitTimeout: '⏱️ {agent} waited too long, skipping turn',
   approval:
-    '✋ {agent} asks for a yes: {title}\n{detail}\nAn operator answers with /allow once, /allow always or /reject.',
+    '✋ {agent} asks for a yes ({question}): {title}\nAn operator answers with /allow {question} or /reject {question}.',
+  unasked: '⛔ {agent} got a no, for nobody could be asked about "{title}": {why}',
   disconnect: '⚠️ {agent} disconnected, skipping turn: {cause}',
   nobody: '⚠️ No agents available in this channel',
   limit: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.',
@@ -35,9 +35,11 @@ export function announcementText(
   nameOf: (agent: AgentId) => string,
   repeat: number,
 ): string | null {
-  const template = templates[announcement.kind] ?? builtIn(announcement);
-  if (template === false) return null;
-  return filled(template, valuesOf(announcement, nameOf)) + (repeat < 2 ? '' : ` (×${repeat})`);
+  const own = templates[announcement.kind];
+  if (own === false && announcement.kind !== 'approval') return null;
+  const template = typeof own === 'string' ? own : builtIn(announcement);
+  const block = announcement.kind === 'approval' ? blockOf(announcement.detail) : '';
+  return filled(template, valuesOf(announcement, nameOf)) + block + (repeat < 2 ? '' : ` (×${repeat})`);
 }
 
 /** Why a command was refused, and what can be done, in one sentence. `agent` is the name of whom it was about. */
@@ -81,9 +83,9 @@ const REFUSALS: Readonly<Record<Refusal, (agent: string, argument: string) => st
   'nobody-available': () => 'No agents are available in this channel: /agent list shows why.',
   'not-asked': (agent) => `Nobody asked ${agent} who is next: /floor grant gives the floor to an agent.`,
   'unknown-message': () => 'There is no such message in this channel: copy its id from the message itself.',
-  'needs-decision': (agent) =>
-    `Not now: ${agent} waits for a yes, so answer with /allow once, /allow always or /reject.`,
-  'nothing-to-decide': () => 'Nobody waits for a yes here: /floor status shows what goes on.',
+  'needs-decision': (agent) => `Not now: ${agent} waits for a yes; /allow shows what it asks and how to answer.`,
+  'stale-question': () => 'That question is over.',
+  'not-shown': () => 'Not yet: the question does not stand in the channel as a whole.',
   'bad-queue': () => 'Every name must be in the queue, and only once: /queue shows who is in it.',
   limit: () => 'A budget is used up: run /floor resume to let the agents go on.',
 };
@@ -115,13 +117,28 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
     case 'gap':
       return { why: reason(announcement.why) };
     case 'approval': {
-      const { agent, title, detail } = announcement;
-      return { agent: nameOf(agent), title: visible(title), detail: visible(detail) };
+      const { agent, question, title } = announcement;
+      return { agent: nameOf(agent), question: `${question}`, title: heading(title), detail: null };
+    }
+    case 'unasked': {
+      const { agent, title, why } = announcement;
+      return { agent: nameOf(agent), title: heading(title), why: reason(why) };
     }
   }
 }
 
 const REASON_LENGTH = 200;
+const HEADING_LENGTH = 100;
+
+/** A title on one line that opens no code. */
+function heading(title: string): string {
+  return excerpt(title.replaceAll('`', "'"), HEADING_LENGTH);
+}
+
+/** What would run, whole, as a block of code whatever a text of the configuration says. */
+function blockOf(detail: string): string {
+  return detail === '' ? '' : `\n\`\`\`\n${detail}\n\`\`\``;
+}
 
 /** A cause as one line; `null` when there is none. */
 function reason(text: string): string | null {

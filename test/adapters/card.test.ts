@@ -19,6 +19,7 @@ const RESTING: FloorView = {
   catchingUp: false,
 };
 
+const ASKED = { question: 8, title: 'Delete it', detail: 'rm -rf build', shown: true };
 const HELD: FloorView = {
   ...RESTING,
   condition: 'open',
@@ -77,9 +78,9 @@ describe('the card of a floor', () => {
     expect(buttons({ ...RESTING, condition: 'paused' })).toEqual(['Resume: /floor resume #null']);
     const asking: FloorView = {
       ...HELD,
-      holder: { ...HELD.holder!, status: 'WAITING', waitingFor: 'approval', deadlineAt: null },
+      holder: { ...HELD.holder!, status: 'WAITING', waitingFor: 'approval', deadlineAt: null, approval: ASKED },
     };
-    expect(buttons(asking).slice(0, 2)).toEqual(['Allow once: /allow once #4', 'Reject: /reject #4']);
+    expect(buttons(asking).slice(0, 2)).toEqual(['Allow: /allow 8 #4', 'Reject: /reject 8 #4']);
     for (const { line } of cardOf(
       asking,
       (agent) => agent,

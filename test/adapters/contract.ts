@@ -512,10 +512,54 @@ function cards({ rig: { capabilities }, on }: Suite): void {
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'Delete the folder' });
       await says('Clean up');
-      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow once'), true);
-      await (await stage.card())?.press('ann', 'Allow once');
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow'), true);
+      expect((await talk()).at(-1)).toContain('rm -r Delete the folder');
+      await (await stage.card())?.press('ann', 'Allow');
       await program.rests();
-      expect((await talk()).at(-1)).toBe('PM: I was told: allow_once');
+      expect((await talk()).at(-1)).toBe('PM: I was told: allow');
+    }),
+  );
+
+  test.runIf(capabilities.cards)(
+    'T53 offers a yes only once all of the question stands in the channel',
+    on(ALONE, async ({ stage, program, talk, says }) => {
+      const suffered = stage.refuse(1, 'rm -r Delete the folder');
+      program.cast.play('pm', { ask: 'Delete the folder' });
+      await says('Clean up');
+      await seeEqual(suffered, 1);
+      expect(program.view().holder?.approval).toMatchObject({ question: 1, shown: false });
+      expect((await stage.card())?.buttons ?? []).not.toContain('Allow');
+      expect(await stage.command('ann', '/allow 1')).toContain('Not yet');
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow'), true);
+      expect((await talk()).at(-1)).toContain('rm -r Delete the folder');
+      expect(await stage.command('ann', '/allow')).toContain('/allow 1');
+      expect(await stage.command('ann', '/reject 1')).toContain('Rejected.');
+      await program.rests();
+    }),
+  );
+
+  test.runIf(capabilities.cards)(
+    'T7 whose question is over does nothing, though the same turn asks the next one; nor does a second click',
+    on(ALONE, async ({ stage, program, talk, says }) => {
+      program.cast.play('pm', { ask: 'one' }, { ask: 'two' });
+      await says('Clean up');
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow'), true);
+      const first = await stage.card();
+      stage.freezeCard?.();
+      const clicks = await Promise.all([first?.press('ann', 'Reject'), first?.press('ann', 'Reject')]);
+      expect(clicks.join()).toContain('Rejected.');
+      expect(clicks.join()).toMatch(/question is over/);
+      await seeEqual(
+        () => program.view().holder?.approval?.shown === true && program.view().holder?.approval?.title,
+        'two',
+      );
+      expect(await first?.press('ann', 'Allow')).toMatch(/question is over/);
+      expect(await first?.press('ann', 'Reject')).toMatch(/question is over/);
+      expect(program.view().holder?.approval).toMatchObject({ title: 'two', question: 2 });
+      expect(await stage.command('ann', '/allow 2')).toContain('Allowed.');
+      await program.rests();
+      expect((await talk()).at(-1)).toBe('PM: I was told: allow');
+      expect((await talk()).filter((line) => line.startsWith('PM: I was told'))).toHaveLength(2);
     }),
   );
 

@@ -141,7 +141,7 @@ class Actor implements AgentSession {
       if (act === 'crash') throw new BackendError('fell over');
       if (act === 'pause') await this.#wait();
       else if ('write' in act) report.text(act.write);
-      else if ('ask' in act) report.text(`I was told: ${await report.permission(asking(act.ask))}`);
+      else if ('ask' in act) report.text(`I was told: ${await report.permission(asking(act.ask), NEVER)}`);
       else if (!turn.saidSoFar.includes(act.say)) {
         report.text(act.say);
         report.flush();
@@ -183,9 +183,10 @@ class Actor implements AgentSession {
 }
 
 function asking(title: string): PermissionRequest {
-  return { title, detail: '', kinds: ['allow_once', 'reject_once'] };
+  return { title, detail: `rm -r ${title}` };
 }
 
+const NEVER = new AbortController().signal;
 const PATIENCE_MS = 15_000;
 const LOOK_MS = 15;
 

@@ -3,7 +3,8 @@ import { createAcpBackend } from '../../src/agents/acp.ts';
 import type { AcpBackendOptions } from '../../src/agents/acp.ts';
 import { verbHint } from '../../src/agents/acp-words.ts';
 import { BackendError } from '../../src/agents/backend.ts';
-import type { AgentSession, PermissionChoice, PermissionRequest } from '../../src/agents/backend.ts';
+import type { AgentSession, PermissionRequest } from '../../src/agents/backend.ts';
+import type { Choice } from '../../src/turns/core/settings.ts';
 import { acpRig, livingIn } from './acp-rig.ts';
 import type { AcpRig } from './acp-rig.ts';
 import { person, prompt, recorder } from './conversation.ts';
@@ -37,7 +38,7 @@ async function failure(promise: Promise<unknown>): Promise<BackendError> {
   return error as BackendError;
 }
 
-function begin(text = 'Build it', choice: PermissionChoice | 'cancelled' | Promise<never> = 'cancelled') {
+function begin(text = 'Build it', choice: Choice | 'cancelled' | Promise<never> = 'cancelled') {
   const heard = recorder();
   const asked: PermissionRequest[] = [];
   const usage: { tokens: number; costMicros: number }[] = [];
@@ -336,7 +337,7 @@ describe('a message in the middle of a turn', () => {
     await vi.waitFor(() => expect(turn.asked).toHaveLength(1));
     const outcome = session!.inject(person(2, 'Violet'), false);
     expect(rig!.told.seen).toHaveLength(1);
-    answer.resolve('allow_once' as never);
+    answer.resolve('allow' as never);
     expect(await outcome).toBe('injected');
     expect(rig!.told.choices).toEqual(['allow_once']);
   });
@@ -346,49 +347,71 @@ describe('a permission', () => {
   test('is chosen by its kind, never by its place', async () => {
     await ready();
     rig!.play({ do: 'ask', title: 'Delete it', kinds: ['reject_always', 'allow_always', 'reject_once', 'allow_once'] });
-    const turn = begin('Clean up', 'allow_once');
+    const turn = begin('Clean up', 'allow');
     await turn.over;
     expect(rig!.told.choices).toEqual(['allow_once']);
   });
 
-  test('given once is never made one for always', async () => {
+  test('T53 that only a yes for always could give is no question', async () => {
     await ready();
     rig!.play({ do: 'ask', title: 'Delete it', kinds: ['allow_always', 'reject_once'] });
-    const turn = begin('Clean up', 'allow_once');
-    await vi.waitFor(() => expect(rig!.told.choices).toEqual(['cancelled']));
-    await session!.interrupt(5_000);
-    expect(await turn.over).toEqual({ how: 'interrupted' });
+    const turn = begin('Clean up', 'reject');
+    await turn.over;
+    expect(turn.asked).toMatchObject([{ unaskable: 'its agent takes no yes for this once alone' }]);
+    expect(rig!.told.choices).toEqual(['reject_once']);
+  });
+
+  test('T53 that was rejected is rejected for always only when the agent knows no other no', async () => {
+    await ready();
+    rig!.play({ do: 'ask', title: 'Delete it', kinds: ['reject_always', 'allow_once'] });
+    await begin('Clean up', 'reject').over;
+    expect(rig!.told.choices).toEqual(['reject_always']);
   });
 
   test('that is refused is said when the turn ends without a word', async () => {
     await ready();
     rig!.play({ do: 'ask', title: 'Delete it', silent: true });
-    const turn = begin('Clean up', 'reject_once');
+    const turn = begin('Clean up', 'reject');
     expect(await turn.over).toEqual({ how: 'completed' });
     expect(turn.said()).toEqual(['(I was not allowed to: Delete it)']);
   });
 
-  test('shows what would run, with nothing hidden in it', async () => {
+  test('T7 that the agent takes back, or whose tool call is over, is no longer asked', async () => {
     await ready();
-    const call = { rawInput: { command: 'rm -rf \u202Ebuild\u200B' } };
-    rig!.play({ do: 'ask', title: 'Run\u200B it', call });
-    const turn = begin('Clean up', 'reject_once');
-    await turn.over;
-    expect(turn.asked).toEqual([
-      {
-        title: 'Run\\u{200b} it',
-        detail: 'rm -rf \\u{202e}build\\u{200b}',
-        kinds: ['allow_always', 'allow_once', 'reject_once'],
-      },
-    ]);
+    for (const [id, end] of [
+      ['asked', { do: 'update', body: { sessionUpdate: 'tool_call_update', toolCallId: 'asked', status: 'failed' } }],
+      ['ids', { do: 'withdraw' }],
+    ] as const) {
+      const withdrawn: AbortSignal[] = [];
+      rig!.play({ do: 'ask', title: id, waits: false }, end, { do: 'answer' });
+      const over = session!.prompt(prompt({ text: 'Clean up' }), {
+        ...recorder().report,
+        permission: (_request, signal) => (withdrawn.push(signal), new Promise<never>(() => {})),
+      });
+      expect(await over).toEqual({ how: 'passed' });
+      expect(withdrawn.map(({ aborted }) => aborted)).toEqual([true]);
+    }
+    expect(rig!.told.choices).toEqual(['cancelled', 'cancelled']);
+  });
+
+  test('T7 that is open when the agent ends its prompt is no longer asked', async () => {
+    await ready();
+    const withdrawn: AbortSignal[] = [];
+    rig!.play({ do: 'ask', title: 'Delete it', waits: false });
+    const over = session!.prompt(prompt({ text: 'Clean up' }), {
+      ...recorder().report,
+      permission: (_request, signal) => (withdrawn.push(signal), new Promise<never>(() => {})),
+    });
+    expect(await over).toEqual({ how: 'passed' });
+    expect(withdrawn.map(({ aborted }) => aborted)).toEqual([true]);
   });
 
   test.for(['mcp__conch__say', 'conch_say', 'say (conch MCP Server)'])('is not needed for %s', async (title) => {
     await ready();
     rig!.play({ do: 'ask', title, kind: 'other' });
-    const turn = begin('Say it', 'reject_once');
+    const turn = begin('Say it', 'reject');
     await turn.over;
-    expect([turn.asked, rig!.told.choices]).toEqual([[], ['allow_always']]);
+    expect([turn.asked, rig!.told.choices]).toEqual([[], ['allow_once']]);
   });
 
   test.for([
@@ -398,7 +421,7 @@ describe('a permission', () => {
   ] as const)('is needed for %s of the kind %s', async ([title, kind]) => {
     await ready();
     rig!.play({ do: 'ask', title, kind });
-    const turn = begin('Say it', 'reject_once');
+    const turn = begin('Say it', 'reject');
     await turn.over;
     expect([turn.asked.length, rig!.told.choices]).toEqual([1, ['reject_once']]);
   });

@@ -3,9 +3,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { BackendError } from '../../src/agents/backend.ts';
-import type { AgentBackend, AgentSession, Ending, InjectOutcome, PermissionChoice } from '../../src/agents/backend.ts';
-import { openChannel } from './channel.ts';
+import type { AgentBackend, AgentSession, Ending, InjectOutcome } from '../../src/agents/backend.ts';
 import { INTERRUPT_MODES } from '../../src/turns/core/settings.ts';
+import type { Choice } from '../../src/turns/core/settings.ts';
+import { openChannel } from './channel.ts';
 import { person, prompt, recorder } from './conversation.ts';
 import { isAnswered, isAsked, witnessed } from './witness.ts';
 
@@ -78,18 +79,14 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
     prompt({ messages: [person(1, text)], text: `[from Anna (u1), to answer now]\n${text}`, ...more });
 
   /** Prompts the session and keeps what it tells. */
-  const begin = (
-    text: string,
-    more: Parameters<typeof prompt>[0] = {},
-    choice: PermissionChoice | 'cancelled' = 'cancelled',
-  ) => {
+  const begin = (text: string, more: Parameters<typeof prompt>[0] = {}, choice: Choice | 'cancelled' = 'cancelled') => {
     const heard = recorder();
     const asked: string[] = [];
     const report: typeof heard.report = {
       ...heard.report,
       permission: async (request) => {
         asked.push(request.title);
-        return request.kinds.includes(choice as PermissionChoice) ? choice : 'cancelled';
+        return choice;
       },
     };
     const over = session.prompt(asking(text, more), report);
@@ -235,8 +232,8 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
 
   describe.runIf(asks)('an agent that needs a yes', () => {
     test.for([
-      ['allow_once', 'allowed'],
-      ['reject_once', 'rejected'],
+      ['allow', 'allowed'],
+      ['reject', 'rejected'],
     ] as const)('is told %s', async ([choice, written]) => {
       rig.play({ do: 'ask', title: 'Delete the build folder' });
       const turn = begin('Clean up', {}, choice);

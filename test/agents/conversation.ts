@@ -35,7 +35,7 @@ export function recorder() {
     text: (chunk) => void (messages[messages.length - 1] += chunk),
     flush: () => void messages.push(''),
     work: (open) => void events.push(`work ${open}`),
-    permission: () => Promise.resolve('reject_once'),
+    permission: () => Promise.resolve('reject'),
     usage: ({ tokens }) => void events.push(tokens > 0 ? 'tokens' : 'no tokens'),
   };
   return { report, events, messages, text: () => messages.join('\n---\n') };

@@ -11,6 +11,8 @@ type Ask = {
   readonly call?: object;
   /** Does not write what it was answered. */
   readonly silent?: boolean;
+  /** `false`: goes on without the answer. */
+  readonly waits?: boolean;
 };
 
 /** What the fake agent does in one generation: what every agent can, and what only this protocol has. */
@@ -19,6 +21,10 @@ export type FakeAct =
   | Ask
   /** A tool call begins; `update` can end it. */
   | { readonly do: 'tool'; readonly id: string }
+  /** Takes its last request for permission back. */
+  | { readonly do: 'withdraw' }
+  /** Waits for the answer to a request that it went on without. */
+  | { readonly do: 'answer' }
   | { readonly do: 'update'; readonly body: object; readonly session?: string }
   /** Any bytes on its standard output. */
   | { readonly do: 'send'; readonly line: string }

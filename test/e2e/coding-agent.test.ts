@@ -10,17 +10,17 @@ const CONFIG = {
 
 describe('a coding agent on this machine that asks before it acts', () => {
   test.each([
-    ['/allow once', 'It is wiped.'],
-    ['/reject', 'I left it alone.'],
+    ['/allow 1', 'It is wiped.'],
+    ['/reject 1', 'I left it alone.'],
   ])('waits for the channel, and goes by %s', async (line, result) => {
     await inPlace(CONFIG, async (_place, start) => {
       const bot = start();
       const page = await readyPage(bot);
       await page.say(CHANNEL, 'Please tidy up');
-      await page.until(() => page.view?.holder?.approval != null, 'a request for permission');
+      await page.until(() => page.view?.holder?.approval?.shown === true, 'a request for permission');
       expect(page.view?.holder).toMatchObject({ agent: 'coder', status: 'WAITING', waitingFor: 'approval' });
       await page.until(
-        () => /✋ coder asks for a yes: .*wipe the disk/.test(page.texts('system').join('\n')),
+        () => /✋ coder asks for a yes \(1\): wipe the disk[\s\S]*rm -r build/.test(page.texts('system').join('\n')),
         'the words for it',
       );
       expect(await page.command(CHANNEL, line)).toMatchObject({ ok: true });
@@ -40,10 +40,10 @@ describe('a coding agent on this machine that asks before it acts', () => {
       await first.end('SIGKILL');
       const again = await readyPage(start());
       await again.until(
-        () => again.view?.holder?.approval != null && again.view.holder.epoch === 2,
+        () => again.view?.holder?.approval?.shown === true && again.view.holder.epoch === 2,
         'the request of turn #2',
       );
-      expect(await again.command(CHANNEL, '/allow once')).toMatchObject({ ok: true });
+      expect(await again.command(CHANNEL, '/allow 2')).toMatchObject({ ok: true });
       await again.until(() => again.texts('agent').includes('It is wiped.'), 'the result');
     });
   });

@@ -30,6 +30,7 @@ export type Place = {
  * - `silent` is cut at the number of seats: it is compared with the length of the queue.
  * - What agents used in exchanges that are over decides nothing while one is open, and is dropped then.
  * - Tokens are cut at the budget. A day's use is one of nothing, something and enough.
+ * - Questions count from the last one, which is the only one that may be open.
  * - `asks` is dropped: a question is only compared with the one that is open. The last announcement counts only when it is
  *   the one about held messages: the others decide nothing but the count that they carry, which each step checks.
  * - The configuration is dropped, as it is the same for the whole search, but for the settings that commands change.
@@ -120,7 +121,8 @@ function turnKey(floor: Floor, turn: Turn, { name, time }: Relative): unknown {
           time(wait.deadlineAt),
           time(wait.graceEndAt),
           wait.ready,
-          wait.approval !== null,
+          wait.approval?.shown ?? null,
+          wait.approval === null ? 0 : Math.min(2, floor.questions - wait.approval.question),
           named(wait.answers),
         ],
   ];

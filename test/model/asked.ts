@@ -36,11 +36,11 @@ export function checkAsked(step: Step): void {
       must(after.condition === 'paused' && step.effects.length === 0, 'I4', 'a pause does more than pause');
       return;
     case 'request':
-      must(statusOf(after, command.agent) === 'WAITING', 'I6', 'a request does not wait');
-      must(of(step.effects, 'prompt').length === 0, 'I4', 'a request lends the floor');
-      return;
+      return checkRequested({ ...step, command });
     case 'decide':
-      return checkDecided(step);
+    case 'withdraw':
+    case 'shown':
+      return checkQuestion({ ...step, command });
     case 'wait':
       return checkWaiting({ ...step, command });
     case 'restart':
@@ -250,14 +250,40 @@ function checkWaiting({ command, before, after, facts }: On<'wait'>): void {
   must((after.turn?.agent === agent) === keeps, 'I4', 'a waiting agent keeps or lends the floor against the rule');
 }
 
-/** A decision lets the same turn go on under the same epoch, and is told to its agent once. */
-function checkDecided({ before, after, effects }: Step): void {
+/** A request is a question with a number of its own, or was rejected in the same breath. */
+function checkRequested({ command, before, after, effects }: On<'request'>): void {
+  must(after.questions === before.questions + 1, 'I18', 'a question has no number of its own');
+  must(of(effects, 'prompt').length === 0, 'I4', 'a request lends the floor');
+  const decisions = of(effects, 'decision').map(({ choice }) => choice);
+  const isAsked = command.unaskable === undefined;
+  must(decisions.join() === (isAsked ? '' : 'reject'), 'I18', 'a request is answered that nobody was asked about');
+  must(statusOf(after, command.agent) === (isAsked ? 'WAITING' : 'ACTIVE'), 'I6', 'a request does not wait');
+  const asked = after.turn?.wait?.approval ?? null;
+  must(!isAsked || asked?.question === after.questions, 'I18', 'a question is not the one that was asked last');
+  must(asked?.shown !== true, 'I18', 'a question counts as shown before it is');
+}
+
+/** What names a question concerns that one and no other, and only while it is open; its turn goes on under the same epoch. */
+function checkQuestion({ command, before, after, effects }: On<'decide' | 'withdraw' | 'shown'>): void {
   const { turn } = before;
-  const [decision, ...more] = of(effects, 'decision');
-  must(turn !== null && turn.wait?.approval != null, 'I18', 'something is decided that nobody asked');
-  must(decision !== undefined && more.length === 0, 'I18', 'a decision is not told once');
-  must(decision.agent === turn.agent && decision.epoch === turn.epoch, 'I18', 'a decision is told to another turn');
+  const asked = turn?.wait?.ready === false ? turn.wait.approval : null;
+  must(turn !== null && asked !== null, 'I18', 'something is decided that nobody asked');
+  must(asked.question === command.question, 'I18', 'a question is taken for another one');
   must(turnOf(after, turn.agent)?.epoch === turn.epoch, 'I2', 'a decision begins another turn');
+  const decisions = of(effects, 'decision');
+  const wanted =
+    command.type === 'decide' ? command.choice : command.type === 'shown' && command.why !== undefined ? 'reject' : '';
+  must(decisions.map(({ choice }) => choice).join() === wanted, 'I18', 'a decision is not told once');
+  must(
+    decisions.every(
+      ({ agent, epoch, question }) => agent === turn.agent && epoch === turn.epoch && question === asked.question,
+    ),
+    'I18',
+    'a decision is told to another turn',
+  );
+  must(wanted !== 'allow' || asked.shown, 'I18', 'something is allowed that nobody was shown');
+  const isOpen = after.turn?.wait?.approval != null;
+  must(isOpen === (command.type === 'shown' && command.why === undefined), 'I18', 'a question outlives its answer');
 }
 
 function checkRestarted({ before, after, effects }: Step): void {

@@ -16,7 +16,7 @@ export type Move = {
 };
 
 const BY = { by: 'ada' } as const;
-const APPROVAL: Approval = { title: 'run the tests', detail: 'npm test', choices: ['allow_once', 'reject_once'] };
+const APPROVAL: Approval = { title: 'run the tests', detail: 'npm test' };
 const STRANGER: AgentId = 'eve';
 /** How ids of programs' messages begin, so that the search knows them without the core's help. */
 export const OF_PROGRAMS = 'b';
@@ -106,7 +106,13 @@ function holders({ floor }: Place, { families }: Channel): readonly Command[] {
     { type: 'end', ...act, outcome: 'passed', signalled: true },
     { type: 'interrupted', ...act },
     ...(families.has('wait') ? waits(act) : []),
-    ...(families.has('approval') ? [{ type: 'request', ...act, approval: APPROVAL } as const] : []),
+    ...(families.has('approval')
+      ? ([
+          { type: 'request', ...act, approval: APPROVAL },
+          { type: 'request', ...act, approval: APPROVAL, unaskable: 'too long' },
+          { type: 'withdraw', ...act, question: floor.questions },
+        ] as const)
+      : []),
     ...(families.has('work') ? ([0, 1] as const).map((open): Command => ({ type: 'work', ...act, open })) : []),
     ...(families.has('spend') ? [{ type: 'spend', ...act, tokens: 1, costMicros: 0 } as const] : []),
     ...(injecting === undefined
@@ -165,8 +171,8 @@ function operators({ floor }: Place, { families, seats }: Channel): readonly Com
     ...given('members', each('remove')),
     ...given('switch', [...each('enable'), ...each('disable')]),
     ...given('approval', [
-      { type: 'decide', choice: 'allow_always', ...BY },
-      { type: 'decide', choice: 'reject_once', epoch: floor.turn?.epoch ?? floor.epoch, ...BY },
+      { type: 'decide', choice: 'allow', question: floor.questions, ...BY },
+      { type: 'decide', choice: 'reject', question: floor.questions, ...BY },
     ]),
     ...given('extend', [{ type: 'extend', ms: 5, ...BY }]),
     ...given(
@@ -183,6 +189,17 @@ function operators({ floor }: Place, { families, seats }: Channel): readonly Com
   ];
 }
 
+/** Answers to the question before the last one and to one that is not asked yet, and the like of the question's agent and text. */
+function answersToOthers(last: number, agent: AgentId, epoch: number): readonly Command[] {
+  return [last - 1, last + 1].flatMap((question): readonly Command[] => [
+    { type: 'decide', choice: 'allow', question, ...BY },
+    { type: 'decide', choice: 'reject', question, ...BY },
+    { type: 'withdraw', agent, epoch, question },
+    { type: 'shown', question },
+    { type: 'shown', question, why: 'refused' },
+  ]);
+}
+
 function program({ floor }: Place, { families, seats, settings }: Channel): readonly Command[] {
   const { configured } = floor;
   const fewer = seats.slice(0, -1);
@@ -190,6 +207,12 @@ function program({ floor }: Place, { families, seats, settings }: Channel): read
   return [
     ...(families.has('restart') ? ([{ type: 'restart' }, { type: 'catchUp', gap: 'too far back' }] as const) : []),
     { type: 'catchUp' },
+    ...(families.has('approval')
+      ? ([
+          { type: 'shown', question: floor.questions },
+          { type: 'shown', question: floor.questions, why: 'refused' },
+        ] as const)
+      : []),
     ...(families.has('touch') ? [{ type: 'loseTouch' } as const] : []),
     ...(families.has('reconfigure') ? [{ type: 'configure', settings, seats: isWhole ? fewer : seats } as const] : []),
     ...(families.has('reconfigure') && !families.has('touch') && floor.catchingUp
@@ -199,7 +222,7 @@ function program({ floor }: Place, { families, seats, settings }: Channel): read
 }
 
 /** Commands without a claim: late by an epoch, ahead by one, by somebody else, twice, about nobody. */
-function probes({ floor }: Place, { seats }: Channel): readonly Command[] {
+function probes({ floor }: Place, { families, seats }: Channel): readonly Command[] {
   const { turn, epoch, choosing } = floor;
   const agents = seats.map((seat) => seat.agent);
   const [someone = STRANGER] = agents;
@@ -218,7 +241,7 @@ function probes({ floor }: Place, { seats }: Channel): readonly Command[] {
     { type: 'choose', agent: asked, ask: floor.asks - 1, next: someone },
     ...(choosing === null ? [{ type: 'choose', agent: asked, ask: floor.asks, next: someone } as const] : []),
     { type: 'skip', epoch: last - 1, ...BY },
-    { type: 'decide', choice: 'allow_once', epoch: last - 1, ...BY },
+    ...(families.has('approval') ? answersToOthers(floor.questions, holder, last) : []),
     { type: 'skip', agent: holder, epoch: (turnOf(floor, holder)?.epoch ?? epoch) - 1, ...BY },
     ...(turn === null ? [{ type: 'skip', epoch, ...BY } as const] : []),
     ...(floor.catchingUp ? premature(agents) : []),

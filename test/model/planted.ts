@@ -463,6 +463,65 @@ const PROGRAMS: readonly Planted[] = [
   },
 ];
 
+const QUESTIONS: readonly Planted[] = [
+  {
+    name: 'an answer counts for whatever is asked when it arrives',
+    near: 'tools need a yes',
+    file: 'operators.ts',
+    find: "  if (asked?.question !== command.question) return 'stale-question';\n",
+    replace: "  if (asked === null) return 'stale-question';\n",
+  },
+  {
+    name: 'an answer counts for any question of the same turn',
+    near: 'tools need a yes',
+    file: 'operators.ts',
+    find: 'asked?.question !== command.question',
+    replace: 'asked === null || command.question > asked.question',
+  },
+  {
+    name: 'a question that was answered may be answered again after a restart',
+    near: 'tools need a yes',
+    file: 'floor.ts',
+    find: 'turn?.wait?.ready === false ? turn.wait.approval : null',
+    replace: 'turn?.wait?.approval ?? null',
+  },
+  {
+    name: 'a yes is taken before the question is shown',
+    near: 'tools need a yes',
+    file: 'operators.ts',
+    find: "  if (command.choice === 'allow' && !asked.shown) return 'not-shown';\n",
+    replace: '',
+  },
+  {
+    name: 'every question of a floor has the same number',
+    near: 'tools need a yes',
+    file: 'evolve-turn.ts',
+    find: 'Math.max(floor.questions, asked?.question ?? 0)',
+    replace: 'floor.questions',
+  },
+  {
+    name: 'an agent takes back a question that is not its last',
+    near: 'tools need a yes',
+    file: 'questions.ts',
+    find: "  if (openQuestion(d.floor)?.question !== question) return 'stale-question';\n",
+    replace: "  if (openQuestion(d.floor) === null) return 'stale-question';\n",
+  },
+  {
+    name: 'a question counts as shown when another one was',
+    near: 'tools need a yes',
+    file: 'questions.ts',
+    find: 'if (turn === null || asked?.question !== command.question)',
+    replace: 'if (turn === null || asked === null)',
+  },
+  {
+    name: 'a question that is taken back leaves its agent waiting',
+    near: 'tools need a yes',
+    file: 'questions.ts',
+    find: "  d.record({ type: 'approvalWithdrawn', agent, epoch, question });\n  goOnAfter(d, agent);\n",
+    replace: "  d.record({ type: 'approvalWithdrawn', agent, epoch, question });\n",
+  },
+];
+
 /** Every bug that the search must find. The texts must stand in the core exactly once, so that the list cannot rot. */
 export const PLANTED: readonly Planted[] = [
   ...EPOCHS,
@@ -474,4 +533,5 @@ export const PLANTED: readonly Planted[] = [
   ...WORLD,
   ...TOUCH,
   ...PROGRAMS,
+  ...QUESTIONS,
 ];

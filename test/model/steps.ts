@@ -214,7 +214,8 @@ function checkInjections(before: Floor, after: Floor, effects: readonly Effect[]
 }
 
 /** I12: one announcement for every occurrence, and none without one. */
-function checkAnnouncements({ command, before, after, facts, effects }: Step): void {
+function checkAnnouncements(step: Step): void {
+  const { command, before, after, facts, effects } = step;
   const shown = of(effects, 'announce').map((effect) => effect.announcement.kind);
   const moves = of(facts, 'seatMoved');
   const lost = moves.filter(
@@ -230,7 +231,8 @@ function checkAnnouncements({ command, before, after, facts, effects }: Step): v
   const outages = after.outage && (!before.outage || of(facts, 'outageEnded').length > 0);
   must(!unrouted || before.outage || outages, 'I12', 'nobody is there and people are not told');
   const expected: Readonly<Record<Announcement['kind'], number>> = {
-    approval: of(facts, 'turnWaited').filter((fact) => fact.approval !== null).length,
+    approval: of(facts, 'turnWaited').filter((fact) => fact.approval !== null).length - unasked(step),
+    unasked: of(facts, 'approvalDecided').filter((fact) => fact.by === null).length,
     timeout: moves.filter(({ trigger }) => trigger === 'TIMEOUT').length,
     waitTimeout: moves.filter(({ trigger }) => trigger === 'WAIT_TIMEOUT').length,
     disconnect: lost.length,
@@ -244,4 +246,9 @@ function checkAnnouncements({ command, before, after, facts, effects }: Step): v
   const tell = (kinds: readonly string[]): string => kinds.toSorted().join();
   const wanted = Object.entries(expected).flatMap(([kind, count]) => Array.from({ length: count }, () => kind));
   must(tell(shown) === tell(wanted), 'I12', `announced ${tell(shown) || 'nothing'}, not ${tell(wanted) || 'nothing'}`);
+}
+
+/** Requests that were rejected at once, since nobody could be asked. */
+function unasked({ command, facts }: Step): number {
+  return command.type === 'request' ? of(facts, 'approvalDecided').length : 0;
 }

@@ -12,6 +12,7 @@ import type { AgentConfig } from '../../src/config/config.ts';
 import type { Line } from '../../src/turns/store/port.ts';
 import { Answers } from './answers.ts';
 import type { Random } from './random.ts';
+import type { Situations } from './situations.ts';
 import type { Life, Timeline } from './timeline.ts';
 import { Violation } from './violation.ts';
 
@@ -19,6 +20,7 @@ import { Violation } from './violation.ts';
 export type CastPorts = {
   readonly timeline: Timeline;
   readonly random: Random;
+  readonly situations: Situations;
   readonly fail: (error: unknown) => void;
 };
 
@@ -35,6 +37,7 @@ const PLANS = {
   handOver: 12,
   ask: 12,
   approval: 2,
+  permission: 12,
   tool: 8,
   long: 3,
 } as const;
@@ -63,6 +66,9 @@ export class Cast {
   /** Sessions that are open in the running program. */
   sessions: SimSession[] = [];
   said = 0;
+  asked = 0;
+  /** What operators said yes to, as they saw it; every wording is used once. */
+  readonly allowed = new Set<string>();
   readonly #ports: CastPorts;
 
   constructor(ports: CastPorts) {
@@ -328,6 +334,8 @@ export class SimSession implements AgentSession {
       case 'approval':
         speak();
         return finish({ how: 'waiting', reason: plan === 'ask' ? 'answer' : 'approval' });
+      case 'permission':
+        return step(() => this.#ask(generation));
       case 'tool':
         step(() => generation.report.work(1));
         if (random.chance(0.3)) step(() => generation.report.work(2), random.between(1_000, 200_000));
@@ -353,6 +361,33 @@ export class SimSession implements AgentSession {
         return step(() =>
           this.#break(generation, new BackendError('exited with code 1', { terminal: plan === 'terminal' })),
         );
+    }
+  }
+
+  /** Asks for a yes, perhaps takes that back and asks for another; or does not wait for the answer. */
+  #ask(generation: Generation): void {
+    const { cast, random, fail, situations, life } = this.#ports;
+    cast.asked += 1;
+    const title = `run command ${cast.asked}`;
+    const withdrawn = new AbortController();
+    const answered = (choice: 'allow' | 'reject' | 'cancelled'): void => {
+      if (!life.alive) return;
+      if (choice === 'allow' && !cast.allowed.has(title))
+        fail(new Violation('I18', `nobody allowed ${this.agent} to ${title}`));
+      if (choice === 'allow') situations.reach('a question is allowed');
+      if (!generation.open) return;
+      if (choice === 'cancelled' && random.chance(0.7)) return this.#ask(generation);
+      generation.report.text(`I was told: ${choice} (${title}).`);
+      this.#later(random.between(1, 2_000), generation, () => this.#finish(generation, { how: 'completed' }));
+    };
+    generation.report.permission({ title, detail: title }, withdrawn.signal).then(answered, fail);
+    if (random.chance(0.4)) {
+      this.#later(random.between(1, 20_000), generation, () => {
+        situations.reach('an agent takes a question back');
+        withdrawn.abort();
+      });
+    } else if (random.chance(0.1)) {
+      this.#later(random.between(1, 5_000), generation, () => this.#end(generation, { how: 'completed' }));
     }
   }
 

@@ -1,5 +1,6 @@
 import type { Principal } from '../../src/adapters/port.ts';
 import type { AgentCommand } from '../../src/turns/core/command.ts';
+import { openQuestion } from '../../src/turns/core/floor.ts';
 import type { Floor } from '../../src/turns/core/floor.ts';
 import type { Bot } from './bot.ts';
 import type { Cast } from './cast.ts';
@@ -66,6 +67,7 @@ const COMMANDS = {
   order: 7,
   mode: 8,
   extend: 4,
+  answer: 6,
   restart: 3,
   read: 5,
 } as const;
@@ -76,6 +78,8 @@ export class Driver {
   #written = 0;
   /** Nobody does anything until the turns that have begun are over. */
   #waits = false;
+  /** Questions that operators have seen, the newest last: they may answer them when they are over. */
+  readonly #questions = new Map<string, { readonly question: number; readonly title: string }[]>();
 
   constructor(ports: DriverPorts) {
     this.#ports = ports;
@@ -258,15 +262,33 @@ export class Driver {
     const floor = bot.floor(channel);
     if (floor === null) return 'nobody to command';
     const agent = random.pick(scope.agents);
-    const line = this.#lineFor(this.#wish(floor), agent, floor);
+    const wish = this.#wish(floor);
+    const line = wish === 'answer' ? this.#answer(channel, floor) : this.#lineFor(wish, agent, floor);
     const isCard = line === '/floor skip' && random.chance(0.7);
     const epoch = isCard ? floor.epoch - (random.chance(0.3) ? 1 : 0) : undefined;
     this.command(channel, line, epoch);
     return `${channel} ${line} ${epoch ?? ''}`;
   }
 
+  /** Answers what is asked now, or what was asked when somebody looked. */
+  #answer(channel: string, floor: Floor): string {
+    const { random, cast, situations } = this.#ports;
+    const seen = this.#questions.get(channel) ?? [];
+    const asked = openQuestion(floor);
+    if (asked !== null && asked.question !== seen.at(-1)?.question) seen.push(asked);
+    this.#questions.set(channel, seen.slice(-5));
+    const isLate = asked === null || random.chance(0.35);
+    const meant = isLate && seen.length > 0 ? random.pick(seen) : asked;
+    if (meant === null) return '/allow';
+    if (meant.question !== asked?.question) situations.reach('an answer to a question that is over');
+    const choice = random.chance(0.7) ? 'allow' : 'reject';
+    if (choice === 'allow') cast.allowed.add(meant.title);
+    return `/${choice} ${meant.question}`;
+  }
+
   #wish(floor: Floor): keyof typeof COMMANDS {
     const { random } = this.#ports;
+    if (openQuestion(floor) !== null && random.chance(0.6)) return 'answer';
     if (floor.condition === 'paused' && random.chance(0.4)) return 'resume';
     if (floor.limit !== null && random.chance(0.3)) return 'resume';
     if (floor.settings.order === 'manual' && random.chance(0.5)) return random.pick(['grant', 'grant', 'order']);
@@ -277,7 +299,7 @@ export class Driver {
     return random.weighted(COMMANDS);
   }
 
-  #lineFor(wish: keyof typeof COMMANDS, anyone: string, floor: Floor): string {
+  #lineFor(wish: Exclude<keyof typeof COMMANDS, 'answer'>, anyone: string, floor: Floor): string {
     const { random, scope } = this.#ports;
     const waiting = floor.seats.find(({ status }) => status === 'WAITING')?.agent;
     const agent = wish === 'grant' && waiting !== undefined && random.chance(0.6) ? waiting : anyone;
@@ -419,4 +441,4 @@ export class Driver {
 }
 
 const OPERATING =
-  /^\/(?:stop|floor (?:skip|pause|resume|start|grant|remove|add|extend|order \w|mode \w)|agent (?:enable|disable|restart))/u;
+  /^\/(?:stop|(?:allow|reject) \d|floor (?:skip|pause|resume|start|grant|remove|add|extend|order \w|mode \w)|agent (?:enable|disable|restart))/u;

@@ -173,6 +173,7 @@ function checkActor({ command, before, channel }: Move): void {
     case 'end':
     case 'wait':
     case 'work':
+    case 'request':
     case 'injected': {
       const { turn } = before;
       const isHolder =
@@ -181,6 +182,17 @@ function checkActor({ command, before, channel }: Move): void {
         'I2',
         isHolder,
         () => `${command.type} of ${command.agent} #${command.epoch} counted in ${channel} without the floor`,
+      );
+      return;
+    }
+    case 'decide':
+    case 'withdraw':
+    case 'shown': {
+      const asked = before.turn?.wait?.ready === false ? before.turn.wait.approval : null;
+      must(
+        'I18',
+        asked?.question === command.question,
+        () => `${command.type} of question ${command.question} counted in ${channel} for ${asked?.question}`,
       );
       return;
     }

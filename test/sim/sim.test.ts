@@ -116,6 +116,15 @@ describe('a core with a planted bug', () => {
     expect(await ruleBroken({ ...CORE, decide })).toBe('I25');
   });
 
+  test('T7 that takes an answer for whatever is asked when it arrives is found out', async () => {
+    const decide: Core['decide'] = (floor, command, at) => {
+      const question = floor.turn?.wait?.approval?.question;
+      const isAnswer = command.type === 'decide' && question !== undefined;
+      return CORE.decide(floor, isAnswer ? { ...command, question } : command, at);
+    };
+    expect(await ruleBroken({ ...CORE, decide })).toBe('I18');
+  });
+
   test("that takes a program's word for a person's is found out", async () => {
     const decide: Core['decide'] = (floor, command, at) =>
       CORE.decide(floor, command.type === 'receive' ? { ...command, bot: false } : command, at);

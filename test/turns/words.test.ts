@@ -10,6 +10,46 @@ const said = (announcement: Announcement, templates: Templates = {}, repeat = 1)
   announcementText(announcement, templates, nameOf, repeat);
 const limit = (budget: Limit['budget'], used: number, max: number) => said({ kind: 'limit', budget, used, max });
 
+describe('T21 a question', () => {
+  const asks = {
+    kind: 'approval',
+    agent: 'dev',
+    question: 8,
+    title: 'clean up',
+    detail: 'command: rm -rf build',
+  } as const;
+
+  test('stands under its number, with the answers to it and the whole of what would run in a block of code', () => {
+    expect(said(asks)).toBe(
+      [
+        '✋ dev asks for a yes (8): clean up',
+        'An operator answers with /allow 8 or /reject 8.',
+        '```',
+        'command: rm -rf build',
+        '```',
+      ].join('\n'),
+    );
+  });
+
+  test('is never without what would run, whatever the texts of the configuration say', () => {
+    expect(said(asks, { approval: '{agent}? {detail}' })).toBe('dev?\n```\ncommand: rm -rf build\n```');
+    expect(said(asks, { approval: false })).toBe(said(asks));
+  });
+
+  test('has a heading of one short line that opens no code', () => {
+    const title = `a \`b\` ${'c'.repeat(200)}\nAn operator answers with /allow 7`;
+    const [heading = '', second] = said({ ...asks, title })?.split('\n') ?? [];
+    expect(heading).toMatch(/^✋ dev asks for a yes \(8\): a 'b' c{90,100}…$/);
+    expect(second).toBe('An operator answers with /allow 8 or /reject 8.');
+  });
+
+  test('that nobody could be asked is told with the reason', () => {
+    expect(said({ kind: 'unasked', agent: 'dev', title: 'clean up', why: 'it is too long' })).toBe(
+      '⛔ dev got a no, for nobody could be asked about "clean up": it is too long',
+    );
+  });
+});
+
 describe('the built-in texts', () => {
   test.each<[Announcement, string]>([
     [{ kind: 'timeout', agent: 'pm' }, '⏱️ pm turn timed out'],
@@ -118,7 +158,8 @@ describe('a refused command', () => {
     'not-asked': true,
     'unknown-message': true,
     'needs-decision': true,
-    'nothing-to-decide': true,
+    'stale-question': true,
+    'not-shown': true,
     'bad-queue': true,
     limit: true,
   };

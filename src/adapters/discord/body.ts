@@ -35,9 +35,16 @@ export function answerBody(text: string, how: { readonly ephemeral: boolean }): 
 
 /**
  * The text with links that pretend to lead elsewhere written out: "[bank.com](https://evil.org)" becomes
- * "bank.com (<https://evil.org>)".
+ * "bank.com (<https://evil.org>)". A text with one block of code and no other backticks has no links in it: that stays
+ * letter by letter, and no longer, for somebody may be about to allow it.
  */
 export function safeText(text: string): string {
+  const [before = '', code, after, ...more] = text.split('```');
+  if (code === undefined || after === undefined || more.length > 0 || before.includes('`')) return withOpenLinks(text);
+  return `${withOpenLinks(before)}\`\`\`${code}\`\`\`${withOpenLinks(after)}`;
+}
+
+function withOpenLinks(text: string): string {
   return text.replaceAll(MASKED_LINK, (link, label: string, url: string) => {
     const shown = hostIn(label);
     if (shown === null || shown === hostOf(url)) return link;

@@ -109,7 +109,6 @@ const LARGEST = { seconds: 86_400, count: 50 } as const;
 const GROUPS: Readonly<Record<string, string>> = {
   floor: 'The floor of this channel',
   agent: 'The agents',
-  allow: 'Say yes to what the holder asks',
 };
 
 const thereSchema: z.ZodType<Option> = z.object({
@@ -137,6 +136,7 @@ function optionOf(argument: Argument): Option {
     case 'agent':
     case 'message':
     case 'command':
+    case 'question':
       return { type: STRING, ...common, autocomplete: true };
     case 'mode':
       return { type: STRING, ...common, choices: INTERRUPT_MODES.map((each) => choice(each, MODES[each].summary)) };

@@ -155,7 +155,8 @@ async function offered(ports: InteractionPorts, interaction: Interaction): Promi
     const summary = `${author.name}: ${text.replaceAll(/\s+/g, ' ').slice(0, SUMMARY_LENGTH)}`;
     return message === null ? [] : [{ id: message, summary }];
   });
-  return choicesFor(given.data, { agents: ports.observatory.agents(), messages });
+  const question = where === null ? null : (ports.observatory.view(where.channel)?.holder?.approval ?? null);
+  return choicesFor(given.data, { agents: ports.observatory.agents(), messages, question });
 }
 
 async function show(ports: InteractionPorts, interaction: Interaction, answer: Answer): Promise<void> {

@@ -4,8 +4,9 @@ import { Deliberation, refuse } from './deliberation.ts';
 import type { Decision, Refused } from './deliberation.ts';
 import type { Floor, Turn } from './floor.ts';
 import { afterInterrupt } from './people.ts';
+import { request, withdraw } from './questions.ts';
 import { findSeat, seatOf } from './seats.ts';
-import type { AgentId, Approval, Instant } from './settings.ts';
+import type { AgentId, Instant } from './settings.ts';
 
 /** How often a turn goes on for messages that could not be injected. */
 const MAX_REPROMPTS = 3;
@@ -29,6 +30,8 @@ function carryOut(d: Deliberation, command: AgentCommand): Refusal | null {
       return interrupted(d, command);
     case 'spend':
       return spend(d, command);
+    case 'withdraw':
+      return withdraw(d, command);
     case 'say':
     case 'work':
     case 'end':
@@ -73,7 +76,7 @@ function perform(d: Deliberation, turn: Turn, command: Act): Refusal | null {
       wait(d, turn, command.reason);
       return null;
     case 'request':
-      request(d, turn, command.approval);
+      request(d, turn, command);
       return null;
     case 'injected':
       if (!isBeingGiven(turn, command)) return 'unknown-message';
@@ -142,15 +145,6 @@ function wait(d: Deliberation, turn: Turn, reason: 'answer' | 'approval'): void 
     d.record({ type: 'turnParked', agent });
     goOn(d);
   }
-}
-
-/** Whatever the channel's wait policy: the floor is kept, for the generation goes on in place once somebody decides. */
-function request(d: Deliberation, turn: Turn, approval: Approval): void {
-  const { agent, epoch } = turn;
-  const deadlineAt = d.at + d.floor.settings.waitTimeoutMs;
-  d.record({ type: 'turnWaited', agent, epoch, reason: 'approval', deadlineAt, graceEndAt: null, approval });
-  d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
-  d.announce({ kind: 'approval', agent, title: approval.title, detail: approval.detail });
 }
 
 function spend(d: Deliberation, command: Extract<AgentCommand, { type: 'spend' }>): Refusal | null {

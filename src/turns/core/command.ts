@@ -36,8 +36,8 @@ export type OperatorCommand =
   | { readonly type: 'grant'; readonly by: Actor; readonly agent: AgentId }
   | { readonly type: 'skip'; readonly by: Actor; readonly agent?: AgentId; readonly epoch?: number }
   | { readonly type: 'extend'; readonly by: Actor; readonly ms: number }
-  /** Says yes or no to what the holder asks; a choice that its protocol does not take becomes the nearest one that it does. */
-  | { readonly type: 'decide'; readonly by: Actor; readonly choice: Choice; readonly epoch?: number }
+  /** Says yes or no to the question with this number, and to no other. */
+  | { readonly type: 'decide'; readonly by: Actor; readonly choice: Choice; readonly question: number }
   | { readonly type: 'pause'; readonly by: Actor }
   | { readonly type: 'resume'; readonly by: Actor }
   | { readonly type: 'order'; readonly by: Actor; readonly order: OrderPolicy; readonly queue?: readonly AgentId[] }
@@ -79,8 +79,19 @@ export type AgentCommand =
       readonly handTo?: AgentId;
     }
   | { readonly type: 'wait'; readonly agent: AgentId; readonly epoch: number; readonly reason: 'answer' | 'approval' }
-  /** A tool of the holder needs a yes; its generation stands still meanwhile. */
-  | { readonly type: 'request'; readonly agent: AgentId; readonly epoch: number; readonly approval: Approval }
+  /**
+   * A tool of the holder needs a yes; its generation stands still meanwhile. `unaskable` says why nobody can be asked:
+   * the request is rejected at once then, and people are told.
+   */
+  | {
+      readonly type: 'request';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly approval: Approval;
+      readonly unaskable?: string;
+    }
+  /** The holder no longer asks the question with this number. */
+  | { readonly type: 'withdraw'; readonly agent: AgentId; readonly epoch: number; readonly question: number }
   /** The truth about one message: an injected one, or one of the prompt for which there was no room. */
   | {
       readonly type: 'injected';
@@ -103,6 +114,8 @@ export type SystemCommand =
   | { readonly type: 'loseTouch' }
   /** The platform's history was read, or could not be (`gap` says why). */
   | { readonly type: 'catchUp'; readonly gap?: string }
+  /** All of a question stands in the channel, or (`why`) never will: it is rejected then. */
+  | { readonly type: 'shown'; readonly question: number; readonly why?: string }
   /** The platform refused for good what an agent said. */
   | { readonly type: 'undelivered'; readonly agent: AgentId; readonly why: string }
   /** Called once after a backup was restored, so that no epoch is used twice. */
@@ -131,7 +144,8 @@ export type Refusal =
   | 'paused'
   | 'catching-up'
   | 'needs-decision'
-  | 'nothing-to-decide'
+  | 'stale-question'
+  | 'not-shown'
   | 'nobody-available'
   | 'not-asked'
   | 'unknown-message'

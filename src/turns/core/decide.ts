@@ -49,6 +49,7 @@ function dispatch(floor: Floor, command: Command, at: Instant): Decision {
     case 'end':
     case 'wait':
     case 'request':
+    case 'withdraw':
     case 'injected':
     case 'interrupted':
     case 'choose':
@@ -57,6 +58,7 @@ function dispatch(floor: Floor, command: Command, at: Instant): Decision {
     case 'restart':
     case 'loseTouch':
     case 'catchUp':
+    case 'shown':
     case 'undelivered':
     case 'raiseEpoch':
     case 'tick':

@@ -44,7 +44,7 @@ export class Deliberation {
 
   /** Tells people something, as an edit of the last announcement if that said the same. */
   announce(announcement: Announcement): void {
-    const key = 'agent' in announcement ? `${announcement.kind}:${announcement.agent}` : announcement.kind;
+    const key = keyOf(announcement);
     const { notice, settings } = this.#floor;
     const repeat = notice?.key === key ? notice.count + 1 : 1;
     this.record({ type: 'announced', announcement, key, repeat, shown: isShown(announcement.kind, settings) });
@@ -58,6 +58,12 @@ export class Deliberation {
 /** A refusal of which nothing is kept. */
 export function refuse(refusal: Refusal): Refused {
   return { ok: false, refusal, facts: [] };
+}
+
+/** What says the same has the same key. Every question is another one: none is ever an edit of the one before. */
+function keyOf(announcement: Announcement): string {
+  if (announcement.kind === 'approval') return `approval:${announcement.question}`;
+  return 'agent' in announcement ? `${announcement.kind}:${announcement.agent}` : announcement.kind;
 }
 
 function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
@@ -77,6 +83,7 @@ function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
     case 'undelivered':
     case 'stopped':
     case 'approval':
+    case 'unasked':
       return true;
   }
 }

@@ -38,8 +38,16 @@ export type Effect =
   | { readonly type: 'observe'; readonly agent: AgentId; readonly message: MessageId }
   /** Stop what this epoch generates; `graceMs` 0 is by force. */
   | { readonly type: 'interrupt'; readonly agent: AgentId; readonly epoch: number; readonly graceMs: number }
-  /** The answer to what the holder asked a yes for. */
-  | { readonly type: 'decision'; readonly agent: AgentId; readonly epoch: number; readonly choice: Choice }
+  /** The answer to the question with this number, which the holder asked under this epoch. */
+  | {
+      readonly type: 'decision';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly question: number;
+      readonly choice: Choice;
+    }
+  /** Stands behind a question's text in the same lane: once it is reached, all of the text stands in the channel. */
+  | { readonly type: 'offer'; readonly question: number }
   /** Ask the facilitator who is next. */
   | { readonly type: 'ask'; readonly agent: AgentId; readonly ask: number; readonly candidates: readonly AgentId[] }
   /** Prompts, injections of this agent with this epoch or an older one that are still owed must not be sent any more. */

@@ -1,7 +1,8 @@
 import type { Fact } from './fact.ts';
 import type { Exchange, Floor, Held, Turn } from './floor.ts';
 import { patchSeat, seatOf, showLine } from './seats.ts';
-import type { AgentId, Instant, MessageId } from './settings.ts';
+import { questionSchema } from './settings.ts';
+import type { AgentId, Instant, MessageId, Question } from './settings.ts';
 
 /** Facts about turns. */
 export type TurnFact = Extract<
@@ -11,6 +12,8 @@ export type TurnFact = Extract<
       | 'turnGranted'
       | 'turnContinued'
       | 'turnWaited'
+      | 'approvalShown'
+      | 'approvalWithdrawn'
       | 'approvalDecided'
       | 'turnParked'
       | 'turnStopped'
@@ -42,7 +45,10 @@ export function evolveTurn(floor: Floor, fact: TurnFact, at: Instant): Floor {
         reprompts: turn.reprompts + 1,
       }));
     case 'turnWaited':
-      return changeTurn(floor, fact.agent, (turn) => waited(turn, fact, at));
+      return waited(floor, fact, at);
+    case 'approvalShown':
+      return changeWait(floor, fact.agent, (wait) => ({ ...wait, approval: shown(wait.approval) }));
+    case 'approvalWithdrawn':
     case 'approvalDecided':
       return changeTurn(floor, fact.agent, (turn) => decided(floor, turn, at));
     case 'turnParked':
@@ -54,11 +60,7 @@ export function evolveTurn(floor: Floor, fact: TurnFact, at: Instant): Floor {
     case 'waitExtended':
       return changeWait(floor, fact.agent, (wait) => ({ ...wait, deadlineAt: fact.deadlineAt }));
     case 'turnExtended':
-      return changeTurn(floor, fact.agent, (turn) => ({
-        ...turn,
-        deadlineAt: plus(turn.deadlineAt, fact.ms),
-        hardEndAt: plus(turn.hardEndAt, fact.ms),
-      }));
+      return changeTurn(floor, fact.agent, (turn) => extended(turn, fact.ms));
     case 'turnResumed':
       return resumed(floor, fact, at);
     case 'turnSuspended':
@@ -96,6 +98,10 @@ function changeWait(floor: Floor, agent: AgentId, change: (wait: NonNullable<Tur
     if (turn.wait === null) throw new Error(`impossible: ${agent} does not wait in ${floor.channel}`);
     return { ...turn, wait: change(turn.wait) };
   });
+}
+
+function extended(turn: Turn, ms: number): Turn {
+  return { ...turn, deadlineAt: plus(turn.deadlineAt, ms), hardEndAt: plus(turn.hardEndAt, ms) };
 }
 
 function plus(instant: Instant | null, ms: number): Instant | null {
@@ -148,11 +154,25 @@ function given(id: MessageId): Turn['given'][number] {
   return { id, begun: false };
 }
 
-function waited(turn: Turn, fact: Extract<TurnFact, { type: 'turnWaited' }>, at: Instant): Turn {
+function waited(floor: Floor, fact: Extract<TurnFact, { type: 'turnWaited' }>, at: Instant): Floor {
+  const asked = fact.approval === null ? null : questionSchema.parse(fact.approval);
+  const questions = Math.max(floor.questions, asked?.question ?? 0);
+  return { ...changeTurn(floor, fact.agent, (turn) => waiting(turn, fact, { asked, at })), questions };
+}
+
+function waiting(
+  turn: Turn,
+  fact: Extract<TurnFact, { type: 'turnWaited' }>,
+  { asked, at }: { readonly asked: Question | null; readonly at: Instant },
+): Turn {
   const left = turn.hardEndAt === null ? turn.leftMs : Math.max(0, turn.hardEndAt - at);
-  const { reason, deadlineAt, graceEndAt, approval } = fact;
-  const wait = { reason, deadlineAt, graceEndAt, ready: false, answers: [], approval };
+  const { reason, deadlineAt, graceEndAt } = fact;
+  const wait = { reason, deadlineAt, graceEndAt, ready: false, answers: [], approval: asked };
   return { ...turn, deadlineAt: null, hardEndAt: null, leftMs: left, silenceAt: null, openWork: 0, wait };
+}
+
+function shown(approval: Question | null): Question | null {
+  return approval === null ? null : { ...approval, shown: true };
 }
 
 function decided(floor: Floor, turn: Turn, at: Instant): Turn {

@@ -29,6 +29,8 @@ export function evolve(floor: Floor, fact: Fact, at: Instant): Floor {
     case 'turnGranted':
     case 'turnContinued':
     case 'turnWaited':
+    case 'approvalShown':
+    case 'approvalWithdrawn':
     case 'approvalDecided':
     case 'turnParked':
     case 'turnStopped':
@@ -83,7 +85,7 @@ function evolveSeats(floor: Floor, fact: OtherFact): Floor {
     case 'outageEnded':
       return { ...floor, outage: false };
     case 'epochRaised':
-      return { ...floor, epoch: floor.epoch + fact.by };
+      return { ...floor, epoch: floor.epoch + fact.by, questions: floor.questions + fact.by };
     case 'restarted':
       return { ...floor, catchingUp: true, seats: floor.seats.map((seat) => ({ ...seat, present: false })) };
     case 'touchLost':

@@ -1,5 +1,5 @@
 import type { Status, Trigger } from './seat.ts';
-import type { Approval, Choice, AgentId, FloorSettings, Instant, MessageId, SeatSettings } from './settings.ts';
+import type { AgentId, Choice, FloorSettings, Instant, MessageId, Question, SeatSettings } from './settings.ts';
 import type { Refusal } from './command.ts';
 import type { Held, Wait } from './floor.ts';
 
@@ -48,7 +48,15 @@ export type Announcement =
   | { readonly kind: 'gap'; readonly why: string }
   /** Something that the agent said was refused by the platform for good. */
   | { readonly kind: 'undelivered'; readonly agent: AgentId; readonly why: string }
-  | { readonly kind: 'approval'; readonly agent: AgentId; readonly title: string; readonly detail: string };
+  | {
+      readonly kind: 'approval';
+      readonly agent: AgentId;
+      readonly question: number;
+      readonly title: string;
+      readonly detail: string;
+    }
+  /** A tool needed a yes that nobody could be asked for, so it got a no. */
+  | { readonly kind: 'unasked'; readonly agent: AgentId; readonly title: string; readonly why: string };
 
 /** What happened, in the past tense. Folding a channel's facts gives its floor. */
 export type Fact =
@@ -137,15 +145,30 @@ export type Fact =
       readonly reason: 'answer' | 'human' | 'approval';
       readonly deadlineAt: Instant;
       readonly graceEndAt: Instant | null;
-      readonly approval: Approval | null;
+      readonly approval: Question | null;
     }
-  /** A person said yes or no: the generation goes on, under the same epoch. */
+  /** All of the question stands in the channel: from now on it may be allowed. */
+  | {
+      readonly type: 'approvalShown';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly question: number;
+    }
+  /** The agent no longer asks: the generation goes on, under the same epoch. */
+  | {
+      readonly type: 'approvalWithdrawn';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly question: number;
+    }
+  /** Somebody said yes or no, or (`by` is `null`) nobody could be asked: the generation goes on, under the same epoch. */
   | {
       readonly type: 'approvalDecided';
       readonly agent: AgentId;
       readonly epoch: number;
+      readonly question: number;
       readonly choice: Choice;
-      readonly by: string;
+      readonly by: string | null;
     }
   | { readonly type: 'turnParked'; readonly agent: AgentId }
   /** The generation that was interrupted is over: by itself, or by force. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { approvalSchema, floorSettingsSchema, seatSettingsSchema } from './settings.ts';
-import type { ChannelId, FloorSettings } from './settings.ts';
+import { floorSettingsSchema, questionSchema, seatSettingsSchema } from './settings.ts';
+import type { ChannelId, FloorSettings, Question } from './settings.ts';
 import { STATUSES } from './seat.ts';
 
 const instant = z.number();
@@ -45,7 +45,7 @@ const waitSchema = z.strictObject({
   /** Messages that the resume will hand over. */
   answers: z.array(linedSchema),
   /** What it asks a yes for; set while it waits for an approval. */
-  approval: approvalSchema.nullable(),
+  approval: questionSchema.nullable(),
 });
 
 /** One period of holding the floor. */
@@ -131,6 +131,8 @@ export const floorSchema = z.strictObject({
   epoch: z.number(),
   /** The number of the last question to a facilitator. */
   asks: z.number(),
+  /** The number of the last request for permission. */
+  questions: z.number().default(0),
   /** How many lines the conversation has. */
   lines: z.number(),
   seats: z.array(seatSchema),
@@ -182,6 +184,7 @@ export function emptyFloor(channel: ChannelId): Floor {
     condition: 'resting',
     epoch: 0,
     asks: 0,
+    questions: 0,
     lines: 0,
     seats: [],
     queue: [],
@@ -199,6 +202,11 @@ export function emptyFloor(channel: ChannelId): Floor {
     outage: false,
     notice: null,
   };
+}
+
+/** The request for permission that people may decide about now, if there is one. */
+export function openQuestion({ turn }: Floor): Question | null {
+  return turn?.wait?.ready === false ? turn.wait.approval : null;
 }
 
 const NO_LIMIT = { tokens: null, costMicros: null, ms: null };

@@ -3,12 +3,13 @@ import { enqueue, goOn } from './agents.ts';
 import type { OperatorCommand, Refusal } from './command.ts';
 import { Deliberation, refuse } from './deliberation.ts';
 import type { Decision } from './deliberation.ts';
+import { openQuestion } from './floor.ts';
 import type { Floor, Turn } from './floor.ts';
 import { isBarred } from './limits.ts';
 import { isGrantable } from './order.ts';
 import { findSeat } from './seats.ts';
-import { dispatch } from './people.ts';
-import type { AgentId, Choice, Instant } from './settings.ts';
+import { decideQuestion } from './questions.ts';
+import type { AgentId, Instant } from './settings.ts';
 
 /** What an operator's command does. Whether the person may give it was checked before it came here. */
 export function decideOperator(floor: Floor, command: OperatorCommand, at: Instant): Decision {
@@ -138,28 +139,11 @@ function extend(d: Deliberation, command: On<'extend'>): Refusal | null {
 }
 
 function decideRequest(d: Deliberation, command: On<'decide'>): Refusal | null {
-  const { turn } = d.floor;
-  const approval = turn?.wait?.ready === false ? turn.wait.approval : null;
-  if (command.epoch !== undefined && command.epoch !== turn?.epoch) return 'stale-epoch';
-  if (turn === null || approval === null) return 'nothing-to-decide';
-  const { agent, epoch } = turn;
-  const choice = nearest(command.choice, approval.choices);
-  if (choice === null) return 'nothing-to-decide';
-  d.record({ type: 'approvalDecided', agent, epoch, choice, by: command.by });
-  d.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger: 'WAIT_RESOLVED' });
-  for (const message of d.floor.held.filter(({ until }) => until === 'prompt')) dispatch(d, message);
+  const asked = openQuestion(d.floor);
+  if (asked?.question !== command.question) return 'stale-question';
+  if (command.choice === 'allow' && !asked.shown) return 'not-shown';
+  decideQuestion(d, { choice: command.choice, by: command.by });
   return null;
-}
-
-/** A yes never becomes a no, and never a wider yes than was given. */
-function nearest(wanted: Choice, choices: readonly Choice[]): Choice | null {
-  if (choices.includes(wanted)) return wanted;
-  const narrower = wanted.startsWith('allow')
-    ? 'allow_once'
-    : wanted === 'reject_once'
-      ? 'reject_always'
-      : 'reject_once';
-  return choices.find((choice) => choice === narrower) ?? null;
 }
 
 function pause(d: Deliberation, by: string): Refusal | null {

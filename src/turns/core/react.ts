@@ -21,7 +21,7 @@ export function react(fact: Fact, floor: Floor): readonly Effect[] {
     case 'turnWaited':
       return fact.reason === 'human' ? interruption(fact.agent, fact.epoch, floor.settings.interruptGraceMs) : [];
     case 'approvalDecided':
-      return [{ type: 'decision', agent: fact.agent, epoch: fact.epoch, choice: fact.choice }];
+      return [{ type: 'decision', agent: fact.agent, epoch: fact.epoch, question: fact.question, choice: fact.choice }];
     case 'turnStopped':
       return fact.forced ? [{ type: 'interrupt', agent: fact.agent, epoch: fact.epoch, graceMs: 0 }] : [];
     case 'turnEnded':
@@ -46,9 +46,7 @@ export function react(fact: Fact, floor: Floor): readonly Effect[] {
     case 'choosingStarted':
       return [{ type: 'ask', agent: fact.facilitator, ask: fact.ask, candidates: fact.candidates }];
     case 'announced':
-      return fact.shown
-        ? [{ type: 'announce', announcement: fact.announcement, key: fact.key, repeat: fact.repeat }]
-        : [];
+      return fact.shown ? announced(fact) : [];
     default:
       return nothing(fact);
   }
@@ -78,6 +76,8 @@ type QuietFact = Extract<
       | 'choosingEnded'
       | 'limitLifted'
       | 'turnParked'
+      | 'approvalShown'
+      | 'approvalWithdrawn'
       | 'waitAnswered'
       | 'waitExtended'
       | 'turnExtended'
@@ -95,6 +95,11 @@ type QuietFact = Extract<
 
 function nothing(_quiet: QuietFact): readonly Effect[] {
   return [];
+}
+
+function announced({ announcement, key, repeat }: Extract<Fact, { type: 'announced' }>): readonly Effect[] {
+  const announce: Effect = { type: 'announce', announcement, key, repeat };
+  return announcement.kind === 'approval' ? [announce, { type: 'offer', question: announcement.question }] : [announce];
 }
 
 function prompt(fact: Extract<Fact, { type: 'turnGranted' | 'turnResumed' }>, reason: 'grant' | 'resume'): Effect {

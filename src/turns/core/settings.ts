@@ -17,18 +17,23 @@ export const ORDERS = ['round-robin', 'priority', 'manual', 'mention', 'facilita
 export type InterruptMode = (typeof INTERRUPT_MODES)[number];
 export type OrderPolicy = (typeof ORDERS)[number];
 
-/** What may be decided about a request for permission, in the words of the Agent Client Protocol. */
-export const CHOICES = ['allow_once', 'allow_always', 'reject_once', 'reject_always'] as const;
-export type Choice = (typeof CHOICES)[number];
+/** What may be decided about a request for permission: a yes for this once, or a no. */
+export type Choice = 'allow' | 'reject';
 
-/** What an agent asks a yes for, in words for people, and the choices that its protocol takes. */
-export const approvalSchema = z.strictObject({
+/** What an agent asks a yes for, in words for people: `detail` holds everything that is known of what would run. */
+export type Approval = { readonly title: string; readonly detail: string };
+
+/** A request for permission that is open. Fields of an older form are passed over. */
+export const questionSchema = z.object({
+  /** Its number, never used twice in a channel: whoever answers names it. 0 in what an older version stored. */
+  question: z.number().default(0),
   title: z.string(),
   detail: z.string(),
-  choices: z.array(z.enum(CHOICES)),
+  /** All of it stands in the channel. Nobody may say yes before. */
+  shown: z.boolean().default(false),
 });
 
-export type Approval = { readonly title: string; readonly detail: string; readonly choices: readonly Choice[] };
+export type Question = Readonly<z.infer<typeof questionSchema>>;
 
 const spending = z.strictObject({
   tokens: z.number().nullable(),

@@ -9,6 +9,7 @@ import { turnOf } from './evolve-turn.ts';
 import type { Floor } from './floor.ts';
 import { remove } from './operators.ts';
 import { afterInterrupt, dispatch } from './people.ts';
+import { shown } from './questions.ts';
 import { seatOf } from './seats.ts';
 import type { AgentId, FloorSettings, Instant, SeatSettings } from './settings.ts';
 
@@ -31,6 +32,8 @@ function carryOut(d: Deliberation, command: SystemCommand): Refusal | null {
       return null;
     case 'catchUp':
       return catchUp(d, command.gap ?? null);
+    case 'shown':
+      return shown(d, command);
     case 'undelivered':
       d.announce({ kind: 'undelivered', agent: command.agent, why: command.why });
       return null;

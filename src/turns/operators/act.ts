@@ -4,7 +4,7 @@ import type { AgentId, Choice } from '../core/settings.ts';
 import { clockWords, counted } from './clock-words.ts';
 import type { Answer, Desk, Request } from './desk.ts';
 import { list } from './fact-words.ts';
-import { floorLine } from './floor-words.ts';
+import { floorLine, questionLine } from './floor-words.ts';
 import { MODES, ORDER_SUMMARIES } from './table.ts';
 
 /** What to do to the floor of the request's channel, and how to say that it was done. */
@@ -65,16 +65,18 @@ export async function extend(request: Request, desk: Desk): Promise<Answer> {
   return apply(request, { command: { type: 'extend', by: request.person.id, ms }, did }, desk);
 }
 
-/** Answers what the holder asks a yes for; a button's epoch goes with it, so that it answers nothing else. */
-export function decide(request: Request, choice: Choice, desk: Desk): Promise<Answer> {
-  const drawn = request.epoch === undefined ? {} : { epoch: request.epoch };
-  const did = (facts: readonly Fact[]): string => {
-    const decided = facts.find((fact) => fact.type === 'approvalDecided');
-    return decided?.choice.startsWith('allow') === true
-      ? `Allowed${decided.choice === 'allow_always' ? ', from now on too' : ''}.`
-      : 'Rejected.';
-  };
-  return apply(request, { command: { type: 'decide', by: request.person.id, choice, ...drawn }, did }, desk);
+/**
+ * Answers the question with the number that was given, and no other: by the time a command or a click arrives another one
+ * may be open. Without a number nothing is decided, and the answer says what is asked.
+ */
+export async function decide(request: Request, choice: Choice, desk: Desk): Promise<Answer> {
+  const { question } = request.values;
+  if (question === undefined) {
+    const asked = desk.floors.view(request.channel)?.holder ?? null;
+    return { ok: false, text: questionLine(asked, desk.names.agent) ?? NOBODY_ASKS };
+  }
+  const did = (): string => (choice === 'allow' ? 'Allowed.' : 'Rejected.');
+  return apply(request, { command: { type: 'decide', by: request.person.id, choice, question }, did }, desk);
 }
 
 /** Grants nothing more until `resume`. */
@@ -146,6 +148,7 @@ export async function switchAgent(
 }
 
 const OVER = 'That turn is over.';
+const NOBODY_ASKS = 'Nobody waits for a yes here: /floor status shows what goes on.';
 const DEFAULT_EXTENSION_SECONDS = 60;
 
 async function apply(request: Request, act: Act, desk: Desk): Promise<Answer> {

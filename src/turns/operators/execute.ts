@@ -86,9 +86,8 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
     withKnown(request, desk, (agent) => switchAgent(request, { type: 'disable', agent }, desk)),
   'agent restart': (request, desk) => withKnown(request, desk, (agent) => desk.roster.restart(agent)),
   stop: (request, desk) => withFloor(request, desk, () => stop(request, desk)),
-  'allow once': (request, desk) => withFloor(request, desk, () => decide(request, 'allow_once', desk)),
-  'allow always': (request, desk) => withFloor(request, desk, () => decide(request, 'allow_always', desk)),
-  reject: (request, desk) => withFloor(request, desk, () => decide(request, 'reject_once', desk)),
+  allow: (request, desk) => withFloor(request, desk, () => decide(request, 'allow', desk)),
+  reject: (request, desk) => withFloor(request, desk, () => decide(request, 'reject', desk)),
   queue: (request, desk) => withView(request, desk, (view) => queueText(view, desk)),
   why: ({ channel, values: { message = '' } }, desk) => {
     const text = whyText(channel, message, desk);

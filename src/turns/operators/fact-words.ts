@@ -83,7 +83,9 @@ const NOTICES: NoticeWords = {
   recovered: ({ agent }, name) => `${name(agent)}'s turn goes on after a restart`,
   undelivered: ({ agent, why }, name) => `something that ${name(agent)} said could not be posted: ${why}`,
   gap: ({ why }) => `a gap in the history: ${why}`,
-  approval: ({ agent, title }, name) => `${name(agent)} asks to ${title}`,
+  approval: ({ agent, question, title }, name) =>
+    `${name(agent)} asks for a yes (question ${question}): ${excerpt(title)}`,
+  unasked: ({ agent, title, why }, name) => `nobody could be asked about ${name(agent)}'s ${excerpt(title)}: ${why}`,
 };
 
 const WORDS: Words = {
@@ -115,7 +117,10 @@ const WORDS: Words = {
   turnContinued: ({ agent, epoch, messages }, name) =>
     `${name(agent)} #${epoch} prompted again${withMessages(messages)}`,
   turnWaited: ({ agent, epoch, reason }, name) => `${name(agent)} #${epoch} waits for ${WAITS_FOR[reason]}`,
-  approvalDecided: ({ agent, choice, by }, name) => `${by} decided ${choice.replace('_', ' ')} for ${name(agent)}`,
+  approvalShown: ({ question }) => `question ${question} stands in the channel`,
+  approvalWithdrawn: ({ agent, question }, name) => `${name(agent)} took question ${question} back`,
+  approvalDecided: ({ agent, question, choice, by }, name) =>
+    `${by ?? 'Conch'} decided ${choice.replace('_', ' ')} on question ${question} of ${name(agent)}`,
   turnParked: ({ agent }, name) => `${name(agent)} lends the floor while it waits`,
   turnStopped: ({ agent, epoch, forced }, name) =>
     `${name(agent)} #${epoch} ${forced ? 'was stopped by force' : 'has stopped'}`,

@@ -18,6 +18,13 @@ export function floorLine(view: FloorView, name: NameOf, now: Instant): string {
   return [`${sign} ${name(holder.agent)}${waits}`, ...work, ...left, next].join(' · ');
 }
 
+/** What the holder asks a yes for and how to answer, in one line; `null` when it asks nothing. */
+export function questionLine(holder: FloorView['holder'], name: NameOf): string | null {
+  if (holder === null || holder.approval === null) return null;
+  const { question, title } = holder.approval;
+  return `${name(holder.agent)} asks for a yes. Say /allow ${question} to allow, /reject ${question} to reject: ${excerpt(title, TITLE_LENGTH)}`;
+}
+
 /** The answer of `/floor status`. */
 export function statusText(view: FloorView, desk: Desk): string {
   const name = desk.names.agent;
@@ -26,6 +33,7 @@ export function statusText(view: FloorView, desk: Desk): string {
   return [
     floorLine(view, name, desk.clock.now()),
     ...notices(view),
+    ...[questionLine(view.holder, name)].filter((line) => line !== null),
     settings.join(' · '),
     ...(view.held.length === 0 ? [] : [`${counted(view.held.length, 'held message')} (/queue shows them)`]),
     `Seats: ${view.seats.map((seat) => seatWords(seat, name)).join(' · ') || 'none (/floor add <agent>)'}`,
@@ -67,6 +75,7 @@ const CONDITIONS = {
   paused: '⏸ The floor is paused',
 } as const;
 const MAX_HELD_SHOWN = 20;
+const TITLE_LENGTH = 100;
 
 function notices(view: FloorView): readonly string[] {
   const limit = view.limit === null ? [] : [limitWords(view.limit)];

@@ -14,6 +14,7 @@ export type Values = {
   readonly count?: number;
   readonly message?: string;
   readonly command?: string;
+  readonly question?: number;
 };
 
 /** A command line that was understood. */
@@ -138,6 +139,7 @@ const READERS: Readonly<Record<Argument['kind'], Reader>> = {
   order: readOrder,
   seconds: readSeconds,
   count: readCount,
+  question: readQuestion,
 };
 
 function readOrder(word: string): Read {
@@ -150,6 +152,12 @@ function readCount(word: string): Read {
   const count = Number(word);
   if (/^\d+$/.test(word) && count >= 1 && count <= MAX_COUNT) return { ok: true, values: { count } };
   return no(`Expected a number from 1 to ${MAX_COUNT}, got ${quoted(word)}.`);
+}
+
+function readQuestion(word: string): Read {
+  const [, digits] = /^#?(\d{1,15})$/.exec(word) ?? [];
+  if (digits !== undefined) return { ok: true, values: { question: Number(digits) } };
+  return no(`Expected the number that stands with the question, got ${quoted(word)}.`);
 }
 
 function readMode(word: string): Read {

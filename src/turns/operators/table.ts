@@ -1,7 +1,7 @@
 import type { InterruptMode, OrderPolicy } from '../core/settings.ts';
 
 /** What an argument must be; platforms choose their own input for each kind. */
-export type ArgumentKind = 'agent' | 'mode' | 'order' | 'seconds' | 'count' | 'message' | 'command';
+export type ArgumentKind = 'agent' | 'mode' | 'order' | 'seconds' | 'count' | 'message' | 'command' | 'question';
 
 /** One argument of a command. A command has at most one of each kind, `rest` arguments apart. */
 export type Argument = {
@@ -28,6 +28,12 @@ export type CommandRow = {
 };
 
 const AGENT = { name: 'agent', kind: 'agent', required: true, summary: 'an agent, by id or name' } as const;
+const QUESTION = {
+  name: 'question',
+  kind: 'question',
+  required: false,
+  summary: 'the number that stands with the question',
+} as const;
 
 /**
  * Every operator command, once. Slash commands, the console's buttons, `conch ctl` and `/help` are all made from it.
@@ -165,25 +171,20 @@ export const COMMANDS = [
     example: '/stop',
   },
   {
-    path: 'allow once',
-    summary: 'Say yes to what the holder asks, this time',
-    arguments: [],
+    path: 'allow',
+    summary: 'Say yes to what the holder asks, for this once; show it if no number is given',
+    arguments: [QUESTION],
     needs: 'operate',
-    example: '/allow once',
-  },
-  {
-    path: 'allow always',
-    summary: 'Say yes to what the holder asks, and to the same from now on',
-    arguments: [],
-    needs: 'operate',
-    example: '/allow always',
+    bare: 'read',
+    example: '/allow 8',
   },
   {
     path: 'reject',
-    summary: 'Say no to what the holder asks',
-    arguments: [],
+    summary: 'Say no to what the holder asks; show it if no number is given',
+    arguments: [QUESTION],
     needs: 'operate',
-    example: '/reject',
+    bare: 'read',
+    example: '/reject 8',
   },
   {
     path: 'queue',

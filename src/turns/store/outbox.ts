@@ -10,7 +10,7 @@ import { sealing } from './seal.ts';
 export type Wording = {
   /** The longest text of one post in a channel, in UTF-16 units. */
   readonly textLimit: (channel: ChannelId) => number;
-  /** What an agent says beyond this length stays one row, to be shown as a file; without it, or `null`, all is split. */
+  /** What an agent says or asks beyond this length stays one row, to be shown as a file; without it, or `null`, all is split. */
   readonly fileAbove?: (channel: ChannelId) => number | null;
   /** The text of an announcement; `null` when the configuration switches it off. */
   readonly words: (announcement: Announcement, channel: ChannelId, repeat: number) => string | null;
@@ -142,7 +142,8 @@ export class Outbox {
     const text =
       effect.type === 'post' ? effect.text : this.#wording.words(effect.announcement, channel, effect.repeat);
     if (text === null) return [];
-    const whole = effect.type === 'post' ? (this.#wording.fileAbove?.(channel) ?? null) : null;
+    const isLong = effect.type === 'post' || effect.announcement.kind === 'approval';
+    const whole = isLong ? (this.#wording.fileAbove?.(channel) ?? null) : null;
     return whole !== null && text.length > whole ? [text] : splitText(text, this.#wording.textLimit(channel));
   }
 
@@ -174,7 +175,7 @@ export class Outbox {
   }
 
   #confirm(row: Row, platformId: string | null): void {
-    if (row.lane === 'posts') this.#close(row.n, ['confirmed', 0, platformId, null]);
+    if (row.text !== null) this.#close(row.n, ['confirmed', 0, platformId, null]);
     else this.#remove.run(row.n);
   }
 
@@ -227,6 +228,7 @@ function laneOf(effect: Owed): string {
   switch (effect.type) {
     case 'post':
     case 'announce':
+    case 'offer':
       return 'posts';
     case 'receipt':
       return 'receipts';

@@ -95,6 +95,11 @@ describe('links', () => {
     ['[bank.com](https://bank.com@evil.org)', 'bank.com (<https://bank.com@evil.org>)'],
     ['[go to bank.com now](https://evil.org)', 'go to bank.com now (<https://evil.org>)'],
     ['[1] and [bank.com]( https://evil.org )', '[1] and [bank.com] (<https://evil.org> )'],
+    ['Yes?\n```\n[bank.com](https://evil.org)\n```', 'Yes?\n```\n[bank.com](https://evil.org)\n```'],
+    ['```\na\n```\n[bank.com](https://evil.org)', '```\na\n```\nbank.com (<https://evil.org>)'],
+    ['~~~\n[bank.com](https://evil.org)\n~~~', '~~~\nbank.com (<https://evil.org>)\n~~~'],
+    ['`\n```\n` [bank.com](https://evil.org)\n```', '`\n```\n` bank.com (<https://evil.org>)\n```'],
+    ['```\na ``` [bank.com](https://evil.org)\n```', '```\na ``` bank.com (<https://evil.org>)\n```'],
   ])('that show where they lead stay; others are written out: %s', (text, safe) => {
     expect(safeText(text)).toBe(safe);
   });

@@ -2,7 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { createAcpBackend } from '../../../src/agents/acp.ts';
-import type { AgentBackend, AgentSession, PermissionChoice } from '../../../src/agents/backend.ts';
+import type { AgentBackend, AgentSession } from '../../../src/agents/backend.ts';
+import type { Choice } from '../../../src/turns/core/settings.ts';
 import { createVerbServer } from '../../../src/agents/verb-server.ts';
 import { person, prompt, recorder } from '../conversation.ts';
 import { REAL_AGENTS } from './agents.ts';
@@ -20,7 +21,7 @@ const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona
 type World = { readonly model: Model; readonly backend: AgentBackend; readonly work: string };
 type Part = { readonly name: string; readonly run: (session: AgentSession, world: World) => Promise<string> };
 
-function begin(session: AgentSession, text: string, choice: PermissionChoice | 'cancelled' = 'cancelled') {
+function begin(session: AgentSession, text: string, choice: Choice | 'cancelled' = 'cancelled') {
   const heard = recorder();
   const asked: string[] = [];
   const report = {
@@ -68,13 +69,13 @@ const PARTS: readonly Part[] = [
       );
     },
   },
-  ...(['reject_once', 'allow_once'] as const).map((choice) => ({
+  ...(['reject', 'allow'] as const).map((choice) => ({
     name: choice,
     run: async (session: AgentSession, { work }: World) => {
       const turn = begin(session, 'TASK-shell: make the file.', choice);
       await turn.over;
       const made = existsSync(`${work}/made-by-agent`);
-      const right = turn.asked.length === 1 && made === (choice === 'allow_once');
+      const right = turn.asked.length === 1 && made === (choice === 'allow');
       return must(right, `asked "${turn.asked.join('|')}", file made: ${made}, said ${turn.said().join('|')}`);
     },
   })),

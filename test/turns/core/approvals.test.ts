@@ -1,51 +1,51 @@
 import { describe, expect, test } from 'vitest';
+import { floorSchema } from '../../../src/turns/core/floor.ts';
 import type { FloorSettings } from '../../../src/turns/core/settings.ts';
 import { factsOf, stage } from './stage.ts';
-import type { Stage } from './stage.ts';
+import type { Act, Stage } from './stage.ts';
 
-const APPROVAL = { title: 'run the tests', detail: 'npm test', choices: ['allow_once', 'reject_once'] } as const;
+const APPROVAL = { title: 'run the tests', detail: 'npm test' };
+const DANGER = { title: 'clean up', detail: 'rm -rf build' };
 
-/** pm holds the floor as #1 and asks for a yes. */
+/** pm holds the floor as #1 and asks for a yes, which stands in the channel as question 1. */
 function asking(settings: Partial<FloorSettings> = {}): Stage {
   const play = stage({ agents: ['pm', 'dev'], settings });
   play.person('m1');
-  play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL });
+  asks(play);
   return play;
 }
 
+function asks(play: Stage, approval = APPROVAL): void {
+  play.act({ type: 'request', agent: 'pm', epoch: 1, approval });
+  play.act({ type: 'shown', question: play.floor.questions });
+}
+
+const allow = (play: Stage, question: number): Act => play.operator({ type: 'decide', choice: 'allow', question });
+const reject = (play: Stage, question: number): Act => play.operator({ type: 'decide', choice: 'reject', question });
+const late = (play: Stage, question: number) => play.refused({ type: 'decide', by: 'bob', choice: 'allow', question });
+
 describe('a holder that asks for a yes', () => {
   test('waits for approval, keeps the floor and is announced', () => {
-    const play = asking({ waitPolicy: 'release' });
+    const play = stage({ agents: ['pm', 'dev'], settings: { waitPolicy: 'release' } });
+    play.person('m1');
+    play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL });
     expect(play.seats).toBe('pm WAITING, dev QUEUED');
-    expect(play.floor.turn?.wait).toMatchObject({ reason: 'approval', approval: APPROVAL });
+    expect(play.floor.turn?.wait).toMatchObject({
+      reason: 'approval',
+      approval: { ...APPROVAL, question: 1, shown: false },
+    });
     expect(factsOf('announced', play.last).map((fact) => fact.announcement)).toEqual([
-      { kind: 'approval', agent: 'pm', title: 'run the tests', detail: 'npm test' },
+      { kind: 'approval', agent: 'pm', question: 1, ...APPROVAL },
     ]);
   });
 
   test('goes on under the same epoch when an operator allows it', () => {
     const play = asking();
-    const { effects } = play.act({ type: 'decide', by: 'ada', choice: 'allow_once', epoch: 1 });
-    expect(effects).toEqual([{ type: 'decision', agent: 'pm', epoch: 1, choice: 'allow_once' }]);
+    const { effects } = allow(play, 1);
+    expect(effects).toEqual([{ type: 'decision', agent: 'pm', epoch: 1, question: 1, choice: 'allow' }]);
     expect(play.seats).toBe('pm ACTIVE, dev QUEUED');
     play.speaks('pm');
     expect(play.holder).toBe('dev #2');
-  });
-
-  test('a wider yes than its protocol takes becomes the narrower one, and a no stays a no', () => {
-    expect(asking().act({ type: 'decide', by: 'ada', choice: 'allow_always' }).effects).toMatchObject([
-      { choice: 'allow_once' },
-    ]);
-    expect(asking().act({ type: 'decide', by: 'ada', choice: 'reject_always' }).effects).toMatchObject([
-      { choice: 'reject_once' },
-    ]);
-  });
-
-  test('an answer for another turn, a second one, and one that nobody waits for are refused', () => {
-    const play = asking();
-    expect(play.refused({ type: 'decide', by: 'ada', choice: 'allow_once', epoch: 7 })).toBe('stale-epoch');
-    play.act({ type: 'decide', by: 'ada', choice: 'reject_once' });
-    expect(play.refused({ type: 'decide', by: 'bob', choice: 'allow_once' })).toBe('nothing-to-decide');
   });
 
   test('cannot be resumed past the question by a grant', () => {
@@ -56,7 +56,7 @@ describe('a holder that asks for a yes', () => {
     const play = asking();
     play.person('m2');
     expect(play.fate('m2')).toEqual({ state: 'held', until: 'prompt' });
-    const { effects } = play.act({ type: 'decide', by: 'ada', choice: 'allow_once' });
+    const { effects } = allow(play, 1);
     expect(effects).toContainEqual({ type: 'inject', agent: 'pm', epoch: 1, message: 'm2', observed: false });
   });
 
@@ -76,4 +76,133 @@ describe('a holder that asks for a yes', () => {
     expect(play.holder).toBe('pm #2');
     expect(play.seats).toBe('pm ACTIVE, dev QUEUED');
   });
+});
+
+describe('T7 an answer', () => {
+  test('W: to the question before, about another command of the same turn, does nothing', () => {
+    const play = asking();
+    play.act({ type: 'withdraw', agent: 'pm', epoch: 1, question: 1 });
+    asks(play, DANGER);
+    expect(late(play, 1)).toBe('stale-question');
+    expect(play.seats).toBe('pm WAITING, dev QUEUED');
+    expect(allow(play, 2).effects).toMatchObject([{ type: 'decision', question: 2 }]);
+  });
+
+  test('counts once: a double click and a second operator are refused, also when another question is open', () => {
+    const play = asking();
+    reject(play, 1);
+    expect(late(play, 1)).toBe('stale-question');
+    asks(play, DANGER);
+    expect(late(play, 1)).toBe('stale-question');
+    expect(play.floor.turn?.wait?.approval).toMatchObject({ question: 2, ...DANGER });
+  });
+
+  test('to a question that is not asked yet is refused', () => {
+    expect(late(asking(), 2)).toBe('stale-question');
+  });
+
+  test('comes too late after the turn', () => {
+    const play = asking();
+    play.operator({ type: 'skip' });
+    expect(late(play, 1)).toBe('stale-question');
+  });
+
+  test('comes too late after a restart, before and after the holder is back', () => {
+    const play = asking();
+    play.act({ type: 'restart' });
+    expect(late(play, 1)).toBe('stale-question');
+    play.act({ type: 'catchUp' });
+    play.joins('pm');
+    play.act({ type: 'request', agent: 'pm', epoch: 2, approval: DANGER });
+    play.act({ type: 'shown', question: 2 });
+    expect(late(play, 1)).toBe('stale-question');
+  });
+
+  test('comes too late after a backup was restored, however many questions were asked since it was made', () => {
+    const play = asking();
+    reject(play, 1);
+    play.act({ type: 'raiseEpoch', by: 1_000 });
+    asks(play, DANGER);
+    expect(late(play, 2)).toBe('stale-question');
+    expect(play.floor.turn?.wait?.approval?.question).toBe(1_002);
+  });
+});
+
+describe('T7 a question that its agent takes back', () => {
+  test('is over, and the turn goes on', () => {
+    const play = asking();
+    play.person('m2');
+    const { effects } = play.act({ type: 'withdraw', agent: 'pm', epoch: 1, question: 1 });
+    expect(play.seats).toBe('pm ACTIVE, dev QUEUED');
+    expect(effects).toContainEqual({ type: 'inject', agent: 'pm', epoch: 1, message: 'm2', observed: false });
+    expect(effects.some(({ type }) => type === 'decision')).toBe(false);
+    play.speaks('pm');
+  });
+
+  test('is not another one, nor one of another agent or turn', () => {
+    const play = asking();
+    const withdraw = { type: 'withdraw', agent: 'pm', epoch: 1, question: 1 } as const;
+    expect(play.refused({ ...withdraw, question: 2 })).toBe('stale-question');
+    expect(play.refused({ ...withdraw, epoch: 2 })).toBe('stale-epoch');
+    expect(play.refused({ ...withdraw, agent: 'dev' })).toBe('not-holder');
+    reject(play, 1);
+    expect(play.refused(withdraw)).toBe('stale-question');
+  });
+});
+
+describe('T53 a yes', () => {
+  test('is not taken before the question stands in the channel; a no is', () => {
+    const play = stage({ agents: ['pm', 'dev'] });
+    play.person('m1');
+    const { effects } = play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL });
+    expect(effects.map(({ type }) => type)).toEqual(['announce', 'offer']);
+    expect(late(play, 1)).toBe('not-shown');
+    expect(reject(play, 1).effects).toMatchObject([{ type: 'decision', choice: 'reject' }]);
+    expect(play.refused({ type: 'shown', question: 1 })).toBe('stale-question');
+  });
+
+  test('is not waited for when the platform will never show the question: that is a no, and said', () => {
+    const play = stage({ agents: ['pm', 'dev'] });
+    play.person('m1');
+    play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL });
+    play.act({ type: 'shown', question: 1, why: 'Missing Access' });
+    expect(play.last.effects).toContainEqual({
+      type: 'decision',
+      agent: 'pm',
+      epoch: 1,
+      question: 1,
+      choice: 'reject',
+    });
+    expect(factsOf('announced', play.last).map((fact) => fact.announcement)).toEqual([
+      { kind: 'unasked', agent: 'pm', title: 'run the tests', why: 'Missing Access' },
+    ]);
+    expect(play.seats).toBe('pm ACTIVE, dev QUEUED');
+  });
+
+  test('is not waited for when nobody can be asked: the text is not kept', () => {
+    const play = stage({ agents: ['pm', 'dev'] });
+    play.person('m1');
+    play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL, unaskable: 'too long' });
+    const { facts, effects } = play.last;
+    expect(effects.map(({ type }) => type)).toEqual(['announce', 'decision']);
+    expect(factsOf('approvalDecided', play.last)).toMatchObject([{ question: 1, choice: 'reject', by: null }]);
+    expect(JSON.stringify(facts)).not.toContain('npm test');
+    expect(play.seats).toBe('pm ACTIVE, dev QUEUED');
+  });
+
+  test('two questions of one agent in a row are two announcements, none an edit of the other', () => {
+    const play = asking();
+    reject(play, 1);
+    play.act({ type: 'request', agent: 'pm', epoch: 1, approval: DANGER });
+    expect(factsOf('announced', play.last)).toMatchObject([{ key: 'approval:2', repeat: 1 }]);
+  });
+});
+
+test('a floor that an older version stored in the middle of a question is read', () => {
+  const { floor } = asking();
+  const { questions: _, ...rest } = floor;
+  const wait = { ...floor.turn?.wait, approval: { ...APPROVAL, choices: ['allow_once'] } };
+  const parsed = floorSchema.parse({ ...rest, turn: { ...floor.turn, wait } });
+  expect(parsed.questions).toBe(0);
+  expect(parsed.turn?.wait?.approval).toEqual({ ...APPROVAL, question: 0, shown: false });
 });

@@ -3,7 +3,7 @@ import { nextDeadline } from '../../../src/turns/core/deadline.ts';
 import { announcementsIn, effectsOf, factsOf, stage } from './stage.ts';
 import type { Casting, Stage } from './stage.ts';
 
-const REQUEST = { title: 'run the tests', detail: 'npm test', choices: ['allow_once', 'reject_once'] } as const;
+const REQUEST = { title: 'run the tests', detail: 'npm test' } as const;
 
 /** pm was granted the floor for m1, then the platform could not be heard any more. */
 function cutOff(casting: Casting = {}): Stage {
@@ -202,7 +202,8 @@ describe('a turn that waits, while the platform cannot be heard', () => {
   test('for a yes goes on under the same epoch when somebody gives it', () => {
     const play = cutOff();
     play.act({ type: 'request', agent: 'pm', epoch: 1, approval: REQUEST });
-    play.operator({ type: 'decide', choice: 'allow_once' });
+    play.act({ type: 'shown', question: 1 });
+    play.operator({ type: 'decide', choice: 'allow', question: 1 });
     expect(play.holder).toBe('pm #1');
   });
 });
@@ -260,7 +261,7 @@ describe('a program that restarts while the platform cannot be heard', () => {
     play.person('m1');
     play.act({ type: 'request', agent: 'pm', epoch: 1, approval: REQUEST });
     play.act({ type: 'restart' });
-    expect(play.refused({ type: 'decide', by: 'ada', choice: 'allow_once', epoch: 1 })).toBe('nothing-to-decide');
+    expect(play.refused({ type: 'decide', by: 'ada', choice: 'allow', question: 1 })).toBe('stale-question');
     play.catchesUp();
     expect(factsOf('turnResumed', play.joins('pm'))).toMatchObject([{ agent: 'pm', epoch: 2 }]);
   });

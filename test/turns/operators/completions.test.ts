@@ -35,6 +35,15 @@ describe('an unfinished line', () => {
     expect(completions(line, KNOWN).map((each) => each.line)).toEqual(lines);
   });
 
+  test('T7 offers the number of the question that is open, and what it is about', () => {
+    const question = { question: 8, title: 'rm -rf build' };
+    expect(completions('/allow ', { ...KNOWN, question })).toEqual([
+      { value: '8', line: '/allow 8', summary: 'rm -rf build' },
+    ]);
+    expect(completions('!reject 7', { ...KNOWN, question })).toEqual([]);
+    expect(completions('/allow ', KNOWN)).toEqual([]);
+  });
+
   test('shows at most 25 choices', () => {
     const agents = Array.from({ length: 100 }, (_, index) => ({ id: `a${index}`, name: `Agent ${index}` }));
     expect(completions('/floor grant ', { agents })).toHaveLength(MAX_COMPLETIONS);

@@ -196,6 +196,34 @@ describe('a button', () => {
   });
 });
 
+describe('T7 a question', () => {
+  const approval = { question: 8, title: 'rm -rf build', detail: 'rm -rf build', shown: true };
+  const asking = view({ holder: { ...view().holder!, status: 'WAITING', waitingFor: 'approval', approval } });
+
+  test('is answered by its number, from a button or typed', async () => {
+    const { run, commands } = room({ view: asking });
+    expect((await run('/allow 8', OLA, 2)).text).toContain('Allowed.');
+    expect((await run('!reject #7', OLA)).text).toContain('Rejected.');
+    expect(commands.map(({ command }) => command)).toEqual([
+      { type: 'decide', by: 'ola', choice: 'allow', question: 8 },
+      { type: 'decide', by: 'ola', choice: 'reject', question: 7 },
+    ]);
+  });
+
+  test('is answered by nothing else: whoever gives no number is told it, and what it is about', async () => {
+    const { run, commands } = room({ view: asking });
+    const text = 'Developer asks for a yes. Say /allow 8 to allow, /reject 8 to reject: rm -rf build';
+    for (const line of ['/allow', '/reject']) expect(await run(line, OLA)).toEqual({ ok: false, text });
+    expect((await run('/allow once', OLA)).text).toMatch(/^Expected the number that stands with the question/);
+    expect((await run('/floor status', ANN)).text).toContain(text);
+    expect(commands).toEqual([]);
+  });
+
+  test('is nothing to answer when nobody asks', async () => {
+    expect((await room().run('/allow', OLA)).text).toMatch(/^Nobody waits for a yes here/);
+  });
+});
+
 describe('status', () => {
   test('shows the holder, the time left, who is next, the settings and every seat', async () => {
     expect((await room().run('/floor status', ANN)).text).toBe(

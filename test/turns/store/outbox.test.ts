@@ -48,6 +48,28 @@ describe('a text beyond the length of a file', () => {
   });
 });
 
+test('T53 a question beyond the length of a file stays one row, and what lets people answer comes behind it', () => {
+  const long = 'word '.repeat(40).trim();
+  const db = openDatabase(':memory:');
+  const outbox = new Outbox(db, 'box', options(':memory:', { fileAbove: () => 100, words: () => long }));
+  const announcement = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', detail: long } as const;
+  outbox.owe(ONE, [
+    { type: 'announce', announcement, key: 'approval:8', repeat: 1 },
+    { type: 'offer', question: 8 },
+    post('later'),
+  ]);
+  const seen: unknown[] = [];
+  for (let [row, ...more] = outbox.lease(9, AT).rows; row !== undefined; [row, ...more] = outbox.lease(9, AT).rows) {
+    seen.push([row.effect.type, row.text?.length ?? null, more.length]);
+    outbox.settle(row, { state: 'confirmed', platformId: null });
+  }
+  expect(seen).toEqual([
+    ['announce', long.length, 0],
+    ['offer', null, 0],
+    ['post', 5, 0],
+  ]);
+});
+
 describe('an announcement that recurs', () => {
   test('edits the one that was confirmed', () => {
     const { outbox, next } = box();

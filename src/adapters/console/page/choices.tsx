@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { completions } from '../../../turns/operators/completions.ts';
 import type { Completion } from '../../../turns/operators/completions.ts';
-import { agents, messages } from './state.ts';
+import { agents, messages, view } from './state.ts';
 
 /** How the line in the composer may go on. */
 export const offered = signal<readonly Completion[]>([]);
@@ -60,6 +60,7 @@ function choicesFor(line: string): readonly Completion[] {
     return completions(line, {
       agents: agents.peek(),
       messages: known.map(({ id, text }) => ({ id, summary: text.slice(0, 60) })),
+      question: view.peek()?.holder?.approval ?? null,
     }).slice(0, 8);
   }
   const [whole, front = '', typed] = /^([\s\S]*(?:^|\s))@([\p{L}\p{N}_-]*)$/u.exec(line) ?? [];

@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest';
+import { offer, tellUnposted } from '../src/offers.ts';
+import type { Command } from '../src/turns/core/command.ts';
+import type { Effect } from '../src/turns/core/effect.ts';
+import { emptyFloor } from '../src/turns/core/floor.ts';
+
+const ROW = { id: '1', channel: 'slack:C1', lane: 'posts', part: 0, text: '', attempts: 1 } as const;
+const REST = { uncertain: false, afterId: null, editsId: null };
+
+function floors() {
+  const told: Command[] = [];
+  const apply = async (_channel: string, command: Command) => {
+    told.push(command);
+    return { ok: true, floor: emptyFloor('slack:C1'), facts: [], effects: [] } as const;
+  };
+  return { told, apply };
+}
+
+test('T53 a question whose text is posted may be answered', async () => {
+  const { told, apply } = floors();
+  expect(await offer({ apply }, 'slack:C1', 8)).toEqual({ state: 'confirmed', platformId: null });
+  expect(told).toEqual([{ type: 'shown', question: 8 }]);
+});
+
+test.each<[string, Effect, Command[]]>([
+  [
+    'T53 a question that the platform refuses is over',
+    {
+      type: 'announce',
+      announcement: { kind: 'approval', agent: 'pm', question: 8, title: 'rm', detail: 'rm' },
+      key: 'approval:8',
+      repeat: 1,
+    },
+    [{ type: 'shown', question: 8, why: 'not_in_channel' }],
+  ],
+  [
+    'what an agent said and the platform refuses is told',
+    { type: 'post', agent: 'pm', epoch: 1, line: 1, text: 'Done.' },
+    [{ type: 'undelivered', agent: 'pm', why: 'not_in_channel' }],
+  ],
+  [
+    'another announcement that the platform refuses is of no concern',
+    { type: 'announce', announcement: { kind: 'nobody' }, key: 'nobody', repeat: 1 },
+    [],
+  ],
+])('%s', async (_what, effect, wanted) => {
+  const { told, apply } = floors();
+  await tellUnposted({ apply }, { ...ROW, ...REST, effect }, 'not_in_channel');
+  expect(told).toEqual(wanted);
+});
