@@ -376,6 +376,21 @@ describe('a permission', () => {
     expect(turn.said()).toEqual(['(I was not allowed to: Delete it)']);
   });
 
+  test('T21 shows what would run, though only an earlier update of the tool call said it', async () => {
+    await ready();
+    const body = {
+      sessionUpdate: 'tool_call',
+      toolCallId: 'asked',
+      title: 'Shell',
+      rawInput: { command: 'rm -rf build' },
+    };
+    rig!.play({ do: 'update', body }, { do: 'ask', title: 'Run it', call: { rawInput: null } });
+    const turn = begin('Clean up', 'reject');
+    await turn.over;
+    expect(turn.asked).toMatchObject([{ title: 'Run it' }]);
+    expect(turn.asked[0]?.detail).toContain('command: rm -rf build');
+  });
+
   test('T7 that the agent takes back, or whose tool call is over, is no longer asked', async () => {
     await ready();
     for (const [id, end] of [
