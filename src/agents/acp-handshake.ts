@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { wantsSignIn } from './acp-errors.ts';
 import type { AcpLink } from './acp-link.ts';
+import { AskingModes } from './acp-modes.ts';
 import type { AcpProfile } from './acp-profiles.ts';
 import { initialized, newSession, oldSession } from './acp-wire.ts';
-import { VERB_SERVER } from './acp-words.ts';
 import { BackendError } from './backend.ts';
 import type { VerbDoor } from './verb-server.ts';
 
@@ -16,6 +16,8 @@ export type Handshake = {
   readonly steering: boolean;
   /** The agent was given the floor's verbs. */
   readonly hasVerbs: boolean;
+  /** What keeps it asking. */
+  readonly modes: AskingModes;
 };
 
 /** What a handshake needs; `limitMs` is for each of its requests. */
@@ -25,11 +27,13 @@ export type HandshakeParts = {
   readonly cwd: string;
   readonly verbs: VerbDoor | null;
   readonly previous: string | null;
+  /** `_meta` of the requests that open the session. */
+  readonly meta?: object | undefined;
   readonly limitMs: number;
 };
 
 /**
- * Agrees on the version, opens the previous session again or a new one, and sets the mode. Agents that cannot open an old
+ * Agrees on the version, opens the previous session again or a new one, and sets the mode in which it asks. Agents that cannot open an old
  * session, whatever they say, get a new one. Another version of the protocol is a terminal `BackendError`.
  */
 export async function shakeHands(parts: HandshakeParts): Promise<Handshake> {
@@ -41,19 +45,22 @@ export async function shakeHands(parts: HandshakeParts): Promise<Handshake> {
     throw new BackendError(words, { terminal: true });
   }
   const hasVerbs = parts.verbs !== null && agent.agentCapabilities.mcpCapabilities.http;
-  const common = { cwd: parts.cwd, mcpServers: hasVerbs ? mcpServers(parts.verbs) : [] };
+  const mcpServers = hasVerbs ? serversOf(parts.verbs) : [];
+  const common = { cwd: parts.cwd, mcpServers, ...(parts.meta !== undefined && { _meta: parts.meta }) };
   const old = await again(parts, agent, common);
   const session = old ?? (await signedIn(parts, agent, () => fresh(parts, common)));
-  await setMode(parts, session);
+  const resumed = old !== null;
+  const modes = new AskingModes(parts, { ...session, resumed });
+  await modes.set();
   const { sessionId } = session;
-  return { sessionId, resumed: old !== null, steering: agent._meta.steering.supported, hasVerbs };
+  return { sessionId, resumed, steering: agent._meta.steering.supported, hasVerbs, modes };
 }
 
 const VERSION = 1;
 
 type Agent = z.output<typeof initialized>;
 type Opened = z.output<typeof newSession>;
-type Common = { readonly cwd: string; readonly mcpServers: readonly object[] };
+type Common = { readonly cwd: string; readonly mcpServers: readonly object[]; readonly _meta?: object };
 
 async function fresh({ link, limitMs }: HandshakeParts, common: Common): Promise<Opened> {
   return await link.ask({ method: 'session/new', params: common, answer: newSession, limitMs });
@@ -66,8 +73,8 @@ async function again(parts: HandshakeParts, agent: Agent, common: Common): Promi
   if (previous === null || method === null) return null;
   try {
     const params = { sessionId: previous, ...common };
-    const { modes } = await link.ask({ method, params, answer: oldSession, limitMs });
-    return { sessionId: previous, modes };
+    const old = await link.ask({ method, params, answer: oldSession, limitMs });
+    return { sessionId: previous, ...old };
   } catch {
     return null;
   }
@@ -86,16 +93,8 @@ async function signedIn(parts: HandshakeParts, agent: Agent, open: () => Promise
   }
 }
 
-/** The first mode of the profile that the agent has. Failing to set it fails the session: it might act unasked. */
-async function setMode({ link, profile, limitMs }: HandshakeParts, { sessionId, modes }: Opened): Promise<void> {
-  const mode = profile.modes.find((id) => modes?.availableModes.some((each) => each.id === id));
-  if (mode === undefined || mode === modes?.currentModeId) return;
-  const params = { sessionId, modeId: mode };
-  await link.ask({ method: 'session/set_mode', params, answer: z.unknown(), limitMs });
-}
-
-function mcpServers(verbs: VerbDoor | null): readonly object[] {
+function serversOf(verbs: VerbDoor | null): readonly object[] {
   if (verbs === null) return [];
   const headers = [{ name: 'Authorization', value: `Bearer ${verbs.token}` }];
-  return [{ type: 'http', name: VERB_SERVER, url: verbs.url, headers }];
+  return [{ type: 'http', name: verbs.name, url: verbs.url, headers }];
 }

@@ -3,8 +3,6 @@ import type { Choice } from '../turns/core/settings.ts';
 import { unifiedDiff } from './unified-diff.ts';
 import type { PermissionRequest } from './backend.ts';
 import type { PermissionOption, ToolCall } from './acp-wire.ts';
-import { VERB_SERVER } from './acp-words.ts';
-import { isVerb } from './verbs.ts';
 
 /**
  * What to show people of a tool call that waits for their yes: all that was told of it, before and with the request, that
@@ -22,21 +20,11 @@ export function permissionFor(
 }
 
 /**
- * The option for a choice, by its kind: a yes for this once and no other; a no in any form that the agent offers.
- * `null`: there is none, the request is cancelled.
+ * The option for a choice, by its kind: a yes for this once and no other, for agents keep one for always in files of their
+ * own, where nobody takes it back; a no in any form that the agent offers. `null`: there is none, the request is cancelled.
  */
 export function optionFor(choice: Choice | 'cancelled', options: readonly PermissionOption[]): string | null {
   return choice === 'cancelled' ? null : (sent(choice, options)?.optionId ?? null);
-}
-
-/**
- * Whether a tool call is one of the floor's verbs, which agents may use unasked: by the name of our server and of a verb in
- * the ways agents are known to spell them, and never when the call is of a kind that changes things.
- */
-export function isOwnVerb(call: ToolCall): boolean {
-  if (call.kind !== null && call.kind !== undefined && !HARMLESS.has(call.kind)) return false;
-  const name = (call.name ?? call.title ?? '').trim();
-  return SPELLINGS.some((spelling) => isVerb(spelling.exec(name)?.groups?.['verb'] ?? ''));
 }
 
 const INSTEAD: Readonly<Record<Choice, readonly PermissionOption['kind'][]>> = {
@@ -51,13 +39,6 @@ function sent(choice: Choice, options: readonly PermissionOption[]): PermissionO
   return found.find((option) => option !== undefined) ?? null;
 }
 
-const HARMLESS: ReadonlySet<string> = new Set(['other', 'think']);
-const SPELLINGS = [
-  new RegExp(`^mcp__${VERB_SERVER}__(?<verb>\\w+)$`),
-  new RegExp(`^(?:mcp_)?${VERB_SERVER}_(?<verb>\\w+)$`),
-  new RegExp(`^(?:mcp[./])?${VERB_SERVER}[./](?<verb>\\w+)$`),
-  new RegExp(`^(?<verb>\\w+) \\(${VERB_SERVER} MCP Server\\)(?:: .*)?$`, 's'),
-];
 const LONGEST_TITLE = 300;
 
 /** The parts of a text, each once: what stands in an earlier one is not repeated. */

@@ -1,3 +1,6 @@
+import { askingClaude, askingCodex, askingCopilot, askingGemini, askingOpenCode, askingQwen } from './acp-asking.ts';
+import type { Asking, AskingContext } from './acp-asking.ts';
+
 /** What is particular about one agent that speaks the Agent Client Protocol. */
 export type AcpProfile = {
   /** What it is called in messages to people. */
@@ -11,11 +14,34 @@ export type AcpProfile = {
   readonly pass: readonly string[];
   /** Takes a second prompt in the middle of a turn into that turn. */
   readonly takesSecondPrompt: boolean;
-  /** Modes in which it asks before it changes things, the preferred one first; the first that it has is set. */
+  /**
+   * Modes in which it asks before it changes things, the preferred one first. The first that it has is set; one that has
+   * none of them gets no session.
+   */
   readonly modes: readonly string[];
+  /** Settings besides the mode that have to stay as they are here, by their ids. */
+  readonly holds?: Readonly<Record<string, string>>;
+  /** What makes it ask, besides its mode. */
+  readonly asking?: (context: AskingContext) => Asking;
+  /** What it promises to ask for once it is so set; `null`: nothing. */
+  readonly asks: AcpPromise | null;
   /** How to sign in when it asks for it: the method, if one of these variables is set. */
   readonly signIn?: { readonly method: string; readonly when: readonly string[] };
 };
+
+/** What an agent promises to ask for, and how to see that it did not. */
+export type AcpPromise = {
+  /** The kinds of tools. */
+  readonly kinds: readonly string[];
+  /** The status by which a call has truly run: some say `in_progress` before they ask. */
+  readonly ranWhen: 'in_progress' | 'completed';
+  /** A call of the kind `execute` whose input lacks this key only looks after a command that was asked for. */
+  readonly commandKey?: string;
+};
+
+const CHANGES = ['edit', 'delete', 'move'];
+const COPILOT_MODES = ['agent', 'plan'].map((mode) => `https://agentclientprotocol.com/protocol/session-modes#${mode}`);
+const CHANGES_AND_COMMANDS = [...CHANGES, 'execute'];
 
 /** The agents known by name. `generic` is any other; its command comes from the configuration. */
 export const ACP_PROFILES = {
@@ -26,6 +52,7 @@ export const ACP_PROFILES = {
     pass: [],
     takesSecondPrompt: false,
     modes: [],
+    asks: null,
   },
   opencode: {
     name: 'OpenCode',
@@ -42,6 +69,8 @@ export const ACP_PROFILES = {
     ],
     takesSecondPrompt: true,
     modes: [],
+    asking: askingOpenCode,
+    asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'completed' },
   },
   'claude-code': {
     name: 'Claude Code',
@@ -59,7 +88,9 @@ export const ACP_PROFILES = {
       'CLAUDE_CODE_USE_VERTEX',
     ],
     takesSecondPrompt: false,
-    modes: ['default'],
+    modes: ['default', 'plan'],
+    asking: askingClaude,
+    asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'in_progress' },
   },
   codex: {
     name: 'Codex',
@@ -68,7 +99,10 @@ export const ACP_PROFILES = {
     install: 'install it with: npm install -g @agentclientprotocol/codex-acp',
     pass: ['OPENAI_API_KEY', 'CODEX_API_KEY', 'OPENAI_BASE_URL', 'CODEX_HOME'],
     takesSecondPrompt: false,
-    modes: ['read-only', 'auto'],
+    modes: ['read-only'],
+    asking: askingCodex,
+    // What it runs without asking runs in its sandbox, which lets it change nothing.
+    asks: { kinds: CHANGES, ranWhen: 'completed' },
     signIn: { method: 'openai-api-key', when: ['OPENAI_API_KEY'] },
   },
   gemini: {
@@ -87,7 +121,9 @@ export const ACP_PROFILES = {
       'GOOGLE_APPLICATION_CREDENTIALS',
     ],
     takesSecondPrompt: false,
-    modes: ['default'],
+    modes: ['default', 'plan'],
+    asking: askingGemini,
+    asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'in_progress' },
     signIn: { method: 'gemini-api-key', when: ['GEMINI_API_KEY'] },
   },
   qwen: {
@@ -97,8 +133,42 @@ export const ACP_PROFILES = {
     install: 'install it with: npm install -g @qwen-code/qwen-code',
     pass: ['OPENAI_API_KEY', 'OPENAI_BASE_URL', 'OPENAI_MODEL', 'DASHSCOPE_API_KEY'],
     takesSecondPrompt: false,
-    modes: ['default'],
+    modes: ['default', 'plan'],
+    asking: askingQwen,
+    asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'in_progress' },
     signIn: { method: 'openai', when: ['OPENAI_API_KEY'] },
+  },
+  copilot: {
+    name: 'Copilot CLI',
+    command: 'copilot',
+    args: ['--acp', '--stdio'],
+    install: 'install it with: npm install -g @github/copilot',
+    pass: [
+      'COPILOT_GITHUB_TOKEN',
+      'GH_TOKEN',
+      'GITHUB_TOKEN',
+      'COPILOT_HOME',
+      'COPILOT_MODEL',
+      'COPILOT_OFFLINE',
+      'COPILOT_PROVIDER_TYPE',
+      'COPILOT_PROVIDER_BASE_URL',
+      'COPILOT_PROVIDER_API_KEY',
+    ],
+    takesSecondPrompt: false,
+    modes: COPILOT_MODES,
+    holds: { allow_all: 'off' },
+    asking: askingCopilot,
+    asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'in_progress', commandKey: 'command' },
+  },
+  kimi: {
+    name: 'Kimi Code',
+    command: 'kimi',
+    args: ['acp'],
+    install: 'install it with: npm install -g @moonshot-ai/kimi-code',
+    pass: ['KIMI_CODE_HOME'],
+    takesSecondPrompt: false,
+    modes: ['default', 'plan'],
+    asks: { kinds: CHANGES_AND_COMMANDS, ranWhen: 'completed' },
   },
 } as const satisfies Record<string, AcpProfile>;
 

@@ -1,13 +1,16 @@
 import type { Timers } from '../turns/time.ts';
 import type { Choice } from '../turns/core/settings.ts';
 import type { Ending, Report, SeatContext, TurnPrompt } from './backend.ts';
-import { isOwnVerb, optionFor, permissionFor } from './acp-permission.ts';
+import { optionFor, permissionFor } from './acp-permission.ts';
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
 import { silence } from './acp-words.ts';
 import { Verbs } from './verbs.ts';
 
 /** The answer to a request for permission, as the protocol has it. */
 export type Outcome = { readonly outcome: 'cancelled' } | { readonly outcome: 'selected'; readonly optionId: string };
+
+/** A request for permission; `isOwn`: for a tool of the floor, by what its agent cannot make up. */
+export type Asked = Permission & { readonly isOwn: boolean };
 
 /** One generation of one turn: what the agent sends becomes text, signs of work, questions for people, and an ending. */
 export class AcpRun {
@@ -16,7 +19,8 @@ export class AcpRun {
   readonly #timers: Timers;
   readonly #over = Promise.withResolvers<void>();
   readonly #stop = new AbortController();
-  readonly #tools = new Set<string>();
+  /** The open tools, and how often the floor's verbs had been called when each began. */
+  readonly #tools = new Map<string, number>();
   /** What is known of each tool call: later updates hold only what changed. */
   readonly #calls = new Map<string, ToolCall>();
   /** Questions about a tool call that is not over. */
@@ -74,10 +78,11 @@ export class AcpRun {
    * Asks people, unless the tool is the floor's own. A run that is over or interrupted answers that it is cancelled, as does
    * one whose agent took the request back, or ended the tool call or the prompt meanwhile.
    */
-  async permission({ toolCall, options }: Permission, withdrawn: AbortSignal): Promise<Outcome> {
+  async permission({ toolCall, options, isOwn }: Asked, withdrawn: AbortSignal): Promise<Outcome> {
     if (this.#ended || this.#interrupted) return CANCELLED;
     if (options.length === 0) return CANCELLED;
-    if (isOwnVerb(toolCall)) return outcomeOf(optionFor('allow', options));
+    const unasked = isOwn ? optionFor('allow', options) : null;
+    if (unasked !== null) return outcomeOf(unasked);
     this.#asking += 1;
     this.#report.work(this.#open);
     const told = [...[this.#calls.get(toolCall.toolCallId)].filter((known) => known !== undefined), toolCall];
@@ -124,7 +129,7 @@ export class AcpRun {
     if (this.verbs.over || this.verbs.ending.how !== 'passed') return this.verbs.ending;
     const words = silence(stopReason, this.#refused);
     if (words !== null) this.verbs.text(words);
-    else if (this.#worked) return { how: 'completed' };
+    else if (this.#worked || this.#tools.size > 0) return { how: 'completed' };
     return this.verbs.ending;
   }
 
@@ -142,6 +147,7 @@ export class AcpRun {
 
   #text(text: string, message: string | null): void {
     if (this.#written.length > MOST_TEXT) return;
+    for (const calls of this.#tools.values()) this.#tell(calls);
     if (message !== this.#message && this.#message !== null) this.verbs.apart();
     this.#message = message;
     this.#written += text;
@@ -150,15 +156,21 @@ export class AcpRun {
 
   #tool(call: ToolCall, update: 'tool_call' | 'tool_call_update'): void {
     this.#learn(call);
-    if (call.status === 'completed' || call.status === 'failed') this.#close(call.toolCallId);
-    else if (call.status === 'in_progress' || update === 'tool_call') this.#begin(call);
+    const begun = this.#tools.get(call.toolCallId);
+    if (call.status === 'completed' || call.status === 'failed') {
+      this.#close(call.toolCallId);
+      if (begun !== undefined) this.#tell(begun);
+    } else if ((call.status === 'in_progress' || update === 'tool_call') && begun === undefined) this.#begin(call);
     this.#report.work(this.#open);
   }
 
-  #begin(call: ToolCall): void {
-    if (this.#tools.has(call.toolCallId) || this.#tools.size >= MOST_TOOLS) return;
-    this.#tools.add(call.toolCallId);
-    if (isOwnVerb(call)) return;
+  #begin({ toolCallId }: ToolCall): void {
+    if (this.#tools.size < MOST_TOOLS) this.#tools.set(toolCallId, this.verbs.calls);
+  }
+
+  /** A tool is work of its own unless the floor's own server was called since it began: then it was that call. */
+  #tell(calls: number): void {
+    if (this.verbs.calls !== calls) return;
     this.#worked = true;
     this.verbs.apart();
   }

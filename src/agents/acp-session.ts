@@ -8,10 +8,14 @@ import { shakeHands } from './acp-handshake.ts';
 import type { Handshake } from './acp-handshake.ts';
 import { AcpLink } from './acp-link.ts';
 import type { AcpPeer } from './acp-link.ts';
+import { isForOwnTool } from './acp-own-tool.ts';
 import type { AcpProfile } from './acp-profiles.ts';
 import { AcpRun } from './acp-run.ts';
+import { Tripwire } from './acp-tripwire.ts';
 import { permissionRequest, prompted, sessionUpdate, steered } from './acp-wire.ts';
+import type { Update } from './acp-wire.ts';
 import { begunAnew, injected, verbHint } from './acp-words.ts';
+import { BackendError } from './backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from './backend.ts';
 import type { VerbDoor } from './verb-server.ts';
 
@@ -32,6 +36,8 @@ export type AcpSessionOptions = {
   readonly verbs?: VerbDoor | null;
   /** The session to go on with if the agent can. */
   readonly previous?: string | null;
+  /** `_meta` of the requests that open the session. */
+  readonly meta?: object | undefined;
   /** Unpredictable letters and digits. */
   readonly boundary?: () => string;
 };
@@ -74,10 +80,18 @@ class Session implements AcpSession {
   #cost = 0;
   #usedBefore = 0;
   #used = 0;
+  readonly #tripwire: Tripwire | null;
+  /** A mode is being set back. */
+  #settingBack = false;
+  /** The kinds of update that told of the mode that was set back. */
+  readonly #told = new Set<string>();
+  /** Why it was ended for good: it acts unasked. */
+  #distrusted: BackendError | null = null;
   spoiled = false;
 
   constructor(peer: AcpPeer, options: AcpSessionOptions) {
     this.#options = options;
+    this.#tripwire = options.profile.asks === null ? null : new Tripwire(options.profile.asks);
     this.#boundary = options.boundary ?? (() => randomBytes(8).toString('hex'));
     this.#link = new AcpLink(peer, options.timers, {
       update: (params) => this.#update(params),
@@ -98,9 +112,9 @@ class Session implements AcpSession {
   }
 
   async open(): Promise<void> {
-    const { profile, cwd, verbs = null, previous = null } = this.#options;
+    const { profile, cwd, verbs = null, previous = null, meta } = this.#options;
     const limitMs = this.#limitMs;
-    this.#hands = await shakeHands({ link: this.#link, profile, cwd, verbs, previous, limitMs });
+    this.#hands = await shakeHands({ link: this.#link, profile, cwd, verbs, previous, meta, limitMs });
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
@@ -112,6 +126,7 @@ class Session implements AcpSession {
     try {
       return await this.#generate(run, turn, report);
     } catch (error) {
+      if (this.#distrusted !== null) throw this.#distrusted;
       if (run.interrupted) return { how: 'interrupted' };
       this.spoiled ||= error instanceof RequestError;
       throw acpFailure(error, profile);
@@ -152,6 +167,7 @@ class Session implements AcpSession {
     try {
       await this.#link.ask({ method: '_ping', params: {}, answer: z.unknown(), limitMs: null });
     } catch (error) {
+      if (this.#distrusted !== null) throw this.#distrusted;
       if (!(error instanceof RequestError)) throw acpFailure(error, this.#options.profile);
     }
   }
@@ -173,7 +189,7 @@ class Session implements AcpSession {
 
   async #generate(run: AcpRun, turn: TurnPrompt, report: Report): Promise<Ending> {
     const { verbs = null, quietMs = QUIET_MS } = this.#options;
-    const first = verbs === null || !this.#known.hasVerbs ? turn.text : `${turn.text}\n\n${verbHint()}`;
+    const first = verbs === null || !this.#known.hasVerbs ? turn.text : `${turn.text}\n\n${verbHint(verbs.name)}`;
     let text = first;
     let tokens = 0;
     try {
@@ -233,13 +249,50 @@ class Session implements AcpSession {
       this.#used = update.used;
       if (update.cost?.currency === 'USD') this.#cost = update.cost.amount;
     }
+    this.#watch(update);
     this.#run?.update(update);
+  }
+
+  /** An agent that acts unasked, or will, is stopped. */
+  #watch(update: Update): void {
+    const ran = 'toolCallId' in update ? this.#tripwire?.seen(update, update.sessionUpdate) : null;
+    if (typeof ran === 'string') this.#distrust(`ran ${quoted(ran)} without asking`);
+    const mode = this.#known.modes.drift(update);
+    if (mode !== null) void this.#setBack(mode, update.sessionUpdate);
+  }
+
+  /** A change of mode is undone once. Agents may tell of one change twice, as a mode and as an option. */
+  async #setBack(mode: string, update: string): Promise<void> {
+    const why = `went into the mode ${quoted(mode)}, in which it may act unasked`;
+    const isKnown = this.#settingBack && !this.#told.has(update);
+    const isFirst = this.#told.size === 0;
+    this.#told.add(update);
+    if (isKnown) return;
+    if (!isFirst) return this.#distrust(why);
+    this.#settingBack = true;
+    await this.#known.modes.set().catch(() => this.#distrust(why));
+    this.#settingBack = false;
+  }
+
+  #distrust(why: string): void {
+    this.#distrusted ??= new BackendError(why, { terminal: true });
+    void this.#link.tell('session/cancel', { sessionId: this.sessionId });
+    void this.#link.close(why);
   }
 
   async #permission(params: unknown, withdrawn: AbortSignal): Promise<object> {
     const parsed = permissionRequest.safeParse(params);
     if (!parsed.success || this.#run === null) return { outcome: { outcome: 'cancelled' } };
-    return { outcome: await this.#run.permission(parsed.data, withdrawn) };
+    const { toolCall, options } = parsed.data;
+    const { verbs = null } = this.#options;
+    const isOwn = verbs !== null && isForOwnTool(params, verbs.name);
+    const offered =
+      toolCall.kind === 'switch_mode' ? options.filter((each) => this.#known.modes.keepsAsking(each)) : options;
+    const outcome = await this.#run.permission({ ...parsed.data, options: offered, isOwn }, withdrawn);
+    const chosen =
+      outcome.outcome === 'selected' ? options.find(({ optionId }) => optionId === outcome.optionId) : undefined;
+    if (chosen?.kind.startsWith('allow')) this.#tripwire?.allow(toolCall.toolCallId);
+    return { outcome };
   }
 
   /** Agents tell the tokens of a turn at its end, or how full the session is; and what the whole session has cost. */
@@ -252,6 +305,12 @@ class Session implements AcpSession {
   }
 }
 
+/** What an agent says of itself, for one line that people read. */
+function quoted(text: string): string {
+  return `"${text.replace(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ').slice(0, LONGEST_QUOTE)}"`;
+}
+
+const LONGEST_QUOTE = 100;
 const REQUEST_TIMEOUT_MS = 30_000;
 const QUIET_MS = 100;
 const REFUSAL_MS = 500;

@@ -32,11 +32,35 @@ const modes = z
   .nullable()
   .catch(null);
 
+/** Values stand alone or in groups. */
+const optionValue = z.union([
+  z.object({ value: z.string() }).transform(({ value }) => [value]),
+  z
+    .object({ options: z.array(z.object({ value: z.string() })) })
+    .transform((group) => group.options.map((o) => o.value)),
+]);
+
+const configOption = z.object({
+  id: z.string(),
+  category: z.string().nullish().catch(null),
+  currentValue: z.string(),
+  options: z.array(optionValue).transform((values) => values.flat()),
+});
+
+/** What of a session can be set; what is not a choice of several is left out. */
+const configOptions = z
+  .array(configOption.nullable().catch(null))
+  .transform((options) => options.filter((option) => option !== null))
+  .catch([]);
+
 /** The answer to `session/new`. */
-export const newSession = z.object({ sessionId: z.string().min(1).max(1_024), modes });
+export const newSession = z.object({ sessionId: z.string().min(1).max(1_024), modes, configOptions });
 
 /** The answer to `session/load` and `session/resume`. */
-export const oldSession = z.object({ modes }).catch({ modes: null });
+export const oldSession = z.object({ modes, configOptions }).catch({ modes: null, configOptions: [] });
+
+/** The answer to `session/set_config_option`. */
+export const configured = z.object({ configOptions });
 
 /** The answer to `session/prompt`: the stop reason is a word, not necessarily one that the protocol knows. */
 export const prompted = z.object({
@@ -78,10 +102,20 @@ const usage = z.object({
   cost: z.object({ amount: z.number(), currency: z.string() }).nullish().catch(null),
 });
 
+const modeUpdate = z.object({ sessionUpdate: z.literal('current_mode_update'), currentModeId: z.string() });
+const optionsUpdate = z.object({ sessionUpdate: z.literal('config_option_update'), configOptions });
+
 /** One `session/update`, as far as it is understood; `other` is a sign of life and nothing more. */
 export const sessionUpdate = z.object({
   sessionId: z.string(),
-  update: z.union([chunk, tool, usage, z.object({ sessionUpdate: z.string() }).transform(() => OTHER)]),
+  update: z.union([
+    chunk,
+    tool,
+    usage,
+    modeUpdate,
+    optionsUpdate,
+    z.object({ sessionUpdate: z.string() }).transform(() => OTHER),
+  ]),
 });
 
 export type Update = z.output<typeof sessionUpdate>['update'];

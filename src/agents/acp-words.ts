@@ -2,13 +2,10 @@ import type { Line } from '../turns/store/port.ts';
 import { neutralised } from './prompt.ts';
 import { VERBS } from './verbs.ts';
 
-/** The name under which agents are given the verbs of the floor. */
-export const VERB_SERVER = 'conch';
-
-/** What a prompt says of the tools, because some agents do not list them. */
-export function verbHint(): string {
+/** What a prompt says of the tools of this server, because some agents do not list them. */
+export function verbHint(server: string): string {
   const names = Object.keys(VERBS).join(', ');
-  return `The tools of the server "${VERB_SERVER}" are yours for the floor: ${names}. A plain answer needs none of them.`;
+  return `The tools of the server "${server}" are yours for the floor: ${names}. A plain answer needs none of them.`;
 }
 
 /** A message that comes in the middle of a turn, attributed by the host inside a boundary. */

@@ -5,6 +5,8 @@ import type { Timers } from '../turns/time.ts';
 import { lineStream } from './acp-lines.ts';
 import type { LineLimits } from './acp-lines.ts';
 import type { AcpPeer } from './acp-link.ts';
+import { openPrivateFolder } from './acp-private-folder.ts';
+import type { PrivateFolder } from './acp-private-folder.ts';
 import { ACP_PROFILES } from './acp-profiles.ts';
 import type { AcpProfile, AcpProfileName } from './acp-profiles.ts';
 import { createAcpSession } from './acp-session.ts';
@@ -21,7 +23,7 @@ export type AcpBackendOptions = {
   readonly profile: AcpProfileName;
   /** In place of the profile's program; `generic` has none of its own. */
   readonly command?: string;
-  /** In place of the profile's arguments; with a command of one's own there are none but these. */
+  /** In place of the profile's arguments, whatever the command is. */
   readonly args?: readonly string[];
   /** Variables set for the agent, besides the few that every child gets and those that the profile passes. */
   readonly env?: Readonly<Record<string, string>>;
@@ -53,17 +55,25 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
   const profile: AcpProfile = ACP_PROFILES[options.profile];
   const command = options.command ?? profile.command;
   if (command === null) throw new BackendError('an agent of the profile "generic" needs a command', { terminal: true });
-  const args = options.args ?? (options.command === undefined ? profile.args : []);
-  const sessions = new Map<string, string>();
+  const args = options.args ?? profile.args;
+  const sessions = new Map<string, Known>();
   return {
     kind: 'acp',
     needsSignal: false,
+    promisesToAsk: profile.asks !== null,
     open: async (seat) => {
       const key = `${seat.channel}\n${seat.agent}`;
       const session = new LastingSession(
         async () => {
-          const opened = await open({ options, profile, command, args, seat, previous: sessions.get(key) ?? null });
-          sessions.set(key, opened.sessionId);
+          const { session: opened, server } = await open({
+            options,
+            profile,
+            command,
+            args,
+            seat,
+            known: sessions.get(key),
+          });
+          sessions.set(key, { sessionId: opened.sessionId, server });
           return opened;
         },
         () => sessions.delete(key),
@@ -141,47 +151,80 @@ class LastingSession implements AgentSession {
   }
 }
 
+/** A conversation to go on with, and what the floor's tool server is called in it. */
+type Known = { readonly sessionId: string; readonly server: string | undefined };
+
 type Opening = {
   readonly options: AcpBackendOptions;
   readonly profile: AcpProfile;
   readonly command: string;
   readonly args: readonly string[];
   readonly seat: SeatContext;
-  readonly previous: string | null;
+  readonly known: Known | undefined;
 };
 
-async function open({ options, profile, command, args, seat, previous }: Opening): Promise<AcpSession> {
+async function open(opening: Opening): Promise<{ readonly session: AcpSession; readonly server: string | undefined }> {
+  const { options, profile, seat, known } = opening;
   const { timers = systemTimers, injectFallback, requestTimeoutMs, quietMs } = options;
-  const cwd = resolve(options.cwd ?? '.');
-  const env = childEnvironment({
-    from: options.inherited ?? process.env,
-    pass: [...profile.pass, ...(options.passEnv ?? [])],
-    set: options.env ?? {},
-  });
-  const { install } = profile;
-  const verbs = (await options.verbs?.open()) ?? null;
-  const starting = startProcessGroup({ command, args, cwd, env, timers, ...(install !== undefined && { install }) });
-  starting.catch(() => verbs?.close());
-  return await createAcpSession(peerOf(await starting, seat, { ...options, timers }), {
+  const verbs = (await options.verbs?.open(known?.server)) ?? null;
+  const folder = openPrivateFolder();
+  let group: ProcessGroup;
+  let meta: object | undefined;
+  try {
+    ({ group, meta } = await startAsking(opening, { timers, folder, server: verbs?.name ?? null }));
+  } catch (error) {
+    verbs?.close();
+    folder.remove();
+    throw error;
+  }
+  const session = await createAcpSession(peerOf(group, seat, { ...options, timers, gone: () => folder.remove() }), {
     seat,
     profile,
     timers,
-    cwd,
+    cwd: resolve(options.cwd ?? '.'),
     verbs,
-    previous,
+    previous: known?.sessionId ?? null,
+    meta,
     ...(injectFallback !== undefined && { injectFallback }),
     ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
     ...(quietMs !== undefined && { quietMs }),
   });
+  return { session, server: verbs?.name };
+}
+
+type Started = { readonly timers: Timers; readonly folder: PrivateFolder; readonly server: string | null };
+
+/** Starts the agent so that it asks: what makes it ask goes before all that the configuration says. */
+async function startAsking(
+  { options, profile, command, args }: Opening,
+  { timers, folder, server }: Started,
+): Promise<{ readonly group: ProcessGroup; readonly meta: object | undefined }> {
+  const given = childEnvironment({
+    from: options.inherited ?? process.env,
+    pass: [...profile.pass, ...(options.passEnv ?? [])],
+    set: options.env ?? {},
+  });
+  const asking = profile.asking?.({ server, folder: folder.path, env: given }) ?? {};
+  folder.write(asking.files ?? {});
+  const { install } = profile;
+  const group = await startProcessGroup({
+    command,
+    args: [...args, ...(asking.args ?? [])],
+    cwd: resolve(options.cwd ?? '.'),
+    env: { ...given, ...asking.env },
+    timers,
+    ...(install !== undefined && { install }),
+  });
+  return { group, meta: asking.meta };
 }
 
 /** A process as the other end: it is stopped when what it sends cannot be read, and says itself why it ended. */
 function peerOf(
   group: ProcessGroup,
   seat: SeatContext,
-  options: AcpBackendOptions & { readonly timers: Timers },
+  options: AcpBackendOptions & { readonly timers: Timers; readonly gone: () => void },
 ): AcpPeer {
-  const { limits, noise, stopGraceMs = STOP_GRACE_MS, timers } = options;
+  const { limits, noise, stopGraceMs = STOP_GRACE_MS, timers, gone } = options;
   const stream = lineStream(group.stdout, group.stdin, {
     ...(limits && { limits }),
     ...(noise && { noise: (line: string) => noise(seat, line) }),
@@ -190,7 +233,7 @@ function peerOf(
   return {
     stream,
     cause: (broken) => causeOf(broken, group, timers),
-    close: () => group.stop(stopGraceMs),
+    close: () => group.stop(stopGraceMs).finally(gone),
   };
 }
 

@@ -94,6 +94,8 @@ export type AgentBackend = {
   readonly kind: string;
   /** What a model must print at the end of its turn, for backends without an end of their own. */
   readonly needsSignal: boolean;
+  /** Its agents ask people before they change things on the machine, and are stopped when they do not. */
+  readonly promisesToAsk: boolean;
   open(seat: SeatContext): Promise<AgentSession>;
 };
 

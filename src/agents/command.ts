@@ -41,6 +41,7 @@ export function createCommandBackend(options: CommandOptions): AgentBackend {
   return {
     kind: 'command',
     needsSignal: false,
+    promisesToAsk: false,
     async open(seat) {
       const from = options.environment ?? process.env;
       const { env: pass = [], set = {}, cwd = process.cwd() } = options;

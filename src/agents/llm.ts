@@ -32,6 +32,7 @@ export function createLlmBackend(options: LlmOptions): AgentBackend {
   return {
     kind: 'llm',
     needsSignal: false,
+    promisesToAsk: true,
     open: async (seat) =>
       new LlmSession(seat, {
         model: modelOf(options),

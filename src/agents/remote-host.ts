@@ -53,8 +53,11 @@ export type RemoteHost = {
   readonly url: string | null;
   /** Where this agent's connection is; from now on the agent may connect. */
   dock(agent: AgentId): Dock;
-  /** Gives one session the floor's verbs, at the address that its agent has dialled; `null` when that is not known. */
-  openVerbs(link: RemoteLink): VerbDoor | null;
+  /**
+   * Gives one session the floor's verbs, at the address that its agent has dialled, under the name that they had if it goes
+   * on with an earlier one; `null` when the address is not known.
+   */
+  openVerbs(link: RemoteLink, name?: string): VerbDoor | null;
   /** Whether the agent's token lets it sit in a channel. */
   mayServe(agent: AgentId, channel: ChannelId): boolean;
   /** Ends all connections and listens no more. */
@@ -144,9 +147,9 @@ class Host implements RemoteHost {
     return dock;
   }
 
-  openVerbs(link: RemoteLink): VerbDoor | null {
+  openVerbs(link: RemoteLink, name?: string): VerbDoor | null {
     const { verbsUrl: url } = link;
-    return url === null ? null : this.#verbs.open({ url, mayCall: () => link.mayGoOn() });
+    return url === null ? null : this.#verbs.open({ url, name, mayCall: () => link.mayGoOn() });
   }
 
   mayServe(agent: AgentId, channel: ChannelId): boolean {

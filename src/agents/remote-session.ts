@@ -81,7 +81,8 @@ class RemoteSession implements AgentSession {
         return await now.session.prompt(asked, listener.report);
       } catch (error) {
         if (now.session.spoiled) this.#ports.forget();
-        if (now.link.open || losses === MOST_LOSSES || (await now.link.closed).final) throw error;
+        const forGood = error instanceof BackendError && error.terminal;
+        if (forGood || now.link.open || losses === MOST_LOSSES || (await now.link.closed).final) throw error;
         report.flush();
         report.work(0);
       } finally {

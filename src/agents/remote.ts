@@ -3,7 +3,7 @@ import { systemTimers } from '../turns/time.ts';
 import type { Timers } from '../turns/time.ts';
 import type { AcpPeer } from './acp-link.ts';
 import { ACP_PROFILES } from './acp-profiles.ts';
-import type { AcpProfileName } from './acp-profiles.ts';
+import type { AcpProfile, AcpProfileName } from './acp-profiles.ts';
 import { createAcpSession } from './acp-session.ts';
 import { AbsentError, BackendError } from './backend.ts';
 import type { AgentBackend, SeatContext } from './backend.ts';
@@ -37,6 +37,7 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
   return {
     kind: 'remote',
     needsSignal: false,
+    promisesToAsk: false,
     open: async (seat) => {
       const { link } = dock;
       if (link === null) throw new AbsentError('is not connected', { returns: dock.arrival(), graceMs });
@@ -52,28 +53,35 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
   async function openSession(peer: AcpPeer, link: RemoteLink, seat: SeatContext) {
     const { profile = 'generic', injectFallback, requestTimeoutMs, quietMs } = options;
     const known = sessions.get(seat.channel);
-    const verbs = host.openVerbs(link);
+    const verbs = host.openVerbs(link, known?.server);
+    const { asking, ...rest }: AcpProfile = ACP_PROFILES[profile];
     void link.closed.then(() => verbs?.close());
     const session = await createAcpSession(peer, {
       seat,
-      profile: ACP_PROFILES[profile],
+      // How it was started is not known here, so nothing is promised in its name.
+      profile: { ...rest, asks: null },
       timers,
       cwd: SOMEWHERE,
       verbs,
       previous: known?.sessionId ?? null,
+      meta: asking?.({ server: verbs?.name ?? null, folder: '', env: {} }).meta,
       ...(injectFallback !== undefined && { injectFallback }),
       ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
       ...(quietMs !== undefined && { quietMs }),
     });
     const first = session.resumed ? known?.token : undefined;
     if (first !== undefined) verbs?.admit(first);
-    sessions.set(seat.channel, { sessionId: session.sessionId, token: first ?? verbs?.token });
+    sessions.set(seat.channel, { sessionId: session.sessionId, token: first ?? verbs?.token, server: verbs?.name });
     return session;
   }
 }
 
-/** A conversation to go on with. Behind a bridge the agent only hears of its first token for the verbs. */
-type Known = { readonly sessionId: string; readonly token: string | undefined };
+/** A conversation to go on with. Behind a bridge the agent only hears of its first token and name for the verbs. */
+type Known = {
+  readonly sessionId: string;
+  readonly token: string | undefined;
+  readonly server: string | undefined;
+};
 
 /** The protocol wants an absolute path; which folder an agent elsewhere works in is its own matter. */
 const SOMEWHERE = '/';

@@ -24,6 +24,7 @@ export function createScriptedBackend(options: { readonly script: Persona; reado
   return {
     kind: 'scripted',
     needsSignal: false,
+    promisesToAsk: true,
     open: async (seat) => new ScriptedSession(seat, options.script, options.pace ?? TYPING),
   };
 }

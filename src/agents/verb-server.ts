@@ -6,12 +6,13 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import type { z } from 'zod';
 import { guardServer } from '../lib/guarded-server.ts';
 import type { FaultLog } from '../lib/guarded-server.ts';
-import { VERB_SERVER } from './acp-words.ts';
 import { VERBS } from './verbs.ts';
 import type { VerbName, Verbs } from './verbs.ts';
 
 /** One session's way to the floor's verbs. */
 export type VerbDoor = {
+  /** What the server is called in this session: unpredictable, so that nothing written before can stand for its tools. */
+  readonly name: string;
   /** Where the tools are, for this agent. */
   readonly url: string;
   /** What the agent must show: `Authorization: Bearer`. */
@@ -26,8 +27,11 @@ export type VerbDoor = {
 
 /** The floor's verbs as tools of the Model Context Protocol, over HTTP on 127.0.0.1; one server for all sessions. */
 export type VerbServer = {
-  /** Lets one more session in; the first one starts the server. Rejects when no port can be had. */
-  open(): Promise<VerbDoor>;
+  /**
+   * Lets one more session in, under the name that it had if it goes on with an earlier one; the first one starts the
+   * server. Rejects when no port can be had.
+   */
+  open(name?: string): Promise<VerbDoor>;
   /** Ends the server and takes every token back. */
   close(): Promise<void>;
 };
@@ -43,6 +47,8 @@ export type VerbRules = {
 /** Where one session finds the verbs. */
 export type VerbDoorParts = {
   readonly url: string;
+  /** The server's name in an earlier session that this one goes on with. */
+  readonly name?: string | undefined;
   /** Asked before every call whether the agent may make one more. */
   readonly mayCall?: () => boolean;
 };
@@ -52,10 +58,10 @@ export function createVerbServer(log: FaultLog = { error() {} }): VerbServer {
   const doors = new VerbDoors(LOCAL_RULES);
   let listening: Promise<{ readonly server: Server; readonly url: string }> | null = null;
   return {
-    async open() {
+    async open(name) {
       listening ??= listen(doors, log);
       const { url } = await listening;
-      return doors.open({ url });
+      return doors.open({ url, name });
     },
     async close() {
       doors.closeAll();
@@ -81,12 +87,13 @@ export class VerbDoors {
   }
 
   /** Lets one more session in. */
-  open({ url, mayCall = always }: VerbDoorParts): VerbDoor {
+  open({ url, name = newName(), mayCall = always }: VerbDoorParts): VerbDoor {
     const token = randomBytes(TOKEN_BYTES).toString('base64url');
-    const door: Door = { verbs: null, open: true, mayCall };
+    const door: Door = { name, verbs: null, open: true, mayCall };
     const admit = (each: string) => void (door.open && this.#doors.set(digestOf(each), door));
     admit(token);
-    return { url, token, serve: (verbs) => void (door.verbs = verbs), admit, close: () => this.#close(door) };
+    const serve = (verbs: Verbs | null) => void (door.verbs = verbs);
+    return { name, url, token, serve, admit, close: () => this.#close(door) };
   }
 
   /** Takes every token back. */
@@ -123,7 +130,7 @@ export class VerbDoors {
 }
 
 type Verb = { readonly description: string; readonly input: z.ZodObject };
-type Door = { verbs: Verbs | null; open: boolean; readonly mayCall: () => boolean };
+type Door = { readonly name: string; verbs: Verbs | null; open: boolean; readonly mayCall: () => boolean };
 
 async function listen(doors: VerbDoors, log: FaultLog): Promise<{ readonly server: Server; readonly url: string }> {
   const server = createServer();
@@ -139,10 +146,10 @@ async function listen(doors: VerbDoors, log: FaultLog): Promise<{ readonly serve
 }
 
 function serverFor(door: Door): McpServer {
-  const server = new McpServer({ name: VERB_SERVER, version: '1' });
+  const server = new McpServer({ name: door.name, version: '1' });
   for (const name of Object.keys(VERBS) as VerbName[]) {
     const { description, input }: Verb = VERBS[name];
-    server.registerTool(name, { description, inputSchema: input.shape }, (given) => ({
+    server.registerTool(name, { description, inputSchema: input.shape, annotations: HARMLESS }, (given) => ({
       content: [{ type: 'text', text: door.verbs?.apply(name, given) ?? NO_FLOOR }],
     }));
   }
@@ -172,6 +179,10 @@ function refuse(response: ServerResponse, status: number): void {
   response.writeHead(status, headers).end();
 }
 
+function newName(): string {
+  return `conch-${randomBytes(NAME_BYTES).toString('hex')}`;
+}
+
 function always(): boolean {
   return true;
 }
@@ -183,4 +194,7 @@ function digestOf(token: string): string {
 const NO_FLOOR = 'You do not have the floor: nothing was done.';
 const HEADERS_TIMEOUT_MS = 5_000;
 const TOKEN_BYTES = 32;
+const NAME_BYTES = 6;
+/** They speak in the channel where the agent speaks anyway. Codex asks for tools that do not say so. */
+const HARMLESS = { readOnlyHint: false, destructiveHint: false, openWorldHint: false };
 const LOCAL_RULES: VerbRules = { origins: [], longestCall: 256 * 1_024 };

@@ -51,11 +51,17 @@ export class Verbs {
   #posted = false;
   #apart = false;
   #end: Ending | null = null;
+  #calls = 0;
 
   constructor(report: Report, self: AgentId, roster: TurnPrompt['roster']) {
     this.#report = report;
     this.#self = self;
     this.#roster = roster;
+  }
+
+  /** How often a verb was called as a tool. */
+  get calls(): number {
+    return this.#calls;
   }
 
   /** Whether a verb has ended the turn; what is still generated is not needed. */
@@ -97,6 +103,7 @@ export class Verbs {
 
   /** Does what a verb says and answers in words for the model. Wrong input is answered, never thrown. */
   apply(name: VerbName, input: unknown): string {
+    this.#calls += 1;
     if (this.#end !== null) return OVER;
     const parsed = VERBS[name].input.safeParse(input);
     if (!parsed.success) return `Not done: ${z.prettifyError(parsed.error)}`;

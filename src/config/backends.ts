@@ -42,8 +42,8 @@ const llm = z.strictObject({
 });
 
 const profile = z
-  .enum(['generic', 'opencode', 'claude-code', 'codex', 'gemini', 'qwen'])
-  .describe('Which agent it is: how it is started, and what it takes in the middle of a turn.');
+  .enum(['generic', 'opencode', 'claude-code', 'codex', 'gemini', 'qwen', 'copilot', 'kimi'])
+  .describe('Which agent it is: how it is started, how it is made to ask, and what it takes in the middle of a turn.');
 const injectFallback = z
   .enum(['queue', 'cancel'])
   .default('queue')
@@ -53,7 +53,11 @@ const acp = z.strictObject({
   kind: z.literal('acp').describe('"acp": a coding agent on this machine that speaks the Agent Client Protocol.'),
   profile: profile.default('generic'),
   command: z.string().min(1).exactOptional().describe("The program. Without it, the profile's own."),
-  args: z.array(z.string()).max(100).exactOptional().describe("Its arguments. Without them, the profile's own."),
+  args: z
+    .array(z.string())
+    .max(100)
+    .exactOptional()
+    .describe("Its arguments. Without them, the profile's own, also with a `command` of your own."),
   cwd: folder,
   env: passed,
   set: given,

@@ -91,6 +91,7 @@ export class Cast {
     return {
       kind: 'actor',
       needsSignal: false,
+      promisesToAsk: true,
       open: async ({ channel, name }) => {
         if (this.absent.has(agent)) throw new BackendError('not at home');
         const actor = new Actor({

@@ -16,8 +16,15 @@ export type Told = {
   readonly opened: string[];
   readonly modes: string[];
   readonly choices: string[];
+  /** The ids of the options that were chosen. */
+  readonly chosen: string[];
   readonly verbs: string[];
-  readonly environments: (readonly string[])[];
+  readonly environments: Readonly<Record<string, string>>[];
+  readonly arguments: (readonly string[])[];
+  /** The names of the floor's tools, one for each session that was opened. */
+  readonly servers: string[];
+  /** `_meta` of new sessions. */
+  readonly metas: unknown[];
   readonly noise: string[];
 };
 
@@ -33,16 +40,21 @@ export type AcpRig = Omit<Rig, 'play'> & {
 /** Fake agents as processes, and a socket over which they ask what to do. */
 export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBackendOptions> = {}): Promise<AcpRig> {
   const plays: (readonly FakeAct[])[] = [];
-  const told: Told = { pids: [], seen: [], opened: [], modes: [], choices: [], verbs: [], environments: [], noise: [] };
+  const lists = { pids: [], seen: [], opened: [], modes: [], choices: [], chosen: [], verbs: [], noise: [] };
+  const told: Told = { ...lists, environments: [], arguments: [], servers: [], metas: [] };
   const sockets = new Set<Socket>();
   let arrived = Promise.withResolvers<void>();
   const send = (socket: Socket, message: unknown) => void socket.write(`${JSON.stringify(message)}\n`);
   const answer = (message: Record<string, unknown>): unknown => {
     if (typeof message['pid'] === 'number') told.pids.push(message['pid']);
-    if (Array.isArray(message['environment'])) told.environments.push(message['environment'] as string[]);
+    if (message['environment']) told.environments.push(message['environment'] as Record<string, string>);
+    if (message['argv']) told.arguments.push(message['argv'] as string[]);
     if (typeof message['opened'] === 'string') told.opened.push(message['opened']);
+    if (message['opened'] === 'session/new') told.metas.push(message['meta']);
+    if (typeof message['server'] === 'string') told.servers.push(message['server']);
     if (typeof message['mode'] === 'string') told.modes.push(message['mode']);
     if (typeof message['choice'] === 'string') told.choices.push(message['choice']);
+    if (typeof message['chosen'] === 'string') told.chosen.push(message['chosen']);
     if (typeof message['verb'] === 'string') told.verbs.push(message['verb']);
     if (typeof message['seen'] === 'string') told.seen.push(message['seen']);
     if (message['paused']) arrived.resolve();
@@ -65,14 +77,13 @@ export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBack
   const env = { RIG_PORT: String(port), FAKE_MANNERS: JSON.stringify(manners) };
   const backend = createAcpBackend({
     profile: 'generic',
-    command: process.execPath,
-    args: [FAKE_ACP],
-    env,
+    ...(options.command === undefined && { command: process.execPath, args: [FAKE_ACP] }),
     quietMs: 30,
     stopGraceMs: 200,
     verbs,
     noise: (_seat, line) => void told.noise.push(line),
     ...options,
+    env: { ...env, ...options.env },
   });
   return {
     backend,

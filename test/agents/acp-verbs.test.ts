@@ -37,6 +37,12 @@ describe("the floor's verbs as tools", () => {
     expect(tools[0]?.inputSchema.required).toEqual(['text']);
   });
 
+  test('T22 are annotated as doing no harm, for agents that ask for all others', async () => {
+    const { tools } = await (await client()).listTools();
+    const harmless = { readOnlyHint: false, destructiveHint: false, openWorldHint: false };
+    expect(tools.map(({ annotations }) => annotations)).toEqual(tools.map(() => harmless));
+  });
+
   test('do nothing while the agent has no floor', async () => {
     const { content } = await (await client()).callTool({ name: 'say', arguments: { text: 'Hello' } });
     expect(content).toEqual([{ type: 'text', text: 'You do not have the floor: nothing was done.' }]);

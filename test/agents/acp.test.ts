@@ -11,7 +11,7 @@ import { person, prompt, recorder } from './conversation.ts';
 import type { FakeAct, FakeManners } from './fake-acp-acts.ts';
 
 const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
-const HINT = `\n\n${verbHint()}`;
+const ASKING = { modes: { currentModeId: 'default', availableModes: [{ id: 'yolo' }, { id: 'default' }] } };
 const STEERED: FakeManners = { initialize: { _meta: { steering: { supported: true } } } };
 
 let rig: AcpRig | null = null;
@@ -116,6 +116,7 @@ describe('an agent that starts', () => {
     await ready(
       {
         initialize: { authMethods: [{ id: 'gemini-api-key' }] },
+        session: ASKING,
         refuse: { 'session/new': { code: -32_000, message: 'Authentication required' } },
       },
       { profile: 'gemini', inherited: { ...process.env, GEMINI_API_KEY: 'k' } },
@@ -123,16 +124,11 @@ describe('an agent that starts', () => {
     expect(rig!.told.opened).toEqual(['session/new']);
   });
 
-  test('is put into the mode in which it asks', async () => {
-    const modes = { currentModeId: 'auto', availableModes: [{ id: 'auto' }, { id: 'read-only' }] };
-    await ready({ session: { modes } }, { profile: 'codex' });
-    expect(rig!.told.modes).toEqual(['read-only']);
-  });
-
   test('is given no variable that it has no business with', async () => {
     const inherited = { ...process.env, DISCORD_TOKEN: 'secret', NODE_OPTIONS: '', EXTRA: '1', ANTHROPIC_API_KEY: 'k' };
-    await ready({}, { profile: 'claude-code', inherited, passEnv: ['EXTRA'] });
-    const [names = []] = rig!.told.environments;
+    await ready({ session: ASKING }, { profile: 'claude-code', inherited, passEnv: ['EXTRA'] });
+    const [given = {}] = rig!.told.environments;
+    const names = Object.keys(given);
     expect(names).toEqual(expect.arrayContaining(['PATH', 'EXTRA', 'ANTHROPIC_API_KEY', 'RIG_PORT']));
     expect(names).not.toContain('DISCORD_TOKEN');
     expect(names).not.toContain('NODE_OPTIONS');
@@ -421,26 +417,6 @@ describe('a permission', () => {
     expect(withdrawn.map(({ aborted }) => aborted)).toEqual([true]);
   });
 
-  test.for(['mcp__conch__say', 'conch_say', 'say (conch MCP Server)'])('is not needed for %s', async (title) => {
-    await ready();
-    rig!.play({ do: 'ask', title, kind: 'other' });
-    const turn = begin('Say it', 'reject');
-    await turn.over;
-    expect([turn.asked, rig!.told.choices]).toEqual([[], ['allow_once']]);
-  });
-
-  test.for([
-    ['conch_say', 'execute'],
-    ['mcp__conch__delete', 'other'],
-    ['mcp__other__say', 'other'],
-  ] as const)('is needed for %s of the kind %s', async ([title, kind]) => {
-    await ready();
-    rig!.play({ do: 'ask', title, kind });
-    const turn = begin('Say it', 'reject');
-    await turn.over;
-    expect([turn.asked.length, rig!.told.choices]).toEqual([1, ['reject_once']]);
-  });
-
   test('that is open is cancelled by an interrupt', async () => {
     await ready();
     rig!.play({ do: 'ask', title: 'Delete it' });
@@ -479,7 +455,7 @@ describe('an agent that does not end', () => {
     await session!.ping();
     expect((await whole({ do: 'write', text: 'Back.' })).said).toEqual(['Back.']);
     expect(new Set(rig!.told.pids).size).toBe(2);
-    expect(rig!.told.seen.at(-1)).toBe('Build a bridge\n\nBuild it' + HINT);
+    expect(rig!.told.seen.at(-1)).toBe(`Build a bridge\n\nBuild it\n\n${verbHint(rig!.told.servers.at(-1)!)}`);
   });
 });
 

@@ -127,6 +127,7 @@ export function puppetry(options: { readonly needsSignal?: boolean; readonly fai
   const backend: AgentBackend = {
     kind: 'puppet',
     needsSignal: options.needsSignal ?? false,
+    promisesToAsk: true,
     async open() {
       const failure = failures.shift();
       if (failure) throw failure;

@@ -123,7 +123,7 @@ function saying(text: string): AgentBackend {
     ping: async () => {},
     close: async () => {},
   };
-  return { kind: 'saying', needsSignal: false, open: async () => ({ ...session }) };
+  return { kind: 'saying', needsSignal: false, promisesToAsk: true, open: async () => ({ ...session }) };
 }
 
 async function until(holds: () => boolean): Promise<void> {

@@ -5,6 +5,8 @@ type Ask = {
   readonly title: string;
   /** What it offers, in this order. */
   readonly kinds?: readonly string[];
+  /** The ids of what it offers. */
+  readonly ids?: readonly string[];
   /** The kind of tool. */
   readonly kind?: string;
   /** More about the tool call. */
@@ -15,7 +17,10 @@ type Ask = {
   readonly waits?: boolean;
 };
 
-/** What the fake agent does in one generation: what every agent can, and what only this protocol has. */
+/**
+ * What the fake agent does in one generation: what every agent can, and what only this protocol has. The word SERVER in it
+ * is the name under which the agent was given the floor's tools.
+ */
 export type FakeAct =
   | Exclude<Act, { do: 'ask' }>
   | Ask
@@ -41,12 +46,14 @@ export type FakeAct =
 export type FakeManners = {
   /** Parts of the answers to `initialize`, `session/new` and `session/prompt`. */
   readonly initialize?: object;
-  readonly session?: object;
+  readonly session?: { readonly modes?: object; readonly configOptions?: readonly { readonly id: string }[] };
   readonly result?: object;
   /** What it answers to a message for a running turn. */
   readonly steering?: string;
   /** Errors in place of answers, by method. */
   readonly refuse?: Record<string, { readonly code: number; readonly message: string; readonly data?: unknown }>;
+  /** What its options stay at, whatever they are set to. */
+  readonly stubborn?: string;
   /** Methods that it never answers. */
   readonly mute?: readonly string[];
   /** Text that it sends after the end of a prompt. */

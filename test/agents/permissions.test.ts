@@ -29,7 +29,7 @@ async function asked({ updates = [], toolCall, options }: Omit<Frames, 'shows' |
   const run = new AcpRun(SEAT, prompt({ text: 'Clean up' }), report, systemTimers);
   for (const update of updates) run.update(sessionUpdate.parse({ sessionId: 's1', update }).update);
   const request = permissionRequest.parse({ sessionId: 's1', toolCall, options });
-  const outcome = await run.permission(request, new AbortController().signal);
+  const outcome = await run.permission({ ...request, isOwn: false }, new AbortController().signal);
   return { request: requests[0], outcome };
 }
 

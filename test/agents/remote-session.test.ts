@@ -142,6 +142,37 @@ describe('a prompt that is stopped before it is sent', () => {
   });
 });
 
+test('T52 an agent elsewhere that leaves the mode in which it asks is not prompted again', async () => {
+  const own = await remoteRig({}, { profile: 'claude-code' });
+  const asked: string[] = [];
+  const socket = own.dial({ Authorization: `Bearer ${own.token}` });
+  const send = (message: object) => socket.send(JSON.stringify({ jsonrpc: '2.0', ...message }));
+  const modes = { currentModeId: 'auto', availableModes: [{ id: 'auto' }, { id: 'default' }] };
+  socket.on('message', (bytes: Buffer) => {
+    const { id, method } = JSON.parse(bytes.toString('utf8')) as { id?: number; method: string };
+    asked.push(method);
+    const update = { sessionUpdate: 'current_mode_update', currentModeId: 'auto' };
+    const leave = () => send({ method: 'session/update', params: { sessionId: 's1', update } });
+    if (method === 'session/prompt' || (method === 'session/set_mode' && asked.includes('session/prompt'))) leave();
+    const result = method === 'initialize' ? { protocolVersion: 1 } : { sessionId: 's1', modes };
+    if (id !== undefined && method !== 'session/prompt') send({ id, result });
+    if (asked.filter((each) => each === 'session/set_mode').length > 1) leave();
+  });
+  await until(() => own.host.dock('dev').link !== null, 'the connection');
+  try {
+    const session = await own.backend.open(SEAT);
+    const { over } = begin(session, 'Go');
+    await expect(over).rejects.toMatchObject({
+      message: 'went into the mode "auto", in which it may act unasked',
+      terminal: true,
+    });
+    expect(asked.filter((method) => method === 'session/prompt')).toHaveLength(1);
+    await session.close();
+  } finally {
+    await own.stop();
+  }
+});
+
 describe('a connection that breaks in the middle of a turn', () => {
   test('and is back within the grace keeps the turn: the agent is prompted again and told what had arrived', async () => {
     const { answering, texts } = halting();

@@ -253,6 +253,7 @@ describe('an agent behind a bridge', () => {
       expect(await turn).toEqual({ how: 'completed', handTo: 'qa' });
       expect(heard.messages.filter((message) => message !== '')).toEqual(['One.', 'Two.']);
       expect(fake.told.opened).toEqual(['session/new']);
+      expect(fake.told.seen.at(-1)).toContain(`The tools of the server "${fake.told.servers[0]}" are yours`);
       await session.close();
     } finally {
       stop.abort();

@@ -79,6 +79,7 @@ export class Cast {
     return {
       kind: agent.backend.kind,
       needsSignal: agent.id === 'qa' || agent.id === 'ops',
+      promisesToAsk: true,
       open: (seat) => this.#open(seat, life, agent.id === 'qa' || agent.id === 'ops'),
     };
   }
