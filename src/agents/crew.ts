@@ -1,5 +1,6 @@
 import type { AgentId } from '../turns/core/settings.ts';
 import type { Roster } from '../turns/roster.ts';
+import type { AgentBackend } from './backend.ts';
 import type { AgentSpec, Connection } from './connection.ts';
 import type { Phase } from './session-machine.ts';
 
@@ -29,12 +30,12 @@ export function createRoster(ports: CrewPorts): Roster {
         const connections = ports.connections(id);
         const sits = connections.map(({ channel }) => channel);
         const state = stateWords(worst(connections));
-        return { id, name, backend: backend.kind, state, channels: [...new Set([...channels, ...sits])] };
+        return { id, name, backend: kindWords(backend), state, channels: [...new Set([...channels, ...sits])] };
       }),
     status: (agent) => {
       const spec = ports.agents().find(({ id }) => id === agent);
       if (!spec) return null;
-      const head = `${spec.name} (${spec.id}) · ${spec.backend.kind}${spec.description === '' ? '' : ` · ${spec.description}`}`;
+      const head = `${spec.name} (${spec.id}) · ${kindWords(spec.backend)}${spec.description === '' ? '' : ` · ${spec.description}`}`;
       return [head, ...ports.connections(agent).map(lineOf)];
     },
     restart: async (agent) => {
@@ -46,6 +47,11 @@ export function createRoster(ports: CrewPorts): Roster {
       return { ok: false, text: `${agent} does not start: ${first.lastCause ?? first.state.phase.name}` };
     },
   };
+}
+
+/** "acp", with a warning when its agents may change things unasked. */
+function kindWords({ kind, promisesToAsk }: AgentBackend): string {
+  return promisesToAsk ? kind : `${kind} (⚠ does not promise to ask)`;
 }
 
 const STUCK: ReadonlySet<string> = new Set(['CoolingDown', 'Stopped']);

@@ -4,7 +4,7 @@ import type { AgentId, ChannelId } from './core/settings.ts';
 export type RosterEntry = {
   readonly id: AgentId;
   readonly name: string;
-  /** The kind of its backend: "scripted", say. */
+  /** The kind of its backend: "scripted", say, with a warning when it may change things unasked. */
   readonly backend: string;
   readonly state: string;
   readonly channels: readonly ChannelId[];
