@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { startedDraft, unasking } from './asking.ts';
 import { DEMO_AGENTS, DEMO_CHANNEL } from './demo.ts';
 import { ADAPTERS } from './schema.ts';
 
@@ -18,7 +19,7 @@ const turnDraft = z.object({
   heartbeatTimeoutSeconds: number,
 });
 
-const agentDraft = z.object({ id: text, name: text });
+const agentDraft = z.object({ id: text, name: text, backend: startedDraft });
 const channelDraft = turnDraft.extend({ id: text, agents: z.array(text).catch([]) });
 
 const draftSchema = z.object({
@@ -59,6 +60,7 @@ export const crossCheck = (file: unknown): readonly Found[] => {
   return [
     ...sameIds(draft.data.agents ?? [], 'agents'),
     ...sameNames(draft.data.agents ?? []),
+    ...(draft.data.agents ?? []).flatMap(({ backend }, index) => unasking(backend, ['agents', index, 'backend'])),
     ...sameIds(channels, 'channels'),
     ...tooFewBeats(general, {}, ['turnConfig']),
     ...channels.flatMap((channel, index) => {

@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/config/error.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { errorOf, problemsOf, saidAbout, world } from './world.ts';
+import { errorOf, load, problemsOf, saidAbout, world } from './world.ts';
 
 const scripted = { kind: 'scripted', script: 'pm' };
 const pm = { id: 'pm', backend: scripted };
@@ -250,6 +250,37 @@ describe('names that do not fit together', () => {
   test('a beat just faster than its limit is taken', () => {
     const file = { turnConfig: { heartbeatSeconds: 44.9 } };
     expect(() => loadConfig(world({ 'turnConfig.json': JSON.stringify(file) }))).not.toThrow();
+  });
+});
+
+describe('an agent that promises to ask', () => {
+  const acp = (more: object) => ({ agents: [{ id: 'dev', backend: { kind: 'acp', ...more } }] });
+  const INSTEAD = 'take it away, or use the profile "generic", which does not promise to ask';
+
+  test('T52 is not told otherwise by its variables', () => {
+    const file = acp({
+      profile: 'opencode',
+      set: { OPENCODE_PERMISSION: '"allow"' },
+      env: ['A', 'OPENCODE_PERMISSION'],
+    });
+    const why = `Conch sets OPENCODE_PERMISSION itself, so that opencode asks: ${INSTEAD}`;
+    expect(saidAbout(file)).toEqual([
+      `agents[0].backend.set.OPENCODE_PERMISSION: ${why}`,
+      `agents[0].backend.env[1]: ${why}`,
+    ]);
+  });
+
+  test('T52 is not told otherwise by its arguments', () => {
+    const args = ['-y', '@google/gemini-cli', '--acp', '--approval-mode=yolo'];
+    expect(saidAbout(acp({ profile: 'gemini', command: 'npx', args }))).toEqual([
+      `agents[0].backend.args[3]: With --approval-mode=yolo gemini would not ask: ${INSTEAD}`,
+    ]);
+  });
+
+  test('is taken with all that leaves it asking, and "generic" with anything', () => {
+    const set = { OPENCODE_CONFIG_CONTENT: '{}' };
+    expect(() => load(acp({ profile: 'opencode', set, env: ['OPENCODE_CONFIG'], args: ['acp'] }))).not.toThrow();
+    expect(() => load(acp({ command: 'x', args: ['--yolo'], set: { OPENCODE_PERMISSION: 'x' } }))).not.toThrow();
   });
 });
 
