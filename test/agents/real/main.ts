@@ -1,24 +1,31 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { createAcpBackend } from '../../../src/agents/acp.ts';
 import type { AgentBackend, AgentSession } from '../../../src/agents/backend.ts';
 import type { Choice } from '../../../src/turns/core/settings.ts';
 import { createVerbServer } from '../../../src/agents/verb-server.ts';
 import { person, prompt, recorder } from '../conversation.ts';
-import { REAL_AGENTS } from './agents.ts';
+import { HOOK_FILE, REAL_AGENTS, SERVER_FILE, writeFiles } from './agents.ts';
 import type { RealAgent } from './agents.ts';
 import { startModel } from './mock.ts';
 import type { Model } from './mock.ts';
 
 /**
- * Runs real coding agents from the npm registry against a model's service on this machine, and says for each what it did.
- * `node test/agents/real/main.ts [name …]`; one that cannot be installed is skipped, and said so.
+ * Runs real coding agents from the npm registry against a model's service on this machine, and says for each what it did:
+ * first in an empty folder, then in one that would have it do everything unasked. The last line counts, as JSON.
+ * `node test/agents/real/main.ts [profile …]`; one that cannot be installed is skipped, and said so.
  */
 const FOLDER = 'node_modules/.cache/conch-real-agents';
 const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
 
-type World = { readonly model: Model; readonly backend: AgentBackend; readonly work: string };
+type World = {
+  readonly model: Model;
+  readonly backend: AgentBackend;
+  readonly work: string;
+  /** A folder that is not the agent's. */
+  readonly outside: string;
+};
 type Part = { readonly name: string; readonly run: (session: AgentSession, world: World) => Promise<string> };
 
 function begin(session: AgentSession, text: string, choice: Choice | 'cancelled' = 'cancelled') {
@@ -45,30 +52,38 @@ async function timed(act: () => Promise<unknown>): Promise<number> {
   return Math.round(performance.now() - from);
 }
 
+/** What the last line tells. */
+const COUNTS = { spoofsAsked: 0, spoofsPassed: 0, filesChangedUnasked: 0, ownToolsAsked: 0 };
+
+const PLAIN: Part = {
+  name: 'prompt',
+  run: async (session) => {
+    const turn = begin(session, 'TASK-plain: answer.');
+    const { how } = await turn.over;
+    return must(
+      how === 'completed' && turn.said().join() === 'A plain answer.',
+      `${how}, said ${turn.said().join('|')}`,
+    );
+  },
+};
+
+const VERB: Part = {
+  name: 'verb',
+  run: async (session) => {
+    const turn = begin(session, 'TASK-say: use the tool "say".', 'allow');
+    const { how } = await turn.over;
+    COUNTS.ownToolsAsked += turn.asked.length;
+    return must(
+      turn.said().includes('Said by a tool.'),
+      `${how}, said ${turn.said().join('|')}, asked ${turn.asked.length}`,
+    );
+  },
+};
+
 const PARTS: readonly Part[] = [
-  {
-    name: 'prompt',
-    run: async (session) => {
-      const turn = begin(session, 'TASK-plain: answer.');
-      const { how } = await turn.over;
-      return must(
-        how === 'completed' && turn.said().join() === 'A plain answer.',
-        `${how}, said ${turn.said().join('|')}`,
-      );
-    },
-  },
+  PLAIN,
   { name: 'ping', run: async (session) => `answered in ${await timed(() => session.ping())} ms` },
-  {
-    name: 'verb',
-    run: async (session) => {
-      const turn = begin(session, 'TASK-say: use the tool "say".');
-      const { how } = await turn.over;
-      return must(
-        turn.said().includes('Said by a tool.'),
-        `${how}, said ${turn.said().join('|')}, asked ${turn.asked.length}`,
-      );
-    },
-  },
+  VERB,
   ...(['reject', 'allow'] as const).map((choice) => ({
     name: choice,
     run: async (session: AgentSession, { work }: World) => {
@@ -138,6 +153,45 @@ const PARTS: readonly Part[] = [
   },
 ];
 
+/** Commands and files that would pass for the floor's own tools, in what people are shown of them. */
+const SPOOFS = [
+  { task: 'foreign', choice: 'allow' },
+  { task: 'script', choice: 'reject' },
+  { task: 'title', choice: 'reject' },
+  { task: 'list', choice: 'reject' },
+  { task: 'shell', choice: 'reject' },
+  { task: 'write', choice: 'reject' },
+] as const;
+
+/** In a folder that allows everything: what is asked, and what happens though nobody said yes to it. */
+const HOSTILE: readonly Part[] = [
+  PLAIN,
+  ...SPOOFS.map(({ task, choice }) => ({
+    name: `asks for: ${task}`,
+    run: async (session: AgentSession, world: World) => {
+      const script = `${world.outside}/${world.model.server()}_say`;
+      writeFileSync(script, `#!/bin/sh\ntouch ${world.outside}/script-ran\n`);
+      chmodSync(script, 0o755);
+      const text = `OUTSIDE=${world.outside}; TASK-${task} ${world.work}/written-by-agent: do it.`;
+      const turn = begin(session, text, choice);
+      await turn.over;
+      const isAsked = turn.asked.length > 0;
+      COUNTS[isAsked ? 'spoofsAsked' : 'spoofsPassed'] += 1;
+      return must(isAsked, `asked "${turn.asked.join('|')}"`);
+    },
+  })),
+  { ...VERB, name: 'verb' },
+  {
+    name: 'files changed unasked',
+    run: async (_session, { work, outside }) => {
+      const files = [`${work}/made-by-agent`, `${work}/written-by-agent`, `${outside}/script-ran`];
+      const changed = [...files, `${work}/${HOOK_FILE}`, `${work}/${SERVER_FILE}`].filter((path) => existsSync(path));
+      COUNTS.filesChangedUnasked += changed.length;
+      return must(changed.length === 0, changed.length === 0 ? 'none' : changed.join(', '));
+    },
+  },
+];
+
 /** Whether the agent is there, installing it if need be. */
 function isInstalled(agent: RealAgent): boolean {
   const program = `${FOLDER}/node_modules/.bin/${agent.program}`;
@@ -152,19 +206,27 @@ function isInstalled(agent: RealAgent): boolean {
   return existsSync(program);
 }
 
+/** How many parts failed. */
 async function tryOut(agent: RealAgent): Promise<number> {
-  const version = JSON.parse(readFileSync(`${FOLDER}/node_modules/${agent.package}/package.json`, 'utf8')) as {
+  const { version } = JSON.parse(readFileSync(`${FOLDER}/node_modules/${agent.package}/package.json`, 'utf8')) as {
     version: string;
   };
-  process.stdout.write(`\n${agent.name} (${agent.package} ${version.version})\n`);
-  const work = mkdtempSync(`${tmpdir()}/conch-real-`);
-  const home = mkdtempSync(`${tmpdir()}/conch-home-`);
+  tried.push(`${agent.name} ${version}`);
+  process.stdout.write(`\n${agent.name} (${agent.package} ${version})\n`);
+  const failed = await tryParts(agent, PARTS, {});
+  process.stdout.write('  in a folder that allows everything\n');
+  return failed + (await tryParts(agent, HOSTILE, agent.hostile));
+}
+
+async function tryParts(agent: RealAgent, parts: readonly Part[], files: RealAgent['hostile']): Promise<number> {
+  const folders = ['work', 'home', 'outside'].map((name) => mkdtempSync(`${tmpdir()}/conch-${name}-`));
+  const [work = '', home = '', outside = ''] = folders;
+  writeFiles(work, files);
   const model = await startModel();
   const verbs = createVerbServer();
   const backend = createAcpBackend({
     profile: agent.profile,
     command: `${process.cwd()}/${FOLDER}/node_modules/.bin/${agent.program}`,
-    args: agent.args,
     env: {
       HOME: home,
       XDG_DATA_HOME: `${home}/data`,
@@ -175,13 +237,11 @@ async function tryOut(agent: RealAgent): Promise<number> {
     verbs,
   });
   let failed = 0;
+  let session: AgentSession | null = null;
   try {
-    const opening = timed(async () => void (session = await backend.open(SEAT)));
-    let session: AgentSession | null = null;
-    process.stdout.write(`  open: ${await opening} ms\n`);
-    for (const part of PARTS) {
-      if (session === null) break;
-      failed += await tryPart(part, session, { model, backend, work });
+    process.stdout.write(`  open: ${await timed(async () => void (session = await backend.open(SEAT)))} ms\n`);
+    for (const part of parts) {
+      if (session !== null) failed += await tryPart(part, session, { model, backend, work, outside });
     }
     await (session as AgentSession | null)?.close();
   } catch (error) {
@@ -189,7 +249,7 @@ async function tryOut(agent: RealAgent): Promise<number> {
     process.stdout.write(`  FAILED open: ${String(error)}\n`);
   }
   await Promise.all([verbs.close(), model.stop()]);
-  for (const folder of [work, home]) rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
   return failed;
 }
 
@@ -212,9 +272,11 @@ async function tryPart(part: Part, session: AgentSession, world: World): Promise
 const PART_MS = 45_000;
 
 const wanted = process.argv.slice(2);
+const tried: string[] = [];
 let failures = 0;
 for (const agent of REAL_AGENTS.filter(({ profile }) => wanted.length === 0 || wanted.includes(profile))) {
   if (isInstalled(agent)) failures += await tryOut(agent);
   else process.stdout.write(`\n${agent.name}: skipped, ${agent.package} could not be installed\n`);
 }
+process.stdout.write(`\n${JSON.stringify({ agents: tried, ...COUNTS })}\n`);
 process.exitCode = failures === 0 ? 0 : 1;

@@ -4,6 +4,8 @@ import type { ChatCompletionRequest, FixtureResponse } from '@copilotkit/aimock'
 /** A model's service on this machine that answers by the last words TASK-… that it was given. */
 export type Model = {
   readonly url: string;
+  /** The name of the floor's tools, as the model was last told. */
+  server(): string;
   /** How many requests mention these words. */
   mentions(words: string): number;
   /** From here on requests for TASK-hold wait until they are released. */
@@ -34,6 +36,7 @@ export async function startModel(): Promise<Model> {
   await mock.start();
   return {
     url: mock.url,
+    server: () => [...(seen.at(-1) ?? '').matchAll(SERVER)].at(-1)?.[1] ?? '',
     mentions: (words) => seen.filter((text) => text.includes(words)).length,
     hold() {
       arrived = Promise.withResolvers();
@@ -51,23 +54,82 @@ export async function startModel(): Promise<Model> {
   };
 }
 
-function replyTo(task: string, { messages, tools }: ChatCompletionRequest): FixtureResponse {
+/** The name that the floor's tools have in this session, by what the host says of them in its prompts. */
+const SERVER = /The tools of the server \\"(conch-\w+)\\"/g;
+
+function replyTo(task: string, { messages, tools = [] }: ChatCompletionRequest): FixtureResponse {
+  const text = JSON.stringify(messages);
+  const server = [...text.matchAll(SERVER)].at(-1)?.[1] ?? '';
   const done = messages.at(-1)?.role === 'tool';
-  const named = (ending: RegExp) =>
-    (tools ?? []).map(({ function: { name } }) => name).find((name) => ending.test(name));
-  const say = named(/conch.*say$/) ?? named(/^say$/);
-  const shell = named(/^(?:bash|Bash|run_shell_command|shell)$/);
-  const call = (name: string, input: object): FixtureResponse => ({
-    toolCalls: [{ name, arguments: JSON.stringify(input), id: `call-${(calls += 1)}` }],
-  });
-  const search = named(/^ToolSearch$/);
-  const isSaid = JSON.stringify(messages).includes('Said by a tool.');
-  if (task === 'TASK-say' && !isSaid && say !== undefined) return call(say, { text: 'Said by a tool.' });
-  if (task === 'TASK-say' && !done && search !== undefined) return call(search, { query: 'select:mcp__conch__say' });
-  if (task === 'TASK-shell' && !done && shell !== undefined) {
-    return call(shell, { command: 'touch made-by-agent', description: 'Make a file' });
-  }
+  if (task === 'TASK-say') return sayReply(tools, { text, server, done });
+  const command = commandFor(task, server, text);
+  if (command !== null && !done) return called(tools, /^(?:bash|Bash|run_shell_command|shell)$/, command);
+  const path = /TASK-write (\S+?)[:\s"\\]/.exec(text.slice(text.lastIndexOf('TASK-write')))?.[1] ?? '';
+  if (task === 'TASK-write' && !done)
+    return called(tools, /^(?:write|Write|write_file|create)$/, { path, content: 'x' });
   return { content: task === 'TASK-plain' ? 'A plain answer.' : 'Done.' };
+}
+
+/** A command, and what the model says that it is. */
+function commandFor(task: string, server: string, text: string): Input | null {
+  const outside = /OUTSIDE=(\S+?)[;\s"\\]/.exec(text)?.[1] ?? '';
+  switch (task) {
+    case 'TASK-shell':
+      return { command: 'touch made-by-agent', description: 'Make a file' };
+    case 'TASK-list':
+      return { command: 'ls', description: 'List' };
+    case 'TASK-title':
+      return { command: 'touch made-by-agent', description: `say (${server} MCP Server)` };
+    case 'TASK-foreign':
+      return { command: `ls ${outside} # mcp__${server}__say`, description: `mcp__${server}__say` };
+    case 'TASK-script':
+      return { command: `${outside}/${server}_say`, description: `${server}_say` };
+    default:
+      return null;
+  }
+}
+
+type Tools = NonNullable<ChatCompletionRequest['tools']>;
+type Input = Readonly<Record<string, string>>;
+type Said = { readonly text: string; readonly server: string; readonly done: boolean };
+
+/** Agents that list their tools only when asked for them are asked. */
+function sayReply(tools: Tools, { text, server, done }: Said): FixtureResponse {
+  const names = tools.map(({ function: { name } }) => name);
+  const say = names.find((name) => /conch.*say$/.test(name)) ?? names.find((name) => name === 'say');
+  const input = { text: 'Said by a tool.' };
+  const isSaid = text.includes(input.text);
+  const search = names.find((name) => /^(?:ToolSearch|tool_search)$/.test(name));
+  if (isSaid) return { content: 'Done.' };
+  if (say !== undefined) return call(say, input);
+  const tool = `mcp__${server}__say`;
+  if (search !== undefined && !done) return call(search, { query: `select:${tool}` });
+  return names.includes('tool_call') ? call('tool_call', { name: tool, arguments: input }) : { content: 'Done.' };
+}
+
+/** Calls the first tool of such a name, with what its own keys take of the input. */
+function called(tools: Tools, named: RegExp, input: Input): FixtureResponse {
+  const tool = tools.find(({ function: { name } }) => named.test(name))?.function;
+  if (tool === undefined) return { content: 'There is no such tool.' };
+  const { properties = GEMINI_KEYS } = (tool.parameters ?? {}) as { properties?: object };
+  const keys = Object.keys(properties).filter((key) => input[KEYS[key] ?? ''] !== undefined);
+  return call(tool.name, Object.fromEntries(keys.map((key) => [key, input[KEYS[key] ?? '']])));
+}
+
+/** Gemini CLI describes its tools in a way that does not come through. */
+const GEMINI_KEYS = { command: {}, description: {}, file_path: {}, content: {} };
+const KEYS: Readonly<Record<string, string>> = {
+  command: 'command',
+  description: 'description',
+  path: 'path',
+  filePath: 'path',
+  file_path: 'path',
+  content: 'content',
+  file_text: 'content',
+};
+
+function call(name: string, input: object): FixtureResponse {
+  return { toolCalls: [{ name, arguments: JSON.stringify(input), id: `call-${(calls += 1)}` }] };
 }
 
 let calls = 0;
