@@ -38,7 +38,7 @@ describe('a process group', () => {
     expect(await writing).toMatchObject({ code: 'EPIPE' });
     group.stdout.destroy(new Error('the pipe broke'));
     await new Promise(setImmediate);
-    await group.stop(0);
+    await group.stop(20_000);
     expect(await group.exited).toMatchObject({ signal: 'SIGTERM' });
   });
 
