@@ -107,7 +107,8 @@ export function resume(
   const ready = pending(d).filter((message) => message.until !== 'turn');
   const missed = [...turn.unseen, ...turn.injecting, ...(turn.wait?.answers ?? [])];
   const isAnswer = why === 'answered' || why === 'interrupt';
-  const isProgram = isAnswer && missed.length > 0 && [...missed, ...ready].every(({ bot }) => bot === true);
+  const isAnsweredByPrograms = missed.length > 0 && missed.every(({ bot }) => bot === true);
+  const isProgram = isAnswer && isAnsweredByPrograms && !ready.some(isUnheard);
   if (d.floor.exchange === null) {
     d.record({ type: 'exchangeOpened', by: why === 'operator' ? 'operator' : isProgram ? 'program' : 'message' });
   }

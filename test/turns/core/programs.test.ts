@@ -151,6 +151,21 @@ describe("a program's message", () => {
     expect(effectsOf('prompt', over)).toMatchObject([{ messages: ['b2', 'b1'] }]);
     expect(play.floor.exchange?.turns).toBe(2);
   });
+
+  test('keeps the count when it answers an agent and another program’s message was handed back meanwhile', () => {
+    const play = stage({ settings: { mode: 'queue', waitPolicy: 'release' } });
+    play.person('m1');
+    play.program('b1');
+    play.waits('pm');
+    play.later(200_000);
+    expect(play.holder).toBeNull();
+    const { turns } = play.floor.unattended;
+    expect(turns).toBeGreaterThan(1);
+    expect(play.floor.held.map(({ id }) => id)).toEqual(['b1']);
+    const act = play.program('b2', 'pm');
+    expect(factsOf('exchangeOpened', act)).toEqual([{ type: 'exchangeOpened', by: 'program' }]);
+    expect(play.floor.exchange?.turns).toBeGreaterThan(turns - 1);
+  });
 });
 
 describe('a message that no agent answers', () => {
