@@ -15,6 +15,8 @@ export type Recorded = {
   readonly after: Floor;
   readonly at: Instant;
   readonly command: Command;
+  /** The floor before the whole decision. */
+  readonly first: Floor;
 };
 
 type Of<T extends Fact['type']> = Recorded & { readonly fact: Extract<Fact, { type: T }> };
@@ -197,11 +199,12 @@ function checkResume(step: Of<'turnResumed'>): void {
 }
 
 /** I20: a turn that goes on with nothing but what programs wrote counts as one more, as far as there are turns left. */
-function checkResumeCounted({ fact, before, after }: Of<'turnResumed'>): void {
+function checkResumeCounted({ fact, before, after, first }: Of<'turnResumed'>): void {
   const { unseen, injecting, wait } = turnAt(before, fact.agent);
   const brings = unseen.length + injecting.length + (wait?.answers.length ?? 0) > 0;
   const isAnswer = fact.why === 'answered' || fact.why === 'interrupt';
-  const news = fact.messages.filter((id) => !fact.open.includes(id));
+  const isHeard = (id: string): boolean => first.held.some((held) => held.id === id && held.line !== null);
+  const news = fact.messages.filter((id) => !fact.open.includes(id) && !isHeard(id));
   const isProgram = isAnswer && brings && news.every((id) => id.startsWith(OF_PROGRAMS));
   const { turns = 0, allowance = 0 } = before.exchange ?? {};
   const counted = isProgram && turns < allowance ? turns + 1 : turns;

@@ -30,7 +30,7 @@ export function checkStep(
   let floor = before;
   for (const fact of facts) {
     const next = core.evolve(floor, fact, at);
-    checkFact({ fact, before: floor, after: next, at, command });
+    checkFact({ fact, before: floor, after: next, at, command, first: before });
     floor = next;
   }
   must(JSON.stringify(floor) === JSON.stringify(after), 'I16', 'folding the facts gives another floor');
