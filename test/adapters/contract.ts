@@ -187,7 +187,7 @@ function modes({ on }: Suite): void {
   const MODES = [
     ['inject', 'injected', 'injected: And violet'],
     ['queue', 'held', 'grant: Build a bridge'],
-    ['interrupt', 'preempted', 'resume: And violet'],
+    ['interrupt', 'preempted', 'resume: Build a bridge | And violet'],
     ['parallel', 'observed', 'observed: And violet'],
   ] as const;
 
