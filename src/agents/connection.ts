@@ -273,7 +273,7 @@ export class Connection {
 
   /** A message to answer for which the prompt had no room comes with the next one. */
   #notTaken(id: MessageId, epoch: number): AgentCommand {
-    return { type: 'injected', agent: this.spec.id, epoch, id, outcome: 'next-prompt' };
+    return { type: 'injected', agent: this.spec.id, epoch, id, outcome: 'no-room' };
   }
 
   async #drive(session: AgentSession, item: Item, turn: TurnPrompt): Promise<void> {

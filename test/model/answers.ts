@@ -1,3 +1,5 @@
+import type { Command } from '../../src/turns/core/command.ts';
+import type { Floor } from '../../src/turns/core/floor.ts';
 import type { AgentId, MessageId } from '../../src/turns/core/settings.ts';
 import { of } from './step.ts';
 import type { Step } from './step.ts';
@@ -59,6 +61,13 @@ export function followAnswers(before: Answers, step: Step): Answers {
     answers.set(agent, { open: given, done });
   }
   return Object.fromEntries(answers);
+}
+
+/** I25: what an agent says of a message that is on its way into its generation is heard, whether or not the turn waits. */
+export function checkHeard({ turn }: Floor, command: Command): void {
+  if (command.type !== 'injected' || command.outcome === 'no-room' || turn === null || turn.suspended) return;
+  const isOwn = turn.agent === command.agent && turn.epoch === command.epoch;
+  must(!isOwn || turn.injecting.every(({ id }) => id !== command.id), 'I25', 'what an agent took in is not heard of');
 }
 
 const NOTHING = { open: [], done: [] } as const;

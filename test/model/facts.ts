@@ -253,7 +253,7 @@ function checkEnd({ fact, before, after, at, command }: Of<'turnEnded'>): void {
   must(turnOf(after, fact.agent) === undefined, 'I1', 'a turn ended and is still there');
   must(fact.said === turn.said, 'I12', 'whether something was said is told wrongly');
   const isLeft = (id: string, begun: boolean): boolean =>
-    !begun && command.type !== 'stop' && !fact.answered.includes(id) && !isWaiting(before, turn, id);
+    !begun && !fact.answered.includes(id) && !isWaiting(before, turn, id);
   must(
     turn.given.every(({ id, begun }) => fact.returned.includes(id) === isLeft(id, begun)),
     'I8',

@@ -125,7 +125,7 @@ function holders({ floor }: Place, { families }: Channel): readonly Command[] {
         }))),
     ...(given === undefined || !families.has('room')
       ? []
-      : [{ type: 'injected', ...act, id: given.id, outcome: 'next-prompt' } as const]),
+      : [{ type: 'injected', ...act, id: given.id, outcome: 'no-room' } as const]),
   ];
 }
 
@@ -234,10 +234,13 @@ function probes({ floor }: Place, { families, seats }: Channel): readonly Comman
   const last = turn?.epoch ?? epoch;
   return [
     ...silent.flatMap((agent) => unclaimed(agent, epoch)),
+    ...silent.filter((agent) => agent !== turn?.agent).map((agent) => injected(agent, epoch)),
     ...unclaimed(holder, last - 1),
+    injected(holder, last - 1),
     stale(holder, last + 1),
     { type: 'interrupted', agent: holder, epoch: last - 1 },
     ...[...known].map((id): Command => ({ type: 'receive', id, addressed: [], order: '0' })),
+    ...late(floor),
     { type: 'choose', agent: asked, ask: floor.asks - 1, next: someone },
     ...(choosing === null ? [{ type: 'choose', agent: asked, ask: floor.asks, next: someone } as const] : []),
     { type: 'skip', epoch: last - 1, ...BY },
@@ -256,6 +259,23 @@ function probes({ floor }: Place, { families, seats }: Channel): readonly Comman
   ];
 }
 
+/** Reports of injections that come when the message stands in the prompt already, and of no room for one that does not. */
+function late({ turn }: Place['floor']): readonly AgentCommand[] {
+  if (turn === null) return [];
+  const { agent, epoch } = turn;
+  const report = (id: string, outcome: 'injected' | 'next-prompt' | 'refused' | 'no-room'): AgentCommand => ({
+    type: 'injected',
+    agent,
+    epoch,
+    id,
+    outcome,
+  });
+  return [
+    ...turn.given.flatMap(({ id }) => (['injected', 'next-prompt', 'refused'] as const).map((how) => report(id, how))),
+    ...turn.injecting.map(({ id }) => report(id, 'no-room')),
+  ];
+}
+
 /** What would grant before the history is read. */
 function premature(agents: readonly AgentId[]): readonly Command[] {
   return [
@@ -263,6 +283,10 @@ function premature(agents: readonly AgentId[]): readonly Command[] {
     { type: 'start', ...BY },
     ...agents.map((agent): Command => ({ type: 'grant', agent, ...BY })),
   ];
+}
+
+function injected(agent: AgentId, epoch: number): AgentCommand {
+  return { type: 'injected', agent, epoch, id: 'm0', outcome: 'injected' };
 }
 
 function stale(agent: AgentId, epoch: number): AgentCommand {
@@ -276,7 +300,6 @@ function unclaimed(agent: AgentId, epoch: number): readonly AgentCommand[] {
     { type: 'wait', agent, epoch, reason: 'answer' },
     { type: 'work', agent, epoch, open: 1 },
     { type: 'request', agent, epoch, approval: APPROVAL },
-    { type: 'injected', agent, epoch, id: 'm0', outcome: 'injected' },
   ];
 }
 

@@ -12,20 +12,20 @@ const EPOCHS: readonly Planted[] = [
   {
     name: 'an act with an older epoch counts',
     file: 'agents.ts',
-    find: "  if (turn.epoch !== act.epoch) return 'stale-epoch';\n",
+    find: "  if (turn.epoch !== epoch) return 'stale-epoch';\n",
     replace: '',
   },
   {
     name: 'an act of anybody counts while somebody holds the floor',
     file: 'agents.ts',
-    find: "if (turn === null || turn.agent !== act.agent) return 'not-holder';",
+    find: "if (turn === null || turn.agent !== agent) return 'not-holder';",
     replace: "if (turn === null) return 'not-holder';",
   },
   {
     name: 'an agent that waits may go on talking',
     near: 'mode inject',
     file: 'agents.ts',
-    find: "return turn.wait !== null || turn.suspended ? 'not-holder' : null;",
+    find: "return (turn.wait !== null && type !== 'injected') || turn.suspended ? 'not-holder' : null;",
     replace: 'return null;',
   },
   {
@@ -259,6 +259,20 @@ const ANSWERS: readonly Planted[] = [
     file: 'advance.ts',
     find: 'const unanswered = turn.given.map(({ id }) => id);',
     replace: "const unanswered = why === 'restart' ? [] : turn.given.map(({ id }) => id);",
+  },
+  {
+    name: 'an injection that is reported late takes its message out of the prompt that holds it',
+    near: 'mode inject',
+    file: 'agents.ts',
+    find: "const messages = outcome === 'no-room' ? turn.given : turn.injecting;",
+    replace: 'const messages = [...turn.given, ...turn.injecting];',
+  },
+  {
+    name: 'what an agent took in before it waited is not heard of any more',
+    near: 'tools need a yes',
+    file: 'agents.ts',
+    find: "return (turn.wait !== null && type !== 'injected') || turn.suspended ? 'not-holder' : null;",
+    replace: "return turn.wait !== null || turn.suspended ? 'not-holder' : null;",
   },
   {
     name: 'T3: a message for which there was no room counts as given',

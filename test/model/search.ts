@@ -4,7 +4,7 @@ import type { Instant } from '../../src/turns/core/settings.ts';
 import type { Core } from '../../src/turns/store/core.ts';
 import { keyOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
-import { followAnswers } from './answers.ts';
+import { checkHeard, followAnswers } from './answers.ts';
 import type { Channel } from './channels.ts';
 import { checkFloor, checkStored } from './floors.ts';
 import { checkSilence, heals } from './liveness.ts';
@@ -178,6 +178,7 @@ export function follow(core: Core, place: Place, move: Move): Place | null {
   const decision = core.decide(floor, command, at);
   if (!decision.ok) {
     checkRefusal(core, floor, decision, at);
+    checkHeard(floor, command);
     return move.passes === true ? { ...place, at } : null;
   }
   const invariant = command.type === 'tick' ? 'I14' : command.type === 'receive' ? 'I8' : 'I2';

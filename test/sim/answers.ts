@@ -41,6 +41,8 @@ export class Answers {
       missing.length === 0,
       () => `${agent} #${epoch} of ${channel} was not prompted again with ${missing.join()}`,
     );
+    const again = reason === 'again' ? ids.filter((id) => ledger.done.has(id)) : [];
+    must('I25', again.length === 0, () => `${agent} #${epoch} of ${channel} was prompted again with ${again.join()}`);
     for (const id of ids) ledger.open.add(id);
   }
 

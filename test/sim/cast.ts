@@ -205,7 +205,7 @@ export class SimSession implements AgentSession {
       never: 2 * cast.temper.trouble,
     });
     if (outcome === 'never') return NEVER;
-    const isTaken = outcome === 'injected' && !observed && message.change === null;
+    const isTaken = outcome === 'injected' && !observed;
     if (isTaken && message.message !== null && epoch !== null)
       cast.answers.injected({ channel, agent, epoch }, message.message);
     const { promise, resolve } = Promise.withResolvers<void>();

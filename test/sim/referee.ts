@@ -176,8 +176,8 @@ function checkActor({ command, before, channel }: Move): void {
     case 'request':
     case 'injected': {
       const { turn } = before;
-      const isHolder =
-        turn !== null && turn.wait === null && turn.agent === command.agent && turn.epoch === command.epoch;
+      const mayAct = turn !== null && (turn.wait === null || command.type === 'injected');
+      const isHolder = mayAct && turn.agent === command.agent && turn.epoch === command.epoch;
       must(
         'I2',
         isHolder,

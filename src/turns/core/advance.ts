@@ -109,9 +109,9 @@ export function resume(
   const isAnswer = why === 'answered' || why === 'interrupt';
   const isAnsweredByPrograms = missed.length > 0 && missed.every(({ bot }) => bot === true);
   const isProgram = isAnswer && isAnsweredByPrograms && !ready.some(isUnheard);
-  if (d.floor.exchange === null) {
-    d.record({ type: 'exchangeOpened', by: why === 'operator' ? 'operator' : isProgram ? 'program' : 'message' });
-  }
+  const isNews = ready.some(isUnheard) || d.facts.some(isWord);
+  const by = why === 'operator' ? 'operator' : isNews ? 'message' : isProgram ? 'program' : 'again';
+  if (d.floor.exchange === null) d.record({ type: 'exchangeOpened', by });
   const unanswered = turn.given.map(({ id }) => id);
   const messages = [...new Set([...unanswered, ...missed.map(({ id }) => id), ...deliver(d, agent, ready)])];
   const { seenLine, status } = seatOf(d.floor, agent);
@@ -120,6 +120,11 @@ export function resume(
   const epoch = d.floor.epoch + 1;
   d.record({ type: 'turnResumed', agent, epoch, ...span, messages, open: unanswered, why, ...counts });
   if (status === 'WAITING') d.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger });
+}
+
+/** Whether a person's word joined the conversation with this: a turn that was ready before may go on long after. */
+function isWord(fact: Fact): boolean {
+  return fact.type === 'messageRouted' && fact.line !== null && fact.bot !== true;
 }
 
 /** How a turn ends, and where that leaves the agent. */
@@ -141,7 +146,7 @@ export function finish(d: Deliberation, turn: Turn, end: End): void {
     ...turn.answered,
     ...turn.given.filter((message) => isAnswered(message, outcome)).map(({ id }) => id),
   ];
-  const returned = trigger === 'STOPPED' ? [] : unclaimed(d, turn).filter((id) => !answered.includes(id));
+  const returned = unclaimed(d, turn).filter((id) => !answered.includes(id));
   d.record({ type: 'turnEnded', agent, epoch, outcome, signalled: end.signalled ?? false, said, answered, returned });
   for (const message of d.floor.held.filter(({ id }) => !known.has(id))) {
     d.route(message, { state: 'held', until: message.until }, null);

@@ -47,10 +47,11 @@ function carryOut(d: Deliberation, command: AgentCommand): Refusal | null {
 
 type Act = Extract<AgentCommand, { type: 'say' | 'work' | 'end' | 'wait' | 'request' | 'injected' }>;
 
-function notHolder(turn: Turn | null, act: { readonly agent: AgentId; readonly epoch: number }): Refusal | null {
-  if (turn === null || turn.agent !== act.agent) return 'not-holder';
-  if (turn.epoch !== act.epoch) return 'stale-epoch';
-  return turn.wait !== null || turn.suspended ? 'not-holder' : null;
+/** While a turn waits its generation stands still or is over; what it took in before that may be told later. */
+function notHolder(turn: Turn | null, { type, agent, epoch }: Act): Refusal | null {
+  if (turn === null || turn.agent !== agent) return 'not-holder';
+  if (turn.epoch !== epoch) return 'stale-epoch';
+  return (turn.wait !== null && type !== 'injected') || turn.suspended ? 'not-holder' : null;
 }
 
 function perform(d: Deliberation, turn: Turn, command: Act): Refusal | null {
@@ -85,10 +86,10 @@ function perform(d: Deliberation, turn: Turn, command: Act): Refusal | null {
   }
 }
 
-/** On its way into the generation; or in its prompt, and not taken by it. */
+/** On its way into the generation, or in its prompt. An injection that is reported late may be in the next prompt already. */
 function isBeingGiven(turn: Turn, { id, outcome }: Extract<AgentCommand, { type: 'injected' }>): boolean {
-  if (turn.injecting.some((message) => message.id === id)) return true;
-  return outcome !== 'injected' && turn.given.some((message) => message.id === id);
+  const messages = outcome === 'no-room' ? turn.given : turn.injecting;
+  return messages.some((message) => message.id === id);
 }
 
 function end(d: Deliberation, turn: Turn, command: Extract<AgentCommand, { type: 'end' }>): void {

@@ -92,13 +92,13 @@ export type AgentCommand =
     }
   /** The holder no longer asks the question with this number. */
   | { readonly type: 'withdraw'; readonly agent: AgentId; readonly epoch: number; readonly question: number }
-  /** The truth about one message: an injected one, or one of the prompt for which there was no room. */
+  /** The truth about one injected message; `no-room`: about one to answer that did not fit into the prompt. */
   | {
       readonly type: 'injected';
       readonly agent: AgentId;
       readonly epoch: number;
       readonly id: MessageId;
-      readonly outcome: 'injected' | 'next-prompt' | 'refused';
+      readonly outcome: 'injected' | 'next-prompt' | 'refused' | 'no-room';
     }
   /** The interrupted generation has stopped. */
   | { readonly type: 'interrupted'; readonly agent: AgentId; readonly epoch: number }

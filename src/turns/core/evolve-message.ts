@@ -8,6 +8,7 @@ export const NOBODY = 'no agent available';
 /** Facts about human messages. */
 export type MessageFact = Extract<Fact, { type: 'messageRouted' | 'injectReported' | 'messageAmended' }>;
 type Routed = Extract<Fact, { type: 'messageRouted' }>;
+type Reported = Extract<Fact, { type: 'injectReported' }>;
 
 /** The part of `evolve` about human messages. */
 export function evolveMessage(floor: Floor, fact: MessageFact): Floor {
@@ -95,9 +96,9 @@ function hold(floor: Floor, message: Held): Floor {
   return { ...floor, held: [...floor.held.slice(0, place), message, ...floor.held.slice(place)] };
 }
 
-function reported(floor: Floor, fact: Extract<Fact, { type: 'injectReported' }>): Floor {
+function reported(floor: Floor, fact: Reported): Floor {
   const { turn } = floor;
-  const message = turn === null ? undefined : beingGiven(floor, turn, fact.id);
+  const message = turn === null ? undefined : beingGiven(floor, turn, fact);
   if (turn === null || message === undefined) {
     throw new Error(`impossible: ${fact.id} is not being given to ${fact.agent} in ${floor.channel}`);
   }
@@ -109,10 +110,9 @@ function reported(floor: Floor, fact: Extract<Fact, { type: 'injectReported' }>)
 }
 
 /** A message on its way into the generation; one of the prompt that did not fit into it is taken back. */
-function beingGiven(floor: Floor, turn: Turn, id: Held['id']): Turn['unseen'][number] | undefined {
-  const given = turn.given.find((candidate) => candidate.id === id);
-  if (given !== undefined) return { id, line: floor.lines, addressed: [] };
-  return turn.injecting.find((candidate) => candidate.id === id);
+function beingGiven(floor: Floor, turn: Turn, { id, outcome }: Reported): Turn['unseen'][number] | undefined {
+  if (outcome !== 'no-room') return turn.injecting.find((message) => message.id === id);
+  return turn.given.some((message) => message.id === id) ? { id, line: floor.lines, addressed: [] } : undefined;
 }
 
 function amended(before: Floor, fact: Extract<Fact, { type: 'messageAmended' }>): Floor {

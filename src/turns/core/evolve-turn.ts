@@ -233,8 +233,8 @@ function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at:
     turn: floor.turn?.agent === fact.agent ? null : floor.turn,
     parked: floor.parked.filter((parked) => parked.agent !== fact.agent),
     held: [
-      ...missed.map((message): Held => ({ ...message, order: '', until: 'prompt' })),
       ...fact.returned.map((id): Held => ({ id, line: floor.lines, addressed: [], order: '', until: 'next' })),
+      ...missed.map((message): Held => ({ ...message, order: '', until: 'prompt' })),
       ...floor.held,
     ],
   };

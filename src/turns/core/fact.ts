@@ -241,7 +241,7 @@ export type Fact =
       readonly agent: AgentId;
       readonly epoch: number;
       readonly id: MessageId;
-      readonly outcome: 'injected' | 'next-prompt' | 'refused';
+      readonly outcome: 'injected' | 'next-prompt' | 'refused' | 'no-room';
     }
   | {
       readonly type: 'messageAmended';

@@ -70,6 +70,7 @@ const INJECTED = {
   injected: 'has taken in',
   'next-prompt': 'will get with its next prompt',
   refused: 'could not take',
+  'no-room': 'had no room for, and will get with its next prompt,',
 } as const;
 
 const NOTICES: NoticeWords = {

@@ -72,7 +72,7 @@ describe('many held messages (example U)', () => {
     play.operator({ type: 'pause' });
     for (const id of ['m1', 'm2', 'm3']) play.act({ type: 'receive', id, addressed: [], order: id });
     play.operator({ type: 'resume' });
-    play.reports('pm', 'm3', 'next-prompt');
+    play.reports('pm', 'm3', 'no-room');
     const first = play.completes('pm');
     expect(done(first)).toEqual([]);
     expect(prompted(first)).toEqual([{ messages: ['m3'], open: [] }]);
@@ -81,6 +81,17 @@ describe('many held messages (example U)', () => {
 });
 
 describe('a message', () => {
+  test('whose injection is reported late, when the next prompt holds it, is not taken back', () => {
+    const play = stage();
+    play.person('m1');
+    play.person('m2');
+    expect(prompted(play.completes('pm'))).toEqual([{ messages: ['m2'], open: [] }]);
+    const late = { type: 'injected', agent: 'pm', epoch: 1, id: 'm2' } as const;
+    for (const outcome of ['next-prompt', 'refused', 'injected'] as const)
+      expect(play.refused({ ...late, outcome })).toBe('unknown-message');
+    expect(done(play.completes('pm'))).toEqual(['m1', 'm2']);
+  });
+
   test('T2 stays open over a question of its agent, and is done with the answer', () => {
     const play = stage();
     play.person('m1');

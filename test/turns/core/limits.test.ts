@@ -202,7 +202,7 @@ describe('too many held messages', () => {
     play.operator({ type: 'stop' });
     const act = play.person('m3');
     expect(play.floor.condition).toBe('open');
-    expect(effectsOf('prompt', act)).toMatchObject([{ messages: ['m2', 'm3'] }]);
+    expect(effectsOf('prompt', act)).toMatchObject([{ messages: ['m2', 'm1', 'm3'] }]);
   });
 
   test('are recorded with the reason and announced once; those before them are kept in order', () => {

@@ -148,7 +148,7 @@ describe("a program's message", () => {
     play.program('b2');
     play.reports('pm', 'b2', 'next-prompt');
     const over = play.later(60_000);
-    expect(effectsOf('prompt', over)).toMatchObject([{ messages: ['b2', 'b1'] }]);
+    expect(effectsOf('prompt', over)).toMatchObject([{ messages: ['b1', 'b2'] }]);
     expect(play.floor.exchange?.turns).toBe(2);
   });
 
@@ -166,6 +166,25 @@ describe("a program's message", () => {
     expect(factsOf('exchangeOpened', act)).toEqual([{ type: 'exchangeOpened', by: 'program' }]);
     expect(play.floor.exchange?.turns).toBeGreaterThan(turns - 1);
   });
+});
+
+test('a turn that was answered before its agent was back goes on with the count, over the end of an exchange', () => {
+  const play = stage({ agents: ['pm', 'dev'], settings: { waitPolicy: 'release', rounds: 3 } });
+  play.person('m1');
+  play.waits('pm');
+  play.act({ type: 'restart' });
+  play.person('m2', 'pm');
+  play.person('m3');
+  play.catchesUp();
+  play.joins('dev');
+  letSpeak(play);
+  expect(play.floor.exchange).toBeNull();
+  const { turns } = play.floor.unattended;
+  expect(turns).toBeGreaterThan(0);
+  const act = play.joins('pm');
+  expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'pm', messages: expect.arrayContaining(['m2']) }]);
+  expect(factsOf('exchangeOpened', act)).toEqual([{ type: 'exchangeOpened', by: 'again' }]);
+  expect(play.floor.exchange).toMatchObject({ turns });
 });
 
 describe('a message that no agent answers', () => {
@@ -310,13 +329,13 @@ describe('a floor that a person stopped', () => {
     play.program('b1');
     expect(play.holder).toBeNull();
     expect(play.floor.stopped).toBe(true);
-    expect(play.floor.held.map(({ id }) => id)).toEqual(['m2', 'b1']);
+    expect(play.floor.held.map(({ id }) => id)).toEqual(['m2', 'm1', 'b1']);
     expect(announcementsIn(play.last.effects)).toEqual([]);
   });
 
   test.each([
-    ['a person writes', (play: Stage): Act => play.person('m3'), ['m2', 'b1', 'm3']],
-    ['an operator resumes', (play: Stage): Act => play.operator({ type: 'resume' }), ['m2', 'b1']],
+    ['a person writes', (play: Stage): Act => play.person('m3'), ['m2', 'm1', 'b1', 'm3']],
+    ['an operator resumes', (play: Stage): Act => play.operator({ type: 'resume' }), ['m2', 'm1', 'b1']],
   ] as const)('goes on with all of it when %s', (_when, go, messages) => {
     const play = stopped();
     play.program('b1');

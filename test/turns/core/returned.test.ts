@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { stage } from './stage.ts';
+import { effectsOf, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 
 /** pm was prompted with m1 and has said nothing yet. */
@@ -21,11 +21,14 @@ describe('a turn that ends before anything was said', () => {
     expect(effects).not.toContainEqual({ type: 'receipt', message: 'm1', receipt: 'done' });
   });
 
-  test('keeps nothing back for later when it is stopped', () => {
+  test('keeps its message held when it is stopped, and says so', () => {
     const play = silent();
-    play.act({ type: 'stop', by: 'ada' });
-    expect(play.floor.held).toEqual([]);
-    expect(play.person('m2').effects).toContainEqual(expect.objectContaining({ type: 'prompt', messages: ['m2'] }));
+    const { effects } = play.act({ type: 'stop', by: 'ada' });
+    expect(play.announced).toEqual([{ kind: 'stopped', agent: 'pm', kept: 1 }]);
+    expect(effects).toContainEqual({ type: 'receipt', message: 'm1', receipt: 'held' });
+    expect(effectsOf('prompt', { facts: [], effects })).toEqual([]);
+    const next = play.person('m2');
+    expect(effectsOf('prompt', next)).toMatchObject([{ messages: ['m1', 'm2'] }]);
   });
 
   test('has answered its message when the agent passes', () => {

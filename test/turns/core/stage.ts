@@ -139,7 +139,7 @@ export class Stage {
     return this.act({ type: 'spend', agent, epoch: this.epochOf(agent), tokens, costMicros });
   }
 
-  reports(agent: AgentId, id: MessageId, outcome: 'injected' | 'next-prompt' | 'refused'): Act {
+  reports(agent: AgentId, id: MessageId, outcome: 'injected' | 'next-prompt' | 'refused' | 'no-room'): Act {
     return this.act({ type: 'injected', agent, epoch: this.epochOf(agent), id, outcome });
   }
 

@@ -79,7 +79,7 @@ describe('a platform that cannot be heard', () => {
     play.operator({ type: 'stop' });
     play.losesTouch();
     play.operator({ type: 'resume' });
-    expect(effectsOf('prompt', play.catchesUp())).toMatchObject([{ messages: ['m2'] }]);
+    expect(effectsOf('prompt', play.catchesUp())).toMatchObject([{ messages: ['m2', 'm1'] }]);
   });
 
   test('lets operators end the turn meanwhile; the next is granted afterwards', () => {
