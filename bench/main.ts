@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Alarm } from '../src/turns/alarm.ts';
+import { Alarm } from '../src/lib/alarm.ts';
 import { decide } from '../src/turns/core/decide.ts';
 import type { Command } from '../src/turns/core/command.ts';
 import { PLAIN_SETTINGS, emptyFloor } from '../src/turns/core/floor.ts';

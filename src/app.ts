@@ -28,7 +28,7 @@ import type { Operators } from './turns/operators/execute.ts';
 import { floorSettings, seatSettings } from './turns/settings.ts';
 import type { OutboxRow, Settlement } from './turns/store/port.ts';
 import type { SqliteStore } from './turns/store/sqlite.ts';
-import type { Clock, Timers } from './turns/time.ts';
+import type { Clock, Timers } from './lib/time.ts';
 import { viewOf } from './turns/view.ts';
 
 /** What a running Conch is put together from. */

@@ -13,7 +13,7 @@ import { createVerbServer } from './agents/verb-server.ts';
 import type { VerbServer } from './agents/verb-server.ts';
 import type { AgentConfig, Config } from './config/config.ts';
 import type { Log } from './log.ts';
-import type { Clock, Timers } from './turns/time.ts';
+import type { Clock, Timers } from './lib/time.ts';
 
 const SECOND_MS = 1_000;
 

@@ -7,7 +7,7 @@ import { timeWords } from './turns/operators/clock-words.ts';
 import type { Desk } from './turns/operators/desk.ts';
 import type { Roster } from './turns/roster.ts';
 import type { FloorReader } from './turns/store/port.ts';
-import type { Clock } from './turns/time.ts';
+import type { Clock } from './lib/time.ts';
 import { refusalText } from './turns/words.ts';
 
 /** What operators' commands are answered from. */

@@ -9,7 +9,7 @@ import { claimToken } from './token-claim.ts';
 import { CORE } from './turns/store/core.ts';
 import { StoreError } from './turns/store/errors.ts';
 import { openSqliteStore } from './turns/store/sqlite.ts';
-import { systemClock } from './turns/time.ts';
+import { systemClock } from './lib/time.ts';
 
 /** Looks at everything that a start needs and says what is wrong, changing nothing. `load` reads the configuration. */
 export async function examine(load: () => Config): Promise<readonly Finding[]> {

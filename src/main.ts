@@ -19,7 +19,7 @@ import { CORE } from './turns/store/core.ts';
 import { StoreError } from './turns/store/errors.ts';
 import { openSqliteStore } from './turns/store/sqlite.ts';
 import type { SqliteStore } from './turns/store/sqlite.ts';
-import { systemClock } from './turns/time.ts';
+import { systemClock } from './lib/time.ts';
 
 /** Does what the command line asks; resolves with the exit code. A user's mistake is one clear line, never a stack trace. */
 export async function main(argv: readonly string[]): Promise<ExitCode> {

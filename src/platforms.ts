@@ -10,7 +10,7 @@ import { copied } from './turns/store/backup.ts';
 import { claimToken } from './token-claim.ts';
 import type { TokenClaim } from './token-claim.ts';
 import type { SqliteStore } from './turns/store/sqlite.ts';
-import type { Clock, Timers } from './turns/time.ts';
+import type { Clock, Timers } from './lib/time.ts';
 
 /** What the chat platforms share. */
 export type PlatformsParts = {

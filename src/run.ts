@@ -16,8 +16,8 @@ import { CORE } from './turns/store/core.ts';
 import { StoreError, storeError } from './turns/store/errors.ts';
 import { openSqliteStore } from './turns/store/sqlite.ts';
 import type { SqliteStore } from './turns/store/sqlite.ts';
-import { systemClock, systemTimers } from './turns/time.ts';
-import type { Clock } from './turns/time.ts';
+import { systemClock, systemTimers } from './lib/time.ts';
+import type { Clock } from './lib/time.ts';
 import { announcementText } from './turns/words.ts';
 
 /** How long a shutdown may take before it is cut short, in milliseconds. */

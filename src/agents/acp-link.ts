@@ -1,7 +1,7 @@
 import { RequestError, client } from '@agentclientprotocol/sdk';
 import type { AnyMessage, ClientConnection, Stream } from '@agentclientprotocol/sdk';
 import type { z } from 'zod';
-import type { Timers } from '../turns/time.ts';
+import type { Timers } from '../lib/time.ts';
 import { BackendError } from './backend.ts';
 
 /** The other end of a connection: a process of ours, or an agent that called us. */

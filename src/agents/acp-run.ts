@@ -1,4 +1,4 @@
-import type { Timers } from '../turns/time.ts';
+import type { Timers } from '../lib/time.ts';
 import type { Choice } from '../turns/core/settings.ts';
 import type { Ending, Report, SeatContext, TurnPrompt } from './backend.ts';
 import { optionFor, permissionFor } from './acp-permission.ts';

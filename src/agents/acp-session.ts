@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { RequestError } from '@agentclientprotocol/sdk';
 import { z } from 'zod';
 import type { Line } from '../turns/store/port.ts';
-import type { Timers } from '../turns/time.ts';
+import type { Timers } from '../lib/time.ts';
 import { acpFailure } from './acp-errors.ts';
 import { shakeHands } from './acp-handshake.ts';
 import type { Handshake } from './acp-handshake.ts';

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { Line } from '../turns/store/port.ts';
-import { systemTimers } from '../turns/time.ts';
-import type { Timers } from '../turns/time.ts';
+import { systemTimers } from '../lib/time.ts';
+import type { Timers } from '../lib/time.ts';
 import { lineStream } from './acp-lines.ts';
 import type { LineLimits } from './acp-lines.ts';
 import type { AcpPeer } from './acp-link.ts';

@@ -1,8 +1,8 @@
 import { WebSocket } from 'ws';
 import type { RawData } from 'ws';
 import { closeSocket, guardSocket } from '../lib/guarded-server.ts';
-import type { Timer } from '../turns/time.ts';
-import { systemTimers } from '../turns/time.ts';
+import type { Timer } from '../lib/time.ts';
+import { systemTimers } from '../lib/time.ts';
 import type { BridgeRelay } from './bridge-relay.ts';
 import { REPLACED } from './remote-dock.ts';
 import { HEARTBEAT_HEADER, REVOKED } from './remote-host.ts';

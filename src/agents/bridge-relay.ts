@@ -1,6 +1,6 @@
 import type { AnyMessage } from '@agentclientprotocol/sdk';
 import { z } from 'zod';
-import type { Timers } from '../turns/time.ts';
+import type { Timers } from '../lib/time.ts';
 
 type Send = (message: AnyMessage) => void;
 

@@ -1,6 +1,6 @@
 import type { AnyMessage } from '@agentclientprotocol/sdk';
 import { parseArgs } from 'node:util';
-import { systemTimers } from '../turns/time.ts';
+import { systemTimers } from '../lib/time.ts';
 import { lineStream } from './acp-lines.ts';
 import { connectOnce } from './bridge-connection.ts';
 import { BridgeRelay } from './bridge-relay.ts';

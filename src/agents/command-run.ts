@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { Timers } from '../turns/time.ts';
+import type { Timers } from '../lib/time.ts';
 import { BackendError } from './backend.ts';
 import type { Ending, Report } from './backend.ts';
 import { readerOf } from './command-output.ts';

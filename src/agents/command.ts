@@ -1,8 +1,8 @@
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { delimiter, resolve } from 'node:path';
-import { systemTimers } from '../turns/time.ts';
-import type { Timers } from '../turns/time.ts';
+import { systemTimers } from '../lib/time.ts';
+import type { Timers } from '../lib/time.ts';
 import { BackendError } from './backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from './backend.ts';
 import type { OutputFormat } from './command-output.ts';

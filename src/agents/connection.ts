@@ -3,7 +3,7 @@ import type { Effect } from '../turns/core/effect.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/core/settings.ts';
 import type { Draft } from '../turns/manager.ts';
 import type { OutboxRow, Settlement } from '../turns/store/port.ts';
-import type { Clock, Timers } from '../turns/time.ts';
+import type { Clock, Timers } from '../lib/time.ts';
 import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt } from './backend.ts';
 import type { Floors, Log } from './floors.ts';
 import type { Beat } from './heartbeat.ts';

@@ -1,4 +1,4 @@
-import type { Clock, Timer, Timers } from '../turns/time.ts';
+import type { Clock, Timer, Timers } from '../lib/time.ts';
 
 /** One beat: how many may be missed, whether this program was itself asleep, and what to say of an agent that is gone. */
 export type Beat = { readonly allowed: number; readonly overslept: boolean; readonly cause: string };

@@ -1,5 +1,5 @@
 import type { Line } from '../turns/store/port.ts';
-import type { Timer, Timers } from '../turns/time.ts';
+import type { Timer, Timers } from '../lib/time.ts';
 import type { AgentSession, InjectOutcome } from './backend.ts';
 import type { Log } from './floors.ts';
 

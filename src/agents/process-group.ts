@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess, ChildProcessByStdio } from 'node:child_process';
 import { statSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
-import type { Timers } from '../turns/time.ts';
+import type { Timers } from '../lib/time.ts';
 import { BackendError } from './backend.ts';
 import { secretsOf } from './process-environment.ts';
 

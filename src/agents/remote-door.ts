@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Clock } from '../turns/time.ts';
+import type { Clock } from '../lib/time.ts';
 
 /** How many attempts an address has; durations in milliseconds. */
 export type DoorLimits = {

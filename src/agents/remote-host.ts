@@ -8,7 +8,7 @@ import { WebSocketServer } from 'ws';
 import { guardServer, refuseUpgrade, targetOf } from '../lib/guarded-server.ts';
 import type { Refusal } from '../lib/guarded-server.ts';
 import type { AgentId, ChannelId } from '../turns/core/settings.ts';
-import type { Clock, Timers } from '../turns/time.ts';
+import type { Clock, Timers } from '../lib/time.ts';
 import type { Log } from './floors.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { callerOf, isEncrypted, isLoopback, verbsUrlOf } from './remote-address.ts';

@@ -2,7 +2,7 @@ import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
 import type { RawData, WebSocket } from 'ws';
 import { closeSocket, guardSocket } from '../lib/guarded-server.ts';
 import type { FaultLog } from '../lib/guarded-server.ts';
-import type { Clock } from '../turns/time.ts';
+import type { Clock } from '../lib/time.ts';
 import type { Beat } from './heartbeat.ts';
 import { Switchboard, messageIn } from './remote-switchboard.ts';
 

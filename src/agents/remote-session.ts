@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Line } from '../turns/store/port.ts';
-import type { Timers } from '../turns/time.ts';
+import type { Timers } from '../lib/time.ts';
 import type { AcpPeer } from './acp-link.ts';
 import type { AcpSession } from './acp-session.ts';
 import { injected } from './acp-words.ts';

@@ -1,6 +1,6 @@
 import type { AgentId, ChannelId } from '../turns/core/settings.ts';
-import { systemTimers } from '../turns/time.ts';
-import type { Timers } from '../turns/time.ts';
+import { systemTimers } from '../lib/time.ts';
+import type { Timers } from '../lib/time.ts';
 import type { AcpPeer } from './acp-link.ts';
 import { ACP_PROFILES } from './acp-profiles.ts';
 import type { AcpProfile, AcpProfileName } from './acp-profiles.ts';

@@ -1,4 +1,4 @@
-import type { Timer, Timers } from '../turns/time.ts';
+import type { Timer, Timers } from '../lib/time.ts';
 import { AbsentError, BackendError } from './backend.ts';
 import type { AgentSession } from './backend.ts';
 import type { Beat } from './heartbeat.ts';

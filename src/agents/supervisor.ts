@@ -3,7 +3,7 @@ import type { AgentId, ChannelId } from '../turns/core/settings.ts';
 import type { Draft } from '../turns/manager.ts';
 import type { Roster } from '../turns/roster.ts';
 import type { OutboxRow, Settlement } from '../turns/store/port.ts';
-import type { Clock, Timers } from '../turns/time.ts';
+import type { Clock, Timers } from '../lib/time.ts';
 import { Connection } from './connection.ts';
 import type { AgentSpec, ChannelManners, ConnectionPorts } from './connection.ts';
 import type { Floors, Log } from './floors.ts';

@@ -1,7 +1,7 @@
 import type { AgentCommand } from '../turns/core/command.ts';
 import type { ChannelId } from '../turns/core/settings.ts';
 import type { Applied } from '../turns/store/port.ts';
-import type { Timers } from '../turns/time.ts';
+import type { Timers } from '../lib/time.ts';
 import type { Floors, Log } from './floors.ts';
 
 /** Where commands go, and what happens around it. */

@@ -1,7 +1,7 @@
-import { Alarm } from './alarm.ts';
+import { Alarm } from '../lib/alarm.ts';
 import type { Instant } from './core/settings.ts';
 import type { FloorStore, OutboxRow, Settlement } from './store/port.ts';
-import type { Clock, Timers } from './time.ts';
+import type { Clock, Timers } from '../lib/time.ts';
 
 /** Does what one row of the outbox says and tells what became of it. It may reject: then the outcome is uncertain. */
 export type Carrier = (row: OutboxRow) => Promise<Settlement>;

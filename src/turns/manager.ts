@@ -1,4 +1,4 @@
-import { Alarm } from './alarm.ts';
+import { Alarm } from '../lib/alarm.ts';
 import type { Command } from './core/command.ts';
 import { deadlines, nextDeadline } from './core/deadline.ts';
 import type { Fact } from './core/fact.ts';
@@ -6,7 +6,7 @@ import type { Floor } from './core/floor.ts';
 import type { AgentId, ChannelId, FloorSettings, Instant, SeatSettings } from './core/settings.ts';
 import { isNews } from './store/news.ts';
 import type { Applied, FloorReader, FloorStore, HumanMessage, MessageChange } from './store/port.ts';
-import type { Clock, Timers } from './time.ts';
+import type { Clock, Timers } from '../lib/time.ts';
 
 /** Text of a holder that people have seen as it was generated, and that is not yet said. */
 export type Draft = {

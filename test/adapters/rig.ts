@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { Capabilities, ChatAdapter, Memory } from '../../src/adapters/port.ts';
 import type { Receipt } from '../../src/turns/core/effect.ts';
 import type { AgentId, ChannelId, MessageId } from '../../src/turns/core/settings.ts';
-import type { Clock, Timers } from '../../src/turns/time.ts';
+import type { Clock, Timers } from '../../src/lib/time.ts';
 
 /** The people of every platform. Where only one person can be, it is Ann. */
 export type Author = 'ann' | 'bob';

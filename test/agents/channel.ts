@@ -6,7 +6,7 @@ import { createLog } from '../../src/log.ts';
 import type { Fact } from '../../src/turns/core/fact.ts';
 import { CORE } from '../../src/turns/store/core.ts';
 import { openSqliteStore } from '../../src/turns/store/sqlite.ts';
-import { systemClock, systemTimers } from '../../src/turns/time.ts';
+import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { load } from '../config/world.ts';
 
 const CHANNEL = 'console:demo';

@@ -3,7 +3,7 @@ import { AcpRun } from '../../src/agents/acp-run.ts';
 import { permissionRequest, sessionUpdate } from '../../src/agents/acp-wire.ts';
 import type { PermissionRequest } from '../../src/agents/backend.ts';
 import type { Choice } from '../../src/turns/core/settings.ts';
-import { systemTimers } from '../../src/turns/time.ts';
+import { systemTimers } from '../../src/lib/time.ts';
 import { prompt, recorder } from './conversation.ts';
 
 /** What an agent sent, as it stood on the wire, and what people must be able to read of it. */

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test, vi } from 'vitest';
 import { childEnvironment, secretsOf } from '../../src/agents/process-environment.ts';
 import { isGroupAlive, startProcessGroup } from '../../src/agents/process-group.ts';
-import { systemTimers } from '../../src/turns/time.ts';
+import { systemTimers } from '../../src/lib/time.ts';
 import { livingIn } from './acp-rig.ts';
 
 const run = (code: string, env: Record<string, string> = {}) =>

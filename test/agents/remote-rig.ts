@@ -11,7 +11,7 @@ import type { RemoteHostOptions } from '../../src/agents/remote-host.ts';
 import { createRemoteBackend } from '../../src/agents/remote.ts';
 import type { RemoteBackendOptions } from '../../src/agents/remote.ts';
 import { addAgentToken, openTokenBook } from '../../src/agents/tokens.ts';
-import { systemClock, systemTimers } from '../../src/turns/time.ts';
+import { systemClock, systemTimers } from '../../src/lib/time.ts';
 
 export const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
 

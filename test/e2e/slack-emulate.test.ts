@@ -7,7 +7,7 @@ import type { SlackAdapter } from '../../src/adapters/slack/adapter.ts';
 import { ChatError } from '../../src/adapters/port.ts';
 import type { Intake, Observatory, OutgoingPost } from '../../src/adapters/port.ts';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
-import { systemClock, systemTimers } from '../../src/turns/time.ts';
+import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { ROOT } from '../docs/documents.ts';
 import { clearPlace, freePort, makePlace, runConch, startBot } from '../kill/bot.ts';
 import type { Bot, Place } from '../kill/bot.ts';

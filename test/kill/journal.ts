@@ -3,7 +3,7 @@ import type { Fact } from '../../src/turns/core/fact.ts';
 import { CORE } from '../../src/turns/store/core.ts';
 import { openSqliteStore } from '../../src/turns/store/sqlite.ts';
 import type { SqliteStore } from '../../src/turns/store/sqlite.ts';
-import { systemClock } from '../../src/turns/time.ts';
+import { systemClock } from '../../src/lib/time.ts';
 
 /** What is found wrong with journals, as sentences. */
 export type JournalFaults = { readonly doubleHolders: string[]; readonly other: string[] };

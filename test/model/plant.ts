@@ -14,8 +14,10 @@ import type { Found } from './search.ts';
 /** A planted bug, and what gave it away; `null` when it went unseen. */
 export type Caught = { readonly bug: Planted; readonly found: Found | null };
 
-const TURNS_DIR = join(import.meta.dirname, '../../src/turns');
-const CORE_DIR = join(TURNS_DIR, 'core');
+const SRC_DIR = join(import.meta.dirname, '../../src');
+const CORE_DIR = join(SRC_DIR, 'turns/core');
+/** What the manager is made of. */
+const ROOMS = ['turns', 'lib'];
 const SCRATCH_DIR = join(import.meta.dirname, '.planted');
 
 /** In the copies the core does not check itself, so that what is caught is caught by the search. */
@@ -46,9 +48,9 @@ export async function catchInRounds(): Promise<readonly Caught[]> {
     const caught: Caught[] = [];
     for (const [index, bug] of PLANTED_ROUNDS.entries()) {
       const dir = join(folder, `${index}`);
-      await cp(TURNS_DIR, dir, { recursive: true });
+      for (const room of ROOMS) await cp(join(SRC_DIR, room), join(dir, room), { recursive: true });
       await change(dir, bug);
-      const { href } = pathToFileURL(join(dir, 'manager.ts'));
+      const { href } = pathToFileURL(join(dir, 'turns/manager.ts'));
       const copy: { readonly TurnManager: typeof TurnManager } = await import(href);
       caught.push({ bug, found: await firstInRounds(copy.TurnManager) });
     }

@@ -218,7 +218,10 @@ function checkPosts({ platform, surfaced }: Books, channel: string, rows: readon
     must('I12', found === text, () => `${id} of ${channel} shows "${found}", not "${text}"`);
   }
   // A request whose row was refused for good may still arrive: nobody could know.
-  checkOrder(channel, shown.filter(({ post }) => !platform.refused.has(post?.outboxId ?? '')));
+  checkOrder(
+    channel,
+    shown.filter(({ post }) => !platform.refused.has(post?.outboxId ?? '')),
+  );
 }
 
 function checkOrder(channel: string, shown: readonly Posted[]): void {

@@ -1,4 +1,4 @@
-import type { Clock, Timers } from '../../src/turns/time.ts';
+import type { Clock, Timers } from '../../src/lib/time.ts';
 import type { Random } from './random.ts';
 
 /** Something that lives for a while: when it is dead, nothing that it planned happens any more. */

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
 import type { ChannelId } from '../../turns/core/settings.ts';
-import type { Clock } from '../../turns/time.ts';
+import type { Clock } from '../../lib/time.ts';
 import { guardSocket } from '../../lib/guarded-server.ts';
 import { createHandover } from '../handover.ts';
 import type { Handover } from '../handover.ts';

@@ -3,7 +3,7 @@ import type { WebSocket } from 'ws';
 import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
 import type { JournalEntry } from '../../turns/store/port.ts';
 import type { FloorView } from '../../turns/view.ts';
-import type { Clock } from '../../turns/time.ts';
+import type { Clock } from '../../lib/time.ts';
 import type { Observatory } from '../port.ts';
 import type { ChatMessage, Draft, FloorNow, ServerFrame } from './protocol.ts';
 

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/core/settings.ts';
 import type { HumanMessage } from '../../turns/store/port.ts';
-import type { Clock } from '../../turns/time.ts';
+import type { Clock } from '../../lib/time.ts';
 import type { Handover } from '../handover.ts';
 import type { Intake, Observatory, Principal } from '../port.ts';
 import type { Client, Hub } from './hub.ts';

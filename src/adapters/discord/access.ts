@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/core/settings.ts';
-import type { Timers } from '../../turns/time.ts';
+import type { Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { Intake, Observatory, Place } from '../port.ts';
 import { CODES, rejectionOf, wordsOf } from './errors.ts';

@@ -3,7 +3,7 @@ import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/core/settings.ts';
-import type { Clock, Timers } from '../../turns/time.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
 import { createHandover } from '../handover.ts';
 import type { Handover } from '../handover.ts';
 import { AdapterError, ChatError } from '../port.ts';

@@ -3,7 +3,7 @@ import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId, Instant } from '../../turns/core/settings.ts';
-import type { Clock, Timers } from '../../turns/time.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { cardOf } from '../card.ts';
 import type { CardButton } from '../card.ts';

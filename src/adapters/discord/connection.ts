@@ -4,7 +4,7 @@ import { GatewayIntentBits } from 'discord.js';
 import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Clock, Timers } from '../../turns/time.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
 import { AdapterError } from '../port.ts';
 import type { Memory } from '../port.ts';
 import { wordsOf } from './errors.ts';

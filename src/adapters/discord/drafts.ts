@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/core/settings.ts';
-import type { Clock, Timer, Timers } from '../../turns/time.ts';
+import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { OutgoingPost, Speaker } from '../port.ts';
 import { draftOf } from './body.ts';

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Clock, Timers } from '../../turns/time.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
 import type { Memory } from '../port.ts';
 import { wordsOf } from './errors.ts';
 import { pause } from './patience.ts';

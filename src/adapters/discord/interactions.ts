@@ -2,7 +2,7 @@ import { Routes } from 'discord.js';
 import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Timers } from '../../turns/time.ts';
+import type { Timers } from '../../lib/time.ts';
 import type { Answer, Intake, Observatory, Principal } from '../port.ts';
 import { answerBody } from './body.ts';
 import { BoundedMap } from '../bounded.ts';

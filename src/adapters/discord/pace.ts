@@ -1,4 +1,4 @@
-import type { Clock, Timer, Timers } from '../../turns/time.ts';
+import type { Clock, Timer, Timers } from '../../lib/time.ts';
 
 /** Something that is done again on request, never twice at once and not too often. */
 export type Pace = {

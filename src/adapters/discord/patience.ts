@@ -1,6 +1,6 @@
 import { DiscordAPIError } from 'discord.js';
 import type { Logger } from 'pino';
-import type { Timers } from '../../turns/time.ts';
+import type { Timers } from '../../lib/time.ts';
 import { AdapterError } from '../port.ts';
 import type { ChatError } from '../port.ts';
 import { chatError, rejectionOf } from './errors.ts';

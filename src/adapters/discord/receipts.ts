@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { RECEIPTS } from '../../turns/core/effect.ts';
 import type { Receipt } from '../../turns/core/effect.ts';
 import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
-import type { Clock } from '../../turns/time.ts';
+import type { Clock } from '../../lib/time.ts';
 import { BoundedMap } from '../bounded.ts';
 import type { Calls } from './calls.ts';
 import { CODES, rejectionOf } from './errors.ts';

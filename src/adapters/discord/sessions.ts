@@ -1,7 +1,7 @@
 import type { SessionInfo } from '@discordjs/ws';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Timer, Timers } from '../../turns/time.ts';
+import type { Timer, Timers } from '../../lib/time.ts';
 import type { Memory } from '../port.ts';
 import { wordsOf } from './errors.ts';
 

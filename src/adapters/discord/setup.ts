@@ -2,7 +2,7 @@ import { Routes } from 'discord.js';
 import type { REST } from 'discord.js';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/core/settings.ts';
-import type { Clock } from '../../turns/time.ts';
+import type { Clock } from '../../lib/time.ts';
 import type { Finding } from '../finding.ts';
 import type { ChatError } from '../port.ts';
 import { createClient } from './client.ts';

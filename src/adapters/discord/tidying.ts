@@ -1,7 +1,7 @@
 import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/core/settings.ts';
-import type { Timer, Timers } from '../../turns/time.ts';
+import type { Timer, Timers } from '../../lib/time.ts';
 import { endsWithCursor } from './body.ts';
 import type { Memory } from '../port.ts';
 import type { Calls } from './calls.ts';

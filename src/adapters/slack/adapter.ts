@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
 import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
-import type { Clock, Timers } from '../../turns/time.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
 import { AdapterError, ChatError } from '../port.ts';
 import type { Capabilities, ChatAdapter, History, Intake, Memory, Observatory, Position } from '../port.ts';
 import { createFirstTime } from '../typed-command.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/core/settings.ts';
 import { parseLine } from '../../turns/operators/parse.ts';
-import type { Timers } from '../../turns/time.ts';
+import type { Timers } from '../../lib/time.ts';
 import type { Answer, Intake, Observatory, Principal } from '../port.ts';
 import type { Groups } from './groups.ts';
 import type { Typed } from './hearing.ts';

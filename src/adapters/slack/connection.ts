@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { WebClient } from '@slack/web-api';
-import type { Clock, Timer, Timers } from '../../turns/time.ts';
+import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { AdapterError } from '../port.ts';
 import type { Ack } from './commands.ts';
 import { openDoor } from './door.ts';

@@ -3,7 +3,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { HTTPModuleFunctions, isRawBodyError } from '@slack/bolt';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Timers } from '../../turns/time.ts';
+import type { Timers } from '../../lib/time.ts';
 import { guardServer, targetOf } from '../../lib/guarded-server.ts';
 import { AdapterError } from '../port.ts';
 import type { Ack } from './commands.ts';

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { Clock, Timers } from '../../turns/time.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
 import { AdapterError } from '../port.ts';
 import type { Ack } from './commands.ts';
 import { pauseAfter, Stopped } from './reach.ts';

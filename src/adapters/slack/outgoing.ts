@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { WebClient } from '@slack/web-api';
 import type { Logger } from 'pino';
 import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
-import type { Clock, Timers } from '../../turns/time.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
 import type { Memory, Observatory, OutgoingPost, Speaker } from '../port.ts';
 import type { Speaking } from '../speaking.ts';
 import { createCards } from './card.ts';

@@ -1,5 +1,5 @@
 import type { Instant } from '../../turns/core/settings.ts';
-import type { Clock, Timer, Timers } from '../../turns/time.ts';
+import type { Clock, Timer, Timers } from '../../lib/time.ts';
 
 /** About one message a second goes to a channel, its threads included; channels never wait for each other. */
 export type Pace = {

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { WebAPIRateLimitedError } from '@slack/web-api';
-import type { Timers } from '../../turns/time.ts';
+import type { Timers } from '../../lib/time.ts';
 import { AdapterError } from '../port.ts';
 import { slackCode } from './errors.ts';
 

@@ -1,7 +1,7 @@
 import type { WebClient, WebClientOptions } from '@slack/web-api';
 import { z } from 'zod';
 import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
-import type { Clock } from '../../turns/time.ts';
+import type { Clock } from '../../lib/time.ts';
 import type { Finding } from '../finding.ts';
 import type { ChatError } from '../port.ts';
 import { ANY_ANSWER, call, createClient } from './client.ts';

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { LogLevel, SocketModeClient } from '@slack/socket-mode';
 import { z } from 'zod';
-import type { Timers } from '../../turns/time.ts';
+import type { Timers } from '../../lib/time.ts';
 import type { Ack } from './commands.ts';
 
 /** What a socket needs. */

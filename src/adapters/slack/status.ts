@@ -1,7 +1,7 @@
 import type { WebClient } from '@slack/web-api';
 import type { Logger } from 'pino';
 import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
-import type { Timer, Timers } from '../../turns/time.ts';
+import type { Timer, Timers } from '../../lib/time.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { Speaker } from '../port.ts';
 import { ANY_ANSWER, call } from './client.ts';

@@ -6,7 +6,7 @@ import { WebSocket } from 'ws';
 import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
 import type { ConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
 import type { PageFrame, ServerFrame } from '../../../src/adapters/console/protocol.ts';
-import type { Clock } from '../../../src/turns/time.ts';
+import type { Clock } from '../../../src/lib/time.ts';
 import type { Answer, Intake, Observatory } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/core/settings.ts';
 import type { HumanMessage, JournalEntry, Line, MessageChange } from '../../../src/turns/store/port.ts';

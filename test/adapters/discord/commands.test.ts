@@ -5,7 +5,7 @@ import { choicesFor, commandSet, lineOf, registerCommands } from '../../../src/a
 import type { Given, Option } from '../../../src/adapters/discord/commands.ts';
 import { parseLine } from '../../../src/turns/operators/parse.ts';
 import { COMMANDS } from '../../../src/turns/operators/table.ts';
-import { systemClock } from '../../../src/turns/time.ts';
+import { systemClock } from '../../../src/lib/time.ts';
 import { startDiscord } from './server.ts';
 
 const AGENTS = {

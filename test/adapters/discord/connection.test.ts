@@ -8,8 +8,8 @@ import { createIdentifies, IDENTIFIES_A_DAY } from '../../../src/adapters/discor
 import { patiently } from '../../../src/adapters/discord/patience.ts';
 import { createSessions } from '../../../src/adapters/discord/sessions.ts';
 import { ChatError } from '../../../src/adapters/port.ts';
-import { systemClock, systemTimers } from '../../../src/turns/time.ts';
-import type { Timers } from '../../../src/turns/time.ts';
+import { systemClock, systemTimers } from '../../../src/lib/time.ts';
+import type { Timers } from '../../../src/lib/time.ts';
 import { createLogbook, createMemory, mustCome } from './listening.ts';
 import type { KeptMemory } from './listening.ts';
 import { startDiscord } from './server.ts';

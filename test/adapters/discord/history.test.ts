@@ -7,7 +7,7 @@ import { channelPermissions } from '../../../src/adapters/discord/permissions.ts
 import { createPlaces } from '../../../src/adapters/discord/places.ts';
 import { createReader } from '../../../src/adapters/discord/reader.ts';
 import type { History, Place, Position } from '../../../src/adapters/port.ts';
-import { systemTimers } from '../../../src/turns/time.ts';
+import { systemTimers } from '../../../src/lib/time.ts';
 import { createListener, createLogbook, observatoryOf, placeOf } from './listening.ts';
 import type { Listener } from './listening.ts';
 import { startDiscord } from './server.ts';

@@ -3,7 +3,7 @@ import { channelId } from '../../../src/adapters/discord/ids.ts';
 import { missingPermissions, neededPermissions } from '../../../src/adapters/discord/permissions.ts';
 import { applicationIdOf, checkSetup, inviteUrl } from '../../../src/adapters/discord/setup.ts';
 import type { Finding } from '../../../src/adapters/finding.ts';
-import { systemClock } from '../../../src/turns/time.ts';
+import { systemClock } from '../../../src/lib/time.ts';
 import { ALL_ON } from './rig.ts';
 import { startDiscord } from './server.ts';
 import type { DiscordOptions, DiscordServer } from './server.ts';

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { systemTimers } from '../../../src/turns/time.ts';
+import { systemTimers } from '../../../src/lib/time.ts';
 import type { Position } from '../../../src/adapters/port.ts';
 import { stand, until } from './listener.ts';
 import type { Stand, StandOptions } from './listener.ts';

@@ -1,4 +1,4 @@
-import type { Instant } from './core/settings.ts';
+import type { Instant } from '../turns/core/settings.ts';
 import type { Clock, Timer, Timers } from './time.ts';
 
 /** One timer for the earliest of any number of deadlines. It never rings early: a timer that comes too soon is set again. */

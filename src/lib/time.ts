@@ -1,4 +1,4 @@
-import type { Instant } from './core/settings.ts';
+import type { Instant } from '../turns/core/settings.ts';
 
 /** The time, in milliseconds since 1970. */
 export type Clock = { now(): Instant };
