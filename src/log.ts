@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import pretty from 'pino-pretty';
 import { scrubber } from './scrub.ts';
 import type { Fact } from './turns/core/fact.ts';
-import type { Instant } from './turns/core/settings.ts';
+import type { Instant } from './lib/time.ts';
 
 /** Where lines go, each with its line feed. */
 export type LogDestination = {

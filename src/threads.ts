@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import type { Thread } from './adapters/port.ts';
 import type { ChannelConfig, Config } from './config/config.ts';
-import type { ChannelId, Instant } from './turns/core/settings.ts';
+import type { ChannelId } from './turns/core/settings.ts';
+import type { Instant } from './lib/time.ts';
 import type { SqliteStore } from './turns/store/sqlite.ts';
 
 /** Where threads are remembered. */

@@ -1,4 +1,5 @@
-import type { AgentId, Instant } from '../turns/core/settings.ts';
+import type { AgentId } from '../turns/core/settings.ts';
+import type { Instant } from '../lib/time.ts';
 import type { FloorView } from '../turns/view.ts';
 
 /** One button: what it says, the command line it stands for, and the turn it was drawn for. */

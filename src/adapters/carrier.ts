@@ -1,4 +1,5 @@
-import type { AgentId, ChannelId, Instant } from '../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../turns/core/settings.ts';
+import type { Instant } from '../lib/time.ts';
 import { backoffMs } from '../turns/delivery.ts';
 import type { Carrier } from '../turns/delivery.ts';
 import type { OutboxRow, Settlement } from '../turns/store/port.ts';

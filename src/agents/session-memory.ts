@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { AgentId, ChannelId, Instant } from '../turns/core/settings.ts';
-import type { Clock, Timers } from '../lib/time.ts';
+import type { AgentId, ChannelId } from '../turns/core/settings.ts';
+import type { Clock, Instant, Timers } from '../lib/time.ts';
 import type { Log } from './floors.ts';
 import { NEW_SESSION } from './session-machine.ts';
 import type { SessionState } from './session-machine.ts';

@@ -1,5 +1,4 @@
-import type { Instant } from '../turns/core/settings.ts';
-import type { Clock, Timer, Timers } from './time.ts';
+import type { Clock, Instant, Timer, Timers } from './time.ts';
 
 /** One timer for the earliest of any number of deadlines. It never rings early: a timer that comes too soon is set again. */
 export class Alarm {

@@ -1,4 +1,5 @@
-import type { Instant } from '../turns/core/settings.ts';
+/** A moment in milliseconds since 1970. */
+export type Instant = number;
 
 /** The time, in milliseconds since 1970. */
 export type Clock = { now(): Instant };

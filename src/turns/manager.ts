@@ -3,10 +3,10 @@ import type { Command } from './core/command.ts';
 import { deadlines, nextDeadline } from './core/deadline.ts';
 import type { Fact } from './core/fact.ts';
 import type { Floor } from './core/floor.ts';
-import type { AgentId, ChannelId, FloorSettings, Instant, SeatSettings } from './core/settings.ts';
+import type { AgentId, ChannelId, FloorSettings, SeatSettings } from './core/settings.ts';
+import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { isNews } from './store/news.ts';
 import type { Applied, FloorReader, FloorStore, HumanMessage, MessageChange } from './store/port.ts';
-import type { Clock, Timers } from '../lib/time.ts';
 
 /** Text of a holder that people have seen as it was generated, and that is not yet said. */
 export type Draft = {

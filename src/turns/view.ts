@@ -1,5 +1,6 @@
 import type { Status } from './core/seat.ts';
-import type { AgentId, ChannelId, Instant, InterruptMode, MessageId, OrderPolicy, Question } from './core/settings.ts';
+import type { AgentId, ChannelId, InterruptMode, MessageId, OrderPolicy, Question } from './core/settings.ts';
+import type { Instant } from '../lib/time.ts';
 import type { Fact, Outcome } from './core/fact.ts';
 import { openQuestion } from './core/floor.ts';
 import type { Floor, Turn } from './core/floor.ts';

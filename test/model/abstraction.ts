@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Floor, Held, Turn } from '../../src/turns/core/floor.ts';
-import type { AgentId, Instant, MessageId } from '../../src/turns/core/settings.ts';
+import type { AgentId, MessageId } from '../../src/turns/core/settings.ts';
+import type { Instant } from '../../src/lib/time.ts';
 import type { Answers } from './answers.ts';
 
 /** A point of the search: a floor as it was really reached, and what the search counts beside it. */

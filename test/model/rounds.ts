@@ -1,10 +1,10 @@
 import type { Command } from '../../src/turns/core/command.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/core/floor.ts';
 import type { Floor } from '../../src/turns/core/floor.ts';
-import type { ChannelId, Instant } from '../../src/turns/core/settings.ts';
+import type { ChannelId } from '../../src/turns/core/settings.ts';
+import type { Instant, Timer } from '../../src/lib/time.ts';
 import type { Draft, TurnManager } from '../../src/turns/manager.ts';
 import { CORE } from '../../src/turns/store/core.ts';
-import type { Timer } from '../../src/lib/time.ts';
 import { SlowFloors } from '../turns/slow-floors.ts';
 import type { Commit, Moment } from '../turns/slow-floors.ts';
 import type { Found } from './search.ts';

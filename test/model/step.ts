@@ -2,7 +2,8 @@ import type { Command } from '../../src/turns/core/command.ts';
 import type { Effect } from '../../src/turns/core/effect.ts';
 import type { Fact } from '../../src/turns/core/fact.ts';
 import type { Floor } from '../../src/turns/core/floor.ts';
-import type { AgentId, Instant } from '../../src/turns/core/settings.ts';
+import type { AgentId } from '../../src/turns/core/settings.ts';
+import type { Instant } from '../../src/lib/time.ts';
 
 /** One accepted command: the floor on both sides, what happened and what the world must learn. */
 export type Step = {

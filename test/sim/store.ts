@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
 import type { Command } from '../../src/turns/core/command.ts';
-import type { Instant } from '../../src/turns/core/settings.ts';
+import type { Instant } from '../../src/lib/time.ts';
 import { MEMORY, openDatabase } from '../../src/turns/store/open.ts';
 import type {
   Applied,

@@ -1,6 +1,7 @@
 import type { Command } from '../../src/turns/core/command.ts';
 import type { Floor } from '../../src/turns/core/floor.ts';
-import type { ChannelId, Instant } from '../../src/turns/core/settings.ts';
+import type { ChannelId } from '../../src/turns/core/settings.ts';
+import type { Instant } from '../../src/lib/time.ts';
 import type { ManagerPorts } from '../../src/turns/manager.ts';
 import { CORE } from '../../src/turns/store/core.ts';
 import type { Applied } from '../../src/turns/store/port.ts';

@@ -1,7 +1,7 @@
 import type { REST, RawFile } from 'discord.js';
 import type { z } from 'zod';
-import type { ChannelId, Instant } from '../../turns/core/settings.ts';
-import type { Clock } from '../../lib/time.ts';
+import type { ChannelId } from '../../turns/core/settings.ts';
+import type { Clock, Instant } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import { CODES, chatError, rejectionOf } from './errors.ts';
 

@@ -1,8 +1,8 @@
 import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { ChannelId, Instant } from '../../turns/core/settings.ts';
-import type { Clock } from '../../lib/time.ts';
+import type { ChannelId } from '../../turns/core/settings.ts';
+import type { Clock, Instant } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { Memory, Observatory } from '../port.ts';
 import { BoundedMap } from '../bounded.ts';

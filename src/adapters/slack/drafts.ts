@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
-import type { AgentId, ChannelId, Instant } from '../../turns/core/settings.ts';
-import type { Clock, Timer, Timers } from '../../lib/time.ts';
+import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
+import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { Speaker } from '../port.ts';
 import { platformChannel } from './ids.ts';

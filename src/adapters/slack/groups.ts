@@ -1,8 +1,7 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
-import type { Instant } from '../../turns/core/settings.ts';
-import type { Clock } from '../../lib/time.ts';
+import type { Clock, Instant } from '../../lib/time.ts';
 
 /** The user groups of a workspace: Slack's roles. */
 export type Groups = {

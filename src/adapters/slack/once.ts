@@ -1,5 +1,4 @@
-import type { Instant } from '../../turns/core/settings.ts';
-import type { Clock } from '../../lib/time.ts';
+import type { Clock, Instant } from '../../lib/time.ts';
 
 /** Slack sends an event again for about five minutes. */
 const REMEMBERED_MS = 15 * 60_000;

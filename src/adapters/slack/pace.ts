@@ -1,5 +1,4 @@
-import type { Instant } from '../../turns/core/settings.ts';
-import type { Clock, Timer, Timers } from '../../lib/time.ts';
+import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 
 /** About one message a second goes to a channel, its threads included; channels never wait for each other. */
 export type Pace = {

@@ -1,8 +1,7 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
-import type { Instant } from '../../turns/core/settings.ts';
-import type { Clock, Timers } from '../../lib/time.ts';
+import type { Clock, Instant, Timers } from '../../lib/time.ts';
 
 /** The names of Slack's users. */
 export type People = {

@@ -6,7 +6,8 @@ import type { Floor, Turn } from './floor.ts';
 import { afterInterrupt } from './people.ts';
 import { request, withdraw } from './questions.ts';
 import { findSeat, seatOf } from './seats.ts';
-import type { AgentId, Instant } from './settings.ts';
+import type { AgentId } from './settings.ts';
+import type { Instant } from '../../lib/time.ts';
 
 /** How often a turn goes on for messages that could not be injected. */
 const MAX_REPROMPTS = 3;

@@ -1,5 +1,6 @@
 import type { Floor, Turn } from './floor.ts';
-import type { AgentId, Instant } from './settings.ts';
+import type { AgentId } from './settings.ts';
+import type { Instant } from '../../lib/time.ts';
 
 /** Something that happens by itself at an instant. */
 export type Deadline =

@@ -5,7 +5,7 @@ import type { Floor } from './floor.ts';
 import { assertFloor } from './invariants.ts';
 import { decideOperator } from './operators.ts';
 import { decidePerson } from './people.ts';
-import type { Instant } from './settings.ts';
+import type { Instant } from '../../lib/time.ts';
 import { decideSystem } from './system.ts';
 
 export type { Decision } from './deliberation.ts';

@@ -1,7 +1,7 @@
 import type { Fact } from './fact.ts';
 import { NOTHING_USED } from './floor.ts';
 import type { Exchange, Floor } from './floor.ts';
-import type { Instant } from './settings.ts';
+import type { Instant } from '../../lib/time.ts';
 
 /** Facts about the exchange. */
 export type ExchangeFact = Extract<

@@ -2,7 +2,8 @@ import type { Fact } from './fact.ts';
 import type { Exchange, Floor, Held, Turn } from './floor.ts';
 import { patchSeat, seatOf, showLine } from './seats.ts';
 import { questionSchema } from './settings.ts';
-import type { AgentId, Instant, MessageId, Question } from './settings.ts';
+import type { AgentId, MessageId, Question } from './settings.ts';
+import type { Instant } from '../../lib/time.ts';
 
 /** Facts about turns. */
 export type TurnFact = Extract<

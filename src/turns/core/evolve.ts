@@ -7,7 +7,7 @@ import type { MessageFact } from './evolve-message.ts';
 import { evolveTurn } from './evolve-turn.ts';
 import type { TurnFact } from './evolve-turn.ts';
 import { moveSeat, newSeat, patchSeat } from './seats.ts';
-import type { Instant } from './settings.ts';
+import type { Instant } from '../../lib/time.ts';
 
 /**
  * The floor after a fact. Total over every fact that `decide` can produce; a fact that does not fit the floor is a bug

@@ -1,5 +1,6 @@
 import type { Status, Trigger } from './seat.ts';
-import type { AgentId, Choice, FloorSettings, Instant, MessageId, Question, SeatSettings } from './settings.ts';
+import type { AgentId, Choice, FloorSettings, MessageId, Question, SeatSettings } from './settings.ts';
+import type { Instant } from '../../lib/time.ts';
 import type { Refusal } from './command.ts';
 import type { Held, Wait } from './floor.ts';
 

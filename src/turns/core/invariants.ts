@@ -1,7 +1,7 @@
 import type { Floor } from './floor.ts';
 import { reached } from './limits.ts';
 import { nextUp } from './order.ts';
-import type { Instant } from './settings.ts';
+import type { Instant } from '../../lib/time.ts';
 
 /** A rule that every floor keeps, and how this one breaks it. */
 export type Violation = { readonly rule: 'I1' | 'I2' | 'I4' | 'I6' | 'I10'; readonly text: string };

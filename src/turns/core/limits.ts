@@ -2,7 +2,7 @@ import type { Limit } from './fact.ts';
 import type { Floor } from './floor.ts';
 import { reopened } from './evolve-exchange.ts';
 import { today } from './evolve-turn.ts';
-import type { Instant } from './settings.ts';
+import type { Instant } from '../../lib/time.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;

@@ -9,7 +9,8 @@ import { isBarred } from './limits.ts';
 import { isGrantable } from './order.ts';
 import { findSeat } from './seats.ts';
 import { decideQuestion } from './questions.ts';
-import type { AgentId, Instant } from './settings.ts';
+import type { AgentId } from './settings.ts';
+import type { Instant } from '../../lib/time.ts';
 
 /** What an operator's command does. Whether the person may give it was checked before it came here. */
 export function decideOperator(floor: Floor, command: OperatorCommand, at: Instant): Decision {

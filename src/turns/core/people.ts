@@ -8,7 +8,8 @@ import type { Floor, Held, Turn } from './floor.ts';
 import { isSpent } from './limits.ts';
 import { isGrantable } from './order.ts';
 import { seatOf } from './seats.ts';
-import type { Instant, MessageId } from './settings.ts';
+import type { MessageId } from './settings.ts';
+import type { Instant } from '../../lib/time.ts';
 
 type Receive = Extract<PersonCommand, { type: 'receive' }>;
 

@@ -6,8 +6,6 @@ export type AgentId = string & { readonly brand?: 'AgentId' };
 export type ChannelId = string & { readonly brand?: 'ChannelId' };
 /** A human message's id as the platform gave it. */
 export type MessageId = string & { readonly brand?: 'MessageId' };
-/** A moment in milliseconds since 1970. */
-export type Instant = number;
 
 /** What a human message does to a turn that is under way (the owner's four modes). */
 export const INTERRUPT_MODES = ['inject', 'queue', 'interrupt', 'parallel'] as const;

@@ -11,7 +11,8 @@ import { remove } from './operators.ts';
 import { afterInterrupt, dispatch } from './people.ts';
 import { shown } from './questions.ts';
 import { seatOf } from './seats.ts';
-import type { AgentId, FloorSettings, Instant, SeatSettings } from './settings.ts';
+import type { AgentId, FloorSettings, SeatSettings } from './settings.ts';
+import type { Instant } from '../../lib/time.ts';
 
 /** What the program itself asks of a floor: configuration, a restart, the passing of time. */
 export function decideSystem(floor: Floor, command: SystemCommand, at: Instant): Decision {

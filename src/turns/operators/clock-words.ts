@@ -1,4 +1,4 @@
-import type { Instant } from '../core/settings.ts';
+import type { Instant } from '../../lib/time.ts';
 
 /** Formats instants of one moment's report: the time of day, with the date when it is not today. */
 export type TimeWords = (at: Instant, now: Instant) => string;

@@ -1,4 +1,5 @@
-import type { Instant, MessageId } from '../core/settings.ts';
+import type { MessageId } from '../core/settings.ts';
+import type { Instant } from '../../lib/time.ts';
 import type { FloorView } from '../view.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';
 import type { Desk } from './desk.ts';

@@ -1,4 +1,5 @@
-import type { ChannelId, Instant } from '../core/settings.ts';
+import type { ChannelId } from '../core/settings.ts';
+import type { Instant } from '../../lib/time.ts';
 import type { TurnRecord } from '../view.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';
 import type { Desk } from './desk.ts';

@@ -8,7 +8,8 @@ import type { Fact } from '../core/fact.ts';
 import { emptyFloor } from '../core/floor.ts';
 import type { Floor } from '../core/floor.ts';
 import { react } from '../core/react.ts';
-import type { ChannelId, Instant } from '../core/settings.ts';
+import type { ChannelId } from '../core/settings.ts';
+import type { Instant } from '../../lib/time.ts';
 
 /** The pure functions that a store runs inside its transactions. */
 export type Core = {

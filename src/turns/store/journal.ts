@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 import type { Fact } from '../core/fact.ts';
-import type { ChannelId, Instant, MessageId } from '../core/settings.ts';
+import type { ChannelId, MessageId } from '../core/settings.ts';
+import type { Instant } from '../../lib/time.ts';
 import { canonical } from './canonical.ts';
 import type { JournalEntry } from './port.ts';
 

@@ -1,7 +1,8 @@
 import type { Database } from 'better-sqlite3';
 import type { Announcement } from '../core/fact.ts';
 import type { Effect } from '../core/effect.ts';
-import type { ChannelId, Instant } from '../core/settings.ts';
+import type { ChannelId } from '../core/settings.ts';
+import type { Instant } from '../../lib/time.ts';
 import { splitText } from '../split.ts';
 import type { OutboxRow, Settlement } from './port.ts';
 import { sealing } from './seal.ts';

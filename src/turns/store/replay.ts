@@ -1,6 +1,7 @@
 import type { Fact } from '../core/fact.ts';
 import type { Floor } from '../core/floor.ts';
-import type { ChannelId, Instant } from '../core/settings.ts';
+import type { ChannelId } from '../core/settings.ts';
+import type { Instant } from '../../lib/time.ts';
 import { canonical } from './canonical.ts';
 import type { Core } from './core.ts';
 import { NO_TAIL, entryHash } from './journal.ts';

@@ -3,7 +3,7 @@ import type { Effect } from '../../../src/turns/core/effect.ts';
 import type { Fact } from '../../../src/turns/core/fact.ts';
 import type { Floor } from '../../../src/turns/core/floor.ts';
 import { isAllowed } from '../../../src/turns/core/seat.ts';
-import type { Instant } from '../../../src/turns/core/settings.ts';
+import type { Instant } from '../../../src/lib/time.ts';
 
 /** What must hold of every floor, at every moment. */
 export function checkFloor(floor: Floor, context: string): void {

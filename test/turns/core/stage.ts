@@ -9,7 +9,8 @@ import type { Announcement, Fact, Fate } from '../../../src/turns/core/fact.ts';
 import { emptyFloor, floorSchema, PLAIN_SETTINGS } from '../../../src/turns/core/floor.ts';
 import type { Floor, Turn } from '../../../src/turns/core/floor.ts';
 import type { Status } from '../../../src/turns/core/seat.ts';
-import type { AgentId, FloorSettings, Instant, MessageId, SeatSettings } from '../../../src/turns/core/settings.ts';
+import type { AgentId, FloorSettings, MessageId, SeatSettings } from '../../../src/turns/core/settings.ts';
+import type { Instant } from '../../../src/lib/time.ts';
 import { checkEffect, checkFact, checkFloor } from './invariants.ts';
 
 /** When every play begins. */
