@@ -6,9 +6,9 @@ import { decide } from '../src/turns/core/decide.ts';
 import type { Command } from '../src/turns/core/command.ts';
 import { PLAIN_SETTINGS, emptyFloor } from '../src/turns/core/floor.ts';
 import type { Floor } from '../src/turns/core/floor.ts';
-import { CORE } from '../src/turns/store/core.ts';
-import { openSqliteStore } from '../src/turns/store/sqlite.ts';
-import type { SqliteStore } from '../src/turns/store/sqlite.ts';
+import { CORE } from '../src/engine/core.ts';
+import { openSqliteStore } from '../src/engine/sqlite/sqlite.ts';
+import type { SqliteStore } from '../src/engine/sqlite/sqlite.ts';
 
 /**
  * Ratios, each of two ways measured in turn in one run on one machine, as the median of several rounds. Absolute numbers

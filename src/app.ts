@@ -20,14 +20,14 @@ import { tell } from './tell.ts';
 import { Threads } from './threads.ts';
 import { addressedIn } from './turns/addressing.ts';
 import type { AgentId, ChannelId } from './turns/core/settings.ts';
-import { Delivery } from './turns/delivery.ts';
+import { Delivery } from './engine/outbox-delivery.ts';
 import { TurnManager } from './turns/manager.ts';
 import type { Change, ChannelPlan } from './turns/manager.ts';
 import { createOperators } from './turns/operators/execute.ts';
 import type { Operators } from './turns/operators/execute.ts';
 import { floorSettings, seatSettings } from './turns/settings.ts';
-import type { OutboxRow, Settlement } from './turns/store/port.ts';
-import type { SqliteStore } from './turns/store/sqlite.ts';
+import type { OutboxRow, Settlement } from './engine/port.ts';
+import type { SqliteStore } from './engine/sqlite/sqlite.ts';
 import type { Clock, Timers } from './lib/time.ts';
 import { viewOf } from './turns/view.ts';
 

@@ -4,7 +4,7 @@ import type { Log } from './log.ts';
 import { compareOrder } from './turns/core/evolve-message.ts';
 import type { ChannelId } from './turns/core/settings.ts';
 import type { TurnManager } from './turns/manager.ts';
-import type { SqliteStore } from './turns/store/sqlite.ts';
+import type { SqliteStore } from './engine/sqlite/sqlite.ts';
 import type { Timer, Timers } from './lib/time.ts';
 
 /** What keeping in contact needs of the program. */

@@ -6,7 +6,7 @@ import type { TurnManager } from './turns/manager.ts';
 import { timeWords } from './turns/operators/clock-words.ts';
 import type { Desk } from './turns/operators/desk.ts';
 import type { Roster } from './turns/roster.ts';
-import type { FloorReader } from './turns/store/port.ts';
+import type { FloorReader } from './engine/port.ts';
 import type { Clock } from './lib/time.ts';
 import { refusalText } from './turns/words.ts';
 

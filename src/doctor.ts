@@ -6,9 +6,9 @@ import { checkSetup as checkSlack } from './adapters/slack/setup.ts';
 import type { Config } from './config/config.ts';
 import { ConfigError } from './config/error.ts';
 import { claimToken } from './token-claim.ts';
-import { CORE } from './turns/store/core.ts';
-import { StoreError } from './turns/store/errors.ts';
-import { openSqliteStore } from './turns/store/sqlite.ts';
+import { CORE } from './engine/core.ts';
+import { StoreError } from './engine/errors.ts';
+import { openSqliteStore } from './engine/sqlite/sqlite.ts';
 import { systemClock } from './lib/time.ts';
 
 /** Looks at everything that a start needs and says what is wrong, changing nothing. `load` reads the configuration. */

@@ -4,7 +4,7 @@ import type { Config } from './config/config.ts';
 import { namedLines } from './observatory.ts';
 import type { AgentCommand } from './turns/core/command.ts';
 import type { ChannelId } from './turns/core/settings.ts';
-import type { Applied, FloorReader } from './turns/store/port.ts';
+import type { Applied, FloorReader } from './engine/port.ts';
 import { viewOf } from './turns/view.ts';
 
 /** What the floors are made of, for agents. */

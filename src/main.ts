@@ -14,11 +14,11 @@ import { jsonSchemaText } from './config/json-schema.ts';
 import { loadConfig, thisWorld } from './config/load.ts';
 import type { Config } from './config/config.ts';
 import { AdapterError } from './adapters/port.ts';
-import { copied } from './turns/store/backup.ts';
-import { CORE } from './turns/store/core.ts';
-import { StoreError } from './turns/store/errors.ts';
-import { openSqliteStore } from './turns/store/sqlite.ts';
-import type { SqliteStore } from './turns/store/sqlite.ts';
+import { copied } from './engine/sqlite/backup.ts';
+import { CORE } from './engine/core.ts';
+import { StoreError } from './engine/errors.ts';
+import { openSqliteStore } from './engine/sqlite/sqlite.ts';
+import type { SqliteStore } from './engine/sqlite/sqlite.ts';
 import { systemClock } from './lib/time.ts';
 
 /** Does what the command line asks; resolves with the exit code. A user's mistake is one clear line, never a stack trace. */

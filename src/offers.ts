@@ -1,6 +1,6 @@
 import type { ChannelId } from './turns/core/settings.ts';
 import type { TurnManager } from './turns/manager.ts';
-import type { OutboxRow, Settlement } from './turns/store/port.ts';
+import type { OutboxRow, Settlement } from './engine/port.ts';
 
 type Floors = Pick<TurnManager, 'apply'>;
 

@@ -1,5 +1,5 @@
 import type { Log } from './log.ts';
-import { StoreError } from './turns/store/errors.ts';
+import { StoreError } from './engine/errors.ts';
 import type { Timers } from './lib/time.ts';
 
 const FIRST_PAUSE_MS = 250;

@@ -6,10 +6,10 @@ import type { Answer, Capabilities, ChatAdapter, Memory } from './adapters/port.
 import type { Config } from './config/config.ts';
 import type { Log } from './log.ts';
 import type { ChannelId } from './turns/core/settings.ts';
-import { copied } from './turns/store/backup.ts';
+import { copied } from './engine/sqlite/backup.ts';
 import { claimToken } from './token-claim.ts';
 import type { TokenClaim } from './token-claim.ts';
-import type { SqliteStore } from './turns/store/sqlite.ts';
+import type { SqliteStore } from './engine/sqlite/sqlite.ts';
 import type { Clock, Timers } from './lib/time.ts';
 
 /** What the chat platforms share. */

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Log } from './log.ts';
 import type { ChannelId } from './turns/core/settings.ts';
 import type { TurnManager } from './turns/manager.ts';
-import type { SqliteStore } from './turns/store/sqlite.ts';
+import type { SqliteStore } from './engine/sqlite/sqlite.ts';
 
 /** What suspending channels needs. */
 export type SuspensionsPorts = {

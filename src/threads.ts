@@ -3,7 +3,7 @@ import type { Thread } from './adapters/port.ts';
 import type { ChannelConfig, Config } from './config/config.ts';
 import type { ChannelId } from './turns/core/settings.ts';
 import type { Instant } from './lib/time.ts';
-import type { SqliteStore } from './turns/store/sqlite.ts';
+import type { SqliteStore } from './engine/sqlite/sqlite.ts';
 
 /** Where threads are remembered. */
 export type ThreadsStore = Pick<SqliteStore, 'remember' | 'forget' | 'remembered' | 'lastSeen' | 'floor'>;

@@ -3,12 +3,12 @@ import { AdapterError, ChatError } from '../src/adapters/port.ts';
 import type { ChatAdapter, History, Intake, Observatory, Position } from '../src/adapters/port.ts';
 import { App } from '../src/app.ts';
 import { createLog } from '../src/log.ts';
-import type { HumanMessage } from '../src/turns/store/port.ts';
+import type { HumanMessage } from '../src/engine/port.ts';
 import { puppetry } from './agents/bench.ts';
 import { createTime } from './agents/time.ts';
 import type { Time } from './agents/time.ts';
 import { load } from './config/world.ts';
-import { folder, open } from './turns/store/fixture.ts';
+import { folder, open } from './engine/sqlite/fixture.ts';
 
 const CHANNEL = 'discord:100000000000000000';
 const THREAD = 'discord:100000000000000500';

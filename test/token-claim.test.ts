@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { claimToken } from '../src/token-claim.ts';
-import { folder } from './turns/store/fixture.ts';
+import { folder } from './engine/sqlite/fixture.ts';
 
 describe('a token', () => {
   test('is claimed by one program at a time, and never written down', async () => {

@@ -1,8 +1,8 @@
 import type { AgentId, ChannelId } from '../turns/core/settings.ts';
 import type { Instant } from '../lib/time.ts';
-import { backoffMs } from '../turns/delivery.ts';
-import type { Carrier } from '../turns/delivery.ts';
-import type { OutboxRow, Settlement } from '../turns/store/port.ts';
+import { backoffMs } from '../engine/outbox-delivery.ts';
+import type { Carrier } from '../engine/outbox-delivery.ts';
+import type { OutboxRow, Settlement } from '../engine/port.ts';
 import type { ChatAdapter, OutgoingPost, Speaker } from './port.ts';
 import { ChatError } from './port.ts';
 

@@ -1,6 +1,6 @@
 import type { Receipt } from '../turns/core/effect.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/core/settings.ts';
-import type { HumanMessage, JournalEntry, Line, MessageChange } from '../turns/store/port.ts';
+import type { HumanMessage, JournalEntry, Line, MessageChange } from '../engine/port.ts';
 import type { FloorView, TurnRecord } from '../turns/view.ts';
 
 /** What a platform can do; where it cannot, the floor shows a fall-back. */

@@ -1,4 +1,4 @@
-import type { Line } from '../turns/store/port.ts';
+import type { Line } from '../engine/port.ts';
 import { neutralised } from './prompt.ts';
 import { VERBS } from './verbs.ts';
 

@@ -2,7 +2,7 @@ import type { AgentCommand } from '../turns/core/command.ts';
 import type { Effect } from '../turns/core/effect.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/core/settings.ts';
 import type { Draft } from '../turns/manager.ts';
-import type { OutboxRow, Settlement } from '../turns/store/port.ts';
+import type { OutboxRow, Settlement } from '../engine/port.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt } from './backend.ts';
 import type { Floors, Log } from './floors.ts';

@@ -1,6 +1,6 @@
 import type { AgentCommand } from '../turns/core/command.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/core/settings.ts';
-import type { Applied, Line } from '../turns/store/port.ts';
+import type { Applied, Line } from '../engine/port.ts';
 import type { FloorView } from '../turns/view.ts';
 
 /** What agents see of the floors. */

@@ -1,4 +1,4 @@
-import type { Line } from '../turns/store/port.ts';
+import type { Line } from '../engine/port.ts';
 import type { Timer, Timers } from '../lib/time.ts';
 import type { AgentSession, InjectOutcome } from './backend.ts';
 import type { Log } from './floors.ts';

@@ -1,5 +1,5 @@
 import type { AgentId, MessageId } from '../turns/core/settings.ts';
-import type { Attachment, Line } from '../turns/store/port.ts';
+import type { Attachment, Line } from '../engine/port.ts';
 import type { SeatContext, TurnPrompt } from './backend.ts';
 
 /** What a prompt is made of. */

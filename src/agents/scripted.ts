@@ -1,5 +1,5 @@
 import type { AgentId } from '../turns/core/settings.ts';
-import type { Line } from '../turns/store/port.ts';
+import type { Line } from '../engine/port.ts';
 import { BackendError } from './backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from './backend.ts';
 import { dev } from './demo/dev.ts';

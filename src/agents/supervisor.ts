@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { AgentId, ChannelId } from '../turns/core/settings.ts';
 import type { Draft } from '../turns/manager.ts';
 import type { Roster } from '../turns/roster.ts';
-import type { OutboxRow, Settlement } from '../turns/store/port.ts';
+import type { OutboxRow, Settlement } from '../engine/port.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import { Connection } from './connection.ts';
 import type { AgentSpec, ChannelManners, ConnectionPorts } from './connection.ts';

@@ -1,6 +1,6 @@
 import type { Effect } from '../turns/core/effect.ts';
 import type { AgentId, MessageId } from '../turns/core/settings.ts';
-import type { Line } from '../turns/store/port.ts';
+import type { Line } from '../engine/port.ts';
 import type { SeatContext, TurnPrompt } from './backend.ts';
 import type { Floors } from './floors.ts';
 import { buildPrompt } from './prompt.ts';

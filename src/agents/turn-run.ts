@@ -4,7 +4,7 @@ import type { AgentId, Approval, Choice } from '../turns/core/settings.ts';
 import type { Draft } from '../turns/manager.ts';
 import { createSignalScanner } from '../turns/signal.ts';
 import type { SignalScanner } from '../turns/signal.ts';
-import type { Applied } from '../turns/store/port.ts';
+import type { Applied } from '../engine/port.ts';
 import type { Clock, Timer, Timers } from '../lib/time.ts';
 import { Asking } from './asking.ts';
 import type { Ending, PermissionRequest, Report, TurnPrompt } from './backend.ts';

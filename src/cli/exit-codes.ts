@@ -1,4 +1,4 @@
-import type { StoreFault } from '../turns/store/errors.ts';
+import type { StoreFault } from '../engine/errors.ts';
 
 /** How the program ends, as a number that scripts and service managers can rely on. */
 export const EXIT_CODES = {

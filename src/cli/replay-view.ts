@@ -1,6 +1,6 @@
 import type { Floor } from '../turns/core/floor.ts';
 import { factWords, list, WAITS_FOR } from '../turns/operators/fact-words.ts';
-import type { Replayed, ReplayStep } from '../turns/store/replay.ts';
+import type { Replayed, ReplayStep } from '../engine/replay.ts';
 
 /** One line for one fact: number, time in UTC, what happened, and the floor after it in short. */
 export function stepLine(step: ReplayStep): string {

@@ -5,8 +5,8 @@ import type { Fact } from './core/fact.ts';
 import type { Floor } from './core/floor.ts';
 import type { AgentId, ChannelId, FloorSettings, SeatSettings } from './core/settings.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
-import { isNews } from './store/news.ts';
-import type { Applied, FloorReader, FloorStore, HumanMessage, MessageChange } from './store/port.ts';
+import { isNews } from '../engine/sqlite/news.ts';
+import type { Applied, FloorReader, FloorStore, HumanMessage, MessageChange } from '../engine/port.ts';
 
 /** Text of a holder that people have seen as it was generated, and that is not yet said. */
 export type Draft = {

@@ -5,7 +5,7 @@ import type { Fact, Outcome } from './core/fact.ts';
 import { openQuestion } from './core/floor.ts';
 import type { Floor, Turn } from './core/floor.ts';
 import { upcoming } from './core/order.ts';
-import type { JournalEntry } from './store/port.ts';
+import type { JournalEntry } from '../engine/port.ts';
 
 /** One floor as people see it: plain JSON for cards, the console and `/floor status`. */
 export type FloorView = {

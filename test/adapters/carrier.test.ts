@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { createCarrier } from '../../src/adapters/carrier.ts';
 import { ChatError } from '../../src/adapters/port.ts';
 import type { ChatAdapter, OutgoingPost } from '../../src/adapters/port.ts';
-import type { OutboxRow } from '../../src/turns/store/port.ts';
+import type { OutboxRow } from '../../src/engine/port.ts';
 
 const CHANNEL = 'test:one';
 

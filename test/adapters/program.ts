@@ -17,10 +17,10 @@ import type {
 import { App } from '../../src/app.ts';
 import { createLog } from '../../src/log.ts';
 import type { AgentId, ChannelId, MessageId } from '../../src/turns/core/settings.ts';
-import { CORE } from '../../src/turns/store/core.ts';
-import { openDatabase } from '../../src/turns/store/open.ts';
-import type { InboxRow, Line } from '../../src/turns/store/port.ts';
-import { SqliteStore } from '../../src/turns/store/sqlite.ts';
+import { CORE } from '../../src/engine/core.ts';
+import { openDatabase } from '../../src/engine/sqlite/open.ts';
+import type { InboxRow, Line } from '../../src/engine/port.ts';
+import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
 import { systemTimers } from '../../src/lib/time.ts';
 import type { Clock, Timers } from '../../src/lib/time.ts';
 import { viewOf } from '../../src/turns/view.ts';

@@ -15,7 +15,7 @@ import type { SupervisorSettings } from '../../src/agents/supervisor.ts';
 import type { AgentCommand } from '../../src/turns/core/command.ts';
 import type { Effect } from '../../src/turns/core/effect.ts';
 import { emptyFloor } from '../../src/turns/core/floor.ts';
-import type { Line, OutboxRow } from '../../src/turns/store/port.ts';
+import type { Line, OutboxRow } from '../../src/engine/port.ts';
 import type { FloorView } from '../../src/turns/view.ts';
 import { createTime } from './time.ts';
 import type { Time } from './time.ts';

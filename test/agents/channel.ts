@@ -4,8 +4,8 @@ import type { AgentBackend, AgentSession } from '../../src/agents/backend.ts';
 import { App } from '../../src/app.ts';
 import { createLog } from '../../src/log.ts';
 import type { Fact } from '../../src/turns/core/fact.ts';
-import { CORE } from '../../src/turns/store/core.ts';
-import { openSqliteStore } from '../../src/turns/store/sqlite.ts';
+import { CORE } from '../../src/engine/core.ts';
+import { openSqliteStore } from '../../src/engine/sqlite/sqlite.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { load } from '../config/world.ts';
 

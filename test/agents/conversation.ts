@@ -1,5 +1,5 @@
 import type { Report, TurnPrompt } from '../../src/agents/backend.ts';
-import type { Line } from '../../src/turns/store/port.ts';
+import type { Line } from '../../src/engine/port.ts';
 
 /** A line of a person. */
 export function person(line: number, text: string, more: Partial<Line> = {}): Line {

@@ -3,7 +3,7 @@ import { BackendError } from '../../src/agents/backend.ts';
 import { STATE_WORDS } from '../../src/agents/crew.ts';
 import { SESSION_TRANSITIONS } from '../../src/agents/session-machine.ts';
 import type { KeptSession, SessionMemory } from '../../src/agents/session-memory.ts';
-import { folder, open } from '../turns/store/fixture.ts';
+import { folder, open } from '../engine/sqlite/fixture.ts';
 import { bench, holding } from './bench.ts';
 
 const FRESH: KeptSession = {

@@ -4,7 +4,7 @@ import { BackendError } from '../../src/agents/backend.ts';
 import { App } from '../../src/app.ts';
 import { createLog } from '../../src/log.ts';
 import { load } from '../config/world.ts';
-import { folder, open } from '../turns/store/fixture.ts';
+import { folder, open } from '../engine/sqlite/fixture.ts';
 import { CHANNEL, puppetry } from './bench.ts';
 import { createTime } from './time.ts';
 import type { Time } from './time.ts';

@@ -10,7 +10,7 @@ import type { Announcement, Fact } from '../../src/turns/core/fact.ts';
 import { PLAIN_SETTINGS, emptyFloor } from '../../src/turns/core/floor.ts';
 import { react } from '../../src/turns/core/react.ts';
 import type { FloorSettings } from '../../src/turns/core/settings.ts';
-import type { Applied, Line, OutboxRow } from '../../src/turns/store/port.ts';
+import type { Applied, Line, OutboxRow } from '../../src/engine/port.ts';
 import { viewOf } from '../../src/turns/view.ts';
 import { MANNERS } from './bench.ts';
 import { createTime } from './time.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { floorShort, isShown, stepLine, verdictLine } from '../../src/cli/replay-view.ts';
 import { emptyFloor } from '../../src/turns/core/floor.ts';
-import type { ReplayStep } from '../../src/turns/store/replay.ts';
+import type { ReplayStep } from '../../src/engine/replay.ts';
 
 const STEP: ReplayStep = {
   seq: 12,

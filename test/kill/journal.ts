@@ -1,8 +1,8 @@
 import Database from 'better-sqlite3';
 import type { Fact } from '../../src/turns/core/fact.ts';
-import { CORE } from '../../src/turns/store/core.ts';
-import { openSqliteStore } from '../../src/turns/store/sqlite.ts';
-import type { SqliteStore } from '../../src/turns/store/sqlite.ts';
+import { CORE } from '../../src/engine/core.ts';
+import { openSqliteStore } from '../../src/engine/sqlite/sqlite.ts';
+import type { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
 import { systemClock } from '../../src/lib/time.ts';
 
 /** What is found wrong with journals, as sentences. */

@@ -1,7 +1,7 @@
 import type { Command } from '../../src/turns/core/command.ts';
 import type { Floor } from '../../src/turns/core/floor.ts';
 import type { Instant } from '../../src/lib/time.ts';
-import type { Core } from '../../src/turns/store/core.ts';
+import type { Core } from '../../src/engine/core.ts';
 import { turnsOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
 import type { Channel } from './channels.ts';

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { TurnManager } from '../../src/turns/manager.ts';
-import { CORE } from '../../src/turns/store/core.ts';
+import { CORE } from '../../src/engine/core.ts';
 import { CHANNELS } from './channels.ts';
 import { catchPlanted } from './plant.ts';
 import type { Caught } from './plant.ts';

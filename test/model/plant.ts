@@ -2,7 +2,7 @@ import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { TurnManager } from '../../src/turns/manager.ts';
-import type { Core } from '../../src/turns/store/core.ts';
+import type { Core } from '../../src/engine/core.ts';
 import { CHANNELS } from './channels.ts';
 import { PLANTED } from './planted.ts';
 import { PLANTED_ROUNDS } from './planted-rounds.ts';
@@ -17,7 +17,7 @@ export type Caught = { readonly bug: Planted; readonly found: Found | null };
 const SRC_DIR = join(import.meta.dirname, '../../src');
 const CORE_DIR = join(SRC_DIR, 'turns/core');
 /** What the manager is made of. */
-const ROOMS = ['turns', 'lib'];
+const ROOMS = ['turns', 'engine', 'lib'];
 const SCRATCH_DIR = join(import.meta.dirname, '.planted');
 
 /** In the copies the core does not check itself, so that what is caught is caught by the search. */

@@ -4,7 +4,7 @@ import type { Floor } from '../../src/turns/core/floor.ts';
 import type { ChannelId } from '../../src/turns/core/settings.ts';
 import type { Instant, Timer } from '../../src/lib/time.ts';
 import type { Draft, TurnManager } from '../../src/turns/manager.ts';
-import { CORE } from '../../src/turns/store/core.ts';
+import { CORE } from '../../src/engine/core.ts';
 import { SlowFloors } from '../turns/slow-floors.ts';
 import type { Commit, Moment } from '../turns/slow-floors.ts';
 import type { Found } from './search.ts';

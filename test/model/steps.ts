@@ -4,7 +4,7 @@ import type { Announcement, Fact } from '../../src/turns/core/fact.ts';
 import type { Floor } from '../../src/turns/core/floor.ts';
 import type { MessageId } from '../../src/turns/core/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
-import type { Core } from '../../src/turns/store/core.ts';
+import type { Core } from '../../src/engine/core.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import { checkAsked } from './asked.ts';
 import { checkFact } from './facts.ts';

@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { Fact } from '../../src/turns/core/fact.ts';
-import type { ReplayStep } from '../../src/turns/store/replay.ts';
+import type { ReplayStep } from '../../src/engine/replay.ts';
 import { splitText } from '../../src/turns/split.ts';
 import type { WatchedStore } from './store.ts';
 import { announcementText } from '../../src/turns/words.ts';

@@ -1,6 +1,6 @@
 import { ChatError } from '../../src/adapters/port.ts';
 import type { ChatAdapter, History, Intake, OutgoingPost } from '../../src/adapters/port.ts';
-import type { HumanMessage } from '../../src/turns/store/port.ts';
+import type { HumanMessage } from '../../src/engine/port.ts';
 import type { Random } from './random.ts';
 import type { Situations } from './situations.ts';
 import type { Life, Timeline } from './timeline.ts';

@@ -3,8 +3,8 @@ import { nextDeadline } from '../../src/turns/core/deadline.ts';
 import type { Fact } from '../../src/turns/core/fact.ts';
 import { emptyFloor } from '../../src/turns/core/floor.ts';
 import type { Floor, Held, Turn } from '../../src/turns/core/floor.ts';
-import type { Applied } from '../../src/turns/store/port.ts';
-import { canonical } from '../../src/turns/store/canonical.ts';
+import type { Applied } from '../../src/engine/port.ts';
+import { canonical } from '../../src/engine/canonical.ts';
 import { must } from './violation.ts';
 
 /** One command, and the floor before and after it. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, expect, test } from 'vitest';
-import { CORE } from '../../src/turns/store/core.ts';
-import type { Core } from '../../src/turns/store/core.ts';
+import { CORE } from '../../src/engine/core.ts';
+import type { Core } from '../../src/engine/core.ts';
 import { SITUATIONS } from './situations.ts';
 import { runSeed } from './world.ts';
 

@@ -1,18 +1,11 @@
 import Database from 'better-sqlite3';
 import type { Command } from '../../src/turns/core/command.ts';
 import type { Instant } from '../../src/lib/time.ts';
-import { MEMORY, openDatabase } from '../../src/turns/store/open.ts';
-import type {
-  Applied,
-  HumanMessage,
-  MessageChange,
-  OutboxRow,
-  Recovery,
-  Settlement,
-} from '../../src/turns/store/port.ts';
-import { defineSeal } from '../../src/turns/store/seal.ts';
-import { SqliteStore } from '../../src/turns/store/sqlite.ts';
-import type { StoreOptions } from '../../src/turns/store/sqlite.ts';
+import { MEMORY, openDatabase } from '../../src/engine/sqlite/open.ts';
+import type { Applied, HumanMessage, MessageChange, OutboxRow, Recovery, Settlement } from '../../src/engine/port.ts';
+import { defineSeal } from '../../src/engine/sqlite/seal.ts';
+import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
+import type { StoreOptions } from '../../src/engine/sqlite/sqlite.ts';
 import type { Life } from './timeline.ts';
 
 /** What the simulation learns of a store. */

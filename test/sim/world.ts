@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { nextDeadline } from '../../src/turns/core/deadline.ts';
 import type { Floor } from '../../src/turns/core/floor.ts';
-import { CORE } from '../../src/turns/store/core.ts';
-import type { Core } from '../../src/turns/store/core.ts';
+import { CORE } from '../../src/engine/core.ts';
+import type { Core } from '../../src/engine/core.ts';
 import { audit } from './audit.ts';
 import { Bot } from './bot.ts';
 import { Cast } from './cast.ts';

@@ -7,11 +7,11 @@ import type { ChannelId, FloorSettings } from '../../src/turns/core/settings.ts'
 import type { Instant } from '../../src/lib/time.ts';
 import { TurnManager } from '../../src/turns/manager.ts';
 import type { Draft, ManagerPorts } from '../../src/turns/manager.ts';
-import { CORE } from '../../src/turns/store/core.ts';
+import { CORE } from '../../src/engine/core.ts';
 import { createTime } from '../agents/time.ts';
 import { SlowFloors } from './slow-floors.ts';
 import type { Commit, Moment } from './slow-floors.ts';
-import { open } from './store/fixture.ts';
+import { open } from '../engine/sqlite/fixture.ts';
 
 const LIMIT_MS = 60_000;
 const A: ChannelId = 'test:a';

@@ -3,8 +3,8 @@ import type { Floor } from '../../src/turns/core/floor.ts';
 import type { ChannelId } from '../../src/turns/core/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import type { ManagerPorts } from '../../src/turns/manager.ts';
-import { CORE } from '../../src/turns/store/core.ts';
-import type { Applied } from '../../src/turns/store/port.ts';
+import { CORE } from '../../src/engine/core.ts';
+import type { Applied } from '../../src/engine/port.ts';
 
 /** A point of the store's work at which time may pass: before a look or a commit, and before its answer. */
 export type Moment =

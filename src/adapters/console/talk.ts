@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/core/settings.ts';
-import type { HumanMessage } from '../../turns/store/port.ts';
+import type { HumanMessage } from '../../engine/port.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { Handover } from '../handover.ts';
 import type { Intake, Observatory, Principal } from '../port.ts';

@@ -1,5 +1,5 @@
 import type { ChannelId } from '../../turns/core/settings.ts';
-import type { Line } from '../../turns/store/port.ts';
+import type { Line } from '../../engine/port.ts';
 import type { Observatory } from '../port.ts';
 import type { ChatMessage } from './protocol.ts';
 

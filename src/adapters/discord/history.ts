@@ -2,7 +2,7 @@ import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/core/settings.ts';
-import type { HumanMessage, MessageChange } from '../../turns/store/port.ts';
+import type { HumanMessage, MessageChange } from '../../engine/port.ts';
 import type { History, Observatory, Place, Position } from '../port.ts';
 import { channelId, platformChannel } from './ids.ts';
 import { editOf, humanMessage, isOwn, isSpeech, messageSchema, snowflakeAt, timeOf } from './incoming.ts';

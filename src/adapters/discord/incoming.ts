@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { addressedIn } from '../../turns/addressing.ts';
 import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import type { Attachment, HumanMessage, MessageChange } from '../../turns/store/port.ts';
+import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import { ruleFor } from '../admission.ts';
 import type { Author } from '../admission.ts';
 import type { Observatory, Place } from '../port.ts';

@@ -1,6 +1,6 @@
 import { addressedIn } from '../../turns/addressing.ts';
 import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
-import type { Attachment, HumanMessage, MessageChange } from '../../turns/store/port.ts';
+import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import { ruleFor } from '../admission.ts';
 import type { Observatory, Place, Thread } from '../port.ts';
 import { COMMAND_RULE, typedCommand } from '../typed-command.ts';

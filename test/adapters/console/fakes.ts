@@ -9,7 +9,7 @@ import type { PageFrame, ServerFrame } from '../../../src/adapters/console/proto
 import type { Clock } from '../../../src/lib/time.ts';
 import type { Answer, Intake, Observatory } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/core/settings.ts';
-import type { HumanMessage, JournalEntry, Line, MessageChange } from '../../../src/turns/store/port.ts';
+import type { HumanMessage, JournalEntry, Line, MessageChange } from '../../../src/engine/port.ts';
 import type { FloorView, TurnRecord } from '../../../src/turns/view.ts';
 
 export const CHANNEL = 'console:demo';

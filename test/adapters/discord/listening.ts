@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import { createAdapter } from '../../../src/adapters/discord/adapter.ts';
 import type { AdapterError, Answer, ChatAdapter, Intake, Memory } from '../../../src/adapters/port.ts';
 import type { Observatory, Place, Principal, Thread } from '../../../src/adapters/port.ts';
-import type { HumanMessage, Line, MessageChange } from '../../../src/turns/store/port.ts';
+import type { HumanMessage, Line, MessageChange } from '../../../src/engine/port.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
 import type { DiscordServer } from './server.ts';

@@ -14,7 +14,7 @@ import type {
   Thread,
 } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/core/settings.ts';
-import type { HumanMessage, MessageChange } from '../../../src/turns/store/port.ts';
+import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import type { FloorView } from '../../../src/turns/view.ts';
 import { startSlack } from './server.ts';

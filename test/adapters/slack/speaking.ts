@@ -6,7 +6,7 @@ import { createClient } from '../../../src/adapters/slack/client.ts';
 import { createOutgoing } from '../../../src/adapters/slack/outgoing.ts';
 import type { Outgoing, SlackSettings } from '../../../src/adapters/slack/outgoing.ts';
 import type { ChannelId } from '../../../src/turns/core/settings.ts';
-import type { OutboxRow, Settlement } from '../../../src/turns/store/port.ts';
+import type { OutboxRow, Settlement } from '../../../src/engine/port.ts';
 import type { FloorView } from '../../../src/turns/view.ts';
 import { createTime } from '../../agents/time.ts';
 import { startSlack } from './server.ts';

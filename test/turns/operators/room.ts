@@ -5,7 +5,7 @@ import { timeWords } from '../../../src/turns/operators/clock-words.ts';
 import type { Answer, Audit, Desk } from '../../../src/turns/operators/desk.ts';
 import { createOperators } from '../../../src/turns/operators/execute.ts';
 import type { OperatorSet, Person } from '../../../src/turns/operators/roles.ts';
-import type { InboxRow, JournalEntry } from '../../../src/turns/store/port.ts';
+import type { InboxRow, JournalEntry } from '../../../src/engine/port.ts';
 import type { FloorView, TurnRecord } from '../../../src/turns/view.ts';
 
 export const T0 = Date.parse('2026-02-04T21:00:30Z');

@@ -1,10 +1,10 @@
 import type { Database } from 'better-sqlite3';
-import type { Announcement } from '../core/fact.ts';
-import type { Effect } from '../core/effect.ts';
-import type { ChannelId } from '../core/settings.ts';
+import type { Announcement } from '../../turns/core/fact.ts';
+import type { Effect } from '../../turns/core/effect.ts';
+import type { ChannelId } from '../../turns/core/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { splitText } from '../split.ts';
-import type { OutboxRow, Settlement } from './port.ts';
+import { splitText } from '../../turns/split.ts';
+import type { OutboxRow, Settlement } from '../port.ts';
 import { sealing } from './seal.ts';
 
 /** How texts become rows. */

@@ -1,5 +1,5 @@
 import type { Inbox } from './inbox.ts';
-import type { JournalEntry, Line } from './port.ts';
+import type { JournalEntry, Line } from '../port.ts';
 
 /**
  * The lines that journal entries stand for, with the latest wording of people's messages.

@@ -1,11 +1,11 @@
-import type { Fact } from '../core/fact.ts';
-import type { Floor } from '../core/floor.ts';
-import type { ChannelId } from '../core/settings.ts';
-import type { Instant } from '../../lib/time.ts';
+import type { Fact } from '../turns/core/fact.ts';
+import type { Floor } from '../turns/core/floor.ts';
+import type { ChannelId } from '../turns/core/settings.ts';
+import type { Instant } from '../lib/time.ts';
 import { canonical } from './canonical.ts';
 import type { Core } from './core.ts';
-import { NO_TAIL, entryHash } from './journal.ts';
-import type { JournalRow } from './journal.ts';
+import { NO_TAIL, entryHash } from './sqlite/journal.ts';
+import type { JournalRow } from './sqlite/journal.ts';
 
 /** One fact of a channel's journal, and the floor after it. */
 export type ReplayStep = {

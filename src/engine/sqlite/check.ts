@@ -1,11 +1,11 @@
 import type { Database } from 'better-sqlite3';
-import type { Fact } from '../core/fact.ts';
-import type { Core } from './core.ts';
-import { StoreError, sentence } from './errors.ts';
+import type { Fact } from '../../turns/core/fact.ts';
+import type { Core } from '../core.ts';
+import { StoreError, sentence } from '../errors.ts';
 import { NO_TAIL, firstBreak, lineOf, messagesOf } from './journal.ts';
 import type { Journal, JournalRow } from './journal.ts';
 import type { Floors } from './floors.ts';
-import { replayChannel } from './replay.ts';
+import { replayChannel } from '../replay.ts';
 import { OPEN } from './outbox.ts';
 import { countBroken } from './seal.ts';
 

@@ -1,6 +1,6 @@
 import { Alarm } from '../lib/alarm.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
-import type { FloorStore, OutboxRow, Settlement } from './store/port.ts';
+import type { FloorStore, OutboxRow, Settlement } from './port.ts';
 
 /** Does what one row of the outbox says and tells what became of it. It may reject: then the outcome is uncertain. */
 export type Carrier = (row: OutboxRow) => Promise<Settlement>;

@@ -1,8 +1,8 @@
 import type { Database } from 'better-sqlite3';
-import type { Fate } from '../core/fact.ts';
-import type { AgentId, ChannelId, MessageId } from '../core/settings.ts';
+import type { Fate } from '../../turns/core/fact.ts';
+import type { AgentId, ChannelId, MessageId } from '../../turns/core/settings.ts';
 import { isNews } from './news.ts';
-import type { Attachment, HumanMessage, InboxRow, MessageChange } from './port.ts';
+import type { Attachment, HumanMessage, InboxRow, MessageChange } from '../port.ts';
 import { sealing } from './seal.ts';
 
 type Row = {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { canonical } from '../../../src/turns/store/canonical.ts';
+import { canonical } from '../../src/engine/canonical.ts';
 
 test('equal values give equal bytes, whatever the order of their keys', () => {
   expect(canonical({ b: 1, a: [{ d: null, c: 'x' }] })).toBe(canonical({ a: [{ c: 'x', d: null }], b: 1 }));

@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
-import type { Fact } from '../core/fact.ts';
-import type { ChannelId, MessageId } from '../core/settings.ts';
+import type { Fact } from '../../turns/core/fact.ts';
+import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { canonical } from './canonical.ts';
-import type { JournalEntry } from './port.ts';
+import { canonical } from '../canonical.ts';
+import type { JournalEntry } from '../port.ts';
 
 /** The end of a channel's hash chain. */
 export type Tail = { readonly seq: number; readonly hash: Buffer };

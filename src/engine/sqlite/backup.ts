@@ -1,8 +1,8 @@
 import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
-import type { Core } from './core.ts';
-import { StoreError } from './errors.ts';
+import type { Core } from '../core.ts';
+import { StoreError } from '../errors.ts';
 import type { Floors } from './floors.ts';
 import type { Journal } from './journal.ts';
 import { doubtOutbox } from './outbox.ts';

@@ -1,4 +1,4 @@
-import { StoreError } from '../../../src/turns/store/errors.ts';
+import { StoreError } from '../../../src/engine/errors.ts';
 import { open, seat, write, written } from './fixture.ts';
 
 const [act = '', path = ''] = process.argv.slice(2);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import type { OutboxRow } from '../../../src/turns/store/port.ts';
-import type { SqliteStore } from '../../../src/turns/store/sqlite.ts';
-import { AT, seat, turn, write, written } from './fixture.ts';
+import type { OutboxRow } from '../../src/engine/port.ts';
+import type { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
+import { AT, seat, turn, write, written } from './sqlite/fixture.ts';
 
 /** A store under test; `restart` gives what a new process would find. */
 export type Subject = { readonly store: SqliteStore; restart(): Promise<SqliteStore>; dispose(): Promise<void> };

@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3';
-import { StoreError, isEnvironmental, isFatal, sentence, storeError } from './errors.ts';
+import { StoreError, isEnvironmental, isFatal, sentence, storeError } from '../errors.ts';
 import { MEMORY } from './open.ts';
 
 type Job = {

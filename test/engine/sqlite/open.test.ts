@@ -2,9 +2,9 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync
 import { pathToFileURL } from 'node:url';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { StoreError } from '../../../src/turns/store/errors.ts';
-import { MIGRATIONS, openDatabase } from '../../../src/turns/store/open.ts';
-import { SqliteStore } from '../../../src/turns/store/sqlite.ts';
+import { StoreError } from '../../../src/engine/errors.ts';
+import { MIGRATIONS, openDatabase } from '../../../src/engine/sqlite/open.ts';
+import { SqliteStore } from '../../../src/engine/sqlite/sqlite.ts';
 import { AT, folder, open, options, seat, turn, write, written } from './fixture.ts';
 import { runChild } from './process.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Effect } from '../../../src/turns/core/effect.ts';
-import { openDatabase } from '../../../src/turns/store/open.ts';
-import { Outbox, recoverOutbox } from '../../../src/turns/store/outbox.ts';
-import type { OutboxRow } from '../../../src/turns/store/port.ts';
+import { openDatabase } from '../../../src/engine/sqlite/open.ts';
+import { Outbox, recoverOutbox } from '../../../src/engine/sqlite/outbox.ts';
+import type { OutboxRow } from '../../../src/engine/port.ts';
 import { AT, options } from './fixture.ts';
 
 const ONE = 'test:one';

@@ -2,9 +2,9 @@ import Database from 'better-sqlite3';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Command } from '../../../src/turns/core/command.ts';
-import { CORE } from '../../../src/turns/store/core.ts';
+import { CORE } from '../../../src/engine/core.ts';
 import { AT, everything, folder, open, seating, written } from './fixture.ts';
-import type { SqliteStore } from '../../../src/turns/store/sqlite.ts';
+import type { SqliteStore } from '../../../src/engine/sqlite/sqlite.ts';
 
 const MESSAGES = ['m1', 'm2', 'm3'];
 const CHANNELS = ['test:one', 'test:two'];

@@ -1,7 +1,7 @@
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
-import { StoreError, sentence, storeError } from './errors.ts';
+import { StoreError, sentence, storeError } from '../errors.ts';
 import { defineSeal } from './seal.ts';
 
 const FOLDER = new URL('migrations/', import.meta.url);

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { StoreError } from '../../../src/turns/store/errors.ts';
+import { StoreError } from '../../../src/engine/errors.ts';
 import { AT, everything, folder, open, seat, turn, write, written } from './fixture.ts';
 
 const MESSAGES = ['m1', 'm2', 'm3', 'm4'];

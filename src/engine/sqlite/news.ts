@@ -1,4 +1,4 @@
-import type { InboxRow, MessageChange } from './port.ts';
+import type { InboxRow, MessageChange } from '../port.ts';
 
 /** Whether a change says something that is not known of the message yet: an edit that another overtook does not. */
 export function isNews(change: MessageChange, known: InboxRow): boolean {

@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
-import type { Command, Refusal } from '../core/command.ts';
-import type { Floor } from '../core/floor.ts';
-import type { AgentId, ChannelId, MessageId } from '../core/settings.ts';
+import type { Command, Refusal } from '../../turns/core/command.ts';
+import type { Floor } from '../../turns/core/floor.ts';
+import type { AgentId, ChannelId, MessageId } from '../../turns/core/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { backUp, issuerOf } from './backup.ts';
 import { checkAtStart, verifyAll } from './check.ts';
 import type { Checked } from './check.ts';
 import { Commits } from './commits.ts';
-import type { Core } from './core.ts';
-import { isEnvironmental, storeError } from './errors.ts';
+import type { Core } from '../core.ts';
+import { isEnvironmental, storeError } from '../errors.ts';
 import { Floors } from './floors.ts';
 import type { Head } from './floors.ts';
 import { Inbox } from './inbox.ts';
@@ -18,10 +18,10 @@ import { linesOf } from './lines.ts';
 import { openDatabase } from './open.ts';
 import { Outbox, recoverOutbox } from './outbox.ts';
 import type { Wording } from './outbox.ts';
-import type { Applied, FloorReader, FloorStore, HumanMessage, InboxRow, JournalEntry } from './port.ts';
-import type { Line, MessageChange, OutboxRow, Recovery, Settlement } from './port.ts';
-import { replayChannel } from './replay.ts';
-import type { Replayed, ReplayStep } from './replay.ts';
+import type { Applied, FloorReader, FloorStore, HumanMessage, InboxRow, JournalEntry } from '../port.ts';
+import type { Line, MessageChange, OutboxRow, Recovery, Settlement } from '../port.ts';
+import { replayChannel } from '../replay.ts';
+import type { Replayed, ReplayStep } from '../replay.ts';
 import { sealing } from './seal.ts';
 
 /** What a store is built from. */

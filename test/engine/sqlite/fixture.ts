@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from '../../../src/turns/core/command.ts';
 import { PLAIN_SETTINGS } from '../../../src/turns/core/floor.ts';
-import { canonical } from '../../../src/turns/store/canonical.ts';
-import { CORE } from '../../../src/turns/store/core.ts';
-import type { HumanMessage } from '../../../src/turns/store/port.ts';
-import { openSqliteStore } from '../../../src/turns/store/sqlite.ts';
-import type { SqliteStore, StoreOptions } from '../../../src/turns/store/sqlite.ts';
+import { canonical } from '../../../src/engine/canonical.ts';
+import { CORE } from '../../../src/engine/core.ts';
+import type { HumanMessage } from '../../../src/engine/port.ts';
+import { openSqliteStore } from '../../../src/engine/sqlite/sqlite.ts';
+import type { SqliteStore, StoreOptions } from '../../../src/engine/sqlite/sqlite.ts';
 
 export const AT = 1_700_000_000_000;
 export const AGENTS = ['pm', 'dev', 'qa'] as const;

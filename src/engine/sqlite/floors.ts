@@ -1,10 +1,10 @@
 import type { Database } from 'better-sqlite3';
-import type { Fact } from '../core/fact.ts';
-import { floorSchema } from '../core/floor.ts';
-import type { Floor } from '../core/floor.ts';
-import type { ChannelId } from '../core/settings.ts';
+import type { Fact } from '../../turns/core/fact.ts';
+import { floorSchema } from '../../turns/core/floor.ts';
+import type { Floor } from '../../turns/core/floor.ts';
+import type { ChannelId } from '../../turns/core/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { canonical } from './canonical.ts';
+import { canonical } from '../canonical.ts';
 import type { Tail } from './journal.ts';
 import { sealing } from './seal.ts';
 

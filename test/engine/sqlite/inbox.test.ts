@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { sortKey } from '../../../src/turns/store/inbox.ts';
+import { sortKey } from '../../../src/engine/sqlite/inbox.ts';
 
 test('numbers sort by value, whatever their length', () => {
   fc.assert(

@@ -1,4 +1,4 @@
-import { storeContract } from './contract.ts';
+import { storeContract } from '../contract.ts';
 import { folder, open } from './fixture.ts';
 
 storeContract('SQLite in memory', async () => {

@@ -1,9 +1,9 @@
-import type { Command, Refusal } from '../core/command.ts';
-import type { Effect } from '../core/effect.ts';
-import type { Fact, Fate } from '../core/fact.ts';
-import type { Floor } from '../core/floor.ts';
-import type { AgentId, ChannelId, MessageId } from '../core/settings.ts';
-import type { Instant } from '../../lib/time.ts';
+import type { Command, Refusal } from '../turns/core/command.ts';
+import type { Effect } from '../turns/core/effect.ts';
+import type { Fact, Fate } from '../turns/core/fact.ts';
+import type { Floor } from '../turns/core/floor.ts';
+import type { AgentId, ChannelId, MessageId } from '../turns/core/settings.ts';
+import type { Instant } from '../lib/time.ts';
 
 /** A file that came with a message; described to agents, fetched by nobody unless asked. */
 export type Attachment = {
