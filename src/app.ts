@@ -19,7 +19,7 @@ import { Suspensions } from './suspensions.ts';
 import { tell } from './tell.ts';
 import { Threads } from './threads.ts';
 import { addressedIn } from './turns/addressing.ts';
-import type { AgentId, ChannelId } from './turns/core/settings.ts';
+import type { AgentId, ChannelId } from './turns/floor/settings.ts';
 import { Delivery } from './engine/outbox-delivery.ts';
 import { TurnManager } from './turns/manager.ts';
 import type { Change, ChannelPlan } from './turns/manager.ts';

@@ -1,7 +1,7 @@
 import type { Observatory } from './adapters/port.ts';
 import type { Config } from './config/config.ts';
 import type { Log } from './log.ts';
-import type { AgentId, ChannelId, SeatSettings } from './turns/core/settings.ts';
+import type { AgentId, ChannelId, SeatSettings } from './turns/floor/settings.ts';
 import type { TurnManager } from './turns/manager.ts';
 import { timeWords } from './turns/operators/clock-words.ts';
 import type { Desk } from './turns/operators/desk.ts';

@@ -2,8 +2,8 @@ import type { ChatAdapter } from './adapters/port.ts';
 import type { Floors } from './agents/floors.ts';
 import type { Config } from './config/config.ts';
 import { namedLines } from './observatory.ts';
-import type { AgentCommand } from './turns/core/command.ts';
-import type { ChannelId } from './turns/core/settings.ts';
+import type { AgentCommand } from './turns/floor/command.ts';
+import type { ChannelId } from './turns/floor/settings.ts';
 import type { Applied, FloorReader } from './engine/port.ts';
 import { viewOf } from './turns/view.ts';
 

@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import type { Logger } from 'pino';
 import pretty from 'pino-pretty';
 import { scrubber } from './scrub.ts';
-import type { Fact } from './turns/core/fact.ts';
+import type { Fact } from './turns/floor/fact.ts';
 import type { Instant } from './lib/time.ts';
 
 /** Where lines go, each with its line feed. */

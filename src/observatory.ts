@@ -1,6 +1,6 @@
 import type { Observatory } from './adapters/port.ts';
 import type { Config } from './config/config.ts';
-import type { ChannelId } from './turns/core/settings.ts';
+import type { ChannelId } from './turns/floor/settings.ts';
 import type { FloorReader, Line } from './engine/port.ts';
 import { turnRecords, viewOf } from './turns/view.ts';
 

@@ -1,4 +1,4 @@
-import type { ChannelId } from './turns/core/settings.ts';
+import type { ChannelId } from './turns/floor/settings.ts';
 import type { TurnManager } from './turns/manager.ts';
 import type { OutboxRow, Settlement } from './engine/port.ts';
 

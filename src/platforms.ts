@@ -5,7 +5,7 @@ import { AdapterError, adapterOf } from './adapters/port.ts';
 import type { Answer, Capabilities, ChatAdapter, Memory } from './adapters/port.ts';
 import type { Config } from './config/config.ts';
 import type { Log } from './log.ts';
-import type { ChannelId } from './turns/core/settings.ts';
+import type { ChannelId } from './turns/floor/settings.ts';
 import { copied } from './engine/sqlite/backup.ts';
 import { claimToken } from './token-claim.ts';
 import type { TokenClaim } from './token-claim.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Log } from './log.ts';
-import type { ChannelId } from './turns/core/settings.ts';
+import type { ChannelId } from './turns/floor/settings.ts';
 import type { TurnManager } from './turns/manager.ts';
 import type { SqliteStore } from './engine/sqlite/sqlite.ts';
 

@@ -1,6 +1,6 @@
 import type { Log } from './log.ts';
 import { transitionLine } from './log.ts';
-import type { Fact, Outcome } from './turns/core/fact.ts';
+import type { Fact, Outcome } from './turns/floor/fact.ts';
 import type { Change } from './turns/manager.ts';
 
 /** The owner's words for a turn that an agent spoke in and that neither its signal nor an end of its protocol ended. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Thread } from './adapters/port.ts';
 import type { ChannelConfig, Config } from './config/config.ts';
-import type { ChannelId } from './turns/core/settings.ts';
+import type { ChannelId } from './turns/floor/settings.ts';
 import type { Instant } from './lib/time.ts';
 import type { SqliteStore } from './engine/sqlite/sqlite.ts';
 

@@ -1,4 +1,4 @@
-import type { AgentId } from '../turns/core/settings.ts';
+import type { AgentId } from '../turns/floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 import type { FloorView } from '../turns/view.ts';
 

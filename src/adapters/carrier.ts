@@ -1,4 +1,4 @@
-import type { AgentId, ChannelId } from '../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 import { backoffMs } from '../engine/outbox-delivery.ts';
 import type { Carrier } from '../engine/outbox-delivery.ts';

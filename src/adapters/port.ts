@@ -1,5 +1,5 @@
-import type { Receipt } from '../turns/core/effect.ts';
-import type { AgentId, ChannelId, MessageId } from '../turns/core/settings.ts';
+import type { Receipt } from '../turns/floor/effect.ts';
+import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { HumanMessage, JournalEntry, Line, MessageChange } from '../engine/port.ts';
 import type { FloorView, TurnRecord } from '../turns/view.ts';
 

@@ -1,5 +1,5 @@
-import type { Receipt } from '../turns/core/effect.ts';
-import type { ChannelId, MessageId } from '../turns/core/settings.ts';
+import type { Receipt } from '../turns/floor/effect.ts';
+import type { ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { FloorView } from '../turns/view.ts';
 import type { OutgoingPost, Speaker } from './port.ts';
 

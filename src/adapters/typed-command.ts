@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isCommandLine } from '../turns/addressing.ts';
-import type { ChannelId } from '../turns/core/settings.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
 import { COMMAND_WORDS } from '../turns/operators/table.ts';
 import type { Memory } from './port.ts';
 

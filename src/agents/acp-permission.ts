@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Choice } from '../turns/core/settings.ts';
+import type { Choice } from '../turns/floor/settings.ts';
 import { unifiedDiff } from './unified-diff.ts';
 import type { PermissionRequest } from './backend.ts';
 import type { PermissionOption, ToolCall } from './acp-wire.ts';

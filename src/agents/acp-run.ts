@@ -1,5 +1,5 @@
 import type { Timers } from '../lib/time.ts';
-import type { Choice } from '../turns/core/settings.ts';
+import type { Choice } from '../turns/floor/settings.ts';
 import type { Ending, Report, SeatContext, TurnPrompt } from './backend.ts';
 import { optionFor, permissionFor } from './acp-permission.ts';
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';

@@ -1,4 +1,4 @@
-import type { Approval, Choice } from '../turns/core/settings.ts';
+import type { Approval, Choice } from '../turns/floor/settings.ts';
 import { visible } from '../turns/visible.ts';
 import type { PermissionRequest } from './backend.ts';
 

@@ -1,4 +1,4 @@
-import type { AgentId, ChannelId, Choice, MessageId } from '../turns/core/settings.ts';
+import type { AgentId, ChannelId, Choice, MessageId } from '../turns/floor/settings.ts';
 import type { Line } from '../engine/port.ts';
 
 /** What one prompt holds. Backends that talk to models send `text`; scripts look at the parts. */

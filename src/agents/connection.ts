@@ -1,6 +1,6 @@
-import type { AgentCommand } from '../turns/core/command.ts';
-import type { Effect } from '../turns/core/effect.ts';
-import type { AgentId, ChannelId, MessageId } from '../turns/core/settings.ts';
+import type { AgentCommand } from '../turns/floor/command.ts';
+import type { Effect } from '../turns/floor/effect.ts';
+import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { Draft } from '../turns/manager.ts';
 import type { OutboxRow, Settlement } from '../engine/port.ts';
 import type { Clock, Timers } from '../lib/time.ts';

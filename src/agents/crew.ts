@@ -1,4 +1,4 @@
-import type { AgentId } from '../turns/core/settings.ts';
+import type { AgentId } from '../turns/floor/settings.ts';
 import type { Roster } from '../turns/roster.ts';
 import type { AgentBackend } from './backend.ts';
 import type { AgentSpec, Connection } from './connection.ts';

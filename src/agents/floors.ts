@@ -1,5 +1,5 @@
-import type { AgentCommand } from '../turns/core/command.ts';
-import type { AgentId, ChannelId, MessageId } from '../turns/core/settings.ts';
+import type { AgentCommand } from '../turns/floor/command.ts';
+import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { Applied, Line } from '../engine/port.ts';
 import type { FloorView } from '../turns/view.ts';
 

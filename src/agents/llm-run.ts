@@ -1,6 +1,6 @@
 import { experimental_createSteering as createSteering, isStepCount, streamText, tool } from 'ai';
 import type { LanguageModel, LanguageModelUsage, ModelMessage, TextStreamPart, ToolSet } from 'ai';
-import type { AgentId } from '../turns/core/settings.ts';
+import type { AgentId } from '../turns/floor/settings.ts';
 import { BackendError } from './backend.ts';
 import type { Ending, InjectOutcome, Report, TurnPrompt } from './backend.ts';
 import { failureOf, silence } from './llm-errors.ts';

@@ -1,4 +1,4 @@
-import type { AgentId, MessageId } from '../turns/core/settings.ts';
+import type { AgentId, MessageId } from '../turns/floor/settings.ts';
 import type { Attachment, Line } from '../engine/port.ts';
 import type { SeatContext, TurnPrompt } from './backend.ts';
 

@@ -7,7 +7,7 @@ import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
 import { guardServer, refuseUpgrade, targetOf } from '../lib/guarded-server.ts';
 import type { Refusal } from '../lib/guarded-server.ts';
-import type { AgentId, ChannelId } from '../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import type { Log } from './floors.ts';
 import { Heartbeat } from './heartbeat.ts';

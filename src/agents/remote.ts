@@ -1,4 +1,4 @@
-import type { AgentId, ChannelId } from '../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import { systemTimers } from '../lib/time.ts';
 import type { Timers } from '../lib/time.ts';
 import type { AcpPeer } from './acp-link.ts';

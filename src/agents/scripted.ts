@@ -1,4 +1,4 @@
-import type { AgentId } from '../turns/core/settings.ts';
+import type { AgentId } from '../turns/floor/settings.ts';
 import type { Line } from '../engine/port.ts';
 import { BackendError } from './backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from './backend.ts';

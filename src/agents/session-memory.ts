@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { AgentId, ChannelId } from '../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import type { Log } from './floors.ts';
 import { NEW_SESSION } from './session-machine.ts';

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { AgentId, ChannelId } from '../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import type { Draft } from '../turns/manager.ts';
 import type { Roster } from '../turns/roster.ts';
 import type { OutboxRow, Settlement } from '../engine/port.ts';

@@ -1,5 +1,5 @@
-import type { AgentCommand } from '../turns/core/command.ts';
-import type { ChannelId } from '../turns/core/settings.ts';
+import type { AgentCommand } from '../turns/floor/command.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
 import type { Applied } from '../engine/port.ts';
 import type { Timers } from '../lib/time.ts';
 import type { Floors, Log } from './floors.ts';

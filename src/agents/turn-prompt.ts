@@ -1,5 +1,5 @@
-import type { Effect } from '../turns/core/effect.ts';
-import type { AgentId, MessageId } from '../turns/core/settings.ts';
+import type { Effect } from '../turns/floor/effect.ts';
+import type { AgentId, MessageId } from '../turns/floor/settings.ts';
 import type { Line } from '../engine/port.ts';
 import type { SeatContext, TurnPrompt } from './backend.ts';
 import type { Floors } from './floors.ts';

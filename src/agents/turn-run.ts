@@ -1,6 +1,6 @@
 import { mentionsIn } from '../turns/addressing.ts';
-import type { AgentCommand } from '../turns/core/command.ts';
-import type { AgentId, Approval, Choice } from '../turns/core/settings.ts';
+import type { AgentCommand } from '../turns/floor/command.ts';
+import type { AgentId, Approval, Choice } from '../turns/floor/settings.ts';
 import type { Draft } from '../turns/manager.ts';
 import { createSignalScanner } from '../turns/signal.ts';
 import type { SignalScanner } from '../turns/signal.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { AgentId } from '../turns/core/settings.ts';
+import type { AgentId } from '../turns/floor/settings.ts';
 import type { Ending, Report, TurnPrompt } from './backend.ts';
 
 const text = z.string().min(1).max(20_000);

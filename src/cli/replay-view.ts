@@ -1,4 +1,4 @@
-import type { Floor } from '../turns/core/floor.ts';
+import type { Floor } from '../turns/floor/floor.ts';
 import { factWords, list, WAITS_FOR } from '../turns/operators/fact-words.ts';
 import type { Replayed, ReplayStep } from '../engine/replay.ts';
 

@@ -1,14 +1,14 @@
-import type { Command } from '../turns/core/command.ts';
-import { nextDeadline } from '../turns/core/deadline.ts';
-import { decide } from '../turns/core/decide.ts';
-import type { Decision } from '../turns/core/decide.ts';
-import type { Effect } from '../turns/core/effect.ts';
-import { evolve } from '../turns/core/evolve.ts';
-import type { Fact } from '../turns/core/fact.ts';
-import { emptyFloor } from '../turns/core/floor.ts';
-import type { Floor } from '../turns/core/floor.ts';
-import { react } from '../turns/core/react.ts';
-import type { ChannelId } from '../turns/core/settings.ts';
+import type { Command } from '../turns/floor/command.ts';
+import { nextDeadline } from '../turns/floor/deadline.ts';
+import { decide } from '../turns/floor/decide.ts';
+import type { Decision } from '../turns/floor/decide.ts';
+import type { Effect } from '../turns/floor/effect.ts';
+import { evolve } from '../turns/floor/evolve.ts';
+import type { Fact } from '../turns/floor/fact.ts';
+import { emptyFloor } from '../turns/floor/floor.ts';
+import type { Floor } from '../turns/floor/floor.ts';
+import { react } from '../turns/floor/react.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 
 /** The pure functions that a store runs inside its transactions. */

@@ -1,8 +1,8 @@
-import type { Command, Refusal } from '../turns/core/command.ts';
-import type { Effect } from '../turns/core/effect.ts';
-import type { Fact, Fate } from '../turns/core/fact.ts';
-import type { Floor } from '../turns/core/floor.ts';
-import type { AgentId, ChannelId, MessageId } from '../turns/core/settings.ts';
+import type { Command, Refusal } from '../turns/floor/command.ts';
+import type { Effect } from '../turns/floor/effect.ts';
+import type { Fact, Fate } from '../turns/floor/fact.ts';
+import type { Floor } from '../turns/floor/floor.ts';
+import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 
 /** A file that came with a message; described to agents, fetched by nobody unless asked. */

@@ -1,6 +1,6 @@
-import type { Fact } from '../turns/core/fact.ts';
-import type { Floor } from '../turns/core/floor.ts';
-import type { ChannelId } from '../turns/core/settings.ts';
+import type { Fact } from '../turns/floor/fact.ts';
+import type { Floor } from '../turns/floor/floor.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 import { canonical } from './canonical.ts';
 import type { Core } from './core.ts';

@@ -1,9 +1,9 @@
 import { Alarm } from '../lib/alarm.ts';
-import type { Command } from './core/command.ts';
-import { deadlines, nextDeadline } from './core/deadline.ts';
-import type { Fact } from './core/fact.ts';
-import type { Floor } from './core/floor.ts';
-import type { AgentId, ChannelId, FloorSettings, SeatSettings } from './core/settings.ts';
+import type { Command } from './floor/command.ts';
+import { deadlines, nextDeadline } from './floor/deadline.ts';
+import type { Fact } from './floor/fact.ts';
+import type { Floor } from './floor/floor.ts';
+import type { AgentId, ChannelId, FloorSettings, SeatSettings } from './floor/settings.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { isNews } from '../engine/sqlite/news.ts';
 import type { Applied, FloorReader, FloorStore, HumanMessage, MessageChange } from '../engine/port.ts';

@@ -1,4 +1,4 @@
-import type { AgentId, ChannelId } from './core/settings.ts';
+import type { AgentId, ChannelId } from './floor/settings.ts';
 
 /** One agent as operators list it. `state` is its session's, the worst one first when it sits in several channels. */
 export type RosterEntry = {

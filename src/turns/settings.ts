@@ -1,5 +1,5 @@
 import type { ChannelConfig, SpendingConfig } from '../config/config.ts';
-import type { FloorSettings, SeatSettings } from './core/settings.ts';
+import type { FloorSettings, SeatSettings } from './floor/settings.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;

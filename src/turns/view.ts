@@ -1,10 +1,10 @@
-import type { Status } from './core/seat.ts';
-import type { AgentId, ChannelId, InterruptMode, MessageId, OrderPolicy, Question } from './core/settings.ts';
+import type { Status } from './floor/seat.ts';
+import type { AgentId, ChannelId, InterruptMode, MessageId, OrderPolicy, Question } from './floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
-import type { Fact, Outcome } from './core/fact.ts';
-import { openQuestion } from './core/floor.ts';
-import type { Floor, Turn } from './core/floor.ts';
-import { upcoming } from './core/order.ts';
+import type { Fact, Outcome } from './floor/fact.ts';
+import { openQuestion } from './floor/floor.ts';
+import type { Floor, Turn } from './floor/floor.ts';
+import { upcoming } from './floor/order.ts';
 import type { JournalEntry } from '../engine/port.ts';
 
 /** One floor as people see it: plain JSON for cards, the console and `/floor status`. */

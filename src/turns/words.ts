@@ -1,6 +1,6 @@
-import type { Refusal } from './core/command.ts';
-import type { Announcement, Limit } from './core/fact.ts';
-import type { AgentId } from './core/settings.ts';
+import type { Refusal } from './floor/command.ts';
+import type { Announcement, Limit } from './floor/fact.ts';
+import type { AgentId } from './floor/settings.ts';
 import { excerpt } from './operators/clock-words.ts';
 
 /** Texts of a configuration in place of the built-in ones; `false` switches a kind off, but not the one that asks for a yes. */

@@ -16,7 +16,7 @@ import type {
 } from '../../src/agents/backend.ts';
 import { App } from '../../src/app.ts';
 import { createLog } from '../../src/log.ts';
-import type { AgentId, ChannelId, MessageId } from '../../src/turns/core/settings.ts';
+import type { AgentId, ChannelId, MessageId } from '../../src/turns/floor/settings.ts';
 import { CORE } from '../../src/engine/core.ts';
 import { openDatabase } from '../../src/engine/sqlite/open.ts';
 import type { InboxRow, Line } from '../../src/engine/port.ts';

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Capabilities, ChatAdapter, Memory } from '../../src/adapters/port.ts';
-import type { Receipt } from '../../src/turns/core/effect.ts';
-import type { AgentId, ChannelId, MessageId } from '../../src/turns/core/settings.ts';
+import type { Receipt } from '../../src/turns/floor/effect.ts';
+import type { AgentId, ChannelId, MessageId } from '../../src/turns/floor/settings.ts';
 import type { Clock, Timers } from '../../src/lib/time.ts';
 
 /** The people of every platform. Where only one person can be, it is Ann. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { Intake, Observatory } from '../../src/adapters/port.ts';
-import type { ChannelId } from '../../src/turns/core/settings.ts';
+import type { ChannelId } from '../../src/turns/floor/settings.ts';
 import { openPage } from './console/fakes.ts';
 import { rig as consoleRig } from './console/stage.ts';
 import { rig as discordRig } from './discord/stage.ts';

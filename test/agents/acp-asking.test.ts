@@ -9,7 +9,7 @@ import { ACP_PROFILES } from '../../src/agents/acp-profiles.ts';
 import type { AcpProfileName } from '../../src/agents/acp-profiles.ts';
 import { BackendError } from '../../src/agents/backend.ts';
 import type { AgentSession, PermissionRequest } from '../../src/agents/backend.ts';
-import type { Choice } from '../../src/turns/core/settings.ts';
+import type { Choice } from '../../src/turns/floor/settings.ts';
 import { createCommandBackend } from '../../src/agents/command.ts';
 import { TYPING } from '../../src/agents/pace.ts';
 import { SCRIPTS, createScriptedBackend } from '../../src/agents/scripted.ts';

@@ -4,7 +4,7 @@ import type { AcpBackendOptions } from '../../src/agents/acp.ts';
 import { verbHint } from '../../src/agents/acp-words.ts';
 import { BackendError } from '../../src/agents/backend.ts';
 import type { AgentSession, PermissionRequest } from '../../src/agents/backend.ts';
-import type { Choice } from '../../src/turns/core/settings.ts';
+import type { Choice } from '../../src/turns/floor/settings.ts';
 import { acpRig, livingIn } from './acp-rig.ts';
 import type { AcpRig } from './acp-rig.ts';
 import { person, prompt, recorder } from './conversation.ts';

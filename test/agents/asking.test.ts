@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { Asking, LONGEST_DETAIL } from '../../src/agents/asking.ts';
-import type { Approval } from '../../src/turns/core/settings.ts';
+import type { Approval } from '../../src/turns/floor/settings.ts';
 
 const LS = { title: 'ls', detail: 'ls' };
 const RM = { title: 'rm', detail: 'rm -rf build' };

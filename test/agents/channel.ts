@@ -3,7 +3,7 @@ import type { ChatAdapter, Intake } from '../../src/adapters/port.ts';
 import type { AgentBackend, AgentSession } from '../../src/agents/backend.ts';
 import { App } from '../../src/app.ts';
 import { createLog } from '../../src/log.ts';
-import type { Fact } from '../../src/turns/core/fact.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
 import { CORE } from '../../src/engine/core.ts';
 import { openSqliteStore } from '../../src/engine/sqlite/sqlite.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';

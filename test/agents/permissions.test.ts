@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { AcpRun } from '../../src/agents/acp-run.ts';
 import { permissionRequest, sessionUpdate } from '../../src/agents/acp-wire.ts';
 import type { PermissionRequest } from '../../src/agents/backend.ts';
-import type { Choice } from '../../src/turns/core/settings.ts';
+import type { Choice } from '../../src/turns/floor/settings.ts';
 import { systemTimers } from '../../src/lib/time.ts';
 import { prompt, recorder } from './conversation.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { floorShort, isShown, stepLine, verdictLine } from '../../src/cli/replay-view.ts';
-import { emptyFloor } from '../../src/turns/core/floor.ts';
+import { emptyFloor } from '../../src/turns/floor/floor.ts';
 import type { ReplayStep } from '../../src/engine/replay.ts';
 
 const STEP: ReplayStep = {

@@ -1,4 +1,4 @@
-import type { Fact } from '../../src/turns/core/fact.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
 
 /** What the agents of a run can tell: the prompts of each whose generations completed; agents in the program itself keep none. */
 export type Witnesses = ReadonlyMap<string, readonly string[]>;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Shown } from '../adapters/discord/server-view.ts';
-import type { Fact } from '../../src/turns/core/fact.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
 import { runDiscordKillLoop } from './discord-loop.ts';
 import { checkChannel, noFaults } from './discord-verify.ts';
 

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import type { Fact } from '../../src/turns/core/fact.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
 import { CORE } from '../../src/engine/core.ts';
 import { openSqliteStore } from '../../src/engine/sqlite/sqlite.ts';
 import type { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';

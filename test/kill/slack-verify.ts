@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CAPABILITIES } from '../../src/adapters/slack/adapter.ts';
 import { messageId } from '../../src/adapters/slack/ids.ts';
-import type { Fact } from '../../src/turns/core/fact.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
 import { splitText } from '../../src/turns/split.ts';
 import type { Seen } from '../adapters/slack/server-people.ts';
 import type { SlackServer } from '../adapters/slack/server.ts';

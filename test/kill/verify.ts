@@ -1,4 +1,4 @@
-import type { Fact } from '../../src/turns/core/fact.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
 import { splitText } from '../../src/turns/split.ts';
 import { doneUnseen } from './answers.ts';
 import type { Witnesses } from './answers.ts';

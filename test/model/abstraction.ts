@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import type { Floor, Held, Turn } from '../../src/turns/core/floor.ts';
-import type { AgentId, MessageId } from '../../src/turns/core/settings.ts';
+import type { Floor, Held, Turn } from '../../src/turns/floor/floor.ts';
+import type { AgentId, MessageId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import type { Answers } from './answers.ts';
 

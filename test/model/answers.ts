@@ -1,6 +1,6 @@
-import type { Command } from '../../src/turns/core/command.ts';
-import type { Floor } from '../../src/turns/core/floor.ts';
-import type { AgentId, MessageId } from '../../src/turns/core/settings.ts';
+import type { Command } from '../../src/turns/floor/command.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
+import type { AgentId, MessageId } from '../../src/turns/floor/settings.ts';
 import { of } from './step.ts';
 import type { Step } from './step.ts';
 import { must } from './violation.ts';

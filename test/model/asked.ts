@@ -1,7 +1,7 @@
-import type { Command } from '../../src/turns/core/command.ts';
-import type { Fate } from '../../src/turns/core/fact.ts';
-import type { Floor } from '../../src/turns/core/floor.ts';
-import type { AgentId } from '../../src/turns/core/settings.ts';
+import type { Command } from '../../src/turns/floor/command.ts';
+import type { Fate } from '../../src/turns/floor/fact.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
+import type { AgentId } from '../../src/turns/floor/settings.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import { callable, isBarred, isReady, isUsedUp } from './floors.ts';
 import { of, statusOf } from './step.ts';

@@ -1,6 +1,6 @@
-import { PLAIN_SETTINGS } from '../../src/turns/core/floor.ts';
-import type { Command } from '../../src/turns/core/command.ts';
-import type { AgentId, FloorSettings, InterruptMode, SeatSettings } from '../../src/turns/core/settings.ts';
+import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
+import type { Command } from '../../src/turns/floor/command.ts';
+import type { AgentId, FloorSettings, InterruptMode, SeatSettings } from '../../src/turns/floor/settings.ts';
 
 /** Groups of commands that a search may leave out; what is not named here every search tries in every state. */
 export type Family =

@@ -1,8 +1,8 @@
-import type { Command } from '../../src/turns/core/command.ts';
-import type { Fact } from '../../src/turns/core/fact.ts';
-import type { Floor, Seat, Turn } from '../../src/turns/core/floor.ts';
-import { isAllowed } from '../../src/turns/core/seat.ts';
-import type { AgentId } from '../../src/turns/core/settings.ts';
+import type { Command } from '../../src/turns/floor/command.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
+import type { Floor, Seat, Turn } from '../../src/turns/floor/floor.ts';
+import { isAllowed } from '../../src/turns/floor/seat.ts';
+import type { AgentId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import { callable, isPresent, owed } from './floors.ts';

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { floorSchema } from '../../src/turns/core/floor.ts';
-import type { Floor, Seat, Turn } from '../../src/turns/core/floor.ts';
-import type { AgentId } from '../../src/turns/core/settings.ts';
+import { floorSchema } from '../../src/turns/floor/floor.ts';
+import type { Floor, Seat, Turn } from '../../src/turns/floor/floor.ts';
+import type { AgentId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { outstanding, turnsOf } from './abstraction.ts';
 import { must } from './violation.ts';

@@ -1,6 +1,6 @@
-import type { AgentCommand, Command, OperatorCommand } from '../../src/turns/core/command.ts';
-import { INTERRUPT_MODES, ORDERS } from '../../src/turns/core/settings.ts';
-import type { AgentId, Approval } from '../../src/turns/core/settings.ts';
+import type { AgentCommand, Command, OperatorCommand } from '../../src/turns/floor/command.ts';
+import { INTERRUPT_MODES, ORDERS } from '../../src/turns/floor/settings.ts';
+import type { AgentId, Approval } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';

@@ -15,7 +15,7 @@ import type { Found } from './search.ts';
 export type Caught = { readonly bug: Planted; readonly found: Found | null };
 
 const SRC_DIR = join(import.meta.dirname, '../../src');
-const CORE_DIR = join(SRC_DIR, 'turns/core');
+const CORE_DIR = join(SRC_DIR, 'turns/floor');
 /** What the manager is made of. */
 const ROOMS = ['turns', 'engine', 'lib'];
 const SCRATCH_DIR = join(import.meta.dirname, '.planted');

@@ -1,7 +1,7 @@
-import type { Command } from '../../src/turns/core/command.ts';
-import { PLAIN_SETTINGS } from '../../src/turns/core/floor.ts';
-import type { Floor } from '../../src/turns/core/floor.ts';
-import type { ChannelId } from '../../src/turns/core/settings.ts';
+import type { Command } from '../../src/turns/floor/command.ts';
+import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
+import type { ChannelId } from '../../src/turns/floor/settings.ts';
 import type { Instant, Timer } from '../../src/lib/time.ts';
 import type { Draft, TurnManager } from '../../src/turns/manager.ts';
 import { CORE } from '../../src/engine/core.ts';

@@ -1,5 +1,5 @@
-import type { Command } from '../../src/turns/core/command.ts';
-import type { Floor } from '../../src/turns/core/floor.ts';
+import type { Command } from '../../src/turns/floor/command.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import type { Core } from '../../src/engine/core.ts';
 import { keyOf } from './abstraction.ts';

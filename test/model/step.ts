@@ -1,8 +1,8 @@
-import type { Command } from '../../src/turns/core/command.ts';
-import type { Effect } from '../../src/turns/core/effect.ts';
-import type { Fact } from '../../src/turns/core/fact.ts';
-import type { Floor } from '../../src/turns/core/floor.ts';
-import type { AgentId } from '../../src/turns/core/settings.ts';
+import type { Command } from '../../src/turns/floor/command.ts';
+import type { Effect } from '../../src/turns/floor/effect.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
+import type { AgentId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 
 /** One accepted command: the floor on both sides, what happened and what the world must learn. */

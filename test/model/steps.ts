@@ -1,8 +1,8 @@
-import type { Decision } from '../../src/turns/core/decide.ts';
-import type { Effect } from '../../src/turns/core/effect.ts';
-import type { Announcement, Fact } from '../../src/turns/core/fact.ts';
-import type { Floor } from '../../src/turns/core/floor.ts';
-import type { MessageId } from '../../src/turns/core/settings.ts';
+import type { Decision } from '../../src/turns/floor/decide.ts';
+import type { Effect } from '../../src/turns/floor/effect.ts';
+import type { Announcement, Fact } from '../../src/turns/floor/fact.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
+import type { MessageId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import type { Core } from '../../src/engine/core.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';

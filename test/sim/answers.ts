@@ -1,6 +1,6 @@
 import type { TurnPrompt } from '../../src/agents/backend.ts';
-import type { Fact } from '../../src/turns/core/fact.ts';
-import type { Floor } from '../../src/turns/core/floor.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
 import { must } from './violation.ts';
 
 /** One turn: under which epochs it was prompted, what its next prompt owes, and what was answered. */

@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3';
-import type { Fact } from '../../src/turns/core/fact.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { ReplayStep } from '../../src/engine/replay.ts';
 import { splitText } from '../../src/turns/split.ts';
 import type { WatchedStore } from './store.ts';

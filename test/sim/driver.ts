@@ -1,7 +1,7 @@
 import type { Principal } from '../../src/adapters/port.ts';
-import type { AgentCommand } from '../../src/turns/core/command.ts';
-import { openQuestion } from '../../src/turns/core/floor.ts';
-import type { Floor } from '../../src/turns/core/floor.ts';
+import type { AgentCommand } from '../../src/turns/floor/command.ts';
+import { openQuestion } from '../../src/turns/floor/floor.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { Bot } from './bot.ts';
 import type { Cast } from './cast.ts';
 import type { Platform, Posted } from './platform.ts';

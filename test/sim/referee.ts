@@ -1,8 +1,8 @@
-import type { Command } from '../../src/turns/core/command.ts';
-import { nextDeadline } from '../../src/turns/core/deadline.ts';
-import type { Fact } from '../../src/turns/core/fact.ts';
-import { emptyFloor } from '../../src/turns/core/floor.ts';
-import type { Floor, Held, Turn } from '../../src/turns/core/floor.ts';
+import type { Command } from '../../src/turns/floor/command.ts';
+import { nextDeadline } from '../../src/turns/floor/deadline.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
+import { emptyFloor } from '../../src/turns/floor/floor.ts';
+import type { Floor, Held, Turn } from '../../src/turns/floor/floor.ts';
 import type { Applied } from '../../src/engine/port.ts';
 import { canonical } from '../../src/engine/canonical.ts';
 import { must } from './violation.ts';

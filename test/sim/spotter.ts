@@ -1,5 +1,5 @@
-import type { Fact } from '../../src/turns/core/fact.ts';
-import type { Floor } from '../../src/turns/core/floor.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { Move } from './referee.ts';
 import type { Situations } from './situations.ts';
 

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import type { Command } from '../../src/turns/core/command.ts';
+import type { Command } from '../../src/turns/floor/command.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { MEMORY, openDatabase } from '../../src/engine/sqlite/open.ts';
 import type { Applied, HumanMessage, MessageChange, OutboxRow, Recovery, Settlement } from '../../src/engine/port.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { nextDeadline } from '../../src/turns/core/deadline.ts';
-import type { Floor } from '../../src/turns/core/floor.ts';
+import { nextDeadline } from '../../src/turns/floor/deadline.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
 import { CORE } from '../../src/engine/core.ts';
 import type { Core } from '../../src/engine/core.ts';
 import { audit } from './audit.ts';

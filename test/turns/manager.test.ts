@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, expect, test } from 'vitest';
-import type { Command } from '../../src/turns/core/command.ts';
-import { nextDeadline } from '../../src/turns/core/deadline.ts';
-import { PLAIN_SETTINGS } from '../../src/turns/core/floor.ts';
-import type { ChannelId, FloorSettings } from '../../src/turns/core/settings.ts';
+import type { Command } from '../../src/turns/floor/command.ts';
+import { nextDeadline } from '../../src/turns/floor/deadline.ts';
+import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
+import type { ChannelId, FloorSettings } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { TurnManager } from '../../src/turns/manager.ts';
 import type { Draft, ManagerPorts } from '../../src/turns/manager.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ANNOUNCEMENT_TEXTS } from '../../src/config/schema.ts';
-import type { Refusal } from '../../src/turns/core/command.ts';
-import type { Announcement, Limit } from '../../src/turns/core/fact.ts';
+import type { Refusal } from '../../src/turns/floor/command.ts';
+import type { Announcement, Limit } from '../../src/turns/floor/fact.ts';
 import { DEFAULT_TEMPLATES, announcementText, refusalText } from '../../src/turns/words.ts';
 import type { Templates } from '../../src/turns/words.ts';
 

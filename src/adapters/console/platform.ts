@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
-import type { Receipt } from '../../turns/core/effect.ts';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { Receipt } from '../../turns/floor/effect.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import { StoreError, storeError } from '../../engine/errors.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { ChatMessage } from './protocol.ts';

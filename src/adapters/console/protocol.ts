@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Receipt } from '../../turns/core/effect.ts';
-import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
+import type { Receipt } from '../../turns/floor/effect.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { JournalEntry } from '../../engine/port.ts';
 import type { FloorView, TurnRecord } from '../../turns/view.ts';

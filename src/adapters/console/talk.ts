@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage } from '../../engine/port.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { Handover } from '../handover.ts';

@@ -1,4 +1,4 @@
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Line } from '../../engine/port.ts';
 import type { Observatory } from '../port.ts';
 import type { ChatMessage } from './protocol.ts';

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { Intake, Observatory, Place } from '../port.ts';

@@ -1,6 +1,6 @@
 import type { REST, RawFile } from 'discord.js';
 import type { z } from 'zod';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import { CODES, chatError, rejectionOf } from './errors.ts';

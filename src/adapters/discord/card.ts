@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { cardOf } from '../card.ts';

@@ -4,8 +4,8 @@ import { completions, MAX_COMPLETIONS } from '../../turns/operators/completions.
 import type { Known } from '../../turns/operators/completions.ts';
 import { COMMANDS, MODES, ORDER_SUMMARIES } from '../../turns/operators/table.ts';
 import type { Argument, CommandRow } from '../../turns/operators/table.ts';
-import type { ChannelId } from '../../turns/core/settings.ts';
-import { INTERRUPT_MODES, ORDERS } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
+import { INTERRUPT_MODES, ORDERS } from '../../turns/floor/settings.ts';
 import type { Calls } from './calls.ts';
 
 /** One slash command, group or option, as far as Conch sets it; Discord takes and gives it in this form. */

@@ -1,5 +1,5 @@
 import { DiscordAPIError, HTTPError, RateLimitError } from 'discord.js';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 
 /** Discord's numbers for what is wrong, as far as Conch tells them apart. */

@@ -1,7 +1,7 @@
 import { GatewayDispatchEvents } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
+import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { MessageChange } from '../../engine/port.ts';
 import type { Handover } from '../handover.ts';
 import type { Intake } from '../port.ts';

@@ -1,7 +1,7 @@
 import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../engine/port.ts';
 import type { History, Observatory, Place, Position } from '../port.ts';
 import { channelId, platformChannel } from './ids.ts';

@@ -1,4 +1,4 @@
-import type { AgentId } from '../../turns/core/settings.ts';
+import type { AgentId } from '../../turns/floor/settings.ts';
 import type { Observatory } from '../port.ts';
 import { prefixOf, sameName, usernameOf } from './names.ts';
 import type { Roles } from './roles.ts';

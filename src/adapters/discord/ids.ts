@@ -1,4 +1,4 @@
-import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
+import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 
 /** The id of a Discord channel or thread as the rest of Conch knows it. */
 export function channelId(snowflake: string): ChannelId {

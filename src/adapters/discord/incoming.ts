@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { addressedIn } from '../../turns/addressing.ts';
-import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import { ruleFor } from '../admission.ts';

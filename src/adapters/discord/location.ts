@@ -1,6 +1,6 @@
 import { Routes } from 'discord.js';
 import { z } from 'zod';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 import type { Observatory } from '../port.ts';
 import type { Calls } from './calls.ts';

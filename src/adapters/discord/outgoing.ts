@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import { Routes } from 'discord.js';
-import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
+import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { Memory, Observatory, OutgoingPost } from '../port.ts';

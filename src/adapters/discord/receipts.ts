@@ -1,8 +1,8 @@
 import { Routes } from 'discord.js';
 import { z } from 'zod';
-import { RECEIPTS } from '../../turns/core/effect.ts';
-import type { Receipt } from '../../turns/core/effect.ts';
-import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
+import { RECEIPTS } from '../../turns/floor/effect.ts';
+import type { Receipt } from '../../turns/floor/effect.ts';
+import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
 import { BoundedMap } from '../bounded.ts';
 import type { Calls } from './calls.ts';

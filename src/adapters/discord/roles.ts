@@ -1,7 +1,7 @@
 import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Memory, Observatory } from '../port.ts';
 import type { Calls } from './calls.ts';
 import { wordsOf } from './errors.ts';

@@ -1,7 +1,7 @@
 import { Routes } from 'discord.js';
 import type { REST } from 'discord.js';
 import { z } from 'zod';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { Finding } from '../finding.ts';
 import type { ChatError } from '../port.ts';

@@ -1,6 +1,6 @@
 import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Timer, Timers } from '../../lib/time.ts';
 import { endsWithCursor } from './body.ts';
 import type { Memory } from '../port.ts';

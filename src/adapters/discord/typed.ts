@@ -1,6 +1,6 @@
 import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Intake, Memory } from '../port.ts';
 import { COMMAND_RULE, createFirstTime, typedCommand } from '../typed-command.ts';
 import { answerBody } from './body.ts';

@@ -1,6 +1,6 @@
 import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Timer, Timers } from '../../lib/time.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { Calls } from './calls.ts';

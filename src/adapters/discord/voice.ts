@@ -1,7 +1,7 @@
 import { Routes } from 'discord.js';
 import type { RawFile } from 'discord.js';
 import { z } from 'zod';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Speaker } from '../port.ts';
 import { body } from './body.ts';
 import { BoundedMap } from '../bounded.ts';

@@ -1,7 +1,7 @@
 import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { Memory, Observatory } from '../port.ts';

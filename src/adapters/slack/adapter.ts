@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
-import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { AdapterError, ChatError } from '../port.ts';
 import type { Capabilities, ChatAdapter, History, Intake, Memory, Observatory, Position } from '../port.ts';

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { cardOf } from '../card.ts';

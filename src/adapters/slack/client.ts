@@ -1,7 +1,7 @@
 import { LogLevel, WebClient } from '@slack/web-api';
 import type { WebClientOptions } from '@slack/web-api';
 import { z } from 'zod';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 import { chatError } from './errors.ts';
 

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { Speaker } from '../port.ts';

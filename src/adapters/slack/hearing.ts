@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import { createHandover } from '../handover.ts';
 import { AdapterError } from '../port.ts';
 import type { Intake } from '../port.ts';

@@ -1,5 +1,5 @@
 import { addressedIn } from '../../turns/addressing.ts';
-import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import { ruleFor } from '../admission.ts';
 import type { Observatory, Place, Thread } from '../port.ts';

@@ -1,4 +1,4 @@
-import type { AgentId } from '../../turns/core/settings.ts';
+import type { AgentId } from '../../turns/floor/settings.ts';
 import type { Speaker } from '../port.ts';
 import { emojiName } from './emoji.ts';
 import { clipped, withoutBroadcasts } from './markdown.ts';

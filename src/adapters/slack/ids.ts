@@ -1,4 +1,4 @@
-import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
+import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 
 /** Where a floor is on Slack: a channel, or a thread in it. */
 export type SlackPlace = { readonly channel: string; readonly thread: string | null };

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { INTERRUPT_MODES, ORDERS } from '../../turns/core/settings.ts';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import { INTERRUPT_MODES, ORDERS } from '../../turns/floor/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import { MODES, ORDER_SUMMARIES } from '../../turns/operators/table.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { Answer } from '../port.ts';

@@ -1,8 +1,8 @@
 import type { WebClient } from '@slack/web-api';
 import { z } from 'zod';
-import { RECEIPTS } from '../../turns/core/effect.ts';
-import type { Receipt } from '../../turns/core/effect.ts';
-import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
+import { RECEIPTS } from '../../turns/floor/effect.ts';
+import type { Receipt } from '../../turns/floor/effect.ts';
+import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
 import { BoundedMap } from '../bounded.ts';
 import { ANY_ANSWER, call } from './client.ts';

@@ -1,6 +1,6 @@
 import type { WebClient } from '@slack/web-api';
 import { z } from 'zod';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 import { call } from './client.ts';
 import { platformChannel } from './ids.ts';

@@ -1,6 +1,6 @@
 import type { WebClient, WebClientOptions } from '@slack/web-api';
 import { z } from 'zod';
-import type { AgentId, ChannelId } from '../../turns/core/settings.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { Finding } from '../finding.ts';
 import type { ChatError } from '../port.ts';

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Intake, Observatory } from '../port.ts';
 import { call } from './client.ts';
 import { channelTrouble, slackCode } from './errors.ts';

@@ -1,6 +1,6 @@
 import { addressedIn, mentionsIn } from '../../turns/addressing.ts';
 import type { Addressee } from '../../turns/addressing.ts';
-import type { AgentId } from '../../turns/core/settings.ts';
+import type { AgentId } from '../../turns/floor/settings.ts';
 import type { Line } from '../../engine/port.ts';
 import type { Ending, TurnPrompt } from '../backend.ts';
 import { gistOf } from './gist.ts';

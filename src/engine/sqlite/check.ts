@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3';
-import type { Fact } from '../../turns/core/fact.ts';
+import type { Fact } from '../../turns/floor/fact.ts';
 import type { Core } from '../core.ts';
 import { StoreError, sentence } from '../errors.ts';
 import { NO_TAIL, firstBreak, lineOf, messagesOf } from './journal.ts';

@@ -1,6 +1,6 @@
 import type { Database } from 'better-sqlite3';
-import type { Fate } from '../../turns/core/fact.ts';
-import type { AgentId, ChannelId, MessageId } from '../../turns/core/settings.ts';
+import type { Fate } from '../../turns/floor/fact.ts';
+import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { isNews } from './news.ts';
 import type { Attachment, HumanMessage, InboxRow, MessageChange } from '../port.ts';
 import { sealing } from './seal.ts';

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
-import type { Fact } from '../../turns/core/fact.ts';
-import type { ChannelId, MessageId } from '../../turns/core/settings.ts';
+import type { Fact } from '../../turns/floor/fact.ts';
+import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { canonical } from '../canonical.ts';
 import type { JournalEntry } from '../port.ts';

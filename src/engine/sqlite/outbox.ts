@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
-import type { Announcement } from '../../turns/core/fact.ts';
-import type { Effect } from '../../turns/core/effect.ts';
-import type { ChannelId } from '../../turns/core/settings.ts';
+import type { Announcement } from '../../turns/floor/fact.ts';
+import type { Effect } from '../../turns/floor/effect.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { splitText } from '../../turns/split.ts';
 import type { OutboxRow, Settlement } from '../port.ts';

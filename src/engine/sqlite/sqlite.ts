@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
-import type { Command, Refusal } from '../../turns/core/command.ts';
-import type { Floor } from '../../turns/core/floor.ts';
-import type { AgentId, ChannelId, MessageId } from '../../turns/core/settings.ts';
+import type { Command, Refusal } from '../../turns/floor/command.ts';
+import type { Floor } from '../../turns/floor/floor.ts';
+import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { backUp, issuerOf } from './backup.ts';
 import { checkAtStart, verifyAll } from './check.ts';

@@ -1,6 +1,6 @@
-import type { OperatorCommand, Refusal } from '../core/command.ts';
-import type { Fact } from '../core/fact.ts';
-import type { AgentId, Choice } from '../core/settings.ts';
+import type { OperatorCommand, Refusal } from '../floor/command.ts';
+import type { Fact } from '../floor/fact.ts';
+import type { AgentId, Choice } from '../floor/settings.ts';
 import { clockWords, counted } from './clock-words.ts';
 import type { Answer, Desk, Request } from './desk.ts';
 import { list } from './fact-words.ts';

@@ -1,5 +1,5 @@
-import { INTERRUPT_MODES, ORDERS } from '../core/settings.ts';
-import type { MessageId } from '../core/settings.ts';
+import { INTERRUPT_MODES, ORDERS } from '../floor/settings.ts';
+import type { MessageId } from '../floor/settings.ts';
 import { wordsOf } from './parse.ts';
 import type { CommandTable } from './parse.ts';
 import { COMMANDS, MODES, ORDER_SUMMARIES } from './table.ts';

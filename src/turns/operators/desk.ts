@@ -1,5 +1,5 @@
-import type { Command, Refusal } from '../core/command.ts';
-import type { AgentId, ChannelId, MessageId, SeatSettings } from '../core/settings.ts';
+import type { Command, Refusal } from '../floor/command.ts';
+import type { AgentId, ChannelId, MessageId, SeatSettings } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { Roster } from '../roster.ts';
 import type { Applied, InboxRow, JournalEntry } from '../../engine/port.ts';

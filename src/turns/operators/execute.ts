@@ -1,4 +1,4 @@
-import type { AgentId, ChannelId } from '../core/settings.ts';
+import type { AgentId, ChannelId } from '../floor/settings.ts';
 import type { FloorView } from '../view.ts';
 import {
   add,

@@ -1,5 +1,5 @@
-import type { Announcement, Fact, Fate } from '../core/fact.ts';
-import type { MessageId } from '../core/settings.ts';
+import type { Announcement, Fact, Fate } from '../floor/fact.ts';
+import type { MessageId } from '../floor/settings.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';
 
 /** An agent's name for people. */

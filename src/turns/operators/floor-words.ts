@@ -1,4 +1,4 @@
-import type { MessageId } from '../core/settings.ts';
+import type { MessageId } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { FloorView } from '../view.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';

@@ -1,4 +1,4 @@
-import type { AgentId } from '../core/settings.ts';
+import type { AgentId } from '../floor/settings.ts';
 import type { RosterEntry } from '../roster.ts';
 import { list } from './fact-words.ts';
 import { didYouMean } from './nearest.ts';

@@ -1,5 +1,5 @@
-import { INTERRUPT_MODES, ORDERS } from '../core/settings.ts';
-import type { InterruptMode, OrderPolicy } from '../core/settings.ts';
+import { INTERRUPT_MODES, ORDERS } from '../floor/settings.ts';
+import type { InterruptMode, OrderPolicy } from '../floor/settings.ts';
 import { didYouMean } from './nearest.ts';
 import { COMMANDS, MODES } from './table.ts';
 import type { Argument, CommandPath, CommandRow } from './table.ts';

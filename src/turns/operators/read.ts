@@ -1,4 +1,4 @@
-import type { ChannelId } from '../core/settings.ts';
+import type { ChannelId } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { TurnRecord } from '../view.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';

@@ -1,4 +1,4 @@
-import type { InterruptMode, OrderPolicy } from '../core/settings.ts';
+import type { InterruptMode, OrderPolicy } from '../floor/settings.ts';
 
 /** What an argument must be; platforms choose their own input for each kind. */
 export type ArgumentKind = 'agent' | 'mode' | 'order' | 'seconds' | 'count' | 'message' | 'command' | 'question';

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
-import type { Fact, Outcome } from '../../../src/turns/core/fact.ts';
+import type { Fact, Outcome } from '../../../src/turns/floor/fact.ts';
 import type { TurnRecord } from '../../../src/turns/view.ts';
 import { CHANNEL, fakeIntake, fakeObservatory, newFolder, restingView, silent, wallClock } from './fakes.ts';
 

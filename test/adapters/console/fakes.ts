@@ -8,7 +8,7 @@ import type { ConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
 import type { PageFrame, ServerFrame } from '../../../src/adapters/console/protocol.ts';
 import type { Clock } from '../../../src/lib/time.ts';
 import type { Answer, Intake, Observatory } from '../../../src/adapters/port.ts';
-import type { ChannelId } from '../../../src/turns/core/settings.ts';
+import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { HumanMessage, JournalEntry, Line, MessageChange } from '../../../src/engine/port.ts';
 import type { FloorView, TurnRecord } from '../../../src/turns/view.ts';
 

@@ -5,7 +5,7 @@ import { channelId } from '../../../src/adapters/discord/ids.ts';
 import { createOutgoing } from '../../../src/adapters/discord/outgoing.ts';
 import type { DiscordSettings, Outgoing } from '../../../src/adapters/discord/outgoing.ts';
 import type { Memory, Observatory, OutgoingPost, Place, Speaker } from '../../../src/adapters/port.ts';
-import type { ChannelId } from '../../../src/turns/core/settings.ts';
+import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { Clock, Timers } from '../../../src/lib/time.ts';
 import type { FloorView } from '../../../src/turns/view.ts';
 import { startDiscord } from './server.ts';

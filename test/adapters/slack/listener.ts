@@ -13,7 +13,7 @@ import type {
   Principal,
   Thread,
 } from '../../../src/adapters/port.ts';
-import type { ChannelId } from '../../../src/turns/core/settings.ts';
+import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import type { FloorView } from '../../../src/turns/view.ts';

@@ -5,7 +5,7 @@ import type { ChatAdapter, Memory, Observatory, OutgoingPost, Speaker } from '..
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import { createOutgoing } from '../../../src/adapters/slack/outgoing.ts';
 import type { Outgoing, SlackSettings } from '../../../src/adapters/slack/outgoing.ts';
-import type { ChannelId } from '../../../src/turns/core/settings.ts';
+import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { OutboxRow, Settlement } from '../../../src/engine/port.ts';
 import type { FloorView } from '../../../src/turns/view.ts';
 import { createTime } from '../../agents/time.ts';

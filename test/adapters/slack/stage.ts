@@ -1,9 +1,9 @@
 import { CAPABILITIES, createAdapter } from '../../../src/adapters/slack/adapter.ts';
 import { emojiName } from '../../../src/adapters/slack/emoji.ts';
 import { channelId, messageId, platformMessage } from '../../../src/adapters/slack/ids.ts';
-import { RECEIPTS } from '../../../src/turns/core/effect.ts';
-import type { Receipt } from '../../../src/turns/core/effect.ts';
-import type { AgentId } from '../../../src/turns/core/settings.ts';
+import { RECEIPTS } from '../../../src/turns/floor/effect.ts';
+import type { Receipt } from '../../../src/turns/floor/effect.ts';
+import type { AgentId } from '../../../src/turns/floor/settings.ts';
 import { AGENTS } from '../program.ts';
 import { SKEW_MS } from '../rig.ts';
 import type { Author, Rig, Stage, Suffered, Ways, Writing } from '../rig.ts';

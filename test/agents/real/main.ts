@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wr
 import { tmpdir } from 'node:os';
 import { createAcpBackend } from '../../../src/agents/acp.ts';
 import type { AgentBackend, AgentSession } from '../../../src/agents/backend.ts';
-import type { Choice } from '../../../src/turns/core/settings.ts';
+import type { Choice } from '../../../src/turns/floor/settings.ts';
 import { createVerbServer } from '../../../src/agents/verb-server.ts';
 import { person, prompt, recorder } from '../conversation.ts';
 import { HOOK_FILE, REAL_AGENTS, SERVER_FILE, writeFiles } from './agents.ts';

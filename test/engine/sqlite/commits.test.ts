@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Command } from '../../../src/turns/core/command.ts';
+import type { Command } from '../../../src/turns/floor/command.ts';
 import { CORE } from '../../../src/engine/core.ts';
 import { AT, everything, folder, open, seating, written } from './fixture.ts';
 import type { SqliteStore } from '../../../src/engine/sqlite/sqlite.ts';

@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Command } from '../../../src/turns/core/command.ts';
-import { PLAIN_SETTINGS } from '../../../src/turns/core/floor.ts';
+import type { Command } from '../../../src/turns/floor/command.ts';
+import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import { canonical } from '../../../src/engine/canonical.ts';
 import { CORE } from '../../../src/engine/core.ts';
 import type { HumanMessage } from '../../../src/engine/port.ts';

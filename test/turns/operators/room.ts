@@ -1,6 +1,6 @@
-import type { Command, Refusal } from '../../../src/turns/core/command.ts';
-import type { Fact } from '../../../src/turns/core/fact.ts';
-import { emptyFloor } from '../../../src/turns/core/floor.ts';
+import type { Command, Refusal } from '../../../src/turns/floor/command.ts';
+import type { Fact } from '../../../src/turns/floor/fact.ts';
+import { emptyFloor } from '../../../src/turns/floor/floor.ts';
 import { timeWords } from '../../../src/turns/operators/clock-words.ts';
 import type { Answer, Audit, Desk } from '../../../src/turns/operators/desk.ts';
 import { createOperators } from '../../../src/turns/operators/execute.ts';

@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { MODES, ORDER_SUMMARIES } from '../../../turns/operators/table.ts';
-import { INTERRUPT_MODES, ORDERS } from '../../../turns/core/settings.ts';
+import { INTERRUPT_MODES, ORDERS } from '../../../turns/floor/settings.ts';
 import { Icon } from './icons.tsx';
 import { command } from './sending.ts';
 import { view } from './state.ts';

@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import type { InterruptMode } from '../../../turns/core/settings.ts';
+import type { InterruptMode } from '../../../turns/floor/settings.ts';
 import { agentOf, view, writable } from './state.ts';
 
 const DURING: Readonly<Record<InterruptMode, (name: string) => string>> = {

@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact';
-import type { Status } from '../../../turns/core/seat.ts';
+import type { Status } from '../../../turns/floor/seat.ts';
 
 /** The shell: Conch's own sign. */
 export function Shell(): JSX.Element {

@@ -1,8 +1,8 @@
 import { signal } from '@preact/signals';
 import { memo } from 'preact/compat';
 import type { JSX } from 'preact';
-import { RECEIPTS } from '../../../turns/core/effect.ts';
-import type { Receipt } from '../../../turns/core/effect.ts';
+import { RECEIPTS } from '../../../turns/floor/effect.ts';
+import type { Receipt } from '../../../turns/floor/effect.ts';
 import type { ChatMessage } from '../protocol.ts';
 import { Avatar, toneOf } from './avatar.tsx';
 import { Icon } from './icons.tsx';

@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { JSX } from 'preact';
-import type { Outcome } from '../../../turns/core/fact.ts';
+import type { Outcome } from '../../../turns/floor/fact.ts';
 import type { TurnRecord } from '../../../turns/view.ts';
 import { toneOf } from './avatar.tsx';
 import { tab } from './layout.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { floorSchema } from '../../../src/turns/core/floor.ts';
-import type { FloorSettings } from '../../../src/turns/core/settings.ts';
+import { floorSchema } from '../../../src/turns/floor/floor.ts';
+import type { FloorSettings } from '../../../src/turns/floor/settings.ts';
 import { factsOf, stage } from './stage.ts';
 import type { Act, Stage } from './stage.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { nextDeadline } from '../../../src/turns/core/deadline.ts';
+import { nextDeadline } from '../../../src/turns/floor/deadline.ts';
 import { announcementsIn, effectsOf, factsOf, movesIn, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { evolve } from '../../../src/turns/core/evolve.ts';
-import { isAllowed, STATUSES, TRANSITIONS } from '../../../src/turns/core/seat.ts';
-import type { Status, Trigger } from '../../../src/turns/core/seat.ts';
-import { PLAIN_SETTINGS } from '../../../src/turns/core/floor.ts';
+import { evolve } from '../../../src/turns/floor/evolve.ts';
+import { isAllowed, STATUSES, TRANSITIONS } from '../../../src/turns/floor/seat.ts';
+import type { Status, Trigger } from '../../../src/turns/floor/seat.ts';
+import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import { announcementsIn, factsOf, movesIn, seatOf, stage, Stage } from './stage.ts';
 
 /** pm ACTIVE, dev and qa QUEUED. */

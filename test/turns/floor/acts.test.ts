@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { AgentCommand } from '../../../src/turns/core/command.ts';
+import type { AgentCommand } from '../../../src/turns/floor/command.ts';
 import { announcementsIn, effectsOf, factsOf, movesIn, seatOf, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 

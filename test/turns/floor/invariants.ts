@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import type { Effect } from '../../../src/turns/core/effect.ts';
-import type { Fact } from '../../../src/turns/core/fact.ts';
-import type { Floor } from '../../../src/turns/core/floor.ts';
-import { isAllowed } from '../../../src/turns/core/seat.ts';
+import type { Effect } from '../../../src/turns/floor/effect.ts';
+import type { Fact } from '../../../src/turns/floor/fact.ts';
+import type { Floor } from '../../../src/turns/floor/floor.ts';
+import { isAllowed } from '../../../src/turns/floor/seat.ts';
 import type { Instant } from '../../../src/lib/time.ts';
 
 /** What must hold of every floor, at every moment. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { announcementsIn, effectsOf, factsOf, movesIn, seatOf, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
-import { PLAIN_SETTINGS } from '../../../src/turns/core/floor.ts';
+import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 
 /** dev ACTIVE #2 after pm's turn; qa is next, then pm. */
 function second(settings = {}): Stage {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { effectsOf, factsOf, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
-import type { FloorSettings } from '../../../src/turns/core/settings.ts';
+import type { FloorSettings } from '../../../src/turns/floor/settings.ts';
 
 /** Who has had the floor, in order. */
 function granted(play: Stage): readonly string[] {

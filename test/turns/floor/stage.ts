@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
-import { decide } from '../../../src/turns/core/decide.ts';
-import { evolve } from '../../../src/turns/core/evolve.ts';
-import { nextDeadline } from '../../../src/turns/core/deadline.ts';
-import { react } from '../../../src/turns/core/react.ts';
-import type { AgentCommand, Command, OperatorCommand, Refusal } from '../../../src/turns/core/command.ts';
-import type { Effect, Receipt } from '../../../src/turns/core/effect.ts';
-import type { Announcement, Fact, Fate } from '../../../src/turns/core/fact.ts';
-import { emptyFloor, floorSchema, PLAIN_SETTINGS } from '../../../src/turns/core/floor.ts';
-import type { Floor, Turn } from '../../../src/turns/core/floor.ts';
-import type { Status } from '../../../src/turns/core/seat.ts';
-import type { AgentId, FloorSettings, MessageId, SeatSettings } from '../../../src/turns/core/settings.ts';
+import { decide } from '../../../src/turns/floor/decide.ts';
+import { evolve } from '../../../src/turns/floor/evolve.ts';
+import { nextDeadline } from '../../../src/turns/floor/deadline.ts';
+import { react } from '../../../src/turns/floor/react.ts';
+import type { AgentCommand, Command, OperatorCommand, Refusal } from '../../../src/turns/floor/command.ts';
+import type { Effect, Receipt } from '../../../src/turns/floor/effect.ts';
+import type { Announcement, Fact, Fate } from '../../../src/turns/floor/fact.ts';
+import { emptyFloor, floorSchema, PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
+import type { Floor, Turn } from '../../../src/turns/floor/floor.ts';
+import type { Status } from '../../../src/turns/floor/seat.ts';
+import type { AgentId, FloorSettings, MessageId, SeatSettings } from '../../../src/turns/floor/settings.ts';
 import type { Instant } from '../../../src/lib/time.ts';
 import { checkEffect, checkFact, checkFloor } from './invariants.ts';
 

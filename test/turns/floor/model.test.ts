@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { describe, test } from 'vitest';
-import { nextDeadline } from '../../../src/turns/core/deadline.ts';
-import { INTERRUPT_MODES, ORDERS } from '../../../src/turns/core/settings.ts';
-import type { Command } from '../../../src/turns/core/command.ts';
-import type { FloorSettings } from '../../../src/turns/core/settings.ts';
+import { nextDeadline } from '../../../src/turns/floor/deadline.ts';
+import { INTERRUPT_MODES, ORDERS } from '../../../src/turns/floor/settings.ts';
+import type { Command } from '../../../src/turns/floor/command.ts';
+import type { FloorSettings } from '../../../src/turns/floor/settings.ts';
 import { stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 
