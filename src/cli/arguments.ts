@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
-import { didYouMean } from '../turns/operators/nearest.ts';
-import { quoted } from '../turns/operators/parse.ts';
+import { didYouMean } from '../turns/commands/nearest.ts';
+import { quoted } from '../turns/commands/parse.ts';
 import { VERBS } from './help.ts';
 
 /** What the program was asked to do. */

@@ -1,5 +1,5 @@
 import type { Floor } from '../turns/floor/floor.ts';
-import { factWords, list, WAITS_FOR } from '../turns/operators/fact-words.ts';
+import { factWords, list, WAITS_FOR } from '../turns/commands/fact-words.ts';
 import type { Replayed, ReplayStep } from '../engine/replay.ts';
 
 /** One line for one fact: number, time in UTC, what happened, and the floor after it in short. */

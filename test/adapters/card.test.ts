@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { cardOf } from '../../src/adapters/card.ts';
-import { parseLine } from '../../src/turns/operators/parse.ts';
+import { parseLine } from '../../src/turns/commands/parse.ts';
 import { clockLeft } from './rig.ts';
 import type { FloorView } from '../../src/turns/view.ts';
 

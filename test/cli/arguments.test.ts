@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { lineOf, parseCall } from '../../src/cli/arguments.ts';
 import { helpText, VERBS } from '../../src/cli/help.ts';
-import { parseLine } from '../../src/turns/operators/parse.ts';
+import { parseLine } from '../../src/turns/commands/parse.ts';
 
 describe('the command line', () => {
   test.each([

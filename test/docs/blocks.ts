@@ -8,9 +8,9 @@ import type { Receipt } from '../../src/turns/floor/effect.ts';
 import { TRANSITIONS } from '../../src/turns/floor/seat.ts';
 import { INTERRUPT_MODES, ORDERS } from '../../src/turns/floor/settings.ts';
 import type { InterruptMode } from '../../src/turns/floor/settings.ts';
-import { usage } from '../../src/turns/operators/parse.ts';
-import { COMMANDS, MODES, ORDER_SUMMARIES } from '../../src/turns/operators/table.ts';
-import type { CommandRow } from '../../src/turns/operators/table.ts';
+import { usage } from '../../src/turns/commands/parse.ts';
+import { COMMANDS, MODES, ORDER_SUMMARIES } from '../../src/turns/commands/table.ts';
+import type { CommandRow } from '../../src/turns/commands/table.ts';
 
 /** What stands between `<!-- begin: name -->` and `<!-- end: name -->` in the documents, by name. */
 export const BLOCKS: Readonly<Record<string, () => string>> = {

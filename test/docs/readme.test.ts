@@ -4,8 +4,8 @@ import { describe, expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { parseCall } from '../../src/cli/arguments.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { COMMANDS } from '../../src/turns/operators/table.ts';
-import { parseLine, usage } from '../../src/turns/operators/parse.ts';
+import { COMMANDS } from '../../src/turns/commands/table.ts';
+import { parseLine, usage } from '../../src/turns/commands/parse.ts';
 import { BLOCKS, filled } from './blocks.ts';
 import { documents, ROOT } from './documents.ts';
 

@@ -1,9 +1,9 @@
 import { ApplicationCommandOptionType, Routes } from 'discord.js';
 import { z } from 'zod';
-import { completions, MAX_COMPLETIONS } from '../../turns/operators/completions.ts';
-import type { Known } from '../../turns/operators/completions.ts';
-import { COMMANDS, MODES, ORDER_SUMMARIES } from '../../turns/operators/table.ts';
-import type { Argument, CommandRow } from '../../turns/operators/table.ts';
+import { completions, MAX_COMPLETIONS } from '../../turns/commands/completions.ts';
+import type { Known } from '../../turns/commands/completions.ts';
+import { COMMANDS, MODES, ORDER_SUMMARIES } from '../../turns/commands/table.ts';
+import type { Argument, CommandRow } from '../../turns/commands/table.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { INTERRUPT_MODES, ORDERS } from '../../turns/floor/settings.ts';
 import type { Calls } from './calls.ts';

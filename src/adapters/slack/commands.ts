@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { parseLine } from '../../turns/operators/parse.ts';
+import { parseLine } from '../../turns/commands/parse.ts';
 import type { Timers } from '../../lib/time.ts';
 import type { Answer, Intake, Observatory, Principal } from '../port.ts';
 import type { Groups } from './groups.ts';

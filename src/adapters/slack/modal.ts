@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { INTERRUPT_MODES, ORDERS } from '../../turns/floor/settings.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { MODES, ORDER_SUMMARIES } from '../../turns/operators/table.ts';
+import { MODES, ORDER_SUMMARIES } from '../../turns/commands/table.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { Answer } from '../port.ts';
 import type { Ack, Asker, CommandPorts, Order } from './commands.ts';

@@ -3,8 +3,8 @@ import { createCalls } from '../../../src/adapters/discord/calls.ts';
 import { createClient } from '../../../src/adapters/discord/client.ts';
 import { choicesFor, commandSet, lineOf, registerCommands } from '../../../src/adapters/discord/commands.ts';
 import type { Given, Option } from '../../../src/adapters/discord/commands.ts';
-import { parseLine } from '../../../src/turns/operators/parse.ts';
-import { COMMANDS } from '../../../src/turns/operators/table.ts';
+import { parseLine } from '../../../src/turns/commands/parse.ts';
+import { COMMANDS } from '../../../src/turns/commands/table.ts';
 import { systemClock } from '../../../src/lib/time.ts';
 import { startDiscord } from './server.ts';
 

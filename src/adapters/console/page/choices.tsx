@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
-import { completions } from '../../../turns/operators/completions.ts';
-import type { Completion } from '../../../turns/operators/completions.ts';
+import { completions } from '../../../turns/commands/completions.ts';
+import type { Completion } from '../../../turns/commands/completions.ts';
 import { agents, messages, view } from './state.ts';
 
 /** How the line in the composer may go on. */

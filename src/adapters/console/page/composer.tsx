@@ -2,7 +2,7 @@ import { signal, useSignalEffect } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import type { JSX, RefObject } from 'preact';
 import { isCommandLine } from '../../../turns/addressing.ts';
-import { COMMAND_WORDS } from '../../../turns/operators/table.ts';
+import { COMMAND_WORDS } from '../../../turns/commands/table.ts';
 import { Choices, chosen, choose, offer, offered } from './choices.tsx';
 import { Fate } from './fate.tsx';
 import { Icon } from './icons.tsx';

@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { MODES, ORDER_SUMMARIES } from '../../../turns/operators/table.ts';
+import { MODES, ORDER_SUMMARIES } from '../../../turns/commands/table.ts';
 import { INTERRUPT_MODES, ORDERS } from '../../../turns/floor/settings.ts';
 import { Icon } from './icons.tsx';
 import { command } from './sending.ts';

@@ -1,5 +1,5 @@
 import type { JSX } from 'preact';
-import { WAITS_FOR } from '../../../turns/operators/fact-words.ts';
+import { WAITS_FOR } from '../../../turns/commands/fact-words.ts';
 import type { FloorView } from '../../../turns/view.ts';
 import { Avatar, toneOf } from './avatar.tsx';
 import { Icon, Shell } from './icons.tsx';

@@ -1,6 +1,6 @@
 import { computed, signal } from '@preact/signals';
 import type { JSX } from 'preact';
-import { factWords } from '../../../turns/operators/fact-words.ts';
+import { factWords } from '../../../turns/commands/fact-words.ts';
 import type { JournalEntry } from '../../../engine/port.ts';
 import { timeToTheSecond } from './now.ts';
 import { ask } from './sending.ts';

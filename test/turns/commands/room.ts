@@ -1,10 +1,10 @@
 import type { Command, Refusal } from '../../../src/turns/floor/command.ts';
 import type { Fact } from '../../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../../src/turns/floor/floor.ts';
-import { timeWords } from '../../../src/turns/operators/clock-words.ts';
-import type { Answer, Audit, Desk } from '../../../src/turns/operators/desk.ts';
-import { createOperators } from '../../../src/turns/operators/execute.ts';
-import type { OperatorSet, Person } from '../../../src/turns/operators/roles.ts';
+import { timeWords } from '../../../src/turns/commands/clock-words.ts';
+import type { Answer, Audit, Desk } from '../../../src/turns/commands/desk.ts';
+import { createOperators } from '../../../src/turns/commands/execute.ts';
+import type { OperatorSet, Person } from '../../../src/turns/commands/roles.ts';
 import type { InboxRow, JournalEntry } from '../../../src/engine/port.ts';
 import type { FloorView, TurnRecord } from '../../../src/turns/view.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { mayOperate } from '../../../src/turns/operators/roles.ts';
+import { mayOperate } from '../../../src/turns/commands/roles.ts';
 
 const OPERATORS = { users: ['7', 'dev'], roles: ['admins'] };
 const person = (id: string, roles: readonly string[] = []) => ({ id, name: 'Ann', roles });

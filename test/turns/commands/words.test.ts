@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { clockWords, counted, excerpt, timeWords } from '../../../src/turns/operators/clock-words.ts';
-import { factWords, fateWords } from '../../../src/turns/operators/fact-words.ts';
-import { findAgent } from '../../../src/turns/operators/lookup.ts';
-import { nearest } from '../../../src/turns/operators/nearest.ts';
+import { clockWords, counted, excerpt, timeWords } from '../../../src/turns/commands/clock-words.ts';
+import { factWords, fateWords } from '../../../src/turns/commands/fact-words.ts';
+import { findAgent } from '../../../src/turns/commands/lookup.ts';
+import { nearest } from '../../../src/turns/commands/nearest.ts';
 
 describe('a duration', () => {
   test.each([

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { completions, MAX_COMPLETIONS } from '../../../src/turns/operators/completions.ts';
-import { parseLine } from '../../../src/turns/operators/parse.ts';
+import { completions, MAX_COMPLETIONS } from '../../../src/turns/commands/completions.ts';
+import { parseLine } from '../../../src/turns/commands/parse.ts';
 
 const KNOWN = {
   agents: [
