@@ -18,7 +18,7 @@ import { intakeFor, observatoryFor, concerns } from './own-channels.ts';
 import { Suspensions } from './suspensions.ts';
 import { tell } from './tell.ts';
 import { Threads } from './threads.ts';
-import { addressedIn } from './turns/addressing.ts';
+import { addressedIn } from './turns/text/addressing.ts';
 import type { AgentId, ChannelId } from './turns/floor/settings.ts';
 import { Delivery } from './engine/outbox-delivery.ts';
 import { TurnManager } from './turns/manager.ts';

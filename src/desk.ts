@@ -8,7 +8,7 @@ import type { Desk } from './turns/commands/desk.ts';
 import type { Roster } from './turns/roster.ts';
 import type { FloorReader } from './engine/port.ts';
 import type { Clock } from './lib/time.ts';
-import { refusalText } from './turns/words.ts';
+import { refusalText } from './turns/text/words.ts';
 
 /** What operators' commands are answered from. */
 export type DeskPorts = {

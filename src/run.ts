@@ -18,7 +18,7 @@ import { openSqliteStore } from './engine/sqlite/sqlite.ts';
 import type { SqliteStore } from './engine/sqlite/sqlite.ts';
 import { systemClock, systemTimers } from './lib/time.ts';
 import type { Clock } from './lib/time.ts';
-import { announcementText } from './turns/words.ts';
+import { announcementText } from './turns/text/words.ts';
 
 /** How long a shutdown may take before it is cut short, in milliseconds. */
 const DRAIN_MS = 10_000;

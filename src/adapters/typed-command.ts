@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isCommandLine } from '../turns/addressing.ts';
+import { isCommandLine } from '../turns/text/addressing.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import { COMMAND_WORDS } from '../turns/commands/table.ts';
 import type { Memory } from './port.ts';

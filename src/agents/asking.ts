@@ -1,5 +1,5 @@
 import type { Approval, Choice } from '../turns/floor/settings.ts';
-import { visible } from '../turns/visible.ts';
+import { visible } from '../turns/text/visible.ts';
 import type { PermissionRequest } from './backend.ts';
 
 /** Where requests for permission go. */

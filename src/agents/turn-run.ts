@@ -1,9 +1,9 @@
-import { mentionsIn } from '../turns/addressing.ts';
+import { mentionsIn } from '../turns/text/addressing.ts';
 import type { AgentCommand } from '../turns/floor/command.ts';
 import type { AgentId, Approval, Choice } from '../turns/floor/settings.ts';
 import type { Draft } from '../turns/manager.ts';
-import { createSignalScanner } from '../turns/signal.ts';
-import type { SignalScanner } from '../turns/signal.ts';
+import { createSignalScanner } from '../turns/text/signal.ts';
+import type { SignalScanner } from '../turns/text/signal.ts';
 import type { Applied } from '../engine/port.ts';
 import type { Clock, Timer, Timers } from '../lib/time.ts';
 import { Asking } from './asking.ts';

@@ -25,7 +25,7 @@ import { systemTimers } from '../../src/lib/time.ts';
 import type { Clock, Timers } from '../../src/lib/time.ts';
 import { viewOf } from '../../src/turns/view.ts';
 import type { FloorView } from '../../src/turns/view.ts';
-import { announcementText } from '../../src/turns/words.ts';
+import { announcementText } from '../../src/turns/text/words.ts';
 import { load } from '../config/world.ts';
 import type { Stage } from './rig.ts';
 

@@ -1,7 +1,7 @@
 import type { Floors, Log } from '../../src/agents/floors.ts';
 import { SCRIPTS, createScriptedBackend } from '../../src/agents/scripted.ts';
 import { createSupervisor } from '../../src/agents/supervisor.ts';
-import { addressedIn } from '../../src/turns/addressing.ts';
+import { addressedIn } from '../../src/turns/text/addressing.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import { decide } from '../../src/turns/floor/decide.ts';
 import { nextDeadline } from '../../src/turns/floor/deadline.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { CAPABILITIES } from '../../src/adapters/slack/adapter.ts';
 import { messageId } from '../../src/adapters/slack/ids.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
-import { splitText } from '../../src/turns/split.ts';
+import { splitText } from '../../src/turns/text/split.ts';
 import type { Seen } from '../adapters/slack/server-people.ts';
 import type { SlackServer } from '../adapters/slack/server.ts';
 import { objects, pingsIn, words } from '../adapters/slack/state-text.ts';

@@ -1,5 +1,5 @@
 import type { Fact } from '../../src/turns/floor/fact.ts';
-import { splitText } from '../../src/turns/split.ts';
+import { splitText } from '../../src/turns/text/split.ts';
 import { doneUnseen } from './answers.ts';
 import type { Witnesses } from './answers.ts';
 import { brief, isTerminal, readFacts, rows, without } from './journal.ts';

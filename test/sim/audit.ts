@@ -1,9 +1,9 @@
 import type Database from 'better-sqlite3';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { ReplayStep } from '../../src/engine/replay.ts';
-import { splitText } from '../../src/turns/split.ts';
+import { splitText } from '../../src/turns/text/split.ts';
 import type { WatchedStore } from './store.ts';
-import { announcementText } from '../../src/turns/words.ts';
+import { announcementText } from '../../src/turns/text/words.ts';
 import type { Cast } from './cast.ts';
 import type { Platform, Posted } from './platform.ts';
 import { must } from './violation.ts';

@@ -8,7 +8,7 @@ import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { Applied, HumanMessage } from '../../src/engine/port.ts';
 import type { Core } from '../../src/engine/core.ts';
 import { MEMORY } from '../../src/engine/sqlite/open.ts';
-import { announcementText } from '../../src/turns/words.ts';
+import { announcementText } from '../../src/turns/text/words.ts';
 import type { Cast } from './cast.ts';
 import type { Disk } from './disk.ts';
 import type { Platform } from './platform.ts';

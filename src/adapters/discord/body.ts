@@ -1,7 +1,7 @@
 import type { RawFile } from 'discord.js';
-import { fenceAfter } from '../../turns/fence.ts';
-import type { Fence } from '../../turns/fence.ts';
-import { splitText } from '../../turns/split.ts';
+import { fenceAfter } from '../../turns/text/fence.ts';
+import type { Fence } from '../../turns/text/fence.ts';
+import { splitText } from '../../turns/text/split.ts';
 import type { OutgoingPost, Speaker } from '../port.ts';
 import { prefixOf } from './names.ts';
 

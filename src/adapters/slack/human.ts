@@ -1,4 +1,4 @@
-import { addressedIn } from '../../turns/addressing.ts';
+import { addressedIn } from '../../turns/text/addressing.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import { ruleFor } from '../admission.ts';

@@ -1,5 +1,5 @@
-import { fenceAfter } from '../../turns/fence.ts';
-import type { Fence } from '../../turns/fence.ts';
+import { fenceAfter } from '../../turns/text/fence.ts';
+import type { Fence } from '../../turns/text/fence.ts';
 
 /**
  * An agent's Markdown as Slack's markdown block may hold it: it reads the same, but no mention can form in it, in code

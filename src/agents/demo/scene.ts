@@ -1,5 +1,5 @@
-import { addressedIn, mentionsIn } from '../../turns/addressing.ts';
-import type { Addressee } from '../../turns/addressing.ts';
+import { addressedIn, mentionsIn } from '../../turns/text/addressing.ts';
+import type { Addressee } from '../../turns/text/addressing.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import type { Line } from '../../engine/port.ts';
 import type { Ending, TurnPrompt } from '../backend.ts';

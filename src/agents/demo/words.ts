@@ -1,4 +1,4 @@
-import type { Addressee } from '../../turns/addressing.ts';
+import type { Addressee } from '../../turns/text/addressing.ts';
 
 /** Words that make a demo agent show one state of the floor. `{agent}: ` before them picks the agent. */
 export const DEMO_WORDS = [

@@ -3,7 +3,7 @@ import type { Announcement } from '../../turns/floor/fact.ts';
 import type { Effect } from '../../turns/floor/effect.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { splitText } from '../../turns/split.ts';
+import { splitText } from '../../turns/text/split.ts';
 import type { OutboxRow, Settlement } from '../port.ts';
 import { sealing } from './seal.ts';
 

@@ -1,7 +1,7 @@
 import { signal, useSignalEffect } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import type { JSX, RefObject } from 'preact';
-import { isCommandLine } from '../../../turns/addressing.ts';
+import { isCommandLine } from '../../../turns/text/addressing.ts';
 import { COMMAND_WORDS } from '../../../turns/commands/table.ts';
 import { Choices, chosen, choose, offer, offered } from './choices.tsx';
 import { Fate } from './fate.tsx';

@@ -1,4 +1,4 @@
-import type { AgentId } from './floor/settings.ts';
+import type { AgentId } from '../floor/settings.ts';
 import { fenceAfter, isQuote } from './fence.ts';
 import type { Fence } from './fence.ts';
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { ANNOUNCEMENT_TEXTS } from '../../src/config/schema.ts';
-import type { Refusal } from '../../src/turns/floor/command.ts';
-import type { Announcement, Limit } from '../../src/turns/floor/fact.ts';
-import { DEFAULT_TEMPLATES, announcementText, refusalText } from '../../src/turns/words.ts';
-import type { Templates } from '../../src/turns/words.ts';
+import { ANNOUNCEMENT_TEXTS } from '../../../src/config/schema.ts';
+import type { Refusal } from '../../../src/turns/floor/command.ts';
+import type { Announcement, Limit } from '../../../src/turns/floor/fact.ts';
+import { DEFAULT_TEMPLATES, announcementText, refusalText } from '../../../src/turns/text/words.ts';
+import type { Templates } from '../../../src/turns/text/words.ts';
 
 const nameOf = (agent: string): string => (agent === 'ops' ? 'Ops Team' : agent);
 const said = (announcement: Announcement, templates: Templates = {}, repeat = 1) =>

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createSignalScanner, scanWhole } from '../../src/turns/signal.ts';
+import { createSignalScanner, scanWhole } from '../../../src/turns/text/signal.ts';
 
 const SIGNAL = 'TURN_COMPLETE';
 const whole = (text: string) => scanWhole(text, SIGNAL);

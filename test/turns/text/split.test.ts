@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { splitText } from '../../src/turns/split.ts';
+import { splitText } from '../../../src/turns/text/split.ts';
 
 const bare = (text: string): string => text.replaceAll(/\s/gu, '');
 const letters = (text: string): string[] =>

@@ -1,7 +1,7 @@
-import type { Refusal } from './floor/command.ts';
-import type { Announcement, Limit } from './floor/fact.ts';
-import type { AgentId } from './floor/settings.ts';
-import { excerpt } from './commands/clock-words.ts';
+import type { Refusal } from '../floor/command.ts';
+import type { Announcement, Limit } from '../floor/fact.ts';
+import type { AgentId } from '../floor/settings.ts';
+import { excerpt } from '../commands/clock-words.ts';
 
 /** Texts of a configuration in place of the built-in ones; `false` switches a kind off, but not the one that asks for a yes. */
 export type Templates = { readonly [Kind in Announcement['kind']]?: string | false };

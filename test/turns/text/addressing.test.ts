@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { addressedIn, isCommandLine, mentionsIn } from '../../src/turns/addressing.ts';
+import { addressedIn, isCommandLine, mentionsIn } from '../../../src/turns/text/addressing.ts';
 
 const AGENTS = [
   { id: 'pm', name: 'Paula Manager' },
