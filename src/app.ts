@@ -1,7 +1,7 @@
 import { createCarrier } from './adapters/carrier.ts';
 import { adapterOf } from './adapters/port.ts';
 import type { ChatAdapter, Intake, Observatory, Speaker, Thread } from './adapters/port.ts';
-import type { AgentBackend } from './agents/backend.ts';
+import type { AgentBackend } from './agents/backends/backend.ts';
 import type { AgentSpec } from './agents/connection.ts';
 import { createSupervisor } from './agents/supervisor.ts';
 import type { Supervisor } from './agents/supervisor.ts';

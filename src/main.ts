@@ -1,6 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { TokenError, addAgentToken, listAgentTokens, revokeAgentToken, rotateAgentToken } from './agents/tokens.ts';
+import {
+  TokenError,
+  addAgentToken,
+  listAgentTokens,
+  revokeAgentToken,
+  rotateAgentToken,
+} from './agents/backends/remote/tokens.ts';
 import { parseCall } from './cli/arguments.ts';
 import type { Call } from './cli/arguments.ts';
 import { runCtl } from './cli/ctl.ts';

@@ -1,6 +1,6 @@
 import type { Approval, Choice } from '../turns/floor/settings.ts';
 import { visible } from '../turns/text/visible.ts';
-import type { PermissionRequest } from './backend.ts';
+import type { PermissionRequest } from './backends/backend.ts';
 
 /** Where requests for permission go. */
 export type AskingPorts = {

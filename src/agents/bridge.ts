@@ -1,7 +1,7 @@
 import type { AnyMessage } from '@agentclientprotocol/sdk';
 import { parseArgs } from 'node:util';
 import { systemTimers } from '../lib/time.ts';
-import { lineStream } from './acp-lines.ts';
+import { lineStream } from './backends/acp/acp-lines.ts';
 import { connectOnce } from './bridge-connection.ts';
 import { BridgeRelay } from './bridge-relay.ts';
 import { startProcessGroup } from './process-group.ts';

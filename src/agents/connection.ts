@@ -4,7 +4,7 @@ import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { Draft } from '../turns/manager.ts';
 import type { OutboxRow, Settlement } from '../engine/port.ts';
 import type { Clock, Timers } from '../lib/time.ts';
-import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt } from './backend.ts';
+import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt } from './backends/backend.ts';
 import type { Floors, Log } from './floors.ts';
 import type { Beat } from './heartbeat.ts';
 import { Injections } from './injections.ts';

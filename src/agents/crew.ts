@@ -1,6 +1,6 @@
 import type { AgentId } from '../turns/floor/settings.ts';
 import type { Roster } from '../turns/roster.ts';
-import type { AgentBackend } from './backend.ts';
+import type { AgentBackend } from './backends/backend.ts';
 import type { AgentSpec, Connection } from './connection.ts';
 import type { Phase } from './session-machine.ts';
 

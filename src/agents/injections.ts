@@ -1,6 +1,6 @@
 import type { Line } from '../engine/port.ts';
 import type { Timer, Timers } from '../lib/time.ts';
-import type { AgentSession, InjectOutcome } from './backend.ts';
+import type { AgentSession, InjectOutcome } from './backends/backend.ts';
 import type { Log } from './floors.ts';
 
 /** A message on its way into a turn; `report` is told its outcome, once. */

@@ -1,4 +1,4 @@
-import { BackendError } from './backend.ts';
+import { BackendError } from './backends/backend.ts';
 
 /** Which variables a child process gets, from where. */
 export type EnvironmentParts = {

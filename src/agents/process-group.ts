@@ -3,7 +3,7 @@ import type { ChildProcess, ChildProcessByStdio } from 'node:child_process';
 import { statSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import type { Timers } from '../lib/time.ts';
-import { BackendError } from './backend.ts';
+import { BackendError } from './backends/backend.ts';
 import { secretsOf } from './process-environment.ts';
 
 /** What to run. The command is looked up on the PATH of `env`; no shell is involved. */

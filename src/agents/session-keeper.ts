@@ -1,6 +1,6 @@
 import type { Timer, Timers } from '../lib/time.ts';
-import { AbsentError, BackendError } from './backend.ts';
-import type { AgentSession } from './backend.ts';
+import { AbsentError, BackendError } from './backends/backend.ts';
+import type { AgentSession } from './backends/backend.ts';
 import type { Beat } from './heartbeat.ts';
 import type { Log } from './floors.ts';
 import { NEW_SESSION, decide, evolve } from './session-machine.ts';

@@ -1,7 +1,7 @@
 import type { Effect } from '../turns/floor/effect.ts';
 import type { AgentId, MessageId } from '../turns/floor/settings.ts';
 import type { Line } from '../engine/port.ts';
-import type { SeatContext, TurnPrompt } from './backend.ts';
+import type { SeatContext, TurnPrompt } from './backends/backend.ts';
 import type { Floors } from './floors.ts';
 import { buildPrompt } from './prompt.ts';
 

@@ -7,7 +7,7 @@ import type { SignalScanner } from '../turns/text/signal.ts';
 import type { Applied } from '../engine/port.ts';
 import type { Clock, Timer, Timers } from '../lib/time.ts';
 import { Asking } from './asking.ts';
-import type { Ending, PermissionRequest, Report, TurnPrompt } from './backend.ts';
+import type { Ending, PermissionRequest, Report, TurnPrompt } from './backends/backend.ts';
 
 /** What one generation reports to. */
 export type RunPorts = {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { AgentId } from '../turns/floor/settings.ts';
-import type { Ending, Report, TurnPrompt } from './backend.ts';
+import type { Ending, Report, TurnPrompt } from './backends/backend.ts';
 
 const text = z.string().min(1).max(20_000);
 const agent = z.string().min(1).max(100).describe('the id of an agent that sits at this floor');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Capabilities, Memory } from '../../src/adapters/port.ts';
-import { BackendError } from '../../src/agents/backend.ts';
+import { BackendError } from '../../src/agents/backends/backend.ts';
 import type {
   AgentBackend,
   AgentSession,
@@ -13,7 +13,7 @@ import type {
   PermissionRequest,
   Report,
   TurnPrompt,
-} from '../../src/agents/backend.ts';
+} from '../../src/agents/backends/backend.ts';
 import { App } from '../../src/app.ts';
 import { createLog } from '../../src/log.ts';
 import type { AgentId, ChannelId, MessageId } from '../../src/turns/floor/settings.ts';

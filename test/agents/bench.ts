@@ -5,7 +5,7 @@ import type {
   InjectOutcome,
   Report,
   TurnPrompt,
-} from '../../src/agents/backend.ts';
+} from '../../src/agents/backends/backend.ts';
 import type { AgentSpec } from '../../src/agents/connection.ts';
 import type { Floors, Log } from '../../src/agents/floors.ts';
 import { NO_MEMORY } from '../../src/agents/session-memory.ts';

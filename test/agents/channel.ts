@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ChatAdapter, Intake } from '../../src/adapters/port.ts';
-import type { AgentBackend, AgentSession } from '../../src/agents/backend.ts';
+import type { AgentBackend, AgentSession } from '../../src/agents/backends/backend.ts';
 import { App } from '../../src/app.ts';
 import { createLog } from '../../src/log.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';

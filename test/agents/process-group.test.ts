@@ -5,7 +5,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { childEnvironment, secretsOf } from '../../src/agents/process-environment.ts';
 import { isGroupAlive, startProcessGroup } from '../../src/agents/process-group.ts';
 import { systemTimers } from '../../src/lib/time.ts';
-import { livingIn } from './acp-rig.ts';
+import { livingIn } from './backends/acp/acp-rig.ts';
 
 const run = (code: string, env: Record<string, string> = {}) =>
   startProcessGroup({ command: process.execPath, args: ['-e', code], cwd: process.cwd(), env, timers: systemTimers });

@@ -3,11 +3,11 @@ import type { ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { runBridge } from '../../src/agents/bridge.ts';
-import { revokeAgentToken } from '../../src/agents/tokens.ts';
-import { livingIn } from './acp-rig.ts';
-import { person, prompt, recorder } from './conversation.ts';
-import { SEAT, remoteRig, until } from './remote-rig.ts';
-import type { RemoteRig } from './remote-rig.ts';
+import { revokeAgentToken } from '../../src/agents/backends/remote/tokens.ts';
+import { livingIn } from './backends/acp/acp-rig.ts';
+import { person, prompt, recorder } from './backends/conversation.ts';
+import { SEAT, remoteRig, until } from './backends/remote/remote-rig.ts';
+import type { RemoteRig } from './backends/remote/remote-rig.ts';
 
 const AGENT = new URL('fixtures/stdio-agent.ts', import.meta.url).pathname;
 const BIN = new URL('../../src/conch-agent.js', import.meta.url).pathname;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { BackendError } from '../../src/agents/backend.ts';
+import { BackendError } from '../../src/agents/backends/backend.ts';
 import { STATE_WORDS } from '../../src/agents/crew.ts';
 import { SESSION_TRANSITIONS } from '../../src/agents/session-machine.ts';
 import type { KeptSession, SessionMemory } from '../../src/agents/session-memory.ts';

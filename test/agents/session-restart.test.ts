@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ChatAdapter, Intake } from '../../src/adapters/port.ts';
-import { BackendError } from '../../src/agents/backend.ts';
+import { BackendError } from '../../src/agents/backends/backend.ts';
 import { App } from '../../src/app.ts';
 import { createLog } from '../../src/log.ts';
 import { load } from '../config/world.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, expect, test } from 'vitest';
-import { BackendError } from '../../src/agents/backend.ts';
-import type { Ending, InjectOutcome, Report } from '../../src/agents/backend.ts';
+import { BackendError } from '../../src/agents/backends/backend.ts';
+import type { Ending, InjectOutcome, Report } from '../../src/agents/backends/backend.ts';
 import { CHANNEL, bench, holding } from './bench.ts';
-import { person, spoken } from './conversation.ts';
+import { person, spoken } from './backends/conversation.ts';
 import type { Time } from './time.ts';
 
 const CONFIRMED = { state: 'confirmed', platformId: null };

@@ -1,5 +1,5 @@
 import type { Floors, Log } from '../../src/agents/floors.ts';
-import { SCRIPTS, createScriptedBackend } from '../../src/agents/scripted.ts';
+import { SCRIPTS, createScriptedBackend } from '../../src/agents/backends/scripted/scripted.ts';
 import { createSupervisor } from '../../src/agents/supervisor.ts';
 import { addressedIn } from '../../src/turns/text/addressing.ts';
 import type { Command } from '../../src/turns/floor/command.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { VERBS, Verbs, isVerb } from '../../src/agents/verbs.ts';
-import { prompt, recorder } from './conversation.ts';
+import { prompt, recorder } from './backends/conversation.ts';
 
 function begin() {
   const heard = recorder();

@@ -1,4 +1,4 @@
-import type { AgentBackend, AgentSession } from '../../src/agents/backend.ts';
+import type { AgentBackend, AgentSession } from '../../src/agents/backends/backend.ts';
 
 /** One generation: what it was prompted with, what was put into it, and whether it ended by itself. */
 export type Generation = { readonly prompt: string; readonly injected: string[]; completed: boolean };

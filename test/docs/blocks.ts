@@ -1,5 +1,5 @@
 import { configTable, environmentTable } from '../../src/config/table.ts';
-import { DEMO_WORDS } from '../../src/agents/demo/words.ts';
+import { DEMO_WORDS } from '../../src/agents/backends/scripted/words.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../../src/cli/exit-codes.ts';
 import { VERBS } from '../../src/cli/help.ts';
 import { createLog, transitionLine } from '../../src/log.ts';

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, test } from 'vitest';
-import { CHANNEL, onRemoteFloor } from '../agents/remote-floor.ts';
+import { CHANNEL, onRemoteFloor } from '../agents/backends/remote/remote-floor.ts';
 
 const file = (name: string) => new URL(`../../examples/${name}`, import.meta.url).pathname;
 const python = ['python3', '/usr/bin/python3'].find(

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { WebSocket } from 'ws';
 import { z } from 'zod';
-import { addAgentToken } from '../../src/agents/tokens.ts';
+import { addAgentToken } from '../../src/agents/backends/remote/tokens.ts';
 import { startDiscord } from '../adapters/discord/server.ts';
 import type { DiscordServer } from '../adapters/discord/server.ts';
 import { startSlack } from '../adapters/slack/server.ts';

@@ -1,4 +1,4 @@
-import type { TurnPrompt } from '../../src/agents/backend.ts';
+import type { TurnPrompt } from '../../src/agents/backends/backend.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import { must } from './violation.ts';

@@ -1,4 +1,4 @@
-import { BackendError } from '../../src/agents/backend.ts';
+import { BackendError } from '../../src/agents/backends/backend.ts';
 import type {
   AgentBackend,
   AgentSession,
@@ -7,7 +7,7 @@ import type {
   Report,
   SeatContext,
   TurnPrompt,
-} from '../../src/agents/backend.ts';
+} from '../../src/agents/backends/backend.ts';
 import type { AgentConfig } from '../../src/config/config.ts';
 import type { Line } from '../../src/engine/port.ts';
 import { Answers } from './answers.ts';

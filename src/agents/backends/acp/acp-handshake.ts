@@ -1,0 +1,100 @@
+import { z } from 'zod';
+import { wantsSignIn } from './acp-errors.ts';
+import type { AcpLink } from './acp-link.ts';
+import { AskingModes } from './acp-modes.ts';
+import type { AcpProfile } from './acp-profiles.ts';
+import { initialized, newSession, oldSession } from './acp-wire.ts';
+import { BackendError } from '../backend.ts';
+import type { VerbDoor } from '../../verb-server.ts';
+
+/** What both sides agreed on. */
+export type Handshake = {
+  readonly sessionId: string;
+  /** It is the previous session, with all that was said in it. */
+  readonly resumed: boolean;
+  /** The agent takes messages into a running turn when asked to. */
+  readonly steering: boolean;
+  /** The agent was given the floor's verbs. */
+  readonly hasVerbs: boolean;
+  /** What keeps it asking. */
+  readonly modes: AskingModes;
+};
+
+/** What a handshake needs; `limitMs` is for each of its requests. */
+export type HandshakeParts = {
+  readonly link: AcpLink;
+  readonly profile: AcpProfile;
+  readonly cwd: string;
+  readonly verbs: VerbDoor | null;
+  readonly previous: string | null;
+  /** `_meta` of the requests that open the session. */
+  readonly meta?: object | undefined;
+  readonly limitMs: number;
+};
+
+/**
+ * Agrees on the version, opens the previous session again or a new one, and sets the mode in which it asks. Agents that cannot open an old
+ * session, whatever they say, get a new one. Another version of the protocol is a terminal `BackendError`.
+ */
+export async function shakeHands(parts: HandshakeParts): Promise<Handshake> {
+  const { link, profile, limitMs } = parts;
+  const params = { protocolVersion: VERSION, clientCapabilities: {}, clientInfo: { name: 'conch', version: '1' } };
+  const agent = await link.ask({ method: 'initialize', params, answer: initialized, limitMs });
+  if (agent.protocolVersion !== VERSION) {
+    const words = `${profile.name} speaks version ${agent.protocolVersion} of the Agent Client Protocol; this program speaks ${VERSION}`;
+    throw new BackendError(words, { terminal: true });
+  }
+  const hasVerbs = parts.verbs !== null && agent.agentCapabilities.mcpCapabilities.http;
+  const mcpServers = hasVerbs ? serversOf(parts.verbs) : [];
+  const common = { cwd: parts.cwd, mcpServers, ...(parts.meta !== undefined && { _meta: parts.meta }) };
+  const old = await again(parts, agent, common);
+  const session = old ?? (await signedIn(parts, agent, () => fresh(parts, common)));
+  const resumed = old !== null;
+  const modes = new AskingModes(parts, { ...session, resumed });
+  await modes.set();
+  const { sessionId } = session;
+  return { sessionId, resumed, steering: agent._meta.steering.supported, hasVerbs, modes };
+}
+
+const VERSION = 1;
+
+type Agent = z.output<typeof initialized>;
+type Opened = z.output<typeof newSession>;
+type Common = { readonly cwd: string; readonly mcpServers: readonly object[]; readonly _meta?: object };
+
+async function fresh({ link, limitMs }: HandshakeParts, common: Common): Promise<Opened> {
+  return await link.ask({ method: 'session/new', params: common, answer: newSession, limitMs });
+}
+
+async function again(parts: HandshakeParts, agent: Agent, common: Common): Promise<Opened | null> {
+  const { link, limitMs, previous } = parts;
+  const { loadSession, sessionCapabilities } = agent.agentCapabilities;
+  const method = sessionCapabilities.resume ? 'session/resume' : loadSession ? 'session/load' : null;
+  if (previous === null || method === null) return null;
+  try {
+    const params = { sessionId: previous, ...common };
+    const old = await link.ask({ method, params, answer: oldSession, limitMs });
+    return { sessionId: previous, ...old };
+  } catch {
+    return null;
+  }
+}
+
+/** Signs in by the profile's method when the agent asks for it and there is something to sign in with. */
+async function signedIn(parts: HandshakeParts, agent: Agent, open: () => Promise<Opened>): Promise<Opened> {
+  try {
+    return await open();
+  } catch (error) {
+    const method = parts.profile.signIn?.method;
+    if (!wantsSignIn(error) || !agent.authMethods.some(({ id }) => id === method)) throw error;
+    const { link, limitMs } = parts;
+    await link.ask({ method: 'authenticate', params: { methodId: method }, answer: z.unknown(), limitMs });
+    return await open();
+  }
+}
+
+function serversOf(verbs: VerbDoor | null): readonly object[] {
+  if (verbs === null) return [];
+  const headers = [{ name: 'Authorization', value: `Bearer ${verbs.token}` }];
+  return [{ type: 'http', name: verbs.name, url: verbs.url, headers }];
+}

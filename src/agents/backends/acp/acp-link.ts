@@ -1,0 +1,111 @@
+import { RequestError, client } from '@agentclientprotocol/sdk';
+import type { AnyMessage, ClientConnection, Stream } from '@agentclientprotocol/sdk';
+import type { z } from 'zod';
+import type { Timers } from '../../../lib/time.ts';
+import { BackendError } from '../backend.ts';
+
+/** The other end of a connection: a process of ours, or an agent that called us. */
+export type AcpPeer = {
+  readonly stream: Stream;
+  /** Why the connection broke, in one line for people; asked once, after it has. */
+  cause(error: unknown): Promise<string>;
+  /** Ends the peer, by force if need be; resolves when it is gone. */
+  close(): Promise<void>;
+};
+
+/** What an agent asks and tells of itself. */
+export type AcpListener = {
+  update(params: unknown): void;
+  /** `withdrawn`: the agent no longer wants the answer. */
+  permission(params: unknown, withdrawn: AbortSignal): Promise<unknown>;
+};
+
+/** A request and how long its answer may take; `null` for as long as it wants. */
+export type AcpRequest<T> = {
+  readonly method: string;
+  readonly params: object;
+  readonly answer: z.ZodType<T>;
+  readonly limitMs: number | null;
+};
+
+/** A connection to one agent: every request is timed and every answer checked. */
+export class AcpLink {
+  readonly #peer: AcpPeer;
+  readonly #timers: Timers;
+  readonly #connection: ClientConnection;
+  #closing: Promise<void> | null = null;
+  #broken: Promise<BackendError> | null = null;
+
+  constructor(peer: AcpPeer, timers: Timers, listener: AcpListener) {
+    this.#peer = peer;
+    this.#timers = timers;
+    this.#connection = client({ name: 'conch' })
+      .onRequest('session/request_permission', asIs, ({ params, signal }) => listener.permission(params, signal))
+      .onNotification('*', () => undefined)
+      .connect({ writable: peer.stream.writable, readable: withoutUpdates(peer.stream.readable, listener) });
+  }
+
+  get open(): boolean {
+    return !this.#connection.signal.aborted;
+  }
+
+  /**
+   * Rejects with the agent's own `RequestError` when it says no, with a `BackendError` when it does not answer in time,
+   * answers with something else, or is gone.
+   */
+  async ask<T>({ method, params, answer, limitMs }: AcpRequest<T>): Promise<T> {
+    const parsed = answer.safeParse(await this.#answer(method, params, limitMs));
+    if (parsed.success) return parsed.data;
+    throw new BackendError(`answered "${method}" with something that is not an answer to it`, { cause: parsed.error });
+  }
+
+  /** Sends a notification; one that cannot be sent any more is dropped. */
+  async tell(method: string, params: object): Promise<void> {
+    await this.#connection.agent.notify(method, params).catch(() => undefined);
+  }
+
+  /** Ends the connection, for this reason, and then the peer; resolves when it is gone. */
+  close(why: string): Promise<void> {
+    this.#connection.close(new BackendError(why));
+    this.#closing ??= this.#peer.close();
+    return this.#closing;
+  }
+
+  async #answer(method: string, params: object, limitMs: number | null): Promise<unknown> {
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const words = `did not answer "${method}" within ${(limitMs ?? 0) / 1_000} s`;
+    const timer = limitMs === null ? null : this.#timers.after(limitMs, () => reject(new BackendError(words)));
+    try {
+      return await Promise.race([this.#connection.agent.request<unknown, object>(method, params), late]);
+    } catch (error) {
+      if (error instanceof RequestError || !this.#connection.signal.aborted) throw error;
+      throw await this.#causeOf(error);
+    } finally {
+      timer?.cancel();
+    }
+  }
+
+  #causeOf(error: unknown): Promise<BackendError> {
+    this.#broken ??= this.#brokenBy(error);
+    return this.#broken;
+  }
+
+  async #brokenBy(error: unknown): Promise<BackendError> {
+    return new BackendError(await this.#peer.cause(error), { cause: error });
+  }
+}
+
+/** Takes the updates out: agents send kinds that the library refuses, and each is to be heard before what came after it. */
+function withoutUpdates(readable: Stream['readable'], listener: AcpListener): Stream['readable'] {
+  const taking = new TransformStream<AnyMessage, AnyMessage>({
+    transform(message, controller) {
+      if ('method' in message && message.method === 'session/update') listener.update(message.params);
+      else controller.enqueue(message);
+    },
+  });
+  return readable.pipeThrough(taking);
+}
+
+function asIs(params: unknown): unknown {
+  return params;
+}

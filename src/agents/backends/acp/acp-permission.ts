@@ -1,0 +1,132 @@
+import { z } from 'zod';
+import type { Choice } from '../../../turns/floor/settings.ts';
+import { unifiedDiff } from './unified-diff.ts';
+import type { PermissionRequest } from '../backend.ts';
+import type { PermissionOption, ToolCall } from './acp-wire.ts';
+
+/**
+ * What to show people of a tool call that waits for their yes: all that was told of it, before and with the request, that
+ * says what would run (Kimi cuts a command in the request that an update held whole; OpenCode's request for a foreign folder
+ * holds none), and in what words the agent would be answered. Without an option for a yes this once there is nothing to ask.
+ */
+export function permissionFor(
+  title: string,
+  told: readonly ToolCall[],
+  options: readonly PermissionOption[],
+): PermissionRequest {
+  const detail = detailOf(title, told, options);
+  const request = { title: title.length > LONGEST_TITLE ? `${title.slice(0, LONGEST_TITLE)}…` : title, detail };
+  return sent('allow', options) === null ? { ...request, unaskable: NO_YES } : request;
+}
+
+/**
+ * The option for a choice, by its kind: a yes for this once and no other, for agents keep one for always in files of their
+ * own, where nobody takes it back; a no in any form that the agent offers. `null`: there is none, the request is cancelled.
+ */
+export function optionFor(choice: Choice | 'cancelled', options: readonly PermissionOption[]): string | null {
+  return choice === 'cancelled' ? null : (sent(choice, options)?.optionId ?? null);
+}
+
+const INSTEAD: Readonly<Record<Choice, readonly PermissionOption['kind'][]>> = {
+  allow: ['allow_once'],
+  reject: ['reject_once', 'reject_always'],
+};
+const NO_YES = 'its agent takes no yes for this once alone';
+
+/** Of several the last one: agents begin with what does the most (Qwen's "Yes, restore previous mode (yolo)"). */
+function sent(choice: Choice, options: readonly PermissionOption[]): PermissionOption | null {
+  const found = INSTEAD[choice].map((kind) => options.findLast((each) => each.kind === kind));
+  return found.find((option) => option !== undefined) ?? null;
+}
+
+const LONGEST_TITLE = 300;
+
+/** The parts of a text, each once: what stands in an earlier one is not repeated. */
+function detailOf(title: string, told: readonly ToolCall[], options: readonly PermissionOption[]): string {
+  const titles = told.flatMap((call) => (call.title ? [call.title] : []));
+  const parts = [
+    ...told.map(toolWords),
+    ...told.map(({ rawInput }) => inputWords(rawInput)),
+    ...told.flatMap(({ content }) => contentWords(content)),
+    ...told.map(placeWords),
+  ];
+  const known = parts.filter((part, index) => part !== '' && !parts.slice(0, index).some((one) => one.includes(part)));
+  const unsaid = [...new Set([title, ...titles])].filter((one) => !known.some((part) => part.includes(one)));
+  return [...unsaid, ...known, answerWords(options)].join('\n\n');
+}
+
+function toolWords({ name, kind, _meta }: ToolCall): string {
+  const tools = [...new Set([...(name ? [name] : []), ...toolNames(_meta)])];
+  const words = [...(tools.length === 0 ? [] : [`tool: ${tools.join(', ')}`]), ...(kind ? [`kind: ${kind}`] : [])];
+  return words.join('\n');
+}
+
+/** Names of tools that agents put beside the protocol, however deep. */
+function toolNames(meta: unknown): readonly string[] {
+  if (typeof meta !== 'object' || meta === null) return [];
+  return Object.entries(meta).flatMap(([key, value]) =>
+    typeof value === 'string' ? (TOOL_NAME.test(key) ? [value] : []) : toolNames(value),
+  );
+}
+
+/** One line for every key; a text of several lines follows its key, indented, so that it cannot pass for another key. */
+function inputWords(input: unknown): string {
+  if (typeof input === 'string') return input;
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) return asJson(input);
+  return Object.entries(input)
+    .map(([key, value]) => `${PLAIN_KEY.test(key) ? key : asJson(key)}: ${valueWords(value)}`)
+    .join('\n');
+}
+
+function valueWords(value: unknown): string {
+  if (typeof value !== 'string') return indented(asJson(value));
+  return value.includes('\n') ? `\n  ${indented(value)}` : value;
+}
+
+function contentWords(content: unknown): readonly string[] {
+  if (content === undefined || content === null) return [];
+  return Array.isArray(content) ? content.map(blockWords) : [asJson(content)];
+}
+
+function blockWords(block: unknown): string {
+  const parsed = contentBlock.safeParse(block);
+  if (!parsed.success) return asJson(block);
+  switch (parsed.data.type) {
+    case 'content':
+      return parsed.data.content.text;
+    case 'diff':
+      return unifiedDiff(parsed.data.path, parsed.data.oldText ?? null, parsed.data.newText);
+    case 'terminal':
+      return `in the terminal ${parsed.data.terminalId}`;
+  }
+}
+
+function placeWords({ locations }: ToolCall): string {
+  return (locations ?? []).map(({ path, line }) => `at ${path}${line == null ? '' : `:${line}`}`).join('\n');
+}
+
+/** The agent's own words for each answer that it can be sent, quoted: they label no button. */
+function answerWords(options: readonly PermissionOption[]): string {
+  const words = (choice: Choice): string => {
+    const option = sent(choice, options);
+    return option === null ? 'no answer of its own' : `its answer ${JSON.stringify(option.name)}`;
+  };
+  return `Allow sends ${words('allow')}, Reject sends ${words('reject')}.`;
+}
+
+const contentBlock = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('content'), content: z.object({ type: z.literal('text'), text: z.string() }) }),
+  z.object({ type: z.literal('diff'), path: z.string(), oldText: z.string().nullish(), newText: z.string() }),
+  z.object({ type: z.literal('terminal'), terminalId: z.string() }),
+]);
+
+const TOOL_NAME = /^tool_?name$/i;
+const PLAIN_KEY = /^[\w-]+$/;
+
+function asJson(value: unknown): string {
+  return JSON.stringify(value, null, 1) ?? '';
+}
+
+function indented(text: string): string {
+  return text.replaceAll('\n', '\n  ');
+}

@@ -1,0 +1,223 @@
+import type { Timers } from '../../../lib/time.ts';
+import type { Choice } from '../../../turns/floor/settings.ts';
+import type { Ending, Report, SeatContext, TurnPrompt } from '../backend.ts';
+import { optionFor, permissionFor } from './acp-permission.ts';
+import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
+import { silence } from './acp-words.ts';
+import { Verbs } from '../../verbs.ts';
+
+/** The answer to a request for permission, as the protocol has it. */
+export type Outcome = { readonly outcome: 'cancelled' } | { readonly outcome: 'selected'; readonly optionId: string };
+
+/** A request for permission; `isOwn`: for a tool of the floor, by what its agent cannot make up. */
+export type Asked = Permission & { readonly isOwn: boolean };
+
+/** One generation of one turn: what the agent sends becomes text, signs of work, questions for people, and an ending. */
+export class AcpRun {
+  readonly verbs: Verbs;
+  readonly #report: Report;
+  readonly #timers: Timers;
+  readonly #over = Promise.withResolvers<void>();
+  readonly #stop = new AbortController();
+  /** The open tools, and how often the floor's verbs had been called when each began. */
+  readonly #tools = new Map<string, number>();
+  /** What is known of each tool call: later updates hold only what changed. */
+  readonly #calls = new Map<string, ToolCall>();
+  /** Questions about a tool call that is not over. */
+  readonly #asks = new Map<AbortController, string>();
+  #asked: Promise<unknown> = Promise.resolve();
+  #asking = 0;
+  #refused: string | null = null;
+  #message: string | null = null;
+  #worked = false;
+  #interrupted = false;
+  #ended = false;
+  #updates = 0;
+  #restarts: { readonly text: string; readonly taken: (taken: boolean) => void }[] = [];
+  /** What it has written, as far as it is needed to begin anew. */
+  #written = '';
+
+  constructor(seat: SeatContext, turn: TurnPrompt, report: Report, timers: Timers) {
+    this.verbs = new Verbs(report, seat.agent, turn.roster);
+    this.#report = report;
+    this.#timers = timers;
+  }
+
+  /** Somebody stopped it. */
+  get interrupted(): boolean {
+    return this.#interrupted;
+  }
+
+  /** Nothing can be handed in any more. */
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  get written(): string {
+    return this.#written;
+  }
+
+  /** Resolves when the session has stopped generating. */
+  get over(): Promise<void> {
+    return this.#over.promise;
+  }
+
+  /** Resolves when no permission is open. */
+  async answered(): Promise<void> {
+    while (this.#asking > 0 && !this.#ended) await Promise.race([this.#asked, this.over]);
+  }
+
+  update(update: Update): void {
+    this.#updates += 1;
+    if (update.sessionUpdate === 'agent_message_chunk') this.#text(update.content.text, update.messageId ?? null);
+    else if ('toolCallId' in update) this.#tool(update, update.sessionUpdate);
+    else this.#report.work(this.#open);
+  }
+
+  /**
+   * Asks people, unless the tool is the floor's own. A run that is over or interrupted answers that it is cancelled, as does
+   * one whose agent took the request back, or ended the tool call or the prompt meanwhile.
+   */
+  async permission({ toolCall, options, isOwn }: Asked, withdrawn: AbortSignal): Promise<Outcome> {
+    if (this.#ended || this.#interrupted) return CANCELLED;
+    if (options.length === 0) return CANCELLED;
+    const unasked = isOwn ? optionFor('allow', options) : null;
+    if (unasked !== null) return outcomeOf(unasked);
+    this.#asking += 1;
+    this.#report.work(this.#open);
+    const told = [...[this.#calls.get(toolCall.toolCallId)].filter((known) => known !== undefined), toolCall];
+    const asked = this.#choice(told, options, withdrawn);
+    this.#asked = Promise.all([this.#asked, asked]);
+    const choice = await asked;
+    this.#asking -= 1;
+    this.#report.work(this.#open);
+    if (choice === 'reject') this.#refused = titleOf(told);
+    return outcomeOf(optionFor(choice, options));
+  }
+
+  /** From here on open and new permissions are cancelled. */
+  interrupt(): void {
+    this.#interrupted = true;
+    this.#stop.abort();
+    for (const { taken } of this.#restarts.splice(0)) taken(false);
+  }
+
+  /** Hands a message in by beginning anew; resolves with whether that happened. */
+  restartWith(text: string): Promise<boolean> {
+    return new Promise((taken) => void this.#restarts.push({ text, taken }));
+  }
+
+  /** The messages to begin anew with. */
+  takeRestarts(): readonly string[] {
+    const taken = this.#restarts.splice(0);
+    for (const each of taken) each.taken(true);
+    if (taken.length > 0) this.verbs.apart();
+    return taken.map(({ text }) => text);
+  }
+
+  /** Updates may come after the end of a prompt: waits until none has come for a while. */
+  async quiet(quietMs: number): Promise<void> {
+    for (let waits = 0, seen = -1; seen !== this.#updates && waits < MOST_WAITS; waits += 1) {
+      seen = this.#updates;
+      await new Promise<void>((resolve) => void this.#timers.after(quietMs, resolve));
+    }
+  }
+
+  /** How the turn ends, given why the generation stopped; an answer without a word is explained. */
+  ending(stopReason: string): Ending {
+    if (this.#interrupted) return { how: 'interrupted' };
+    if (this.verbs.over || this.verbs.ending.how !== 'passed') return this.verbs.ending;
+    const words = silence(stopReason, this.#refused);
+    if (words !== null) this.verbs.text(words);
+    else if (this.#worked || this.#tools.size > 0) return { how: 'completed' };
+    return this.verbs.ending;
+  }
+
+  /** The generation is over, however it ended. */
+  end(): void {
+    this.#ended = true;
+    this.#stop.abort();
+    this.#over.resolve();
+    for (const { taken } of this.#restarts.splice(0)) taken(false);
+  }
+
+  get #open(): number {
+    return this.#tools.size + this.#asking;
+  }
+
+  #text(text: string, message: string | null): void {
+    if (this.#written.length > MOST_TEXT) return;
+    for (const calls of this.#tools.values()) this.#tell(calls);
+    if (message !== this.#message && this.#message !== null) this.verbs.apart();
+    this.#message = message;
+    this.#written += text;
+    this.verbs.text(this.#written.length > MOST_TEXT ? TOO_MUCH : text);
+  }
+
+  #tool(call: ToolCall, update: 'tool_call' | 'tool_call_update'): void {
+    this.#learn(call);
+    const begun = this.#tools.get(call.toolCallId);
+    if (call.status === 'completed' || call.status === 'failed') {
+      this.#close(call.toolCallId);
+      if (begun !== undefined) this.#tell(begun);
+    } else if ((call.status === 'in_progress' || update === 'tool_call') && begun === undefined) this.#begin(call);
+    this.#report.work(this.#open);
+  }
+
+  #begin({ toolCallId }: ToolCall): void {
+    if (this.#tools.size < MOST_TOOLS) this.#tools.set(toolCallId, this.verbs.calls);
+  }
+
+  /** A tool is work of its own unless the floor's own server was called since it began: then it was that call. */
+  #tell(calls: number): void {
+    if (this.verbs.calls !== calls) return;
+    this.#worked = true;
+    this.verbs.apart();
+  }
+
+  #learn(call: ToolCall): void {
+    const known = this.#calls.get(call.toolCallId);
+    if (known === undefined && this.#calls.size >= MOST_TOOLS) return;
+    const told = Object.entries(call).filter(([, value]) => value !== undefined && value !== null);
+    this.#calls.set(call.toolCallId, { ...call, ...known, ...Object.fromEntries(told) });
+  }
+
+  /** A tool call is over: nobody need allow it any more. */
+  #close(id: string): void {
+    this.#tools.delete(id);
+    this.#calls.delete(id);
+    for (const [over, asked] of this.#asks) if (asked === id) over.abort();
+  }
+
+  async #choice(
+    told: readonly ToolCall[],
+    options: readonly PermissionOption[],
+    withdrawn: AbortSignal,
+  ): Promise<Choice | 'cancelled'> {
+    const over = new AbortController();
+    this.#asks.set(over, told[0]?.toolCallId ?? '');
+    const signal = AbortSignal.any([over.signal, withdrawn, this.#stop.signal]);
+    const cancelled = Promise.withResolvers<'cancelled'>();
+    signal.addEventListener('abort', () => cancelled.resolve('cancelled'));
+    const request = permissionFor(titleOf(told), told, options);
+    const asked = this.#report.permission(request, signal).catch(() => 'cancelled' as const);
+    const choice = await Promise.race([asked, cancelled.promise]);
+    this.#asks.delete(over);
+    return choice;
+  }
+}
+
+/** The newest title of a tool call. */
+function titleOf(told: readonly ToolCall[]): string {
+  return told.findLast(({ title }) => title)?.title ?? 'use a tool';
+}
+
+const CANCELLED: Outcome = { outcome: 'cancelled' };
+const MOST_WAITS = 10;
+const MOST_TOOLS = 1_000;
+const MOST_TEXT = 2_000_000;
+const TOO_MUCH = '\n\n(cut off: more than two million characters in one turn)';
+
+function outcomeOf(optionId: string | null): Outcome {
+  return optionId === null ? CANCELLED : { outcome: 'selected', optionId };
+}

@@ -1,0 +1,316 @@
+import { randomBytes } from 'node:crypto';
+import { RequestError } from '@agentclientprotocol/sdk';
+import { z } from 'zod';
+import type { Line } from '../../../engine/port.ts';
+import type { Timers } from '../../../lib/time.ts';
+import { acpFailure } from './acp-errors.ts';
+import { shakeHands } from './acp-handshake.ts';
+import type { Handshake } from './acp-handshake.ts';
+import { AcpLink } from './acp-link.ts';
+import type { AcpPeer } from './acp-link.ts';
+import { isForOwnTool } from './acp-own-tool.ts';
+import type { AcpProfile } from './acp-profiles.ts';
+import { AcpRun } from './acp-run.ts';
+import { Tripwire } from './acp-tripwire.ts';
+import { permissionRequest, prompted, sessionUpdate, steered } from './acp-wire.ts';
+import type { Update } from './acp-wire.ts';
+import { begunAnew, injected, verbHint } from './acp-words.ts';
+import { BackendError } from '../backend.ts';
+import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
+import type { VerbDoor } from '../../verb-server.ts';
+
+/** What a session over the Agent Client Protocol goes by; durations in milliseconds. */
+export type AcpSessionOptions = {
+  readonly seat: SeatContext;
+  readonly profile: AcpProfile;
+  readonly timers: Timers;
+  /** The agent's working folder, an absolute path. */
+  readonly cwd: string;
+  /** What becomes of a message that the agent cannot take in the middle of a turn; `queue` leaves it for the next prompt. */
+  readonly injectFallback?: 'queue' | 'cancel';
+  /** For every request but prompts and pings. */
+  readonly requestTimeoutMs?: number;
+  /** How long nothing may come after a prompt's result before the turn is over. */
+  readonly quietMs?: number;
+  /** Where the agent finds the floor's verbs; `null` when it cannot reach them. */
+  readonly verbs?: VerbDoor | null;
+  /** The session to go on with if the agent can. */
+  readonly previous?: string | null;
+  /** `_meta` of the requests that open the session. */
+  readonly meta?: object | undefined;
+  /** Unpredictable letters and digits. */
+  readonly boundary?: () => string;
+};
+
+/** A session and the name that the agent knows it by. */
+export type AcpSession = AgentSession & {
+  readonly sessionId: string;
+  /** Whether it is the previous session, which the agent remembers. */
+  readonly resumed: boolean;
+  /** Whether the connection stands. An interrupt by force ends it. */
+  readonly alive: boolean;
+  /** Whether the agent failed a prompt, so that another session should begin afresh. */
+  readonly spoiled: boolean;
+};
+
+/**
+ * Opens a session with an agent at the other end of a connection. Rejects with a `BackendError` when it does not come about;
+ * the peer is closed then.
+ */
+export async function createAcpSession(peer: AcpPeer, options: AcpSessionOptions): Promise<AcpSession> {
+  const session = new Session(peer, options);
+  try {
+    await session.open();
+    return session;
+  } catch (error) {
+    await session.close();
+    throw acpFailure(error, options.profile);
+  }
+}
+
+class Session implements AcpSession {
+  readonly #options: AcpSessionOptions;
+  readonly #link: AcpLink;
+  readonly #boundary: () => string;
+  #hands: Handshake | null = null;
+  #run: AcpRun | null = null;
+  /** Second prompts of the turn under way. */
+  readonly #seconds = new Set<Promise<unknown>>();
+  #costBefore = 0;
+  #cost = 0;
+  #usedBefore = 0;
+  #used = 0;
+  readonly #tripwire: Tripwire | null;
+  /** A mode is being set back. */
+  #settingBack = false;
+  /** The kinds of update that told of the mode that was set back. */
+  readonly #told = new Set<string>();
+  /** Why it was ended for good: it acts unasked. */
+  #distrusted: BackendError | null = null;
+  spoiled = false;
+
+  constructor(peer: AcpPeer, options: AcpSessionOptions) {
+    this.#options = options;
+    this.#tripwire = options.profile.asks === null ? null : new Tripwire(options.profile.asks);
+    this.#boundary = options.boundary ?? (() => randomBytes(8).toString('hex'));
+    this.#link = new AcpLink(peer, options.timers, {
+      update: (params) => this.#update(params),
+      permission: (params, withdrawn) => this.#permission(params, withdrawn),
+    });
+  }
+
+  get sessionId(): string {
+    return this.#known.sessionId;
+  }
+
+  get resumed(): boolean {
+    return this.#known.resumed;
+  }
+
+  get alive(): boolean {
+    return this.#link.open;
+  }
+
+  async open(): Promise<void> {
+    const { profile, cwd, verbs = null, previous = null, meta } = this.#options;
+    const limitMs = this.#limitMs;
+    this.#hands = await shakeHands({ link: this.#link, profile, cwd, verbs, previous, meta, limitMs });
+  }
+
+  async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
+    if (this.#run) throw new Error(`impossible: ${this.#options.seat.agent} is prompted twice at a time`);
+    const { seat, timers, verbs, profile } = this.#options;
+    const run = new AcpRun(seat, turn, report, timers);
+    this.#run = run;
+    verbs?.serve(run.verbs);
+    try {
+      return await this.#generate(run, turn, report);
+    } catch (error) {
+      if (this.#distrusted !== null) throw this.#distrusted;
+      if (run.interrupted) return { how: 'interrupted' };
+      this.spoiled ||= error instanceof RequestError;
+      throw acpFailure(error, profile);
+    } finally {
+      run.end();
+      verbs?.serve(null);
+      this.#run = null;
+    }
+  }
+
+  async inject(message: Line, observed: boolean): Promise<InjectOutcome> {
+    const run = this.#run;
+    if (run === null) return 'next-prompt';
+    await run.answered();
+    if (run.ended || run.interrupted) return 'next-prompt';
+    const text = injected(message, this.#boundary());
+    if (this.#known.steering) return await this.#steer(text);
+    if (this.#options.profile.takesSecondPrompt) return await this.#promptBeside(run, text);
+    if (this.#options.injectFallback !== 'cancel' || observed) return 'next-prompt';
+    const begun = run.restartWith(text);
+    await this.#link.tell('session/cancel', { sessionId: this.sessionId });
+    return (await begun) ? 'injected' : 'next-prompt';
+  }
+
+  async interrupt(graceMs: number): Promise<void> {
+    const run = this.#run;
+    if (run === null) return;
+    run.interrupt();
+    void this.#link.tell('session/cancel', { sessionId: this.sessionId });
+    const { promise: late, resolve } = Promise.withResolvers<'late'>();
+    const timer = this.#options.timers.after(graceMs, () => resolve('late'));
+    const how = await Promise.race([run.over, late]);
+    timer.cancel();
+    if (how === 'late') await this.#link.close('did not stop when it was interrupted, and was ended');
+  }
+
+  async ping(): Promise<void> {
+    try {
+      await this.#link.ask({ method: '_ping', params: {}, answer: z.unknown(), limitMs: null });
+    } catch (error) {
+      if (this.#distrusted !== null) throw this.#distrusted;
+      if (!(error instanceof RequestError)) throw acpFailure(error, this.#options.profile);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#run?.interrupt();
+    this.#options.verbs?.close();
+    await this.#link.close('the session was closed');
+  }
+
+  get #known(): Handshake {
+    if (this.#hands === null) throw new Error('impossible: a session is used before it is open');
+    return this.#hands;
+  }
+
+  get #limitMs(): number {
+    return this.#options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
+  }
+
+  async #generate(run: AcpRun, turn: TurnPrompt, report: Report): Promise<Ending> {
+    const { verbs = null, quietMs = QUIET_MS } = this.#options;
+    const first = verbs === null || !this.#known.hasVerbs ? turn.text : `${turn.text}\n\n${verbHint(verbs.name)}`;
+    let text = first;
+    let tokens = 0;
+    try {
+      for (;;) {
+        const { stopReason, usage } = await this.#ask(text);
+        tokens += usage?.totalTokens ?? 0;
+        while (this.#seconds.size > 0) await Promise.all(this.#seconds);
+        await run.quiet(quietMs);
+        const messages = run.interrupted ? [] : run.takeRestarts();
+        if (messages.length === 0) return run.ending(stopReason);
+        text = begunAnew(first, run.written, messages);
+      }
+    } finally {
+      this.#reportUsage(report, tokens);
+    }
+  }
+
+  #ask(text: string): Promise<z.output<typeof prompted>> {
+    const params = { sessionId: this.sessionId, prompt: [{ type: 'text', text }] };
+    return this.#link.ask({ method: 'session/prompt', params, answer: prompted, limitMs: null });
+  }
+
+  async #steer(text: string): Promise<InjectOutcome> {
+    const params = {
+      sessionId: this.sessionId,
+      prompt: [{ type: 'text', text }],
+      _meta: { steering: { idleBehavior: 'promptRequired' } },
+    };
+    const { outcome } = await this.#link.ask({
+      method: '_session/steering',
+      params,
+      answer: steered,
+      limitMs: this.#limitMs,
+    });
+    return outcome === 'injected' || outcome === 'startedNewTurn' ? 'injected' : 'next-prompt';
+  }
+
+  /** The agent takes a second prompt into the turn under way; both end together. One that it refuses at once is not taken. */
+  async #promptBeside(run: AcpRun, text: string): Promise<InjectOutcome> {
+    const { promise: accepted, resolve } = Promise.withResolvers<InjectOutcome>();
+    const second: Promise<unknown> = this.#ask(text)
+      .then(() => resolve('injected'))
+      .catch(() => resolve('next-prompt'))
+      .finally(() => this.#seconds.delete(second));
+    this.#seconds.add(second);
+    const timer = this.#options.timers.after(REFUSAL_MS, () => resolve('injected'));
+    const outcome = await Promise.race([accepted, run.over.then(() => 'next-prompt' as const)]);
+    timer.cancel();
+    return outcome;
+  }
+
+  #update(params: unknown): void {
+    const parsed = sessionUpdate.safeParse(params);
+    if (!parsed.success || parsed.data.sessionId !== this.#hands?.sessionId) return;
+    const { update } = parsed.data;
+    if (update.sessionUpdate === 'usage_update' && 'used' in update) {
+      this.#used = update.used;
+      if (update.cost?.currency === 'USD') this.#cost = update.cost.amount;
+    }
+    this.#watch(update);
+    this.#run?.update(update);
+  }
+
+  /** An agent that acts unasked, or will, is stopped. */
+  #watch(update: Update): void {
+    const ran = 'toolCallId' in update ? this.#tripwire?.seen(update, update.sessionUpdate) : null;
+    if (typeof ran === 'string') this.#distrust(`ran ${quoted(ran)} without asking`);
+    const mode = this.#known.modes.drift(update);
+    if (mode !== null) void this.#setBack(mode, update.sessionUpdate);
+  }
+
+  /** A change of mode is undone once. Agents may tell of one change twice, as a mode and as an option. */
+  async #setBack(mode: string, update: string): Promise<void> {
+    const why = `went into the mode ${quoted(mode)}, in which it may act unasked`;
+    const isKnown = this.#settingBack && !this.#told.has(update);
+    const isFirst = this.#told.size === 0;
+    this.#told.add(update);
+    if (isKnown) return;
+    if (!isFirst) return this.#distrust(why);
+    this.#settingBack = true;
+    await this.#known.modes.set().catch(() => this.#distrust(why));
+    this.#settingBack = false;
+  }
+
+  #distrust(why: string): void {
+    this.#distrusted ??= new BackendError(why, { terminal: true });
+    void this.#link.tell('session/cancel', { sessionId: this.sessionId });
+    void this.#link.close(why);
+  }
+
+  async #permission(params: unknown, withdrawn: AbortSignal): Promise<object> {
+    const parsed = permissionRequest.safeParse(params);
+    if (!parsed.success || this.#run === null) return { outcome: { outcome: 'cancelled' } };
+    const { toolCall, options } = parsed.data;
+    const { verbs = null } = this.#options;
+    const isOwn = verbs !== null && isForOwnTool(params, verbs.name);
+    const offered =
+      toolCall.kind === 'switch_mode' ? options.filter((each) => this.#known.modes.keepsAsking(each)) : options;
+    const outcome = await this.#run.permission({ ...parsed.data, options: offered, isOwn }, withdrawn);
+    const chosen =
+      outcome.outcome === 'selected' ? options.find(({ optionId }) => optionId === outcome.optionId) : undefined;
+    if (chosen?.kind.startsWith('allow')) this.#tripwire?.allow(toolCall.toolCallId);
+    return { outcome };
+  }
+
+  /** Agents tell the tokens of a turn at its end, or how full the session is; and what the whole session has cost. */
+  #reportUsage(report: Report, told: number): void {
+    const tokens = Math.round(told > 0 ? told : Math.max(0, this.#used - this.#usedBefore));
+    const costMicros = Math.max(0, Math.round((this.#cost - this.#costBefore) * 1_000_000));
+    this.#usedBefore = this.#used;
+    this.#costBefore = this.#cost;
+    if (tokens > 0 || costMicros > 0) report.usage({ tokens, costMicros });
+  }
+}
+
+/** What an agent says of itself, for one line that people read. */
+function quoted(text: string): string {
+  return `"${text.replace(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ').slice(0, LONGEST_QUOTE)}"`;
+}
+
+const LONGEST_QUOTE = 100;
+const REQUEST_TIMEOUT_MS = 30_000;
+const QUIET_MS = 100;
+const REFUSAL_MS = 500;

@@ -1,0 +1,126 @@
+import type { AgentId, ChannelId, Choice, MessageId } from '../../turns/floor/settings.ts';
+import type { Line } from '../../engine/port.ts';
+
+/** What one prompt holds. Backends that talk to models send `text`; scripts look at the parts. */
+export type TurnPrompt = {
+  readonly channel: ChannelId;
+  readonly epoch: number;
+  /** `grant`: a new turn; `resume`: the same turn after a wait, an interrupt or a restart; `again`: messages that could not be injected. */
+  readonly reason: 'grant' | 'resume' | 'again';
+  /** What was said since this agent's last prompt, oldest first. */
+  readonly lines: readonly Line[];
+  /** The human messages that this prompt answers; they also stand in `lines` unless seen before. */
+  readonly messages: readonly Line[];
+  /** Of these, the ones that an earlier prompt of this turn held, and no generation has answered. */
+  readonly open: readonly MessageId[];
+  /** What this agent had already said in this turn. */
+  readonly saidSoFar: readonly string[];
+  /** Who sits at this floor, this agent included. */
+  readonly roster: readonly {
+    readonly id: AgentId;
+    readonly name: string;
+    readonly status: string;
+    readonly description: string;
+  }[];
+  /** All of it as one text, attributed and bounded. */
+  readonly text: string;
+};
+
+/** What a session tells while it works. Everything carries the turn's epoch by belonging to one prompt. */
+export type Report = {
+  /** A piece of text as it is generated. */
+  text(chunk: string): void;
+  /** Ends the message under way, so that what follows is a message of its own. */
+  flush(): void;
+  /** A tool call, permission or other silent work began or ended: how many are open now. A beat of work even if unchanged. */
+  work(open: number): void;
+  /**
+   * Asks people for a yes before a tool runs: the turn is WAITING for `approval` until somebody decides, the wait is over
+   * or the turn ends. Resolves with what was chosen, or `cancelled`. The generation goes on under the same prompt.
+   * `withdrawn`: the agent takes the request back, nobody is to answer it any more.
+   */
+  permission(request: PermissionRequest, withdrawn: AbortSignal): Promise<Choice | 'cancelled'>;
+  usage(use: { readonly tokens: number; readonly costMicros: number }): void;
+};
+
+/** What an agent wants to do, in words for people. */
+export type PermissionRequest = {
+  readonly title: string;
+  /** Everything that says what would run. */
+  readonly detail: string;
+  /** Why nobody can be asked: the request is rejected then. */
+  readonly unaskable?: string;
+};
+
+/** How a prompt ended. `waiting`: the agent asked a question (already said) and waits for the answer. */
+export type Ending =
+  | { readonly how: 'completed'; readonly handTo?: AgentId }
+  | { readonly how: 'passed' }
+  | { readonly how: 'waiting'; readonly reason: 'answer' | 'approval' }
+  | { readonly how: 'interrupted' };
+
+/** One agent's place at one floor, as its backend sees it. */
+export type SeatContext = {
+  readonly channel: ChannelId;
+  readonly agent: AgentId;
+  readonly name: string;
+  readonly persona: string;
+};
+
+/** What became of a message handed in in the middle of a turn. */
+export type InjectOutcome = 'injected' | 'next-prompt' | 'refused';
+
+/** A conversation with one agent about one floor. At most one prompt is under way at a time. */
+export type AgentSession = {
+  /** Resolves when the generation is over; rejects with a `BackendError` when the session failed. */
+  prompt(turn: TurnPrompt, report: Report): Promise<Ending>;
+  /** Hands a message to the generation under way and says what truly happened. */
+  inject(message: Line, observed: boolean): Promise<InjectOutcome>;
+  /** Stops the generation under way; resolves when it has stopped, at the latest after the grace, by force then. */
+  interrupt(graceMs: number): Promise<void>;
+  /** Passes on what others said while this agent does not hold the floor. */
+  observe?(message: Line): void;
+  /** Asks who should be next; `null` when no opinion. */
+  choose?(candidates: readonly AgentId[], lines: readonly Line[]): Promise<AgentId | null>;
+  /** Resolves as soon as the agent answers, stays open while it does not (a missed beat), rejects when it is known to be gone. */
+  ping(): Promise<void>;
+  close(): Promise<void>;
+  /** Another object than before when the agent has forgotten the conversation. The session itself unless given. */
+  readonly memory?: object;
+};
+
+/** A way to run agents. */
+export type AgentBackend = {
+  readonly kind: string;
+  /** What a model must print at the end of its turn, for backends without an end of their own. */
+  readonly needsSignal: boolean;
+  /** Its agents ask people before they change things on the machine, and are stopped when they do not. */
+  readonly promisesToAsk: boolean;
+  open(seat: SeatContext): Promise<AgentSession>;
+};
+
+/** An agent or its service failed. `terminal`: trying again will not help (a rejected key, a missing binary). */
+export class BackendError extends Error {
+  override readonly name = 'BackendError';
+  readonly terminal: boolean;
+
+  constructor(message: string, options: { readonly terminal?: boolean; readonly cause?: unknown } = {}) {
+    super(message, { cause: options.cause });
+    this.terminal = options.terminal ?? false;
+  }
+}
+
+/**
+ * The agent is not there and cannot be fetched: it comes to us. Not an error to be counted; opening is tried again when
+ * `returns` resolves. After `graceMs` (milliseconds) without it the floor learns that it is gone.
+ */
+export class AbsentError extends BackendError {
+  readonly returns: Promise<unknown>;
+  readonly graceMs: number;
+
+  constructor(message: string, absence: { readonly returns: Promise<unknown>; readonly graceMs: number }) {
+    super(message);
+    this.returns = absence.returns;
+    this.graceMs = absence.graceMs;
+  }
+}

@@ -1,0 +1,125 @@
+import type { Readable } from 'node:stream';
+import type { Timers } from '../../../lib/time.ts';
+import { BackendError } from '../backend.ts';
+import type { Ending, Report } from '../backend.ts';
+import { readerOf } from './command-output.ts';
+import type { OutputFormat, OutputReader } from './command-output.ts';
+import { startProcessGroup } from '../../process-group.ts';
+import type { ProcessEnd, ProcessGroup } from '../../process-group.ts';
+import type { Verbs } from '../../verbs.ts';
+
+/** One process for one prompt. */
+export type CommandCall = {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** What it reads from its standard input. */
+  readonly stdin: string;
+  readonly output: OutputFormat;
+  readonly timeoutMs: number;
+  readonly maxOutputBytes: number;
+  readonly timers: Timers;
+};
+
+/** A command that answers one prompt: its output is the answer, its exit is the end. */
+export class CommandRun {
+  readonly #call: CommandCall;
+  readonly #verbs: Verbs;
+  readonly #report: Report;
+  readonly #reader: OutputReader;
+  readonly #over = Promise.withResolvers<void>();
+  #group: ProcessGroup | null = null;
+  #bytes = 0;
+  /** Set when it is to end early; what it still writes is not heard. */
+  #stopped: { readonly why: 'interrupted' | BackendError; readonly graceMs: number } | null = null;
+
+  constructor(call: CommandCall, verbs: Verbs, report: Report) {
+    this.#call = call;
+    this.#verbs = verbs;
+    this.#report = report;
+    this.#reader = readerOf(call.output, verbs);
+  }
+
+  /** Resolves when the process and all that it started are gone. */
+  get over(): Promise<void> {
+    return this.#over.promise;
+  }
+
+  /** Ends the process within the grace. */
+  stop(graceMs: number): void {
+    this.#end('interrupted', graceMs);
+  }
+
+  /** Rejects with a `BackendError` when the command fails, takes too long or writes too much. */
+  async perform(): Promise<Ending> {
+    const { timers, timeoutMs } = this.#call;
+    const late = new BackendError(`did not end within ${Math.round(timeoutMs / 100) / 10} s`);
+    const limit = timers.after(timeoutMs, () => this.#end(late, GRACE_MS));
+    try {
+      const group = await startProcessGroup(this.#call);
+      this.#report.work(1);
+      return this.#ending(await this.#ended(group));
+    } finally {
+      limit.cancel();
+      this.#report.work(0);
+      this.#over.resolve();
+    }
+  }
+
+  async #ended(group: ProcessGroup): Promise<ProcessEnd> {
+    this.#group = group;
+    if (this.#stopped) void group.stop(this.#stopped.graceMs);
+    const drained = closed(group.stdout);
+    group.stdout.setEncoding('utf8').on('data', (piece: string) => this.#hear(piece));
+    group.stdin.end(this.#call.stdin);
+    const end = await group.exited;
+    const limit = this.#call.timers.after(DRAIN_MS, () => group.stdout.destroy());
+    await drained;
+    limit.cancel();
+    return end;
+  }
+
+  #hear(piece: string): void {
+    if (this.#stopped) return;
+    const { maxOutputBytes } = this.#call;
+    this.#bytes += Buffer.byteLength(piece);
+    if (this.#bytes > maxOutputBytes) this.#end(new BackendError(`wrote more than ${maxOutputBytes} bytes`), GRACE_MS);
+    else this.#read(() => this.#reader.push(piece));
+  }
+
+  #read(step: () => void): void {
+    try {
+      step();
+    } catch (error) {
+      this.#end(
+        error instanceof BackendError ? error : new BackendError('the answer could not be taken', { cause: error }),
+        GRACE_MS,
+      );
+    }
+  }
+
+  #ending({ code, words }: ProcessEnd): Ending {
+    if (this.#stopped === null && code === 0) this.#read(() => this.#reader.end());
+    if (this.#stopped?.why === 'interrupted') return { how: 'interrupted' };
+    if (this.#stopped !== null) throw this.#stopped.why;
+    if (code !== 0) throw new BackendError(words);
+    return this.#verbs.ending;
+  }
+
+  #end(why: 'interrupted' | BackendError, graceMs: number): void {
+    this.#stopped ??= { why, graceMs };
+    void this.#group?.stop(graceMs);
+  }
+}
+
+async function closed(stream: Readable): Promise<void> {
+  await new Promise<void>((resolve) => {
+    stream.once('close', resolve);
+    stream.once('error', () => resolve());
+  });
+}
+
+const GRACE_MS = 2_000;
+/** How long after the end of a process its output may still come. */
+const DRAIN_MS = 1_000;

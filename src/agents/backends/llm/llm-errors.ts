@@ -1,0 +1,72 @@
+import { APICallError, RetryError } from 'ai';
+import { BackendError } from '../backend.ts';
+
+/**
+ * What a model's failure means: a rejected key, a missing model or a used-up quota is terminal, everything else may pass.
+ * The cause is one line with the provider's own reason, never with the key.
+ */
+export function failureOf(error: unknown, model: string): BackendError {
+  if (error instanceof BackendError) return error;
+  if (RetryError.isInstance(error)) return failureOf(error.lastError, model);
+  if (APICallError.isInstance(error)) return ofCall(error, model);
+  return new BackendError(`the model failed: ${oneLine(reasonOf(error))}`, { cause: error });
+}
+
+/** The model did not answer in time. */
+export function silence(ms: number): BackendError {
+  return new BackendError(`the model did not answer within ${Math.round(ms / 100) / 10} s`);
+}
+
+function ofCall(error: APICallError, model: string): BackendError {
+  const { statusCode: status } = error;
+  const reason = oneLine(error.message);
+  const failure = (what: string, terminal: boolean) => new BackendError(what, { terminal, cause: error });
+  if (status === undefined) return failure(`the model cannot be reached: ${oneLine(innermost(error))}`, false);
+  if (status === 401) return failure('API key rejected (401)', true);
+  if (status === 403) return failure(`access refused (403): ${reason}`, true);
+  if (status === 404) return failure(`no model "${model}" (404): ${reason}`, true);
+  if (status === 402 || isQuota(error)) return failure(`quota used up (${status}): ${reason}`, true);
+  if (isTooLong(error)) return failure(`the conversation is too long for the model (${status}): ${reason}`, false);
+  if (status === 429) return failure(`too many requests (429): ${reason}`, false);
+  if (status >= 500) return failure(`the model's service failed (${status}): ${reason}`, false);
+  return failure(`the request was refused (${status}): ${reason}`, false);
+}
+
+function isQuota({ responseBody, statusCode }: APICallError): boolean {
+  return statusCode === 429 && /insufficient_quota|billing_hard_limit/.test(responseBody ?? '');
+}
+
+function isTooLong({ message, responseBody, statusCode }: APICallError): boolean {
+  const said = `${message} ${responseBody ?? ''}`;
+  return (
+    statusCode === 413 ||
+    (statusCode === 400 && /context[_ ](?:length|window)|prompt is too long|too many tokens/i.test(said))
+  );
+}
+
+function innermost(error: unknown): string {
+  let inner = error;
+  for (let depth = 0; depth < DEEPEST && inner instanceof Error && inner.cause !== undefined; depth += 1)
+    inner = inner.cause;
+  if (inner instanceof AggregateError && inner.errors.length > 0) return reasonOf(inner.errors[0]);
+  return reasonOf(inner);
+}
+
+function reasonOf(error: unknown): string {
+  if (typeof error === 'string') return error;
+  if (typeof error === 'object' && error !== null) {
+    if ('message' in error && typeof error.message === 'string' && error.message !== '') return error.message;
+    if ('error' in error) return reasonOf(error.error);
+    if ('code' in error && typeof error.code === 'string') return error.code;
+  }
+  return 'no reason was given';
+}
+
+function oneLine(text: string): string {
+  const plain = text.replaceAll(KEY, '[key]').replace(/\s+/g, ' ').trim();
+  return plain.length > LONGEST ? `${plain.slice(0, LONGEST)}…` : plain;
+}
+
+const KEY = /\b(?:sk|key|pk)-[\w*-]{4,}/g;
+const LONGEST = 200;
+const DEEPEST = 5;

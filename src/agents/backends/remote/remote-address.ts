@@ -1,0 +1,52 @@
+import type { IncomingMessage } from 'node:http';
+import { BlockList, isIPv6 } from 'node:net';
+import { VERB_PATH } from '../../verb-server.ts';
+
+/** How callers reach this program. */
+export type Reach = {
+  /** Connections are encrypted by this program itself. */
+  readonly tls?: object;
+  /** A proxy in front ends TLS and says so in X-Forwarded-Proto; its X-Forwarded-For names the caller. */
+  readonly behindProxy?: boolean;
+};
+
+type Headers = Pick<IncomingMessage, 'headers'>;
+
+/** Whether nobody on the way to a proxy could read this request; without a proxy that is settled when listening begins. */
+export function isEncrypted({ headers }: Headers, { behindProxy }: Reach): boolean {
+  return behindProxy !== true || headers['x-forwarded-proto'] === 'https';
+}
+
+/** The address that a request comes from. */
+export function callerOf({ headers, socket }: IncomingMessage, { behindProxy }: Reach): string {
+  const forwarded = behindProxy === true ? headers['x-forwarded-for'] : undefined;
+  return lastOf(forwarded) ?? socket.remoteAddress ?? 'unknown';
+}
+
+/**
+ * Where the sender of a request reaches the floor's verbs: the host and port that it has dialled itself. `null` when it does
+ * not tell them in a form that can stand in an address. A wrong one misleads nobody but the sender.
+ */
+export function verbsUrlOf({ headers }: Headers, { tls, behindProxy }: Reach): string | null {
+  const forwarded = behindProxy === true ? lastOf(headers['x-forwarded-host']) : undefined;
+  const host = forwarded ?? headers.host ?? '';
+  const url = `${tls !== undefined || behindProxy === true ? 'https' : 'http'}://${host}${VERB_PATH}`;
+  return HOST.test(host) && URL.canParse(url) ? url : null;
+}
+
+/** Whether only this machine reaches a host. */
+export function isLoopback(host: string): boolean {
+  if (host === 'localhost') return true;
+  const loopback = new BlockList();
+  loopback.addSubnet('127.0.0.0', 8);
+  loopback.addAddress('::1', 'ipv6');
+  return loopback.check(host, isIPv6(host) ? 'ipv6' : 'ipv4');
+}
+
+/** A name or an address, and a port if it is not the usual one. */
+const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d{1,5})?$/i;
+
+/** What the nearest proxy has added to a header. */
+function lastOf(header: string | string[] | undefined): string | undefined {
+  return [header].flat().at(-1)?.split(',').at(-1)?.trim();
+}

@@ -1,0 +1,77 @@
+import { createHash } from 'node:crypto';
+import type { Clock } from '../../../lib/time.ts';
+
+/** How many attempts an address has; durations in milliseconds. */
+export type DoorLimits = {
+  /** So many different wrong tokens lock an address out. */
+  readonly wrongTokens: number;
+  readonly lockoutMs: number;
+  /** So many handshakes may come from one address within `windowMs`. */
+  readonly handshakes: number;
+  readonly windowMs: number;
+};
+
+/** Ten wrong tokens lock an address out for a minute; 60 handshakes in ten seconds are too many. */
+export const DOOR_LIMITS: DoorLimits = { wrongTokens: 10, lockoutMs: 60_000, handshakes: 60, windowMs: 10_000 };
+
+type Caller = { since: number; handshakes: number; wrong: Set<string>; wrongSince: number; lockedUntil: number };
+
+/**
+ * Remembers in memory who knocks how often. Different wrong tokens are guesses and lock their address out; one old token,
+ * offered again and again, is somebody's mistake and counts once.
+ */
+export class Door {
+  readonly #clock: Clock;
+  readonly #limits: DoorLimits;
+  readonly #callers = new Map<string, Caller>();
+
+  constructor(clock: Clock, limits: DoorLimits) {
+    this.#clock = clock;
+    this.#limits = limits;
+  }
+
+  /** Counts a handshake; how many seconds this address has to stay away, 0 when it may try. */
+  knock(address: string): number {
+    const now = this.#clock.now();
+    const caller = this.#caller(address, now);
+    if (now < caller.lockedUntil) return secondsUntil(caller.lockedUntil, now);
+    if (now - caller.since >= this.#limits.windowMs) {
+      caller.since = now;
+      caller.handshakes = 0;
+    }
+    caller.handshakes += 1;
+    return caller.handshakes > this.#limits.handshakes ? secondsUntil(caller.since + this.#limits.windowMs, now) : 0;
+  }
+
+  /** A wrong token came from this address. Whether that locked it out. */
+  wrong(address: string, token: string): boolean {
+    const now = this.#clock.now();
+    const { wrongTokens, lockoutMs } = this.#limits;
+    const caller = this.#caller(address, now);
+    if (now - caller.wrongSince >= lockoutMs) {
+      caller.wrong.clear();
+      caller.wrongSince = now;
+    }
+    caller.wrong.add(createHash('sha256').update(token).digest('base64'));
+    if (caller.wrong.size < wrongTokens) return false;
+    caller.wrong.clear();
+    caller.lockedUntil = now + lockoutMs;
+    return true;
+  }
+
+  #caller(address: string, now: number): Caller {
+    const known = this.#callers.get(address);
+    if (known !== undefined) return known;
+    const caller = { since: now, handshakes: 0, wrong: new Set<string>(), wrongSince: now, lockedUntil: 0 };
+    this.#callers.set(address, caller);
+    const [oldest] = this.#callers.keys();
+    if (this.#callers.size > REMEMBERED && oldest !== undefined) this.#callers.delete(oldest);
+    return caller;
+  }
+}
+
+const REMEMBERED = 10_000;
+
+function secondsUntil(at: number, now: number): number {
+  return Math.max(1, Math.ceil((at - now) / 1_000));
+}

@@ -1,0 +1,303 @@
+import { createServer } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { isIPv6 } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { WebSocketServer } from 'ws';
+import { guardServer, refuseUpgrade, targetOf } from '../../../lib/guarded-server.ts';
+import type { Refusal } from '../../../lib/guarded-server.ts';
+import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
+import type { Clock, Timers } from '../../../lib/time.ts';
+import type { Log } from '../../floors.ts';
+import { Heartbeat } from '../../heartbeat.ts';
+import { callerOf, isEncrypted, isLoopback, verbsUrlOf } from './remote-address.ts';
+import { Dock } from './remote-dock.ts';
+import { DOOR_LIMITS, Door } from './remote-door.ts';
+import type { DoorLimits } from './remote-door.ts';
+import { LINK_LIMITS, RemoteLink } from './remote-link.ts';
+import type { LinkLimits } from './remote-link.ts';
+import type { TokenBook, TokenEntry } from './tokens.ts';
+import { VERB_PATH, VerbDoors } from '../../verb-server.ts';
+import type { VerbDoor } from '../../verb-server.ts';
+
+/** How agents reach this program; durations in milliseconds. */
+export type RemoteHostOptions = {
+  /** 0 takes a free one. */
+  readonly port: number;
+  readonly host: string;
+  readonly tokens: TokenBook;
+  /** Browser pages that may connect, such as "https://example.org"; all others are refused. */
+  readonly origins: readonly string[];
+  /** The key and the certificate chain in PEM; without them connections are not encrypted and `host` has to be loopback. */
+  readonly tls?: { readonly key: string; readonly cert: string };
+  /** A proxy in front ends TLS and says so in X-Forwarded-Proto; its X-Forwarded-For names the caller. */
+  readonly behindProxy?: boolean;
+  /** Agents are pinged so often, and dropped when they were silent for so long. */
+  readonly heartbeatMs: number;
+  readonly heartbeatTimeoutMs: number;
+  readonly limits?: Partial<LinkLimits & DoorLimits> & {
+    /** How long a handshake may take, in milliseconds; 5,000 unless given. */
+    readonly handshakeMs?: number;
+  };
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Log;
+};
+
+/** The listener to which agents dial out. */
+export type RemoteHost = {
+  /** Resolves when it listens; rejects with one clear line when it may not or cannot. A second call changes nothing. */
+  start(): Promise<void>;
+  /** Where agents connect; `null` before the start. */
+  readonly url: string | null;
+  /** Where this agent's connection is; from now on the agent may connect. */
+  dock(agent: AgentId): Dock;
+  /**
+   * Gives one session the floor's verbs, at the address that its agent has dialled, under the name that they had if it goes
+   * on with an earlier one; `null` when the address is not known.
+   */
+  openVerbs(link: RemoteLink, name?: string): VerbDoor | null;
+  /** Whether the agent's token lets it sit in a channel. */
+  mayServe(agent: AgentId, channel: ChannelId): boolean;
+  /** Ends all connections and listens no more. */
+  stop(): Promise<void>;
+};
+
+/** Makes a listener for remote agents; nothing listens before `start`. */
+export function createRemoteHost(options: RemoteHostOptions): RemoteHost {
+  return new Host(options);
+}
+
+type Caller = { readonly agent: AgentId; readonly entry: TokenEntry };
+type Moored = { readonly agent: AgentId; readonly link: RemoteLink; readonly sha256: string };
+
+class Host implements RemoteHost {
+  readonly #options: RemoteHostOptions;
+  readonly #limits: LinkLimits & DoorLimits;
+  readonly #door: Door;
+  readonly #docks = new Map<AgentId, Dock>();
+  readonly #scopes = new Map<AgentId, readonly ChannelId[] | undefined>();
+  readonly #moored = new Set<Moored>();
+  readonly #server: Server;
+  readonly #sockets: WebSocketServer;
+  readonly #verbs: VerbDoors;
+  readonly #heartbeat: Heartbeat;
+  #starting: Promise<void> | null = null;
+
+  constructor(options: RemoteHostOptions) {
+    this.#options = options;
+    this.#limits = { ...LINK_LIMITS, ...DOOR_LIMITS, ...options.limits };
+    this.#door = new Door(options.clock, this.#limits);
+    this.#server = serverOf(options);
+    this.#sockets = new WebSocketServer({
+      noServer: true,
+      maxPayload: this.#limits.frameBytes,
+      perMessageDeflate: false,
+    });
+    this.#verbs = new VerbDoors({ origins: options.origins, longestCall: this.#limits.frameBytes });
+    this.#heartbeat = new Heartbeat({ ...options, beat: (beat) => this.#beat(beat) });
+    this.#sockets.on('headers', (headers) => headers.push(`${HEARTBEAT_HEADER}: ${options.heartbeatMs}`));
+    const listeners = {
+      request: (request: IncomingMessage, response: ServerResponse) => this.#call(request, response),
+      upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => this.#knock(request, socket, head),
+    };
+    guardServer(this.#server, listeners, options.log);
+  }
+
+  get url(): string | null {
+    const address = this.#server.address();
+    if (!isAddress(address)) return null;
+    const host = isIPv6(address.address) ? `[${address.address}]` : address.address;
+    return `${this.#options.tls === undefined ? 'ws' : 'wss'}://${host}:${address.port}${PATH}`;
+  }
+
+  start(): Promise<void> {
+    this.#starting ??= this.#listen();
+    return this.#starting;
+  }
+
+  async #listen(): Promise<void> {
+    const { host, port, tls, behindProxy } = this.#options;
+    if (tls === undefined && behindProxy !== true && !isLoopback(host)) {
+      throw new Error(
+        `Remote agents would reach ${host} without encryption. Set remote.tls, or remote.behindProxy if a proxy ends TLS, or listen on 127.0.0.1.`,
+      );
+    }
+    await new Promise<void>((resolve, reject) => {
+      const failed = (error: NodeJS.ErrnoException) => {
+        const taken = `Port ${port} is taken: another program listens on ${host}:${port}. End it, or set remote.port to a free port.`;
+        const refused = `Port ${port} cannot be used for remote agents: ${error.message}. Set remote.port to another port.`;
+        reject(new Error(error.code === 'EADDRINUSE' ? taken : refused, { cause: error }));
+      };
+      this.#server.once('error', failed);
+      this.#server.listen(port, host, () => {
+        this.#server.off('error', failed);
+        resolve();
+      });
+    });
+    this.#heartbeat.start();
+  }
+
+  dock(agent: AgentId): Dock {
+    const known = this.#docks.get(agent);
+    if (known !== undefined) return known;
+    const dock = new Dock();
+    this.#docks.set(agent, dock);
+    return dock;
+  }
+
+  openVerbs(link: RemoteLink, name?: string): VerbDoor | null {
+    const { verbsUrl: url } = link;
+    return url === null ? null : this.#verbs.open({ url, name, mayCall: () => link.mayGoOn() });
+  }
+
+  mayServe(agent: AgentId, channel: ChannelId): boolean {
+    return this.#scopes.get(agent)?.includes(channel) ?? true;
+  }
+
+  async stop(): Promise<void> {
+    this.#heartbeat.stop();
+    this.#verbs.closeAll();
+    for (const { link } of this.#moored) link.drop('Conch is ending', { code: GOING_AWAY, final: false });
+    if (!this.#server.listening) return;
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    const forced = this.#options.timers.after(STOP_MS, () => this.#cut());
+    await Promise.all([closed, Promise.all([...this.#sockets.clients].map(gone))]);
+    forced.cancel();
+  }
+
+  #cut(): void {
+    for (const socket of this.#sockets.clients) socket.terminate();
+    this.#server.closeAllConnections();
+  }
+
+  async #call(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (targetOf(request) === null) response.writeHead(400).end();
+    else if (request.url !== VERB_PATH) response.writeHead(426, { Upgrade: 'websocket' }).end();
+    else if (isEncrypted(request, this.#options)) await this.#verbs.answer(request, response);
+    else response.writeHead(403).end();
+  }
+
+  #knock(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const address = callerOf(request, this.#options);
+    const caller = this.#admit(request, address);
+    if ('status' in caller) {
+      this.#options.log.debug({ address, status: caller.status }, `remote agent refused: ${caller.why}`);
+      return refuseUpgrade(socket, caller);
+    }
+    this.#sockets.handleUpgrade(request, socket, head, (opened) => {
+      const { agent, entry } = caller;
+      const verbsUrl = verbsUrlOf(request, this.#options);
+      const { clock, log } = this.#options;
+      const link = new RemoteLink(opened, { limits: this.#limits, clock, log, verbsUrl });
+      this.#moor({ agent, link, sha256: entry.sha256 }, entry.channels);
+    });
+  }
+
+  #admit(request: IncomingMessage, address: string): Caller | Refusal {
+    const retryAfter = this.#door.knock(address);
+    if (retryAfter > 0) {
+      const headers = { 'Retry-After': String(retryAfter) };
+      return { status: 429, why: `too many attempts, try again in ${retryAfter} s`, headers };
+    }
+    const { origin } = request.headers;
+    const target = targetOf(request);
+    if (target === null) return { status: 400, why: `expected the path ${PATH}` };
+    if (target.path !== PATH) return { status: 404, why: `agents connect to ${PATH}` };
+    if (target.query !== '')
+      return { status: 400, why: 'nothing may stand in the address; the token goes into the header' };
+    if (origin !== undefined && !this.#options.origins.includes(origin)) {
+      return { status: 403, why: 'pages in a browser may not connect' };
+    }
+    if (!isEncrypted(request, this.#options)) {
+      return { status: 403, why: 'the connection to the proxy is not encrypted' };
+    }
+    return this.#identify(request, address);
+  }
+
+  #identify(request: IncomingMessage, address: string): Caller | Refusal {
+    const [, token] = /^Bearer ([\w~+/.=-]{1,512})$/i.exec(request.headers.authorization ?? '') ?? [];
+    if (token === undefined) return unknown('expected the header "Authorization: Bearer <token>"');
+    const { tokens, log } = this.#options;
+    let caller;
+    try {
+      caller = tokens.holderOf(token);
+    } catch (error) {
+      log.error({ err: error }, 'tokens cannot be read');
+      return { status: 503, why: 'tokens cannot be read' };
+    }
+    if (caller === null) {
+      if (this.#door.wrong(address, token)) log.warn({ address }, 'locked out after too many wrong tokens');
+      return unknown('the token is not known');
+    }
+    if (this.#docks.has(caller.agent)) return caller;
+    return { status: 403, why: `the configuration has no remote agent ${caller.agent}` };
+  }
+
+  #moor(moored: Moored, channels: readonly ChannelId[] | undefined): void {
+    const { agent, link } = moored;
+    const { log } = this.#options;
+    this.#moored.add(moored);
+    this.#scopes.set(agent, channels);
+    log.info({ agent }, 'remote agent connected');
+    void this.#unmoor(moored);
+    this.dock(agent).moor(link);
+  }
+
+  async #unmoor(moored: Moored): Promise<void> {
+    const { agent, link } = moored;
+    const { why } = await link.closed;
+    this.#moored.delete(moored);
+    this.#options.log.info({ agent, why }, 'remote agent disconnected');
+  }
+
+  #beat(beat: Parameters<RemoteLink['beat']>[0]): void {
+    for (const { agent, link, sha256 } of this.#moored) {
+      if (this.#isRevoked(agent, sha256)) link.drop('the token was revoked', { code: REVOKED });
+      else link.beat(beat);
+    }
+  }
+
+  /** Tokens that cannot be read at the moment take nobody's connection away. */
+  #isRevoked(agent: AgentId, sha256: string): boolean {
+    try {
+      return this.#options.tokens.digestOf(agent) !== sha256;
+    } catch (error) {
+      this.#options.log.error({ err: error }, 'tokens cannot be read');
+      return false;
+    }
+  }
+}
+
+const PATH = '/agent';
+/** Tells an agent how often it is pinged, in milliseconds: silence for three times as long means that the host is gone. */
+export const HEARTBEAT_HEADER = 'Conch-Heartbeat-Ms';
+const HANDSHAKE_MS = 5_000;
+const HANDSHAKE_CHECKS = 5;
+const MOST_CONNECTIONS = 10_000;
+const STOP_MS = 2_000;
+const GOING_AWAY = 1001;
+/** The close code that tells an agent that its token is no longer good: coming back is of no use. */
+export const REVOKED = 4401;
+
+function serverOf({ tls, limits }: RemoteHostOptions): Server {
+  const ms = limits?.handshakeMs ?? HANDSHAKE_MS;
+  const timeouts = { headersTimeout: ms, requestTimeout: ms, connectionsCheckingInterval: ms / HANDSHAKE_CHECKS };
+  const server =
+    tls === undefined ? createServer(timeouts) : createTlsServer({ ...timeouts, ...tls, handshakeTimeout: ms });
+  server.maxConnections = MOST_CONNECTIONS;
+  return server;
+}
+
+function unknown(why: string): Refusal {
+  return { status: 401, why, headers: { 'WWW-Authenticate': 'Bearer' } };
+}
+
+function isAddress(address: string | AddressInfo | null): address is AddressInfo {
+  return typeof address === 'object' && address !== null;
+}
+
+function gone(socket: { once(event: 'close', listener: () => void): unknown }): Promise<void> {
+  return new Promise((resolve) => void socket.once('close', () => resolve()));
+}

@@ -1,0 +1,87 @@
+import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
+import { systemTimers } from '../../../lib/time.ts';
+import type { Timers } from '../../../lib/time.ts';
+import type { AcpPeer } from '../acp/acp-link.ts';
+import { ACP_PROFILES } from '../acp/acp-profiles.ts';
+import type { AcpProfile, AcpProfileName } from '../acp/acp-profiles.ts';
+import { createAcpSession } from '../acp/acp-session.ts';
+import { AbsentError, BackendError } from '../backend.ts';
+import type { AgentBackend, SeatContext } from '../backend.ts';
+import type { RemoteHost } from './remote-host.ts';
+import type { RemoteLink } from './remote-link.ts';
+import { openRemoteSession } from './remote-session.ts';
+
+/** Which agent dials out to us; durations in milliseconds. */
+export type RemoteBackendOptions = {
+  readonly host: RemoteHost;
+  readonly agentId: AgentId;
+  /** How long the agent may be away before its session is lost. */
+  readonly reconnectGraceMs: number;
+  /** What is particular about it; `generic` unless given. */
+  readonly profile?: AcpProfileName;
+  /** What becomes of a message that the agent cannot take in the middle of a turn. `queue` unless given. */
+  readonly injectFallback?: 'queue' | 'cancel';
+  readonly requestTimeoutMs?: number;
+  readonly quietMs?: number;
+  readonly timers?: Timers;
+};
+
+/**
+ * Runs agents that run elsewhere and dial out to us: one connection an agent, one session a channel. While the agent is not
+ * connected `open` rejects with an `AbsentError`, which counts as no error and says when to try again.
+ */
+export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend {
+  const { host, agentId, reconnectGraceMs: graceMs, timers = systemTimers } = options;
+  const dock = host.dock(agentId);
+  const sessions = new Map<ChannelId, Known>();
+  return {
+    kind: 'remote',
+    needsSignal: false,
+    promisesToAsk: false,
+    open: async (seat) => {
+      const { link } = dock;
+      if (link === null) throw new AbsentError('is not connected', { returns: dock.arrival(), graceMs });
+      if (!host.mayServe(agentId, seat.channel)) {
+        throw new BackendError(`the token of ${agentId} does not reach ${seat.channel}`, { terminal: true });
+      }
+      const open = (peer: AcpPeer, over: RemoteLink) => openSession(peer, over, seat);
+      const forget = () => void sessions.delete(seat.channel);
+      return await openRemoteSession({ dock, timers, graceMs, open, forget }, link);
+    },
+  };
+
+  async function openSession(peer: AcpPeer, link: RemoteLink, seat: SeatContext) {
+    const { profile = 'generic', injectFallback, requestTimeoutMs, quietMs } = options;
+    const known = sessions.get(seat.channel);
+    const verbs = host.openVerbs(link, known?.server);
+    const { asking, ...rest }: AcpProfile = ACP_PROFILES[profile];
+    void link.closed.then(() => verbs?.close());
+    const session = await createAcpSession(peer, {
+      seat,
+      // How it was started is not known here, so nothing is promised in its name.
+      profile: { ...rest, asks: null },
+      timers,
+      cwd: SOMEWHERE,
+      verbs,
+      previous: known?.sessionId ?? null,
+      meta: asking?.({ server: verbs?.name ?? null, folder: '', env: {} }).meta,
+      ...(injectFallback !== undefined && { injectFallback }),
+      ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
+      ...(quietMs !== undefined && { quietMs }),
+    });
+    const first = session.resumed ? known?.token : undefined;
+    if (first !== undefined) verbs?.admit(first);
+    sessions.set(seat.channel, { sessionId: session.sessionId, token: first ?? verbs?.token, server: verbs?.name });
+    return session;
+  }
+}
+
+/** A conversation to go on with. Behind a bridge the agent only hears of its first token and name for the verbs. */
+type Known = {
+  readonly sessionId: string;
+  readonly token: string | undefined;
+  readonly server: string | undefined;
+};
+
+/** The protocol wants an absolute path; which folder an agent elsewhere works in is its own matter. */
+const SOMEWHERE = '/';

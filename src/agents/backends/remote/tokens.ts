@@ -1,0 +1,157 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
+
+/** What is kept of an agent's token: never the token itself. `channels`: where it may sit; absent is everywhere. */
+export type TokenEntry = {
+  readonly sha256: string;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  readonly channels?: readonly ChannelId[] | undefined;
+};
+
+/** What is done to a token, and when. `channels` confines the agent to these. */
+export type TokenMaking = { readonly at: number; readonly channels?: readonly ChannelId[] };
+
+/** An agent's token could not be made, changed or read; the message says what to do. */
+export class TokenError extends Error {
+  override readonly name = 'TokenError';
+}
+
+/** Makes the token with which a remote agent connects, and returns it: 256 random bits that cannot be read again later. */
+export function addAgentToken(dataDir: string, agent: AgentId, making: TokenMaking): string {
+  const entries = readTokens(dataDir);
+  if (Object.hasOwn(entries, agent)) {
+    throw new TokenError(`${agent} has a token. To replace it: conch agent rotate ${agent}`);
+  }
+  return put(dataDir, agent, { entries, ...making });
+}
+
+/** Makes another token in place of the one that the agent has; its connection with the old one is closed. */
+export function rotateAgentToken(dataDir: string, agent: AgentId, at: number): string {
+  const entries = readTokens(dataDir);
+  const { channels } = entryOf(entries, agent);
+  return put(dataDir, agent, { entries, at, ...(channels === undefined ? {} : { channels }) });
+}
+
+/** Takes an agent's token away; its connection is closed. */
+export function revokeAgentToken(dataDir: string, agent: AgentId): void {
+  const entries = readTokens(dataDir);
+  entryOf(entries, agent);
+  write(dataDir, Object.fromEntries(Object.entries(entries).filter(([id]) => id !== agent)));
+}
+
+/** Who has a token, since when, and for which channels. */
+export function listAgentTokens(
+  dataDir: string,
+): readonly ({ readonly agent: AgentId } & Omit<TokenEntry, 'sha256'>)[] {
+  return Object.entries(readTokens(dataDir)).map(([agent, { createdAt, channels }]) => ({
+    agent,
+    createdAt,
+    channels,
+  }));
+}
+
+/** The tokens of a running program: looks at the file again when it has changed. */
+export type TokenBook = {
+  /** Whose token this is; `null` for nobody's. Digests are compared in constant time. Throws a `TokenError`. */
+  holderOf(token: string): { readonly agent: AgentId; readonly entry: TokenEntry } | null;
+  /** The digest that an agent's token has now; `null` without one. Throws a `TokenError`. */
+  digestOf(agent: AgentId): string | null;
+};
+
+/** Opens the tokens of a data folder; there need not be any yet. */
+export function openTokenBook(dataDir: string): TokenBook {
+  let stamp: string | null = null;
+  let entries: Entries = {};
+  const current = (): Entries => {
+    const now = stampOf(dataDir);
+    if (now !== stamp) {
+      entries = readTokens(dataDir);
+      stamp = now;
+    }
+    return entries;
+  };
+  return {
+    holderOf: (token) => {
+      const digest = createHash('sha256').update(token).digest();
+      const isEqual = ({ sha256 }: TokenEntry) => timingSafeEqual(Buffer.from(sha256, 'hex'), digest);
+      const found = Object.entries(current()).find(([, entry]) => isEqual(entry));
+      return found === undefined ? null : { agent: found[0], entry: found[1] };
+    },
+    digestOf: (agent) => {
+      const all = current();
+      return Object.hasOwn(all, agent) ? (all[agent]?.sha256 ?? null) : null;
+    },
+  };
+}
+
+const FILE = 'agent-tokens.json';
+const TOKEN_BYTES = 32;
+
+const entrySchema = z.strictObject({
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+  createdAt: z.string(),
+  channels: z.array(z.string()).exactOptional(),
+});
+const fileSchema = z.record(z.string(), entrySchema);
+
+type Entries = Readonly<Record<AgentId, TokenEntry>>;
+
+function put(dataDir: string, agent: AgentId, making: TokenMaking & { readonly entries: Entries }): string {
+  if (!/^[\w-]{1,64}$/.test(agent)) {
+    throw new TokenError(`"${agent}" is no agent's id: expected up to 64 letters, digits, "_" and "-"`);
+  }
+  const { at, channels, entries } = making;
+  const token = randomBytes(TOKEN_BYTES).toString('base64url');
+  const sha256 = createHash('sha256').update(token).digest('hex');
+  const createdAt = new Date(at).toISOString();
+  write(dataDir, { ...entries, [agent]: { sha256, createdAt, ...(channels === undefined ? {} : { channels }) } });
+  return token;
+}
+
+function entryOf(entries: Entries, agent: AgentId): TokenEntry {
+  const entry = Object.hasOwn(entries, agent) ? entries[agent] : undefined;
+  if (entry === undefined) throw new TokenError(`${agent} has no token. To make one: conch agent add ${agent}`);
+  return entry;
+}
+
+function readTokens(dataDir: string): Entries {
+  const path = join(dataDir, FILE);
+  let text;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+    throw new TokenError(`${path} cannot be read: ${(error as Error).message}`, { cause: error });
+  }
+  try {
+    return fileSchema.parse(JSON.parse(text));
+  } catch (error) {
+    const what = `${path} is damaged: restore it, or delete it and give every remote agent a new token`;
+    throw new TokenError(what, { cause: error });
+  }
+}
+
+/** Whole or not at all: into a file beside it first. */
+function write(dataDir: string, entries: Entries): void {
+  const path = join(dataDir, FILE);
+  const beside = `${path}.${process.pid}.new`;
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    const file = openSync(beside, 'w', 0o600);
+    writeSync(file, `${JSON.stringify(entries, null, 2)}\n`);
+    fsyncSync(file);
+    closeSync(file);
+    renameSync(beside, path);
+  } catch (error) {
+    throw new TokenError(`${path} cannot be written: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function stampOf(dataDir: string): string {
+  const found = statSync(join(dataDir, FILE), { throwIfNoEntry: false, bigint: true });
+  return found === undefined ? 'none' : `${found.ino} ${found.size} ${found.mtimeNs}`;
+}

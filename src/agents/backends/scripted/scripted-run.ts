@@ -1,0 +1,151 @@
+import { BackendError } from '../backend.ts';
+import type { Ending, Report } from '../backend.ts';
+import type { Step } from './scene.ts';
+import type { Pace } from '../../pace.ts';
+import { interruptible } from './scripted-text.ts';
+
+/** What a scripted session dies of when it is told to crash. */
+export const CRASH = 'exited with code 137';
+
+/** What an interrupt left open: the text that was streaming, as far as it came, and all that was to follow. */
+export type Open = { readonly streamed: string; readonly steps: readonly Step[] };
+
+/** One generation of a scripted agent: performs steps until an end, an interrupt or a crash. */
+export class Run {
+  readonly over: Promise<void>;
+  /** Set when it was interrupted with something left to say. */
+  open: Open | null = null;
+  #listening = true;
+  readonly #pace: Pace;
+  readonly #report: Report;
+  readonly #abort = new AbortController();
+  #hang = false;
+  readonly #notes: string[];
+  #streamed = '';
+  #spent = 0;
+  readonly #finish: () => void;
+
+  /** `notes` are messages that the former generation had no time to take up. */
+  constructor(pace: Pace, report: Report, notes: readonly string[]) {
+    this.#pace = pace;
+    this.#notes = [...notes];
+    this.#report = report;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.over = promise;
+    this.#finish = resolve;
+  }
+
+  /** Whether a message handed in now is still taken up. */
+  get listening(): boolean {
+    return this.#listening;
+  }
+
+  /** What it was told and has not taken up. */
+  get notes(): readonly string[] {
+    return this.#notes;
+  }
+
+  note(text: string): void {
+    this.#notes.push(text);
+  }
+
+  stop(why: 'interrupt' | 'crash' | 'hang'): void {
+    if (why === 'hang') this.#hang = true;
+    else this.#abort.abort(why);
+  }
+
+  async perform(steps: readonly Step[]): Promise<Ending> {
+    try {
+      this.open = { streamed: '', steps };
+      this.#listening = steps.some(({ do: what }) => what !== 'end');
+      await this.#pace.sleep(THINKING_MS, this.#abort.signal);
+      for (const [index, step] of steps.entries()) {
+        const ending = await this.#step(step, steps.slice(index + 1));
+        if (ending) return ending;
+      }
+      return { how: 'completed' };
+    } catch (error) {
+      if (!this.#abort.signal.aborted) throw error;
+      if (this.#abort.signal.reason === 'crash') throw new BackendError(CRASH, { cause: error });
+      return { how: 'interrupted' };
+    } finally {
+      this.#listening = false;
+      if (this.#spent > 0) this.#report.usage({ tokens: Math.ceil(this.#spent / 4), costMicros: 0 });
+      this.#finish();
+    }
+  }
+
+  async #step(step: Step, rest: readonly Step[]): Promise<Ending | null> {
+    this.open = { streamed: this.#streamed, steps: [step, ...rest] };
+    switch (step.do) {
+      case 'say':
+        await this.#say(step, rest);
+        return null;
+      case 'flush':
+        this.#flush();
+        return null;
+      case 'work':
+        await this.#work(step.ms);
+        return null;
+      case 'deafen':
+        this.#listening = false;
+        return null;
+      case 'crash':
+        throw new BackendError(CRASH);
+      case 'hang':
+        return await forever(this.#abort.signal);
+      case 'end':
+        this.open = null;
+        this.#takeUp();
+        return step.ending;
+    }
+  }
+
+  async #say(step: Extract<Step, { do: 'say' }>, rest: readonly Step[]): Promise<void> {
+    const words = step.text.match(/\s*\S+/g) ?? [];
+    for (const [index, word] of words.entries()) {
+      this.open = { streamed: this.#streamed, steps: [{ ...step, text: words.slice(index).join('') }, ...rest] };
+      await this.#pace.sleep(step.wordMs ?? this.#pace.wordMs, this.#abort.signal);
+      this.#abort.signal.throwIfAborted();
+      if (this.#hang) await forever(this.#abort.signal);
+      const noted = interruptible(this.#streamed) && this.#takeUp();
+      this.#emit(noted ? `\n\n${word.trimStart()}` : word);
+    }
+  }
+
+  async #work(ms: number): Promise<void> {
+    this.#report.work(1);
+    try {
+      await this.#pace.sleep(ms, this.#abort.signal);
+    } finally {
+      this.#report.work(0);
+    }
+    if (this.#hang) await forever(this.#abort.signal);
+  }
+
+  #takeUp(): boolean {
+    const notes = this.#notes.splice(0);
+    for (const note of notes) this.#emit(this.#streamed === '' ? note : `\n\n${note}`);
+    return notes.length > 0;
+  }
+
+  #flush(): void {
+    this.#report.flush();
+    this.#streamed = '';
+  }
+
+  #emit(chunk: string): void {
+    this.#streamed += chunk;
+    this.#spent += chunk.length;
+    this.#report.text(chunk);
+  }
+}
+
+async function forever(signal: AbortSignal): Promise<never> {
+  signal.throwIfAborted();
+  return await new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(new Error('interrupted')), { once: true });
+  });
+}
+
+const THINKING_MS = 700;

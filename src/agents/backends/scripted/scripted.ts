@@ -1,0 +1,164 @@
+import type { AgentId } from '../../../turns/floor/settings.ts';
+import type { Line } from '../../../engine/port.ts';
+import { BackendError } from '../backend.ts';
+import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
+import { dev } from './dev.ts';
+import { pm } from './pm.ts';
+import { qa } from './qa.ts';
+import { sceneOf, wordsOf } from './scene.ts';
+import type { Memory, Persona, Scene, Step, Words } from './scene.ts';
+import { perform } from './tricks.ts';
+import { trickIn } from './words.ts';
+import type { Pace } from '../../pace.ts';
+import { TYPING } from '../../pace.ts';
+import { CRASH, Run } from './scripted-run.ts';
+import type { Open } from './scripted-run.ts';
+import { remainder } from './scripted-text.ts';
+
+/** The scripts that come with Conch, by the name that a configuration gives them. */
+export const SCRIPTS = { pm, dev, qa } as const satisfies Record<string, Persona>;
+export type ScriptName = keyof typeof SCRIPTS;
+
+/** Agents without a model: they answer what is said by a script, and show every state of the floor when told to. */
+export function createScriptedBackend(options: { readonly script: Persona; readonly pace?: Pace }): AgentBackend {
+  return {
+    kind: 'scripted',
+    needsSignal: false,
+    promisesToAsk: true,
+    open: async (seat) => new ScriptedSession(seat, options.script, options.pace ?? TYPING),
+  };
+}
+
+class ScriptedSession implements AgentSession {
+  readonly #seat: SeatContext;
+  readonly #script: Persona;
+  readonly #pace: Pace;
+  #memory: Memory = { request: null, openQuestion: null };
+  #run: Run | null = null;
+  #open: Open | null = null;
+  #notes: readonly string[] = [];
+  #observed: readonly Line[] = [];
+  #roster: TurnPrompt['roster'] = [];
+  #alive = true;
+
+  constructor(seat: SeatContext, script: Persona, pace: Pace) {
+    this.#seat = seat;
+    this.#script = script;
+    this.#pace = pace;
+  }
+
+  async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
+    await this.ping();
+    if (this.#run) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
+    this.#roster = turn.roster;
+    const scene = sceneOf(turn, this.#seat.agent, this.#memory);
+    const steps = [...this.#recalled(), ...this.#plan(turn, scene)];
+    this.#open = null;
+    this.#memory = { request: scene.request ?? this.#memory.request, openQuestion: null };
+    const run = new Run(this.#pace, report, this.#notes);
+    this.#notes = [];
+    this.#run = run;
+    try {
+      const ending = await run.perform(steps);
+      if (ending.how === 'waiting') this.#memory = { ...this.#memory, openQuestion: questionOf(scene, this.#memory) };
+      return ending;
+    } catch (error) {
+      if (error instanceof BackendError) this.#alive = false;
+      throw error;
+    } finally {
+      this.#open = run.open;
+      this.#notes = run.notes;
+      this.#run = null;
+    }
+  }
+
+  async inject(message: Line, observed: boolean): Promise<InjectOutcome> {
+    const words = wordsOf(message, this.#roster);
+    const run = this.#run;
+    if (!run?.listening) return 'next-prompt';
+    if (message.change === 'deleted') return 'injected';
+    const trick = trickIn(words.text)?.word;
+    const forMe = words.to.length === 0 || words.to.includes(this.#seat.agent);
+    if (forMe && trick === 'crash') run.stop('crash');
+    else if (forMe && trick === 'hang') run.stop('hang');
+    else if (forMe && !(observed && message.change === null && words.to.length === 0))
+      run.note(this.#script.note(words));
+    return 'injected';
+  }
+
+  async interrupt(): Promise<void> {
+    this.#run?.stop('interrupt');
+    await this.#run?.over;
+  }
+
+  observe(message: Line): void {
+    this.#observed = [...this.#observed, message].slice(-OBSERVED);
+  }
+
+  async choose(candidates: readonly AgentId[], lines: readonly Line[]): Promise<AgentId | null> {
+    const last = lines.at(-1)?.author;
+    const after = last?.kind === 'agent' ? CHAIN[CHAIN.indexOf(last.id) + 1] : CHAIN[0];
+    const sensible = [after, ...CHAIN].find((id) => id !== undefined && id !== last?.id && candidates.includes(id));
+    return sensible ?? candidates.find((id) => id !== last?.id) ?? candidates[0] ?? null;
+  }
+
+  async ping(): Promise<void> {
+    if (!this.#alive) throw new BackendError(CRASH);
+  }
+
+  async close(): Promise<void> {
+    this.#alive = false;
+    await this.interrupt();
+  }
+
+  #plan(turn: TurnPrompt, scene: Scene): readonly Step[] {
+    if (turn.reason === 'grant') return this.#reply(turn, scene);
+    if (turn.reason === 'again' && turn.saidSoFar.length === 0) return this.#reply(turn, scene);
+    if (this.#memory.openQuestion) return this.#reply(turn, scene);
+    const left = turn.reason === 'resume' ? this.#left(turn, scene) : COMPLETED;
+    if (!scene.asked) return left;
+    const trick = trickIn(scene.asked.text);
+    if (trick) return perform(trick, scene);
+    const first: Step = { do: 'say', text: this.#script.answer(scene.asked) };
+    if (DROP.test(scene.asked.text)) return [first, ...COMPLETED];
+    return left.some((step) => step.do === 'say') ? [first, { do: 'flush' }, ...left] : [first, ...COMPLETED];
+  }
+
+  #reply(turn: TurnPrompt, scene: Scene): readonly Step[] {
+    const words = turn.messages.map((line) => wordsOf(line, turn.roster));
+    const mine = words.filter(({ to }) => to.length === 0 || to.includes(this.#seat.agent));
+    const trick = mine.map(({ text }) => trickIn(text)).find((found) => found !== null);
+    if (trick) return perform(trick, scene);
+    return this.#script.reply(scene);
+  }
+
+  /** What is left of the turn: after an interrupt from memory, after a restart by writing the reply again. */
+  #left(turn: TurnPrompt, scene: Scene): readonly Step[] {
+    if (this.#open) return remainder(this.#open.steps, this.#open.streamed, turn.saidSoFar);
+    const request = scene.request ?? this.#memory.request;
+    const trick = request && trickIn(request.text);
+    const before: Scene = { ...scene, asked: scene.asked ?? request, reason: 'grant' };
+    const again = trick ? perform(trick, before) : this.#script.reply(before);
+    return turn.saidSoFar.length === 0 ? again : remainder(again, '', turn.saidSoFar);
+  }
+
+  #recalled(): readonly Step[] {
+    const words = this.#observed.map((line) => wordsOf(line, this.#roster));
+    const seen = words.filter(({ to }) => to.includes(this.#seat.agent));
+    this.#observed = [];
+    const last = seen.at(-1);
+    return last === undefined
+      ? []
+      : [{ do: 'say', text: `I saw what ${last.by} wrote: ${last.gist.topic}.` }, { do: 'flush' }];
+  }
+}
+
+function questionOf(scene: Scene, memory: Memory): Words | null {
+  const trick = scene.asked && trickIn(scene.asked.text);
+  return trick ? memory.request : (scene.asked ?? memory.request);
+}
+
+const CHAIN: readonly AgentId[] = ['pm', 'dev', 'qa'];
+const COMPLETED: readonly Step[] = [{ do: 'end', ending: { how: 'completed' } }];
+const DROP = /^(?:stop|cancel|never mind|forget it|drop it|enough)\b/i;
+const OBSERVED = 20;

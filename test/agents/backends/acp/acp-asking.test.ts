@@ -1,0 +1,528 @@
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname } from 'node:path';
+import { afterAll, afterEach, describe, expect, test, vi } from 'vitest';
+import { createAcpBackend } from '../../../../src/agents/backends/acp/acp.ts';
+import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp.ts';
+import { isForOwnTool } from '../../../../src/agents/backends/acp/acp-own-tool.ts';
+import { ACP_PROFILES } from '../../../../src/agents/backends/acp/acp-profiles.ts';
+import type { AcpProfileName } from '../../../../src/agents/backends/acp/acp-profiles.ts';
+import { BackendError } from '../../../../src/agents/backends/backend.ts';
+import type { AgentSession, PermissionRequest } from '../../../../src/agents/backends/backend.ts';
+import type { Choice } from '../../../../src/turns/floor/settings.ts';
+import { createCommandBackend } from '../../../../src/agents/backends/command/command.ts';
+import { TYPING } from '../../../../src/agents/pace.ts';
+import { SCRIPTS, createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted.ts';
+import { FAKE_ACP, acpRig, livingIn } from './acp-rig.ts';
+import type { AcpRig } from './acp-rig.ts';
+import { person, prompt, recorder } from '../conversation.ts';
+import type { FakeAct, FakeManners } from './fake-acp-acts.ts';
+
+const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
+const MODES = {
+  currentModeId: 'default',
+  availableModes: [{ id: 'default' }, { id: 'plan' }, { id: 'acceptEdits' }],
+};
+const OPTION = {
+  id: 'mode',
+  category: 'mode',
+  type: 'select',
+  currentValue: 'yolo',
+  options: [{ value: 'yolo' }, { group: 'safe', options: [{ value: 'default' }] }],
+};
+
+let rig: AcpRig | null = null;
+let session: AgentSession | null = null;
+
+const TEMPORARY = mkdtempSync(`${tmpdir()}/conch-test-`);
+process.env['TMPDIR'] = TEMPORARY;
+afterAll(() => rmSync(TEMPORARY, { recursive: true }));
+
+async function ready(manners: FakeManners = {}, options: Partial<AcpBackendOptions> = {}): Promise<AcpRig> {
+  rig = await acpRig(manners, options);
+  session = await rig.backend.open(SEAT);
+  return rig;
+}
+
+async function refused(manners: FakeManners, options: Partial<AcpBackendOptions>): Promise<string> {
+  rig = await acpRig(manners, options);
+  return await terminal(rig.backend.open(SEAT));
+}
+
+/** The words of a failure that no second attempt mends. */
+async function terminal(promise: Promise<unknown>): Promise<string> {
+  const error: unknown = await promise.then(
+    () => null,
+    (reason: unknown) => reason,
+  );
+  expect(error).toBeInstanceOf(BackendError);
+  expect(error).toMatchObject({ terminal: true });
+  return (error as BackendError).message;
+}
+
+/** One prompt in which the agent does this; people choose `choice`. */
+function turn(acts: readonly FakeAct[], choice: Choice = 'reject') {
+  rig!.play(...acts);
+  const asked: PermissionRequest[] = [];
+  const report = {
+    ...recorder().report,
+    permission: async (request: PermissionRequest) => (asked.push(request), choice),
+  };
+  const over = session!.prompt(prompt({ messages: [person(1, 'Do it')], text: 'Do it' }), report);
+  over.catch(() => {});
+  return { over, asked };
+}
+
+afterEach(async () => {
+  await session?.close();
+  await rig?.stop();
+  session = null;
+  rig = null;
+});
+
+const TEXT = { rawInput: { text: 'Hello' } };
+const ask = (call: object, kinds?: readonly string[]): FakeAct => ({
+  do: 'ask',
+  title: '',
+  kind: 'other',
+  call,
+  ...(kinds !== undefined && { kinds }),
+});
+
+const SPOOFS: readonly (readonly [string, object])[] = [
+  [
+    'OpenCode titles a foreign folder with the command',
+    {
+      title: 'SERVER_say',
+      kind: 'other',
+      locations: [{ path: '/etc/hostname' }, { path: '/etc' }],
+      rawInput: { filepath: '/etc/hostname', parentDir: '/etc' },
+    },
+  ],
+  ['a script is called like the tool', { title: '/tmp/SERVER/say', kind: 'execute', rawInput: { command: './say' } }],
+  [
+    'a title goes on behind the tool',
+    { title: 'say (SERVER MCP Server): rm -rf /', kind: null, rawInput: { command: 'rm -rf /' } },
+  ],
+  ['Gemini CLI sends a title alone', { title: 'say (SERVER MCP Server)', content: [{ type: 'content' }] }],
+  ['Copilot CLI sends a title alone', { title: 'say', ...TEXT }],
+  ['a title is the whole name', { title: 'mcp__SERVER__say', ...TEXT }],
+  ['the input holds a further key', { name: 'mcp__SERVER__say', rawInput: { text: 'Hello', command: 'rm -rf /' } }],
+  ['the input is not that of the tool', { name: 'mcp__SERVER__say', rawInput: { command: 'rm -rf /' } }],
+  ['the input is missing', { name: 'mcp__SERVER__say' }],
+  ['the names differ', { name: 'Bash', _meta: { toolName: 'mcp__SERVER__say' }, ...TEXT }],
+  ['the verbs differ', { name: 'SERVER_pass', _meta: { claudeCode: { toolName: 'SERVER_say' } }, ...TEXT }],
+  ['it is of another server', { name: 'mcp__conch__say', ...TEXT }],
+  ['the name of the server goes on', { name: 'mcp__SERVER2__say', ...TEXT }],
+  ['there is no such tool', { name: 'mcp__SERVER__delete', ...TEXT }],
+  ['the name ends in a blank', { name: 'mcp__SERVER__say ', ...TEXT }],
+  ['the name stands behind something', { name: 'Bash mcp__SERVER__say', ...TEXT }],
+  ['the name is of another script', { name: 'mcp__SERVER__s\u0430y', ...TEXT }],
+  ['it names a place', { name: 'mcp__SERVER__say', locations: [{ path: '/etc' }], ...TEXT }],
+  ['it names a place in a way of its own', { name: 'mcp__SERVER__say', locations: { path: '/etc' }, ...TEXT }],
+  ['it shows something', { name: 'mcp__SERVER__say', content: [{ type: 'diff', path: '/etc' }], ...TEXT }],
+  ['it runs something', { name: 'mcp__SERVER__say', kind: 'execute', ...TEXT }],
+  ['it edits something', { name: 'mcp__SERVER__say', kind: 'edit', ...TEXT }],
+];
+
+test.for(SPOOFS)('T51 a question is not of the floor when %s', ([, call]) => {
+  const toolCall = { toolCallId: 'call-1', kind: 'other', ...call };
+  const params = JSON.parse(JSON.stringify({ toolCall }).replaceAll('SERVER', 'conch-3f9a1b')) as unknown;
+  expect(isForOwnTool(params, 'conch-3f9a1b')).toBe(false);
+});
+
+describe('a question about a tool', () => {
+  test.for([
+    [
+      'Claude Code',
+      {
+        name: 'mcp__SERVER__say',
+        title: 'mcp__SERVER__say',
+        content: [],
+        _meta: { claudeCode: { toolName: 'mcp__SERVER__say', mcpServer: { name: 'SERVER', source: 'dynamic' } } },
+        ...TEXT,
+      },
+    ],
+    [
+      'Qwen Code',
+      { title: '{"text":"Hello"}', content: [], locations: [], _meta: { toolName: 'mcp__SERVER__say' }, ...TEXT },
+    ],
+    ['an agent that names its tools', { name: 'SERVER_pass', kind: null, rawInput: {} }],
+  ] as const)('T51 of the floor needs nobody when %s names it', async ([, call]) => {
+    await ready();
+    const { over, asked } = turn([ask(call)]);
+    await over;
+    expect([asked, rig!.told.choices]).toEqual([[], ['allow_once']]);
+  });
+
+  test('T51 goes to people every time when only its title says that it is of the floor', async () => {
+    await ready();
+    const [folder, script, behind] = SPOOFS;
+    const acts = [folder, script, behind, folder, script, behind].map((spoof) => ask(spoof![1]));
+    const { over, asked } = turn(acts, 'allow');
+    await over;
+    expect([asked.length, rig!.told.choices]).toEqual([6, Array.from({ length: 6 }, () => 'allow_once')]);
+  });
+
+  test('T51 of the floor goes to people when only a yes for always is offered', async () => {
+    await ready();
+    const { over, asked } = turn([ask({ name: 'mcp__SERVER__say', ...TEXT }, ['allow_always', 'reject_once'])]);
+    await over;
+    expect([asked.length, rig!.told.choices]).toEqual([1, ['reject_once']]);
+  });
+
+  test('T53 is never answered with a yes for always', async () => {
+    await ready();
+    await turn([ask({ title: 'Delete it', kind: 'delete' })], 'allow').over;
+    expect(rig!.told.choices).toEqual(['allow_once']);
+  });
+
+  test('T52 about leaving a mode is never answered with a mode in which it does not ask', async () => {
+    await ready({ session: { modes: MODES } }, { profile: 'claude-code' });
+    const kinds = ['allow_always', 'allow_once', 'allow_once', 'reject_once'];
+    const ids = ['exitPlanAuto', 'acceptEdits', 'exitPlanDefault', 'plan'];
+    const leave: FakeAct = { do: 'ask', title: 'Ready to code?', kind: 'switch_mode', kinds, ids };
+    await turn([leave], 'allow').over;
+    const only: FakeAct = { ...leave, kinds: kinds.toSpliced(2, 1), ids: ids.toSpliced(2, 1) };
+    await turn([only], 'reject').over;
+    expect(rig!.told.choices).toEqual(['allow_once', 'reject_once']);
+    expect(rig!.told.chosen).toEqual(['exitPlanDefault', 'plan']);
+  });
+});
+
+describe("the floor's own tools", () => {
+  test('T51 have a name of their own in every session, and keep it where a session goes on', async () => {
+    await ready({ initialize: { agentCapabilities: { loadSession: true, mcpCapabilities: { http: true } } } });
+    const other = await rig!.backend.open({ ...SEAT, agent: 'qa' });
+    await session!.close();
+    session = await rig!.backend.open(SEAT);
+    await other.close();
+    const [first, second, again] = rig!.told.servers;
+    expect([first, second]).toEqual([
+      expect.stringMatching(/^conch-[0-9a-f]{12}$/),
+      expect.not.stringContaining(first!),
+    ]);
+    expect(again).toBe(first);
+  });
+
+  test('are told apart from work by the calls that came in, not by their titles', async () => {
+    await ready();
+    const begun = (id: string) =>
+      ({ do: 'update', body: { sessionUpdate: 'tool_call', toolCallId: id, title: 'SERVER_pass' } }) as const;
+    const ended = (id: string) =>
+      ({ do: 'update', body: { sessionUpdate: 'tool_call_update', toolCallId: id, status: 'completed' } }) as const;
+    expect(await turn([begun('a'), { do: 'pass' }, ended('a')]).over).toEqual({ how: 'passed' });
+    expect(await turn([begun('b'), ended('b')]).over).toEqual({ how: 'completed' });
+  });
+});
+
+/** An agent of this profile, with the argument and variables that it was started with. */
+async function started(profile: AcpBackendOptions['profile'], options: Partial<AcpBackendOptions> = {}) {
+  const folder = mkdtempSync(`${tmpdir()}/conch-command-`);
+  const command = `${folder}/agent`;
+  writeFileSync(command, `#!/bin/sh\nexec "${process.execPath}" "${FAKE_ACP}" "$@"\n`, { mode: 0o755 });
+  const modes = { availableModes: ACP_PROFILES[profile].modes.map((id) => ({ id })), currentModeId: '' };
+  await ready({ session: { modes } }, { profile, command, ...options });
+  rmSync(folder, { recursive: true });
+  const {
+    arguments: [args = []],
+    environments: [env = {}],
+    servers: [server = ''],
+    metas: [meta],
+  } = rig!.told;
+  return { args, env, server, meta };
+}
+
+describe('an agent that is started', () => {
+  test('T53 with a command of its own keeps the arguments of its profile', async () => {
+    expect((await started('qwen')).args).toEqual(['--acp']);
+  });
+
+  test("T52 is told by Qwen Code's system settings to ask, in a file that only this user reads and that goes away", async () => {
+    const { env, server } = await started('qwen');
+    const path = env['QWEN_CODE_SYSTEM_SETTINGS_PATH'] ?? '';
+    expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual({
+      permissions: { ask: ['Bash', 'Edit', 'Write', 'NotebookEdit', 'WebFetch'], allow: [`mcp__${server}__*`] },
+      tools: { approvalMode: 'default' },
+      disableAllHooks: true,
+    });
+    expect([statSync(path).mode & 0o777, statSync(dirname(path)).mode & 0o777]).toEqual([0o600, 0o700]);
+    expect(dirname(path).startsWith(process.cwd())).toBe(false);
+    await session!.close();
+    expect(existsSync(dirname(path))).toBe(false);
+  });
+
+  test('T52 leaves no file behind when it cannot be started', async () => {
+    await refused({}, { profile: 'qwen', command: '/nowhere/qwen' });
+    expect(readdirSync(tmpdir())).toEqual([]);
+  });
+
+  test("T52 is told by an administrator's policy of Gemini CLI to ask", async () => {
+    const { args, server } = await started('gemini');
+    expect(args.slice(0, 2)).toEqual(['--acp', '--admin-policy']);
+    expect(args.slice(3)).toEqual(['--allowed-mcp-server-names', server]);
+    const policy = readFileSync(args[2] ?? '', 'utf8');
+    expect(policy).toContain('toolName = "*"\ndecision = "ask_user"\npriority = 100');
+    expect(policy).toContain(`mcpName = "${server}"\ntoolName = "*"\ndecision = "allow"\npriority = 300`);
+    expect(policy).toContain(
+      'toolName = "run_shell_command"\nargsPattern = "."\ndecision = "ask_user"\npriority = 400',
+    );
+    expect(policy).not.toMatch(/(?:shell_command|write_file|replace)"[^\n]*\n[^\n]*allow/);
+  });
+
+  test("T52 is told by OpenCode's last configuration to ask, whatever that held", async () => {
+    const own = {
+      model: 'a/b',
+      permission: 'allow',
+      tools: { bash: true },
+      agent: { build: { permission: 'allow', model: 'c' } },
+    };
+    const { env, server } = await started('opencode', {
+      env: { OPENCODE_CONFIG_CONTENT: JSON.stringify(own), OPENCODE_PERMISSION: '{"bash":"allow"}' },
+    });
+    const content = JSON.parse(env['OPENCODE_CONFIG_CONTENT'] ?? '') as Record<string, unknown>;
+    const permission = expect.objectContaining({ '*': 'ask', bash: 'ask', edit: 'ask', [`${server}_*`]: 'allow' });
+    expect(content).toEqual({
+      model: 'a/b',
+      permission,
+      agent: { build: { model: 'c', permission }, plan: { permission }, general: { permission } },
+    });
+    expect(JSON.parse(env['OPENCODE_PERMISSION'] ?? '')).toEqual(content['permission']);
+    expect(env['OPENCODE_DISABLE_PROJECT_CONFIG']).toBe('true');
+  });
+
+  test('T52 is not started with a configuration of OpenCode in which permissions cannot be found', async () => {
+    const words = await refused({}, { profile: 'opencode', env: { OPENCODE_CONFIG_CONTENT: '{ // all\n}' } });
+    expect(words).toBe('OPENCODE_CONFIG_CONTENT is not a configuration of OpenCode in plain JSON');
+  });
+
+  test("T52 is told by the options of Claude Code's session to ask", async () => {
+    const { meta, server } = await started('claude-code');
+    const permissions = expect.objectContaining({
+      ask: ['Bash', 'Edit', 'Write', 'NotebookEdit', 'WebFetch'],
+      allow: [`mcp__${server}__*`],
+      defaultMode: 'default',
+      disableBypassPermissionsMode: 'disable',
+      disableAutoMode: 'disable',
+    });
+    expect(meta).toEqual({
+      claudeCode: {
+        options: {
+          settings: { permissions },
+          managedSettings: { permissions, allowManagedPermissionRulesOnly: true, disableAllHooks: true },
+          allowDangerouslySkipPermissions: false,
+          strictMcpConfig: true,
+        },
+      },
+    });
+  });
+
+  test('T52 begins in the mode in which Codex asks, whatever the configuration sets', async () => {
+    const { env } = await started('codex', { env: { INITIAL_AGENT_MODE: 'agent-full-access' } });
+    expect([env['INITIAL_AGENT_MODE'], rig!.told.modes]).toEqual(['read-only', ['read-only']]);
+  });
+
+  test("T22 needs no yes for the floor's tools from Copilot CLI", async () => {
+    const { args, server } = await started('copilot');
+    expect(args).toEqual(['--acp', '--stdio', `--allow-tool=${server}`]);
+  });
+});
+
+describe('the mode in which an agent asks', () => {
+  test('T52 is set', async () => {
+    const modes = { currentModeId: 'auto', availableModes: [{ id: 'auto' }, { id: 'read-only' }] };
+    await ready({ session: { modes } }, { profile: 'codex' });
+    expect(rig!.told.modes).toEqual(['read-only']);
+  });
+
+  test('T52 is set as an option where it is one, and the answer has to say so', async () => {
+    await ready({ session: { configOptions: [OPTION] } }, { profile: 'qwen' });
+    expect(rig!.told.modes).toEqual(['mode=default']);
+    await session!.close();
+    const stubborn = { session: { configOptions: [OPTION] }, stubborn: 'yolo' };
+    expect(await refused(stubborn, { profile: 'qwen' })).toBe(
+      'Qwen Code does not keep "mode" at "default": it might act unasked',
+    );
+  });
+
+  test.for([
+    [{ modes: { currentModeId: 'a', availableModes: [{ id: 'agent' }, { id: 'auto' }] } }, 'only agent, auto'],
+    [{}, 'no modes'],
+  ] as const)('T52 is missing, so there is no session: %o', async ([offered, has]) => {
+    expect(await refused({ session: offered }, { profile: 'codex' })).toBe(
+      `Codex has none of the modes in which it asks (read-only; it offers ${has}): take a version that has one, or the profile "generic", which promises nothing`,
+    );
+  });
+
+  test('T52 is set again where a session goes on that does not tell its modes', async () => {
+    const agentCapabilities = { loadSession: true };
+    await ready({ initialize: { agentCapabilities }, session: { modes: MODES } }, { profile: 'qwen' });
+    await session!.close();
+    session = await rig!.backend.open(SEAT);
+    expect([rig!.told.opened, rig!.told.modes]).toEqual([
+      ['session/new', 'session/load'],
+      ['default', 'default'],
+    ]);
+  });
+
+  const into = (currentModeId: string): FakeAct => ({
+    do: 'update',
+    body: { sessionUpdate: 'current_mode_update', currentModeId },
+  });
+
+  test('T52 is set back once, and the agent stopped when it leaves it again', async () => {
+    await ready({ session: { modes: MODES } }, { profile: 'claude-code' });
+    const option: FakeAct = {
+      do: 'update',
+      body: { sessionUpdate: 'config_option_update', configOptions: [{ ...OPTION, currentValue: 'acceptEdits' }] },
+    };
+    await turn([into('plan'), into('acceptEdits'), option, { do: 'write', text: 'Done.' }]).over;
+    expect(rig!.told.modes).toEqual(['default', 'default']);
+    const [pid = 0] = rig!.told.pids;
+    expect(await terminal(turn([into('acceptEdits'), { do: 'hang' }]).over)).toBe(
+      'went into the mode "acceptEdits", in which it may act unasked',
+    );
+    expect(await terminal(session!.ping())).toContain('acceptEdits');
+    await vi.waitFor(() => expect(livingIn(pid)).toEqual([]));
+  });
+
+  test('T52 goes with the other settings that have to stay: Copilot CLI may not allow all', async () => {
+    const [id = ''] = ACP_PROFILES.copilot.modes;
+    const modes = { currentModeId: id, availableModes: [{ id }] };
+    const all = (currentValue: string) => ({
+      id: 'allow_all',
+      currentValue,
+      options: [{ value: 'on' }, { value: 'off' }],
+    });
+    await ready({ session: { modes, configOptions: [all('on')] } }, { profile: 'copilot' });
+    const change: FakeAct = {
+      do: 'update',
+      body: { sessionUpdate: 'config_option_update', configOptions: [all('on')] },
+    };
+    await turn([change, { do: 'write', text: 'Done.' }]).over;
+    expect(rig!.told.modes).toEqual([id, 'allow_all=off', id, 'allow_all=off']);
+    expect(await terminal(turn([change, { do: 'hang' }]).over)).toContain('"on"');
+  });
+});
+
+/** What real agents send of one call, in their order; "ASK" is where they ask. */
+const FRAMES: Readonly<Record<string, readonly (object | 'ASK')[]>> = {
+  opencode: [
+    { sessionUpdate: 'tool_call', title: 'bash', kind: 'execute', status: 'pending' },
+    { sessionUpdate: 'tool_call_update', title: 'touch a', kind: 'execute', status: 'in_progress' },
+    'ASK',
+    { sessionUpdate: 'tool_call_update', title: 'touch a', kind: 'execute', status: 'in_progress' },
+    { sessionUpdate: 'tool_call_update', title: 'touch a', status: 'completed' },
+  ],
+  'claude-code': [
+    { sessionUpdate: 'tool_call', title: 'Terminal', kind: 'execute', status: 'pending' },
+    { sessionUpdate: 'tool_call_update', title: 'touch a' },
+    'ASK',
+    { sessionUpdate: 'tool_call_update' },
+    { sessionUpdate: 'tool_call_update', status: 'completed' },
+  ],
+  qwen: [
+    { sessionUpdate: 'tool_call', title: 'touch a', kind: 'edit', status: 'pending' },
+    'ASK',
+    { sessionUpdate: 'tool_call_update', status: 'completed' },
+  ],
+  gemini: ['ASK', { sessionUpdate: 'tool_call_update', title: 'touch a', kind: 'execute', status: 'completed' }],
+  kimi: [
+    { sessionUpdate: 'tool_call', title: 'Bash', kind: 'execute', status: 'pending' },
+    { sessionUpdate: 'tool_call_update', status: 'in_progress' },
+    'ASK',
+    { sessionUpdate: 'tool_call_update', title: 'touch a', kind: 'execute', status: 'in_progress' },
+    { sessionUpdate: 'tool_call_update', status: 'completed' },
+  ],
+};
+
+const acts = (frames: readonly (object | 'ASK')[]): readonly FakeAct[] =>
+  frames.map((frame) =>
+    frame === 'ASK'
+      ? { do: 'ask', title: 'touch a', call: { toolCallId: 'call-1' } }
+      : { do: 'update', body: { toolCallId: 'call-1', ...frame } },
+  );
+
+describe('a tool that runs', () => {
+  const of = (profile: string) => {
+    const [name] = Object.keys(ACP_PROFILES).filter((each): each is AcpProfileName => each === profile);
+    const ids = ACP_PROFILES[name!].modes.map((id) => ({ id }));
+    const modes = { currentModeId: '', availableModes: ids };
+    return ready({ session: { modes } }, { profile: name!, command: process.execPath, args: [FAKE_ACP] });
+  };
+
+  test.for(Object.keys(FRAMES))('T52 ran with a yes, as %s tells it', async (profile) => {
+    await of(profile);
+    const { over, asked } = turn(acts(FRAMES[profile]!), 'allow');
+    expect([await over, asked.length]).toEqual([{ how: 'completed' }, 1]);
+  });
+
+  test.for(Object.keys(FRAMES))(
+    'T52 ran without asking, as %s would tell it, so the agent is stopped',
+    async (profile) => {
+      await of(profile);
+      const [pid = 0] = rig!.told.pids;
+      const unasked = acts(FRAMES[profile]!).filter((act) => act.do !== 'ask');
+      expect(await terminal(turn([...unasked, { do: 'hang' }]).over)).toBe('ran "touch a" without asking');
+      await vi.waitFor(() => expect(livingIn(pid)).toEqual([]));
+    },
+  );
+
+  test('T52 ran though people said no, so the agent is stopped', async () => {
+    await of('opencode');
+    expect(await terminal(turn([...acts(FRAMES['opencode']!), { do: 'hang' }]).over)).toContain('without asking');
+  });
+
+  test('T52 has no yes of an earlier call with the same id', async () => {
+    await of('qwen');
+    await turn(acts(FRAMES['qwen']!), 'allow').over;
+    const unasked = acts(FRAMES['qwen']!).filter((act) => act.do !== 'ask');
+    expect(await terminal(turn([...unasked, { do: 'hang' }]).over)).toBe('ran "touch a" without asking');
+  });
+
+  test('T52 has begun is enough for an agent that asks before', async () => {
+    await of('gemini');
+    const begun = { sessionUpdate: 'tool_call', title: 'rm\u202E\n-rf', kind: 'delete', status: 'in_progress' };
+    expect(await terminal(turn([...acts([begun]), { do: 'hang' }]).over)).toBe('ran "rm -rf" without asking');
+  });
+
+  test.for([
+    ['codex', 'execute', 'runs in a sandbox'],
+    ['opencode', 'read', 'only reads'],
+    ['generic', 'execute', 'promised nothing'],
+    ['copilot', 'execute', 'looks after a shell'],
+  ] as const)('T52 is let be: %s, %s %s', async ([profile, kind]) => {
+    await of(profile);
+    const ran = { sessionUpdate: 'tool_call', title: 'ls', kind, status: 'completed', rawInput: {} };
+    expect(await turn([...acts([ran]), { do: 'write', text: 'Done.' }]).over).toEqual({ how: 'completed' });
+  });
+
+  test('T52 is not let be where Copilot CLI runs a command', async () => {
+    await of('copilot');
+    const begun = { sessionUpdate: 'tool_call', title: 'x', kind: 'execute', rawInput: { command: 'rm -rf /' } };
+    const ended = { sessionUpdate: 'tool_call_update', status: 'completed' };
+    expect(await terminal(turn([...acts([begun, ended]), { do: 'hang' }]).over)).toBe('ran "x" without asking');
+  });
+
+  test('T52 is not let be where Codex changes a file', async () => {
+    await of('codex');
+    const ran = { sessionUpdate: 'tool_call', title: 'a.ts', kind: 'edit', status: 'completed' };
+    expect(await terminal(turn([...acts([ran]), { do: 'hang' }]).over)).toBe('ran "a.ts" without asking');
+  });
+});
+
+test('T52 every kind of backend says whether its agents promise to ask', async () => {
+  const promises = (profile: AcpProfileName) => createAcpBackend({ profile, command: 'x' }).promisesToAsk;
+  const names = Object.keys(ACP_PROFILES) as AcpProfileName[];
+  expect(names.filter((name) => !promises(name))).toEqual(['generic']);
+  const command = createCommandBackend({
+    command: 'x',
+    args: [],
+    input: 'stdin',
+    output: 'text',
+    timeoutMs: 1,
+    maxOutputBytes: 1,
+  });
+  const scripted = createScriptedBackend({ script: SCRIPTS.pm, pace: TYPING });
+  expect([command.promisesToAsk, scripted.promisesToAsk]).toEqual([false, true]);
+});

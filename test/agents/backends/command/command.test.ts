@@ -1,0 +1,262 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { BackendError } from '../../../../src/agents/backends/backend.ts';
+import type { AgentSession, TurnPrompt } from '../../../../src/agents/backends/backend.ts';
+import { createCommandBackend } from '../../../../src/agents/backends/command/command.ts';
+import type { CommandOptions } from '../../../../src/agents/backends/command/command.ts';
+import { openChannel } from '../../channel.ts';
+import { person, prompt, recorder } from '../conversation.ts';
+
+const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
+
+let folder: string;
+let session: AgentSession | null;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'conch-command-'));
+  session = null;
+});
+afterEach(async () => {
+  await session?.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** A backend that runs a line of shell, in a folder of its own. */
+async function open(line: string, more: Partial<CommandOptions> = {}): Promise<AgentSession> {
+  const backend = createCommandBackend({
+    command: 'sh',
+    args: ['-c', line],
+    cwd: folder,
+    input: 'stdin',
+    output: 'text',
+    timeoutMs: 20_000,
+    maxOutputBytes: 10_000,
+    ...more,
+  });
+  session = await backend.open(SEAT);
+  return session;
+}
+
+function ask(agent: AgentSession, more: Partial<TurnPrompt> = {}) {
+  const heard = recorder();
+  const first = Promise.withResolvers<void>();
+  const report: typeof heard.report = { ...heard.report, text: (chunk) => (heard.report.text(chunk), first.resolve()) };
+  const over = agent.prompt(prompt({ text: 'Build it', ...more }), report);
+  over.catch(() => {});
+  return { over, heard, spoken: first.promise, said: () => heard.messages.filter((message) => message !== '') };
+}
+
+async function run(line: string, more: Partial<CommandOptions> = {}, turn: Partial<TurnPrompt> = {}) {
+  const { over, said, heard } = ask(await open(line, more), turn);
+  const ending = await over;
+  return { said: said(), ending, events: heard.events };
+}
+
+async function failure(line: string, more: Partial<CommandOptions> = {}) {
+  const error: unknown = await run(line, more).catch((caught: unknown) => caught);
+  if (error instanceof BackendError) return { message: error.message, terminal: error.terminal };
+  throw new Error('impossible: the command did not fail');
+}
+
+/** The process ids that a command wrote to a file. */
+const pids = () => readFileSync(join(folder, 'pids'), 'utf8').trim().split('\n').map(Number);
+
+describe('a command with text', () => {
+  test('reads the prompt and writes the answer', async () => {
+    const { said, ending, events } = await run('read line; echo "You said: $line"');
+    expect([said, ending]).toEqual([['You said: Build it\n'], { how: 'completed' }]);
+    expect(events).toEqual(['work 1', 'work 0']);
+  });
+
+  test('takes the prompt as its last argument, whatever is in it', async () => {
+    const text = '$(touch owned) `touch owned`; "quoted" \'too\' -rf \0 end';
+    const { said } = await run(
+      'printf %s "$1"; ls',
+      { args: ['-c', 'printf "%s|" "$1"; ls', 'sh'], input: 'arg' },
+      { text },
+    );
+    expect(said.join('')).toBe(`${text.replace('\0', '')}|`);
+  });
+
+  test('takes no prompt as an argument that is too long for one', async () => {
+    const agent = await open('cat', { input: 'arg' });
+    await expect(ask(agent, { text: 'x'.repeat(200_000) }).over).rejects.toThrow('set "input" to "stdin"');
+  });
+
+  test('takes a long prompt that it does not read', async () => {
+    const { said } = await run('echo Done', {}, { text: 'x'.repeat(1_000_000) });
+    expect(said).toEqual(['Done\n']);
+  });
+
+  test('passes with no answer', async () => {
+    expect((await run('true')).ending).toEqual({ how: 'passed' });
+  });
+
+  test('is shown without colours', async () => {
+    expect((await run(String.raw`printf '\033[31mred\033[0m'`)).said).toEqual(['red']);
+  });
+});
+
+describe('a command with JSON', () => {
+  test('reads the parts of the prompt', async () => {
+    const turn = { messages: [person(1, 'Hello')], epoch: 7, reason: 'resume', saidSoFar: ['So far.'] } as const;
+    await run('cat > given', { output: 'json' }, turn);
+    const given: unknown = JSON.parse(readFileSync(join(folder, 'given'), 'utf8'));
+    expect(given).toEqual({ ...prompt({ text: 'Build it', ...turn }) });
+  });
+
+  test.each([
+    ['{"text":"Done."}', ['Done.'], { how: 'completed' }],
+    ['{"text":"Done.","hand_to":"qa"}', ['Done.'], { how: 'completed', handTo: 'qa' }],
+    ['{"text":"Done.","hand_to":"nobody"}', ['Done.'], { how: 'completed' }],
+    ['{"pass":true}', [], { how: 'passed' }],
+    ['{"wait_for":"Which?"}', ['Which?'], { how: 'waiting', reason: 'answer' }],
+    ['{}', [], { how: 'passed' }],
+    ['', [], { how: 'passed' }],
+  ])('answers %s', async (json, said, ending) => {
+    expect(await run(`printf %s '${json}'`, { output: 'json' })).toMatchObject({ said, ending });
+  });
+
+  test('answers on several lines, each in one piece', async () => {
+    const line = `printf '{"text":"O'; sleep 0.05; printf 'ne."}\n{"text":"Two."}\n\n{"text":"Three."}'`;
+    expect((await run(line, { output: 'jsonl' })).said).toEqual(['One.', 'Two.', 'Three.']);
+  });
+
+  test.each(['json', 'jsonl'] as const)('that writes something else has failed: %s', async (output) => {
+    const message = 'wrote something else than an answer in JSON: Oh no!';
+    expect(await failure('echo "Oh   no!"', { output })).toEqual({ message, terminal: false });
+  });
+});
+
+describe('the output of a command, in a channel', () => {
+  test.each([
+    ['text', 'Please check.\nTURN_COMPLETE @qa\n'],
+    ['json', '{"text":"Please check.\\nTURN_COMPLETE @qa"}'],
+    ['jsonl', '{"text":"Please check. TURN_COMPLETE @qa"}\n'],
+  ] as const)('T14 as %s is posted without the signal, which hands over', async (output, written) => {
+    const command = { command: 'printf', args: ['%s', written], input: 'stdin', output } as const;
+    const backend = createCommandBackend({ ...command, cwd: folder, timeoutMs: 20_000, maxOutputBytes: 10_000 });
+    const channel = await openChannel(backend);
+    await channel.write('@dev build it');
+    await channel.rests();
+    await channel.stop();
+    expect(channel.posts).toEqual(['Dev: Please check.', 'QA: QA here.', 'PM: PM here.']);
+  });
+});
+
+describe('the environment of a command', () => {
+  const environment = { PATH: process.env['PATH'], HOME: '/home/me', DISCORD_TOKEN: 'secret', MY_NAME: 'Anna' };
+
+  test('holds ordinary variables, those that are passed and those that are set', async () => {
+    const { said } = await run('env', { environment, env: ['MY_NAME'], set: { COLOUR: 'blue' } });
+    const names = said
+      .join('')
+      .trim()
+      .split('\n')
+      .map((line) => line.split('=')[0]);
+    expect(names).toEqual(expect.arrayContaining(['PATH', 'HOME', 'MY_NAME', 'COLOUR']));
+    expect(names).not.toContain('DISCORD_TOKEN');
+  });
+
+  test.each(['GIT_DIR', 'NODE_OPTIONS', 'LD_PRELOAD'])('never holds %s', async (name) => {
+    const message = `the environment of an agent may not hold ${name}`;
+    await expect(open('env', { env: [name] })).rejects.toThrow(message);
+    await expect(open('env', { set: { [name]: 'x' } })).rejects.toMatchObject({ message, terminal: true });
+  });
+});
+
+describe('a command that fails', () => {
+  test.each([
+    ['exit 3', 'exited with code 3'],
+    ['echo loading >&2; echo "no model" >&2; exit 1', 'exited with code 1: no model'],
+    ['kill -9 $$', 'was ended by SIGKILL'],
+    ['kill -15 $$', 'was ended by SIGTERM'],
+  ])('by %j has a cause in one line', async (line, message) => {
+    expect(await failure(line)).toEqual({ message, terminal: false });
+  });
+
+  test('does not show a secret that it was given', async () => {
+    const { message } = await failure('echo "bad key $MY_KEY" >&2; exit 1', { set: { MY_KEY: 'abcdef-123' } });
+    expect(message).toBe('exited with code 1: bad key [secret]');
+  });
+
+  test('keeps what it had said', async () => {
+    const { over, said } = ask(await open('echo Half; exit 1'));
+    await expect(over).rejects.toThrow('exited with code 1');
+    expect(said()).toEqual(['Half\n']);
+  });
+
+  test.each(['no-such-program', './no-such-program', '/no/such/program'])('is not there: %s', async (command) => {
+    const message = `there is no program "${command}"`;
+    await expect(open('', { command })).rejects.toMatchObject({ message, terminal: true });
+  });
+
+  test('has no folder', async () => {
+    const cwd = join(folder, 'nowhere');
+    expect(await failure('true', { cwd })).toEqual({ message: `there is no folder ${cwd}`, terminal: true });
+  });
+
+  test('floods, and is cut off with what it had started', async () => {
+    const { message } = await failure('echo $$ > pids; sleep 100 & echo $! >> pids; yes');
+    expect(message).toBe('wrote more than 10000 bytes');
+    expect(pids().filter(isAlive)).toEqual([]);
+  });
+
+  test('floods its standard error without harm', async () => {
+    expect((await run('head -c 5000000 /dev/zero >&2; echo Done')).said).toEqual(['Done\n']);
+  });
+
+  test('takes too long', async () => {
+    const message = 'did not end within 0.2 s';
+    expect(await failure('echo $$ > pids; sleep 100', { timeoutMs: 200 })).toEqual({ message, terminal: false });
+    expect(pids().filter(isAlive)).toEqual([]);
+  });
+});
+
+describe('a command that is interrupted', () => {
+  test('has not succeeded, although it exits with code 0', async () => {
+    const agent = await open("trap 'echo late; exit 0' TERM; echo Half; while :; do sleep 0.02; done");
+    const { over, spoken, said } = ask(agent);
+    await spoken;
+    await agent.interrupt(5_000);
+    expect(await over).toEqual({ how: 'interrupted' });
+    expect(said()).toEqual(['Half\n']);
+  });
+
+  test('is killed with its children when it does not end', async () => {
+    const stubborn =
+      "trap '' TERM; sh -c 'echo $$ >> pids; while :; do sleep 0.02; done' & echo $$ >> pids; echo Half; wait";
+    const agent = await open(stubborn);
+    const { over, spoken } = ask(agent);
+    await spoken;
+    await agent.interrupt(100);
+    expect(await over).toEqual({ how: 'interrupted' });
+    expect(pids().filter(isAlive)).toEqual([]);
+  });
+
+  test('before it has started never answers', async () => {
+    const agent = await open('sleep 1; echo Answer');
+    const { over, said } = ask(agent);
+    await agent.interrupt(100);
+    expect([await over, said()]).toEqual([{ how: 'interrupted' }, []]);
+  });
+});
+
+describe('a command that ends', () => {
+  test('leaves no process of its own behind, and nobody waits for it', async () => {
+    const { said } = await run('echo $$ > pids; sleep 100 & echo $! >> pids; echo Done');
+    expect(said).toEqual(['Done\n']);
+    await expect.poll(() => pids().filter(isAlive)).toEqual([]);
+  });
+});
+
+/** Whether a process runs; one that has ended and is not yet collected does not. */
+function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,42 @@
+import type { Report, TurnPrompt } from '../../../src/agents/backends/backend.ts';
+import type { Line } from '../../../src/engine/port.ts';
+
+/** A line of a person. */
+export function person(line: number, text: string, more: Partial<Line> = {}): Line {
+  const author = { kind: 'person', id: 'u1', name: 'Anna' } as const;
+  return { line, at: 0, author, text, attachments: [], message: `m${line}`, change: null, ...more };
+}
+
+/** A line of an agent. */
+export function spoken(line: number, id: string, text: string): Line {
+  return { line, at: 0, author: { kind: 'agent', id, name: id }, text, attachments: [], message: null, change: null };
+}
+
+/** A prompt for one of three agents; the person's lines to answer are those in `messages`. */
+export function prompt(more: Partial<TurnPrompt>): TurnPrompt {
+  const roster = ['pm', 'dev', 'qa'].map((id) => ({ id, name: id, status: 'QUEUED', description: '' }));
+  const base = {
+    channel: 'console:demo',
+    epoch: 1,
+    reason: 'grant',
+    open: [],
+    saidSoFar: [],
+    roster,
+    text: '',
+  } as const;
+  return { ...base, lines: more.messages ?? [], messages: [], ...more };
+}
+
+/** A report that keeps what was told: the messages, and what else happened. */
+export function recorder() {
+  const messages: string[] = [''];
+  const events: string[] = [];
+  const report: Report = {
+    text: (chunk) => void (messages[messages.length - 1] += chunk),
+    flush: () => void messages.push(''),
+    work: (open) => void events.push(`work ${open}`),
+    permission: () => Promise.resolve('reject'),
+    usage: ({ tokens }) => void events.push(tokens > 0 ? 'tokens' : 'no tokens'),
+  };
+  return { report, events, messages, text: () => messages.join('\n---\n') };
+}

@@ -1,0 +1,302 @@
+import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
+import { DOOR_LIMITS, Door } from '../../../../src/agents/backends/remote/remote-door.ts';
+import {
+  TokenError,
+  addAgentToken,
+  listAgentTokens,
+  openTokenBook,
+  revokeAgentToken,
+  rotateAgentToken,
+} from '../../../../src/agents/backends/remote/tokens.ts';
+import { ODD_TARGETS, handshake, sendRaw, statusOf } from '../../../lib/raw.ts';
+import { closing, remoteRig, speak, until } from './remote-rig.ts';
+import type { RemoteRig } from './remote-rig.ts';
+import { createTime } from '../../time.ts';
+
+let rig: RemoteRig;
+beforeEach(async () => void (rig = await remoteRig()));
+afterEach(() => rig.stop());
+
+const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
+
+describe('a token', () => {
+  test('is 256 random bits, of which only the SHA-256 is kept, for the owner alone', () => {
+    const path = join(rig.dataDir, 'agent-tokens.json');
+    expect(Buffer.from(rig.token, 'base64url')).toHaveLength(32);
+    expect(readFileSync(path, 'utf8')).not.toContain(rig.token);
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+  });
+
+  test('is made once for an agent; rotating and revoking need one', () => {
+    expect(() => addAgentToken(rig.dataDir, 'dev', { at: 0 })).toThrow(TokenError);
+    expect(() => rotateAgentToken(rig.dataDir, 'qa', 0)).toThrow(/conch agent add qa/);
+    expect(() => revokeAgentToken(rig.dataDir, 'qa')).toThrow(TokenError);
+    expect(() => addAgentToken(rig.dataDir, '../qa', { at: 0 })).toThrow(/no agent's id/);
+  });
+
+  test('lets its agent in; the list tells who has one and since when', async () => {
+    expect(await rig.knock(bearer(rig.token))).toBe(101);
+    addAgentToken(rig.dataDir, 'qa', { at: 1_000, channels: ['console:demo'] });
+    expect(listAgentTokens(rig.dataDir)).toEqual([
+      { agent: 'dev', createdAt: '1970-01-01T00:00:00.000Z', channels: undefined },
+      { agent: 'qa', createdAt: '1970-01-01T00:00:01.000Z', channels: ['console:demo'] },
+    ]);
+  });
+
+  test.each([
+    ['no header', () => ({})],
+    ['a wrong token', () => bearer('x'.repeat(43))],
+    ['a truncated token', (token: string) => bearer(token.slice(0, -1))],
+    ['a token with something after it', (token: string) => bearer(`${token}A`)],
+    ['another scheme', (token: string) => ({ Authorization: `Basic ${token}` })],
+  ])('is wanted: %s is refused with 401 before the upgrade', async (_what, headers) => {
+    expect(await rig.knock(headers(rig.token))).toBe(401);
+  });
+
+  test('that was replaced or revoked under the running program is refused, and the new one let in', async () => {
+    const next = rotateAgentToken(rig.dataDir, 'dev', 5);
+    expect(await rig.knock(bearer(rig.token))).toBe(401);
+    expect(await rig.knock(bearer(next))).toBe(101);
+    revokeAgentToken(rig.dataDir, 'dev');
+    expect(await rig.knock(bearer(next))).toBe(401);
+  });
+
+  test('that is revoked takes the connection away', async () => {
+    const time = createTime();
+    const other = await remoteRig({ timers: time.timers, clock: time.clock, heartbeatMs: 1_000 });
+    try {
+      const socket = await other.connected();
+      const closed = closing(socket);
+      revokeAgentToken(other.dataDir, 'dev');
+      await time.advance(1_000);
+      expect(await closed).toEqual({ code: 4401, reason: 'the token was revoked' });
+    } finally {
+      await other.stop();
+    }
+  });
+
+  test('in the address is refused, and so is one of an agent that the configuration does not have', async () => {
+    expect(await rig.knock({}, `${rig.url}?token=${rig.token}`)).toBe(400);
+    expect(await rig.knock(bearer(addAgentToken(rig.dataDir, 'stranger', { at: 0 })))).toBe(403);
+    expect(await rig.knock(bearer(rig.token), rig.url.replace('/agent', '/'))).toBe(404);
+  });
+
+  test('file that is damaged lets nobody in until it is whole again, and says what to do', async () => {
+    const path = join(rig.dataDir, 'agent-tokens.json');
+    const whole = readFileSync(path);
+    writeFileSync(path, '{"dev":{"sha256":"short"}}');
+    expect(() => listAgentTokens(rig.dataDir)).toThrow(/is damaged: restore it, or delete it/);
+    expect(await rig.knock(bearer(rig.token))).toBe(503);
+    writeFileSync(path, whole);
+    expect(await rig.knock(bearer(rig.token))).toBe(101);
+  });
+
+  test("is nobody's in a folder without tokens, and an agent may be called like a part of every object", () => {
+    const book = openTokenBook(join(rig.dataDir, 'nowhere'));
+    expect(book.holderOf(rig.token)).toBeNull();
+    expect(book.digestOf('constructor')).toBeNull();
+  });
+});
+
+describe('a door', () => {
+  test.each(ODD_TARGETS)('T1 answers an upgrade of "%s" with 400 and goes on', async (target) => {
+    const port = Number(new URL(rig.url).port);
+    expect(statusOf(await sendRaw(port, handshake(target)))).toBe(400);
+    expect(statusOf(await sendRaw(port, `GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`))).toBe(400);
+    expect(await rig.knock(bearer(rig.token))).toBe(101);
+  });
+
+  test('refuses pages in a browser unless their origin is listed', async () => {
+    const headers = bearer(rig.token);
+    expect(await rig.knock({ ...headers, Origin: 'https://evil.example' })).toBe(403);
+    expect(await rig.knock({ ...headers, Origin: 'null' })).toBe(403);
+    expect(await rig.knock({ ...headers, Origin: 'https://allowed.example' })).toBe(101);
+  });
+
+  test('locks an address out after ten different wrong tokens, even with the right one, until a minute is over', () => {
+    const time = createTime();
+    const door = new Door(time.clock, DOOR_LIMITS);
+    const guesses = Array.from({ length: 10 }, (_, n) => door.wrong('10.0.0.1', `guess ${n}`));
+    expect(guesses.filter(Boolean)).toHaveLength(1);
+    expect(guesses.at(-1)).toBe(true);
+    expect([door.knock('10.0.0.1'), door.knock('10.0.0.2')]).toEqual([60, 0]);
+  });
+
+  test('opens again 60,000 ms later, not 59,999', async () => {
+    const time = createTime();
+    const door = new Door(time.clock, DOOR_LIMITS);
+    for (let n = 0; n < 10; n += 1) door.wrong('10.0.0.1', `guess ${n}`);
+    await time.advance(59_999);
+    expect(door.knock('10.0.0.1')).toBe(1);
+    await time.advance(1);
+    expect(door.knock('10.0.0.1')).toBe(0);
+  });
+
+  test('takes the same old token, again and again, for a mistake', () => {
+    const door = new Door(createTime().clock, DOOR_LIMITS);
+    expect(Array.from({ length: 1_000 }, () => door.wrong('10.0.0.1', 'old')).some(Boolean)).toBe(false);
+  });
+
+  test('takes 60 handshakes of one address in ten seconds, not 61', async () => {
+    const time = createTime();
+    const door = new Door(time.clock, DOOR_LIMITS);
+    expect(Array.from({ length: 60 }, () => door.knock('10.0.0.1')).every((seconds) => seconds === 0)).toBe(true);
+    expect(door.knock('10.0.0.1')).toBe(10);
+    await time.advance(10_000);
+    expect(door.knock('10.0.0.1')).toBe(0);
+  });
+
+  test('is shut to guesses over the wire, with one line in the log', async () => {
+    const statuses: number[] = [];
+    for (let n = 0; n < 12; n += 1) statuses.push(await rig.knock(bearer(`guess-${n}`)));
+    statuses.push(await rig.knock(bearer(rig.token)));
+    expect(statuses).toEqual([...Array.from({ length: 10 }, () => 401), 429, 429, 429]);
+    expect(rig.logged.filter((line) => line.startsWith('warn'))).toEqual([
+      'warn: locked out after too many wrong tokens',
+    ]);
+  });
+
+  test('does not open without encryption beyond this machine', async () => {
+    await expect(remoteRig({ host: '0.0.0.0' })).rejects.toThrow(/without encryption\. Set remote\.tls/);
+  });
+
+  test('behind a proxy opens only to what the proxy got encrypted', async () => {
+    const other = await remoteRig({ behindProxy: true });
+    try {
+      expect(await other.knock(bearer(other.token))).toBe(403);
+      expect(await other.knock({ ...bearer(other.token), 'X-Forwarded-Proto': 'https' })).toBe(101);
+    } finally {
+      await other.stop();
+    }
+  });
+
+  test('hangs up on who does not finish the handshake in time', async () => {
+    const other = await remoteRig({ limits: { handshakeMs: 50 } });
+    try {
+      const socket = connect(Number(new URL(other.url).port), '127.0.0.1');
+      socket.on('error', () => undefined).write('GET /agent HTTP/1.1\r\nHost: x\r\n');
+      socket.resume();
+      expect(await once(socket, 'close')).toHaveLength(1);
+    } finally {
+      await other.stop();
+    }
+  });
+
+  test('with a certificate takes encrypted connections', async ({ skip }) => {
+    const folder = mkdtempSync(join(tmpdir(), 'conch-tls-'));
+    const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
+    const words = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=conch -addext subjectAltName=IP:127.0.0.1 -keyout ${key} -out ${cert}`;
+    skip(spawnSync('openssl', words.split(' ')).status !== 0, 'openssl, which makes the certificate, is not installed');
+    const pem = { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') };
+    rmSync(folder, { recursive: true });
+    const other = await remoteRig({ tls: pem });
+    try {
+      expect(other.url).toMatch(/^wss:/);
+      const socket = new WebSocket(other.url, {
+        headers: bearer(other.token),
+        ca: pem.cert,
+      });
+      await once(socket, 'open');
+      socket.terminate();
+    } finally {
+      await other.stop();
+    }
+  });
+
+  test('whose port is taken says so', async () => {
+    const port = Number(new URL(rig.url).port);
+    await expect(remoteRig({ port })).rejects.toThrow(`Port ${port} is taken`);
+  });
+});
+
+describe('a connection', () => {
+  test('gives way to a newer one of the same agent', async () => {
+    const old = await rig.connected();
+    const closed = closing(old);
+    const next = await rig.connected();
+    expect(await closed).toEqual({ code: 4409, reason: 'another connection of the same agent took its place' });
+    expect(next.readyState).toBe(next.OPEN);
+  });
+
+  test('that sends 50 MB in one frame is closed, and others go on', async () => {
+    rig.host.dock('qa');
+    const other = await rig.connected(addAgentToken(rig.dataDir, 'qa', { at: 0 }));
+    const socket = await rig.connected();
+    const closed = closing(socket);
+    socket.send('x'.repeat(50_000_000), () => undefined);
+    expect([1006, 1009]).toContain((await closed).code);
+    other.ping();
+    await once(other, 'pong');
+    expect(await rig.knock(bearer(rig.token))).toBe(101);
+  });
+
+  test.each([
+    ['what is not JSON', 'hello'],
+    ['JSON that is no message', '{"jsonrpc":"1.0","method":"x"}'],
+    ['a batch', '[{"jsonrpc":"2.0","method":"x"}]'],
+  ])('that sends %s is closed', async (_what, frame) => {
+    const socket = await rig.connected();
+    const closed = closing(socket);
+    socket.send(frame);
+    expect((await closed).code).toBe(1007);
+  });
+
+  test('that floods is closed; a burst is not', async () => {
+    const other = await remoteRig({ limits: { messagesPerSecond: 100 } });
+    try {
+      const socket = await other.connected();
+      const message = JSON.stringify({ jsonrpc: '2.0', method: 'session/update', params: { sessionId: 'x' } });
+      for (let n = 0; n < 190; n += 1) socket.send(message);
+      socket.ping();
+      await once(socket, 'pong');
+      const closed = closing(socket);
+      for (let n = 0; n < 10_000; n += 1) socket.send(message, () => undefined);
+      expect(await closed).toEqual({ code: 1008, reason: 'sent more than 100 messages a second' });
+    } finally {
+      await other.stop();
+    }
+  });
+
+  test('that does not read is dropped when too much waits for it', async () => {
+    const other = await remoteRig({ limits: { unreadBytes: 1_000_000 } });
+    try {
+      const socket = await other.connected();
+      await until(() => other.host.dock('dev').link !== null, 'the connection');
+      const link = other.host.dock('dev').link!;
+      speak(socket, () => Promise.resolve({ stopReason: 'end_turn' }));
+      socket.pause();
+      const writer = link.stream().writable.getWriter();
+      const big = { jsonrpc: '2.0' as const, method: 'x', params: { text: 'x'.repeat(500_000) } };
+      for (let n = 0; n < 50 && link.open; n += 1) await writer.write(big).catch(() => undefined);
+      expect(await link.closed).toEqual({ why: 'does not read what it is sent', final: true });
+    } finally {
+      await other.stop();
+    }
+  });
+
+  test('that leaves pings unanswered is dropped after the timeout, and not when this program itself was asleep', async () => {
+    const time = createTime();
+    const heartbeat = { heartbeatMs: 1_000, heartbeatTimeoutMs: 3_000 };
+    const other = await remoteRig({ timers: time.timers, clock: time.clock, ...heartbeat });
+    try {
+      const socket = await other.connected();
+      await until(() => other.host.dock('dev').link !== null, 'the connection');
+      const link = other.host.dock('dev').link!;
+      socket.pause();
+      await time.oversleep(60_000);
+      await time.advance(2_999);
+      expect(link.open).toBe(true);
+      await time.advance(1);
+      expect(await link.closed).toEqual({ why: 'no heartbeat for 3 s', final: true });
+    } finally {
+      await other.stop();
+    }
+  });
+});

@@ -1,0 +1,83 @@
+import { describe, expect, test } from 'vitest';
+import { logLines } from '../../../e2e/demo.ts';
+import { CHANNEL, ended, onRemoteFloor } from './remote-floor.ts';
+import type { RemoteFloor } from './remote-floor.ts';
+
+const AGENT = new URL('fixtures/remote-agent.ts', import.meta.url).pathname;
+
+/** The agent holds the floor and has said half of its answer. */
+async function halfway({ page, run, url, status }: RemoteFloor, ...args: readonly string[]) {
+  const child = run(process.execPath, [AGENT, url, ...args]);
+  await page.until(() => status('dev') === 'QUEUED', 'dev at the floor');
+  await page.say(CHANNEL, 'dev: a slow one');
+  return child;
+}
+
+const drafted = ({ page }: RemoteFloor) => page.until(() => page.drafts.get('dev') !== undefined, 'half an answer');
+
+const GONE = '⚠️ dev disconnected, skipping turn';
+
+describe('a remote agent that holds the floor', () => {
+  test.each([
+    ['is frozen', 'SIGSTOP', /skipping turn: no heartbeat for 1 s$/, 4_000],
+    ['is killed', 'SIGKILL', /skipping turn: connection lost$/, 2_000],
+  ] as const)(
+    'and %s is OFFLINE in time, people are told why, and the next has the floor',
+    async (_what, signal, words, limitMs) => {
+      await onRemoteFloor({}, async (floor) => {
+        const { page, status, bot } = floor;
+        const child = await halfway(floor);
+        await drafted(floor);
+        const before = performance.now();
+        child.kill(signal);
+        await page.until(() => status('dev') === 'OFFLINE', 'dev OFFLINE', 10_000);
+        expect(performance.now() - before).toBeLessThan(limitMs);
+        const gone = () => page.texts('system').filter((text) => text.startsWith(GONE));
+        await page.until(() => gone().length > 0, 'the announcement');
+        expect(gone()).toEqual([expect.stringMatching(words)]);
+        await page.until(() => page.view?.epoch === 2, 'the next turn');
+        const grants = logLines(bot).filter(({ trigger }) => trigger === 'TURN_GRANTED');
+        expect(grants.map(({ agentId }) => agentId).slice(0, 2)).toEqual(['dev', 'qa']);
+      });
+    },
+  );
+
+  test('and is back within the grace keeps its turn', async () => {
+    await onRemoteFloor({ reconnectGraceSeconds: 10 }, async (floor) => {
+      const { page, bot } = floor;
+      await halfway(floor, 'once');
+      await page.until(() => page.texts('agent').includes('Second half.'), 'the second half of the answer');
+      expect(page.texts('agent').slice(0, 2)).toEqual(['First half.', 'Second half.']);
+      expect(page.texts('system').some((text) => text.startsWith(GONE))).toBe(false);
+      const grants = logLines(bot).filter(({ trigger, agentId }) => trigger === 'TURN_GRANTED' && agentId === 'dev');
+      expect(grants).toHaveLength(1);
+    });
+  });
+});
+
+describe('a remote agent whose turn a crash of Conch left open', () => {
+  test('goes on with it when it is back within the grace', async () => {
+    await onRemoteFloor({ reconnectGraceSeconds: 10 }, async (floor) => {
+      const child = await halfway(floor);
+      await drafted(floor);
+      const page = await floor.restart();
+      await ended(child);
+      floor.run(process.execPath, [AGENT, floor.url]);
+      const back = '↩️ dev goes on after a restart';
+      await page.until(() => page.texts('system').includes(back), 'the recovery');
+      await page.until(() => page.view?.holder?.agent === 'dev' && page.view.holder.epoch === 2, 'dev at it again');
+      expect(page.texts('system').some((text) => text.startsWith(GONE))).toBe(false);
+    });
+  });
+
+  test('loses it when it is not back within the grace', async () => {
+    await onRemoteFloor({}, async (floor) => {
+      const child = await halfway(floor);
+      await drafted(floor);
+      await ended(child);
+      const page = await floor.restart();
+      await page.until(() => page.texts('system').includes(`${GONE}: is not connected`), 'the announcement');
+      expect(page.view?.seats.find(({ agent }) => agent === 'dev')?.status).toBe('OFFLINE');
+    });
+  });
+});

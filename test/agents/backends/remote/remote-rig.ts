@@ -1,0 +1,165 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { agent } from '@agentclientprotocol/sdk';
+import type { AnyMessage, PromptRequest, PromptResponse } from '@agentclientprotocol/sdk';
+import { WebSocket } from 'ws';
+import { createRemoteHost } from '../../../../src/agents/backends/remote/remote-host.ts';
+import type { RemoteHostOptions } from '../../../../src/agents/backends/remote/remote-host.ts';
+import { createRemoteBackend } from '../../../../src/agents/backends/remote/remote.ts';
+import type { RemoteBackendOptions } from '../../../../src/agents/backends/remote/remote.ts';
+import { addAgentToken, openTokenBook } from '../../../../src/agents/backends/remote/tokens.ts';
+import { systemClock, systemTimers } from '../../../../src/lib/time.ts';
+
+export const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
+
+/** A host on a free port with one remote agent, dev, and what it logged. */
+export async function remoteRig(
+  more: Partial<RemoteHostOptions> = {},
+  backendOptions: Partial<RemoteBackendOptions> = {},
+) {
+  const dataDir = mkdtempSync(join(tmpdir(), 'conch-remote-'));
+  const token = addAgentToken(dataDir, 'dev', { at: 0 });
+  const logged: string[] = [];
+  const keep = (level: string) => (_fields: object, message: string) => void logged.push(`${level}: ${message}`);
+  const host = createRemoteHost({
+    port: 0,
+    host: '127.0.0.1',
+    tokens: openTokenBook(dataDir),
+    origins: ['https://allowed.example'],
+    heartbeatMs: 60_000,
+    heartbeatTimeoutMs: 180_000,
+    clock: systemClock(),
+    timers: systemTimers,
+    log: { debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') },
+    ...more,
+  });
+  const backend = createRemoteBackend({
+    host,
+    agentId: 'dev',
+    reconnectGraceMs: 10_000,
+    quietMs: 5,
+    ...backendOptions,
+  });
+  await host.start();
+  const url = host.url!;
+  const sockets: WebSocket[] = [];
+  const dial = (headers: Record<string, string>, address = url) => {
+    const socket = new WebSocket(address, { headers, perMessageDeflate: false, maxPayload: 200_000_000 });
+    socket.on('error', () => undefined);
+    sockets.push(socket);
+    return socket;
+  };
+  return {
+    host,
+    backend,
+    url,
+    token,
+    dataDir,
+    logged,
+    dial,
+    /** An open connection of dev. */
+    async connected(how: string = token) {
+      const socket = dial({ Authorization: `Bearer ${how}` });
+      await once(socket, 'open');
+      return socket;
+    },
+    /** The status of a refused handshake; 101 when it is let in. */
+    async knock(headers: Record<string, string>, address = url): Promise<number> {
+      const socket = dial(headers, address);
+      const { promise, resolve, reject } = Promise.withResolvers<number>();
+      socket.on('open', () => resolve(101)).on('error', reject);
+      socket.on('unexpected-response', (_request, response) => resolve(response.statusCode ?? 0));
+      const status = await promise;
+      socket.terminate();
+      return status;
+    },
+    async stop() {
+      for (const socket of sockets) socket.terminate();
+      await host.stop();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+export type RemoteRig = Awaited<ReturnType<typeof remoteRig>>;
+
+/** How a connection was closed. */
+export async function closing(socket: WebSocket): Promise<{ readonly code: number; readonly reason: string }> {
+  const [code, reason] = (await once(socket, 'close')) as [number, Buffer];
+  return { code, reason: reason.toString('utf8') };
+}
+
+/** Resolves as soon as something holds; rejects, naming `what`, when it does not in time. */
+export async function until(holds: () => boolean, what: string, limitMs = 10_000): Promise<void> {
+  const limit = performance.now() + limitMs;
+  while (!holds()) {
+    if (performance.now() > limit) throw new Error(`In ${limitMs} ms there was not: ${what}`);
+    await pause(5);
+  }
+}
+
+/** What an agent in this process does with a prompt. */
+export type Answering = (
+  text: string,
+  say: (text: string) => Promise<void>,
+  /** Asks for permission. */
+  ask: (title: string) => Promise<unknown>,
+) => Promise<PromptResponse>;
+
+/** An agent that speaks ACP over an open connection; `sessions` are those that it was asked to open. With `steering` it takes messages into a running turn. */
+export function speak(socket: WebSocket, answering: Answering, capabilities: object = {}) {
+  const sessions: string[] = [];
+  const calls: string[] = [];
+  const readable = new ReadableStream<AnyMessage>({
+    start: (controller) => {
+      socket.on('message', (bytes: Buffer) => controller.enqueue(JSON.parse(bytes.toString('utf8')) as AnyMessage));
+      socket.on('close', () => controller.close());
+    },
+  });
+  const writable = new WritableStream<AnyMessage>({ write: (message) => socket.send(JSON.stringify(message)) });
+  agent({ name: 'test' })
+    .onRequest('initialize', () => {
+      calls.push('initialize');
+      const _meta = { steering: { supported: 'steering' in capabilities } };
+      return { protocolVersion: 1, agentCapabilities: capabilities, _meta };
+    })
+    .onRequest('session/new', () => {
+      calls.push('session/new');
+      sessions.push(`s${sessions.length + 1}-${sessions.length}`);
+      return { sessionId: sessions.at(-1)! };
+    })
+    .onRequest('session/resume', () => {
+      calls.push('session/resume');
+      return {};
+    })
+    .onRequest('session/prompt', async ({ params, client }) => {
+      const say = (text: string) =>
+        client.notify('session/update', {
+          sessionId: params.sessionId,
+          update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } },
+        });
+      calls.push(`session/prompt ${params.sessionId}`);
+      const ask = (title: string) =>
+        client.request('session/request_permission', {
+          sessionId: params.sessionId,
+          toolCall: { toolCallId: 't1', title },
+          options: [{ optionId: 'yes', name: 'Yes', kind: 'allow_once' }],
+        });
+      return await answering(textOf(params), say, ask);
+    })
+    .onRequest(
+      '_session/steering',
+      (params: unknown) => params,
+      () => ({ outcome: 'injected' }),
+    )
+    .onNotification('session/cancel', () => void calls.push('session/cancel'))
+    .connect({ readable, writable });
+  return { sessions, calls };
+}
+
+function textOf({ prompt }: PromptRequest): string {
+  return prompt.map((part) => (part.type === 'text' ? part.text : '')).join('');
+}

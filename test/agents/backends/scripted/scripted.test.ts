@@ -1,0 +1,358 @@
+import { describe, expect, test } from 'vitest';
+import { BackendError } from '../../../../src/agents/backends/backend.ts';
+import type { AgentSession, Ending, TurnPrompt } from '../../../../src/agents/backends/backend.ts';
+import { DEMO_WORDS } from '../../../../src/agents/backends/scripted/words.ts';
+import { SCRIPTS, createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted.ts';
+import type { ScriptName } from '../../../../src/agents/backends/scripted/scripted.ts';
+import { person, prompt, recorder, spoken } from '../conversation.ts';
+import { createTime } from '../../time.ts';
+import type { Time } from '../../time.ts';
+
+async function open(script: ScriptName, time: Time): Promise<AgentSession> {
+  const backend = createScriptedBackend({ script: SCRIPTS[script], pace: time.pace });
+  return await backend.open({ channel: 'console:demo', agent: script, name: script, persona: '' });
+}
+
+async function turn(session: AgentSession, time: Time, more: Partial<TurnPrompt>, ms = 60_000) {
+  const heard = recorder();
+  let ending: Ending | Error | 'open' = 'open';
+  const run = session.prompt(prompt(more), heard.report).then(
+    (how) => void (ending = how),
+    (error: Error) => void (ending = error),
+  );
+  await time.advance(ms);
+  return { heard, run, text: () => heard.text(), ending: () => ending };
+}
+
+/** One whole turn of a fresh agent. */
+async function once(script: ScriptName, more: Partial<TurnPrompt>) {
+  const time = createTime();
+  const { text, ending, heard } = await turn(await open(script, time), time, more);
+  return { text: text(), ending: ending(), events: heard.events };
+}
+
+const m1 = person(1, 'Please build a login page with email and password');
+
+describe('the demo exchange', () => {
+  test('answers what was said: a spec, code, checks', async () => {
+    const spec = await once('pm', { messages: [m1] });
+    expect(spec.text).toContain('**A login page with email and password**: what we build for Anna');
+    expect(spec.text).toContain('"email" is covered, with a clear message when something is wrong with it.');
+    expect(spec.ending).toEqual({ how: 'completed', handTo: 'dev' });
+
+    const code = await once('dev', { lines: [m1, spoken(2, 'pm', spec.text)] });
+    expect(code.text).toContain("The 4 points of pm's list are in.");
+    expect(code.text).toContain('export function loginPage(email: string, password: string): string {\n  if (email');
+    expect(code.events).toEqual(['work 1', 'work 0', 'tokens']);
+    expect(code.ending).toEqual({ how: 'completed', handTo: 'qa' });
+
+    const checks = await once('qa', { lines: [m1, spoken(2, 'pm', spec.text), spoken(3, 'dev', code.text)] });
+    expect(checks.text).toContain("I tried dev's `loginPage`:");
+    expect(checks.text).toContain('an empty `password` is refused');
+    expect(checks.ending).toEqual({ how: 'completed' });
+  });
+
+  test('takes between 15 and 25 seconds at typing speed', async () => {
+    let ms = 0;
+    const sleep = async (length: number) => void (ms += length);
+    const lines = [m1];
+    for (const script of ['pm', 'dev', 'qa'] as const) {
+      const backend = createScriptedBackend({ script: SCRIPTS[script], pace: { sleep, wordMs: 75 } });
+      const session = await backend.open({ channel: 'console:demo', agent: script, name: script, persona: '' });
+      const heard = recorder();
+      await session.prompt(prompt({ lines, messages: script === 'pm' ? [m1] : [] }), heard.report);
+      lines.push(spoken(lines.length + 1, script, heard.text()));
+    }
+    expect(ms).toBeGreaterThan(15_000);
+    expect(ms).toBeLessThan(25_000);
+  });
+
+  test.each(['pm', 'dev', 'qa'] as const)('%s passes when there is nothing for it', async (script) => {
+    const ops = person(1, '@ops restart the server');
+    const roster = ['ops', script].map((id) => ({ id, name: id, status: 'QUEUED', description: '' }));
+    const { text, ending } = await once(script, { lines: [ops], messages: [ops], roster });
+    expect([text, ending]).toEqual(['', { how: 'passed' }]);
+  });
+
+  test('a greeting is answered by pm alone', async () => {
+    const hello = person(1, 'Hello everybody!');
+    const welcome = await once('pm', { messages: [hello] });
+    expect(welcome.text).toContain('Hello Anna!');
+    const lines = [hello, spoken(2, 'pm', welcome.text)];
+    expect((await once('dev', { lines })).ending).toEqual({ how: 'passed' });
+    expect((await once('qa', { lines })).ending).toEqual({ how: 'passed' });
+  });
+
+  test('a request for dev is not built by anybody else', async () => {
+    const forDev = person(1, 'dev: build a clock');
+    expect((await once('dev', { messages: [forDev] })).text).toContain('export function clock(input: string)');
+    expect((await once('pm', { lines: [forDev], messages: [] })).ending).toEqual({ how: 'passed' });
+  });
+
+  test('an agent that is not here is handed nothing', async () => {
+    const roster = [{ id: 'pm', name: 'pm', status: 'ACTIVE', description: '' }];
+    expect((await once('pm', { messages: [m1], roster })).ending).toEqual({ how: 'completed' });
+  });
+
+  test('a request in the form of a question is a request', async () => {
+    const { text } = await once('pm', { messages: [person(1, 'Can you make the header blue, please?')] });
+    expect(text).toContain('**The header blue**: what we build');
+  });
+
+  test('is understood within moments, however long and odd a message is', async () => {
+    const odd = [
+      '!'.repeat(100_000),
+      '@'.repeat(100_000),
+      'hi '.repeat(50_000),
+      `${'a or '.repeat(30_000)}?`,
+      '[from '.repeat(20_000),
+    ];
+    for (const text of odd) {
+      const start = performance.now();
+      for (const script of ['pm', 'dev', 'qa'] as const) await once(script, { messages: [person(1, text)] });
+      expect(performance.now() - start).toBeLessThan(1_000);
+    }
+  });
+
+  test('what is not a name for code becomes one', async () => {
+    const { text } = await once('dev', { messages: [person(1, 'build 3D größe-würfel «日本» 🎉')] });
+    expect(text).toMatch(/export function [A-Za-z]\w*\(/);
+  });
+});
+
+describe('an ambiguous request', () => {
+  test('is asked about, and the answer goes into the spec', async () => {
+    const time = createTime();
+    const pm = await open('pm', time);
+    const first = await turn(pm, time, { messages: [person(1, 'Build a note store with Postgres or SQLite')] });
+    expect(first.text()).toContain('**Postgres** or **SQLite**?');
+    expect(first.ending()).toEqual({ how: 'waiting', reason: 'answer' });
+    const second = await turn(pm, time, {
+      reason: 'resume',
+      messages: [person(2, 'SQLite')],
+      saidSoFar: [first.text()],
+    });
+    expect(second.text()).toContain('**SQLite** it is.');
+    expect(second.text()).toContain('with SQLite: the smallest version');
+    expect(second.ending()).toEqual({ how: 'completed', handTo: 'dev' });
+  });
+
+  test('with "which" is asked about too', async () => {
+    expect((await once('pm', { messages: [person(1, 'Which colour is best?')] })).ending).toMatchObject({
+      how: 'waiting',
+    });
+  });
+});
+
+describe('a message in the middle of a turn', () => {
+  test('is taken up after the next whole sentence', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    const { heard, run, ending } = await turn(dev, time, { messages: [m1] }, 2_500);
+    expect(await dev.inject(person(2, 'use passkeys instead'), false)).toBe('injected');
+    await time.advance(60_000);
+    await run;
+    expect(heard.text()).toMatch(
+      /password\.\n\nNoted: use passkeys instead\. I take it into account from here on\.\n\nHere is/,
+    );
+    expect(ending()).toMatchObject({ how: 'completed' });
+  });
+
+  test('waits for the end of a code block', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    const { heard } = await turn(dev, time, { messages: [m1] }, 4_500);
+    expect(heard.text()).toMatch(/```[^`]+$/);
+    await dev.inject(person(2, 'use passkeys instead'), false);
+    await time.advance(60_000);
+    expect(heard.text()).toMatch(/\n```\n\n@qa, please try to break it\.\n\nNoted: use passkeys instead/);
+  });
+
+  test('that is edited is taken up again in its new words', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    const { heard } = await turn(dev, time, { messages: [m1] }, 2_500);
+    expect(await dev.inject(person(2, 'use passkeys', { change: 'edited' }), true)).toBe('injected');
+    expect(await dev.inject(person(3, 'forget me', { change: 'deleted' }), true)).toBe('injected');
+    await time.advance(60_000);
+    expect(heard.text()).toContain('Noted: use passkeys.');
+    expect(heard.text()).not.toContain('forget me');
+  });
+
+  test('that is observed and for nobody in particular leaves the text alone', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    const { heard } = await turn(dev, time, { messages: [m1] }, 4_000);
+    expect(await dev.inject(person(2, 'by the way'), true)).toBe('injected');
+    await time.advance(60_000);
+    expect(heard.text()).not.toContain('Noted');
+  });
+
+  test('comes with the next prompt when the agent is idle', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    expect(await dev.inject(person(2, 'hello?'), false)).toBe('next-prompt');
+    const again = await turn(dev, time, { reason: 'again', messages: [person(2, 'is it done?')], saidSoFar: ['Yes.'] });
+    expect(again.text()).toContain('Anna, first your question (is it done)');
+    expect(again.ending()).toEqual({ how: 'completed' });
+  });
+
+  test('comes with the next prompt when the agent is about to pass, and is answered as if it had come first', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    const { run, ending } = await turn(dev, time, { messages: [] }, 300);
+    expect(await dev.inject(m1, false)).toBe('next-prompt');
+    await time.advance(1_000);
+    await run;
+    expect(ending()).toEqual({ how: 'passed' });
+    const again = await turn(dev, time, { reason: 'again', messages: [m1] });
+    expect(again.text()).toContain('export function loginPage');
+  });
+});
+
+describe('an interrupted turn', () => {
+  test('stops at once; the message is answered first, then what was open is finished, nothing said twice', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    const whole = (await once('dev', { messages: [m1] })).text;
+    const { heard, run, ending } = await turn(dev, time, { messages: [m1] }, 6_000);
+    await dev.interrupt(5_000);
+    await run;
+    expect(ending()).toEqual({ how: 'interrupted' });
+    const said = heard.text();
+    expect(whole.startsWith(said)).toBe(true);
+
+    const more = { reason: 'resume', messages: [person(2, 'make it blue')], saidSoFar: [said] } as const;
+    const { heard: rest, ending: end } = await turn(dev, time, more);
+    const [answer, finish] = rest.messages;
+    expect(answer).toBe('Anna, first your message: make it blue. I change that right away.');
+    expect(`${said}${finish}`.replace(/\s+/g, '')).toContain("Error('emailismissing')");
+    expect(finish?.startsWith('```ts')).toBe(true);
+    expect(finish).toContain('@qa, please try to break it.');
+    expect(end()).toEqual({ how: 'completed', handTo: 'qa' });
+  });
+
+  test('says again what had not reached the channel', async () => {
+    const time = createTime();
+    const pm = await open('pm', time);
+    const { run } = await turn(pm, time, { messages: [m1] }, 3_000);
+    await pm.interrupt(0);
+    await run;
+    const { text } = await turn(pm, time, { reason: 'resume', messages: [], saidSoFar: [] });
+    expect(text()).toBe((await once('pm', { messages: [m1] })).text);
+  });
+
+  test('takes up afterwards what it was told just before', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    const { heard, run } = await turn(dev, time, { messages: [m1] }, 4_500);
+    await dev.inject(person(2, 'use passkeys instead'), false);
+    await dev.interrupt(0);
+    await run;
+    expect(heard.text()).not.toContain('Noted');
+    const { text } = await turn(dev, time, { reason: 'resume', messages: [], saidSoFar: [heard.text()] });
+    expect(text()).toMatch(/^Noted: use passkeys instead/);
+  });
+
+  test('is dropped when the person says so', async () => {
+    const time = createTime();
+    const pm = await open('pm', time);
+    const { run } = await turn(pm, time, { messages: [m1] }, 3_000);
+    await pm.interrupt(0);
+    await run;
+    const { text } = await turn(pm, time, {
+      reason: 'resume',
+      messages: [person(2, 'stop, wrong idea')],
+      saidSoFar: [],
+    });
+    expect(text()).not.toContain('what we build');
+  });
+
+  test('goes on after a restart where the channel says that it was', async () => {
+    const whole = (await once('pm', { messages: [m1] })).text;
+    const said = whole.slice(0, 60).trimEnd();
+    const { text } = await once('pm', { reason: 'resume', lines: [m1], messages: [], saidSoFar: [said] });
+    expect(`${said}${text}`.replace(/\s/g, '')).toBe(whole.replace(/\s/g, ''));
+  });
+});
+
+describe('a demo word', () => {
+  test.each(DEMO_WORDS)('in the table works as its example says: $example', async ({ example, word }) => {
+    const id = example.slice(0, example.indexOf(':')) as ScriptName;
+    const { text, ending } = await once(id, { messages: [person(1, example)] });
+    expect({ word, ending, said: text !== '' }).toEqual(
+      {
+        hang: { word, ending: 'open', said: false },
+        forget: { word, ending: 'open', said: true },
+        crash: { word, ending: new BackendError('exited with code 137'), said: true },
+        slow: { word, ending: { how: 'completed' }, said: true },
+        ask: { word, ending: { how: 'waiting', reason: 'answer' }, said: true },
+        pass: { word, ending: { how: 'passed' }, said: false },
+        'refuse inject': { word, ending: { how: 'completed' }, said: true },
+        'hand to': { word, ending: { how: 'completed', handTo: 'qa' }, said: true },
+      }[word],
+    );
+  });
+
+  test('"slow" streams for about 40 seconds', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    const { ending } = await turn(dev, time, { messages: [person(1, 'slow')] }, 35_000);
+    expect(ending()).toBe('open');
+    await time.advance(10_000);
+    expect(ending()).toEqual({ how: 'completed' });
+  });
+
+  test('"refuse inject" puts messages off to the next prompt', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    await turn(dev, time, { messages: [person(1, 'dev: refuse inject')] }, 5_000);
+    expect(await dev.inject(person(2, 'hello?'), false)).toBe('next-prompt');
+  });
+
+  test('"crash" in the middle of a turn ends the session', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    const { run, ending } = await turn(dev, time, { messages: [m1] }, 3_000);
+    await dev.inject(person(2, 'crash'), false);
+    await run;
+    expect(ending()).toEqual(new BackendError('exited with code 137'));
+    await expect(dev.ping()).rejects.toThrow('exited with code 137');
+  });
+
+  test('for another agent is not performed', async () => {
+    expect((await once('pm', { messages: [person(1, 'dev: crash')] })).ending).toEqual({ how: 'passed' });
+  });
+
+  test('inside a longer message is an ordinary word', async () => {
+    const { ending } = await once('pm', { messages: [person(1, 'build a crash test')] });
+    expect(ending).toEqual({ how: 'completed', handTo: 'dev' });
+  });
+});
+
+describe('a session that is idle', () => {
+  test('remembers what it observed', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    dev.observe?.(person(2, '@dev mind the colours'));
+    const { heard } = await turn(dev, time, { messages: [m1] });
+    expect(heard.messages[0]).toBe('I saw what Anna wrote: mind the colours.');
+  });
+
+  test('chooses the next of its chain, never who spoke last', async () => {
+    const dev = await open('dev', createTime());
+    expect(await dev.choose?.(['pm', 'dev', 'qa'], [m1])).toBe('pm');
+    expect(await dev.choose?.(['pm', 'dev', 'qa'], [m1, spoken(2, 'pm', 'x')])).toBe('dev');
+    expect(await dev.choose?.(['ops'], [m1])).toBe('ops');
+    expect(await dev.choose?.([], [m1])).toBeNull();
+  });
+
+  test('answers pings until it is closed, and takes no prompt afterwards', async () => {
+    const time = createTime();
+    const dev = await open('dev', time);
+    await expect(dev.ping()).resolves.toBeUndefined();
+    await dev.close();
+    await expect(dev.ping()).rejects.toThrow(BackendError);
+    expect((await turn(dev, time, { messages: [m1] })).ending()).toBeInstanceOf(BackendError);
+  });
+});
