@@ -12,7 +12,7 @@ if (isTooOld) {
   );
   process.exitCode = 7;
 } else {
-  import('./agents/bridge.ts')
+  import('./agents/bridge/bridge.ts')
     .then(function (bridge) {
       return bridge.main(process.argv.slice(2));
     })

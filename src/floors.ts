@@ -1,5 +1,5 @@
 import type { ChatAdapter } from './adapters/port.ts';
-import type { Floors } from './agents/floors.ts';
+import type { Floors } from './agents/session/floors.ts';
 import type { Config } from './config/config.ts';
 import { namedLines } from './observatory.ts';
 import type { AgentCommand } from './turns/floor/command.ts';

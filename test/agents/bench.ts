@@ -6,12 +6,12 @@ import type {
   Report,
   TurnPrompt,
 } from '../../src/agents/backends/backend.ts';
-import type { AgentSpec } from '../../src/agents/connection.ts';
-import type { Floors, Log } from '../../src/agents/floors.ts';
-import { NO_MEMORY } from '../../src/agents/session-memory.ts';
-import type { SessionMemory } from '../../src/agents/session-memory.ts';
-import { createSupervisor } from '../../src/agents/supervisor.ts';
-import type { SupervisorSettings } from '../../src/agents/supervisor.ts';
+import type { AgentSpec } from '../../src/agents/session/connection.ts';
+import type { Floors, Log } from '../../src/agents/session/floors.ts';
+import { NO_MEMORY } from '../../src/agents/session/session-memory.ts';
+import type { SessionMemory } from '../../src/agents/session/session-memory.ts';
+import { createSupervisor } from '../../src/agents/session/supervisor.ts';
+import type { SupervisorSettings } from '../../src/agents/session/supervisor.ts';
 import type { AgentCommand } from '../../src/turns/floor/command.ts';
 import type { Effect } from '../../src/turns/floor/effect.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';

@@ -1,6 +1,6 @@
-import type { Floors, Log } from '../../src/agents/floors.ts';
+import type { Floors, Log } from '../../src/agents/session/floors.ts';
 import { SCRIPTS, createScriptedBackend } from '../../src/agents/backends/scripted/scripted.ts';
-import { createSupervisor } from '../../src/agents/supervisor.ts';
+import { createSupervisor } from '../../src/agents/session/supervisor.ts';
 import { addressedIn } from '../../src/turns/text/addressing.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import { decide } from '../../src/turns/floor/decide.ts';

@@ -1,4 +1,4 @@
-import type { Pace } from '../../src/agents/pace.ts';
+import type { Pace } from '../../src/agents/session/pace.ts';
 
 type Alarm = { readonly at: number; readonly run: () => void };
 

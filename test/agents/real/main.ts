@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { createAcpBackend } from '../../../src/agents/backends/acp/acp.ts';
 import type { AgentBackend, AgentSession } from '../../../src/agents/backends/backend.ts';
 import type { Choice } from '../../../src/turns/floor/settings.ts';
-import { createVerbServer } from '../../../src/agents/verb-server.ts';
+import { createVerbServer } from '../../../src/agents/tools/verb-server.ts';
 import { person, prompt, recorder } from '../backends/conversation.ts';
 import { HOOK_FILE, REAL_AGENTS, SERVER_FILE, writeFiles } from './agents.ts';
 import type { RealAgent } from './agents.ts';

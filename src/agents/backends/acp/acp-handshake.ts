@@ -5,7 +5,7 @@ import { AskingModes } from './acp-modes.ts';
 import type { AcpProfile } from './acp-profiles.ts';
 import { initialized, newSession, oldSession } from './acp-wire.ts';
 import { BackendError } from '../backend.ts';
-import type { VerbDoor } from '../../verb-server.ts';
+import type { VerbDoor } from '../../tools/verb-server.ts';
 
 /** What both sides agreed on. */
 export type Handshake = {

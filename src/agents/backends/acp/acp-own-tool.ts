@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { VERBS, isVerb } from '../../verbs.ts';
+import { VERBS, isVerb } from '../../tools/verbs.ts';
 
 /**
  * Whether a `session/request_permission` is for one of the floor's own tools, which agents may use unasked: the names that

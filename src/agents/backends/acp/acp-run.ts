@@ -4,7 +4,7 @@ import type { Ending, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import { optionFor, permissionFor } from './acp-permission.ts';
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
 import { silence } from './acp-words.ts';
-import { Verbs } from '../../verbs.ts';
+import { Verbs } from '../../tools/verbs.ts';
 
 /** The answer to a request for permission, as the protocol has it. */
 export type Outcome = { readonly outcome: 'cancelled' } | { readonly outcome: 'selected'; readonly optionId: string };

@@ -17,7 +17,7 @@ import type { Update } from './acp-wire.ts';
 import { begunAnew, injected, verbHint } from './acp-words.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
-import type { VerbDoor } from '../../verb-server.ts';
+import type { VerbDoor } from '../../tools/verb-server.ts';
 
 /** What a session over the Agent Client Protocol goes by; durations in milliseconds. */
 export type AcpSessionOptions = {

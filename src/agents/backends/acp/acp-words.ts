@@ -1,6 +1,6 @@
 import type { Line } from '../../../engine/port.ts';
-import { neutralised } from '../../prompt.ts';
-import { VERBS } from '../../verbs.ts';
+import { neutralised } from '../../prompt/prompt.ts';
+import { VERBS } from '../../tools/verbs.ts';
 
 /** What a prompt says of the tools of this server, because some agents do not list them. */
 export function verbHint(server: string): string {

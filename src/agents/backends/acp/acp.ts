@@ -13,10 +13,10 @@ import { createAcpSession } from './acp-session.ts';
 import type { AcpSession } from './acp-session.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
-import { childEnvironment } from '../../process-environment.ts';
-import { startProcessGroup } from '../../process-group.ts';
-import type { ProcessGroup } from '../../process-group.ts';
-import type { VerbServer } from '../../verb-server.ts';
+import { childEnvironment } from '../../process/process-environment.ts';
+import { startProcessGroup } from '../../process/process-group.ts';
+import type { ProcessGroup } from '../../process/process-group.ts';
+import type { VerbServer } from '../../tools/verb-server.ts';
 
 /** Which agent to run, and how; durations in milliseconds. */
 export type AcpBackendOptions = {

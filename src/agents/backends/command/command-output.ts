@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import { z } from 'zod';
 import { BackendError } from '../backend.ts';
-import type { Verbs } from '../../verbs.ts';
+import type { Verbs } from '../../tools/verbs.ts';
 
 /** How a command writes its answer: plain text, one JSON object, or one JSON object on each line. */
 export type OutputFormat = 'text' | 'json' | 'jsonl';

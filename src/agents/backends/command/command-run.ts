@@ -4,9 +4,9 @@ import { BackendError } from '../backend.ts';
 import type { Ending, Report } from '../backend.ts';
 import { readerOf } from './command-output.ts';
 import type { OutputFormat, OutputReader } from './command-output.ts';
-import { startProcessGroup } from '../../process-group.ts';
-import type { ProcessEnd, ProcessGroup } from '../../process-group.ts';
-import type { Verbs } from '../../verbs.ts';
+import { startProcessGroup } from '../../process/process-group.ts';
+import type { ProcessEnd, ProcessGroup } from '../../process/process-group.ts';
+import type { Verbs } from '../../tools/verbs.ts';
 
 /** One process for one prompt. */
 export type CommandCall = {

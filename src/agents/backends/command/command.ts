@@ -7,8 +7,8 @@ import { BackendError } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import type { OutputFormat } from './command-output.ts';
 import { CommandRun } from './command-run.ts';
-import { childEnvironment } from '../../process-environment.ts';
-import { Verbs } from '../../verbs.ts';
+import { childEnvironment } from '../../process/process-environment.ts';
+import { Verbs } from '../../tools/verbs.ts';
 
 /** A program that is run once for each prompt. */
 export type CommandOptions = {

@@ -4,8 +4,8 @@ import type { AgentId } from '../../../turns/floor/settings.ts';
 import { BackendError } from '../backend.ts';
 import type { Ending, InjectOutcome, Report, TurnPrompt } from '../backend.ts';
 import { failureOf, silence } from './llm-errors.ts';
-import { VERBS, Verbs } from '../../verbs.ts';
-import type { VerbName } from '../../verbs.ts';
+import { VERBS, Verbs } from '../../tools/verbs.ts';
+import type { VerbName } from '../../tools/verbs.ts';
 
 /** How a model is asked. */
 export type RunSettings = {

@@ -9,7 +9,7 @@ import { modelOf } from './llm-models.ts';
 import type { ModelSettings } from './llm-models.ts';
 import { LlmRun, sizeOf } from './llm-run.ts';
 import type { RunSettings } from './llm-run.ts';
-import { neutralised } from '../../prompt.ts';
+import { neutralised } from '../../prompt/prompt.ts';
 
 /** A model behind an API, and what it may spend. */
 export type LlmOptions = ModelSettings & {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIPv6 } from 'node:net';
-import { VERB_PATH } from '../../verb-server.ts';
+import { VERB_PATH } from '../../tools/verb-server.ts';
 
 /** How callers reach this program. */
 export type Reach = {

@@ -9,8 +9,8 @@ import { guardServer, refuseUpgrade, targetOf } from '../../../lib/guarded-serve
 import type { Refusal } from '../../../lib/guarded-server.ts';
 import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../../lib/time.ts';
-import type { Log } from '../../floors.ts';
-import { Heartbeat } from '../../heartbeat.ts';
+import type { Log } from '../../session/floors.ts';
+import { Heartbeat } from '../../session/heartbeat.ts';
 import { callerOf, isEncrypted, isLoopback, verbsUrlOf } from './remote-address.ts';
 import { Dock } from './remote-dock.ts';
 import { DOOR_LIMITS, Door } from './remote-door.ts';
@@ -18,8 +18,8 @@ import type { DoorLimits } from './remote-door.ts';
 import { LINK_LIMITS, RemoteLink } from './remote-link.ts';
 import type { LinkLimits } from './remote-link.ts';
 import type { TokenBook, TokenEntry } from './tokens.ts';
-import { VERB_PATH, VerbDoors } from '../../verb-server.ts';
-import type { VerbDoor } from '../../verb-server.ts';
+import { VERB_PATH, VerbDoors } from '../../tools/verb-server.ts';
+import type { VerbDoor } from '../../tools/verb-server.ts';
 
 /** How agents reach this program; durations in milliseconds. */
 export type RemoteHostOptions = {

@@ -3,7 +3,7 @@ import type { RawData, WebSocket } from 'ws';
 import { closeSocket, guardSocket } from '../../../lib/guarded-server.ts';
 import type { FaultLog } from '../../../lib/guarded-server.ts';
 import type { Clock } from '../../../lib/time.ts';
-import type { Beat } from '../../heartbeat.ts';
+import type { Beat } from '../../session/heartbeat.ts';
 import { Switchboard, messageIn } from './remote-switchboard.ts';
 
 /** What one connection may do. */

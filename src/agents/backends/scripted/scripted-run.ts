@@ -1,7 +1,7 @@
 import { BackendError } from '../backend.ts';
 import type { Ending, Report } from '../backend.ts';
 import type { Step } from './scene.ts';
-import type { Pace } from '../../pace.ts';
+import type { Pace } from '../../session/pace.ts';
 import { interruptible } from './scripted-text.ts';
 
 /** What a scripted session dies of when it is told to crash. */

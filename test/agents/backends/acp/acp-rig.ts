@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { createAcpBackend } from '../../../../src/agents/backends/acp/acp.ts';
 import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp.ts';
-import { createVerbServer } from '../../../../src/agents/verb-server.ts';
+import { createVerbServer } from '../../../../src/agents/tools/verb-server.ts';
 import type { Rig } from '../contract.ts';
 import type { FakeAct, FakeManners } from './fake-acp-acts.ts';
 

@@ -1,9 +1,9 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createVerbServer } from '../../../../src/agents/verb-server.ts';
-import type { VerbDoor, VerbServer } from '../../../../src/agents/verb-server.ts';
-import { VERBS, Verbs } from '../../../../src/agents/verbs.ts';
+import { createVerbServer } from '../../../../src/agents/tools/verb-server.ts';
+import type { VerbDoor, VerbServer } from '../../../../src/agents/tools/verb-server.ts';
+import { VERBS, Verbs } from '../../../../src/agents/tools/verbs.ts';
 import { prompt, recorder } from '../conversation.ts';
 
 let server: VerbServer;

@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { createCommandBackend } from '../../../../src/agents/backends/command/command.ts';
-import { isGroupAlive } from '../../../../src/agents/process-group.ts';
+import { isGroupAlive } from '../../../../src/agents/process/process-group.ts';
 import { contract } from '../contract.ts';
 import type { Act, Rig } from '../contract.ts';
 

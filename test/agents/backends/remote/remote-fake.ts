@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { WebSocket } from 'ws';
-import { startProcessGroup } from '../../../../src/agents/process-group.ts';
-import type { ProcessGroup } from '../../../../src/agents/process-group.ts';
+import { startProcessGroup } from '../../../../src/agents/process/process-group.ts';
+import type { ProcessGroup } from '../../../../src/agents/process/process-group.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
 import type { Timers } from '../../../../src/lib/time.ts';
 import { FAKE_ACP, acpRig } from '../acp/acp-rig.ts';

@@ -1,10 +1,10 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { runBridge } from '../../../../src/agents/bridge.ts';
+import { runBridge } from '../../../../src/agents/bridge/bridge.ts';
 import { verbsUrlOf } from '../../../../src/agents/backends/remote/remote-address.ts';
-import type { VerbDoor } from '../../../../src/agents/verb-server.ts';
-import { VERBS, Verbs } from '../../../../src/agents/verbs.ts';
+import type { VerbDoor } from '../../../../src/agents/tools/verb-server.ts';
+import { VERBS, Verbs } from '../../../../src/agents/tools/verbs.ts';
 import { FAKE_ACP, acpRig } from '../acp/acp-rig.ts';
 import { prompt, recorder } from '../conversation.ts';
 import { SEAT, remoteRig, until } from './remote-rig.ts';

@@ -1,0 +1,174 @@
+import type { AnyMessage } from '@agentclientprotocol/sdk';
+import { z } from 'zod';
+import type { Timers } from '../../lib/time.ts';
+
+type Send = (message: AnyMessage) => void;
+
+/** What to do about an agent that does not end a prompt that was cancelled. */
+export type Patience = { readonly timers: Timers; readonly graceMs: number; readonly stuck: () => void };
+
+type Id = string | number | null;
+type Request = Extract<AnyMessage, { method: string; id: Id }>;
+type Response = Exclude<AnyMessage, { method: string }>;
+type Asked = { readonly to: Send; readonly id: Id; readonly method: string; readonly session: string | null };
+
+/**
+ * Stands between one agent and hosts that come and go. A new connection finds the agent as it was: its greeting is repeated,
+ * its sessions can be resumed even if the agent knows no way to do it, and what the connection before had asked is
+ * cancelled before the next prompt of the same session goes in.
+ */
+export class BridgeRelay {
+  readonly #toAgent: Send;
+  readonly #cwd: string;
+  readonly #patience: Patience;
+  readonly #sessions = new Set<string>();
+  readonly #asked = new Map<number, Asked>();
+  /** What the agent asked the host and has no answer to yet. */
+  readonly #open = new Map<Id, string>();
+  /** Prompts that wait until the one before them in their session has ended. */
+  #waiting: { readonly message: Request; readonly to: Send }[] = [];
+  #numbers = 0;
+  #host: Send | null = null;
+  #greeting: unknown = null;
+  #resumes = false;
+
+  constructor(toAgent: Send, cwd: string, patience: Patience) {
+    this.#toAgent = toAgent;
+    this.#cwd = cwd;
+    this.#patience = patience;
+  }
+
+  /** A host is connected. */
+  connect(host: Send): void {
+    this.#host = host;
+  }
+
+  /** The host is gone: what it had asked is stopped, and what it was asked is answered in its place. */
+  disconnect(): void {
+    const gone = this.#host;
+    this.#host = null;
+    this.#waiting = [];
+    for (const [id, method] of this.#open) this.#decline(id, method);
+    for (const { to, method, session } of this.#asked.values()) {
+      if (to !== gone || method !== 'session/prompt') continue;
+      this.#toAgent({ jsonrpc: '2.0', method: 'session/cancel', params: { sessionId: session } });
+    }
+  }
+
+  /** A message from the host. */
+  fromHost(message: AnyMessage): void {
+    const to = this.#host;
+    if (to === null) return;
+    if (!('method' in message)) {
+      this.#open.delete(message.id);
+      this.#toAgent(message);
+    } else if (!('id' in message)) this.#toAgent(this.#renumbered(message, to));
+    else if (message.method === 'initialize' && this.#greeting !== null) {
+      to({ jsonrpc: '2.0', id: message.id, result: this.#greeting });
+    } else if (message.method === 'session/resume' && !this.#resumes) this.#resume(message, to);
+    else if (this.#isBusy(message, to)) this.#wait({ message, to });
+    else this.#ask(message, to);
+  }
+
+  /** A message from the agent. */
+  fromAgent(message: AnyMessage): void {
+    if (!('method' in message)) return this.#answered(message);
+    if ('id' in message) {
+      this.#open.set(message.id, message.method);
+      if (this.#host === null) return this.#decline(message.id, message.method);
+    }
+    this.#host?.(message);
+  }
+
+  /** The prompt before was cancelled when its connection went: an agent that does not end it in time is beyond hope. */
+  #wait(next: { readonly message: Request; readonly to: Send }): void {
+    this.#waiting.push(next);
+    const { timers, graceMs, stuck } = this.#patience;
+    timers.after(graceMs, () => {
+      if (this.#waiting.includes(next)) stuck();
+    });
+  }
+
+  #ask(message: Request, to: Send): void {
+    this.#numbers += 1;
+    const session = sessionIn(message.params);
+    this.#asked.set(this.#numbers, { to, id: message.id, method: message.method, session });
+    const params = PLACED.has(message.method) ? { ...asObject(message.params), cwd: this.#cwd } : message.params;
+    this.#toAgent({ ...message, id: this.#numbers, params });
+  }
+
+  #answered(message: Response): void {
+    const asked = typeof message.id === 'number' ? this.#asked.get(message.id) : undefined;
+    if (asked === undefined || typeof message.id !== 'number') return;
+    this.#asked.delete(message.id);
+    const session = asked.session ?? ('result' in message ? sessionIn(message.result) : null);
+    if (session !== null && 'result' in message) this.#sessions.add(session);
+    if (asked.to === this.#host) asked.to(this.#told(message, asked));
+    const next = this.#waiting.filter(({ message: { params } }) => sessionIn(params) === session);
+    this.#waiting = this.#waiting.filter((each) => !next.includes(each));
+    for (const { message: waited, to } of next) this.#ask(waited, to);
+  }
+
+  /** The answer as the host knows it; a greeting is kept, and says that sessions can be resumed. */
+  #told(message: Response, { id, method }: Asked): AnyMessage {
+    if (!('result' in message) || method !== 'initialize') return { ...message, id };
+    const greeting = greetingOf.safeParse(message.result);
+    if (!greeting.success) return { ...message, id };
+    const { agentCapabilities = {} } = greeting.data;
+    const { sessionCapabilities = {} } = agentCapabilities;
+    this.#resumes = 'resume' in sessionCapabilities;
+    const able = { ...agentCapabilities, sessionCapabilities: { resume: {}, ...sessionCapabilities } };
+    this.#greeting = { ...greeting.data, agentCapabilities: able };
+    return { jsonrpc: '2.0', id, result: this.#greeting };
+  }
+
+  #resume(message: Request, to: Send): void {
+    const session = sessionIn(message.params);
+    const known = session !== null && this.#sessions.has(session);
+    const error = { code: INVALID_PARAMS, message: 'no such session' };
+    to({ jsonrpc: '2.0', id: message.id, ...(known ? { result: {} } : { error }) });
+  }
+
+  /** A prompt of an earlier connection is still under way in this session. */
+  #isBusy({ method, params }: Request, to: Send): boolean {
+    const session = sessionIn(params);
+    const before = [...this.#asked.values()].filter((asked) => asked.session === session && asked.to !== to);
+    return method === 'session/prompt' && before.some((asked) => asked.method === method);
+  }
+
+  #renumbered(message: AnyMessage, to: Send): AnyMessage {
+    if (!('method' in message) || message.method !== '$/cancel_request') return message;
+    const { requestId = null } = asObject(message.params);
+    const known = [...this.#asked].find(([, asked]) => asked.to === to && asked.id === requestId);
+    return known === undefined ? message : { ...message, params: { requestId: known[0] } };
+  }
+
+  #decline(id: Id, method: string): void {
+    this.#open.delete(id);
+    const error = { code: UNAVAILABLE, message: 'the host is not connected' };
+    const cancelled = { outcome: { outcome: 'cancelled' } };
+    const isPermission = method === 'session/request_permission';
+    this.#toAgent({ jsonrpc: '2.0', id, ...(isPermission ? { result: cancelled } : { error }) });
+  }
+}
+
+const INVALID_PARAMS = -32_602;
+const UNAVAILABLE = -32_000;
+/** Requests that name a folder: the one on this machine is what counts. */
+const PLACED: ReadonlySet<string> = new Set(['session/new', 'session/load', 'session/resume']);
+
+const greetingOf = z.looseObject({
+  agentCapabilities: z.looseObject({ sessionCapabilities: z.looseObject({}).exactOptional() }).exactOptional(),
+});
+const withSession = z.looseObject({ sessionId: z.string() });
+const anyObject = z.looseObject({});
+
+function sessionIn(params: unknown): string | null {
+  const parsed = withSession.safeParse(params);
+  return parsed.success ? parsed.data.sessionId : null;
+}
+
+function asObject(params: unknown): z.output<typeof anyObject> {
+  const parsed = anyObject.safeParse(params);
+  return parsed.success ? parsed.data : {};
+}

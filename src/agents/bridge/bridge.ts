@@ -1,0 +1,178 @@
+import type { AnyMessage } from '@agentclientprotocol/sdk';
+import { parseArgs } from 'node:util';
+import { systemTimers } from '../../lib/time.ts';
+import { lineStream } from '../backends/acp/acp-lines.ts';
+import { connectOnce } from './bridge-connection.ts';
+import { BridgeRelay } from './bridge-relay.ts';
+import { startProcessGroup } from '../process/process-group.ts';
+import type { ProcessGroup } from '../process/process-group.ts';
+
+/** What the bridge connects: the address of a Conch, the agent's token there, and the program that speaks ACP. */
+export type BridgeOptions = {
+  readonly url: string;
+  readonly token: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  /** The variables that the agent gets. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  /** Ends the bridge. */
+  readonly signal: AbortSignal;
+  /** One line for people. */
+  readonly say: (line: string) => void;
+  /** How long after the n-th failure in a row the next attempt is made, in milliseconds. */
+  readonly backoffMs?: (failures: number) => number;
+};
+
+/** `conch-agent`: the exit code is 0 when it was told to end, 1 when the host refuses it, 2 for a wrong command line. */
+export async function main(argv: readonly string[]): Promise<number> {
+  process.stderr.on('error', () => undefined);
+  const say = (line: string) => void process.stderr.write(`${line}\n`);
+  const parsed = parse(argv, process.env);
+  if (typeof parsed === 'string') {
+    const isHelp = parsed === USAGE;
+    (isHelp ? process.stdout : process.stderr).write(`${parsed}\n`);
+    return isHelp ? 0 : 2;
+  }
+  const ending = new AbortController();
+  const end = () => ending.abort();
+  process.on('SIGTERM', end).on('SIGINT', end).on('SIGHUP', end);
+  const { tokenEnv, ...rest } = parsed;
+  const env = withoutToken(process.env, tokenEnv);
+  return await runBridge({ ...rest, env, cwd: process.cwd(), signal: ending.signal, say });
+}
+
+/**
+ * Runs an agent and connects it, again and again, until it is told to end (0) or the host refuses it for good (1). The
+ * agent's process stays while the connection comes and goes, and is started again when it ends; with the bridge its whole
+ * process group ends.
+ */
+export async function runBridge(options: BridgeOptions): Promise<number> {
+  const { signal, say, backoffMs = backoff } = options;
+  for (let failures = 0; !signal.aborted;) {
+    let group;
+    try {
+      group = await startProcessGroup({ ...options, timers: systemTimers });
+    } catch (error) {
+      say(error instanceof Error ? error.message : String(error));
+      return 1;
+    }
+    const startedAt = performance.now();
+    try {
+      if (await serve(group, options)) return 1;
+    } finally {
+      await group.stop(STOP_GRACE_MS);
+    }
+    if (signal.aborted) return 0;
+    const { words } = await group.exited;
+    failures = performance.now() - startedAt > STEADY_MS ? 1 : failures + 1;
+    say(`The agent ${words}; starting it again in ${backoffMs(failures) / 1_000} s`);
+    await pause(backoffMs(failures), signal);
+  }
+  return 0;
+}
+
+/** Keeps one process connected until it ends or the bridge does. Whether the host refused it for good. */
+async function serve(group: ProcessGroup, options: BridgeOptions): Promise<boolean> {
+  const { signal, say, backoffMs = backoff } = options;
+  const over = new AbortController();
+  const end = () => over.abort();
+  signal.addEventListener('abort', end);
+  void group.exited.then(end);
+  const { readable, writable } = lineStream(group.stdout, group.stdin);
+  const writer = writable.getWriter();
+  const stuck = () => {
+    say('The agent does not end what it was told to stop');
+    end();
+  };
+  const patience = { timers: systemTimers, graceMs: CANCEL_GRACE_MS, stuck };
+  const relay = new BridgeRelay((message) => void writer.write(message).catch(end), options.cwd, patience);
+  void listen(readable, relay).finally(end);
+  let refused = false;
+  for (let failures = 0; !over.signal.aborted && !refused;) {
+    const { connected, why, final } = await connectOnce({ ...options, relay, signal: over.signal });
+    if (over.signal.aborted) break;
+    refused = final;
+    failures = connected ? 1 : failures + 1;
+    say(final ? why : `${why}; trying again in ${backoffMs(failures) / 1_000} s`);
+    if (!final) await pause(backoffMs(failures), over.signal);
+  }
+  signal.removeEventListener('abort', end);
+  return refused;
+}
+
+async function listen(readable: ReadableStream<AnyMessage>, relay: BridgeRelay): Promise<void> {
+  try {
+    for await (const message of readable) relay.fromAgent(message);
+  } catch {
+    // What the agent sent cannot be read: it is stopped, and started again.
+  }
+}
+
+const STOP_GRACE_MS = 2_000;
+/** How long a cancelled prompt may take to end before its process is started anew. */
+const CANCEL_GRACE_MS = 10_000;
+const STEADY_MS = 60_000;
+
+function backoff(failures: number): number {
+  return Math.min(1_000 * 2 ** (failures - 1), 30_000);
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  if (signal.aborted) return Promise.resolve();
+  const timer = systemTimers.after(ms, resolve);
+  signal.addEventListener('abort', () => resolve(), { once: true });
+  return promise.finally(() => timer.cancel());
+}
+
+const USAGE = `Usage: conch-agent --url <address> --token-env <NAME> -- <command> [arguments]
+
+Connects a program that speaks the Agent Client Protocol over its standard input and output to a Conch.
+
+  --url        where, for example ws://127.0.0.1:7421/agent or wss://chat.example.org/agent
+  --token-env  the environment variable that holds the token; "conch agent add <id>" prints one
+
+Example: CONCH_AGENT_TOKEN=... conch-agent --url ws://127.0.0.1:7421/agent --token-env CONCH_AGENT_TOKEN -- opencode acp`;
+
+type Parsed = Pick<BridgeOptions, 'url' | 'token' | 'command' | 'args'> & { readonly tokenEnv: string };
+
+/** What the command line asks for, or what is wrong with it in words. */
+function parse(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Parsed | string {
+  let given;
+  try {
+    given = parseArgs({
+      args: [...argv],
+      options: { url: { type: 'string' }, 'token-env': { type: 'string' }, help: { type: 'boolean', short: 'h' } },
+      allowPositionals: true,
+    });
+  } catch (error) {
+    return `${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`;
+  }
+  const { url, 'token-env': tokenEnv, help } = given.values;
+  const [command, ...args] = given.positionals;
+  if (help === true) return USAGE;
+  if (url === undefined || tokenEnv === undefined || command === undefined) {
+    return `Expected --url, --token-env and a command after "--".\n\n${USAGE}`;
+  }
+  const unsafe = unsafeAddress(url);
+  if (unsafe !== null) return unsafe;
+  const token = env[tokenEnv] ?? '';
+  if (token === '') return `The environment variable ${tokenEnv} is empty: it has to hold the agent's token.`;
+  return { url, token, command, args, tokenEnv };
+}
+
+function unsafeAddress(url: string): string | null {
+  if (!URL.canParse(url)) return `"${url}" is no address: expected for example ws://127.0.0.1:7421/agent`;
+  const { protocol, hostname } = new URL(url);
+  if (protocol === 'wss:') return null;
+  if (protocol !== 'ws:') return `"${url}" is no address of a WebSocket: it begins with ws:// or wss://`;
+  if (['localhost', '[::1]'].includes(hostname) || hostname.startsWith('127.')) return null;
+  return `"${url}" is not encrypted: the token would be read on the way. Use wss://`;
+}
+
+/** What a shell would give the agent, but for the token. */
+function withoutToken(env: Readonly<Record<string, string | undefined>>, without: string): Record<string, string> {
+  const entries = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return Object.fromEntries(entries.filter(([name]) => name !== without));
+}

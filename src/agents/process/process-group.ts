@@ -1,0 +1,158 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess, ChildProcessByStdio } from 'node:child_process';
+import { statSync } from 'node:fs';
+import type { Readable, Writable } from 'node:stream';
+import type { Timers } from '../../lib/time.ts';
+import { BackendError } from '../backends/backend.ts';
+import { secretsOf } from './process-environment.ts';
+
+/** What to run. The command is looked up on the PATH of `env`; no shell is involved. */
+export type ProcessOptions = {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** What to tell people when there is no such program. */
+  readonly install?: string;
+  readonly timers: Timers;
+};
+
+/** A process and all that it starts, as one group: when the first one ends, is stopped, or this program ends, all of it goes. */
+export type ProcessGroup = {
+  /** The number of the first process and of the group. */
+  readonly pid: number;
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  /** How the first process ended. */
+  readonly exited: Promise<ProcessEnd>;
+  /** Asks the group to end, makes it end after the grace, and resolves when its first process has. */
+  stop(graceMs: number): Promise<void>;
+};
+
+/** How a process ended: `words` for people, with the last line that it wrote to its standard error. */
+export type ProcessEnd = { readonly code: number | null; readonly signal: string | null; readonly words: string };
+
+/** Starts a process as the leader of a group of its own. Rejects with a terminal `BackendError` when it cannot be started. */
+export async function startProcessGroup(options: ProcessOptions): Promise<ProcessGroup> {
+  if (!isFolder(options.cwd)) throw new BackendError(`there is no folder ${options.cwd}`, { terminal: true });
+  const child = spawn(options.command, options.args, {
+    cwd: options.cwd,
+    env: options.env,
+    detached: true,
+    shell: false,
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  const pid = await started(child, options);
+  return new Group(child, pid, options);
+}
+
+/** Whether a process group has a process left. */
+export function isGroupAlive(pid: number): boolean {
+  return signalGroup(pid, 0);
+}
+
+type Child = ChildProcessByStdio<Writable, Readable, Readable>;
+
+class Group implements ProcessGroup {
+  readonly pid: number;
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly exited: Promise<ProcessEnd>;
+  readonly #timers: Timers;
+  #over = false;
+
+  constructor(child: Child, pid: number, options: ProcessOptions) {
+    this.pid = pid;
+    this.stdin = child.stdin;
+    this.stdout = child.stdout;
+    this.#timers = options.timers;
+    const lastLine = lastLineOf(child.stderr, secretsOf(options.env));
+    child.stdin.on('error', () => undefined);
+    // Whoever reads hears of it; an output that nobody reads at the moment may break, too.
+    child.stdout.on('error', () => undefined);
+    const guard = guardOf(pid);
+    this.exited = new Promise((resolve) => {
+      child.once('exit', (code, signal) => {
+        this.#over = true;
+        signalGroup(pid, 'SIGKILL');
+        guard.kill('SIGKILL');
+        setImmediate(() => resolve({ code, signal, words: wordsOf(code, signal, lastLine()) }));
+      });
+    });
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    if (this.#over) return;
+    signalGroup(this.pid, 'SIGTERM');
+    const forced = this.#timers.after(graceMs, () => signalGroup(this.pid, 'SIGKILL'));
+    await this.exited;
+    forced.cancel();
+  }
+}
+
+async function started(child: Child, options: ProcessOptions): Promise<number> {
+  await new Promise<void>((resolve, reject) => {
+    child.once('spawn', resolve);
+    child.once('error', (error) => reject(notStarted(error, options)));
+  });
+  child.on('error', () => undefined);
+  if (child.pid === undefined) throw new Error('impossible: a process was started and has no number');
+  return child.pid;
+}
+
+function notStarted(error: NodeJS.ErrnoException, { command, install }: ProcessOptions): BackendError {
+  const how = install === undefined ? '' : `; ${install}`;
+  if (error.code === 'ENOENT')
+    return new BackendError(`there is no program "${command}"${how}`, { terminal: true, cause: error });
+  if (error.code === 'EACCES') {
+    return new BackendError(`"${command}" may not be run: permission denied`, { terminal: true, cause: error });
+  }
+  return new BackendError(`"${command}" could not be started: ${error.message}`, { cause: error });
+}
+
+function wordsOf(code: number | null, signal: string | null, lastLine: string): string {
+  const how = signal === null ? `exited with code ${code ?? 0}` : `was ended by ${signal}`;
+  return lastLine === '' ? how : `${how}: ${lastLine}`;
+}
+
+/** Reads to the end, so that a process that writes much is never held up, and keeps only the last line. */
+function lastLineOf(stderr: Readable, secrets: readonly string[]): () => string {
+  let tail = '';
+  stderr.setEncoding('utf8').on('data', (text: string) => void (tail = (tail + text).slice(-TAIL)));
+  stderr.on('error', () => undefined);
+  return () => {
+    const lines = tail.split('\n').map((line) => line.replace(NOT_TEXT, '').trim());
+    const last = lines.findLast((line) => line !== '') ?? '';
+    return secrets.reduce((text, secret) => text.replaceAll(secret, '[secret]'), last);
+  };
+}
+
+/** Whether anybody got the signal. */
+function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(-pid, signal);
+  } catch {
+    return false;
+  }
+}
+
+/** A shell that waits for the end of this program, however it comes, and then kills the group. */
+function guardOf(pid: number): ChildProcess {
+  const guard = spawn('/bin/sh', ['-c', 'read -r _; kill -s KILL -- "-$1"', 'guard', String(pid)], {
+    detached: true,
+    env: {},
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  guard.on('error', () => undefined);
+  guard.stdin.on('error', () => undefined);
+  guard.unref();
+  return guard;
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+const TAIL = 4_096;
+// eslint-disable-next-line no-control-regex
+const NOT_TEXT = /\u001B\[[0-9;?]*[A-Za-z]|[\p{Cc}\p{Cf}]/gu;

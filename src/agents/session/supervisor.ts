@@ -1,0 +1,208 @@
+import { randomBytes } from 'node:crypto';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import type { Draft } from '../../turns/manager.ts';
+import type { Roster } from '../../turns/roster.ts';
+import type { OutboxRow, Settlement } from '../../engine/port.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
+import { Connection } from './connection.ts';
+import type { AgentSpec, ChannelManners, ConnectionPorts } from './connection.ts';
+import type { Floors, Log } from './floors.ts';
+import { Heartbeat } from './heartbeat.ts';
+import { createRoster } from './crew.ts';
+import { DEFAULT_THRESHOLDS } from './session-machine.ts';
+import type { Thresholds } from './session-machine.ts';
+import { NO_MEMORY } from './session-memory.ts';
+import type { SessionMemory } from './session-memory.ts';
+
+/** What a supervisor is made of. */
+export type SupervisorOptions = {
+  readonly agents: readonly AgentSpec[];
+  readonly floors: Floors;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Log;
+  readonly settings: SupervisorSettings;
+  /** Where sessions are remembered until the next start; nowhere unless given. */
+  readonly memory?: SessionMemory;
+  /** Unpredictable letters and digits for the boundaries of prompts; of the system's randomness unless given. */
+  readonly boundary?: () => string;
+};
+
+/** What all sessions go by; durations in milliseconds. `channel` is asked anew for every turn. */
+export type SupervisorSettings = {
+  readonly heartbeatMs: number;
+  readonly heartbeatTimeoutMs: number;
+  /** For generations that nobody stopped and that a new turn of the same agent finds under way. */
+  readonly interruptGraceMs: number;
+  readonly thresholds?: Thresholds;
+  readonly channel: (channel: ChannelId) => ChannelManners;
+};
+
+/** Runs all agents: opens their sessions, does what the floors owe them, and tells the floors what they do. */
+export type Supervisor = Roster & {
+  /**
+   * Opens a session for every agent in each of its channels, but not for one that was stopped: only `restart` does.
+   * Resolves after the first attempts, successful or not.
+   */
+  start(): Promise<void>;
+  /** Ends all sessions without a word to the floors: their turns resume at the next start. What was streamed is said. */
+  stop(): Promise<void>;
+  /** Does what one row owes to an agent; resolves once it is handed over. Rows of other lanes fail. */
+  deliver(row: OutboxRow): Promise<Settlement>;
+  /** Takes what the holder of a channel has streamed and not yet said. */
+  takeDraft(channel: ChannelId): Draft | null;
+  /** Seats an agent in a channel that its configuration does not name; `false` when there is no such agent. */
+  sit(agent: AgentId, channel: ChannelId): Promise<boolean>;
+  /** Goes over to other agents: opens and closes what changed, leaves alone what did not. Resolves as `start` does. */
+  configure(agents: readonly AgentSpec[]): Promise<void>;
+};
+
+/** Makes a supervisor; nothing runs before `start`. */
+export function createSupervisor(options: SupervisorOptions): Supervisor {
+  const crew = new Crew(options);
+  return {
+    start: () => crew.start(),
+    stop: () => crew.stop(),
+    deliver: (row) => crew.deliver(row),
+    takeDraft: (channel) => crew.takeDraft(channel),
+    sit: (agent, channel) => crew.sit(agent, channel),
+    configure: (agents) => crew.configure(agents),
+    ...createRoster({ agents: () => crew.agents, connections: (agent) => crew.connectionsOf(agent) }),
+  };
+}
+
+class Crew {
+  agents: readonly AgentSpec[];
+  readonly #ports: ConnectionPorts;
+  readonly #heartbeat: Heartbeat;
+  readonly #connections = new Map<string, Connection>();
+  /** Seats that operators added to those of the configuration. */
+  readonly #added = new Map<string, { readonly agent: AgentId; readonly channel: ChannelId }>();
+  #running = false;
+
+  constructor(options: SupervisorOptions) {
+    const { settings, clock, timers, log, floors } = options;
+    this.agents = options.agents;
+    this.#ports = {
+      floors,
+      clock,
+      timers,
+      log,
+      memory: options.memory ?? NO_MEMORY,
+      thresholds: settings.thresholds ?? DEFAULT_THRESHOLDS,
+      interruptGraceMs: settings.interruptGraceMs,
+      manners: settings.channel,
+      describe: (agent) => this.#describe(agent),
+      boundary: options.boundary ?? (() => randomBytes(8).toString('hex')),
+    };
+    this.#heartbeat = new Heartbeat({
+      ...settings,
+      clock,
+      timers,
+      beat: (beat) => this.#each((each) => each.beat(beat)),
+    });
+  }
+
+  async start(): Promise<void> {
+    this.#running = true;
+    this.#heartbeat.start();
+    await this.configure(this.agents);
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false;
+    this.#heartbeat.stop();
+    const all = [...this.#connections.values()];
+    this.#connections.clear();
+    await Promise.all(all.map((connection) => connection.close()));
+  }
+
+  async configure(agents: readonly AgentSpec[]): Promise<void> {
+    this.agents = agents;
+    if (!this.#running) return;
+    const seats = this.#seats();
+    const wanted = new Map(seats.map(({ spec, channel }) => [keyOf(channel, spec.id), spec]));
+    const gone = [...this.#connections].filter(([key, { spec }]) => !isSame(spec, wanted.get(key)));
+    for (const [key] of gone) this.#connections.delete(key);
+    await Promise.all(gone.map(([, connection]) => connection.leave('taken out by the configuration')));
+    await Promise.all(seats.map(({ spec, channel }) => this.#seat(spec, channel)));
+  }
+
+  async sit(agent: AgentId, channel: ChannelId): Promise<boolean> {
+    const spec = this.agents.find(({ id }) => id === agent);
+    if (!spec) return false;
+    this.#added.set(keyOf(channel, agent), { agent, channel });
+    if (this.#running) await this.#seat(spec, channel);
+    return true;
+  }
+
+  async deliver(row: OutboxRow): Promise<Settlement> {
+    const { effect } = row;
+    if (!('agent' in effect) || effect.type === 'post')
+      return { state: 'failed', why: `${effect.type} is not for agents` };
+    const connection = this.#connections.get(keyOf(row.channel, effect.agent));
+    if (!connection) return { state: 'failed', why: `${effect.agent} is not in ${row.channel}` };
+    switch (effect.type) {
+      case 'prompt':
+        return await connection.prompt(row, effect);
+      case 'inject':
+        return connection.inject(row, effect);
+      case 'interrupt':
+        return connection.interrupt(effect);
+      case 'observe':
+        return connection.observe(effect);
+      case 'decision':
+        return connection.decide(effect);
+      case 'ask':
+        return connection.ask(effect);
+      case 'cancel':
+        return connection.cancel(effect.epoch);
+    }
+  }
+
+  takeDraft(channel: ChannelId): Draft | null {
+    const drafts = [...this.#connections.values()]
+      .filter((connection) => connection.channel === channel)
+      .map((connection) => connection.takeDraft())
+      .filter((draft) => draft !== null);
+    return drafts.toSorted((one, other) => other.epoch - one.epoch)[0] ?? null;
+  }
+
+  connectionsOf(agent: AgentId): readonly Connection[] {
+    return [...this.#connections.values()].filter(({ spec }) => spec.id === agent);
+  }
+
+  #seats(): readonly { readonly spec: AgentSpec; readonly channel: ChannelId }[] {
+    return this.agents.flatMap((spec) => {
+      const added = [...this.#added.values()].filter(({ agent }) => agent === spec.id).map(({ channel }) => channel);
+      return [...new Set([...spec.channels, ...added])].map((channel) => ({ spec, channel }));
+    });
+  }
+
+  async #seat(spec: AgentSpec, channel: ChannelId): Promise<void> {
+    const key = keyOf(channel, spec.id);
+    if (this.#connections.has(key)) return;
+    const connection = new Connection(spec, channel, this.#ports);
+    this.#connections.set(key, connection);
+    await connection.open();
+  }
+
+  #describe(agent: AgentId): { readonly name: string; readonly description: string } {
+    const spec = this.agents.find(({ id }) => id === agent);
+    return { name: spec?.name ?? agent, description: spec?.description ?? '' };
+  }
+
+  #each(act: (connection: Connection) => void): void {
+    for (const connection of this.#connections.values()) act(connection);
+  }
+}
+
+function keyOf(channel: ChannelId, agent: AgentId): string {
+  return `${channel}\n${agent}`;
+}
+
+function isSame(one: AgentSpec, other: AgentSpec | undefined): boolean {
+  return (
+    other !== undefined && one.backend === other.backend && one.name === other.name && one.persona === other.persona
+  );
+}

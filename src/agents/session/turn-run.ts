@@ -1,0 +1,246 @@
+import { mentionsIn } from '../../turns/text/addressing.ts';
+import type { AgentCommand } from '../../turns/floor/command.ts';
+import type { AgentId, Approval, Choice } from '../../turns/floor/settings.ts';
+import type { Draft } from '../../turns/manager.ts';
+import { createSignalScanner } from '../../turns/text/signal.ts';
+import type { SignalScanner } from '../../turns/text/signal.ts';
+import type { Applied } from '../../engine/port.ts';
+import type { Clock, Timer, Timers } from '../../lib/time.ts';
+import { Asking } from './asking.ts';
+import type { Ending, PermissionRequest, Report, TurnPrompt } from '../backends/backend.ts';
+
+/** What one generation reports to. */
+export type RunPorts = {
+  readonly agent: AgentId;
+  readonly epoch: number;
+  readonly roster: TurnPrompt['roster'];
+  /** What ends a turn at the very end of its output; taken out of what is shown. */
+  readonly signal: string;
+  /** Nothing else says that the turn is over: its protocol has no end of its own. */
+  readonly needsSignal: boolean;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  /** `null`: it could not be told. */
+  readonly tell: (command: AgentCommand) => Promise<Applied | null>;
+  readonly draft: (text: string | null) => void;
+  /** The first sign of life. */
+  readonly started: () => void;
+};
+
+/** One generation of one turn: what the session streams becomes a draft, signs of work, and messages for the floor. */
+export class TurnRun {
+  readonly epoch: number;
+  readonly report: Report;
+  readonly #ports: RunPorts;
+  readonly #over = Promise.withResolvers<void>();
+  readonly #done = Promise.withResolvers<void>();
+  #generating = true;
+  #muted = false;
+  #text = '';
+  /** The text is more than white space. */
+  #visible = false;
+  #scanner: SignalScanner;
+  /** Something was handed out to be said. */
+  #said = false;
+  /** What the end of the last message said. */
+  #signalled = false;
+  #argument: string | null = null;
+  #open = 0;
+  readonly #asking: Asking;
+  #beatAt = -Infinity;
+  #textAt = 0;
+  #quiet: Timer | null = null;
+
+  constructor(ports: RunPorts) {
+    this.#ports = ports;
+    this.epoch = ports.epoch;
+    this.#scanner = createSignalScanner(ports);
+    this.#asking = new Asking({
+      request: (approval, unaskable) => this.#request(approval, unaskable),
+      withdraw: (question) => {
+        const { agent, epoch, tell } = ports;
+        void tell({ type: 'withdraw', agent, epoch, question });
+      },
+    });
+    this.report = {
+      text: (chunk) => this.#hear(chunk),
+      flush: () => void this.#endMessage(),
+      work: (open) => this.#work(open),
+      permission: (request, withdrawn) => this.#permit(request, withdrawn),
+      usage: ({ tokens, costMicros }) => {
+        const { agent, epoch } = ports;
+        void ports.tell({ type: 'spend', agent, epoch, tokens, costMicros });
+      },
+    };
+  }
+
+  /** Whether the session is still at it. */
+  get generating(): boolean {
+    return this.#generating;
+  }
+
+  /** Whether its output is no longer wanted. */
+  get muted(): boolean {
+    return this.#muted;
+  }
+
+  /** Resolves when the session has stopped generating. */
+  get over(): Promise<void> {
+    return this.#over.promise;
+  }
+
+  /** Resolves when nothing more comes of this run. */
+  get done(): Promise<void> {
+    return this.#done.promise;
+  }
+
+  /** Takes what was streamed and not yet said, so that whoever calls can have it said. */
+  takeDraft(): Draft | null {
+    const text = closed(this.#text.trim());
+    this.#text = '';
+    this.#visible = false;
+    if (this.#muted || text === '') return null;
+    this.#said = true;
+    const { agent, epoch, roster } = this.#ports;
+    return { agent, epoch, text, mentions: mentionsIn(text, roster).filter((id) => id !== agent) };
+  }
+
+  /** Drops all output from here on. */
+  mute(): void {
+    if (!this.#muted) this.#ports.draft(null);
+    this.#muted = true;
+    this.#quiet?.cancel();
+    this.#asking.drop();
+  }
+
+  /** The answer to the question with this number. */
+  decide(question: number, choice: Choice): void {
+    this.#asking.decide(question, choice);
+  }
+
+  /** The session has stopped generating. */
+  generated(): void {
+    this.#generating = false;
+    this.#quiet?.cancel();
+    this.#asking.withdraw();
+    this.#over.resolve();
+  }
+
+  /** Says what is left and tells the floor how it ended. A pass says nothing; the signal and nothing else is one, too. */
+  async finish(ending: Ending): Promise<void> {
+    if (ending.how === 'passed') this.#text = '';
+    else await this.#endMessage();
+    if (this.#muted) return;
+    const { agent, epoch, tell, draft } = this.#ports;
+    draft(null);
+    if (ending.how === 'waiting') await tell({ type: 'wait', agent, epoch, reason: ending.reason });
+    else if (ending.how === 'passed') await tell({ type: 'end', agent, epoch, outcome: 'passed', signalled: true });
+    else await tell({ type: 'end', agent, epoch, ...this.#endOf(ending) });
+  }
+
+  /** The session failed: says what people have seen, and nothing more. */
+  abandon(): void {
+    this.#asking.drop();
+    this.generated();
+    void this.#say();
+    this.mute();
+  }
+
+  /** Nothing more comes of it. */
+  close(): void {
+    this.mute();
+    this.generated();
+    this.#done.resolve();
+  }
+
+  #permit(request: PermissionRequest, withdrawn: AbortSignal): Promise<Choice | 'cancelled'> {
+    return this.#asking.ask(request, withdrawn, async () => {
+      await this.#endMessage();
+      return !this.#muted && this.#generating;
+    });
+  }
+
+  async #request(approval: Approval, unaskable: string | null): Promise<number | null> {
+    const { agent, epoch, tell } = this.#ports;
+    const why = unaskable === null ? {} : { unaskable };
+    const applied = await tell({ type: 'request', agent, epoch, approval, ...why });
+    if (applied?.ok !== true) return null;
+    const asked = applied.facts.find((fact) => fact.type === 'turnWaited');
+    return asked?.approval?.question ?? null;
+  }
+
+  #hear(chunk: string): void {
+    if (this.#muted || !this.#generating || chunk === '') return;
+    this.#ports.started();
+    this.#text += this.#scanner.push(chunk);
+    this.#textAt = this.#ports.clock.now();
+    this.#quiet ??= this.#ports.timers.after(QUIET_MS, () => this.#afterQuiet());
+    this.#visible ||= /\S/.test(this.#text);
+    if (this.#visible) this.#ports.draft(this.#text);
+    this.#beat();
+  }
+
+  #work(open: number): void {
+    if (this.#muted || !this.#generating) return;
+    this.#ports.started();
+    if (open !== this.#open) this.#beatAt = -Infinity;
+    this.#open = open;
+    this.#beat();
+  }
+
+  /** A sign of work, at most one a second. */
+  #beat(): void {
+    const now = this.#ports.clock.now();
+    if (this.#asking.open || now - this.#beatAt < BEAT_MS) return;
+    this.#beatAt = now;
+    const { agent, epoch, tell } = this.#ports;
+    void tell({ type: 'work', agent, epoch, open: this.#open });
+  }
+
+  /** Text that nothing follows for a while is a message: an agent that falls silent has spoken. */
+  #afterQuiet(): void {
+    this.#quiet = null;
+    const left = this.#textAt + QUIET_MS - this.#ports.clock.now();
+    if (left > 0) this.#quiet = this.#ports.timers.after(left, () => this.#afterQuiet());
+    else void this.#say();
+  }
+
+  /** The signal is taken out at the end of every message; it counts if nothing follows. */
+  async #endMessage(): Promise<void> {
+    const { text, signalled, argument } = this.#scanner.end();
+    this.#scanner = createSignalScanner(this.#ports);
+    this.#text += text;
+    if (signalled || this.#text.trim() !== '') {
+      this.#signalled = signalled;
+      this.#argument = argument;
+    }
+    await this.#say();
+  }
+
+  async #say(): Promise<void> {
+    const draft = this.takeDraft();
+    if (draft === null) return;
+    await this.#ports.tell({ type: 'say', ...draft });
+    if (!this.#muted && this.#text === '') this.#ports.draft(null);
+  }
+
+  #endOf(ending: Ending): Pick<Extract<AgentCommand, { type: 'end' }>, 'outcome' | 'signalled' | 'handTo'> {
+    const { agent, roster, needsSignal } = this.#ports;
+    const signalled = this.#signalled || !needsSignal;
+    const named = this.#argument?.toLowerCase();
+    const others = roster.filter(({ id }) => id !== agent);
+    const meant = others.find(({ id, name }) => [id, name].some((word) => word.toLowerCase() === named));
+    const handTo = ending.how === 'completed' && ending.handTo !== undefined ? ending.handTo : meant?.id;
+    if (handTo !== undefined) return { outcome: 'completed', signalled, handTo };
+    return { outcome: this.#signalled && !this.#said ? 'passed' : 'completed', signalled };
+  }
+}
+
+const BEAT_MS = 1_000;
+const QUIET_MS = 5_000;
+
+/** The text with a code block closed that was cut. */
+function closed(text: string): string {
+  const fences = text.match(/^(?:```|~~~)/gm) ?? [];
+  return fences.length % 2 === 1 ? `${text}\n${fences.at(-1)}` : text;
+}

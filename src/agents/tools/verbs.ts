@@ -1,0 +1,157 @@
+import { z } from 'zod';
+import type { AgentId } from '../../turns/floor/settings.ts';
+import type { Ending, Report, TurnPrompt } from '../backends/backend.ts';
+
+const text = z.string().min(1).max(20_000);
+const agent = z.string().min(1).max(100).describe('the id of an agent that sits at this floor');
+
+/** What an agent may do with the floor, as tools for models: the same five for every kind of backend. */
+export const VERBS = {
+  say: {
+    description:
+      'Post a message to the channel now and keep the floor. What you write as your plain answer is posted anyway: do not say it twice.',
+    input: z.object({ text: text.describe('the message, in Markdown') }),
+  },
+  turn_complete: {
+    description: 'End your turn after this reply. Optional: the end of your plain answer ends your turn, too.',
+    input: z.object({ hand_to: agent.optional() }),
+  },
+  pass: {
+    description: 'End your turn without saying anything, because you have nothing to add.',
+    input: z.object({}),
+  },
+  wait_for: {
+    description:
+      'Ask people a question and wait for the answer, keeping your turn. It returns at once: end your reply then; the answer is your next prompt.',
+    input: z.object({ question: text.describe('the question; it is posted to the channel') }),
+  },
+  hand_to: {
+    description: 'End your turn after this reply and give the floor to another agent.',
+    input: z.object({ agent }),
+  },
+} as const satisfies Record<string, { readonly description: string; readonly input: z.ZodObject }>;
+
+export type VerbName = keyof typeof VERBS;
+
+/** Whether a tool's name is one of the verbs. */
+export function isVerb(name: string): name is VerbName {
+  return Object.hasOwn(VERBS, name);
+}
+
+/**
+ * What one generation does with the floor: its text and its verbs go to the report, and when it is over this knows how the
+ * turn ends. Text after `pass` or `wait_for` is dropped; a text that was both written and said is posted once.
+ */
+export class Verbs {
+  readonly #report: Report;
+  readonly #self: AgentId;
+  readonly #roster: TurnPrompt['roster'];
+  /** Written since the last message ended. */
+  #written = '';
+  #posted = false;
+  #apart = false;
+  #end: Ending | null = null;
+  #calls = 0;
+
+  constructor(report: Report, self: AgentId, roster: TurnPrompt['roster']) {
+    this.#report = report;
+    this.#self = self;
+    this.#roster = roster;
+  }
+
+  /** How often a verb was called as a tool. */
+  get calls(): number {
+    return this.#calls;
+  }
+
+  /** Whether a verb has ended the turn; what is still generated is not needed. */
+  get over(): boolean {
+    return this.#end !== null;
+  }
+
+  /** How the turn ends if the generation is over now: without a verb a plain answer completes it and silence is a pass. */
+  get ending(): Ending {
+    const spoken = this.#posted || this.#written.trim() !== '';
+    if (this.#end === null) return spoken ? { how: 'completed' } : { how: 'passed' };
+    return this.#end.how === 'passed' && this.#posted ? { how: 'completed' } : this.#end;
+  }
+
+  /** A piece of the plain answer. */
+  text(chunk: string): void {
+    if (chunk === '' || this.#end?.how === 'passed' || this.#end?.how === 'waiting') return;
+    if (this.#apart) this.#flush();
+    this.#written += chunk;
+    this.#report.text(chunk);
+  }
+
+  /** Text that follows is a message of its own. */
+  apart(): void {
+    this.#apart = true;
+  }
+
+  /** Posts a message of its own, unless the text under way says the same. */
+  say(message: string): void {
+    if (this.#written.trim() !== '') {
+      const repeated = this.#written.includes(message.trim());
+      this.#flush();
+      if (repeated) return;
+    }
+    this.#written = message;
+    this.#report.text(message);
+    this.#flush();
+  }
+
+  /** Does what a verb says and answers in words for the model. Wrong input is answered, never thrown. */
+  apply(name: VerbName, input: unknown): string {
+    this.#calls += 1;
+    if (this.#end !== null) return OVER;
+    const parsed = VERBS[name].input.safeParse(input);
+    if (!parsed.success) return `Not done: ${z.prettifyError(parsed.error)}`;
+    return this.#do(name, parsed.data);
+  }
+
+  #do(
+    name: VerbName,
+    input: { text?: string; question?: string; agent?: string; hand_to?: string | undefined },
+  ): string {
+    switch (name) {
+      case 'say':
+        this.say(input.text ?? '');
+        return 'Said. You still have the floor.';
+      case 'pass':
+        this.#end = { how: 'passed' };
+        return OVER;
+      case 'wait_for':
+        this.say(input.question ?? '');
+        this.#end = { how: 'waiting', reason: 'answer' };
+        return 'You are waiting for the answer: end your reply now, without another word.';
+      case 'turn_complete':
+      case 'hand_to':
+        return this.#complete(input.agent ?? input.hand_to);
+    }
+  }
+
+  #complete(named: string | undefined): string {
+    if (named === undefined) {
+      this.#end = { how: 'completed' };
+      return OVER;
+    }
+    const wanted = named.trim().replace(/^@/, '').toLowerCase();
+    const others = this.#roster.filter(({ id }) => id !== this.#self);
+    const next = others.find(({ id, name }) => [id, name].some((word) => word.toLowerCase() === wanted));
+    if (!next)
+      return `Not done: "${named}" is not here. You can hand over to: ${others.map(({ id }) => id).join(', ')}.`;
+    this.#end = { how: 'completed', handTo: next.id };
+    return OVER;
+  }
+
+  #flush(): void {
+    this.#apart = false;
+    if (this.#written.trim() === '') return;
+    this.#report.flush();
+    this.#posted = true;
+    this.#written = '';
+  }
+}
+
+const OVER = 'Your turn is over: end your reply now.';

@@ -1,0 +1,42 @@
+import type { AnyMessage } from '@agentclientprotocol/sdk';
+import { describe, expect, test } from 'vitest';
+import { BridgeRelay } from '../../../src/agents/bridge/bridge-relay.ts';
+import { createTime } from '../time.ts';
+
+/** An agent in the middle of a prompt whose connection broke, and a second prompt over a new one. */
+function cancelledOnce() {
+  const time = createTime();
+  const toAgent: AnyMessage[] = [];
+  const stuck: string[] = [];
+  const patience = { timers: time.timers, graceMs: 10_000, stuck: () => void stuck.push('stuck') };
+  const relay = new BridgeRelay((message) => void toAgent.push(message), '/tmp', patience);
+  const prompt = (id: number) =>
+    ({ jsonrpc: '2.0', id, method: 'session/prompt', params: { sessionId: 's1', prompt: [] } }) as const;
+  relay.connect(() => undefined);
+  relay.fromHost(prompt(1));
+  relay.disconnect();
+  relay.connect(() => undefined);
+  relay.fromHost(prompt(2));
+  const prompted = () => toAgent.filter((message) => 'method' in message && message.method === 'session/prompt').length;
+  return { time, relay, stuck, prompted };
+}
+
+describe('an agent that was told to stop when its connection broke', () => {
+  test('gets the next prompt as soon as the one before has ended', async () => {
+    const { time, relay, stuck, prompted } = cancelledOnce();
+    await time.advance(9_999);
+    relay.fromAgent({ jsonrpc: '2.0', id: 1, result: { stopReason: 'cancelled' } });
+    expect(prompted()).toBe(2);
+    await time.advance(60_000);
+    expect(stuck).toEqual([]);
+  });
+
+  test('counts as stuck when it does not end in time, so that it is started anew', async () => {
+    const { time, stuck, prompted } = cancelledOnce();
+    await time.advance(9_999);
+    expect(stuck).toEqual([]);
+    await time.advance(1);
+    expect(stuck).toEqual(['stuck']);
+    expect(prompted()).toBe(1);
+  });
+});

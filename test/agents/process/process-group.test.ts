@@ -1,0 +1,78 @@
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test, vi } from 'vitest';
+import { childEnvironment, secretsOf } from '../../../src/agents/process/process-environment.ts';
+import { isGroupAlive, startProcessGroup } from '../../../src/agents/process/process-group.ts';
+import { systemTimers } from '../../../src/lib/time.ts';
+import { livingIn } from '../backends/acp/acp-rig.ts';
+
+const run = (code: string, env: Record<string, string> = {}) =>
+  startProcessGroup({ command: process.execPath, args: ['-e', code], cwd: process.cwd(), env, timers: systemTimers });
+
+describe('a process group', () => {
+  test.for(['SIGTERM', 'SIGKILL'] as const)('ends with the program that started it, by %s', async (signal) => {
+    const program = spawn(process.execPath, [fileURLToPath(new URL('fixtures/start-group.ts', import.meta.url))]);
+    const { promise, resolve } = Promise.withResolvers<number>();
+    createInterface({ input: program.stdout }).once('line', (line) => resolve(Number(line)));
+    const pid = await promise;
+    expect(livingIn(pid)).toEqual([pid]);
+    program.kill(signal);
+    await vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 5_000 });
+  });
+
+  test('is asked to end, and ends by itself', async () => {
+    const group = await run(
+      'process.on("SIGTERM", () => process.exit(0)); console.log("up"); setInterval(() => {}, 1000)',
+    );
+    await new Promise((resolve) => group.stdout.once('data', resolve));
+    await group.stop(20_000);
+    expect(await group.exited).toMatchObject({ code: 0, signal: null });
+    await vi.waitFor(() => expect(livingIn(group.pid)).toEqual([]));
+  });
+
+  test('T1 goes on when a pipe to or from it breaks', async () => {
+    const group = await run('require("fs").closeSync(0); setInterval(() => {}, 1000); console.log("up")');
+    await new Promise((resolve) => group.stdout.once('data', resolve));
+    const writing = new Promise((resolve) => group.stdin.write('x'.repeat(1_000_000), resolve));
+    expect(await writing).toMatchObject({ code: 'EPIPE' });
+    group.stdout.destroy(new Error('the pipe broke'));
+    await new Promise(setImmediate);
+    await group.stop(20_000);
+    expect(await group.exited).toMatchObject({ signal: 'SIGTERM' });
+  });
+
+  test('says its last line, without the secrets that it was given', async () => {
+    const group = await run('console.error("first\\nbad key " + process.env.API_KEY); process.exitCode = 2', {
+      API_KEY: 'sk-123456',
+    });
+    expect((await group.exited).words).toBe('exited with code 2: bad key [secret]');
+    await group.stop(0);
+  });
+
+  test('that does not exist is not alive', () => {
+    expect(isGroupAlive(2_000_000_000)).toBe(false);
+  });
+});
+
+describe('the environment of a child', () => {
+  const from = { PATH: '/bin', LC_ALL: 'C', SLACK_TOKEN: 'x', MY_KEY: 'secret-key', NODE_OPTIONS: '--inspect' };
+
+  test('holds the ordinary variables, those passed by name, and those set', () => {
+    expect(childEnvironment({ from, pass: ['MY_KEY', 'ABSENT'], set: { LC_ALL: 'de', OWN: '1' } })).toEqual({
+      PATH: '/bin',
+      LC_ALL: 'de',
+      MY_KEY: 'secret-key',
+      OWN: '1',
+    });
+  });
+
+  test.for(['NODE_OPTIONS', 'GIT_DIR', 'LD_PRELOAD', 'DYLD_INSERT_LIBRARIES'])('never holds %s', (name) => {
+    expect(() => childEnvironment({ from, pass: [name] })).toThrow(name);
+    expect(() => childEnvironment({ from, set: { [name]: 'x' } })).toThrow(name);
+  });
+
+  test('tells which of its values are secrets by their names', () => {
+    expect(secretsOf({ MY_KEY: 'secret-key', PATH: '/usr/bin', SHORT_KEY: 'k' })).toEqual(['secret-key']);
+  });
+});

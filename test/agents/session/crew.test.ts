@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest';
+import { createRoster } from '../../../src/agents/session/crew.ts';
+import { puppetry } from '../bench.ts';
+
+test('T52 an agent that does not promise to ask is marked wherever operators look', () => {
+  const { backend } = puppetry();
+  const dev = { id: 'dev', name: 'Developer', description: 'writes code', persona: '', channels: [] };
+  const roster = (promisesToAsk: boolean) =>
+    createRoster({
+      agents: () => [{ ...dev, backend: { ...backend, kind: 'acp', promisesToAsk } }],
+      connections: () => [],
+    });
+  const shown = (promises: boolean) => [roster(promises).list()[0]?.backend, roster(promises).status('dev')?.[0]];
+  expect(shown(true)).toEqual(['acp', 'Developer (dev) · acp · writes code']);
+  expect(shown(false)).toEqual([
+    'acp (⚠ does not promise to ask)',
+    'Developer (dev) · acp (⚠ does not promise to ask) · writes code',
+  ]);
+});

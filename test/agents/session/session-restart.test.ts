@@ -1,0 +1,85 @@
+import { expect, test } from 'vitest';
+import type { ChatAdapter, Intake } from '../../../src/adapters/port.ts';
+import { BackendError } from '../../../src/agents/backends/backend.ts';
+import { App } from '../../../src/app.ts';
+import { createLog } from '../../../src/log.ts';
+import { load } from '../../config/world.ts';
+import { folder, open } from '../../engine/sqlite/fixture.ts';
+import { CHANNEL, puppetry } from '../bench.ts';
+import { createTime } from '../time.ts';
+import type { Time } from '../time.ts';
+
+const CONFIG = load({
+  agents: [{ id: 'dev', backend: { kind: 'scripted', script: 'dev' } }],
+  channels: [{ id: CHANNEL, agents: ['dev'] }],
+});
+
+/** The whole program on this file, with one agent that fails as told, and a person who may operate. */
+async function program(file: string, time: Time, failures: Error[]) {
+  const { clock, timers } = time;
+  const { backend, sessions } = puppetry({ failures });
+  const taken: Intake[] = [];
+  const adapter: ChatAdapter = {
+    name: 'console',
+    capabilities: {
+      textLimit: 1_000,
+      edits: false,
+      receipts: false,
+      cards: false,
+      drafts: false,
+      idempotentPosts: true,
+      fileAbove: null,
+    },
+    start: async (intake) => void taken.push(intake),
+    stop: async () => {},
+    post: async () => 'p1',
+    find: async () => null,
+    catchUp: async () => ({ messages: [], changes: [], gap: null }),
+  };
+  const store = open(file, { clock });
+  const broken: unknown[] = [];
+  const app = new App({
+    config: CONFIG,
+    store,
+    clock,
+    timers,
+    log: createLog({ level: 'fatal', pretty: false, secrets: [], clock, destination: { write: () => {} } }),
+    adapters: [adapter],
+    backendFor: () => backend,
+    owners: ['ada'],
+    onBroken: (error) => broken.push(error),
+  });
+  await app.start();
+  const run = async (line: string) =>
+    (await taken[0]?.command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, line))?.text ?? '';
+  const status = () => store.floor(CHANNEL)?.seats[0]?.status;
+  return { app, run, sessions, broken, status };
+}
+
+test('five crashes stop an agent, it stays stopped when the program starts again, and a restart brings it back', async () => {
+  using place = folder();
+  const time = createTime();
+  const first = await program(
+    place.file(),
+    time,
+    Array.from({ length: 5 }, () => new BackendError('exited with code 1')),
+  );
+  await time.advance(60_000);
+  expect(await first.run('/agent status dev')).toContain('Stopped (until /agent restart): 5 errors in a row');
+  await first.app.stop();
+
+  const { app, run, sessions, broken, status } = await program(place.file(), time, []);
+  await time.advance(600_000);
+  expect(await run('/agent list')).toContain('Stopped (until /agent restart)');
+  expect(await run('/agent status dev')).toContain(
+    '5 errors in a row, session 1, 5 errors in a row, 5 in all; last: exited with code 1',
+  );
+  expect([sessions.length, status()]).toEqual([0, 'OFFLINE']);
+
+  expect(await run('/agent restart dev')).toBe('dev is restarted.');
+  await time.advance(1_000);
+  expect(await run('/agent status dev')).toContain('BuildingPrompt (ready), session 1, 0 errors in a row, 0 in all');
+  expect([sessions.length, status()]).toEqual([1, 'QUEUED']);
+  await app.stop();
+  expect(broken).toEqual([]);
+});

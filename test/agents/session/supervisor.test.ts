@@ -1,0 +1,808 @@
+import assert from 'node:assert/strict';
+import { describe, expect, test } from 'vitest';
+import { BackendError } from '../../../src/agents/backends/backend.ts';
+import type { Ending, InjectOutcome, Report } from '../../../src/agents/backends/backend.ts';
+import { CHANNEL, bench, holding } from '../bench.ts';
+import { person, spoken } from '../backends/conversation.ts';
+import type { Time } from '../time.ts';
+
+const CONFIRMED = { state: 'confirmed', platformId: null };
+
+describe('an agent that starts', () => {
+  test('joins each of its channels once its session is open', async () => {
+    const { floors } = await bench();
+    expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
+  });
+
+  test('does not join while its backend does not open; it is tried again after 2, 4, 8 and 16 seconds', async () => {
+    const { time, floors, failures, sessions, logged, supervisor } = await bench({
+      failures: Array.from({ length: 4 }, () => new BackendError('connection refused')),
+    });
+    expect(supervisor.list()[0]?.state).toBe('CoolingDown (pausing after an error, then tried again)');
+    const left: number[] = [];
+    for (const ms of [2_000, 4_000, 8_000, 16_000]) {
+      await time.advance(ms - 1);
+      left.push(failures.length);
+      await time.advance(1);
+      left.push(failures.length);
+    }
+    expect(left).toEqual([3, 2, 2, 1, 1, 0, 0, 0]);
+    expect(sessions).toHaveLength(1);
+    expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
+    expect(logged.filter((line) => line === 'warn: agent session failed connection refused')).toHaveLength(4);
+  });
+
+  test('is stopped after five failures in a row, and says so once', async () => {
+    const { time, logged, supervisor } = await bench({
+      failures: Array.from({ length: 9 }, () => new BackendError('connection refused')),
+    });
+    await time.advance(600_000);
+    expect(logged.filter((line) => line.startsWith('error'))).toEqual(['error: agent stopped connection refused']);
+    expect(supervisor.status('dev')?.[1]).toContain('Stopped (until /agent restart): 5 errors in a row');
+  });
+
+  test('is stopped at once by a terminal error', async () => {
+    const { time, failures, supervisor } = await bench({
+      failures: [new BackendError('no such key', { terminal: true }), new BackendError('never tried')],
+    });
+    await time.advance(600_000);
+    expect(failures).toHaveLength(1);
+    expect(supervisor.list()[0]?.state).toBe('Stopped (until /agent restart)');
+  });
+});
+
+describe('a prompt', () => {
+  test('is confirmed when it is handed over, not when it is answered', async () => {
+    const { prompt, session, supervisor } = await bench();
+    expect(await prompt(1)).toEqual(CONFIRMED);
+    expect(session().calls).toEqual(['prompt #1 grant']);
+    expect(supervisor.list()[0]?.state).toBe('Spawning (beginning its turn)');
+  });
+
+  test('holds the lines, the messages, who is here and the text', async () => {
+    const { prompt, session, floors } = await bench();
+    floors.lines = [person(1, 'too old'), person(2, 'Build a clock'), spoken(3, 'pm', 'spec'), person(4, 'too new')];
+    floors.view = holding('dev', 1);
+    await prompt(1, { uptoLine: 1 });
+    floors.view = holding('dev', 2);
+    session().ends({ how: 'completed' });
+    await prompt(2, { afterLine: 1, uptoLine: 3, messages: ['m2'] });
+    const { turn } = session();
+    expect(turn?.lines.map(({ line }) => line)).toEqual([2, 3]);
+    expect(turn?.messages.map(({ text }) => text)).toEqual(['Build a clock']);
+    expect(turn?.roster).toEqual([{ id: 'dev', name: 'Developer', status: 'ACTIVE', description: 'writes code' }]);
+    expect(turn?.text).toContain(
+      '[from Anna (u1), to answer now]\nBuild a clock\n[from pm (pm)]\nspec\n=== end b0a1f7c2',
+    );
+  });
+
+  test('of a session that was never prompted holds what an earlier one had seen, too', async () => {
+    const { prompt, session, floors } = await bench();
+    floors.lines = [person(1, 'Build a clock'), spoken(2, 'dev', 'half of it'), person(3, 'go on')];
+    floors.view = holding('dev', 7);
+    await prompt(7, { reason: 'resume', afterLine: 2, uptoLine: 3 });
+    expect(session().turn?.lines.map(({ line }) => line)).toEqual([1, 2, 3]);
+  });
+
+  test('of a resumed turn holds what the agent said in it, by the record of the floor', async () => {
+    const { prompt, session, floors } = await bench();
+    floors.view = { ...holding('dev', 3), holder: { ...holding('dev', 3).holder!, startedAt: 100 } };
+    floors.lines = [
+      { ...spoken(1, 'dev', 'an older turn'), at: 99 },
+      { ...spoken(2, 'dev', 'first half'), at: 100 },
+      { ...spoken(3, 'pm', 'not mine'), at: 101 },
+    ];
+    await prompt(3, { reason: 'resume', afterLine: 2, uptoLine: 3 });
+    expect(session().turn?.saidSoFar).toEqual(['first half']);
+  });
+
+  test('that is delivered twice reaches the session once', async () => {
+    const { prompt, session } = await bench();
+    await prompt(1, {}, 'same');
+    session().ends({ how: 'completed' });
+    expect(await prompt(1, {}, 'same')).toEqual(CONFIRMED);
+    expect(session().calls).toEqual(['prompt #1 grant']);
+  });
+
+  test('for a turn that is over is dropped', async () => {
+    const { prompt, session, floors } = await bench();
+    floors.view = holding('pm', 2);
+    expect(await prompt(1)).toEqual(CONFIRMED);
+    expect(session().calls).toEqual([]);
+  });
+
+  test('after the interrupt of its own epoch is dropped', async () => {
+    const { prompt, interrupt, session } = await bench();
+    await interrupt(4);
+    await prompt(4);
+    expect(session().calls).toEqual([]);
+    await prompt(5);
+    expect(session().calls).toEqual(['prompt #5 grant']);
+  });
+
+  test('that finds the agent cooling down is tried again a second later', async () => {
+    const { prompt, time } = await bench({ failures: [new Error('no')] });
+    expect(await prompt(1)).toEqual({ state: 'retry', notBefore: time.clock.now() + 1_000 });
+  });
+
+  test('for an agent that is not here fails', async () => {
+    const { deliver } = await bench();
+    expect(await deliver({ type: 'observe', agent: 'ops', message: 'm1' })).toMatchObject({ state: 'failed' });
+  });
+
+  test('stops the generation of an older turn that nobody stopped', async () => {
+    const { prompt, session } = await bench();
+    await prompt(1);
+    await prompt(2);
+    expect(session().calls).toEqual(['prompt #1 grant', 'interrupt 5000', 'prompt #2 grant']);
+  });
+});
+
+describe('a turn', () => {
+  test('streams a draft, and says the whole text at its end', async () => {
+    const { prompt, session, floors, time } = await bench();
+    await prompt(1);
+    session().report?.text('Hello ');
+    session().report?.text('world @pm\n');
+    expect(floors.drafts).toEqual(['Hello', 'Hello world @pm']);
+    session().ends({ how: 'completed', handTo: 'qa' });
+    await time.settle();
+    expect(floors.told.slice(1)).toEqual([
+      { type: 'work', agent: 'dev', epoch: 1, open: 0 },
+      { type: 'say', agent: 'dev', epoch: 1, text: 'Hello world @pm', mentions: [] },
+      { type: 'end', agent: 'dev', epoch: 1, outcome: 'completed', signalled: true, handTo: 'qa' },
+    ]);
+    expect(floors.drafts.at(-1)).toBeNull();
+  });
+
+  test('says one message for each flush', async () => {
+    const { prompt, session, floors, time } = await bench();
+    await prompt(1);
+    session().report?.text('one');
+    session().report?.flush();
+    session().report?.flush();
+    session().report?.text('two');
+    session().ends({ how: 'completed' });
+    await time.settle();
+    expect(floors.told.flatMap((command) => (command.type === 'say' ? [command.text] : []))).toEqual(['one', 'two']);
+  });
+
+  test('names the seated agents that its text mentions, never itself', async () => {
+    const { prompt, session, floors, time } = await bench();
+    floors.view = {
+      ...holding('dev', 1),
+      seats: ['dev', 'qa'].flatMap((agent) => holding(agent, 1).seats),
+    };
+    await prompt(1);
+    session().report?.text('@dev here. @qa please');
+    session().ends({ how: 'completed' });
+    await time.settle();
+    expect(floors.told).toContainEqual(expect.objectContaining({ type: 'say', mentions: ['qa'] }));
+  });
+
+  test('without a text completes without saying anything', async () => {
+    const { prompt, session, types, time } = await bench();
+    await prompt(1);
+    session().report?.text(' \n');
+    session().ends({ how: 'completed' });
+    await time.settle();
+    expect(types()).toEqual(['join', 'work', 'end']);
+  });
+
+  test('that passes posts nothing', async () => {
+    const { prompt, session, floors, time } = await bench();
+    await prompt(1);
+    session().report?.text('I have nothing to add.');
+    session().ends({ how: 'passed' });
+    await time.settle();
+    expect(floors.told.at(-1)).toEqual({ type: 'end', agent: 'dev', epoch: 1, outcome: 'passed', signalled: true });
+    expect(floors.told.some(({ type }) => type === 'say')).toBe(false);
+  });
+
+  test('that asks waits for the answer', async () => {
+    const { prompt, session, types, floors, time } = await bench();
+    await prompt(1);
+    session().report?.text('Postgres or SQLite?');
+    session().ends({ how: 'waiting', reason: 'answer' });
+    await time.settle();
+    expect(types()).toEqual(['join', 'work', 'say', 'wait']);
+    expect(floors.told.at(-1)).toMatchObject({ reason: 'answer' });
+  });
+
+  test('tells a sign of work at most once a second, and every change of open work at once', async () => {
+    const { prompt, session, floors, time } = await bench();
+    await prompt(1);
+    const { report } = session();
+    for (let tenth = 0; tenth < 21; tenth++) {
+      report?.text('x');
+      await time.advance(100);
+    }
+    report?.work(1);
+    report?.work(0);
+    await time.settle();
+    const work = floors.told.flatMap((command) => (command.type === 'work' ? [command.open] : []));
+    expect(work).toEqual([0, 0, 0, 1, 0]);
+  });
+
+  test('records what it spent', async () => {
+    const { prompt, session, floors, time } = await bench();
+    await prompt(1);
+    session().report?.usage({ tokens: 12, costMicros: 3 });
+    await time.settle();
+    expect(floors.told).toContainEqual({ type: 'spend', agent: 'dev', epoch: 1, tokens: 12, costMicros: 3 });
+  });
+
+  test('has spoken when nothing follows its text for five seconds', async () => {
+    const { prompt, session, floors, time } = await bench();
+    await prompt(1);
+    session().report?.text('one ');
+    await time.advance(4_000);
+    session().report?.text('two');
+    await time.advance(4_999);
+    expect(floors.told.some(({ type }) => type === 'say')).toBe(false);
+    await time.advance(1);
+    expect(floors.told).toContainEqual(expect.objectContaining({ type: 'say', text: 'one two' }));
+  });
+
+  test('hands out its unsaid text once, with a cut code block closed', async () => {
+    const { prompt, session, supervisor, floors, time } = await bench();
+    await prompt(1);
+    session().report?.text('See:\n```ts\nconst a =');
+    const draft = { agent: 'dev', epoch: 1, text: 'See:\n```ts\nconst a =\n```', mentions: [] };
+    expect(supervisor.takeDraft(CHANNEL)).toEqual(draft);
+    expect(supervisor.takeDraft(CHANNEL)).toBeNull();
+    expect(floors.drafts.at(-1)).toBeNull();
+    session().ends({ how: 'completed' });
+    await time.settle();
+    expect(floors.told.some(({ type }) => type === 'say')).toBe(false);
+  });
+
+  test('counts its generations', async () => {
+    const { prompt, session, supervisor, time } = await bench();
+    for (const epoch of [1, 2]) {
+      await prompt(epoch);
+      session().ends({ how: 'completed' });
+      await time.settle();
+    }
+    expect(supervisor.status('dev')?.[1]).toBe(
+      'console:demo: BuildingPrompt (ready), session 3, 0 errors in a row, 0 in all',
+    );
+  });
+
+  test('whose commands are refused goes on; they are dropped', async () => {
+    const { prompt, session, floors, types, time } = await bench();
+    floors.refuse = ({ type }) => type === 'say';
+    await prompt(1);
+    session().report?.text('too late');
+    session().ends({ how: 'completed' });
+    await time.settle();
+    expect(types()).toEqual(['join', 'work', 'end']);
+  });
+
+  test('is told in order once a floor that cannot be written can be', async () => {
+    const { prompt, session, floors, types, time } = await bench();
+    await prompt(1);
+    floors.broken = 1;
+    session().report?.text('important');
+    session().ends({ how: 'completed' });
+    await time.settle();
+    expect(types()).toEqual(['join']);
+    await time.advance(10_000);
+    expect(types()).toEqual(['join', 'work', 'say', 'end']);
+  });
+});
+
+/** What dev's session does in one turn with qa at the same floor, and what comes of it. */
+async function performed(
+  needsSignal: boolean,
+  act: (report: Report, time: Time) => unknown,
+  ending: Ending = COMPLETED,
+) {
+  const { prompt, session, floors, time } = await bench({ needsSignal });
+  floors.view = { ...holding('dev', 1), seats: ['dev', 'qa'].flatMap((agent) => holding(agent, 1).seats) };
+  await prompt(1);
+  await act(session().report!, time);
+  session().ends(ending);
+  await time.settle();
+  const said = floors.told.flatMap((command) => (command.type === 'say' ? [command.text] : []));
+  const end = floors.told.find(({ type }) => type === 'end' || type === 'wait');
+  return { said, end, drafts: floors.drafts, prompted: session().turn?.text ?? '' };
+}
+
+const COMPLETED: Ending = { how: 'completed' };
+const END = { type: 'end', agent: 'dev', epoch: 1 } as const;
+const SIGNALLED = { ...END, outcome: 'completed', signalled: true } as const;
+
+describe.each([
+  ['that needs the signal', true],
+  ['with an end of its own', false],
+])('T14 an output of a backend %s', (_, needsSignal) => {
+  const written = (...chunks: readonly string[]) =>
+    performed(needsSignal, (report) => chunks.forEach((chunk) => report.text(chunk)));
+
+  test('that ends with the signal never shows it, wherever the stream is cut', async () => {
+    const text = 'It is done.\n\n TURN_COMPLETE @qa\n';
+    const cuts = Array.from(text, (_letter, at) => [text.slice(0, at), text.slice(at)]);
+    for (const chunks of [...cuts, Array.from(text)]) {
+      const { said, end, drafts } = await written(...chunks);
+      assert.deepEqual({ said, end }, { said: ['It is done.'], end: { ...SIGNALLED, handTo: 'qa' } });
+      assert(drafts.every((draft) => draft === null || 'It is done.'.startsWith(draft)));
+    }
+  });
+
+  test.each([
+    'So:\n```\nTURN_COMPLETE\n```',
+    '> TURN_COMPLETE @qa',
+    'End with `TURN_COMPLETE`',
+    'done. turn_complete',
+    'I say TURN_COMPLETE at the end.',
+  ])('that has it elsewhere shows it: %j', async (text) => {
+    const { said, end } = await written(...Array.from(text));
+    expect(said).toEqual([text]);
+    expect(end).toEqual({ ...SIGNALLED, signalled: !needsSignal });
+  });
+
+  test.each(['TURN_COMPLETE', '\n TURN_COMPLETE \n', 'TURN_COMPLETE @nobody', 'TURN_COMPLETE @dev TURN_COMPLETE'])(
+    'that is nothing else is a pass, or names nobody else: %j',
+    async (text) => {
+      const { said, end } = await written(text);
+      expect({ said, end }).toEqual({ said: [], end: { ...SIGNALLED, outcome: 'passed' } });
+    },
+  );
+
+  test('that is nothing but the signal with a name hands over', async () => {
+    const { said, end } = await written('TURN_COMPLETE @QA');
+    expect({ said, end }).toEqual({ said: [], end: { ...SIGNALLED, handTo: 'qa' } });
+  });
+
+  test('in several messages ends with the end of the last one; earlier signals are not shown and do not count', async () => {
+    const { said, end } = await performed(needsSignal, (report) => {
+      report.text('I look. TURN_COMPLETE @qa');
+      report.flush();
+      report.text('It is fine.');
+      report.flush();
+    });
+    expect({ said, end }).toEqual({ said: ['I look.', 'It is fine.'], end: { ...SIGNALLED, signalled: !needsSignal } });
+  });
+
+  test('in several messages keeps the signal of the last one when only white space follows', async () => {
+    const { said, end } = await performed(needsSignal, (report) => {
+      report.text('It is fine. TURN_COMPLETE @qa');
+      report.flush();
+      report.text('\n');
+    });
+    expect({ said, end }).toEqual({ said: ['It is fine.'], end: { ...SIGNALLED, handTo: 'qa' } });
+  });
+
+  test('that asks people something before it ends shows no signal either', async () => {
+    const { said, end } = await performed(needsSignal, (report, time) => {
+      report.text('I clean up. TURN_COMPLETE');
+      void report.permission({ title: 'Delete it', detail: '' }, new AbortController().signal);
+      return time.settle();
+    });
+    expect({ said, end }).toEqual({ said: ['I clean up.'], end: SIGNALLED });
+  });
+
+  test('that goes on after a silence shows nothing of a signal that ends it', async () => {
+    const { said, end } = await performed(needsSignal, async (report, time) => {
+      report.text('It is done.\nTURN_');
+      await time.advance(6_000);
+      report.text('COMPLETE');
+      await time.advance(6_000);
+    });
+    expect({ said, end }).toEqual({ said: ['It is done.'], end: SIGNALLED });
+  });
+
+  test('whose verb hands over heeds the verb', async () => {
+    const { end } = await performed(needsSignal, (report) => report.text('Please check. TURN_COMPLETE @dev'), {
+      how: 'completed',
+      handTo: 'qa',
+    });
+    expect(end).toEqual({ ...SIGNALLED, handTo: 'qa' });
+  });
+
+  test('that ends with a question waits, and shows no signal', async () => {
+    const act = (report: Report) => report.text('Which colour? TURN_COMPLETE');
+    const { said, end } = await performed(needsSignal, act, { how: 'waiting', reason: 'answer' });
+    expect(said).toEqual(['Which colour?']);
+    expect(end).toEqual({ type: 'wait', agent: 'dev', epoch: 1, reason: 'answer' });
+  });
+});
+
+describe('T14 the prompt', () => {
+  test('demands the signal of those that need it, and of nobody else', async () => {
+    const prompts = await Promise.all([true, false].map((needs) => performed(needs, () => {})));
+    expect(prompts.map(({ prompted }) => prompted.includes('TURN_COMPLETE'))).toEqual([true, false]);
+  });
+});
+
+describe('a message in the middle of a turn', () => {
+  test('of a burst is handed over with the others after half a second, in order, each with its own outcome', async () => {
+    const { prompt, inject, session, floors, time } = await bench();
+    floors.lines = [person(1, 'a'), person(2, 'b')];
+    await prompt(1);
+    expect(await inject(1, 'm1')).toEqual(CONFIRMED);
+    await time.advance(300);
+    await inject(1, 'm2');
+    await time.advance(199);
+    expect(session().calls).toEqual(['prompt #1 grant']);
+    await time.advance(1);
+    expect(session().calls).toEqual(['prompt #1 grant', 'inject m1', 'inject m2']);
+    expect(floors.told.slice(1)).toEqual([
+      { type: 'injected', agent: 'dev', epoch: 1, id: 'm1', outcome: 'injected' },
+      { type: 'injected', agent: 'dev', epoch: 1, id: 'm2', outcome: 'injected' },
+    ]);
+  });
+
+  test('that is delivered twice reaches the session once', async () => {
+    const { prompt, inject, session, floors, time } = await bench();
+    floors.lines = [person(1, 'a')];
+    await prompt(1);
+    await inject(1, 'm1', {}, 'one');
+    await inject(1, 'm1', {}, 'one');
+    await inject(1, 'm1', {}, 'other');
+    await time.advance(500);
+    expect(session().calls.filter((call) => call === 'inject m1')).toHaveLength(1);
+    expect(floors.told.filter(({ type }) => type === 'injected')).toHaveLength(1);
+  });
+
+  test('for an idle session or another epoch comes with the next prompt', async () => {
+    const { prompt, inject, session, floors, time } = await bench();
+    floors.lines = [person(1, 'a'), person(2, 'b')];
+    await inject(1, 'm1');
+    await prompt(2);
+    await inject(1, 'm2');
+    await time.advance(500);
+    expect(session().calls).toEqual(['prompt #2 grant']);
+    expect(floors.told.slice(1).map((command) => 'outcome' in command && command.outcome)).toEqual([
+      'next-prompt',
+      'next-prompt',
+    ]);
+  });
+
+  test('that is still on its way when the generation ends comes with the next prompt, before the end', async () => {
+    const { prompt, inject, session, floors, types, time } = await bench();
+    floors.lines = [person(1, 'a')];
+    await prompt(1);
+    await inject(1, 'm1');
+    session().ends({ how: 'completed' });
+    await time.settle();
+    expect(types()).toEqual(['join', 'injected', 'end']);
+    expect(floors.told[1]).toMatchObject({ outcome: 'next-prompt' });
+    expect(session().calls).toEqual(['prompt #1 grant']);
+  });
+
+  test('whose outcome is not told within five seconds of the end counts as not taken', async () => {
+    const { prompt, inject, session, floors, types, time } = await bench();
+    floors.lines = [person(1, 'a')];
+    await prompt(1);
+    session().injectOutcome = new Promise<InjectOutcome>(() => {});
+    await inject(1, 'm1');
+    await time.advance(60_000);
+    session().ends({ how: 'completed' });
+    await time.advance(4_999);
+    expect(types()).toEqual(['join']);
+    await time.advance(1);
+    expect(types()).toEqual(['join', 'injected', 'end']);
+    expect(floors.told[1]).toMatchObject({ outcome: 'next-prompt' });
+  });
+
+  test('that the session fails to take comes with the next prompt', async () => {
+    const { prompt, inject, session, floors, time } = await bench();
+    floors.lines = [person(1, 'a')];
+    await prompt(1);
+    session().injectOutcome = new Error('not now');
+    await inject(1, 'm1');
+    await time.advance(500);
+    expect(floors.told.at(-1)).toMatchObject({ type: 'injected', outcome: 'next-prompt' });
+  });
+
+  test('that is only observed reports no outcome, and is observed if it could not be injected', async () => {
+    const { prompt, inject, session, floors, types, time } = await bench();
+    floors.lines = [person(1, 'a'), person(2, 'b')];
+    await prompt(1);
+    await inject(1, 'm1', { observed: true });
+    await time.advance(500);
+    session().injectOutcome = 'next-prompt';
+    await inject(1, 'm2', { observed: true });
+    await time.advance(500);
+    expect(session().calls.slice(1)).toEqual(['inject m1 observed', 'inject m2 observed', 'observe m2']);
+    expect(types()).toEqual(['join']);
+  });
+
+  test('reaches the session again with every edit', async () => {
+    const { prompt, inject, session, floors, time } = await bench();
+    floors.lines = [person(1, 'a')];
+    await prompt(1);
+    await inject(1, 'm1');
+    await inject(1, 'm1', { observed: true, change: 'edited' });
+    await inject(1, 'm1', { observed: true, change: 'deleted' });
+    await time.advance(500);
+    expect(session().calls.slice(1)).toEqual(['inject m1', 'inject m1 edited observed', 'inject m1 deleted observed']);
+  });
+});
+
+describe('an interrupt', () => {
+  test('stops the generation, drops what it still says, and is told when it has stopped', async () => {
+    const { prompt, interrupt, session, floors, types, time, supervisor } = await bench();
+    await prompt(1);
+    session().report?.text('half a sen');
+    session().stopsWhenInterrupted = false;
+    floors.view = holding('dev', 1, 'human');
+    expect(await interrupt(1)).toEqual(CONFIRMED);
+    expect(supervisor.list()[0]?.state).toBe('Interrupting (being interrupted)');
+    await time.advance(1_500);
+    session().report?.text('tence');
+    await time.settle();
+    expect(types()).toEqual(['join', 'work']);
+    expect(floors.drafts.at(-1)).toBeNull();
+    session().ends({ how: 'interrupted' });
+    await time.settle();
+    expect(floors.told.at(-1)).toEqual({ type: 'interrupted', agent: 'dev', epoch: 1 });
+    expect(supervisor.status('dev')?.[1]).toContain('BuildingPrompt');
+    expect(types()).toEqual(['join', 'work', 'interrupted']);
+  });
+
+  test('that comes again by force is passed on, and told once', async () => {
+    const { prompt, interrupt, session, types, time } = await bench();
+    await prompt(1);
+    session().stopsWhenInterrupted = false;
+    await interrupt(1, 5_000);
+    await interrupt(1, 0);
+    session().ends({ how: 'interrupted' });
+    await time.settle();
+    expect(session().calls).toEqual(['prompt #1 grant', 'interrupt 5000', 'interrupt 0']);
+    expect(types()).toEqual(['join', 'interrupted']);
+    expect(time.pending()).toBe(1);
+  });
+
+  test('of an epoch that is over is confirmed, and told only where the floor waits for it', async () => {
+    const { interrupt, floors, types, time } = await bench();
+    floors.view = holding('dev', 3);
+    expect(await interrupt(2)).toEqual(CONFIRMED);
+    floors.view = holding('dev', 3, 'human');
+    expect(await interrupt(3)).toEqual(CONFIRMED);
+    await time.settle();
+    expect(types()).toEqual(['join', 'interrupted']);
+  });
+
+  test('counts no error, even when the session fails of it; another is opened', async () => {
+    const { prompt, interrupt, session, sessions, types, time, supervisor } = await bench();
+    await prompt(1);
+    session().stopsWhenInterrupted = false;
+    await interrupt(1);
+    session().ends(new Error('aborted'));
+    await time.settle();
+    expect(sessions).toHaveLength(2);
+    expect(types()).toEqual(['join', 'interrupted']);
+    expect(supervisor.status('dev')?.[1]).toContain('0 errors in a row, 0 in all');
+  });
+
+  test('that a session ignores ends it by force after the grace; the next prompt goes to a new one', async () => {
+    const { prompt, interrupt, session, sessions, time, types } = await bench();
+    await prompt(1);
+    session().stopsWhenInterrupted = false;
+    await interrupt(1, 5_000);
+    const waiting = prompt(2);
+    await time.advance(5_999);
+    expect(sessions).toHaveLength(1);
+    await time.advance(1);
+    expect(await waiting).toEqual(CONFIRMED);
+    expect(sessions.map(({ calls }) => calls)).toEqual([
+      ['prompt #1 grant', 'interrupt 5000', 'close'],
+      ['prompt #2 grant'],
+    ]);
+    expect(types()).toEqual(['join', 'interrupted']);
+  });
+});
+
+describe('a crash', () => {
+  test('says what was seen, leaves with its cause, and joins again after the backoff', async () => {
+    const { prompt, session, sessions, floors, time } = await bench();
+    await prompt(1);
+    session().report?.text('I start, and then');
+    session().ends(new BackendError('exited with code 137\nat line 3'));
+    await time.settle();
+    expect(floors.told.slice(2)).toEqual([
+      { type: 'say', agent: 'dev', epoch: 1, text: 'I start, and then', mentions: [] },
+      { type: 'leave', agent: 'dev', cause: 'exited with code 137' },
+    ]);
+    expect(sessions[0]?.calls.at(-1)).toBe('close');
+    await time.advance(1_999);
+    expect(sessions).toHaveLength(1);
+    await time.advance(1);
+    expect(sessions).toHaveLength(2);
+    expect(floors.told.at(-1)).toEqual({ type: 'join', agent: 'dev' });
+  });
+
+  test('before the first sign of life counts in a row: the fifth stops the agent', async () => {
+    const { prompt, session, sessions, time, logged, types } = await bench();
+    for (let epoch = 1; epoch <= 5; epoch++) {
+      await prompt(epoch);
+      session().ends(new Error('exited with code 1'));
+      await time.advance(60_000);
+    }
+    expect(sessions).toHaveLength(5);
+    expect(types().filter((type) => type === 'leave')).toHaveLength(5);
+    expect(logged.filter((line) => line.startsWith('error'))).toEqual(['error: agent stopped exited with code 1']);
+    expect(await prompt(6)).toMatchObject({ state: 'failed' });
+  });
+});
+
+describe('a session that is watched', () => {
+  test('is lost when it leaves beats unanswered for 45 seconds', async () => {
+    const { session, floors, time } = await bench();
+    session().pings = 'silent';
+    await time.advance(15_000 + 44_999);
+    expect(floors.told).toHaveLength(1);
+    await time.advance(1);
+    expect(floors.told.slice(1)).toEqual([
+      { type: 'leave', agent: 'dev', cause: 'no heartbeat for 45 s' },
+      { type: 'join', agent: 'dev' },
+    ]);
+  });
+
+  test('is lost at once when its backend says that it is dead', async () => {
+    const { session, floors, time } = await bench();
+    session().pings = new Error('socket closed');
+    await time.advance(15_000);
+    expect(floors.told[1]).toEqual({ type: 'leave', agent: 'dev', cause: 'socket closed' });
+  });
+
+  test('that fails in a turn is a timeout to the session machine and cools down', async () => {
+    const { prompt, session, supervisor, time } = await bench();
+    await prompt(1);
+    session().report?.text('x');
+    session().pings = 'silent';
+    await time.advance(60_000);
+    expect(supervisor.status('dev')?.[1]).toMatch(/CoolingDown \([^)]+\), session 1, 1 errors in a row, 1 in all/u);
+  });
+
+  test('is not judged by the sleep of this program', async () => {
+    const { session, floors, time } = await bench();
+    session().pings = 'silent';
+    await time.advance(45_000);
+    await time.oversleep(300_000);
+    await time.advance(44_000);
+    expect(floors.told).toHaveLength(1);
+    await time.advance(1_000);
+    expect(floors.told[1]).toMatchObject({ type: 'leave' });
+  });
+});
+
+describe('a facilitator', () => {
+  test('is asked who is next', async () => {
+    const { deliver, session, floors, time } = await bench();
+    session().choice = 'qa';
+    await deliver({ type: 'ask', agent: 'dev', ask: 7, candidates: ['pm', 'qa'] });
+    await time.settle();
+    expect(floors.told.at(-1)).toEqual({ type: 'choose', agent: 'dev', ask: 7, next: 'qa' });
+  });
+
+  test('that is not connected names nobody', async () => {
+    const { deliver, floors, time } = await bench({ failures: [new Error('no')] });
+    await deliver({ type: 'ask', agent: 'dev', ask: 7, candidates: ['pm', 'qa'] });
+    await time.settle();
+    expect(floors.told).toEqual([{ type: 'choose', agent: 'dev', ask: 7, next: null }]);
+  });
+});
+
+describe('the roster', () => {
+  test('lists every agent with its backend, state and channels', async () => {
+    const { supervisor } = await bench();
+    expect(supervisor.list()).toEqual([
+      { id: 'dev', name: 'Developer', backend: 'puppet', state: 'BuildingPrompt (ready)', channels: [CHANNEL] },
+    ]);
+    expect(supervisor.status('nobody')).toBeNull();
+  });
+
+  test('shows an agent that was lost while it did nothing as connecting, not as ready', async () => {
+    const { supervisor, session, hold, time } = await bench();
+    const open = hold();
+    session().pings = new Error('socket closed');
+    await time.advance(15_000);
+    expect(supervisor.list()[0]?.state).toBe('BuildingPrompt (connecting)');
+    open();
+    await time.settle();
+    expect(supervisor.list()[0]?.state).toBe('BuildingPrompt (ready)');
+  });
+
+  test('restarts an agent: it leaves, and comes back with its counters at zero', async () => {
+    const { prompt, supervisor, session, sessions, types, time } = await bench();
+    await prompt(1);
+    session().report?.text('half');
+    expect(await supervisor.restart('dev')).toEqual({ ok: true, text: 'dev is restarted.' });
+    await time.settle();
+    expect(types()).toEqual(['join', 'work', 'say', 'leave', 'join']);
+    expect(sessions).toHaveLength(2);
+    expect(await supervisor.restart('nobody')).toMatchObject({ ok: false });
+  });
+
+  test('says why an agent does not start, and starts one that was stopped', async () => {
+    const { supervisor, failures } = await bench({ failures: [new BackendError('no such key', { terminal: true })] });
+    failures.push(new BackendError('still no such key', { terminal: true }));
+    expect(await supervisor.restart('dev')).toEqual({ ok: false, text: 'dev does not start: still no such key' });
+    expect(await supervisor.restart('dev')).toMatchObject({ ok: true });
+  });
+});
+
+describe('a supervisor that goes over to other agents', () => {
+  test('leaves with those that are gone, opens those that are new, and does not touch the others', async () => {
+    const { supervisor, dev, sessions, floors } = await bench();
+    await supervisor.configure([{ ...dev, channels: [CHANNEL, 'console:other'] }]);
+    expect(sessions).toHaveLength(2);
+    await supervisor.configure([]);
+    expect(floors.told.map(({ type }) => type)).toEqual(['join', 'join', 'leave', 'leave']);
+    expect(sessions.map(({ calls }) => calls)).toEqual([['close'], ['close']]);
+  });
+});
+
+describe('a backend that hangs', () => {
+  test('while it opens counts as failed after a minute, and a session that comes later is closed', async () => {
+    const { time, supervisor, floors, sessions, hold } = await bench();
+    const open = hold();
+    const restarted = supervisor.restart('dev');
+    await time.advance(60_000);
+    expect(await restarted).toEqual({ ok: false, text: 'dev does not start: did not start within 60 s' });
+    open();
+    await time.settle();
+    expect(sessions.map(({ calls }) => calls)).toEqual([['close'], ['close']]);
+    await time.advance(2_000);
+    expect(floors.told.map(({ type }) => type)).toEqual(['join', 'leave', 'join']);
+  });
+
+  test('while a session closes is waited for five seconds, and only then is another opened', async () => {
+    const { time, supervisor, session, sessions } = await bench();
+    session().closes = false;
+    const restarted = supervisor.restart('dev');
+    await time.advance(4_999);
+    expect(sessions).toHaveLength(1);
+    await time.advance(1);
+    expect(sessions).toHaveLength(2);
+    expect(await restarted).toMatchObject({ ok: true });
+  });
+});
+
+describe('a seat that an operator added', () => {
+  test('is served, and outlives a change of the configuration', async () => {
+    const { supervisor, dev, sessions, floors } = await bench();
+    expect(await supervisor.sit('dev', 'console:other')).toBe(true);
+    expect(await supervisor.sit('nobody', 'console:other')).toBe(false);
+    expect(supervisor.list()[0]?.channels).toEqual([CHANNEL, 'console:other']);
+    await supervisor.configure([dev]);
+    expect(sessions).toHaveLength(2);
+    expect(floors.told.map(({ type }) => type)).toEqual(['join', 'join']);
+  });
+});
+
+describe('a supervisor that stops', () => {
+  test('says what people have seen, closes every session, and leaves no timer behind', async () => {
+    const { prompt, supervisor, session, types, time } = await bench();
+    await prompt(1);
+    session().report?.text('half');
+    await supervisor.stop();
+    expect(types()).toEqual(['join', 'work', 'say']);
+    expect(session().calls.at(-1)).toBe('close');
+    expect(time.pending()).toBe(0);
+  });
+
+  test('does not wait for a floor that cannot be written', async () => {
+    const { prompt, supervisor, session, floors, time } = await bench();
+    await prompt(1);
+    floors.broken = Infinity;
+    session().report?.text('half');
+    await time.settle();
+    await supervisor.stop();
+    expect(time.pending()).toBe(0);
+  });
+
+  test('discards a session that opens too late', async () => {
+    const { supervisor, sessions, types, time } = await bench({ failures: [new Error('no')] });
+    await time.advance(1_999);
+    const waking = time.advance(1);
+    await supervisor.stop();
+    await waking;
+    expect(sessions.every(({ calls }) => calls.includes('close'))).toBe(true);
+    expect(types()).toEqual([]);
+  });
+});
