@@ -1,4 +1,4 @@
-import { createCarrier } from './adapters/carrier.ts';
+import { createCarrier } from './adapters/delivery/carrier.ts';
 import { adapterOf } from './adapters/port.ts';
 import type { ChatAdapter, Intake, Observatory, Speaker, Thread } from './adapters/port.ts';
 import type { AgentBackend } from './agents/backends/backend.ts';

@@ -1,7 +1,7 @@
 import { accessSync, constants, existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { checkSetup as checkDiscord } from './adapters/discord/setup.ts';
-import type { Finding } from './adapters/finding.ts';
+import type { Finding } from './adapters/delivery/finding.ts';
 import { checkSetup as checkSlack } from './adapters/slack/setup.ts';
 import type { Config } from './config/config.ts';
 import { ConfigError } from './config/error.ts';

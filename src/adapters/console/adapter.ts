@@ -5,8 +5,8 @@ import type { RawData, WebSocket } from 'ws';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
 import { guardSocket } from '../../lib/guarded-server.ts';
-import { createHandover } from '../handover.ts';
-import type { Handover } from '../handover.ts';
+import { createHandover } from '../delivery/handover.ts';
+import type { Handover } from '../delivery/handover.ts';
 import { ChatError } from '../port.ts';
 import type {
   Answer,

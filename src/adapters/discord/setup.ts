@@ -3,7 +3,7 @@ import type { REST } from 'discord.js';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
-import type { Finding } from '../finding.ts';
+import type { Finding } from '../delivery/finding.ts';
 import type { ChatError } from '../port.ts';
 import { createClient } from './client.ts';
 import { chatError, rejectionOf } from './errors.ts';

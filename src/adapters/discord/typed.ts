@@ -2,7 +2,7 @@ import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Intake, Memory } from '../port.ts';
-import { COMMAND_RULE, createFirstTime, typedCommand } from '../typed-command.ts';
+import { COMMAND_RULE, createFirstTime, typedCommand } from '../delivery/typed-command.ts';
 import { answerBody } from './body.ts';
 import type { Calls } from './calls.ts';
 import { wordsOf } from './errors.ts';

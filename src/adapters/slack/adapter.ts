@@ -5,7 +5,7 @@ import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { AdapterError, ChatError } from '../port.ts';
 import type { Capabilities, ChatAdapter, History, Intake, Memory, Observatory, Position } from '../port.ts';
-import { createFirstTime } from '../typed-command.ts';
+import { createFirstTime } from '../delivery/typed-command.ts';
 import { createClient } from './client.ts';
 import { typed } from './commands.ts';
 import type { Ack, CommandPorts } from './commands.ts';

@@ -1,10 +1,10 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { createHandover } from '../handover.ts';
+import { createHandover } from '../delivery/handover.ts';
 import { AdapterError } from '../port.ts';
 import type { Intake } from '../port.ts';
-import type { FirstTime } from '../typed-command.ts';
+import type { FirstTime } from '../delivery/typed-command.ts';
 import { floorAt, toChange, toHuman, whereabouts } from './human.ts';
 import type { Reading } from './human.ts';
 import { channelId, messageId } from './ids.ts';

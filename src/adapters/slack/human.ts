@@ -1,9 +1,9 @@
 import { addressedIn } from '../../turns/text/addressing.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
-import { ruleFor } from '../admission.ts';
+import { ruleFor } from '../delivery/admission.ts';
 import type { Observatory, Place, Thread } from '../port.ts';
-import { COMMAND_RULE, typedCommand } from '../typed-command.ts';
+import { COMMAND_RULE, typedCommand } from '../delivery/typed-command.ts';
 import { channelId, messageId } from './ids.ts';
 import { sentAt } from './incoming.ts';
 import type { Said, SlackFile, Spot } from './incoming.ts';

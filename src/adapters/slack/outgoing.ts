@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { Memory, Observatory, OutgoingPost, Speaker } from '../port.ts';
-import type { Speaking } from '../speaking.ts';
+import type { Speaking } from '../delivery/speaking.ts';
 import { createCards } from './card.ts';
 import type { Cards } from './card.ts';
 import { createDrafts } from './drafts.ts';

@@ -2,7 +2,7 @@ import type { WebClient, WebClientOptions } from '@slack/web-api';
 import { z } from 'zod';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
-import type { Finding } from '../finding.ts';
+import type { Finding } from '../delivery/finding.ts';
 import type { ChatError } from '../port.ts';
 import { ANY_ANSWER, call, createClient } from './client.ts';
 import { chatError, slackCode } from './errors.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { cardOf } from '../../../src/adapters/card.ts';
+import { cardOf } from '../../../src/adapters/delivery/card.ts';
 import { createConsoleAdapter, CONSOLE_PERSON } from '../../../src/adapters/console/adapter.ts';
 import type { ConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
 import { openPlatform } from '../../../src/adapters/console/platform.ts';

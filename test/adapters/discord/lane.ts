@@ -1,4 +1,4 @@
-import { createCarrier } from '../../../src/adapters/carrier.ts';
+import { createCarrier } from '../../../src/adapters/delivery/carrier.ts';
 import type { ChatAdapter } from '../../../src/adapters/port.ts';
 import { FILE_ABOVE, TEXT_LIMIT } from '../../../src/adapters/discord/body.ts';
 import type { Outgoing } from '../../../src/adapters/discord/outgoing.ts';

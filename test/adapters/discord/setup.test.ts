@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { channelId } from '../../../src/adapters/discord/ids.ts';
 import { missingPermissions, neededPermissions } from '../../../src/adapters/discord/permissions.ts';
 import { applicationIdOf, checkSetup, inviteUrl } from '../../../src/adapters/discord/setup.ts';
-import type { Finding } from '../../../src/adapters/finding.ts';
+import type { Finding } from '../../../src/adapters/delivery/finding.ts';
 import { systemClock } from '../../../src/lib/time.ts';
 import { ALL_ON } from './rig.ts';
 import { startDiscord } from './server.ts';

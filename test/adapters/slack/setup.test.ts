@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import type { Finding } from '../../../src/adapters/finding.ts';
+import type { Finding } from '../../../src/adapters/delivery/finding.ts';
 import { BOT_EVENTS, BOT_SCOPES, manifestText } from '../../../src/adapters/slack/manifest.ts';
 import { checkSetup } from '../../../src/adapters/slack/setup.ts';
 import type { SetupOptions } from '../../../src/adapters/slack/setup.ts';

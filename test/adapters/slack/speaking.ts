@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { afterEach } from 'vitest';
-import { createCarrier } from '../../../src/adapters/carrier.ts';
+import { createCarrier } from '../../../src/adapters/delivery/carrier.ts';
 import type { ChatAdapter, Memory, Observatory, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import { createOutgoing } from '../../../src/adapters/slack/outgoing.ts';

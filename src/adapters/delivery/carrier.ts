@@ -1,10 +1,10 @@
-import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
-import type { Instant } from '../lib/time.ts';
-import { backoffMs } from '../engine/outbox-delivery.ts';
-import type { Carrier } from '../engine/outbox-delivery.ts';
-import type { OutboxRow, Settlement } from '../engine/port.ts';
-import type { ChatAdapter, OutgoingPost, Speaker } from './port.ts';
-import { ChatError } from './port.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import type { Instant } from '../../lib/time.ts';
+import { backoffMs } from '../../engine/outbox-delivery.ts';
+import type { Carrier } from '../../engine/outbox-delivery.ts';
+import type { OutboxRow, Settlement } from '../../engine/port.ts';
+import type { ChatAdapter, OutgoingPost, Speaker } from '../port.ts';
+import { ChatError } from '../port.ts';
 
 /** What it takes to bring rows of the outbox to a platform. */
 export type CarrierPorts = {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { ruleFor } from '../../src/adapters/admission.ts';
+import { ruleFor } from '../../../src/adapters/delivery/admission.ts';
 
 describe('who is heard in a channel', () => {
   test.each([

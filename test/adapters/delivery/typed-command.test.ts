@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { Memory } from '../../src/adapters/port.ts';
-import { createFirstTime, typedCommand } from '../../src/adapters/typed-command.ts';
+import type { Memory } from '../../../src/adapters/port.ts';
+import { createFirstTime, typedCommand } from '../../../src/adapters/delivery/typed-command.ts';
 
 function memory(): Memory {
   const kept = new Map<string, string>();

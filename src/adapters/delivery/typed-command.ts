@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { isCommandLine } from '../turns/text/addressing.ts';
-import type { ChannelId } from '../turns/floor/settings.ts';
-import { COMMAND_WORDS } from '../turns/commands/table.ts';
-import type { Memory } from './port.ts';
+import { isCommandLine } from '../../turns/text/addressing.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
+import { COMMAND_WORDS } from '../../turns/commands/table.ts';
+import type { Memory } from '../port.ts';
 
 /** The rule under which a message that was a command is recorded: agents do not get it. */
 export const COMMAND_RULE = 'an operator command';

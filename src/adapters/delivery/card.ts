@@ -1,6 +1,6 @@
-import type { AgentId } from '../turns/floor/settings.ts';
-import type { Instant } from '../lib/time.ts';
-import type { FloorView } from '../turns/view.ts';
+import type { AgentId } from '../../turns/floor/settings.ts';
+import type { Instant } from '../../lib/time.ts';
+import type { FloorView } from '../../turns/view.ts';
 
 /** One button: what it says, the command line it stands for, and the turn it was drawn for. */
 export type CardButton = {

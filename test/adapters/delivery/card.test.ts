@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { cardOf } from '../../src/adapters/card.ts';
-import { parseLine } from '../../src/turns/commands/parse.ts';
-import { clockLeft } from './rig.ts';
-import type { FloorView } from '../../src/turns/view.ts';
+import { cardOf } from '../../../src/adapters/delivery/card.ts';
+import { parseLine } from '../../../src/turns/commands/parse.ts';
+import { clockLeft } from '../rig.ts';
+import type { FloorView } from '../../../src/turns/view.ts';
 
 const RESTING: FloorView = {
   channel: 'console:demo',

@@ -1,6 +1,6 @@
 import { setTimeout as sleepFor } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { ChannelId } from '../turns/floor/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 
 /** The most that waits for one channel before people are asked to wait. */
 const WAITING_LIMIT = 5_000;

@@ -1,7 +1,7 @@
-import type { Receipt } from '../turns/floor/effect.ts';
-import type { ChannelId, MessageId } from '../turns/floor/settings.ts';
-import type { FloorView } from '../turns/view.ts';
-import type { OutgoingPost, Speaker } from './port.ts';
+import type { Receipt } from '../../turns/floor/effect.ts';
+import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import type { FloorView } from '../../turns/view.ts';
+import type { OutgoingPost, Speaker } from '../port.ts';
 
 /** The sending half of a chat adapter. What is posted rejects with a `ChatError` and is not tried again here; nothing else surfaces an error. */
 export type Speaking = {

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
-import { createHandover } from '../../src/adapters/handover.ts';
+import { createHandover } from '../../../src/adapters/delivery/handover.ts';
 
 const CHANNEL = 'console:demo';
 const OTHER = 'discord:42';

@@ -1,4 +1,4 @@
-import type { Place } from './port.ts';
+import type { Place } from '../port.ts';
 
 /** Who wrote a message, as far as the platform vouches for it. A webhook can call itself anything. */
 export type Author = 'person' | 'bot' | 'webhook';
