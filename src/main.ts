@@ -71,12 +71,12 @@ async function run(call: Call): Promise<ExitCode> {
 
 /** The platforms' libraries are large: only a start waits for them. */
 async function start(config: Config): Promise<ExitCode> {
-  const { runBot } = await import('./run.ts');
+  const { runBot } = await import('./runtime/process.ts');
   return runBot(config);
 }
 
 async function doctor(json: boolean): Promise<ExitCode> {
-  const { examine, reportText } = await import('./doctor.ts');
+  const { examine, reportText } = await import('./cli/doctor.ts');
   const findings = await examine(() => loadConfig(thisWorld(), 'optional'));
   say(json ? JSON.stringify(findings) : reportText(findings));
   return findings.some(({ verdict }) => verdict === 'bad') ? EXIT_CODES.mustBeMended : EXIT_CODES.ok;

@@ -14,8 +14,8 @@ import type {
   Report,
   TurnPrompt,
 } from '../../src/agents/backends/backend.ts';
-import { App } from '../../src/app.ts';
-import { createLog } from '../../src/log.ts';
+import { App } from '../../src/runtime/app.ts';
+import { createLog } from '../../src/runtime/log.ts';
 import type { AgentId, ChannelId, MessageId } from '../../src/turns/floor/settings.ts';
 import { CORE } from '../../src/engine/core.ts';
 import { openDatabase } from '../../src/engine/sqlite/open.ts';

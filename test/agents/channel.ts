@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ChatAdapter, Intake } from '../../src/adapters/port.ts';
 import type { AgentBackend, AgentSession } from '../../src/agents/backends/backend.ts';
-import { App } from '../../src/app.ts';
-import { createLog } from '../../src/log.ts';
+import { App } from '../../src/runtime/app.ts';
+import { createLog } from '../../src/runtime/log.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { CORE } from '../../src/engine/core.ts';
 import { openSqliteStore } from '../../src/engine/sqlite/sqlite.ts';

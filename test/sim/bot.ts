@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
-import { App } from '../../src/app.ts';
+import { App } from '../../src/runtime/app.ts';
 import type { Config } from '../../src/config/config.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/runtime/log.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import { nextDeadline } from '../../src/turns/floor/deadline.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { ChatAdapter, Intake } from '../../../src/adapters/port.ts';
 import { BackendError } from '../../../src/agents/backends/backend.ts';
-import { App } from '../../../src/app.ts';
-import { createLog } from '../../../src/log.ts';
+import { App } from '../../../src/runtime/app.ts';
+import { createLog } from '../../../src/runtime/log.ts';
 import { load } from '../../config/world.ts';
 import { folder, open } from '../../engine/sqlite/fixture.ts';
 import { CHANNEL, puppetry } from '../bench.ts';

@@ -1,16 +1,16 @@
-import { CONSOLE_PERSON, createConsoleAdapter } from './adapters/console/adapter.ts';
-import type { ConsoleAdapter } from './adapters/console/adapter.ts';
-import { TEXT_LIMIT } from './adapters/console/protocol.ts';
-import { AdapterError, adapterOf } from './adapters/port.ts';
-import type { Answer, Capabilities, ChatAdapter, Memory } from './adapters/port.ts';
-import type { Config } from './config/config.ts';
+import { CONSOLE_PERSON, createConsoleAdapter } from '../adapters/console/adapter.ts';
+import type { ConsoleAdapter } from '../adapters/console/adapter.ts';
+import { TEXT_LIMIT } from '../adapters/console/protocol.ts';
+import { AdapterError, adapterOf } from '../adapters/port.ts';
+import type { Answer, Capabilities, ChatAdapter, Memory } from '../adapters/port.ts';
+import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
-import type { ChannelId } from './turns/floor/settings.ts';
-import { copied } from './engine/sqlite/backup.ts';
-import { claimToken } from './token-claim.ts';
-import type { TokenClaim } from './token-claim.ts';
-import type { SqliteStore } from './engine/sqlite/sqlite.ts';
-import type { Clock, Timers } from './lib/time.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
+import { copied } from '../engine/sqlite/backup.ts';
+import { claimToken } from './instance-lock.ts';
+import type { TokenClaim } from './instance-lock.ts';
+import type { SqliteStore } from '../engine/sqlite/sqlite.ts';
+import type { Clock, Timers } from '../lib/time.ts';
 
 /** What the chat platforms share. */
 export type PlatformsParts = {
@@ -95,7 +95,7 @@ function openConsole(parts: PlatformsParts): ConsoleAdapter {
 }
 
 async function openDiscord(parts: PlatformsParts): Promise<ChatAdapter> {
-  const { createAdapter } = await import('./adapters/discord/adapter.ts');
+  const { createAdapter } = await import('../adapters/discord/adapter.ts');
   const { clock, timers, log } = parts;
   const { adapters, credentials } = parts.config;
   const { token, apiUrl } = credentials.discord;
@@ -112,7 +112,7 @@ async function openDiscord(parts: PlatformsParts): Promise<ChatAdapter> {
 }
 
 async function openSlack(parts: PlatformsParts): Promise<ChatAdapter> {
-  const { createAdapter } = await import('./adapters/slack/adapter.ts');
+  const { createAdapter } = await import('../adapters/slack/adapter.ts');
   const { clock, timers, log } = parts;
   const { adapters, credentials } = parts.config;
   const { botToken, appToken, signingSecret, apiUrl } = credentials.slack;

@@ -1,6 +1,6 @@
 import type { Log } from './log.ts';
-import { StoreError } from './engine/errors.ts';
-import type { Timers } from './lib/time.ts';
+import { StoreError } from '../engine/errors.ts';
+import type { Timers } from '../lib/time.ts';
 
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;

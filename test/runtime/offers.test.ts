@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { offer, tellUnposted } from '../src/offers.ts';
-import type { Command } from '../src/turns/floor/command.ts';
-import type { Effect } from '../src/turns/floor/effect.ts';
-import { emptyFloor } from '../src/turns/floor/floor.ts';
+import { offer, tellUnposted } from '../../src/runtime/offers.ts';
+import type { Command } from '../../src/turns/floor/command.ts';
+import type { Effect } from '../../src/turns/floor/effect.ts';
+import { emptyFloor } from '../../src/turns/floor/floor.ts';
 
 const ROW = { id: '1', channel: 'slack:C1', lane: 'posts', part: 0, text: '', attempts: 1 } as const;
 const REST = { uncertain: false, afterId: null, editsId: null };

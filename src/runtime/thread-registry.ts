@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import type { Thread } from './adapters/port.ts';
-import type { ChannelConfig, Config } from './config/config.ts';
-import type { ChannelId } from './turns/floor/settings.ts';
-import type { Instant } from './lib/time.ts';
-import type { SqliteStore } from './engine/sqlite/sqlite.ts';
+import type { Thread } from '../adapters/port.ts';
+import type { ChannelConfig, Config } from '../config/config.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
+import type { Instant } from '../lib/time.ts';
+import type { SqliteStore } from '../engine/sqlite/sqlite.ts';
 
 /** Where threads are remembered. */
 export type ThreadsStore = Pick<SqliteStore, 'remember' | 'forget' | 'remembered' | 'lastSeen' | 'floor'>;

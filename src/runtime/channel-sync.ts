@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import type { ChatAdapter, History, Position } from './adapters/port.ts';
+import type { ChatAdapter, History, Position } from '../adapters/port.ts';
 import type { Log } from './log.ts';
-import { compareOrder } from './turns/floor/evolve-message.ts';
-import type { ChannelId } from './turns/floor/settings.ts';
-import type { TurnManager } from './turns/manager.ts';
-import type { SqliteStore } from './engine/sqlite/sqlite.ts';
-import type { Timer, Timers } from './lib/time.ts';
+import { compareOrder } from '../turns/floor/evolve-message.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
+import type { TurnManager } from '../turns/manager.ts';
+import type { SqliteStore } from '../engine/sqlite/sqlite.ts';
+import type { Timer, Timers } from '../lib/time.ts';
 
 /** What keeping in contact needs of the program. */
 export type ContactPorts = {

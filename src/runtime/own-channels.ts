@@ -1,6 +1,6 @@
-import { adapterOf } from './adapters/port.ts';
-import type { ChatAdapter, Intake, Observatory } from './adapters/port.ts';
-import type { ChannelId } from './turns/floor/settings.ts';
+import { adapterOf } from '../adapters/port.ts';
+import type { ChatAdapter, Intake, Observatory } from '../adapters/port.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
 
 /** Whether an adapter is told of a channel: of its own, or of any if it oversees them. */
 export function concerns(adapter: ChatAdapter, channel: ChannelId): boolean {

@@ -1,8 +1,8 @@
-import type { Observatory } from './adapters/port.ts';
-import type { Config } from './config/config.ts';
-import type { ChannelId } from './turns/floor/settings.ts';
-import type { FloorReader, Line } from './engine/port.ts';
-import { turnRecords, viewOf } from './turns/view.ts';
+import type { Observatory } from '../adapters/port.ts';
+import type { Config } from '../config/config.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
+import type { FloorReader, Line } from '../engine/port.ts';
+import { turnRecords, viewOf } from '../turns/view.ts';
 
 /** How much of the journal is read for a list of turns: each turn leaves a few dozen entries. */
 const ENTRIES_PER_TURN = 40;

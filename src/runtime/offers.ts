@@ -1,6 +1,6 @@
-import type { ChannelId } from './turns/floor/settings.ts';
-import type { TurnManager } from './turns/manager.ts';
-import type { OutboxRow, Settlement } from './engine/port.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
+import type { TurnManager } from '../turns/manager.ts';
+import type { OutboxRow, Settlement } from '../engine/port.ts';
 
 type Floors = Pick<TurnManager, 'apply'>;
 

@@ -1,15 +1,15 @@
 import { accessSync, constants, existsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { checkSetup as checkDiscord } from './adapters/discord/setup.ts';
-import type { Finding } from './adapters/delivery/finding.ts';
-import { checkSetup as checkSlack } from './adapters/slack/setup.ts';
-import type { Config } from './config/config.ts';
-import { ConfigError } from './config/error.ts';
-import { claimToken } from './token-claim.ts';
-import { CORE } from './engine/core.ts';
-import { StoreError } from './engine/errors.ts';
-import { openSqliteStore } from './engine/sqlite/sqlite.ts';
-import { systemClock } from './lib/time.ts';
+import { checkSetup as checkDiscord } from '../adapters/discord/setup.ts';
+import type { Finding } from '../adapters/delivery/finding.ts';
+import { checkSetup as checkSlack } from '../adapters/slack/setup.ts';
+import type { Config } from '../config/config.ts';
+import { ConfigError } from '../config/error.ts';
+import { claimToken } from '../runtime/instance-lock.ts';
+import { CORE } from '../engine/core.ts';
+import { StoreError } from '../engine/errors.ts';
+import { openSqliteStore } from '../engine/sqlite/sqlite.ts';
+import { systemClock } from '../lib/time.ts';
 
 /** Looks at everything that a start needs and says what is wrong, changing nothing. `load` reads the configuration. */
 export async function examine(load: () => Config): Promise<readonly Finding[]> {

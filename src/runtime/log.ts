@@ -1,9 +1,9 @@
 import { pino } from 'pino';
 import type { Logger } from 'pino';
 import pretty from 'pino-pretty';
-import { scrubber } from './scrub.ts';
-import type { Fact } from './turns/floor/fact.ts';
-import type { Instant } from './lib/time.ts';
+import { scrubber } from './redact.ts';
+import type { Fact } from '../turns/floor/fact.ts';
+import type { Instant } from '../lib/time.ts';
 
 /** Where lines go, each with its line feed. */
 export type LogDestination = {

@@ -1,14 +1,14 @@
-import type { Observatory } from './adapters/port.ts';
-import type { Config } from './config/config.ts';
+import type { Observatory } from '../adapters/port.ts';
+import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
-import type { AgentId, ChannelId, SeatSettings } from './turns/floor/settings.ts';
-import type { TurnManager } from './turns/manager.ts';
-import { timeWords } from './turns/commands/clock-words.ts';
-import type { Desk } from './turns/commands/desk.ts';
-import type { Roster } from './turns/roster.ts';
-import type { FloorReader } from './engine/port.ts';
-import type { Clock } from './lib/time.ts';
-import { refusalText } from './turns/text/words.ts';
+import type { AgentId, ChannelId, SeatSettings } from '../turns/floor/settings.ts';
+import type { TurnManager } from '../turns/manager.ts';
+import { timeWords } from '../turns/commands/clock-words.ts';
+import type { Desk } from '../turns/commands/desk.ts';
+import type { Roster } from '../turns/roster.ts';
+import type { FloorReader } from '../engine/port.ts';
+import type { Clock } from '../lib/time.ts';
+import { refusalText } from '../turns/text/words.ts';
 
 /** What operators' commands are answered from. */
 export type DeskPorts = {

@@ -6,9 +6,9 @@ import type { Readable } from 'node:stream';
 import { text as readText } from 'node:stream/consumers';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createLog, transitionLine } from '../src/log.ts';
-import type { LogOptions } from '../src/log.ts';
-import { scrubber } from '../src/scrub.ts';
+import { createLog, transitionLine } from '../../src/runtime/log.ts';
+import type { LogOptions } from '../../src/runtime/log.ts';
+import { scrubber } from '../../src/runtime/redact.ts';
 
 const AT = Date.parse('2026-02-04T21:00:00Z');
 const MOVED = { type: 'seatMoved', agent: 'pm', from: 'ACTIVE', to: 'QUEUED', trigger: 'TURN_COMPLETE' } as const;
@@ -242,7 +242,7 @@ describe('a destination that fails', () => {
   });
 
   const script = `
-    import { createLog } from ${JSON.stringify(new URL('../src/log.ts', import.meta.url).href)};
+    import { createLog } from ${JSON.stringify(new URL('../../src/runtime/log.ts', import.meta.url).href)};
     const log = createLog({ level: 'info', pretty: false, secrets: [] });
     for (let line = 0; line < 1000; line += 1) log.info('line');
     const timer = setInterval(() => log.info('later'), 5);

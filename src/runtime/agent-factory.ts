@@ -1,19 +1,19 @@
 import { readFileSync } from 'node:fs';
-import type { AgentBackend } from './agents/backends/backend.ts';
-import { createAcpBackend } from './agents/backends/acp/acp.ts';
-import { createCommandBackend } from './agents/backends/command/command.ts';
-import { createLlmBackend } from './agents/backends/llm/llm.ts';
-import { TYPING, paceOf } from './agents/session/pace.ts';
-import { createRemoteBackend } from './agents/backends/remote/remote.ts';
-import { createRemoteHost } from './agents/backends/remote/remote-host.ts';
-import type { RemoteHost } from './agents/backends/remote/remote-host.ts';
-import { SCRIPTS, createScriptedBackend } from './agents/backends/scripted/scripted.ts';
-import { openTokenBook } from './agents/backends/remote/tokens.ts';
-import { createVerbServer } from './agents/tools/verb-server.ts';
-import type { VerbServer } from './agents/tools/verb-server.ts';
-import type { AgentConfig, Config } from './config/config.ts';
+import type { AgentBackend } from '../agents/backends/backend.ts';
+import { createAcpBackend } from '../agents/backends/acp/acp.ts';
+import { createCommandBackend } from '../agents/backends/command/command.ts';
+import { createLlmBackend } from '../agents/backends/llm/llm.ts';
+import { TYPING, paceOf } from '../agents/session/pace.ts';
+import { createRemoteBackend } from '../agents/backends/remote/remote.ts';
+import { createRemoteHost } from '../agents/backends/remote/remote-host.ts';
+import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
+import { SCRIPTS, createScriptedBackend } from '../agents/backends/scripted/scripted.ts';
+import { openTokenBook } from '../agents/backends/remote/tokens.ts';
+import { createVerbServer } from '../agents/tools/verb-server.ts';
+import type { VerbServer } from '../agents/tools/verb-server.ts';
+import type { AgentConfig, Config } from '../config/config.ts';
 import type { Log } from './log.ts';
-import type { Clock, Timers } from './lib/time.ts';
+import type { Clock, Timers } from '../lib/time.ts';
 
 const SECOND_MS = 1_000;
 

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { AdapterError, ChatError } from '../src/adapters/port.ts';
-import type { ChatAdapter, History, Intake, Observatory, Position } from '../src/adapters/port.ts';
-import { App } from '../src/app.ts';
-import { createLog } from '../src/log.ts';
-import type { HumanMessage } from '../src/engine/port.ts';
-import { puppetry } from './agents/bench.ts';
-import { createTime } from './agents/time.ts';
-import type { Time } from './agents/time.ts';
-import { load } from './config/world.ts';
-import { folder, open } from './engine/sqlite/fixture.ts';
+import { AdapterError, ChatError } from '../../src/adapters/port.ts';
+import type { ChatAdapter, History, Intake, Observatory, Position } from '../../src/adapters/port.ts';
+import { App } from '../../src/runtime/app.ts';
+import { createLog } from '../../src/runtime/log.ts';
+import type { HumanMessage } from '../../src/engine/port.ts';
+import { puppetry } from '../agents/bench.ts';
+import { createTime } from '../agents/time.ts';
+import type { Time } from '../agents/time.ts';
+import { load } from '../config/world.ts';
+import { folder, open } from '../engine/sqlite/fixture.ts';
 
 const CHANNEL = 'discord:100000000000000000';
 const THREAD = 'discord:100000000000000500';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { createLog } from '../src/log.ts';
-import { NO_SIGNAL, tell } from '../src/tell.ts';
-import type { Fact } from '../src/turns/floor/fact.ts';
-import { emptyFloor } from '../src/turns/floor/floor.ts';
+import { createLog } from '../../src/runtime/log.ts';
+import { NO_SIGNAL, tell } from '../../src/runtime/transition-log.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
+import { emptyFloor } from '../../src/turns/floor/floor.ts';
 
 /** The messages of what is logged at "warn" and above about a turn that ended like this. */
 function warned(how: Pick<Extract<Fact, { type: 'turnEnded' }>, 'outcome' | 'said' | 'signalled'>): readonly string[] {

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { Log } from './log.ts';
-import type { ChannelId } from './turns/floor/settings.ts';
-import type { TurnManager } from './turns/manager.ts';
-import type { SqliteStore } from './engine/sqlite/sqlite.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
+import type { TurnManager } from '../turns/manager.ts';
+import type { SqliteStore } from '../engine/sqlite/sqlite.ts';
 
 /** What suspending channels needs. */
 export type SuspensionsPorts = {

@@ -1,7 +1,7 @@
 import type { Log } from './log.ts';
 import { transitionLine } from './log.ts';
-import type { Fact, Outcome } from './turns/floor/fact.ts';
-import type { Change } from './turns/manager.ts';
+import type { Fact, Outcome } from '../turns/floor/fact.ts';
+import type { Change } from '../turns/manager.ts';
 
 /** The owner's words for a turn that an agent spoke in and that neither its signal nor an end of its protocol ended. */
 export const NO_SIGNAL = 'Agent completed response without TURN_COMPLETE';

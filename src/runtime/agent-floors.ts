@@ -1,11 +1,11 @@
-import type { ChatAdapter } from './adapters/port.ts';
-import type { Floors } from './agents/session/floors.ts';
-import type { Config } from './config/config.ts';
-import { namedLines } from './observatory.ts';
-import type { AgentCommand } from './turns/floor/command.ts';
-import type { ChannelId } from './turns/floor/settings.ts';
-import type { Applied, FloorReader } from './engine/port.ts';
-import { viewOf } from './turns/view.ts';
+import type { ChatAdapter } from '../adapters/port.ts';
+import type { Floors } from '../agents/session/floors.ts';
+import type { Config } from '../config/config.ts';
+import { namedLines } from './read-model.ts';
+import type { AgentCommand } from '../turns/floor/command.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
+import type { Applied, FloorReader } from '../engine/port.ts';
+import { viewOf } from '../turns/view.ts';
 
 /** What the floors are made of, for agents. */
 export type FloorsPorts = {
