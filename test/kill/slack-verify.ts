@@ -94,7 +94,7 @@ export async function verifySlack(
   checkOutbox(outbox, places, faults);
   checkPings(slack, faults);
   for (const [channel, all] of facts)
-    faults.doneUnseen.push(...doneUnseen(channel, all, { asked: crowd.written, witnesses }).faults);
+    faults.doneUnseen.push(...doneUnseen(channel, all, { asked: inbox, witnesses }).faults);
   return { cutShort: outbox.filter(({ attempts }) => attempts > 1).length };
 }
 
