@@ -1,5 +1,20 @@
 import { REST } from 'discord.js';
 
+/** The bot, as Discord calls it. */
+export type Self = { readonly userId: string; readonly applicationId: string };
+
+/** What of Discord's abilities is used. */
+export type DiscordSettings = {
+  /** Agents speak under their own names. */
+  readonly webhooks: boolean;
+  /** Agents have roles that people can mention. */
+  readonly roles: boolean;
+  /** What agents write is shown while they write it. */
+  readonly streaming: boolean;
+  readonly cards: boolean;
+  readonly typing: boolean;
+};
+
 /** How long Discord may take to begin an answer. */
 const TIMEOUT_MS = 15_000;
 

@@ -1,15 +1,14 @@
 import { z } from 'zod';
 import { addressedIn } from '../../turns/text/addressing.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import type { Instant } from '../../lib/time.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import { ruleFor } from '../delivery/admission.ts';
 import type { Author } from '../delivery/admission.ts';
 import type { Observatory, Place } from '../port.ts';
 import { COMMAND_RULE, typedCommand } from '../delivery/typed-command.ts';
 import type { Identities } from './identity.ts';
-import { messageId } from './ids.ts';
-import type { Self } from './outgoing.ts';
+import { messageId, timeOf } from './ids.ts';
+import type { Self } from './client.ts';
 import { snowflakeSchema } from './places.ts';
 import { plainText } from './text.ts';
 
@@ -136,16 +135,6 @@ export function editOf(message: MessagePayload, channel: ChannelId, by: Understa
   return { change: 'edited', id: messageId(message.id), channel, text: textOf(message, by), version };
 }
 
-/** When something was made, by its id. */
-export function timeOf(snowflake: string): Instant {
-  return Number(BigInt(snowflake) >> 22n) + DISCORD_EPOCH_MS;
-}
-
-/** The smallest id of a moment. */
-export function snowflakeAt(at: Instant): string {
-  return (BigInt(Math.max(0, at - DISCORD_EPOCH_MS)) << 22n).toString();
-}
-
 /** How people call the author: the name in this guild, the name for all, or the plain one. */
 export function nameOf(message: Pick<MessagePayload, 'author' | 'member'>): string {
   return message.member?.nick ?? message.author.global_name ?? message.author.username;
@@ -156,7 +145,6 @@ type Written = z.infer<typeof writtenSchema>;
 const DEFAULT = 0;
 const REPLY = 19;
 const FORWARD = 1;
-const DISCORD_EPOCH_MS = 1_420_070_400_000;
 
 function commandRule(message: MessagePayload): string | null {
   return typedCommand(message.content) === null ? null : COMMAND_RULE;

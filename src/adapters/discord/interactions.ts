@@ -11,7 +11,7 @@ import { choicesFor, givenSchema, lineOf } from './commands.ts';
 import { chatError, rejectionOf, wordsOf } from './errors.ts';
 import { channelId } from './ids.ts';
 import { memberSchema, nameOf, userSchema } from './incoming.ts';
-import type { Self } from './outgoing.ts';
+import type { Self } from './client.ts';
 import { snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
 

@@ -11,6 +11,7 @@ import { FILE_ABOVE, body, contentOf, sameContent, shownOf } from './body.ts';
 import { BoundedMap } from '../delivery/bounded.ts';
 import { createCalls } from './calls.ts';
 import type { Calls } from './calls.ts';
+import type { DiscordSettings, Self } from './client.ts';
 import { createCards } from './card.ts';
 import type { Cards } from './card.ts';
 import { createDrafts } from './drafts.ts';
@@ -37,21 +38,6 @@ import { createVoice } from './voice.ts';
 import type { Saying, Standing, Voice } from './voice.ts';
 import { createWebhooks } from './webhooks.ts';
 import type { Webhooks } from './webhooks.ts';
-
-/** The bot, as Discord calls it. */
-export type Self = { readonly userId: string; readonly applicationId: string };
-
-/** What of Discord's abilities is used. */
-export type DiscordSettings = {
-  /** Agents speak under their own names. */
-  readonly webhooks: boolean;
-  /** Agents have roles that people can mention. */
-  readonly roles: boolean;
-  /** What agents write is shown while they write it. */
-  readonly streaming: boolean;
-  readonly cards: boolean;
-  readonly typing: boolean;
-};
 
 export type OutgoingPorts = {
   readonly rest: REST;

@@ -3,7 +3,7 @@ import type { REST } from 'discord.js';
 import { z } from 'zod';
 import { channelId } from './ids.ts';
 import { chatError } from './errors.ts';
-import type { DiscordSettings, Self } from './outgoing.ts';
+import type { DiscordSettings, Self } from './client.ts';
 
 /** Permissions by the names that Discord's own pages show. */
 export type PermissionName = keyof typeof PERMISSIONS;

@@ -8,7 +8,7 @@ import { BoundedMap } from '../delivery/bounded.ts';
 import type { Calls } from './calls.ts';
 import { CODES, rejectionOf } from './errors.ts';
 import { platformChannel, platformMessage } from './ids.ts';
-import { timeOf } from './incoming.ts';
+import { timeOf } from './ids.ts';
 
 /** Shows people what became of their messages: one reaction at a time. */
 export type Receipts = {

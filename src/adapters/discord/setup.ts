@@ -8,7 +8,7 @@ import type { ChatError } from '../port.ts';
 import { createClient } from './client.ts';
 import { chatError, rejectionOf } from './errors.ts';
 import { channelId, platformChannel } from './ids.ts';
-import type { DiscordSettings, Self } from './outgoing.ts';
+import type { DiscordSettings, Self } from './client.ts';
 import { PERMISSIONS, channelPermissions, neededPermissions } from './permissions.ts';
 import type { ChannelPermissions, PermissionName } from './permissions.ts';
 

@@ -5,6 +5,14 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 import { chatError } from './errors.ts';
 
+/** Who the app is in its workspace. */
+export type Self = {
+  readonly userId: string;
+  readonly botId: string;
+  readonly appId: string | null;
+  readonly teamId: string;
+};
+
 /** How long a call may take, in milliseconds. */
 export const CALL_TIMEOUT_MS = 15_000;
 

@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { parseLine } from '../../turns/commands/parse.ts';
@@ -7,9 +6,7 @@ import type { Timers } from '../../lib/time.ts';
 import type { Answer, Intake, Observatory, Principal } from '../port.ts';
 import type { Groups } from './groups.ts';
 import type { Typed } from './hearing.ts';
-import { floorAt } from './human.ts';
 import type { Spot } from './incoming.ts';
-import { openSettings } from './modal.ts';
 import type { Once } from './once.ts';
 import type { People } from './people.ts';
 import { escaped } from './text.ts';
@@ -36,30 +33,6 @@ export type Asker = {
 
 /** Tells Slack that a payload has arrived, with what it is to show. */
 export type Ack = (reply?: object) => Promise<void>;
-
-/** What `/conch` sends. */
-export const slashSchema = z.looseObject({
-  command: z.string(),
-  text: z.string().default(''),
-  user_id: z.string().min(1),
-  channel_id: z.string().min(1),
-  trigger_id: z.string().min(1),
-  response_url: z.url().nullish().catch(null),
-});
-
-/** Answers `/conch …`: at once that it has arrived, then with what became of it. */
-export async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ack: Ack): Promise<void> {
-  await ack();
-  if (!ports.once.claim(`trigger:${sent.trigger_id}`)) return;
-  const at: Spot = { channel: sent.channel_id, thread: null, broadcast: false };
-  const asker: Asker = { user: sent.user_id, at, responseUrl: sent.response_url ?? null };
-  const floor = floorAt(ports.observatory, at);
-  if (floor === null) return answer(ports, asker, NO_FLOOR);
-  const line = lineOf(sent.text);
-  if (line !== SETTINGS) return command(ports, asker, { floor, line });
-  const form = { ports, answer: answer.bind(null, ports) };
-  await openSettings(form, { asker, floor, trigger: sent.trigger_id });
-}
 
 /** Runs a command that was typed as a message, or Slack's own Stop. */
 export async function typed(ports: CommandPorts, { user, line, at, floor }: Typed): Promise<void> {
@@ -102,15 +75,15 @@ export async function answer(ports: Pick<CommandPorts, 'web' | 'log'>, asker: As
   }
 }
 
-const SETTINGS = '/settings';
+export const SETTINGS = '/settings';
 const ANSWER_LIMIT = 3_500;
 const RESPONSE_TIMEOUT_MS = 10_000;
-const NO_FLOOR: Answer = {
+export const NO_FLOOR: Answer = {
   ok: false,
   text: 'Conch has no floor in this channel. Whoever runs it can add the channel to turnConfig.json.',
 };
 
-function lineOf(text: string): string {
+export function lineOf(text: string): string {
   const line = text.trim().replace(/^[/!]\s*/, '');
   return `/${line === '' ? 'help' : line}`;
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { readButtonValue, SETTINGS_ACTION } from './card.ts';
-import { answer, command, obey, slash, slashSchema } from './commands.ts';
+import { NO_FLOOR, SETTINGS, answer, command, lineOf, obey } from './commands.ts';
 import type { Ack, Asker, CommandPorts } from './commands.ts';
 import { floorAt } from './human.ts';
 import type { Spot } from './incoming.ts';
@@ -83,4 +83,28 @@ function spotOf(click: Click): Spot | null {
   const own = click.container?.message_ts ?? click.message?.ts;
   const thread = click.container?.thread_ts ?? click.message?.thread_ts ?? null;
   return { channel, thread: thread === own ? null : thread, broadcast: false };
+}
+
+/** What `/conch` sends. */
+const slashSchema = z.looseObject({
+  command: z.string(),
+  text: z.string().default(''),
+  user_id: z.string().min(1),
+  channel_id: z.string().min(1),
+  trigger_id: z.string().min(1),
+  response_url: z.url().nullish().catch(null),
+});
+
+/** Answers `/conch …`: at once that it has arrived, then with what became of it. */
+async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ack: Ack): Promise<void> {
+  await ack();
+  if (!ports.once.claim(`trigger:${sent.trigger_id}`)) return;
+  const at: Spot = { channel: sent.channel_id, thread: null, broadcast: false };
+  const asker: Asker = { user: sent.user_id, at, responseUrl: sent.response_url ?? null };
+  const floor = floorAt(ports.observatory, at);
+  if (floor === null) return answer(ports, asker, NO_FLOOR);
+  const line = lineOf(sent.text);
+  if (line !== SETTINGS) return command(ports, asker, { floor, line });
+  const form = { ports, answer: answer.bind(null, ports) };
+  await openSettings(form, { asker, floor, trigger: sent.trigger_id });
 }

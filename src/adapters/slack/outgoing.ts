@@ -5,6 +5,7 @@ import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { Memory, Observatory, OutgoingPost, Speaker } from '../port.ts';
 import type { Speaking } from '../delivery/speaking.ts';
+import type { Self } from './client.ts';
 import { createCards } from './card.ts';
 import type { Cards } from './card.ts';
 import { createDrafts } from './drafts.ts';
@@ -20,14 +21,6 @@ import { createReceipts } from './receipts.ts';
 import type { Receipts } from './receipts.ts';
 import { createStatuses } from './status.ts';
 import type { Statuses } from './status.ts';
-
-/** Who the app is in its workspace. */
-export type Self = {
-  readonly userId: string;
-  readonly botId: string;
-  readonly appId: string | null;
-  readonly teamId: string;
-};
 
 /** What of Slack is used, as the configuration says. */
 export type SlackSettings = {

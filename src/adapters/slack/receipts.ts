@@ -10,7 +10,7 @@ import { emojiName } from './emoji.ts';
 import { slackCode } from './errors.ts';
 import { platformMessage } from './ids.ts';
 import { sentAt } from './incoming.ts';
-import type { Self } from './outgoing.ts';
+import type { Self } from './client.ts';
 
 /** Shows one receipt under a message: a new one takes the place of those before it. */
 export type Receipts = {

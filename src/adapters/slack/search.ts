@@ -4,7 +4,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 import { call } from './client.ts';
 import { platformChannel } from './ids.ts';
-import type { Self } from './outgoing.ts';
+import type { Self } from './client.ts';
 
 /** A message of Conch's own, with what it says about itself. */
 export type OwnMessage = {

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createClient } from '../../../src/adapters/discord/client.ts';
 import { OVERLAP_MS, PAGES, readHistory } from '../../../src/adapters/discord/history.ts';
 import type { HistoryPorts } from '../../../src/adapters/discord/history.ts';
-import { snowflakeAt, timeOf } from '../../../src/adapters/discord/incoming.ts';
+import { snowflakeAt, timeOf } from '../../../src/adapters/discord/ids.ts';
 import { channelPermissions } from '../../../src/adapters/discord/permissions.ts';
 import { createPlaces } from '../../../src/adapters/discord/places.ts';
 import { createReader } from '../../../src/adapters/discord/reader.ts';

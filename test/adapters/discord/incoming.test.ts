@@ -8,9 +8,8 @@ import {
   isOwn,
   isSpeech,
   messageSchema,
-  snowflakeAt,
-  timeOf,
 } from '../../../src/adapters/discord/incoming.ts';
+import { snowflakeAt, timeOf } from '../../../src/adapters/discord/ids.ts';
 import type { MessagePayload, Understanding } from '../../../src/adapters/discord/incoming.ts';
 import { placeFor } from '../../../src/adapters/discord/places.ts';
 import { createListener, observatoryOf, placeOf } from './listening.ts';

@@ -1,0 +1,62 @@
+import { roomOf } from './imports.ts';
+import type { Import } from './imports.ts';
+
+/** One room: what is in it, whom it may import, and whom for types alone. */
+export type Room = {
+  readonly name: string;
+  readonly what: string;
+  readonly may: readonly string[];
+  readonly mayTypes: readonly string[];
+};
+
+/** Who may import whom; the README's table is made of it. */
+export const ROOMS: readonly Room[] = [
+  { name: 'lib', what: 'no domain at all: the clock, the alarm, the guard of every server', may: [], mayTypes: [] },
+  { name: 'config', what: '`turnConfig.json` and the environment, checked and frozen', may: ['lib'], mayTypes: [] },
+  {
+    name: 'engine',
+    what: 'floors, journal, inbox and outbox behind a port, in SQLite; the outbox’s delivery, replay, backup',
+    may: ['lib'],
+    mayTypes: [],
+  },
+  {
+    name: 'turns',
+    what: 'the floor as pure functions (`floor`), the operators’ commands, what reads and words texts, the one door to all floors',
+    may: ['engine', 'lib'],
+    mayTypes: ['config'],
+  },
+  {
+    name: 'agents',
+    what: 'sessions of agents, what they are prompted with, their tools, and the five ways to run them',
+    may: ['turns', 'engine', 'lib'],
+    mayTypes: ['config'],
+  },
+  {
+    name: 'adapters',
+    what: 'one folder for each chat platform, and what they share (`delivery`)',
+    may: ['turns', 'engine', 'lib'],
+    mayTypes: ['config'],
+  },
+  {
+    name: 'runtime',
+    what: 'one running process: what joins floors, agents and adapters',
+    may: ['adapters', 'agents', 'turns', 'engine', 'config', 'lib'],
+    mayTypes: [],
+  },
+  {
+    name: 'cli',
+    what: 'the command line, the doctor',
+    may: ['runtime', 'adapters', 'agents', 'turns', 'engine', 'config', 'lib'],
+    mayTypes: [],
+  },
+];
+
+/** Imports that cross a border which is closed. Files in no room, the launchers, may import all. */
+export function broken(imports: readonly Import[]): readonly Import[] {
+  return imports.filter(({ from, to, types }) => {
+    const room = ROOMS.find(({ name }) => name === roomOf(from));
+    const other = roomOf(to);
+    if (roomOf(from) === '' || roomOf(from) === other) return false;
+    return room === undefined || !(room.may.includes(other) || (types && room.mayTypes.includes(other)));
+  });
+}
