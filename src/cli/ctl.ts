@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { EXIT_CODES } from './exit-codes.ts';
-import type { ExitCode } from './exit-codes.ts';
+import { EXIT_CODES } from '../runtime/exit-codes.ts';
+import type { ExitCode } from '../runtime/exit-codes.ts';
 
 /** A command for the running bot. */
 export type CtlCall = {

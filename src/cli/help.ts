@@ -1,4 +1,4 @@
-import { EXIT_CODES, EXIT_MEANINGS } from './exit-codes.ts';
+import { EXIT_CODES, EXIT_MEANINGS } from '../runtime/exit-codes.ts';
 
 /** One thing that the program does when it is run. */
 type Verb = { readonly usage: string; readonly summary: string };

@@ -3,7 +3,7 @@ import { mkdtempSync, cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 
 const LAUNCHER = new URL('../../src/conch.js', import.meta.url).pathname;
 

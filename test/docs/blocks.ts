@@ -1,6 +1,6 @@
 import { configTable, environmentTable } from '../../src/config/table.ts';
 import { DEMO_WORDS } from '../../src/agents/backends/scripted/words.ts';
-import { EXIT_CODES, EXIT_MEANINGS } from '../../src/cli/exit-codes.ts';
+import { EXIT_CODES, EXIT_MEANINGS } from '../../src/runtime/exit-codes.ts';
 import { VERBS } from '../../src/cli/help.ts';
 import { createLog, transitionLine } from '../../src/runtime/log.ts';
 import { RECEIPTS } from '../../src/turns/floor/effect.ts';

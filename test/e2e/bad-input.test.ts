@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { clearPlace, makePlace, runConch, startBot } from '../kill/bot.ts';
 import type { Bot, Place } from '../kill/bot.ts';
 import type { Page } from '../kill/page.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { inviteUrl } from '../../src/adapters/discord/setup.ts';
-import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import type { Fault } from '../adapters/discord/faults.ts';
 import type { DiscordServer } from '../adapters/discord/server.ts';
 import { freePort, runConch } from '../kill/bot.ts';

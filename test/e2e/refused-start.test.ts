@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { runConch } from '../kill/bot.ts';
 import type { Place, Start } from '../kill/bot.ts';
 import { DEMO, STACK, inPlace } from './demo.ts';

@@ -2,7 +2,7 @@ import { openSync, closeSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { CHANNEL, DEMO, demoWith, inPlace, logLines, openPage, readyPage } from './demo.ts';
 
 const DRAIN_MS = 10_000;

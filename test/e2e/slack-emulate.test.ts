@@ -6,7 +6,7 @@ import { createAdapter } from '../../src/adapters/slack/adapter.ts';
 import type { SlackAdapter } from '../../src/adapters/slack/adapter.ts';
 import { ChatError } from '../../src/adapters/port.ts';
 import type { Intake, Observatory, OutgoingPost } from '../../src/adapters/port.ts';
-import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { ROOT } from '../docs/documents.ts';
 import { clearPlace, freePort, makePlace, runConch, startBot } from '../kill/bot.ts';
