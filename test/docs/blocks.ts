@@ -1,4 +1,5 @@
 import { configTable, environmentTable } from '../../src/config/table.ts';
+import { roomsTable } from '../house/measure.ts';
 import { DEMO_WORDS } from '../../src/agents/backends/scripted/words.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../../src/runtime/exit-codes.ts';
 import { VERBS } from '../../src/cli/help.ts';
@@ -38,6 +39,7 @@ export const BLOCKS: Readonly<Record<string, () => string>> = {
   config: configTable,
   environment: environmentTable,
   'log-line': logLine,
+  rooms: roomsTable,
 };
 
 /** The document with every generated block written anew. An unknown block, or one without an end, throws. */

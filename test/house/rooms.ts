@@ -7,6 +7,8 @@ export type Room = {
   readonly what: string;
   readonly may: readonly string[];
   readonly mayTypes: readonly string[];
+  /** Whom it imports as yet, and is to import no more. */
+  readonly asYet?: readonly string[];
 };
 
 /** Who may import whom; the README's table is made of it. */
@@ -18,6 +20,7 @@ export const ROOMS: readonly Room[] = [
     what: 'floors, journal, inbox and outbox behind a port, in SQLite; the outbox’s delivery, replay, backup',
     may: ['lib'],
     mayTypes: [],
+    asYet: ['turns'],
   },
   {
     name: 'turns',
@@ -50,6 +53,20 @@ export const ROOMS: readonly Room[] = [
     mayTypes: [],
   },
 ];
+
+/** What lint has to refuse in a room, as patterns of its rule about imports. */
+export function lintPatterns({ name, may, mayTypes, asYet = [] }: Room): readonly object[] {
+  const others = ROOMS.map((room) => room.name).filter(
+    (other) => other !== name && ![...may, ...asYet].includes(other),
+  );
+  const closed = others.filter((other) => !mayTypes.includes(other));
+  const above = '^(?:\\.\\./)+';
+  const types = mayTypes.length === 0 ? [] : [{ regex: `${above}(?:${mayTypes.join('|')})/`, allowTypeImports: true }];
+  return [{ regex: `${above}(?:(?:${closed.join('|')})/|main\\.ts$)` }, ...types].map((pattern) => ({
+    ...pattern,
+    message: `${name} may import ${[...may, ...mayTypes.map((other) => `types of ${other}`)].join(', ') || 'nothing of ours'}`,
+  }));
+}
 
 /** Imports that cross a border which is closed. Files in no room, the launchers, may import all. */
 export function broken(imports: readonly Import[]): readonly Import[] {

@@ -75,14 +75,17 @@ export async function answer(ports: Pick<CommandPorts, 'web' | 'log'>, asker: As
   }
 }
 
+/** The line that opens the form with a floor's settings. */
 export const SETTINGS = '/settings';
 const ANSWER_LIMIT = 3_500;
 const RESPONSE_TIMEOUT_MS = 10_000;
+/** What is answered where there is no floor. */
 export const NO_FLOOR: Answer = {
   ok: false,
   text: 'Conch has no floor in this channel. Whoever runs it can add the channel to turnConfig.json.',
 };
 
+/** The command line that somebody typed behind `/conch`; help when there is none. */
 export function lineOf(text: string): string {
   const line = text.trim().replace(/^[/!]\s*/, '');
   return `/${line === '' ? 'help' : line}`;

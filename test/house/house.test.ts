@@ -1,0 +1,34 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { measure } from './measure.ts';
+import { ROOMS, lintPatterns } from './rooms.ts';
+import { roomOf } from './imports.ts';
+
+const house = measure(new URL('../../src', import.meta.url).pathname);
+
+describe('the source', () => {
+  test('lies in its rooms, but for what starts the program', () => {
+    expect(house.rooms.toSorted()).toEqual(ROOMS.map(({ name }) => name).toSorted());
+    expect(house.looseFiles).toEqual(['conch-agent.js', 'conch.js', 'main.ts']);
+    expect(house.deepest).toBeLessThanOrEqual(3);
+  });
+
+  test('has no circle of imports, types counted', () => {
+    expect(house.cycles).toEqual([]);
+  });
+
+  test('crosses no border that is closed, but for those that are to be closed', () => {
+    const asYet = new Map(ROOMS.map(({ name, asYet: others = [] }) => [name, others]));
+    const others = house.bordersBroken.filter(({ from, to }) => asYet.get(roomOf(from))?.includes(roomOf(to)) !== true);
+    expect(others).toEqual([]);
+  });
+
+  test('has its borders held by lint', () => {
+    const text = readFileSync(new URL('../../.oxlintrc.json', import.meta.url), 'utf8');
+    const { overrides } = JSON.parse(text) as { overrides: { files: string[]; rules: Record<string, unknown> }[] };
+    for (const room of ROOMS.filter(({ name }) => name !== 'cli')) {
+      const rules = overrides.find(({ files }) => files[0] === `src/${room.name}/**`)?.rules;
+      expect(rules?.['no-restricted-imports']).toEqual(['error', { patterns: lintPatterns(room) }]);
+    }
+  });
+});

@@ -1,0 +1,54 @@
+import { dirname } from 'node:path';
+import { cyclesIn, exportsOf, readSource, roomOf } from './imports.ts';
+import type { Import } from './imports.ts';
+import { ROOMS, broken } from './rooms.ts';
+
+/** How the source lies, in numbers; what a number counts is listed beside it. */
+export type House = {
+  readonly rooms: readonly string[];
+  readonly looseFiles: readonly string[];
+  readonly mostFilesInAFolder: { readonly folder: string; readonly files: number };
+  /** Folders below `src`, one in the other. */
+  readonly deepest: number;
+  readonly cycles: readonly (readonly string[])[];
+  /** Names that more than one file has, or more than one file exports. */
+  readonly sharedFileNames: readonly string[];
+  readonly sharedExports: readonly string[];
+  readonly bordersBroken: readonly Import[];
+};
+
+/** Measures the source below a folder. */
+export function measure(root: string): House {
+  const source = readSource(root);
+  const { files, imports } = source;
+  const folders = [...Map.groupBy(files, dirname)].map(([folder, inside]) => ({ folder, files: inside.length }));
+  const [most = { folder: '', files: 0 }] = folders.toSorted((one, other) => other.files - one.files);
+  return {
+    rooms: [...new Set(files.map(roomOf).filter((room) => room !== ''))],
+    looseFiles: files.filter((file) => roomOf(file) === ''),
+    mostFilesInAFolder: most,
+    deepest: Math.max(...files.map((file) => file.split('/').length - 1)),
+    cycles: cyclesIn(source),
+    sharedFileNames: sharedBy(files, (file) => [file.split('/').at(-1) ?? file]),
+    sharedExports: sharedBy(files, (file) => exportsOf(root, file)),
+    bordersBroken: broken(imports),
+  };
+}
+
+/** The table of rooms, as the README has it. */
+export function roomsTable(): string {
+  const rows = ROOMS.map(({ name, what, may, mayTypes, asYet = [] }) => {
+    const allowed = [
+      ...may,
+      ...mayTypes.map((other) => `types of ${other}`),
+      ...asYet.map((other) => `as yet ${other}`),
+    ];
+    return `| [src/${name}](src/${name}) | ${what} | ${allowed.join(', ') || 'nothing of ours'} |`;
+  });
+  return ['| Room | What is in it | May import |', '| --- | --- | --- |', ...rows].join('\n');
+}
+
+function sharedBy(files: readonly string[], namesOf: (file: string) => readonly string[]): readonly string[] {
+  const names = files.flatMap((file) => [...new Set(namesOf(file))]);
+  return [...Map.groupBy(names, (name) => name)].filter(([, all]) => all.length > 1).map(([name]) => name);
+}
