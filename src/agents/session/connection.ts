@@ -14,7 +14,7 @@ import { SessionRecord } from './session-memory.ts';
 import type { SessionMemory } from './session-memory.ts';
 import { Teller } from './teller.ts';
 import { Given, turnPrompt } from '../prompt/turn-prompt.ts';
-import { TurnRun } from './turn-run.ts';
+import { Generation } from './generation.ts';
 
 /** One agent of the configuration. */
 export type AgentSpec = {
@@ -53,7 +53,7 @@ export type ConnectionPorts = {
 };
 
 type Of<Type extends Effect['type']> = Extract<Effect, { type: Type }>;
-type Item = { readonly run: TurnRun; readonly injections: Injections };
+type Item = { readonly run: Generation; readonly injections: Injections };
 
 /** One agent at one floor: its session, and the generation under way. */
 export class Connection {
@@ -254,7 +254,7 @@ export class Connection {
     const { turn, left } = turnPrompt(effect, this.#seat(), floors, ways);
     given.prompted(turn, effect.uptoLine);
     for (const id of left) void this.#teller.tell(this.#notTaken(id, effect.epoch));
-    const run = new TurnRun({
+    const run = new Generation({
       agent: this.spec.id,
       epoch: effect.epoch,
       roster: turn.roster,
@@ -303,7 +303,7 @@ export class Connection {
     await run.done;
   }
 
-  #halt(run: TurnRun, graceMs: number): void {
+  #halt(run: Generation, graceMs: number): void {
     run.mute();
     const { session } = this.#keeper;
     if (!run.generating || session === null) return;
@@ -315,7 +315,7 @@ export class Connection {
   }
 
   /** The session did not stop within the grace that it promised to keep. */
-  #force(run: TurnRun): void {
+  #force(run: Generation): void {
     if (this.#current?.run !== run || !run.generating) return;
     this.#keeper.step({ type: 'GraceExceeded' });
     this.#keeper.drop();

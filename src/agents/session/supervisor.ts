@@ -8,7 +8,7 @@ import { Connection } from './connection.ts';
 import type { AgentSpec, ChannelManners, ConnectionPorts } from './connection.ts';
 import type { Floors, Log } from './floors.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { createRoster } from './crew.ts';
+import { createRoster } from './roster.ts';
 import { DEFAULT_THRESHOLDS } from './session-machine.ts';
 import type { Thresholds } from './session-machine.ts';
 import { NO_MEMORY } from './session-memory.ts';
@@ -59,19 +59,19 @@ export type Supervisor = Roster & {
 
 /** Makes a supervisor; nothing runs before `start`. */
 export function createSupervisor(options: SupervisorOptions): Supervisor {
-  const crew = new Crew(options);
+  const pool = new SessionPool(options);
   return {
-    start: () => crew.start(),
-    stop: () => crew.stop(),
-    deliver: (row) => crew.deliver(row),
-    takeDraft: (channel) => crew.takeDraft(channel),
-    sit: (agent, channel) => crew.sit(agent, channel),
-    configure: (agents) => crew.configure(agents),
-    ...createRoster({ agents: () => crew.agents, connections: (agent) => crew.connectionsOf(agent) }),
+    start: () => pool.start(),
+    stop: () => pool.stop(),
+    deliver: (row) => pool.deliver(row),
+    takeDraft: (channel) => pool.takeDraft(channel),
+    sit: (agent, channel) => pool.sit(agent, channel),
+    configure: (agents) => pool.configure(agents),
+    ...createRoster({ agents: () => pool.agents, connections: (agent) => pool.connectionsOf(agent) }),
   };
 }
 
-class Crew {
+class SessionPool {
   agents: readonly AgentSpec[];
   readonly #ports: ConnectionPorts;
   readonly #heartbeat: Heartbeat;

@@ -10,7 +10,7 @@ import { AcpLink } from './acp-link.ts';
 import type { AcpPeer } from './acp-link.ts';
 import { isForOwnTool } from './acp-own-tool.ts';
 import type { AcpProfile } from './acp-profiles.ts';
-import { AcpRun } from './acp-run.ts';
+import { AcpGeneration } from './acp-generation.ts';
 import { Tripwire } from './acp-tripwire.ts';
 import { permissionRequest, prompted, sessionUpdate, steered } from './acp-wire.ts';
 import type { Update } from './acp-wire.ts';
@@ -73,7 +73,7 @@ class Session implements AcpSession {
   readonly #link: AcpLink;
   readonly #boundary: () => string;
   #hands: Handshake | null = null;
-  #run: AcpRun | null = null;
+  #run: AcpGeneration | null = null;
   /** Second prompts of the turn under way. */
   readonly #seconds = new Set<Promise<unknown>>();
   #costBefore = 0;
@@ -120,7 +120,7 @@ class Session implements AcpSession {
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     if (this.#run) throw new Error(`impossible: ${this.#options.seat.agent} is prompted twice at a time`);
     const { seat, timers, verbs, profile } = this.#options;
-    const run = new AcpRun(seat, turn, report, timers);
+    const run = new AcpGeneration(seat, turn, report, timers);
     this.#run = run;
     verbs?.serve(run.verbs);
     try {
@@ -187,7 +187,7 @@ class Session implements AcpSession {
     return this.#options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
   }
 
-  async #generate(run: AcpRun, turn: TurnPrompt, report: Report): Promise<Ending> {
+  async #generate(run: AcpGeneration, turn: TurnPrompt, report: Report): Promise<Ending> {
     const { verbs = null, quietMs = QUIET_MS } = this.#options;
     const first = verbs === null || !this.#known.hasVerbs ? turn.text : `${turn.text}\n\n${verbHint(verbs.name)}`;
     let text = first;
@@ -228,7 +228,7 @@ class Session implements AcpSession {
   }
 
   /** The agent takes a second prompt into the turn under way; both end together. One that it refuses at once is not taken. */
-  async #promptBeside(run: AcpRun, text: string): Promise<InjectOutcome> {
+  async #promptBeside(run: AcpGeneration, text: string): Promise<InjectOutcome> {
     const { promise: accepted, resolve } = Promise.withResolvers<InjectOutcome>();
     const second: Promise<unknown> = this.#ask(text)
       .then(() => resolve('injected'))

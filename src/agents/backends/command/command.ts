@@ -6,7 +6,7 @@ import type { Timers } from '../../../lib/time.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import type { OutputFormat } from './command-output.ts';
-import { CommandRun } from './command-run.ts';
+import { CommandGeneration } from './command-generation.ts';
 import { childEnvironment } from '../../process/process-environment.ts';
 import { Verbs } from '../../tools/verbs.ts';
 
@@ -60,7 +60,7 @@ class CommandSession implements AgentSession {
   readonly #seat: SeatContext;
   readonly #options: CommandOptions;
   readonly #place: Place;
-  #run: CommandRun | null = null;
+  #run: CommandGeneration | null = null;
 
   constructor(seat: SeatContext, options: CommandOptions, place: Place) {
     this.#seat = seat;
@@ -75,7 +75,7 @@ class CommandSession implements AgentSession {
     const given = input === 'stdin' ? { args, stdin: asked } : { args: [...args, argumentOf(asked)], stdin: '' };
     const verbs = new Verbs(report, this.#seat.agent, turn.roster);
     const call = { command, ...this.#place, ...given, output, timeoutMs, maxOutputBytes, timers };
-    const run = new CommandRun(call, verbs, report);
+    const run = new CommandGeneration(call, verbs, report);
     this.#run = run;
     try {
       return await run.perform();

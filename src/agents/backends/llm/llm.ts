@@ -7,8 +7,8 @@ import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatCon
 import { failureOf } from './llm-errors.ts';
 import { modelOf } from './llm-models.ts';
 import type { ModelSettings } from './llm-models.ts';
-import { LlmRun, sizeOf } from './llm-run.ts';
-import type { RunSettings } from './llm-run.ts';
+import { LlmGeneration, sizeOf } from './llm-generation.ts';
+import type { GenerationSettings } from './llm-generation.ts';
 import { neutralised } from '../../prompt/prompt.ts';
 
 /** A model behind an API, and what it may spend. */
@@ -48,12 +48,12 @@ export function createLlmBackend(options: LlmOptions): AgentBackend {
 
 class LlmSession implements AgentSession {
   readonly #seat: SeatContext;
-  readonly #settings: RunSettings;
+  readonly #settings: GenerationSettings;
   /** What was prompted and said before, one entry for each prompt. */
   #history: readonly (readonly ModelMessage[])[] = [];
-  #run: LlmRun | null = null;
+  #run: LlmGeneration | null = null;
 
-  constructor(seat: SeatContext, settings: RunSettings) {
+  constructor(seat: SeatContext, settings: GenerationSettings) {
     this.#seat = seat;
     this.#settings = settings;
   }
@@ -61,7 +61,7 @@ class LlmSession implements AgentSession {
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     if (this.#run) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
     const { agent: self } = this.#seat;
-    const run = new LlmRun({ settings: this.#settings, self, turn, report, history: this.#history.flat() });
+    const run = new LlmGeneration({ settings: this.#settings, self, turn, report, history: this.#history.flat() });
     this.#run = run;
     try {
       return await run.perform();

@@ -11,8 +11,8 @@ import { perform } from './tricks.ts';
 import { trickIn } from './words.ts';
 import type { Pace } from '../../session/pace.ts';
 import { TYPING } from '../../session/pace.ts';
-import { CRASH, Run } from './scripted-run.ts';
-import type { Open } from './scripted-run.ts';
+import { CRASH, ScriptedGeneration } from './scripted-generation.ts';
+import type { Open } from './scripted-generation.ts';
 import { remainder } from './scripted-text.ts';
 
 /** The scripts that come with Conch, by the name that a configuration gives them. */
@@ -34,7 +34,7 @@ class ScriptedSession implements AgentSession {
   readonly #script: Persona;
   readonly #pace: Pace;
   #memory: Memory = { request: null, openQuestion: null };
-  #run: Run | null = null;
+  #run: ScriptedGeneration | null = null;
   #open: Open | null = null;
   #notes: readonly string[] = [];
   #observed: readonly Line[] = [];
@@ -55,7 +55,7 @@ class ScriptedSession implements AgentSession {
     const steps = [...this.#recalled(), ...this.#plan(turn, scene)];
     this.#open = null;
     this.#memory = { request: scene.request ?? this.#memory.request, openQuestion: null };
-    const run = new Run(this.#pace, report, this.#notes);
+    const run = new ScriptedGeneration(this.#pace, report, this.#notes);
     this.#notes = [];
     this.#run = run;
     try {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { AcpRun } from '../../../../src/agents/backends/acp/acp-run.ts';
+import { AcpGeneration } from '../../../../src/agents/backends/acp/acp-generation.ts';
 import { permissionRequest, sessionUpdate } from '../../../../src/agents/backends/acp/acp-wire.ts';
 import type { PermissionRequest } from '../../../../src/agents/backends/backend.ts';
 import type { Choice } from '../../../../src/turns/floor/settings.ts';
@@ -26,7 +26,7 @@ async function asked({ updates = [], toolCall, options }: Omit<Frames, 'shows' |
     ...recorder().report,
     permission: async (request: PermissionRequest) => (requests.push(request), choice),
   };
-  const run = new AcpRun(SEAT, prompt({ text: 'Clean up' }), report, systemTimers);
+  const run = new AcpGeneration(SEAT, prompt({ text: 'Clean up' }), report, systemTimers);
   for (const update of updates) run.update(sessionUpdate.parse({ sessionId: 's1', update }).update);
   const request = permissionRequest.parse({ sessionId: 's1', toolCall, options });
   const outcome = await run.permission({ ...request, isOwn: false }, new AbortController().signal);

@@ -8,7 +8,7 @@ import { VERBS, Verbs } from '../../tools/verbs.ts';
 import type { VerbName } from '../../tools/verbs.ts';
 
 /** How a model is asked. */
-export type RunSettings = {
+export type GenerationSettings = {
   readonly model: LanguageModel;
   /** As the configuration names it. */
   readonly modelName: string;
@@ -22,8 +22,8 @@ export type RunSettings = {
 };
 
 /** What one generation is about. */
-export type RunParts = {
-  readonly settings: RunSettings;
+export type GenerationParts = {
+  readonly settings: GenerationSettings;
   readonly self: AgentId;
   readonly turn: TurnPrompt;
   readonly report: Report;
@@ -32,8 +32,8 @@ export type RunParts = {
 };
 
 /** One generation of a model: steps of text and verbs, until it ends or is stopped. */
-export class LlmRun {
-  readonly #parts: RunParts;
+export class LlmGeneration {
+  readonly #parts: GenerationParts;
   readonly #verbs: Verbs;
   readonly #steering = createSteering();
   readonly #abort = new AbortController();
@@ -46,7 +46,7 @@ export class LlmRun {
   #inStep = true;
   #finishReason = 'stop';
 
-  constructor(parts: RunParts) {
+  constructor(parts: GenerationParts) {
     this.#parts = parts;
     this.#messages = [{ role: 'user', content: parts.turn.text }];
     const { report } = parts;

@@ -23,7 +23,7 @@ export type CommandCall = {
 };
 
 /** A command that answers one prompt: its output is the answer, its exit is the end. */
-export class CommandRun {
+export class CommandGeneration {
   readonly #call: CommandCall;
   readonly #verbs: Verbs;
   readonly #report: Report;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createRoster } from '../../../src/agents/session/crew.ts';
+import { createRoster } from '../../../src/agents/session/roster.ts';
 import { puppetry } from '../bench.ts';
 
 test('T52 an agent that does not promise to ask is marked wherever operators look', () => {

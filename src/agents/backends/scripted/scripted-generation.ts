@@ -11,7 +11,7 @@ export const CRASH = 'exited with code 137';
 export type Open = { readonly streamed: string; readonly steps: readonly Step[] };
 
 /** One generation of a scripted agent: performs steps until an end, an interrupt or a crash. */
-export class Run {
+export class ScriptedGeneration {
   readonly over: Promise<void>;
   /** Set when it was interrupted with something left to say. */
   open: Open | null = null;

@@ -13,7 +13,7 @@ export type Outcome = { readonly outcome: 'cancelled' } | { readonly outcome: 's
 export type Asked = Permission & { readonly isOwn: boolean };
 
 /** One generation of one turn: what the agent sends becomes text, signs of work, questions for people, and an ending. */
-export class AcpRun {
+export class AcpGeneration {
   readonly verbs: Verbs;
   readonly #report: Report;
   readonly #timers: Timers;

@@ -10,7 +10,7 @@ import { Asking } from './asking.ts';
 import type { Ending, PermissionRequest, Report, TurnPrompt } from '../backends/backend.ts';
 
 /** What one generation reports to. */
-export type RunPorts = {
+export type GenerationPorts = {
   readonly agent: AgentId;
   readonly epoch: number;
   readonly roster: TurnPrompt['roster'];
@@ -28,10 +28,10 @@ export type RunPorts = {
 };
 
 /** One generation of one turn: what the session streams becomes a draft, signs of work, and messages for the floor. */
-export class TurnRun {
+export class Generation {
   readonly epoch: number;
   readonly report: Report;
-  readonly #ports: RunPorts;
+  readonly #ports: GenerationPorts;
   readonly #over = Promise.withResolvers<void>();
   readonly #done = Promise.withResolvers<void>();
   #generating = true;
@@ -51,7 +51,7 @@ export class TurnRun {
   #textAt = 0;
   #quiet: Timer | null = null;
 
-  constructor(ports: RunPorts) {
+  constructor(ports: GenerationPorts) {
     this.#ports = ports;
     this.epoch = ports.epoch;
     this.#scanner = createSignalScanner(ports);
