@@ -1,5 +1,5 @@
 import { configTable, environmentTable } from '../../src/config/table.ts';
-import { roomsTable } from '../house/measure.ts';
+import { roomsPicture, roomsTable } from '../house/measure.ts';
 import { DEMO_WORDS } from '../../src/agents/backends/scripted/words.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../../src/runtime/exit-codes.ts';
 import { VERBS } from '../../src/cli/help.ts';
@@ -40,6 +40,7 @@ export const BLOCKS: Readonly<Record<string, () => string>> = {
   environment: environmentTable,
   'log-line': logLine,
   rooms: roomsTable,
+  'rooms-picture': () => roomsPicture(new URL('../../src', import.meta.url).pathname),
 };
 
 /** The document with every generated block written anew. An unknown block, or one without an end, throws. */

@@ -48,6 +48,16 @@ export function roomsTable(): string {
   return ['| Room | What is in it | May import |', '| --- | --- | --- |', ...rows].join('\n');
 }
 
+/** Who imports whom, as it is in the source below a folder: a drawing that GitHub and others show. */
+export function roomsPicture(root: string): string {
+  const { imports } = readSource(root);
+  const edges = imports
+    .map(({ from, to }) => [roomOf(from), roomOf(to)] as const)
+    .filter(([from, to]) => from !== '' && to !== '' && from !== to)
+    .map(([from, to]) => `  ${from} --> ${to}`);
+  return ['```mermaid', 'graph TD', ...[...new Set(edges)].toSorted(), '```'].join('\n');
+}
+
 function sharedBy(files: readonly string[], namesOf: (file: string) => readonly string[]): readonly string[] {
   const names = files.flatMap((file) => [...new Set(namesOf(file))]);
   return [...Map.groupBy(names, (name) => name)].filter(([, all]) => all.length > 1).map(([name]) => name);
