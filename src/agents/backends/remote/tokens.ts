@@ -1,7 +1,8 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { writePrivately } from '../../../lib/private-file.ts';
 import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
 
 /** What is kept of an agent's token: never the token itself. `channels`: where it may sit; absent is everywhere. */
@@ -135,17 +136,10 @@ function readTokens(dataDir: string): Entries {
   }
 }
 
-/** Whole or not at all: into a file beside it first. */
 function write(dataDir: string, entries: Entries): void {
   const path = join(dataDir, FILE);
-  const beside = `${path}.${process.pid}.new`;
   try {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-    const file = openSync(beside, 'w', 0o600);
-    writeSync(file, `${JSON.stringify(entries, null, 2)}\n`);
-    fsyncSync(file);
-    closeSync(file);
-    renameSync(beside, path);
+    writePrivately(path, `${JSON.stringify(entries, null, 2)}\n`);
   } catch (error) {
     throw new TokenError(`${path} cannot be written: ${(error as Error).message}`, { cause: error });
   }
