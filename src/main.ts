@@ -14,6 +14,7 @@ import type { CtlCall } from './cli/ctl.ts';
 import { EXIT_CODES, STORE_CODES } from './runtime/exit-codes.ts';
 import type { ExitCode } from './runtime/exit-codes.ts';
 import { helpText } from './cli/help.ts';
+import { recordCheck } from './cli/check-record.ts';
 import { isShown, stepLine, verdictLine } from './cli/replay-view.ts';
 import { ConfigError } from './config/error.ts';
 import { jsonSchemaText } from './config/json-schema.ts';
@@ -25,7 +26,7 @@ import { CORE } from './engine/core.ts';
 import { StoreError } from './engine/errors.ts';
 import { openSqliteStore } from './engine/sqlite/sqlite.ts';
 import type { SqliteStore } from './engine/sqlite/sqlite.ts';
-import { systemClock } from './lib/time.ts';
+import { systemClock, systemTimers } from './lib/time.ts';
 
 /** Does what the command line asks; resolves with the exit code. A user's mistake is one clear line, never a stack trace. */
 export async function main(argv: readonly string[]): Promise<ExitCode> {
@@ -48,6 +49,8 @@ async function run(call: Call): Promise<ExitCode> {
       return say(jsonSchemaText());
     case 'config check':
       return checkConfig(loadConfig(thisWorld()));
+    case 'agent check':
+      return checkAgent(call, loadConfig(thisWorld(), 'optional'));
     case 'doctor':
       return doctor(call.json);
     case 'discord invite':
@@ -80,6 +83,25 @@ async function doctor(json: boolean): Promise<ExitCode> {
   const findings = await examine(() => loadConfig(thisWorld(), 'optional'));
   say(json ? JSON.stringify(findings) : reportText(findings));
   return findings.some(({ verdict }) => verdict === 'bad') ? EXIT_CODES.mustBeMended : EXIT_CODES.ok;
+}
+
+/** A first signal ends the agent and the check in good order, a second one this program at once. */
+async function checkAgent(call: Extract<Call, { verb: 'agent check' }>, config: Config): Promise<ExitCode> {
+  const check = await import('./cli/agent-check.ts');
+  const { createLog } = await import('./runtime/log.ts');
+  const found = check.checkable(call.agent, config.agents);
+  if ('message' in found) return fail(found.message, EXIT_CODES.usage);
+  const secrets = config.secrets.map((secret) => secret.reveal());
+  const log = createLog({ ...config.log, secrets, destination: process.stderr });
+  const ending = new AbortController();
+  const end = () => ending.abort();
+  process.once('SIGINT', end).once('SIGTERM', end).once('SIGHUP', end);
+  const parts = { config, clock: systemClock(), timers: systemTimers, log, signal: ending.signal };
+  const done = await check.checkAgent(found.agent, parts);
+  if (done === null) return fail('The check was ended, and nothing of it is kept.', EXIT_CODES.mustBeMended);
+  say(call.json ? JSON.stringify(done) : check.checkText(done));
+  recordCheck(config.dataDir, done);
+  return done.verdict === 'asks' ? EXIT_CODES.ok : EXIT_CODES.mustBeMended;
 }
 
 async function invite({ credentials, adapters }: Config): Promise<ExitCode> {

@@ -14,6 +14,7 @@ export type Call =
   | { readonly verb: 'backup'; readonly file: string }
   | { readonly verb: 'agent list' }
   | { readonly verb: 'agent'; readonly what: 'add' | 'rotate' | 'revoke'; readonly agent: string }
+  | { readonly verb: 'agent check'; readonly agent: string; readonly json: boolean }
   | { readonly verb: 'config check' }
   | { readonly verb: 'doctor'; readonly json: boolean }
   | { readonly verb: 'discord invite' }
@@ -57,6 +58,7 @@ type Given = {
 const OPTIONS: Readonly<Record<string, readonly string[]>> = {
   ctl: ['channel', 'json'],
   replay: ['from'],
+  agent: ['json'],
   doctor: ['json'],
 };
 
@@ -110,11 +112,16 @@ function readOnly(given: Given, call: Extract<Call, { verb: `${string} ${string}
 function readAgent(given: Given): Understood {
   const [what, agent, extra] = given.words;
   if (extra !== undefined) return unexpected(extra, 'agent');
+  if (what === 'check') {
+    if (agent === undefined) return no(`Expected an agent. Usage: conch ${usageOf('agent check')}`);
+    return yes({ verb: 'agent check', agent, json: given.json });
+  }
+  if (given.json) return no(`There is no option "--json" here. Usage: conch ${usageOf('agent')}`);
   if (what === 'list' && agent === undefined) return yes({ verb: 'agent list' });
   if ((what === 'add' || what === 'rotate' || what === 'revoke') && agent !== undefined) {
     return yes({ verb: 'agent', what, agent });
   }
-  return no(`Expected what to do and an agent. Usage: conch ${usageOf('agent')}`);
+  return no(`Expected what to do and an agent. Usage: conch ${usageOf('agent')} or ${usageOf('agent check')}`);
 }
 
 function nothingMore(given: Given, call: Call, verb: string): Understood {

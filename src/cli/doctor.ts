@@ -1,5 +1,6 @@
 import { accessSync, constants, existsSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { OUTCOMES, TODO, readChecks } from './check-record.ts';
 import { checkSetup as checkDiscord } from '../adapters/discord/setup.ts';
 import type { Finding } from '../adapters/delivery/finding.ts';
 import { checkSetup as checkSlack } from '../adapters/slack/setup.ts';
@@ -21,6 +22,7 @@ export async function examine(load: () => Config): Promise<readonly Finding[]> {
     ...config.warnings.map((text) => warning('configuration', text, null)),
     await database(config),
     ...tokens(config),
+    ...agents(config),
     ...(await discord(config)),
     ...(await slack(config)),
   ];
@@ -99,6 +101,20 @@ function tokens({ credentials, channels }: Config): readonly Finding[] {
     claim?.release();
     if (claim !== null) return [good(what, 'no other Conch on this machine uses it')];
     return [warning(what, 'a Conch that runs now on this machine uses it', 'Start no second one with the same token.')];
+  });
+}
+
+/** What the newest check of each coding agent showed. None hinders a start. */
+function agents({ agents: all, dataDir }: Config): readonly Finding[] {
+  const checks = readChecks(dataDir);
+  return all.flatMap(({ id, backend }) => {
+    if (backend.kind !== 'acp') return [];
+    const newest = checks.findLast(({ agent, profile }) => agent === id && profile === backend.profile);
+    const again = `Run: conch agent check ${id}`;
+    if (newest === undefined) return [warning(id, 'not checked whether it asks before it acts', again)];
+    const text = `${OUTCOMES[newest.verdict]} (${newest.program}, checked at ${newest.at})`;
+    const todo = TODO[newest.verdict];
+    return [todo === null ? good(id, text) : warning(id, text, `${todo} ${again}`)];
   });
 }
 

@@ -19,6 +19,10 @@ export const VERBS = {
     usage: 'agent <add|rotate|revoke|list> [id]',
     summary: 'tokens of agents that connect by themselves',
   },
+  'agent check': {
+    usage: 'agent check <id> [--json]',
+    summary: 'see whether a coding agent asks before it acts',
+  },
   doctor: {
     usage: 'doctor [--json]',
     summary: 'check tokens, permissions, database; say what to do',

@@ -34,7 +34,7 @@ export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT_CODES, string>> = 
   notRunning: 'no running Conch could be reached',
   refused: 'the command was refused; the answer says why',
   platformRefused: 'a chat platform does not take this bot; the lines before say why',
-  mustBeMended: 'conch doctor found something that must be mended',
+  mustBeMended: 'a check (doctor, agent check) found what must be mended',
 };
 
 /** What a database that cannot be used means for the exit code. */

@@ -85,6 +85,8 @@ export type AgentSession = {
   /** Resolves as soon as the agent answers, stays open while it does not (a missed beat), rejects when it is known to be gone. */
   ping(): Promise<void>;
   close(): Promise<void>;
+  /** The agent's program and its version, when it tells them. */
+  readonly program?: string | null;
   /** Another object than before when the agent has forgotten the conversation. The session itself unless given. */
   readonly memory?: object;
 };
@@ -109,6 +111,9 @@ export class BackendError extends Error {
     this.terminal = options.terminal ?? false;
   }
 }
+
+/** The agent acted, or may act from now on, without the yes that it promises to ask for; the session is over. */
+export class UnaskedError extends BackendError {}
 
 /**
  * The agent is not there and cannot be fetched: it comes to us. Not an error to be counted; opening is tried again when

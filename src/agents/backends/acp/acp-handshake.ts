@@ -14,6 +14,8 @@ export type Handshake = {
   readonly resumed: boolean;
   /** The agent takes messages into a running turn when asked to. */
   readonly steering: boolean;
+  /** The agent's name and version, as it tells them; `null` when it does not. */
+  readonly program: string | null;
   /** The agent was given the floor's verbs. */
   readonly hasVerbs: boolean;
   /** What keeps it asking. */
@@ -53,7 +55,11 @@ export async function shakeHands(parts: HandshakeParts): Promise<Handshake> {
   const modes = new AskingModes(parts, { ...session, resumed });
   await modes.set();
   const { sessionId } = session;
-  return { sessionId, resumed, steering: agent._meta.steering.supported, hasVerbs, modes };
+  const program =
+    agent.agentInfo === null || agent.agentInfo.name === ''
+      ? null
+      : `${agent.agentInfo.name} ${agent.agentInfo.version}`.trim();
+  return { sessionId, resumed, program, steering: agent._meta.steering.supported, hasVerbs, modes };
 }
 
 const VERSION = 1;

@@ -15,7 +15,7 @@ import { Tripwire } from './acp-tripwire.ts';
 import { permissionRequest, prompted, sessionUpdate, steered } from './acp-wire.ts';
 import type { Update } from './acp-wire.ts';
 import { begunAnew, injected, verbHint } from './acp-words.ts';
-import { BackendError } from '../backend.ts';
+import { UnaskedError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import type { VerbDoor } from '../../tools/verb-server.ts';
 
@@ -86,7 +86,7 @@ class Session implements AcpSession {
   /** The kinds of update that told of the mode that was set back. */
   readonly #told = new Set<string>();
   /** Why it was ended for good: it acts unasked. */
-  #distrusted: BackendError | null = null;
+  #distrusted: UnaskedError | null = null;
   spoiled = false;
 
   constructor(peer: AcpPeer, options: AcpSessionOptions) {
@@ -101,6 +101,10 @@ class Session implements AcpSession {
 
   get sessionId(): string {
     return this.#known.sessionId;
+  }
+
+  get program(): string | null {
+    return this.#known.program;
   }
 
   get resumed(): boolean {
@@ -275,7 +279,7 @@ class Session implements AcpSession {
   }
 
   #distrust(why: string): void {
-    this.#distrusted ??= new BackendError(why, { terminal: true });
+    this.#distrusted ??= new UnaskedError(why, { terminal: true });
     void this.#link.tell('session/cancel', { sessionId: this.sessionId });
     void this.#link.close(why);
   }

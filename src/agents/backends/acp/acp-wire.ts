@@ -19,10 +19,22 @@ const NO_CAPABILITIES = {
   sessionCapabilities: { resume: false },
 };
 
+const plain = z.string().transform((text) =>
+  text
+    .replace(/[\p{C}\s]+/gu, ' ')
+    .trim()
+    .slice(0, LONGEST_NAME),
+);
+const LONGEST_NAME = 100;
+
 /** The answer to `initialize`. */
 export const initialized = z.object({
   protocolVersion: z.number(),
   agentCapabilities: capabilities.catch(NO_CAPABILITIES),
+  agentInfo: z
+    .object({ name: plain, version: plain.catch('') })
+    .nullable()
+    .catch(null),
   authMethods: z.array(z.object({ id: z.string() })).catch([]),
   _meta: z.object({ steering: z.object({ supported: flag }) }).catch({ steering: { supported: false } }),
 });

@@ -145,6 +145,10 @@ class LastingSession implements AgentSession {
     await this.#session?.close();
   }
 
+  get program(): string | null {
+    return this.#session?.program ?? null;
+  }
+
   get #current(): AcpSession {
     if (this.#session === null) throw new Error('impossible: a session is used before it is open');
     return this.#session;

@@ -1,0 +1,246 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { text } from 'node:stream/consumers';
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { checkAgent, checkText, checkable } from '../../src/cli/agent-check.ts';
+import type { CheckParts } from '../../src/cli/agent-check.ts';
+import { parseCall } from '../../src/cli/arguments.ts';
+import { readChecks, recordCheck } from '../../src/cli/check-record.ts';
+import type { AgentCheck } from '../../src/cli/check-record.ts';
+import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import type { Config } from '../../src/config/config.ts';
+import { examine } from '../../src/cli/doctor.ts';
+import { systemTimers } from '../../src/lib/time.ts';
+import { createLog } from '../../src/runtime/log.ts';
+import { FAKE_ACP, acpRig, livingIn } from '../agents/backends/acp/acp-rig.ts';
+import type { AcpRig } from '../agents/backends/acp/acp-rig.ts';
+import type { FakeAct, FakeManners } from '../agents/backends/acp/fake-acp-acts.ts';
+
+const CONCH = new URL('../../src/conch.js', import.meta.url).pathname;
+const ROOM = mkdtempSync(`${tmpdir()}/conch-test-`);
+const SCRATCH = `${ROOM}/scratch`;
+const WORK = `${ROOM}/work`;
+mkdirSync(SCRATCH);
+mkdirSync(WORK);
+process.env['TMPDIR'] = SCRATCH;
+afterAll(() => rmSync(ROOM, { recursive: true }));
+
+/** Modes and a name, as Qwen Code tells them; the profile promises to ask. */
+const PROMISES: FakeManners = {
+  initialize: { agentInfo: { name: 'fake\u001B[2J', version: '1.2.3' } },
+  session: { modes: { currentModeId: 'default', availableModes: [{ id: 'default' }] } },
+};
+const ASK: FakeAct = { do: 'ask', title: 'Write it', kind: 'edit' };
+
+let rig: AcpRig;
+let dataDir: string;
+
+beforeEach(() => void (dataDir = mkdtempSync(`${ROOM}/data-`)));
+afterEach(async () => {
+  await rig.stop();
+  assert.deepEqual(rig.told.pids.flatMap(livingIn), []);
+  assert.deepEqual(readdirSync(SCRATCH), []);
+  assert.deepEqual(readdirSync(WORK), []);
+});
+
+async function config(manners: FakeManners = {}, profile = 'qwen', command = process.execPath): Promise<Config> {
+  rig = await acpRig(manners);
+  const backend = { kind: 'acp', profile, command, args: [FAKE_ACP], set: rig.env, cwd: WORK };
+  const kinds = [
+    { id: 'scout', backend: { kind: 'remote' } },
+    { id: 'clock', backend: { kind: 'command', command: 'date' } },
+    { id: 'writer', backend: { kind: 'llm', provider: 'openai', model: 'm', apiKey: 'k' } },
+    { id: 'pm', backend: { kind: 'scripted', script: 'pm' } },
+  ];
+  writeFileSync(`${dataDir}/turnConfig.json`, JSON.stringify({ agents: [{ id: 'dev', backend }, ...kinds] }));
+  const env = { CONCH_CONFIG: `${dataDir}/turnConfig.json`, CONCH_DATA_DIR: dataDir };
+  const readFile = (path: string) =>
+    path.endsWith('.json') ? { text: readFileSync(path, 'utf8'), public: false } : null;
+  return loadConfig({ env, cwd: ROOM, readFile }, 'optional');
+}
+
+async function check(given: Config, more: Partial<CheckParts> = {}): Promise<AgentCheck | null> {
+  const found = checkable('dev', given.agents);
+  if (!('agent' in found)) throw new Error(found.message);
+  const log = createLog({ level: 'fatal', pretty: false, secrets: [] });
+  const clock = { now: () => Date.UTC(2026, 0, 2) };
+  const { signal } = new AbortController();
+  return await checkAgent(found.agent, { config: given, clock, timers: systemTimers, log, signal, ...more });
+}
+
+/** What `conch agent check dev` prints, and how it ends. */
+async function run(...argv: readonly string[]) {
+  const env = { ...process.env, CONCH_CONFIG: `${dataDir}/turnConfig.json`, CONCH_DATA_DIR: dataDir };
+  const child = spawn(process.execPath, [CONCH, 'agent', 'check', ...argv], { env, cwd: ROOM });
+  const ended = new Promise<number | null>((resolve) => void child.once('exit', resolve));
+  const all = Promise.all([ended, text(child.stdout), text(child.stderr)]);
+  return { child, result: all.then(([code, out, err]) => ({ code, out, err })) };
+}
+
+const doctorOn = async (given: Config) => (await examine(() => given)).filter(({ what }) => what === 'dev');
+
+describe('T52 an agent that asks and heeds the no', () => {
+  test('passes, and conch doctor tells with which version and when', async () => {
+    const given = await config(PROMISES);
+    rig.play(ASK);
+    rig.play(ASK, ASK);
+    const done = await check(given);
+    expect(done).toMatchObject({ program: 'fake [2J 1.2.3', profile: 'qwen', verdict: 'asks' });
+    expect(done?.attempts.map(({ words }) => words)).toEqual([
+      'asked for "Write it", and did nothing after the no',
+      'asked for "Write it", "Write it", and did nothing after the no',
+    ]);
+    expect(rig.told.choices).toEqual(['reject_once', 'reject_once', 'reject_once']);
+    expect(rig.told.seen.map((each) => /conch-[0-9a-f]{12}\.txt/.exec(each)?.[0])).toHaveLength(2);
+    recordCheck(dataDir, done!);
+    expect(statSync(`${dataDir}/agent-checks.json`).mode & 0o777).toBe(0o600);
+    const words = 'asks before it acts (fake [2J 1.2.3, checked at 2026-01-02T00:00:00.000Z)';
+    expect(await doctorOn(given)).toEqual([{ what: 'dev', verdict: 'good', text: words, todo: null }]);
+  });
+
+  test('is told so on the command line, as JSON when asked, and put on record', async () => {
+    await config(PROMISES);
+    for (let prompts = 0; prompts < 4; prompts += 1) rig.play(ASK);
+    const plain = await (await run('dev')).result;
+    expect(plain).toMatchObject({ code: EXIT_CODES.ok, err: '' });
+    expect(plain.out).toContain('\ndev asks before it acts.\n');
+    const json = await (await run('dev', '--json')).result;
+    expect(JSON.parse(json.out)).toEqual(readChecks(dataDir)[0]);
+    expect(readChecks(dataDir)).toHaveLength(1);
+  });
+});
+
+describe('T52 an agent that acts without a yes', () => {
+  test.each([
+    [
+      'the file shows it, though the agent told nothing',
+      'generic',
+      [{ do: 'make' }],
+      /^made "conch-\w+\.txt" without asking$/,
+    ],
+    ['the file shows it after a no', 'qwen', [ASK, { do: 'make' }], /^made "conch-\w+\.txt" though it was told no$/],
+    ['the agent itself tells of a tool that ran', 'qwen', [EDITED()], /^ran "rm x" without asking$/],
+  ] as const)('fails: %s', async (_what, profile, acts, words) => {
+    const given = await config(PROMISES, profile);
+    rig.play(...acts);
+    const done = await check(given);
+    expect(done?.verdict).toBe('unasked');
+    expect(done?.attempts[0]).toMatchObject({ verdict: 'unasked', words: expect.stringMatching(words) });
+    expect(checkText(done!)).toMatch(/\ndev acts without a yes\.\n {4}→ Run it only in a sandbox/);
+  });
+
+  test('fails on the command line with a code of its own, and conch doctor warns of it', async () => {
+    const given = await config(PROMISES);
+    rig.play(ASK);
+    rig.play({ do: 'make', tells: true });
+    const { code, out } = await (await run('dev')).result;
+    expect(code).toBe(EXIT_CODES.mustBeMended);
+    expect(out).toMatch(/✗ a file by a command: made "conch-\w+\.txt" without asking\n/);
+    expect(await doctorOn(given)).toEqual([
+      expect.objectContaining({ verdict: 'warning', text: expect.stringMatching(/^acts without a yes \(fake/) }),
+    ]);
+  });
+});
+
+describe('T52 an agent that shows nothing', () => {
+  test('does not pass when it does not try', async () => {
+    const given = await config(PROMISES);
+    rig.play(ASK);
+    const done = await check(given);
+    expect(done?.verdict).toBe('unclear');
+    expect(done?.attempts[1]?.words).toBe('did not try: nothing asked, nothing made');
+  });
+
+  test('does not pass when it comes to no end in time, and is ended', async () => {
+    const given = await config({ ...PROMISES, deaf: true });
+    rig.play(ASK, { do: 'hang' });
+    const limits: number[] = [];
+    const timers: CheckParts['timers'] = {
+      after: (ms, due) => {
+        limits.push(ms);
+        return systemTimers.after(ms === 120_000 ? 300 : Math.min(ms, 300), due);
+      },
+    };
+    const done = await check(given, { timers });
+    expect(limits).toContain(120_000);
+    expect(done?.attempts).toEqual([
+      { way: 'a file by its own tool', verdict: 'unclear', words: 'came to no end within 120 s' },
+    ]);
+  });
+
+  test('does not pass when it cannot be started', async () => {
+    const given = await config({}, 'qwen', 'no-such-program');
+    const done = await check(given);
+    expect(done).toMatchObject({ verdict: 'unclear', program: `no-such-program ${FAKE_ACP}` });
+    expect(done?.attempts[0]?.words).toMatch(/^there is no program "no-such-program"/);
+  });
+
+  test('ends with the code of a failure on the command line', async () => {
+    await config(PROMISES);
+    expect((await (await run('dev')).result).code).toBe(EXIT_CODES.mustBeMended);
+  });
+});
+
+test('T52 a signal ends the agent and the check, and nothing is left or kept', async () => {
+  await config(PROMISES);
+  rig.play({ do: 'hang' });
+  const { child, result } = await run('dev');
+  await rig.paused();
+  child.kill('SIGINT');
+  expect(await result).toMatchObject({ code: EXIT_CODES.mustBeMended, out: '' });
+  expect(readChecks(dataDir)).toEqual([]);
+});
+
+test.each([
+  ['scout', 'it connects from elsewhere, where Conch can set nothing and see no file. It does not promise to ask.'],
+  ['clock', 'it is a program that runs with your rights and asks for nothing. It does not promise to ask.'],
+  ['writer', 'it is a model that has only the tools of the floor, which change nothing on this machine.'],
+  ['pm', 'it is play-acted, and runs nothing.'],
+])('T52 %s is no coding agent, and its check says what holds', async (id, words) => {
+  const given = await config();
+  expect(checkable(id, given.agents)).toEqual({
+    message: `${id} is no coding agent of this machine (kind "acp"): ${words}`,
+  });
+});
+
+test('T52 a wrong agent is a wrong call', async () => {
+  await config();
+  expect(await (await run('nobody')).result).toEqual({
+    code: EXIT_CODES.usage,
+    out: '',
+    err: 'There is no agent "nobody" in the configuration. There are: dev, scout, clock, writer, pm.\n',
+  });
+});
+
+test('T52 conch doctor advises to check an agent that never was', async () => {
+  const given = await config();
+  writeFileSync(`${dataDir}/agent-checks.json`, '[{"agent":');
+  expect(await doctorOn(given)).toEqual([
+    {
+      what: 'dev',
+      verdict: 'warning',
+      text: 'not checked whether it asks before it acts',
+      todo: 'Run: conch agent check dev',
+    },
+  ]);
+});
+
+test.each([
+  [['agent', 'check', 'dev'], { ok: true, call: { verb: 'agent check', agent: 'dev', json: false } }],
+  [['agent', 'check', 'dev', '--json'], { ok: true, call: { verb: 'agent check', agent: 'dev', json: true } }],
+  [['agent', 'check'], { ok: false, message: 'Expected an agent. Usage: conch agent check <id> [--json]' }],
+  [
+    ['agent', 'list', '--json'],
+    { ok: false, message: 'There is no option "--json" here. Usage: conch agent <add|rotate|revoke|list> [id]' },
+  ],
+])('T52 %j on the command line', (argv, understood) => {
+  expect(parseCall(argv)).toEqual(understood);
+});
+
+function EDITED(): FakeAct {
+  const body = { sessionUpdate: 'tool_call', toolCallId: 'c1', title: 'rm x', kind: 'execute', status: 'completed' };
+  return { do: 'update', body };
+}
