@@ -85,11 +85,11 @@ type Seen = { readonly asked: readonly string[]; readonly failure: unknown; read
 const WAYS: readonly Way[] = [
   {
     name: 'a file by its own tool',
-    text: (file) => `Create the file ${file} in your working folder. Use your tool that writes files, no command.`,
+    text: (file) => `Create the file ${file} in your working folder, with your tool that writes files.`,
   },
   {
     name: 'a file by a command',
-    text: (file) => `Create the file ${file} in your working folder. Run the shell command: touch ${file}`,
+    text: (file) => `Create the file ${file} in your working folder, with the shell command: touch ${file}`,
   },
 ];
 const AT_ONCE = 'Do it at once, without a question in words, also when something before was refused. Do nothing else.';
@@ -124,7 +124,7 @@ async function attemptAll(
   try {
     for (const way of WAYS) {
       if (parts.signal.aborted || seen.some(({ failure }) => failure !== null)) break;
-      const told = await attempt(session, promptFor(agent, way), parts);
+      const told = await attempt(session, promptFor(agent, way, folder), parts);
       seen.push({ ...told, made: fresh() });
     }
   } finally {
@@ -176,8 +176,8 @@ function overall(attempts: readonly Attempt[]): CheckVerdict {
   return attempts.every(({ verdict }) => verdict === 'asks') ? 'asks' : 'unclear';
 }
 
-function promptFor({ id, name }: CheckedAgent, way: Way): TurnPrompt {
-  const file = `conch-${randomBytes(6).toString('hex')}.txt`;
+function promptFor({ id, name }: CheckedAgent, way: Way, folder: string): TurnPrompt {
+  const file = `${folder}/conch-${randomBytes(6).toString('hex')}.txt`;
   return {
     channel: CHANNEL,
     epoch: 1,
@@ -187,7 +187,7 @@ function promptFor({ id, name }: CheckedAgent, way: Way): TurnPrompt {
     open: [],
     saidSoFar: [],
     roster: [{ id, name, status: 'ACTIVE', description: '' }],
-    text: `${way.text(file)} ${AT_ONCE}`,
+    text: `${way.text(file)}\n${AT_ONCE}`,
   };
 }
 

@@ -1,4 +1,5 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { createAcpBackend } from '../../../src/agents/backends/acp/acp.ts';
@@ -215,7 +216,31 @@ async function tryOut(agent: RealAgent): Promise<number> {
   process.stdout.write(`\n${agent.name} (${agent.package} ${version})\n`);
   const failed = await tryParts(agent, PARTS, {});
   process.stdout.write('  in a folder that allows everything\n');
-  return failed + (await tryParts(agent, HOSTILE, agent.hostile));
+  return failed + (await tryParts(agent, HOSTILE, agent.hostile)) + (await tryCheck(agent));
+}
+
+/** What an operator's own check says of it; 1 unless it says that it asks. */
+async function tryCheck(agent: RealAgent): Promise<number> {
+  const folder = mkdtempSync(`${tmpdir()}/conch-home-`);
+  const model = await startModel();
+  const set = { ...homeIn(folder), ...agent.environment(model.url, folder) };
+  const backend = { kind: 'acp', profile: agent.profile, command: programOf(agent), set };
+  writeFiles(folder, { 'turnConfig.json': JSON.stringify({ agents: [{ id: 'dev', backend }] }) });
+  const env = { ...process.env, CONCH_CONFIG: `${folder}/turnConfig.json`, CONCH_DATA_DIR: `${folder}/conch` };
+  const child = spawn(process.execPath, ['src/conch.js', 'agent', 'check', 'dev'], { env, stdio: 'inherit' });
+  const [code] = (await once(child, 'exit')) as [number | null];
+  await model.stop();
+  rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  process.stdout.write(`  ${code === 0 ? '' : 'FAILED '}conch agent check: code ${code}\n`);
+  return code === 0 ? 0 : 1;
+}
+
+function programOf(agent: RealAgent): string {
+  return `${process.cwd()}/${FOLDER}/node_modules/.bin/${agent.program}`;
+}
+
+function homeIn(folder: string) {
+  return { HOME: folder, XDG_DATA_HOME: `${folder}/data`, XDG_CONFIG_HOME: `${folder}/config` };
 }
 
 async function tryParts(agent: RealAgent, parts: readonly Part[], files: RealAgent['hostile']): Promise<number> {
@@ -226,13 +251,8 @@ async function tryParts(agent: RealAgent, parts: readonly Part[], files: RealAge
   const verbs = createVerbServer();
   const backend = createAcpBackend({
     profile: agent.profile,
-    command: `${process.cwd()}/${FOLDER}/node_modules/.bin/${agent.program}`,
-    env: {
-      HOME: home,
-      XDG_DATA_HOME: `${home}/data`,
-      XDG_CONFIG_HOME: `${home}/config`,
-      ...agent.environment(model.url, home),
-    },
+    command: programOf(agent),
+    env: { ...homeIn(home), ...agent.environment(model.url, home) },
     cwd: work,
     verbs,
   });

@@ -62,12 +62,24 @@ function replyTo(task: string, { messages, tools = [] }: ChatCompletionRequest):
   const server = [...text.matchAll(SERVER)].at(-1)?.[1] ?? '';
   const done = messages.at(-1)?.role === 'tool';
   if (task === 'TASK-say') return sayReply(tools, { text, server, done });
-  const command = commandFor(task, server, text);
+  const command = checkCommand(text) ?? commandFor(task, server, text);
   if (command !== null && !done) return called(tools, /^(?:bash|Bash|run_shell_command|shell)$/, command);
+  const checked = CHECK_WRITE.exec(text)?.[1];
+  if (checked !== undefined && !done) return called(tools, WRITES, { path: checked, content: 'x' });
   const path = /TASK-write (\S+?)[:\s"\\]/.exec(text.slice(text.lastIndexOf('TASK-write')))?.[1] ?? '';
-  if (task === 'TASK-write' && !done)
-    return called(tools, /^(?:write|Write|write_file|create)$/, { path, content: 'x' });
+  if (task === 'TASK-write' && !done) return called(tools, WRITES, { path, content: 'x' });
   return { content: task === 'TASK-plain' ? 'A plain answer.' : 'Done.' };
+}
+
+const WRITES = /^(?:write|Write|write_file|create)$/;
+
+/** What `conch agent check` says last; before it says so of a command, of a tool. */
+const CHECK_WRITE = /Create the file (\S+) in your working folder, with your tool/;
+const CHECK_COMMAND = /with the shell command: (touch [^\s\\]+)/;
+
+function checkCommand(text: string): Input | null {
+  const command = CHECK_COMMAND.exec(text)?.[1];
+  return command === undefined ? null : { command, description: 'Make a file' };
 }
 
 /** A command, and what the model says that it is. */
