@@ -41,6 +41,12 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
   const rests = (): Promise<void> => holds('');
   const speaks = (agent: string): Promise<void> =>
     vi(async () => expect(await page.getByTestId('draft').getAttribute('data-speaker')).toBe(agent));
+  /** Waits for words of an agent's answer: what a stop cuts after them is begun, and nothing of it is kept for later. */
+  const says = (agent: string, words: RegExp): Promise<void> =>
+    vi(async () => {
+      await speaks(agent);
+      expect(await page.getByTestId('draft').innerText()).toMatch(words);
+    });
   const seat = (agent: string): Promise<string | null> => page.getByTestId(`seat-${agent}`).getAttribute('data-status');
   const said = (text: string | RegExp): Locator => page.getByTestId('message').filter({ hasText: text });
 
@@ -71,6 +77,7 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
 
   test('stop ends the exchange and says what it did', async () => {
     await say('dev: slow');
+    await says('dev', /slow|take my time/);
     await page.getByTestId('stop').click();
     await rests();
     await shows(said(/⏹ Stopped/).first(), /Stopped (dev|qa)/);
@@ -80,10 +87,11 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
     await say('/floor mode interrupt');
     await shows(page.getByTestId('answer').last(), /interrupt/);
     await say('qa: slow');
-    await speaks('qa');
+    await says('qa', /take my time/);
     await say('qa: which browsers did you try?');
     await shows(said('which browsers'), /⚡/);
     await vi(async () => expect(await seat('qa')).toBe('ACTIVE'));
+    await says('qa', /browsers/);
     await page.getByTestId('stop').click();
     await rests();
   });
