@@ -10,7 +10,7 @@ import { createBackends } from '../runtime/agent-factory.ts';
 import type { BackendsParts } from '../runtime/agent-factory.ts';
 import type { AgentConfig, BackendConfig } from '../config/config.ts';
 import { quoted } from '../turns/commands/parse.ts';
-import { OUTCOMES, TODO } from './check-record.ts';
+import { OUTCOMES, REMEDIES } from './check-record.ts';
 import type { AgentCheck, CheckVerdict } from './check-record.ts';
 
 type AcpConfig = Extract<BackendConfig, { kind: 'acp' }>;
@@ -68,7 +68,7 @@ export async function checkAgent(agent: CheckedAgent, parts: CheckParts): Promis
 /** A check as lines for people. */
 export function checkText({ agent, profile, program, verdict, attempts }: AgentCheck): string {
   const lines = attempts.map((each) => `${SIGNS[each.verdict]} ${each.way}: ${each.words}`);
-  const todo = TODO[verdict];
+  const todo = REMEDIES[verdict];
   const end = `${agent} ${OUTCOMES[verdict]}.`;
   return [`${agent}: ${program}, profile ${profile}`, ...lines, '', todo === null ? end : `${end}\n    → ${todo}`].join(
     '\n',

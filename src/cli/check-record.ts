@@ -29,8 +29,8 @@ export const OUTCOMES: Readonly<Record<CheckVerdict, string>> = {
   unclear: 'failed to show whether it asks before it acts',
 };
 
-/** What to do about it; `null`: nothing. */
-export const TODO: Readonly<Record<CheckVerdict, string | null>> = {
+/** What to do about a verdict; `null`: nothing. */
+export const REMEDIES: Readonly<Record<CheckVerdict, string | null>> = {
   asks: null,
   unasked:
     'Run it only in a sandbox until it asks: give it the profile of its program, install another release, or look at its own settings (docs/agents.md), and check again.',

@@ -1,6 +1,6 @@
 import { accessSync, constants, existsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { OUTCOMES, TODO, readChecks } from './check-record.ts';
+import { OUTCOMES, REMEDIES, readChecks } from './check-record.ts';
 import { checkSetup as checkDiscord } from '../adapters/discord/setup.ts';
 import type { Finding } from '../adapters/delivery/finding.ts';
 import { checkSetup as checkSlack } from '../adapters/slack/setup.ts';
@@ -113,7 +113,7 @@ function agents({ agents: all, dataDir }: Config): readonly Finding[] {
     const again = `Run: conch agent check ${id}`;
     if (newest === undefined) return [warning(id, 'not checked whether it asks before it acts', again)];
     const text = `${OUTCOMES[newest.verdict]} (${newest.program}, checked at ${newest.at})`;
-    const todo = TODO[newest.verdict];
+    const todo = REMEDIES[newest.verdict];
     return [todo === null ? good(id, text) : warning(id, text, `${todo} ${again}`)];
   });
 }
