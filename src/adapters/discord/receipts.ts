@@ -58,8 +58,8 @@ async function left(calls: Calls, { channel, where, message }: Spot): Promise<Re
   const route = Routes.channelMessage(where, platformMessage(message));
   try {
     const { reactions } = await calls.ask({ method: 'get', route, channel, what: 'look at receipts' }, messageSchema);
-    const own = (reactions ?? []).filter(({ me }) => me).map(({ emoji }) => emoji.name);
-    return new Set(KINDS.filter((kind) => own.includes(RECEIPTS[kind])));
+    const own = new Set((reactions ?? []).filter(({ me }) => me).map(({ emoji }) => emoji.name));
+    return new Set(KINDS.filter((kind) => own.has(RECEIPTS[kind])));
   } catch {
     return NONE;
   }

@@ -26,13 +26,13 @@ export async function newest(
   channel: ChannelId,
   { limit, after = null }: { readonly limit: number; readonly after?: string | null },
 ): Promise<readonly SeenMessage[]> {
-  let found: readonly SeenMessage[] = [];
+  const found: SeenMessage[] = [];
   let before: string | null = null;
   while (found.length < limit) {
     const size = Math.min(PAGE, limit - found.length);
     const query: Readonly<Record<string, string>> = before === null ? {} : { before };
     const { messages, count } = await page(calls, channel, { limit: String(size), ...query });
-    found = [...messages, ...found];
+    found.unshift(...messages);
     before = messages[0]?.id ?? null;
     if (count < size || before === null || (after !== null && !isAfter(before, after))) return found;
   }

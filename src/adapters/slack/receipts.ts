@@ -75,8 +75,9 @@ async function left(
   const args = { channel: own, timestamp: ts, full: true };
   try {
     const found = await call(web, { method: 'reactions.get', channel, args, answer: reactedSchema });
-    const names = found.message.reactions.filter(({ users }) => users.includes(userId)).map(({ name }) => name);
-    return new Set(KINDS.filter((kind) => names.includes(reactionName(kind))));
+    const mine = found.message.reactions.filter(({ users }) => users.includes(userId));
+    const names = new Set(mine.map(({ name }) => name));
+    return new Set(KINDS.filter((kind) => names.has(reactionName(kind))));
   } catch {
     return NONE;
   }

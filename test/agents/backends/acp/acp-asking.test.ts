@@ -445,7 +445,7 @@ const acts = (frames: readonly (object | 'ASK')[]): readonly FakeAct[] =>
 
 describe('a tool that runs', () => {
   const of = (profile: string) => {
-    const [name] = Object.keys(ACP_PROFILES).filter((each): each is AcpProfileName => each === profile);
+    const name = Object.keys(ACP_PROFILES).find((each): each is AcpProfileName => each === profile);
     const ids = ACP_PROFILES[name!].modes.map((id) => ({ id }));
     const modes = { currentModeId: '', availableModes: ids };
     return ready({ session: { modes } }, { profile: name!, command: process.execPath, args: [FAKE_ACP] });

@@ -1,0 +1,30 @@
+/** Runs jobs of the same key one after the other, in the order in which they came; those of different keys side by side. */
+export class KeyedQueue<Key> {
+  readonly #lanes = new Map<Key, Lane>();
+
+  /** Settles as the job does; a job that fails stops none of those behind it. */
+  run<T>(key: Key, job: () => Promise<T>): Promise<T> {
+    const lane = this.#lanes.get(key) ?? { unfinished: 0, last: Promise.resolve() };
+    this.#lanes.set(key, lane);
+    lane.unfinished += 1;
+    const done = lane.last.then(job);
+    const ended = (): void => {
+      lane.unfinished -= 1;
+      if (lane.unfinished === 0) this.#lanes.delete(key);
+    };
+    lane.last = done.then(ended, ended);
+    return done;
+  }
+
+  /** How many jobs of a key are waiting or under way. */
+  unfinished(key: Key): number {
+    return this.#lanes.get(key)?.unfinished ?? 0;
+  }
+
+  /** Resolves when everything that was handed over so far, of every key, has ended. */
+  async settled(): Promise<void> {
+    await Promise.all([...this.#lanes.values()].map(({ last }) => last));
+  }
+}
+
+type Lane = { unfinished: number; last: Promise<void> };

@@ -1,0 +1,39 @@
+import { describe, expect, test } from 'vitest';
+import { KeyedQueue } from '../../src/lib/keyed-queue.ts';
+
+describe('a keyed queue', () => {
+  test('runs jobs of one key in order and those of another beside them', async () => {
+    const queue = new KeyedQueue<string>();
+    const seen: string[] = [];
+    const gate = Promise.withResolvers<void>();
+    const first = queue.run('a', async () => {
+      seen.push('a1 begins');
+      await gate.promise;
+      seen.push('a1 ends');
+    });
+    const second = queue.run('a', async () => void seen.push('a2'));
+    await queue.run('b', async () => void seen.push('b1'));
+    gate.resolve();
+    await Promise.all([first, second]);
+    expect(seen).toEqual(['a1 begins', 'b1', 'a1 ends', 'a2']);
+  });
+
+  test('goes on behind a job that failed, and tells whoever handed that in', async () => {
+    const queue = new KeyedQueue<string>();
+    const failed = queue.run('a', () => Promise.reject(new Error('no')));
+    const after = queue.run('a', async () => 'yes');
+    await expect(failed).rejects.toThrow('no');
+    await expect(after).resolves.toBe('yes');
+  });
+
+  test('counts what is unfinished and forgets a key that is done', async () => {
+    const queue = new KeyedQueue<string>();
+    const gate = Promise.withResolvers<void>();
+    void queue.run('a', () => gate.promise);
+    void queue.run('a', async () => undefined);
+    expect([queue.unfinished('a'), queue.unfinished('b')]).toEqual([2, 0]);
+    gate.resolve();
+    await queue.settled();
+    expect(queue.unfinished('a')).toBe(0);
+  });
+});
