@@ -65,7 +65,7 @@ function checkHolder(floor: Floor): void {
 }
 
 function checkSeats(floor: Floor): void {
-  const queued = new Set(floor.seats.filter((seat) => seat.status === 'QUEUED').map((seat) => seat.agent));
+  const queued = floor.seats.filter((seat) => seat.status === 'QUEUED').map((seat) => seat.agent);
   must(new Set(floor.queue).size === floor.queue.length, 'I6', 'an agent is queued twice');
   must(
     queued.length === floor.queue.length && queued.every((agent) => floor.queue.includes(agent)),
@@ -84,7 +84,7 @@ const RANKS = ['operator', 'person', 'agent'];
 
 function checkCalls(floor: Floor): void {
   const { called } = floor;
-  const queued = floor.seats.filter((seat) => seat.status === 'QUEUED').map((seat) => seat.agent);
+  const queued = new Set(floor.seats.filter((seat) => seat.status === 'QUEUED').map((seat) => seat.agent));
   must(new Set(called.map((call) => call.agent)).size === called.length, 'I5', 'an agent is called twice');
   must(
     called.every((call) => queued.has(call.agent)),
