@@ -6,9 +6,8 @@ import { decide } from '../src/turns/floor/decide.ts';
 import type { Command } from '../src/turns/floor/command.ts';
 import { PLAIN_SETTINGS, emptyFloor } from '../src/turns/floor/floor.ts';
 import type { Floor } from '../src/turns/floor/floor.ts';
-import { CORE } from '../src/engine/core.ts';
-import { openSqliteStore } from '../src/engine/sqlite/sqlite.ts';
-import type { SqliteStore } from '../src/engine/sqlite/sqlite.ts';
+import { openFloorStore } from '../src/turns/floor-store.ts';
+import type { FloorStore } from '../src/turns/floor-store.ts';
 
 /**
  * Ratios, each of two ways measured in turn in one run on one machine, as the median of several rounds. Absolute numbers
@@ -63,10 +62,10 @@ function coreTurns(turns: number): Promise<number> {
   });
 }
 
-async function withStore<T>(use: (store: SqliteStore) => Promise<T>): Promise<T> {
+async function withStore<T>(use: (store: FloorStore) => Promise<T>): Promise<T> {
   const dir = mkdtempSync(join(tmpdir(), 'conch-bench-'));
   const wording = { textLimit: () => 16_000, words: () => 'text' };
-  const store = openSqliteStore({ path: join(dir, 'bench.db'), core: CORE, clock: { now: () => 1_000 }, ...wording });
+  const store = openFloorStore({ path: join(dir, 'bench.db'), clock: { now: () => 1_000 }, ...wording });
   try {
     return await use(store);
   } finally {

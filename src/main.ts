@@ -22,10 +22,9 @@ import { loadConfig, thisWorld } from './config/load.ts';
 import type { Config } from './config/config.ts';
 import { AdapterError } from './adapters/port.ts';
 import { copied } from './engine/sqlite/backup.ts';
-import { CORE } from './engine/core.ts';
 import { StoreError } from './engine/errors.ts';
-import { openSqliteStore } from './engine/sqlite/sqlite.ts';
-import type { SqliteStore } from './engine/sqlite/sqlite.ts';
+import { openFloorStore } from './turns/floor-store.ts';
+import type { FloorStore } from './turns/floor-store.ts';
 import { systemClock, systemTimers } from './lib/time.ts';
 
 /** Does what the command line asks; resolves with the exit code. A user's mistake is one clear line, never a stack trace. */
@@ -176,11 +175,10 @@ function ctl(call: CtlCall, config: Config): Promise<ExitCode> {
 }
 
 /** The database belongs to one process: a running bot must be stopped first, and the error says so. */
-async function withStore(use: (store: SqliteStore) => ExitCode | Promise<ExitCode>): Promise<ExitCode> {
+async function withStore(use: (store: FloorStore) => ExitCode | Promise<ExitCode>): Promise<ExitCode> {
   const config = loadConfig(thisWorld());
-  const store = openSqliteStore({
+  const store = openFloorStore({
     path: `${config.dataDir}/conch.db`,
-    core: CORE,
     clock: systemClock(),
     textLimit: () => Number.MAX_SAFE_INTEGER,
     words: () => null,
@@ -192,7 +190,7 @@ async function withStore(use: (store: SqliteStore) => ExitCode | Promise<ExitCod
   }
 }
 
-function replay(store: SqliteStore, call: Extract<Call, { verb: 'replay' }>): ExitCode {
+function replay(store: FloorStore, call: Extract<Call, { verb: 'replay' }>): ExitCode {
   const known = store.channels();
   const channels =
     call.channel === null ? known : known.filter((id) => id === call.channel || id.endsWith(`:${call.channel}`));

@@ -1,6 +1,7 @@
 import type { Receipt } from '../turns/floor/effect.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
-import type { HumanMessage, JournalEntry, Line, MessageChange } from '../engine/port.ts';
+import type { HumanMessage, MessageChange } from '../engine/port.ts';
+import type { JournalEntry, Line } from '../turns/records.ts';
 import type { FloorView, TurnRecord } from '../turns/view.ts';
 
 /** What a platform can do; where it cannot, the floor shows a fall-back. */

@@ -7,9 +7,8 @@ import { checkSetup as checkSlack } from '../adapters/slack/setup.ts';
 import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
 import { claimToken } from '../runtime/instance-lock.ts';
-import { CORE } from '../engine/core.ts';
 import { StoreError } from '../engine/errors.ts';
-import { openSqliteStore } from '../engine/sqlite/sqlite.ts';
+import { openFloorStore } from '../turns/floor-store.ts';
 import { systemClock } from '../lib/time.ts';
 
 /** Looks at everything that a start needs and says what is wrong, changing nothing. `load` reads the configuration. */
@@ -58,9 +57,8 @@ async function database({ dataDir }: Config): Promise<Finding> {
   const path = `${dataDir}/conch.db`;
   if (!existsSync(path)) return folder(dataDir);
   try {
-    const store = openSqliteStore({
+    const store = openFloorStore({
       path,
-      core: CORE,
       clock: systemClock(),
       textLimit: () => Number.MAX_SAFE_INTEGER,
       words: () => null,

@@ -1,16 +1,17 @@
 import type { Floor } from '../turns/floor/floor.ts';
 import { factWords, list, WAITS_FOR } from '../turns/commands/fact-words.ts';
-import type { Replayed, ReplayStep } from '../engine/replay.ts';
+import type { Replayed } from '../engine/replay.ts';
+import type { FloorStep } from '../turns/floor-store.ts';
 
 /** One line for one fact: number, time in UTC, what happened, and the floor after it in short. */
-export function stepLine(step: ReplayStep): string {
+export function stepLine(step: FloorStep): string {
   const time = new Date(step.at).toISOString();
   const mark = step.hashOk ? '' : '  ✗ the hash does not hold';
-  return `${String(step.seq).padStart(6)}  ${time}  ${factWords(step.fact)}  |  ${floorShort(step.floor)}${mark}`;
+  return `${String(step.seq).padStart(6)}  ${time}  ${factWords(step.fact)}  |  ${floorShort(step.state)}${mark}`;
 }
 
 /** Whether a replay from an entry on shows this step: earlier ones only when their hash is broken. */
-export function isShown(step: ReplayStep, from: number): boolean {
+export function isShown(step: FloorStep, from: number): boolean {
   return step.seq >= from || !step.hashOk;
 }
 

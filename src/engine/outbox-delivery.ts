@@ -1,18 +1,18 @@
 import { Alarm } from '../lib/alarm.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
-import type { FloorStore, OutboxRow, Settlement } from './port.ts';
+import type { OutboxStore, OwedEffect, Settlement } from './port.ts';
 
 /** Does what one row of the outbox says and tells what became of it. It may reject: then the outcome is uncertain. */
-export type Carrier = (row: OutboxRow) => Promise<Settlement>;
+export type Carrier<Effect> = (row: OwedEffect<Effect>) => Promise<Settlement>;
 
 /** What the delivery needs. */
-export type DeliveryPorts = {
-  readonly store: Pick<FloorStore, 'owed' | 'settle'>;
+export type DeliveryPorts<Effect> = {
+  readonly store: OutboxStore<Effect>;
   readonly clock: Clock;
   readonly timers: Timers;
-  readonly carry: Carrier;
+  readonly carry: Carrier<Effect>;
   /** A row will never be done (`settled`), or its carrier broke and it is tried again. */
-  readonly failed: (row: OutboxRow, why: string, settled: boolean) => void;
+  readonly failed: (row: OwedEffect<Effect>, why: string, settled: boolean) => void;
   /** The store itself failed. */
   readonly broken: (error: unknown) => void;
 };
@@ -28,15 +28,15 @@ export function backoffMs(attempts: number): number {
 }
 
 /** Serves the outbox: one row of a lane at a time, in order, each until it is confirmed or known to be impossible. */
-export class Delivery {
-  readonly #ports: DeliveryPorts;
+export class Delivery<Effect> {
+  readonly #ports: DeliveryPorts<Effect>;
   readonly #alarm: Alarm;
   readonly #flying = new Set<Promise<void>>();
   #pumping: Promise<void> | null = null;
   #again = false;
   #running = false;
 
-  constructor(ports: DeliveryPorts) {
+  constructor(ports: DeliveryPorts<Effect>) {
     this.#ports = ports;
     this.#alarm = new Alarm(ports.clock, ports.timers, () => this.kick());
   }
@@ -86,7 +86,7 @@ export class Delivery {
     }
   }
 
-  #fly(row: OutboxRow): void {
+  #fly(row: OwedEffect<Effect>): void {
     const flight = this.#serve(row)
       .catch(this.#ports.broken)
       .finally(() => {
@@ -96,13 +96,13 @@ export class Delivery {
     this.#flying.add(flight);
   }
 
-  async #serve(row: OutboxRow): Promise<void> {
+  async #serve(row: OwedEffect<Effect>): Promise<void> {
     const settlement = await this.#carry(row);
     if (settlement.state === 'failed') this.#ports.failed(row, settlement.why, true);
     await this.#ports.store.settle(row, settlement);
   }
 
-  async #carry(row: OutboxRow): Promise<Settlement> {
+  async #carry(row: OwedEffect<Effect>): Promise<Settlement> {
     try {
       return await this.#ports.carry(row);
     } catch (error) {
@@ -111,7 +111,7 @@ export class Delivery {
     }
   }
 
-  #later(row: OutboxRow): Instant {
+  #later(row: OwedEffect<Effect>): Instant {
     return this.#ports.clock.now() + backoffMs(row.attempts);
   }
 }

@@ -1,8 +1,3 @@
-import type { Command, Refusal } from '../turns/floor/command.ts';
-import type { Effect } from '../turns/floor/effect.ts';
-import type { Fact, Fate } from '../turns/floor/fact.ts';
-import type { Floor } from '../turns/floor/floor.ts';
-import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 
 /** A file that came with a message; described to agents, fetched by nobody unless asked. */
@@ -16,15 +11,15 @@ export type Attachment = {
 /** One message that a person wrote, as an adapter hands it in. */
 export type HumanMessage = {
   /** The platform's id: the key by which a second delivery is recognised. */
-  readonly id: MessageId;
-  readonly channel: ChannelId;
+  readonly id: string;
+  readonly channel: string;
   readonly author: { readonly id: string; readonly name: string };
   readonly text: string;
   readonly sentAt: Instant;
   /** Sorts messages of one channel as the platform does. */
   readonly order: string;
   /** Agents that the platform's own means address: a mention, a role, the author of the message replied to. */
-  readonly addressed: readonly AgentId[];
+  readonly addressed: readonly string[];
   readonly attachments: readonly Attachment[];
   /** The rule by which agents do not get it (another bot, say); absent for an ordinary message. */
   readonly ignore?: string;
@@ -34,40 +29,39 @@ export type HumanMessage = {
   readonly version?: string;
 };
 
-/** A row of the inbox: the message in its latest wording, and its recorded fate. */
-export type InboxRow = HumanMessage & {
+/** Changes to a message that was accepted before. */
+export type MessageChange =
+  | {
+      readonly change: 'edited';
+      readonly id: string;
+      readonly channel: string;
+      readonly text: string;
+      /** When it was written, as the platform counts; a text that sorts. */
+      readonly version?: string;
+    }
+  | { readonly change: 'deleted'; readonly id: string; readonly channel: string };
+
+/** A message of the inbox in its latest wording, with what became of it: `null` as long as no machine was given it. */
+export type StoredMessage<Fate = unknown> = HumanMessage & {
   readonly fate: Fate | null;
   readonly edited: boolean;
   readonly deleted: boolean;
 };
 
-/** One line of a conversation as agents are given it. */
-export type Line = {
-  readonly line: number;
-  readonly at: Instant;
-  readonly author: { readonly kind: 'person' | 'agent'; readonly id: string; readonly name: string };
-  readonly text: string;
-  readonly attachments: readonly Attachment[];
-  /** Set on lines of people. */
-  readonly message: MessageId | null;
-  readonly change: 'edited' | 'deleted' | null;
-};
-
-/** A stored fact with its place in its channel's hash chain. */
-export type JournalEntry = {
-  readonly channel: ChannelId;
+/** A stored fact with its place in the hash chain of its machine's key. */
+export type StoredFact<Fact> = {
+  readonly key: string;
   readonly seq: number;
   readonly at: Instant;
   readonly fact: Fact;
   readonly hash: string;
 };
 
-/** Something owed to the platform or to an agent. One lane of a channel is served in order, one row at a time. */
-export type OutboxRow = {
+/** Something owed to the world. One lane of a channel is served in order, one row at a time. */
+export type OwedEffect<Effect> = {
   /** Unique for ever; the idempotency key of the post. */
   readonly id: string;
-  readonly channel: ChannelId;
-  /** `posts`, `receipts`, `agent:<id>`, or `interrupt:<id>`, which overtakes what its agent is owed. */
+  readonly channel: string;
   readonly lane: string;
   readonly effect: Effect;
   /** Long texts become several rows; the first is 0. */
@@ -93,56 +87,56 @@ export type Settlement =
   | { readonly state: 'failed'; readonly why: string };
 
 /** The answer to one command. Facts and effects are already durable when it arrives. */
-export type Applied =
-  | { readonly ok: true; readonly floor: Floor; readonly facts: readonly Fact[]; readonly effects: readonly Effect[] }
-  | { readonly ok: false; readonly floor: Floor; readonly refusal: Refusal };
+export type CommandResult<State, Fact, Effect, Refusal> =
+  | { readonly ok: true; readonly state: State; readonly facts: readonly Fact[]; readonly effects: readonly Effect[] }
+  | { readonly ok: false; readonly state: State; readonly refusal: Refusal };
 
 /** What a start finds. */
 export type Recovery = {
-  readonly channels: readonly ChannelId[];
-  /** Messages accepted but not yet given to their floor. */
+  /** Every key that has a state, or a message for it. */
+  readonly keys: readonly string[];
+  /** Messages accepted but not yet given to their machine. */
   readonly unapplied: readonly HumanMessage[];
 };
 
+/** The rows to do now, and when a lane that must wait may go on. */
+export type Lease<Effect> = { readonly rows: readonly OwedEffect<Effect>[]; readonly next: Instant | null };
+
+/** The keys whose deadline has passed, and the earliest deadline that remains. */
+export type Due = { readonly keys: readonly string[]; readonly next: Instant | null };
+
+/** What is owed, for whoever delivers it. */
+export type OutboxStore<Effect> = {
+  /** Rows to do now, at most one per lane of a channel, marked as in flight by this call. */
+  owed(limit: number, at: Instant): Promise<Lease<Effect>>;
+  settle(row: OwedEffect<Effect>, settlement: Settlement): Promise<void>;
+};
+
 /**
- * Where floors live. One command is one transaction: inbox state, journal, floor and outbox.
- * Several processes may share a store if it says so; nothing else in `turns` may assume that it is alone.
+ * Where a machine's states live. One command is one transaction: inbox state, journal, state and outbox.
+ * Several processes may share a store if it says so; nothing outside the engine may assume that it is alone.
  */
-export type FloorStore = {
+export type MachineStore<State, Command, Fact, Effect, Refusal> = OutboxStore<Effect> & {
   /** Makes a message durable; a second delivery of the same id changes nothing. */
   accept(message: HumanMessage): Promise<'new' | 'duplicate'>;
-  /** Loads the floor under its lock, decides, and writes what follows. */
-  apply(channel: ChannelId, command: Command, at: Instant): Promise<Applied>;
-  /** Channels whose deadline has passed, and the earliest deadline that remains. */
-  due(before: Instant): Promise<{ readonly channels: readonly ChannelId[]; readonly next: Instant | null }>;
-  /** Rows to do now, at most one per lane of a channel, marked as in flight by this call. */
-  owed(limit: number, at: Instant): Promise<{ readonly rows: readonly OutboxRow[]; readonly next: Instant | null }>;
-  settle(row: OutboxRow, settlement: Settlement): Promise<void>;
+  /** Changes the wording of an accepted message. */
+  amend(change: MessageChange): Promise<'changed' | 'unchanged' | 'unknown'>;
+  /** Loads the state under its lock, decides, and writes what follows. */
+  apply(key: string, command: Command, at: Instant): Promise<CommandResult<State, Fact, Effect, Refusal>>;
+  due(before: Instant): Promise<Due>;
   /** Called once at start, before anything else: rows in flight become uncertain. */
   recover(): Promise<Recovery>;
 };
 
 /** Reading, for prompts, operators and the console; never waits for writers. */
-export type FloorReader = {
-  floor(channel: ChannelId): Floor | null;
-  channels(): readonly ChannelId[];
-  /** Lines after one and up to another, oldest first. */
-  lines(channel: ChannelId, after: number, upto: number): readonly Line[];
-  message(id: MessageId): InboxRow | null;
+export type MachineReader<State, Fact> = {
+  state(key: string): State | null;
+  keys(): readonly string[];
+  message(id: string): StoredMessage | null;
   /** The newest entries before `before` (or the newest of all), oldest first. */
-  journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[];
+  journal(key: string, limit: number, before?: number): readonly StoredFact<Fact>[];
+  /** The entries that added the lines after one and up to another, oldest first. */
+  lined(key: string, after: number, upto: number): readonly StoredFact<Fact>[];
   /** The entries that name this message, oldest first. */
-  why(message: MessageId): readonly JournalEntry[];
+  why(message: string): readonly StoredFact<Fact>[];
 };
-
-/** Changes to a message that was accepted before. */
-export type MessageChange =
-  | {
-      readonly change: 'edited';
-      readonly id: MessageId;
-      readonly channel: ChannelId;
-      readonly text: string;
-      /** When it was written, as the platform counts; a text that sorts. */
-      readonly version?: string;
-    }
-  | { readonly change: 'deleted'; readonly id: MessageId; readonly channel: ChannelId };

@@ -1,18 +1,15 @@
-import type { Fact } from '../turns/floor/fact.ts';
-import type { Floor } from '../turns/floor/floor.ts';
-import type { ChannelId } from '../turns/floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 import { canonical } from './canonical.ts';
-import type { Core } from './core.ts';
+import type { Machine } from './machine.ts';
 import { NO_TAIL, entryHash } from './sqlite/journal.ts';
 import type { JournalRow } from './sqlite/journal.ts';
 
-/** One fact of a channel's journal, and the floor after it. */
-export type ReplayStep = {
+/** One fact of a journal, and the state after it. */
+export type ReplayStep<State, Fact> = {
   readonly seq: number;
   readonly at: Instant;
   readonly fact: Fact;
-  readonly floor: Floor;
+  readonly state: State;
   /** Whether the entry continues the hash chain. */
   readonly hashOk: boolean;
 };
@@ -24,27 +21,30 @@ export type Replayed = {
   readonly brokenAt: number | null;
   /** Why the fold stopped before the end, in words; `null` when it did not. */
   readonly stoppedBy: string | null;
-  /** Whether the fold is the stored floor, byte for byte. */
+  /** Whether the fold is the stored state, byte for byte. */
   readonly equal: boolean;
   readonly folded: string;
   readonly stored: string | null;
 };
 
-/** What one channel has on record. */
+/** What one key has on record. */
 export type Recording = {
-  readonly channel: ChannelId;
+  readonly key: string;
   readonly rows: Iterable<JournalRow>;
-  /** The stored floor as canonical JSON. */
+  /** The stored state as canonical JSON. */
   readonly stored: string | null;
 };
 
-/** Folds a channel's journal from the start and compares the result with the stored floor. Never throws: damage is part of the answer. */
-export function replayChannel(
+/** What a fold needs of a machine. */
+export type Folded<State, Fact> = Pick<Machine<State, never, Fact, unknown>, 'empty' | 'evolve' | 'fact'>;
+
+/** Folds a journal from the start and compares the result with the stored state. Never throws: damage is part of the answer. */
+export function replayJournal<State, Fact>(
   recording: Recording,
-  core: Pick<Core, 'emptyFloor' | 'evolve'>,
-  onStep: (step: ReplayStep) => void = () => {},
+  machine: Folded<State, Fact>,
+  onStep: (step: ReplayStep<State, Fact>) => void = () => {},
 ): Replayed {
-  let floor = core.emptyFloor(recording.channel);
+  let state = machine.empty(recording.key);
   let tail = NO_TAIL;
   let steps = 0;
   let brokenAt: number | null = null;
@@ -54,15 +54,15 @@ export function replayChannel(
     if (!hashOk) brokenAt ??= row.seq;
     tail = row;
     try {
-      const fact = JSON.parse(row.fact) as Fact;
-      floor = core.evolve(floor, fact, row.at);
-      onStep({ seq: row.seq, at: row.at, fact, floor, hashOk });
+      const fact = machine.fact.parse(JSON.parse(row.fact));
+      state = machine.evolve(state, fact, row.at);
+      onStep({ seq: row.seq, at: row.at, fact, state, hashOk });
     } catch (error) {
       stoppedBy = `entry ${row.seq}: ${error instanceof Error ? error.message : String(error)}`;
       break;
     }
     steps += 1;
   }
-  const folded = canonical(floor);
+  const folded = canonical(state);
   return { steps, brokenAt, stoppedBy, equal: folded === recording.stored, folded, stored: recording.stored };
 }

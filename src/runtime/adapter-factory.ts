@@ -9,7 +9,7 @@ import type { ChannelId } from '../turns/floor/settings.ts';
 import { copied } from '../engine/sqlite/backup.ts';
 import { claimToken } from './instance-lock.ts';
 import type { TokenClaim } from './instance-lock.ts';
-import type { SqliteStore } from '../engine/sqlite/sqlite.ts';
+import type { FloorStore } from '../turns/floor-store.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 
 /** What the chat platforms share. */
@@ -18,7 +18,7 @@ export type PlatformsParts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
-  readonly store: SqliteStore;
+  readonly store: FloorStore;
 };
 
 /** The chat platforms that a configuration asks for. */
@@ -132,6 +132,6 @@ async function openSlack(parts: PlatformsParts): Promise<ChatAdapter> {
   });
 }
 
-function memoryOf(store: SqliteStore, owner: string): Memory {
+function memoryOf(store: FloorStore, owner: string): Memory {
   return { get: (key) => store.recall(owner, key), set: (key, value) => store.remember(owner, key, value) };
 }

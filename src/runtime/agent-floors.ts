@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import { namedLines } from './read-model.ts';
 import type { AgentCommand } from '../turns/floor/command.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
-import type { Applied, FloorReader } from '../engine/port.ts';
+import type { Applied, FloorReader } from '../turns/records.ts';
 import { viewOf } from '../turns/view.ts';
 
 /** What the floors are made of, for agents. */

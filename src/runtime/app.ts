@@ -19,6 +19,7 @@ import { Suspensions } from './channel-suspension.ts';
 import { tell } from './transition-log.ts';
 import { Threads } from './thread-registry.ts';
 import { addressedIn } from '../turns/text/addressing.ts';
+import type { Effect } from '../turns/floor/effect.ts';
 import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import { Delivery } from '../engine/outbox-delivery.ts';
 import { TurnManager } from '../turns/manager.ts';
@@ -26,15 +27,16 @@ import type { Change, ChannelPlan } from '../turns/manager.ts';
 import { createOperators } from '../turns/commands/execute.ts';
 import type { Operators } from '../turns/commands/execute.ts';
 import { floorSettings, seatSettings } from '../turns/settings.ts';
-import type { OutboxRow, Settlement } from '../engine/port.ts';
-import type { SqliteStore } from '../engine/sqlite/sqlite.ts';
+import type { Settlement } from '../engine/port.ts';
+import type { OutboxRow } from '../turns/records.ts';
+import type { FloorStore } from '../turns/floor-store.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import { viewOf } from '../turns/view.ts';
 
 /** What a running Conch is put together from. */
 export type AppParts = {
   readonly config: Config;
-  readonly store: SqliteStore;
+  readonly store: FloorStore;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
@@ -58,7 +60,7 @@ export class App {
   readonly #parts: AppParts;
   readonly #manager: TurnManager;
   readonly #supervisor: Supervisor;
-  readonly #delivery: Delivery;
+  readonly #delivery: Delivery<Effect>;
   readonly #operators: Operators;
   readonly #observatory: Observatory;
   readonly #backends = new Map<AgentId, { readonly made: string; readonly backend: AgentBackend }>();

@@ -2,11 +2,11 @@ import { z } from 'zod';
 import type { Log } from './log.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
-import type { SqliteStore } from '../engine/sqlite/sqlite.ts';
+import type { FloorStore } from '../turns/floor-store.ts';
 
 /** What suspending channels needs. */
 export type SuspensionsPorts = {
-  readonly store: Pick<SqliteStore, 'remember' | 'recall' | 'forget'>;
+  readonly store: Pick<FloorStore, 'remember' | 'recall' | 'forget'>;
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly log: Log;
 };

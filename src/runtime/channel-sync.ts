@@ -4,7 +4,7 @@ import type { Log } from './log.ts';
 import { compareOrder } from '../turns/floor/evolve-message.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
-import type { SqliteStore } from '../engine/sqlite/sqlite.ts';
+import type { FloorStore } from '../turns/floor-store.ts';
 import type { Timer, Timers } from '../lib/time.ts';
 
 /** What keeping in contact needs of the program. */
@@ -13,7 +13,7 @@ export type ContactPorts = {
   readonly timers: Timers;
   readonly log: Log;
   readonly channelsOf: (adapter: ChatAdapter) => readonly ChannelId[];
-  readonly store: Pick<SqliteStore, 'lastSeen' | 'remember' | 'recall'>;
+  readonly store: Pick<FloorStore, 'lastSeen' | 'remember' | 'recall'>;
   /** Does work again while the disk is full; rejects when the store is broken. */
   readonly patiently: (work: () => Promise<unknown>) => Promise<unknown>;
   readonly failed: (error: unknown) => void;

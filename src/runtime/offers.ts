@@ -1,6 +1,7 @@
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
-import type { OutboxRow, Settlement } from '../engine/port.ts';
+import type { Settlement } from '../engine/port.ts';
+import type { OutboxRow } from '../turns/records.ts';
 
 type Floors = Pick<TurnManager, 'apply'>;
 

@@ -12,10 +12,9 @@ import { createLog } from './log.ts';
 import type { Log } from './log.ts';
 import { createPlatforms, lengthsOf } from './adapter-factory.ts';
 import type { Platforms } from './adapter-factory.ts';
-import { CORE } from '../engine/core.ts';
 import { StoreError, storeError } from '../engine/errors.ts';
-import { openSqliteStore } from '../engine/sqlite/sqlite.ts';
-import type { SqliteStore } from '../engine/sqlite/sqlite.ts';
+import { openFloorStore } from '../turns/floor-store.ts';
+import type { FloorStore } from '../turns/floor-store.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
 import type { Clock } from '../lib/time.ts';
 import { announcementText } from '../turns/text/words.ts';
@@ -99,16 +98,15 @@ type StoreParts = {
   readonly adapters: () => readonly ChatAdapter[];
 };
 
-function openStore({ config, clock, adapters }: StoreParts): SqliteStore {
+function openStore({ config, clock, adapters }: StoreParts): FloorStore {
   const path = `${config().dataDir}/conch.db`;
   try {
     mkdirSync(config().dataDir, { recursive: true, mode: 0o700 });
   } catch (error) {
     throw storeError(error, path);
   }
-  return openSqliteStore({
+  return openFloorStore({
     path,
-    core: CORE,
     clock,
     textLimit: (channel) => lengthsOf(channel, adapters()).textLimit,
     fileAbove: (channel) => lengthsOf(channel, adapters()).fileAbove,

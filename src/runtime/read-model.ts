@@ -1,7 +1,7 @@
 import type { Observatory } from '../adapters/port.ts';
 import type { Config } from '../config/config.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
-import type { FloorReader, Line } from '../engine/port.ts';
+import type { FloorReader, Line } from '../turns/records.ts';
 import { turnRecords, viewOf } from '../turns/view.ts';
 
 /** How much of the journal is read for a list of turns: each turn leaves a few dozen entries. */

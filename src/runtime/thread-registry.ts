@@ -3,10 +3,10 @@ import type { Thread } from '../adapters/port.ts';
 import type { ChannelConfig, Config } from '../config/config.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
-import type { SqliteStore } from '../engine/sqlite/sqlite.ts';
+import type { FloorStore } from '../turns/floor-store.ts';
 
 /** Where threads are remembered. */
-export type ThreadsStore = Pick<SqliteStore, 'remember' | 'forget' | 'remembered' | 'lastSeen' | 'floor'>;
+export type ThreadsStore = Pick<FloorStore, 'remember' | 'forget' | 'remembered' | 'lastSeen' | 'floor'>;
 
 /** A thread at rest for so long is let go of; the next message in it opens its floor again. */
 const FORGET_AFTER_MS = 7 * 86_400_000;

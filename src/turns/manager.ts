@@ -5,8 +5,10 @@ import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
 import type { AgentId, ChannelId, FloorSettings, SeatSettings } from './floor/settings.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
-import { isNews } from '../engine/sqlite/news.ts';
-import type { Applied, FloorReader, FloorStore, HumanMessage, MessageChange } from '../engine/port.ts';
+import { isNewerEdit } from '../engine/newer-edit.ts';
+import type { HumanMessage, MessageChange } from '../engine/port.ts';
+import type { FloorStore } from './floor-store.ts';
+import type { Applied } from './records.ts';
 
 /** Text of a holder that people have seen as it was generated, and that is not yet said. */
 export type Draft = {
@@ -18,8 +20,7 @@ export type Draft = {
 
 /** What the manager needs of the world. */
 export type ManagerPorts = {
-  readonly store: Pick<FloorStore, 'accept' | 'apply' | 'due' | 'recover'> &
-    Pick<FloorReader, 'floor' | 'message'> & { amend(change: MessageChange): Promise<unknown> };
+  readonly store: Pick<FloorStore, 'accept' | 'amend' | 'apply' | 'due' | 'recover' | 'floor' | 'message'>;
   readonly clock: Clock;
   readonly timers: Timers;
   /** The agents that a text addresses. */
@@ -106,7 +107,7 @@ export class TurnManager {
    * Floors that the plan no longer names lose their seats.
    */
   async recover(plans: readonly ChannelPlan[]): Promise<void> {
-    const { channels, unapplied } = await this.#ports.store.recover();
+    const { keys: channels, unapplied } = await this.#ports.store.recover();
     const gone = channels.filter((channel) => !plans.some((plan) => plan.id === channel));
     await Promise.all(
       [...plans.map((plan) => plan.id), ...gone].map((channel) => this.apply(channel, { type: 'restart' })),
@@ -137,7 +138,7 @@ export class TurnManager {
       if ((await store.amend(change)) === 'changed') await this.apply(channel, command);
       return;
     }
-    if (!isNews(change, known)) return;
+    if (!isNewerEdit(change, known)) return;
     const amended = store.amend(change);
     await (known.fate?.state === 'ignored' ? amended : Promise.all([amended, this.apply(channel, command)]));
   }
@@ -150,8 +151,8 @@ export class TurnManager {
   async #commit(channel: ChannelId, command: Command, at: Instant): Promise<Applied> {
     const applied = await this.#ports.store.apply(channel, command, at);
     if (!applied.ok) return applied;
-    this.#arm(nextDeadline(applied.floor));
-    this.#ports.changed({ channel, at, facts: applied.facts, floor: applied.floor });
+    this.#arm(nextDeadline(applied.state));
+    this.#ports.changed({ channel, at, facts: applied.facts, floor: applied.state });
     return applied;
   }
 
@@ -181,7 +182,7 @@ export class TurnManager {
     const vain = new Map<ChannelId, number>();
     for (;;) {
       const before = this.#ports.clock.now();
-      const { channels, next } = await this.#ports.store.due(before);
+      const { keys: channels, next } = await this.#ports.store.due(before);
       const due = channels.filter((channel) => vain.get(channel) !== MOST_IN_VAIN);
       if (due.length === 0 || !this.#running) return this.#arm(next);
       const failures = new Set<unknown>();
@@ -200,8 +201,8 @@ export class TurnManager {
 
   /** Resolves with how many ticks in a row did nothing here. A deadline that does not go away is a bug. */
   async #meet(channel: ChannelId, { before, vain }: { before: Instant; vain: number }): Promise<number> {
-    const { ok, floor } = await this.apply(channel, { type: 'tick' });
-    const left = nextDeadline(floor);
+    const { ok, state } = await this.apply(channel, { type: 'tick' });
+    const left = nextDeadline(state);
     const isLeft = (left !== null && left <= before) || (!ok && vain + 1 === MOST_IN_VAIN);
     if (isLeft) throw new Error(`impossible: ${channel} is due at ${before} and stays so after its tick`);
     return ok ? 0 : vain + 1;

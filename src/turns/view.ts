@@ -5,7 +5,7 @@ import type { Fact, Outcome } from './floor/fact.ts';
 import { openQuestion } from './floor/floor.ts';
 import type { Floor, Turn } from './floor/floor.ts';
 import { upcoming } from './floor/order.ts';
-import type { JournalEntry } from '../engine/port.ts';
+import type { JournalEntry } from './records.ts';
 
 /** One floor as people see it: plain JSON for cards, the console and `/floor status`. */
 export type FloorView = {

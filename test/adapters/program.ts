@@ -17,10 +17,9 @@ import type {
 import { App } from '../../src/runtime/app.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import type { AgentId, ChannelId, MessageId } from '../../src/turns/floor/settings.ts';
-import { CORE } from '../../src/engine/core.ts';
 import { openDatabase } from '../../src/engine/sqlite/open.ts';
-import type { InboxRow, Line } from '../../src/engine/port.ts';
-import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
+import type { InboxRow, Line } from '../../src/turns/records.ts';
+import { FloorStore } from '../../src/turns/floor-store.ts';
 import { systemTimers } from '../../src/lib/time.ts';
 import type { Clock, Timers } from '../../src/lib/time.ts';
 import { viewOf } from '../../src/turns/view.ts';
@@ -262,9 +261,8 @@ export async function begin(
   });
   const nameOf = (agent: string) => AGENTS.find(({ id }) => id === agent)?.name ?? agent;
   const db = openDatabase(disk.file);
-  const store = new SqliteStore(db, {
+  const store = new FloorStore(db, {
     path: disk.file,
-    core: CORE,
     clock,
     textLimit: () => capabilities.textLimit,
     fileAbove: () => capabilities.fileAbove,
@@ -343,7 +341,7 @@ function configOf(
   return load(file, Object.assign({}, ...stages.map(({ env }) => env)) as Stage['env']);
 }
 
-function memoryOf(store: SqliteStore, { channel }: Stage): Memory {
+function memoryOf(store: FloorStore, { channel }: Stage): Memory {
   const owner = channel.slice(0, channel.indexOf(':'));
   return { get: (key) => store.recall(owner, key), set: (key, value) => store.remember(owner, key, value) };
 }

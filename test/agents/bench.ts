@@ -15,7 +15,7 @@ import type { SupervisorSettings } from '../../src/agents/session/supervisor.ts'
 import type { AgentCommand } from '../../src/turns/floor/command.ts';
 import type { Effect } from '../../src/turns/floor/effect.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
-import type { Line, OutboxRow } from '../../src/engine/port.ts';
+import type { Line, OutboxRow } from '../../src/turns/records.ts';
 import type { FloorView } from '../../src/turns/view.ts';
 import { createTime } from './time.ts';
 import type { Time } from './time.ts';
@@ -42,9 +42,9 @@ export function fakeFloors() {
         throw new Error('disk is full');
       }
       const floor = emptyFloor(channel);
-      if (state.refuse(command)) return { ok: false, floor, refusal: 'stale-epoch' };
+      if (state.refuse(command)) return { ok: false, state: floor, refusal: 'stale-epoch' };
       told.push(command);
-      return { ok: true, floor, facts: [], effects: [] };
+      return { ok: true, state: floor, facts: [], effects: [] };
     },
     lines: (_channel, after, upto) => state.lines.filter(({ line }) => line > after && line <= upto),
     recent: (_channel, limit) => state.lines.slice(-limit),

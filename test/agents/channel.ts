@@ -4,8 +4,7 @@ import type { AgentBackend, AgentSession } from '../../src/agents/backends/backe
 import { App } from '../../src/runtime/app.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
-import { CORE } from '../../src/engine/core.ts';
-import { openSqliteStore } from '../../src/engine/sqlite/sqlite.ts';
+import { openFloorStore } from '../../src/turns/floor-store.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { load } from '../config/world.ts';
 
@@ -21,7 +20,7 @@ export async function openChannel(backend: AgentBackend, turnConfig: object = {}
   const drafts: string[] = [];
   const logged: string[] = [];
   const intakes: Intake[] = [];
-  const store = openSqliteStore({ path: ':memory:', core: CORE, clock, textLimit: () => 4_000, words: () => null });
+  const store = openFloorStore({ path: ':memory:', clock, textLimit: () => 4_000, words: () => null });
   const adapter: ChatAdapter = {
     name: 'console',
     capabilities: { ...PLAIN },

@@ -10,7 +10,7 @@ import type { Announcement, Fact } from '../../src/turns/floor/fact.ts';
 import { PLAIN_SETTINGS, emptyFloor } from '../../src/turns/floor/floor.ts';
 import { react } from '../../src/turns/floor/react.ts';
 import type { FloorSettings } from '../../src/turns/floor/settings.ts';
-import type { Applied, Line, OutboxRow } from '../../src/engine/port.ts';
+import type { Applied, Line, OutboxRow } from '../../src/turns/records.ts';
 import { viewOf } from '../../src/turns/view.ts';
 import { MANNERS } from './bench.ts';
 import { createTime } from './time.ts';
@@ -32,13 +32,13 @@ export async function table(settings: Partial<FloorSettings> = {}) {
   const commit = (command: Command): Applied => {
     const at = time.clock.now();
     const decision = decide(floor, command, at);
-    if (!decision.ok) return { ok: false, floor, refusal: decision.refusal };
+    if (!decision.ok) return { ok: false, state: floor, refusal: decision.refusal };
     floor = decision.floor;
     for (const fact of decision.facts) write(fact, at);
     facts.push(...decision.facts);
     const effects = decision.facts.flatMap((fact) => react(fact, decision.floor));
     for (const effect of effects) owe(effect);
-    return { ok: true, floor, facts: decision.facts, effects };
+    return { ok: true, state: floor, facts: decision.facts, effects };
   };
   const write = (fact: Fact, at: number) => {
     if (fact.type === 'announced') announced.push(fact.announcement);

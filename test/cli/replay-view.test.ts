@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { floorShort, isShown, stepLine, verdictLine } from '../../src/cli/replay-view.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
-import type { ReplayStep } from '../../src/engine/replay.ts';
+import type { FloorStep } from '../../src/turns/floor-store.ts';
 
-const STEP: ReplayStep = {
+const STEP: FloorStep = {
   seq: 12,
   at: Date.parse('2026-02-04T21:00:00Z'),
   fact: { type: 'seatMoved', agent: 'pm', from: 'ACTIVE', to: 'QUEUED', trigger: 'TIMEOUT' },
-  floor: { ...emptyFloor('console:demo'), queue: ['dev', 'qa', 'pm'] },
+  state: { ...emptyFloor('console:demo'), queue: ['dev', 'qa', 'pm'] },
   hashOk: true,
 };
 

@@ -121,7 +121,7 @@ describe('a database that cannot be used', () => {
       );
       const { code, lines } = await refused(place);
       expect(code).toBe(EXIT_CODES.databaseUnreadable);
-      expect(lines).toEqual([expect.stringMatching(/is damaged \(a stored floor is not what was written\)/)]);
+      expect(lines).toEqual([expect.stringMatching(/is damaged \(a stored state is not what was written\)/)]);
     }));
 });
 

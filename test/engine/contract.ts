@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import type { OutboxRow } from '../../src/engine/port.ts';
-import type { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
+import type { OutboxRow } from '../../src/turns/records.ts';
+import type { FloorStore } from '../../src/turns/floor-store.ts';
 import { AT, seat, turn, write, written } from './sqlite/fixture.ts';
 
 /** A store under test; `restart` gives what a new process would find. */
-export type Subject = { readonly store: SqliteStore; restart(): Promise<SqliteStore>; dispose(): Promise<void> };
+export type Subject = { readonly store: FloorStore; restart(): Promise<FloorStore>; dispose(): Promise<void> };
 
 const ONE = 'test:one';
 
@@ -128,9 +128,9 @@ function floors(on: On): void {
       await seat(store);
       await store.accept(written('m1'));
       const applied = await store.apply(ONE, { type: 'receive', id: 'm1', addressed: [] }, AT);
-      expect(applied).toMatchObject({ ok: true, floor: { epoch: 1, turn: { agent: 'pm', epoch: 1 } } });
+      expect(applied).toMatchObject({ ok: true, state: { epoch: 1, turn: { agent: 'pm', epoch: 1 } } });
       expect(applied.ok && applied.effects.map((effect) => effect.type)).toContain('prompt');
-      expect(store.floor(ONE)).toEqual(applied.floor);
+      expect(store.floor(ONE)).toEqual(applied.state);
       const stored = store.journal(ONE, 100).map((entry) => entry.fact);
       expect(applied.ok && stored.slice(-applied.facts.length)).toEqual(applied.ok && applied.facts);
     }),
@@ -143,7 +143,7 @@ function floors(on: On): void {
       await write(store, 'm1');
       const before = store.floor(ONE);
       const say = { type: 'say', agent: 'qa', epoch: 1, text: 'me too', mentions: [] } as const;
-      expect(await store.apply(ONE, say, AT)).toEqual({ ok: false, floor: before, refusal: 'not-holder' });
+      expect(await store.apply(ONE, say, AT)).toEqual({ ok: false, state: before, refusal: 'not-holder' });
       expect(store.floor(ONE)).toEqual(before);
       expect(store.journal(ONE, 1)[0]?.fact).toMatchObject({ type: 'actRefused', agent: 'qa' });
       expect(store.verify()).toEqual([]);
@@ -175,8 +175,8 @@ function floors(on: On): void {
       await seat(store);
       await seat(store, 'test:two');
       await write(store, 'm1');
-      expect(await store.due(AT + 59_999)).toEqual({ channels: [], next: AT + 60_000 });
-      expect(await store.due(AT + 60_000)).toEqual({ channels: [ONE], next: null });
+      expect(await store.due(AT + 59_999)).toEqual({ keys: [], next: AT + 60_000 });
+      expect(await store.due(AT + 60_000)).toEqual({ keys: [ONE], next: null });
     }),
   );
 }
@@ -404,7 +404,7 @@ function restarts(on: On): void {
       const store = await subject.restart();
       const recovery = await store.recover();
       expect(recovery.unapplied.map((message) => message.id)).toEqual(['m9', 'm10', 'm11', 'x5']);
-      expect(recovery.channels).toEqual([ONE, 'test:two']);
+      expect(recovery.keys).toEqual([ONE, 'test:two']);
       expect(store.lastSeen(ONE)).toMatchObject({ id: 'm11', order: '11' });
       expect(store.lastSeen('test:two')).toMatchObject({ id: 'x5', order: '5' });
       expect(store.lastSeen('test:three')).toBeNull();
@@ -421,7 +421,7 @@ function restarts(on: On): void {
       expect(store.floor(ONE)).toEqual(left);
       expect(await store.apply(ONE, { type: 'tick' }, AT + 60_000)).toMatchObject({
         ok: true,
-        floor: { turn: { agent: 'dev' } },
+        state: { turn: { agent: 'dev' } },
       });
       expect(store.verify()).toEqual([]);
     }),

@@ -1,8 +1,7 @@
 import Database from 'better-sqlite3';
 import type { Fact } from '../../src/turns/floor/fact.ts';
-import { CORE } from '../../src/engine/core.ts';
-import { openSqliteStore } from '../../src/engine/sqlite/sqlite.ts';
-import type { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
+import { openFloorStore } from '../../src/turns/floor-store.ts';
+import type { FloorStore } from '../../src/turns/floor-store.ts';
 import { systemClock } from '../../src/lib/time.ts';
 
 /** What is found wrong with journals, as sentences. */
@@ -11,9 +10,8 @@ export type JournalFaults = { readonly doubleHolders: string[]; readonly other: 
 /** Reads every journal of an ended program, folds it and compares it with the stored floor: the facts by channel. */
 export async function readFacts(path: string, faults: JournalFaults): Promise<ReadonlyMap<string, readonly Fact[]>> {
   const clock = systemClock();
-  const store = openSqliteStore({
+  const store = openFloorStore({
     path,
-    core: CORE,
     clock,
     textLimit: () => Number.MAX_SAFE_INTEGER,
     words: () => null,
@@ -58,10 +56,10 @@ export function brief(text: string): string {
   return JSON.stringify(text.length > 90 ? `${text.slice(0, 90)}…` : text);
 }
 
-function replay(store: SqliteStore, channel: string, faults: JournalFaults): readonly Fact[] {
+function replay(store: FloorStore, channel: string, faults: JournalFaults): readonly Fact[] {
   const facts: Fact[] = [];
   const holders = new Map<number, string>();
-  const found = store.replay(channel, ({ seq, fact, floor }) => {
+  const found = store.replay(channel, ({ seq, fact, state: floor }) => {
     facts.push(fact);
     const active = floor.seats.filter((seat) => seat.status === 'ACTIVE').map((seat) => seat.agent);
     if (active.length > 1) faults.doubleHolders.push(`${channel}, entry ${seq}: ${active.join(' and ')} are ACTIVE`);

@@ -1,7 +1,7 @@
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { Instant } from '../../src/lib/time.ts';
-import type { Core } from '../../src/engine/core.ts';
+import type { FloorMachine } from '../../src/turns/floor-machine.ts';
 import { turnsOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
 import type { Channel } from './channels.ts';
@@ -13,7 +13,7 @@ const BY = { by: 'ada' } as const;
 const MAX_RINGS = 60;
 
 /** I23: when everybody falls silent, the clock alone brings the floor to rest and has then nothing more to do. */
-export function checkSilence(core: Core, { floor, at }: Place): void {
+export function checkSilence(core: FloorMachine, { floor, at }: Place): void {
   let now = at;
   let quiet = settled(core, floor, at);
   for (let rings = 0; ; rings += 1) {
@@ -29,7 +29,7 @@ export function checkSilence(core: Core, { floor, at }: Place): void {
 }
 
 /** The program has caught up, the agents that did not come back in their grace count as gone, and no operator's pause is on. */
-function settled(core: Core, floor: Floor, at: Instant): Floor {
+function settled(core: FloorMachine, floor: Floor, at: Instant): Floor {
   const absent = floor.seats.filter((seat) => !seat.present && seat.status !== 'OFFLINE');
   const commands: readonly Command[] = [
     ...(floor.catchingUp ? [{ type: 'catchUp' } as const] : []),
@@ -44,7 +44,7 @@ function settled(core: Core, floor: Floor, at: Instant): Floor {
 }
 
 /** Whether a floor comes to rest, with nothing held, when everybody does what is in their power. */
-export function heals(core: Core, { floor, at }: Place, channel: Channel): boolean {
+export function heals(core: FloorMachine, { floor, at }: Place, channel: Channel): boolean {
   let sick = floor;
   for (let steps = 0; steps < MAX_RINGS; steps += 1) {
     const cures = curesOf(sick, channel);

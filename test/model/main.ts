@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { TurnManager } from '../../src/turns/manager.ts';
-import { CORE } from '../../src/engine/core.ts';
+import { floorMachine } from '../../src/turns/floor-machine.ts';
 import { CHANNELS } from './channels.ts';
 import { catchPlanted } from './plant.ts';
 import type { Caught } from './plant.ts';
@@ -22,7 +22,10 @@ const LEAST_PLANTED = 25;
 
 const explored = CHANNELS.map((channel) => {
   const usual = values.small ? channel.smallDepth : channel.depth;
-  const one = search(CORE, channel, { depth: values.depth === undefined ? usual : Number(values.depth), first: false });
+  const one = search(floorMachine, channel, {
+    depth: values.depth === undefined ? usual : Number(values.depth),
+    first: false,
+  });
   log(rowOf(one));
   for (const found of one.found) log(traceOf(found));
   return one;

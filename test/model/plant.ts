@@ -2,7 +2,8 @@ import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { TurnManager } from '../../src/turns/manager.ts';
-import type { Core } from '../../src/engine/core.ts';
+import { floorMachine } from '../../src/turns/floor-machine.ts';
+import type { FloorMachine } from '../../src/turns/floor-machine.ts';
 import { CHANNELS } from './channels.ts';
 import { PLANTED } from './planted.ts';
 import { PLANTED_ROUNDS } from './planted-rounds.ts';
@@ -77,7 +78,7 @@ async function inScratch<Result>(work: (folder: string) => Promise<Result>): Pro
 }
 
 /** Where the bug is likely to show, then every channel, farther each time round. */
-function firstFound(core: Core, near: string | undefined): Found | null {
+function firstFound(core: FloorMachine, near: string | undefined): Found | null {
   const likely = CHANNELS.filter((channel) => channel.name === near).map((channel) => [channel, 0] as const);
   const all = [-1, 0, 1].flatMap((more) => CHANNELS.map((channel) => [channel, more] as const));
   for (const [channel, more] of [...likely, ...all]) {
@@ -87,10 +88,11 @@ function firstFound(core: Core, near: string | undefined): Found | null {
   return null;
 }
 
-async function plant(bug: Planted, folder: string): Promise<Core> {
+async function plant(bug: Planted, folder: string): Promise<FloorMachine> {
   await cp(CORE_DIR, folder, { recursive: true });
   for (const edit of [SELF_CHECK, bug]) await change(folder, edit);
-  const load = (file: string): Promise<Core> => import(pathToFileURL(join(folder, file)).href);
+  const load = (file: string): Promise<FloorMachine & { emptyFloor: FloorMachine['empty'] }> =>
+    import(pathToFileURL(join(folder, file)).href);
   const [decider, evolver, reactor, clock, beginning] = await Promise.all([
     load('decide.ts'),
     load('evolve.ts'),
@@ -99,11 +101,12 @@ async function plant(bug: Planted, folder: string): Promise<Core> {
     load('floor.ts'),
   ]);
   return {
+    ...floorMachine,
     decide: (floor, command, at) => decider.decide(floor, command, at),
     evolve: (floor, fact, at) => evolver.evolve(floor, fact, at),
     react: (fact, floor) => reactor.react(fact, floor),
     nextDeadline: (floor) => clock.nextDeadline(floor),
-    emptyFloor: (channel) => beginning.emptyFloor(channel),
+    empty: (channel) => beginning.emptyFloor(channel),
   };
 }
 

@@ -8,8 +8,8 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
     find: '() => void this.#meetDeadlines());',
     replace: `() => {
       const tick = async () => {
-        const { channels } = await ports.store.due(ports.clock.now());
-        await Promise.all(channels.map((channel) => this.apply(channel, { type: 'tick' })));
+        const { keys } = await ports.store.due(ports.clock.now());
+        await Promise.all(keys.map((channel) => this.apply(channel, { type: 'tick' })));
         const { next } = await ports.store.due(ports.clock.now());
         if (this.#running) this.#alarm.noLaterThan(next);
       };
@@ -49,7 +49,7 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   {
     name: 'a commit sets no alarm',
     file: 'turns/manager.ts',
-    find: '    this.#arm(nextDeadline(applied.floor));\n',
+    find: '    this.#arm(nextDeadline(applied.state));\n',
     replace: '',
   },
   {

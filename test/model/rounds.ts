@@ -4,7 +4,7 @@ import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { ChannelId } from '../../src/turns/floor/settings.ts';
 import type { Instant, Timer } from '../../src/lib/time.ts';
 import type { Draft, TurnManager } from '../../src/turns/manager.ts';
-import { CORE } from '../../src/engine/core.ts';
+import { floorMachine } from '../../src/turns/floor-machine.ts';
 import { SlowFloors } from '../turns/slow-floors.ts';
 import type { Commit, Moment } from '../turns/slow-floors.ts';
 import type { Found } from './search.ts';
@@ -202,7 +202,7 @@ class Play {
     must(!this.#isUntold, 'I15', 'a commit failed and nobody is told');
     const rings = this.#timers[0]?.at ?? Infinity;
     for (const [channel, floor] of this.#floors.floors) {
-      const deadline = CORE.nextDeadline(floor);
+      const deadline = floorMachine.nextDeadline(floor);
       if (deadline === null) continue;
       const latest = Math.max(deadline, this.#now) + (this.#failed.has(channel) ? AGAIN_MS : 0);
       must(rings <= latest, 'I14', 'a deadline is lost: nothing is under way, and no timer rings in time');
@@ -214,7 +214,7 @@ class Play {
     must(at <= this.#now, 'I14', 'a command is dated ahead of its time');
     if (!applied.ok) return;
     if (command.type === 'tick') {
-      const deadline = CORE.nextDeadline(before) ?? Infinity;
+      const deadline = floorMachine.nextDeadline(before) ?? Infinity;
       must(deadline <= at, 'I14', 'a deadline is met before its time');
       const isHeldUp = this.#failed.has(channel);
       must(isHeldUp || at - deadline <= LATEST_MS, 'I14', 'a deadline is met too late');
@@ -268,8 +268,8 @@ function seated(channel: ChannelId): Floor {
     ...agents.map((agent): Command => ({ type: 'join', agent })),
   ];
   return commands.reduce((floor, command) => {
-    const decision = CORE.decide(floor, command, NOON);
+    const decision = floorMachine.decide(floor, command, NOON);
     must(decision.ok, 'total', `a ${command.type} is refused`);
     return decision.floor;
-  }, CORE.emptyFloor(channel));
+  }, floorMachine.empty(channel));
 }

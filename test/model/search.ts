@@ -1,7 +1,7 @@
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { Instant } from '../../src/lib/time.ts';
-import type { Core } from '../../src/engine/core.ts';
+import type { FloorMachine } from '../../src/turns/floor-machine.ts';
 import { keyOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
 import { checkHeard, followAnswers } from './answers.ts';
@@ -40,7 +40,7 @@ export type Reach = { readonly depth: number; readonly first: boolean };
 const NOON: Instant = 43_200_000;
 
 /** Searches a channel breadth-first from the empty floor and checks every command in every state that it reaches. */
-export function search(core: Core, channel: Channel, reach: Reach): Explored {
+export function search(core: FloorMachine, channel: Channel, reach: Reach): Explored {
   const atlas = new Atlas(core, channel);
   let frontier = atlas.start();
   let depth = 0;
@@ -60,7 +60,7 @@ type Reached = { readonly index: number; readonly place: Place };
 
 class Atlas {
   readonly found: Found[] = [];
-  readonly #core: Core;
+  readonly #core: FloorMachine;
   readonly #channel: Channel;
   readonly #indexes = new Map<string, number>();
   /** By place: the place before it, and the move from there. */
@@ -71,13 +71,13 @@ class Atlas {
   readonly #resting: number[] = [];
   #transitions = 0;
 
-  constructor(core: Core, channel: Channel) {
+  constructor(core: FloorMachine, channel: Channel) {
     this.#core = core;
     this.#channel = channel;
   }
 
   start(): Reached[] {
-    const empty: Place = { floor: this.#core.emptyFloor('model:one'), at: NOON, messages: 0, turns: 0, answers: {} };
+    const empty: Place = { floor: this.#core.empty('model:one'), at: NOON, messages: 0, turns: 0, answers: {} };
     let reached = this.#reach(empty, -1, null);
     for (const command of this.#channel.opening) {
       if (reached === null) break;
@@ -172,7 +172,7 @@ class Atlas {
 }
 
 /** Makes a move and checks everything about it. `null` when it leads nowhere new. */
-export function follow(core: Core, place: Place, move: Move): Place | null {
+export function follow(core: FloorMachine, place: Place, move: Move): Place | null {
   const { floor, turns, messages, answers } = place;
   const { command, at } = move;
   const decision = core.decide(floor, command, at);
@@ -194,7 +194,7 @@ export function follow(core: Core, place: Place, move: Move): Place | null {
 }
 
 /** What is done is done: the same deadline does nothing again, the same end ends nothing again. No deadline stays behind. */
-function checkAgain(core: Core, { command, before, after, at, facts }: Step): void {
+function checkAgain(core: FloorMachine, { command, before, after, at, facts }: Step): void {
   const next = core.nextDeadline(after);
   must(next === earliest(after), 'I14', 'the alarm is set for another instant than the earliest deadline');
   const late = core.nextDeadline(before);

@@ -4,7 +4,7 @@ import type { Announcement, Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { MessageId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
-import type { Core } from '../../src/engine/core.ts';
+import type { FloorMachine } from '../../src/turns/floor-machine.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import { checkAsked } from './asked.ts';
 import { checkFact } from './facts.ts';
@@ -13,7 +13,12 @@ import type { Step } from './step.ts';
 import { must } from './violation.ts';
 
 /** A refusal changes nothing and tells nobody; what was refused is at most recorded. */
-export function checkRefusal(core: Core, before: Floor, decision: Extract<Decision, { ok: false }>, at: Instant): void {
+export function checkRefusal(
+  core: FloorMachine,
+  before: Floor,
+  decision: Extract<Decision, { ok: false }>,
+  at: Instant,
+): void {
   for (const fact of decision.facts) {
     must(fact.type === 'actRefused', 'I2', 'a refused command left a fact behind');
     must(core.evolve(before, fact, at) === before, 'I2', 'a refused command changed the floor');
@@ -23,7 +28,7 @@ export function checkRefusal(core: Core, before: Floor, decision: Extract<Decisi
 
 /** Folds an accepted command's facts, checks each on its floor, and then the whole step. Gives the step. */
 export function checkStep(
-  core: Core,
+  core: FloorMachine,
   { before, command, at }: Pick<Step, 'before' | 'command' | 'at'>,
   decision: Extract<Decision, { ok: true }>,
 ): Step {

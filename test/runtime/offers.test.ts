@@ -11,7 +11,7 @@ function floors() {
   const told: Command[] = [];
   const apply = async (_channel: string, command: Command) => {
     told.push(command);
-    return { ok: true, floor: emptyFloor('slack:C1'), facts: [], effects: [] } as const;
+    return { ok: true, state: emptyFloor('slack:C1'), facts: [], effects: [] } as const;
   };
   return { told, apply };
 }

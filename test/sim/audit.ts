@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { Fact } from '../../src/turns/floor/fact.ts';
-import type { ReplayStep } from '../../src/engine/replay.ts';
+import type { FloorStep } from '../../src/turns/floor-store.ts';
 import { splitText } from '../../src/turns/text/split.ts';
 import type { WatchedStore } from './store.ts';
 import { announcementText } from '../../src/turns/text/words.ts';
@@ -85,7 +85,7 @@ class JournalReader {
     this.#cast = cast;
   }
 
-  read({ fact, floor, hashOk, seq }: ReplayStep): void {
+  read({ fact, state: floor, hashOk, seq }: FloorStep): void {
     const channel = this.#channel;
     must('I16', hashOk, () => `entry ${seq} of ${channel} does not continue its chain`);
     const line = 'line' in fact ? fact.line : null;

@@ -5,8 +5,9 @@ import { createLog } from '../../src/runtime/log.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import { nextDeadline } from '../../src/turns/floor/deadline.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
-import type { Applied, HumanMessage } from '../../src/engine/port.ts';
-import type { Core } from '../../src/engine/core.ts';
+import type { HumanMessage } from '../../src/engine/port.ts';
+import type { Applied } from '../../src/turns/records.ts';
+import type { FloorMachine } from '../../src/turns/floor-machine.ts';
 import { MEMORY } from '../../src/engine/sqlite/open.ts';
 import { announcementText } from '../../src/turns/text/words.ts';
 import type { Cast } from './cast.ts';
@@ -21,7 +22,7 @@ import { Violation, must } from './violation.ts';
 
 /** What a bot is started with, again and again. */
 export type BotPorts = {
-  readonly core: Core;
+  readonly core: FloorMachine;
   readonly timeline: Timeline;
   readonly disk: Disk;
   readonly platform: Platform;
@@ -181,7 +182,7 @@ export class Bot {
 
   #openStore(db: Database.Database, life: Life): WatchedStore {
     const { timeline, textLimit, grouped, core } = this.#ports;
-    const decide: Core['decide'] = (floor, command, at) => {
+    const decide: FloorMachine['decide'] = (floor, command, at) => {
       must('I14', at <= timeline.now, () => `${command.type} is dated ${at - timeline.now} ms ahead`);
       this.#commit(floor.channel, command);
       return core.decide(floor, command, at);
@@ -190,7 +191,7 @@ export class Bot {
       db,
       {
         path: grouped ? 'simulation' : MEMORY,
-        core: { ...core, decide },
+        machine: { ...core, decide },
         clock: { now: () => timeline.now },
         textLimit: () => textLimit,
         words: (announcement, _channel, repeat) => announcementText(announcement, {}, String, repeat),

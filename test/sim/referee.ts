@@ -3,7 +3,7 @@ import { nextDeadline } from '../../src/turns/floor/deadline.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
 import type { Floor, Held, Turn } from '../../src/turns/floor/floor.ts';
-import type { Applied } from '../../src/engine/port.ts';
+import type { Applied } from '../../src/turns/records.ts';
 import { canonical } from '../../src/engine/canonical.ts';
 import { must } from './violation.ts';
 
@@ -38,7 +38,7 @@ export class Referee {
 
   judge(channel: string, command: Command, at: number, applied: Applied): Move {
     const before = this.floors.get(channel) ?? emptyFloor(channel);
-    const after = applied.floor;
+    const after = applied.state;
     const facts = applied.ok ? applied.facts : [];
     const move: Move = { channel, command, at, before, after, facts, refusal: applied.ok ? null : applied.refusal };
     this.floors.set(channel, after);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, expect, test } from 'vitest';
-import { CORE } from '../../src/engine/core.ts';
-import type { Core } from '../../src/engine/core.ts';
+import { floorMachine } from '../../src/turns/floor-machine.ts';
+import type { FloorMachine } from '../../src/turns/floor-machine.ts';
 import { SITUATIONS } from './situations.ts';
 import { runSeed } from './world.ts';
 
@@ -30,109 +30,111 @@ describe('a simulated world', () => {
 describe('a core with a planted bug', () => {
   test('that forgets a post is found out', async () => {
     let posts = 0;
-    const react: Core['react'] = (fact, floor) => {
+    const react: FloorMachine['react'] = (fact, floor) => {
       posts += fact.type === 'said' ? 1 : 0;
-      return fact.type === 'said' && posts === 9 ? [] : CORE.react(fact, floor);
+      return fact.type === 'said' && posts === 9 ? [] : floorMachine.react(fact, floor);
     };
-    expect(await ruleBroken({ ...CORE, react })).toBe('I11');
+    expect(await ruleBroken({ ...floorMachine, react })).toBe('I11');
   });
 
   test('that posts twice is found out', async () => {
-    const react: Core['react'] = (fact, floor) => {
-      const effects = CORE.react(fact, floor);
+    const react: FloorMachine['react'] = (fact, floor) => {
+      const effects = floorMachine.react(fact, floor);
       return fact.type === 'said' ? [...effects, ...effects] : effects;
     };
-    expect(await ruleBroken({ ...CORE, react })).toBe('I11');
+    expect(await ruleBroken({ ...floorMachine, react })).toBe('I11');
   });
 
   test('that sets no alarm is found out', async () => {
-    expect(await ruleBroken({ ...CORE, nextDeadline: () => null })).toMatch(/^I(?:14|23)$/u);
+    expect(await ruleBroken({ ...floorMachine, nextDeadline: () => null })).toMatch(/^I(?:14|23)$/u);
   });
 
   test('that counts every deadline as due a third of a second late is found out', async () => {
-    const nextDeadline: Core['nextDeadline'] = (floor) => {
-      const at = CORE.nextDeadline(floor);
+    const nextDeadline: FloorMachine['nextDeadline'] = (floor) => {
+      const at = floorMachine.nextDeadline(floor);
       return at === null ? null : at + 333;
     };
-    expect(await ruleBroken({ ...CORE, nextDeadline })).toBe('I14');
+    expect(await ruleBroken({ ...floorMachine, nextDeadline })).toBe('I14');
   });
 
   test('that counts output without the floor is found out', async () => {
-    const decide: Core['decide'] = (floor, command, at) => {
+    const decide: FloorMachine['decide'] = (floor, command, at) => {
       const { turn } = floor;
       const isLate = command.type === 'say' && turn !== null && turn.epoch !== command.epoch;
-      return CORE.decide(floor, isLate ? { ...command, agent: turn.agent, epoch: turn.epoch } : command, at);
+      return floorMachine.decide(floor, isLate ? { ...command, agent: turn.agent, epoch: turn.epoch } : command, at);
     };
-    expect(await ruleBroken({ ...CORE, decide })).toBe('I2');
+    expect(await ruleBroken({ ...floorMachine, decide })).toBe('I2');
   });
 
   test('that loses a message is found out', async () => {
-    const decide: Core['decide'] = (floor, command, at) => {
+    const decide: FloorMachine['decide'] = (floor, command, at) => {
       const isLost = command.type === 'receive' && command.ignore === undefined && floor.settings.mode === 'queue';
-      return CORE.decide(floor, isLost ? { ...command, ignore: 'lost' } : command, at);
+      return floorMachine.decide(floor, isLost ? { ...command, ignore: 'lost' } : command, at);
     };
-    expect(await ruleBroken({ ...CORE, decide })).toBe('I8');
+    expect(await ruleBroken({ ...floorMachine, decide })).toBe('I8');
   });
 
   test('that grants while a channel is read is found out', async () => {
-    const decide: Core['decide'] = (floor, command, at) =>
-      CORE.decide(command.type === 'receive' ? { ...floor, catchingUp: false } : floor, command, at);
-    expect(await ruleBroken({ ...CORE, decide })).toMatch(/^I(?:8|10|16)$/u);
+    const decide: FloorMachine['decide'] = (floor, command, at) =>
+      floorMachine.decide(command.type === 'receive' ? { ...floor, catchingUp: false } : floor, command, at);
+    expect(await ruleBroken({ ...floorMachine, decide })).toMatch(/^I(?:8|10|16)$/u);
   });
 
   test('that grants while the platform cannot be heard is found out', async () => {
-    const decide: Core['decide'] = (floor, command, at) =>
-      CORE.decide(command.type === 'end' ? { ...floor, catchingUp: false } : floor, command, at);
-    expect(await ruleBroken({ ...CORE, decide })).toMatch(/^I(?:10|16)$/u);
+    const decide: FloorMachine['decide'] = (floor, command, at) =>
+      floorMachine.decide(command.type === 'end' ? { ...floor, catchingUp: false } : floor, command, at);
+    expect(await ruleBroken({ ...floorMachine, decide })).toMatch(/^I(?:10|16)$/u);
   });
 
   test('T2 that prompts an interrupted agent with nothing but what is new is found out', async () => {
-    const react: Core['react'] = (fact, floor) =>
-      CORE.react(fact, floor).map((effect) =>
-        effect.type === 'prompt'
-          ? { ...effect, messages: effect.messages.filter((id) => !effect.open.includes(id)) }
-          : effect,
-      );
-    expect(await ruleBroken({ ...CORE, react })).toBe('I25');
+    const react: FloorMachine['react'] = (fact, floor) =>
+      floorMachine
+        .react(fact, floor)
+        .map((effect) =>
+          effect.type === 'prompt'
+            ? { ...effect, messages: effect.messages.filter((id) => !effect.open.includes(id)) }
+            : effect,
+        );
+    expect(await ruleBroken({ ...floorMachine, react })).toBe('I25');
   });
 
   test('T3 that prompts with no more than one message to answer is found out', async () => {
-    const react: Core['react'] = (fact, floor) =>
-      CORE.react(fact, floor).map((effect) =>
-        effect.type === 'prompt' ? { ...effect, messages: effect.messages.slice(-1) } : effect,
-      );
-    expect(await ruleBroken({ ...CORE, react })).toBe('I25');
+    const react: FloorMachine['react'] = (fact, floor) =>
+      floorMachine
+        .react(fact, floor)
+        .map((effect) => (effect.type === 'prompt' ? { ...effect, messages: effect.messages.slice(-1) } : effect));
+    expect(await ruleBroken({ ...floorMachine, react })).toBe('I25');
   });
 
   test('T2 that calls a message done as soon as something was said is found out', async () => {
-    const decide: Core['decide'] = (floor, command, at) => {
-      const decision = CORE.decide(floor, command, at);
+    const decide: FloorMachine['decide'] = (floor, command, at) => {
+      const decision = floorMachine.decide(floor, command, at);
       const facts = decision.facts.map((fact) => {
         const given = floor.turn?.given.map(({ id }) => id) ?? [];
         return fact.type === 'turnEnded' && fact.said ? { ...fact, answered: [...fact.answered, ...given] } : fact;
       });
       return { ...decision, facts };
     };
-    expect(await ruleBroken({ ...CORE, decide })).toBe('I25');
+    expect(await ruleBroken({ ...floorMachine, decide })).toBe('I25');
   });
 
   test('T7 that takes an answer for whatever is asked when it arrives is found out', async () => {
-    const decide: Core['decide'] = (floor, command, at) => {
+    const decide: FloorMachine['decide'] = (floor, command, at) => {
       const question = floor.turn?.wait?.approval?.question;
       const isAnswer = command.type === 'decide' && question !== undefined;
-      return CORE.decide(floor, isAnswer ? { ...command, question } : command, at);
+      return floorMachine.decide(floor, isAnswer ? { ...command, question } : command, at);
     };
-    expect(await ruleBroken({ ...CORE, decide })).toBe('I18');
+    expect(await ruleBroken({ ...floorMachine, decide })).toBe('I18');
   });
 
   test("that takes a program's word for a person's is found out", async () => {
-    const decide: Core['decide'] = (floor, command, at) =>
-      CORE.decide(floor, command.type === 'receive' ? { ...command, bot: false } : command, at);
-    expect(await ruleBroken({ ...CORE, decide })).toBe('I20');
+    const decide: FloorMachine['decide'] = (floor, command, at) =>
+      floorMachine.decide(floor, command.type === 'receive' ? { ...command, bot: false } : command, at);
+    expect(await ruleBroken({ ...floorMachine, decide })).toBe('I20');
   });
 });
 
-async function ruleBroken(core: Core): Promise<string | null> {
+async function ruleBroken(core: FloorMachine): Promise<string | null> {
   for (let seed = 1; seed <= MOST_SEEDS; seed += 1) {
     const { broken } = await runSeed(seed, 600, core);
     if (broken !== null) return broken.rule;

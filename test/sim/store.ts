@@ -2,10 +2,11 @@ import Database from 'better-sqlite3';
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { MEMORY, openDatabase } from '../../src/engine/sqlite/open.ts';
-import type { Applied, HumanMessage, MessageChange, OutboxRow, Recovery, Settlement } from '../../src/engine/port.ts';
+import type { HumanMessage, MessageChange, Recovery, Settlement } from '../../src/engine/port.ts';
+import type { Applied, OutboxRow } from '../../src/turns/records.ts';
 import { defineSeal } from '../../src/engine/sqlite/seal.ts';
-import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
-import type { StoreOptions } from '../../src/engine/sqlite/sqlite.ts';
+import { FloorStore } from '../../src/turns/floor-store.ts';
+import type { FloorStoreOptions } from '../../src/turns/floor-store.ts';
 import type { Life } from './timeline.ts';
 
 /** What the simulation learns of a store. */
@@ -33,12 +34,12 @@ export function openImage(image: Buffer | null): Database.Database {
 }
 
 /** The store as shipped, watched. When its program is dead, it does nothing and answers nobody. */
-export class WatchedStore extends SqliteStore {
+export class WatchedStore extends FloorStore {
   readonly #watch: StoreWatch;
   readonly #db: Database.Database;
   #pending = 0;
 
-  constructor(db: Database.Database, options: StoreOptions, watch: StoreWatch) {
+  constructor(db: Database.Database, options: FloorStoreOptions, watch: StoreWatch) {
     super(db, options);
     this.#db = db;
     this.#watch = watch;

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { nextDeadline } from '../../src/turns/floor/deadline.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
-import { CORE } from '../../src/engine/core.ts';
-import type { Core } from '../../src/engine/core.ts';
+import { floorMachine } from '../../src/turns/floor-machine.ts';
+import type { FloorMachine } from '../../src/turns/floor-machine.ts';
 import { audit } from './audit.ts';
 import { Bot } from './bot.ts';
 import { Cast } from './cast.ts';
@@ -58,7 +58,7 @@ const OF_THE_DISK = 0x5d_15_c0_de;
  * Runs one seed: so many events under faults, then peace, in which everything must come to rest and all books agree.
  * `core` is the core as shipped unless a test plants a bug.
  */
-export async function runSeed(seed: number, events: number, core: Core = CORE): Promise<Outcome> {
+export async function runSeed(seed: number, events: number, core: FloorMachine = floorMachine): Promise<Outcome> {
   const world = new World(seed, core);
   const onRejection = (error: unknown): void => world.fail(error);
   process.on('unhandledRejection', onRejection);
@@ -93,7 +93,7 @@ class World {
   #events = 0;
   #broken: Broken | null = null;
 
-  constructor(seed: number, core: Core) {
+  constructor(seed: number, core: FloorMachine) {
     this.#seed = seed;
     const random = new Random(seed);
     const start = Date.UTC(2030, 0, 1) + random.between(0, 24 * HOUR_MS);

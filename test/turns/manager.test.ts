@@ -7,7 +7,7 @@ import type { ChannelId, FloorSettings } from '../../src/turns/floor/settings.ts
 import type { Instant } from '../../src/lib/time.ts';
 import { TurnManager } from '../../src/turns/manager.ts';
 import type { Draft, ManagerPorts } from '../../src/turns/manager.ts';
-import { CORE } from '../../src/engine/core.ts';
+import { floorMachine } from '../../src/turns/floor-machine.ts';
 import { createTime } from '../agents/time.ts';
 import { SlowFloors } from './slow-floors.ts';
 import type { Commit, Moment } from './slow-floors.ts';
@@ -70,11 +70,11 @@ describe('time that passes while a deadline is met', () => {
     const time = createTime();
     const expired: { readonly channel: ChannelId; readonly at: Instant }[] = [];
     const store = open(':memory:', {
-      core: {
-        ...CORE,
+      machine: {
+        ...floorMachine,
         decide: (floor, command, at) => {
           if (command.type === 'tick') time.pass(5);
-          return CORE.decide(floor, command, at);
+          return floorMachine.decide(floor, command, at);
         },
       },
     });
@@ -248,8 +248,8 @@ test('T48 a channel that stays due after its tick is a fault that is told of, an
     ...port,
     due: async (before) => {
       looks += 1;
-      const { channels, next } = await port.due(before);
-      return { channels: [B, ...channels], next };
+      const { keys, next } = await port.due(before);
+      return { keys: [B, ...keys], next };
     },
   };
   const failures: unknown[] = [];

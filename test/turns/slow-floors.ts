@@ -3,8 +3,9 @@ import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { ChannelId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import type { ManagerPorts } from '../../src/turns/manager.ts';
-import { CORE } from '../../src/engine/core.ts';
-import type { Applied } from '../../src/engine/port.ts';
+import { floorMachine } from '../../src/turns/floor-machine.ts';
+import type { Due } from '../../src/engine/port.ts';
+import type { Applied } from '../../src/turns/records.ts';
 
 /** A point of the store's work at which time may pass: before a look or a commit, and before its answer. */
 export type Moment =
@@ -43,15 +44,15 @@ export class SlowFloors implements Pick<ManagerPorts['store'], 'apply' | 'due' |
     return applied;
   }
 
-  async due(before: Instant): Promise<{ readonly channels: readonly ChannelId[]; readonly next: Instant | null }> {
+  async due(before: Instant): Promise<Due> {
     await this.#ports.pass({ before: 'look' });
     const set = [...this.floors]
-      .map(([channel, floor]) => ({ channel, at: CORE.nextDeadline(floor) ?? Infinity }))
+      .map(([channel, floor]) => ({ channel, at: floorMachine.nextDeadline(floor) ?? Infinity }))
       .sort((a, b) => a.at - b.at);
-    const channels = set.filter(({ at }) => at <= before).map(({ channel }) => channel);
-    const next = set[channels.length]?.at ?? Infinity;
+    const keys = set.filter(({ at }) => at <= before).map(({ channel }) => channel);
+    const next = set[keys.length]?.at ?? Infinity;
     await this.#ports.pass({ before: 'look is answered' });
-    return { channels, next: next === Infinity ? null : next };
+    return { keys, next: next === Infinity ? null : next };
   }
 
   floor(channel: ChannelId): Floor | null {
@@ -76,12 +77,12 @@ export class SlowFloors implements Pick<ManagerPorts['store'], 'apply' | 'due' |
 
   async #commit(channel: ChannelId, command: Command, at: Instant): Promise<Applied> {
     await this.#ports.pass({ before: 'commit', channel, command });
-    const before = this.floors.get(channel) ?? CORE.emptyFloor(channel);
-    const decision = CORE.decide(before, command, at);
+    const before = this.floors.get(channel) ?? floorMachine.empty(channel);
+    const decision = floorMachine.decide(before, command, at);
     const applied: Applied = decision.ok
-      ? { ok: true, floor: decision.floor, facts: decision.facts, effects: [] }
-      : { ok: false, floor: before, refusal: decision.refusal };
-    this.floors.set(channel, applied.floor);
+      ? { ok: true, state: decision.floor, facts: decision.facts, effects: [] }
+      : { ok: false, state: before, refusal: decision.refusal };
+    this.floors.set(channel, applied.state);
     this.#ports.committed?.({ channel, command, at, before, applied });
     await this.#ports.pass({ before: 'commit is answered', channel, command });
     return applied;

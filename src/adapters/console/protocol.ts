@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Receipt } from '../../turns/floor/effect.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import type { JournalEntry } from '../../engine/port.ts';
+import type { JournalEntry } from '../../turns/records.ts';
 import type { FloorView, TurnRecord } from '../../turns/view.ts';
 
 /** The longest text of one message, in UTF-16 units. */

@@ -1,5 +1,5 @@
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import type { Line } from '../../engine/port.ts';
+import type { Line } from '../../turns/records.ts';
 import type { Observatory } from '../port.ts';
 import type { ChatMessage } from './protocol.ts';
 

@@ -1,8 +1,10 @@
+import type { Effect } from '../../turns/floor/effect.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { backoffMs } from '../../engine/outbox-delivery.ts';
 import type { Carrier } from '../../engine/outbox-delivery.ts';
-import type { OutboxRow, Settlement } from '../../engine/port.ts';
+import type { Settlement } from '../../engine/port.ts';
+import type { OutboxRow } from '../../turns/records.ts';
 import type { ChatAdapter, OutgoingPost, Speaker } from '../port.ts';
 import { ChatError } from '../port.ts';
 
@@ -25,7 +27,7 @@ const SCAN_GAP_MS = 3_000;
 const DOUBT = '\n(possible repeat)';
 
 /** Carries posts, announcements and receipts to their channel's platform. Each attempt ends in a settlement; nothing is retried here. */
-export function createCarrier(ports: CarrierPorts): Carrier {
+export function createCarrier(ports: CarrierPorts): Carrier<Effect> {
   const scans = new Map<string, number>();
   return async (row) => {
     const adapter = ports.adapterOf(row.channel);

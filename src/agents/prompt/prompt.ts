@@ -1,5 +1,6 @@
 import type { AgentId, MessageId } from '../../turns/floor/settings.ts';
-import type { Attachment, Line } from '../../engine/port.ts';
+import type { Attachment } from '../../engine/port.ts';
+import type { Line } from '../../turns/records.ts';
 import type { SeatContext, TurnPrompt } from '../backends/backend.ts';
 
 /** What a prompt is made of. */

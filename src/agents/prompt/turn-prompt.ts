@@ -1,6 +1,6 @@
 import type { Effect } from '../../turns/floor/effect.ts';
 import type { AgentId, MessageId } from '../../turns/floor/settings.ts';
-import type { Line } from '../../engine/port.ts';
+import type { Line } from '../../turns/records.ts';
 import type { SeatContext, TurnPrompt } from '../backends/backend.ts';
 import type { Floors } from '../session/floors.ts';
 import { buildPrompt } from './prompt.ts';

@@ -1,6 +1,6 @@
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
-import type { Applied, Line } from '../../engine/port.ts';
+import type { Applied, Line } from '../../turns/records.ts';
 import type { FloorView } from '../../turns/view.ts';
 
 /** What agents see of the floors. */

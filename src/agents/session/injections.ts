@@ -1,4 +1,4 @@
-import type { Line } from '../../engine/port.ts';
+import type { Line } from '../../turns/records.ts';
 import type { Timer, Timers } from '../../lib/time.ts';
 import type { AgentSession, InjectOutcome } from '../backends/backend.ts';
 import type { Log } from './floors.ts';

@@ -1,6 +1,6 @@
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import type { Applied } from '../../engine/port.ts';
+import type { Applied } from '../../turns/records.ts';
 import type { Timers } from '../../lib/time.ts';
 import type { Floors, Log } from './floors.ts';
 

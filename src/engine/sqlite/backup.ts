@@ -1,18 +1,15 @@
 import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
-import type { Core } from '../core.ts';
 import { StoreError } from '../errors.ts';
-import type { Floors } from './floors.ts';
 import type { Journal } from './journal.ts';
-import { doubtOutbox } from './outbox.ts';
-
-/** By how much a restore raises every epoch: more turns than any floor can have granted since the copy was made. */
-export const RESTORE_JUMP = 1_000_000;
+import type { Hosted, Machine } from '../machine.ts';
+import { markUncertain } from './outbox.ts';
+import type { States } from './states.ts';
 
 /**
  * Copies a database in use into one new file, consistent and complete, and marks the copy as a backup.
- * Whoever opens the copy as a store gets new epochs and new outbox ids. Never overwrites a file.
+ * Whoever opens the copy as a store is told to every state, and gets new outbox ids. Never overwrites a file.
  */
 export async function backUp(db: Database.Database, path: string): Promise<void> {
   if (existsSync(path))
@@ -29,18 +26,25 @@ export async function backUp(db: Database.Database, path: string): Promise<void>
 }
 
 /** What a restore changes. */
-export type Restored = {
+export type Restored<State, Command, Fact> = {
   readonly db: Database.Database;
-  readonly journal: Journal;
-  readonly floors: Floors;
-  readonly core: Core;
+  readonly journal: Journal<Fact>;
+  readonly states: States<State, Fact>;
+  readonly machine: Pick<Machine<State, Command, Fact, unknown>, 'decide' | 'evolve'>;
+  readonly hosted: Pick<Hosted<State, Command, Fact, unknown>, 'restored'>;
+  /** The lanes in which nothing may be done twice. */
+  readonly once: readonly string[];
 };
 
 /**
  * Called once with every start. If the file is a backup, acts and posts since the copy was made are unknown to it:
- * every epoch is raised, posts still owed become uncertain, and outbox ids get a new beginning. Returns that beginning.
+ * every state is told, posts still owed become uncertain, and outbox ids get a new beginning. Returns that beginning.
  */
-export function issuerOf(restored: Restored, at: Instant, newIssuer: () => string): string {
+export function storeId<State, Command, Fact>(
+  restored: Restored<State, Command, Fact>,
+  at: Instant,
+  newId: () => string,
+): string {
   const { db } = restored;
   const read = db.prepare<[string], string>('SELECT value FROM meta WHERE name = ?').pluck();
   const write = db.prepare<[string, string]>('INSERT OR REPLACE INTO meta VALUES (?, ?)');
@@ -49,24 +53,24 @@ export function issuerOf(restored: Restored, at: Instant, newIssuer: () => strin
       const isCopy = read.get('backup') !== undefined;
       const known = read.get('issuer');
       if (known !== undefined && !isCopy) return known;
-      const issuer = newIssuer();
-      write.run('issuer', issuer);
+      const id = newId();
+      write.run('issuer', id);
       if (isCopy) restore(restored, at);
-      return issuer;
+      return id;
     })
     .immediate();
 }
 
-function restore({ db, journal, floors, core }: Restored, at: Instant): void {
-  const fact = { type: 'epochRaised', by: RESTORE_JUMP } as const;
-  for (const channel of floors.channels()) {
-    const head = floors.read(channel);
+function restore<State, Command, Fact>(restored: Restored<State, Command, Fact>, at: Instant): void {
+  const { db, journal, states, machine, hosted, once } = restored;
+  for (const key of states.keys()) {
+    const head = states.read(key);
     if (head === null) continue;
-    const floor = core.evolve(head.floor, fact, at);
-    const tail = journal.append(channel, at, [fact], head.tail);
-    floors.write(channel, { floor, tail }, { deadline: core.nextDeadline(floor), facts: [fact] });
+    const { facts } = machine.decide(head.state, hosted.restored, at);
+    const state = facts.reduce((before, fact) => machine.evolve(before, fact, at), head.state);
+    states.write(key, { state, tail: journal.append(key, at, facts, head.tail) }, facts);
   }
-  doubtOutbox(db);
+  markUncertain(db, once);
   db.exec("DELETE FROM meta WHERE name = 'backup'");
 }
 

@@ -1,8 +1,6 @@
 import type { Database } from 'better-sqlite3';
-import type { Fate } from '../../turns/floor/fact.ts';
-import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
-import { isNews } from './news.ts';
-import type { Attachment, HumanMessage, InboxRow, MessageChange } from '../port.ts';
+import { isNewerEdit } from '../newer-edit.ts';
+import type { Attachment, HumanMessage, MessageChange, StoredMessage } from '../port.ts';
 import { sealing } from './seal.ts';
 
 type Row = {
@@ -60,11 +58,11 @@ export class Inbox {
     return 'new';
   }
 
-  /** A change that is no news, or comes after the deletion, is `unchanged`. */
+  /** A change that is no newer, or comes after the deletion, is `unchanged`. */
   amend(change: MessageChange): 'changed' | 'unchanged' | 'unknown' {
     const row = this.#read.get(change.id);
     if (row === undefined || row.channel !== change.channel) return 'unknown';
-    if (!isNews(change, inboxRow(row))) return 'unchanged';
+    if (!isNewerEdit(change, storedMessage(row))) return 'unchanged';
     if (change.change === 'edited') this.#edit.run(change.text, change.version ?? null, change.id);
     else this.#delete.run(change.id);
     this.#seal.run(change.id);
@@ -72,23 +70,23 @@ export class Inbox {
   }
 
   /** Records what became of a message. */
-  decideFate(id: MessageId, fate: Fate): void {
+  decideFate(id: string, fate: unknown): void {
     this.#fate.run(JSON.stringify(fate), id);
     this.#seal.run(id);
   }
 
-  read(id: MessageId): InboxRow | null {
+  read(id: string): StoredMessage | null {
     const row = this.#read.get(id);
-    return row === undefined ? null : inboxRow(row);
+    return row === undefined ? null : storedMessage(row);
   }
 
-  /** Messages that no floor has been given, in the order of their platform. */
+  /** Messages that no machine has been given, in the order of their platform. */
   unapplied(): readonly HumanMessage[] {
     return this.#unapplied.all().map(messageOf);
   }
 
   /** The newest message of a channel, in the platform's order. */
-  lastSeen(channel: ChannelId): HumanMessage | null {
+  lastSeen(channel: string): HumanMessage | null {
     const row = this.#lastSeen.get(channel);
     return row === undefined ? null : messageOf(row);
   }
@@ -131,7 +129,7 @@ function messageOf(row: Row): HumanMessage {
     text: row.text,
     sentAt: row.sent_at,
     order: row.position,
-    addressed: JSON.parse(row.addressed) as AgentId[],
+    addressed: JSON.parse(row.addressed) as string[],
     attachments: JSON.parse(row.attachments) as Attachment[],
     ...(row.ignore_rule === null ? {} : { ignore: row.ignore_rule }),
     ...(row.version === null ? {} : { version: row.version }),
@@ -139,10 +137,10 @@ function messageOf(row: Row): HumanMessage {
   };
 }
 
-function inboxRow(row: Row): InboxRow {
+function storedMessage(row: Row): StoredMessage {
   return {
     ...messageOf(row),
-    fate: row.fate === null ? null : (JSON.parse(row.fate) as Fate),
+    fate: row.fate === null ? null : JSON.parse(row.fate),
     edited: row.edited === 1,
     deleted: row.deleted === 1,
   };

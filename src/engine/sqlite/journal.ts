@@ -1,10 +1,9 @@
 import { hash } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
-import type { Fact } from '../../turns/floor/fact.ts';
-import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { canonical } from '../canonical.ts';
-import type { JournalEntry } from '../port.ts';
+import type { Hosted, Schema } from '../machine.ts';
+import type { StoredFact } from '../port.ts';
 
 /** The end of a channel's hash chain. */
 export type Tail = { readonly seq: number; readonly hash: Buffer };
@@ -38,8 +37,15 @@ export function firstBreak(before: Tail, rows: Iterable<JournalRow>): number | n
   return null;
 }
 
-/** The facts of every channel, append-only and hash-chained. */
-export class Journal {
+/** How facts are read back, and by what they are found. */
+export type FactIndex<Fact> = {
+  readonly fact: Schema<Fact>;
+  readonly index: Hosted<never, never, Fact, never>['index'];
+};
+
+/** The facts of every key, append-only and hash-chained. */
+export class Journal<Fact> {
+  readonly #facts: FactIndex<Fact>;
   readonly #insert;
   readonly #name;
   readonly #newest;
@@ -48,7 +54,8 @@ export class Journal {
   readonly #all;
   readonly #last;
 
-  constructor(db: Database) {
+  constructor(db: Database, facts: FactIndex<Fact>) {
+    this.#facts = facts;
     this.#insert = db.prepare<[string, number, number, number | null, string, Buffer]>(
       'INSERT INTO journal (channel, seq, at, line, fact, hash) VALUES (?, ?, ?, ?, ?, ?)',
     );
@@ -69,65 +76,46 @@ export class Journal {
   }
 
   /** Adds facts that happened at one instant; returns the new end of the chain. */
-  append(channel: ChannelId, at: Instant, facts: readonly Fact[], after: Tail): Tail {
+  append(channel: string, at: Instant, facts: readonly Fact[], after: Tail): Tail {
     let tail = after;
     for (const fact of facts) {
       const entry = { channel, seq: tail.seq + 1, at, fact: canonical(fact) };
       tail = { seq: entry.seq, hash: entryHash(tail.hash, entry) };
-      this.#insert.run(channel, entry.seq, at, lineOf(fact), entry.fact, tail.hash);
-      for (const message of messagesOf(fact)) this.#name.run(message, channel, entry.seq);
+      this.#insert.run(channel, entry.seq, at, this.#facts.index.line(fact), entry.fact, tail.hash);
+      for (const message of this.#facts.index.messages(fact)) this.#name.run(message, channel, entry.seq);
     }
     return tail;
   }
 
   /** The newest entries before `before`, oldest first. */
-  newest(channel: ChannelId, limit: number, before = Number.MAX_SAFE_INTEGER): readonly JournalEntry[] {
-    return this.#newest.all(channel, before, limit).toReversed().map(entryOf);
+  newest(channel: string, limit: number, before = Number.MAX_SAFE_INTEGER): readonly StoredFact<Fact>[] {
+    return this.#newest
+      .all(channel, before, limit)
+      .toReversed()
+      .map((row) => this.#entry(row));
   }
 
   /** The entries that name a message, oldest first. */
-  naming(message: MessageId): readonly JournalEntry[] {
-    return this.#naming.all(message).map(entryOf);
+  naming(message: string): readonly StoredFact<Fact>[] {
+    return this.#naming.all(message).map((row) => this.#entry(row));
   }
 
   /** The entries that hold the lines after one and up to another. */
-  lines(channel: ChannelId, after: number, upto: number): readonly JournalEntry[] {
-    return this.#lines.all(channel, after, upto).map(entryOf);
+  lines(channel: string, after: number, upto: number): readonly StoredFact<Fact>[] {
+    return this.#lines.all(channel, after, upto).map((row) => this.#entry(row));
   }
 
   /** Every row of a channel, oldest first, one at a time. */
-  rows(channel: ChannelId): Iterable<JournalRow> {
+  rows(channel: string): Iterable<JournalRow> {
     return this.#all.iterate(channel);
   }
 
   /** The last rows of a channel, oldest first. */
-  last(channel: ChannelId, count: number): readonly JournalRow[] {
+  last(channel: string, count: number): readonly JournalRow[] {
     return this.#last.all(channel, count).toReversed();
   }
-}
 
-/** A stored row, read back. */
-export function entryOf(row: JournalRow): JournalEntry {
-  return {
-    channel: row.channel,
-    seq: row.seq,
-    at: row.at,
-    fact: JSON.parse(row.fact) as Fact,
-    hash: row.hash.toString('hex'),
-  };
-}
-
-/** The line of the conversation that a fact added; `null` when it added none. */
-export function lineOf(fact: Fact): number | null {
-  return fact.type === 'said' || fact.type === 'messageRouted' || fact.type === 'messageAmended' ? fact.line : null;
-}
-
-/** The human messages that a fact names, each once. */
-export function messagesOf(fact: Fact): readonly MessageId[] {
-  const named = [
-    ...('id' in fact ? [fact.id] : []),
-    ...('messages' in fact ? fact.messages : []),
-    ...('answered' in fact ? fact.answered : []),
-  ];
-  return [...new Set(named.map((message) => (typeof message === 'string' ? message : message.id)))];
+  #entry({ channel, seq, at, fact, hash: own }: JournalRow): StoredFact<Fact> {
+    return { key: channel, seq, at, fact: this.#facts.fact.parse(JSON.parse(fact)), hash: own.toString('hex') };
+  }
 }

@@ -1,23 +1,10 @@
 import type { Database } from 'better-sqlite3';
-import type { Announcement } from '../../turns/floor/fact.ts';
-import type { Effect } from '../../turns/floor/effect.ts';
-import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { splitText } from '../../turns/text/split.ts';
-import type { OutboxRow, Settlement } from '../port.ts';
+import type { Cancel, Debt, Hosted } from '../machine.ts';
+import type { Lease, OwedEffect, Settlement } from '../port.ts';
 import { sealing } from './seal.ts';
 
-/** How texts become rows. */
-export type Wording = {
-  /** The longest text of one post in a channel, in UTF-16 units. */
-  readonly textLimit: (channel: ChannelId) => number;
-  /** What an agent says or asks beyond this length stays one row, to be shown as a file; without it, or `null`, all is split. */
-  readonly fileAbove?: (channel: ChannelId) => number | null;
-  /** The text of an announcement; `null` when the configuration switches it off. */
-  readonly words: (announcement: Announcement, channel: ChannelId, repeat: number) => string | null;
-};
-
-type Owed = Exclude<Effect, { readonly type: 'cancel' }>;
+type Rules<Effect> = Hosted<never, never, never, Effect>['outbox'];
 
 type Row = {
   readonly n: number;
@@ -49,9 +36,9 @@ const HEADS = `
   ORDER BY o.n`;
 
 /** Rows that the world is owed, in lanes. */
-export class Outbox {
-  readonly #wording: Wording;
-  readonly #issuer: string;
+export class Outbox<Effect> {
+  readonly #rules: Rules<Effect>;
+  readonly #storeId: string;
   #n: number;
   readonly #insert;
   readonly #seal;
@@ -65,20 +52,20 @@ export class Outbox {
   readonly #lastPosted;
   readonly #lastAnnounced;
 
-  /** `issuer` begins every id and is never used by another file. */
-  constructor(db: Database, issuer: string, wording: Wording) {
-    this.#wording = wording;
-    this.#issuer = issuer;
+  /** `storeId` begins every id and is never used by another file. */
+  constructor(db: Database, storeId: string, rules: Rules<Effect>) {
+    this.#rules = rules;
+    this.#storeId = storeId;
     this.#n = Number(db.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'").pluck().get() ?? 0);
     this.#insert = db.prepare(
       `INSERT INTO outbox (n, id, channel, lane, queue, effect, part, text, type, epoch, key, repeats)
        VALUES (@n, @id, @channel, @lane, @queue, @effect, @part, @text, @type, @epoch, @key, @repeats)`,
     );
     this.#seal = db.prepare<[number]>(sealing('outbox', 'n = ?'));
-    const stale = `queue = ? AND ${OPEN} AND type IN ('prompt', 'inject') AND epoch <= ?`;
-    this.#cancelOwed = db.prepare<[string, number]>(`DELETE FROM outbox WHERE ${stale} AND state = 'owed'`);
+    const stale = `queue = ? AND ${OPEN} AND type = ? AND epoch <= ?`;
+    this.#cancelOwed = db.prepare<[string, string, number]>(`DELETE FROM outbox WHERE ${stale} AND state = 'owed'`);
     this.#cancelInflight = db
-      .prepare<[string, number], number>(`UPDATE outbox SET cancelled = 1 WHERE ${stale} RETURNING n`)
+      .prepare<[string, string, number], number>(`UPDATE outbox SET cancelled = 1 WHERE ${stale} RETURNING n`)
       .pluck();
     this.#heads = db.prepare<[], Row>(HEADS);
     this.#lease = db.prepare<[number]>("UPDATE outbox SET state = 'inflight', attempts = attempts + 1 WHERE n = ?");
@@ -100,17 +87,16 @@ export class Outbox {
       .pluck();
   }
 
-  /** Writes down what is owed; a `cancel` takes back what was not sent yet. */
-  owe(channel: ChannelId, effects: readonly Effect[]): void {
-    for (const effect of effects) {
-      if (effect.type === 'cancel') this.#cancel(channel, `agent:${effect.agent}`, effect.epoch);
-      else
-        for (const [part, text] of this.#parts(channel, effect).entries()) this.#add({ channel, effect, part, text });
+  /** Writes down what effects owe, or take back if it was not sent yet. */
+  owe(channel: string, effects: readonly Effect[]): void {
+    for (const owed of effects.flatMap((effect) => this.#rules.owes(channel, effect))) {
+      if (owed.type === 'cancel') this.#cancel(channel, owed);
+      else this.#add(channel, owed);
     }
   }
 
   /** Leases the first row of every lane that may go now, oldest first; `next` is when a lane that must wait may go on. */
-  lease(limit: number, at: Instant): { readonly rows: readonly OutboxRow[]; readonly next: Instant | null } {
+  lease(limit: number, at: Instant): Lease<Effect> {
     const heads = this.#heads.all();
     const rows = heads.filter((row) => row.not_before <= at).slice(0, limit);
     const waiting = heads.filter((row) => row.not_before > at).map((row) => row.not_before);
@@ -123,7 +109,7 @@ export class Outbox {
   }
 
   /** Ends a lease. A row that is not leased, or not known, is left as it is. */
-  settle(row: OutboxRow, settlement: Settlement): void {
+  settle(row: OwedEffect<Effect>, settlement: Settlement): void {
     const stored = this.#read.get(Number(row.id.slice(row.id.lastIndexOf('-') + 1)), row.id);
     if (stored === undefined || stored.state !== 'inflight') return;
     switch (settlement.state) {
@@ -138,41 +124,34 @@ export class Outbox {
     }
   }
 
-  #parts(channel: ChannelId, effect: Owed): readonly (string | null)[] {
-    if (effect.type !== 'post' && effect.type !== 'announce') return [null];
-    const text =
-      effect.type === 'post' ? effect.text : this.#wording.words(effect.announcement, channel, effect.repeat);
-    if (text === null) return [];
-    const isLong = effect.type === 'post' || effect.announcement.kind === 'approval';
-    const whole = isLong ? (this.#wording.fileAbove?.(channel) ?? null) : null;
-    return whole !== null && text.length > whole ? [text] : splitText(text, this.#wording.textLimit(channel));
+  #add(channel: string, debt: Debt): void {
+    const { lane, effect, kind, epoch, key, repeats } = debt;
+    for (const [part, text] of debt.texts.entries()) {
+      const n = (this.#n += 1);
+      this.#insert.run({
+        n,
+        id: `${this.#storeId}-${n}`,
+        channel,
+        lane,
+        queue: queueOf(channel, lane),
+        effect: JSON.stringify(effect),
+        part,
+        text,
+        type: kind,
+        epoch,
+        key: part === 0 ? key : null,
+        repeats,
+      });
+      this.#seal.run(n);
+    }
   }
 
-  #add(owed: { channel: ChannelId; effect: Owed; part: number; text: string | null }): void {
-    const { channel, effect, part, text } = owed;
-    const n = (this.#n += 1);
-    const lane = laneOf(effect);
-    this.#insert.run({
-      n,
-      id: `${this.#issuer}-${n}`,
-      channel,
-      lane,
-      queue: queueOf(channel, lane),
-      effect: JSON.stringify(effect.type === 'post' ? { ...effect, text: '' } : effect),
-      part,
-      text,
-      type: effect.type,
-      epoch: 'epoch' in effect ? effect.epoch : null,
-      key: effect.type === 'announce' && part === 0 ? effect.key : null,
-      repeats: effect.type === 'announce' ? effect.repeat : 0,
-    });
-    this.#seal.run(n);
-  }
-
-  #cancel(channel: ChannelId, lane: string, epoch: number): void {
+  #cancel(channel: string, { lane, kinds, upto }: Cancel): void {
     const queue = queueOf(channel, lane);
-    this.#cancelOwed.run(queue, epoch);
-    for (const n of this.#cancelInflight.all(queue, epoch)) this.#seal.run(n);
+    for (const kind of kinds) {
+      this.#cancelOwed.run(queue, kind, upto);
+      for (const n of this.#cancelInflight.all(queue, kind, upto)) this.#seal.run(n);
+    }
   }
 
   #confirm(row: Row, platformId: string | null): void {
@@ -190,13 +169,12 @@ export class Outbox {
     this.#seal.run(n);
   }
 
-  #outboxRow(row: Row): OutboxRow {
-    const effect = JSON.parse(row.effect) as Effect;
+  #outboxRow(row: Row): OwedEffect<Effect> {
     return {
       id: row.id,
       channel: row.channel,
       lane: row.lane,
-      effect: effect.type === 'post' ? { ...effect, text: row.text ?? '' } : effect,
+      effect: this.#rules.read(JSON.parse(row.effect), row.text),
       part: row.part,
       text: row.text,
       attempts: row.attempts,
@@ -208,42 +186,28 @@ export class Outbox {
   }
 }
 
-/** After a crash: nobody knows what became of posts in flight; what agents were handed is handed over again. */
-export function recoverOutbox(db: Database): void {
+/**
+ * After a crash: nobody knows what became of rows in flight. Those in lanes that people see may have been; others are
+ * done again.
+ */
+export function recoverOutbox(db: Database, seen: readonly string[]): void {
   db.exec(`
     DELETE FROM outbox WHERE state = 'inflight' AND cancelled = 1;
-    UPDATE outbox SET not_before = 0 WHERE ${OPEN};
-    UPDATE outbox SET state = 'uncertain' WHERE state = 'inflight' AND lane IN ('posts', 'receipts');
+    UPDATE outbox SET not_before = 0 WHERE ${OPEN};`);
+  const uncertain = db.prepare("UPDATE outbox SET state = 'uncertain' WHERE state = 'inflight' AND lane = ?");
+  for (const lane of seen) uncertain.run(lane);
+  db.exec(`
     UPDATE outbox SET state = 'owed' WHERE state = 'inflight';
     ${sealing('outbox', OPEN)};`);
 }
 
-/** After a restore: what the copy still owed may have been posted since it was made. */
-export function doubtOutbox(db: Database): void {
-  db.exec(`
-    UPDATE outbox SET state = 'uncertain' WHERE state = 'owed' AND lane = 'posts';
-    ${sealing('outbox', OPEN)};`);
+/** After a restore: what the copy still owed in these lanes may have been done since it was made. */
+export function markUncertain(db: Database, lanes: readonly string[]): void {
+  const uncertain = db.prepare("UPDATE outbox SET state = 'uncertain' WHERE state = 'owed' AND lane = ?");
+  for (const lane of lanes) uncertain.run(lane);
+  db.exec(`${sealing('outbox', OPEN)};`);
 }
 
-function laneOf(effect: Owed): string {
-  switch (effect.type) {
-    case 'post':
-    case 'announce':
-    case 'offer':
-      return 'posts';
-    case 'receipt':
-      return 'receipts';
-    case 'interrupt':
-      return `interrupt:${effect.agent}`;
-    case 'prompt':
-    case 'inject':
-    case 'observe':
-    case 'ask':
-    case 'decision':
-      return `agent:${effect.agent}`;
-  }
-}
-
-function queueOf(channel: ChannelId, lane: string): string {
+function queueOf(channel: string, lane: string): string {
   return `${channel} ${lane}`;
 }

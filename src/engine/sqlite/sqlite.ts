@@ -1,37 +1,32 @@
 import { randomBytes } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
-import type { Command, Refusal } from '../../turns/floor/command.ts';
-import type { Floor } from '../../turns/floor/floor.ts';
-import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { backUp, issuerOf } from './backup.ts';
+import { backUp, storeId } from './backup.ts';
 import { checkAtStart, verifyAll } from './check.ts';
 import type { Checked } from './check.ts';
 import { Commits } from './commits.ts';
-import type { Core } from '../core.ts';
 import { isEnvironmental, storeError } from '../errors.ts';
-import { Floors } from './floors.ts';
-import type { Head } from './floors.ts';
 import { Inbox } from './inbox.ts';
 import { Journal, NO_TAIL } from './journal.ts';
-import { linesOf } from './lines.ts';
 import { openDatabase } from './open.ts';
 import { Outbox, recoverOutbox } from './outbox.ts';
-import type { Wording } from './outbox.ts';
-import type { Applied, FloorReader, FloorStore, HumanMessage, InboxRow, JournalEntry } from '../port.ts';
-import type { Line, MessageChange, OutboxRow, Recovery, Settlement } from '../port.ts';
-import { replayChannel } from '../replay.ts';
+import type { Hosted } from '../machine.ts';
+import type { CommandResult, Due, HumanMessage, Lease, MachineReader, MachineStore, MessageChange } from '../port.ts';
+import type { OwedEffect, Recovery, Settlement, StoredFact, StoredMessage } from '../port.ts';
+import { replayJournal } from '../replay.ts';
 import type { Replayed, ReplayStep } from '../replay.ts';
 import { sealing } from './seal.ts';
+import { States } from './states.ts';
+import type { Head } from './states.ts';
 
 /** What a store is built from. */
-export type StoreOptions = Wording & {
+export type StoreOptions<State, Command, Fact, Effect, Refusal extends string> = {
   /** The database file, made if missing, with its folder; `':memory:'` keeps everything in this process. */
   readonly path: string;
-  readonly core: Core;
+  readonly hosted: Hosted<State, Command, Fact, Effect, Refusal>;
   readonly clock: { now(): Instant };
-  /** How many floors stay in memory; 1,000 unless told. */
-  readonly floorsInMemory?: number;
+  /** How many states stay in memory; 1,000 unless told. */
+  readonly statesInMemory?: number;
   /** A word of at most 12 letters and digits that no other store was ever given; random unless told. */
   readonly ids?: () => string;
 };
@@ -41,41 +36,45 @@ export type StoreOptions = Wording & {
  * Throws a `StoreError` that says what to do: within a second when another process has it, and before anything is
  * written when it is damaged or of a newer schema.
  */
-export function openSqliteStore(options: StoreOptions): SqliteStore {
-  const db = openDatabase(options.path);
+export function openSqliteStore<Store>(path: string, make: (db: Database) => Store): Store {
+  const db = openDatabase(path);
   try {
-    return new SqliteStore(db, options);
+    return make(db);
   } catch (error) {
     db.close();
-    throw storeError(error, options.path);
+    throw storeError(error, path);
   }
 }
 
-/** Floors, messages, journal and outbox in one SQLite file that one process owns. */
-export class SqliteStore implements FloorStore, FloorReader {
+/** A machine's states, messages, journal and outbox in one SQLite file that one process owns. */
+export class SqliteStore<State, Command, Fact, Effect, Refusal extends string>
+  implements MachineStore<State, Command, Fact, Effect, Refusal>, MachineReader<State, Fact>
+{
   readonly #db: Database;
   readonly #path: string;
-  readonly #core: Core;
+  readonly #hosted: Hosted<State, Command, Fact, Effect, Refusal>;
   readonly #inbox: Inbox;
-  readonly #journal: Journal;
-  readonly #floors: Floors;
-  readonly #outbox: Outbox;
+  readonly #journal: Journal<Fact>;
+  readonly #states: States<State, Fact>;
+  readonly #outbox: Outbox<Effect>;
   readonly #commits: Commits;
 
   /** `db` comes from `openDatabase` and belongs to the store from now on. */
-  constructor(db: Database, options: StoreOptions) {
-    const { core, path, clock } = options;
+  constructor(db: Database, options: StoreOptions<State, Command, Fact, Effect, Refusal>) {
+    const { hosted, path, clock } = options;
+    const { machine, index, outbox } = hosted;
     this.#db = db;
     this.#path = path;
-    this.#core = core;
+    this.#hosted = hosted;
     this.#inbox = new Inbox(db);
-    this.#journal = new Journal(db);
-    this.#floors = new Floors(db, options.floorsInMemory ?? 1000);
+    this.#journal = new Journal(db, { fact: machine.fact, index });
+    this.#states = new States(db, { machine, index }, options.statesInMemory ?? 1000);
     checkAtStart(this.#checked());
-    const newIssuer = options.ids ?? ((): string => randomBytes(5).toString('hex'));
-    const issuer = issuerOf({ db, journal: this.#journal, floors: this.#floors, core }, clock.now(), newIssuer);
-    this.#outbox = new Outbox(db, issuer, options);
-    this.#commits = new Commits(db, path, () => this.#floors.forget());
+    const newId = options.ids ?? ((): string => randomBytes(5).toString('hex'));
+    const restored = { db, journal: this.#journal, states: this.#states, machine, hosted, once: outbox.once };
+    const id = storeId(restored, clock.now(), newId);
+    this.#outbox = new Outbox(db, id, outbox);
+    this.#commits = new Commits(db, path, () => this.#states.forget());
   }
 
   accept(message: HumanMessage): Promise<'new' | 'duplicate'> {
@@ -90,63 +89,62 @@ export class SqliteStore implements FloorStore, FloorReader {
     return this.#commits.run(() => this.#inbox.amend(change));
   }
 
-  /** A message can be received once: a second time is refused as `duplicate`, one never accepted as `unknown-message`. */
-  apply(channel: ChannelId, command: Command, at: Instant): Promise<Applied> {
-    return this.#commits.run(() => this.#apply(channel, command, at));
+  apply(key: string, command: Command, at: Instant): Promise<CommandResult<State, Fact, Effect, Refusal>> {
+    return this.#commits.run(() => this.#apply(key, command, at));
   }
 
-  async due(before: Instant): Promise<{ readonly channels: readonly ChannelId[]; readonly next: Instant | null }> {
-    return this.#reading(() => this.#floors.due(before));
+  async due(before: Instant): Promise<Due> {
+    return this.#reading(() => this.#states.due(before));
   }
 
-  owed(limit: number, at: Instant): Promise<{ readonly rows: readonly OutboxRow[]; readonly next: Instant | null }> {
+  owed(limit: number, at: Instant): Promise<Lease<Effect>> {
     return this.#commits.run(() => this.#outbox.lease(limit, at));
   }
 
-  settle(row: OutboxRow, settlement: Settlement): Promise<void> {
+  settle(row: OwedEffect<Effect>, settlement: Settlement): Promise<void> {
     return this.#commits.run(() => this.#outbox.settle(row, settlement));
   }
 
   recover(): Promise<Recovery> {
     return this.#commits.run(() => {
-      recoverOutbox(this.#db);
+      recoverOutbox(this.#db, this.#hosted.outbox.seen);
       const unapplied = this.#inbox.unapplied();
-      const channels = [...new Set([...this.#floors.channels(), ...unapplied.map((message) => message.channel)])];
-      return { channels, unapplied };
+      const keys = [...new Set([...this.#states.keys(), ...unapplied.map((message) => message.channel)])];
+      return { keys, unapplied };
     });
   }
 
-  floor(channel: ChannelId): Floor | null {
-    return this.#reading(() => this.#floors.read(channel)?.floor ?? null);
+  state(key: string): State | null {
+    return this.#reading(() => this.#states.read(key)?.state ?? null);
   }
 
-  channels(): readonly ChannelId[] {
-    return this.#reading(() => this.#floors.channels());
+  keys(): readonly string[] {
+    return this.#reading(() => this.#states.keys());
   }
 
-  lines(channel: ChannelId, after: number, upto: number): readonly Line[] {
-    return this.#reading(() => linesOf(this.#journal.lines(channel, after, upto), this.#inbox));
+  lined(key: string, after: number, upto: number): readonly StoredFact<Fact>[] {
+    return this.#reading(() => this.#journal.lines(key, after, upto));
   }
 
-  message(id: MessageId): InboxRow | null {
+  message(id: string): StoredMessage | null {
     return this.#reading(() => this.#inbox.read(id));
   }
 
-  journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[] {
-    return this.#reading(() => this.#journal.newest(channel, limit, before));
+  journal(key: string, limit: number, before?: number): readonly StoredFact<Fact>[] {
+    return this.#reading(() => this.#journal.newest(key, limit, before));
   }
 
-  why(message: MessageId): readonly JournalEntry[] {
+  why(message: string): readonly StoredFact<Fact>[] {
     return this.#reading(() => this.#journal.naming(message));
   }
 
   /** The newest message of a channel, in the platform's order. */
-  lastSeen(channel: ChannelId): HumanMessage | null {
+  lastSeen(channel: string): HumanMessage | null {
     return this.#reading(() => this.#inbox.lastSeen(channel));
   }
 
   /** Keeps where an agent's supervisor stands, as plain JSON. */
-  saveAgent(id: AgentId, state: unknown): Promise<void> {
+  saveAgent(id: string, state: unknown): Promise<void> {
     return this.#commits.run(() => {
       this.#db.prepare('INSERT OR REPLACE INTO agents (id, state) VALUES (?, ?)').run(id, JSON.stringify(state));
       this.#db.prepare(sealing('agents', 'id = ?')).run(id);
@@ -154,7 +152,7 @@ export class SqliteStore implements FloorStore, FloorReader {
   }
 
   /** What was kept of an agent; `null` when nothing was. To be parsed by whoever wrote it. */
-  agent(id: AgentId): unknown {
+  agent(id: string): unknown {
     const read = this.#db.prepare<[string], string>('SELECT state FROM agents WHERE id = ?').pluck();
     const state = this.#reading(() => read.get(id));
     return state === undefined ? null : JSON.parse(state);
@@ -191,15 +189,15 @@ export class SqliteStore implements FloorStore, FloorReader {
     return this.#reading(() => new Map(read.all(owner).map(({ name, value }) => [name, value])));
   }
 
-  /** Folds a channel's journal step by step and compares the result with the stored floor. */
-  replay(channel: ChannelId, onStep?: (step: ReplayStep) => void): Replayed {
-    const recording = { channel, rows: this.#journal.rows(channel), stored: this.#floors.snapshot(channel) };
-    return this.#reading(() => replayChannel(recording, this.#core, onStep));
+  /** Folds a journal step by step and compares the result with the stored state. */
+  replay(key: string, onStep?: (step: ReplayStep<State, Fact>) => void): Replayed {
+    const recording = { key, rows: this.#journal.rows(key), stored: this.#states.snapshot(key) };
+    return this.#reading(() => replayJournal(recording, this.#hosted.machine, onStep));
   }
 
   /** Checks every byte that can be checked; one sentence per problem, none when all is well. Takes time with long journals. */
   verify(): readonly string[] {
-    return this.#reading(() => verifyAll(this.#checked(), this.#core));
+    return this.#reading(() => verifyAll(this.#checked(), this.#hosted));
   }
 
   /** Writes a consistent copy of everything committed into a new file, while the store goes on working. */
@@ -213,31 +211,24 @@ export class SqliteStore implements FloorStore, FloorReader {
     this.#commits.close();
   }
 
-  #apply(channel: ChannelId, command: Command, at: Instant): Applied {
-    const before: Head = this.#floors.read(channel) ?? { floor: this.#core.emptyFloor(channel), tail: NO_TAIL };
-    const refusal = this.#refusal(channel, command);
-    if (refusal !== null) return { ok: false, floor: before.floor, refusal };
-    const decision = this.#core.decide(before.floor, command, at);
+  #apply(key: string, command: Command, at: Instant): CommandResult<State, Fact, Effect, Refusal> {
+    const { machine, inbox } = this.#hosted;
+    const before: Head<State> = this.#states.read(key) ?? { state: machine.empty(key), tail: NO_TAIL };
+    const refusal = inbox.refusal(key, command, (id) => this.#inbox.read(id));
+    if (refusal !== null) return { ok: false, state: before.state, refusal };
+    const decision = machine.decide(before.state, command, at);
     const { facts } = decision;
-    const floor = decision.ok ? decision.floor : before.floor;
-    if (facts.length > 0) {
-      const tail = this.#journal.append(channel, at, facts, before.tail);
-      this.#floors.write(channel, { floor, tail }, { deadline: this.#core.nextDeadline(floor), facts });
-    }
-    if (!decision.ok) return { ok: false, floor, refusal: decision.refusal };
+    const state = facts.reduce((each, fact) => machine.evolve(each, fact, at), before.state);
+    if (facts.length > 0)
+      this.#states.write(key, { state, tail: this.#journal.append(key, at, facts, before.tail) }, facts);
+    if (!decision.ok) return { ok: false, state, refusal: decision.refusal };
     for (const fact of facts) {
-      if (fact.type === 'messageRouted') this.#inbox.decideFate(fact.id, fact.fate);
+      const decided = inbox.fate(fact);
+      if (decided !== null) this.#inbox.decideFate(decided.message, decided.fate);
     }
-    const effects = facts.flatMap((fact) => this.#core.react(fact, floor));
-    this.#outbox.owe(channel, effects);
-    return { ok: true, floor, facts, effects };
-  }
-
-  #refusal(channel: ChannelId, command: Command): Refusal | null {
-    if (command.type !== 'receive' && command.type !== 'edit' && command.type !== 'delete') return null;
-    const message = this.#inbox.read(command.id);
-    if (message === null || message.channel !== channel) return 'unknown-message';
-    return command.type === 'receive' && message.fate !== null ? 'duplicate' : null;
+    const effects = facts.flatMap((fact) => machine.react(fact, state));
+    this.#outbox.owe(key, effects);
+    return { ok: true, state, facts, effects };
   }
 
   #reading<T>(read: () => T): T {
@@ -249,7 +240,7 @@ export class SqliteStore implements FloorStore, FloorReader {
     }
   }
 
-  #checked(): Checked {
-    return { db: this.#db, path: this.#path, journal: this.#journal, floors: this.#floors };
+  #checked(): Checked<State, Fact> {
+    return { db: this.#db, path: this.#path, journal: this.#journal, states: this.#states };
   }
 }

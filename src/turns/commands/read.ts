@@ -24,7 +24,7 @@ export function whyText(channel: ChannelId, id: string, desk: Desk): string | nu
   const name = desk.names.agent;
   const steps = desk.floors
     .why(id)
-    .filter((entry) => entry.channel === channel)
+    .filter((entry) => entry.key === channel)
     .map((entry) => `${desk.time(entry.at, now)}  ${factWords(entry.fact, name)}`);
   const marks = [...(row.edited ? ['edited'] : []), ...(row.deleted ? ['deleted'] : [])];
   return [

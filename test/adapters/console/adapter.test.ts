@@ -283,7 +283,7 @@ describe('the journal', () => {
   test('comes newest first page, grows while it is watched, and pages back', async () => {
     const fact = { type: 'restarted' } as const;
     for (let seq = 1; seq <= 150; seq += 1) {
-      here.observatory.entries.push({ channel: CHANNEL, seq, at: seq, fact, hash: '' });
+      here.observatory.entries.push({ key: CHANNEL, seq, at: seq, fact, hash: '' });
     }
     await opened();
     page.send({ type: 'watch', channel: CHANNEL, on: true });
@@ -297,7 +297,7 @@ describe('the journal', () => {
     page.send({ type: 'journal', channel: CHANNEL, before: 51 });
     const earlier = await page.frame('journal');
     expect([earlier.part, earlier.entries.length, earlier.more]).toEqual(['earlier', 50, false]);
-    here.observatory.entries.push({ channel: CHANNEL, seq: 151, at: 151, fact, hash: '' });
+    here.observatory.entries.push({ key: CHANNEL, seq: 151, at: 151, fact, hash: '' });
     here.observatory.views.set(CHANNEL, { ...restingView(), epoch: 1 });
     here.adapter.card?.(CHANNEL, restingView());
     const later = await page.frame('journal');

@@ -42,7 +42,7 @@ let mode = restingView().mode;
 
 function note(fact: Fact): void {
   seq += 1;
-  observatory.entries.push({ channel: CHANNEL, seq, at: Date.now(), fact, hash: '' });
+  observatory.entries.push({ key: CHANNEL, seq, at: Date.now(), fact, hash: '' });
 }
 
 function show(change: Partial<ReturnType<typeof restingView>>): void {

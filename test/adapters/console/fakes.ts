@@ -9,7 +9,8 @@ import type { PageFrame, ServerFrame } from '../../../src/adapters/console/proto
 import type { Clock } from '../../../src/lib/time.ts';
 import type { Answer, Intake, Observatory } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
-import type { HumanMessage, JournalEntry, Line, MessageChange } from '../../../src/engine/port.ts';
+import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
+import type { JournalEntry, Line } from '../../../src/turns/records.ts';
 import type { FloorView, TurnRecord } from '../../../src/turns/view.ts';
 
 export const CHANNEL = 'console:demo';
@@ -66,7 +67,7 @@ export function fakeObservatory(): FakeObservatory {
     view: (channel) => views.get(channel) ?? null,
     turns: (channel, limit) => (turnsOf.get(channel) ?? []).slice(-limit),
     journal: (channel, limit, before = Infinity) =>
-      entries.filter((entry) => entry.channel === channel && entry.seq < before).slice(-limit),
+      entries.filter((entry) => entry.key === channel && entry.seq < before).slice(-limit),
     lines: (channel, limit) => (channel === OTHER ? spoken.slice(-limit) : []),
   };
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { createCarrier } from '../../../src/adapters/delivery/carrier.ts';
 import { ChatError } from '../../../src/adapters/port.ts';
 import type { ChatAdapter, OutgoingPost } from '../../../src/adapters/port.ts';
-import type { OutboxRow } from '../../../src/engine/port.ts';
+import type { OutboxRow } from '../../../src/turns/records.ts';
 
 const CHANNEL = 'test:one';
 

@@ -3,7 +3,7 @@ import type { ChatAdapter } from '../../../src/adapters/port.ts';
 import { FILE_ABOVE, TEXT_LIMIT } from '../../../src/adapters/discord/body.ts';
 import type { Outgoing } from '../../../src/adapters/discord/outgoing.ts';
 import { Delivery } from '../../../src/engine/outbox-delivery.ts';
-import type { OutboxRow } from '../../../src/engine/port.ts';
+import type { OutboxRow } from '../../../src/turns/records.ts';
 import { DEV, until } from './rig.ts';
 import type { SendingRig } from './rig.ts';
 

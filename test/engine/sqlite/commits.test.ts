@@ -2,9 +2,9 @@ import Database from 'better-sqlite3';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Command } from '../../../src/turns/floor/command.ts';
-import { CORE } from '../../../src/engine/core.ts';
+import { floorMachine } from '../../../src/turns/floor-machine.ts';
 import { AT, everything, folder, open, seating, written } from './fixture.ts';
-import type { SqliteStore } from '../../../src/engine/sqlite/sqlite.ts';
+import type { FloorStore } from '../../../src/turns/floor-store.ts';
 
 const MESSAGES = ['m1', 'm2', 'm3'];
 const CHANNELS = ['test:one', 'test:two'];
@@ -37,14 +37,14 @@ const script = fc.array(fc.tuple(fc.constantFrom(...CHANNELS), command, fc.nat(3
   size: 'max',
 });
 
-async function prepared(floorsInMemory: number): Promise<SqliteStore> {
-  const store = open(':memory:', { ids: () => 'same', floorsInMemory });
+async function prepared(statesInMemory: number): Promise<FloorStore> {
+  const store = open(':memory:', { ids: () => 'same', statesInMemory });
   for (const channel of CHANNELS) for (const each of seating()) await store.apply(channel, each, AT);
   for (const id of MESSAGES) await store.accept(written(id));
   return store;
 }
 
-async function outcome(store: SqliteStore): Promise<string> {
+async function outcome(store: FloorStore): Promise<string> {
   const owed = await store.owed(1000, AT + 10_000_000);
   const due = await store.due(AT + 10_000_000);
   const problems = store.verify();
@@ -71,11 +71,11 @@ describe('commands that arrive together', () => {
   });
 
   test('do not suffer from one that throws', async () => {
-    const decide: typeof CORE.decide = (floor, each, at) => {
+    const decide: typeof floorMachine.decide = (floor, each, at) => {
       if (each.type === 'pause') throw new Error('impossible: planted');
-      return CORE.decide(floor, each, at);
+      return floorMachine.decide(floor, each, at);
     };
-    const store = open(':memory:', { core: { ...CORE, decide } });
+    const store = open(':memory:', { machine: { ...floorMachine, decide } });
     const [first, ...rest] = seating();
     if (first === undefined) throw new Error('no seating');
     const pause: Command = { type: 'pause', by: 'u1' };
@@ -94,11 +94,11 @@ describe('commands that arrive together', () => {
   });
 
   test('leave nothing of a command that fails half way', async () => {
-    const react: typeof CORE.react = (fact, floor) => {
+    const react: typeof floorMachine.react = (fact, floor) => {
       if (fact.type === 'turnGranted') throw new Error('impossible: planted');
-      return CORE.react(fact, floor);
+      return floorMachine.react(fact, floor);
     };
-    const store = open(':memory:', { core: { ...CORE, react } });
+    const store = open(':memory:', { machine: { ...floorMachine, react } });
     for (const each of seating()) await store.apply('test:one', each, AT);
     await store.accept(written('m1'));
     const before = everything(store, ['m1']);
@@ -112,11 +112,11 @@ describe('commands that arrive together', () => {
 test('after a failed write to the disk nothing is acknowledged, and the file is not touched again', async () => {
   using place = folder();
   let isBroken = false;
-  const decide: typeof CORE.decide = (floor, each, at) => {
+  const decide: typeof floorMachine.decide = (floor, each, at) => {
     if (isBroken) throw new Database.SqliteError('disk I/O error', 'SQLITE_IOERR_FSYNC');
-    return CORE.decide(floor, each, at);
+    return floorMachine.decide(floor, each, at);
   };
-  const store = open(place.file(), { core: { ...CORE, decide } });
+  const store = open(place.file(), { machine: { ...floorMachine, decide } });
   for (const each of seating()) await store.apply('test:one', each, AT);
   isBroken = true;
   const both = await Promise.allSettled([
@@ -137,14 +137,14 @@ test('after a failed write to the disk nothing is acknowledged, and the file is 
 
 describe('the database itself', () => {
   test('refuses a second ACTIVE seat', async () => {
-    const decide: typeof CORE.decide = (floor, each, at) => {
-      if (each.type !== 'pause') return CORE.decide(floor, each, at);
+    const decide: typeof floorMachine.decide = (floor, each, at) => {
+      if (each.type !== 'pause') return floorMachine.decide(floor, each, at);
       const facts = ['pm', 'dev'].map(
         (name) => ({ type: 'seatMoved', agent: name, from: 'QUEUED', to: 'ACTIVE', trigger: 'TURN_GRANTED' }) as const,
       );
       return { ok: true, facts, floor };
     };
-    const store = open(':memory:', { core: { ...CORE, decide } });
+    const store = open(':memory:', { machine: { ...floorMachine, decide } });
     for (const each of seating()) await store.apply('test:one', each, AT);
     const before = everything(store, []);
     await expect(store.apply('test:one', { type: 'pause', by: 'u1' }, AT)).rejects.toThrow('UNIQUE constraint failed');
@@ -153,7 +153,7 @@ describe('the database itself', () => {
   });
 
   test('keeps only the floors in use in memory, and loses none', async () => {
-    const store = open(':memory:', { floorsInMemory: 2 });
+    const store = open(':memory:', { statesInMemory: 2 });
     const channels = ['a', 'b', 'c', 'd'];
     for (const channel of channels) for (const each of seating()) await store.apply(channel, each, AT);
     expect(channels.map((channel) => store.floor(channel)?.queue.length)).toEqual([3, 3, 3, 3]);

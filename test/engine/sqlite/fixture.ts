@@ -4,19 +4,17 @@ import { join } from 'node:path';
 import type { Command } from '../../../src/turns/floor/command.ts';
 import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import { canonical } from '../../../src/engine/canonical.ts';
-import { CORE } from '../../../src/engine/core.ts';
 import type { HumanMessage } from '../../../src/engine/port.ts';
-import { openSqliteStore } from '../../../src/engine/sqlite/sqlite.ts';
-import type { SqliteStore, StoreOptions } from '../../../src/engine/sqlite/sqlite.ts';
+import { openFloorStore } from '../../../src/turns/floor-store.ts';
+import type { FloorStore, FloorStoreOptions } from '../../../src/turns/floor-store.ts';
 
 export const AT = 1_700_000_000_000;
 export const AGENTS = ['pm', 'dev', 'qa'] as const;
 
 /** Options of a store whose posts hold 40 characters and whose announcements are their kind. */
-export function options(path: string, changes: Partial<StoreOptions> = {}): StoreOptions {
+export function options(path: string, changes: Partial<FloorStoreOptions> = {}): FloorStoreOptions {
   return {
     path,
-    core: CORE,
     clock: { now: () => AT },
     textLimit: () => 40,
     words: (announcement, _channel, repeat) => `${announcement.kind} ${repeat}`,
@@ -24,8 +22,8 @@ export function options(path: string, changes: Partial<StoreOptions> = {}): Stor
   };
 }
 
-export function open(path = ':memory:', changes: Partial<StoreOptions> = {}): SqliteStore {
-  return openSqliteStore(options(path, changes));
+export function open(path = ':memory:', changes: Partial<FloorStoreOptions> = {}): FloorStore {
+  return openFloorStore(options(path, changes));
 }
 
 /** A folder that `dispose` removes. */
@@ -58,18 +56,18 @@ export function seating(): readonly Command[] {
   return [configure, ...AGENTS.map((agent): Command => ({ type: 'join', agent }))];
 }
 
-export async function seat(store: SqliteStore, channel = 'test:one'): Promise<void> {
+export async function seat(store: FloorStore, channel = 'test:one'): Promise<void> {
   for (const command of seating()) await store.apply(channel, command, AT);
 }
 
 /** Accepts a message of a person and gives it to its floor. */
-export async function write(store: SqliteStore, id: string, text?: string, channel = 'test:one'): Promise<void> {
+export async function write(store: FloorStore, id: string, text?: string, channel = 'test:one'): Promise<void> {
   await store.accept(written(id, text, channel));
   await store.apply(channel, { type: 'receive', id, addressed: [] }, AT);
 }
 
 /** What the holder says, and the end of its turn. */
-export async function turn(store: SqliteStore, text: string, channel = 'test:one'): Promise<void> {
+export async function turn(store: FloorStore, text: string, channel = 'test:one'): Promise<void> {
   const held = store.floor(channel)?.turn;
   if (held === null || held === undefined) throw new Error('nobody holds the floor');
   const { agent, epoch } = held;
@@ -78,7 +76,7 @@ export async function turn(store: SqliteStore, text: string, channel = 'test:one
 }
 
 /** Everything that can be read from a store, as one text. */
-export function everything(store: SqliteStore, messages: readonly string[]): string {
+export function everything(store: FloorStore, messages: readonly string[]): string {
   const channels = store.channels().map((channel) => ({
     floor: store.floor(channel),
     journal: store.journal(channel, 10_000),

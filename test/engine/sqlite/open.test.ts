@@ -4,7 +4,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { StoreError } from '../../../src/engine/errors.ts';
 import { MIGRATIONS, openDatabase } from '../../../src/engine/sqlite/open.ts';
-import { SqliteStore } from '../../../src/engine/sqlite/sqlite.ts';
+import { FloorStore } from '../../../src/turns/floor-store.ts';
 import { AT, folder, open, options, seat, turn, write, written } from './fixture.ts';
 import { runChild } from './process.ts';
 
@@ -166,7 +166,7 @@ describe('a full disk', () => {
   test('refuses what does not fit, loses nothing, and heals', async () => {
     using place = folder();
     const db = openDatabase(place.file());
-    const store = new SqliteStore(db, options(place.file()));
+    const store = new FloorStore(db, options(place.file()));
     await seat(store);
     await write(store, 'm1');
     db.pragma(`max_page_count = ${Number(db.pragma('page_count', { simple: true })) + 8}`);

@@ -2,7 +2,10 @@ import { describe, expect, test } from 'vitest';
 import type { Effect } from '../../../src/turns/floor/effect.ts';
 import { openDatabase } from '../../../src/engine/sqlite/open.ts';
 import { Outbox, recoverOutbox } from '../../../src/engine/sqlite/outbox.ts';
-import type { OutboxRow } from '../../../src/engine/port.ts';
+import type { OutboxRow } from '../../../src/turns/records.ts';
+import { floorMachine } from '../../../src/turns/floor-machine.ts';
+import type { FloorStoreOptions } from '../../../src/turns/floor-store.ts';
+import { hostedFloor } from '../../../src/turns/hosted-floor.ts';
 import { AT, options } from './fixture.ts';
 
 const ONE = 'test:one';
@@ -19,15 +22,19 @@ function post(text: string): Effect {
   return { type: 'post', agent: 'pm', epoch: 1, line: 1, text };
 }
 
-function box(): { readonly outbox: Outbox; readonly next: () => OutboxRow; readonly crash: () => void } {
+function rules(changes: Partial<FloorStoreOptions> = {}) {
+  return hostedFloor(floorMachine, options(':memory:', changes)).outbox;
+}
+
+function box(): { readonly outbox: Outbox<Effect>; readonly next: () => OutboxRow; readonly crash: () => void } {
   const db = openDatabase(':memory:');
-  const outbox = new Outbox(db, 'box', options(':memory:'));
+  const outbox = new Outbox(db, 'box', rules());
   const next = (): OutboxRow => {
     const [row] = outbox.lease(1, AT).rows;
     if (row === undefined) throw new Error('nothing is owed');
     return row;
   };
-  return { outbox, next, crash: () => recoverOutbox(db) };
+  return { outbox, next, crash: () => recoverOutbox(db, rules().seen) };
 }
 
 describe('a text beyond the length of a file', () => {
@@ -35,7 +42,7 @@ describe('a text beyond the length of a file', () => {
 
   test('stays one row when an agent says it, and is split when it is announced', () => {
     const db = openDatabase(':memory:');
-    const outbox = new Outbox(db, 'box', options(':memory:', { fileAbove: () => 100, words: () => long }));
+    const outbox = new Outbox(db, 'box', rules({ fileAbove: () => 100, words: () => long }));
     outbox.owe(ONE, [post(long), post('word '.repeat(20).trim()), announce(1)]);
     const texts: number[] = [];
     for (let [row] = outbox.lease(1, AT).rows; row !== undefined; [row] = outbox.lease(1, AT).rows) {
@@ -51,7 +58,7 @@ describe('a text beyond the length of a file', () => {
 test('T53 a question beyond the length of a file stays one row, and what lets people answer comes behind it', () => {
   const long = 'word '.repeat(40).trim();
   const db = openDatabase(':memory:');
-  const outbox = new Outbox(db, 'box', options(':memory:', { fileAbove: () => 100, words: () => long }));
+  const outbox = new Outbox(db, 'box', rules({ fileAbove: () => 100, words: () => long }));
   const announcement = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', detail: long } as const;
   outbox.owe(ONE, [
     { type: 'announce', announcement, key: 'approval:8', repeat: 1 },
@@ -189,7 +196,7 @@ describe('settling', () => {
   test('never gives an id again, also when its row is gone', () => {
     const db = openDatabase(':memory:');
     const ids = [1, 2].map(() => {
-      const outbox = new Outbox(db, 'box', options(':memory:'));
+      const outbox = new Outbox(db, 'box', rules());
       outbox.owe(ONE, [{ type: 'receipt', message: 'm1', receipt: 'held' }]);
       const [row] = outbox.lease(1, AT).rows;
       if (row !== undefined) outbox.settle(row, { state: 'confirmed', platformId: null });
@@ -200,7 +207,7 @@ describe('settling', () => {
 });
 
 test('a blank text or an announcement that is switched off owes nothing', () => {
-  const outbox = new Outbox(openDatabase(':memory:'), 'box', options(':memory:', { words: () => null }));
+  const outbox = new Outbox(openDatabase(':memory:'), 'box', rules({ words: () => null }));
   outbox.owe(ONE, [post(' \n '), announce(1)]);
   expect(outbox.lease(10, AT).rows).toEqual([]);
 });

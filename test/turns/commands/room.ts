@@ -5,7 +5,7 @@ import { timeWords } from '../../../src/turns/commands/clock-words.ts';
 import type { Answer, Audit, Desk } from '../../../src/turns/commands/desk.ts';
 import { createOperators } from '../../../src/turns/commands/execute.ts';
 import type { OperatorSet, Person } from '../../../src/turns/commands/roles.ts';
-import type { InboxRow, JournalEntry } from '../../../src/engine/port.ts';
+import type { InboxRow, JournalEntry } from '../../../src/turns/records.ts';
 import type { FloorView, TurnRecord } from '../../../src/turns/view.ts';
 
 export const T0 = Date.parse('2026-02-04T21:00:30Z');
@@ -35,8 +35,8 @@ export function room(options: Options = {}) {
         commands.push({ channel, command });
         const floor = emptyFloor(channel);
         return options.refusal === undefined
-          ? { ok: true, floor, facts: options.facts ?? [], effects: [] }
-          : { ok: false, floor, refusal: options.refusal };
+          ? { ok: true, state: floor, facts: options.facts ?? [], effects: [] }
+          : { ok: false, state: floor, refusal: options.refusal };
       },
       view: () => (options.view === undefined ? view() : options.view),
       turns: () => TURNS,
@@ -135,7 +135,7 @@ const MESSAGES: readonly InboxRow[] = [MESSAGE, { ...MESSAGE, id: 'secret', chan
 
 const STEPS: readonly JournalEntry[] = [
   {
-    channel: CHANNEL,
+    key: CHANNEL,
     seq: 1,
     at: T0 - 39_000,
     hash: '',
@@ -150,7 +150,7 @@ const STEPS: readonly JournalEntry[] = [
     },
   },
   {
-    channel: CHANNEL,
+    key: CHANNEL,
     seq: 2,
     at: T0 - 18_000,
     hash: '',

@@ -1,6 +1,6 @@
 import { batch, computed, signal } from '@preact/signals';
 import type { AgentEntry, ChannelEntry, ChatMessage, Draft, ServerFrame } from '../protocol.ts';
-import type { JournalEntry } from '../../../engine/port.ts';
+import type { JournalEntry } from '../../../turns/records.ts';
 import type { FloorView, TurnRecord } from '../../../turns/view.ts';
 
 /** The most messages that the page keeps and draws. */

@@ -1,4 +1,4 @@
-import type { Line } from '../../../engine/port.ts';
+import type { Line } from '../../../turns/records.ts';
 import { neutralised } from '../../prompt/prompt.ts';
 import { VERBS } from '../../tools/verbs.ts';
 

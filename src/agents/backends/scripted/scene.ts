@@ -1,7 +1,7 @@
 import { addressedIn, mentionsIn } from '../../../turns/text/addressing.ts';
 import type { Addressee } from '../../../turns/text/addressing.ts';
 import type { AgentId } from '../../../turns/floor/settings.ts';
-import type { Line } from '../../../engine/port.ts';
+import type { Line } from '../../../turns/records.ts';
 import type { Ending, TurnPrompt } from '../backend.ts';
 import { gistOf } from './gist.ts';
 import type { Gist } from './gist.ts';

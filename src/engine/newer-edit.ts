@@ -1,7 +1,7 @@
-import type { InboxRow, MessageChange } from '../port.ts';
+import type { MessageChange, StoredMessage } from './port.ts';
 
 /** Whether a change says something that is not known of the message yet: an edit that another overtook does not. */
-export function isNews(change: MessageChange, known: InboxRow): boolean {
+export function isNewerEdit(change: MessageChange, known: StoredMessage): boolean {
   if (known.deleted) return false;
   if (change.change === 'deleted') return true;
   const isOlder = change.version !== undefined && known.version !== undefined && change.version <= known.version;

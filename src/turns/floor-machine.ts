@@ -1,0 +1,26 @@
+import { z } from 'zod';
+import type { Machine } from '../engine/machine.ts';
+import type { Command, Refusal } from './floor/command.ts';
+import { nextDeadline } from './floor/deadline.ts';
+import { decide } from './floor/decide.ts';
+import type { Effect } from './floor/effect.ts';
+import { evolve } from './floor/evolve.ts';
+import type { Fact } from './floor/fact.ts';
+import { emptyFloor, floorSchema } from './floor/floor.ts';
+import type { Floor } from './floor/floor.ts';
+import { react } from './floor/react.ts';
+
+/** The floor as shipped. Its key is the channel. What a stored fact holds is checked where it is folded. */
+export const floorMachine = {
+  name: 'floor',
+  empty: emptyFloor,
+  decide,
+  evolve,
+  react,
+  nextDeadline,
+  state: floorSchema,
+  fact: z.custom<Fact>((stored) => z.looseObject({ type: z.string() }).safeParse(stored).success),
+} satisfies Machine<Floor, Command, Fact, Effect, Refusal>;
+
+/** A floor as the engine hosts it; tests may plant bugs in copies of it. */
+export type FloorMachine = typeof floorMachine;

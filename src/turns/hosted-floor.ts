@@ -1,0 +1,122 @@
+import type { Cancel, Debt, Hosted, KnownMessage } from '../engine/machine.ts';
+import type { Command, Refusal } from './floor/command.ts';
+import type { Effect } from './floor/effect.ts';
+import type { Announcement, Fact } from './floor/fact.ts';
+import type { Floor } from './floor/floor.ts';
+import type { ChannelId, MessageId } from './floor/settings.ts';
+import type { FloorMachine } from './floor-machine.ts';
+import { splitText } from './text/split.ts';
+
+/** How texts become posts. */
+export type TextRendering = {
+  /** The longest text of one post in a channel, in UTF-16 units. */
+  readonly textLimit: (channel: ChannelId) => number;
+  /** What an agent says or asks beyond this length stays one post, to be shown as a file; without it, or `null`, all is split. */
+  readonly fileAbove?: (channel: ChannelId) => number | null;
+  /** The text of an announcement; `null` when the configuration switches it off. */
+  readonly words: (announcement: Announcement, channel: ChannelId, repeat: number) => string | null;
+};
+
+/** By how much a restore raises every epoch: more turns than any floor can have granted since the copy was made. */
+export const RESTORE_JUMP = 1_000_000;
+
+/** A floor in a store: which messages it may be given, what its facts are found by, and what its effects owe. */
+export function hostedFloor(
+  machine: FloorMachine,
+  rendering: TextRendering,
+): Hosted<Floor, Command, Fact, Effect, Refusal> {
+  return {
+    machine,
+    inbox: { refusal: refusalOf, fate: fateOf },
+    index: { line: lineNumberOf, messages: messagesOf, seat: seatOf },
+    outbox: {
+      owes: (channel, effect) => owedBy(channel, effect, rendering),
+      read: effectOf,
+      seen: ['posts', 'receipts'],
+      once: ['posts'],
+    },
+    restored: { type: 'raiseEpoch', by: RESTORE_JUMP },
+  };
+}
+
+/** A message can be received once, and only in the channel in which it was accepted. */
+function refusalOf(channel: string, command: Command, read: (id: string) => KnownMessage | null): Refusal | null {
+  if (command.type !== 'receive' && command.type !== 'edit' && command.type !== 'delete') return null;
+  const message = read(command.id);
+  if (message === null || message.channel !== channel) return 'unknown-message';
+  return command.type === 'receive' && message.fate !== null ? 'duplicate' : null;
+}
+
+function fateOf(fact: Fact): { readonly message: string; readonly fate: unknown } | null {
+  return fact.type === 'messageRouted' ? { message: fact.id, fate: fact.fate } : null;
+}
+
+function lineNumberOf(fact: Fact): number | null {
+  return fact.type === 'said' || fact.type === 'messageRouted' || fact.type === 'messageAmended' ? fact.line : null;
+}
+
+function messagesOf(fact: Fact): readonly MessageId[] {
+  const named = [
+    ...('id' in fact ? [fact.id] : []),
+    ...('messages' in fact ? fact.messages : []),
+    ...('answered' in fact ? fact.answered : []),
+  ];
+  return [...new Set(named.map((message) => (typeof message === 'string' ? message : message.id)))];
+}
+
+function seatOf(fact: Fact): { readonly agent: string; readonly status: string | null } | null {
+  if (fact.type === 'seatMoved') return { agent: fact.agent, status: fact.to };
+  return fact.type === 'seatDropped' ? { agent: fact.agent, status: null } : null;
+}
+
+function owedBy(channel: ChannelId, effect: Effect, rendering: TextRendering): readonly (Debt | Cancel)[] {
+  if (effect.type === 'cancel') {
+    return [{ type: 'cancel', lane: `agent:${effect.agent}`, kinds: ['prompt', 'inject'], upto: effect.epoch }];
+  }
+  const debt: Debt = {
+    type: 'owe',
+    lane: laneOf(effect),
+    effect: effect.type === 'post' ? { ...effect, text: '' } : effect,
+    texts: textsOf(channel, effect, rendering),
+    key: effect.type === 'announce' ? effect.key : null,
+    repeats: effect.type === 'announce' ? effect.repeat : 0,
+    kind: effect.type,
+    epoch: 'epoch' in effect ? effect.epoch : null,
+  };
+  return [debt];
+}
+
+type Owed = Exclude<Effect, { readonly type: 'cancel' }>;
+
+function textsOf(channel: ChannelId, effect: Owed, rendering: TextRendering): readonly (string | null)[] {
+  if (effect.type !== 'post' && effect.type !== 'announce') return [null];
+  const text = effect.type === 'post' ? effect.text : rendering.words(effect.announcement, channel, effect.repeat);
+  if (text === null) return [];
+  const isLong = effect.type === 'post' || effect.announcement.kind === 'approval';
+  const whole = isLong ? (rendering.fileAbove?.(channel) ?? null) : null;
+  return whole !== null && text.length > whole ? [text] : splitText(text, rendering.textLimit(channel));
+}
+
+function effectOf(stored: unknown, text: string | null): Effect {
+  const effect = stored as Effect;
+  return effect.type === 'post' ? { ...effect, text: text ?? '' } : effect;
+}
+
+function laneOf(effect: Owed): string {
+  switch (effect.type) {
+    case 'post':
+    case 'announce':
+    case 'offer':
+      return 'posts';
+    case 'receipt':
+      return 'receipts';
+    case 'interrupt':
+      return `interrupt:${effect.agent}`;
+    case 'prompt':
+    case 'inject':
+    case 'observe':
+    case 'ask':
+    case 'decision':
+      return `agent:${effect.agent}`;
+  }
+}
