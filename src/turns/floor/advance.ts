@@ -2,7 +2,8 @@ import type { Deliberation } from './deliberation.ts';
 import { NOBODY, compareOrder, isUnheard } from './evolve-message.ts';
 import type { Fact, Outcome } from './fact.ts';
 import type { Held, Turn } from './floor.ts';
-import { isBarred, reached } from './limits.ts';
+import { gate, obstacles } from './gate.ts';
+import type { Obstacle } from './gate.ts';
 import { isGrantable, nextInTurn, nextUp } from './order.ts';
 import type { Trigger } from './seat.ts';
 import { findSeat, seatOf } from './seats.ts';
@@ -10,14 +11,13 @@ import type { AgentId, MessageId } from './settings.ts';
 
 /** Lets the floor go on: to a turn whose wait is over, else to the next speaker, else to rest. Does nothing while somebody has it. */
 export function advance(d: Deliberation): void {
-  const { floor } = d;
-  if (floor.catchingUp || floor.turn !== null || floor.condition === 'paused') return;
+  const { floor, at } = d;
   const ready = floor.parked.find((turn) => turn.wait?.ready === true && seatOf(floor, turn.agent).present);
-  if (ready !== undefined) {
+  if (ready !== undefined && gate(floor, at, 'parked') === null) {
     resume(d, ready, ready.wait?.reason === 'human' ? 'interrupt' : 'answered');
     return;
   }
-  if (floor.condition !== 'open' || floor.choosing !== null) return;
+  if (gate(floor, at, 'next') !== null) return;
   const next = nextUp(floor);
   if (next.kind === 'later') return;
   if (next.kind === 'rest') {
@@ -35,14 +35,15 @@ export function advance(d: Deliberation): void {
  * and only what a person wrote since lifts a stop or a limit. `asked`: an operator wants it, who may lift both.
  */
 export function wake(d: Deliberation, asked = false): void {
-  const { floor } = d;
-  if (floor.catchingUp || floor.turn !== null || floor.condition === 'paused' || isBarred(floor, d.at)) return;
-  if (pending(d).length === 0 || (!asked && isKeptBack(d))) return;
-  recall(d);
-  if (d.floor.queue.length === 0 && d.floor.parked.length === 0) {
+  const { floor, at } = d;
+  const asker = asked || isPersonSince(d) ? 'person' : 'program';
+  const closed = gate(floor, at, asker);
+  if (pending(d).length === 0 || (closed !== null && closed.why !== 'nobody-available')) return;
+  if (closed !== null && floor.parked.length === 0) {
     unroute(d);
     return;
   }
+  recall(d);
   if (d.floor.settings.order === 'manual') return;
   const news = pending(d).filter((message) => message.until !== 'next');
   if (news.length === 0) return;
@@ -52,11 +53,9 @@ export function wake(d: Deliberation, asked = false): void {
   for (const message of news) callFor(d, message);
 }
 
-/** Whether what waits may not open the floor, since a person stopped it or a limit did, and no person wrote since. */
-function isKeptBack(d: Deliberation): boolean {
-  const { stopped, limit } = d.floor;
-  const since = stopped ? d.fresh : pending(d);
-  return (stopped || limit !== null) && !since.some(isUnheard);
+/** Whether a person's new word is among what waits; what a stop kept lifts no stop. */
+function isPersonSince(d: Deliberation): boolean {
+  return (d.floor.stopped ? d.fresh : pending(d)).some(isUnheard);
 }
 
 /** Opens an exchange, or starts the one that is open anew; what nobody said just now leaves what is counted as it is. */
@@ -204,12 +203,16 @@ function close(d: Deliberation): void {
 
 /** A person's word that the next grant brings renews what an exchange may use. */
 function isOverBudget(d: Deliberation): boolean {
-  if (reached(d.floor, d.at)?.until === null && pending(d).some(isUnheard)) open(d, 'message');
-  const over = reached(d.floor, d.at);
-  if (over === null) return false;
+  if (overBudget(d)?.until === null && pending(d).some(isUnheard)) open(d, 'message');
+  const over = overBudget(d);
+  if (over === undefined) return false;
   d.record({ type: 'exchangeClosed', reason: 'limit', budget: over.limit.budget, until: over.until });
   d.announce({ kind: 'limit', ...over.limit });
   return true;
+}
+
+function overBudget(d: Deliberation): Extract<Obstacle, { why: 'over-budget' }> | undefined {
+  return obstacles(d.floor, d.at).find((obstacle) => obstacle.why === 'over-budget');
 }
 
 function ask(d: Deliberation, facilitator: AgentId, candidates: readonly AgentId[]): void {
@@ -223,7 +226,7 @@ export function chosen(
   next: AgentId | null,
   why: Extract<Fact, { type: 'choosingEnded' }>['why'],
 ): void {
-  if (d.floor.catchingUp) {
+  if (gate(d.floor, d.at, 'holder') !== null) {
     d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
     return;
   }
@@ -234,7 +237,7 @@ export function chosen(
     why: next !== null && !usable ? 'named nobody queued' : why,
   });
   const { floor } = d;
-  if (floor.condition !== 'open' || floor.turn !== null) return;
+  if (gate(floor, d.at, 'next') !== null) return;
   const agent = usable ? next : nextInTurn(floor);
   if (agent === null) advance(d);
   else if (!isOverBudget(d)) grant(d, agent);

@@ -150,4 +150,4 @@ export type Refusal =
   | 'not-asked'
   | 'unknown-message'
   | 'bad-queue'
-  | 'limit';
+  | 'day-limit';

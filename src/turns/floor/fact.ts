@@ -2,7 +2,7 @@ import type { Status, Trigger } from './seat.ts';
 import type { AgentId, Choice, FloorSettings, MessageId, Question, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { Refusal } from './command.ts';
-import type { Held, Wait } from './floor.ts';
+import type { BUDGETS, Held, Wait } from './floor.ts';
 
 /** How a turn ended. */
 export type Outcome = 'completed' | 'passed' | 'lapsed' | 'expired' | 'forfeited' | 'revoked';
@@ -24,15 +24,7 @@ export type Fate =
 
 /** Which budget ended an exchange, and its numbers. */
 export type Limit = {
-  readonly budget:
-    | 'turns'
-    | 'tokens'
-    | 'cost'
-    | 'minutes'
-    | 'tokens a day'
-    | 'cost a day'
-    | 'minutes a day'
-    | 'held messages';
+  readonly budget: (typeof BUDGETS)[number];
   readonly used: number;
   readonly max: number;
 };

@@ -3,6 +3,18 @@ import { floorSettingsSchema, questionSchema, seatSettingsSchema } from './setti
 import type { ChannelId, FloorSettings, Question } from './settings.ts';
 import { STATUSES } from './seat.ts';
 
+/** What can be used up. */
+export const BUDGETS = [
+  'turns',
+  'tokens',
+  'cost',
+  'minutes',
+  'tokens a day',
+  'cost a day',
+  'minutes a day',
+  'held messages',
+] as const;
+
 const instant = z.number();
 const agent = z.string();
 const message = z.string();
@@ -151,7 +163,7 @@ export const floorSchema = z.strictObject({
   choosing: z.strictObject({ facilitator: agent, ask: z.number(), deadlineAt: instant }).nullable(),
   day: z.strictObject({ startedAt: instant, tokens: z.number(), costMicros: z.number(), ms: z.number() }),
   /** A budget ended the exchange; `until` is when it is lifted by itself. */
-  limit: z.strictObject({ budget: z.string(), until: instant.nullable() }).nullable(),
+  limit: z.strictObject({ budget: z.enum(BUDGETS), until: instant.nullable() }).nullable(),
   /** Stopped by a person: held messages wait for the next one. */
   stopped: z.boolean(),
   /** After a start, or when the platform could not be heard, until its history has been read. */

@@ -15,23 +15,9 @@ export function reached(floor: Floor, at: Instant): Reached | null {
   return exchangeLimit(floor, at) ?? dayLimit(floor, at);
 }
 
-/** A day's budget is still used up: nothing is granted before it renews or an operator resumes. */
-export function isBarred(floor: Floor, at: Instant): boolean {
-  return floor.limit !== null && floor.limit.until !== null && at < floor.limit.until;
-}
-
-/**
- * What agents may use without a person is used up, or an operator stopped them: a program's message moves nothing any more.
- * A budget of the day counts too.
- */
-export function isSpent(floor: Floor, at: Instant): boolean {
-  const exchange = floor.exchange ?? reopened(floor, at);
-  return floor.limit !== null || floor.stopped || reached({ ...floor, exchange }, at) !== null;
-}
-
 function exchangeLimit(floor: Floor, at: Instant): Reached | null {
-  const { exchange, settings } = floor;
-  if (exchange === null) return null;
+  const { settings } = floor;
+  const exchange = floor.exchange ?? reopened(floor, at);
   const { tokens, costMicros, ms } = settings.exchangeBudget;
   if (exchange.turns >= exchange.allowance) return forExchange('turns', exchange.turns, exchange.allowance);
   if (tokens !== null && exchange.tokens >= tokens) return forExchange('tokens', exchange.tokens, tokens);
