@@ -1,3 +1,4 @@
+import { POLICIES } from '../floor/policies.ts';
 import type { MessageId } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { Obstacle } from '../floor/gate.ts';
@@ -6,7 +7,7 @@ import { clockWords, counted, excerpt } from './clock-words.ts';
 import type { Desk } from './desk.ts';
 import { list, WAITS_FOR } from './fact-words.ts';
 import type { NameOf } from './fact-words.ts';
-import { MODES, ORDER_SUMMARIES } from './table.ts';
+import { MODES } from './table.ts';
 
 /** The floor in one line: "🎤 dev · 1:12 left · next: qa, pm". */
 export function floorLine(view: FloorView, name: NameOf, now: Instant): string {
@@ -66,7 +67,7 @@ export function modeText(view: FloorView): string {
 
 /** The answer of `/floor order`: the policy now, and what each policy does. */
 export function orderText(view: FloorView, name: NameOf): string {
-  const rows = Object.entries(ORDER_SUMMARIES).map(([order, summary]) => `${order}: ${summary}`);
+  const rows = Object.entries(POLICIES).map(([order, { summary }]) => `${order}: ${summary}`);
   const next = list(view.next, name);
   return [`Order: ${view.order}, next: ${next}. There are:`, ...rows].join('\n');
 }

@@ -4,7 +4,8 @@ import type { Fact, Outcome } from './fact.ts';
 import type { Held, Turn } from './floor.ts';
 import { gate, obstacles } from './gate.ts';
 import type { Obstacle } from './gate.ts';
-import { isGrantable, nextInTurn, nextUp } from './order.ts';
+import { isGrantable, nextInTurn, nextUp, policyOf } from './order.ts';
+import type { Caller } from './policies.ts';
 import type { Trigger } from './seat.ts';
 import { findSeat, seatOf } from './seats.ts';
 import type { AgentId, MessageId } from './settings.ts';
@@ -44,7 +45,7 @@ export function wake(d: Deliberation, asked = false): void {
     return;
   }
   recall(d);
-  if (d.floor.settings.order === 'manual') return;
+  if (!policyOf(d.floor).opensForMessages) return;
   const news = pending(d).filter((message) => message.until !== 'next');
   if (news.length === 0) return;
   if (news.some(isUnheard)) open(d, 'message');
@@ -76,9 +77,8 @@ export function recall(d: Deliberation): void {
 }
 
 /** Puts an agent at the head, if it can be granted and is not the one who speaks. */
-export function call(d: Deliberation, agent: AgentId, by: 'operator' | 'person' | 'agent', message?: MessageId): void {
-  const { order } = d.floor.settings;
-  if (order === 'manual' && by !== 'operator') return;
+export function call(d: Deliberation, agent: AgentId, by: Caller, message?: MessageId): void {
+  if (!policyOf(d.floor).heeds.includes(by)) return;
   if (findSeat(d.floor, agent)?.status !== 'QUEUED') return;
   d.record({ type: 'agentCalled', agent, by, ...(message === undefined ? {} : { message }) });
 }
@@ -246,7 +246,7 @@ export function chosen(
 function callFor(d: Deliberation, message: Held): void {
   const reachable = message.addressed.filter((agent) => findSeat(d.floor, agent)?.status === 'QUEUED');
   for (const agent of reachable) call(d, agent, 'person', message.id);
-  if (d.floor.settings.order !== 'mention' || reachable.length > 0) return;
+  if (!policyOf(d.floor).needsName || reachable.length > 0) return;
   const { defaultAgent } = d.floor.settings;
   if (defaultAgent !== null && findSeat(d.floor, defaultAgent)?.status === 'QUEUED')
     call(d, defaultAgent, 'person', message.id);

@@ -1,13 +1,5 @@
-import type {
-  Approval,
-  Choice,
-  AgentId,
-  FloorSettings,
-  InterruptMode,
-  MessageId,
-  OrderPolicy,
-  SeatSettings,
-} from './settings.ts';
+import type { Approval, Choice, AgentId, FloorSettings, InterruptMode, MessageId, SeatSettings } from './settings.ts';
+import type { OrderPolicy } from './policies.ts';
 
 /** Who did it: a platform's user id for a person, or the program itself. */
 export type Actor = string;

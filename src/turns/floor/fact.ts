@@ -1,3 +1,4 @@
+import type { Caller } from './policies.ts';
 import type { Status, Trigger } from './seat.ts';
 import type { AgentId, Choice, FloorSettings, MessageId, Question, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
@@ -99,7 +100,7 @@ export type Fact =
   | {
       readonly type: 'agentCalled';
       readonly agent: AgentId;
-      readonly by: 'operator' | 'person' | 'agent';
+      readonly by: Caller;
       readonly message?: MessageId;
     }
   | {
