@@ -91,7 +91,7 @@ export class TurnManager {
     const named = this.#ports.addressed(message.channel, message.text);
     const addressed = [...new Set([...message.addressed, ...named])];
     const { id, order, channel, ignore, bot } = message;
-    const marks = { ...(ignore === undefined ? {} : { ignore }), ...(bot === true ? { bot } : {}) };
+    const marks = { ...(ignore === undefined ? {} : { ignore }), ...(bot === true ? { fromProgram: bot } : {}) };
     await this.apply(channel, { type: 'receive', id, order, addressed, ...marks });
   }
 

@@ -57,7 +57,7 @@ export type TurnRecord = {
 
 /** What people see of a floor at an instant. */
 export function viewOf(floor: Floor, at: Instant): FloorView {
-  const { turn, exchange, settings } = floor;
+  const { turn, settings } = floor;
   const waits = new Map(
     [turn, ...floor.parked].flatMap((open) => (open?.wait ? [[open.agent, open.wait.deadlineAt]] : [])),
   );
@@ -76,7 +76,7 @@ export function viewOf(floor: Floor, at: Instant): FloorView {
     })),
     next: upcoming(floor),
     held: floor.held.map(({ id }) => id),
-    turns: exchange === null ? null : { used: exchange.turns, allowed: exchange.allowance },
+    turns: floor.exchange === null ? null : { used: floor.usageSincePerson.turns, allowed: settings.maxTurns },
     obstacles: obstacles(floor, at),
   };
 }

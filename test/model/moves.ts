@@ -69,7 +69,7 @@ function people(
   const hasRoom = waiting.length < most && waiting.length + given <= mostGiven;
   const fresh = { id: `m${messages}`, order: `${messages}` };
   const authors = families.has('programs')
-    ? [fresh, { ...fresh, id: `${OF_PROGRAMS}${messages}`, bot: true }]
+    ? [fresh, { ...fresh, id: `${OF_PROGRAMS}${messages}`, fromProgram: true }]
     : [fresh];
   const calls: readonly (readonly AgentId[])[] = [[], ...addressed.map((agent) => [agent])];
   const received = authors

@@ -127,7 +127,7 @@ describe('a core with a planted bug', () => {
 
   test("that takes a program's word for a person's is found out", async () => {
     const decide: Core['decide'] = (floor, command, at) =>
-      CORE.decide(floor, command.type === 'receive' ? { ...command, bot: false } : command, at);
+      CORE.decide(floor, command.type === 'receive' ? { ...command, fromProgram: false } : command, at);
     expect(await ruleBroken({ ...CORE, decide })).toBe('I20');
   });
 });

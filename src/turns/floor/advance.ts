@@ -48,9 +48,7 @@ export function wake(d: Deliberation, asked = false): void {
   if (!policyOf(d.floor).opensForMessages) return;
   const news = pending(d).filter((message) => message.until !== 'next');
   if (news.length === 0) return;
-  if (news.some(isUnheard)) open(d, 'message');
-  else if (asked) open(d, 'operator');
-  else open(d, news.some(({ bot }) => bot === true) ? 'program' : 'again');
+  open(d, news.some(isUnheard) ? 'person' : asked ? 'operator' : null);
   for (const message of news) callFor(d, message);
 }
 
@@ -59,12 +57,11 @@ function isPersonSince(d: Deliberation): boolean {
   return (d.floor.stopped ? d.fresh : pending(d)).some(isUnheard);
 }
 
-/** Opens an exchange, or starts the one that is open anew; what nobody said just now leaves what is counted as it is. */
-export function open(d: Deliberation, by: Extract<Fact, { type: 'exchangeOpened' }>['by']): void {
+/** Opens an exchange, or starts the rounds of the one that is open anew; `renews`: and gives agents anew what they may use. */
+export function open(d: Deliberation, renews: 'person' | 'operator' | null): void {
   if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
-  const renews = by === 'message' || by === 'operator';
-  if (d.floor.exchange === null) d.record({ type: 'exchangeOpened', by });
-  else d.record({ type: 'exchangeRestarted', scope: renews ? 'all' : 'rounds' });
+  if (renews !== null) d.record({ type: 'usageReset', why: renews });
+  d.record({ type: 'exchangeOpened' });
 }
 
 /** Queues the seats that were alone and went to rest (the owner's "or IDLE if solo"). */
@@ -106,24 +103,23 @@ export function resume(
   const ready = pending(d).filter((message) => message.until !== 'turn');
   const missed = [...turn.unseen, ...turn.injecting, ...(turn.wait?.answers ?? [])];
   const isAnswer = why === 'answered' || why === 'interrupt';
-  const isAnsweredByPrograms = missed.length > 0 && missed.every(({ bot }) => bot === true);
+  const isAnsweredByPrograms = missed.length > 0 && missed.every(({ fromProgram }) => fromProgram === true);
   const isProgram = isAnswer && isAnsweredByPrograms && !ready.some(isUnheard);
   const isNews = ready.some(isUnheard) || d.facts.some(isWord);
-  const by = why === 'operator' ? 'operator' : isNews ? 'message' : isProgram ? 'program' : 'again';
-  if (d.floor.exchange === null) d.record({ type: 'exchangeOpened', by });
+  if (d.floor.exchange === null) open(d, why === 'operator' ? why : isNews ? 'person' : null);
   const unanswered = turn.given.map(({ id }) => id);
   const messages = [...new Set([...unanswered, ...missed.map(({ id }) => id), ...deliver(d, agent, ready)])];
   const { seenLine, status } = seatOf(d.floor, agent);
   const span = { afterLine: seenLine, uptoLine: d.floor.lines };
-  const counts = isProgram ? { counts: true as const } : {};
+  const marks = isProgram ? { fromProgram: true as const } : {};
   const epoch = d.floor.epoch + 1;
-  d.record({ type: 'turnResumed', agent, epoch, ...span, messages, open: unanswered, why, ...counts });
+  d.record({ type: 'turnResumed', agent, epoch, ...span, messages, open: unanswered, why, ...marks });
   if (status === 'WAITING') d.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger });
 }
 
 /** Whether a person's word joined the conversation with this: a turn that was ready before may go on long after. */
 function isWord(fact: Fact): boolean {
-  return fact.type === 'messageRouted' && fact.line !== null && fact.bot !== true;
+  return fact.type === 'messageRouted' && fact.line !== null && fact.fromProgram !== true;
 }
 
 /** How a turn ends, and where that leaves the agent. */
@@ -203,7 +199,7 @@ function close(d: Deliberation): void {
 
 /** A person's word that the next grant brings renews what an exchange may use. */
 function isOverBudget(d: Deliberation): boolean {
-  if (overBudget(d)?.until === null && pending(d).some(isUnheard)) open(d, 'message');
+  if (overBudget(d)?.until === null && pending(d).some(isUnheard)) open(d, 'person');
   const over = overBudget(d);
   if (over === undefined) return false;
   d.record({ type: 'exchangeClosed', reason: 'limit', budget: over.limit.budget, until: over.until });
@@ -226,15 +222,13 @@ export function chosen(
   next: AgentId | null,
   why: Extract<Fact, { type: 'choosingEnded' }>['why'],
 ): void {
-  if (gate(d.floor, d.at, 'holder') !== null) {
-    d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
-    return;
-  }
-  const usable = next !== null && isGrantable(d.floor, next);
+  const isTooEarly = gate(d.floor, d.at, 'holder') !== null;
+  const usable = next !== null && !isTooEarly && isGrantable(d.floor, next);
+  const isOdd = next !== null && !usable;
   d.record({
     type: 'choosingEnded',
     next: usable ? next : null,
-    why: next !== null && !usable ? 'named nobody queued' : why,
+    why: isTooEarly ? 'overtaken' : isOdd ? 'named nobody queued' : why,
   });
   const { floor } = d;
   if (gate(floor, d.at, 'next') !== null) return;

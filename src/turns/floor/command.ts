@@ -16,7 +16,7 @@ export type PersonCommand =
       /** Set when the message is not for agents: the rule that says so. It is recorded and goes no further. */
       readonly ignore?: string;
       /** A program wrote it: it goes the way of a person's message, but renews no budget and lifts no stop. */
-      readonly bot?: boolean;
+      readonly fromProgram?: boolean;
     }
   | { readonly type: 'edit'; readonly id: MessageId }
   | { readonly type: 'delete'; readonly id: MessageId };

@@ -36,10 +36,10 @@ export const seatSchema = z.strictObject({
 });
 
 /** Set on a message that a program wrote. */
-const bot = z.literal(true).optional();
+const fromProgram = z.literal(true).optional();
 
 /** A message that is part of the conversation, its line there, and whom it addressed. */
-const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent), bot });
+const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent), fromProgram });
 
 /**
  * A message that stood in a prompt of this turn, or was put into its generation, and that no generation that ended by
@@ -104,27 +104,21 @@ export const heldSchema = z.strictObject({
   until: z.enum(['turn', 'prompt', 'next', 'agent', 'start']),
   /** `null` while it is not part of the conversation; else its line, or the last one by which it stood there. */
   line: z.number().nullable(),
-  bot,
+  fromProgram,
 });
 
 const exchangeSchema = z.strictObject({
-  /** When it began; earlier by the time in which former ones were open, if a program opened it. */
+  /** When it began, or the last person spoke in it. */
   openedAt: instant,
-  /** Agent turns since a person or an operator last spoke. */
-  turns: z.number(),
-  /** How many of them are allowed. */
-  allowance: z.number(),
   /** Turns in a row in which nothing was said. */
   silent: z.number(),
-  tokens: z.number(),
-  costMicros: z.number(),
 });
 
-const unattendedSchema = z.strictObject({
+const usageSchema = z.strictObject({
   turns: z.number(),
   tokens: z.number(),
   costMicros: z.number(),
-  /** For how long exchanges were open. */
+  /** For how long exchanges were open; the one that is open is not counted yet. */
   ms: z.number(),
 });
 
@@ -157,8 +151,8 @@ export const floorSchema = z.strictObject({
   parked: z.array(turnSchema),
   held: z.array(heldSchema),
   exchange: exchangeSchema.nullable(),
-  /** What agents used since a person or an operator last spoke, kept while no exchange is open: a program's message goes on from there. */
-  unattended: unattendedSchema.default(NOTHING_USED),
+  /** What agents used since a person or an operator last spoke, whatever exchanges there were: budgets are measured by it. */
+  usageSincePerson: usageSchema,
   /** A facilitator is being asked who is next. */
   choosing: z.strictObject({ facilitator: agent, ask: z.number(), deadlineAt: instant }).nullable(),
   day: z.strictObject({ startedAt: instant, tokens: z.number(), costMicros: z.number(), ms: z.number() }),
@@ -205,7 +199,7 @@ export function emptyFloor(channel: ChannelId): Floor {
     parked: [],
     held: [],
     exchange: null,
-    unattended: NOTHING_USED,
+    usageSincePerson: NOTHING_USED,
     choosing: null,
     day: { startedAt: 0, tokens: 0, costMicros: 0, ms: 0 },
     limit: null,

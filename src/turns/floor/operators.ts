@@ -155,8 +155,10 @@ function pause(d: Deliberation, by: string): Refusal | null {
 function resumeFloor(d: Deliberation, by: string): Refusal | null {
   const { condition, limit, exchange } = d.floor;
   if (condition === 'paused') d.record({ type: 'floorUnpaused', by });
-  else if (limit !== null && exchange === null) d.record({ type: 'exchangeExtended', by });
-  else if (exchange !== null || d.floor.held.length === 0) return 'nothing-to-resume';
+  else if (limit !== null && exchange === null) {
+    d.record({ type: 'usageReset', why: 'more', by });
+    d.record({ type: 'exchangeOpened' });
+  } else if (exchange !== null || d.floor.held.length === 0) return 'nothing-to-resume';
   recall(d);
   const isLater = gate(d.floor, d.at, 'holder') !== null && d.floor.exchange === null && d.floor.held.length > 0;
   if (isLater) open(d, 'operator');
