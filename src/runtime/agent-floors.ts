@@ -5,12 +5,14 @@ import { namedLines } from './read-model.ts';
 import type { AgentCommand } from '../turns/floor/command.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { Applied, FloorReader } from '../turns/records.ts';
+import type { Clock } from '../lib/time.ts';
 import { viewOf } from '../turns/view.ts';
 
 /** What the floors are made of, for agents. */
 export type FloorsPorts = {
   readonly reader: FloorReader;
   readonly config: () => Config;
+  readonly clock: Clock;
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
   readonly apply: (channel: ChannelId, command: AgentCommand) => Promise<Applied>;
   /** Takes out what must never be shown. */
@@ -18,7 +20,7 @@ export type FloorsPorts = {
 };
 
 /** The floors as agents see them: lines carry names, drafts go to the channel's platform. */
-export function createFloors({ reader, config, adapterOf, apply, clean }: FloorsPorts): Floors {
+export function createFloors({ reader, config, clock, adapterOf, apply, clean }: FloorsPorts): Floors {
   return {
     apply,
     lines: (channel, after, upto) => namedLines(reader.lines(channel, after, upto), config()),
@@ -35,7 +37,7 @@ export function createFloors({ reader, config, adapterOf, apply, clean }: Floors
     },
     view(channel) {
       const floor = reader.floor(channel);
-      return floor === null ? null : viewOf(floor);
+      return floor === null ? null : viewOf(floor, clock.now());
     },
     draft(channel, agent, epoch, text) {
       const known = config().agents.find(({ id }) => id === agent);

@@ -82,7 +82,7 @@ export class App {
     this.#clean = textScrubber(parts.config.secrets.map((secret) => secret.reveal()));
     this.#threads = new Threads(store);
     const config = (): Config => this.#config;
-    this.#observatory = createObservatory(store, config);
+    this.#observatory = createObservatory(store, config, clock);
     this.#manager = new TurnManager({
       store,
       clock,
@@ -242,7 +242,7 @@ export class App {
     if (change.facts.some((fact) => fact.type === 'seatCreated')) {
       this.#supervisor.configure(this.#specs()).catch(this.#parts.onBroken);
     }
-    const view = viewOf(change.floor);
+    const view = viewOf(change.floor, change.at);
     for (const adapter of adapters) if (concerns(adapter, change.channel)) adapter.card?.(change.channel, view);
     this.#delivery.kick();
   }
@@ -276,6 +276,7 @@ export class App {
       floors: createFloors({
         reader: store,
         config: () => this.#config,
+        clock,
         adapterOf: (channel) => this.#adapterOf(channel),
         apply: (channel, command) => this.#manager.apply(channel, command),
         clean: this.#clean,

@@ -2,13 +2,14 @@ import type { Observatory } from '../adapters/port.ts';
 import type { Config } from '../config/config.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { FloorReader, Line } from '../turns/records.ts';
+import type { Clock } from '../lib/time.ts';
 import { turnRecords, viewOf } from '../turns/view.ts';
 
 /** How much of the journal is read for a list of turns: each turn leaves a few dozen entries. */
 const ENTRIES_PER_TURN = 40;
 
 /** What the console and cards may look at: the stored floors, under the names of the configuration. */
-export function createObservatory(reader: FloorReader, config: () => Config): Observatory {
+export function createObservatory(reader: FloorReader, config: () => Config, clock: Clock): Observatory {
   return {
     channels: () =>
       config().channels.map(({ id, name, adapter, parent, turnConfig: { threads, allowBots } }) => ({
@@ -22,7 +23,7 @@ export function createObservatory(reader: FloorReader, config: () => Config): Ob
     agents: () => config().agents.map(({ id, name, avatar, description }) => ({ id, name, avatar, description })),
     view(channel) {
       const floor = reader.floor(channel);
-      return floor === null ? null : viewOf(floor);
+      return floor === null ? null : viewOf(floor, clock.now());
     },
     turns: (channel, limit) => turnRecords(reader.journal(channel, limit * ENTRIES_PER_TURN)).slice(-limit),
     journal: (channel, limit, before) => reader.journal(channel, limit, before),

@@ -3,6 +3,7 @@ import type { Command } from './floor/command.ts';
 import { deadlines, nextDeadline } from './floor/deadline.ts';
 import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
+import { gate } from './floor/gate.ts';
 import type { AgentId, ChannelId, FloorSettings, SeatSettings } from './floor/settings.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { isNewerEdit } from '../engine/newer-edit.ts';
@@ -91,7 +92,7 @@ export class TurnManager {
     const named = this.#ports.addressed(message.channel, message.text);
     const addressed = [...new Set([...message.addressed, ...named])];
     const { id, order, channel, ignore, bot } = message;
-    const marks = { ...(ignore === undefined ? {} : { ignore }), ...(bot === true ? { bot } : {}) };
+    const marks = { ...(ignore === undefined ? {} : { ignore }), ...(bot === true ? { fromProgram: bot } : {}) };
     await this.apply(channel, { type: 'receive', id, order, addressed, ...marks });
   }
 
@@ -222,7 +223,7 @@ function mayEndTurn(floor: Floor, command: Command, now: Instant): boolean {
     case 'stop':
       return true;
     case 'receive':
-      return floor.settings.mode === 'interrupt' && !floor.catchingUp;
+      return floor.settings.mode === 'interrupt' && gate(floor, now, 'holder') === null;
     case 'catchUp':
       return floor.settings.mode === 'interrupt' && floor.held.some(({ until }) => until === 'start');
     case 'skip':

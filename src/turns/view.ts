@@ -1,9 +1,12 @@
 import type { Status } from './floor/seat.ts';
-import type { AgentId, ChannelId, InterruptMode, MessageId, OrderPolicy, Question } from './floor/settings.ts';
+import type { AgentId, ChannelId, InterruptMode, MessageId, Question } from './floor/settings.ts';
+import type { OrderPolicy } from './floor/policies.ts';
 import type { Instant } from '../lib/time.ts';
 import type { Fact, Outcome } from './floor/fact.ts';
 import { openQuestion } from './floor/floor.ts';
 import type { Floor, Turn } from './floor/floor.ts';
+import { obstacles } from './floor/gate.ts';
+import type { Obstacle } from './floor/gate.ts';
 import { upcoming } from './floor/order.ts';
 import type { JournalEntry } from './records.ts';
 
@@ -37,8 +40,8 @@ export type FloorView = {
   readonly held: readonly MessageId[];
   /** Agent turns since the last human message, of how many. */
   readonly turns: { readonly used: number; readonly allowed: number } | null;
-  readonly limit: string | null;
-  readonly catchingUp: boolean;
+  /** Everything for which nobody is granted the floor now, what outlasts the rest first; with nothing, whoever is next may have it. */
+  readonly obstacles: readonly Obstacle[];
 };
 
 /** One turn of the past or present, for the time line. */
@@ -52,9 +55,9 @@ export type TurnRecord = {
   readonly waits: readonly { readonly reason: string; readonly at: Instant; readonly endedAt: Instant | null }[];
 };
 
-/** What people see of a floor. */
-export function viewOf(floor: Floor): FloorView {
-  const { turn, exchange, settings } = floor;
+/** What people see of a floor at an instant. */
+export function viewOf(floor: Floor, at: Instant): FloorView {
+  const { turn, settings } = floor;
   const waits = new Map(
     [turn, ...floor.parked].flatMap((open) => (open?.wait ? [[open.agent, open.wait.deadlineAt]] : [])),
   );
@@ -73,9 +76,8 @@ export function viewOf(floor: Floor): FloorView {
     })),
     next: upcoming(floor),
     held: floor.held.map(({ id }) => id),
-    turns: exchange === null ? null : { used: exchange.turns, allowed: exchange.allowance },
-    limit: floor.limit?.budget ?? null,
-    catchingUp: floor.catchingUp,
+    turns: floor.exchange === null ? null : { used: floor.usageSincePerson.turns, allowed: settings.maxTurns },
+    obstacles: obstacles(floor, at),
   };
 }
 

@@ -619,7 +619,7 @@ function outages({ rig: { ways }, on }: Suite): void {
         await says('Build a bridge');
         await program.rests();
         stage.cutOff?.(missed);
-        await seeEqual(() => program.view().catchingUp, true);
+        await seeEqual(() => program.isCatchingUp(), true);
         const ids = [await stage.write('ann', 'And a tunnel'), await stage.write('ann', 'And a ferry')];
         stage.comeBack?.();
         await seeEqual(() => ids.map((id) => program.message(id)?.fate?.state ?? null), ['delivered', 'delivered']);
@@ -636,7 +636,7 @@ function outages({ rig: { ways }, on }: Suite): void {
       const id = await says('Build a bridge');
       await program.rests();
       stage.cutOff?.('forgotten');
-      await seeEqual(() => program.view().catchingUp, true);
+      await seeEqual(() => program.isCatchingUp(), true);
       await stage.edit('ann', id, 'Build a tunnel');
       stage.comeBack?.();
       await seeEqual(() => program.message(id)?.text, 'Build a tunnel');
@@ -648,7 +648,7 @@ function outages({ rig: { ways }, on }: Suite): void {
     on(PAIR, async ({ stage, program, pmPauses, release }) => {
       await pmPauses();
       stage.cutOff?.('remembered');
-      await seeEqual(() => program.view().catchingUp, true);
+      await seeEqual(() => program.isCatchingUp(), true);
       release('pm');
       await seeEqual(() => program.view().holder, null);
       expect(program.cast.heard('dev')).toEqual([]);

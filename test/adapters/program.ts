@@ -225,6 +225,7 @@ export type Program = {
   /** What went wrong for good. */
   readonly broken: readonly unknown[];
   view(channel?: ChannelId): FloorView;
+  isCatchingUp(): boolean;
   message(id: MessageId): InboxRow | null;
   /** Resolves when the floor rests and everything that people should see was sent. */
   rests(channel?: ChannelId): Promise<void>;
@@ -296,7 +297,7 @@ export async function begin(
   const view = (where = channel): FloorView => {
     const floor = store.floor(where);
     if (floor === null) throw new Error(`there is no floor in ${where}`);
-    return viewOf(floor);
+    return viewOf(floor, clock.now());
   };
   const end = async (how: () => Promise<void>): Promise<void> => {
     if (!running) return;
@@ -308,6 +309,7 @@ export async function begin(
     channel,
     broken,
     view,
+    isCatchingUp: () => view().obstacles.some(({ why }) => why === 'catching-up'),
     message: (id) => store.message(id),
     async rests(where = channel) {
       const open = () => {

@@ -272,7 +272,6 @@ export function holding(agent: string, epoch: number, waitingFor: 'human' | 'ans
     next: [],
     held: [],
     turns: null,
-    limit: null,
-    catchingUp: false,
+    obstacles: [],
   };
 }

@@ -81,7 +81,7 @@ export async function table(settings: Partial<FloorSettings> = {}) {
     lines: (_channel, after, upto) => lines.filter(({ line }) => line > after && line <= upto),
     recent: (_channel, limit) => lines.slice(-limit),
     message: (id) => lines.findLast(({ message }) => message === id) ?? null,
-    view: () => viewOf(floor),
+    view: () => viewOf(floor, time.clock.now()),
     draft: () => {},
   };
   const quiet = () => {};

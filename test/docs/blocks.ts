@@ -7,10 +7,11 @@ import { createLog, transitionLine } from '../../src/runtime/log.ts';
 import { RECEIPTS } from '../../src/turns/floor/effect.ts';
 import type { Receipt } from '../../src/turns/floor/effect.ts';
 import { TRANSITIONS } from '../../src/turns/floor/seat.ts';
-import { INTERRUPT_MODES, ORDERS } from '../../src/turns/floor/settings.ts';
+import { INTERRUPT_MODES } from '../../src/turns/floor/settings.ts';
+import { ORDERS, POLICIES } from '../../src/turns/floor/policies.ts';
 import type { InterruptMode } from '../../src/turns/floor/settings.ts';
 import { usage } from '../../src/turns/commands/parse.ts';
-import { COMMANDS, MODES, ORDER_SUMMARIES } from '../../src/turns/commands/table.ts';
+import { COMMANDS, MODES } from '../../src/turns/commands/table.ts';
 import type { CommandRow } from '../../src/turns/commands/table.ts';
 
 /** What stands between `<!-- begin: name -->` and `<!-- end: name -->` in the documents, by name. */
@@ -21,7 +22,7 @@ export const BLOCKS: Readonly<Record<string, () => string>> = {
   orders: () =>
     table(
       ['Order', 'Who is next'],
-      ORDERS.map((order) => [code(order), ORDER_SUMMARIES[order]]),
+      ORDERS.map((order) => [code(order), POLICIES[order].summary]),
     ),
   demo: () =>
     table(

@@ -39,8 +39,7 @@ describe('what pages are shown', () => {
       next: [],
       held: [],
       turns: null,
-      limit: null,
-      catchingUp: false,
+      obstacles: [],
     };
     return { type: 'batch', now: 0, channel: 'console:demo', messages: [], changed: [], drafts: [], view, turns: [] };
   };

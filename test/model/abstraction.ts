@@ -29,7 +29,6 @@ export type Place = {
  *   only budgets of minutes look at it, and the model sets none.
  * - `taken` is cut at one above the rounds (above three when the rounds have no end): beyond that the core only sorts by it.
  * - `silent` is cut at the number of seats: it is compared with the length of the queue.
- * - What agents used in exchanges that are over decides nothing while one is open, and is dropped then.
  * - Tokens are cut at the budget. A day's use is one of nothing, something and enough.
  * - Questions count from the last one, which is the only one that may be open.
  * - `asks` is dropped: a question is only compared with the one that is open. The last announcement counts only when it is
@@ -41,7 +40,7 @@ export function keyOf(place: Place): string {
 }
 
 function abstractOf({ floor, at, turns, answers }: Place): unknown {
-  const { settings, exchange, choosing, limit, day, unattended } = floor;
+  const { settings, exchange, choosing, limit, day, usageSincePerson: used } = floor;
   const tokens = settings.exchangeBudget.tokens ?? 0;
   const name = namer();
   const time = (instant: Instant | null): Instant | null => (instant === null ? null : Math.max(-1, instant - at));
@@ -62,14 +61,11 @@ function abstractOf({ floor, at, turns, answers }: Place): unknown {
     floor.held.map((held) => message(held, name)),
     floor.turn === null ? null : turnKey(floor, floor.turn, { name, time }),
     floor.parked.map((turn) => turnKey(floor, turn, { name, time })),
-    exchange === null
-      ? [unattended.turns, Math.min(unattended.tokens, tokens)]
-      : [
-          exchange.turns,
-          exchange.allowance,
-          Math.min(exchange.silent, floor.seats.length),
-          Math.min(exchange.tokens, tokens),
-        ],
+    [
+      used.turns,
+      Math.min(used.tokens, tokens),
+      exchange === null ? null : Math.min(exchange.silent, floor.seats.length),
+    ],
     choosing === null ? null : [choosing.facilitator, time(choosing.deadlineAt)],
     limit === null ? null : [limit.budget, limit.until !== null],
     day.tokens === 0 || settings.dayBudget.tokens === null ? 0 : 1 + Number(day.tokens >= settings.dayBudget.tokens),
@@ -96,13 +92,13 @@ function namer(): Naming {
 }
 
 function message(held: Held, name: Naming): unknown {
-  return [name(held.id), held.bot === true, held.addressed, held.until, held.line === null, held.order === ''];
+  return [name(held.id), held.fromProgram === true, held.addressed, held.until, held.line === null, held.order === ''];
 }
 
 function turnKey(floor: Floor, turn: Turn, { name, time }: Relative): unknown {
   const { wait } = turn;
   const named = (messages: readonly Lined[]): readonly unknown[] =>
-    messages.map(({ id, bot }) => (bot === true ? [name(id)] : name(id)));
+    messages.map(({ id, fromProgram }) => (fromProgram === true ? [name(id)] : name(id)));
   return [
     turn.agent,
     Math.min(2, floor.epoch - turn.epoch),

@@ -73,7 +73,7 @@ function checkReceived(step: On<'receive'>): void {
     must(fate.state !== 'delivered', 'I10', 'a message is delivered before the catch-up');
     return;
   }
-  if (command.bot === true && isUsedUp(before)) {
+  if (command.fromProgram === true && isUsedUp(before)) {
     checkKeptBack(step, fate);
     return;
   }
@@ -171,11 +171,11 @@ function checkEnded(step: On<'end'>): void {
 /** A hand-over earns the next turn, unless a person, a paused turn or a budget goes before it. */
 function checkHandOver({ command, before, after, at }: On<'end'>, agent: AgentId): void {
   const { handTo } = command;
-  const { turn, exchange, settings } = before;
+  const { turn, exchange, settings, usageSincePerson } = before;
   if (handTo === undefined || handTo === agent || turn === null || exchange === null) return;
   if (settings.order === 'manual' || before.condition !== 'open' || isBarred(before, at)) return;
   if (before.catchingUp) return;
-  if (exchange.turns >= exchange.allowance || after.limit !== null || before.parked.length > 0) return;
+  if (usageSincePerson.turns >= settings.maxTurns || after.limit !== null || before.parked.length > 0) return;
   const goesFirst = callable(before).length === 0 && outstanding(before).length === 0;
   if (!goesFirst || !before.seats.some((seat) => seat.agent === handTo && isReady(seat))) return;
   must(after.turn?.agent === handTo, 'I5', 'a hand-over does not earn the next turn');

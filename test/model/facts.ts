@@ -56,38 +56,34 @@ export function checkFact(step: Recorded): void {
       );
       return;
     case 'exchangeOpened':
-    case 'exchangeRestarted':
-    case 'exchangeExtended':
-      return checkCount({ ...step, fact });
     case 'exchangeClosed':
-      must(
-        step.before.exchange === null || step.after.unattended.turns === step.before.exchange.turns,
-        'I20',
-        'what was used is forgotten when an exchange is over',
-      );
-      return;
+    case 'usageReset':
+      return checkCount({ ...step, fact });
     case 'announced':
       return checkAnnouncement({ ...step, fact });
     default:
   }
 }
 
-/** I20: people begin the count anew; programs, and messages that nobody answered, go on with it. */
-function checkCount({ fact, before, after }: Of<'exchangeOpened' | 'exchangeRestarted' | 'exchangeExtended'>): void {
-  const goesOn =
-    (fact.type === 'exchangeOpened' && (fact.by === 'program' || fact.by === 'again')) ||
-    (fact.type === 'exchangeRestarted' && fact.scope === 'rounds');
-  const { turns, tokens } = before.exchange ?? before.unattended;
+/** I20: people begin the count anew, and nothing else does: not the end of an exchange, nor the beginning of one. */
+function checkCount(step: Of<'exchangeOpened' | 'exchangeClosed' | 'usageReset'>): void {
+  const { fact, before, after } = step;
+  const goesOn = fact.type !== 'usageReset' || fact.why === 'midnight';
+  const { turns, tokens } = before.usageSincePerson;
   must(
-    after.exchange?.turns === (goesOn ? turns : 0),
+    after.usageSincePerson.turns === (goesOn ? turns : 0),
     'I20',
-    'a new count does not begin at 0, or a program begins one',
+    'a count goes on that was reset, or the other way',
   );
-  must(
-    after.exchange.tokens === (goesOn ? tokens : 0),
-    'I20',
-    'spending is counted anew by a program, or not by a person',
-  );
+  must(after.usageSincePerson.tokens === (goesOn ? tokens : 0), 'I20', 'spending goes on that was reset');
+  if (fact.type === 'usageReset' && fact.why === 'person') checkPerson(step);
+}
+
+/** I20: a count that begins anew for a person does so for a word that no agent was given before, and no program wrote. */
+function checkPerson({ command, first }: Recorded): void {
+  const isNew = command.type === 'receive' && command.fromProgram !== true && command.ignore === undefined;
+  const isHeld = first.held.some((held) => held.fromProgram !== true && held.line === null);
+  must(isNew || isHeld, 'I20', 'a count begins anew for a person who wrote nothing');
 }
 
 /** I8: an agent's knowledge of the conversation grows line by line, or by a prompt with all that it lacks. */
@@ -207,9 +203,9 @@ function checkResumeCounted({ fact, before, after, first }: Of<'turnResumed'>): 
   const isHeard = (id: string): boolean => first.held.some((held) => held.id === id && held.line !== null);
   const news = fact.messages.filter((id) => !fact.open.includes(id) && !isHeard(id));
   const isProgram = isAnswer && brings && news.every((id) => id.startsWith(OF_PROGRAMS));
-  const { turns = 0, allowance = 0 } = before.exchange ?? {};
-  const counted = isProgram && turns < allowance ? turns + 1 : turns;
-  must(after.exchange?.turns === counted, 'I20', 'a turn that goes on for a program is counted wrongly');
+  const { turns } = before.usageSincePerson;
+  const counted = isProgram && turns < before.settings.maxTurns ? turns + 1 : turns;
+  must(after.usageSincePerson.turns === counted, 'I20', 'a turn that goes on for a program is counted wrongly');
 }
 
 /** I2 and I3: only the speaker acts, under its own epoch. I14: a sign of work moves the limit, never the hard end. */

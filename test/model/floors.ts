@@ -144,13 +144,13 @@ export function isBarred(floor: Floor, at: Instant): boolean {
 
 /** Whether agents used up what they may use without a person, or were stopped: programs move nothing then. */
 export function isUsedUp(floor: Floor): boolean {
-  const { exchange, unattended, settings, day } = floor;
-  const { turns, tokens } = exchange ?? unattended;
+  const { settings, day } = floor;
+  const { turns, tokens } = floor.usageSincePerson;
   const isOver = (used: number, most: number | null): boolean => most !== null && used >= most;
   return (
     floor.stopped ||
     floor.limit !== null ||
-    turns >= (exchange?.allowance ?? settings.maxTurns) ||
+    turns >= settings.maxTurns ||
     isOver(tokens, settings.exchangeBudget.tokens) ||
     isOver(day.tokens, settings.dayBudget.tokens)
   );
@@ -170,22 +170,17 @@ function checkWorking(floor: Floor, at: Instant): void {
   }
   const isAutomatic = floor.settings.order !== 'manual' && floor.settings.order !== 'mention';
   const isDue = floor.held.some(
-    (held) => held.until !== 'next' && ((held.bot !== true && held.line === null) || floor.limit === null),
+    (held) => held.until !== 'next' && ((held.fromProgram !== true && held.line === null) || floor.limit === null),
   );
   if (floor.stopped || isBarred(floor, at) || !isAutomatic || !isDue) return;
   must(!floor.seats.some(isReady), 'I9', 'a held message waits on a free floor though somebody could answer');
 }
 
 function checkBounds(floor: Floor): void {
-  const { exchange, settings } = floor;
+  const { exchange } = floor;
   must(
     (floor.condition === 'open') === (exchange !== null) || floor.condition === 'paused',
     'I4',
     'open without an exchange',
-  );
-  must(
-    exchange === null || exchange.allowance <= settings.maxTurns,
-    'I20',
-    'more turns are allowed than the channel says',
   );
 }

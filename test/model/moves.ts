@@ -1,5 +1,6 @@
 import type { AgentCommand, Command, OperatorCommand } from '../../src/turns/floor/command.ts';
-import { INTERRUPT_MODES, ORDERS } from '../../src/turns/floor/settings.ts';
+import { INTERRUPT_MODES } from '../../src/turns/floor/settings.ts';
+import { ORDERS } from '../../src/turns/floor/policies.ts';
 import type { AgentId, Approval } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';
@@ -68,7 +69,7 @@ function people(
   const hasRoom = waiting.length < most && waiting.length + given <= mostGiven;
   const fresh = { id: `m${messages}`, order: `${messages}` };
   const authors = families.has('programs')
-    ? [fresh, { ...fresh, id: `${OF_PROGRAMS}${messages}`, bot: true }]
+    ? [fresh, { ...fresh, id: `${OF_PROGRAMS}${messages}`, fromProgram: true }]
     : [fresh];
   const calls: readonly (readonly AgentId[])[] = [[], ...addressed.map((agent) => [agent])];
   const received = authors

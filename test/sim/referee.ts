@@ -33,7 +33,7 @@ export class Referee {
   begin(floors: ReadonlyMap<string, Floor>): void {
     this.floors.clear();
     for (const [channel, floor] of floors) this.floors.set(channel, floor);
-    for (const [channel, floor] of floors) this.#turns.set(channel, (floor.exchange ?? floor.unattended).turns);
+    for (const [channel, floor] of floors) this.#turns.set(channel, floor.usageSincePerson.turns);
   }
 
   judge(channel: string, command: Command, at: number, applied: Applied): Move {
@@ -59,8 +59,8 @@ export class Referee {
 
   /** Programs may talk to agents as long as they like: without a person there are no more turns than allowed. */
   #checkUnattended({ channel, command, facts, after }: Move): void {
-    if (command.type === 'receive' && command.bot === true) this.#programs.add(command.id);
-    const isPerson = command.type === 'receive' && command.bot !== true && command.ignore === undefined;
+    if (command.type === 'receive' && command.fromProgram === true) this.#programs.add(command.id);
+    const isPerson = command.type === 'receive' && command.fromProgram !== true && command.ignore === undefined;
     const isOperator = command.type === 'grant' || command.type === 'start' || command.type === 'resume';
     let turns = isPerson || isOperator ? 0 : (this.#turns.get(channel) ?? 0);
     for (const fact of facts) {
@@ -69,10 +69,10 @@ export class Referee {
       if (fact.line !== null) turns = 0;
     }
     this.#turns.set(channel, turns);
-    const { exchange } = after;
+    const { usageSincePerson, settings } = after;
     const isGranted = facts.some(({ type }) => type === 'turnGranted');
-    const isWithin = !isGranted || exchange === null || turns <= Math.max(exchange.allowance, exchange.turns);
-    must('I20', isWithin, () => `${channel} had ${turns} turns without a person, of ${exchange?.allowance}`);
+    const isWithin = !isGranted || turns <= Math.max(settings.maxTurns, usageSincePerson.turns);
+    must('I20', isWithin, () => `${channel} had ${turns} turns without a person, of ${settings.maxTurns}`);
   }
 
   #checkEpochs({ channel, before, facts, command }: Move): void {
@@ -156,8 +156,8 @@ function checkConserving(floor: Floor): void {
   if (stopped || isBarred || settings.order === 'manual') return;
   const isFor = (addressed: readonly string[]): boolean =>
     settings.order === 'mention' ? present.some(({ agent }) => addressed.includes(agent)) : present.length > 0;
-  const mayOpen = ({ until, bot, line }: Held): boolean =>
-    until !== 'next' && ((bot !== true && line === null) || limit === null);
+  const mayOpen = ({ until, fromProgram, line }: Held): boolean =>
+    until !== 'next' && ((fromProgram !== true && line === null) || limit === null);
   const stuck = floor.held.filter((held) => mayOpen(held) && isFor(held.addressed)).map(({ id }) => id);
   must('I9', stuck.length === 0, () => `${channel} is free and ${stuck.join()} is held`);
 }
@@ -203,9 +203,9 @@ function checkActor({ command, before, channel }: Move): void {
 /** Agents alone never take more turns than are allowed since a person last wrote; an operator may give more. */
 function checkAllowance({ command, facts, after, channel }: Move): void {
   if (command.type === 'grant' || facts.every(({ type }) => type !== 'turnGranted')) return;
-  const { exchange } = after;
-  const isWithin = exchange === null || exchange.turns <= exchange.allowance;
-  must('I20', isWithin, () => `${channel} had ${exchange?.turns} turns of ${exchange?.allowance}`);
+  const { turns } = after.usageSincePerson;
+  const { maxTurns } = after.settings;
+  must('I20', turns <= maxTurns, () => `${channel} had ${turns} turns of ${maxTurns}`);
 }
 
 /** Nothing happens by itself before its time. */
@@ -239,8 +239,8 @@ function checkRoute(move: Move, command: Of<'receive'>): void {
   const isFull = before.held.length >= before.settings.maxHeld;
   if (isFull && fate?.state === 'unrouted') return;
   if (before.catchingUp) return must('I8', fate?.state === 'held' && fate.until === 'start', say);
-  if (command.bot === true && isOutOfTurns(before)) return must('I20', fate?.state === 'held', say);
-  if (command.bot === true && hasBudget(before) && fate?.state === 'held') return;
+  if (command.fromProgram === true && isOutOfTurns(before)) return must('I20', fate?.state === 'held', say);
+  if (command.fromProgram === true && hasBudget(before) && fate?.state === 'held') return;
   const { turn } = before;
   const answersParked = before.parked.some(
     ({ wait, agent }) => wait?.reason === 'answer' && command.addressed.includes(agent),
@@ -268,8 +268,8 @@ function checkRoute(move: Move, command: Of<'receive'>): void {
   }
 }
 
-function isOutOfTurns({ exchange }: Floor): boolean {
-  return exchange !== null && exchange.turns >= exchange.allowance;
+function isOutOfTurns({ usageSincePerson, settings }: Floor): boolean {
+  return usageSincePerson.turns >= settings.maxTurns;
 }
 
 function hasBudget({ settings }: Floor): boolean {

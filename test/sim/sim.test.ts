@@ -129,7 +129,7 @@ describe('a core with a planted bug', () => {
 
   test("that takes a program's word for a person's is found out", async () => {
     const decide: FloorMachine['decide'] = (floor, command, at) =>
-      floorMachine.decide(floor, command.type === 'receive' ? { ...command, bot: false } : command, at);
+      floorMachine.decide(floor, command.type === 'receive' ? { ...command, fromProgram: false } : command, at);
     expect(await ruleBroken({ ...floorMachine, decide })).toBe('I20');
   });
 });

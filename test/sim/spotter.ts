@@ -27,7 +27,7 @@ export class Spotter {
     if (move.refusal === null) {
       this.#commanded(move);
       this.#touched(move);
-      if (move.command.type === 'receive' && move.command.bot === true) this.#programWrote(move);
+      if (move.command.type === 'receive' && move.command.fromProgram === true) this.#programWrote(move);
       for (const fact of move.facts) this.#happened(fact, move);
     }
     const { command, channel, at } = move;
@@ -202,7 +202,7 @@ export class Spotter {
         if (isParked) s.reach('a lent floor is given back');
         if (isParked && fact.why === 'interrupt') s.reach('an interrupted turn goes on after another answered');
         if (fact.why === 'restart') s.reach('a turn goes on after a restart');
-        if (fact.why === 'answered' && fact.counts === true) s.reach('a program answers an agent that waits');
+        if (fact.why === 'answered' && fact.fromProgram === true) s.reach('a program answers an agent that waits');
         if (fact.why === 'answered') s.reach('an answer resolves a wait');
         if (fact.why === 'operator') s.reach('an operator resumes a wait');
         return;
@@ -269,14 +269,16 @@ export class Spotter {
     if (cause?.startsWith('no heartbeat') === true) s.reach('an agent misses its heartbeats');
   }
 
-  #otherwise(fact: Fact, { command }: Move): void {
+  #otherwise(fact: Fact, { command, before, facts }: Move): void {
     const s = this.#situations;
-    if (fact.type === 'exchangeOpened' && fact.by === 'program') s.reach('a program opens an exchange');
-    if (fact.type === 'exchangeRestarted' && fact.scope === 'rounds') s.reach('a program starts the rounds anew');
-    if (fact.type === 'exchangeExtended') s.reach('a limit is lifted by an operator');
+    if (fact.type === 'exchangeOpened' && facts.every(({ type }) => type !== 'usageReset')) {
+      if (before.exchange !== null) s.reach('a program starts the rounds anew');
+      else if (command.type === 'receive') s.reach('a program opens an exchange');
+    }
+    if (fact.type === 'usageReset' && fact.why === 'more') s.reach('a limit is lifted by an operator');
     if (fact.type === 'exchangeClosed' && fact.reason === 'silent') s.reach('a round passes with nothing said');
     if (fact.type === 'agentCalled' && fact.by === 'agent') s.reach('an agent hands over');
-    if (fact.type === 'limitLifted') s.reach('a new day lifts the budget');
+    if (fact.type === 'usageReset' && fact.why === 'midnight') s.reach('a new day lifts the budget');
     if (fact.type === 'seatCreated') s.reach('an agent is let in by an operator');
     if (fact.type === 'messageAmended' && fact.holder !== null) s.reach('an edit reaches the holder');
     if (fact.type === 'injectReported' && fact.outcome === 'injected') s.reach('a message is injected and taken');

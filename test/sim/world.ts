@@ -296,7 +296,8 @@ class World {
       if (floor.parked.length > 0) return `${floor.parked.length} turns wait in ${channel}`;
       if (floor.catchingUp) return `${channel} is not caught up`;
       const held = floor.held.filter(
-        ({ until, bot, line }) => until !== 'next' && ((bot !== true && line === null) || floor.limit === null),
+        ({ until, fromProgram, line }) =>
+          until !== 'next' && ((fromProgram !== true && line === null) || floor.limit === null),
       );
       if (held.length > 0 && !floor.stopped) return `${held.length} messages are held in ${channel}`;
       if (floor.condition !== 'resting') return `${channel} is ${floor.condition}`;

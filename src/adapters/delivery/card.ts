@@ -45,7 +45,7 @@ function headline(view: FloorView, nameOf: (agent: AgentId) => string): string {
     if (holder.status === 'ACTIVE') return `🎤 ${name}`;
     return `✋ ${name} ${WAITING[holder.waitingFor ?? 'answer']}`;
   }
-  if (view.catchingUp) return '🔄 reading what was missed';
+  if (view.obstacles.some(({ why }) => why === 'catching-up')) return '🔄 reading what was missed';
   if (condition === 'paused') return '⏸ paused';
   return condition === 'open' ? '⏳ choosing who is next' : '💤 nobody has the floor';
 }

@@ -2,10 +2,11 @@ import { ApplicationCommandOptionType, Routes } from 'discord.js';
 import { z } from 'zod';
 import { completions, MAX_COMPLETIONS } from '../../turns/commands/completions.ts';
 import type { Known } from '../../turns/commands/completions.ts';
-import { COMMANDS, MODES, ORDER_SUMMARIES } from '../../turns/commands/table.ts';
+import { COMMANDS, MODES } from '../../turns/commands/table.ts';
 import type { Argument, CommandRow } from '../../turns/commands/table.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { INTERRUPT_MODES, ORDERS } from '../../turns/floor/settings.ts';
+import { INTERRUPT_MODES } from '../../turns/floor/settings.ts';
+import { ORDERS, POLICIES } from '../../turns/floor/policies.ts';
 import type { Calls } from './calls.ts';
 
 /** One slash command, group or option, as far as Conch sets it; Discord takes and gives it in this form. */
@@ -141,7 +142,7 @@ function optionOf(argument: Argument): Option {
     case 'mode':
       return { type: STRING, ...common, choices: INTERRUPT_MODES.map((each) => choice(each, MODES[each].summary)) };
     case 'order':
-      return { type: STRING, ...common, choices: ORDERS.map((each) => choice(each, ORDER_SUMMARIES[each])) };
+      return { type: STRING, ...common, choices: ORDERS.map((each) => choice(each, POLICIES[each].summary)) };
     case 'seconds':
     case 'count':
       return { type: INTEGER, ...common, min_value: 1, max_value: LARGEST[kind] };

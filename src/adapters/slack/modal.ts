@@ -1,7 +1,8 @@
 import { z } from 'zod';
-import { INTERRUPT_MODES, ORDERS } from '../../turns/floor/settings.ts';
+import { INTERRUPT_MODES } from '../../turns/floor/settings.ts';
+import { ORDERS, POLICIES } from '../../turns/floor/policies.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { MODES, ORDER_SUMMARIES } from '../../turns/commands/table.ts';
+import { MODES } from '../../turns/commands/table.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { Answer } from '../port.ts';
 import type { Ack, Asker, CommandPorts, Order } from './commands.ts';
@@ -83,7 +84,7 @@ export async function submitted(form: FormPorts, sent: Submission, ack: Ack): Pr
 /** The form as Slack's Block Kit. Its fields have the names of the commands they stand for. */
 export function settingsForm(view: FloorView): object {
   const modes = INTERRUPT_MODES.map((mode) => option(mode, `${mode}: ${MODES[mode].summary}`));
-  const orders = ORDERS.map((order) => option(order, `${order}: ${ORDER_SUMMARIES[order]}`));
+  const orders = ORDERS.map((order) => option(order, `${order}: ${POLICIES[order].summary}`));
   return {
     type: 'modal',
     callback_id: SETTINGS_FORM,

@@ -1,3 +1,4 @@
+import { POLICIES } from '../floor/policies.ts';
 import type { OperatorCommand, Refusal } from '../floor/command.ts';
 import type { Fact } from '../floor/fact.ts';
 import type { AgentId, Choice } from '../floor/settings.ts';
@@ -5,7 +6,7 @@ import { clockWords, counted } from './clock-words.ts';
 import type { Answer, Desk, Request } from './desk.ts';
 import { list } from './fact-words.ts';
 import { floorLine, questionLine } from './floor-words.ts';
-import { MODES, ORDER_SUMMARIES } from './table.ts';
+import { MODES } from './table.ts';
 
 /** What to do to the floor of the request's channel, and how to say that it was done. */
 type Act = {
@@ -96,7 +97,7 @@ export async function order(request: Request, queue: readonly AgentId[], desk: D
   if (policy === undefined) return { ok: false, text: 'Expected a policy: /floor order [policy] [agents…]' };
   const named = queue.length === 0 ? {} : { queue };
   const did = (): string =>
-    `Order: ${policy}, ${ORDER_SUMMARIES[policy]}.${queue.length === 0 ? '' : ` Queue: ${list(queue, desk.names.agent)}.`}`;
+    `Order: ${policy}, ${POLICIES[policy].summary}.${queue.length === 0 ? '' : ` Queue: ${list(queue, desk.names.agent)}.`}`;
   return apply(request, { command: { type: 'order', by: request.person.id, order: policy, ...named }, did }, desk);
 }
 

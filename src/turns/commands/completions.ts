@@ -1,8 +1,9 @@
-import { INTERRUPT_MODES, ORDERS } from '../floor/settings.ts';
+import { INTERRUPT_MODES } from '../floor/settings.ts';
+import { ORDERS, POLICIES } from '../floor/policies.ts';
 import type { MessageId } from '../floor/settings.ts';
 import { wordsOf } from './parse.ts';
 import type { CommandTable } from './parse.ts';
-import { COMMANDS, MODES, ORDER_SUMMARIES } from './table.ts';
+import { COMMANDS, MODES } from './table.ts';
 import type { Argument } from './table.ts';
 
 /** One way to go on with a line: the word alone, the whole line with it, and what it means. */
@@ -72,7 +73,7 @@ const CHOICES: Readonly<Record<Argument['kind'], (asked: Asked) => readonly Choi
       .filter((agent) => !given.includes(agent.id))
       .map((agent) => ({ value: agent.id, summary: agent.name, also: agent.name })),
   mode: () => INTERRUPT_MODES.map((mode) => ({ value: mode, summary: MODES[mode].summary })),
-  order: () => ORDERS.map((order) => ({ value: order, summary: ORDER_SUMMARIES[order] })),
+  order: () => ORDERS.map((order) => ({ value: order, summary: POLICIES[order].summary })),
   question: ({ known: { question } }) =>
     question == null ? [] : [{ value: `${question.question}`, summary: question.title }],
   message: ({ known }) => (known.messages ?? []).map(({ id, summary }) => ({ value: id, summary })),

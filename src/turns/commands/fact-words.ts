@@ -46,17 +46,10 @@ const HELD_UNTIL = {
   start: 'the history is read',
 } as const;
 
-const OPENED_BY = {
-  message: 'a message',
-  operator: 'an operator',
-  program: "a program's message",
-  again: 'what nobody answered',
-} as const;
-
-const RESTARTED = {
-  all: 'a message started the rounds anew',
-  count: 'a message started the count of turns anew',
-  rounds: 'the rounds began anew, the count of turns goes on',
+const RESET = {
+  person: 'a message started the count of turns anew',
+  operator: 'an operator started the count of turns anew',
+  midnight: 'the limit is lifted',
 } as const;
 
 const CLOSED = {
@@ -101,9 +94,8 @@ const WORDS: Words = {
   seatPresent: ({ agent, present }, name) => `${name(agent)} ${present ? 'connected' : 'not connected'}`,
   seatDropped: ({ agent }, name) => `${name(agent)} no longer in the channel's configuration`,
   seatCreated: ({ seat, by }, name) => `${by} let ${name(seat.agent)} into the channel`,
-  exchangeOpened: ({ by }) => `exchange opened by ${OPENED_BY[by]}`,
-  exchangeRestarted: ({ scope }) => RESTARTED[scope],
-  exchangeExtended: ({ by }) => `${by} allowed more turns`,
+  exchangeOpened: () => 'everybody’s rounds begin',
+  usageReset: ({ why, by }) => (why === 'more' ? `${by ?? 'an operator'} allowed more turns` : RESET[why]),
   exchangeClosed: ({ reason, budget }) =>
     `exchange closed: ${CLOSED[reason]}${budget === undefined ? '' : ` (${budget})`}`,
   floorPaused: ({ by }) => `${by} paused the floor`,
@@ -149,7 +141,6 @@ const WORDS: Words = {
   announced: ({ announcement, shown, repeat }, name) =>
     `${shown ? 'announced' : 'noted'}: ${noticeFor(announcement.kind, announcement, name)}${repeat < 2 ? '' : ` (×${repeat})`}`,
   outageEnded: () => 'an agent is available again',
-  limitLifted: () => 'the limit is lifted',
   epochRaised: ({ by }) => `turn numbers jump by ${by}, after a backup was restored`,
   restarted: () => 'the program started',
   touchLost: () => 'the platform cannot be heard, no turns until the history is read',

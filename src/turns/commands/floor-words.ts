@@ -1,11 +1,13 @@
+import { POLICIES } from '../floor/policies.ts';
 import type { MessageId } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
+import type { Obstacle } from '../floor/gate.ts';
 import type { FloorView } from '../view.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';
 import type { Desk } from './desk.ts';
 import { list, WAITS_FOR } from './fact-words.ts';
 import type { NameOf } from './fact-words.ts';
-import { MODES, ORDER_SUMMARIES } from './table.ts';
+import { MODES } from './table.ts';
 
 /** The floor in one line: "🎤 dev · 1:12 left · next: qa, pm". */
 export function floorLine(view: FloorView, name: NameOf, now: Instant): string {
@@ -33,7 +35,7 @@ export function statusText(view: FloorView, desk: Desk): string {
   const settings = [view.condition, `mode ${view.mode}`, `order ${view.order}`, ...turns];
   return [
     floorLine(view, name, desk.clock.now()),
-    ...notices(view),
+    ...notices(view, name),
     ...[questionLine(view.holder, name)].filter((line) => line !== null),
     settings.join(' · '),
     ...(view.held.length === 0 ? [] : [`${counted(view.held.length, 'held message')} (/queue shows them)`]),
@@ -49,7 +51,7 @@ export function queueText(view: FloorView, desk: Desk): string {
   const more = view.held.length - held.length;
   return [
     floorLine({ ...view, next: view.next.slice(0, 1) }, name, desk.clock.now()),
-    ...notices(view),
+    ...notices(view, name),
     ...(next.length === 0 ? ['The queue is empty.'] : next),
     view.held.length === 0 ? 'No held messages.' : `${counted(view.held.length, 'held message')}:`,
     ...held,
@@ -65,7 +67,7 @@ export function modeText(view: FloorView): string {
 
 /** The answer of `/floor order`: the policy now, and what each policy does. */
 export function orderText(view: FloorView, name: NameOf): string {
-  const rows = Object.entries(ORDER_SUMMARIES).map(([order, summary]) => `${order}: ${summary}`);
+  const rows = Object.entries(POLICIES).map(([order, { summary }]) => `${order}: ${summary}`);
   const next = list(view.next, name);
   return [`Order: ${view.order}, next: ${next}. There are:`, ...rows].join('\n');
 }
@@ -78,10 +80,36 @@ const CONDITIONS = {
 const MAX_HELD_SHOWN = 20;
 const TITLE_LENGTH = 100;
 
-function notices(view: FloorView): readonly string[] {
-  const limit = view.limit === null ? [] : [limitWords(view.limit)];
-  const history = view.catchingUp ? ["The channel's history is being read; no turns until then."] : [];
-  return [...limit, ...history];
+/** What the first line does not say already. */
+function notices(view: FloorView, name: NameOf): readonly string[] {
+  return view.obstacles.filter(({ why }) => !SAID_FIRST.includes(why)).map((obstacle) => obstacleWords(obstacle, name));
+}
+
+const SAID_FIRST: readonly Obstacle['why'][] = ['paused', 'taken', 'over-budget', 'facilitation', 'resting'];
+
+/** Why the floor is not granted now, and the way on, in one sentence. */
+export function obstacleWords(obstacle: Obstacle, name: NameOf): string {
+  switch (obstacle.why) {
+    case 'catching-up':
+      return "The channel's history is being read; no turns until then.";
+    case 'paused':
+      return '⏸ The floor is paused: run /floor resume to go on.';
+    case 'taken':
+      return `${name(obstacle.agent)} has the floor.`;
+    case 'limit':
+    case 'day-limit':
+      return limitWords(obstacle.budget);
+    case 'over-budget':
+      return limitWords(obstacle.limit.budget);
+    case 'stopped':
+      return '⏹ A person stopped the floor: write a message or run /floor resume.';
+    case 'facilitation':
+      return `${name(obstacle.agent)} is asked who is next.`;
+    case 'nobody-available':
+      return 'No agents are available: /agent list shows why.';
+    case 'resting':
+      return 'The floor rests.';
+  }
 }
 
 function limitWords(limit: string): string {

@@ -1,5 +1,7 @@
-import { INTERRUPT_MODES, ORDERS } from '../floor/settings.ts';
-import type { InterruptMode, OrderPolicy } from '../floor/settings.ts';
+import { INTERRUPT_MODES } from '../floor/settings.ts';
+import { ORDERS } from '../floor/policies.ts';
+import type { InterruptMode } from '../floor/settings.ts';
+import type { OrderPolicy } from '../floor/policies.ts';
 import { didYouMean } from './nearest.ts';
 import { COMMANDS, MODES } from './table.ts';
 import type { Argument, CommandPath, CommandRow } from './table.ts';

@@ -4,6 +4,7 @@ import type { TurnRecord } from '../view.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';
 import type { Desk } from './desk.ts';
 import { factWords, fateWords } from './fact-words.ts';
+import { obstacleWords } from './floor-words.ts';
 import { didYouMean } from './nearest.ts';
 import { quoted, usage } from './parse.ts';
 import type { Person } from './roles.ts';
@@ -31,7 +32,14 @@ export function whyText(channel: ChannelId, id: string, desk: Desk): string | nu
     `${desk.time(row.sentAt, now)}  ${excerpt(row.author.name)} wrote${marks.length === 0 ? '' : ` (${marks.join(', ')})`}: ${excerpt(row.text)}`,
     ...steps,
     row.fate === null ? 'Now: taken in, not yet given to the floor.' : `Now: ${fateWords(row.fate, name)}.`,
+    ...(row.fate?.state === 'held' ? whyHeld(channel, desk) : []),
   ].join('\n');
+}
+
+/** What stands between a held message and an agent. */
+function whyHeld(channel: ChannelId, desk: Desk): readonly string[] {
+  const [first] = desk.floors.view(channel)?.obstacles ?? [];
+  return first === undefined ? [] : [obstacleWords(first, desk.names.agent)];
 }
 
 /** The answer of `/agent list`. */

@@ -1,4 +1,4 @@
-import type { InterruptMode, OrderPolicy } from '../floor/settings.ts';
+import type { InterruptMode } from '../floor/settings.ts';
 
 /** What an argument must be; platforms choose their own input for each kind. */
 export type ArgumentKind = 'agent' | 'mode' | 'order' | 'seconds' | 'count' | 'message' | 'command' | 'question';
@@ -230,12 +230,3 @@ export const MODES: Readonly<Record<InterruptMode, { readonly summary: string; r
     interrupt: { summary: 'a message stops the holder and is answered first', aliases: [] },
     parallel: { summary: 'all agents see messages at once, the turn goes on', aliases: ['concurrent'] },
   };
-
-/** How each policy finds the next agent. */
-export const ORDER_SUMMARIES: Readonly<Record<OrderPolicy, string>> = {
-  'round-robin': 'in turn, whoever spoke goes last',
-  priority: 'the smallest priority number first',
-  manual: 'only whom an operator grants',
-  mention: 'only whom a person or the holder addresses',
-  facilitator: 'the facilitator chooses',
-};

@@ -2,22 +2,23 @@ import type { Deliberation } from './deliberation.ts';
 import { NOBODY, compareOrder, isUnheard } from './evolve-message.ts';
 import type { Fact, Outcome } from './fact.ts';
 import type { Held, Turn } from './floor.ts';
-import { isBarred, reached } from './limits.ts';
-import { isGrantable, nextInTurn, nextUp } from './order.ts';
+import { gate, obstacles } from './gate.ts';
+import type { Obstacle } from './gate.ts';
+import { isGrantable, nextInTurn, nextUp, policyOf } from './order.ts';
+import type { Caller } from './policies.ts';
 import type { Trigger } from './seat.ts';
 import { findSeat, seatOf } from './seats.ts';
 import type { AgentId, MessageId } from './settings.ts';
 
 /** Lets the floor go on: to a turn whose wait is over, else to the next speaker, else to rest. Does nothing while somebody has it. */
 export function advance(d: Deliberation): void {
-  const { floor } = d;
-  if (floor.catchingUp || floor.turn !== null || floor.condition === 'paused') return;
+  const { floor, at } = d;
   const ready = floor.parked.find((turn) => turn.wait?.ready === true && seatOf(floor, turn.agent).present);
-  if (ready !== undefined) {
+  if (ready !== undefined && gate(floor, at, 'parked') === null) {
     resume(d, ready, ready.wait?.reason === 'human' ? 'interrupt' : 'answered');
     return;
   }
-  if (floor.condition !== 'open' || floor.choosing !== null) return;
+  if (gate(floor, at, 'next') !== null) return;
   const next = nextUp(floor);
   if (next.kind === 'later') return;
   if (next.kind === 'rest') {
@@ -35,36 +36,32 @@ export function advance(d: Deliberation): void {
  * and only what a person wrote since lifts a stop or a limit. `asked`: an operator wants it, who may lift both.
  */
 export function wake(d: Deliberation, asked = false): void {
-  const { floor } = d;
-  if (floor.catchingUp || floor.turn !== null || floor.condition === 'paused' || isBarred(floor, d.at)) return;
-  if (pending(d).length === 0 || (!asked && isKeptBack(d))) return;
-  recall(d);
-  if (d.floor.queue.length === 0 && d.floor.parked.length === 0) {
+  const { floor, at } = d;
+  const asker = asked || isPersonSince(d) ? 'person' : 'program';
+  const closed = gate(floor, at, asker);
+  if (pending(d).length === 0 || (closed !== null && closed.why !== 'nobody-available')) return;
+  if (closed !== null && floor.parked.length === 0) {
     unroute(d);
     return;
   }
-  if (d.floor.settings.order === 'manual') return;
+  recall(d);
+  if (!policyOf(d.floor).opensForMessages) return;
   const news = pending(d).filter((message) => message.until !== 'next');
   if (news.length === 0) return;
-  if (news.some(isUnheard)) open(d, 'message');
-  else if (asked) open(d, 'operator');
-  else open(d, news.some(({ bot }) => bot === true) ? 'program' : 'again');
+  open(d, news.some(isUnheard) ? 'person' : asked ? 'operator' : null);
   for (const message of news) callFor(d, message);
 }
 
-/** Whether what waits may not open the floor, since a person stopped it or a limit did, and no person wrote since. */
-function isKeptBack(d: Deliberation): boolean {
-  const { stopped, limit } = d.floor;
-  const since = stopped ? d.fresh : pending(d);
-  return (stopped || limit !== null) && !since.some(isUnheard);
+/** Whether a person's new word is among what waits; what a stop kept lifts no stop. */
+function isPersonSince(d: Deliberation): boolean {
+  return (d.floor.stopped ? d.fresh : pending(d)).some(isUnheard);
 }
 
-/** Opens an exchange, or starts the one that is open anew; what nobody said just now leaves what is counted as it is. */
-export function open(d: Deliberation, by: Extract<Fact, { type: 'exchangeOpened' }>['by']): void {
+/** Opens an exchange, or starts the rounds of the one that is open anew; `renews`: and gives agents anew what they may use. */
+export function open(d: Deliberation, renews: 'person' | 'operator' | null): void {
   if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
-  const renews = by === 'message' || by === 'operator';
-  if (d.floor.exchange === null) d.record({ type: 'exchangeOpened', by });
-  else d.record({ type: 'exchangeRestarted', scope: renews ? 'all' : 'rounds' });
+  if (renews !== null) d.record({ type: 'usageReset', why: renews });
+  d.record({ type: 'exchangeOpened' });
 }
 
 /** Queues the seats that were alone and went to rest (the owner's "or IDLE if solo"). */
@@ -77,9 +74,8 @@ export function recall(d: Deliberation): void {
 }
 
 /** Puts an agent at the head, if it can be granted and is not the one who speaks. */
-export function call(d: Deliberation, agent: AgentId, by: 'operator' | 'person' | 'agent', message?: MessageId): void {
-  const { order } = d.floor.settings;
-  if (order === 'manual' && by !== 'operator') return;
+export function call(d: Deliberation, agent: AgentId, by: Caller, message?: MessageId): void {
+  if (!policyOf(d.floor).heeds.includes(by)) return;
   if (findSeat(d.floor, agent)?.status !== 'QUEUED') return;
   d.record({ type: 'agentCalled', agent, by, ...(message === undefined ? {} : { message }) });
 }
@@ -107,24 +103,23 @@ export function resume(
   const ready = pending(d).filter((message) => message.until !== 'turn');
   const missed = [...turn.unseen, ...turn.injecting, ...(turn.wait?.answers ?? [])];
   const isAnswer = why === 'answered' || why === 'interrupt';
-  const isAnsweredByPrograms = missed.length > 0 && missed.every(({ bot }) => bot === true);
+  const isAnsweredByPrograms = missed.length > 0 && missed.every(({ fromProgram }) => fromProgram === true);
   const isProgram = isAnswer && isAnsweredByPrograms && !ready.some(isUnheard);
   const isNews = ready.some(isUnheard) || d.facts.some(isWord);
-  const by = why === 'operator' ? 'operator' : isNews ? 'message' : isProgram ? 'program' : 'again';
-  if (d.floor.exchange === null) d.record({ type: 'exchangeOpened', by });
+  if (d.floor.exchange === null) open(d, why === 'operator' ? why : isNews ? 'person' : null);
   const unanswered = turn.given.map(({ id }) => id);
   const messages = [...new Set([...unanswered, ...missed.map(({ id }) => id), ...deliver(d, agent, ready)])];
   const { seenLine, status } = seatOf(d.floor, agent);
   const span = { afterLine: seenLine, uptoLine: d.floor.lines };
-  const counts = isProgram ? { counts: true as const } : {};
+  const marks = isProgram ? { fromProgram: true as const } : {};
   const epoch = d.floor.epoch + 1;
-  d.record({ type: 'turnResumed', agent, epoch, ...span, messages, open: unanswered, why, ...counts });
+  d.record({ type: 'turnResumed', agent, epoch, ...span, messages, open: unanswered, why, ...marks });
   if (status === 'WAITING') d.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger });
 }
 
 /** Whether a person's word joined the conversation with this: a turn that was ready before may go on long after. */
 function isWord(fact: Fact): boolean {
-  return fact.type === 'messageRouted' && fact.line !== null && fact.bot !== true;
+  return fact.type === 'messageRouted' && fact.line !== null && fact.fromProgram !== true;
 }
 
 /** How a turn ends, and where that leaves the agent. */
@@ -204,12 +199,16 @@ function close(d: Deliberation): void {
 
 /** A person's word that the next grant brings renews what an exchange may use. */
 function isOverBudget(d: Deliberation): boolean {
-  if (reached(d.floor, d.at)?.until === null && pending(d).some(isUnheard)) open(d, 'message');
-  const over = reached(d.floor, d.at);
-  if (over === null) return false;
+  if (overBudget(d)?.until === null && pending(d).some(isUnheard)) open(d, 'person');
+  const over = overBudget(d);
+  if (over === undefined) return false;
   d.record({ type: 'exchangeClosed', reason: 'limit', budget: over.limit.budget, until: over.until });
   d.announce({ kind: 'limit', ...over.limit });
   return true;
+}
+
+function overBudget(d: Deliberation): Extract<Obstacle, { why: 'over-budget' }> | undefined {
+  return obstacles(d.floor, d.at).find((obstacle) => obstacle.why === 'over-budget');
 }
 
 function ask(d: Deliberation, facilitator: AgentId, candidates: readonly AgentId[]): void {
@@ -223,18 +222,16 @@ export function chosen(
   next: AgentId | null,
   why: Extract<Fact, { type: 'choosingEnded' }>['why'],
 ): void {
-  if (d.floor.catchingUp) {
-    d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
-    return;
-  }
-  const usable = next !== null && isGrantable(d.floor, next);
+  const isTooEarly = gate(d.floor, d.at, 'holder') !== null;
+  const usable = next !== null && !isTooEarly && isGrantable(d.floor, next);
+  const isOdd = next !== null && !usable;
   d.record({
     type: 'choosingEnded',
     next: usable ? next : null,
-    why: next !== null && !usable ? 'named nobody queued' : why,
+    why: isTooEarly ? 'overtaken' : isOdd ? 'named nobody queued' : why,
   });
   const { floor } = d;
-  if (floor.condition !== 'open' || floor.turn !== null) return;
+  if (gate(floor, d.at, 'next') !== null) return;
   const agent = usable ? next : nextInTurn(floor);
   if (agent === null) advance(d);
   else if (!isOverBudget(d)) grant(d, agent);
@@ -243,7 +240,7 @@ export function chosen(
 function callFor(d: Deliberation, message: Held): void {
   const reachable = message.addressed.filter((agent) => findSeat(d.floor, agent)?.status === 'QUEUED');
   for (const agent of reachable) call(d, agent, 'person', message.id);
-  if (d.floor.settings.order !== 'mention' || reachable.length > 0) return;
+  if (!policyOf(d.floor).needsName || reachable.length > 0) return;
   const { defaultAgent } = d.floor.settings;
   if (defaultAgent !== null && findSeat(d.floor, defaultAgent)?.status === 'QUEUED')
     call(d, defaultAgent, 'person', message.id);

@@ -3,6 +3,7 @@ import type { AgentCommand, Refusal } from './command.ts';
 import { Deliberation, refuse } from './deliberation.ts';
 import type { Decision, Refused } from './deliberation.ts';
 import type { Floor, Turn } from './floor.ts';
+import { gate } from './gate.ts';
 import { afterInterrupt } from './people.ts';
 import { request, withdraw } from './questions.ts';
 import { findSeat, seatOf } from './seats.ts';
@@ -138,7 +139,7 @@ function wait(d: Deliberation, turn: Turn, reason: 'answer' | 'approval'): void 
   d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
   const waiting = d.floor.turn;
   const isAnswered = waiting !== null && reason === 'answer' && turn.unseen.length > 0;
-  if (isAnswered && !d.floor.catchingUp) {
+  if (isAnswered && gate(d.floor, d.at, 'holder') === null) {
     resume(d, waiting, 'answered');
     return;
   }
@@ -190,8 +191,8 @@ function join(d: Deliberation, agent: AgentId): Refusal | null {
 
 /** The turn that this agent left open goes on, if it was being generated or what it waited for has come. */
 export function comeBack(d: Deliberation, agent: AgentId): void {
-  const { turn, catchingUp } = d.floor;
-  if (catchingUp || turn?.agent !== agent) return;
+  const { turn } = d.floor;
+  if (turn?.agent !== agent || gate(d.floor, d.at, 'holder') !== null) return;
   if (turn.suspended) {
     d.announce({ kind: 'recovered', agent });
     resume(d, turn, 'restart');

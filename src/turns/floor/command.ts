@@ -1,13 +1,5 @@
-import type {
-  Approval,
-  Choice,
-  AgentId,
-  FloorSettings,
-  InterruptMode,
-  MessageId,
-  OrderPolicy,
-  SeatSettings,
-} from './settings.ts';
+import type { Approval, Choice, AgentId, FloorSettings, InterruptMode, MessageId, SeatSettings } from './settings.ts';
+import type { OrderPolicy } from './policies.ts';
 
 /** Who did it: a platform's user id for a person, or the program itself. */
 export type Actor = string;
@@ -24,7 +16,7 @@ export type PersonCommand =
       /** Set when the message is not for agents: the rule that says so. It is recorded and goes no further. */
       readonly ignore?: string;
       /** A program wrote it: it goes the way of a person's message, but renews no budget and lifts no stop. */
-      readonly bot?: boolean;
+      readonly fromProgram?: boolean;
     }
   | { readonly type: 'edit'; readonly id: MessageId }
   | { readonly type: 'delete'; readonly id: MessageId };
@@ -150,4 +142,4 @@ export type Refusal =
   | 'not-asked'
   | 'unknown-message'
   | 'bad-queue'
-  | 'limit';
+  | 'day-limit';

@@ -35,11 +35,11 @@ export class Deliberation {
 
   /** Records what became of a message; `line` is its line in the conversation, if it joins it with this. */
   route(message: Held, fate: Fate, line: number | null): void {
-    const { id, addressed, order, bot } = message;
+    const { id, addressed, order, fromProgram } = message;
     const { turn } = this.#floor;
     const isSpeaking = turn !== null && turn.wait === null && !turn.suspended;
     const holder = isSpeaking ? { agent: turn.agent, epoch: turn.epoch } : null;
-    const written = bot === true ? { bot } : {};
+    const written = fromProgram === true ? { fromProgram } : {};
     this.record({ type: 'messageRouted', id, fate, line, addressed, order, ...written, holder });
   }
 

@@ -1,6 +1,7 @@
 import type { Fact } from './fact.ts';
 import { NOTHING_USED } from './floor.ts';
-import type { Exchange, Floor } from './floor.ts';
+import type { Floor } from './floor.ts';
+import { openMs } from './limits.ts';
 import type { Instant } from '../../lib/time.ts';
 
 /** Facts about the exchange. */
@@ -9,15 +10,13 @@ export type ExchangeFact = Extract<
   {
     type:
       | 'exchangeOpened'
-      | 'exchangeRestarted'
-      | 'exchangeExtended'
+      | 'usageReset'
       | 'exchangeClosed'
       | 'floorPaused'
       | 'floorUnpaused'
       | 'agentCalled'
       | 'choosingStarted'
-      | 'choosingEnded'
-      | 'limitLifted';
+      | 'choosingEnded';
   }
 >;
 
@@ -25,17 +24,9 @@ export type ExchangeFact = Extract<
 export function evolveExchange(floor: Floor, fact: ExchangeFact, at: Instant): Floor {
   switch (fact.type) {
     case 'exchangeOpened':
-      return opened(
-        { ...floor, condition: 'open', limit: null, stopped: false },
-        fact.by === 'message' || fact.by === 'operator' ? freshExchange(floor, at) : reopened(floor, at),
-      );
-    case 'exchangeExtended':
-      return opened(
-        { ...floor, condition: 'open', stopped: false, limit: null, day: freshDay(floor, at) },
-        freshExchange(floor, at),
-      );
-    case 'exchangeRestarted':
-      return restarted(floor, fact.scope, at);
+      return opened(floor, at);
+    case 'usageReset':
+      return reset(floor, fact.why, at);
     case 'exchangeClosed':
       return closed(floor, fact, at);
     case 'floorPaused':
@@ -52,39 +43,24 @@ export function evolveExchange(floor: Floor, fact: ExchangeFact, at: Instant): F
       };
     case 'choosingEnded':
       return { ...floor, choosing: null };
-    case 'limitLifted':
-      return { ...floor, limit: null };
   }
 }
 
-/** The exchange that goes on from the one before it: nothing that was used without a person is forgotten. */
-export function reopened(floor: Floor, at: Instant): Exchange {
-  const { turns, tokens, costMicros, ms } = floor.unattended;
-  return { ...freshExchange(floor, at), openedAt: at - ms, turns, tokens, costMicros };
-}
-
-function opened(floor: Floor, exchange: Exchange): Floor {
+function opened(floor: Floor, at: Instant): Floor {
   const seats = floor.seats.map((seat) => ({ ...seat, taken: 0 }));
-  return { ...floor, exchange, unattended: NOTHING_USED, seats };
+  if (floor.exchange !== null) return { ...floor, seats, exchange: { ...floor.exchange, silent: 0 } };
+  const exchange = { openedAt: at, silent: 0 };
+  return { ...floor, seats, exchange, condition: 'open', limit: null, stopped: false };
 }
 
-function restarted(floor: Floor, scope: Extract<Fact, { type: 'exchangeRestarted' }>['scope'], at: Instant): Floor {
-  if (scope === 'count') return { ...floor, exchange: freshExchange(floor, at) };
-  return opened(floor, {
-    ...(scope === 'all' || floor.exchange === null ? freshExchange(floor, at) : floor.exchange),
-    silent: 0,
-  });
+function reset(floor: Floor, why: Extract<ExchangeFact, { type: 'usageReset' }>['why'], at: Instant): Floor {
+  if (why === 'midnight') return { ...floor, limit: null };
+  const exchange = floor.exchange === null ? null : { openedAt: at, silent: 0 };
+  const day = why === 'more' && floor.limit?.until != null ? { startedAt: at, ...NOTHING_OF_A_DAY } : floor.day;
+  return { ...floor, exchange, day, usageSincePerson: NOTHING_USED };
 }
 
-function freshExchange(floor: Floor, at: Instant): Exchange {
-  return { openedAt: at, turns: 0, allowance: floor.settings.maxTurns, silent: 0, tokens: 0, costMicros: 0 };
-}
-
-/** An operator who resumes after a day's budget was used up allows as much again. */
-function freshDay(floor: Floor, at: Instant): Floor['day'] {
-  const wasDay = floor.limit !== null && floor.limit.until !== null;
-  return wasDay ? { startedAt: at, tokens: 0, costMicros: 0, ms: 0 } : floor.day;
-}
+const NOTHING_OF_A_DAY = { tokens: 0, costMicros: 0, ms: 0 };
 
 function closed(floor: Floor, fact: Extract<Fact, { type: 'exchangeClosed' }>, at: Instant): Floor {
   const limited = fact.reason === 'limit';
@@ -92,17 +68,13 @@ function closed(floor: Floor, fact: Extract<Fact, { type: 'exchangeClosed' }>, a
     ...floor,
     condition: floor.condition === 'paused' ? 'paused' : 'resting',
     exchange: null,
-    unattended: floor.exchange === null ? floor.unattended : used(floor.exchange, at),
+    usageSincePerson: { ...floor.usageSincePerson, ms: openMs(floor, at) },
     choosing: null,
     seats: floor.seats.map((seat) => ({ ...seat, taken: 0 })),
     called: limited ? floor.called : [],
     limit: limited ? { budget: fact.budget ?? 'turns', until: fact.until ?? null } : floor.limit,
     stopped: fact.reason === 'stopped',
   };
-}
-
-function used({ openedAt, turns, tokens, costMicros }: Exchange, at: Instant): Floor['unattended'] {
-  return { turns, tokens, costMicros, ms: at - openedAt };
 }
 
 const CALL_RANK = { operator: 0, person: 1, agent: 2 } as const;

@@ -23,8 +23,8 @@ export function evolveMessage(floor: Floor, fact: MessageFact): Floor {
 }
 
 /** Whether a message is a person's word that no agent was given yet: only such a word renews what agents may use. */
-export function isUnheard({ bot, line }: Held): boolean {
-  return bot !== true && line === null;
+export function isUnheard({ fromProgram, line }: Held): boolean {
+  return fromProgram !== true && line === null;
 }
 
 /** Orders two of a platform's sort keys: numbers of any length, and texts of equal length. */
@@ -86,8 +86,8 @@ function delivered(floor: Floor, fact: Routed, via: 'prompt' | 'inject' | 'inter
   return via === 'observe' ? seen : withTurn(seen, { injecting: [...turn.injecting, message] });
 }
 
-function written({ bot }: Routed): { readonly bot?: true } {
-  return bot === true ? { bot } : {};
+function written({ fromProgram }: Routed): { readonly fromProgram?: true } {
+  return fromProgram === true ? { fromProgram } : {};
 }
 
 function hold(floor: Floor, message: Held): Floor {

@@ -1,5 +1,6 @@
 import type { Fact } from './fact.ts';
-import type { Exchange, Floor, Held, Turn } from './floor.ts';
+import type { Floor, Held, Turn } from './floor.ts';
+import { today } from './limits.ts';
 import { patchSeat, seatOf, showLine } from './seats.ts';
 import { questionSchema } from './settings.ts';
 import type { AgentId, MessageId, Question } from './settings.ts';
@@ -142,10 +143,11 @@ function granted(floor: Floor, fact: Extract<TurnFact, { type: 'turnGranted' }>,
     wait: null,
     suspended: false,
   };
-  const counted = patchExchange(floor, (exchange) => ({ ...exchange, turns: exchange.turns + 1 }));
+  const { usageSincePerson } = floor;
   return {
-    ...patchSeat(counted, fact.agent, { seenLine: fact.uptoLine, taken: seat.taken + 1 }),
+    ...patchSeat(floor, fact.agent, { seenLine: fact.uptoLine, taken: seat.taken + 1 }),
     epoch: fact.epoch,
+    usageSincePerson: { ...usageSincePerson, turns: usageSincePerson.turns + 1 },
     called: floor.called.filter((call) => call.agent !== fact.agent),
     turn,
   };
@@ -184,11 +186,11 @@ function decided(floor: Floor, turn: Turn, at: Instant): Turn {
 function resumed(floor: Floor, fact: Extract<TurnFact, { type: 'turnResumed' }>, at: Instant): Floor {
   const turn = turnOf(floor, fact.agent);
   const next = { ...turn, openWork: 0, mentions: [] };
-  const counted = fact.counts === true ? patchExchange(floor, oneTurnMore) : floor;
-  const seen = patchSeat(counted, fact.agent, { seenLine: fact.uptoLine });
+  const seen = patchSeat(floor, fact.agent, { seenLine: fact.uptoLine });
   return {
     ...seen,
     epoch: fact.epoch,
+    usageSincePerson: fact.fromProgram === true ? oneTurnMore(floor) : floor.usageSincePerson,
     parked: floor.parked.filter((parked) => parked.agent !== fact.agent),
     turn: {
       ...next,
@@ -206,8 +208,9 @@ function resumed(floor: Floor, fact: Extract<TurnFact, { type: 'turnResumed' }>,
 }
 
 /** As far as there are turns left: what a program said before the last one was granted is still answered. */
-function oneTurnMore(exchange: Exchange): Exchange {
-  return { ...exchange, turns: Math.max(exchange.turns, Math.min(exchange.turns + 1, exchange.allowance)) };
+function oneTurnMore({ usageSincePerson, settings }: Floor): Floor['usageSincePerson'] {
+  const { turns } = usageSincePerson;
+  return { ...usageSincePerson, turns: Math.max(turns, Math.min(turns + 1, settings.maxTurns)) };
 }
 
 /** The program went down with this turn open: its time starts again, less what it had used up to its last sign of work. */
@@ -244,7 +247,10 @@ function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at:
   const rewound = patchSeat(freed, fact.agent, { seenLine: Math.min(seenLine, firstMissed - 1) });
   const day = today(floor, at);
   const counted = { ...rewound, day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt) } };
-  return patchExchange(counted, (exchange) => ({ ...exchange, silent: fact.said ? 0 : exchange.silent + 1 }));
+  const { exchange } = counted;
+  return exchange === null
+    ? counted
+    : { ...counted, exchange: { ...exchange, silent: fact.said ? 0 : exchange.silent + 1 } };
 }
 
 function said(floor: Floor, fact: Extract<TurnFact, { type: 'said' }>, at: Instant): Floor {
@@ -259,25 +265,10 @@ function said(floor: Floor, fact: Extract<TurnFact, { type: 'said' }>, at: Insta
 function spent(floor: Floor, fact: Extract<TurnFact, { type: 'spent' }>, at: Instant): Floor {
   const { tokens, costMicros } = fact;
   const day = today(floor, at);
-  const counted = { ...floor, day: { ...day, tokens: day.tokens + tokens, costMicros: day.costMicros + costMicros } };
   const more = <T extends { readonly tokens: number; readonly costMicros: number }>(before: T): T => ({
     ...before,
     tokens: before.tokens + tokens,
     costMicros: before.costMicros + costMicros,
   });
-  return counted.exchange === null
-    ? { ...counted, unattended: more(counted.unattended) }
-    : patchExchange(counted, more);
-}
-
-const DAY_MS = 86_400_000;
-
-/** What was used since midnight UTC. */
-export function today(floor: Floor, at: Instant): Floor['day'] {
-  const startedAt = at - (at % DAY_MS);
-  return floor.day.startedAt >= startedAt ? floor.day : { startedAt, tokens: 0, costMicros: 0, ms: 0 };
-}
-
-function patchExchange(floor: Floor, change: (exchange: Exchange) => Exchange): Floor {
-  return floor.exchange === null ? floor : { ...floor, exchange: change(floor.exchange) };
+  return { ...floor, day: more(day), usageSincePerson: more(floor.usageSincePerson) };
 }

@@ -16,15 +16,13 @@ import type { Instant } from '../../lib/time.ts';
 export function evolve(floor: Floor, fact: Fact, at: Instant): Floor {
   switch (fact.type) {
     case 'exchangeOpened':
-    case 'exchangeRestarted':
-    case 'exchangeExtended':
+    case 'usageReset':
     case 'exchangeClosed':
     case 'floorPaused':
     case 'floorUnpaused':
     case 'agentCalled':
     case 'choosingStarted':
     case 'choosingEnded':
-    case 'limitLifted':
       return evolveExchange(floor, fact, at);
     case 'turnGranted':
     case 'turnContinued':

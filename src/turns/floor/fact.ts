@@ -1,8 +1,9 @@
+import type { Caller } from './policies.ts';
 import type { Status, Trigger } from './seat.ts';
 import type { AgentId, Choice, FloorSettings, MessageId, Question, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { Refusal } from './command.ts';
-import type { Held, Wait } from './floor.ts';
+import type { BUDGETS, Held, Wait } from './floor.ts';
 
 /** How a turn ended. */
 export type Outcome = 'completed' | 'passed' | 'lapsed' | 'expired' | 'forfeited' | 'revoked';
@@ -24,15 +25,7 @@ export type Fate =
 
 /** Which budget ended an exchange, and its numbers. */
 export type Limit = {
-  readonly budget:
-    | 'turns'
-    | 'tokens'
-    | 'cost'
-    | 'minutes'
-    | 'tokens a day'
-    | 'cost a day'
-    | 'minutes a day'
-    | 'held messages';
+  readonly budget: (typeof BUDGETS)[number];
   readonly used: number;
   readonly max: number;
 };
@@ -86,15 +79,13 @@ export type Fact =
   | { readonly type: 'seatDropped'; readonly agent: AgentId }
   /** An operator let in an agent that the configuration does not name here. */
   | { readonly type: 'seatCreated'; readonly seat: SeatSettings; readonly by: string }
+  /** Everybody's rounds begin, or begin anew while an exchange is open. */
+  | { readonly type: 'exchangeOpened' }
   /**
-   * `message` is a person's. A `program`'s message, or messages that are there `again` since nobody answered them, go on
-   * with what agents used since a person or an operator last spoke.
+   * What agents may use without a person is theirs again: a `person` wrote, an `operator` gave the floor, or one allowed
+   * `more` after a limit, of the day's budget too if that was it. At `midnight` the limit of a day is over, and nothing else.
    */
-  | { readonly type: 'exchangeOpened'; readonly by: 'message' | 'operator' | 'program' | 'again' }
-  /** What a person says starts the rounds and the count of turns anew (`all`), or the count alone; anything else the `rounds` alone. */
-  | { readonly type: 'exchangeRestarted'; readonly scope: 'all' | 'count' | 'rounds' }
-  /** An operator allowed more turns. */
-  | { readonly type: 'exchangeExtended'; readonly by: string }
+  | { readonly type: 'usageReset'; readonly why: 'person' | 'operator' | 'more' | 'midnight'; readonly by?: string }
   | {
       readonly type: 'exchangeClosed';
       readonly reason: 'done' | 'silent' | 'limit' | 'stopped';
@@ -107,7 +98,7 @@ export type Fact =
   | {
       readonly type: 'agentCalled';
       readonly agent: AgentId;
-      readonly by: 'operator' | 'person' | 'agent';
+      readonly by: Caller;
       readonly message?: MessageId;
     }
   | {
@@ -193,7 +184,7 @@ export type Fact =
       readonly open: readonly MessageId[];
       readonly why: 'answered' | 'interrupt' | 'restart' | 'operator';
       /** It goes on with nothing but programs' messages, and so counts as one more turn without a person. */
-      readonly counts?: true;
+      readonly fromProgram?: true;
     }
   | { readonly type: 'turnSuspended'; readonly agent: AgentId }
   | {
@@ -233,7 +224,7 @@ export type Fact =
       readonly addressed: readonly AgentId[];
       readonly order: string;
       /** A program wrote it. */
-      readonly bot?: true;
+      readonly fromProgram?: true;
       /** Who held the floor, ACTIVE, when it was routed. */
       readonly holder: { readonly agent: AgentId; readonly epoch: number } | null;
     }
@@ -260,7 +251,6 @@ export type Fact =
       readonly shown: boolean;
     }
   | { readonly type: 'outageEnded' }
-  | { readonly type: 'limitLifted' }
   /** Epochs jump, so that none is used twice after a backup was restored. */
   | { readonly type: 'epochRaised'; readonly by: number }
   | { readonly type: 'restarted' }

@@ -3,6 +3,18 @@ import { floorSettingsSchema, questionSchema, seatSettingsSchema } from './setti
 import type { ChannelId, FloorSettings, Question } from './settings.ts';
 import { STATUSES } from './seat.ts';
 
+/** What can be used up. */
+export const BUDGETS = [
+  'turns',
+  'tokens',
+  'cost',
+  'minutes',
+  'tokens a day',
+  'cost a day',
+  'minutes a day',
+  'held messages',
+] as const;
+
 const instant = z.number();
 const agent = z.string();
 const message = z.string();
@@ -24,10 +36,10 @@ export const seatSchema = z.strictObject({
 });
 
 /** Set on a message that a program wrote. */
-const bot = z.literal(true).optional();
+const fromProgram = z.literal(true).optional();
 
 /** A message that is part of the conversation, its line there, and whom it addressed. */
-const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent), bot });
+const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent), fromProgram });
 
 /**
  * A message that stood in a prompt of this turn, or was put into its generation, and that no generation that ended by
@@ -92,27 +104,21 @@ export const heldSchema = z.strictObject({
   until: z.enum(['turn', 'prompt', 'next', 'agent', 'start']),
   /** `null` while it is not part of the conversation; else its line, or the last one by which it stood there. */
   line: z.number().nullable(),
-  bot,
+  fromProgram,
 });
 
 const exchangeSchema = z.strictObject({
-  /** When it began; earlier by the time in which former ones were open, if a program opened it. */
+  /** When it began, or the last person spoke in it. */
   openedAt: instant,
-  /** Agent turns since a person or an operator last spoke. */
-  turns: z.number(),
-  /** How many of them are allowed. */
-  allowance: z.number(),
   /** Turns in a row in which nothing was said. */
   silent: z.number(),
-  tokens: z.number(),
-  costMicros: z.number(),
 });
 
-const unattendedSchema = z.strictObject({
+const usageSchema = z.strictObject({
   turns: z.number(),
   tokens: z.number(),
   costMicros: z.number(),
-  /** For how long exchanges were open. */
+  /** For how long exchanges were open; the one that is open is not counted yet. */
   ms: z.number(),
 });
 
@@ -145,13 +151,13 @@ export const floorSchema = z.strictObject({
   parked: z.array(turnSchema),
   held: z.array(heldSchema),
   exchange: exchangeSchema.nullable(),
-  /** What agents used since a person or an operator last spoke, kept while no exchange is open: a program's message goes on from there. */
-  unattended: unattendedSchema.default(NOTHING_USED),
+  /** What agents used since a person or an operator last spoke, whatever exchanges there were: budgets are measured by it. */
+  usageSincePerson: usageSchema,
   /** A facilitator is being asked who is next. */
   choosing: z.strictObject({ facilitator: agent, ask: z.number(), deadlineAt: instant }).nullable(),
   day: z.strictObject({ startedAt: instant, tokens: z.number(), costMicros: z.number(), ms: z.number() }),
   /** A budget ended the exchange; `until` is when it is lifted by itself. */
-  limit: z.strictObject({ budget: z.string(), until: instant.nullable() }).nullable(),
+  limit: z.strictObject({ budget: z.enum(BUDGETS), until: instant.nullable() }).nullable(),
   /** Stopped by a person: held messages wait for the next one. */
   stopped: z.boolean(),
   /** After a start, or when the platform could not be heard, until its history has been read. */
@@ -193,7 +199,7 @@ export function emptyFloor(channel: ChannelId): Floor {
     parked: [],
     held: [],
     exchange: null,
-    unattended: NOTHING_USED,
+    usageSincePerson: NOTHING_USED,
     choosing: null,
     day: { startedAt: 0, tokens: 0, costMicros: 0, ms: 0 },
     limit: null,

@@ -1,5 +1,5 @@
 import type { Floor } from './floor.ts';
-import { reached } from './limits.ts';
+import { gate, obstacles } from './gate.ts';
 import { nextUp } from './order.ts';
 import type { Instant } from '../../lib/time.ts';
 
@@ -48,11 +48,10 @@ function epochs(before: Floor, after: Floor): readonly Violation[] {
 }
 
 function working(floor: Floor, at: Instant): readonly Violation[] {
-  const isFree = floor.turn === null && floor.choosing === null && !floor.catchingUp;
-  if (!isFree || floor.condition !== 'open') return [];
+  if (gate(floor, at, 'next') !== null) return [];
   const next = nextUp(floor);
   if (next.kind === 'later') return [];
-  return next.kind === 'agent' && reached(floor, at) !== null
+  return next.kind === 'agent' && obstacles(floor, at).some(({ why }) => why === 'over-budget')
     ? []
     : [{ rule: 'I4', text: 'the floor is open and nobody was granted it' }];
 }

@@ -1,7 +1,5 @@
 import type { Limit } from './fact.ts';
 import type { Floor } from './floor.ts';
-import { reopened } from './evolve-exchange.ts';
-import { today } from './evolve-turn.ts';
 import type { Instant } from '../../lib/time.ts';
 
 const MINUTE_MS = 60_000;
@@ -15,31 +13,25 @@ export function reached(floor: Floor, at: Instant): Reached | null {
   return exchangeLimit(floor, at) ?? dayLimit(floor, at);
 }
 
-/** A day's budget is still used up: nothing is granted before it renews or an operator resumes. */
-export function isBarred(floor: Floor, at: Instant): boolean {
-  return floor.limit !== null && floor.limit.until !== null && at < floor.limit.until;
+/** For how long exchanges were open since a person or an operator last spoke. */
+export function openMs({ usageSincePerson, exchange }: Floor, at: Instant): number {
+  return usageSincePerson.ms + (exchange === null ? 0 : at - exchange.openedAt);
 }
 
-/**
- * What agents may use without a person is used up, or an operator stopped them: a program's message moves nothing any more.
- * A budget of the day counts too.
- */
-export function isSpent(floor: Floor, at: Instant): boolean {
-  const exchange = floor.exchange ?? reopened(floor, at);
-  return floor.limit !== null || floor.stopped || reached({ ...floor, exchange }, at) !== null;
+/** What was used since midnight UTC. */
+export function today(floor: Floor, at: Instant): Floor['day'] {
+  const startedAt = at - (at % DAY_MS);
+  return floor.day.startedAt >= startedAt ? floor.day : { startedAt, tokens: 0, costMicros: 0, ms: 0 };
 }
 
 function exchangeLimit(floor: Floor, at: Instant): Reached | null {
-  const { exchange, settings } = floor;
-  if (exchange === null) return null;
+  const { settings, usageSincePerson: used } = floor;
   const { tokens, costMicros, ms } = settings.exchangeBudget;
-  if (exchange.turns >= exchange.allowance) return forExchange('turns', exchange.turns, exchange.allowance);
-  if (tokens !== null && exchange.tokens >= tokens) return forExchange('tokens', exchange.tokens, tokens);
-  if (costMicros !== null && exchange.costMicros >= costMicros)
-    return forExchange('cost', exchange.costMicros, costMicros);
-  if (ms !== null && at - exchange.openedAt >= ms) {
-    return forExchange('minutes', (at - exchange.openedAt) / MINUTE_MS, ms / MINUTE_MS);
-  }
+  if (used.turns >= settings.maxTurns) return forExchange('turns', used.turns, settings.maxTurns);
+  if (tokens !== null && used.tokens >= tokens) return forExchange('tokens', used.tokens, tokens);
+  if (costMicros !== null && used.costMicros >= costMicros) return forExchange('cost', used.costMicros, costMicros);
+  const open = openMs(floor, at);
+  if (ms !== null && open >= ms) return forExchange('minutes', open / MINUTE_MS, ms / MINUTE_MS);
   return null;
 }
 

@@ -5,7 +5,7 @@ import { Deliberation, refuse } from './deliberation.ts';
 import type { Decision } from './deliberation.ts';
 import { openQuestion } from './floor.ts';
 import type { Floor, Turn } from './floor.ts';
-import { isBarred } from './limits.ts';
+import { gate } from './gate.ts';
 import { isGrantable } from './order.ts';
 import { findSeat } from './seats.ts';
 import { decideQuestion } from './questions.ts';
@@ -65,13 +65,11 @@ function stop(d: Deliberation): Refusal | null {
 }
 
 function start(d: Deliberation): Refusal | null {
-  const { condition, exchange } = d.floor;
-  if (d.floor.catchingUp) return 'catching-up';
-  if (condition === 'paused') return 'paused';
-  if (exchange !== null || d.floor.turn !== null) return 'already';
-  if (isBarred(d.floor, d.at)) return 'limit';
+  const { exchange, turn } = d.floor;
+  const closed = gate(d.floor, d.at, exchange === null && turn === null ? 'start' : 'grant');
+  if (closed !== null) return closed.why;
+  if (exchange !== null || turn !== null) return 'already';
   recall(d);
-  if (d.floor.queue.length === 0) return 'nobody-available';
   open(d, 'operator');
   wake(d, true);
   advance(d);
@@ -81,8 +79,8 @@ function start(d: Deliberation): Refusal | null {
 function grantTo(d: Deliberation, agent: AgentId): Refusal | null {
   const seat = findSeat(d.floor, agent);
   if (seat === undefined) return 'not-seated';
-  if (d.floor.catchingUp) return 'catching-up';
-  if (d.floor.condition === 'paused') return 'paused';
+  const closed = gate(d.floor, d.at, 'grant');
+  if (closed !== null) return closed.why;
   if (seat.disabled) return 'disabled';
   if (seat.status === 'OFFLINE') return 'offline';
   if (seat.status === 'ACTIVE') return 'already';
@@ -157,10 +155,12 @@ function pause(d: Deliberation, by: string): Refusal | null {
 function resumeFloor(d: Deliberation, by: string): Refusal | null {
   const { condition, limit, exchange } = d.floor;
   if (condition === 'paused') d.record({ type: 'floorUnpaused', by });
-  else if (limit !== null && exchange === null) d.record({ type: 'exchangeExtended', by });
-  else if (exchange !== null || d.floor.held.length === 0) return 'nothing-to-resume';
+  else if (limit !== null && exchange === null) {
+    d.record({ type: 'usageReset', why: 'more', by });
+    d.record({ type: 'exchangeOpened' });
+  } else if (exchange !== null || d.floor.held.length === 0) return 'nothing-to-resume';
   recall(d);
-  const isLater = d.floor.catchingUp && d.floor.exchange === null && d.floor.held.length > 0;
+  const isLater = gate(d.floor, d.at, 'holder') !== null && d.floor.exchange === null && d.floor.held.length > 0;
   if (isLater) open(d, 'operator');
   wake(d, true);
   advance(d);

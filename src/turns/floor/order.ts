@@ -1,4 +1,6 @@
 import type { Floor, Seat } from './floor.ts';
+import { POLICIES } from './policies.ts';
+import type { Policy } from './policies.ts';
 import { findSeat, seatOf } from './seats.ts';
 import type { AgentId } from './settings.ts';
 
@@ -18,8 +20,8 @@ export function nextUp(floor: Floor): Next {
   const first = candidates[0];
   if (first === undefined) return due.length > 0 ? { kind: 'later' } : { kind: 'rest' };
   if (isSilentRound(floor, due)) return { kind: 'rest' };
-  const facilitator = askable(floor);
-  if (facilitator !== null && candidates.length > 1) return { kind: 'ask', facilitator, candidates };
+  const facilitator = candidates.length > 1 ? askable(floor) : null;
+  if (facilitator !== null) return { kind: 'ask', facilitator, candidates };
   return { kind: 'agent', agent: first };
 }
 
@@ -31,8 +33,13 @@ export function nextInTurn(floor: Floor): AgentId | null {
 /** Everybody who would speak from here on in this exchange, in order; on a resting floor, whom the next message would reach. */
 export function upcoming(floor: Floor): readonly AgentId[] {
   const first = callable(floor);
-  const rest = floor.exchange === null ? queued(floor).filter(() => isAutomatic(floor)) : dueByRounds(floor);
-  return [...new Set([...first, ...sorted(floor, rest).map((seat) => seat.agent)])];
+  const rest = floor.exchange === null ? inTurn(floor, queued(floor)) : dueByRounds(floor);
+  return [...new Set([...first, ...rest.map((seat) => seat.agent)])];
+}
+
+/** How the channel's next speaker is found. */
+export function policyOf({ settings }: Floor): Policy {
+  return POLICIES[settings.order];
 }
 
 /** Whether an agent could be granted the floor now. */
@@ -43,13 +50,9 @@ export function isGrantable(floor: Floor, agent: AgentId): boolean {
 
 function callable(floor: Floor): readonly AgentId[] {
   return floor.called
-    .filter((call) => floor.settings.order !== 'manual' || call.by === 'operator')
+    .filter((call) => policyOf(floor).heeds.includes(call.by))
     .map((call) => call.agent)
     .filter((agent) => isGrantable(floor, agent));
-}
-
-function isAutomatic(floor: Floor): boolean {
-  return floor.settings.order !== 'manual' && floor.settings.order !== 'mention';
 }
 
 function queued(floor: Floor): readonly Seat[] {
@@ -57,18 +60,16 @@ function queued(floor: Floor): readonly Seat[] {
 }
 
 function dueByRounds(floor: Floor): readonly Seat[] {
-  if (!isAutomatic(floor)) return [];
   const { rounds } = floor.settings;
-  return sorted(
+  return inTurn(
     floor,
     queued(floor).filter((seat) => rounds === 0 || seat.taken < rounds),
   );
 }
 
-function sorted(floor: Floor, seats: readonly Seat[]): readonly Seat[] {
-  if (floor.settings.order !== 'priority') return seats;
-  const place = (seat: Seat): number => floor.seats.indexOf(seat);
-  return [...seats].sort((a, b) => a.taken - b.taken || a.priority - b.priority || place(a) - place(b));
+function inTurn(floor: Floor, seats: readonly Seat[]): readonly Seat[] {
+  const policy = policyOf(floor);
+  return policy.goesRound ? policy.sort(seats, floor.seats) : [];
 }
 
 /** A whole round passed with nothing said: everybody who is due had a turn, and none of the last ones said anything. */
@@ -78,8 +79,8 @@ function isSilentRound(floor: Floor, due: readonly Seat[]): boolean {
 }
 
 function askable(floor: Floor): AgentId | null {
-  const { order, facilitator } = floor.settings;
-  if (order !== 'facilitator' || facilitator === null) return null;
+  const { facilitator } = floor.settings;
+  if (!policyOf(floor).asksFacilitator || facilitator === null) return null;
   const seat = findSeat(floor, facilitator);
   return seat !== undefined && seat.present && seat.status !== 'OFFLINE' ? facilitator : null;
 }

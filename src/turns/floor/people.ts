@@ -5,7 +5,7 @@ import type { Decision } from './deliberation.ts';
 import { isUnheard } from './evolve-message.ts';
 import type { Fate } from './fact.ts';
 import type { Floor, Held, Turn } from './floor.ts';
-import { isSpent } from './limits.ts';
+import { gate } from './gate.ts';
 import { isGrantable } from './order.ts';
 import { seatOf } from './seats.ts';
 import type { MessageId } from './settings.ts';
@@ -53,11 +53,11 @@ export function settleFresh(d: Deliberation): void {
 export function afterInterrupt(d: Deliberation, turn: Turn): void {
   const answers = turn.wait?.answers ?? [];
   const responder = d.floor.settings.interruptResponder;
-  if (d.floor.catchingUp) return;
+  if (gate(d.floor, d.at, 'holder') !== null) return;
   if (
     responder === null ||
     answers.length === 0 ||
-    d.floor.condition === 'paused' ||
+    gate(d.floor, d.at, 'grant') !== null ||
     !isGrantable(d.floor, responder)
   ) {
     resume(d, turn, 'interrupt');
@@ -79,13 +79,13 @@ function receive(d: Deliberation, command: Receive): void {
     order: command.order ?? '',
     until: 'turn',
     line: null,
-    ...(command.bot === true ? { bot: true as const } : {}),
+    ...(command.fromProgram === true ? { fromProgram: true as const } : {}),
   };
   if (command.ignore !== undefined) {
     routed(d, message, { state: 'ignored', rule: command.ignore });
     return;
   }
-  if (d.floor.catchingUp) hold(d, message, 'start');
+  if (gate(d.floor, d.at, 'holder') !== null) hold(d, message, 'start');
   else dispatch(d, message);
 }
 
@@ -98,7 +98,7 @@ function overflow(d: Deliberation, message: Held): void {
 
 function toHolder(d: Deliberation, turn: Turn, message: Held): void {
   const { mode } = d.floor.settings;
-  if (message.bot === true && isSpent(d.floor, d.at)) {
+  if (message.fromProgram === true && gate(d.floor, d.at, 'aside') !== null) {
     hold(d, message, mode === 'queue' ? 'turn' : 'prompt');
     return;
   }
@@ -180,8 +180,8 @@ function isAnswer(floor: Floor, turn: Turn, message: Held): boolean {
 function deliverAnswer(d: Deliberation, turn: Turn, message: Held): void {
   recount(d, message);
   routed(d, message, { state: 'delivered', to: [turn.agent], via: 'prompt' });
-  const { id, addressed, bot } = message;
-  const answer = { id, line: d.floor.lines, addressed, ...(bot === true ? { bot } : {}) };
+  const { id, addressed, fromProgram } = message;
+  const answer = { id, line: d.floor.lines, addressed, ...(fromProgram === true ? { fromProgram } : {}) };
   const answers = [...(turn.wait?.answers ?? []), answer];
   d.record({ type: 'waitAnswered', agent: turn.agent, messages: answers, ready: true });
   const answered = d.floor.turn;
@@ -191,7 +191,7 @@ function deliverAnswer(d: Deliberation, turn: Turn, message: Held): void {
 
 /** A message for an agent that waits without the floor; when somebody else speaks, only one that names it. */
 function answersParked(d: Deliberation, message: Held): boolean {
-  if (message.bot === true && isSpent(d.floor, d.at)) return false;
+  if (message.fromProgram === true && gate(d.floor, d.at, 'aside') !== null) return false;
   const isTaken = d.floor.turn !== null;
   const turn = d.floor.parked.find(
     (parked) =>
@@ -213,7 +213,7 @@ function amend(d: Deliberation, id: MessageId, change: 'edited' | 'deleted'): vo
 }
 
 function recount(d: Deliberation, message: Held): void {
-  if (d.floor.exchange !== null && isUnheard(message)) d.record({ type: 'exchangeRestarted', scope: 'count' });
+  if (d.floor.exchange !== null && isUnheard(message)) d.record({ type: 'usageReset', why: 'person' });
 }
 
 function hold(d: Deliberation, message: Held, until: 'turn' | 'prompt' | 'start'): void {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ORDERS } from './policies.ts';
 
 /** Names of agents, channels and messages are strings of the platform or the configuration; never display names. */
 export type AgentId = string & { readonly brand?: 'AgentId' };
@@ -9,11 +10,8 @@ export type MessageId = string & { readonly brand?: 'MessageId' };
 
 /** What a human message does to a turn that is under way (the owner's four modes). */
 export const INTERRUPT_MODES = ['inject', 'queue', 'interrupt', 'parallel'] as const;
-/** Who is next when the floor is free. */
-export const ORDERS = ['round-robin', 'priority', 'manual', 'mention', 'facilitator'] as const;
 
 export type InterruptMode = (typeof INTERRUPT_MODES)[number];
-export type OrderPolicy = (typeof ORDERS)[number];
 
 /** What may be decided about a request for permission: a yes for this once, or a no. */
 export type Choice = 'allow' | 'reject';

@@ -151,7 +151,7 @@ function meet(d: Deliberation, due: Deadline): void {
       chosen(d, null, 'no answer');
       return;
     case 'limit':
-      d.record({ type: 'limitLifted' });
+      d.record({ type: 'usageReset', why: 'midnight' });
       return;
     case 'expire':
       finish(d, turnOf(d.floor, due.agent), { outcome: 'expired', trigger: 'TIMEOUT', to: 'QUEUED' });

@@ -87,7 +87,7 @@ const REFUSALS: Readonly<Record<Refusal, (agent: string, argument: string) => st
   'stale-question': () => 'That question is over.',
   'not-shown': () => 'Not yet: the question does not stand in the channel as a whole.',
   'bad-queue': () => 'Every name must be in the queue, and only once: /queue shows who is in it.',
-  limit: () => 'A budget is used up: run /floor resume to let the agents go on.',
+  'day-limit': () => 'A budget is used up: run /floor resume to let the agents go on.',
 };
 
 type Values = Readonly<Record<string, string | number | null>>;

@@ -29,8 +29,7 @@ export function restingView(channel: ChannelId = CHANNEL): FloorView {
     next: ['pm', 'dev', 'qa'],
     held: [],
     turns: null,
-    limit: null,
-    catchingUp: false,
+    obstacles: [],
   };
 }
 

@@ -15,8 +15,7 @@ const RESTING: FloorView = {
   next: [],
   held: [],
   turns: null,
-  limit: null,
-  catchingUp: false,
+  obstacles: [],
 };
 
 const ASKED = { question: 8, title: 'Delete it', detail: 'rm -rf build', shown: true };
@@ -62,8 +61,12 @@ describe('the card of a floor', () => {
   test.each([
     ['at rest', RESTING, '💤 nobody has the floor'],
     ['paused', { ...RESTING, condition: 'paused' }, '⏸ paused'],
-    ['while history is read', { ...RESTING, catchingUp: true }, '🔄 reading what was missed'],
-    ['while it is read in a turn', { ...HELD, catchingUp: true }, '🎤 dev · 1:12 left · next: qa, pm'],
+    ['while history is read', { ...RESTING, obstacles: [{ why: 'catching-up' }] }, '🔄 reading what was missed'],
+    [
+      'while it is read in a turn',
+      { ...HELD, obstacles: [{ why: 'catching-up' }] },
+      '🎤 dev · 1:12 left · next: qa, pm',
+    ],
     ['between two turns', { ...RESTING, condition: 'open' }, '⏳ choosing who is next'],
   ] as const)('%s', (_when, view, text) => {
     expect(shown(view)).toBe(text);

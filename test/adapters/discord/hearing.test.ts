@@ -515,7 +515,6 @@ function view() {
     next: [],
     held: [],
     turns: null,
-    limit: null,
-    catchingUp: false,
+    obstacles: [],
   };
 }

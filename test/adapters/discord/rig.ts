@@ -158,8 +158,7 @@ export function restingView(channel: ChannelId): FloorView {
     next: [],
     held: [],
     turns: null,
-    limit: null,
-    catchingUp: false,
+    obstacles: [],
   };
 }
 

@@ -98,8 +98,7 @@ export function viewOf(channel: ChannelId): FloorView {
     next: [],
     held: [],
     turns: null,
-    limit: null,
-    catchingUp: false,
+    obstacles: [],
   };
 }
 

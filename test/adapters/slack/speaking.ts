@@ -153,8 +153,7 @@ export function viewOf(channel: ChannelId, how: Partial<FloorView> = {}): FloorV
     next: ['qa'],
     held: [],
     turns: null,
-    limit: null,
-    catchingUp: false,
+    obstacles: [],
     ...how,
   };
 }

@@ -253,7 +253,11 @@ describe('status', () => {
 
   test('shows a limit, and the way on', async () => {
     const { run } = room({
-      view: view({ holder: null, condition: 'resting', limit: 'turns', catchingUp: true }),
+      view: view({
+        holder: null,
+        condition: 'resting',
+        obstacles: [{ why: 'limit', budget: 'turns' }, { why: 'catching-up' }, { why: 'resting' }],
+      }),
     });
     expect((await run('/floor status', ANN)).text.split('\n').slice(0, 3)).toEqual([
       'The floor rests · next: qa, pm',
@@ -303,6 +307,14 @@ describe('reading', () => {
         'Now: delivered to Developer with its prompt.',
       ].join('\n'),
     );
+  });
+
+  test('a message that is held is told with what keeps the floor from the agents', async () => {
+    const { run } = room({ view: view({ holder: null, obstacles: [{ why: 'paused' }, { why: 'resting' }] }) });
+    expect((await run('/why waiting', ANN)).text.split('\n').slice(-2)).toEqual([
+      'Now: held until an agent is prompted.',
+      '⏸ The floor is paused: run /floor resume to go on.',
+    ]);
   });
 
   test('the fate of a message of another channel is not told', async () => {

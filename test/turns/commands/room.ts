@@ -90,8 +90,7 @@ export function view(changes: Partial<FloorView> = {}): FloorView {
     next: ['qa', 'pm'],
     held: ['1234567890'],
     turns: { used: 3, allowed: 12 },
-    limit: null,
-    catchingUp: false,
+    obstacles: [],
     ...changes,
   };
 }
@@ -131,7 +130,11 @@ const MESSAGE: InboxRow = {
   deleted: false,
 };
 
-const MESSAGES: readonly InboxRow[] = [MESSAGE, { ...MESSAGE, id: 'secret', channel: 'console:other' }];
+const MESSAGES: readonly InboxRow[] = [
+  MESSAGE,
+  { ...MESSAGE, id: 'secret', channel: 'console:other' },
+  { ...MESSAGE, id: 'waiting', fate: { state: 'held', until: 'prompt' } },
+];
 
 const STEPS: readonly JournalEntry[] = [
   {

@@ -117,7 +117,7 @@ describe('what a turn has used', () => {
   test('counts for the channel also when it is told after the end of the turn', () => {
     const play = second();
     play.act({ type: 'spend', agent: 'pm', epoch: 1, tokens: 7, costMicros: 3 });
-    expect(play.floor.exchange).toMatchObject({ tokens: 7, costMicros: 3 });
+    expect(play.floor.usageSincePerson).toMatchObject({ tokens: 7, costMicros: 3 });
     expect(play.floor.day).toMatchObject({ tokens: 7, costMicros: 3 });
   });
 });

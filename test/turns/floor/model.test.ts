@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { describe, test } from 'vitest';
 import { nextDeadline } from '../../../src/turns/floor/deadline.ts';
-import { INTERRUPT_MODES, ORDERS } from '../../../src/turns/floor/settings.ts';
+import { INTERRUPT_MODES } from '../../../src/turns/floor/settings.ts';
+import { ORDERS } from '../../../src/turns/floor/policies.ts';
 import type { Command } from '../../../src/turns/floor/command.ts';
 import type { FloorSettings } from '../../../src/turns/floor/settings.ts';
 import { stage } from './stage.ts';
@@ -13,7 +14,7 @@ const agent = fc.constantFrom(...AGENTS, 'eve');
 const addressed = fc.uniqueArray(fc.constantFrom(...AGENTS), { maxLength: 2 });
 const message = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h');
 const by = fc.constant('ada');
-const bot = fc.constant(true);
+const fromProgram = fc.constant(true);
 
 /** Epochs are told relative to the last one, so that most acts fit and some are stale or from the future. */
 type Draft = Command | { readonly type: 'later'; readonly ms: number };
@@ -21,7 +22,7 @@ const behind = fc.oneof({ weight: 6, arbitrary: fc.constant(0) }, { weight: 1, a
 
 const people: fc.Arbitrary<Draft> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ type: fc.constant('receive' as const), id: message, addressed }) },
-  { weight: 2, arbitrary: fc.record({ type: fc.constant('receive' as const), id: message, addressed, bot }) },
+  { weight: 2, arbitrary: fc.record({ type: fc.constant('receive' as const), id: message, addressed, fromProgram }) },
   fc.record({ type: fc.constant('edit' as const), id: message }),
   fc.record({ type: fc.constant('delete' as const), id: message }),
 );

@@ -209,7 +209,7 @@ describe('mode interrupt', () => {
     const play = second({ mode: 'interrupt', rounds: 0, maxTurns: 3 });
     play.person('m2');
     play.stopsGenerating('dev');
-    expect(play.floor.exchange?.turns).toBeLessThanOrEqual(1);
+    expect(play.floor.usageSincePerson.turns).toBeLessThanOrEqual(1);
   });
 });
 

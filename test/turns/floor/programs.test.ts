@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { announcementsIn, effectsOf, factsOf, stage } from './stage.ts';
+import { announcementsIn, effectsOf, stage } from './stage.ts';
 import type { Act, Stage } from './stage.ts';
 
 const NONE = { tokens: null, costMicros: null, ms: null };
@@ -8,6 +8,11 @@ const MANY = 60;
 /** Every agent speaks when it is its turn, until the floor is free. */
 function letSpeak(play: Stage): void {
   for (let turn = play.floor.turn; turn !== null; turn = play.floor.turn) play.speaks(turn.agent);
+}
+
+/** What an act began: the rounds of an exchange, and the count of what agents may use. */
+function beginnings({ facts }: Act): readonly string[] {
+  return facts.map(({ type }) => type).filter((type) => type === 'usageReset' || type === 'exchangeOpened');
 }
 
 /** A program answers whatever is said, again and again; gives the number of agent turns that came of it. */
@@ -90,7 +95,7 @@ describe("a program's message", () => {
   test('opens an exchange on a resting floor, with whom it addresses first', () => {
     const play = stage();
     const act = play.program('b1', 'qa');
-    expect(factsOf('exchangeOpened', act)).toEqual([{ type: 'exchangeOpened', by: 'program' }]);
+    expect(beginnings(act)).toEqual(['exchangeOpened']);
     expect(play.holder).toBe('qa #1');
   });
 
@@ -100,9 +105,9 @@ describe("a program's message", () => {
       play.person('m1');
       play.speaks('pm');
       play.program('b1');
-      expect(play.floor.exchange?.turns).toBe(2);
+      expect(play.floor.usageSincePerson.turns).toBe(2);
       play.person('m2');
-      expect(play.floor.exchange?.turns).toBe(0);
+      expect(play.floor.usageSincePerson.turns).toBe(0);
     }
   });
 
@@ -111,8 +116,8 @@ describe("a program's message", () => {
     play.person('m1');
     play.program('b1');
     const act = play.speaks('pm');
-    expect(factsOf('exchangeRestarted', act)).toEqual([{ type: 'exchangeRestarted', scope: 'rounds' }]);
-    expect(play.floor.exchange?.turns).toBe(2);
+    expect(beginnings(act)).toEqual(['exchangeOpened']);
+    expect(play.floor.usageSincePerson.turns).toBe(2);
     letSpeak(play);
     expect(play.floor.epoch).toBe(4);
   });
@@ -121,9 +126,9 @@ describe("a program's message", () => {
     const play = stage();
     play.person('m1');
     letSpeak(play);
-    expect(play.floor.unattended).toMatchObject({ turns: 3 });
+    expect(play.floor.usageSincePerson).toMatchObject({ turns: 3 });
     play.program('b1');
-    expect(play.floor.exchange?.turns).toBe(4);
+    expect(play.floor.usageSincePerson.turns).toBe(4);
   });
 
   test('together with a person’s message begins the count anew', () => {
@@ -132,7 +137,7 @@ describe("a program's message", () => {
     play.program('b1');
     play.person('m2');
     const act = play.speaks('pm');
-    expect(play.floor.exchange?.turns).toBe(1);
+    expect(play.floor.usageSincePerson.turns).toBe(1);
     expect(effectsOf('prompt', act)).toMatchObject([{ messages: ['b1', 'm2'] }]);
   });
 
@@ -144,12 +149,12 @@ describe("a program's message", () => {
     play.catchesUp();
     expect(play.fate('b1')).toMatchObject({ state: 'unrouted' });
     play.joins('pm');
-    expect(play.floor.exchange?.turns).toBe(1);
+    expect(play.floor.usageSincePerson.turns).toBe(1);
     play.program('b2');
     play.reports('pm', 'b2', 'next-prompt');
     const over = play.later(60_000);
     expect(effectsOf('prompt', over)).toMatchObject([{ messages: ['b1', 'b2'] }]);
-    expect(play.floor.exchange?.turns).toBe(2);
+    expect(play.floor.usageSincePerson.turns).toBe(2);
   });
 
   test('keeps the count when it answers an agent and another program’s message was handed back meanwhile', () => {
@@ -159,12 +164,12 @@ describe("a program's message", () => {
     play.waits('pm');
     play.later(200_000);
     expect(play.holder).toBeNull();
-    const { turns } = play.floor.unattended;
+    const { turns } = play.floor.usageSincePerson;
     expect(turns).toBeGreaterThan(1);
     expect(play.floor.held.map(({ id }) => id)).toEqual(['b1']);
     const act = play.program('b2', 'pm');
-    expect(factsOf('exchangeOpened', act)).toEqual([{ type: 'exchangeOpened', by: 'program' }]);
-    expect(play.floor.exchange?.turns).toBeGreaterThan(turns - 1);
+    expect(beginnings(act)).toEqual(['exchangeOpened']);
+    expect(play.floor.usageSincePerson.turns).toBeGreaterThan(turns - 1);
   });
 });
 
@@ -179,23 +184,23 @@ test('a turn that was answered before its agent was back goes on with the count,
   play.joins('dev');
   letSpeak(play);
   expect(play.floor.exchange).toBeNull();
-  const { turns } = play.floor.unattended;
+  const { turns } = play.floor.usageSincePerson;
   expect(turns).toBeGreaterThan(0);
   const act = play.joins('pm');
   expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'pm', messages: expect.arrayContaining(['m2']) }]);
-  expect(factsOf('exchangeOpened', act)).toEqual([{ type: 'exchangeOpened', by: 'again' }]);
-  expect(play.floor.exchange).toMatchObject({ turns });
+  expect(beginnings(act)).toEqual(['exchangeOpened']);
+  expect(play.floor.usageSincePerson).toMatchObject({ turns });
 });
 
 describe('a message that no agent answers', () => {
   test.each([
-    ["a program's", { type: 'receive', id: 'm1', addressed: [], bot: true }, 'program'],
-    ["a person's", { type: 'receive', id: 'm1', addressed: [] }, 'message'],
-  ] as const)('is no new word, and ends with the turns that are allowed: %s', (_whose, message, by) => {
+    ["a program's", { type: 'receive', id: 'm1', addressed: [], fromProgram: true }, ['exchangeOpened']],
+    ["a person's", { type: 'receive', id: 'm1', addressed: [] }, ['usageReset', 'exchangeOpened']],
+  ] as const)('is no new word, and ends with the turns that are allowed: %s', (_whose, message, expected) => {
     const play = stage({ agents: [{ agent: 'pm', rejoin: 'auto' }], settings: { maxTurns: 3 } });
-    expect(factsOf('exchangeOpened', play.act(message))).toMatchObject([{ by }]);
+    expect(beginnings(play.act(message))).toEqual(expected);
     play.leaves('pm');
-    expect(factsOf('exchangeOpened', play.joins('pm'))).toMatchObject([{ by: 'again' }]);
+    expect(beginnings(play.joins('pm'))).toEqual(['exchangeOpened']);
     for (let crash = 0; crash < MANY; crash += 1) {
       play.leaves('pm');
       play.joins('pm');
@@ -234,7 +239,7 @@ describe('a budget that is used up without a person', () => {
     play.program('b1', 'dev');
     const act = play.person('m2');
     expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'dev', messages: ['b1', 'm2'] }]);
-    expect(play.floor.exchange?.turns).toBe(1);
+    expect(play.floor.usageSincePerson.turns).toBe(1);
     expect(play.floor.limit).toBeNull();
   });
 
@@ -247,7 +252,7 @@ describe('a budget that is used up without a person', () => {
     play.program('b1');
     const act = play.operator(command);
     expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'pm', messages: ['b1'] }]);
-    expect(play.floor.exchange?.turns).toBe(1);
+    expect(play.floor.usageSincePerson.turns).toBe(1);
   });
 
   test('holds what programs write in the last turn, in every mode', () => {

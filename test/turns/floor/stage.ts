@@ -98,7 +98,7 @@ export class Stage {
 
   /** Another program writes. */
   program(id: MessageId, ...addressed: readonly AgentId[]): Act {
-    return this.act({ type: 'receive', id, addressed, bot: true });
+    return this.act({ type: 'receive', id, addressed, fromProgram: true });
   }
 
   losesTouch(): Act {

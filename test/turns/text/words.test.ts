@@ -161,7 +161,7 @@ describe('a refused command', () => {
     'stale-question': true,
     'not-shown': true,
     'bad-queue': true,
-    limit: true,
+    'day-limit': true,
   };
 
   test('is explained in one sentence of its own', () => {

@@ -1,6 +1,7 @@
 import type { JSX } from 'preact';
-import { MODES, ORDER_SUMMARIES } from '../../../turns/commands/table.ts';
-import { INTERRUPT_MODES, ORDERS } from '../../../turns/floor/settings.ts';
+import { MODES } from '../../../turns/commands/table.ts';
+import { INTERRUPT_MODES } from '../../../turns/floor/settings.ts';
+import { ORDERS, POLICIES } from '../../../turns/floor/policies.ts';
 import { Icon } from './icons.tsx';
 import { command } from './sending.ts';
 import { view } from './state.ts';
@@ -24,7 +25,7 @@ export function Controls(): JSX.Element {
         label="Who is next"
         value={order}
         values={ORDERS}
-        summary={ORDER_SUMMARIES[order]}
+        summary={POLICIES[order].summary}
         choose={(value) => command(`/floor order ${value}`)}
       />
       <div class="buttons">

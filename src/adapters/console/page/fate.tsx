@@ -1,5 +1,7 @@
 import type { JSX } from 'preact';
+import { firstFor } from '../../../turns/floor/gate.ts';
 import type { InterruptMode } from '../../../turns/floor/settings.ts';
+import type { FloorView } from '../../../turns/view.ts';
 import { agentOf, view, writable } from './state.ts';
 
 const DURING: Readonly<Record<InterruptMode, (name: string) => string>> = {
@@ -19,11 +21,24 @@ function words(line: boolean): string {
   if (!writable.value) return 'Write in this channel on its own platform';
   const floor = view.value;
   if (floor === null) return '';
-  const online = floor.seats.some((seat) => seat.status !== 'OFFLINE');
-  if (!online) return 'No agent is available: the message waits for the first one that is back';
-  if (floor.condition === 'paused') return 'The floor is paused: the message waits';
-  if (floor.holder === null) return 'Opens an exchange: the agents answer in turn';
+  if (floor.holder === null) return onFreeFloor(floor);
   const { name } = agentOf(floor.holder.agent);
   if (floor.holder.status === 'WAITING') return `${name} waits: your message can be its answer`;
   return DURING[floor.mode](name);
+}
+
+function onFreeFloor(floor: FloorView): string {
+  switch (firstFor('person', floor.obstacles)?.why) {
+    case 'catching-up':
+      return 'The history is being read: the message waits';
+    case 'paused':
+      return 'The floor is paused: the message waits';
+    case 'day-limit':
+      return 'A budget of the day is used up: the message waits';
+    case 'nobody-available':
+      return 'No agent is available: the message waits for the first one that is back';
+    case 'taken':
+    case undefined:
+      return 'Opens an exchange: the agents answer in turn';
+  }
 }

@@ -94,17 +94,19 @@ function Headline({ floor }: Floor): JSX.Element {
   const words = { resting: 'The floor is resting', open: 'The floor is free', paused: 'The floor is paused' } as const;
   return (
     <p class="floor-headline" data-testid="holder" data-agent="">
-      {floor?.catchingUp === true ? 'Reading what was missed…' : words[floor?.condition ?? 'resting']}
+      {floor?.obstacles.some(({ why }) => why === 'catching-up') === true
+        ? 'Reading what was missed…'
+        : words[floor?.condition ?? 'resting']}
     </p>
   );
 }
 
 function Detail({ floor }: Floor): JSX.Element | null {
   if (floor === null) return <>Nothing is known of this floor yet</>;
-  const { holder, condition, turns, limit } = floor;
+  const { holder, condition, turns } = floor;
   if (holder === null) {
     if (condition === 'paused') return <>Nobody gets a turn until you resume</>;
-    return <>{limit ?? 'Write a message and the agents take turns'}</>;
+    return <>{limitOf(floor) ?? 'Write a message and the agents take turns'}</>;
   }
   const end = endOf(floor);
   return (
@@ -126,6 +128,12 @@ function Detail({ floor }: Floor): JSX.Element | null {
       {condition === 'paused' && <span>paused after this turn</span>}
     </>
   );
+}
+
+/** The budget that is used up, if people were told. */
+function limitOf(floor: FloorView | null): string | null {
+  const limit = floor?.obstacles.find((obstacle) => obstacle.why === 'limit' || obstacle.why === 'day-limit');
+  return limit !== undefined && 'budget' in limit ? limit.budget : null;
 }
 
 function Next({ floor }: Floor): JSX.Element | null {
@@ -163,7 +171,7 @@ function Actions({ floor }: Floor): JSX.Element {
   const holder = floor?.holder ?? null;
   const paused = floor?.condition === 'paused';
   const idle = holder === null && floor?.condition === 'resting';
-  const limited = floor?.limit != null && idle;
+  const limited = idle && limitOf(floor) !== null;
   return (
     <div class="actions" role="group" aria-label="Floor actions">
       {holder !== null && (

@@ -1,0 +1,64 @@
+import type { TurnConfig } from '../../config/turn-config.ts';
+
+/** Who is next when the floor is free: one of the configuration's orders. */
+export type OrderPolicy = TurnConfig['order'];
+
+/** Who says that an agent goes before the queue. */
+export type Caller = 'operator' | 'person' | 'agent';
+
+type Ranked = { readonly taken: number; readonly priority: number };
+
+/** How the next speaker is found. */
+export type Policy = {
+  /** What it does, for people. */
+  readonly summary: string;
+  /** Whose word puts an agent before the queue. */
+  readonly heeds: readonly Caller[];
+  /** A message opens an exchange; else only an operator does. */
+  readonly opensForMessages: boolean;
+  /** Everybody in the queue is due so many rounds; else only who was named speaks. */
+  readonly goesRound: boolean;
+  /** A message that names nobody is for the channel's default agent. */
+  readonly needsName: boolean;
+  /** The facilitator is asked when more than one agent is due. */
+  readonly asksFacilitator: boolean;
+  /** The agents that are due, in the order of their turns, from the order of the queue and that of the channel's seats. */
+  readonly sort: <Seat extends Ranked>(queued: readonly Seat[], seats: readonly Seat[]) => readonly Seat[];
+};
+
+const EVERYBODY: readonly Caller[] = ['operator', 'person', 'agent'];
+
+const ROUND_ROBIN: Policy = {
+  summary: 'in turn, whoever spoke goes last',
+  heeds: EVERYBODY,
+  opensForMessages: true,
+  goesRound: true,
+  needsName: false,
+  asksFacilitator: false,
+  sort: (queued) => queued,
+};
+
+/** Every order policy; each is a way to differ from taking turns in the order of assignment. */
+export const POLICIES: Readonly<Record<OrderPolicy, Policy>> = {
+  'round-robin': ROUND_ROBIN,
+  priority: {
+    ...ROUND_ROBIN,
+    summary: 'the smallest priority number first',
+    sort: (queued, seats) =>
+      [...queued].sort((a, b) => a.taken - b.taken || a.priority - b.priority || seats.indexOf(a) - seats.indexOf(b)),
+  },
+  manual: {
+    ...ROUND_ROBIN,
+    summary: 'only whom an operator grants',
+    heeds: ['operator'],
+    opensForMessages: false,
+    goesRound: false,
+  },
+  mention: { ...ROUND_ROBIN, summary: 'only whom a person or the holder addresses', goesRound: false, needsName: true },
+  facilitator: { ...ROUND_ROBIN, summary: 'the facilitator chooses', asksFacilitator: true },
+};
+
+/** The names of the policies. */
+export const ORDERS: readonly OrderPolicy[] = Object.keys(POLICIES).filter(
+  (name): name is OrderPolicy => name in POLICIES,
+);

@@ -1,0 +1,109 @@
+import { describe, expect, test } from 'vitest';
+import { gate, obstacles } from '../../../src/turns/floor/gate.ts';
+import type { Asker } from '../../../src/turns/floor/gate.ts';
+import { stage } from './stage.ts';
+import type { Stage } from './stage.ts';
+
+const whys = (play: Stage): readonly string[] => obstacles(play.floor, play.at).map(({ why }) => why);
+const why = (play: Stage, asker: Asker): string | null => gate(play.floor, play.at, asker)?.why ?? null;
+
+/** Every agent speaks when it is its turn, until the floor is free. */
+function letSpeak(play: Stage): void {
+  for (let turn = play.floor.turn; turn !== null; turn = play.floor.turn) play.speaks(turn.agent);
+}
+
+const SITUATIONS: readonly (readonly [string, (play: Stage) => void, readonly string[]])[] = [
+  ['while it rests', () => {}, ['resting']],
+  ['while somebody has it', (play) => void play.person('m1'), ['taken']],
+  ['while it is paused', (play) => void play.operator({ type: 'pause' }), ['paused']],
+  [
+    'while the history is read',
+    (play) => {
+      play.person('m1');
+      play.losesTouch();
+    },
+    ['catching-up', 'taken'],
+  ],
+  [
+    'after a stop',
+    (play) => {
+      play.person('m1');
+      play.operator({ type: 'stop' });
+    },
+    ['stopped', 'resting'],
+  ],
+  [
+    'when nobody is in the queue',
+    (play) => {
+      for (const agent of ['pm', 'dev', 'qa']) play.leaves(agent);
+    },
+    ['nobody-available', 'resting'],
+  ],
+];
+
+describe('the floor may not be granted now', () => {
+  test.each(SITUATIONS)('%s', (_when, bring, expected) => {
+    const play = stage();
+    bring(play);
+    expect(whys(play)).toEqual(expected);
+  });
+
+  test('while the facilitator is asked', () => {
+    const play = stage({ settings: { order: 'facilitator', facilitator: 'pm' } });
+    play.person('m1');
+    expect(obstacles(play.floor, play.at)).toEqual([{ why: 'facilitation', agent: 'pm' }]);
+  });
+
+  test('after a limit, which is over before people are told of it', () => {
+    const play = stage({ settings: { maxTurns: 1 } });
+    play.person('m1');
+    expect(whys(play)).toEqual(['taken', 'over-budget']);
+    letSpeak(play);
+    expect(obstacles(play.floor, play.at)).toEqual([{ why: 'limit', budget: 'turns' }, { why: 'resting' }]);
+  });
+
+  test('but to whoever is next, between two turns', () => {
+    const play = stage({ settings: { order: 'mention' } });
+    play.operator({ type: 'start' });
+    expect(whys(play)).toEqual(['resting']);
+    expect(why(play, 'person')).toBeNull();
+  });
+});
+
+describe('whoever asks is kept from the floor by other reasons', () => {
+  test('a person lifts a stop and a limit, a program neither', () => {
+    const stopped = stage();
+    stopped.person('m1');
+    stopped.operator({ type: 'stop' });
+    expect([why(stopped, 'person'), why(stopped, 'program'), why(stopped, 'aside')]).toEqual([
+      null,
+      'stopped',
+      'stopped',
+    ]);
+    const limited = stage({ settings: { maxTurns: 1 } });
+    limited.person('m1');
+    letSpeak(limited);
+    expect([why(limited, 'person'), why(limited, 'program'), why(limited, 'start')]).toEqual([null, 'limit', null]);
+  });
+
+  test("a day's budget keeps everybody from it but an operator who names the next speaker", () => {
+    const dayBudget = { tokens: 10, costMicros: null, ms: null };
+    const play = stage({ settings: { dayBudget } });
+    play.person('m1');
+    play.spends('pm', 10, 0);
+    letSpeak(play);
+    const askers = ['person', 'program', 'aside', 'start', 'grant'] as const;
+    expect(askers.map((asker) => why(play, asker))).toEqual(['day-limit', 'day-limit', 'day-limit', 'day-limit', null]);
+    expect(play.refused({ type: 'start', by: 'ada' })).toBe('day-limit');
+  });
+
+  test('a turn that keeps the floor goes on in a pause, one without it does not', () => {
+    const play = stage();
+    play.person('m1');
+    play.waits('pm');
+    play.operator({ type: 'pause' });
+    expect([why(play, 'holder'), why(play, 'parked')]).toEqual([null, 'paused']);
+    play.losesTouch();
+    expect([why(play, 'holder'), why(play, 'parked')]).toEqual(['catching-up', 'catching-up']);
+  });
+});
