@@ -1,3 +1,5 @@
+import { getNodeValue, parseTree, printParseErrorCode, visit } from 'jsonc-parser';
+import type { JSONVisitor, ParseOptions } from 'jsonc-parser';
 import { pathText, type Problem } from './error.ts';
 
 /** A JSON text as a value, with the line of every key and element; or what is wrong with it. */
@@ -11,146 +13,115 @@ export type JsonReading =
     }
   | { readonly ok: false; readonly problem: Problem };
 
-/** Reads JSON. A syntax error has its line and what stands there; a key that appears twice is a problem, not a guess. */
+/**
+ * Reads JSON, in which comments, and a comma after the last key or element, are allowed. A syntax error has its line and
+ * what stands there; a key that appears twice is a problem, not a guess.
+ */
 export const readJson = (source: string): JsonReading => {
   const text = source.replace(/^\u{FEFF}/u, '');
-  const reader = new Reader(text);
+  const survey = new Survey(text);
   try {
-    reader.value([]);
-    reader.end();
-    return {
-      ok: true,
-      value: JSON.parse(text),
-      lineOf: (path) => nearest(reader.lines, path),
-      problems: reader.problems,
-    };
-  } catch (cause) {
-    if (!(cause instanceof SyntaxError)) throw cause;
-    return { ok: false, problem: { path: '', line: reader.line(), message: cause.message } };
+    visit(text, survey.visitor, LENIENT);
+    survey.end();
+  } catch (fault) {
+    if (!(fault instanceof SyntaxError)) throw fault;
+    return { ok: false, problem: { path: '', line: survey.line, message: fault.message } };
   }
+  const tree = parseTree(text, [], LENIENT);
+  if (tree === undefined) throw new Error('impossible: a text without a fault has no value');
+  const { lines, problems } = survey;
+  return { ok: true, value: getNodeValue(tree), lineOf: (path) => nearest(lines, path), problems };
 };
 
 type Path = readonly (string | number)[];
 
+const LENIENT: ParseOptions = { allowTrailingComma: true };
 const DEEPEST = 64;
-const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
-const STRING = /"[^"\\\n]*(?:\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4})[^"\\\n]*)*"/y;
-const SPACE = /[ \t\n\r]*/y;
 
-/** Walks a JSON text and notes the line where each path stands. Throws a `SyntaxError` at the first fault. */
-class Reader {
+/** What should stand where an error is, by the parser's name of it. */
+const EXPECTED: Readonly<Record<string, string>> = {
+  PropertyNameExpected: 'a key in double quotes',
+  ValueExpected: 'a value',
+  ColonExpected: 'a colon after the key',
+  CloseBraceExpected: 'a comma or "}"',
+  CloseBracketExpected: 'a comma or "]"',
+  EndOfFileExpected: 'the end of the file',
+  UnexpectedEndOfComment: 'a comment that ends with "*/"',
+  UnexpectedEndOfString: 'a text that ends on its line with a double quote',
+  UnexpectedEndOfNumber: 'a number with digits after each sign',
+  InvalidUnicode: 'a text with four hexadecimal digits after each "\\u"',
+  InvalidEscapeCharacter: 'a text in which a backslash is written as "\\\\"',
+};
+
+/** What a walk through a JSON text finds: the line of each path, and keys that appear twice. */
+class Survey {
   readonly lines = new Map<string, number>();
   readonly problems: Problem[] = [];
   readonly #text: string;
-  #at = 0;
-  #line = 1;
-  #counted = 0;
+  readonly #open: { readonly isObject: boolean; readonly keys: Set<string> }[] = [];
+  /** The first thing that should not be there. */
+  #fault: { readonly found: string; readonly column: number } | null = null;
+  /** Where the walk is, from 1. */
+  line = 1;
 
   constructor(text: string) {
     this.#text = text;
   }
 
-  line(): number {
-    for (; this.#counted < this.#at; this.#counted += 1) if (this.#text[this.#counted] === '\n') this.#line += 1;
-    return this.#line;
-  }
-
-  value(path: Path): void {
-    this.#space();
-    if (!this.lines.has(pathText(path))) this.#note(path);
-    if (path.length > DEEPEST) throw new SyntaxError(`Nothing in this file is nested more than ${DEEPEST} levels deep`);
-    if (this.#take('{')) this.#members(path);
-    else if (this.#take('[')) this.#elements(path);
-    else if (this.#match(STRING) === null && this.#match(SCALAR) === null) this.#fail('a value');
-  }
-
+  /** Throws a `SyntaxError` when something stands where nothing should. */
   end(): void {
-    this.#space();
-    if (this.#at < this.#text.length) this.#fail('the end of the file');
+    if (this.#fault !== null) this.#expected('JSON');
   }
 
-  #members(path: Path): void {
-    const seen = new Set<string>();
-    this.#space();
-    if (this.#take('}')) return;
-    do {
-      this.#space();
-      const found = this.#match(STRING);
-      if (found === null) return this.#fail('a key in double quotes');
-      const key = String(JSON.parse(found));
-      const here = [...path, key];
-      if (seen.has(key)) this.#twice(here);
-      seen.add(key);
-      this.#note(here);
-      this.#space();
-      if (!this.#take(':')) this.#fail('a colon after the key');
-      this.value(here);
-      this.#space();
-    } while (this.#take(','));
-    if (!this.#take('}')) this.#fail('a comma or "}"');
+  readonly visitor: JSONVisitor = {
+    onObjectBegin: (...[, , line, , path]) => this.#begin(true, path(), line),
+    onObjectEnd: () => void this.#open.pop(),
+    onArrayBegin: (...[, , line, , path]) => this.#begin(false, path(), line),
+    onArrayEnd: () => void this.#open.pop(),
+    onObjectProperty: (key, ...[, , line, , path]) => this.#key([...path(), key], line),
+    onLiteralValue: (...[, , , line, , path]) => this.#note(path(), line),
+    onError: (code, ...[offset, , line, column]) => this.#failed(printParseErrorCode(code), offset, { line, column }),
+  };
+
+  #begin(isObject: boolean, path: Path, line: number): void {
+    this.#note(path, line);
+    this.#open.push({ isObject, keys: new Set() });
+    if (this.#open.length > DEEPEST)
+      throw new SyntaxError(`Nothing in this file is nested more than ${DEEPEST} levels deep`);
   }
 
-  #elements(path: Path): void {
-    this.#space();
-    if (this.#take(']')) return;
-    let index = 0;
-    do {
-      this.value([...path, index]);
-      index += 1;
-      this.#space();
-    } while (this.#take(','));
-    if (!this.#take(']')) this.#fail('a comma or "]"');
+  #key(path: Path, line: number): void {
+    this.#note(path, line);
+    const keys = this.#open.at(-1)?.keys;
+    const key = String(path.at(-1));
+    if (keys?.has(key) === true)
+      this.problems.push({ path: pathText(path), line: this.line, message: 'This key appears twice: keep one' });
+    keys?.add(key);
   }
 
-  #twice(path: Path): void {
-    this.problems.push({ path: pathText(path), line: this.line(), message: 'This key appears twice: keep one' });
+  #note(path: Path, line: number): void {
+    this.line = line + 1;
+    const text = pathText(path);
+    if (!this.lines.has(text)) this.lines.set(text, this.line);
   }
 
-  #note(path: Path): void {
-    this.lines.set(pathText(path), this.line());
-  }
-
-  #space(): void {
-    this.#match(SPACE);
-  }
-
-  #take(character: string): boolean {
-    if (this.#text[this.#at] !== character) return false;
-    this.#at += 1;
-    return true;
-  }
-
-  #match(pattern: RegExp): string | null {
-    pattern.lastIndex = this.#at;
-    const found = pattern.exec(this.#text)?.[0] ?? null;
-    if (pattern === STRING && found !== null) this.#refuseControls(found);
-    this.#at += found?.length ?? 0;
-    return found;
-  }
-
-  #refuseControls(found: string): void {
-    const index = found.search(/\p{Cc}/u);
-    if (index !== -1 && found.charCodeAt(index) < 32) {
-      throw new SyntaxError('A text holds a tab or another invisible character: write it as \\t or \\u001f');
+  /** An error that does not tell what is missing waits for the next one, which does. */
+  #failed(code: string, offset: number, at: { readonly line: number; readonly column: number }): void {
+    if (this.#fault === null) {
+      this.line = at.line + 1;
+      const rest = this.#text.slice(offset).split('\n', 1)[0] ?? '';
+      const found = offset >= this.#text.length ? 'the end of the file' : JSON.stringify(rest.slice(0, 20));
+      this.#fault = { found, column: at.column + 1 };
     }
+    if (code === 'InvalidCharacter')
+      throw new SyntaxError('A text holds a tab or another invisible character: write it as \\t or \\u001f');
+    const isObject = this.#open.at(-1)?.isObject === true;
+    const expected = code === 'CommaExpected' ? `a comma or "${isObject ? '}' : ']'}"` : EXPECTED[code];
+    if (expected !== undefined) this.#expected(expected);
   }
 
-  #fail(expected: string): never {
-    const start = this.#text.lastIndexOf('\n', this.#at - 1);
-    throw new SyntaxError(`Expected ${expected}, found ${this.#found()} (column ${this.#at - start})${this.#hint()}`);
-  }
-
-  #found(): string {
-    const rest = this.#text.slice(this.#at).split('\n', 1)[0] ?? '';
-    return this.#at >= this.#text.length ? 'the end of the file' : JSON.stringify(rest.slice(0, 20));
-  }
-
-  #hint(): string {
-    const rest = this.#text.slice(this.#at);
-    if (/^\/[/*]/.test(rest)) return ': JSON has no comments';
-    if (/^[\]}]/.test(rest) && /,\s*$/.test(this.#text.slice(Math.max(0, this.#at - 1_000), this.#at)))
-      return ': take the comma before it away';
-    return '';
+  #expected(what: string): never {
+    throw new SyntaxError(`Expected ${what}, found ${this.#fault?.found} (column ${this.#fault?.column})`);
   }
 }
 

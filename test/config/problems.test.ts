@@ -340,9 +340,17 @@ describe('secrets in a faulty file', () => {
 describe('broken JSON', () => {
   test.each<[string, number, string]>([
     ['{\n "a": 1,\n "b": x\n}', 3, 'Expected a value, found "x" (column 7)'],
-    ['{\n "a": 1,\n}', 3, 'Expected a key in double quotes, found "}" (column 1): take the comma before it away'],
-    ['{ "a": [1, ] }', 1, 'Expected a value, found "] }" (column 12): take the comma before it away'],
-    ['{\n // why\n}', 2, 'Expected a key in double quotes, found "// why" (column 2): JSON has no comments'],
+    ['{\n "a": 1,,\n}', 2, 'Expected a key in double quotes, found "," (column 9)'],
+    ['{ "a": [,] }', 1, 'Expected a value, found ",] }" (column 9)'],
+    ['{ a: 1 }', 1, 'Expected a key in double quotes, found "a: 1 }" (column 3)'],
+    ['[1, 2 x]', 1, 'Expected JSON, found "x]" (column 7)'],
+    ['{ "a": "x\n" }', 1, 'Expected a text that ends on its line with a double quote, found "\\"x" (column 8)'],
+    [
+      '{ "a": "C:\\dir" }',
+      1,
+      'Expected a text in which a backslash is written as "\\\\", found "\\"C:\\\\dir\\" }" (column 8)',
+    ],
+    ['{ /* why }', 1, 'Expected a comment that ends with "*/", found "/* why }" (column 3)'],
     ['{ "a" 1 }', 1, 'Expected a colon after the key, found "1 }" (column 7)'],
     ['{ "a": 1 "b": 2 }', 1, 'Expected a comma or "}", found "\\"b\\": 2 }" (column 10)'],
     ['[1 2]', 1, 'Expected a comma or "]", found "2]" (column 4)'],

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict';
+
+/** So many short inputs are as long together as the long one; work that grows with the square costs that many times as much for it. */
+const SHARES = 8;
+/** So many times what the short ones cost the long one may. */
+const SLACK = 4;
+/** What costs less is too little to compare, in milliseconds. */
+const LEAST_MS = 2;
+const ROUNDS = 8;
+
+/**
+ * Fails unless work on an input of `size` costs about as much as work on eight inputs of an eighth of it: two measurements
+ * of one run, each the least of some rounds, so that a busy machine changes nothing. `prepare` makes an input, which does
+ * not count, and returns the work.
+ */
+export async function mustGrowLinearly(prepare: (size: number) => () => unknown, size: number): Promise<void> {
+  let short = Infinity;
+  let long = Infinity;
+  for (let round = 0; round < ROUNDS; round += 1) {
+    short = Math.min(short, await cost(Array.from({ length: SHARES }, () => prepare(Math.floor(size / SHARES)))));
+    long = Math.min(long, await cost([prepare(size)]));
+    if (long <= Math.max(LEAST_MS, short * SLACK)) return;
+  }
+  assert.fail(`one input costs ${(long / short).toFixed(1)} times as much as ${SHARES} that are as long together`);
+}
+
+async function cost(works: readonly (() => unknown)[]): Promise<number> {
+  const before = performance.now();
+  for (const work of works) await work();
+  return performance.now() - before;
+}
