@@ -1,6 +1,6 @@
 import { INTERRUPT_MODES, ORDERS } from '../floor/settings.ts';
 import type { InterruptMode, OrderPolicy } from '../floor/settings.ts';
-import { didYouMean } from './nearest.ts';
+import { didYouMean } from '../../lib/nearest.ts';
 import { COMMANDS, MODES } from './table.ts';
 import type { Argument, CommandPath, CommandRow } from './table.ts';
 

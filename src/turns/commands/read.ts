@@ -4,7 +4,7 @@ import type { TurnRecord } from '../view.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';
 import type { Desk } from './desk.ts';
 import { factWords, fateWords } from './fact-words.ts';
-import { didYouMean } from './nearest.ts';
+import { didYouMean } from '../../lib/nearest.ts';
 import { quoted, usage } from './parse.ts';
 import type { Person } from './roles.ts';
 import { COMMANDS } from './table.ts';
