@@ -57,7 +57,7 @@ describe('a mistyped word', () => {
     ['skpi', 'skip'],
     ['resum', 'resume'],
     ['STRAT', 'start'],
-    ['sta', 'status'],
+    ['sta', 'start'],
     ['xyzzy', null],
     ['', null],
     ['x'.repeat(100_000), null],
