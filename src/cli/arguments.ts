@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { didYouMean } from '../turns/commands/nearest.ts';
+import { didYouMean } from '../lib/nearest.ts';
 import { quoted } from '../turns/commands/parse.ts';
 import { VERBS } from './help.ts';
 

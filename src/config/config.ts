@@ -117,6 +117,14 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
   return freeze(Object.defineProperty({ ...complete, secrets, warnings: unwise }, 'secrets', { enumerable: false }));
 };
 
+/** The place of an agent at a floor with these settings, also at one that an operator gives it. */
+export const seatOf = (agent: AgentConfig, turnConfig: TurnConfig): SeatConfig => ({
+  agent: agent.id,
+  priority: agent.priority,
+  timeoutSeconds: agent.timeoutSeconds ?? turnConfig.defaultTimeoutSeconds,
+  rejoin: agent.rejoin ?? turnConfig.rejoin ?? REJOIN[agent.backend.kind],
+});
+
 const impossible = (id: string): never => {
   throw new Error(`impossible: channel ${id} was checked to have an adapter`);
 };
@@ -132,12 +140,7 @@ const channelOf = (channel: FileChannel, general: General): ChannelConfig => {
     adapter: ADAPTERS.find((name) => channel.id.startsWith(`${name}:`)) ?? impossible(channel.id),
     name: channel.name ?? channel.id.slice(channel.id.indexOf(':') + 1),
     agents: channel.agents,
-    seats: seats.map((agent) => ({
-      agent: agent.id,
-      priority: agent.priority,
-      timeoutSeconds: agent.timeoutSeconds ?? turnConfig.defaultTimeoutSeconds,
-      rejoin: agent.rejoin ?? turnConfig.rejoin ?? REJOIN[agent.backend.kind],
-    })),
+    seats: seats.map((agent) => seatOf(agent, turnConfig)),
     turnConfig,
     budgets: {
       exchange: { ...general.budgets.exchange, ...channel.budgets?.exchange },

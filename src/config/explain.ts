@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { nearest } from '../lib/nearest.ts';
 import { configJsonSchema, type JsonNode } from './json-schema.ts';
 import { withoutSecrets, type Secret } from './secret.ts';
 
@@ -78,26 +79,3 @@ const childrenOf = (node: JsonNode, part: PropertyKey): readonly JsonNode[] => {
 };
 
 const branches = (node: JsonNode): readonly JsonNode[] => [node, ...(node.anyOf ?? []), ...(node.oneOf ?? [])];
-
-const nearest = (word: string, known: readonly string[]): string | null => {
-  const limit = Math.max(1, Math.floor(word.length / 3));
-  const ranked = known
-    .map((name) => ({ name, distance: distance(word.slice(0, 64).toLowerCase(), name.toLowerCase()) }))
-    .filter((candidate) => candidate.distance <= limit)
-    .sort((one, other) => one.distance - other.distance);
-  return ranked[0]?.name ?? null;
-};
-
-/** How many letters must be changed, added or taken away to make one word the other. */
-const distance = (one: string, other: string): number => {
-  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
-  for (const [index, letter] of Array.from(one).entries()) {
-    const next = [index + 1];
-    for (let at = 0; at < other.length; at += 1) {
-      const swap = (row[at] ?? 0) + (letter === other[at] ? 0 : 1);
-      next.push(Math.min(swap, (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row.at(-1) ?? 0;
-};

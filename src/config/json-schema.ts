@@ -16,12 +16,14 @@ export type JsonNode = {
 };
 
 /** The JSON Schema of `turnConfig.json`, as people write that file. */
-export const configJsonSchema = (): JsonNode =>
-  z.toJSONSchema(fileSchema, { io: 'input', target: 'draft-07' }) as JsonNode;
+export const configJsonSchema = (): JsonNode => (made ??= makeSchema());
 
 /** `turnConfig.schema.json`, as it stands in the repository. */
 export const jsonSchemaText = (): string =>
   `${JSON.stringify({ title: 'turnConfig.json', ...configJsonSchema() }, null, 2)}\n`;
+
+let made: JsonNode | null = null;
+const makeSchema = () => z.toJSONSchema(fileSchema, { io: 'input', target: 'draft-07' }) as JsonNode;
 
 if (argv[1] === fileURLToPath(import.meta.url)) {
   writeFileSync(new URL('../../turnConfig.schema.json', import.meta.url), jsonSchemaText());

@@ -1,4 +1,5 @@
 import type { Observatory } from '../adapters/port.ts';
+import { seatOf } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import type { AgentId, ChannelId, SeatSettings } from '../turns/floor/settings.ts';
@@ -54,7 +55,6 @@ function seatFor(config: Config, channel: ChannelId, agent: AgentId): SeatSettin
   const place = config.channels.find(({ id }) => id === channel);
   const known = config.agents.find(({ id }) => id === agent);
   if (place === undefined || known === undefined) return null;
-  const { defaultTimeoutSeconds, rejoin } = place.turnConfig;
-  const timeoutMs = (known.timeoutSeconds ?? defaultTimeoutSeconds) * 1_000;
-  return { agent, priority: known.priority, timeoutMs, rejoin: known.rejoin ?? rejoin ?? 'auto' };
+  const { priority, timeoutSeconds, rejoin } = seatOf(known, place.turnConfig);
+  return { agent, priority, timeoutMs: timeoutSeconds * 1_000, rejoin };
 }

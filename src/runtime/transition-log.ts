@@ -6,7 +6,7 @@ import type { Change } from '../turns/manager.ts';
 /** The owner's words for a turn that an agent spoke in and that neither its signal nor an end of its protocol ended. */
 export const NO_SIGNAL = 'Agent completed response without TURN_COMPLETE';
 
-/** Logs what a command changed: one line for each change of a seat's state, a warning for what people should look into. */
+/** Logs what a command changed: one line for each change of a seat's state, a warning or an error for what people should look into. */
 export function tell(log: Log, change: Change, channel: string): void {
   for (const fact of change.facts) tellFact(log, fact, { at: change.at, channel });
 }
@@ -15,7 +15,7 @@ function tellFact(log: Log, fact: Fact, where: { readonly at: number; readonly c
   const { channel } = where;
   switch (fact.type) {
     case 'seatMoved':
-      log.info(transitionLine(fact, where.at, channel));
+      log[fact.trigger === 'CRASHED' ? 'error' : 'info'](transitionLine(fact, where.at, channel));
       return;
     case 'turnEnded':
       if (UNSIGNALLED.has(fact.outcome) && fact.said && !fact.signalled) {

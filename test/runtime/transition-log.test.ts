@@ -1,21 +1,24 @@
 import { expect, test } from 'vitest';
+import { z } from 'zod';
 import { createLog } from '../../src/runtime/log.ts';
 import { NO_SIGNAL, tell } from '../../src/runtime/transition-log.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
 
+const lineSchema = z.looseObject({ level: z.string(), message: z.string().default('') });
+
+/** What is logged at `level` and above about a fact. */
+function logged(level: 'info' | 'warn', fact: Fact): readonly z.infer<typeof lineSchema>[] {
+  const lines: string[] = [];
+  const log = createLog({ level, pretty: false, secrets: [], destination: { write: (line) => lines.push(line) } });
+  tell(log, { channel: 'console:demo', at: 0, floor: emptyFloor('console:demo'), facts: [fact] }, 'demo');
+  return lines.map((line) => lineSchema.parse(JSON.parse(line)));
+}
+
 /** The messages of what is logged at "warn" and above about a turn that ended like this. */
 function warned(how: Pick<Extract<Fact, { type: 'turnEnded' }>, 'outcome' | 'said' | 'signalled'>): readonly string[] {
-  const lines: string[] = [];
-  const log = createLog({
-    level: 'warn',
-    pretty: false,
-    secrets: [],
-    destination: { write: (line) => lines.push(line) },
-  });
   const fact: Fact = { type: 'turnEnded', agent: 'dev', epoch: 2, answered: [], returned: [], ...how };
-  tell(log, { channel: 'console:demo', at: 0, floor: emptyFloor('console:demo'), facts: [fact] }, 'demo');
-  return lines.map((line) => (JSON.parse(line) as { readonly message: string }).message);
+  return logged('warn', fact).map(({ message }) => message);
 }
 
 test.each(['completed', 'expired', 'lapsed'] as const)(
@@ -33,4 +36,12 @@ test.each([
   { outcome: 'revoked', said: true, signalled: false },
 ] as const)('T14 nobody is warned of a turn that needed no signal: %j', (how) => {
   expect(warned(how)).toEqual([]);
+});
+
+test.each([
+  ['ACTIVE', 'OFFLINE', 'CRASHED', 'error'],
+  ['QUEUED', 'ACTIVE', 'TURN_GRANTED', 'info'],
+] as const)('T19 a seat that goes from %s to %s by %s is logged at %s', (from, to, trigger, level) => {
+  const moved: Fact = { type: 'seatMoved', agent: 'dev', from, to, trigger };
+  expect(logged('info', moved)).toMatchObject([{ level, from, to, trigger, event: 'state_transition' }]);
 });

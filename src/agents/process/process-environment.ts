@@ -1,3 +1,4 @@
+import { isUnsafeVariable } from '../../lib/unsafe-variables.ts';
 import { BackendError } from '../backends/backend.ts';
 
 /** Which variables a child process gets, from where. */
@@ -17,7 +18,7 @@ export type EnvironmentParts = {
  */
 export function childEnvironment(parts: EnvironmentParts): Record<string, string> {
   const set = parts.set ?? {};
-  const refused = [...Object.keys(set), ...(parts.pass ?? [])].filter((name) => DANGEROUS.test(name));
+  const refused = [...Object.keys(set), ...(parts.pass ?? [])].filter(isUnsafeVariable);
   if (refused.length > 0) {
     throw new BackendError(`the environment of an agent may not hold ${refused.join(', ')}`, { terminal: true });
   }
@@ -34,7 +35,6 @@ export function secretsOf(environment: Readonly<Record<string, string>>): readon
   return secret.map(([, value]) => value);
 }
 
-const DANGEROUS = /^(?:GIT_|LD_|DYLD_|NODE_OPTIONS$|NODE_PATH$|BASH_ENV$|ENV$|PYTHONSTARTUP$)/i;
 const ORDINARY =
   /^(?:PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TERM|COLORTERM|TMPDIR|TMP|TEMP|TZ|XDG_\w+|(?:HTTPS?|NO|ALL)_PROXY|SSL_CERT_(?:FILE|DIR)|NODE_EXTRA_CA_CERTS|SYSTEMROOT|APPDATA|LOCALAPPDATA|USERPROFILE|PATHEXT|COMSPEC)$/i;
 const SECRET = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i;

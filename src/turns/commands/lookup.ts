@@ -1,7 +1,7 @@
 import type { AgentId } from '../floor/settings.ts';
 import type { RosterEntry } from '../roster.ts';
 import { list } from './fact-words.ts';
-import { didYouMean } from './nearest.ts';
+import { didYouMean } from '../../lib/nearest.ts';
 import { quoted } from './parse.ts';
 
 /** The agent that a person meant, or one sentence that says whom they could have meant. */

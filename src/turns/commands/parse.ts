@@ -2,7 +2,7 @@ import { INTERRUPT_MODES } from '../floor/settings.ts';
 import { ORDERS } from '../floor/policies.ts';
 import type { InterruptMode } from '../floor/settings.ts';
 import type { OrderPolicy } from '../floor/policies.ts';
-import { didYouMean } from './nearest.ts';
+import { didYouMean } from '../../lib/nearest.ts';
 import { COMMANDS, MODES } from './table.ts';
 import type { Argument, CommandPath, CommandRow } from './table.ts';
 
@@ -36,11 +36,13 @@ export type CommandTable = readonly (CommandRow & { readonly path: CommandPath }
 
 /**
  * Reads a command line: "/floor skip", "!floor skip" or "floor skip". Commands, modes and orders are found in any
- * case; an argument with spaces stands in double quotes.
+ * case; an argument with spaces stands in double quotes. "stop" is understood whatever follows it.
  */
 export function parseLine(line: string, table: CommandTable = COMMANDS): Parsed {
-  if (line.length > MAX_LINE) return no(`That line is too long: a command has at most ${MAX_LINE} characters.`);
   const words = wordsOf(line.trim().replace(/^[/!]\s*/, ''));
+  const stop = STOP.test(words[0] ?? '') ? table.find(({ path }) => path === 'stop') : undefined;
+  if (stop !== undefined) return { ok: true, invocation: { path: stop.path, needs: stop.needs, values: {} } };
+  if (line.length > MAX_LINE) return no(`That line is too long: a command has at most ${MAX_LINE} characters.`);
   if (words.length === 0) return no('Expected a command. /help shows them all.');
   const row = rowOf(words, table);
   if (row === null) return no(unknownCommand(words, table));
@@ -71,6 +73,8 @@ export function quoted(word: string): string {
   return `"${plain.length > MAX_QUOTED ? `${plain.slice(0, MAX_QUOTED)}…` : plain}"`;
 }
 
+/** Whoever writes "/stop now", "!STOP!!" or "stop, please" wants it stopped. */
+const STOP = /^stop[\p{P}\p{S}]*$/iu;
 const MAX_LINE = 2_000;
 const MAX_QUOTED = 40;
 const MAX_SECONDS = 86_400;

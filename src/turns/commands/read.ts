@@ -5,7 +5,7 @@ import { clockWords, counted, excerpt } from './clock-words.ts';
 import type { Desk } from './desk.ts';
 import { factWords, fateWords } from './fact-words.ts';
 import { obstacleWords } from './floor-words.ts';
-import { didYouMean } from './nearest.ts';
+import { didYouMean } from '../../lib/nearest.ts';
 import { quoted, usage } from './parse.ts';
 import type { Person } from './roles.ts';
 import { COMMANDS } from './table.ts';

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { clockWords, counted, excerpt, timeWords } from '../../../src/turns/commands/clock-words.ts';
 import { factWords, fateWords } from '../../../src/turns/commands/fact-words.ts';
 import { findAgent } from '../../../src/turns/commands/lookup.ts';
-import { nearest } from '../../../src/turns/commands/nearest.ts';
+import { nearest } from '../../../src/lib/nearest.ts';
 
 describe('a duration', () => {
   test.each([
@@ -57,7 +57,7 @@ describe('a mistyped word', () => {
     ['skpi', 'skip'],
     ['resum', 'resume'],
     ['STRAT', 'start'],
-    ['sta', 'status'],
+    ['sta', 'start'],
     ['xyzzy', null],
     ['', null],
     ['x'.repeat(100_000), null],

@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import { BlockList, isIPv6 } from 'node:net';
 import { VERB_PATH } from '../../tools/verb-server.ts';
 
 /** How callers reach this program. */
@@ -32,15 +31,6 @@ export function verbsUrlOf({ headers }: Headers, { tls, behindProxy }: Reach): s
   const host = forwarded ?? headers.host ?? '';
   const url = `${tls !== undefined || behindProxy === true ? 'https' : 'http'}://${host}${VERB_PATH}`;
   return HOST.test(host) && URL.canParse(url) ? url : null;
-}
-
-/** Whether only this machine reaches a host. */
-export function isLoopback(host: string): boolean {
-  if (host === 'localhost') return true;
-  const loopback = new BlockList();
-  loopback.addSubnet('127.0.0.0', 8);
-  loopback.addAddress('::1', 'ipv6');
-  return loopback.check(host, isIPv6(host) ? 'ipv6' : 'ipv4');
 }
 
 /** A name or an address, and a port if it is not the usual one. */

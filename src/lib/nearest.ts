@@ -1,12 +1,13 @@
 /**
  * The word of a list that a mistyped word most likely meant, or `null` when none is near.
- * Near is: begins with it, or at most a third of its letters differ.
+ * Near is: begins with it (the shortest such word), or at most a third of its letters differ.
  */
 export function nearest(word: string, known: readonly string[]): string | null {
   const meant = word.toLowerCase().slice(0, MAX_LETTERS);
   if (meant === '') return null;
-  const started = known.find((each) => meant.length > 1 && each.toLowerCase().startsWith(meant));
-  if (started !== undefined) return started;
+  const started = known.filter((each) => meant.length > 1 && each.toLowerCase().startsWith(meant));
+  const shortest = started.toSorted((a, b) => a.length - b.length)[0];
+  if (shortest !== undefined) return shortest;
   const ranked = known
     .map((each) => ({ each, differs: distance(meant, each.toLowerCase()) }))
     .sort((a, b) => a.differs - b.differs);

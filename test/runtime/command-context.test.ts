@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import { createDesk } from '../../src/runtime/command-context.ts';
+import { createLog } from '../../src/runtime/log.ts';
+import { load } from '../config/world.ts';
+
+const unused = (): never => {
+  throw new Error('nobody asks for this');
+};
+
+const nobody = {
+  manager: { apply: unused },
+  roster: { list: unused, status: unused, restart: unused },
+  observatory: {
+    channels: unused,
+    agents: unused,
+    view: unused,
+    turns: unused,
+    journal: unused,
+    lines: unused,
+  },
+  store: { why: unused, message: unused },
+  clock: { now: () => 0 },
+  log: createLog({ level: 'fatal', pretty: false, secrets: [] }),
+  owners: [],
+};
+
+test.each([
+  ['that connects by itself waits for an operator', {}, 'manual'],
+  ['that the configuration lets back does not', { rejoin: 'auto' }, 'auto'],
+])('T19 an agent %s after it was added by /floor add, as by the configuration', (_, more, rejoin) => {
+  const config = load({
+    agents: [{ id: 'scout', backend: { kind: 'remote' }, timeoutSeconds: 5, ...more }],
+    channels: [
+      { id: 'console:a', agents: [] },
+      { id: 'console:b', agents: ['scout'] },
+    ],
+  });
+  const seat = createDesk({ ...nobody, config: () => config }).seat?.('console:a', 'scout');
+  expect(seat).toEqual({ agent: 'scout', priority: 10, timeoutMs: 5_000, rejoin });
+  expect(config.channels[1]?.seats[0]?.rejoin).toBe(rejoin);
+});
