@@ -167,9 +167,14 @@ export async function bench(options: BenchOptions = {}) {
   const { backend, sessions, failures, hold } = puppetry(options);
   const logged: string[] = [];
   const keep = (level: string) => (fields: object, message: string) => {
-    if (level !== 'debug') logged.push(`${level}: ${message} ${'cause' in fields ? String(fields.cause) : ''}`.trim());
+    logged.push(`${level}: ${message} ${'cause' in fields ? String(fields.cause) : ''}`.trim());
   };
-  const log: Log = { debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') };
+  /** The transitions of the session machine: "from trigger to effect". */
+  const moves: string[] = [];
+  const debug = (fields: object, message: string) => {
+    if (message === 'session' && 'trigger' in fields) moves.push(Object.values(fields).slice(2).join(' '));
+  };
+  const log: Log = { debug, info: keep('info'), warn: keep('warn'), error: keep('error') };
   const dev: AgentSpec = {
     id: 'dev',
     name: 'Developer',
@@ -245,6 +250,7 @@ export async function bench(options: BenchOptions = {}) {
     inject,
     interrupt,
     logged,
+    moves,
     types,
     dev,
   };

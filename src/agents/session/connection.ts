@@ -6,14 +6,13 @@ import type { Settlement } from '../../engine/port.ts';
 import type { OutboxRow } from '../../turns/records.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt } from '../backends/backend.ts';
+import { CommandQueue } from './command-queue.ts';
 import type { Floors, Log } from './floors.ts';
 import type { Beat } from './heartbeat.ts';
-import { Injections } from './injections.ts';
-import { SessionKeeper } from './session-keeper.ts';
-import type { SessionState, Thresholds } from './session-machine.ts';
+import { SessionExecutor } from './session-executor.ts';
+import type { SessionMachine, SessionState } from './session-machine.ts';
 import { SessionRecord } from './session-memory.ts';
 import type { SessionMemory } from './session-memory.ts';
-import { Teller } from './teller.ts';
 import { Given, turnPrompt } from '../prompt/turn-prompt.ts';
 import { Generation } from './generation.ts';
 
@@ -44,7 +43,7 @@ export type ConnectionPorts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
-  readonly thresholds: Thresholds;
+  readonly machine: SessionMachine;
   readonly memory: SessionMemory;
   readonly interruptGraceMs: number;
   readonly manners: (channel: ChannelId) => ChannelManners;
@@ -54,18 +53,16 @@ export type ConnectionPorts = {
 };
 
 type Of<Type extends Effect['type']> = Extract<Effect, { type: Type }>;
-type Item = { readonly run: Generation; readonly injections: Injections };
 
 /** One agent at one floor: its session, and the generation under way. */
 export class Connection {
   readonly spec: AgentSpec;
   readonly channel: ChannelId;
   readonly #ports: ConnectionPorts;
-  readonly #teller: Teller;
-  readonly #keeper: SessionKeeper;
+  readonly #commands: CommandQueue;
+  readonly #executor: SessionExecutor;
   #joined = false;
   readonly #given = new Given();
-  #current: Item | null = null;
   /** Prompts and messages of this epoch and older ones are not wanted any more. */
   #fence = 0;
   readonly #handed = new Set<string>();
@@ -74,34 +71,31 @@ export class Connection {
     this.spec = spec;
     this.channel = channel;
     this.#ports = ports;
-    this.#teller = new Teller({ ...ports, channel });
-    const { timers, log, thresholds } = ports;
-    this.#keeper = new SessionKeeper({
+    this.#commands = new CommandQueue({ ...ports, channel });
+    this.#executor = new SessionExecutor({
+      ...ports,
       open: () => spec.backend.open(this.#seat()),
-      timers,
-      log,
-      thresholds,
+      generation: (session, prompt) => this.#generation(session, prompt),
       record: new SessionRecord({ ...ports, channel, agent: spec.id }),
       about: { channel, agent: spec.id },
       opened: () => this.#join(),
       lost: (cause) => this.#goOffline(cause),
-      absent: (cause) => void this.#teller.tell({ type: 'leave', agent: spec.id, cause }),
-      dropped: () => this.#end(),
+      absent: (cause) => void this.#commands.send({ type: 'leave', agent: spec.id, cause }),
     });
   }
 
   get state(): SessionState {
-    return this.#keeper.state;
+    return this.#executor.state;
   }
 
   /** Whether a session is open. */
   get connected(): boolean {
-    return this.#keeper.session !== null;
+    return this.#executor.session !== null;
   }
 
   /** Why the last session was lost, in one line. */
   get lastCause(): string | null {
-    return this.#keeper.lastCause;
+    return this.#executor.lastCause;
   }
 
   /**
@@ -109,23 +103,23 @@ export class Connection {
    * Resolves after the first attempt, successful or not.
    */
   open(): Promise<void> {
-    return this.#keeper.begin();
+    return this.#executor.begin();
   }
 
   /** A heartbeat is due. */
   beat(beat: Beat): void {
-    this.#keeper.beat(beat);
+    this.#executor.beat(beat);
   }
 
   /** Hands a prompt over; resolves once the session has it, not when it has answered. */
   async prompt(row: OutboxRow, effect: Of<'prompt'>): Promise<Settlement> {
     if (this.#isPast(row, effect)) return CONFIRMED;
     await this.#former(effect.epoch);
-    await this.#keeper.settled();
+    await this.#executor.settled();
     if (this.#isPast(row, effect)) return CONFIRMED;
-    const { session, state } = this.#keeper;
+    const { session, state } = this.#executor;
     if (state.phase.name === 'Stopped') return { state: 'failed', why: `${this.spec.id} is stopped` };
-    if (session === null || this.#current !== null) {
+    if (session === null || this.#executor.generation !== null) {
       return { state: 'retry', notBefore: this.#ports.clock.now() + RETRY_MS };
     }
     this.#remember(row.id);
@@ -145,63 +139,64 @@ export class Connection {
     const { id: agent } = this.spec;
     const report = (outcome: InjectOutcome) => {
       if (outcome === 'injected' || observed) this.#given.told(message);
-      if (awaited) void this.#teller.tell({ type: 'injected', agent, epoch, id: message, outcome });
-      else if (outcome !== 'injected' && line !== null) this.#keeper.session?.observe?.(line);
+      if (awaited) void this.#commands.send({ type: 'injected', agent, epoch, id: message, outcome });
+      else if (outcome !== 'injected' && line !== null) this.#executor.session?.observe?.(line);
     };
     if (line === null) report('refused');
-    else if (this.#current?.run.epoch !== epoch) report('next-prompt');
-    else this.#current.injections.add({ line, observed, report });
+    else if (this.#executor.generation?.epoch !== epoch) report('next-prompt');
+    else this.#executor.generation.inject({ line, observed, report });
     return CONFIRMED;
   }
 
   /** Stops what an epoch generates. `interrupted` is told when it has stopped. */
   interrupt(effect: Of<'interrupt'>): Settlement {
     this.#fence = Math.max(this.#fence, effect.epoch);
-    const run = this.#current?.run;
-    if (!run || run.epoch > effect.epoch) {
+    const { generation } = this.#executor;
+    if (generation === null || generation.epoch > effect.epoch) {
       this.#tellStopped(effect.epoch);
       return CONFIRMED;
     }
-    const isFirst = !run.muted;
-    this.#halt(run, effect.graceMs);
-    if (isFirst) void run.done.then(() => this.#tellStopped(effect.epoch));
+    const isFirst = !generation.muted;
+    this.#executor.interrupt(effect.graceMs);
+    if (isFirst) void generation.done.then(() => this.#tellStopped(effect.epoch));
     return CONFIRMED;
   }
 
   /** Prompts and messages of this epoch that come late are dropped. */
   cancel(epoch: number): Settlement {
-    if (this.#current?.run.epoch !== epoch) this.#fence = Math.max(this.#fence, epoch);
+    if (this.#executor.generation?.epoch !== epoch) this.#fence = Math.max(this.#fence, epoch);
     return CONFIRMED;
   }
 
   /** Hands the answer to the question that the generation asked; one that an earlier generation asked is over. */
   decide({ epoch, question, choice }: Of<'decision'>): Settlement {
-    if (this.#current?.run.epoch === epoch) this.#current.run.decide(question, choice);
+    const { generation } = this.#executor;
+    if (generation?.epoch === epoch) generation.decide(question, choice);
     return CONFIRMED;
   }
 
   observe(effect: Of<'observe'>): Settlement {
     const line = this.#ports.floors.message(effect.message);
-    if (line !== null) this.#keeper.session?.observe?.(line);
+    if (line !== null) this.#executor.session?.observe?.(line);
     return CONFIRMED;
   }
 
   /** Asks who is next; the answer goes to the floor. */
   ask(effect: Of<'ask'>): Settlement {
     const lines = this.#ports.floors.recent(this.channel, ASK_LINES);
-    const opinion = this.#keeper.session?.choose?.(effect.candidates, lines) ?? Promise.resolve(null);
+    const opinion = this.#executor.session?.choose?.(effect.candidates, lines) ?? Promise.resolve(null);
     const { id: agent } = this.spec;
     const { ask } = effect;
     opinion
       .catch((error: unknown) => this.#warn(error, 'could not choose who is next'))
-      .then((next) => this.#teller.tell({ type: 'choose', agent, ask, next: next ?? null }))
+      .then((next) => this.#commands.send({ type: 'choose', agent, ask, next: next ?? null }))
       .catch((error: unknown) => this.#warn(error, 'could not tell who is next'));
     return CONFIRMED;
   }
 
   /** What the holder has streamed and not yet said; it counts as said by whoever takes it. */
   takeDraft(): Draft | null {
-    const draft = this.#current?.run.takeDraft() ?? null;
+    const draft = this.#executor.generation?.takeDraft() ?? null;
     if (draft !== null) this.#ports.floors.draft(this.channel, draft.agent, draft.epoch, null);
     return draft;
   }
@@ -209,33 +204,32 @@ export class Connection {
   /** Closes the session and opens another, with the error counters at zero. */
   async restart(why: string): Promise<void> {
     this.#goOffline(why);
-    await this.#keeper.restart();
+    await this.#executor.restart();
   }
 
   /** Leaves the floor for good, for this reason; what its session counted is forgotten. */
   async leave(why: string): Promise<void> {
     this.#goOffline(why);
-    this.#keeper.forget();
-    await this.close();
+    await Promise.all([this.#executor.stop(), this.#commands.close()]);
   }
 
   /** Ends the session without a word to the floor, after saying what people have seen of the text under way. */
   async close(): Promise<void> {
-    this.#current?.run.abandon();
-    await Promise.all([this.#keeper.close(), this.#teller.close()]);
+    this.#executor.generation?.abandon();
+    await Promise.all([this.#executor.close(), this.#commands.close()]);
   }
 
   async #join(): Promise<void> {
     if (this.#joined) return;
     this.#joined = true;
-    await this.#teller.tell({ type: 'join', agent: this.spec.id });
+    await this.#commands.send({ type: 'join', agent: this.spec.id });
   }
 
   #goOffline(cause: string): void {
-    this.#current?.run.abandon();
+    this.#executor.generation?.abandon();
     if (!this.#joined && !this.#isOnFloor()) return;
     this.#joined = false;
-    void this.#teller.tell({ type: 'leave', agent: this.spec.id, cause });
+    void this.#commands.send({ type: 'leave', agent: this.spec.id, cause });
   }
 
   /** Whether the floor still has it from before this program started. */
@@ -245,31 +239,36 @@ export class Connection {
   }
 
   #start(session: AgentSession, effect: Of<'prompt'>): void {
-    this.#keeper.step({ type: 'PromptReady' });
-    const { clock, timers, log, floors, manners, describe, boundary } = this.#ports;
-    const { coalesceMs, contextTokens, signal } = manners(this.channel);
-    const { needsSignal } = this.spec.backend;
+    const { floors, manners, describe, boundary } = this.#ports;
+    const { contextTokens, signal } = manners(this.channel);
     const given = this.#given;
     given.begin(session.memory ?? session);
-    const ways = { describe, signal: needsSignal ? signal : null, contextTokens, boundary: boundary(), given };
+    const shown = this.spec.backend.needsSignal ? signal : null;
+    const ways = { describe, signal: shown, contextTokens, boundary: boundary(), given };
     const { turn, left } = turnPrompt(effect, this.#seat(), floors, ways);
     given.prompted(turn, effect.uptoLine);
-    for (const id of left) void this.#teller.tell(this.#notTaken(id, effect.epoch));
-    const run = new Generation({
+    for (const id of left) void this.#commands.send(this.#notTaken(id, effect.epoch));
+    this.#executor.prompt(turn);
+  }
+
+  #generation(session: AgentSession, { epoch, roster }: TurnPrompt): Generation {
+    const { clock, timers, log, floors, manners } = this.#ports;
+    const { coalesceMs, signal } = manners(this.channel);
+    return new Generation({
       agent: this.spec.id,
-      epoch: effect.epoch,
-      roster: turn.roster,
+      epoch,
+      roster,
       signal,
-      needsSignal,
+      needsSignal: this.spec.backend.needsSignal,
+      session,
+      coalesceMs,
       clock,
       timers,
-      tell: (command) => this.#teller.tell(command),
-      draft: (text) => floors.draft(this.channel, this.spec.id, effect.epoch, text),
-      started: () => this.#started(),
+      log,
+      tell: (command) => this.#commands.send(command),
+      draft: (text) => floors.draft(this.channel, this.spec.id, epoch, text),
+      started: () => this.#executor.started(),
     });
-    const item = { run, injections: new Injections({ session, timers, log, coalesceMs }) };
-    this.#current = item;
-    this.#drive(session, item, turn).catch((error: unknown) => this.#warn(error, 'the end of a turn failed'));
   }
 
   /** A message to answer for which the prompt had no room comes with the next one. */
@@ -277,69 +276,20 @@ export class Connection {
     return { type: 'injected', agent: this.spec.id, epoch, id, outcome: 'no-room' };
   }
 
-  async #drive(session: AgentSession, item: Item, turn: TurnPrompt): Promise<void> {
-    const { run, injections } = item;
-    let ending;
-    try {
-      ending = await session.prompt(turn, run.report);
-    } catch (error) {
-      if (this.#current === item) this.#keeper.lose(error, 'Error');
-      return;
-    }
-    if (this.#current !== item) return;
-    run.generated();
-    this.#started();
-    this.#keeper.step({ type: 'SessionExited', exit: { how: 'Success' } });
-    if (this.state.phase.name === 'SessionComplete') this.#keeper.step({ type: 'WorktreeReady' });
-    await injections.close();
-    if (!run.muted) await run.finish(ending);
-    if (this.#current === item) this.#end();
-  }
-
   /** Waits until the generation before this epoch is over; one that nobody has stopped yet is stopped. */
   async #former(epoch: number): Promise<void> {
-    const run = this.#current?.run;
-    if (!run) return;
-    if (run.generating && run.epoch < epoch && !run.muted) this.#halt(run, this.#ports.interruptGraceMs);
-    await run.done;
-  }
-
-  #halt(run: Generation, graceMs: number): void {
-    run.mute();
-    const { session } = this.#keeper;
-    if (!run.generating || session === null) return;
-    this.#started();
-    if (this.state.phase.name === 'Running') this.#keeper.step({ type: 'UrgentMessage' });
-    const forced = this.#ports.timers.after(graceMs + FORCE_MARGIN_MS, () => this.#force(run));
-    void run.over.then(() => forced.cancel());
-    session.interrupt(graceMs).catch((error: unknown) => this.#warn(error, 'could not be interrupted'));
-  }
-
-  /** The session did not stop within the grace that it promised to keep. */
-  #force(run: Generation): void {
-    if (this.#current?.run !== run || !run.generating) return;
-    this.#keeper.step({ type: 'GraceExceeded' });
-    this.#keeper.drop();
-    void this.#keeper.open();
-  }
-
-  #end(): void {
-    const item = this.#current;
-    this.#current = null;
-    item?.run.close();
-    item?.injections.abandon();
-  }
-
-  /** A generation that gives a sign of life has started, by the session machine. */
-  #started(): void {
-    if (this.state.phase.name === 'Spawning') this.#keeper.step({ type: 'SessionStarted' });
+    const { generation } = this.#executor;
+    if (generation === null) return;
+    const isForgotten = generation.generating && generation.epoch < epoch && !generation.muted;
+    if (isForgotten) this.#executor.interrupt(this.#ports.interruptGraceMs);
+    await generation.done;
   }
 
   #tellStopped(epoch: number): void {
     const view = this.#ports.floors.view(this.channel);
     const { id: agent } = this.spec;
     if (view !== null && (view.holder?.epoch !== epoch || view.holder.waitingFor !== 'human')) return;
-    void this.#teller.tell({ type: 'interrupted', agent, epoch });
+    void this.#commands.send({ type: 'interrupted', agent, epoch });
   }
 
   #isPast(row: OutboxRow, effect: Of<'prompt'>): boolean {
@@ -366,6 +316,5 @@ export class Connection {
 
 const CONFIRMED: Settlement = { state: 'confirmed', platformId: null };
 const RETRY_MS = 1_000;
-const FORCE_MARGIN_MS = 1_000;
 const ASK_LINES = 50;
 const REMEMBERED = 1_000;

@@ -7,7 +7,10 @@ import type { SignalScanner } from '../../turns/text/signal.ts';
 import type { Applied } from '../../turns/records.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { Asking } from './asking.ts';
-import type { Ending, PermissionRequest, Report, TurnPrompt } from '../backends/backend.ts';
+import type { AgentSession, Ending, PermissionRequest, Report, TurnPrompt } from '../backends/backend.ts';
+import type { Log } from './floors.ts';
+import { Injections } from './injections.ts';
+import type { Injection } from './injections.ts';
 
 /** What one generation reports to. */
 export type GenerationPorts = {
@@ -18,8 +21,12 @@ export type GenerationPorts = {
   readonly signal: string;
   /** Nothing else says that the turn is over: its protocol has no end of its own. */
   readonly needsSignal: boolean;
+  /** The session that generates: messages that come meanwhile are handed to it, a burst of this time in one go. */
+  readonly session: AgentSession;
+  readonly coalesceMs: number;
   readonly clock: Clock;
   readonly timers: Timers;
+  readonly log: Log;
   /** `null`: it could not be told. */
   readonly tell: (command: AgentCommand) => Promise<Applied | null>;
   readonly draft: (text: string | null) => void;
@@ -32,7 +39,6 @@ export class Generation {
   readonly epoch: number;
   readonly report: Report;
   readonly #ports: GenerationPorts;
-  readonly #over = Promise.withResolvers<void>();
   readonly #done = Promise.withResolvers<void>();
   #generating = true;
   #muted = false;
@@ -47,6 +53,7 @@ export class Generation {
   #argument: string | null = null;
   #open = 0;
   readonly #asking: Asking;
+  readonly #injections: Injections;
   #beatAt = -Infinity;
   #textAt = 0;
   #quiet: Timer | null = null;
@@ -55,6 +62,7 @@ export class Generation {
     this.#ports = ports;
     this.epoch = ports.epoch;
     this.#scanner = createSignalScanner(ports);
+    this.#injections = new Injections(ports);
     this.#asking = new Asking({
       request: (approval, unaskable) => this.#request(approval, unaskable),
       withdraw: (question) => {
@@ -84,12 +92,7 @@ export class Generation {
     return this.#muted;
   }
 
-  /** Resolves when the session has stopped generating. */
-  get over(): Promise<void> {
-    return this.#over.promise;
-  }
-
-  /** Resolves when nothing more comes of this run. */
+  /** Resolves when nothing more comes of it. */
   get done(): Promise<void> {
     return this.#done.promise;
   }
@@ -113,6 +116,11 @@ export class Generation {
     this.#asking.drop();
   }
 
+  /** Hands a message over in the middle of it; what came of it is reported before the end. */
+  inject(injection: Injection): void {
+    this.#injections.add(injection);
+  }
+
   /** The answer to the question with this number. */
   decide(question: number, choice: Choice): void {
     this.#asking.decide(question, choice);
@@ -123,11 +131,12 @@ export class Generation {
     this.#generating = false;
     this.#quiet?.cancel();
     this.#asking.withdraw();
-    this.#over.resolve();
   }
 
   /** Says what is left and tells the floor how it ended. A pass says nothing; the signal and nothing else is one, too. */
   async finish(ending: Ending): Promise<void> {
+    await this.#injections.close();
+    if (this.#muted) return;
     if (ending.how === 'passed') this.#text = '';
     else await this.#endMessage();
     if (this.#muted) return;
@@ -150,6 +159,7 @@ export class Generation {
   close(): void {
     this.mute();
     this.generated();
+    this.#injections.abandon();
     this.#done.resolve();
   }
 

@@ -71,12 +71,12 @@ function worst(connections: readonly Connection[]): Connection | null {
   return connections.toSorted((one, other) => concern(one) - concern(other))[0] ?? null;
 }
 
-/** "BuildingPrompt (ready)"; one that has no session yet, or has none again, is connecting. */
+/** "BuildingPrompt (ready)"; one that a session is being opened for, is connecting. */
 function stateWords(connection: Connection | null): string {
   if (connection === null) return 'not running';
   const { name } = connection.state.phase;
-  const ready = name !== 'BuildingPrompt' || connection.connected;
-  return `${name} (${STATE_WORDS[ready ? name : 'Initializing']})`;
+  const isConnecting = name === 'Spawning' && !connection.connected;
+  return `${name} (${STATE_WORDS[isConnecting ? 'Initializing' : name]})`;
 }
 
 function lineOf(connection: Connection): string {

@@ -1,8 +1,16 @@
+import { backoffMs } from '../../lib/retry.ts';
+import type { RetryPolicy } from '../../lib/retry.ts';
+import type { Instant } from '../../lib/time.ts';
+import type { TurnPrompt } from '../backends/backend.ts';
+
 /** What one agent session is doing, by the names of the owner's table. Durations are milliseconds. */
 export type Phase =
-  | { readonly name: 'Initializing' | 'BuildingPrompt' | 'Spawning' | 'SessionComplete' }
-  | { readonly name: 'Running' | 'Interrupting'; readonly sessionSeq: number }
-  | { readonly name: 'CoolingDown'; readonly delayMs: number }
+  | { readonly name: 'Initializing' | 'BuildingPrompt' | 'SessionComplete' }
+  /** `opensBy`: when the backend must have opened the session; `null` once the session has its prompt. */
+  | { readonly name: 'Spawning'; readonly opensBy: Instant | null }
+  | { readonly name: 'Running'; readonly sessionSeq: number }
+  | { readonly name: 'Interrupting'; readonly sessionSeq: number; readonly graceEndsAt: Instant }
+  | { readonly name: 'CoolingDown'; readonly delayMs: number; readonly endsAt: Instant }
   | { readonly name: 'Stopped'; readonly why: string };
 
 /** How a backend session ended. */
@@ -11,29 +19,23 @@ export type Exit =
   | { readonly how: 'Error'; readonly message: string }
   | { readonly how: 'Timeout' };
 
-/** What the machine is told. */
+/** What the machine is told: the owner's events, and four of ours, which the rows that depart from the table explain. */
 export type SessionEvent =
-  | {
-      readonly type:
-        | 'WorktreeReady'
-        | 'PromptReady'
-        | 'SessionStarted'
-        | 'UrgentMessage'
-        | 'GraceExceeded'
-        | 'BackoffElapsed'
-        | 'OperatorStop';
-    }
+  | { readonly type: 'WorktreeReady' | 'GraceExceeded' | 'BackoffElapsed' | 'OperatorStop' }
+  | { readonly type: 'PromptReady'; readonly prompt: TurnPrompt }
+  | { readonly type: 'SessionStarted'; readonly seq: number }
   | { readonly type: 'SessionExited'; readonly exit: Exit }
-  | { readonly type: 'FatalError'; readonly message: string };
+  | { readonly type: 'UrgentMessage'; readonly graceMs: number }
+  | { readonly type: 'FatalError'; readonly message: string }
+  | { readonly type: 'SessionOpening' | 'SessionOpened' | 'SessionAbsent' | 'OperatorRestart' };
 
-/** What has to be done after a transition, by the names of the owner's table. */
+/** What has to be done after a transition, by the names of the owner's table; `OpenSession` is ours. */
 export type SessionEffect =
-  | 'None'
-  | 'StorePrompt'
-  | 'CancelSession'
-  | 'ForceStopSession'
-  | 'IncrementSession'
-  | 'LogFatal';
+  | { readonly type: 'StorePrompt'; readonly prompt: TurnPrompt }
+  /** `null`: no grace is given, the session is not kept. */
+  | { readonly type: 'CancelSession'; readonly graceMs: number | null }
+  | { readonly type: 'LogFatal'; readonly message: string }
+  | { readonly type: 'ForceStopSession' | 'IncrementSession' | 'OpenSession' };
 
 /** One session's state: plain JSON. */
 export type SessionState = {
@@ -47,20 +49,31 @@ export type SessionState = {
 /** How many errors stop a session for good. */
 export type Thresholds = { readonly maxConsecutiveErrors: number; readonly maxTotalErrors: number };
 
-/** One transition that happened: where to, with which counters, and what has to be done. */
+/** One transition that happened: where to, with which counters, and what has to be done; `null` is the table's None. */
 export type SessionFact = {
   readonly type: 'sessionMoved';
   readonly from: Phase['name'];
   readonly to: Phase;
-  readonly trigger: Trigger;
-  readonly effect: SessionEffect;
+  readonly trigger: SessionTrigger;
+  readonly effect: SessionEffect | null;
   readonly sessionSeq: number;
   readonly consecutiveErrors: number;
   readonly totalErrors: number;
 };
 
+/** An event's name, with how a session ended. */
+export type SessionTrigger = Exclude<SessionEvent['type'], 'SessionExited'> | `SessionExited(${Exit['how']})`;
+
+/** What an event does: one fact, or a refusal that changes nothing. */
+export type SessionDecision =
+  | { readonly ok: true; readonly facts: readonly [SessionFact] }
+  | { readonly ok: false; readonly refusal: string; readonly facts: readonly [] };
+
 /** The owner's defaults. */
 export const DEFAULT_THRESHOLDS: Thresholds = { maxConsecutiveErrors: 5, maxTotalErrors: 20 };
+
+/** The owner's backoff: `min(2000 * 2^(n-1), 60000)` ms after the n-th error in a row. */
+export const SESSION_BACKOFF: RetryPolicy = { firstMs: 2_000, longestMs: 60_000 };
 
 /** A session before anything happened. */
 export const NEW_SESSION: SessionState = {
@@ -70,27 +83,29 @@ export const NEW_SESSION: SessionState = {
   totalErrors: 0,
 };
 
-type Trigger =
-  | Exclude<SessionEvent['type'], 'SessionExited'>
-  | 'SessionExited(Success)'
-  | 'SessionExited(Error)'
-  | 'SessionExited(Timeout)';
-
 type Row = {
-  readonly from: Phase['name'];
-  readonly trigger: Trigger;
+  readonly from: Phase['name'] | 'any';
+  readonly trigger: SessionTrigger;
   readonly to: Phase['name'];
-  readonly effect: SessionEffect;
+  readonly effect: SessionEffect['type'] | 'None';
+  /** Holds only while the backend opens the session, or only once the session has its prompt. */
+  readonly during?: 'opening' | 'prompted';
+  /** Why there is a row that the owner's table does not have. */
+  readonly departs?: string;
 };
 
+const AHEAD = 'a session is opened ahead of its first prompt, so that the floor knows who is there';
+const IDLE = 'a session that is lost between two prompts counts no error: another is opened';
+
 /**
- * The owner's table, row for row (`SessionExited(*)` written out). A row to CoolingDown goes to Stopped with LogFatal
- * when a counter reaches its threshold. OperatorStop and FatalError go from every state to Stopped.
+ * The owner's table, row for row (`SessionExited(*)` written out), then the rows that depart from it. A row to CoolingDown
+ * goes to Stopped with LogFatal when a counter reaches its threshold; CancelSession from any state only concerns a session
+ * that is Running or Interrupting.
  */
 export const SESSION_TRANSITIONS = [
   { from: 'Initializing', trigger: 'WorktreeReady', to: 'BuildingPrompt', effect: 'None' },
   { from: 'BuildingPrompt', trigger: 'PromptReady', to: 'Spawning', effect: 'StorePrompt' },
-  { from: 'Spawning', trigger: 'SessionStarted', to: 'Running', effect: 'None' },
+  { from: 'Spawning', trigger: 'SessionStarted', to: 'Running', effect: 'None', during: 'prompted' },
   { from: 'Spawning', trigger: 'SessionExited(Error)', to: 'CoolingDown', effect: 'None' },
   { from: 'Spawning', trigger: 'SessionExited(Timeout)', to: 'CoolingDown', effect: 'None' },
   { from: 'Running', trigger: 'SessionExited(Success)', to: 'SessionComplete', effect: 'None' },
@@ -103,84 +118,194 @@ export const SESSION_TRANSITIONS = [
   { from: 'Interrupting', trigger: 'GraceExceeded', to: 'BuildingPrompt', effect: 'ForceStopSession' },
   { from: 'SessionComplete', trigger: 'WorktreeReady', to: 'BuildingPrompt', effect: 'IncrementSession' },
   { from: 'CoolingDown', trigger: 'BackoffElapsed', to: 'BuildingPrompt', effect: 'None' },
+  { from: 'any', trigger: 'OperatorStop', to: 'Stopped', effect: 'CancelSession' },
+  { from: 'any', trigger: 'FatalError', to: 'Stopped', effect: 'LogFatal' },
+  { from: 'BuildingPrompt', trigger: 'SessionOpening', to: 'Spawning', effect: 'OpenSession', departs: AHEAD },
+  {
+    from: 'Spawning',
+    trigger: 'SessionOpened',
+    to: 'BuildingPrompt',
+    effect: 'None',
+    during: 'opening',
+    departs: AHEAD,
+  },
+  {
+    from: 'Spawning',
+    trigger: 'SessionAbsent',
+    to: 'Initializing',
+    effect: 'None',
+    during: 'opening',
+    departs: 'an agent that comes to us by itself is waited for, and being away counts no error',
+  },
+  {
+    from: 'Spawning',
+    trigger: 'UrgentMessage',
+    to: 'Interrupting',
+    effect: 'CancelSession',
+    during: 'prompted',
+    departs: 'people do not wait for the first sign of life of what they stop',
+  },
+  {
+    from: 'Interrupting',
+    trigger: 'UrgentMessage',
+    to: 'Interrupting',
+    effect: 'CancelSession',
+    departs: 'a second one may leave less grace',
+  },
+  { from: 'BuildingPrompt', trigger: 'SessionExited(Error)', to: 'BuildingPrompt', effect: 'None', departs: IDLE },
+  { from: 'BuildingPrompt', trigger: 'SessionExited(Timeout)', to: 'BuildingPrompt', effect: 'None', departs: IDLE },
+  {
+    from: 'any',
+    trigger: 'OperatorRestart',
+    to: 'Initializing',
+    effect: 'CancelSession',
+    departs: 'an operator starts an agent afresh, whatever it is doing, with its counters at zero',
+  },
 ] as const satisfies readonly Row[];
 
-/** How long to cool down after the n-th error in a row: `min(2000 * 2^(n-1), 60000)` ms. */
-export function backoffMs(consecutiveErrors: number): number {
-  return Math.min(2_000 * 2 ** (consecutiveErrors - 1), 60_000);
+/** The session machine: pure, with an agent's own thresholds. */
+export type SessionMachine = {
+  decide(state: SessionState, event: SessionEvent, at: Instant): SessionDecision;
+  evolve(state: SessionState, fact: SessionFact): SessionState;
+  react(fact: SessionFact): readonly SessionEffect[];
+  nextDeadline(state: SessionState): Instant | null;
+};
+
+/** Makes the machine; an event that the table does not list for the state is refused. */
+export function createSessionMachine(thresholds: Thresholds = DEFAULT_THRESHOLDS): SessionMachine {
+  return { decide: (state, event, at) => decide({ state, event, at, thresholds }), evolve, react, nextDeadline };
 }
 
-/** What an event does to a session; an event that the table does not list for the state is refused. */
-export function decide(
-  state: SessionState,
-  event: SessionEvent,
-  thresholds: Thresholds,
-): { readonly ok: true; readonly fact: SessionFact } | { readonly ok: false; readonly refusal: string } {
-  const from = state.phase.name;
+/** How long a backend may take to open a session. */
+export const OPEN_MS = 60_000;
+/** How long after the grace that a backend was given it is still believed to keep it. */
+const GRACE_MARGIN_MS = 1_000;
+
+type Moment = {
+  readonly state: SessionState;
+  readonly event: SessionEvent;
+  readonly at: Instant;
+  readonly thresholds: Thresholds;
+};
+
+type Counters = Omit<SessionState, 'phase'>;
+
+function decide(moment: Moment): SessionDecision {
+  const { state, event } = moment;
   const trigger = triggerOf(event);
-  if (event.type === 'OperatorStop') {
-    const live = from === 'Running' || from === 'Interrupting';
-    return moved(state, trigger, { to: stopped('stopped by an operator'), effect: live ? 'CancelSession' : 'None' });
+  const row = rowFor(state.phase, trigger);
+  if (row === null) return refused(`${trigger} does not apply while ${state.phase.name}`);
+  if (event.type === 'SessionStarted' && event.seq !== state.sessionSeq) {
+    return refused(`session ${event.seq} cannot start: it is session ${state.sessionSeq}`);
   }
-  if (event.type === 'FatalError') return moved(state, trigger, { to: stopped(event.message), effect: 'LogFatal' });
-  const row = SESSION_TRANSITIONS.find((candidate) => candidate.from === from && candidate.trigger === trigger);
-  if (!row) return { ok: false, refusal: `${trigger} does not apply while ${from}` };
-  if (row.to === 'CoolingDown') return failed(state, trigger, thresholds);
-  const recovered = trigger === 'SessionStarted' || trigger === 'SessionExited(Success)';
-  const sessionSeq = state.sessionSeq + (row.effect === 'IncrementSession' ? 1 : 0);
-  return moved({ ...state, sessionSeq, consecutiveErrors: recovered ? 0 : state.consecutiveErrors }, trigger, {
-    to: phaseOf(row.to, sessionSeq),
-    effect: row.effect,
-  });
+  const counters = countersAfter(moment, row);
+  const why = row.to === 'CoolingDown' ? exceeded(counters, moment.thresholds) : null;
+  const moved = { type: 'sessionMoved', from: state.phase.name, trigger, ...counters } as const;
+  if (why !== null) {
+    const fact = { ...moved, to: { name: 'Stopped', why }, effect: { type: 'LogFatal', message: why } } as const;
+    return { ok: true, facts: [fact] };
+  }
+  const fact = { ...moved, to: phaseAfter(moment, row.to, counters), effect: effectOf(moment, row.effect) };
+  return { ok: true, facts: [fact] };
 }
 
-/** The session after a fact. Throws when the fact does not start where the session is: a bug. */
-export function evolve(state: SessionState, fact: SessionFact): SessionState {
+/** Throws when the fact does not start where the session is: a bug. */
+function evolve(state: SessionState, fact: SessionFact): SessionState {
   if (fact.from !== state.phase.name) {
     throw new Error(`impossible: ${fact.trigger} from ${fact.from} while the session is ${state.phase.name}`);
   }
-  const { sessionSeq, consecutiveErrors, totalErrors } = fact;
-  return { phase: fact.to, sessionSeq, consecutiveErrors, totalErrors };
+  const { to, sessionSeq, consecutiveErrors, totalErrors } = fact;
+  return { phase: to, sessionSeq, consecutiveErrors, totalErrors };
 }
 
-function failed(state: SessionState, trigger: Trigger, thresholds: Thresholds) {
-  const consecutiveErrors = state.consecutiveErrors + 1;
-  const totalErrors = state.totalErrors + 1;
-  const counted = { ...state, consecutiveErrors, totalErrors };
-  if (consecutiveErrors >= thresholds.maxConsecutiveErrors) {
-    return moved(counted, trigger, { to: stopped(`${consecutiveErrors} errors in a row`), effect: 'LogFatal' });
+function react({ effect }: SessionFact): readonly SessionEffect[] {
+  return effect === null ? [] : [effect];
+}
+
+/** What falls due then is BackoffElapsed, GraceExceeded, or SessionExited(Timeout) of a session that does not open. */
+function nextDeadline({ phase }: SessionState): Instant | null {
+  if (phase.name === 'CoolingDown') return phase.endsAt;
+  if (phase.name === 'Interrupting') return phase.graceEndsAt;
+  return phase.name === 'Spawning' ? phase.opensBy : null;
+}
+
+function rowFor(phase: Phase, trigger: SessionTrigger): Row | null {
+  const rows: readonly Row[] = SESSION_TRANSITIONS;
+  const during = phase.name === 'Spawning' && phase.opensBy !== null ? 'opening' : 'prompted';
+  const fits = (row: Row) =>
+    row.trigger === trigger && (row.from === 'any' || row.from === phase.name) && (row.during ?? during) === during;
+  return rows.find(fits) ?? null;
+}
+
+function countersAfter({ state, event }: Moment, row: Row): Counters {
+  if (event.type === 'OperatorRestart') return countersOf(NEW_SESSION);
+  const counters = countersOf(state);
+  const sessionSeq = state.sessionSeq + (row.effect === 'IncrementSession' ? 1 : 0);
+  if (row.to === 'CoolingDown') {
+    return { sessionSeq, consecutiveErrors: state.consecutiveErrors + 1, totalErrors: state.totalErrors + 1 };
   }
-  if (totalErrors >= thresholds.maxTotalErrors) {
-    return moved(counted, trigger, { to: stopped(`${totalErrors} errors in all`), effect: 'LogFatal' });
+  const recovers = row.trigger === 'SessionStarted' || row.trigger === 'SessionExited(Success)';
+  return { ...counters, sessionSeq, consecutiveErrors: recovers ? 0 : state.consecutiveErrors };
+}
+
+function countersOf({ sessionSeq, consecutiveErrors, totalErrors }: SessionState): Counters {
+  return { sessionSeq, consecutiveErrors, totalErrors };
+}
+
+/** Why so many errors are too many; `null` when they are not. */
+function exceeded({ consecutiveErrors, totalErrors }: Counters, thresholds: Thresholds): string | null {
+  if (consecutiveErrors >= thresholds.maxConsecutiveErrors) return `${consecutiveErrors} errors in a row`;
+  return totalErrors >= thresholds.maxTotalErrors ? `${totalErrors} errors in all` : null;
+}
+
+function phaseAfter({ state, event, at }: Moment, name: Phase['name'], counters: Counters): Phase {
+  switch (name) {
+    case 'Initializing':
+    case 'BuildingPrompt':
+    case 'SessionComplete':
+      return { name };
+    case 'Spawning':
+      return { name, opensBy: event.type === 'SessionOpening' ? at + OPEN_MS : null };
+    case 'Running':
+      return { name, sessionSeq: counters.sessionSeq };
+    case 'Interrupting': {
+      const endsAt = at + GRACE_MARGIN_MS + (event.type === 'UrgentMessage' ? event.graceMs : 0);
+      const before = state.phase.name === 'Interrupting' ? state.phase.graceEndsAt : Infinity;
+      return { name, sessionSeq: counters.sessionSeq, graceEndsAt: Math.min(before, endsAt) };
+    }
+    case 'CoolingDown': {
+      const delayMs = backoffMs(SESSION_BACKOFF, counters.consecutiveErrors);
+      return { name, delayMs, endsAt: at + delayMs };
+    }
+    case 'Stopped':
+      return { name, why: event.type === 'FatalError' ? event.message : 'stopped by an operator' };
   }
-  const to: Phase = { name: 'CoolingDown', delayMs: backoffMs(consecutiveErrors) };
-  return moved(counted, trigger, { to, effect: 'None' });
 }
 
-function moved(state: SessionState, trigger: Trigger, move: { readonly to: Phase; readonly effect: SessionEffect }) {
-  const { phase, sessionSeq, consecutiveErrors, totalErrors } = state;
-  const fact: SessionFact = {
-    type: 'sessionMoved',
-    from: phase.name,
-    trigger,
-    ...move,
-    sessionSeq,
-    consecutiveErrors,
-    totalErrors,
-  };
-  return { ok: true as const, fact };
+function effectOf({ state, event }: Moment, type: Row['effect']): SessionEffect | null {
+  switch (type) {
+    case 'None':
+      return null;
+    case 'StorePrompt':
+      return event.type === 'PromptReady' ? { type, prompt: event.prompt } : null;
+    case 'LogFatal':
+      return event.type === 'FatalError' ? { type, message: event.message } : null;
+    case 'CancelSession': {
+      if (event.type === 'UrgentMessage') return { type, graceMs: event.graceMs };
+      const { name } = state.phase;
+      return name === 'Running' || name === 'Interrupting' ? { type, graceMs: null } : null;
+    }
+    case 'ForceStopSession':
+    case 'IncrementSession':
+    case 'OpenSession':
+      return { type };
+  }
 }
 
-function triggerOf(event: SessionEvent): Trigger {
+function triggerOf(event: SessionEvent): SessionTrigger {
   return event.type === 'SessionExited' ? `SessionExited(${event.exit.how})` : event.type;
 }
 
-function stopped(why: string): Phase {
-  return { name: 'Stopped', why };
-}
-
-type Plain = 'BuildingPrompt' | 'Spawning' | 'SessionComplete';
-
-function phaseOf(name: Plain | 'Running' | 'Interrupting', sessionSeq: number): Phase {
-  return name === 'Running' || name === 'Interrupting' ? { name, sessionSeq } : { name };
+function refused(refusal: string): SessionDecision {
+  return { ok: false, refusal, facts: [] };
 }

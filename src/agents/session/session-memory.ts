@@ -68,7 +68,7 @@ export class SessionRecord {
     try {
       const loaded = memory.load(channel, agent);
       if (loaded === null) {
-        this.#newest = JSON.stringify(keptOf({ state: NEW_SESSION, lastCause: null }, clock.now()));
+        this.#newest = JSON.stringify(keptOf({ state: NEW_SESSION, lastCause: null }));
         return null;
       }
       const kept = keptSession.parse(loaded);
@@ -83,7 +83,7 @@ export class SessionRecord {
   /** Saves the session, if it is not what was saved last. Never throws: a failure is logged and made up for by the next. */
   keep(state: SessionState, lastCause: string | null): void {
     if (this.#closed) return;
-    const kept = keptOf({ state, lastCause }, this.#ports.clock.now());
+    const kept = keptOf({ state, lastCause });
     const text = JSON.stringify(kept);
     if (text === this.#newest) return;
     this.#newest = text;
@@ -116,15 +116,13 @@ export class SessionRecord {
 
 const CLOSE_MS = 5_000;
 
-function keptOf({ state, lastCause }: Remembered, at: Instant): KeptSession {
+function keptOf({ state, lastCause }: Remembered): KeptSession {
   const { phase, sessionSeq, consecutiveErrors, totalErrors } = state;
-  return { phase: keptPhase(phase, at), sessionSeq, consecutiveErrors, totalErrors, lastCause };
+  return { phase: keptPhase(phase), sessionSeq, consecutiveErrors, totalErrors, lastCause };
 }
 
-function keptPhase(phase: SessionState['phase'], at: Instant): KeptSession['phase'] {
-  if (phase.name === 'Stopped') return phase;
-  if (phase.name === 'CoolingDown') return { ...phase, endsAt: at + phase.delayMs };
-  return { name: 'Initializing' };
+function keptPhase(phase: SessionState['phase']): KeptSession['phase'] {
+  return phase.name === 'Stopped' || phase.name === 'CoolingDown' ? phase : { name: 'Initializing' };
 }
 
 /** A clock that was set back makes nobody wait longer than the whole delay. */
@@ -132,6 +130,6 @@ function resumed(kept: KeptSession, at: Instant): SessionState {
   const { phase, sessionSeq, consecutiveErrors, totalErrors } = kept;
   const counters = { sessionSeq, consecutiveErrors, totalErrors };
   if (phase.name !== 'CoolingDown') return { phase, ...counters };
-  const delayMs = Math.min(phase.endsAt - at, phase.delayMs);
-  return { phase: delayMs > 0 ? { name: 'CoolingDown', delayMs } : { name: 'Initializing' }, ...counters };
+  const endsAt = Math.min(phase.endsAt, at + phase.delayMs);
+  return { phase: endsAt > at ? { ...phase, endsAt } : { name: 'Initializing' }, ...counters };
 }

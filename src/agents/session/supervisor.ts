@@ -10,7 +10,7 @@ import type { AgentSpec, ChannelManners, ConnectionPorts } from './connection.ts
 import type { Floors, Log } from './floors.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { createRoster } from './roster.ts';
-import { DEFAULT_THRESHOLDS } from './session-machine.ts';
+import { createSessionMachine } from './session-machine.ts';
 import type { Thresholds } from './session-machine.ts';
 import { NO_MEMORY } from './session-memory.ts';
 import type { SessionMemory } from './session-memory.ts';
@@ -35,6 +35,7 @@ export type SupervisorSettings = {
   readonly heartbeatTimeoutMs: number;
   /** For generations that nobody stopped and that a new turn of the same agent finds under way. */
   readonly interruptGraceMs: number;
+  /** The owner's defaults unless given. */
   readonly thresholds?: Thresholds;
   readonly channel: (channel: ChannelId) => ChannelManners;
 };
@@ -90,7 +91,7 @@ class SessionPool {
       timers,
       log,
       memory: options.memory ?? NO_MEMORY,
-      thresholds: settings.thresholds ?? DEFAULT_THRESHOLDS,
+      machine: createSessionMachine(settings.thresholds),
       interruptGraceMs: settings.interruptGraceMs,
       manners: settings.channel,
       describe: (agent) => this.#describe(agent),

@@ -687,6 +687,94 @@ describe('a facilitator', () => {
   });
 });
 
+describe('the session machine', () => {
+  const OPENED = ['BuildingPrompt SessionOpening Spawning OpenSession', 'Spawning SessionOpened BuildingPrompt None'];
+
+  test('is told of a start that failed as the end of a session that spawned', async () => {
+    const { moves, time } = await bench({ failures: [new BackendError('connection refused')] });
+    expect(moves).toEqual([
+      'Initializing WorktreeReady BuildingPrompt None',
+      'BuildingPrompt SessionOpening Spawning OpenSession',
+      'Spawning SessionExited(Error) CoolingDown None',
+    ]);
+    await time.advance(2_000);
+    expect(moves.slice(3)).toEqual(['CoolingDown BackoffElapsed BuildingPrompt None', ...OPENED]);
+  });
+
+  test('drives a turn from its prompt to the workspace that is ready again', async () => {
+    const { moves, prompt, session, time } = await bench();
+    await prompt(1);
+    session().report?.text('words');
+    session().ends({ how: 'completed' });
+    await time.settle();
+    expect(moves.slice(3)).toEqual([
+      'BuildingPrompt PromptReady Spawning StorePrompt',
+      'Spawning SessionStarted Running None',
+      'Running SessionExited(Success) SessionComplete None',
+      'SessionComplete WorktreeReady BuildingPrompt IncrementSession',
+    ]);
+  });
+
+  test('interrupts a session that gave no sign of life yet, without one being made up', async () => {
+    const { moves, prompt, interrupt, session, time } = await bench();
+    await prompt(1);
+    await interrupt(1);
+    await time.settle();
+    expect(session().calls).toEqual(['prompt #1 grant', 'interrupt 5000']);
+    expect(moves.slice(4)).toEqual([
+      'Spawning UrgentMessage Interrupting CancelSession',
+      'Interrupting SessionExited(Success) BuildingPrompt None',
+    ]);
+  });
+
+  test('ends a session by force when its grace is exceeded, and opens another', async () => {
+    const { moves, prompt, interrupt, session, time } = await bench();
+    await prompt(1);
+    session().stopsWhenInterrupted = false;
+    await interrupt(1);
+    await time.advance(6_000);
+    expect(moves.slice(5)).toEqual(['Interrupting GraceExceeded BuildingPrompt ForceStopSession', ...OPENED]);
+  });
+
+  test('opens another session when one is lost between two prompts', async () => {
+    const { moves, session, time } = await bench();
+    session().pings = new Error('socket closed');
+    await time.advance(15_000);
+    expect(moves.slice(3)).toEqual(['BuildingPrompt SessionExited(Error) BuildingPrompt None', ...OPENED]);
+  });
+
+  test('is told of a restart by an operator, which cancels what runs', async () => {
+    const { moves, prompt, session, sessions, supervisor } = await bench();
+    await prompt(1);
+    session().report?.text('half');
+    await supervisor.restart('dev');
+    expect(moves.slice(5)).toEqual([
+      'Running OperatorRestart Initializing CancelSession',
+      'Initializing WorktreeReady BuildingPrompt None',
+      ...OPENED,
+    ]);
+    expect(sessions[0]?.calls).toEqual(['prompt #1 grant', 'close']);
+  });
+
+  test('is told that an operator stops an agent when the configuration takes it out', async () => {
+    const { moves, prompt, session, supervisor, time } = await bench();
+    await prompt(1);
+    session().report?.text('half');
+    await supervisor.configure([]);
+    await time.advance(600_000);
+    expect(moves.slice(5)).toEqual(['Running OperatorStop Stopped CancelSession']);
+  });
+
+  test('is told nothing when the program ends', async () => {
+    const { moves, prompt, session, supervisor, time } = await bench();
+    await prompt(1);
+    await supervisor.stop();
+    session().ends(new Error('exited with code 143'));
+    await time.advance(600_000);
+    expect(moves).toHaveLength(4);
+  });
+});
+
 describe('the roster', () => {
   test('lists every agent with its backend, state and channels', async () => {
     const { supervisor } = await bench();
@@ -701,7 +789,7 @@ describe('the roster', () => {
     const open = hold();
     session().pings = new Error('socket closed');
     await time.advance(15_000);
-    expect(supervisor.list()[0]?.state).toBe('BuildingPrompt (connecting)');
+    expect(supervisor.list()[0]?.state).toBe('Spawning (connecting)');
     open();
     await time.settle();
     expect(supervisor.list()[0]?.state).toBe('BuildingPrompt (ready)');

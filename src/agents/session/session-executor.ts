@@ -1,0 +1,343 @@
+import { Alarm } from '../../lib/alarm.ts';
+import type { Clock, Timer, Timers } from '../../lib/time.ts';
+import { AbsentError, BackendError } from '../backends/backend.ts';
+import type { AgentSession, TurnPrompt } from '../backends/backend.ts';
+import type { Log } from './floors.ts';
+import type { Generation } from './generation.ts';
+import type { Beat } from './heartbeat.ts';
+import { NEW_SESSION, OPEN_MS } from './session-machine.ts';
+import type { Phase, SessionEffect, SessionEvent, SessionMachine, SessionState } from './session-machine.ts';
+import type { SessionRecord } from './session-memory.ts';
+
+/** What carries out the effects of one session's machine, and who is told. */
+export type ExecutorPorts = {
+  readonly machine: SessionMachine;
+  readonly open: () => Promise<AgentSession>;
+  /** Makes what hears the answer to a prompt. */
+  readonly generation: (session: AgentSession, prompt: TurnPrompt) => Generation;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Log;
+  /** What outlives the program. */
+  readonly record: SessionRecord;
+  /** Fields for every log line. */
+  readonly about: object;
+  /** A session is open. */
+  readonly opened: () => Promise<void>;
+  /** The agent is gone from the floor, for this reason. */
+  readonly lost: (cause: string) => void;
+  /** The agent has not been there since the start, or since it was lost, and its time to return is over. */
+  readonly absent: (cause: string) => void;
+};
+
+/**
+ * Drives one session by the session machine: tells it what happened, and alone carries out what it answers. A session that
+ * failed is opened again after its backoff, until it is stopped.
+ */
+export class SessionExecutor {
+  readonly #ports: ExecutorPorts;
+  readonly #alarm: Alarm;
+  #state: SessionState = NEW_SESSION;
+  #session: AgentSession | null = null;
+  #generation: Generation | null = null;
+  /** The last attempt to open a session; resolves when it is over. */
+  #attempt: PromiseWithResolvers<void> | null = null;
+  /** The last session is being closed. */
+  #closing: Promise<void> = Promise.resolve();
+  #absence: Timer | null = null;
+  #lastCause: string | null = null;
+  #ping: { readonly session: AgentSession; missed: number } | null = null;
+  #closed = false;
+
+  constructor(ports: ExecutorPorts) {
+    this.#ports = ports;
+    this.#alarm = new Alarm(ports.clock, ports.timers, () => this.#deadline());
+  }
+
+  get state(): SessionState {
+    return this.#state;
+  }
+
+  get session(): AgentSession | null {
+    return this.#session;
+  }
+
+  /** The generation under way, until all that it said is told. */
+  get generation(): Generation | null {
+    return this.#generation;
+  }
+
+  /** Why the last session was lost, in one line. */
+  get lastCause(): string | null {
+    return this.#lastCause;
+  }
+
+  /**
+   * Starts from what is remembered: opens a session, unless it was stopped, or after what is left of its cooling down.
+   * Resolves after the attempt, successful or not.
+   */
+  async begin(): Promise<void> {
+    const { machine, record, lost } = this.#ports;
+    const remembered = record.load();
+    if (remembered !== null) {
+      this.#state = remembered.state;
+      this.#lastCause = remembered.lastCause;
+    }
+    const { phase } = this.#state;
+    if (phase.name !== 'Initializing') lost(this.#lastCause ?? UNKNOWN_CAUSE);
+    if (phase.name === 'Stopped') this.#logFatal(phase.why);
+    if (phase.name === 'CoolingDown') this.#warnCooling(phase);
+    this.#alarm.noLaterThan(machine.nextDeadline(this.#state));
+    this.#goOn();
+    await this.settled();
+  }
+
+  /** Resolves when no session is being opened. */
+  async settled(): Promise<void> {
+    await this.#attempt?.promise;
+  }
+
+  /** Hands a prompt to the session, which has to be open and idle. */
+  prompt(prompt: TurnPrompt): void {
+    this.#step({ type: 'PromptReady', prompt });
+  }
+
+  /** What is being generated is not wanted any more: it has so long to stop, in milliseconds. */
+  interrupt(graceMs: number): void {
+    this.#generation?.mute();
+    if (this.#generation?.generating) this.#step({ type: 'UrgentMessage', graceMs });
+  }
+
+  /** Closes the session and opens another, with the counters at zero; resolves after the attempt. */
+  async restart(): Promise<void> {
+    this.#step({ type: 'OperatorRestart' });
+    await this.settled();
+  }
+
+  /** Stops the session for good; what was counted is forgotten, so that whoever comes next in this place starts anew. */
+  async stop(): Promise<void> {
+    this.#ports.record.keep(NEW_SESSION, null);
+    const recorded = this.#ports.record.close();
+    this.#step({ type: 'OperatorStop' });
+    await Promise.all([recorded, this.close()]);
+  }
+
+  /**
+   * The program ends, which stops no agent: the session is closed, and what is remembered is the state before. Resolves
+   * when it is closed, or does not close in time.
+   */
+  async close(): Promise<void> {
+    const recorded = this.#ports.record.close();
+    this.#closed = true;
+    this.#alarm.cancel();
+    this.#absence?.cancel();
+    this.#attempt?.resolve();
+    this.#drop();
+    await Promise.all([this.#closing, recorded]);
+  }
+
+  /** A heartbeat is due. A session that leaves too many in a row unanswered is lost; late beats judge nobody. */
+  beat({ allowed, overslept, cause }: Beat): void {
+    const session = this.#session;
+    if (session === null) return;
+    if (this.#ping?.session === session) {
+      this.#ping.missed = overslept ? 0 : this.#ping.missed + 1;
+      if (this.#ping.missed >= allowed) this.#failed(new BackendError(cause), 'Timeout');
+      return;
+    }
+    const ping = { session, missed: 0 };
+    this.#ping = ping;
+    const answered = () => void (this.#ping = this.#ping === ping ? null : this.#ping);
+    session.ping().then(answered, (error: unknown) => {
+      if (this.#session === session) this.#failed(error, 'Error');
+    });
+  }
+
+  /** The generation gives a sign of life. */
+  started(): void {
+    const { phase, sessionSeq } = this.#state;
+    if (phase.name === 'Spawning') this.#step({ type: 'SessionStarted', seq: sessionSeq });
+  }
+
+  #step(event: SessionEvent): void {
+    const { about, clock, log, machine, record } = this.#ports;
+    if (this.#closed) return;
+    const wasOpening = isOpening(this.#state.phase);
+    const decision = machine.decide(this.#state, event, clock.now());
+    if (!decision.ok) {
+      log.warn({ ...about, refusal: decision.refusal }, 'session event refused');
+      return;
+    }
+    for (const fact of decision.facts) {
+      this.#state = machine.evolve(this.#state, fact);
+      const { from, trigger, to } = fact;
+      log.debug({ ...about, from, trigger, to: to.name, effect: fact.effect?.type ?? 'None' }, 'session');
+      record.keep(this.#state, this.#lastCause);
+      if (wasOpening && event.type !== 'SessionOpened') this.#attempt?.resolve();
+      for (const effect of machine.react(fact)) this.#carryOut(effect);
+    }
+    this.#alarm.cancel();
+    this.#alarm.noLaterThan(machine.nextDeadline(this.#state));
+    if (HAVE_NO_SESSION.has(this.#state.phase.name)) this.#drop();
+    if (event.type !== 'SessionAbsent') this.#goOn();
+  }
+
+  #carryOut(effect: SessionEffect): void {
+    switch (effect.type) {
+      case 'OpenSession':
+        return void this.#open();
+      case 'StorePrompt':
+        return void this.#generate(effect.prompt);
+      case 'CancelSession':
+        // Closing a session ends what it generates.
+        return effect.graceMs === null ? this.#drop() : this.#cancel(effect.graceMs);
+      case 'ForceStopSession':
+        return this.#drop();
+      case 'LogFatal':
+        return this.#logFatal(effect.message);
+      case 'IncrementSession':
+        return; // The state has counted it.
+    }
+  }
+
+  /** The workspace of an agent is ready as soon as it is wanted; a session is opened ahead of the prompt. */
+  #goOn(): void {
+    const { phase } = this.#state;
+    if (phase.name === 'Initializing' || phase.name === 'SessionComplete') this.#step({ type: 'WorktreeReady' });
+    else if (phase.name === 'BuildingPrompt' && this.#session === null) this.#step({ type: 'SessionOpening' });
+  }
+
+  #deadline(): void {
+    const { phase } = this.#state;
+    if (phase.name === 'CoolingDown') this.#step({ type: 'BackoffElapsed' });
+    else if (phase.name === 'Interrupting') this.#step({ type: 'GraceExceeded' });
+    else if (isOpening(phase)) this.#failed(new BackendError(`did not start within ${OPEN_MS / 1_000} s`), 'Timeout');
+  }
+
+  async #open(): Promise<void> {
+    const attempt = Promise.withResolvers<void>();
+    this.#attempt = attempt;
+    this.#absence?.cancel();
+    const { phase } = this.#state;
+    const isWanted = () => !this.#closed && this.#state.phase === phase;
+    try {
+      await this.#closing;
+      if (!isWanted()) return;
+      const session = await this.#ports.open();
+      if (!isWanted()) return await this.#discard(session);
+      this.#session = session;
+    } catch (error) {
+      if (!isWanted()) return;
+      if (error instanceof AbsentError) this.#awaitReturn(error);
+      else this.#failed(error, 'Error');
+      return;
+    }
+    this.#step({ type: 'SessionOpened' });
+    await this.#ports.opened();
+    attempt.resolve();
+  }
+
+  #awaitReturn({ message, returns, graceMs }: AbsentError): void {
+    const { about, log, timers, absent } = this.#ports;
+    log.debug({ ...about, cause: message }, 'waiting for the agent');
+    this.#step({ type: 'SessionAbsent' });
+    this.#lastCause ??= message;
+    this.#absence = timers.after(graceMs, () => absent(message));
+    const { phase } = this.#state;
+    const back = () => {
+      if (this.#state.phase === phase) this.#goOn();
+    };
+    returns.then(back, back);
+  }
+
+  async #generate(prompt: TurnPrompt): Promise<void> {
+    const session = this.#session;
+    if (session === null) throw new Error('impossible: a prompt for a session that is not open');
+    const generation = this.#ports.generation(session, prompt);
+    this.#generation = generation;
+    let ending;
+    try {
+      ending = await session.prompt(prompt, generation.report);
+    } catch (error) {
+      if (this.#generation === generation) this.#failed(error, 'Error');
+      return;
+    }
+    if (this.#generation !== generation) return;
+    generation.generated();
+    this.started();
+    this.#step({ type: 'SessionExited', exit: { how: 'Success' } });
+    await generation.finish(ending).catch((error: unknown) => this.#warn({ err: error }, 'the end of a turn failed'));
+    if (this.#generation === generation) this.#end();
+  }
+
+  #cancel(graceMs: number): void {
+    this.#session?.interrupt(graceMs).catch((error: unknown) => this.#warn({ err: error }, 'could not be interrupted'));
+  }
+
+  /** The session failed: the floor learns it, unless it was being interrupted, and another is opened. */
+  #failed(error: unknown, how: 'Error' | 'Timeout'): void {
+    const message = oneLine(error);
+    const isFatal = error instanceof BackendError && error.terminal;
+    if (isFatal || this.#state.phase.name !== 'Interrupting') this.#ports.lost(message);
+    this.#lastCause = message;
+    this.#drop();
+    const exit = how === 'Error' ? { how, message } : { how };
+    this.#step(isFatal ? { type: 'FatalError', message } : { type: 'SessionExited', exit });
+    const { phase } = this.#state;
+    if (phase.name === 'CoolingDown') this.#warnCooling(phase);
+    else if (phase.name !== 'Stopped') this.#warn({ cause: message }, 'agent session lost while it did nothing');
+  }
+
+  #warnCooling({ endsAt }: Extract<Phase, { name: 'CoolingDown' }>): void {
+    const retryInMs = endsAt - this.#ports.clock.now();
+    this.#warn({ cause: this.#lastCause ?? UNKNOWN_CAUSE, retryInMs }, 'agent session failed');
+  }
+
+  #logFatal(why: string): void {
+    const { about, log } = this.#ports;
+    log.error({ ...about, cause: this.#lastCause ?? UNKNOWN_CAUSE, why }, 'agent stopped');
+  }
+
+  /** Closes the session, whatever it is doing: nothing more comes of its generation. */
+  #drop(): void {
+    const session = this.#session;
+    this.#session = null;
+    this.#ping = null;
+    this.#end();
+    if (session !== null) this.#closing = this.#discard(session);
+  }
+
+  #end(): void {
+    const generation = this.#generation;
+    this.#generation = null;
+    generation?.close();
+  }
+
+  async #discard(session: AgentSession): Promise<void> {
+    const { promise: limit, resolve } = Promise.withResolvers<void>();
+    const timer = this.#ports.timers.after(CLOSE_MS, resolve);
+    const failed = (error: unknown) => this.#warn({ err: error }, 'session could not be closed');
+    await Promise.race([session.close().catch(failed), limit]);
+    timer.cancel();
+  }
+
+  #warn(fields: object, what: string): void {
+    this.#ports.log.warn({ ...this.#ports.about, ...fields }, what);
+  }
+}
+
+const HAVE_NO_SESSION: ReadonlySet<Phase['name']> = new Set(['Initializing', 'CoolingDown', 'Stopped']);
+/** How long a session may take to close. */
+const CLOSE_MS = 5_000;
+const UNKNOWN_CAUSE = 'its session failed';
+const LONGEST_CAUSE = 200;
+
+function isOpening(phase: Phase): boolean {
+  return phase.name === 'Spawning' && phase.opensBy !== null;
+}
+
+function oneLine(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  const [first = ''] = text.trim().split('\n');
+  return first.length > LONGEST_CAUSE ? `${first.slice(0, LONGEST_CAUSE)}…` : first;
+}
