@@ -6,8 +6,7 @@ import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promi
 import { fileURLToPath } from 'node:url';
 import type { AgentBackend } from '../../src/agents/backends/backend.ts';
 import type { Config } from '../../src/config/config.ts';
-import { CORE } from '../../src/engine/core.ts';
-import { openSqliteStore } from '../../src/engine/sqlite/sqlite.ts';
+import { openFloorStore } from '../../src/turns/floor-store.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { createPlatforms, lengthsOf } from '../../src/runtime/adapter-factory.ts';
 import { App } from '../../src/runtime/app.ts';
@@ -121,9 +120,8 @@ async function start(slack: SlackServer): Promise<{ stop(): Promise<void> }> {
   const clock = systemClock();
   const log = createLog({ level: 'fatal', pretty: false, secrets: [], clock, destination: { write: () => {} } });
   const path = join(folder, 'conch.db');
-  const store = openSqliteStore({
+  const store = openFloorStore({
     path,
-    core: CORE,
     clock,
     textLimit: (channel) => lengthsOf(channel, platforms.adapters).textLimit,
     fileAbove: (channel) => lengthsOf(channel, platforms.adapters).fileAbove,

@@ -82,10 +82,10 @@ const TITLE_LENGTH = 100;
 
 /** What the first line does not say already. */
 function notices(view: FloorView, name: NameOf): readonly string[] {
-  return view.obstacles.filter(({ why }) => !SAID_FIRST.includes(why)).map((obstacle) => obstacleWords(obstacle, name));
+  return view.obstacles.filter(({ why }) => !SAID_FIRST.has(why)).map((obstacle) => obstacleWords(obstacle, name));
 }
 
-const SAID_FIRST: readonly Obstacle['why'][] = ['paused', 'taken', 'over-budget', 'facilitation', 'resting'];
+const SAID_FIRST: ReadonlySet<Obstacle['why']> = new Set(['paused', 'taken', 'over-budget', 'facilitation', 'resting']);
 
 /** Why the floor is not granted now, and the way on, in one sentence. */
 export function obstacleWords(obstacle: Obstacle, name: NameOf): string {
