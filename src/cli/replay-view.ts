@@ -1,3 +1,4 @@
+import { waitOf } from '../turns/floor/turn.ts';
 import type { Floor } from '../turns/floor/floor.ts';
 import { factWords, list, WAITS_FOR } from '../turns/commands/fact-words.ts';
 import type { Replayed } from '../engine/replay.ts';
@@ -32,8 +33,9 @@ export function verdictLine(channel: string, found: Omit<Replayed, 'folded' | 's
 export function floorShort(floor: Floor): string {
   const { turn } = floor;
   const who = turn === null ? floor.condition : `${turn.agent} #${turn.epoch}`;
-  const sign = turn === null ? '' : turn.wait === null ? '🎤 ' : '✋ ';
-  const waits = turn?.wait == null ? '' : ` waits for ${WAITS_FOR[turn.wait.reason]}`;
+  const wait = waitOf(turn);
+  const sign = turn === null ? '' : wait === null ? '🎤 ' : '✋ ';
+  const waits = wait === null ? '' : ` waits for ${WAITS_FOR[wait.reason]}`;
   const held = floor.held.length === 0 ? [] : [`held ${floor.held.length}`];
   const parked =
     floor.parked.length === 0

@@ -218,7 +218,7 @@ export class TurnManager {
 /** Whether a command may take the floor from the one who is speaking, so that what people saw of its text must be kept first. */
 function mayEndTurn(floor: Floor, command: Command, now: Instant): boolean {
   const holder = floor.turn?.agent;
-  if (holder === undefined || floor.turn?.wait !== null) return false;
+  if (holder === undefined || floor.turn?.status === 'waiting') return false;
   switch (command.type) {
     case 'stop':
       return true;

@@ -3,7 +3,9 @@ import type { AgentId, ChannelId, InterruptMode, MessageId, Question } from './f
 import type { OrderPolicy } from './floor/policies.ts';
 import type { Instant } from '../lib/time.ts';
 import type { Fact, Outcome } from './floor/fact.ts';
+import { endOf } from './floor/deadline.ts';
 import { openQuestion } from './floor/floor.ts';
+import { waitOf } from './floor/turn.ts';
 import type { Floor, Turn } from './floor/floor.ts';
 import { obstacles } from './floor/gate.ts';
 import type { Obstacle } from './floor/gate.ts';
@@ -59,7 +61,7 @@ export type TurnRecord = {
 export function viewOf(floor: Floor, at: Instant): FloorView {
   const { turn, settings } = floor;
   const waits = new Map(
-    [turn, ...floor.parked].flatMap((open) => (open?.wait ? [[open.agent, open.wait.deadlineAt]] : [])),
+    [turn, ...floor.parked].flatMap((open) => (open?.status === 'waiting' ? [[open.agent, open.wait.deadlineAt]] : [])),
   );
   return {
     channel: floor.channel,
@@ -107,7 +109,7 @@ function told(record: TurnRecord, fact: Fact, at: Instant): TurnRecord {
     case 'said':
       return { ...record, said: record.said + 1 };
     case 'turnWaited':
-      return { ...record, waits: [...record.waits, { reason: fact.reason, at, endedAt: null }] };
+      return { ...record, waits: [...record.waits, { reason: fact.wait.reason, at, endedAt: null }] };
     case 'turnResumed':
       return { ...record, waits: ended(record.waits, at) };
     case 'turnEnded':
@@ -125,16 +127,11 @@ function holderOf(turn: Turn, approval: Question | null): NonNullable<FloorView[
   return {
     agent: turn.agent,
     epoch: turn.epoch,
-    status: turn.wait === null ? 'ACTIVE' : 'WAITING',
+    status: turn.status === 'waiting' ? 'WAITING' : 'ACTIVE',
     startedAt: turn.startedAt,
-    deadlineAt: turn.wait === null ? earliest(turn) : turn.wait.deadlineAt,
-    waitingFor: turn.wait?.reason ?? null,
-    working: turn.openWork > 0,
+    deadlineAt: turn.status === 'waiting' ? turn.wait.deadlineAt : endOf(turn),
+    waitingFor: waitOf(turn)?.reason ?? null,
+    working: turn.status === 'active' && turn.openWork > 0,
     approval,
   };
-}
-
-function earliest(turn: Turn): Instant | null {
-  const ends = [turn.deadlineAt, turn.hardEndAt].filter((at) => at !== null);
-  return ends.length === 0 ? null : Math.min(...ends);
 }

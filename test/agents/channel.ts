@@ -7,6 +7,7 @@ import type { Fact } from '../../src/turns/floor/fact.ts';
 import { openFloorStore } from '../../src/turns/floor-store.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { load } from '../config/world.ts';
+import { waitOf } from '../../src/turns/floor/turn.ts';
 
 const CHANNEL = 'console:demo';
 
@@ -85,7 +86,7 @@ export async function openChannel(backend: AgentBackend, turnConfig: object = {}
     /** Who has the floor: its id, and what it waits for. */
     holder(): string | null {
       const turn = store.floor(CHANNEL)?.turn ?? null;
-      return turn === null ? null : [turn.agent, turn.wait?.reason].filter((word) => word !== undefined).join(' ');
+      return turn === null ? null : [turn.agent, waitOf(turn)?.reason].filter((word) => word !== undefined).join(' ');
     },
     stop: () => app.stop(),
   };

@@ -51,15 +51,9 @@ describe('a floor in short', () => {
   });
 
   test('whose holder waits says for what', () => {
-    const wait = {
-      reason: 'answer',
-      deadlineAt: 0,
-      graceEndAt: null,
-      ready: false,
-      answers: [],
-      approval: null,
-    } as const;
-    const floor = { ...emptyFloor('console:demo'), turn: { ...TURN, wait }, parked: [{ ...TURN, agent: 'pm', wait }] };
+    const wait = { reason: 'answer', deadlineAt: 0, ready: false, answers: [] } as const;
+    const waiting = { ...ANY_TURN, status: 'waiting', leftMs: 0, wait } as const;
+    const floor = { ...emptyFloor('console:demo'), turn: waiting, parked: [{ ...waiting, agent: 'pm' }] };
     expect(floorShort(floor)).toBe('✋ dev #2 waits for an answer · queue nobody · waiting pm');
   });
 });
@@ -80,15 +74,10 @@ describe('the verdict', () => {
   });
 });
 
-const TURN = {
+const ANY_TURN = {
   agent: 'dev',
   epoch: 2,
   startedAt: 0,
-  deadlineAt: null,
-  hardEndAt: null,
-  leftMs: null,
-  silenceAt: null,
-  openWork: 0,
   said: false,
   mentions: [],
   injecting: [],
@@ -97,8 +86,15 @@ const TURN = {
   answered: [],
   reprompts: 0,
   place: null,
-  wait: null,
-  suspended: false,
+} as const;
+
+const TURN = {
+  ...ANY_TURN,
+  status: 'active',
+  deadlineAt: null,
+  hardEndAt: 0,
+  silenceAt: null,
+  openWork: 0,
 } as const;
 
 const HELD = { id: 'm1', addressed: [], order: '1', until: 'turn', line: null } as const;

@@ -3,6 +3,8 @@ import type { Floor, Held, Turn } from '../../src/turns/floor/floor.ts';
 import type { AgentId, MessageId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import type { Answers } from './answers.ts';
+import { waitOf } from '../../src/turns/floor/turn.ts';
+import { flat } from '../turns/floor/flat-turn.ts';
 
 /** A point of the search: a floor as it was really reached, and what the search counts beside it. */
 export type Place = {
@@ -96,14 +98,14 @@ function message(held: Held, name: Naming): unknown {
 }
 
 function turnKey(floor: Floor, turn: Turn, { name, time }: Relative): unknown {
-  const { wait } = turn;
+  const { wait, deadlineAt, hardEndAt, leftMs, silenceAt, openWork } = flat(turn);
   const named = (messages: readonly Lined[]): readonly unknown[] =>
     messages.map(({ id, fromProgram }) => (fromProgram === true ? [name(id)] : name(id)));
   return [
     turn.agent,
     Math.min(2, floor.epoch - turn.epoch),
-    [time(turn.deadlineAt), time(turn.hardEndAt), turn.leftMs, time(turn.silenceAt)],
-    [turn.openWork, turn.said, turn.suspended, turn.reprompts, turn.place],
+    [time(deadlineAt), time(hardEndAt), leftMs, time(silenceAt)],
+    [openWork, turn.said, turn.status === 'suspended', turn.reprompts, turn.place],
     turn.mentions,
     [
       named(turn.injecting),
@@ -118,8 +120,8 @@ function turnKey(floor: Floor, turn: Turn, { name, time }: Relative): unknown {
           time(wait.deadlineAt),
           time(wait.graceEndAt),
           wait.ready,
-          wait.approval?.shown ?? null,
-          wait.approval === null ? 0 : Math.min(2, floor.questions - wait.approval.question),
+          wait.question?.shown ?? null,
+          wait.question === null ? 0 : Math.min(2, floor.questions - wait.question.question),
           named(wait.answers),
         ],
   ];
@@ -139,6 +141,6 @@ export function turnOf(floor: Floor, agent: AgentId): Turn | undefined {
 export function outstanding(floor: Floor): readonly MessageId[] {
   return [
     ...floor.held,
-    ...turnsOf(floor).flatMap((turn) => [...turn.injecting, ...turn.unseen, ...(turn.wait?.answers ?? [])]),
+    ...turnsOf(floor).flatMap((turn) => [...turn.injecting, ...turn.unseen, ...(waitOf(turn)?.answers ?? [])]),
   ].map(({ id }) => id);
 }

@@ -65,7 +65,8 @@ export function followAnswers(before: Answers, step: Step): Answers {
 
 /** I25: what an agent says of a message that is on its way into its generation is heard, whether or not the turn waits. */
 export function checkHeard({ turn }: Floor, command: Command): void {
-  if (command.type !== 'injected' || command.outcome === 'no-room' || turn === null || turn.suspended) return;
+  if (command.type !== 'injected' || command.outcome === 'no-room' || turn === null || turn.status === 'suspended')
+    return;
   const isOwn = turn.agent === command.agent && turn.epoch === command.epoch;
   must(!isOwn || turn.injecting.every(({ id }) => id !== command.id), 'I25', 'what an agent took in is not heard of');
 }

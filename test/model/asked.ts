@@ -7,6 +7,8 @@ import { callable, isBarred, isReady, isUsedUp } from './floors.ts';
 import { of, statusOf } from './step.ts';
 import type { Step } from './step.ts';
 import { must } from './violation.ts';
+import { waitOf } from '../../src/turns/floor/turn.ts';
+import { flat, flatOrNull } from '../turns/floor/flat-turn.ts';
 
 type On<T extends Command['type']> = Step & { readonly command: Extract<Command, { type: T }> };
 
@@ -78,7 +80,8 @@ function checkReceived(step: On<'receive'>): void {
     return;
   }
   if (fate.state === 'unrouted' && fate.why === 'too many held messages') return;
-  if (before.turn !== null && before.turn.wait === null && !before.turn.suspended) checkMidTurn(step, fate);
+  if (before.turn !== null && waitOf(before.turn) === null && before.turn.status !== 'suspended')
+    checkMidTurn(step, fate);
   else if (before.turn === null) checkFree(step, fate);
 }
 
@@ -124,7 +127,7 @@ function checkMidTurn({ command, before, after, effects }: On<'receive'>, fate: 
         'I8',
         'somebody observes a message not at all or twice',
       );
-      must(same && after.turn.deadlineAt === turn.deadlineAt, 'I8', 'parallel touches the turn');
+      must(same && flat(after.turn).deadlineAt === flat(turn).deadlineAt, 'I8', 'parallel touches the turn');
     }
   }
 }
@@ -258,7 +261,7 @@ function checkRequested({ command, before, after, effects }: On<'request'>): voi
   const isAsked = command.unaskable === undefined;
   must(decisions.join() === (isAsked ? '' : 'reject'), 'I18', 'a request is answered that nobody was asked about');
   must(statusOf(after, command.agent) === (isAsked ? 'WAITING' : 'ACTIVE'), 'I6', 'a request does not wait');
-  const asked = after.turn?.wait?.approval ?? null;
+  const asked = flatOrNull(after.turn)?.wait?.question ?? null;
   must(!isAsked || asked?.question === after.questions, 'I18', 'a question is not the one that was asked last');
   must(asked?.shown !== true, 'I18', 'a question counts as shown before it is');
 }
@@ -266,7 +269,8 @@ function checkRequested({ command, before, after, effects }: On<'request'>): voi
 /** What names a question concerns that one and no other, and only while it is open; its turn goes on under the same epoch. */
 function checkQuestion({ command, before, after, effects }: On<'decide' | 'withdraw' | 'shown'>): void {
   const { turn } = before;
-  const asked = turn?.wait?.ready === false ? turn.wait.approval : null;
+  const wait = flatOrNull(turn)?.wait ?? null;
+  const asked = wait?.ready === false ? wait.question : null;
   must(turn !== null && asked !== null, 'I18', 'something is decided that nobody asked');
   must(asked.question === command.question, 'I18', 'a question is taken for another one');
   must(turnOf(after, turn.agent)?.epoch === turn.epoch, 'I2', 'a decision begins another turn');
@@ -282,7 +286,7 @@ function checkQuestion({ command, before, after, effects }: On<'decide' | 'withd
     'a decision is told to another turn',
   );
   must(wanted !== 'allow' || asked.shown, 'I18', 'something is allowed that nobody was shown');
-  const isOpen = after.turn?.wait?.approval != null;
+  const isOpen = flatOrNull(after.turn)?.wait?.question != null;
   must(isOpen === (command.type === 'shown' && command.why === undefined), 'I18', 'a question outlives its answer');
 }
 
@@ -311,22 +315,22 @@ function checkCaughtUp({ before, after, facts }: Step): void {
   must(!after.catchingUp, 'I10', 'the catch-up does not end');
   must(!after.held.some((held) => held.until === 'start'), 'I9', 'a message waits for a catch-up that is over');
   const { turn } = before;
-  if (turn === null || !turn.suspended) return;
+  if (turn === null || turn.status !== 'suspended') return;
   const seat = before.seats.find((one) => one.agent === turn.agent);
   const ended = of(facts, 'turnEnded').some((fact) => fact.epoch === turn.epoch);
   if (before.settings.onRestart === 'forfeit') must(ended, 'I1', 'a turn is not forfeited');
   else if (seat?.present === true)
-    must(after.turn?.agent === turn.agent && !after.turn.suspended, 'I1', 'a turn does not go on');
-  else must(after.turn?.suspended === true, 'I1', 'a turn does not wait for its agent');
+    must(after.turn?.agent === turn.agent && after.turn.status !== 'suspended', 'I1', 'a turn does not go on');
+  else must(after.turn?.status === 'suspended', 'I1', 'a turn does not wait for its agent');
 }
 
 function checkGranted({ command, before, after }: On<'grant'>): void {
   const { agent } = command;
-  const hasFloor = after.turn?.agent === agent && after.turn.wait === null;
+  const hasFloor = after.turn?.agent === agent && waitOf(after.turn) === null;
   const isCalled = after.called.some((call) => call.agent === agent && call.by === 'operator');
-  const isPromised = turnOf(after, agent)?.wait?.ready === true;
+  const isPromised = waitOf(turnOf(after, agent))?.ready === true;
   must(
-    before.turn === null || before.turn.wait !== null ? hasFloor || isPromised : isCalled || isPromised,
+    before.turn === null || waitOf(before.turn) !== null ? hasFloor || isPromised : isCalled || isPromised,
     'I5',
     'a grant is lost',
   );

@@ -8,6 +8,8 @@ import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import { callable, isPresent, owed } from './floors.ts';
 import { OF_PROGRAMS } from './moves.ts';
 import { must } from './violation.ts';
+import { flat, flatOrNull } from '../turns/floor/flat-turn.ts';
+import type { FlatTurn } from '../turns/floor/flat-turn.ts';
 
 /** One fact of a decision, with the floor on both sides of it. */
 export type Recorded = {
@@ -130,7 +132,7 @@ function checkGrant(step: Of<'turnGranted'>): void {
   );
   checkLines(step, fact);
   checkOrder(step);
-  const { turn } = after;
+  const turn = flat(after.turn);
   must(turn.deadlineAt === at + timeoutOf(before, fact.agent), 'I14', 'a turn expires at another time');
   must(turn.hardEndAt === at + before.settings.maxTurnMs, 'I14', 'a turn ends hard at another time');
   must(turn.silenceAt === null, 'I14', 'silence counts before anything was said');
@@ -184,11 +186,11 @@ function checkResume(step: Of<'turnResumed'>): void {
   must(after.turn?.epoch === fact.epoch, 'I2', 'the resumed turn has another epoch');
   must(!before.catchingUp, 'I10', 'a turn goes on before the catch-up');
   must(isPresent(before, fact.agent), 'I6', 'a turn goes on whose agent is not there');
-  must(paused.wait !== null || paused.suspended, 'I4', 'a turn goes on that did not stand still');
+  must(paused.wait !== null || paused.status === 'suspended', 'I4', 'a turn goes on that did not stand still');
   must(paused.wait?.graceEndAt == null, 'I3', 'a turn goes on while its old generation runs');
   checkLines(step, fact);
-  const { turn } = after;
-  must(turn.wait === null && !turn.suspended, 'I4', 'a resumed turn still waits');
+  const turn = flat(after.turn);
+  must(turn.status === 'active', 'I4', 'a resumed turn still waits');
   must(turn.deadlineAt === at + timeoutOf(before, fact.agent), 'I14', 'a resumed turn expires at another time');
   const left = paused.leftMs ?? before.settings.maxTurnMs;
   must(turn.hardEndAt === at + left, 'I14', 'a resumed turn is given more or less time than it had left');
@@ -210,10 +212,10 @@ function checkResumeCounted({ fact, before, after, first }: Of<'turnResumed'>): 
 
 /** I2 and I3: only the speaker acts, under its own epoch. I14: a sign of work moves the limit, never the hard end. */
 function checkAct({ fact, before, after, at }: Of<'said' | 'worked' | 'turnContinued'>): void {
-  const { turn } = before;
+  const turn = flatOrNull(before.turn);
   must(turn !== null && turn.agent === fact.agent, 'I3', 'an agent acts without the floor');
   must(turn.epoch === fact.epoch, 'I3', 'an act of another epoch counts');
-  must(turn.wait === null && !turn.suspended, 'I3', 'an agent acts in a turn that stands still');
+  must(turn.status === 'active', 'I3', 'an agent acts in a turn that stands still');
   if (fact.type === 'said') must(fact.line === before.lines + 1 && after.lines === fact.line, 'I8', 'lines have a gap');
   const next = turnAt(after, fact.agent);
   const { autoDetectTurnEnd, autoDetectSilenceMs } = before.settings;
@@ -234,7 +236,7 @@ function checkWait({ fact, before, after, at }: Of<'turnWaited'>): void {
   const next = turnAt(after, fact.agent);
   must(turn.epoch === fact.epoch && turn.wait === null, 'I2', 'a turn waits that is not under way');
   must(next.wait?.deadlineAt === at + before.settings.waitTimeoutMs, 'I14', 'a wait is limited otherwise');
-  const grace = fact.reason === 'human' ? at + before.settings.interruptGraceMs : null;
+  const grace = fact.wait.reason === 'human' ? at + before.settings.interruptGraceMs : null;
   must(next.wait.graceEndAt === grace, 'I14', 'an interrupted agent has another time to stop');
   must(next.leftMs === Math.max(0, (turn.hardEndAt ?? at) - at), 'I14', 'waiting uses up the turn');
   must(
@@ -269,7 +271,7 @@ function checkEnd({ fact, before, after, at, command }: Of<'turnEnded'>): void {
 }
 
 /** Whether a message waits in another place than the turn that was given it, or another turn was given it too. */
-function isWaiting(floor: Floor, turn: Turn, id: string): boolean {
+function isWaiting(floor: Floor, turn: Pick<Turn, 'agent'>, id: string): boolean {
   const others = turnsOf(floor).filter(({ agent }) => agent !== turn.agent);
   return outstanding(floor).includes(id) || others.some(({ given }) => given.some((one) => one.id === id));
 }
@@ -294,7 +296,7 @@ function checkExtension({ fact, before, after }: Of<'turnExtended'>): void {
 function checkSuspension({ fact, before, after, at }: Of<'turnSuspended'>): void {
   const next = turnAt(after, fact.agent);
   must(
-    next.suspended && next.epoch === turnAt(before, fact.agent).epoch,
+    next.status === 'suspended' && next.epoch === turnAt(before, fact.agent).epoch,
     'I1',
     'a restart loses the turn that was open',
   );
@@ -313,10 +315,10 @@ function seatAt(floor: Floor, agent: AgentId): Seat {
   return seat;
 }
 
-function turnAt(floor: Floor, agent: AgentId): Turn {
+function turnAt(floor: Floor, agent: AgentId): FlatTurn {
   const turn = turnOf(floor, agent);
   must(turn !== undefined, 'I1', 'a fact is about a turn that there is not');
-  return turn;
+  return flat(turn);
 }
 
 function timeoutOf(floor: Floor, agent: AgentId): number {

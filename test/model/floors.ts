@@ -5,6 +5,7 @@ import type { AgentId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { outstanding, turnsOf } from './abstraction.ts';
 import { must } from './violation.ts';
+import { waitOf } from '../../src/turns/floor/turn.ts';
 
 /** What must hold of every floor that is reached, however it was reached. */
 export function checkFloor(floor: Floor, at: Instant): void {
@@ -26,7 +27,7 @@ function checkHolder(floor: Floor): void {
   const turns = turnsOf(floor);
   const active = floor.seats.filter((seat) => seat.status === 'ACTIVE');
   const waiting = floor.seats.filter((seat) => seat.status === 'WAITING');
-  const speaks = (turn: Turn | null): boolean => turn !== null && turn.wait === null;
+  const speaks = (turn: Turn | null): boolean => turn !== null && waitOf(turn) === null;
   must(active.length <= 1, 'I1', 'two seats are ACTIVE');
   must(
     active.every((seat) => floor.turn?.agent === seat.agent && speaks(floor.turn)),
@@ -35,7 +36,7 @@ function checkHolder(floor: Floor): void {
   );
   must(!speaks(floor.turn) || active.length === 1, 'I1', 'the floor is held by a seat that is not ACTIVE');
   must(
-    waiting.every((seat) => turns.some((turn) => turn.agent === seat.agent && turn.wait !== null)),
+    waiting.every((seat) => turns.some((turn) => turn.agent === seat.agent && waitOf(turn) !== null)),
     'I1',
     'a WAITING seat has no turn that waits',
   );
@@ -45,12 +46,12 @@ function checkHolder(floor: Floor): void {
     'a turn belongs to a seat that is neither ACTIVE nor WAITING',
   );
   must(
-    floor.parked.every((turn) => turn.wait !== null),
+    floor.parked.every((turn) => waitOf(turn) !== null),
     'I1',
     'a turn without the floor does not wait',
   );
   must(
-    floor.parked.every((turn) => turn.wait?.reason !== 'human' || turn.wait.ready),
+    floor.parked.every((turn) => waitOf(turn)?.reason !== 'human' || waitOf(turn)?.ready === true),
     'I4',
     'an interrupted turn lent its floor and would not get it back',
   );
@@ -60,7 +61,7 @@ function checkHolder(floor: Floor): void {
     'I2',
     'two turns share an epoch, or one is ahead of the floor',
   );
-  const isFenced = floor.turn === null || floor.turn.wait !== null || floor.turn.suspended;
+  const isFenced = floor.turn === null || waitOf(floor.turn) !== null || floor.turn.status === 'suspended';
   must(isFenced || floor.turn.epoch === floor.epoch, 'I2', 'the speaker has another epoch than the floor');
 }
 
@@ -160,7 +161,7 @@ export function isUsedUp(floor: Floor): boolean {
 function checkWorking(floor: Floor, at: Instant): void {
   if (floor.turn !== null || floor.choosing !== null || floor.catchingUp || floor.condition === 'paused') return;
   must(
-    !floor.parked.some((turn) => turn.wait?.ready === true && isPresent(floor, turn.agent)),
+    !floor.parked.some((turn) => waitOf(turn)?.ready === true && isPresent(floor, turn.agent)),
     'I4',
     'a turn that may go on does not',
   );

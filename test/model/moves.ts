@@ -6,6 +6,7 @@ import type { Instant } from '../../src/lib/time.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
 import type { Channel, Family } from './channels.ts';
+import { waitOf } from '../../src/turns/floor/turn.ts';
 
 /** One thing that may happen at a place, and when. */
 export type Move = {
@@ -132,10 +133,7 @@ function holders({ floor }: Place, { families }: Channel): readonly Command[] {
 }
 
 function waits(act: { readonly agent: AgentId; readonly epoch: number }): readonly Command[] {
-  return [
-    { type: 'wait', ...act, reason: 'answer' },
-    { type: 'wait', ...act, reason: 'approval' },
-  ];
+  return [{ type: 'wait', ...act, reason: 'answer' }];
 }
 
 function comings({ floor }: Place, { families, seats }: Channel): readonly Command[] {
@@ -229,7 +227,7 @@ function probes({ floor }: Place, { families, seats }: Channel): readonly Comman
   const agents = seats.map((seat) => seat.agent);
   const [someone = STRANGER] = agents;
   const holder = turn?.agent ?? someone;
-  const isSpeaking = turn !== null && turn.wait === null && !turn.suspended;
+  const isSpeaking = turn !== null && waitOf(turn) === null && turn.status !== 'suspended';
   const silent = [...agents.filter((agent) => !(isSpeaking && agent === holder)), STRANGER];
   const known = new Set([...outstanding(floor), ...turnsOf(floor).flatMap((one) => one.given.map(({ id }) => id))]);
   const asked = choosing?.facilitator ?? someone;

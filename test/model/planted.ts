@@ -25,7 +25,7 @@ const EPOCHS: readonly Planted[] = [
     name: 'an agent that waits may go on talking',
     near: 'mode inject',
     file: 'agents.ts',
-    find: "return (turn.wait !== null && type !== 'injected') || turn.suspended ? 'not-holder' : null;",
+    find: "return turn.status === 'active' || (turn.status === 'waiting' && type === 'injected') ? null : 'not-holder';",
     replace: 'return null;',
   },
   {
@@ -81,8 +81,8 @@ const TURNS: readonly Planted[] = [
     name: 'a stop forgets the turns that wait without the floor',
     near: 'waits lend the floor',
     file: 'operators.ts',
-    find: 'const turns = [turn, ...parked].filter(',
-    replace: 'const turns = [turn].filter(',
+    find: 'const turns = turnsOf(d.floor);',
+    replace: 'const turns = turnsOf({ ...d.floor, parked: [] });',
   },
   {
     name: 'an agent hands the floor over to itself',
@@ -115,8 +115,8 @@ const TURNS: readonly Planted[] = [
     name: 'a restart does not suspend the turn that was open',
     near: 'restarts',
     file: 'system.ts',
-    find: "if (turn.wait === null) d.record({ type: 'turnSuspended', agent: turn.agent });",
-    replace: 'if (turn.wait === null) return null;',
+    find: "if (wait === null) d.record({ type: 'turnSuspended', agent: turn.agent });",
+    replace: 'if (wait === null) return null;',
   },
 ];
 
@@ -271,15 +271,15 @@ const ANSWERS: readonly Planted[] = [
     name: 'what an agent took in before it waited is not heard of any more',
     near: 'tools need a yes',
     file: 'agents.ts',
-    find: "return (turn.wait !== null && type !== 'injected') || turn.suspended ? 'not-holder' : null;",
-    replace: "return turn.wait !== null || turn.suspended ? 'not-holder' : null;",
+    find: "return turn.status === 'active' || (turn.status === 'waiting' && type === 'injected') ? null : 'not-holder';",
+    replace: "return turn.status === 'active' ? null : 'not-holder';",
   },
   {
     name: 'T3: a message for which there was no room counts as given',
     near: 'prompted again',
     file: 'evolve-message.ts',
-    find: 'withTurn(floor, { injecting, given, unseen: [...turn.unseen, message] })',
-    replace: 'withTurn(floor, { injecting, unseen: [...turn.unseen, message] })',
+    find: 'injecting, given, unseen: [...turn.unseen, message] }',
+    replace: 'injecting, unseen: [...turn.unseen, message] }',
   },
   {
     name: 'a message that was taken up late in a turn is done though the turn was cut short',
@@ -308,8 +308,8 @@ const TIME: readonly Planted[] = [
   {
     name: 'work puts off the hard end of a turn',
     file: 'deadline.ts',
-    find: 'Math.min(...ends)',
-    replace: 'Math.max(...ends)',
+    find: 'Math.min(deadlineAt, hardEndAt)',
+    replace: 'Math.max(deadlineAt, hardEndAt)',
   },
   {
     name: 'a wait is over while the history is read',
@@ -327,15 +327,16 @@ const TIME: readonly Planted[] = [
   {
     name: 'a sign of work does not put off the limit',
     file: 'evolve-turn.ts',
-    find: 'deadlineAt: at + seatOf(floor, turn.agent).timeoutMs,\n    silenceAt',
-    replace: 'deadlineAt: turn.deadlineAt,\n    silenceAt',
+    find: 'const next = { ...turn, openWork: fact.open };\n        return { ...next, ...working(floor, next, at) };',
+    replace:
+      'const next = { ...turn, openWork: fact.open };\n        return { ...next, ...working(floor, next, at), deadlineAt: fact.open > 0 ? null : turn.deadlineAt };',
   },
   {
     name: 'waiting uses up the time of the turn',
     near: 'mode interrupt',
     file: 'evolve-turn.ts',
-    find: 'hardEndAt: at + (turn.leftMs ?? floor.settings.maxTurnMs),',
-    replace: 'hardEndAt: turn.startedAt + floor.settings.maxTurnMs,',
+    find: 'hardEndAt: at + turn.leftMs }',
+    replace: 'hardEndAt: turn.startedAt + floor.settings.maxTurnMs }',
   },
 ];
 
@@ -496,8 +497,8 @@ const QUESTIONS: readonly Planted[] = [
     name: 'a question that was answered may be answered again after a restart',
     near: 'tools need a yes',
     file: 'floor.ts',
-    find: 'turn?.wait?.ready === false ? turn.wait.approval : null',
-    replace: 'turn?.wait?.approval ?? null',
+    find: "wait?.reason === 'approval' && !wait.ready ?",
+    replace: "wait?.reason === 'approval' ?",
   },
   {
     name: 'a yes is taken before the question is shown',
@@ -510,7 +511,7 @@ const QUESTIONS: readonly Planted[] = [
     name: 'every question of a floor has the same number',
     near: 'tools need a yes',
     file: 'evolve-turn.ts',
-    find: 'Math.max(floor.questions, asked?.question ?? 0)',
+    find: 'Math.max(floor.questions, wait.question.question)',
     replace: 'floor.questions',
   },
   {

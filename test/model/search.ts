@@ -14,6 +14,7 @@ import { of } from './step.ts';
 import type { Step } from './step.ts';
 import { checkRefusal, checkStep } from './steps.ts';
 import { must, Violation } from './violation.ts';
+import { flat } from '../turns/floor/flat-turn.ts';
 
 /** A broken invariant and the shortest way to it from the empty floor. */
 export type Found = {
@@ -209,8 +210,8 @@ function checkAgain(core: FloorMachine, { command, before, after, at, facts }: S
 function earliest(floor: Floor): Instant | null {
   const turns = floor.turn === null ? floor.parked : [floor.turn, ...floor.parked];
   const hears = !floor.catchingUp;
-  const instants = turns.flatMap(({ wait, deadlineAt, hardEndAt, silenceAt, suspended }) => {
-    if (wait === null) return hears || !suspended ? [deadlineAt, hardEndAt, silenceAt] : [];
+  const instants = turns.map(flat).flatMap(({ status, wait, deadlineAt, hardEndAt, silenceAt }) => {
+    if (wait === null) return hears || status !== 'suspended' ? [deadlineAt, hardEndAt, silenceAt] : [];
     return wait.ready ? [] : [hears ? wait.deadlineAt : null, wait.graceEndAt];
   });
   const renewal = hears ? floor.limit?.until : null;

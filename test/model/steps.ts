@@ -11,6 +11,7 @@ import { checkFact } from './facts.ts';
 import { of } from './step.ts';
 import type { Step } from './step.ts';
 import { must } from './violation.ts';
+import { waitOf } from '../../src/turns/floor/turn.ts';
 
 /** A refusal changes nothing and tells nobody; what was refused is at most recorded. */
 export function checkRefusal(
@@ -67,7 +68,7 @@ function checkPrompts({ before, after, facts, effects }: Step): void {
   const last = prompts.at(-1);
   must(
     last === undefined ||
-      (turn !== null && last.agent === turn.agent && last.epoch === turn.epoch && turn.wait === null),
+      (turn !== null && last.agent === turn.agent && last.epoch === turn.epoch && waitOf(turn) === null),
     'I1',
     'somebody is prompted who does not have the floor',
   );
@@ -88,9 +89,9 @@ function checkEndings({ before, after, facts, effects }: Step): void {
     const stops = of(effects, 'interrupt').filter(concerns).length;
     must(stops === (BY_ITSELF.has(outcome) ? 0 : 1), 'I3', 'an agent that lost the floor is not stopped once');
   }
-  for (const { agent, epoch, reason } of of(facts, 'turnWaited')) {
+  for (const { agent, epoch, wait } of of(facts, 'turnWaited')) {
     const stops = of(effects, 'interrupt').filter((effect) => effect.agent === agent && effect.epoch === epoch);
-    must(stops.length === (reason === 'human' ? 1 : 0), 'I8', 'an interrupted agent is not stopped once');
+    must(stops.length === (wait.reason === 'human' ? 1 : 0), 'I8', 'an interrupted agent is not stopped once');
   }
   for (const turn of turnsOf(before)) {
     const survives = turnOf(after, turn.agent)?.epoch === turn.epoch;
@@ -237,7 +238,7 @@ function checkAnnouncements(step: Step): void {
   const outages = after.outage && (!before.outage || of(facts, 'outageEnded').length > 0);
   must(!unrouted || before.outage || outages, 'I12', 'nobody is there and people are not told');
   const expected: Readonly<Record<Announcement['kind'], number>> = {
-    approval: of(facts, 'turnWaited').filter((fact) => fact.approval !== null).length - unasked(step),
+    approval: of(facts, 'turnWaited').filter((fact) => fact.wait.reason === 'approval').length - unasked(step),
     unasked: of(facts, 'approvalDecided').filter((fact) => fact.by === null).length,
     timeout: moves.filter(({ trigger }) => trigger === 'TIMEOUT').length,
     waitTimeout: moves.filter(({ trigger }) => trigger === 'WAIT_TIMEOUT').length,

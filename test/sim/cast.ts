@@ -36,7 +36,6 @@ const PLANS = {
   pass: 10,
   handOver: 12,
   ask: 12,
-  approval: 2,
   permission: 12,
   tool: 8,
   long: 3,
@@ -332,9 +331,8 @@ export class SimSession implements AgentSession {
         speak();
         return finish({ how: 'completed', handTo: random.pick(generation.turn.roster.map(({ id }) => id)) });
       case 'ask':
-      case 'approval':
         speak();
-        return finish({ how: 'waiting', reason: plan === 'ask' ? 'answer' : 'approval' });
+        return finish({ how: 'waiting', reason: 'answer' });
       case 'permission':
         return step(() => this.#ask(generation));
       case 'tool':

@@ -11,6 +11,7 @@ import type { Scope } from './settings.ts';
 import type { Situations } from './situations.ts';
 import type { Life, Timeline } from './timeline.ts';
 import { must } from './violation.ts';
+import { waitOf } from '../../src/turns/floor/turn.ts';
 
 /** Everything that the driver may touch. */
 export type DriverPorts = {
@@ -294,7 +295,7 @@ export class Driver {
     if (floor.settings.order === 'manual' && random.chance(0.5)) return random.pick(['grant', 'grant', 'order']);
     if (floor.seats.some(({ disabled }) => disabled) && random.chance(0.3)) return 'enable';
     if (floor.seats.some(({ assigned }) => !assigned) && random.chance(0.3)) return 'add';
-    if ((floor.turn?.wait ?? null) !== null && random.chance(0.25)) return random.pick(['grant', 'stop']);
+    if ((waitOf(floor.turn) ?? null) !== null && random.chance(0.25)) return random.pick(['grant', 'stop']);
     if (floor.held.length > 0 && random.chance(0.15)) return random.pick(['mode', 'stop']);
     return random.weighted(COMMANDS);
   }

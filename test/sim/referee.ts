@@ -6,6 +6,9 @@ import type { Floor, Held, Turn } from '../../src/turns/floor/floor.ts';
 import type { Applied } from '../../src/turns/records.ts';
 import { canonical } from '../../src/engine/canonical.ts';
 import { must } from './violation.ts';
+import { waitOf } from '../../src/turns/floor/turn.ts';
+import { openQuestion } from '../../src/turns/floor/floor.ts';
+import { flat, flatOrNull } from '../turns/floor/flat-turn.ts';
 
 /** One command, and the floor before and after it. */
 export type Move = {
@@ -97,9 +100,9 @@ export function checkFloor(floor: Floor): void {
   const active = seats.filter(({ status }) => status === 'ACTIVE').map(({ agent }) => agent);
   const waiting = seats.filter(({ status }) => status === 'WAITING').map(({ agent }) => agent);
   const queued = seats.filter(({ status }) => status === 'QUEUED').map(({ agent }) => agent);
-  const holder = turn !== null && turn.wait === null ? [turn.agent] : [];
+  const holder = turn !== null && waitOf(turn) === null ? [turn.agent] : [];
   const resting = [turn, ...parked]
-    .filter((each): each is Turn => each !== null && each.wait !== null)
+    .filter((each): each is Turn => each !== null && waitOf(each) !== null)
     .map(({ agent }) => agent);
   must(
     'I1',
@@ -176,7 +179,7 @@ function checkActor({ command, before, channel }: Move): void {
     case 'request':
     case 'injected': {
       const { turn } = before;
-      const mayAct = turn !== null && (turn.wait === null || command.type === 'injected');
+      const mayAct = turn !== null && (waitOf(turn) === null || command.type === 'injected');
       const isHolder = mayAct && turn.agent === command.agent && turn.epoch === command.epoch;
       must(
         'I2',
@@ -188,7 +191,7 @@ function checkActor({ command, before, channel }: Move): void {
     case 'decide':
     case 'withdraw':
     case 'shown': {
-      const asked = before.turn?.wait?.ready === false ? before.turn.wait.approval : null;
+      const asked = openQuestion(before);
       must(
         'I18',
         asked?.question === command.question,
@@ -219,7 +222,8 @@ function checkTime({ command, before, facts, at, channel }: Move): void {
       (each) => each?.agent === fact.agent && each.epoch === fact.epoch,
     );
     if (turn === undefined || turn === null) continue;
-    const ends = turn.wait === null ? [turn.deadlineAt, turn.hardEndAt, turn.silenceAt] : [turn.wait.deadlineAt];
+    const { wait, deadlineAt, hardEndAt, silenceAt } = flat(turn);
+    const ends = wait === null ? [deadlineAt, hardEndAt, silenceAt] : [wait.deadlineAt];
     must(
       'I14',
       ends.some((end) => end !== null && end <= at),
@@ -243,26 +247,28 @@ function checkRoute(move: Move, command: Of<'receive'>): void {
   if (command.fromProgram === true && hasBudget(before) && fate?.state === 'held') return;
   const { turn } = before;
   const answersParked = before.parked.some(
-    ({ wait, agent }) => wait?.reason === 'answer' && command.addressed.includes(agent),
+    (parked) => waitOf(parked)?.reason === 'answer' && command.addressed.includes(parked.agent),
   );
-  if (turn === null || turn.wait !== null || turn.suspended || answersParked) return;
+  if (turn === null || waitOf(turn) !== null || turn.status === 'suspended' || answersParked) return;
   const delivered = fate?.state === 'delivered' ? fate : null;
   const isKept = after.turn?.agent === turn.agent && after.turn.epoch === turn.epoch;
   must('I8', isKept, () => `${command.id} ended the turn of ${turn.agent} in ${channel}`);
   switch (before.settings.mode) {
     case 'queue':
-      return must('I8', fate?.state === 'held' && fate.until === 'turn' && after.turn?.wait === null, say);
+      return must('I8', fate?.state === 'held' && fate.until === 'turn' && waitOf(after.turn) === null, say);
     case 'inject':
       return must(
         'I8',
-        delivered?.via === 'inject' && same(delivered.to, [turn.agent]) && after.turn?.wait === null,
+        delivered?.via === 'inject' && same(delivered.to, [turn.agent]) && waitOf(after.turn) === null,
         say,
       );
     case 'interrupt':
-      return must('I8', delivered?.via === 'interrupt' && after.turn?.wait?.reason === 'human', say);
+      return must('I8', delivered?.via === 'interrupt' && waitOf(after.turn)?.reason === 'human', say);
     case 'parallel': {
       const online = before.seats.filter(({ status }) => status !== 'OFFLINE').map(({ agent }) => agent);
-      const isUntouched = after.turn?.deadlineAt === turn.deadlineAt && after.turn.hardEndAt === turn.hardEndAt;
+      const { deadlineAt, hardEndAt } = flat(turn);
+      const next = flatOrNull(after.turn);
+      const isUntouched = next?.deadlineAt === deadlineAt && next.hardEndAt === hardEndAt;
       return must('I8', delivered?.via === 'observe' && same(delivered.to, online) && isUntouched, say);
     }
   }

@@ -4,6 +4,7 @@ import { floorMachine } from '../../src/turns/floor-machine.ts';
 import type { FloorMachine } from '../../src/turns/floor-machine.ts';
 import { SITUATIONS } from './situations.ts';
 import { runSeed } from './world.ts';
+import { openQuestion } from '../../src/turns/floor/floor.ts';
 
 const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8];
 /** A planted bug is looked for in so many seeds. */
@@ -120,7 +121,7 @@ describe('a core with a planted bug', () => {
 
   test('T7 that takes an answer for whatever is asked when it arrives is found out', async () => {
     const decide: FloorMachine['decide'] = (floor, command, at) => {
-      const question = floor.turn?.wait?.approval?.question;
+      const question = openQuestion(floor)?.question;
       const isAnswer = command.type === 'decide' && question !== undefined;
       return floorMachine.decide(floor, isAnswer ? { ...command, question } : command, at);
     };

@@ -2,6 +2,8 @@ import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { Move } from './referee.ts';
 import type { Situations } from './situations.ts';
+import { waitOf } from '../../src/turns/floor/turn.ts';
+import { flatOrNull } from '../turns/floor/flat-turn.ts';
 
 type Of<Type extends Fact['type']> = Extract<Fact, { readonly type: Type }>;
 
@@ -41,11 +43,11 @@ export class Spotter {
     if (this.#lost.size > 0) s.reach('a crash while the platform is out of touch');
     this.#lost.clear();
     for (const { turn, parked, held, choosing } of floors) {
-      if (turn !== null && turn.wait === null) s.reach('a crash while an agent is ACTIVE');
-      if ([turn, ...parked].some((each) => each?.wait?.reason === 'answer'))
+      if (turn !== null && waitOf(turn) === null) s.reach('a crash while an agent is ACTIVE');
+      if ([turn, ...parked].some((each) => waitOf(each)?.reason === 'answer'))
         s.reach('a crash while an agent waits for an answer');
-      if (turn?.wait?.graceEndAt !== null && turn?.wait !== null && turn !== null)
-        s.reach('a crash during an interrupt');
+      const wait = flatOrNull(turn)?.wait ?? null;
+      if (wait !== null && wait.graceEndAt !== null) s.reach('a crash during an interrupt');
       if (held.length > 0) s.reach('a crash with messages held');
       if (choosing !== null) s.reach('a crash while the facilitator is asked');
     }
@@ -54,7 +56,7 @@ export class Spotter {
   /** What happens while the platform cannot be heard, and when it can again. */
   #touched({ command, channel, before, after, facts, at }: Move): void {
     const s = this.#situations;
-    const wait = before.turn?.wait ?? null;
+    const wait = waitOf(before.turn) ?? null;
     if (command.type === 'loseTouch') {
       this.#lost.add(channel);
       if (before.turn !== null) s.reach('the platform is out of touch in the middle of a turn');
@@ -72,7 +74,7 @@ export class Spotter {
     }
     if (command.type !== 'catchUp') return;
     this.#lost.delete(channel);
-    if ([before.turn, ...before.parked].some((turn) => turn?.wait != null && turn.wait.deadlineAt < at))
+    if ([before.turn, ...before.parked].some((turn) => (waitOf(turn)?.deadlineAt ?? at) < at))
       s.reach('a wait outlasts its limit while the platform is out of touch');
     if (before.turn === null && after.turn !== null) s.reach('the floor goes on when the platform is heard again');
   }
@@ -121,10 +123,10 @@ export class Spotter {
     const { turn, held } = before;
     switch (command.type) {
       case 'stop':
-        if (turn !== null && turn.wait === null && !this.#prompted.has(`${channel} ${turn.epoch}`))
+        if (turn !== null && waitOf(turn) === null && !this.#prompted.has(`${channel} ${turn.epoch}`))
           s.reach('a stop while the prompt was still owed');
         if (held.length > 0) s.reach('a stop with messages held');
-        if (turn?.wait?.reason === 'human') s.reach('a stop during an interrupt');
+        if (waitOf(turn)?.reason === 'human') s.reach('a stop during an interrupt');
         return;
       case 'mode':
         if (held.some(({ until }) => until === 'turn')) s.reach('a message held across a change of mode');
@@ -214,7 +216,7 @@ export class Spotter {
           fact.forced ? 'a turn is interrupted and stopped by force' : 'a turn is interrupted and stops by itself',
         );
       case 'turnEnded': {
-        const turn = [before.turn, ...before.parked].find((each) => each?.agent === fact.agent);
+        const turn = flatOrNull([before.turn, ...before.parked].find((each) => each?.agent === fact.agent));
         if (fact.outcome === 'passed') s.reach('an agent passes');
         if (fact.outcome === 'lapsed') s.reach('a silence ends a turn');
         if (fact.outcome === 'expired' && turn?.wait === null) {
@@ -239,7 +241,7 @@ export class Spotter {
       s.reach('more messages are held than allowed');
     if (fate.state !== 'delivered') return;
     if (fate.via === 'observe') s.reach('a message is passed to all as observed');
-    if (fate.via === 'interrupt' && before.turn?.wait?.reason === 'human')
+    if (fate.via === 'interrupt' && waitOf(before.turn)?.reason === 'human')
       s.reach('a second message joins an interrupt');
   }
 

@@ -56,7 +56,7 @@ export type PermissionRequest = {
 export type Ending =
   | { readonly how: 'completed'; readonly handTo?: AgentId }
   | { readonly how: 'passed' }
-  | { readonly how: 'waiting'; readonly reason: 'answer' | 'approval' }
+  | { readonly how: 'waiting'; readonly reason: 'answer' }
   | { readonly how: 'interrupted' };
 
 /** One agent's place at one floor, as its backend sees it. */

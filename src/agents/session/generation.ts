@@ -176,7 +176,7 @@ export class Generation {
     const applied = await tell({ type: 'request', agent, epoch, approval, ...why });
     if (applied?.ok !== true) return null;
     const asked = applied.facts.find((fact) => fact.type === 'turnWaited');
-    return asked?.approval?.question ?? null;
+    return asked?.wait.reason === 'approval' ? asked.wait.question.question : null;
   }
 
   #hear(chunk: string): void {

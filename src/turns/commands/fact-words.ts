@@ -109,7 +109,7 @@ const WORDS: Words = {
     `turn granted to ${name(agent)} #${epoch}${withMessages(messages)}`,
   turnContinued: ({ agent, epoch, messages }, name) =>
     `${name(agent)} #${epoch} prompted again${withMessages(messages)}`,
-  turnWaited: ({ agent, epoch, reason }, name) => `${name(agent)} #${epoch} waits for ${WAITS_FOR[reason]}`,
+  turnWaited: ({ agent, epoch, wait }, name) => `${name(agent)} #${epoch} waits for ${WAITS_FOR[wait.reason]}`,
   approvalShown: ({ question }) => `question ${question} stands in the channel`,
   approvalWithdrawn: ({ agent, question }, name) => `${name(agent)} took question ${question} back`,
   approvalDecided: ({ agent, question, choice, by }, name) =>

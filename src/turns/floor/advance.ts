@@ -9,13 +9,14 @@ import type { Caller } from './policies.ts';
 import type { Trigger } from './seat.ts';
 import { findSeat, seatOf } from './seats.ts';
 import type { AgentId, MessageId } from './settings.ts';
+import { missedBy, turnsOf, waitOf } from './turn.ts';
 
 /** Lets the floor go on: to a turn whose wait is over, else to the next speaker, else to rest. Does nothing while somebody has it. */
 export function advance(d: Deliberation): void {
   const { floor, at } = d;
-  const ready = floor.parked.find((turn) => turn.wait?.ready === true && seatOf(floor, turn.agent).present);
+  const ready = floor.parked.find((turn) => waitOf(turn)?.ready === true && seatOf(floor, turn.agent).present);
   if (ready !== undefined && gate(floor, at, 'parked') === null) {
-    resume(d, ready, ready.wait?.reason === 'human' ? 'interrupt' : 'answered');
+    resume(d, ready, waitOf(ready)?.reason === 'human' ? 'interrupt' : 'answered');
     return;
   }
   if (gate(floor, at, 'next') !== null) return;
@@ -101,7 +102,7 @@ export function resume(
 ): void {
   const { agent } = turn;
   const ready = pending(d).filter((message) => message.until !== 'turn');
-  const missed = [...turn.unseen, ...turn.injecting, ...(turn.wait?.answers ?? [])];
+  const missed = missedBy(turn);
   const isAnswer = why === 'answered' || why === 'interrupt';
   const isAnsweredByPrograms = missed.length > 0 && missed.every(({ fromProgram }) => fromProgram === true);
   const isProgram = isAnswer && isAnsweredByPrograms && !ready.some(isUnheard);
@@ -158,9 +159,9 @@ function isAnswered({ begun }: Turn['given'][number], outcome: Outcome): boolean
 /** What a turn was given and said nothing to since, and no other turn has or will be given. */
 function unclaimed(d: Deliberation, turn: Turn): readonly MessageId[] {
   const { floor } = d;
-  const turns = [floor.turn, ...floor.parked].filter((other) => other !== null);
+  const turns = turnsOf(floor);
   const others = turns.filter(({ epoch }) => epoch !== turn.epoch).flatMap(({ given }) => given);
-  const owed = turns.flatMap((other) => [...other.unseen, ...other.injecting, ...(other.wait?.answers ?? [])]);
+  const owed = turns.flatMap(missedBy);
   const claimed = new Set([...others, ...owed, ...floor.held].map(({ id }) => id));
   return turn.given.filter(({ id, begun }) => !begun && !claimed.has(id)).map(({ id }) => id);
 }

@@ -8,6 +8,7 @@ import { afterInterrupt } from './people.ts';
 import { request, withdraw } from './questions.ts';
 import { findSeat, seatOf } from './seats.ts';
 import type { AgentId } from './settings.ts';
+import { findTurn, waitOf } from './turn.ts';
 import type { Instant } from '../../lib/time.ts';
 
 /** How often a turn goes on for messages that could not be injected. */
@@ -53,7 +54,7 @@ type Act = Extract<AgentCommand, { type: 'say' | 'work' | 'end' | 'wait' | 'requ
 function notHolder(turn: Turn | null, { type, agent, epoch }: Act): Refusal | null {
   if (turn === null || turn.agent !== agent) return 'not-holder';
   if (turn.epoch !== epoch) return 'stale-epoch';
-  return (turn.wait !== null && type !== 'injected') || turn.suspended ? 'not-holder' : null;
+  return turn.status === 'active' || (turn.status === 'waiting' && type === 'injected') ? null : 'not-holder';
 }
 
 function perform(d: Deliberation, turn: Turn, command: Act): Refusal | null {
@@ -76,7 +77,7 @@ function perform(d: Deliberation, turn: Turn, command: Act): Refusal | null {
       end(d, turn, command);
       return null;
     case 'wait':
-      wait(d, turn, command.reason);
+      pause(d, turn);
       return null;
     case 'request':
       request(d, turn, command);
@@ -124,21 +125,19 @@ export function goOn(d: Deliberation): void {
   advance(d);
 }
 
-function wait(d: Deliberation, turn: Turn, reason: 'answer' | 'approval'): void {
+/** The turn stands still until it is answered. */
+function pause(d: Deliberation, turn: Turn): void {
   const { agent, epoch } = turn;
   const { waitTimeoutMs, waitPolicy } = d.floor.settings;
   d.record({
     type: 'turnWaited',
     agent,
     epoch,
-    reason,
-    deadlineAt: d.at + waitTimeoutMs,
-    graceEndAt: null,
-    approval: null,
+    wait: { reason: 'answer', deadlineAt: d.at + waitTimeoutMs },
   });
   d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
   const waiting = d.floor.turn;
-  const isAnswered = waiting !== null && reason === 'answer' && turn.unseen.length > 0;
+  const isAnswered = waiting !== null && turn.unseen.length > 0;
   if (isAnswered && gate(d.floor, d.at, 'holder') === null) {
     resume(d, waiting, 'answered');
     return;
@@ -161,7 +160,8 @@ function interrupted(d: Deliberation, command: Extract<AgentCommand, { type: 'in
   const { turn } = d.floor;
   if (turn === null || turn.agent !== command.agent) return 'not-holder';
   if (turn.epoch !== command.epoch) return 'stale-epoch';
-  if (turn.wait === null || turn.wait.graceEndAt === null) return 'not-waiting';
+  const wait = waitOf(turn);
+  if (wait?.reason !== 'human' || wait.graceEndAt === null) return 'not-waiting';
   d.record({ type: 'turnStopped', agent: turn.agent, epoch: turn.epoch, forced: false });
   afterInterrupt(d, turn);
   return null;
@@ -193,11 +193,12 @@ function join(d: Deliberation, agent: AgentId): Refusal | null {
 export function comeBack(d: Deliberation, agent: AgentId): void {
   const { turn } = d.floor;
   if (turn?.agent !== agent || gate(d.floor, d.at, 'holder') !== null) return;
-  if (turn.suspended) {
+  const wait = waitOf(turn);
+  if (turn.status === 'suspended') {
     d.announce({ kind: 'recovered', agent });
     resume(d, turn, 'restart');
-  } else if (turn.wait?.reason === 'human' && turn.wait.graceEndAt === null) afterInterrupt(d, turn);
-  else if (turn.wait?.ready === true) resume(d, turn, 'answered');
+  } else if (wait?.reason === 'human' && wait.graceEndAt === null) afterInterrupt(d, turn);
+  else if (wait?.ready === true) resume(d, turn, 'answered');
 }
 
 /** Puts an idle agent into the queue; whoever is first after an outage ends it. */
@@ -211,7 +212,7 @@ function leave(d: Deliberation, agent: AgentId, cause: string): Refusal | null {
   if (seat === undefined) return 'not-seated';
   if (!seat.present && seat.status === 'OFFLINE') return 'already';
   d.record({ type: 'seatPresent', agent, present: false });
-  const turn = [d.floor.turn, ...d.floor.parked].find((candidate) => candidate?.agent === agent) ?? null;
+  const turn = findTurn(d.floor, agent);
   switch (seat.status) {
     case 'ACTIVE':
     case 'WAITING':

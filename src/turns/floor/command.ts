@@ -70,7 +70,7 @@ export type AgentCommand =
       readonly signalled: boolean;
       readonly handTo?: AgentId;
     }
-  | { readonly type: 'wait'; readonly agent: AgentId; readonly epoch: number; readonly reason: 'answer' | 'approval' }
+  | { readonly type: 'wait'; readonly agent: AgentId; readonly epoch: number; readonly reason: 'answer' }
   /**
    * A tool of the holder needs a yes; its generation stands still meanwhile. `unaskable` says why nobody can be asked:
    * the request is rejected at once then, and people are told.

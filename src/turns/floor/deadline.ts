@@ -1,4 +1,4 @@
-import type { Floor, Turn } from './floor.ts';
+import type { Floor, Turn, WaitingTurn } from './floor.ts';
 import type { AgentId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 
@@ -22,7 +22,7 @@ export function deadlines(floor: Floor): readonly Deadline[] {
 }
 
 function isRunning({ turn }: Floor, { kind }: Deadline): boolean {
-  return kind !== 'waitOver' && kind !== 'limit' && turn?.suspended !== true;
+  return kind !== 'waitOver' && kind !== 'limit' && turn?.status !== 'suspended';
 }
 
 /** When the floor next changes by itself, or `null`: the one alarm of its channel. */
@@ -31,15 +31,25 @@ export function nextDeadline(floor: Floor): Instant | null {
 }
 
 function turnDeadlines(turn: Turn): readonly Deadline[] {
-  const { agent, wait } = turn;
-  if (wait !== null) {
-    if (wait.ready) return [];
-    const over: Deadline = { kind: 'waitOver', agent, at: wait.deadlineAt };
-    return wait.graceEndAt === null ? [over] : [{ kind: 'force', agent, at: wait.graceEndAt }, over];
+  const { agent } = turn;
+  switch (turn.status) {
+    case 'waiting': {
+      const { wait } = turn;
+      if (wait.ready) return [];
+      const over: Deadline = { kind: 'waitOver', agent, at: wait.deadlineAt };
+      if (wait.reason !== 'human' || wait.graceEndAt === null) return [over];
+      return [{ kind: 'force', agent, at: wait.graceEndAt }, over];
+    }
+    case 'active': {
+      const end: Deadline = { kind: 'expire', agent, at: endOf(turn) };
+      return turn.silenceAt === null ? [end] : [{ kind: 'lapse', agent, at: turn.silenceAt }, end];
+    }
+    case 'suspended':
+      return [{ kind: 'expire', agent, at: endOf(turn) }];
   }
-  const found: Deadline[] = [];
-  if (turn.silenceAt !== null) found.push({ kind: 'lapse', agent, at: turn.silenceAt });
-  const ends = [turn.deadlineAt, turn.hardEndAt].filter((at) => at !== null);
-  if (ends.length > 0) found.push({ kind: 'expire', agent, at: Math.min(...ends) });
-  return found;
+}
+
+/** When a turn ends by itself, without a further sign of work or in any case. */
+export function endOf({ deadlineAt, hardEndAt }: Exclude<Turn, WaitingTurn>): Instant {
+  return deadlineAt === null ? hardEndAt : Math.min(deadlineAt, hardEndAt);
 }

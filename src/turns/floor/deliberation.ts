@@ -3,6 +3,7 @@ import { evolve } from './evolve.ts';
 import type { Announcement, Fact, Fate } from './fact.ts';
 import type { Floor, Held } from './floor.ts';
 import type { FloorSettings } from './settings.ts';
+import { speaking } from './turn.ts';
 import type { Instant } from '../../lib/time.ts';
 
 /** A command that was carried out: what happened, in order, and the floor after it. */
@@ -36,9 +37,8 @@ export class Deliberation {
   /** Records what became of a message; `line` is its line in the conversation, if it joins it with this. */
   route(message: Held, fate: Fate, line: number | null): void {
     const { id, addressed, order, fromProgram } = message;
-    const { turn } = this.#floor;
-    const isSpeaking = turn !== null && turn.wait === null && !turn.suspended;
-    const holder = isSpeaking ? { agent: turn.agent, epoch: turn.epoch } : null;
+    const turn = speaking(this.#floor);
+    const holder = turn === null ? null : { agent: turn.agent, epoch: turn.epoch };
     const written = fromProgram === true ? { fromProgram } : {};
     this.record({ type: 'messageRouted', id, fate, line, addressed, order, ...written, holder });
   }

@@ -77,13 +77,12 @@ function delivered(floor: Floor, fact: Routed, via: 'prompt' | 'inject' | 'inter
   const message = { id: fact.id, line, addressed: fact.addressed, ...written(fact) };
   if (via === 'prompt' || turn === null) return floor;
   if (via === 'interrupt') {
-    return turn.wait === null
-      ? floor
-      : withTurn(floor, { wait: { ...turn.wait, answers: [...turn.wait.answers, message] } });
+    if (turn.status !== 'waiting') return floor;
+    return { ...floor, turn: { ...turn, wait: { ...turn.wait, answers: [...turn.wait.answers, message] } } };
   }
-  if (turn.wait !== null || turn.suspended || fact.line === null) return floor;
+  if (turn.status !== 'active' || fact.line === null) return floor;
   const seen = showLine(floor, turn.agent, fact.line);
-  return via === 'observe' ? seen : withTurn(seen, { injecting: [...turn.injecting, message] });
+  return via === 'observe' ? seen : { ...seen, turn: { ...turn, injecting: [...turn.injecting, message] } };
 }
 
 function written({ fromProgram }: Routed): { readonly fromProgram?: true } {
@@ -105,8 +104,8 @@ function reported(floor: Floor, fact: Reported): Floor {
   const injecting = turn.injecting.filter((candidate) => candidate.id !== fact.id);
   const given = turn.given.filter((candidate) => candidate.id !== fact.id);
   return fact.outcome === 'injected'
-    ? withTurn(floor, { injecting, given: [...given, { id: fact.id, begun: false }] })
-    : withTurn(floor, { injecting, given, unseen: [...turn.unseen, message] });
+    ? { ...floor, turn: { ...turn, injecting, given: [...given, { id: fact.id, begun: false }] } }
+    : { ...floor, turn: { ...turn, injecting, given, unseen: [...turn.unseen, message] } };
 }
 
 /** A message on its way into the generation; one of the prompt that did not fit into it is taken back. */
@@ -129,9 +128,4 @@ function withoutMessage(floor: Floor, id: Held['id']): Floor {
     held: floor.held.filter((message) => message.id !== id),
     called: floor.called.map((call) => ({ ...call, messages: call.messages.filter((message) => message !== id) })),
   };
-}
-
-function withTurn(floor: Floor, patch: Partial<Turn>): Floor {
-  if (floor.turn === null) throw new Error(`impossible: nobody holds the floor in ${floor.channel}`);
-  return { ...floor, turn: { ...floor.turn, ...patch } };
 }

@@ -1,9 +1,9 @@
 import type { Fact } from './fact.ts';
-import type { Floor, Held, Turn } from './floor.ts';
+import type { ActiveTurn, Floor, Held, Turn, Wait, WaitingTurn } from './floor.ts';
 import { today } from './limits.ts';
 import { patchSeat, seatOf, showLine } from './seats.ts';
-import { questionSchema } from './settings.ts';
-import type { AgentId, MessageId, Question } from './settings.ts';
+import type { AgentId, MessageId } from './settings.ts';
+import { changeTurn, missedBy, turnOf } from './turn.ts';
 import type { Instant } from '../../lib/time.ts';
 
 /** Facts about turns. */
@@ -37,7 +37,7 @@ export function evolveTurn(floor: Floor, fact: TurnFact, at: Instant): Floor {
     case 'turnGranted':
       return granted(floor, fact, at);
     case 'turnContinued':
-      return changeTurn(patchSeat(floor, fact.agent, { seenLine: fact.uptoLine }), fact.agent, (turn) => ({
+      return changeActive(patchSeat(floor, fact.agent, { seenLine: fact.uptoLine }), fact.agent, (turn) => ({
         ...turn,
         ...working(floor, turn, at),
         unseen: [],
@@ -49,14 +49,14 @@ export function evolveTurn(floor: Floor, fact: TurnFact, at: Instant): Floor {
     case 'turnWaited':
       return waited(floor, fact, at);
     case 'approvalShown':
-      return changeWait(floor, fact.agent, (wait) => ({ ...wait, approval: shown(wait.approval) }));
+      return changeWait(floor, fact.agent, shown);
     case 'approvalWithdrawn':
     case 'approvalDecided':
-      return changeTurn(floor, fact.agent, (turn) => decided(floor, turn, at));
+      return changeWaiting(floor, fact.agent, (turn) => active(floor, turn, at));
     case 'turnParked':
       return { ...floor, turn: null, parked: [...floor.parked, turnOf(floor, fact.agent)] };
     case 'turnStopped':
-      return changeWait(floor, fact.agent, (wait) => ({ ...wait, graceEndAt: null }));
+      return changeWait(floor, fact.agent, stopped);
     case 'waitAnswered':
       return changeWait(floor, fact.agent, (wait) => ({ ...wait, answers: fact.messages, ready: fact.ready }));
     case 'waitExtended':
@@ -66,13 +66,13 @@ export function evolveTurn(floor: Floor, fact: TurnFact, at: Instant): Floor {
     case 'turnResumed':
       return resumed(floor, fact, at);
     case 'turnSuspended':
-      return changeTurn(floor, fact.agent, (turn) => suspended(floor, turn, at));
+      return changeTurn(floor, fact.agent, (turn) => (turn.status === 'waiting' ? turn : suspended(floor, turn, at)));
     case 'turnEnded':
       return ended(floor, fact, at);
     case 'said':
       return said(floor, fact, at);
     case 'worked':
-      return changeTurn(floor, fact.agent, (turn) => {
+      return changeActive(floor, fact.agent, (turn) => {
         const next = { ...turn, openWork: fact.open };
         return { ...next, ...working(floor, next, at) };
       });
@@ -81,42 +81,82 @@ export function evolveTurn(floor: Floor, fact: TurnFact, at: Instant): Floor {
   }
 }
 
-/** The turn of an agent, with or without the floor; it is a bug if there is none. */
-export function turnOf(floor: Floor, agent: AgentId): Turn {
-  const turn = floor.turn?.agent === agent ? floor.turn : floor.parked.find((parked) => parked.agent === agent);
-  if (turn === undefined) throw new Error(`impossible: ${agent} has no turn in ${floor.channel}`);
-  return turn;
-}
-
-function changeTurn(floor: Floor, agent: AgentId, change: (turn: Turn) => Turn): Floor {
-  const turn = change(turnOf(floor, agent));
-  return floor.turn?.agent === agent
-    ? { ...floor, turn }
-    : { ...floor, parked: floor.parked.map((parked) => (parked.agent === agent ? turn : parked)) };
-}
-
-function changeWait(floor: Floor, agent: AgentId, change: (wait: NonNullable<Turn['wait']>) => Turn['wait']): Floor {
+function changeActive(floor: Floor, agent: AgentId, change: (turn: ActiveTurn) => Turn): Floor {
   return changeTurn(floor, agent, (turn) => {
-    if (turn.wait === null) throw new Error(`impossible: ${agent} does not wait in ${floor.channel}`);
-    return { ...turn, wait: change(turn.wait) };
+    if (turn.status !== 'active') throw new Error(`impossible: ${agent} is ${turn.status} in ${floor.channel}`);
+    return change(turn);
   });
 }
 
-function extended(turn: Turn, ms: number): Turn {
-  return { ...turn, deadlineAt: plus(turn.deadlineAt, ms), hardEndAt: plus(turn.hardEndAt, ms) };
+function changeWaiting(floor: Floor, agent: AgentId, change: (turn: WaitingTurn) => Turn): Floor {
+  return changeTurn(floor, agent, (turn) => {
+    if (turn.status !== 'waiting') throw new Error(`impossible: ${agent} does not wait in ${floor.channel}`);
+    return change(turn);
+  });
 }
 
-function plus(instant: Instant | null, ms: number): Instant | null {
-  return instant === null ? null : instant + ms;
+function changeWait(floor: Floor, agent: AgentId, change: (wait: Wait) => Wait): Floor {
+  return changeWaiting(floor, agent, (turn) => ({ ...turn, wait: change(turn.wait) }));
+}
+
+function extended(turn: Turn, ms: number): Turn {
+  switch (turn.status) {
+    case 'active':
+      return {
+        ...turn,
+        deadlineAt: turn.deadlineAt === null ? null : turn.deadlineAt + ms,
+        hardEndAt: turn.hardEndAt + ms,
+      };
+    case 'suspended':
+      return { ...turn, deadlineAt: turn.deadlineAt + ms, hardEndAt: turn.hardEndAt + ms };
+    case 'waiting':
+      return turn;
+  }
+}
+
+type TurnBase = Omit<ActiveTurn, 'status' | 'deadlineAt' | 'hardEndAt' | 'silenceAt' | 'openWork'>;
+
+/** What every turn keeps, whatever its status. */
+function kept(turn: Turn): TurnBase {
+  const {
+    agent,
+    epoch,
+    startedAt,
+    said: hasSaid,
+    mentions,
+    injecting,
+    unseen,
+    given: messages,
+    answered,
+    reprompts,
+    place,
+  } = turn;
+  return {
+    agent,
+    epoch,
+    startedAt,
+    said: hasSaid,
+    mentions,
+    injecting,
+    unseen,
+    given: messages,
+    answered,
+    reprompts,
+    place,
+  };
 }
 
 /** The deadlines of a holder that has just given a sign of work. */
-function working(floor: Floor, turn: Turn, at: Instant): Pick<Turn, 'deadlineAt' | 'silenceAt'> {
-  if (turn.openWork > 0) return { deadlineAt: null, silenceAt: null };
+function working(
+  floor: Floor,
+  { agent, said: hasSaid, openWork }: Pick<ActiveTurn, 'agent' | 'said' | 'openWork'>,
+  at: Instant,
+): Pick<ActiveTurn, 'deadlineAt' | 'silenceAt'> {
+  if (openWork > 0) return { deadlineAt: null, silenceAt: null };
   const { autoDetectTurnEnd, autoDetectSilenceMs } = floor.settings;
   return {
-    deadlineAt: at + seatOf(floor, turn.agent).timeoutMs,
-    silenceAt: autoDetectTurnEnd && turn.said ? at + autoDetectSilenceMs : null,
+    deadlineAt: at + seatOf(floor, agent).timeoutMs,
+    silenceAt: autoDetectTurnEnd && hasSaid ? at + autoDetectSilenceMs : null,
   };
 }
 
@@ -124,12 +164,12 @@ function granted(floor: Floor, fact: Extract<TurnFact, { type: 'turnGranted' }>,
   if (floor.turn !== null) throw new Error(`impossible: ${floor.turn.agent} holds ${floor.channel}, not ${fact.agent}`);
   const seat = seatOf(floor, fact.agent);
   const turn: Turn = {
+    status: 'active',
     agent: fact.agent,
     epoch: fact.epoch,
     startedAt: at,
     deadlineAt: at + seat.timeoutMs,
     hardEndAt: at + floor.settings.maxTurnMs,
-    leftMs: null,
     silenceAt: null,
     openWork: 0,
     said: false,
@@ -140,8 +180,6 @@ function granted(floor: Floor, fact: Extract<TurnFact, { type: 'turnGranted' }>,
     answered: [],
     reprompts: 0,
     place: fact.keepsPlace ? floor.queue.indexOf(fact.agent) : null,
-    wait: null,
-    suspended: false,
   };
   const { usageSincePerson } = floor;
   return {
@@ -158,34 +196,38 @@ function given(id: MessageId): Turn['given'][number] {
 }
 
 function waited(floor: Floor, fact: Extract<TurnFact, { type: 'turnWaited' }>, at: Instant): Floor {
-  const asked = fact.approval === null ? null : questionSchema.parse(fact.approval);
-  const questions = Math.max(floor.questions, asked?.question ?? 0);
-  return { ...changeTurn(floor, fact.agent, (turn) => waiting(turn, fact, { asked, at })), questions };
+  const wait = waitFor(fact.wait);
+  const questions = wait.reason === 'approval' ? Math.max(floor.questions, wait.question.question) : floor.questions;
+  const waiting = changeActive(floor, fact.agent, (turn) => ({
+    ...kept(turn),
+    status: 'waiting',
+    leftMs: Math.max(0, turn.hardEndAt - at),
+    wait,
+  }));
+  return { ...waiting, questions };
 }
 
-function waiting(
-  turn: Turn,
-  fact: Extract<TurnFact, { type: 'turnWaited' }>,
-  { asked, at }: { readonly asked: Question | null; readonly at: Instant },
-): Turn {
-  const left = turn.hardEndAt === null ? turn.leftMs : Math.max(0, turn.hardEndAt - at);
-  const { reason, deadlineAt, graceEndAt } = fact;
-  const wait = { reason, deadlineAt, graceEndAt, ready: false, answers: [], approval: asked };
-  return { ...turn, deadlineAt: null, hardEndAt: null, leftMs: left, silenceAt: null, openWork: 0, wait };
+function waitFor(wait: Extract<TurnFact, { type: 'turnWaited' }>['wait']): Wait {
+  return { ...wait, ready: false, answers: [] };
 }
 
-function shown(approval: Question | null): Question | null {
-  return approval === null ? null : { ...approval, shown: true };
+function shown(wait: Wait): Wait {
+  return wait.reason === 'approval' ? { ...wait, question: { ...wait.question, shown: true } } : wait;
 }
 
-function decided(floor: Floor, turn: Turn, at: Instant): Turn {
-  const left = turn.leftMs ?? floor.settings.maxTurnMs;
-  return { ...turn, ...working(floor, turn, at), hardEndAt: at + left, leftMs: null, wait: null };
+function stopped(wait: Wait): Wait {
+  return wait.reason === 'human' ? { ...wait, graceEndAt: null } : wait;
+}
+
+/** A turn that stood still goes on, with the time that it had left. */
+function active(floor: Floor, turn: Exclude<Turn, ActiveTurn>, at: Instant): ActiveTurn {
+  const next = { ...kept(turn), openWork: 0 };
+  return { ...next, status: 'active', ...working(floor, next, at), hardEndAt: at + turn.leftMs };
 }
 
 function resumed(floor: Floor, fact: Extract<TurnFact, { type: 'turnResumed' }>, at: Instant): Floor {
   const turn = turnOf(floor, fact.agent);
-  const next = { ...turn, openWork: 0, mentions: [] };
+  if (turn.status === 'active') throw new Error(`impossible: ${fact.agent} is at work in ${floor.channel}`);
   const seen = patchSeat(floor, fact.agent, { seenLine: fact.uptoLine });
   return {
     ...seen,
@@ -193,16 +235,12 @@ function resumed(floor: Floor, fact: Extract<TurnFact, { type: 'turnResumed' }>,
     usageSincePerson: fact.fromProgram === true ? oneTurnMore(floor) : floor.usageSincePerson,
     parked: floor.parked.filter((parked) => parked.agent !== fact.agent),
     turn: {
-      ...next,
-      ...working(floor, next, at),
+      ...active(floor, turn, at),
       epoch: fact.epoch,
-      hardEndAt: at + (turn.leftMs ?? floor.settings.maxTurnMs),
-      leftMs: null,
+      mentions: [],
       injecting: [],
       unseen: [],
       given: fact.messages.map((id) => turn.given.find((earlier) => earlier.id === id) ?? given(id)),
-      wait: null,
-      suspended: false,
     },
   };
 }
@@ -214,24 +252,16 @@ function oneTurnMore({ usageSincePerson, settings }: Floor): Floor['usageSincePe
 }
 
 /** The program went down with this turn open: its time starts again, less what it had used up to its last sign of work. */
-function suspended(floor: Floor, turn: Turn, at: Instant): Turn {
+function suspended(floor: Floor, turn: Exclude<Turn, WaitingTurn>, at: Instant): Turn {
   const { timeoutMs } = seatOf(floor, turn.agent);
   const lastSignAt = turn.deadlineAt === null ? turn.startedAt : turn.deadlineAt - timeoutMs;
-  const left = turn.hardEndAt === null ? floor.settings.maxTurnMs : Math.max(timeoutMs, turn.hardEndAt - lastSignAt);
-  return {
-    ...turn,
-    suspended: true,
-    openWork: 0,
-    silenceAt: null,
-    deadlineAt: at + timeoutMs,
-    hardEndAt: at + left,
-    leftMs: left,
-  };
+  const leftMs = Math.max(timeoutMs, turn.hardEndAt - lastSignAt);
+  return { ...kept(turn), status: 'suspended', deadlineAt: at + timeoutMs, hardEndAt: at + leftMs, leftMs };
 }
 
 function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at: Instant): Floor {
   const turn = turnOf(floor, fact.agent);
-  const missed = [...turn.unseen, ...turn.injecting, ...(turn.wait?.answers ?? [])];
+  const missed = missedBy(turn);
   const freed = {
     ...floor,
     turn: floor.turn?.agent === fact.agent ? null : floor.turn,
@@ -254,7 +284,7 @@ function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at:
 }
 
 function said(floor: Floor, fact: Extract<TurnFact, { type: 'said' }>, at: Instant): Floor {
-  const spoken = changeTurn(floor, fact.agent, (turn) => {
+  const spoken = changeActive(floor, fact.agent, (turn) => {
     const begun = turn.given.map((message) => ({ ...message, begun: true }));
     const next = { ...turn, said: true, mentions: fact.mentions, given: begun };
     return { ...next, ...working(floor, next, at) };

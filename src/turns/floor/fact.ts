@@ -134,10 +134,11 @@ export type Fact =
       readonly type: 'turnWaited';
       readonly agent: AgentId;
       readonly epoch: number;
-      readonly reason: 'answer' | 'human' | 'approval';
-      readonly deadlineAt: Instant;
-      readonly graceEndAt: Instant | null;
-      readonly approval: Question | null;
+      /** What it waits for, and until when; a generation that is interrupted has until `graceEndAt` to stop. */
+      readonly wait:
+        | { readonly reason: 'answer'; readonly deadlineAt: Instant }
+        | { readonly reason: 'human'; readonly deadlineAt: Instant; readonly graceEndAt: Instant }
+        | { readonly reason: 'approval'; readonly deadlineAt: Instant; readonly question: Question };
     }
   /** All of the question stands in the channel: from now on it may be allowed. */
   | {

@@ -47,34 +47,26 @@ const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z
  */
 const givenSchema = z.strictObject({ id: message, begun: z.boolean() });
 
-const waitSchema = z.strictObject({
-  reason: z.enum(['answer', 'human', 'approval']),
+const waiting = {
   deadlineAt: instant,
-  /** The generation that was interrupted has not yet stopped; `null` once it has. */
-  graceEndAt: instant.nullable(),
   /** What it waited for has come: resumes as soon as the floor is free. */
   ready: z.boolean(),
   /** Messages that the resume will hand over. */
   answers: z.array(linedSchema),
-  /** What it asks a yes for; set while it waits for an approval. */
-  approval: questionSchema.nullable(),
-});
+};
 
-/** One period of holding the floor. */
-export const turnSchema = z.strictObject({
+const waitSchema = z.discriminatedUnion('reason', [
+  z.strictObject({ reason: z.literal('answer'), ...waiting }),
+  /** A person goes first. `graceEndAt`: the generation that was interrupted has not yet stopped; `null` once it has. */
+  z.strictObject({ reason: z.literal('human'), ...waiting, graceEndAt: instant.nullable() }),
+  /** A tool needs a yes. */
+  z.strictObject({ reason: z.literal('approval'), ...waiting, question: questionSchema }),
+]);
+
+const anyTurn = {
   agent,
   epoch: z.number(),
   startedAt: instant,
-  /** When it expires without a sign of work; `null` while waiting or while a tool call is open. */
-  deadlineAt: instant.nullable(),
-  /** The hard end; `null` while waiting. */
-  hardEndAt: instant.nullable(),
-  /** What is left until the hard end, kept while waiting. */
-  leftMs: z.number().nullable(),
-  /** When silence ends it, if the channel detects ends by silence. */
-  silenceAt: instant.nullable(),
-  /** Tool calls, permissions and streams that are open. */
-  openWork: z.number(),
   said: z.boolean(),
   /** Seated agents mentioned in what was said last. */
   mentions: z.array(agent),
@@ -88,10 +80,38 @@ export const turnSchema = z.strictObject({
   reprompts: z.number(),
   /** Where the agent returns to in the queue; `null` is the end. */
   place: z.number().nullable(),
-  wait: waitSchema.nullable(),
-  /** Open when the bot went down; its agent has not come back. */
-  suspended: z.boolean(),
-});
+};
+
+/** One period of holding the floor. */
+const turnSchema = z.discriminatedUnion('status', [
+  z.strictObject({
+    status: z.literal('active'),
+    ...anyTurn,
+    /** When it expires without a sign of work; `null` while a tool call is open. */
+    deadlineAt: instant.nullable(),
+    /** The hard end. */
+    hardEndAt: instant,
+    /** When silence ends it, if the channel detects ends by silence. */
+    silenceAt: instant.nullable(),
+    /** Tool calls, permissions and streams that are open. */
+    openWork: z.number(),
+  }),
+  z.strictObject({
+    status: z.literal('waiting'),
+    ...anyTurn,
+    /** What is left until the hard end. */
+    leftMs: z.number(),
+    wait: waitSchema,
+  }),
+  /** Cut by a restart: its agent has not come back. */
+  z.strictObject({
+    status: z.literal('suspended'),
+    ...anyTurn,
+    deadlineAt: instant,
+    hardEndAt: instant,
+    leftMs: z.number(),
+  }),
+]);
 
 /** A human message that waits. */
 export const heldSchema = z.strictObject({
@@ -138,7 +158,7 @@ export const floorSchema = z.strictObject({
   /** The number of the last question to a facilitator. */
   asks: z.number(),
   /** The number of the last request for permission. */
-  questions: z.number().default(0),
+  questions: z.number(),
   /** How many lines the conversation has. */
   lines: z.number(),
   seats: z.array(seatSchema),
@@ -177,6 +197,8 @@ type Frozen<T> = T extends readonly (infer E)[]
 export type Seat = Frozen<z.infer<typeof seatSchema>>;
 export type Wait = Frozen<z.infer<typeof waitSchema>>;
 export type Turn = Frozen<z.infer<typeof turnSchema>>;
+export type ActiveTurn = Extract<Turn, { readonly status: 'active' }>;
+export type WaitingTurn = Extract<Turn, { readonly status: 'waiting' }>;
 export type Held = Frozen<z.infer<typeof heldSchema>>;
 export type Exchange = Frozen<z.infer<typeof exchangeSchema>>;
 export type Floor = Frozen<z.infer<typeof floorSchema>>;
@@ -212,7 +234,8 @@ export function emptyFloor(channel: ChannelId): Floor {
 
 /** The request for permission that people may decide about now, if there is one. */
 export function openQuestion({ turn }: Floor): Question | null {
-  return turn?.wait?.ready === false ? turn.wait.approval : null;
+  const wait = turn?.status === 'waiting' ? turn.wait : null;
+  return wait?.reason === 'approval' && !wait.ready ? wait.question : null;
 }
 
 const NO_LIMIT = { tokens: null, costMicros: null, ms: null };

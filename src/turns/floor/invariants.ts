@@ -26,7 +26,7 @@ function holding(floor: Floor): readonly Violation[] {
   const found: Violation[] = [];
   const { turn, parked } = floor;
   const wanted = new Map<string, string>(parked.map(({ agent }) => [agent, 'WAITING']));
-  if (turn !== null) wanted.set(turn.agent, turn.wait === null ? 'ACTIVE' : 'WAITING');
+  if (turn !== null) wanted.set(turn.agent, turn.status === 'waiting' ? 'WAITING' : 'ACTIVE');
   for (const { agent, status } of floor.seats) {
     const isOpen = status === 'ACTIVE' || status === 'WAITING';
     if ((wanted.get(agent) ?? (isOpen ? 'no turn' : status)) !== status) {

@@ -4,7 +4,8 @@ import type { OperatorCommand, Refusal } from './command.ts';
 import { Deliberation, refuse } from './deliberation.ts';
 import type { Decision } from './deliberation.ts';
 import { openQuestion } from './floor.ts';
-import type { Floor, Turn } from './floor.ts';
+import type { Floor } from './floor.ts';
+import { findTurn, turnsOf, waitOf } from './turn.ts';
 import { gate } from './gate.ts';
 import { isGrantable } from './order.ts';
 import { findSeat } from './seats.ts';
@@ -55,8 +56,8 @@ function carryOut(d: Deliberation, command: OperatorCommand): Refusal | null {
 }
 
 function stop(d: Deliberation): Refusal | null {
-  const { turn, parked, exchange } = d.floor;
-  const turns = [turn, ...parked].filter((running) => running !== null);
+  const { turn, exchange } = d.floor;
+  const turns = turnsOf(d.floor);
   if (turns.length === 0 && exchange === null) return 'nothing-to-stop';
   for (const running of turns) finish(d, running, { outcome: 'revoked', trigger: 'STOPPED', to: 'QUEUED' });
   d.record({ type: 'exchangeClosed', reason: 'stopped' });
@@ -94,21 +95,22 @@ function grantTo(d: Deliberation, agent: AgentId): Refusal | null {
 function overrideWait(d: Deliberation, agent: AgentId): Refusal | null {
   const { turn } = d.floor;
   if (turn?.agent === agent) {
-    if (turn.wait?.graceEndAt !== null) return 'still-stopping';
-    if (turn.wait.approval !== null) return 'needs-decision';
+    const wait = waitOf(turn);
+    if (wait?.reason === 'human' && wait.graceEndAt !== null) return 'still-stopping';
+    if (wait?.reason === 'approval') return 'needs-decision';
     resume(d, turn, 'operator', 'HUMAN_OVERRIDE');
     return null;
   }
   const parked = d.floor.parked.find((other) => other.agent === agent);
   if (parked === undefined) throw new Error(`impossible: ${agent} waits in ${d.floor.channel} without a turn`);
   if (turn === null) resume(d, parked, 'operator', 'HUMAN_OVERRIDE');
-  else d.record({ type: 'waitAnswered', agent, messages: parked.wait?.answers ?? [], ready: true });
+  else d.record({ type: 'waitAnswered', agent, messages: waitOf(parked)?.answers ?? [], ready: true });
   return null;
 }
 
 function giveTo(d: Deliberation, agent: AgentId): Refusal | null {
   const { turn } = d.floor;
-  if (turn !== null && turn.wait === null) {
+  if (turn !== null && turn.status !== 'waiting') {
     call(d, agent, 'operator');
     return null;
   }
@@ -120,7 +122,7 @@ function giveTo(d: Deliberation, agent: AgentId): Refusal | null {
 }
 
 function skip(d: Deliberation, command: On<'skip'>): Refusal | null {
-  const turn = command.agent === undefined ? d.floor.turn : turnOf(d.floor, command.agent);
+  const turn = command.agent === undefined ? d.floor.turn : findTurn(d.floor, command.agent);
   if (turn === null) return command.epoch === undefined ? 'nothing-to-stop' : 'stale-epoch';
   if (command.epoch !== undefined && command.epoch !== turn.epoch) return 'stale-epoch';
   finish(d, turn, { outcome: 'revoked', trigger: 'SKIPPED', to: 'QUEUED' });
@@ -132,7 +134,7 @@ function extend(d: Deliberation, command: On<'extend'>): Refusal | null {
   const turn = d.floor.turn ?? d.floor.parked[0];
   if (turn === undefined) return 'nothing-to-stop';
   const { by, ms } = command;
-  if (turn.wait === null) d.record({ type: 'turnExtended', agent: turn.agent, ms, by });
+  if (turn.status !== 'waiting') d.record({ type: 'turnExtended', agent: turn.agent, ms, by });
   else d.record({ type: 'waitExtended', agent: turn.agent, deadlineAt: turn.wait.deadlineAt + ms, by });
   return null;
 }
@@ -212,7 +214,7 @@ function add(d: Deliberation, command: On<'add'>): Refusal | null {
 export function remove(d: Deliberation, agent: AgentId): Refusal | null {
   const seat = findSeat(d.floor, agent);
   if (seat === undefined) return 'not-seated';
-  const turn = turnOf(d.floor, agent);
+  const turn = findTurn(d.floor, agent);
   if (turn !== null) finish(d, turn, { outcome: 'revoked', trigger: 'REMOVED', to: 'IDLE' });
   else if (seat.status === 'QUEUED')
     d.record({ type: 'seatMoved', agent, from: 'QUEUED', to: 'IDLE', trigger: 'REMOVED' });
@@ -228,7 +230,7 @@ function disable(d: Deliberation, command: On<'disable'>): Refusal | null {
   if (seat === undefined) return 'not-seated';
   if (seat.disabled) return 'already';
   d.record({ type: 'seatSwitched', agent, disabled: true, by });
-  const turn = turnOf(d.floor, agent);
+  const turn = findTurn(d.floor, agent);
   if (turn !== null) finish(d, turn, { outcome: 'revoked', trigger: 'DISABLED', to: 'OFFLINE' });
   else if (seat.status !== 'OFFLINE')
     d.record({ type: 'seatMoved', agent, from: seat.status, to: 'OFFLINE', trigger: 'DISABLED' });
@@ -247,8 +249,4 @@ function enable(d: Deliberation, command: On<'enable'>): Refusal | null {
   if (seat.assigned) enqueue(d, agent);
   goOn(d);
   return null;
-}
-
-function turnOf(floor: Floor, agent: AgentId): Turn | null {
-  return [floor.turn, ...floor.parked].find((turn) => turn?.agent === agent) ?? null;
 }

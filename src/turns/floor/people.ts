@@ -9,6 +9,7 @@ import { gate } from './gate.ts';
 import { isGrantable } from './order.ts';
 import { seatOf } from './seats.ts';
 import type { MessageId } from './settings.ts';
+import { missedBy, speaking, turnsOf, waitOf } from './turn.ts';
 import type { Instant } from '../../lib/time.ts';
 
 type Receive = Extract<PersonCommand, { type: 'receive' }>;
@@ -51,7 +52,7 @@ export function settleFresh(d: Deliberation): void {
 
 /** The generation that a person interrupted is over: the message is answered first, then the paused turn goes on; neither before the history is read. */
 export function afterInterrupt(d: Deliberation, turn: Turn): void {
-  const answers = turn.wait?.answers ?? [];
+  const answers = waitOf(turn)?.answers ?? [];
   const responder = d.floor.settings.interruptResponder;
   if (gate(d.floor, d.at, 'holder') !== null) return;
   if (
@@ -102,7 +103,7 @@ function toHolder(d: Deliberation, turn: Turn, message: Held): void {
     hold(d, message, mode === 'queue' ? 'turn' : 'prompt');
     return;
   }
-  if (turn.wait !== null && turn.wait.reason === 'answer' && isAnswer(d.floor, turn, message)) {
+  if (waitOf(turn)?.reason === 'answer' && isAnswer(d.floor, turn, message)) {
     deliverAnswer(d, turn, message);
     return;
   }
@@ -114,13 +115,13 @@ function toHolder(d: Deliberation, turn: Turn, message: Held): void {
       observe(d, message);
       return;
     case 'inject':
-      if (turn.wait !== null) joinWait(d, turn, message);
-      else if (turn.suspended) hold(d, message, 'prompt');
+      if (turn.status === 'waiting') joinWait(d, turn, message);
+      else if (turn.status === 'suspended') hold(d, message, 'prompt');
       else inject(d, turn, message);
       return;
     case 'interrupt':
-      if (turn.wait !== null) joinWait(d, turn, message);
-      else if (turn.suspended) hold(d, message, 'prompt');
+      if (turn.status === 'waiting') joinWait(d, turn, message);
+      else if (turn.status === 'suspended') hold(d, message, 'prompt');
       else preempt(d, turn, message);
   }
 }
@@ -139,10 +140,7 @@ function preempt(d: Deliberation, turn: Turn, message: Held): void {
     type: 'turnWaited',
     agent,
     epoch,
-    reason: 'human',
-    deadlineAt: d.at + waitTimeoutMs,
-    graceEndAt: d.at + interruptGraceMs,
-    approval: null,
+    wait: { reason: 'human', deadlineAt: d.at + waitTimeoutMs, graceEndAt: d.at + interruptGraceMs },
   });
   d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'PREEMPTED' });
   routed(d, message, { state: 'delivered', to: [agent], via: 'interrupt' });
@@ -151,7 +149,7 @@ function preempt(d: Deliberation, turn: Turn, message: Held): void {
 
 /** A message while the holder waits: one that interrupted it is joined, any other waits for the holder's next prompt. */
 function joinWait(d: Deliberation, turn: Turn, message: Held): void {
-  if (turn.wait?.reason === 'human') {
+  if (waitOf(turn)?.reason === 'human') {
     recount(d, message);
     routed(d, message, { state: 'delivered', to: [turn.agent], via: 'interrupt' });
   } else {
@@ -171,10 +169,8 @@ function observe(d: Deliberation, message: Held): void {
 /** Whether a message answers the question of an agent that waits: it addresses it, or nobody while no other agent waits. */
 function isAnswer(floor: Floor, turn: Turn, message: Held): boolean {
   if (message.addressed.length > 0) return message.addressed.includes(turn.agent);
-  const waiting = [floor.turn, ...floor.parked].filter(
-    (other) => other?.wait?.reason === 'answer' && !other.wait.ready,
-  );
-  return waiting.length === 1;
+  const waits = turnsOf(floor).map(waitOf);
+  return waits.filter((wait) => wait?.reason === 'answer' && !wait.ready).length === 1;
 }
 
 function deliverAnswer(d: Deliberation, turn: Turn, message: Held): void {
@@ -182,7 +178,7 @@ function deliverAnswer(d: Deliberation, turn: Turn, message: Held): void {
   routed(d, message, { state: 'delivered', to: [turn.agent], via: 'prompt' });
   const { id, addressed, fromProgram } = message;
   const answer = { id, line: d.floor.lines, addressed, ...(fromProgram === true ? { fromProgram } : {}) };
-  const answers = [...(turn.wait?.answers ?? []), answer];
+  const answers = [...(waitOf(turn)?.answers ?? []), answer];
   d.record({ type: 'waitAnswered', agent: turn.agent, messages: answers, ready: true });
   const answered = d.floor.turn;
   if (answered?.agent !== turn.agent) advance(d);
@@ -195,7 +191,7 @@ function answersParked(d: Deliberation, message: Held): boolean {
   const isTaken = d.floor.turn !== null;
   const turn = d.floor.parked.find(
     (parked) =>
-      parked.wait?.reason === 'answer' &&
+      waitOf(parked)?.reason === 'answer' &&
       (isTaken ? message.addressed.includes(parked.agent) : isAnswer(d.floor, parked, message)),
   );
   if (turn === undefined) return false;
@@ -205,8 +201,8 @@ function answersParked(d: Deliberation, message: Held): boolean {
 
 function amend(d: Deliberation, id: MessageId, change: 'edited' | 'deleted'): void {
   const held = d.floor.held.find((message) => message.id === id);
-  const { turn, lines, epoch } = d.floor;
-  const holder = turn !== null && turn.wait === null && !turn.suspended ? turn.agent : null;
+  const { lines, epoch } = d.floor;
+  const holder = speaking(d.floor)?.agent ?? null;
   const line = held !== undefined && held.line === null ? null : lines + 1;
   d.record({ type: 'messageAmended', id, change, line, holder: line === null ? null : holder, epoch });
   if (held !== undefined && change === 'deleted') routed(d, held, { state: 'ignored', rule: 'deleted by its author' });
@@ -228,14 +224,9 @@ function routed(d: Deliberation, message: Held, fate: Fate): void {
 }
 
 function isKnown(floor: Floor, id: MessageId): boolean {
-  const turns = [floor.turn, ...floor.parked].filter((turn) => turn !== null);
+  const kept = turnsOf(floor).flatMap((turn) => [...missedBy(turn), ...turn.given]);
   return (
-    floor.held.some((message) => message.id === id) ||
-    turns.some(
-      (turn) =>
-        [...turn.injecting, ...turn.unseen, ...turn.given, ...(turn.wait?.answers ?? [])].some(
-          (message) => message.id === id,
-        ) || turn.answered.includes(id),
-    )
+    [...floor.held, ...kept].some((message) => message.id === id) ||
+    turnsOf(floor).some((turn) => turn.answered.includes(id))
   );
 }

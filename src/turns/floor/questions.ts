@@ -15,8 +15,8 @@ export function request(d: Deliberation, turn: Turn, command: Extract<AgentComma
   const { unaskable } = command;
   const question = d.floor.questions + 1;
   const deadlineAt = d.at + d.floor.settings.waitTimeoutMs;
-  const approval = { question, title, detail: unaskable === undefined ? detail : '', shown: false };
-  d.record({ type: 'turnWaited', agent, epoch, reason: 'approval', deadlineAt, graceEndAt: null, approval });
+  const asked = { question, title, detail: unaskable === undefined ? detail : '', shown: false };
+  d.record({ type: 'turnWaited', agent, epoch, wait: { reason: 'approval', deadlineAt, question: asked } });
   d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
   if (unaskable === undefined) d.announce({ kind: 'approval', agent, question, title, detail });
   else rejectUnasked(d, unaskable);

@@ -19,7 +19,7 @@ export function react(fact: Fact, floor: Floor): readonly Effect[] {
       return [{ type: 'prompt', agent, epoch, reason: 'again', afterLine, uptoLine, messages, open: [] }];
     }
     case 'turnWaited':
-      return fact.reason === 'human' ? interruption(fact.agent, fact.epoch, floor.settings.interruptGraceMs) : [];
+      return fact.wait.reason === 'human' ? interruption(fact.agent, fact.epoch, floor.settings.interruptGraceMs) : [];
     case 'approvalDecided':
       return [{ type: 'decision', agent: fact.agent, epoch: fact.epoch, question: fact.question, choice: fact.choice }];
     case 'turnStopped':

@@ -19,14 +19,14 @@ export type Choice = 'allow' | 'reject';
 /** What an agent asks a yes for, in words for people: `detail` holds everything that is known of what would run. */
 export type Approval = { readonly title: string; readonly detail: string };
 
-/** A request for permission that is open. Fields of an older form are passed over. */
-export const questionSchema = z.object({
-  /** Its number, never used twice in a channel: whoever answers names it. 0 in what an older version stored. */
-  question: z.number().default(0),
+/** A request for permission that is open. */
+export const questionSchema = z.strictObject({
+  /** Its number, never used twice in a channel: whoever answers names it. */
+  question: z.number(),
   title: z.string(),
   detail: z.string(),
   /** All of it stands in the channel. Nobody may say yes before. */
-  shown: z.boolean().default(false),
+  shown: z.boolean(),
 });
 
 export type Question = Readonly<z.infer<typeof questionSchema>>;

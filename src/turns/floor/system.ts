@@ -5,7 +5,7 @@ import { deadlines } from './deadline.ts';
 import type { Deadline } from './deadline.ts';
 import { Deliberation, refuse } from './deliberation.ts';
 import type { Decision } from './deliberation.ts';
-import { turnOf } from './evolve-turn.ts';
+import { turnOf, waitOf } from './turn.ts';
 import type { Floor } from './floor.ts';
 import { remove } from './operators.ts';
 import { afterInterrupt, dispatch } from './people.ts';
@@ -94,10 +94,11 @@ function restart(d: Deliberation): Refusal | null {
   if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
   d.record({ type: 'restarted' });
   if (turn === null) return null;
-  if (turn.wait === null) d.record({ type: 'turnSuspended', agent: turn.agent });
-  else if (turn.wait.approval !== null)
-    d.record({ type: 'waitAnswered', agent: turn.agent, messages: turn.wait.answers, ready: true });
-  else if (turn.wait.graceEndAt !== null)
+  const wait = waitOf(turn);
+  if (wait === null) d.record({ type: 'turnSuspended', agent: turn.agent });
+  else if (wait.reason === 'approval')
+    d.record({ type: 'waitAnswered', agent: turn.agent, messages: wait.answers, ready: true });
+  else if (wait.reason === 'human' && wait.graceEndAt !== null)
     d.record({ type: 'turnStopped', agent: turn.agent, epoch: turn.epoch, forced: false });
   return null;
 }
@@ -108,7 +109,7 @@ function catchUp(d: Deliberation, gap: string | null): Refusal | null {
   d.record({ type: 'caughtUp', gap });
   if (gap !== null) d.announce({ kind: 'gap', why: gap });
   const { turn } = d.floor;
-  if (turn?.suspended === true && d.floor.settings.onRestart === 'forfeit') forfeit(d, turn.agent);
+  if (turn?.status === 'suspended' && d.floor.settings.onRestart === 'forfeit') forfeit(d, turn.agent);
   for (const { id } of d.floor.held) {
     const message = d.floor.held.find((held) => held.id === id && held.until === 'start');
     if (message !== undefined) dispatch(d, message);

@@ -109,7 +109,7 @@ describe('a fact in words', () => {
     ],
     [{ type: 'turnExtended', agent: 'pm', ms: 60_000, by: 'ola' }, 'ola gave PM 1:00 more'],
     [
-      { type: 'turnWaited', agent: 'pm', epoch: 2, reason: 'human', deadlineAt: 0, graceEndAt: null, approval: null },
+      { type: 'turnWaited', agent: 'pm', epoch: 2, wait: { reason: 'human', deadlineAt: 0, graceEndAt: 0 } },
       'PM #2 waits for a person',
     ],
     [{ type: 'exchangeClosed', reason: 'limit', budget: 'tokens' }, 'exchange closed: a limit was reached (tokens)'],

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { floorSchema } from '../../../src/turns/floor/floor.ts';
+import { openQuestion } from '../../../src/turns/floor/floor.ts';
 import type { FloorSettings } from '../../../src/turns/floor/settings.ts';
 import { factsOf, stage } from './stage.ts';
 import type { Act, Stage } from './stage.ts';
+import { waitOf } from '../../../src/turns/floor/turn.ts';
 
 const APPROVAL = { title: 'run the tests', detail: 'npm test' };
 const DANGER = { title: 'clean up', detail: 'rm -rf build' };
@@ -30,9 +31,9 @@ describe('a holder that asks for a yes', () => {
     play.person('m1');
     play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL });
     expect(play.seats).toBe('pm WAITING, dev QUEUED');
-    expect(play.floor.turn?.wait).toMatchObject({
+    expect(waitOf(play.floor.turn)).toMatchObject({
       reason: 'approval',
-      approval: { ...APPROVAL, question: 1, shown: false },
+      question: { ...APPROVAL, question: 1, shown: false },
     });
     expect(factsOf('announced', play.last).map((fact) => fact.announcement)).toEqual([
       { kind: 'approval', agent: 'pm', question: 1, ...APPROVAL },
@@ -94,7 +95,7 @@ describe('T7 an answer', () => {
     expect(late(play, 1)).toBe('stale-question');
     asks(play, DANGER);
     expect(late(play, 1)).toBe('stale-question');
-    expect(play.floor.turn?.wait?.approval).toMatchObject({ question: 2, ...DANGER });
+    expect(openQuestion(play.floor)).toMatchObject({ question: 2, ...DANGER });
   });
 
   test('to a question that is not asked yet is refused', () => {
@@ -124,7 +125,7 @@ describe('T7 an answer', () => {
     play.act({ type: 'raiseEpoch', by: 1_000 });
     asks(play, DANGER);
     expect(late(play, 2)).toBe('stale-question');
-    expect(play.floor.turn?.wait?.approval?.question).toBe(1_002);
+    expect(openQuestion(play.floor)?.question).toBe(1_002);
   });
 });
 
@@ -196,13 +197,4 @@ describe('T53 a yes', () => {
     play.act({ type: 'request', agent: 'pm', epoch: 1, approval: DANGER });
     expect(factsOf('announced', play.last)).toMatchObject([{ key: 'approval:2', repeat: 1 }]);
   });
-});
-
-test('a floor that an older version stored in the middle of a question is read', () => {
-  const { floor } = asking();
-  const { questions: _, ...rest } = floor;
-  const wait = { ...floor.turn?.wait, approval: { ...APPROVAL, choices: ['allow_once'] } };
-  const parsed = floorSchema.parse({ ...rest, turn: { ...floor.turn, wait } });
-  expect(parsed.questions).toBe(0);
-  expect(parsed.turn?.wait?.approval).toEqual({ ...APPROVAL, question: 0, shown: false });
 });

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { announcementsIn, effectsOf, factsOf, movesIn, seatOf, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
+import { flatOrNull } from './flat-turn.ts';
 
 /** dev ACTIVE #2 after pm's turn; qa is next, then pm. */
 function second(settings = {}): Stage {
@@ -31,7 +32,7 @@ describe('example G: timeout', () => {
     play.later(40_000);
     play.says('pm');
     play.later(20_000);
-    expect(play.floor.turn?.deadlineAt).toBe(play.at + 40_000);
+    expect(flatOrNull(play.floor.turn)?.deadlineAt).toBe(play.at + 40_000);
   });
 
   test('at 900 s the turn ends in any case', () => {

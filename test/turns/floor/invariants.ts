@@ -4,6 +4,7 @@ import type { Fact } from '../../../src/turns/floor/fact.ts';
 import type { Floor } from '../../../src/turns/floor/floor.ts';
 import { isAllowed } from '../../../src/turns/floor/seat.ts';
 import type { Instant } from '../../../src/lib/time.ts';
+import { waitOf } from '../../../src/turns/floor/turn.ts';
 
 /** What must hold of every floor, at every moment. */
 export function checkFloor(floor: Floor, context: string): void {
@@ -34,8 +35,8 @@ export function checkFact(floor: Floor, fact: Fact, at: Instant): void {
     assert.equal(fact.epoch, floor.turn?.epoch, 'what is said belongs to the turn under way');
     assert.equal(fact.line, floor.lines + 1, 'lines are numbered without a gap');
   }
-  if (fact.type === 'turnWaited' || fact.type === 'choosingStarted')
-    assert(fact.deadlineAt > at, 'a new deadline lies ahead');
+  if (fact.type === 'choosingStarted') assert(fact.deadlineAt > at, 'a new deadline lies ahead');
+  if (fact.type === 'turnWaited') assert(fact.wait.deadlineAt > at, 'a new deadline lies ahead');
 }
 
 /** What must hold of every effect. */
@@ -51,8 +52,8 @@ function isHeldOnce(floor: Floor): boolean {
   const waiting = floor.seats.filter((seat) => seat.status === 'WAITING');
   return (
     active.length <= 1 &&
-    active.every((seat) => floor.turn?.agent === seat.agent && floor.turn.wait === null) &&
-    waiting.every((seat) => turns.some((turn) => turn.agent === seat.agent && turn.wait !== null)) &&
+    active.every((seat) => floor.turn?.agent === seat.agent && waitOf(floor.turn) === null) &&
+    waiting.every((seat) => turns.some((turn) => turn.agent === seat.agent && waitOf(turn) !== null)) &&
     turns.length === active.length + waiting.length &&
     new Set(turns.map((turn) => turn.agent)).size === turns.length &&
     turns.every((turn) => turn.epoch <= floor.epoch)

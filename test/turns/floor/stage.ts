@@ -128,8 +128,8 @@ export class Stage {
     return { facts: [...said.facts, ...done.facts], effects: [...said.effects, ...done.effects] };
   }
 
-  waits(agent: AgentId, reason: 'answer' | 'approval' = 'answer'): Act {
-    return this.act({ type: 'wait', agent, epoch: this.epochOf(agent), reason });
+  waits(agent: AgentId): Act {
+    return this.act({ type: 'wait', agent, epoch: this.epochOf(agent), reason: 'answer' });
   }
 
   works(agent: AgentId, open: number): Act {

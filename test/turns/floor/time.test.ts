@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { nextDeadline } from '../../../src/turns/floor/deadline.ts';
 import { announcementsIn, factsOf, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
+import { flatOrNull } from './flat-turn.ts';
 
 /** pm ACTIVE #1 since now. */
 function taken(settings = {}): Stage {
@@ -25,7 +26,7 @@ describe('a turn without a sign of work', () => {
     play.tick();
     expect(announcementsIn(play.last.effects)).toEqual([{ kind: 'timeout', agent: 'pm' }]);
     expect(play.holder).toBe('dev #2');
-    expect(play.floor.turn?.deadlineAt).toBe(play.at + 60_000);
+    expect(flatOrNull(play.floor.turn)?.deadlineAt).toBe(play.at + 60_000);
   });
 
   test('is prolonged by each sign of work', () => {

@@ -4,6 +4,7 @@ import { isAllowed, STATUSES, TRANSITIONS } from '../../../src/turns/floor/seat.
 import type { Status, Trigger } from '../../../src/turns/floor/seat.ts';
 import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import { announcementsIn, factsOf, movesIn, seatOf, stage, Stage } from './stage.ts';
+import { flatOrNull } from './flat-turn.ts';
 
 /** pm ACTIVE, dev and qa QUEUED. */
 function taken(settings = {}): Stage {
@@ -309,15 +310,15 @@ describe('a configured channel', () => {
 
   test('does not touch a running turn when the time limits change', () => {
     const play = taken();
-    const deadline = play.floor.turn?.deadlineAt;
+    const deadline = flatOrNull(play.floor.turn)?.deadlineAt;
     play.configure(
       { ...PLAIN_SETTINGS, maxTurns: 3 },
       ['pm', 'dev', 'qa'].map((agent) => seatOf({ agent, timeoutMs: 5_000 })),
     );
     expect(play.holder).toBe('pm #1');
-    expect(play.floor.turn?.deadlineAt).toBe(deadline);
+    expect(flatOrNull(play.floor.turn)?.deadlineAt).toBe(deadline);
     play.speaks('pm');
-    expect(play.floor.turn?.deadlineAt).toBe(play.at + 5_000);
+    expect(flatOrNull(play.floor.turn)?.deadlineAt).toBe(play.at + 5_000);
   });
 
   test('announces nothing while agents of it have yet to come', () => {

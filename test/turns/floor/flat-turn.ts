@@ -1,0 +1,38 @@
+import type { Turn } from '../../../src/turns/floor/floor.ts';
+import type { Question } from '../../../src/turns/floor/settings.ts';
+import type { Instant } from '../../../src/lib/time.ts';
+
+/** What a turn waits for, with `null` for what this kind of wait does not have. */
+type FlatWait = {
+  readonly reason: 'answer' | 'human' | 'approval';
+  readonly deadlineAt: Instant;
+  readonly ready: boolean;
+  readonly answers: Turn['unseen'];
+  readonly graceEndAt: Instant | null;
+  readonly question: Question | null;
+};
+
+/** A turn as one shape whatever its status, with `null` for what a turn of this status does not have. */
+export type FlatTurn = Pick<
+  Turn,
+  'agent' | 'epoch' | 'said' | 'given' | 'unseen' | 'injecting' | 'place' | 'status'
+> & {
+  readonly deadlineAt: Instant | null;
+  readonly hardEndAt: Instant | null;
+  readonly silenceAt: Instant | null;
+  readonly leftMs: number | null;
+  readonly openWork: number;
+  readonly wait: FlatWait | null;
+};
+
+const NO_TIMES = { deadlineAt: null, hardEndAt: null, silenceAt: null, leftMs: null, openWork: 0, wait: null };
+
+export function flat(turn: Turn): FlatTurn {
+  if (turn.status !== 'waiting') return { ...NO_TIMES, ...turn };
+  const { wait } = turn;
+  return { ...NO_TIMES, ...turn, wait: { graceEndAt: null, question: null, ...wait } };
+}
+
+export function flatOrNull(turn: Turn | null | undefined): FlatTurn | null {
+  return turn == null ? null : flat(turn);
+}
