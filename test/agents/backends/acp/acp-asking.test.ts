@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { afterAll, afterEach, describe, expect, test, vi } from 'vitest';
 import { createAcpBackend } from '../../../../src/agents/backends/acp/acp.ts';
 import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp.ts';
-import { isForOwnTool } from '../../../../src/agents/backends/acp/acp-own-tool.ts';
+import { isForOwnTool } from '../../../../src/agents/backends/acp/acp-permission.ts';
 import { ACP_PROFILES } from '../../../../src/agents/backends/acp/acp-profiles.ts';
 import type { AcpProfileName } from '../../../../src/agents/backends/acp/acp-profiles.ts';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
