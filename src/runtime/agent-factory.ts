@@ -3,7 +3,7 @@ import type { AgentBackend } from '../agents/backends/backend.ts';
 import { createAcpBackend } from '../agents/backends/acp/acp.ts';
 import { createCommandBackend } from '../agents/backends/command/command.ts';
 import { createLlmBackend } from '../agents/backends/llm/llm.ts';
-import { TYPING, paceOf } from '../agents/session/pace.ts';
+import { TYPING, typingSpeed } from '../agents/backends/scripted/typing-speed.ts';
 import { createRemoteBackend } from '../agents/backends/remote/remote.ts';
 import { createRemoteHost } from '../agents/backends/remote/remote-host.ts';
 import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
@@ -59,7 +59,10 @@ function backendOf(agent: AgentConfig, shared: Shared): AgentBackend {
   switch (backend.kind) {
     case 'scripted': {
       const { script, wordMs } = backend;
-      return createScriptedBackend({ script: SCRIPTS[script], pace: wordMs === undefined ? TYPING : paceOf(wordMs) });
+      return createScriptedBackend({
+        script: SCRIPTS[script],
+        speed: wordMs === undefined ? TYPING : typingSpeed(wordMs),
+      });
     }
     case 'llm':
       return createLlmBackend({

@@ -87,7 +87,7 @@ export async function table(settings: Partial<FloorSettings> = {}) {
   const quiet = () => {};
   const log: Log = { debug: quiet, info: quiet, warn: quiet, error: quiet };
   const agents = IDS.map((id) => {
-    const backend = createScriptedBackend({ script: SCRIPTS[id], pace: { ...time.pace, wordMs: 75 } });
+    const backend = createScriptedBackend({ script: SCRIPTS[id], speed: { ...time.speed, wordMs: 75 } });
     return { id, name: id, description: '', persona: '', backend, channels: [CHANNEL] };
   });
   const supervisor = createSupervisor({

@@ -1,8 +1,8 @@
-import type { Pace } from '../../src/agents/session/pace.ts';
+import type { TypingSpeed } from '../../src/agents/backends/scripted/typing-speed.ts';
 
 type Alarm = { readonly at: number; readonly run: () => void };
 
-/** Time that passes only when told: a clock, timers and a pace on one line of time. */
+/** Time that passes only when told: a clock, timers and a speed on one line of time. */
 export function createTime() {
   let now = 1_000_000;
   let alarms: Alarm[] = [];
@@ -11,7 +11,7 @@ export function createTime() {
     alarms.push(alarm);
     return { cancel: () => void (alarms = alarms.filter((other) => other !== alarm)) };
   };
-  const pace: Pace = {
+  const speed: TypingSpeed = {
     wordMs: 100,
     sleep: (ms, signal) =>
       new Promise((resolve, reject) => {
@@ -24,7 +24,7 @@ export function createTime() {
   return {
     clock: { now: () => now },
     timers: { after },
-    pace,
+    speed,
     settle,
     /** How many alarms are set. */
     pending: () => alarms.length,

@@ -1,6 +1,6 @@
 import { configTable, environmentTable } from '../../src/config/table.ts';
 import { roomsPicture, roomsTable } from '../house/measure.ts';
-import { DEMO_WORDS } from '../../src/agents/backends/scripted/words.ts';
+import { DEMO_WORDS } from '../../src/agents/backends/scripted/scenarios.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../../src/runtime/exit-codes.ts';
 import { VERBS } from '../../src/cli/help.ts';
 import { createLog, transitionLine } from '../../src/runtime/log.ts';

@@ -1,5 +1,7 @@
 import type { AnyMessage } from '@agentclientprotocol/sdk';
 import { parseArgs } from 'node:util';
+import { backoffMs, pause } from '../../lib/retry.ts';
+import type { RetryPolicy } from '../../lib/retry.ts';
 import { systemTimers } from '../../lib/time.ts';
 import { lineStream } from '../backends/acp/acp-lines.ts';
 import { connectOnce } from './bridge-connection.ts';
@@ -20,8 +22,8 @@ export type BridgeOptions = {
   readonly signal: AbortSignal;
   /** One line for people. */
   readonly say: (line: string) => void;
-  /** How long after the n-th failure in a row the next attempt is made, in milliseconds. */
-  readonly backoffMs?: (failures: number) => number;
+  /** How long it waits after failures in a row; from a second to 30 unless given. */
+  readonly retry?: RetryPolicy;
 };
 
 /** `conch-agent`: the exit code is 0 when it was told to end, 1 when the host refuses it, 2 for a wrong command line. */
@@ -48,7 +50,7 @@ export async function main(argv: readonly string[]): Promise<number> {
  * process group ends.
  */
 export async function runBridge(options: BridgeOptions): Promise<number> {
-  const { signal, say, backoffMs = backoff } = options;
+  const { signal, say, retry = RETRY } = options;
   for (let failures = 0; !signal.aborted;) {
     let group;
     try {
@@ -66,15 +68,16 @@ export async function runBridge(options: BridgeOptions): Promise<number> {
     if (signal.aborted) return 0;
     const { words } = await group.exited;
     failures = performance.now() - startedAt > STEADY_MS ? 1 : failures + 1;
-    say(`The agent ${words}; starting it again in ${backoffMs(failures) / 1_000} s`);
-    await pause(backoffMs(failures), signal);
+    const waitMs = backoffMs(retry, failures);
+    say(`The agent ${words}; starting it again in ${waitMs / 1_000} s`);
+    await waited(waitMs, signal);
   }
   return 0;
 }
 
 /** Keeps one process connected until it ends or the bridge does. Whether the host refused it for good. */
 async function serve(group: ProcessGroup, options: BridgeOptions): Promise<boolean> {
-  const { signal, say, backoffMs = backoff } = options;
+  const { signal, say, retry = RETRY } = options;
   const over = new AbortController();
   const end = () => over.abort();
   signal.addEventListener('abort', end);
@@ -94,8 +97,9 @@ async function serve(group: ProcessGroup, options: BridgeOptions): Promise<boole
     if (over.signal.aborted) break;
     refused = final;
     failures = connected ? 1 : failures + 1;
-    say(final ? why : `${why}; trying again in ${backoffMs(failures) / 1_000} s`);
-    if (!final) await pause(backoffMs(failures), over.signal);
+    const waitMs = backoffMs(retry, failures);
+    say(final ? why : `${why}; trying again in ${waitMs / 1_000} s`);
+    if (!final) await waited(waitMs, over.signal);
   }
   signal.removeEventListener('abort', end);
   return refused;
@@ -114,16 +118,11 @@ const STOP_GRACE_MS = 2_000;
 const CANCEL_GRACE_MS = 10_000;
 const STEADY_MS = 60_000;
 
-function backoff(failures: number): number {
-  return Math.min(1_000 * 2 ** (failures - 1), 30_000);
-}
+const RETRY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000 };
 
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  if (signal.aborted) return Promise.resolve();
-  const timer = systemTimers.after(ms, resolve);
-  signal.addEventListener('abort', () => resolve(), { once: true });
-  return promise.finally(() => timer.cancel());
+/** Resolves after so many milliseconds, or when the signal ends it. */
+async function waited(ms: number, signal: AbortSignal): Promise<void> {
+  await pause(ms, { timers: systemTimers, signal }).catch(() => undefined);
 }
 
 const USAGE = `Usage: conch-agent --url <address> --token-env <NAME> -- <command> [arguments]

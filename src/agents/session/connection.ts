@@ -13,7 +13,7 @@ import { SessionExecutor } from './session-executor.ts';
 import type { SessionMachine, SessionState } from './session-machine.ts';
 import { SessionRecord } from './session-memory.ts';
 import type { SessionMemory } from './session-memory.ts';
-import { Given, turnPrompt } from '../prompt/turn-prompt.ts';
+import { Given, turnPrompt } from '../prompt/prompt.ts';
 import { Generation } from './generation.ts';
 
 /** One agent of the configuration. */

@@ -27,10 +27,8 @@ export function createRoster(ports: CrewPorts): Roster {
   return {
     list: () =>
       ports.agents().map(({ id, name, backend, channels }) => {
-        const connections = ports.connections(id);
-        const sits = connections.map(({ channel }) => channel);
-        const state = stateWords(worst(connections));
-        return { id, name, backend: kindWords(backend), state, channels: [...new Set([...channels, ...sits])] };
+        const state = stateWords(worst(ports.connections(id)));
+        return { id, name, backend: kindWords(backend), state, channels };
       }),
     status: (agent) => {
       const spec = ports.agents().find(({ id }) => id === agent);

@@ -53,8 +53,6 @@ export type Supervisor = Roster & {
   deliver(row: OutboxRow): Promise<Settlement>;
   /** Takes what the holder of a channel has streamed and not yet said. */
   takeDraft(channel: ChannelId): Draft | null;
-  /** Seats an agent in a channel that its configuration does not name; `false` when there is no such agent. */
-  sit(agent: AgentId, channel: ChannelId): Promise<boolean>;
   /** Goes over to other agents: opens and closes what changed, leaves alone what did not. Resolves as `start` does. */
   configure(agents: readonly AgentSpec[]): Promise<void>;
 };
@@ -67,7 +65,6 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     stop: () => pool.stop(),
     deliver: (row) => pool.deliver(row),
     takeDraft: (channel) => pool.takeDraft(channel),
-    sit: (agent, channel) => pool.sit(agent, channel),
     configure: (agents) => pool.configure(agents),
     ...createRoster({ agents: () => pool.agents, connections: (agent) => pool.connectionsOf(agent) }),
   };
@@ -78,8 +75,6 @@ class SessionPool {
   readonly #ports: ConnectionPorts;
   readonly #heartbeat: Heartbeat;
   readonly #connections = new Map<string, Connection>();
-  /** Seats that operators added to those of the configuration. */
-  readonly #added = new Map<string, { readonly agent: AgentId; readonly channel: ChannelId }>();
   #running = false;
 
   constructor(options: SupervisorOptions) {
@@ -122,20 +117,12 @@ class SessionPool {
   async configure(agents: readonly AgentSpec[]): Promise<void> {
     this.agents = agents;
     if (!this.#running) return;
-    const seats = this.#seats();
+    const seats = agents.flatMap((spec) => spec.channels.map((channel) => ({ spec, channel })));
     const wanted = new Map(seats.map(({ spec, channel }) => [keyOf(channel, spec.id), spec]));
     const gone = [...this.#connections].filter(([key, { spec }]) => !isSame(spec, wanted.get(key)));
     for (const [key] of gone) this.#connections.delete(key);
     await Promise.all(gone.map(([, connection]) => connection.leave('taken out by the configuration')));
     await Promise.all(seats.map(({ spec, channel }) => this.#seat(spec, channel)));
-  }
-
-  async sit(agent: AgentId, channel: ChannelId): Promise<boolean> {
-    const spec = this.agents.find(({ id }) => id === agent);
-    if (!spec) return false;
-    this.#added.set(keyOf(channel, agent), { agent, channel });
-    if (this.#running) await this.#seat(spec, channel);
-    return true;
   }
 
   async deliver(row: OutboxRow): Promise<Settlement> {
@@ -172,13 +159,6 @@ class SessionPool {
 
   connectionsOf(agent: AgentId): readonly Connection[] {
     return [...this.#connections.values()].filter(({ spec }) => spec.id === agent);
-  }
-
-  #seats(): readonly { readonly spec: AgentSpec; readonly channel: ChannelId }[] {
-    return this.agents.flatMap((spec) => {
-      const added = [...this.#added.values()].filter(({ agent }) => agent === spec.id).map(({ channel }) => channel);
-      return [...new Set([...spec.channels, ...added])].map((channel) => ({ spec, channel }));
-    });
   }
 
   async #seat(spec: AgentSpec, channel: ChannelId): Promise<void> {

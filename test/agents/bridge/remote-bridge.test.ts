@@ -39,7 +39,7 @@ const bridge = (token = rig.token, command = process.execPath) => {
     cwd: import.meta.dirname,
     signal: stop.signal,
     say: (line) => void said.push(line),
-    backoffMs: () => 20,
+    retry: { firstMs: 20, longestMs: 20 },
   });
   running.push(over);
   return over;

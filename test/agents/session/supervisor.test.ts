@@ -851,18 +851,6 @@ describe('a backend that hangs', () => {
   });
 });
 
-describe('a seat that an operator added', () => {
-  test('is served, and outlives a change of the configuration', async () => {
-    const { supervisor, dev, sessions, floors } = await bench();
-    expect(await supervisor.sit('dev', 'console:other')).toBe(true);
-    expect(await supervisor.sit('nobody', 'console:other')).toBe(false);
-    expect(supervisor.list()[0]?.channels).toEqual([CHANNEL, 'console:other']);
-    await supervisor.configure([dev]);
-    expect(sessions).toHaveLength(2);
-    expect(floors.told.map(({ type }) => type)).toEqual(['join', 'join']);
-  });
-});
-
 describe('a supervisor that stops', () => {
   test('says what people have seen, closes every session, and leaves no timer behind', async () => {
     const { prompt, supervisor, session, types, time } = await bench();

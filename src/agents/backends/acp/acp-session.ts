@@ -8,7 +8,7 @@ import { shakeHands } from './acp-handshake.ts';
 import type { Handshake } from './acp-handshake.ts';
 import { AcpLink } from './acp-link.ts';
 import type { AcpPeer } from './acp-link.ts';
-import { isForOwnTool } from './acp-own-tool.ts';
+import { isForOwnTool } from './acp-permission.ts';
 import type { AcpProfile } from './acp-profiles.ts';
 import { AcpGeneration } from './acp-generation.ts';
 import { Tripwire } from './acp-tripwire.ts';

@@ -1,4 +1,4 @@
-import { capital } from './gist.ts';
+import { capital } from './topic.ts';
 import { PASS, answerWith } from './scene.ts';
 import type { Persona, Scene, Step, Words } from './scene.ts';
 
@@ -7,21 +7,21 @@ export const pm: Persona = {
   reply: (scene) => {
     if (scene.openQuestion && scene.reason === 'resume') return decided(scene, scene.openQuestion);
     if (!scene.asked) return accepted(scene);
-    const { kind, choice, topic } = scene.asked.gist;
+    const { kind, choice, title } = scene.asked.topic;
     if (kind === 'greeting') return answerWith(welcome(scene.asked), scene);
     if (kind === 'thanks') return answerWith(`You're welcome, ${scene.asked.by}. What is next?`, scene);
     if (choice)
       return asks(`Before I write it down: **${choice[0]}** or **${choice[1]}**? The rest follows from that.`);
     if (kind === 'question' && /\bwhich\b/i.test(scene.asked.text)) {
-      return asks(`That depends on what matters most to you about ${topic}. What should I go by?`);
+      return asks(`That depends on what matters most to you about ${title}. What should I go by?`);
     }
     return kind === 'question' ? answerWith(opinion(scene.asked), scene) : answerWith(spec(scene), scene, 'dev');
   },
-  note: ({ gist }) => `Noted: ${gist.topic}. It goes into the spec.`,
-  answer: ({ by, gist }) =>
-    gist.kind === 'question'
-      ? `${by}, about your question (${gist.topic}): I would keep it as small as it can be and look at it again afterwards.`
-      : `${by}, understood: ${gist.topic}. That comes first.`,
+  note: ({ topic }) => `Noted: ${topic.title}. It goes into the spec.`,
+  answer: ({ by, topic }) =>
+    topic.kind === 'question'
+      ? `${by}, about your question (${topic.title}): I would keep it as small as it can be and look at it again afterwards.`
+      : `${by}, understood: ${topic.title}. That comes first.`,
 };
 
 function welcome({ by }: Words): string {
@@ -39,13 +39,13 @@ function asks(text: string): readonly Step[] {
 }
 
 function decided(scene: Scene, question: Words): readonly Step[] {
-  const answer = scene.asked?.gist.topic ?? 'your choice';
+  const answer = scene.asked?.topic.title ?? 'your choice';
   const start = scene.asked === null ? 'I go on without an answer.' : `**${capital(answer)}** it is.`;
   return answerWith(`${start}\n\n${points(scene, question, answer)}`, scene, 'dev');
 }
 
-function opinion({ gist }: Words): string {
-  const about = gist.words.length > 0 ? gist.words.join(', ') : gist.topic;
+function opinion({ topic }: Words): string {
+  const about = topic.words.length > 0 ? topic.words.join(', ') : topic.title;
   return `Good question. What I take from it: ${about}. My advice is to try the smallest version first and decide from what we see.`;
 }
 
@@ -53,13 +53,13 @@ function spec(scene: Scene): string {
   return scene.asked === null ? '' : points(scene, scene.asked, null);
 }
 
-function points(scene: Scene, { gist, by }: Words, answer: string | null): string {
-  const [main = gist.topic, ...rest] = gist.words;
+function points(scene: Scene, { topic, by }: Words, answer: string | null): string {
+  const [main = topic.title, ...rest] = topic.words;
   const details = rest.length > 0 ? rest : [main];
   return [
-    `**${capital(gist.topic)}**: what we build for ${by}`,
+    `**${capital(topic.title)}**: what we build for ${by}`,
     '',
-    `1. ${capital(gist.topic)}${answer === null ? '' : `, with ${answer}`}: the smallest version that is of use.`,
+    `1. ${capital(topic.title)}${answer === null ? '' : `, with ${answer}`}: the smallest version that is of use.`,
     ...details
       .slice(0, 3)
       .map(

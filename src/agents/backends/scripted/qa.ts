@@ -9,8 +9,8 @@ export const qa: Persona = {
     if (!scene.asked) return PASS;
     return answerWith(plan(scene.asked), scene);
   },
-  note: ({ gist }) => `Noted: ${gist.topic}. I add a check for it.`,
-  answer: ({ by, gist }) => `${by}, first your message: I check ${gist.topic} before everything else. ✓`,
+  note: ({ topic }) => `Noted: ${topic.title}. I add a check for it.`,
+  answer: ({ by, topic }) => `${by}, first your message: I check ${topic.title} before everything else. ✓`,
 };
 
 type Made = { readonly name: string; readonly inputs: readonly string[] };
@@ -38,11 +38,11 @@ function tries(scene: Scene, { name, inputs }: Made, by: string): readonly Step[
   return [{ do: 'work', ms: 1_000 }, ...answerWith(text.join('\n'), scene)];
 }
 
-function plan({ gist, by }: Words): string {
-  if (gist.kind === 'greeting' || gist.kind === 'thanks') return `Always happy to break things for you, ${by}.`;
-  const words = gist.words.length > 0 ? gist.words : [gist.topic];
+function plan({ topic, by }: Words): string {
+  if (topic.kind === 'greeting' || topic.kind === 'thanks') return `Always happy to break things for you, ${by}.`;
+  const words = topic.words.length > 0 ? topic.words : [topic.title];
   return [
-    `How I would test ${gist.topic}:`,
+    `How I would test ${topic.title}:`,
     '',
     ...words.slice(0, 4).map((word) => `- ${word}: missing, twice, and far too long`),
   ].join('\n');

@@ -3,9 +3,8 @@ import type { Addressee } from '../../../turns/text/addressing.ts';
 import type { AgentId } from '../../../turns/floor/settings.ts';
 import type { Line } from '../../../turns/records.ts';
 import type { Ending, TurnPrompt } from '../backend.ts';
-import { gistOf } from './gist.ts';
-import type { Gist } from './gist.ts';
-import { unaddressed } from './words.ts';
+import { topicOf } from './topic.ts';
+import type { Topic } from './topic.ts';
 
 /** What a scripted agent does next. */
 export type Step =
@@ -44,7 +43,7 @@ export type Words = {
   readonly by: string;
   readonly text: string;
   readonly to: readonly AgentId[];
-  readonly gist: Gist;
+  readonly topic: Topic;
 };
 
 /** A demo agent: pure functions from what was said to what it does. */
@@ -86,7 +85,7 @@ export function sceneOf(turn: TurnPrompt, me: AgentId, memory: Memory): Scene {
 /** A person's line, read. */
 export function wordsOf(line: Line, agents: readonly Addressee[]): Words {
   const text = unaddressed(line.text, agents);
-  return { by: line.author.name, text, to: addressedIn(line.text, agents), gist: gistOf(text) };
+  return { by: line.author.name, text, to: addressedIn(line.text, agents), topic: topicOf(text) };
 }
 
 /** An answer that is complete: the text, then the end of the turn, handed to another agent if it is here. */
@@ -106,5 +105,22 @@ function joined(all: readonly Words[]): Words | null {
   const last = all.at(-1);
   if (last === undefined || all.length === 1) return last ?? null;
   const text = all.map((words) => words.text).join('\n');
-  return { ...last, text, gist: gistOf(text) };
+  return { ...last, text, topic: topicOf(text) };
+}
+
+/** The text without the names before it: "@dev, please" and "dev: please" are both "please". */
+function unaddressed(text: string, agents: readonly Addressee[]): string {
+  const names = agents.flatMap(({ id, name }) => [id.toLowerCase(), name.toLowerCase()]);
+  let rest = text.trim();
+  for (let length = 0; (length = addressLength(rest, names)) > 0;) rest = rest.slice(length).replace(/^[\s,:]+/, '');
+  return rest;
+}
+
+function addressLength(text: string, names: readonly string[]): number {
+  const lower = text.toLowerCase();
+  const lengths = names.map((name) => {
+    if (lower.startsWith(`@${name}`) && /^[\s,:]/.test(lower.slice(name.length + 1))) return name.length + 1;
+    return lower.startsWith(name) && /^[,:]/.test(lower.slice(name.length)) ? name.length : 0;
+  });
+  return Math.max(0, ...lengths);
 }

@@ -1,7 +1,7 @@
 import { BackendError } from '../backend.ts';
 import type { Ending, Report } from '../backend.ts';
 import type { Step } from './scene.ts';
-import type { Pace } from '../../session/pace.ts';
+import type { TypingSpeed } from './typing-speed.ts';
 import { interruptible } from './scripted-text.ts';
 
 /** What a scripted session dies of when it is told to crash. */
@@ -16,7 +16,7 @@ export class ScriptedGeneration {
   /** Set when it was interrupted with something left to say. */
   open: Open | null = null;
   #listening = true;
-  readonly #pace: Pace;
+  readonly #speed: TypingSpeed;
   readonly #report: Report;
   readonly #abort = new AbortController();
   #hang = false;
@@ -26,8 +26,8 @@ export class ScriptedGeneration {
   readonly #finish: () => void;
 
   /** `notes` are messages that the former generation had no time to take up. */
-  constructor(pace: Pace, report: Report, notes: readonly string[]) {
-    this.#pace = pace;
+  constructor(speed: TypingSpeed, report: Report, notes: readonly string[]) {
+    this.#speed = speed;
     this.#notes = [...notes];
     this.#report = report;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -58,7 +58,7 @@ export class ScriptedGeneration {
     try {
       this.open = { streamed: '', steps };
       this.#listening = steps.some(({ do: what }) => what !== 'end');
-      await this.#pace.sleep(THINKING_MS, this.#abort.signal);
+      await this.#speed.sleep(THINKING_MS, this.#abort.signal);
       for (const [index, step] of steps.entries()) {
         const ending = await this.#step(step, steps.slice(index + 1));
         if (ending) return ending;
@@ -105,7 +105,7 @@ export class ScriptedGeneration {
     const words = step.text.match(/\s*\S+/g) ?? [];
     for (const [index, word] of words.entries()) {
       this.open = { streamed: this.#streamed, steps: [{ ...step, text: words.slice(index).join('') }, ...rest] };
-      await this.#pace.sleep(step.wordMs ?? this.#pace.wordMs, this.#abort.signal);
+      await this.#speed.sleep(step.wordMs ?? this.#speed.wordMs, this.#abort.signal);
       this.#abort.signal.throwIfAborted();
       if (this.#hang) await forever(this.#abort.signal);
       const noted = interruptible(this.#streamed) && this.#takeUp();
@@ -116,7 +116,7 @@ export class ScriptedGeneration {
   async #work(ms: number): Promise<void> {
     this.#report.work(1);
     try {
-      await this.#pace.sleep(ms, this.#abort.signal);
+      await this.#speed.sleep(ms, this.#abort.signal);
     } finally {
       this.#report.work(0);
     }

@@ -7,10 +7,9 @@ import { pm } from './pm.ts';
 import { qa } from './qa.ts';
 import { sceneOf, wordsOf } from './scene.ts';
 import type { Memory, Persona, Scene, Step, Words } from './scene.ts';
-import { perform } from './tricks.ts';
-import { trickIn } from './words.ts';
-import type { Pace } from '../../session/pace.ts';
-import { TYPING } from '../../session/pace.ts';
+import { perform, scenarioIn } from './scenarios.ts';
+import { TYPING } from './typing-speed.ts';
+import type { TypingSpeed } from './typing-speed.ts';
 import { CRASH, ScriptedGeneration } from './scripted-generation.ts';
 import type { Open } from './scripted-generation.ts';
 import { remainder } from './scripted-text.ts';
@@ -20,19 +19,22 @@ export const SCRIPTS = { pm, dev, qa } as const satisfies Record<string, Persona
 export type ScriptName = keyof typeof SCRIPTS;
 
 /** Agents without a model: they answer what is said by a script, and show every state of the floor when told to. */
-export function createScriptedBackend(options: { readonly script: Persona; readonly pace?: Pace }): AgentBackend {
+export function createScriptedBackend(options: {
+  readonly script: Persona;
+  readonly speed?: TypingSpeed;
+}): AgentBackend {
   return {
     kind: 'scripted',
     needsSignal: false,
     promisesToAsk: true,
-    open: async (seat) => new ScriptedSession(seat, options.script, options.pace ?? TYPING),
+    open: async (seat) => new ScriptedSession(seat, options.script, options.speed ?? TYPING),
   };
 }
 
 class ScriptedSession implements AgentSession {
   readonly #seat: SeatContext;
   readonly #script: Persona;
-  readonly #pace: Pace;
+  readonly #speed: TypingSpeed;
   #memory: Memory = { request: null, openQuestion: null };
   #run: ScriptedGeneration | null = null;
   #open: Open | null = null;
@@ -41,10 +43,10 @@ class ScriptedSession implements AgentSession {
   #roster: TurnPrompt['roster'] = [];
   #alive = true;
 
-  constructor(seat: SeatContext, script: Persona, pace: Pace) {
+  constructor(seat: SeatContext, script: Persona, speed: TypingSpeed) {
     this.#seat = seat;
     this.#script = script;
-    this.#pace = pace;
+    this.#speed = speed;
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
@@ -55,7 +57,7 @@ class ScriptedSession implements AgentSession {
     const steps = [...this.#recalled(), ...this.#plan(turn, scene)];
     this.#open = null;
     this.#memory = { request: scene.request ?? this.#memory.request, openQuestion: null };
-    const run = new ScriptedGeneration(this.#pace, report, this.#notes);
+    const run = new ScriptedGeneration(this.#speed, report, this.#notes);
     this.#notes = [];
     this.#run = run;
     try {
@@ -77,10 +79,10 @@ class ScriptedSession implements AgentSession {
     const run = this.#run;
     if (!run?.listening) return 'next-prompt';
     if (message.change === 'deleted') return 'injected';
-    const trick = trickIn(words.text)?.word;
+    const scenario = scenarioIn(words.text)?.word;
     const forMe = words.to.length === 0 || words.to.includes(this.#seat.agent);
-    if (forMe && trick === 'crash') run.stop('crash');
-    else if (forMe && trick === 'hang') run.stop('hang');
+    if (forMe && scenario === 'crash') run.stop('crash');
+    else if (forMe && scenario === 'hang') run.stop('hang');
     else if (forMe && !(observed && message.change === null && words.to.length === 0))
       run.note(this.#script.note(words));
     return 'injected';
@@ -117,8 +119,8 @@ class ScriptedSession implements AgentSession {
     if (this.#memory.openQuestion) return this.#reply(turn, scene);
     const left = turn.reason === 'resume' ? this.#left(turn, scene) : COMPLETED;
     if (!scene.asked) return left;
-    const trick = trickIn(scene.asked.text);
-    if (trick) return perform(trick, scene);
+    const scenario = scenarioIn(scene.asked.text);
+    if (scenario) return perform(scenario, scene);
     const first: Step = { do: 'say', text: this.#script.answer(scene.asked) };
     if (DROP.test(scene.asked.text)) return [first, ...COMPLETED];
     return left.some((step) => step.do === 'say') ? [first, { do: 'flush' }, ...left] : [first, ...COMPLETED];
@@ -127,8 +129,8 @@ class ScriptedSession implements AgentSession {
   #reply(turn: TurnPrompt, scene: Scene): readonly Step[] {
     const words = turn.messages.map((line) => wordsOf(line, turn.roster));
     const mine = words.filter(({ to }) => to.length === 0 || to.includes(this.#seat.agent));
-    const trick = mine.map(({ text }) => trickIn(text)).find((found) => found !== null);
-    if (trick) return perform(trick, scene);
+    const scenario = mine.map(({ text }) => scenarioIn(text)).find((found) => found !== null);
+    if (scenario) return perform(scenario, scene);
     return this.#script.reply(scene);
   }
 
@@ -136,9 +138,9 @@ class ScriptedSession implements AgentSession {
   #left(turn: TurnPrompt, scene: Scene): readonly Step[] {
     if (this.#open) return remainder(this.#open.steps, this.#open.streamed, turn.saidSoFar);
     const request = scene.request ?? this.#memory.request;
-    const trick = request && trickIn(request.text);
+    const scenario = request && scenarioIn(request.text);
     const before: Scene = { ...scene, asked: scene.asked ?? request, reason: 'grant' };
-    const again = trick ? perform(trick, before) : this.#script.reply(before);
+    const again = scenario ? perform(scenario, before) : this.#script.reply(before);
     return turn.saidSoFar.length === 0 ? again : remainder(again, '', turn.saidSoFar);
   }
 
@@ -149,13 +151,13 @@ class ScriptedSession implements AgentSession {
     const last = seen.at(-1);
     return last === undefined
       ? []
-      : [{ do: 'say', text: `I saw what ${last.by} wrote: ${last.gist.topic}.` }, { do: 'flush' }];
+      : [{ do: 'say', text: `I saw what ${last.by} wrote: ${last.topic.title}.` }, { do: 'flush' }];
   }
 }
 
 function questionOf(scene: Scene, memory: Memory): Words | null {
-  const trick = scene.asked && trickIn(scene.asked.text);
-  return trick ? memory.request : (scene.asked ?? memory.request);
+  const scenario = scene.asked && scenarioIn(scene.asked.text);
+  return scenario ? memory.request : (scene.asked ?? memory.request);
 }
 
 const CHAIN: readonly AgentId[] = ['pm', 'dev', 'qa'];

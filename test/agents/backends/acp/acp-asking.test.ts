@@ -4,14 +4,14 @@ import { dirname } from 'node:path';
 import { afterAll, afterEach, describe, expect, test, vi } from 'vitest';
 import { createAcpBackend } from '../../../../src/agents/backends/acp/acp.ts';
 import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp.ts';
-import { isForOwnTool } from '../../../../src/agents/backends/acp/acp-own-tool.ts';
+import { isForOwnTool } from '../../../../src/agents/backends/acp/acp-permission.ts';
 import { ACP_PROFILES } from '../../../../src/agents/backends/acp/acp-profiles.ts';
 import type { AcpProfileName } from '../../../../src/agents/backends/acp/acp-profiles.ts';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, PermissionRequest } from '../../../../src/agents/backends/backend.ts';
 import type { Choice } from '../../../../src/turns/floor/settings.ts';
 import { createCommandBackend } from '../../../../src/agents/backends/command/command.ts';
-import { TYPING } from '../../../../src/agents/session/pace.ts';
+import { TYPING } from '../../../../src/agents/backends/scripted/typing-speed.ts';
 import { SCRIPTS, createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted.ts';
 import { FAKE_ACP, acpRig, livingIn } from './acp-rig.ts';
 import type { AcpRig } from './acp-rig.ts';
@@ -523,6 +523,6 @@ test('T52 every kind of backend says whether its agents promise to ask', async (
     timeoutMs: 1,
     maxOutputBytes: 1,
   });
-  const scripted = createScriptedBackend({ script: SCRIPTS.pm, pace: TYPING });
+  const scripted = createScriptedBackend({ script: SCRIPTS.pm, speed: TYPING });
   expect([command.promisesToAsk, scripted.promisesToAsk]).toEqual([false, true]);
 });

@@ -27,7 +27,7 @@ function scriptedRig(): Rig {
     note: ({ text }) => (seen.push(text), `Noted: ${text}`),
     answer: () => 'Noted.',
   };
-  const scripted = createScriptedBackend({ script, pace: { wordMs: 0, sleep } });
+  const scripted = createScriptedBackend({ script, speed: { wordMs: 0, sleep } });
   const backend: AgentBackend = {
     ...scripted,
     async open(seat) {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, Ending, TurnPrompt } from '../../../../src/agents/backends/backend.ts';
-import { DEMO_WORDS } from '../../../../src/agents/backends/scripted/words.ts';
+import { DEMO_WORDS } from '../../../../src/agents/backends/scripted/scenarios.ts';
 import { SCRIPTS, createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted.ts';
 import type { ScriptName } from '../../../../src/agents/backends/scripted/scripted.ts';
 import { person, prompt, recorder, spoken } from '../conversation.ts';
@@ -10,7 +10,7 @@ import type { Time } from '../../time.ts';
 import { mustGrowLinearly } from '../../../lib/growth.ts';
 
 async function open(script: ScriptName, time: Time): Promise<AgentSession> {
-  const backend = createScriptedBackend({ script: SCRIPTS[script], pace: time.pace });
+  const backend = createScriptedBackend({ script: SCRIPTS[script], speed: time.speed });
   return await backend.open({ channel: 'console:demo', agent: script, name: script, persona: '' });
 }
 
@@ -58,7 +58,7 @@ describe('the demo exchange', () => {
     const sleep = async (length: number) => void (ms += length);
     const lines = [m1];
     for (const script of ['pm', 'dev', 'qa'] as const) {
-      const backend = createScriptedBackend({ script: SCRIPTS[script], pace: { sleep, wordMs: 75 } });
+      const backend = createScriptedBackend({ script: SCRIPTS[script], speed: { sleep, wordMs: 75 } });
       const session = await backend.open({ channel: 'console:demo', agent: script, name: script, persona: '' });
       const heard = recorder();
       await session.prompt(prompt({ lines, messages: script === 'pm' ? [m1] : [] }), heard.report);

@@ -1,7 +1,7 @@
 /** What a script understands of a person's words: enough to answer to them, no more. */
-export type Gist = {
+export type Topic = {
   /** What it is about, in the person's own words, without greeting and request: "a login page with email". */
-  readonly topic: string;
+  readonly title: string;
   /** The words that carry the meaning, in order, at most five. */
   readonly words: readonly string[];
   readonly kind: 'greeting' | 'thanks' | 'question' | 'request';
@@ -10,17 +10,17 @@ export type Gist = {
 };
 
 /** Reads a message, without the name of the agent that it addresses. */
-export function gistOf(text: string): Gist {
+export function topicOf(text: string): Topic {
   const plain = text.slice(0, READ).replace(/\s+/g, ' ').trim();
   const sentence = plain.split(/(?<=[.!?])\s/)[0] ?? plain;
-  const topic = shortened(
+  const title = shortened(
     sentence
       .replace(OPENING, '')
       .replace(/,? please[.!?]*$/i, '')
       .replace(/[\s.!?,;:]+$/, ''),
   );
   return {
-    topic: topic === '' ? 'this' : topic,
+    title: title === '' ? 'this' : title,
     words: keyWords(plain),
     kind: kindOf(plain),
     choice: choiceIn(plain),
@@ -59,7 +59,7 @@ function keyWords(text: string): readonly string[] {
   return [...new Set(all.filter((word) => !FILLER.has(word) && word.length > 1))].slice(0, 5);
 }
 
-function kindOf(text: string): Gist['kind'] {
+function kindOf(text: string): Topic['kind'] {
   if (GREETING.test(text)) return 'greeting';
   if (THANKS.test(text)) return 'thanks';
   return QUESTION.test(text) && !WISH.test(text) ? 'question' : 'request';

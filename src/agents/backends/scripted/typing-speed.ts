@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** How time passes for a scripted agent. */
-export type Pace = {
+export type TypingSpeed = {
   /** Resolves after `ms`; rejects as soon as the signal is aborted. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
   /** Between two words that are typed, in milliseconds. */
@@ -11,10 +11,10 @@ export type Pace = {
 const TYPIST_WORD_MS = 75;
 
 /** As a quick typist writes: a turn of the demo takes some seconds. */
-export const TYPING: Pace = paceOf(TYPIST_WORD_MS);
+export const TYPING: TypingSpeed = typingSpeed(TYPIST_WORD_MS);
 
 /** One word every `wordMs`; thinking and working take as much longer or shorter as words do. */
-export function paceOf(wordMs: number): Pace {
+export function typingSpeed(wordMs: number): TypingSpeed {
   return {
     sleep: async (ms, signal) => {
       await sleep((ms * wordMs) / TYPIST_WORD_MS, undefined, { signal });
