@@ -254,7 +254,7 @@ describe('a destination that fails', () => {
   const run = async (stdout: number | 'pipe', use: (reader: Readable) => void = () => undefined) => {
     const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
       stdio: ['ignore', stdout, 'pipe'],
-      timeout: 20_000,
+      timeout: 60_000,
     });
     if (child.stdout !== null) use(child.stdout);
     assert(child.stderr !== null);
