@@ -1,44 +1,24 @@
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
-
-type Seen = { readonly pid: number; readonly parent: number; readonly group: number; readonly command: string };
-
-/** How often, and how long, ending processes are waited for. */
-const LOOKS = 50;
-const LOOK_MS = 100;
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import type { Process } from './lib/processes.ts';
 
 /**
- * Before the first test and after the last: whatever process was started meanwhile and has lost its parent was left behind
- * by a test. Only where the system shows its processes (Linux), and only in the check that lands work: elsewhere other
- * programs start and end beside the tests.
+ * No process that a test started outlives the run, however the run ends: a reaper beside it ends what is left. What was
+ * left when the run came to its end fails it. Only where the system shows its processes (Linux).
  */
 export function setup(): (() => Promise<void>) | undefined {
-  if (process.env['CI'] === undefined || !existsSync('/proc/self/stat')) return undefined;
-  const before = new Set(processes().map(({ pid }) => pid));
+  if (!existsSync('/proc/self/stat')) return undefined;
+  const reaper = fork(new URL('./lib/reaper.ts', import.meta.url), { detached: true });
+  reaper.unref();
+  reaper.channel?.unref();
   return async () => {
-    let left: readonly Seen[] = [];
-    for (let look = 0; look < LOOKS; look += 1) {
-      left = processes().filter((one) => !before.has(one.pid) && one.parent === 1);
-      if (left.length === 0) return;
-      await new Promise((resolve) => void setTimeout(resolve, LOOK_MS));
-    }
-    throw new Error(
-      `left behind by the tests: ${left.map(({ pid, group, command }) => `${command} (${pid}, group ${group})`).join(', ')}`,
-    );
+    reaper.channel?.ref();
+    reaper.send('end');
+    const [left] = (await once(reaper, 'message')) as [readonly Process[]];
+    reaper.channel?.unref();
+    if (left.length === 0) return;
+    const words = left.map(({ pid, group, command }) => `${command} (${pid}, group ${group})`);
+    throw new Error(`left behind by the tests: ${words.join(', ')}`);
   };
-}
-
-function processes(): readonly Seen[] {
-  return readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? seen(Number(name)) : []));
-}
-
-function seen(pid: number): readonly Seen[] {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    const command = stat.slice(stat.indexOf('(') + 1, stat.lastIndexOf(')'));
-    const [state, parent, group] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    if (state === 'Z') return [];
-    return [{ pid, parent: Number(parent), group: Number(group), command }];
-  } catch {
-    return [];
-  }
 }

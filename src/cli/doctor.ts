@@ -6,7 +6,7 @@ import type { Finding } from '../adapters/delivery/finding.ts';
 import { checkSetup as checkSlack } from '../adapters/slack/setup.ts';
 import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
-import { claimToken } from '../runtime/instance-lock.ts';
+import { lockInstance } from '../runtime/instance-lock.ts';
 import { StoreError } from '../engine/errors.ts';
 import { openFloorStore } from '../turns/floor-store.ts';
 import { systemClock } from '../lib/time.ts';
@@ -95,7 +95,7 @@ function tokens({ credentials, channels }: Config): readonly Finding[] {
   ] as const;
   return all.flatMap(([adapter, what, token]) => {
     if (token === null || !channels.some((channel) => channel.adapter === adapter)) return [];
-    const claim = claimToken(token.reveal());
+    const claim = lockInstance(token.reveal());
     claim?.release();
     if (claim !== null) return [good(what, 'no other Conch on this machine uses it')];
     return [warning(what, 'a Conch that runs now on this machine uses it', 'Start no second one with the same token.')];

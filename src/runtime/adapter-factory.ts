@@ -7,8 +7,8 @@ import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import { copied } from '../engine/sqlite/backup.ts';
-import { claimToken } from './instance-lock.ts';
-import type { TokenClaim } from './instance-lock.ts';
+import { lockInstance } from './instance-lock.ts';
+import type { InstanceLock } from './instance-lock.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 
@@ -49,13 +49,13 @@ export async function createPlatforms(parts: PlatformsParts): Promise<Platforms>
 function claims(config: Config, adapters: readonly ChatAdapter[]): Pick<Platforms, 'claim' | 'release'> {
   const { discord, slack } = config.credentials;
   const tokens = { discord: discord.token, slack: slack.appToken ?? slack.botToken };
-  const claimed: TokenClaim[] = [];
+  const claimed: InstanceLock[] = [];
   return {
     claim() {
       for (const adapter of ['discord', 'slack'] as const) {
         const token = tokens[adapter];
         if (token === null || !adapters.some(({ name }) => name === adapter)) continue;
-        const claim = claimToken(token.reveal());
+        const claim = lockInstance(token.reveal());
         if (claim === null) throw new AdapterError(ALREADY_USED[adapter], { adapter });
         claimed.push(claim);
       }

@@ -7,15 +7,15 @@ import type { TurnManager } from '../turns/manager.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { Timer, Timers } from '../lib/time.ts';
 
-/** What keeping in contact needs of the program. */
-export type ContactPorts = {
+/** What keeping channels in step with their platforms needs of the program. */
+export type ChannelSyncPorts = {
   readonly manager: Pick<TurnManager, 'apply' | 'receive' | 'amend'>;
   readonly timers: Timers;
   readonly log: Log;
   readonly channelsOf: (adapter: ChatAdapter) => readonly ChannelId[];
   readonly store: Pick<FloorStore, 'lastSeen' | 'remember' | 'recall'>;
   /** Does work again while the disk is full; rejects when the store is broken. */
-  readonly patiently: (work: () => Promise<unknown>) => Promise<unknown>;
+  readonly retrying: (work: () => Promise<unknown>) => Promise<unknown>;
   readonly failed: (error: unknown) => void;
 };
 
@@ -27,7 +27,7 @@ const AT_ONCE = 4;
 const MARKS = 'marks';
 const positionSchema = z.object({ id: z.string(), order: z.string() });
 
-type Line = {
+type Contact = {
   /** Counts the losses: what was read before a later one lifts nothing. */
   losses: number;
   reading: Promise<void>;
@@ -38,12 +38,12 @@ type Line = {
  * Keeps floors in contact with their platforms: nothing is granted in a channel from the moment that its platform can no
  * longer be heard until its history was read, or the gap was announced.
  */
-export class Contact {
-  readonly #ports: ContactPorts;
-  readonly #lines = new Map<ChatAdapter, Line>();
+export class ChannelSync {
+  readonly #ports: ChannelSyncPorts;
+  readonly #contacts = new Map<ChatAdapter, Contact>();
   #running = true;
 
-  constructor(ports: ContactPorts) {
+  constructor(ports: ChannelSyncPorts) {
     this.#ports = ports;
   }
 
@@ -55,7 +55,7 @@ export class Contact {
 
   /** The platform can no longer be heard. */
   lost(adapter: ChatAdapter): void {
-    this.#line(adapter).losses += 1;
+    this.#contact(adapter).losses += 1;
     this.#ports.log.warn({ adapter: adapter.name }, 'out of contact; nothing is granted until it is back');
     this.#do(() => this.#all(adapter, (channel) => this.#ports.manager.apply(channel, { type: 'loseTouch' })));
   }
@@ -81,27 +81,26 @@ export class Contact {
 
   stop(): void {
     this.#running = false;
-    for (const { sweep } of this.#lines.values()) sweep?.cancel();
+    for (const { sweep } of this.#contacts.values()) sweep?.cancel();
   }
 
   /** One reading after the other: a later loss leaves the lifting to the reading that follows it. */
   async #read(adapter: ChatAdapter): Promise<void> {
-    const line = this.#line(adapter);
-    const { losses } = line;
-    const before = line.reading;
+    const contact = this.#contact(adapter);
+    const { losses, reading: before } = contact;
     const reading = (async () => {
       await before;
       await this.#all(adapter, async (channel) => {
         const gap = await this.#readOn(adapter, channel);
-        if (line.losses === losses) await this.#lift(channel, gap);
+        if (contact.losses === losses) await this.#lift(channel, gap);
       });
     })();
-    line.reading = reading.catch(() => undefined);
+    contact.reading = reading.catch(() => undefined);
     await reading;
   }
 
   #sweepLater(adapter: ChatAdapter): void {
-    this.#line(adapter).sweep = this.#ports.timers.after(SWEEP_MS, () => {
+    this.#contact(adapter).sweep = this.#ports.timers.after(SWEEP_MS, () => {
       if (!this.#running) return;
       this.#do(async () => {
         await this.#all(adapter, (channel) => this.#readOn(adapter, channel));
@@ -112,15 +111,15 @@ export class Contact {
 
   /** Takes in what the history shows; resolves with what could not be read. */
   async #readOn(adapter: ChatAdapter, channel: ChannelId): Promise<string | null> {
-    const { manager, patiently, store } = this.#ports;
+    const { manager, retrying, store } = this.#ports;
     const mark = this.#mark(channel);
     const { messages, changes, gap, ...found } = await this.#history(adapter, channel, mark);
     if (mark === null && found.mark !== undefined) {
-      await patiently(() => store.remember(MARKS, channel, JSON.stringify(found.mark)));
+      await retrying(() => store.remember(MARKS, channel, JSON.stringify(found.mark)));
     }
     const meant = messages.filter(({ order }) => mark === null || compareOrder(order, mark.order) > 0);
-    for (const message of meant) await patiently(() => manager.receive(message));
-    for (const change of changes) await patiently(() => manager.amend(change));
+    for (const message of meant) await retrying(() => manager.receive(message));
+    for (const change of changes) await retrying(() => manager.amend(change));
     return gap;
   }
 
@@ -142,8 +141,8 @@ export class Contact {
   }
 
   async #lift(channel: ChannelId, gap: string | null): Promise<void> {
-    const { manager, patiently } = this.#ports;
-    await patiently(() => manager.apply(channel, { type: 'catchUp', ...(gap === null ? {} : { gap }) }));
+    const { manager, retrying } = this.#ports;
+    await retrying(() => manager.apply(channel, { type: 'catchUp', ...(gap === null ? {} : { gap }) }));
   }
 
   async #all(adapter: ChatAdapter, work: (channel: ChannelId) => Promise<unknown>): Promise<void> {
@@ -156,12 +155,12 @@ export class Contact {
     await Promise.all(Array.from({ length: AT_ONCE }, one));
   }
 
-  #line(adapter: ChatAdapter): Line {
-    const known = this.#lines.get(adapter);
+  #contact(adapter: ChatAdapter): Contact {
+    const known = this.#contacts.get(adapter);
     if (known !== undefined) return known;
-    const line: Line = { losses: 0, reading: Promise.resolve(), sweep: null };
-    this.#lines.set(adapter, line);
-    return line;
+    const contact: Contact = { losses: 0, reading: Promise.resolve(), sweep: null };
+    this.#contacts.set(adapter, contact);
+    return contact;
   }
 
   #do(work: () => Promise<unknown>): void {

@@ -12,10 +12,10 @@ import type { Clock } from '../lib/time.ts';
 import { refusalText } from '../turns/text/words.ts';
 
 /** What operators' commands are answered from. */
-export type DeskPorts = {
+export type CommandContextPorts = {
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly roster: Roster;
-  readonly observatory: Observatory;
+  readonly floors: Pick<Observatory, 'view' | 'turns'>;
   readonly store: Pick<FloorReader, 'why' | 'message'>;
   readonly config: () => Config;
   readonly clock: Clock;
@@ -24,14 +24,14 @@ export type DeskPorts = {
   readonly owners: readonly string[];
 };
 
-/** The desk of the operators over the running floors and agents, with the names and roles of the configuration in force. */
-export function createDesk(ports: DeskPorts): Desk {
-  const { manager, roster, observatory, store, config, clock, log, owners } = ports;
+/** The running floors and agents for operators' commands, with the names and roles of the configuration in force. */
+export function createCommandContext(ports: CommandContextPorts): Desk {
+  const { manager, roster, floors, store, config, clock, log, owners } = ports;
   return {
     floors: {
       apply: (channel, command) => manager.apply(channel, command),
-      view: (channel) => observatory.view(channel),
-      turns: (channel, limit) => observatory.turns(channel, limit),
+      view: (channel) => floors.view(channel),
+      turns: (channel, limit) => floors.turns(channel, limit),
       why: (message) => store.why(message),
       message: (id) => store.message(id),
     },

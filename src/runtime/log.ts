@@ -1,8 +1,7 @@
 import { pino } from 'pino';
 import type { Logger } from 'pino';
 import pretty from 'pino-pretty';
-import { scrubber } from './redact.ts';
-import type { Fact } from '../turns/floor/fact.ts';
+import { redactor } from './redact.ts';
 import type { Instant } from '../lib/time.ts';
 
 /** Where lines go, each with its line feed. */
@@ -35,7 +34,7 @@ export function createLog(options: LogOptions): Log {
   const { level, secrets, clock = Date } = options;
   const destination = options.destination ?? standardOutput();
   destination.on?.('error', () => undefined);
-  const scrubbed = scrubber(secrets);
+  const redacted = redactor(secrets);
   const shaped = isPretty(options.pretty) ? forPeople() : String;
   const errors = withErrors(level === 'debug' || level === 'trace');
   return pino(
@@ -48,39 +47,8 @@ export function createLog(options: LogOptions): Log {
       serializers: { err: (value: unknown) => value },
       formatters: { level: (label) => ({ level: label }), log: errors },
     },
-    { write: (line: string) => writeTo(destination, shaped(scrubbed(line))) },
+    { write: (line: string) => writeTo(destination, shaped(redacted(line))) },
   );
-}
-
-/** One line of the owner's log format: a seat's change of state. */
-export type TransitionLine = {
-  readonly timestamp: string;
-  readonly event: 'state_transition';
-  readonly agentId: string;
-  readonly from: string;
-  readonly to: string;
-  readonly trigger: string;
-  readonly channel: string;
-  readonly cause?: string;
-};
-
-/** The line of a transition that happened `at` in the channel of this name (without its adapter). */
-export function transitionLine(
-  fact: Extract<Fact, { readonly type: 'seatMoved' }>,
-  at: Instant,
-  channel: string,
-): TransitionLine {
-  const { agent, from, to, trigger, cause } = fact;
-  return {
-    timestamp: new Date(at).toISOString(),
-    event: 'state_transition',
-    agentId: agent,
-    from,
-    to,
-    trigger,
-    channel,
-    ...(cause === undefined ? {} : { cause }),
-  };
 }
 
 /** What is kept of lines that could not be written, in bytes, to be tried again with the next; further ones are lost. */

@@ -1,17 +1,85 @@
-import type { Observatory } from '../adapters/port.ts';
+import type { Observatory, Speaker } from '../adapters/port.ts';
 import type { Config } from '../config/config.ts';
-import type { ChannelId } from '../turns/floor/settings.ts';
-import type { FloorReader, Line } from '../turns/records.ts';
 import type { Clock } from '../lib/time.ts';
+import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
+import type { FloorReader, Line } from '../turns/records.ts';
+import { addressedIn } from '../turns/text/addressing.ts';
 import { turnRecords, viewOf } from '../turns/view.ts';
+
+/** What is asked of the stored floors: for the console, cards, agents and operators. */
+export type ReadModel = Observatory & {
+  /** Lines after one and up to another, oldest first. */
+  linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
+  /** A person's message in its latest wording; `null` when it is not known. */
+  message(id: MessageId): Line | null;
+  /** Whom a person's text names, of those that can be addressed in a channel. */
+  addressed(channel: ChannelId, text: string): readonly AgentId[];
+  isSeated(channel: ChannelId, agent: AgentId): boolean;
+  speaker(agent: AgentId): NonNullable<Speaker>;
+  channelName(channel: ChannelId): string;
+};
 
 /** How much of the journal is read for a list of turns: each turn leaves a few dozen entries. */
 const ENTRIES_PER_TURN = 40;
 
-/** What the console and cards may look at: the stored floors, under the names of the configuration. */
-export function createObservatory(reader: FloorReader, config: () => Config, clock: Clock): Observatory {
+/** The stored floors, under the names of the configuration in force. */
+export function createReadModel(reader: FloorReader, config: () => Config, clock: Clock): ReadModel {
+  const names = namesOf(config);
+  const seatedIn = (channel: ChannelId): readonly AgentId[] =>
+    reader.floor(channel)?.seats.map(({ agent }) => agent) ?? [];
+  const linesBetween: ReadModel['linesBetween'] = (channel, after, upto) =>
+    reader
+      .lines(channel, after, upto)
+      .map((line) =>
+        line.author.kind === 'agent'
+          ? { ...line, author: { ...line.author, name: names.agent(line.author.id)?.name ?? line.author.name } }
+          : line,
+      );
   return {
-    channels: () =>
+    ...names,
+    linesBetween,
+    view(channel) {
+      const floor = reader.floor(channel);
+      return floor === null ? null : viewOf(floor, clock.now());
+    },
+    turns: (channel, limit) => turnRecords(reader.journal(channel, limit * ENTRIES_PER_TURN)).slice(-limit),
+    journal: (channel, limit, before) => reader.journal(channel, limit, before),
+    lines(channel, limit) {
+      const last = reader.floor(channel)?.lines ?? 0;
+      return linesBetween(channel, Math.max(0, last - limit), last);
+    },
+    message(id) {
+      const row = reader.message(id);
+      if (row === null) return null;
+      const { author, text, attachments, sentAt, edited, deleted } = row;
+      const change = deleted ? 'deleted' : edited ? 'edited' : null;
+      return { line: 0, at: sentAt, author: { kind: 'person', ...author }, text, attachments, message: id, change };
+    },
+    /** A floor that is only being opened has the agents of its configuration. */
+    addressed(channel, text) {
+      const seated = seatedIn(channel);
+      const here = seated.length === 0 ? (names.channel(channel)?.agents ?? []) : seated;
+      return addressedIn(
+        text,
+        config().agents.filter(({ id }) => here.includes(id)),
+      );
+    },
+    isSeated: (channel, agent) => seatedIn(channel).includes(agent),
+  };
+}
+
+/** The channels that one adapter serves. */
+export function channelsOf(config: Config, adapter: string): readonly ChannelId[] {
+  return config.channels.filter((channel) => channel.adapter === adapter).map(({ id }) => id);
+}
+
+function namesOf(config: () => Config) {
+  const agent = (wanted: AgentId) => config().agents.find(({ id }) => id === wanted);
+  const channel = (wanted: ChannelId) => config().channels.find(({ id }) => id === wanted);
+  return {
+    agent,
+    channel,
+    channels: (): ReturnType<Observatory['channels']> =>
       config().channels.map(({ id, name, adapter, parent, turnConfig: { threads, allowBots } }) => ({
         id,
         name,
@@ -21,28 +89,7 @@ export function createObservatory(reader: FloorReader, config: () => Config, clo
         allowBots,
       })),
     agents: () => config().agents.map(({ id, name, avatar, description }) => ({ id, name, avatar, description })),
-    view(channel) {
-      const floor = reader.floor(channel);
-      return floor === null ? null : viewOf(floor, clock.now());
-    },
-    turns: (channel, limit) => turnRecords(reader.journal(channel, limit * ENTRIES_PER_TURN)).slice(-limit),
-    journal: (channel, limit, before) => reader.journal(channel, limit, before),
-    lines(channel, limit) {
-      const last = reader.floor(channel)?.lines ?? 0;
-      return namedLines(reader.lines(channel, Math.max(0, last - limit), last), config());
-    },
+    speaker: (id: AgentId) => ({ id, name: agent(id)?.name ?? id, avatar: agent(id)?.avatar ?? null }),
+    channelName: (id: ChannelId) => channel(id)?.name ?? id,
   };
-}
-
-/** Lines with the names that agents have in the configuration. */
-export function namedLines(lines: readonly Line[], config: Config): readonly Line[] {
-  return lines.map((line) => {
-    const agent = line.author.kind === 'agent' ? config.agents.find(({ id }) => id === line.author.id) : undefined;
-    return agent === undefined ? line : { ...line, author: { ...line.author, name: agent.name } };
-  });
-}
-
-/** The channels that one adapter serves. */
-export function channelsOf(config: Config, adapter: string): readonly ChannelId[] {
-  return config.channels.filter((channel) => channel.adapter === adapter).map(({ id }) => id);
 }

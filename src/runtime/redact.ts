@@ -21,14 +21,14 @@ const PATTERNS = [
  * Returns a function that takes secrets out of a line of JSON: the given values of at least six characters, plain,
  * escaped, URL-encoded and in base64, and whatever looks like a token of a known service. The line stays JSON.
  */
-export function scrubber(secrets: readonly string[]): (line: string) => string {
-  const scrub = textScrubber(secrets);
+export function redactor(secrets: readonly string[]): (line: string) => string {
+  const redact = textRedactor(secrets);
   const hasNumbers = secrets.some((secret) => secret.length >= SHORTEST && isNumber(secret));
-  return hasNumbers ? (line) => scrubValues(line, scrub) : scrub;
+  return hasNumbers ? (line) => redactValues(line, redact) : redact;
 }
 
 /** The same for a text that is not JSON, such as one for a channel. */
-export function textScrubber(secrets: readonly string[]): (text: string) => string {
+export function textRedactor(secrets: readonly string[]): (text: string) => string {
   const values = [...new Set(secrets)].filter((secret) => secret.length >= SHORTEST);
   const forms = [...new Set(values.flatMap(formsOf))].sort((a, b) => b.length - a.length);
   const known = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');
@@ -66,11 +66,11 @@ function isNumber(secret: string): boolean {
 }
 
 /** A secret that is a number may stand in a line without quotes, where a replacement would break the JSON. */
-function scrubValues(line: string, scrub: (text: string) => string): string {
+function redactValues(line: string, redact: (text: string) => string): string {
   const parsed: unknown = JSON.parse(line, (_, value: unknown) => {
     if (typeof value !== 'number') return value;
-    const shown = scrub(String(value));
+    const shown = redact(String(value));
     return shown === String(value) ? value : shown;
   });
-  return `${scrub(JSON.stringify(parsed))}\n`;
+  return `${redact(JSON.stringify(parsed))}\n`;
 }

@@ -1,31 +1,28 @@
-import type { Log } from './log.ts';
 import { StoreError } from '../engine/errors.ts';
+import { retry } from '../lib/retry.ts';
 import type { Timers } from '../lib/time.ts';
+import type { Log } from './log.ts';
 
-const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 5_000;
+const POLICY = { firstMs: 250, longestMs: 5_000 };
 
 /**
  * Does work that nobody waits for, again and again while the disk is full: nothing of it was written, and all is well
  * once there is room. Any other error rejects.
  */
-export async function untilRoom<Result>(
+export function retryOnFullDisk<Result>(
   work: () => Promise<Result>,
-  ports: { readonly timers: Timers; readonly log: Pick<Log, 'error'> },
+  { timers, log }: { readonly timers: Timers; readonly log: Pick<Log, 'error'> },
 ): Promise<Result> {
-  for (let attempt = 0; ; attempt += 1) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!isFull(error)) throw error;
-      ports.log.error({ attempt }, error.message);
-    }
-    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS);
-    await new Promise<void>((resolve) => void ports.timers.after(pauseMs, resolve));
-  }
+  return retry(work, POLICY, {
+    timers,
+    judge: ({ error }) => (isDiskFull(error) ? 'again' : 'give-up'),
+    waiting: ({ error, failures }) => {
+      if (isDiskFull(error)) log.error({ attempt: failures }, error.message);
+    },
+  });
 }
 
 /** Whether the disk had no room for what was to be written. */
-export function isFull(error: unknown): error is StoreError {
+export function isDiskFull(error: unknown): error is StoreError {
   return error instanceof StoreError && error.code === 'full';
 }

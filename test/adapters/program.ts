@@ -187,7 +187,7 @@ function asking(title: string): PermissionRequest {
 }
 
 const NEVER = new AbortController().signal;
-const PATIENCE_MS = 15_000;
+const PATIENCE_MS = 60_000;
 const LOOK_MS = 15;
 
 /** Looks again and again until it is as wanted; fails like `toEqual` when that takes too long. */

@@ -127,9 +127,9 @@ function saying(text: string): AgentBackend {
 }
 
 async function until(holds: () => boolean): Promise<void> {
-  const limit = performance.now() + 15_000;
+  const limit = performance.now() + 60_000;
   while (!holds()) {
-    if (performance.now() > limit) throw new Error('it did not come to that within 15 s');
+    if (performance.now() > limit) throw new Error('it did not come to that within a minute');
     await pause(5);
   }
 }

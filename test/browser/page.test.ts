@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Bot } from './bot.ts';
 import { hasBrowser, openBrowser } from './chromium.ts';
 
-const WITHIN = { timeout: 20_000, interval: 50 };
+const WITHIN = { timeout: 60_000, interval: 50 };
 
 describe.runIf(hasBrowser)('the page in a browser', () => {
   const bot = new Bot();

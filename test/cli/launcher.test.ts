@@ -57,5 +57,5 @@ function launch(body: string, version: string, argv: readonly string[] = []) {
     `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: ${JSON.stringify(version)} } });`,
   );
   const args = ['--require', join(dir, 'version.cjs'), join(dir, 'conch.js'), ...argv];
-  return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 20_000 });
+  return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 60_000 });
 }

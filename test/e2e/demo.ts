@@ -60,5 +60,10 @@ export function logLines(bot: Bot): readonly Readonly<Record<string, unknown>>[]
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
+/** Whether a program that ended gave up on work that was still under way, for its time to end in good order was over. */
+export function wasCutShort(bot: Bot): boolean {
+  return logLines(bot).some(({ message }) => String(message).startsWith('some work was still under way'));
+}
+
 /** A stack trace: what no user's mistake may show. */
 export const STACK = /^\s+at .+:\d+:\d+/m;

@@ -4,14 +4,13 @@ import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import type { Fault } from '../adapters/discord/faults.ts';
 import type { DiscordServer } from '../adapters/discord/server.ts';
 import { freePort, runConch } from '../kill/bot.ts';
-import type { Place } from '../kill/bot.ts';
+import type { Bot, Place } from '../kill/bot.ts';
 import { rows } from '../kill/journal.ts';
-import { CHANNEL, STACK, inPlace, logLines, openPage } from './demo.ts';
+import { CHANNEL, STACK, inPlace, logLines, openPage, wasCutShort } from './demo.ts';
 import { allSpoke, configOn, onDiscord, speechesIn } from './discord.ts';
 import { letThrough, until } from './network.ts';
 import type { OnDiscord } from './discord.ts';
 
-const DRAIN_MS = 10_000;
 const NOT_ACCEPTED = 'Discord does not accept DISCORD_TOKEN. Copy it anew from the Bot page of your application';
 
 describe('a Conch on Discord', () => {
@@ -93,31 +92,30 @@ describe('a Conch on Discord', () => {
 });
 
 describe.concurrent('row 3: SIGTERM with a post on its way', () => {
-  /** Ends a program that waits for the answer to a post; how long that took, in milliseconds. */
-  const endDuring = async (fault: Fault, { server, start }: OnDiscord): Promise<number> => {
+  /** Ends a program that waits for the answer to a post. */
+  const endDuring = async (fault: Fault, { server, start }: OnDiscord): Promise<Bot> => {
     const bot = start();
     await bot.ready();
     server.fail('POST /webhooks/**', fault);
     server.write('ann', server.channel, 'pm: Hello!');
     await until(() => server.requests.some((request) => request.fault === fault.kind), 'a post');
-    const before = performance.now();
     const { code } = await bot.end('SIGTERM');
     if (code !== EXIT_CODES.ok || bot.err() !== '') throw new Error(`it ended with ${code}: ${bot.err()}`);
-    return performance.now() - before;
+    return bot;
   };
   const states = ({ dataDir }: Place): readonly unknown[] =>
     rows(`${dataDir}/conch.db`, "SELECT state FROM outbox WHERE type = 'post'");
 
   test('waits for its answer', () =>
     onDiscord(async (at) => {
-      expect(await endDuring({ kind: 'late', ms: 1_500 }, at)).toBeLessThan(DRAIN_MS);
+      expect(wasCutShort(await endDuring({ kind: 'late', ms: 1_500 }, at))).toBe(false);
       expect(states(at.place)).toEqual([{ state: 'confirmed' }]);
       expect(speechesIn(at.server)).toHaveLength(1);
     }));
 
-  test('gives up an answer that never comes within 10 s, and looks for the post in the next life', () =>
+  test('gives up an answer that never comes, and looks for the post in the next life', () =>
     onDiscord(async (at) => {
-      expect(await endDuring({ kind: 'hang-after' }, at)).toBeLessThan(DRAIN_MS + 2_000);
+      expect(wasCutShort(await endDuring({ kind: 'hang-after' }, at))).toBe(true);
       expect(states(at.place)).toEqual([{ state: 'inflight' }]);
       await at.start().ready();
       at.server.write('ann', at.server.channel, 'dev: Hello!');

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 
 /** Resolves once something holds; rejects, naming `what`, when it does not in time. */
-export async function until(holds: () => boolean | Promise<boolean>, what: string, limitMs = 20_000): Promise<void> {
+export async function until(holds: () => boolean | Promise<boolean>, what: string, limitMs = 60_000): Promise<void> {
   const end = performance.now() + limitMs;
   while (!(await holds())) {
     if (performance.now() > end) throw new Error(`In ${limitMs} ms there was not: ${what}`);

@@ -13,9 +13,9 @@ import { canMount, ownDisk } from './disk.ts';
 
 /** Starts the program where it cannot start: the exit code, and what it says, which is never a stack trace. */
 async function refused(place: Place, start: Start = {}) {
-  const { code, err, afterMs } = await runConch(place, start);
+  const { code, err } = await runConch(place, start);
   expect(err).not.toMatch(STACK);
-  return { code, lines: err.trim().split('\n'), afterMs };
+  return { code, lines: err.trim().split('\n') };
 }
 
 describe('a wrong configuration', () => {
@@ -135,17 +135,16 @@ describe('a place that is not free', () => {
       expect(lines).toEqual([expect.stringMatching(new RegExp(`^Port ${place.port} is taken: .* set CONCH_PORT`))]);
     }));
 
-  test('is a database that a running Conch has: the second one gives up within 2 s and writes nothing', () =>
+  test('is a database that a running Conch has: the second one gives up and writes nothing', () =>
     inPlace(DEMO, async (place, start) => {
       const first = start();
-      const readyMs = await first.ready();
+      await first.ready();
       const before = fingerprint(place.dataDir);
-      const { code, lines, afterMs } = await refused(place, { env: { CONCH_PORT: '0' } });
+      const { code, lines } = await refused(place, { env: { CONCH_PORT: '0' } });
       expect(code).toBe(EXIT_CODES.databaseLocked);
       expect(lines).toEqual([
         expect.stringMatching(/conch\.db is in use by another process\. Stop the other Conch first/),
       ]);
-      expect(afterMs).toBeLessThan(readyMs + 2_000);
       expect(fingerprint(place.dataDir)).toEqual(before);
       expect(first.child.exitCode).toBe(null);
     }));

@@ -22,7 +22,7 @@ const ANSWER = 'I am well.';
 /** Nothing of the source was called for so long: the program stands still. */
 const STILL_MS = 500;
 const LOOKS = 40;
-const ANSWER_MS = 20_000;
+const ANSWER_MS = 60_000;
 
 /** An agent that answers everything at once. */
 const AT_ONCE: AgentBackend = {

@@ -14,4 +14,4 @@ export async function trace(): Promise<readonly Crossed[]> {
   return JSON.parse(stdout) as Crossed[];
 }
 
-const LIMIT_MS = 60_000;
+const LIMIT_MS = 100_000;

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 
 const PROGRAM = new URL('../../src/conch.js', import.meta.url).pathname;
-const START_LIMIT_MS = 20_000;
+const START_LIMIT_MS = 60_000;
 const POLL_MS = 10;
 
 /** A folder with a configuration, a folder for data and a free port: all that one Conch needs of the machine. */

@@ -1,19 +1,20 @@
 import { asked, askedOfConsole, tell, tellFaults } from './command-line.ts';
 import { runKillLoop } from './loop.ts';
 
-const RECOVERY_LIMIT_MS = 2_000;
+/** So many times as long as the first start one after a kill may take, however fast the machine is. */
+const MOST_RECOVERY_TIMES = 4;
 
 const { json, ...plan } = asked('main.ts', 20);
 const { modes, burst } = askedOfConsole();
 const report = await runKillLoop({ ...plan, modes, burst, tell: json ? () => {} : tell });
-const { faults, recoveryMsP99, messages, cutShort, witnessed, mostAtOnce, dir } = report;
+const { faults, recoveryMsP99, recoveryTimes, messages, cutShort, witnessed, mostAtOnce, dir } = report;
 const found = tellFaults(faults, dir);
 const { cycles } = plan;
 const { lost, twice, doubleHolders, doneUnseen } = found;
 process.stdout.write(
   json
-    ? `${JSON.stringify({ cycles, messages, lost, twice, doubleHolders, recoveryMsP99, doneUnseen, witnessed, mostAtOnce })}\n`
-    : `${cycles} kills, ${messages} messages, ${cutShort} posts cut short: ${lost} lost, ${twice} twice, ${doubleHolders} double holders, ${doneUnseen} done unseen, ready again within ${recoveryMsP99} ms (p99)\n`,
+    ? `${JSON.stringify({ cycles, messages, lost, twice, doubleHolders, recoveryMsP99, recoveryTimes, doneUnseen, witnessed, mostAtOnce })}\n`
+    : `${cycles} kills, ${messages} messages, ${cutShort} posts cut short: ${lost} lost, ${twice} twice, ${doubleHolders} double holders, ${doneUnseen} done unseen, ready again within ${recoveryMsP99} ms (p99), ${recoveryTimes} times a first start\n`,
 );
 const isClean = Object.values(found).every((count) => count === 0);
-process.exitCode = isClean && recoveryMsP99 < RECOVERY_LIMIT_MS ? 0 : 1;
+process.exitCode = isClean && recoveryTimes <= MOST_RECOVERY_TIMES ? 0 : 1;

@@ -74,7 +74,7 @@ export class Page {
   }
 
   /** Resolves as soon as something holds of what came over the connection; rejects, naming `what`, when it does not in time. */
-  async until(holds: () => boolean, what: string, limitMs = 15_000): Promise<void> {
+  async until(holds: () => boolean, what: string, limitMs = 60_000): Promise<void> {
     const limit = AbortSignal.timeout(limitMs);
     while (!holds()) {
       if (limit.aborted)

@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 
-const LIMIT_MS = 5_000;
+const LIMIT_MS = 30_000;
 
 /** Sends bytes as they are to a port of this machine; all that was answered until the connection was closed. */
 export function sendRaw(port: number, text: string): Promise<string> {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createDesk } from '../../src/runtime/command-context.ts';
+import { createCommandContext } from '../../src/runtime/command-context.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import { load } from '../config/world.ts';
 
@@ -10,14 +10,7 @@ const unused = (): never => {
 const nobody = {
   manager: { apply: unused },
   roster: { list: unused, status: unused, restart: unused },
-  observatory: {
-    channels: unused,
-    agents: unused,
-    view: unused,
-    turns: unused,
-    journal: unused,
-    lines: unused,
-  },
+  floors: { view: unused, turns: unused },
   store: { why: unused, message: unused },
   clock: { now: () => 0 },
   log: createLog({ level: 'fatal', pretty: false, secrets: [] }),
@@ -35,7 +28,7 @@ test.each([
       { id: 'console:b', agents: ['scout'] },
     ],
   });
-  const seat = createDesk({ ...nobody, config: () => config }).seat?.('console:a', 'scout');
+  const seat = createCommandContext({ ...nobody, config: () => config }).seat?.('console:a', 'scout');
   expect(seat).toEqual({ agent: 'scout', priority: 10, timeoutMs: 5_000, rejoin });
   expect(config.channels[1]?.seats[0]?.rejoin).toBe(rejoin);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { createLog } from '../../src/runtime/log.ts';
-import { NO_SIGNAL, tell } from '../../src/runtime/transition-log.ts';
+import { NO_SIGNAL, logChange } from '../../src/runtime/transition-log.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
 
@@ -11,7 +11,7 @@ const lineSchema = z.looseObject({ level: z.string(), message: z.string().defaul
 function logged(level: 'info' | 'warn', fact: Fact): readonly z.infer<typeof lineSchema>[] {
   const lines: string[] = [];
   const log = createLog({ level, pretty: false, secrets: [], destination: { write: (line) => lines.push(line) } });
-  tell(log, { channel: 'console:demo', at: 0, floor: emptyFloor('console:demo'), facts: [fact] }, 'demo');
+  logChange(log, { channel: 'console:demo', at: 0, floor: emptyFloor('console:demo'), facts: [fact] }, 'demo');
   return lines.map((line) => lineSchema.parse(JSON.parse(line)));
 }
 

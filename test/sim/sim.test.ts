@@ -11,7 +11,7 @@ const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8];
 const MOST_SEEDS = 40;
 
 describe('a simulated world', () => {
-  test('keeps every rule under faults, and comes to rest after them', { timeout: 60_000 }, async () => {
+  test('keeps every rule under faults, and comes to rest after them', { timeout: 300_000 }, async () => {
     const met = new Set<string>();
     for (const seed of SEEDS) {
       const { broken, counts } = await runSeed(seed, 800);

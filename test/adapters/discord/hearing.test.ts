@@ -123,7 +123,7 @@ describe('a bot in a channel', () => {
   test('row 36: after INVALID_SESSION it says that something may be missing', async () => {
     await started();
     discord.invalidate(false);
-    await mustCome('the return', () => here.listener.notes.includes('reconnected, missed perhaps'), 15_000);
+    await mustCome('the return', () => here.listener.notes.includes('reconnected, missed perhaps'));
     expect(here.listener.notes.filter((note) => note.includes('connect'))).toEqual([
       'disconnected',
       'reconnected, missed perhaps',
@@ -379,7 +379,6 @@ describe('a command', () => {
     discord.duplicate('INTERACTION_CREATE');
     const answer = await discord.command('ann', discord.channel, 'floor skip');
     expect(answer).toMatchObject({ state: 'shown', text: 'slowly /floor skip' });
-    expect(answer.tookMs).toBeLessThan(3_000);
     expect(here.listener.commands).toHaveLength(1);
   });
 

@@ -143,7 +143,7 @@ export function rigOf(
 }
 
 /** Waits until something holds; fails with what it was that did not come. */
-export async function mustCome(what: string, holds: () => boolean, limitMs = 10_000): Promise<void> {
+export async function mustCome(what: string, holds: () => boolean, limitMs = 60_000): Promise<void> {
   const end = performance.now() + limitMs;
   while (!holds()) {
     if (performance.now() > end) throw new Error(`it never came: ${what}`);

@@ -66,7 +66,7 @@ export async function listener(
 
 /** Waits for something to become true. */
 export async function until(condition: () => boolean): Promise<void> {
-  const end = Date.now() + 20_000;
+  const end = Date.now() + 60_000;
   while (!condition()) {
     if (Date.now() > end) throw new Error('it did not come about');
     await new Promise((resolve) => void setTimeout(resolve, 5));

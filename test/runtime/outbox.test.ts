@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { offer, tellUnposted } from '../../src/runtime/offers.ts';
+import { offer, reportUnposted } from '../../src/runtime/outbox.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { Effect } from '../../src/turns/floor/effect.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
@@ -45,6 +45,6 @@ test.each<[string, Effect, Command[]]>([
   ],
 ])('%s', async (_what, effect, wanted) => {
   const { told, apply } = floors();
-  await tellUnposted({ apply }, { ...ROW, ...REST, effect }, 'not_in_channel');
+  await reportUnposted({ apply }, { ...ROW, ...REST, effect }, 'not_in_channel');
   expect(told).toEqual(wanted);
 });
