@@ -1,18 +1,9 @@
-import { existsSync } from 'node:fs';
-import { chromium } from 'playwright-core';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Bot } from './bot.ts';
+import { hasBrowser, openBrowser } from './chromium.ts';
 
-const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
-const hasBrowser = existsSync(CHROMIUM) || process.env['CONCH_REQUIRE_BROWSER'] === '1';
 const WITHIN = { timeout: 20_000, interval: 50 };
-
-if (!hasBrowser) {
-  process.stderr.write(
-    `The test of the page is skipped: there is no browser at ${CHROMIUM}. Set CHROMIUM_PATH to run it.\n`,
-  );
-}
 
 describe.runIf(hasBrowser)('the page in a browser', () => {
   const bot = new Bot();
@@ -21,8 +12,7 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
 
   beforeAll(async () => {
     await bot.start();
-    const args = ['--no-sandbox', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-    browser = await chromium.launch({ executablePath: CHROMIUM, args });
+    browser = await openBrowser();
     page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
     await page.goto(bot.url);
   });
@@ -139,9 +129,7 @@ describe.runIf(hasBrowser)('the page in a browser', () => {
     const all = await page
       .getByTestId('message')
       .evaluateAll((items) => items.map((item) => item.getAttribute('data-speaker')));
-    return [...new Set(all.filter((speaker) => speaker !== null && speaker !== ''))].filter((id) =>
-      ['pm', 'dev', 'qa'].includes(id),
-    );
+    return [...new Set(all.filter((speaker) => speaker !== null))].filter((id) => ['pm', 'dev', 'qa'].includes(id));
   }
 });
 

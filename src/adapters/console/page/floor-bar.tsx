@@ -83,11 +83,13 @@ function Headline({ floor }: Floor): JSX.Element {
   if (holder !== null) {
     const { name } = agentOf(holder.agent);
     return (
-      <p class="floor-headline">
+      <p class="floor-headline" title={name}>
         <strong data-testid="holder" data-agent={holder.agent} data-epoch={holder.epoch}>
           {name}
         </strong>{' '}
-        {holder.status === 'WAITING' ? `waits for ${WAITS_FOR[holder.waitingFor ?? 'answer']}` : 'has the floor'}
+        <span>
+          {holder.status === 'WAITING' ? `waits for ${WAITS_FOR[holder.waitingFor ?? 'answer']}` : 'has the floor'}
+        </span>
       </p>
     );
   }
@@ -111,21 +113,22 @@ function Detail({ floor }: Floor): JSX.Element | null {
   const end = endOf(floor);
   return (
     <>
+      <span class="clock" data-testid="holder-clock" role="timer">
+        {end === null ? 'no limit while a tool runs' : `${clockText(end - now.value)} left`}
+      </span>
       {holder.working && holder.status === 'ACTIVE' && (
         <span class="working">
           <span class="pulse" aria-hidden="true" />
           working
         </span>
       )}
-      <span class="clock" data-testid="holder-clock" role="timer">
-        {end === null ? 'no limit while a tool runs' : `${clockText(end - now.value)} left`}
-      </span>
       {turns !== null && (
         <span class="wide-only">
           {turns.used} of {turns.allowed} turns used
         </span>
       )}
       {condition === 'paused' && <span>paused after this turn</span>}
+      <NextInShort floor={floor} />
     </>
   );
 }
@@ -136,6 +139,21 @@ function limitOf(floor: FloorView | null): string | null {
   return limit !== undefined && 'budget' in limit ? limit.budget : null;
 }
 
+/** Who is next, where there is no room for the queue. */
+function NextInShort({ floor }: Floor): JSX.Element | null {
+  const [first, ...others] = floor?.next ?? [];
+  if (first === undefined) return null;
+  return (
+    <span class="next-short" aria-hidden="true">
+      next {agentOf(first).name}
+      {others.length > 0 && ` +${others.length}`}
+    </span>
+  );
+}
+
+/** How many of the queue have a name where there is room; the others are a number. */
+const CHIPS = 4;
+
 function Next({ floor }: Floor): JSX.Element | null {
   const next = floor?.next ?? [];
   const held = floor?.held.length ?? 0;
@@ -144,13 +162,14 @@ function Next({ floor }: Floor): JSX.Element | null {
     <div class="next">
       {next.length > 0 && (
         <ol class="next-list" aria-label="Next in the queue">
-          {next.slice(0, 5).map((id, place) => (
-            <li key={id} class={`chip ${toneOf(id)}`}>
+          {next.slice(0, CHIPS).map((id, place) => (
+            <li key={id} class={`chip ${toneOf(id)}`} title={agentOf(id).name}>
               {place === 0 && <span class="chip-lead">next</span>}
-              {agentOf(id).name}
+              <span class="chip-name">{agentOf(id).name}</span>
             </li>
           ))}
-          {next.length > 5 && <li class="chip">+{next.length - 5}</li>}
+          {next.length > CHIPS && <li class="chip of-wide">+{next.length - CHIPS}</li>}
+          {next.length > 1 && <li class="chip of-narrow">+{next.length - 1}</li>}
         </ol>
       )}
       {held > 0 && (

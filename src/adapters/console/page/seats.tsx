@@ -56,7 +56,7 @@ function SeatRow({ seat }: { readonly seat: Seat }): JSX.Element {
       >
         <Avatar id={agent.id} name={agent.name} avatar={agent.avatar} />
         <span class="seat-name">
-          {agent.name}
+          <span title={agent.name}>{agent.name}</span>
           <SeatNote seat={seat} />
         </span>
         <span class={`status is-${seat.status.toLowerCase()}`}>

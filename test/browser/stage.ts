@@ -1,0 +1,136 @@
+import { createConsoleAdapter } from '../../src/adapters/console/adapter.ts';
+import type { ConsoleAdapter } from '../../src/adapters/console/adapter.ts';
+import type { Place } from '../../src/adapters/port.ts';
+import type { ChannelId } from '../../src/turns/floor/settings.ts';
+import type { FloorView } from '../../src/turns/view.ts';
+import { fakeIntake, fakeObservatory, newFolder, restingView, silent, wallClock } from '../adapters/console/fakes.ts';
+import type { FakeIntake, FakeObservatory } from '../adapters/console/fakes.ts';
+
+/** How a stage is furnished. */
+export type Scenery = {
+  readonly agents?: number;
+  /** Channels of the console, and after them one of Discord if `discord` says so. */
+  readonly channels?: number;
+  readonly discord?: boolean;
+  /** Names as long as people give them. */
+  readonly longNames?: boolean;
+};
+
+/** The built page in front of floors that a test sets: what it shows is exact, and nothing moves by itself. */
+export type Stage = {
+  readonly url: string;
+  readonly adapter: ConsoleAdapter;
+  readonly intake: FakeIntake;
+  readonly observatory: FakeObservatory;
+  readonly agents: readonly string[];
+  readonly channels: readonly ChannelId[];
+  /** Sets a floor and tells the page. */
+  show(channel: ChannelId, change: Partial<FloorView>): void;
+  /** An agent has the floor. */
+  hold(channel: ChannelId, agent: string, change?: Partial<NonNullable<FloorView['holder']>>): void;
+  /** An agent says something, or Conch if `null`. */
+  post(channel: ChannelId, agent: string | null, text: string): Promise<string>;
+  /** A further channel, as after a reload of the configuration. */
+  addChannel(name: string): ChannelId;
+  close(): Promise<void>;
+};
+
+/** Opens a stage on a free port. */
+export async function openStage(scenery: Scenery = {}): Promise<Stage> {
+  const intake = fakeIntake();
+  const { agents, places, observatory } = furnish(scenery);
+  const adapter = createConsoleAdapter({ dataDir: newFolder(), port: 0, clock: wallClock, log: silent });
+  await adapter.start(intake, observatory);
+  adapter.setReady();
+  const show = (channel: ChannelId, change: Partial<FloorView>): void => {
+    const view = { ...viewFor(channel, agents), ...observatory.view(channel), ...change };
+    observatory.views.set(channel, view);
+    adapter.card?.(channel, view);
+  };
+  return {
+    url: `${adapter.url ?? ''}/`,
+    adapter,
+    intake,
+    observatory,
+    agents,
+    channels: places.map(({ id }) => id),
+    show,
+    hold: (channel, agent, change = {}) => show(channel, held(channel, agents, { agent, ...change })),
+    post: (channel, agent, text) => {
+      const speaker = observatory.agents().find(({ id }) => id === agent) ?? null;
+      const epoch = observatory.view(channel)?.epoch ?? 0;
+      return adapter.post(channel, { outboxId: crypto.randomUUID(), speaker, text, afterId: null, epoch });
+    },
+    addChannel(name) {
+      places.push(placeOf('console', name));
+      const id = `console:${name}`;
+      observatory.views.set(id, viewFor(id, agents));
+      return id;
+    },
+    close: async () => adapter.stop(),
+  };
+}
+
+function furnish({ agents: count = 3, channels = 1, discord = false, longNames = false }: Scenery): {
+  readonly agents: readonly string[];
+  readonly places: Place[];
+  readonly observatory: FakeObservatory;
+} {
+  const agents = Array.from({ length: count }, (_, place) => agentId(place));
+  const places = [
+    ...Array.from({ length: channels }, (_, place) => placeOf('console', channelName(place, longNames))),
+    ...(discord ? [placeOf('discord', 'reviews')] : []),
+  ];
+  const fake = fakeObservatory();
+  for (const { id } of places) fake.views.set(id, viewFor(id, agents));
+  const known = agents.map((id, place) => ({
+    id,
+    name: longNames ? `${id} of the Department for ${'Very '.repeat(3)}Long Names` : id,
+    avatar: place % 5 === 4 ? '🦊' : null,
+    description: `Does what ${id} does`,
+  }));
+  return { agents, places, observatory: { ...fake, agents: () => known, channels: () => places } };
+}
+
+function agentId(place: number): string {
+  return ['pm', 'dev', 'qa', 'security', 'architect'][place] ?? `agent-${place + 1}`;
+}
+
+function channelName(place: number, long: boolean): string {
+  const name = place === 0 ? 'demo' : `channel-${place + 1}`;
+  return long && place > 0 ? `${name}-with-a-name-that-does-not-end` : name;
+}
+
+function placeOf(adapter: string, name: string): Place {
+  return { id: `${adapter}:${name}`, name, adapter, parent: null, threads: 'own', allowBots: 'off' };
+}
+
+function viewFor(channel: ChannelId, agents: readonly string[]): FloorView {
+  const seats = agents.map((agent) => ({ agent, status: 'QUEUED' as const, disabled: false, waitUntil: null }));
+  return { ...restingView(channel), seats, next: agents };
+}
+
+type Holding = { readonly agent: string } & Partial<NonNullable<FloorView['holder']>>;
+
+function held(channel: ChannelId, agents: readonly string[], holding: Holding): Partial<FloorView> {
+  const { seats } = viewFor(channel, agents);
+  const status = holding.status ?? (holding.waitingFor == null ? 'ACTIVE' : 'WAITING');
+  const deadlineAt = Date.now() + 83_000;
+  return {
+    condition: 'open',
+    epoch: holding.epoch ?? 7,
+    holder: {
+      epoch: 7,
+      startedAt: Date.now() - 41_000,
+      deadlineAt,
+      waitingFor: null,
+      working: status === 'ACTIVE',
+      approval: null,
+      ...holding,
+      status,
+    },
+    seats: seats.map((seat) => (seat.agent === holding.agent ? { ...seat, status } : seat)),
+    next: agents.filter((agent) => agent !== holding.agent),
+    turns: { used: 3, allowed: 12 },
+  };
+}
