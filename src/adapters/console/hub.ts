@@ -5,7 +5,7 @@ import type { JournalEntry } from '../../turns/records.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { Observatory } from '../port.ts';
-import type { ChatMessage, Draft, FloorNow, ServerFrame } from './protocol.ts';
+import type { ChannelEntry, ChatMessage, Draft, FloorNow, ServerFrame } from './protocol.ts';
 
 /** What happens within this time goes out in one frame: the page stays usable with hundreds of messages a second. */
 const FLUSH_MS = 50;
@@ -48,6 +48,7 @@ export type Hub = {
   /** The floor of the channel may have changed. */
   card(channel: ChannelId): void;
   floor(channel: ChannelId): FloorNow;
+  channels(): readonly ChannelEntry[];
   journal(client: Client, channel: ChannelId, before?: number): void;
   send(client: Client, frame: ServerFrame): void;
   later(client: Client, frame: ServerFrame): void;
@@ -65,7 +66,7 @@ type Parts = {
 
 /** Starts telling; `stop` ends the timers and closes every page's connection. */
 export function createHub(parts: Parts): Hub {
-  const house: House = { parts, clients: new Set(), rooms: new Map(), flushing: null };
+  const house: House = { parts, clients: new Set(), rooms: new Map(), flushing: null, channelsSent: '' };
   const refreshing = setInterval(() => refresh(house), REFRESH_MS);
   const beating = setInterval(() => beat(parts.clock, house.clients), BEAT_MS);
   return {
@@ -74,6 +75,7 @@ export function createHub(parts: Parts): Hub {
     leave: (client) => house.clients.delete(client),
     drafts: (channel) => [...roomOf(house, channel).drafts.values()],
     floor: (channel) => floorOf(parts.observatory, channel),
+    channels: () => channelsOf(parts.observatory),
     journal: (client, channel, before) => sendJournal(parts.observatory, client, { channel, before }),
     send,
     later(client, frame) {
@@ -98,6 +100,7 @@ type House = {
   readonly clients: Set<Client>;
   readonly rooms: Map<ChannelId, Room>;
   flushing: NodeJS.Timeout | null;
+  channelsSent: string;
 };
 
 function happenings(house: House): Pick<Hub, 'message' | 'changed' | 'draft' | 'card'> {
@@ -141,6 +144,33 @@ function refresh(house: House): void {
     roomOf(house, channel).floorMoved = true;
   }
   if (open.size > 0) soon(house);
+  if (house.clients.size > 0) guarded(house.parts, () => tellChannels(house));
+}
+
+function tellChannels(house: House): void {
+  const { observatory } = house.parts;
+  const text = JSON.stringify({
+    type: 'channels',
+    channels: channelsOf(observatory),
+    agents: observatory.agents(),
+  } satisfies ServerFrame);
+  if (text === house.channelsSent) return;
+  house.channelsSent = text;
+  for (const client of house.clients) sendText(client, text);
+}
+
+function channelsOf(observatory: Observatory): readonly ChannelEntry[] {
+  return observatory.channels().map(({ id, name, adapter }) => {
+    const holder = observatory.view(id)?.holder ?? null;
+    const { question, title } = holder?.approval ?? {};
+    return {
+      id,
+      name,
+      writable: adapter === 'console',
+      holder: holder?.agent ?? null,
+      question: question === undefined || title === undefined ? null : { question, title },
+    };
+  });
 }
 
 function join(clients: Set<Client>, socket: WebSocket): Client {

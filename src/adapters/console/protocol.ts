@@ -67,7 +67,14 @@ export type Draft = {
 };
 
 /** A channel as the list shows it; `writable` is false for windows into other platforms. */
-export type ChannelEntry = { readonly id: ChannelId; readonly name: string; readonly writable: boolean };
+export type ChannelEntry = {
+  readonly id: ChannelId;
+  readonly name: string;
+  readonly writable: boolean;
+  readonly holder: AgentId | null;
+  /** What the holder asks a yes for. */
+  readonly question: { readonly question: number; readonly title: string } | null;
+};
 
 /** An agent as the page shows it. */
 export type AgentEntry = {
@@ -104,6 +111,8 @@ export type ServerFrame =
       readonly changed: readonly ChatMessage[];
       readonly drafts: readonly Draft[];
     } & Partial<FloorNow>)
+  /** The channels, the agents, or who has a floor are not what they were. */
+  | { readonly type: 'channels'; readonly channels: readonly ChannelEntry[]; readonly agents: readonly AgentEntry[] }
   /** Something was said in a channel that is not open. */
   | { readonly type: 'activity'; readonly channel: ChannelId; readonly count: number }
   | {

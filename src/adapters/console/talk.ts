@@ -69,11 +69,7 @@ async function obey(talk: Talk, client: Client, frame: PageFrame): Promise<void>
 }
 
 function open(talk: Talk, client: Client, wanted: ChannelId | null): void {
-  const channels = talk.observatory.channels().map(({ id, name, adapter }) => ({
-    id,
-    name,
-    writable: adapter === 'console',
-  }));
+  const channels = talk.hub.channels();
   const chosen = channels.find((channel) => channel.id === wanted) ?? channels[0] ?? null;
   client.channel = chosen?.id ?? null;
   client.journalSeq = null;

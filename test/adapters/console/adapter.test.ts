@@ -42,8 +42,8 @@ describe('a person at an open page', () => {
     expect(state.messages.map((message) => message.text)).toEqual(['hello']);
     expect(state).toMatchObject({ channel: CHANNEL, more: false, view: restingView(), turns: [], drafts: [] });
     expect(state.channels).toEqual([
-      { id: CHANNEL, name: 'demo', writable: true },
-      { id: OTHER, name: 'reviews', writable: false },
+      { id: CHANNEL, name: 'demo', writable: true, holder: null, question: null },
+      { id: OTHER, name: 'reviews', writable: false, holder: null, question: null },
     ]);
   });
 

@@ -1,7 +1,9 @@
 import { effect, signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { JSX } from 'preact';
-import { agentOf, channel, connection, messages, view } from './state.ts';
+import { questionWords } from './attention.ts';
+import { agentOf, channel, connection, messages, openQuestions, view } from './state.ts';
+import type { OpenQuestion } from './state.ts';
 
 /** Messages of this long a time are told together: a screen reader cannot keep up with each of many. */
 const GATHER_MS = 1_500;
@@ -19,16 +21,27 @@ export function Announcer(): JSX.Element {
     <div class="unseen">
       <p aria-live="polite">{floorWords.value}</p>
       <p aria-live="polite">{messageWords.value}</p>
+      <p aria-live="assertive">{questionsTold(openQuestions.value)}</p>
       <p aria-live="assertive">{connection.value === 'lost' ? 'The connection to Conch is lost. Reconnecting.' : ''}</p>
     </div>
   );
+}
+
+function questionsTold([first]: readonly OpenQuestion[]): string {
+  return first === undefined ? '' : `${questionWords(first)}: ${first.title}. Alt and A goes there.`;
+}
+
+function titleFor(holder: string | null, [first, ...others]: readonly OpenQuestion[]): string {
+  const more = others.length > 0 ? ` +${others.length}` : '';
+  if (first !== undefined) return `✋ ${questionWords(first)}${more} · Conch`;
+  return holder === null ? 'Conch' : `🎤 ${agentOf(holder).name} · Conch`;
 }
 
 function watchFloor(): () => void {
   return effect(() => {
     const floor = view.value;
     const holder = floor?.holder ?? null;
-    document.title = holder === null ? 'Conch' : `🎤 ${agentOf(holder.agent).name} · Conch`;
+    document.title = titleFor(holder?.agent ?? null, openQuestions.value);
     if (holder === null) floorWords.value = floor === null ? '' : `The floor is ${floor.condition}`;
     else floorWords.value = `${agentOf(holder.agent).name} ${holder.status === 'WAITING' ? 'waits' : 'has the floor'}`;
   });

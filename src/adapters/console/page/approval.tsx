@@ -1,31 +1,85 @@
+import { useSignalEffect } from '@preact/signals';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { JSX } from 'preact';
+import { wantedQuestion } from './attention.ts';
+import { focusableIfCut } from './code-block.tsx';
 import { command } from './sending.ts';
-import { agentOf, view } from './state.ts';
+import { agentOf, channel, view } from './state.ts';
+
+/** A key that was meant for what stood here before answers nothing. */
+const SETTLED_MS = 500;
 
 /** What the holder asks a yes for, whole, with the two answers. Nothing when it asks for none. */
 export function ApprovalBar(): JSX.Element | null {
   const holder = view.value?.holder ?? null;
   const asked = holder?.approval ?? null;
   if (holder === null || asked === null) return null;
+  return <Request key={asked.question} agent={holder.agent} epoch={holder.epoch} asked={asked} />;
+}
+
+type Asked = {
+  readonly question: number;
+  readonly title: string;
+  readonly detail: string;
+  readonly shown: boolean;
+};
+
+function Request(props: { readonly agent: string; readonly epoch: number; readonly asked: Asked }): JSX.Element {
+  const { agent, epoch, asked } = props;
   const { question, title, detail, shown } = asked;
+  const box = useRef<HTMLElement>(null);
+  const settled = useSettled();
+  useSignalEffect(() => {
+    const wanted = wantedQuestion.value;
+    if (wanted?.question !== question || wanted.channel.id !== channel.value) return;
+    wantedQuestion.value = null;
+    box.current?.focus();
+  });
+  const answer = (line: '/allow' | '/reject'): void => command(`${line} ${question}`, { epoch });
   /** The second half of a double click may come when the next question stands under the pointer: it answers nothing. */
-  const answer = (line: string) => (event: MouseEvent) => {
-    if (event.detail < 2) command(`${line} ${question}`, { epoch: holder.epoch });
+  const click = (line: '/allow' | '/reject') => (event: MouseEvent) => {
+    if (event.detail < 2) answer(line);
+  };
+  const press = (event: KeyboardEvent): void => {
+    if (event.altKey || event.ctrlKey || event.metaKey || !settled) return;
+    if (event.key === 'a' && shown) answer('/allow');
+    else if (event.key === 'r') answer('/reject');
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
   };
   return (
-    <section class="approval" data-testid="approval" role="alertdialog" aria-label="A request for permission">
+    <section
+      ref={box}
+      class="approval"
+      data-testid="approval"
+      data-settled={settled}
+      aria-label="A request for permission"
+      tabIndex={-1}
+      onKeyDown={press}
+    >
       <p>
-        <strong>{agentOf(holder.agent).name}</strong> asks for a yes ({question}): {title}
+        <strong>{agentOf(agent).name}</strong> asks for a yes ({question}): {title}
       </p>
-      {detail !== '' && <pre tabIndex={0}>{detail}</pre>}
+      {detail !== '' && <pre ref={focusableIfCut}>{detail}</pre>}
       <div class="actions" role="group" aria-label="Your answer">
-        <button type="button" data-testid="allow" disabled={!shown} onClick={answer('/allow')}>
-          Allow
+        <button type="button" data-testid="allow" disabled={!shown} onClick={click('/allow')}>
+          Allow <kbd class="wide-only">a</kbd>
         </button>
-        <button type="button" data-testid="reject" onClick={answer('/reject')}>
-          Reject
+        <button type="button" data-testid="reject" onClick={click('/reject')}>
+          Reject <kbd class="wide-only">r</kbd>
         </button>
       </div>
     </section>
   );
+}
+
+/** Whether this has been drawn for long enough to have been meant. */
+function useSettled(): boolean {
+  const [settled, setSettled] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(true), SETTLED_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  return settled;
 }

@@ -1,5 +1,6 @@
 import { render } from 'preact';
 import { App } from './app.tsx';
+import { startAttention } from './attention.ts';
 import { connect } from './connection.ts';
 import { startClock } from './now.ts';
 import { startShortcuts } from './shortcuts.ts';
@@ -15,5 +16,6 @@ if (root === null) throw new Error('impossible: the page has no place to draw in
 startTheme();
 startClock();
 startShortcuts();
+startAttention();
 connect();
 render(<App />, root);

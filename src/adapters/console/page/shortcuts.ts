@@ -1,3 +1,4 @@
+import { showQuestion } from './attention.ts';
 import { drawerOpen, goToEnd, helpOpen, tab } from './layout.ts';
 import { command } from './sending.ts';
 import { view } from './state.ts';
@@ -9,6 +10,8 @@ export const SHORTCUTS: readonly { readonly keys: string; readonly what: string 
   { keys: 'Shift + Enter', what: 'New line' },
   { keys: '/', what: 'Write a command' },
   { keys: 'c', what: 'Go to the composer' },
+  { keys: 'Alt + A', what: 'Go to what an agent asks, in any channel' },
+  { keys: 'a  r', what: 'There: allow, reject' },
   { keys: 'Alt + S', what: 'Skip the turn under way' },
   { keys: 'Alt + X', what: 'Stop everything' },
   { keys: 'Alt + P', what: 'Pause or resume the floor' },
@@ -47,7 +50,12 @@ export function pauseOrResume(): void {
   command(view.value?.condition === 'paused' ? '/floor resume' : '/floor pause');
 }
 
-const WITH_ALT: Readonly<Record<string, () => void>> = { KeyS: skipTurn, KeyX: stopAll, KeyP: pauseOrResume };
+const WITH_ALT: Readonly<Record<string, () => void>> = {
+  KeyA: showQuestion,
+  KeyS: skipTurn,
+  KeyX: stopAll,
+  KeyP: pauseOrResume,
+};
 
 const PLAIN: Readonly<Record<string, () => void>> = {
   '/': focusComposer,

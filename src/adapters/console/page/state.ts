@@ -35,6 +35,27 @@ export const journalHasEarlier = signal(false);
 /** Messages in channels that are not open, since they were last open. */
 export const activity = signal<Readonly<Record<string, number>>>({});
 
+/** A request for permission that is open, wherever it is. */
+export type OpenQuestion = {
+  readonly channel: ChannelEntry;
+  readonly agent: string;
+  readonly question: number;
+  readonly title: string;
+};
+
+/** What agents ask a yes for, the open channel first. Of the open channel the floor is newer than the list. */
+export const openQuestions = computed<readonly OpenQuestion[]>(() =>
+  channels.value
+    .map((entry) => {
+      const floor = entry.id === channel.value ? view.value?.holder : undefined;
+      const agent = floor === undefined ? entry.holder : (floor?.agent ?? null);
+      const asked = floor === undefined ? entry.question : (floor?.approval ?? null);
+      return agent === null || asked === null ? null : { channel: entry, agent, ...asked };
+    })
+    .filter((open) => open !== null)
+    .toSorted((a, b) => Number(b.channel.id === channel.value) - Number(a.channel.id === channel.value)),
+);
+
 /** Whether people can write in the open channel; windows into other platforms take only commands. */
 export const writable = computed(() => channels.value.find((one) => one.id === channel.value)?.writable === true);
 
@@ -54,7 +75,10 @@ export function take(frame: ServerFrame): void {
     else if (frame.type === 'batch') takeBatch(frame);
     else if (frame.type === 'history') takeHistory(frame);
     else if (frame.type === 'journal') takeJournal(frame);
-    else if (frame.type === 'beat') clockOffset.value = frame.now - Date.now();
+    else if (frame.type === 'channels') {
+      channels.value = frame.channels;
+      agents.value = frame.agents;
+    } else if (frame.type === 'beat') clockOffset.value = frame.now - Date.now();
     else if (frame.type === 'activity') {
       const before = activity.value[frame.channel] ?? 0;
       activity.value = { ...activity.value, [frame.channel]: before + frame.count };

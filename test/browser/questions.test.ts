@@ -1,0 +1,133 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { hasBrowser, openBrowser } from './chromium.ts';
+import { openStage } from './stage.ts';
+import type { Stage } from './stage.ts';
+
+const WITHIN = { timeout: 10_000, interval: 20 };
+const PUBLISH = { question: 3, title: 'run "npm publish"', detail: 'npm publish --access public', shown: true };
+
+/** Runs in the page, before it: notes what the system would be told to show. */
+function noteNotifications(): void {
+  const shown: { title: string; body: string; click: () => void }[] = [];
+  class Noted extends EventTarget {
+    static permission = 'granted';
+    static requestPermission = async (): Promise<string> => 'granted';
+    constructor(title: string, { body = '' }: { body?: string }) {
+      super();
+      shown.push({ title, body, click: () => this.dispatchEvent(new Event('click')) });
+    }
+    close(): void {}
+  }
+  Object.assign(window, { Notification: Noted, shown });
+}
+
+describe.runIf(hasBrowser)('a request for permission', () => {
+  let browser: Browser;
+  let page: Page;
+  let stage: Stage;
+  let here: string;
+  let there: string;
+
+  beforeAll(async () => {
+    browser = await openBrowser();
+  });
+  afterAll(async () => browser?.close());
+  beforeEach(async () => {
+    stage = await openStage({ channels: 30, discord: true });
+    [here = ''] = stage.channels;
+    there = stage.channels[20] ?? '';
+    page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+    await page.addInitScript(noteNotifications);
+    await page.goto(stage.url);
+    await page.getByTestId('composer').focus();
+  });
+  afterEach(async () => {
+    await page.close();
+    await stage.close();
+  });
+
+  const asks = (channel: string, asked: Partial<typeof PUBLISH> = {}): void =>
+    stage.hold(channel, 'dev', { waitingFor: 'approval', approval: { ...PUBLISH, ...asked } });
+  const lines = (): readonly string[] => stage.intake.commands.map(({ channel, line }) => `${channel} ${line}`);
+  const settled = (): Promise<void> => page.locator('[data-testid="approval"][data-settled="true"]').waitFor();
+
+  test('T45 of another channel stands in the list, the title and the top bar, and is gone once it is answered', async () => {
+    asks(there);
+    const entry = page.locator(`[data-testid="channel"][data-channel="${there}"]`);
+    await expect.poll(() => entry.innerText(), WITHIN).toContain('asks for a yes');
+    await expect.poll(() => page.title(), WITHIN).toBe('✋ dev asks in #channel-21 · Conch');
+    expect(await page.getByTestId('asks-elsewhere').innerText()).toContain('dev asks in #channel-21');
+    expect(await page.getByTestId('approval').count()).toBe(0);
+    stage.hold(there, 'dev');
+    await expect.poll(() => page.getByTestId('asks-elsewhere').count(), WITHIN).toBe(0);
+    expect(await page.title()).toBe('Conch');
+    expect(await entry.innerText()).not.toContain('asks for a yes');
+  });
+
+  test('T45 is two keys away from the composer, in whichever channel it is', async () => {
+    asks(there);
+    await page.getByTestId('asks-elsewhere').waitFor();
+    await page.keyboard.press('Alt+a');
+    await settled();
+    expect(await page.getByTestId('approval').evaluate((box) => box === document.activeElement)).toBe(true);
+    await page.keyboard.press('a');
+    await expect.poll(lines, WITHIN).toEqual([`${there} /allow 3`]);
+  });
+
+  test('T45 is rejected by r, and by no other key', async () => {
+    asks(here);
+    await settled();
+    await page.keyboard.press('Alt+a');
+    for (const key of ['Enter', ' ', 'y', 'r']) await page.keyboard.press(key);
+    await expect.poll(lines, WITHIN).toEqual([`${here} /reject 3`]);
+  });
+
+  test('T45 is not answered by keys that were meant for the one before it', async () => {
+    asks(here);
+    await settled();
+    await page.keyboard.press('Alt+a');
+    await page.evaluate(() => {
+      const watch = new MutationObserver(() => {
+        const next = document.querySelector('[data-testid="approval"][data-settled="false"]');
+        next?.dispatchEvent(new KeyboardEvent('keydown', { key: 'a', bubbles: true }));
+      });
+      watch.observe(document.body, { childList: true, subtree: true });
+    });
+    asks(here, { question: 4, title: 'run "rm -rf build"' });
+    await page.getByText('rm -rf build').first().waitFor();
+    await settled();
+    expect(lines()).toEqual([]);
+  });
+
+  test('T45 that does not yet stand whole in the channel cannot be allowed by its key', async () => {
+    asks(here, { shown: false });
+    await settled();
+    await page.keyboard.press('Alt+a');
+    await page.keyboard.press('a');
+    await page.keyboard.press('r');
+    await expect.poll(lines, WITHIN).toEqual([`${here} /reject 3`]);
+  });
+
+  test('T45 is notified only to whom it was asked for, once, and a click goes there', async () => {
+    const shown = (): Promise<readonly string[]> =>
+      page.evaluate(() =>
+        (window as unknown as { shown: { title: string; body: string }[] }).shown.map(
+          ({ title, body }) => `${title}: ${body}`,
+        ),
+      );
+    asks(there);
+    await page.getByTestId('asks-elsewhere').waitFor();
+    expect(await shown()).toEqual([]);
+    stage.hold(there, 'dev');
+    await page.getByTestId('asks-elsewhere').waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Notify me when an agent asks' }).click();
+    asks(there, { question: 5 });
+    await expect.poll(shown, WITHIN).toEqual(['dev asks in #channel-21: run "npm publish"']);
+    asks(here, { question: 6 });
+    await page.getByTestId('approval').waitFor();
+    expect(await shown()).toHaveLength(1);
+    await page.evaluate(() => (window as unknown as { shown: { click(): void }[] }).shown[0]?.click());
+    await expect.poll(() => page.evaluate(() => location.hash), WITHIN).toBe(`#${encodeURIComponent(there)}`);
+  });
+});
