@@ -243,7 +243,10 @@ function checkRoute(move: Move, command: Of<'receive'>): void {
   const isFull = before.held.length >= before.settings.maxHeld;
   if (isFull && fate?.state === 'unrouted') return;
   if (before.catchingUp) return must('I8', fate?.state === 'held' && fate.until === 'start', say);
-  if (command.fromProgram === true && isOutOfTurns(before)) return must('I20', fate?.state === 'held', say);
+  if (command.fromProgram === true && isOutOfTurns(before)) {
+    const isForNobody = before.condition === 'resting' && fate?.state === 'unrouted';
+    return must('I20', fate?.state === 'held' || isForNobody, say);
+  }
   if (command.fromProgram === true && hasBudget(before) && fate?.state === 'held') return;
   const { turn } = before;
   const answersParked = before.parked.some(
