@@ -94,15 +94,15 @@ const TURNS: readonly Planted[] = [
     name: 'the responder keeps the floor of the turn that it answered for',
     near: 'a responder answers',
     file: 'people.ts',
-    find: 'messages: [], ready: true });',
-    replace: 'messages: [], ready: false });',
+    find: 'messages: [], ready: true, parked: true });',
+    replace: 'messages: [], ready: false, parked: true });',
   },
   {
     name: 'an agent that waits lends the floor and nobody takes it',
     near: 'waits lend the floor',
     file: 'agents.ts',
-    find: "    d.record({ type: 'turnParked', agent });\n    goOn(d);\n",
-    replace: "    d.record({ type: 'turnParked', agent });\n",
+    find: '  if (d.floor.turn === null) goOn(d);\n',
+    replace: '',
   },
   {
     name: 'a restart grants before the catch-up',
@@ -114,9 +114,9 @@ const TURNS: readonly Planted[] = [
   {
     name: 'a restart does not suspend the turn that was open',
     near: 'restarts',
-    file: 'system.ts',
-    find: "if (wait === null) d.record({ type: 'turnSuspended', agent: turn.agent });",
-    replace: 'if (wait === null) return null;',
+    file: 'evolve-turn.ts',
+    find: "if (turn.status !== 'waiting') return suspended(floor, turn, at);",
+    replace: "if (turn.status !== 'waiting') return turn;",
   },
 ];
 
@@ -164,8 +164,8 @@ const QUEUE: readonly Planted[] = [
   {
     name: 'an agent that crashed is queued again by itself',
     file: 'agents.ts',
-    find: "  if (seat.rejoin === 'manual' && seat.assigned) d.record({ type: 'seatAssigned', agent, assigned: false });\n",
-    replace: '',
+    find: "if (seat.rejoin === 'manual' && seat.assigned)",
+    replace: 'if (false)',
   },
 ];
 
@@ -186,8 +186,8 @@ const MESSAGES: readonly Planted[] = [
     name: 'a change of the mode drops what is held',
     near: 'modes change',
     file: 'evolve.ts',
-    find: 'return { ...floor, settings: fact.settings };',
-    replace: 'return { ...floor, settings: fact.settings, held: [] };',
+    find: 'settings: fact.settings, queue: fact.queue ?? floor.queue };',
+    replace: 'settings: fact.settings, queue: fact.queue ?? floor.queue, held: [] };',
   },
   {
     name: 'queue mode drops the message instead of holding it',
@@ -407,8 +407,8 @@ const TOUCH: readonly Planted[] = [
     name: 'an agent that waits gets the answer that it missed though the platform cannot be heard',
     near: 'touch is lost, alone',
     file: 'agents.ts',
-    find: "if (isAnswered && gate(d.floor, d.at, 'holder') === null) {",
-    replace: 'if (isAnswered) {',
+    find: "const goesOn = isAnswered && gate(d.floor, d.at, 'holder') === null;",
+    replace: 'const goesOn = isAnswered;',
   },
   {
     name: 'the floor stays free after the history was read',
@@ -532,8 +532,8 @@ const QUESTIONS: readonly Planted[] = [
     name: 'a question that is taken back leaves its agent waiting',
     near: 'tools need a yes',
     file: 'questions.ts',
-    find: "  d.record({ type: 'approvalWithdrawn', agent, epoch, question });\n  goOnAfter(d, agent);\n",
-    replace: "  d.record({ type: 'approvalWithdrawn', agent, epoch, question });\n",
+    find: 'choice: null, by: agent });\n  goOnAfter(d, agent);\n',
+    replace: 'choice: null, by: agent });\n',
   },
 ];
 

@@ -8,7 +8,7 @@ import { afterInterrupt } from './people.ts';
 import { request, withdraw } from './questions.ts';
 import { findSeat, seatOf } from './seats.ts';
 import type { AgentId } from './settings.ts';
-import { findTurn, waitOf } from './turn.ts';
+import { findTurn, turnOf, waitOf } from './turn.ts';
 import type { Instant } from '../../lib/time.ts';
 
 /** How often a turn goes on for messages that could not be injected. */
@@ -125,28 +125,19 @@ export function goOn(d: Deliberation): void {
   advance(d);
 }
 
-/** The turn stands still until it is answered. */
+/** The turn stands still until it is answered; a message that its agent could not take may be that answer already. */
 function pause(d: Deliberation, turn: Turn): void {
   const { agent, epoch } = turn;
   const { waitTimeoutMs, waitPolicy } = d.floor.settings;
-  d.record({
-    type: 'turnWaited',
-    agent,
-    epoch,
-    wait: { reason: 'answer', deadlineAt: d.at + waitTimeoutMs },
-  });
+  const isAnswered = turn.unseen.length > 0;
+  const goesOn = isAnswered && gate(d.floor, d.at, 'holder') === null;
+  const parked = waitPolicy === 'release' && !goesOn ? { parked: true as const } : {};
+  const wait = { reason: 'answer', deadlineAt: d.at + waitTimeoutMs } as const;
+  d.record({ type: 'turnWaited', agent, epoch, wait, ...parked });
   d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
-  const waiting = d.floor.turn;
-  const isAnswered = waiting !== null && turn.unseen.length > 0;
-  if (isAnswered && gate(d.floor, d.at, 'holder') === null) {
-    resume(d, waiting, 'answered');
-    return;
-  }
-  if (isAnswered) d.record({ type: 'waitAnswered', agent, messages: [], ready: true });
-  if (waitPolicy === 'release') {
-    d.record({ type: 'turnParked', agent });
-    goOn(d);
-  }
+  if (goesOn) resume(d, turnOf(d.floor, agent), 'answered');
+  else if (isAnswered) d.record({ type: 'waitAnswered', agent, messages: [], ready: true });
+  if (d.floor.turn === null) goOn(d);
 }
 
 function spend(d: Deliberation, command: Extract<AgentCommand, { type: 'spend' }>): Refusal | null {
@@ -178,7 +169,7 @@ function join(d: Deliberation, agent: AgentId): Refusal | null {
   const seat = findSeat(d.floor, agent);
   if (seat === undefined) return 'not-seated';
   if (seat.present) return 'already';
-  d.record({ type: 'seatPresent', agent, present: true });
+  d.record({ type: 'seatMarked', agent, mark: 'present', on: true });
   if (seat.disabled) return null;
   if (seat.status === 'OFFLINE') {
     d.record({ type: 'seatMoved', agent, from: 'OFFLINE', to: 'IDLE', trigger: 'AGENT_STARTED' });
@@ -201,17 +192,16 @@ export function comeBack(d: Deliberation, agent: AgentId): void {
   else if (wait?.ready === true) resume(d, turn, 'answered');
 }
 
-/** Puts an idle agent into the queue; whoever is first after an outage ends it. */
+/** Puts an idle agent into the queue. */
 export function enqueue(d: Deliberation, agent: AgentId): void {
   d.record({ type: 'seatMoved', agent, from: 'IDLE', to: 'QUEUED', trigger: 'ASSIGNED' });
-  if (d.floor.outage) d.record({ type: 'outageEnded' });
 }
 
 function leave(d: Deliberation, agent: AgentId, cause: string): Refusal | null {
   const seat = findSeat(d.floor, agent);
   if (seat === undefined) return 'not-seated';
   if (!seat.present && seat.status === 'OFFLINE') return 'already';
-  d.record({ type: 'seatPresent', agent, present: false });
+  d.record({ type: 'seatMarked', agent, mark: 'present', on: false });
   const turn = findTurn(d.floor, agent);
   switch (seat.status) {
     case 'ACTIVE':
@@ -233,7 +223,7 @@ function leave(d: Deliberation, agent: AgentId, cause: string): Refusal | null {
       break;
     case 'OFFLINE':
   }
-  if (seat.rejoin === 'manual' && seat.assigned) d.record({ type: 'seatAssigned', agent, assigned: false });
+  if (seat.rejoin === 'manual' && seat.assigned) d.record({ type: 'seatMarked', agent, mark: 'assigned', on: false });
   if (d.floor.choosing?.facilitator === agent) chosen(d, null, 'left');
   goOn(d);
   return null;

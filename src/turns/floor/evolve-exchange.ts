@@ -13,7 +13,6 @@ export type ExchangeFact = Extract<
       | 'usageReset'
       | 'exchangeClosed'
       | 'floorPaused'
-      | 'floorUnpaused'
       | 'agentCalled'
       | 'choosingStarted'
       | 'choosingEnded';
@@ -30,9 +29,7 @@ export function evolveExchange(floor: Floor, fact: ExchangeFact, at: Instant): F
     case 'exchangeClosed':
       return closed(floor, fact, at);
     case 'floorPaused':
-      return { ...floor, condition: 'paused' };
-    case 'floorUnpaused':
-      return { ...floor, condition: floor.exchange === null ? 'resting' : 'open' };
+      return { ...floor, condition: fact.on ? 'paused' : floor.exchange === null ? 'resting' : 'open' };
     case 'agentCalled':
       return called(floor, fact);
     case 'choosingStarted':

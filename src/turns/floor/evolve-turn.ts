@@ -14,16 +14,13 @@ export type TurnFact = Extract<
       | 'turnGranted'
       | 'turnContinued'
       | 'turnWaited'
-      | 'approvalShown'
-      | 'approvalWithdrawn'
-      | 'approvalDecided'
-      | 'turnParked'
+      | 'questionShown'
+      | 'questionClosed'
       | 'turnStopped'
       | 'waitAnswered'
-      | 'waitExtended'
       | 'turnExtended'
       | 'turnResumed'
-      | 'turnSuspended'
+      | 'disconnected'
       | 'turnEnded'
       | 'said'
       | 'worked'
@@ -48,25 +45,23 @@ export function evolveTurn(floor: Floor, fact: TurnFact, at: Instant): Floor {
       }));
     case 'turnWaited':
       return waited(floor, fact, at);
-    case 'approvalShown':
+    case 'questionShown':
       return changeWait(floor, fact.agent, shown);
-    case 'approvalWithdrawn':
-    case 'approvalDecided':
+    case 'questionClosed':
       return changeWaiting(floor, fact.agent, (turn) => active(floor, turn, at));
-    case 'turnParked':
-      return { ...floor, turn: null, parked: [...floor.parked, turnOf(floor, fact.agent)] };
     case 'turnStopped':
       return changeWait(floor, fact.agent, stopped);
     case 'waitAnswered':
-      return changeWait(floor, fact.agent, (wait) => ({ ...wait, answers: fact.messages, ready: fact.ready }));
-    case 'waitExtended':
-      return changeWait(floor, fact.agent, (wait) => ({ ...wait, deadlineAt: fact.deadlineAt }));
+      return giveUpFloor(
+        changeWait(floor, fact.agent, (wait) => ({ ...wait, answers: fact.messages, ready: fact.ready })),
+        fact,
+      );
     case 'turnExtended':
       return changeTurn(floor, fact.agent, (turn) => extended(turn, fact.ms));
     case 'turnResumed':
       return resumed(floor, fact, at);
-    case 'turnSuspended':
-      return changeTurn(floor, fact.agent, (turn) => (turn.status === 'waiting' ? turn : suspended(floor, turn, at)));
+    case 'disconnected':
+      return fact.restart ? restarted(floor, at) : { ...floor, catchingUp: true };
     case 'turnEnded':
       return ended(floor, fact, at);
     case 'said':
@@ -110,7 +105,7 @@ function extended(turn: Turn, ms: number): Turn {
     case 'suspended':
       return { ...turn, deadlineAt: turn.deadlineAt + ms, hardEndAt: turn.hardEndAt + ms };
     case 'waiting':
-      return turn;
+      return { ...turn, wait: { ...turn.wait, deadlineAt: turn.wait.deadlineAt + ms } };
   }
 }
 
@@ -204,7 +199,13 @@ function waited(floor: Floor, fact: Extract<TurnFact, { type: 'turnWaited' }>, a
     leftMs: Math.max(0, turn.hardEndAt - at),
     wait,
   }));
-  return { ...waiting, questions };
+  return giveUpFloor({ ...waiting, questions }, fact);
+}
+
+/** The turn waits without the floor from now on, if the fact says so. */
+function giveUpFloor(floor: Floor, fact: Extract<TurnFact, { type: 'turnWaited' | 'waitAnswered' }>): Floor {
+  if (fact.parked !== true) return floor;
+  return { ...floor, turn: null, parked: [...floor.parked, turnOf(floor, fact.agent)] };
 }
 
 function waitFor(wait: Extract<TurnFact, { type: 'turnWaited' }>['wait']): Wait {
@@ -249,6 +250,19 @@ function resumed(floor: Floor, fact: Extract<TurnFact, { type: 'turnResumed' }>,
 function oneTurnMore({ usageSincePerson, settings }: Floor): Floor['usageSincePerson'] {
   const { turns } = usageSincePerson;
   return { ...usageSincePerson, turns: Math.max(turns, Math.min(turns + 1, settings.maxTurns)) };
+}
+
+/** The program is up again: nobody has come back yet, and no generation that was under way runs any more. */
+function restarted(floor: Floor, at: Instant): Floor {
+  const seats = floor.seats.map((seat) => ({ ...seat, present: false }));
+  return { ...floor, catchingUp: true, seats, turn: floor.turn === null ? null : cut(floor, floor.turn, at) };
+}
+
+/** The generation is gone: nobody waits for its stop any more, and a question that was open goes with it. */
+function cut(floor: Floor, turn: Turn, at: Instant): Turn {
+  if (turn.status !== 'waiting') return suspended(floor, turn, at);
+  const { wait } = turn;
+  return { ...turn, wait: wait.reason === 'approval' ? { ...wait, ready: true } : stopped(wait) };
 }
 
 /** The program went down with this turn open: its time starts again, less what it had used up to its last sign of work. */

@@ -1,5 +1,5 @@
 import type { Fact } from './fact.ts';
-import type { Floor } from './floor.ts';
+import type { Floor, Seat } from './floor.ts';
 import { evolveExchange } from './evolve-exchange.ts';
 import type { ExchangeFact } from './evolve-exchange.ts';
 import { evolveMessage } from './evolve-message.ts';
@@ -19,7 +19,6 @@ export function evolve(floor: Floor, fact: Fact, at: Instant): Floor {
     case 'usageReset':
     case 'exchangeClosed':
     case 'floorPaused':
-    case 'floorUnpaused':
     case 'agentCalled':
     case 'choosingStarted':
     case 'choosingEnded':
@@ -27,16 +26,13 @@ export function evolve(floor: Floor, fact: Fact, at: Instant): Floor {
     case 'turnGranted':
     case 'turnContinued':
     case 'turnWaited':
-    case 'approvalShown':
-    case 'approvalWithdrawn':
-    case 'approvalDecided':
-    case 'turnParked':
+    case 'questionShown':
+    case 'questionClosed':
     case 'turnStopped':
     case 'waitAnswered':
-    case 'waitExtended':
     case 'turnExtended':
     case 'turnResumed':
-    case 'turnSuspended':
+    case 'disconnected':
     case 'turnEnded':
     case 'said':
     case 'worked':
@@ -59,17 +55,11 @@ function evolveSeats(floor: Floor, fact: OtherFact): Floor {
     case 'configured':
       return configured(floor, fact);
     case 'settingsChanged':
-      return { ...floor, settings: fact.settings };
-    case 'queueOrdered':
-      return { ...floor, queue: fact.queue };
+      return { ...floor, settings: fact.settings, queue: fact.queue ?? floor.queue };
     case 'seatMoved':
       return moveSeat(floor, fact);
-    case 'seatAssigned':
-      return patchSeat(floor, fact.agent, { assigned: fact.assigned });
-    case 'seatSwitched':
-      return patchSeat(floor, fact.agent, { disabled: fact.disabled });
-    case 'seatPresent':
-      return patchSeat(floor, fact.agent, { present: fact.present });
+    case 'seatMarked':
+      return patchSeat(floor, fact.agent, marked(fact));
     case 'seatDropped':
       return { ...floor, seats: floor.seats.filter((seat) => seat.agent !== fact.agent) };
     case 'seatCreated':
@@ -80,18 +70,23 @@ function evolveSeats(floor: Floor, fact: OtherFact): Floor {
         notice: { key: fact.key, count: fact.repeat },
         outage: floor.outage || fact.announcement.kind === 'nobody',
       };
-    case 'outageEnded':
-      return { ...floor, outage: false };
     case 'epochRaised':
       return { ...floor, epoch: floor.epoch + fact.by, questions: floor.questions + fact.by };
-    case 'restarted':
-      return { ...floor, catchingUp: true, seats: floor.seats.map((seat) => ({ ...seat, present: false })) };
-    case 'touchLost':
-      return { ...floor, catchingUp: true };
     case 'caughtUp':
       return { ...floor, catchingUp: false };
     case 'actRefused':
       return floor;
+  }
+}
+
+function marked({ mark, on }: Extract<Fact, { type: 'seatMarked' }>): Partial<Seat> {
+  switch (mark) {
+    case 'assigned':
+      return { assigned: on };
+    case 'disabled':
+      return { disabled: on };
+    case 'present':
+      return { present: on };
   }
 }
 

@@ -134,8 +134,7 @@ function extend(d: Deliberation, command: On<'extend'>): Refusal | null {
   const turn = d.floor.turn ?? d.floor.parked[0];
   if (turn === undefined) return 'nothing-to-stop';
   const { by, ms } = command;
-  if (turn.status !== 'waiting') d.record({ type: 'turnExtended', agent: turn.agent, ms, by });
-  else d.record({ type: 'waitExtended', agent: turn.agent, deadlineAt: turn.wait.deadlineAt + ms, by });
+  d.record({ type: 'turnExtended', agent: turn.agent, ms, by });
   return null;
 }
 
@@ -150,13 +149,13 @@ function decideRequest(d: Deliberation, command: On<'decide'>): Refusal | null {
 function pause(d: Deliberation, by: string): Refusal | null {
   if (d.floor.condition === 'paused') return 'already';
   if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
-  d.record({ type: 'floorPaused', by });
+  d.record({ type: 'floorPaused', on: true, by });
   return null;
 }
 
 function resumeFloor(d: Deliberation, by: string): Refusal | null {
   const { condition, limit, exchange } = d.floor;
-  if (condition === 'paused') d.record({ type: 'floorUnpaused', by });
+  if (condition === 'paused') d.record({ type: 'floorPaused', on: false, by });
   else if (limit !== null && exchange === null) {
     d.record({ type: 'usageReset', why: 'more', by });
     d.record({ type: 'exchangeOpened' });
@@ -181,14 +180,13 @@ function order(d: Deliberation, command: On<'order'>): Refusal | null {
   const isOdd = wanted.some((agent) => !queue.includes(agent)) || new Set(wanted).size !== wanted.length;
   if (isOdd) return 'bad-queue';
   if (d.floor.settings.order === command.order && wanted.length === 0) return 'already';
-  d.record({ type: 'settingsChanged', settings: { ...d.floor.settings, order: command.order }, by: command.by });
-  if (wanted.length > 0) {
-    d.record({
-      type: 'queueOrdered',
-      queue: [...wanted, ...queue.filter((agent) => !wanted.includes(agent))],
-      by: command.by,
-    });
-  }
+  const ordered = [...wanted, ...queue.filter((agent) => !wanted.includes(agent))];
+  d.record({
+    type: 'settingsChanged',
+    settings: { ...d.floor.settings, order: command.order },
+    ...(wanted.length === 0 ? {} : { queue: ordered }),
+    by: command.by,
+  });
   if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
   goOn(d);
   return null;
@@ -204,7 +202,7 @@ function add(d: Deliberation, command: On<'add'>): Refusal | null {
   }
   if (seat.disabled) return 'disabled';
   if (seat.status !== 'IDLE' && (seat.status !== 'OFFLINE' || seat.assigned)) return 'already';
-  d.record({ type: 'seatAssigned', agent, assigned: true });
+  d.record({ type: 'seatMarked', agent, mark: 'assigned', on: true });
   if (seat.status === 'IDLE') enqueue(d, agent);
   goOn(d);
   return null;
@@ -219,7 +217,7 @@ export function remove(d: Deliberation, agent: AgentId): Refusal | null {
   else if (seat.status === 'QUEUED')
     d.record({ type: 'seatMoved', agent, from: 'QUEUED', to: 'IDLE', trigger: 'REMOVED' });
   else if (!seat.assigned) return 'already';
-  d.record({ type: 'seatAssigned', agent, assigned: false });
+  d.record({ type: 'seatMarked', agent, mark: 'assigned', on: false });
   goOn(d);
   return null;
 }
@@ -229,7 +227,7 @@ function disable(d: Deliberation, command: On<'disable'>): Refusal | null {
   const seat = findSeat(d.floor, agent);
   if (seat === undefined) return 'not-seated';
   if (seat.disabled) return 'already';
-  d.record({ type: 'seatSwitched', agent, disabled: true, by });
+  d.record({ type: 'seatMarked', agent, mark: 'disabled', on: true, by });
   const turn = findTurn(d.floor, agent);
   if (turn !== null) finish(d, turn, { outcome: 'revoked', trigger: 'DISABLED', to: 'OFFLINE' });
   else if (seat.status !== 'OFFLINE')
@@ -243,7 +241,7 @@ function enable(d: Deliberation, command: On<'enable'>): Refusal | null {
   const seat = findSeat(d.floor, agent);
   if (seat === undefined) return 'not-seated';
   if (!seat.disabled) return 'already';
-  d.record({ type: 'seatSwitched', agent, disabled: false, by });
+  d.record({ type: 'seatMarked', agent, mark: 'disabled', on: false, by });
   if (!seat.present) return null;
   d.record({ type: 'seatMoved', agent, from: 'OFFLINE', to: 'IDLE', trigger: 'ENABLED' });
   if (seat.assigned) enqueue(d, agent);

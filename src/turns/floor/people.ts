@@ -64,8 +64,7 @@ export function afterInterrupt(d: Deliberation, turn: Turn): void {
     resume(d, turn, 'interrupt');
     return;
   }
-  d.record({ type: 'waitAnswered', agent: turn.agent, messages: [], ready: true });
-  d.record({ type: 'turnParked', agent: turn.agent });
+  d.record({ type: 'waitAnswered', agent: turn.agent, messages: [], ready: true, parked: true });
   lend(
     d,
     responder,

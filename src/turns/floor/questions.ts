@@ -29,7 +29,7 @@ export function withdraw(d: Deliberation, command: Extract<AgentCommand, { type:
   if (turn.epoch !== command.epoch) return 'stale-epoch';
   const { agent, epoch, question } = command;
   if (openQuestion(d.floor)?.question !== question) return 'stale-question';
-  d.record({ type: 'approvalWithdrawn', agent, epoch, question });
+  d.record({ type: 'questionClosed', agent, epoch, question, choice: null, by: agent });
   goOnAfter(d, agent);
   return null;
 }
@@ -41,7 +41,7 @@ export function shown(d: Deliberation, command: Extract<SystemCommand, { type: '
   if (turn === null || asked?.question !== command.question) return 'stale-question';
   if (command.why !== undefined) rejectUnasked(d, command.why);
   else if (asked.shown) return 'already';
-  else d.record({ type: 'approvalShown', agent: turn.agent, epoch: turn.epoch, question: asked.question });
+  else d.record({ type: 'questionShown', agent: turn.agent, epoch: turn.epoch, question: asked.question });
   return null;
 }
 
@@ -54,7 +54,7 @@ export function decideQuestion(
   const asked = openQuestion(d.floor);
   if (turn === null || asked === null) throw new Error(`impossible: nothing is asked in ${d.floor.channel}`);
   const { agent, epoch } = turn;
-  d.record({ type: 'approvalDecided', agent, epoch, question: asked.question, ...decision });
+  d.record({ type: 'questionClosed', agent, epoch, question: asked.question, ...decision });
   goOnAfter(d, agent);
 }
 

@@ -1,7 +1,7 @@
 import type { Effect } from './effect.ts';
 import type { Fact } from './fact.ts';
 import type { Floor } from './floor.ts';
-import type { AgentId } from './settings.ts';
+import type { AgentId, Choice } from './settings.ts';
 
 type Routed = Extract<Fact, { type: 'messageRouted' }>;
 
@@ -12,16 +12,16 @@ export function react(fact: Fact, floor: Floor): readonly Effect[] {
       return [prompt(fact, 'grant')];
     case 'turnResumed':
       return [{ type: 'cancel', agent: fact.agent, epoch: fact.epoch - 1 }, prompt(fact, 'resume')];
-    case 'turnSuspended':
-      return floor.turn?.agent === fact.agent ? [{ type: 'cancel', agent: fact.agent, epoch: floor.turn.epoch }] : [];
+    case 'disconnected':
+      return fact.restart ? cancelled(floor) : [];
     case 'turnContinued': {
       const { agent, epoch, afterLine, uptoLine, messages } = fact;
       return [{ type: 'prompt', agent, epoch, reason: 'again', afterLine, uptoLine, messages, open: [] }];
     }
     case 'turnWaited':
       return fact.wait.reason === 'human' ? interruption(fact.agent, fact.epoch, floor.settings.interruptGraceMs) : [];
-    case 'approvalDecided':
-      return [{ type: 'decision', agent: fact.agent, epoch: fact.epoch, question: fact.question, choice: fact.choice }];
+    case 'questionClosed':
+      return fact.choice === null ? [] : [decided(fact, fact.choice)];
     case 'turnStopped':
       return fact.forced ? [{ type: 'interrupt', agent: fact.agent, epoch: fact.epoch, graceMs: 0 }] : [];
     case 'turnEnded':
@@ -59,33 +59,23 @@ type QuietFact = Extract<
     type:
       | 'configured'
       | 'settingsChanged'
-      | 'queueOrdered'
       | 'seatMoved'
-      | 'seatAssigned'
-      | 'seatSwitched'
-      | 'seatPresent'
+      | 'seatMarked'
       | 'seatDropped'
       | 'seatCreated'
       | 'exchangeOpened'
       | 'usageReset'
       | 'exchangeClosed'
       | 'floorPaused'
-      | 'floorUnpaused'
       | 'agentCalled'
       | 'choosingEnded'
-      | 'turnParked'
-      | 'approvalShown'
-      | 'approvalWithdrawn'
+      | 'questionShown'
       | 'waitAnswered'
-      | 'waitExtended'
       | 'turnExtended'
       | 'worked'
       | 'spent'
       | 'injectReported'
-      | 'outageEnded'
       | 'epochRaised'
-      | 'restarted'
-      | 'touchLost'
       | 'caughtUp'
       | 'actRefused';
   }
@@ -93,6 +83,15 @@ type QuietFact = Extract<
 
 function nothing(_quiet: QuietFact): readonly Effect[] {
   return [];
+}
+
+/** What is owed to a turn that a restart cut is said anew when it goes on. */
+function cancelled({ turn }: Floor): readonly Effect[] {
+  return turn?.status === 'suspended' ? [{ type: 'cancel', agent: turn.agent, epoch: turn.epoch }] : [];
+}
+
+function decided({ agent, epoch, question }: Extract<Fact, { type: 'questionClosed' }>, choice: Choice): Effect {
+  return { type: 'decision', agent, epoch, question, choice };
 }
 
 function announced({ announcement, key, repeat }: Extract<Fact, { type: 'announced' }>): readonly Effect[] {

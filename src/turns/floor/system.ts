@@ -5,7 +5,7 @@ import { deadlines } from './deadline.ts';
 import type { Deadline } from './deadline.ts';
 import { Deliberation, refuse } from './deliberation.ts';
 import type { Decision } from './deliberation.ts';
-import { turnOf, waitOf } from './turn.ts';
+import { turnOf } from './turn.ts';
 import type { Floor } from './floor.ts';
 import { remove } from './operators.ts';
 import { afterInterrupt, dispatch } from './people.ts';
@@ -29,7 +29,7 @@ function carryOut(d: Deliberation, command: SystemCommand): Refusal | null {
       return restart(d);
     case 'loseTouch':
       if (d.floor.catchingUp) return 'already';
-      d.record({ type: 'touchLost' });
+      d.record({ type: 'disconnected', restart: false });
       return null;
     case 'catchUp':
       return catchUp(d, command.gap ?? null);
@@ -90,16 +90,8 @@ function drop(d: Deliberation, agent: SeatSettings['agent']): void {
 }
 
 function restart(d: Deliberation): Refusal | null {
-  const { turn } = d.floor;
   if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
-  d.record({ type: 'restarted' });
-  if (turn === null) return null;
-  const wait = waitOf(turn);
-  if (wait === null) d.record({ type: 'turnSuspended', agent: turn.agent });
-  else if (wait.reason === 'approval')
-    d.record({ type: 'waitAnswered', agent: turn.agent, messages: wait.answers, ready: true });
-  else if (wait.reason === 'human' && wait.graceEndAt !== null)
-    d.record({ type: 'turnStopped', agent: turn.agent, epoch: turn.epoch, forced: false });
+  d.record({ type: 'disconnected', restart: true });
   return null;
 }
 

@@ -18,7 +18,7 @@ describe('a platform that cannot be heard', () => {
     const play = stage();
     play.person('m1');
     const before = play.floor;
-    expect(play.losesTouch()).toEqual({ facts: [{ type: 'touchLost' }], effects: [] });
+    expect(play.losesTouch()).toEqual({ facts: [{ type: 'disconnected', restart: false }], effects: [] });
     expect(play.floor).toEqual({ ...before, catchingUp: true });
     expect(play.says('pm').effects).toMatchObject([{ type: 'post', agent: 'pm', epoch: 1 }]);
     play.works('pm', 1);
@@ -250,7 +250,8 @@ describe('a program that restarts while the platform cannot be heard', () => {
   test('suspends the turn and ends the question, as any restart does', () => {
     const play = cutOff();
     const { facts } = play.act({ type: 'restart' });
-    expect(facts.map(({ type }) => type)).toEqual(['restarted', 'turnSuspended']);
+    expect(facts).toEqual([{ type: 'disconnected', restart: true }]);
+    expect(play.floor.turn?.status).toBe('suspended');
     play.catchesUp();
     play.joins('pm');
     expect(play.holder).toBe('pm #2');
