@@ -1,14 +1,14 @@
-import { decideAgent } from './agents.ts';
+import { decideAgent } from './decide/turn-acts.ts';
 import type { Command } from './command.ts';
-import type { Decision } from './deliberation.ts';
+import type { Decision } from './decide/decision-builder.ts';
 import type { Floor } from './floor.ts';
 import { assertFloor } from './invariants.ts';
-import { decideOperator } from './operators.ts';
-import { decidePerson } from './people.ts';
+import { decideOperator } from './decide/exchange.ts';
+import { decidePerson } from './decide/messages.ts';
 import type { Instant } from '../../lib/time.ts';
-import { decideSystem } from './system.ts';
+import { decideSystem } from './decide/recovery.ts';
 
-export type { Decision } from './deliberation.ts';
+export type { Decision } from './decide/decision-builder.ts';
 
 /**
  * What a command does to a floor: facts and the floor after them, or a refusal that changes nothing.

@@ -1,11 +1,11 @@
 import type { Fact } from './fact.ts';
 import type { Floor, Seat } from './floor.ts';
-import { evolveExchange } from './evolve-exchange.ts';
-import type { ExchangeFact } from './evolve-exchange.ts';
-import { evolveMessage } from './evolve-message.ts';
-import type { MessageFact } from './evolve-message.ts';
-import { evolveTurn } from './evolve-turn.ts';
-import type { TurnFact } from './evolve-turn.ts';
+import { evolveExchange } from './evolve/evolve-exchange.ts';
+import type { ExchangeFact } from './evolve/evolve-exchange.ts';
+import { evolveMessage } from './evolve/evolve-message.ts';
+import type { MessageFact } from './evolve/evolve-message.ts';
+import { evolveTurn } from './evolve/evolve-turn.ts';
+import type { TurnFact } from './evolve/evolve-turn.ts';
 import { moveSeat, newSeat, patchSeat } from './seats.ts';
 import type { Instant } from '../../lib/time.ts';
 

@@ -1,17 +1,17 @@
-import { advance, call, finish, grant, open, pending, recall, resume, wake } from './advance.ts';
-import { enqueue, goOn } from './agents.ts';
-import type { OperatorCommand, Refusal } from './command.ts';
-import { Deliberation, refuse } from './deliberation.ts';
-import type { Decision } from './deliberation.ts';
-import { openQuestion } from './floor.ts';
-import type { Floor } from './floor.ts';
-import { findTurn, turnsOf, waitOf } from './turn.ts';
-import { gate } from './gate.ts';
-import { isGrantable } from './order.ts';
-import { findSeat } from './seats.ts';
+import { advance, call, finish, grant, open, pending, recall, resume, wake } from './grant.ts';
+import { enqueue, goOn } from './turn-acts.ts';
+import type { OperatorCommand, Refusal } from '../command.ts';
+import { Deliberation, refuse } from './decision-builder.ts';
+import type { Decision } from './decision-builder.ts';
+import { openQuestion } from '../floor.ts';
+import type { Floor } from '../floor.ts';
+import { findTurn, turnsOf, waitOf } from '../turn.ts';
+import { gate } from '../gate.ts';
+import { isGrantable } from '../order.ts';
+import { findSeat } from '../seats.ts';
 import { decideQuestion } from './questions.ts';
-import type { AgentId } from './settings.ts';
-import type { Instant } from '../../lib/time.ts';
+import type { AgentId } from '../settings.ts';
+import type { Instant } from '../../../lib/time.ts';
 
 /** What an operator's command does. Whether the person may give it was checked before it came here. */
 export function decideOperator(floor: Floor, command: OperatorCommand, at: Instant): Decision {

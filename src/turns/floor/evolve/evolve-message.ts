@@ -1,6 +1,6 @@
-import type { Fact } from './fact.ts';
-import type { Floor, Held, Turn } from './floor.ts';
-import { showLine } from './seats.ts';
+import type { Fact } from '../fact.ts';
+import type { Floor, Held, Turn } from '../floor.ts';
+import { showLine } from '../seats.ts';
 
 /** Why a message was not routed when nobody is online: the one reason for which it is kept for whoever comes back. */
 export const NOBODY = 'no agent available';

@@ -1,10 +1,10 @@
-import type { Refusal } from './command.ts';
-import { evolve } from './evolve.ts';
-import type { Announcement, Fact, Fate } from './fact.ts';
-import type { Floor, Held } from './floor.ts';
-import type { FloorSettings } from './settings.ts';
-import { speaking } from './turn.ts';
-import type { Instant } from '../../lib/time.ts';
+import type { Refusal } from '../command.ts';
+import { evolve } from '../evolve.ts';
+import type { Announcement, Fact, Fate } from '../fact.ts';
+import type { Floor, Held } from '../floor.ts';
+import type { FloorSettings } from '../settings.ts';
+import { speaking } from '../turn.ts';
+import type { Instant } from '../../../lib/time.ts';
 
 /** A command that was carried out: what happened, in order, and the floor after it. */
 export type Accepted = { readonly ok: true; readonly facts: readonly Fact[]; readonly floor: Floor };

@@ -1,15 +1,15 @@
-import type { Deliberation } from './deliberation.ts';
-import { NOBODY, compareOrder, isUnheard } from './evolve-message.ts';
-import type { Fact, Outcome } from './fact.ts';
-import type { Held, Turn } from './floor.ts';
-import { gate, obstacles } from './gate.ts';
-import type { Obstacle } from './gate.ts';
-import { isGrantable, nextInTurn, nextUp, policyOf } from './order.ts';
-import type { Caller } from './policies.ts';
-import type { Trigger } from './seat.ts';
-import { findSeat, seatOf } from './seats.ts';
-import type { AgentId, MessageId } from './settings.ts';
-import { missedBy, turnsOf, waitOf } from './turn.ts';
+import type { Deliberation } from './decision-builder.ts';
+import { NOBODY, compareOrder, isUnheard } from '../evolve/evolve-message.ts';
+import type { Fact, Outcome } from '../fact.ts';
+import type { Held, Turn } from '../floor.ts';
+import { gate, obstacles } from '../gate.ts';
+import type { Obstacle } from '../gate.ts';
+import { isGrantable, nextInTurn, nextUp, policyOf } from '../order.ts';
+import type { Caller } from '../policies.ts';
+import type { Trigger } from '../seat.ts';
+import { findSeat, seatOf } from '../seats.ts';
+import type { AgentId, MessageId } from '../settings.ts';
+import { missedBy, turnsOf, waitOf } from '../turn.ts';
 
 /** Lets the floor go on: to a turn whose wait is over, else to the next speaker, else to rest. Does nothing while somebody has it. */
 export function advance(d: Deliberation): void {

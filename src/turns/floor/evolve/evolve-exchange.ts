@@ -1,8 +1,8 @@
-import type { Fact } from './fact.ts';
-import { NOTHING_USED } from './floor.ts';
-import type { Floor } from './floor.ts';
-import { openMs } from './limits.ts';
-import type { Instant } from '../../lib/time.ts';
+import type { Fact } from '../fact.ts';
+import { NOTHING_USED } from '../floor.ts';
+import type { Floor } from '../floor.ts';
+import { openMs } from '../limits.ts';
+import type { Instant } from '../../../lib/time.ts';
 
 /** Facts about the exchange. */
 export type ExchangeFact = Extract<

@@ -1,16 +1,16 @@
-import { advance, call, lend, resume, wake } from './advance.ts';
-import type { PersonCommand } from './command.ts';
-import { Deliberation, refuse } from './deliberation.ts';
-import type { Decision } from './deliberation.ts';
-import { isUnheard } from './evolve-message.ts';
-import type { Fate } from './fact.ts';
-import type { Floor, Held, Turn } from './floor.ts';
-import { gate } from './gate.ts';
-import { isGrantable } from './order.ts';
-import { seatOf } from './seats.ts';
-import type { MessageId } from './settings.ts';
-import { missedBy, speaking, turnsOf, waitOf } from './turn.ts';
-import type { Instant } from '../../lib/time.ts';
+import { advance, call, lend, resume, wake } from './grant.ts';
+import type { PersonCommand } from '../command.ts';
+import { Deliberation, refuse } from './decision-builder.ts';
+import type { Decision } from './decision-builder.ts';
+import { isUnheard } from '../evolve/evolve-message.ts';
+import type { Fate } from '../fact.ts';
+import type { Floor, Held, Turn } from '../floor.ts';
+import { gate } from '../gate.ts';
+import { isGrantable } from '../order.ts';
+import { seatOf } from '../seats.ts';
+import type { MessageId } from '../settings.ts';
+import { missedBy, speaking, turnsOf, waitOf } from '../turn.ts';
+import type { Instant } from '../../../lib/time.ts';
 
 type Receive = Extract<PersonCommand, { type: 'receive' }>;
 

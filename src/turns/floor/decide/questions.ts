@@ -1,9 +1,9 @@
-import type { AgentCommand, Refusal, SystemCommand } from './command.ts';
-import type { Deliberation } from './deliberation.ts';
-import { openQuestion } from './floor.ts';
-import type { Turn } from './floor.ts';
-import { dispatch } from './people.ts';
-import type { AgentId, Choice } from './settings.ts';
+import type { AgentCommand, Refusal, SystemCommand } from '../command.ts';
+import type { Deliberation } from './decision-builder.ts';
+import { openQuestion } from '../floor.ts';
+import type { Turn } from '../floor.ts';
+import { dispatch } from './messages.ts';
+import type { AgentId, Choice } from '../settings.ts';
 
 /**
  * The holder asks for a yes. Whatever the channel's wait policy: the floor is kept, for the generation goes on in place

@@ -1,15 +1,15 @@
-import { advance, call, chosen, finish, resume, wake } from './advance.ts';
-import type { AgentCommand, Refusal } from './command.ts';
-import { Deliberation, refuse } from './deliberation.ts';
-import type { Decision, Refused } from './deliberation.ts';
-import type { Floor, Turn } from './floor.ts';
-import { gate } from './gate.ts';
-import { afterInterrupt } from './people.ts';
+import { advance, call, chosen, finish, resume, wake } from './grant.ts';
+import type { AgentCommand, Refusal } from '../command.ts';
+import { Deliberation, refuse } from './decision-builder.ts';
+import type { Decision, Refused } from './decision-builder.ts';
+import type { Floor, Turn } from '../floor.ts';
+import { gate } from '../gate.ts';
+import { afterInterrupt } from './messages.ts';
 import { request, withdraw } from './questions.ts';
-import { findSeat, seatOf } from './seats.ts';
-import type { AgentId } from './settings.ts';
-import { findTurn, turnOf, waitOf } from './turn.ts';
-import type { Instant } from '../../lib/time.ts';
+import { findSeat, seatOf } from '../seats.ts';
+import type { AgentId } from '../settings.ts';
+import { findTurn, turnOf, waitOf } from '../turn.ts';
+import type { Instant } from '../../../lib/time.ts';
 
 /** How often a turn goes on for messages that could not be injected. */
 const MAX_REPROMPTS = 3;

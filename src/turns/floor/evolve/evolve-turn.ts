@@ -1,10 +1,10 @@
-import type { Fact } from './fact.ts';
-import type { ActiveTurn, Floor, Held, Turn, Wait, WaitingTurn } from './floor.ts';
-import { today } from './limits.ts';
-import { patchSeat, seatOf, showLine } from './seats.ts';
-import type { AgentId, MessageId } from './settings.ts';
-import { changeTurn, missedBy, turnOf } from './turn.ts';
-import type { Instant } from '../../lib/time.ts';
+import type { Fact } from '../fact.ts';
+import type { ActiveTurn, Floor, Held, Turn, Wait, WaitingTurn } from '../floor.ts';
+import { today } from '../limits.ts';
+import { patchSeat, seatOf, showLine } from '../seats.ts';
+import type { AgentId, MessageId } from '../settings.ts';
+import { changeTurn, missedBy, turnOf } from '../turn.ts';
+import type { Instant } from '../../../lib/time.ts';
 
 /** Facts about turns. */
 export type TurnFact = Extract<

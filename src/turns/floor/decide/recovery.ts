@@ -1,18 +1,18 @@
-import { chosen, finish } from './advance.ts';
-import { comeBack, goOn } from './agents.ts';
-import type { Refusal, SystemCommand } from './command.ts';
-import { deadlines } from './deadline.ts';
-import type { Deadline } from './deadline.ts';
-import { Deliberation, refuse } from './deliberation.ts';
-import type { Decision } from './deliberation.ts';
-import { turnOf } from './turn.ts';
-import type { Floor } from './floor.ts';
-import { remove } from './operators.ts';
-import { afterInterrupt, dispatch } from './people.ts';
+import { chosen, finish } from './grant.ts';
+import { comeBack, goOn } from './turn-acts.ts';
+import type { Refusal, SystemCommand } from '../command.ts';
+import { deadlines } from '../deadline.ts';
+import type { Deadline } from '../deadline.ts';
+import { Deliberation, refuse } from './decision-builder.ts';
+import type { Decision } from './decision-builder.ts';
+import { turnOf } from '../turn.ts';
+import type { Floor } from '../floor.ts';
+import { remove } from './exchange.ts';
+import { afterInterrupt, dispatch } from './messages.ts';
 import { shown } from './questions.ts';
-import { seatOf } from './seats.ts';
-import type { AgentId, FloorSettings, SeatSettings } from './settings.ts';
-import type { Instant } from '../../lib/time.ts';
+import { seatOf } from '../seats.ts';
+import type { AgentId, FloorSettings, SeatSettings } from '../settings.ts';
+import type { Instant } from '../../../lib/time.ts';
 
 /** What the program itself asks of a floor: configuration, a restart, the passing of time. */
 export function decideSystem(floor: Floor, command: SystemCommand, at: Instant): Decision {
