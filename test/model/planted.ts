@@ -37,20 +37,20 @@ const EPOCHS: readonly Planted[] = [
   {
     name: 'a turn resumes under its old epoch',
     near: 'mode inject',
-    file: 'decide/grant.ts',
+    file: 'decide/turns.ts',
     find: "const epoch = d.floor.epoch + 1;\n  d.record({ type: 'turnResumed'",
     replace: "const epoch = turn.epoch;\n  d.record({ type: 'turnResumed'",
   },
   {
     name: 'the skip button of an earlier turn skips this one',
-    file: 'decide/exchange.ts',
+    file: 'decide/turn-acts.ts',
     find: "  if (command.epoch !== undefined && command.epoch !== turn.epoch) return 'stale-epoch';\n",
     replace: '',
   },
   {
     name: 'an answer to an earlier question to the facilitator counts',
     near: 'a facilitator',
-    file: 'decide/turn-acts.ts',
+    file: 'decide/control.ts',
     find: ' || choosing.ask !== command.ask',
     replace: '',
   },
@@ -73,14 +73,14 @@ const TURNS: readonly Planted[] = [
   },
   {
     name: 'a stop leaves the exchange open',
-    file: 'decide/exchange.ts',
+    file: 'decide/control.ts',
     find: "  d.record({ type: 'exchangeClosed', reason: 'stopped' });\n",
     replace: '',
   },
   {
     name: 'a stop forgets the turns that wait without the floor',
     near: 'waits lend the floor',
-    file: 'decide/exchange.ts',
+    file: 'decide/control.ts',
     find: 'const turns = turnsOf(d.floor);',
     replace: 'const turns = turnsOf({ ...d.floor, parked: [] });',
   },
@@ -163,7 +163,7 @@ const QUEUE: readonly Planted[] = [
   },
   {
     name: 'an agent that crashed is queued again by itself',
-    file: 'decide/turn-acts.ts',
+    file: 'decide/membership.ts',
     find: "if (seat.rejoin === 'manual' && seat.assigned)",
     replace: 'if (false)',
   },
@@ -206,7 +206,7 @@ const MESSAGES: readonly Planted[] = [
   {
     name: 'a message that comes twice is delivered twice',
     file: 'decide/messages.ts',
-    find: "      if (isKnown(floor, command.id)) return refuse('duplicate');\n",
+    find: "  if (isKnown(d.floor, command.id)) return 'duplicate';\n",
     replace: '',
   },
   {
@@ -235,28 +235,28 @@ const ANSWERS: readonly Planted[] = [
   {
     name: 'T2: a prompt after an interrupt holds only what came since',
     near: 'mode interrupt',
-    file: 'decide/grant.ts',
+    file: 'decide/turns.ts',
     find: 'const unanswered = turn.given.map(({ id }) => id);',
     replace: 'const unanswered: readonly string[] = [];',
   },
   {
     name: 'T2: what was given counts as answered as soon as something was said',
     near: 'mode interrupt',
-    file: 'decide/grant.ts',
+    file: 'decide/turns.ts',
     find: "(outcome === 'lapsed' && begun)",
     replace: 'begun',
   },
   {
     name: 'T3: a resumed prompt holds one message to answer at the most',
     near: 'mode queue',
-    file: 'decide/grant.ts',
+    file: 'decide/turns.ts',
     find: '...deliver(d, agent, ready)])];',
     replace: '...deliver(d, agent, ready)])].slice(-1);',
   },
   {
     name: 'T3: a turn that a restart cut is resumed without what it was about',
     near: 'restarts',
-    file: 'decide/grant.ts',
+    file: 'decide/turns.ts',
     find: 'const unanswered = turn.given.map(({ id }) => id);',
     replace: "const unanswered = why === 'restart' ? [] : turn.given.map(({ id }) => id);",
   },
@@ -284,7 +284,7 @@ const ANSWERS: readonly Planted[] = [
   {
     name: 'a message that was taken up late in a turn is done though the turn was cut short',
     near: 'mode inject',
-    file: 'decide/grant.ts',
+    file: 'decide/turns.ts',
     find: '!begun && !claimed.has(id)',
     replace: '!turn.said && !claimed.has(id)',
   },
@@ -360,7 +360,7 @@ const WORLD: readonly Planted[] = [
   },
   {
     name: 'a crash is not announced',
-    file: 'decide/turn-acts.ts',
+    file: 'decide/membership.ts',
     find: "      d.announce({ kind: 'disconnect', agent, cause });\n",
     replace: '',
   },
@@ -442,7 +442,7 @@ const PROGRAMS: readonly Planted[] = [
   {
     name: 'what a program’s message restarts is the count too',
     near: 'programs speak',
-    file: 'decide/grant.ts',
+    file: 'decide/exchange.ts',
     find: "if (renews !== null) d.record({ type: 'usageReset', why: renews });",
     replace: "d.record({ type: 'usageReset', why: renews ?? 'operator' });",
   },
@@ -487,16 +487,16 @@ const QUESTIONS: readonly Planted[] = [
   {
     name: 'an answer counts for whatever is asked when it arrives',
     near: 'tools need a yes',
-    file: 'decide/exchange.ts',
+    file: 'decide/questions.ts',
     find: "  if (asked?.question !== command.question) return 'stale-question';\n",
     replace: "  if (asked === null) return 'stale-question';\n",
   },
   {
     name: 'an answer counts for any question of the same turn',
     near: 'tools need a yes',
-    file: 'decide/exchange.ts',
-    find: 'asked?.question !== command.question',
-    replace: 'asked === null || command.question > asked.question',
+    file: 'decide/questions.ts',
+    find: "  if (asked?.question !== command.question) return 'stale-question';\n",
+    replace: "  if (asked === null || command.question > asked.question) return 'stale-question';\n",
   },
   {
     name: 'a question that was answered may be answered again after a restart',
@@ -508,7 +508,7 @@ const QUESTIONS: readonly Planted[] = [
   {
     name: 'a yes is taken before the question is shown',
     near: 'tools need a yes',
-    file: 'decide/exchange.ts',
+    file: 'decide/questions.ts',
     find: "  if (command.choice === 'allow' && !asked.shown) return 'not-shown';\n",
     replace: '',
   },

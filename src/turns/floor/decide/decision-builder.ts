@@ -56,11 +56,6 @@ export class Deliberation {
   }
 }
 
-/** A refusal of which nothing is kept. */
-export function refuse(refusal: Refusal): Refused {
-  return { ok: false, refusal, facts: [] };
-}
-
 /** What says the same has the same key. Every question is another one: none is ever an edit of the one before. */
 function keyOf(announcement: Announcement): string {
   if (announcement.kind === 'approval') return `approval:${announcement.question}`;

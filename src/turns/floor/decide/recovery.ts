@@ -1,102 +1,32 @@
-import { chosen, finish } from './grant.ts';
-import { comeBack, goOn } from './turn-acts.ts';
-import type { Refusal, SystemCommand } from '../command.ts';
+import type { CommandOf, Refusal } from '../command.ts';
 import { deadlines } from '../deadline.ts';
 import type { Deadline } from '../deadline.ts';
-import { Deliberation, refuse } from './decision-builder.ts';
-import type { Decision } from './decision-builder.ts';
-import { turnOf } from '../turn.ts';
-import type { Floor } from '../floor.ts';
-import { remove } from './exchange.ts';
+import type { Deliberation } from './decision-builder.ts';
+import { chosen, goOn } from './grant.ts';
+import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
-import { shown } from './questions.ts';
+import { finish } from './turns.ts';
 import { seatOf } from '../seats.ts';
-import type { AgentId, FloorSettings, SeatSettings } from '../settings.ts';
-import type { Instant } from '../../../lib/time.ts';
+import type { AgentId } from '../settings.ts';
+import { turnOf } from '../turn.ts';
 
-/** What the program itself asks of a floor: configuration, a restart, the passing of time. */
-export function decideSystem(floor: Floor, command: SystemCommand, at: Instant): Decision {
-  const d = new Deliberation(floor, at);
-  const refusal = carryOut(d, command);
-  return refusal === null ? d.accept() : refuse(refusal);
-}
-
-function carryOut(d: Deliberation, command: SystemCommand): Refusal | null {
-  switch (command.type) {
-    case 'configure':
-      return configure(d, command);
-    case 'restart':
-      return restart(d);
-    case 'loseTouch':
-      if (d.floor.catchingUp) return 'already';
-      d.record({ type: 'disconnected', restart: false });
-      return null;
-    case 'catchUp':
-      return catchUp(d, command.gap ?? null);
-    case 'shown':
-      return shown(d, command);
-    case 'undelivered':
-      d.announce({ kind: 'undelivered', agent: command.agent, why: command.why });
-      return null;
-    case 'raiseEpoch':
-      d.record({ type: 'epochRaised', by: command.by });
-      return null;
-    case 'tick':
-      return tick(d);
-  }
-}
-
-/** Applies what changed in the configuration since the last time, and leaves what operators changed meanwhile alone. */
-function configure(d: Deliberation, command: Extract<SystemCommand, { type: 'configure' }>): Refusal | null {
-  const { configured, settings: current, seats: seated } = d.floor;
-  const configuration = { settings: command.settings, seats: command.seats };
-  if (isSame(configured, configuration)) return 'already';
-  const before = configured ?? { settings: null, seats: [] };
-  const gone = before.seats.filter((seat) => !command.seats.some((wanted) => wanted.agent === seat.agent));
-  for (const { agent } of gone) if (seated.some((seat) => seat.agent === agent)) drop(d, agent);
-  const settings = before.settings === null ? command.settings : merged(current, before.settings, command.settings);
-  d.record({ type: 'configured', settings, seats: command.seats, configuration });
-  goOn(d);
-  return null;
-}
-
-function merged(current: FloorSettings, before: FloorSettings, wanted: FloorSettings): FloorSettings {
-  const changed = Object.entries(wanted).filter(([key, value]) => !isSame(value, Reflect.get(before, key)));
-  return { ...current, ...Object.fromEntries(changed) };
-}
-
-/** Equality of plain JSON, whatever the order of keys: a floor that was stored comes back with them sorted. */
-function isSame(a: unknown, b: unknown): boolean {
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
-  const keys = Object.keys(a);
-  return keys.length === Object.keys(b).length && keys.every((key) => isSame(Reflect.get(a, key), Reflect.get(b, key)));
-}
-
-function drop(d: Deliberation, agent: SeatSettings['agent']): void {
-  const before = seatOf(d.floor, agent);
-  if (before.status !== 'OFFLINE') {
-    if (before.status !== 'IDLE' || before.assigned) remove(d, agent);
-    d.record({
-      type: 'seatMoved',
-      agent,
-      from: 'IDLE',
-      to: 'OFFLINE',
-      trigger: 'AGENT_STOPPED',
-      cause: 'no longer configured',
-    });
-  }
-  if (d.floor.choosing?.facilitator === agent) chosen(d, null, 'left');
-  d.record({ type: 'seatDropped', agent });
-}
-
-function restart(d: Deliberation): Refusal | null {
+/** The program started: nothing is granted before the history is read. */
+export function restart(d: Deliberation): Refusal | null {
   if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
   d.record({ type: 'disconnected', restart: true });
   return null;
 }
 
+/** The platform cannot be heard: what runs goes on, and nothing further is granted. */
+export function loseTouch(d: Deliberation): Refusal | null {
+  if (d.floor.catchingUp) return 'already';
+  d.record({ type: 'disconnected', restart: false });
+  return null;
+}
+
 /** Grants begin again: first what people wrote meanwhile is routed, then a turn that was open resumes or is forfeited. */
-function catchUp(d: Deliberation, gap: string | null): Refusal | null {
+export function catchUp(d: Deliberation, command: CommandOf<'catchUp'>): Refusal | null {
+  const gap = command.gap ?? null;
   if (!d.floor.catchingUp) return 'already';
   d.record({ type: 'caughtUp', gap });
   if (gap !== null) d.announce({ kind: 'gap', why: gap });
@@ -125,10 +55,23 @@ function forfeit(d: Deliberation, agent: AgentId): void {
   d.record({ type: 'seatMoved', agent, from: 'IDLE', to: 'QUEUED', trigger: 'ASSIGNED' });
 }
 
+/** The platform refused for good what an agent said. */
+export function undelivered(d: Deliberation, { agent, why }: CommandOf<'undelivered'>): null {
+  d.announce({ kind: 'undelivered', agent, why });
+  return null;
+}
+
+/** Epochs jump after a backup was restored. */
+export function raiseEpoch(d: Deliberation, { by }: CommandOf<'raiseEpoch'>): null {
+  d.record({ type: 'epochRaised', by });
+  return null;
+}
+
 /** How many deadlines one tick may work off; more would mean that one of them does not go away. */
 const MAX_DUE = 100;
 
-function tick(d: Deliberation): Refusal | null {
+/** Meets every deadline that has passed. */
+export function tick(d: Deliberation): Refusal | null {
   for (let done = 0; done < MAX_DUE; done += 1) {
     const due = deadlines(d.floor)[0];
     if (due === undefined || due.at > d.at) return done === 0 ? 'nothing-due' : null;
