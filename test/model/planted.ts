@@ -185,9 +185,9 @@ const MESSAGES: readonly Planted[] = [
   {
     name: 'a change of the mode drops what is held',
     near: 'modes change',
-    file: 'evolve.ts',
-    find: 'settings: fact.settings, queue: fact.queue ?? floor.queue };',
-    replace: 'settings: fact.settings, queue: fact.queue ?? floor.queue, held: [] };',
+    file: 'evolve/evolve-seat.ts',
+    find: '({ ...floor, settings, queue })',
+    replace: '({ ...floor, settings, queue, held: [] })',
   },
   {
     name: 'queue mode drops the message instead of holding it',
@@ -332,9 +332,9 @@ const TIME: readonly Planted[] = [
   {
     name: 'a sign of work does not put off the limit',
     file: 'evolve/evolve-turn.ts',
-    find: 'const next = { ...turn, openWork: fact.open };\n        return { ...next, ...working(floor, next, at) };',
+    find: 'const next = { ...turn, openWork: fact.open };\n    return { ...next, ...working(floor, next, at) };',
     replace:
-      'const next = { ...turn, openWork: fact.open };\n        return { ...next, ...working(floor, next, at), deadlineAt: fact.open > 0 ? null : turn.deadlineAt };',
+      'const next = { ...turn, openWork: fact.open };\n    return { ...next, ...working(floor, next, at), deadlineAt: fact.open > 0 ? null : turn.deadlineAt };',
   },
   {
     name: 'waiting uses up the time of the turn',

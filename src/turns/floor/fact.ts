@@ -3,7 +3,7 @@ import type { Status, Trigger } from './seat.ts';
 import type { AgentId, Choice, FloorSettings, MessageId, Question, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { Refusal } from './command.ts';
-import type { BUDGETS, Held, Wait } from './floor.ts';
+import type { BUDGETS, Floor, Held, Wait } from './floor.ts';
 
 /** How a turn ended. */
 export type Outcome = 'completed' | 'passed' | 'lapsed' | 'expired' | 'forfeited' | 'revoked';
@@ -273,3 +273,11 @@ export type Fact =
       /** What was refused, when it was text. */
       readonly text?: string;
     };
+
+/** The facts of some types. */
+export type FactOf<T extends Fact['type']> = Extract<Fact, { readonly type: T }>;
+
+/** What becomes of a floor with each fact. */
+export type Evolution = {
+  readonly [T in Fact['type']]: (floor: Floor, fact: FactOf<T>, at: Instant) => Floor;
+};
