@@ -49,7 +49,7 @@ export function checkFact(step: Recorded): void {
       return checkExtension({ ...step, fact });
     case 'disconnected':
       return checkRestart({ ...step, fact });
-    case 'choosingStarted':
+    case 'facilitatorAsked':
       must(!step.before.catchingUp, 'I10', 'a facilitator is asked before the catch-up');
       must(
         fact.deadlineAt === step.at + timeoutOf(step.before, fact.facilitator),

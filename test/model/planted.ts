@@ -51,7 +51,7 @@ const EPOCHS: readonly Planted[] = [
     name: 'an answer to an earlier question to the facilitator counts',
     near: 'a facilitator',
     file: 'decide/control.ts',
-    find: ' || choosing.ask !== command.ask',
+    find: ' || facilitation.ask !== command.ask',
     replace: '',
   },
 ];

@@ -105,9 +105,9 @@ const WORDS: Words = {
   floorPaused: ({ on, by }) => `${by} ${on ? 'paused' : 'resumed'} the floor`,
   agentCalled: ({ agent, by }, name) =>
     `${name(agent)} called to be next by ${by === 'person' ? 'a person' : `an ${by}`}`,
-  choosingStarted: ({ facilitator, candidates }, name) =>
+  facilitatorAsked: ({ facilitator, candidates }, name) =>
     `${name(facilitator)} asked who is next: ${list(candidates, name)}`,
-  choosingEnded: ({ next, why }, name) => `facilitator: ${next === null ? why : `${name(next)} is next`}`,
+  facilitatorAnswered: ({ next, why }, name) => `facilitator: ${next === null ? why : `${name(next)} is next`}`,
   turnGranted: ({ agent, epoch, messages }, name) =>
     `turn granted to ${name(agent)} #${epoch}${withMessages(messages)}`,
   turnContinued: ({ agent, epoch, messages }, name) =>

@@ -112,14 +112,14 @@ export type Fact =
       readonly message?: MessageId;
     }
   | {
-      readonly type: 'choosingStarted';
+      readonly type: 'facilitatorAsked';
       readonly facilitator: AgentId;
       readonly ask: number;
       readonly deadlineAt: Instant;
       readonly candidates: readonly AgentId[];
     }
   | {
-      readonly type: 'choosingEnded';
+      readonly type: 'facilitatorAnswered';
       readonly next: AgentId | null;
       readonly why: 'answered' | 'named nobody queued' | 'no answer' | 'left' | 'overtaken';
     }

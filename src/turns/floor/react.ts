@@ -22,7 +22,7 @@ const REACTIONS: { readonly [T in Fact['type']]?: (fact: FactOf<T>, floor: Floor
   said: ({ agent, epoch, line, text }) => [{ type: 'post', agent, epoch, line, text }],
   messageRouted: routed,
   messageAmended: amended,
-  choosingStarted: ({ facilitator, ask, candidates }) => [{ type: 'ask', agent: facilitator, ask, candidates }],
+  facilitatorAsked: ({ facilitator, ask, candidates }) => [{ type: 'ask', agent: facilitator, ask, candidates }],
   announced: (fact) => (fact.shown ? announced(fact) : []),
 };
 

@@ -220,7 +220,7 @@ describe('a facilitator, while the platform cannot be heard', () => {
 
   test('may take its time: its answer after the history was read counts', () => {
     const play = asked();
-    expect(play.floor.choosing).not.toBeNull();
+    expect(play.floor.facilitation).not.toBeNull();
     expect(effectsOf('ask', play.catchesUp())).toEqual([]);
     play.act({ type: 'choose', agent: 'pm', ask: 2, next: 'qa' });
     expect(play.holder).toBe('qa #2');
@@ -229,14 +229,14 @@ describe('a facilitator, while the platform cannot be heard', () => {
   test('grants nothing by its answer, and is asked again when the history is read', () => {
     const play = asked();
     const answer = play.act({ type: 'choose', agent: 'pm', ask: 2, next: 'qa' });
-    expect(answer).toEqual({ facts: [{ type: 'choosingEnded', next: null, why: 'overtaken' }], effects: [] });
+    expect(answer).toEqual({ facts: [{ type: 'facilitatorAnswered', next: null, why: 'overtaken' }], effects: [] });
     expect(effectsOf('ask', play.catchesUp())).toMatchObject([{ agent: 'pm', ask: 3 }]);
   });
 
   test('that does not answer in time, or leaves, keeps nobody waiting afterwards', () => {
     const late = asked();
     late.later(60_000);
-    expect(late.floor.choosing).toBeNull();
+    expect(late.floor.facilitation).toBeNull();
     expect(effectsOf('ask', late.catchesUp())).toHaveLength(1);
     const gone = asked();
     gone.leaves('pm');

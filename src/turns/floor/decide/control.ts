@@ -1,7 +1,7 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { Deliberation } from './decision-builder.ts';
 import { openExchange, pending, recall } from './exchange.ts';
-import { advance, call, chosen, goOn, grant, wake } from './grant.ts';
+import { advance, call, facilitatorAnswered, goOn, grant, wake } from './grant.ts';
 import { finish, resume } from './turns.ts';
 import { gate } from '../gate.ts';
 import { isGrantable } from '../order.ts';
@@ -72,7 +72,7 @@ function giveTo(d: Deliberation, agent: AgentId): Refusal | null {
     return null;
   }
   if (turn !== null) finish(d, turn, { outcome: 'revoked', trigger: 'HUMAN_OVERRIDE', to: 'QUEUED' });
-  if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: agent, why: 'overtaken' });
+  if (d.floor.facilitation !== null) d.record({ type: 'facilitatorAnswered', next: agent, why: 'overtaken' });
   if (d.floor.exchange === null || pending(d).length > 0) openExchange(d, 'operator');
   grant(d, agent);
   return null;
@@ -81,7 +81,7 @@ function giveTo(d: Deliberation, agent: AgentId): Refusal | null {
 /** Nothing further is granted until the floor is resumed. */
 export function pause(d: Deliberation, { by }: CommandOf<'pause'>): Refusal | null {
   if (d.floor.condition === 'paused') return 'already';
-  if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
+  if (d.floor.facilitation !== null) d.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
   d.record({ type: 'floorPaused', on: true, by });
   return null;
 }
@@ -123,15 +123,16 @@ export function order(d: Deliberation, command: CommandOf<'order'>): Refusal | n
     ...(wanted.length === 0 ? {} : { queue: ordered }),
     by: command.by,
   });
-  if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
+  if (d.floor.facilitation !== null) d.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
   goOn(d);
   return null;
 }
 
 /** The facilitator names the next speaker. */
 export function choose(d: Deliberation, command: CommandOf<'choose'>): Refusal | null {
-  const { choosing } = d.floor;
-  if (choosing === null || choosing.facilitator !== command.agent || choosing.ask !== command.ask) return 'not-asked';
-  chosen(d, command.next, command.next === null ? 'no answer' : 'answered');
+  const { facilitation } = d.floor;
+  if (facilitation === null || facilitation.facilitator !== command.agent || facilitation.ask !== command.ask)
+    return 'not-asked';
+  facilitatorAnswered(d, command.next, command.next === null ? 'no answer' : 'answered');
   return null;
 }

@@ -12,7 +12,7 @@ export function pending(d: Deliberation): readonly Held[] {
 
 /** Opens an exchange, or starts the rounds of the one that is open anew; `renews`: and gives agents anew what they may use. */
 export function openExchange(d: Deliberation, renews: 'person' | 'operator' | null): void {
-  if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
+  if (d.floor.facilitation !== null) d.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
   if (renews !== null) d.record({ type: 'usageReset', why: renews });
   d.record({ type: 'exchangeOpened' });
 }

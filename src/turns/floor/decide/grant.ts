@@ -28,7 +28,7 @@ export function advance(d: Deliberation): void {
   }
   if (isOverBudget(d)) return;
   if (next.kind === 'agent') grant(d, next.agent);
-  else ask(d, next.facilitator, next.candidates);
+  else askFacilitator(d, next.facilitator, next.candidates);
 }
 
 /** The floor is free: serves held messages first, then goes on. */
@@ -84,16 +84,16 @@ export function lend(d: Deliberation, agent: AgentId, messages: readonly Message
 }
 
 /** Goes on by round-robin after a facilitator gave no usable answer, or with the one it named; before the history is read, it will be asked again. */
-export function chosen(
+export function facilitatorAnswered(
   d: Deliberation,
   next: AgentId | null,
-  why: Extract<Fact, { type: 'choosingEnded' }>['why'],
+  why: Extract<Fact, { type: 'facilitatorAnswered' }>['why'],
 ): void {
   const isTooEarly = gate(d.floor, d.at, 'holder') !== null;
   const usable = next !== null && !isTooEarly && isGrantable(d.floor, next);
   const isOdd = next !== null && !usable;
   d.record({
-    type: 'choosingEnded',
+    type: 'facilitatorAnswered',
     next: usable ? next : null,
     why: isTooEarly ? 'overtaken' : isOdd ? 'named nobody queued' : why,
   });
@@ -104,9 +104,9 @@ export function chosen(
   else if (!isOverBudget(d)) grant(d, agent);
 }
 
-function ask(d: Deliberation, facilitator: AgentId, candidates: readonly AgentId[]): void {
+function askFacilitator(d: Deliberation, facilitator: AgentId, candidates: readonly AgentId[]): void {
   const deadlineAt = d.at + seatOf(d.floor, facilitator).timeoutMs;
-  d.record({ type: 'choosingStarted', facilitator, ask: d.floor.asks + 1, deadlineAt, candidates });
+  d.record({ type: 'facilitatorAsked', facilitator, ask: d.floor.asks + 1, deadlineAt, candidates });
 }
 
 function callFor(d: Deliberation, message: Held): void {

@@ -1,6 +1,6 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { Deliberation } from './decision-builder.ts';
-import { chosen, goOn } from './grant.ts';
+import { facilitatorAnswered, goOn } from './grant.ts';
 import { afterInterrupt } from './messages.ts';
 import { finish, resume } from './turns.ts';
 import { gate } from '../gate.ts';
@@ -69,7 +69,7 @@ export function leave(d: Deliberation, { agent, cause }: CommandOf<'leave'>): Re
     case 'OFFLINE':
   }
   if (seat.rejoin === 'manual' && seat.assigned) d.record({ type: 'seatMarked', agent, mark: 'assigned', on: false });
-  if (d.floor.choosing?.facilitator === agent) chosen(d, null, 'left');
+  if (d.floor.facilitation?.facilitator === agent) facilitatorAnswered(d, null, 'left');
   goOn(d);
   return null;
 }
@@ -173,6 +173,6 @@ function drop(d: Deliberation, agent: SeatSettings['agent']): void {
       cause: 'no longer configured',
     });
   }
-  if (d.floor.choosing?.facilitator === agent) chosen(d, null, 'left');
+  if (d.floor.facilitation?.facilitator === agent) facilitatorAnswered(d, null, 'left');
   d.record({ type: 'seatDropped', agent });
 }

@@ -2,7 +2,7 @@ import type { CommandOf, Refusal } from '../command.ts';
 import { deadlines } from '../deadline.ts';
 import type { Deadline } from '../deadline.ts';
 import type { Deliberation } from './decision-builder.ts';
-import { chosen, goOn } from './grant.ts';
+import { facilitatorAnswered, goOn } from './grant.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
 import { finish } from './turns.ts';
@@ -12,7 +12,7 @@ import { turnOf } from '../turn.ts';
 
 /** The program started: nothing is granted before the history is read. */
 export function restart(d: Deliberation): Refusal | null {
-  if (d.floor.choosing !== null) d.record({ type: 'choosingEnded', next: null, why: 'overtaken' });
+  if (d.floor.facilitation !== null) d.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
   d.record({ type: 'disconnected', restart: true });
   return null;
 }
@@ -84,7 +84,7 @@ export function tick(d: Deliberation): Refusal | null {
 function meet(d: Deliberation, due: Deadline): void {
   switch (due.kind) {
     case 'choose':
-      chosen(d, null, 'no answer');
+      facilitatorAnswered(d, null, 'no answer');
       return;
     case 'limit':
       d.record({ type: 'usageReset', why: 'midnight' });

@@ -14,12 +14,12 @@ export const EXCHANGE = {
     condition: on ? 'paused' : floor.exchange === null ? 'resting' : 'open',
   }),
   agentCalled: called,
-  choosingStarted: (floor, { facilitator, ask, deadlineAt }) => ({
+  facilitatorAsked: (floor, { facilitator, ask, deadlineAt }) => ({
     ...floor,
     asks: ask,
-    choosing: { facilitator, ask, deadlineAt },
+    facilitation: { facilitator, ask, deadlineAt },
   }),
-  choosingEnded: (floor) => ({ ...floor, choosing: null }),
+  facilitatorAnswered: (floor) => ({ ...floor, facilitation: null }),
 } as const satisfies Partial<Evolution>;
 
 function opened(floor: Floor, at: Instant): Floor {
@@ -45,7 +45,7 @@ function closed(floor: Floor, fact: FactOf<'exchangeClosed'>, at: Instant): Floo
     condition: floor.condition === 'paused' ? 'paused' : 'resting',
     exchange: null,
     usageSincePerson: { ...floor.usageSincePerson, ms: openMs(floor, at) },
-    choosing: null,
+    facilitation: null,
     seats: floor.seats.map((seat) => ({ ...seat, taken: 0 })),
     called: limited ? floor.called : [],
     limit: limited ? { budget: fact.budget ?? 'turns', until: fact.until ?? null } : floor.limit,
