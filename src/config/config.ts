@@ -1,7 +1,8 @@
 import type { AdapterSettings, Credentials } from './adapters.ts';
 import { backendSchema } from './backends.ts';
 import { DEMO_AGENTS, DEMO_CHANNEL, type DemoModel } from './demo.ts';
-import { ADAPTERS, ANNOUNCEMENT_TEXTS, type ConfigFile } from './schema.ts';
+import { completeTexts, type AnnouncementTexts } from './announcements.ts';
+import { ADAPTERS, type ConfigFile } from './schema.ts';
 import type { Secret } from './secret.ts';
 import { turnConfigSchema, turnKeys, type TurnConfig } from './turn-config.ts';
 
@@ -50,9 +51,6 @@ export type ChannelConfig = {
   readonly budgets: BudgetsConfig;
 };
 
-/** The kinds of announcements. */
-export type AnnouncementKind = keyof typeof ANNOUNCEMENT_TEXTS;
-
 /** Everything that Conch goes by: checked, complete, deep-frozen. */
 export type Config = {
   /** The file it was read from; `null` for the built-in demo. */
@@ -71,8 +69,8 @@ export type Config = {
   /** Ids of the people and roles who may change the floor. The console's own user may without being named. */
   readonly operators: { readonly users: readonly string[]; readonly roles: readonly string[] };
   readonly budgets: BudgetsConfig;
-  /** Texts in place of the built-in ones, `false` where one is switched off; an absent kind has its built-in text. */
-  readonly announcements: { readonly [Kind in AnnouncementKind]?: string | false };
+  /** What people are told, complete. */
+  readonly announcements: AnnouncementTexts;
   readonly log: Readonly<ConfigFile['log']>;
   /** What must never be shown; not enumerable, so that it is not copied along. */
   readonly secrets: readonly Secret[];
@@ -110,7 +108,7 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
     remote: file.remote,
     operators: file.operators,
     budgets,
-    announcements: Object.fromEntries(Object.entries(file.announcements).filter(isOwnText)),
+    announcements: completeTexts(file.announcements),
     log: { ...file.log, level: surround.logLevel ?? file.log.level },
   };
   const unwise = [...warnings, ...complete.channels.flatMap(neverExpires)];
@@ -164,9 +162,6 @@ const demoAgents = (demo: DemoModel | null): readonly FileAgent[] => {
   const backend = demo === null ? {} : { backend: backendSchema.parse({ kind: 'llm', ...demo }) };
   return DEMO_AGENTS.map((agent) => ({ priority: 10, timeoutSeconds: null, rejoin: null, ...agent, ...backend }));
 };
-
-const isOwnText = ([kind, text]: [string, string | false]): boolean =>
-  !Object.entries(ANNOUNCEMENT_TEXTS).some(([name, builtIn]) => name === kind && builtIn === text);
 
 const neverExpires = ({ id, seats, turnConfig }: ChannelConfig): readonly string[] =>
   seats

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ANNOUNCEMENT_TEXTS } from './announcements.ts';
 import { adaptersSchema } from './adapters.ts';
 import { backendSchema, remoteSchema } from './backends.ts';
 import { turnConfigSchema, turnOverrides } from './turn-config.ts';
@@ -94,22 +95,6 @@ const operators = z.strictObject({
     ),
   roles: z.array(idText).default([]).describe('Ids of the roles or groups whose members may.'),
 });
-
-/** The built-in texts of the announcements, by kind. Names in braces are filled in. */
-export const ANNOUNCEMENT_TEXTS = {
-  timeout: '⏱️ {agent} turn timed out',
-  waitTimeout: '⏱️ {agent} waited too long, skipping turn',
-  approval:
-    '✋ {agent} asks for a yes ({question}): {title}\nAn operator answers with /allow {question} or /reject {question}.',
-  unasked: '⛔ {agent} got a no, for nobody could be asked about "{title}": {why}',
-  disconnect: '⚠️ {agent} disconnected, skipping turn: {cause}',
-  nobody: '⚠️ No agents available in this channel',
-  limit: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.',
-  stopped: '⏹ Stopped {agent}. {kept} message(s) kept.',
-  recovered: '↩️ {agent} goes on after a restart',
-  undelivered: '⚠️ Something that {agent} said could not be posted: {why}',
-  gap: '⚠️ Some messages could not be read: {why}',
-} as const;
 
 const template = (kind: keyof typeof ANNOUNCEMENT_TEXTS, when: string) =>
   z

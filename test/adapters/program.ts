@@ -27,6 +27,7 @@ import type { FloorView } from '../../src/turns/view.ts';
 import { announcementText } from '../../src/turns/text/words.ts';
 import { load } from '../config/world.ts';
 import type { Stage } from './rig.ts';
+import { completeTexts } from '../../src/config/announcements.ts';
 
 export const AGENTS = [
   { id: 'pm', name: 'PM' },
@@ -267,7 +268,7 @@ export async function begin(
     clock,
     textLimit: () => capabilities.textLimit,
     fileAbove: () => capabilities.fileAbove,
-    words: (announcement, _channel, repeat) => announcementText(announcement, {}, nameOf, repeat),
+    words: (announcement, _channel, repeat) => announcementText(announcement, completeTexts({}), nameOf, repeat),
   });
   const cast = new Cast();
   options.cast?.(cast);

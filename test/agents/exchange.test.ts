@@ -154,6 +154,6 @@ describe('the demo', () => {
     await pass(40);
     const granted = facts.flatMap((fact) => (fact.type === 'turnGranted' ? [fact.agent] : []));
     expect(granted).toEqual(['pm', 'dev', 'qa']);
-    expect(facts.filter(({ type }) => type === 'choosingEnded').length).toBeGreaterThan(0);
+    expect(facts.filter(({ type }) => type === 'facilitatorAnswered').length).toBeGreaterThan(0);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { MODES } from '../../src/config/turn-config.ts';
-import { ANNOUNCEMENT_TEXTS } from '../../src/config/schema.ts';
+import { ANNOUNCEMENT_TEXTS } from '../../src/config/announcements.ts';
 import { INTERRUPT_MODES } from '../../src/turns/floor/settings.ts';
 import { load, world } from './world.ts';
 

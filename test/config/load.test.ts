@@ -55,11 +55,18 @@ describe('a channel with settings of its own', () => {
 });
 
 describe('announcements', () => {
-  test('can be switched off or reworded; the built-in texts are not repeated', () => {
+  test('can be switched off or reworded, and have the built-in texts else', () => {
     const config = load({
-      announcements: { timeout: false, nobody: 'Nobody!', gap: '⚠️ Some messages could not be read: {why}' },
+      announcements: { timeout: false, nobody: 'Nobody!' },
     });
-    expect(config.announcements).toEqual({ timeout: false, nobody: 'Nobody!' });
+    expect(config.announcements).toEqual({ ...load({}).announcements, timeout: false, nobody: 'Nobody!' });
+  });
+
+  test('have one text for every budget that is used up, once the file gives its own', () => {
+    const { limit } = load({ announcements: { limit: '{budget}!' } }).announcements;
+    expect(limit === false ? [] : [...new Set(Object.values(limit))]).toEqual(['{budget}!']);
+    expect(Object.values(load({}).announcements.limit).length).toBeGreaterThan(1);
+    expect(load({ announcements: { limit: false } }).announcements.limit).toBe(false);
   });
 });
 

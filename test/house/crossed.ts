@@ -16,6 +16,7 @@ import { startSlack } from '../adapters/slack/server.ts';
 import type { SlackServer } from '../adapters/slack/server.ts';
 import { load } from '../config/world.ts';
 import type { Crossed } from './trace.ts';
+import { completeTexts } from '../../src/config/announcements.ts';
 
 const SOURCE = fileURLToPath(new URL('../../src/', import.meta.url));
 const ANSWER = 'I am well.';
@@ -125,7 +126,8 @@ async function start(slack: SlackServer): Promise<{ stop(): Promise<void> }> {
     clock,
     textLimit: (channel) => lengthsOf(channel, platforms.adapters).textLimit,
     fileAbove: (channel) => lengthsOf(channel, platforms.adapters).fileAbove,
-    words: (announcement, _channel, repeat) => announcementText(announcement, {}, (agent) => agent, repeat),
+    words: (announcement, _channel, repeat) =>
+      announcementText(announcement, completeTexts({}), (agent) => agent, repeat),
   });
   const parts = { config, clock, timers: systemTimers, log, store };
   const platforms = await createPlatforms(parts);

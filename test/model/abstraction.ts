@@ -42,7 +42,7 @@ export function keyOf(place: Place): string {
 }
 
 function abstractOf({ floor, at, turns, answers }: Place): unknown {
-  const { settings, exchange, choosing, limit, day, usageSincePerson: used } = floor;
+  const { settings, exchange, facilitation, limit, day, usageSincePerson: used } = floor;
   const tokens = settings.exchangeBudget.tokens ?? 0;
   const name = namer();
   const time = (instant: Instant | null): Instant | null => (instant === null ? null : Math.max(-1, instant - at));
@@ -68,7 +68,7 @@ function abstractOf({ floor, at, turns, answers }: Place): unknown {
       Math.min(used.tokens, tokens),
       exchange === null ? null : Math.min(exchange.silent, floor.seats.length),
     ],
-    choosing === null ? null : [choosing.facilitator, time(choosing.deadlineAt)],
+    facilitation === null ? null : [facilitation.facilitator, time(facilitation.deadlineAt)],
     limit === null ? null : [limit.budget, limit.until !== null],
     day.tokens === 0 || settings.dayBudget.tokens === null ? 0 : 1 + Number(day.tokens >= settings.dayBudget.tokens),
     [floor.stopped, floor.catchingUp, floor.outage, floor.notice?.key === 'limit'],

@@ -136,7 +136,7 @@ function checkMidTurn({ command, before, after, effects }: On<'receive'>, fate: 
 function checkFree({ command, before, after, at }: On<'receive'>, fate: Fate): void {
   const { order } = before.settings;
   if (before.condition === 'paused' || isBarred(before, at) || order === 'manual') return;
-  if (before.parked.length > 0 || before.choosing !== null) return;
+  if (before.parked.length > 0 || before.facilitation !== null) return;
   const idle = before.seats.filter((seat) => seat.status === 'IDLE' && seat.assigned);
   if (before.queue.length + idle.length === 0) {
     must(fate.state === 'unrouted' && after.outage, 'I7', 'nobody is there and nobody was told');
@@ -218,7 +218,7 @@ function checkGone({ command, before, after }: On<'leave' | 'disable' | 'remove'
 function checkStopped({ before, after, effects }: Step): void {
   must(turnsOf(after).length === 0, 'I1', 'a turn outlives a stop');
   must(
-    after.exchange === null && after.condition !== 'open' && after.choosing === null,
+    after.exchange === null && after.condition !== 'open' && after.facilitation === null,
     'I4',
     'the exchange outlives a stop',
   );

@@ -47,9 +47,9 @@ export function checkFact(step: Recorded): void {
       return checkForce({ ...step, fact });
     case 'turnExtended':
       return checkExtension({ ...step, fact });
-    case 'turnSuspended':
-      return checkSuspension({ ...step, fact });
-    case 'choosingStarted':
+    case 'disconnected':
+      return checkRestart({ ...step, fact });
+    case 'facilitatorAsked':
       must(!step.before.catchingUp, 'I10', 'a facilitator is asked before the catch-up');
       must(
         fact.deadlineAt === step.at + timeoutOf(step.before, fact.facilitator),
@@ -287,20 +287,23 @@ function checkExtension({ fact, before, after }: Of<'turnExtended'>): void {
   const next = turnAt(after, fact.agent);
   const moved = (instant: Instant | null): Instant | null => (instant === null ? null : instant + fact.ms);
   must(
-    next.deadlineAt === moved(turn.deadlineAt) && next.hardEndAt === moved(turn.hardEndAt),
+    next.deadlineAt === moved(turn.deadlineAt) &&
+      next.hardEndAt === moved(turn.hardEndAt) &&
+      (next.wait?.deadlineAt ?? null) === moved(turn.wait?.deadlineAt ?? null),
     'I14',
     'more time was not given',
   );
 }
 
-function checkSuspension({ fact, before, after, at }: Of<'turnSuspended'>): void {
-  const next = turnAt(after, fact.agent);
-  must(
-    next.status === 'suspended' && next.epoch === turnAt(before, fact.agent).epoch,
-    'I1',
-    'a restart loses the turn that was open',
-  );
-  must(next.deadlineAt === at + timeoutOf(before, fact.agent), 'I14', 'an agent has another time to come back');
+function checkRestart({ fact, before, after, at }: Of<'disconnected'>): void {
+  if (!fact.restart || before.turn === null) return;
+  const { agent, epoch, status } = before.turn;
+  const next = turnAt(after, agent);
+  must(next.epoch === epoch, 'I1', 'a restart loses the turn that was open');
+  must(next.wait?.graceEndAt == null, 'I1', 'a restart waits for a generation that is gone');
+  if (status === 'waiting') return;
+  must(next.status === 'suspended', 'I1', 'a restart leaves a turn at work whose agent is gone');
+  must(next.deadlineAt === at + timeoutOf(before, agent), 'I14', 'an agent has another time to come back');
 }
 
 /** I12: what says the same again is an edit of the announcement that stands last, and counts on from it. */

@@ -159,7 +159,7 @@ export function isUsedUp(floor: Floor): boolean {
 
 /** I4 and I9: a free floor neither keeps a speaker waiting nor a message, unless something is stated that holds it back. */
 function checkWorking(floor: Floor, at: Instant): void {
-  if (floor.turn !== null || floor.choosing !== null || floor.catchingUp || floor.condition === 'paused') return;
+  if (floor.turn !== null || floor.facilitation !== null || floor.catchingUp || floor.condition === 'paused') return;
   must(
     !floor.parked.some((turn) => waitOf(turn)?.ready === true && isPresent(floor, turn.agent)),
     'I4',

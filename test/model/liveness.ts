@@ -25,7 +25,7 @@ export function checkSilence(core: FloorMachine, { floor, at }: Place): void {
     must(decision.ok, 'I23', 'a deadline is refused');
     quiet = decision.floor;
   }
-  must(turnsOf(quiet).length === 0 && quiet.choosing === null, 'I23', 'a turn outlives every deadline');
+  must(turnsOf(quiet).length === 0 && quiet.facilitation === null, 'I23', 'a turn outlives every deadline');
 }
 
 /** The program has caught up, the agents that did not come back in their grace count as gone, and no operator's pause is on. */

@@ -138,7 +138,7 @@ function waits(act: { readonly agent: AgentId; readonly epoch: number }): readon
 
 function comings({ floor }: Place, { families, seats }: Channel): readonly Command[] {
   const agents = seats.map((seat) => seat.agent);
-  const asked = floor.choosing;
+  const asked = floor.facilitation;
   return [
     ...agents.map((agent): Command => ({ type: 'join', agent })),
     ...(families.has('crash') ? agents.map((agent): Command => ({ type: 'leave', agent, cause: 'gone' })) : []),
@@ -223,14 +223,14 @@ function program({ floor }: Place, { families, seats, settings }: Channel): read
 
 /** Commands without a claim: late by an epoch, ahead by one, by somebody else, twice, about nobody. */
 function probes({ floor }: Place, { families, seats }: Channel): readonly Command[] {
-  const { turn, epoch, choosing } = floor;
+  const { turn, epoch, facilitation } = floor;
   const agents = seats.map((seat) => seat.agent);
   const [someone = STRANGER] = agents;
   const holder = turn?.agent ?? someone;
   const isSpeaking = turn !== null && waitOf(turn) === null && turn.status !== 'suspended';
   const silent = [...agents.filter((agent) => !(isSpeaking && agent === holder)), STRANGER];
   const known = new Set([...outstanding(floor), ...turnsOf(floor).flatMap((one) => one.given.map(({ id }) => id))]);
-  const asked = choosing?.facilitator ?? someone;
+  const asked = facilitation?.facilitator ?? someone;
   const last = turn?.epoch ?? epoch;
   return [
     ...silent.flatMap((agent) => unclaimed(agent, epoch)),
@@ -242,7 +242,7 @@ function probes({ floor }: Place, { families, seats }: Channel): readonly Comman
     ...[...known].map((id): Command => ({ type: 'receive', id, addressed: [], order: '0' })),
     ...late(floor),
     { type: 'choose', agent: asked, ask: floor.asks - 1, next: someone },
-    ...(choosing === null ? [{ type: 'choose', agent: asked, ask: floor.asks, next: someone } as const] : []),
+    ...(facilitation === null ? [{ type: 'choose', agent: asked, ask: floor.asks, next: someone } as const] : []),
     { type: 'skip', epoch: last - 1, ...BY },
     ...(families.has('approval') ? answersToOthers(floor.questions, holder, last) : []),
     { type: 'skip', agent: holder, epoch: (turnOf(floor, holder)?.epoch ?? epoch) - 1, ...BY },

@@ -215,7 +215,7 @@ function earliest(floor: Floor): Instant | null {
     return wait.ready ? [] : [hears ? wait.deadlineAt : null, wait.graceEndAt];
   });
   const renewal = hears ? floor.limit?.until : null;
-  const all = [...instants, floor.choosing?.deadlineAt, renewal].filter((at) => at != null);
+  const all = [...instants, floor.facilitation?.deadlineAt, renewal].filter((at) => at != null);
   return all.length === 0 ? null : Math.min(...all);
 }
 

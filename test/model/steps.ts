@@ -235,11 +235,11 @@ function checkAnnouncements(step: Step): void {
   const unrouted = of(facts, 'messageRouted').some(
     ({ fate }) => fate.state === 'unrouted' && fate.why === 'no agent available',
   );
-  const outages = after.outage && (!before.outage || of(facts, 'outageEnded').length > 0);
+  const outages = after.outage && (!before.outage || moves.some(({ to }) => to === 'QUEUED'));
   must(!unrouted || before.outage || outages, 'I12', 'nobody is there and people are not told');
   const expected: Readonly<Record<Announcement['kind'], number>> = {
     approval: of(facts, 'turnWaited').filter((fact) => fact.wait.reason === 'approval').length - unasked(step),
-    unasked: of(facts, 'approvalDecided').filter((fact) => fact.by === null).length,
+    unasked: of(facts, 'questionClosed').filter((fact) => fact.by === null).length,
     timeout: moves.filter(({ trigger }) => trigger === 'TIMEOUT').length,
     waitTimeout: moves.filter(({ trigger }) => trigger === 'WAIT_TIMEOUT').length,
     disconnect: lost.length,
@@ -257,5 +257,5 @@ function checkAnnouncements(step: Step): void {
 
 /** Requests that were rejected at once, since nobody could be asked. */
 function unasked({ command, facts }: Step): number {
-  return command.type === 'request' ? of(facts, 'approvalDecided').length : 0;
+  return command.type === 'request' ? of(facts, 'questionClosed').length : 0;
 }

@@ -7,6 +7,7 @@ import { announcementText } from '../../src/turns/text/words.ts';
 import type { Cast } from './cast.ts';
 import type { Platform, Posted } from './platform.ts';
 import { must } from './violation.ts';
+import { completeTexts } from '../../src/config/announcements.ts';
 
 /** What is compared at the end of a seed. */
 export type Books = {
@@ -151,7 +152,7 @@ class JournalReader {
 
 function announced(fact: Fact, textLimit: number): readonly string[] {
   if (fact.type !== 'announced' || !fact.shown) return [];
-  const text = announcementText(fact.announcement, {}, String, fact.repeat);
+  const text = announcementText(fact.announcement, completeTexts({}), String, fact.repeat);
   return text === null ? [] : splitText(text, textLimit);
 }
 

@@ -19,6 +19,7 @@ import type { Spotter } from './spotter.ts';
 import { WatchedStore, openImage } from './store.ts';
 import type { Life, Timeline } from './timeline.ts';
 import { Violation, must } from './violation.ts';
+import { completeTexts } from '../../src/config/announcements.ts';
 
 /** What a bot is started with, again and again. */
 export type BotPorts = {
@@ -194,7 +195,7 @@ export class Bot {
         machine: { ...core, decide },
         clock: { now: () => timeline.now },
         textLimit: () => textLimit,
-        words: (announcement, _channel, repeat) => announcementText(announcement, {}, String, repeat),
+        words: (announcement, _channel, repeat) => announcementText(announcement, completeTexts({}), String, repeat),
         ids: () => 'sim',
       },
       {

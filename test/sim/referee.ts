@@ -144,9 +144,9 @@ export function checkPresence({ channel, seats }: Floor): void {
 
 /** A free floor is not idle while somebody is due, and no message waits for a floor that is free. */
 function checkConserving(floor: Floor): void {
-  const { channel, settings, turn, choosing, catchingUp, condition, stopped, limit } = floor;
+  const { channel, settings, turn, facilitation, catchingUp, condition, stopped, limit } = floor;
   const isBarred = limit !== null && limit.until !== null;
-  if (turn !== null || choosing !== null || catchingUp || condition === 'paused') return;
+  if (turn !== null || facilitation !== null || catchingUp || condition === 'paused') return;
   const present = floor.seats.filter(({ status, present: isHere }) => status === 'QUEUED' && isHere);
   if (condition === 'open' && settings.order !== 'manual' && settings.order !== 'mention') {
     const due = present.filter(({ taken }) => settings.rounds === 0 || taken < settings.rounds);

@@ -42,14 +42,14 @@ export class Spotter {
     const s = this.#situations;
     if (this.#lost.size > 0) s.reach('a crash while the platform is out of touch');
     this.#lost.clear();
-    for (const { turn, parked, held, choosing } of floors) {
+    for (const { turn, parked, held, facilitation } of floors) {
       if (turn !== null && waitOf(turn) === null) s.reach('a crash while an agent is ACTIVE');
       if ([turn, ...parked].some((each) => waitOf(each)?.reason === 'answer'))
         s.reach('a crash while an agent waits for an answer');
       const wait = flatOrNull(turn)?.wait ?? null;
       if (wait !== null && wait.graceEndAt !== null) s.reach('a crash during an interrupt');
       if (held.length > 0) s.reach('a crash with messages held');
-      if (choosing !== null) s.reach('a crash while the facilitator is asked');
+      if (facilitation !== null) s.reach('a crash while the facilitator is asked');
     }
   }
 
@@ -146,7 +146,7 @@ export class Spotter {
           s.reach('an agent is taken out by the configuration in its turn');
         return;
       case 'choose':
-        if (facts.some((fact) => fact.type === 'choosingEnded' && fact.next !== null))
+        if (facts.some((fact) => fact.type === 'facilitatorAnswered' && fact.next !== null))
           s.reach('the facilitator chooses');
         return;
       case 'edit': {
@@ -284,7 +284,7 @@ export class Spotter {
     if (fact.type === 'seatCreated') s.reach('an agent is let in by an operator');
     if (fact.type === 'messageAmended' && fact.holder !== null) s.reach('an edit reaches the holder');
     if (fact.type === 'injectReported' && fact.outcome === 'injected') s.reach('a message is injected and taken');
-    if (fact.type !== 'choosingEnded') return;
+    if (fact.type !== 'facilitatorAnswered') return;
     if (fact.why === 'named nobody queued') s.reach('the facilitator names nobody who is queued');
     if (fact.why === 'no answer' && command.type === 'tick') s.reach('the facilitator does not answer in time');
     if (fact.why === 'left') s.reach('the facilitator leaves while it is asked');

@@ -66,6 +66,12 @@ const INJECTED = {
   'no-room': 'had no room for, and will get with its next prompt,',
 } as const;
 
+const MARKED = {
+  assigned: (agent: string, on: boolean) => `${agent} ${on ? '' : 'no longer '}assigned to the channel`,
+  disabled: (agent: string, on: boolean, by: string) => `${by} ${on ? 'disabled' : 'enabled'} ${agent}`,
+  present: (agent: string, on: boolean) => `${agent} ${on ? 'connected' : 'not connected'}`,
+};
+
 const NOTICES: NoticeWords = {
   timeout: ({ agent }, name) => `${name(agent)} timed out`,
   waitTimeout: ({ agent }, name) => `${name(agent)} waited too long`,
@@ -85,44 +91,41 @@ const NOTICES: NoticeWords = {
 const WORDS: Words = {
   configured: ({ settings, seats }) =>
     `configured: mode ${settings.mode}, order ${settings.order}, ${counted(seats.length, 'seat')}`,
-  settingsChanged: ({ settings, by }) => `${by} set mode ${settings.mode}, order ${settings.order}`,
-  queueOrdered: ({ queue, by }, name) => `${by} ordered the queue: ${list(queue, name)}`,
+  settingsChanged: ({ settings, queue, by }, name) =>
+    `${by} set mode ${settings.mode}, order ${settings.order}${queue === undefined ? '' : `, queue ${list(queue, name)}`}`,
   seatMoved: ({ agent, from, to, trigger, cause }, name) =>
     `${name(agent)} ${from} → ${to} (${trigger})${cause === undefined ? '' : `: ${cause}`}`,
-  seatAssigned: ({ agent, assigned }, name) => `${name(agent)} ${assigned ? '' : 'no longer '}assigned to the channel`,
-  seatSwitched: ({ agent, disabled, by }, name) => `${by} ${disabled ? 'disabled' : 'enabled'} ${name(agent)}`,
-  seatPresent: ({ agent, present }, name) => `${name(agent)} ${present ? 'connected' : 'not connected'}`,
+  seatMarked: ({ agent, mark, on, by }, name) => MARKED[mark](name(agent), on, by ?? 'Conch'),
   seatDropped: ({ agent }, name) => `${name(agent)} no longer in the channel's configuration`,
   seatCreated: ({ seat, by }, name) => `${by} let ${name(seat.agent)} into the channel`,
   exchangeOpened: () => 'everybody’s rounds begin',
   usageReset: ({ why, by }) => (why === 'more' ? `${by ?? 'an operator'} allowed more turns` : RESET[why]),
   exchangeClosed: ({ reason, budget }) =>
     `exchange closed: ${CLOSED[reason]}${budget === undefined ? '' : ` (${budget})`}`,
-  floorPaused: ({ by }) => `${by} paused the floor`,
-  floorUnpaused: ({ by }) => `${by} resumed the floor`,
+  floorPaused: ({ on, by }) => `${by} ${on ? 'paused' : 'resumed'} the floor`,
   agentCalled: ({ agent, by }, name) =>
     `${name(agent)} called to be next by ${by === 'person' ? 'a person' : `an ${by}`}`,
-  choosingStarted: ({ facilitator, candidates }, name) =>
+  facilitatorAsked: ({ facilitator, candidates }, name) =>
     `${name(facilitator)} asked who is next: ${list(candidates, name)}`,
-  choosingEnded: ({ next, why }, name) => `facilitator: ${next === null ? why : `${name(next)} is next`}`,
+  facilitatorAnswered: ({ next, why }, name) => `facilitator: ${next === null ? why : `${name(next)} is next`}`,
   turnGranted: ({ agent, epoch, messages }, name) =>
     `turn granted to ${name(agent)} #${epoch}${withMessages(messages)}`,
   turnContinued: ({ agent, epoch, messages }, name) =>
     `${name(agent)} #${epoch} prompted again${withMessages(messages)}`,
-  turnWaited: ({ agent, epoch, wait }, name) => `${name(agent)} #${epoch} waits for ${WAITS_FOR[wait.reason]}`,
-  approvalShown: ({ question }) => `question ${question} stands in the channel`,
-  approvalWithdrawn: ({ agent, question }, name) => `${name(agent)} took question ${question} back`,
-  approvalDecided: ({ agent, question, choice, by }, name) =>
-    `${by ?? 'Conch'} decided ${choice.replace('_', ' ')} on question ${question} of ${name(agent)}`,
-  turnParked: ({ agent }, name) => `${name(agent)} lends the floor while it waits`,
+  turnWaited: ({ agent, epoch, wait, parked }, name) =>
+    `${name(agent)} #${epoch} waits for ${WAITS_FOR[wait.reason]}${lent(parked)}`,
+  questionShown: ({ question }) => `question ${question} stands in the channel`,
+  questionClosed: ({ agent, question, choice, by }, name) =>
+    choice === null
+      ? `${name(agent)} took question ${question} back`
+      : `${by ?? 'Conch'} decided ${choice} on question ${question} of ${name(agent)}`,
   turnStopped: ({ agent, epoch, forced }, name) =>
     `${name(agent)} #${epoch} ${forced ? 'was stopped by force' : 'has stopped'}`,
-  waitAnswered: ({ agent, messages }, name) => `${name(agent)}'s wait is answered${withMessages(messages)}`,
-  waitExtended: ({ agent, by }, name) => `${by} gave ${name(agent)} more time to wait`,
+  waitAnswered: ({ agent, messages, parked }, name) =>
+    `${name(agent)}'s wait is answered${withMessages(messages)}${lent(parked)}`,
   turnExtended: ({ agent, ms, by }, name) => `${by} gave ${name(agent)} ${clockWords(ms)} more`,
   turnResumed: ({ agent, epoch, why, messages }, name) =>
     `turn resumed as ${name(agent)} #${epoch} (${why})${withMessages(messages)}`,
-  turnSuspended: ({ agent }, name) => `${name(agent)}'s turn was open when the program ended`,
   turnEnded: ({ agent, epoch, outcome, said, signalled }, name) =>
     `turn of ${name(agent)} #${epoch} ${outcome}${said ? '' : ', nothing said'}${
       signalled || outcome !== 'completed' ? '' : ', without its signal'
@@ -140,10 +143,9 @@ const WORDS: Words = {
     `message ${id} ${change}${holder === null ? '' : `, ${name(holder)} is told`}`,
   announced: ({ announcement, shown, repeat }, name) =>
     `${shown ? 'announced' : 'noted'}: ${noticeFor(announcement.kind, announcement, name)}${repeat < 2 ? '' : ` (×${repeat})`}`,
-  outageEnded: () => 'an agent is available again',
   epochRaised: ({ by }) => `turn numbers jump by ${by}, after a backup was restored`,
-  restarted: () => 'the program started',
-  touchLost: () => 'the platform cannot be heard, no turns until the history is read',
+  disconnected: ({ restart }) =>
+    restart ? 'the program started' : 'the platform cannot be heard, no turns until the history is read',
   caughtUp: ({ gap }) => (gap === null ? 'the history was read' : `the history has a gap: ${gap}`),
   actRefused: ({ act, agent, epoch, refusal }, name) =>
     `refused ${name(agent)}'s ${act}${epoch === null ? '' : ` (#${epoch})`}: ${refusal}`,
@@ -155,6 +157,10 @@ function wordsFor<T extends Fact['type']>(type: T, fact: Of<T>, name: NameOf): s
 
 function noticeFor<K extends Announcement['kind']>(kind: K, notice: NoticeOf<K>, name: NameOf): string {
   return NOTICES[kind](notice, name);
+}
+
+function lent(parked: true | undefined): string {
+  return parked === true ? ', and lends the floor meanwhile' : '';
 }
 
 function plain(agent: string): string {

@@ -118,6 +118,9 @@ export type SystemCommand =
 /** Everything that can be asked of a floor. */
 export type Command = PersonCommand | OperatorCommand | AgentCommand | SystemCommand;
 
+/** The commands of some types. */
+export type CommandOf<T extends Command['type']> = Extract<Command, { readonly type: T }>;
+
 /** Why a command was refused; words for people stand in `turns/words.ts`. */
 export type Refusal =
   | 'duplicate'

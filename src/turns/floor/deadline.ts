@@ -15,7 +15,7 @@ export function deadlines(floor: Floor): readonly Deadline[] {
   const found: Deadline[] = [];
   if (floor.turn !== null) found.push(...turnDeadlines(floor.turn));
   for (const parked of floor.parked) found.push(...turnDeadlines(parked));
-  if (floor.choosing !== null) found.push({ kind: 'choose', at: floor.choosing.deadlineAt });
+  if (floor.facilitation !== null) found.push({ kind: 'choose', at: floor.facilitation.deadlineAt });
   if (floor.limit !== null && floor.limit.until !== null) found.push({ kind: 'limit', at: floor.limit.until });
   const due = floor.catchingUp ? found.filter((deadline) => isRunning(floor, deadline)) : found;
   return due.sort((a, b) => a.at - b.at);

@@ -1,67 +1,84 @@
-import { decideAgent } from './agents.ts';
-import type { Command } from './command.ts';
-import type { Decision } from './deliberation.ts';
+import type { Command, CommandOf, Refusal } from './command.ts';
+import { choose, grantTo, mode, order, pause, resumeFloor, start, stop } from './decide/control.ts';
+import { Deliberation } from './decide/decision-builder.ts';
+import type { Decision, Refused } from './decide/decision-builder.ts';
+import { add, configure, disable, enable, join, leave, remove } from './decide/membership.ts';
+import { amend, receive } from './decide/messages.ts';
+import { decideRequest, request, shown, withdraw } from './decide/questions.ts';
+import { catchUp, loseTouch, raiseEpoch, restart, tick, undelivered } from './decide/recovery.ts';
+import { byHolder, end, extend, injected, interrupted, say, skip, spend, wait, work } from './decide/turn-acts.ts';
 import type { Floor } from './floor.ts';
 import { assertFloor } from './invariants.ts';
-import { decideOperator } from './operators.ts';
-import { decidePerson } from './people.ts';
 import type { Instant } from '../../lib/time.ts';
-import { decideSystem } from './system.ts';
 
-export type { Decision } from './deliberation.ts';
+export type { Decision } from './decide/decision-builder.ts';
 
 /**
  * What a command does to a floor: facts and the floor after them, or a refusal that changes nothing.
  * Throws "impossible: …" rather than return a floor that breaks a rule. Pure: the same floor, command and instant always give the same decision.
  */
 export function decide(floor: Floor, command: Command, at: Instant): Decision {
-  const decision = dispatch(floor, command, at);
-  if (decision.ok) assertFloor(floor, decision.floor, at);
+  const d = new Deliberation(floor, at);
+  const refusal = carryOut(command.type, command, d);
+  if (refusal !== null) return refused(command, refusal);
+  const decision = d.accept();
+  assertFloor(floor, decision.floor, at);
   return decision;
 }
 
-function dispatch(floor: Floor, command: Command, at: Instant): Decision {
-  switch (command.type) {
-    case 'receive':
-    case 'edit':
-    case 'delete':
-      return decidePerson(floor, command, at);
-    case 'stop':
-    case 'start':
-    case 'grant':
-    case 'skip':
-    case 'extend':
-    case 'decide':
-    case 'pause':
-    case 'resume':
-    case 'order':
-    case 'mode':
-    case 'add':
-    case 'remove':
-    case 'enable':
-    case 'disable':
-      return decideOperator(floor, command, at);
-    case 'join':
-    case 'leave':
-    case 'say':
-    case 'work':
-    case 'spend':
-    case 'end':
-    case 'wait':
-    case 'request':
-    case 'withdraw':
-    case 'injected':
-    case 'interrupted':
-    case 'choose':
-      return decideAgent(floor, command, at);
-    case 'configure':
-    case 'restart':
-    case 'loseTouch':
-    case 'catchUp':
-    case 'shown':
-    case 'undelivered':
-    case 'raiseEpoch':
-    case 'tick':
-      return decideSystem(floor, command, at);
-  }
+type Deciders = { readonly [T in Command['type']]: (d: Deliberation, command: CommandOf<T>) => Refusal | null };
+
+/** What each command does. Whether an operator may give one was checked before it came here. */
+const DECIDERS: Deciders = {
+  receive,
+  edit: amend,
+  delete: amend,
+  stop,
+  start,
+  grant: grantTo,
+  skip,
+  extend,
+  decide: decideRequest,
+  pause,
+  resume: resumeFloor,
+  order,
+  mode,
+  add,
+  remove,
+  enable,
+  disable,
+  join,
+  leave,
+  say: byHolder(say),
+  work: byHolder(work),
+  spend,
+  end: byHolder(end),
+  wait: byHolder(wait),
+  request: byHolder(request),
+  withdraw,
+  injected: byHolder(injected),
+  interrupted,
+  choose,
+  configure,
+  restart,
+  loseTouch,
+  catchUp,
+  shown,
+  undelivered,
+  raiseEpoch,
+  tick,
+};
+
+function carryOut<T extends Command['type']>(type: T, command: CommandOf<T>, d: Deliberation): Refusal | null {
+  return DECIDERS[type](d, command);
+}
+
+/** Nothing changes; of what an agent did without the floor, or under an older epoch, a record is kept. */
+function refused(command: Command, refusal: Refusal): Refused {
+  const isAct = command.type === 'choose' || ('epoch' in command && !('by' in command));
+  if (!isAct) return { ok: false, refusal, facts: [] };
+  const { type, agent } = command;
+  const epoch = 'epoch' in command ? command.epoch : null;
+  const text = command.type === 'say' ? { text: command.text } : {};
+  return { ok: false, refusal, facts: [{ type: 'actRefused', act: type, agent, epoch, refusal, ...text }] };
 }

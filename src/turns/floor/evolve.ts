@@ -1,12 +1,9 @@
-import type { Fact } from './fact.ts';
+import { EXCHANGE } from './evolve/evolve-exchange.ts';
+import { MESSAGES } from './evolve/evolve-message.ts';
+import { SEATS } from './evolve/evolve-seat.ts';
+import { TURNS } from './evolve/evolve-turn.ts';
+import type { Evolution, Fact, FactOf } from './fact.ts';
 import type { Floor } from './floor.ts';
-import { evolveExchange } from './evolve-exchange.ts';
-import type { ExchangeFact } from './evolve-exchange.ts';
-import { evolveMessage } from './evolve-message.ts';
-import type { MessageFact } from './evolve-message.ts';
-import { evolveTurn } from './evolve-turn.ts';
-import type { TurnFact } from './evolve-turn.ts';
-import { moveSeat, newSeat, patchSeat } from './seats.ts';
 import type { Instant } from '../../lib/time.ts';
 
 /**
@@ -14,93 +11,16 @@ import type { Instant } from '../../lib/time.ts';
  * and throws "impossible: …", naming the channel, the agent and what was asked.
  */
 export function evolve(floor: Floor, fact: Fact, at: Instant): Floor {
-  switch (fact.type) {
-    case 'exchangeOpened':
-    case 'usageReset':
-    case 'exchangeClosed':
-    case 'floorPaused':
-    case 'floorUnpaused':
-    case 'agentCalled':
-    case 'choosingStarted':
-    case 'choosingEnded':
-      return evolveExchange(floor, fact, at);
-    case 'turnGranted':
-    case 'turnContinued':
-    case 'turnWaited':
-    case 'approvalShown':
-    case 'approvalWithdrawn':
-    case 'approvalDecided':
-    case 'turnParked':
-    case 'turnStopped':
-    case 'waitAnswered':
-    case 'waitExtended':
-    case 'turnExtended':
-    case 'turnResumed':
-    case 'turnSuspended':
-    case 'turnEnded':
-    case 'said':
-    case 'worked':
-    case 'spent':
-      return evolveTurn(floor, fact, at);
-    case 'messageRouted':
-    case 'injectReported':
-    case 'messageAmended':
-      return evolveMessage(floor, fact);
-    default:
-      return evolveSeats(floor, fact);
-  }
+  return apply(fact.type, fact, { floor, at });
 }
 
-/** What is left: the compiler refuses a new fact that neither a part above nor this one knows. */
-type OtherFact = Exclude<Fact, ExchangeFact | TurnFact | MessageFact>;
+/** The compiler refuses a fact that no part knows. */
+const EVOLUTION: Evolution = { ...SEATS, ...EXCHANGE, ...MESSAGES, ...TURNS };
 
-function evolveSeats(floor: Floor, fact: OtherFact): Floor {
-  switch (fact.type) {
-    case 'configured':
-      return configured(floor, fact);
-    case 'settingsChanged':
-      return { ...floor, settings: fact.settings };
-    case 'queueOrdered':
-      return { ...floor, queue: fact.queue };
-    case 'seatMoved':
-      return moveSeat(floor, fact);
-    case 'seatAssigned':
-      return patchSeat(floor, fact.agent, { assigned: fact.assigned });
-    case 'seatSwitched':
-      return patchSeat(floor, fact.agent, { disabled: fact.disabled });
-    case 'seatPresent':
-      return patchSeat(floor, fact.agent, { present: fact.present });
-    case 'seatDropped':
-      return { ...floor, seats: floor.seats.filter((seat) => seat.agent !== fact.agent) };
-    case 'seatCreated':
-      return { ...floor, seats: [...floor.seats, newSeat(floor, fact.seat)] };
-    case 'announced':
-      return {
-        ...floor,
-        notice: { key: fact.key, count: fact.repeat },
-        outage: floor.outage || fact.announcement.kind === 'nobody',
-      };
-    case 'outageEnded':
-      return { ...floor, outage: false };
-    case 'epochRaised':
-      return { ...floor, epoch: floor.epoch + fact.by, questions: floor.questions + fact.by };
-    case 'restarted':
-      return { ...floor, catchingUp: true, seats: floor.seats.map((seat) => ({ ...seat, present: false })) };
-    case 'touchLost':
-      return { ...floor, catchingUp: true };
-    case 'caughtUp':
-      return { ...floor, catchingUp: false };
-    case 'actRefused':
-      return floor;
-  }
-}
-
-function configured(floor: Floor, fact: Extract<Fact, { type: 'configured' }>): Floor {
-  const { settings, seats, configuration } = fact;
-  const kept = seats.map((wanted) => {
-    const seat = floor.seats.find((candidate) => candidate.agent === wanted.agent);
-    return seat === undefined ? newSeat(floor, wanted) : { ...seat, ...wanted };
-  });
-  const others = floor.seats.filter((seat) => !seats.some((wanted) => wanted.agent === seat.agent));
-  return { ...floor, settings, configured: configuration, seats: [...kept, ...others] };
+function apply<T extends Fact['type']>(
+  type: T,
+  fact: FactOf<T>,
+  { floor, at }: { readonly floor: Floor; readonly at: Instant },
+): Floor {
+  return EVOLUTION[type](floor, fact, at);
 }

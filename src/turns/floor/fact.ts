@@ -3,7 +3,7 @@ import type { Status, Trigger } from './seat.ts';
 import type { AgentId, Choice, FloorSettings, MessageId, Question, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { Refusal } from './command.ts';
-import type { BUDGETS, Held, Wait } from './floor.ts';
+import type { BUDGETS, Floor, Held, Wait } from './floor.ts';
 
 /** How a turn ended. */
 export type Outcome = 'completed' | 'passed' | 'lapsed' | 'expired' | 'forfeited' | 'revoked';
@@ -62,8 +62,13 @@ export type Fact =
       /** What the configuration said, kept to find the next one's differences. */
       readonly configuration: { readonly settings: FloorSettings; readonly seats: readonly SeatSettings[] };
     }
-  | { readonly type: 'settingsChanged'; readonly settings: FloorSettings; readonly by: string }
-  | { readonly type: 'queueOrdered'; readonly queue: readonly AgentId[]; readonly by: string }
+  | {
+      readonly type: 'settingsChanged';
+      readonly settings: FloorSettings;
+      /** The queue, if it was ordered. */
+      readonly queue?: readonly AgentId[];
+      readonly by: string;
+    }
   | {
       readonly type: 'seatMoved';
       readonly agent: AgentId;
@@ -73,9 +78,14 @@ export type Fact =
       readonly place?: number;
       readonly cause?: string;
     }
-  | { readonly type: 'seatAssigned'; readonly agent: AgentId; readonly assigned: boolean }
-  | { readonly type: 'seatSwitched'; readonly agent: AgentId; readonly disabled: boolean; readonly by: string }
-  | { readonly type: 'seatPresent'; readonly agent: AgentId; readonly present: boolean }
+  /** Assigned to the channel, disabled by an operator, present: or no longer. */
+  | {
+      readonly type: 'seatMarked';
+      readonly agent: AgentId;
+      readonly mark: 'assigned' | 'disabled' | 'present';
+      readonly on: boolean;
+      readonly by?: string;
+    }
   | { readonly type: 'seatDropped'; readonly agent: AgentId }
   /** An operator let in an agent that the configuration does not name here. */
   | { readonly type: 'seatCreated'; readonly seat: SeatSettings; readonly by: string }
@@ -92,8 +102,8 @@ export type Fact =
       readonly until?: Instant | null;
       readonly budget?: Limit['budget'];
     }
-  | { readonly type: 'floorPaused'; readonly by: string }
-  | { readonly type: 'floorUnpaused'; readonly by: string }
+  /** Nothing further is granted, or (`on` is false) it is again. */
+  | { readonly type: 'floorPaused'; readonly on: boolean; readonly by: string }
   /** `message` is what called it, to be answered in the turn that it earns. */
   | {
       readonly type: 'agentCalled';
@@ -102,14 +112,14 @@ export type Fact =
       readonly message?: MessageId;
     }
   | {
-      readonly type: 'choosingStarted';
+      readonly type: 'facilitatorAsked';
       readonly facilitator: AgentId;
       readonly ask: number;
       readonly deadlineAt: Instant;
       readonly candidates: readonly AgentId[];
     }
   | {
-      readonly type: 'choosingEnded';
+      readonly type: 'facilitatorAnswered';
       readonly next: AgentId | null;
       readonly why: 'answered' | 'named nobody queued' | 'no answer' | 'left' | 'overtaken';
     }
@@ -139,31 +149,28 @@ export type Fact =
         | { readonly reason: 'answer'; readonly deadlineAt: Instant }
         | { readonly reason: 'human'; readonly deadlineAt: Instant; readonly graceEndAt: Instant }
         | { readonly reason: 'approval'; readonly deadlineAt: Instant; readonly question: Question };
+      /** It gives the floor to others meanwhile, and waits without it. */
+      readonly parked?: true;
     }
   /** All of the question stands in the channel: from now on it may be allowed. */
   | {
-      readonly type: 'approvalShown';
+      readonly type: 'questionShown';
       readonly agent: AgentId;
       readonly epoch: number;
       readonly question: number;
     }
-  /** The agent no longer asks: the generation goes on, under the same epoch. */
+  /**
+   * Somebody said yes or no, or (`by` is `null`) nobody could be asked, or (`choice` is) the agent no longer asks: the
+   * generation goes on, under the same epoch.
+   */
   | {
-      readonly type: 'approvalWithdrawn';
+      readonly type: 'questionClosed';
       readonly agent: AgentId;
       readonly epoch: number;
       readonly question: number;
-    }
-  /** Somebody said yes or no, or (`by` is `null`) nobody could be asked: the generation goes on, under the same epoch. */
-  | {
-      readonly type: 'approvalDecided';
-      readonly agent: AgentId;
-      readonly epoch: number;
-      readonly question: number;
-      readonly choice: Choice;
+      readonly choice: Choice | null;
       readonly by: string | null;
     }
-  | { readonly type: 'turnParked'; readonly agent: AgentId }
   /** The generation that was interrupted is over: by itself, or by force. */
   | { readonly type: 'turnStopped'; readonly agent: AgentId; readonly epoch: number; readonly forced: boolean }
   | {
@@ -171,8 +178,9 @@ export type Fact =
       readonly agent: AgentId;
       readonly messages: Wait['answers'];
       readonly ready: boolean;
+      readonly parked?: true;
     }
-  | { readonly type: 'waitExtended'; readonly agent: AgentId; readonly deadlineAt: Instant; readonly by: string }
+  /** It has so much longer for its work, or to wait. */
   | { readonly type: 'turnExtended'; readonly agent: AgentId; readonly ms: number; readonly by: string }
   | {
       readonly type: 'turnResumed';
@@ -187,7 +195,6 @@ export type Fact =
       /** It goes on with nothing but programs' messages, and so counts as one more turn without a person. */
       readonly fromProgram?: true;
     }
-  | { readonly type: 'turnSuspended'; readonly agent: AgentId }
   | {
       readonly type: 'turnEnded';
       readonly agent: AgentId;
@@ -251,11 +258,10 @@ export type Fact =
       readonly repeat: number;
       readonly shown: boolean;
     }
-  | { readonly type: 'outageEnded' }
   /** Epochs jump, so that none is used twice after a backup was restored. */
   | { readonly type: 'epochRaised'; readonly by: number }
-  | { readonly type: 'restarted' }
-  | { readonly type: 'touchLost' }
+  /** The platform cannot be heard, or nothing was for a while: the program started anew, and cut the turn that was open. */
+  | { readonly type: 'disconnected'; readonly restart: boolean }
   | { readonly type: 'caughtUp'; readonly gap: string | null }
   /** An agent's act that had no effect, kept for whoever asks why. */
   | {
@@ -267,3 +273,11 @@ export type Fact =
       /** What was refused, when it was text. */
       readonly text?: string;
     };
+
+/** The facts of some types. */
+export type FactOf<T extends Fact['type']> = Extract<Fact, { readonly type: T }>;
+
+/** What becomes of a floor with each fact. */
+export type Evolution = {
+  readonly [T in Fact['type']]: (floor: Floor, fact: FactOf<T>, at: Instant) => Floor;
+};

@@ -174,7 +174,7 @@ export const floorSchema = z.strictObject({
   /** What agents used since a person or an operator last spoke, whatever exchanges there were: budgets are measured by it. */
   usageSincePerson: usageSchema,
   /** A facilitator is being asked who is next. */
-  choosing: z.strictObject({ facilitator: agent, ask: z.number(), deadlineAt: instant }).nullable(),
+  facilitation: z.strictObject({ facilitator: agent, ask: z.number(), deadlineAt: instant }).nullable(),
   day: z.strictObject({ startedAt: instant, tokens: z.number(), costMicros: z.number(), ms: z.number() }),
   /** A budget ended the exchange; `until` is when it is lifted by itself. */
   limit: z.strictObject({ budget: z.enum(BUDGETS), until: instant.nullable() }).nullable(),
@@ -222,7 +222,7 @@ export function emptyFloor(channel: ChannelId): Floor {
     held: [],
     exchange: null,
     usageSincePerson: NOTHING_USED,
-    choosing: null,
+    facilitation: null,
     day: { startedAt: 0, tokens: 0, costMicros: 0, ms: 0 },
     limit: null,
     stopped: false,

@@ -58,14 +58,14 @@ export function firstFor<A extends Asker>(asker: A, all: readonly Obstacle[]): B
 
 /** Everything for which the floor may not be granted now, what outlasts the rest first. */
 export function obstacles(floor: Floor, at: Instant): readonly Obstacle[] {
-  const { turn, choosing } = floor;
+  const { turn, facilitation } = floor;
   return [
     ...(floor.catchingUp ? [{ why: 'catching-up' } as const] : []),
     ...(floor.condition === 'paused' ? [{ why: 'paused' } as const] : []),
     ...(turn === null ? [] : [{ why: 'taken', agent: turn.agent } as const]),
     ...budgets(floor, at),
     ...(floor.stopped ? [{ why: 'stopped' } as const] : []),
-    ...(choosing === null ? [] : [{ why: 'facilitation', agent: choosing.facilitator } as const]),
+    ...(facilitation === null ? [] : [{ why: 'facilitation', agent: facilitation.facilitator } as const]),
     ...(isDeserted(floor) ? [{ why: 'nobody-available' } as const] : []),
     ...(floor.condition === 'resting' ? [{ why: 'resting' } as const] : []),
   ];

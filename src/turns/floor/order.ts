@@ -7,7 +7,7 @@ import type { AgentId } from './settings.ts';
 /** Who is next: an agent, a question to the facilitator, nobody (`rest`), or somebody who has yet to reconnect (`later`). */
 export type Next =
   | { readonly kind: 'agent'; readonly agent: AgentId }
-  | { readonly kind: 'ask'; readonly facilitator: AgentId; readonly candidates: readonly AgentId[] }
+  | { readonly kind: 'askFacilitator'; readonly facilitator: AgentId; readonly candidates: readonly AgentId[] }
   | { readonly kind: 'rest' }
   | { readonly kind: 'later' };
 
@@ -21,7 +21,7 @@ export function nextUp(floor: Floor): Next {
   if (first === undefined) return due.length > 0 ? { kind: 'later' } : { kind: 'rest' };
   if (isSilentRound(floor, due)) return { kind: 'rest' };
   const facilitator = candidates.length > 1 ? askable(floor) : null;
-  if (facilitator !== null) return { kind: 'ask', facilitator, candidates };
+  if (facilitator !== null) return { kind: 'askFacilitator', facilitator, candidates };
   return { kind: 'agent', agent: first };
 }
 

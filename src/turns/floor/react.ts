@@ -1,106 +1,54 @@
 import type { Effect } from './effect.ts';
-import type { Fact } from './fact.ts';
+import type { Fact, FactOf, PromptReason } from './fact.ts';
 import type { Floor } from './floor.ts';
-import type { AgentId } from './settings.ts';
-
-type Routed = Extract<Fact, { type: 'messageRouted' }>;
+import type { AgentId, Choice } from './settings.ts';
 
 /** What the world must learn of a fact. `floor` is the floor after the whole decision: only its settings, its seats and whose turn it is are looked at. */
 export function react(fact: Fact, floor: Floor): readonly Effect[] {
-  switch (fact.type) {
-    case 'turnGranted':
-      return [prompt(fact, 'grant')];
-    case 'turnResumed':
-      return [{ type: 'cancel', agent: fact.agent, epoch: fact.epoch - 1 }, prompt(fact, 'resume')];
-    case 'turnSuspended':
-      return floor.turn?.agent === fact.agent ? [{ type: 'cancel', agent: fact.agent, epoch: floor.turn.epoch }] : [];
-    case 'turnContinued': {
-      const { agent, epoch, afterLine, uptoLine, messages } = fact;
-      return [{ type: 'prompt', agent, epoch, reason: 'again', afterLine, uptoLine, messages, open: [] }];
-    }
-    case 'turnWaited':
-      return fact.wait.reason === 'human' ? interruption(fact.agent, fact.epoch, floor.settings.interruptGraceMs) : [];
-    case 'approvalDecided':
-      return [{ type: 'decision', agent: fact.agent, epoch: fact.epoch, question: fact.question, choice: fact.choice }];
-    case 'turnStopped':
-      return fact.forced ? [{ type: 'interrupt', agent: fact.agent, epoch: fact.epoch, graceMs: 0 }] : [];
-    case 'turnEnded':
-      return ended(fact, floor);
-    case 'said':
-      return [{ type: 'post', agent: fact.agent, epoch: fact.epoch, line: fact.line, text: fact.text }];
-    case 'messageRouted':
-      return routed(fact, floor);
-    case 'messageAmended':
-      return fact.holder === null
-        ? []
-        : [
-            {
-              type: 'inject',
-              agent: fact.holder,
-              epoch: fact.epoch,
-              message: fact.id,
-              observed: true,
-              change: fact.change,
-            },
-          ];
-    case 'choosingStarted':
-      return [{ type: 'ask', agent: fact.facilitator, ask: fact.ask, candidates: fact.candidates }];
-    case 'announced':
-      return fact.shown ? announced(fact) : [];
-    default:
-      return nothing(fact);
-  }
+  return reactTo(fact.type, fact, floor);
 }
 
-/** Facts of which nobody outside needs to hear; a new fact must be put here or above. */
-type QuietFact = Extract<
-  Fact,
-  {
-    type:
-      | 'configured'
-      | 'settingsChanged'
-      | 'queueOrdered'
-      | 'seatMoved'
-      | 'seatAssigned'
-      | 'seatSwitched'
-      | 'seatPresent'
-      | 'seatDropped'
-      | 'seatCreated'
-      | 'exchangeOpened'
-      | 'usageReset'
-      | 'exchangeClosed'
-      | 'floorPaused'
-      | 'floorUnpaused'
-      | 'agentCalled'
-      | 'choosingEnded'
-      | 'turnParked'
-      | 'approvalShown'
-      | 'approvalWithdrawn'
-      | 'waitAnswered'
-      | 'waitExtended'
-      | 'turnExtended'
-      | 'worked'
-      | 'spent'
-      | 'injectReported'
-      | 'outageEnded'
-      | 'epochRaised'
-      | 'restarted'
-      | 'touchLost'
-      | 'caughtUp'
-      | 'actRefused';
-  }
->;
+/** What follows from a fact; nothing from one that is not here. */
+const REACTIONS: { readonly [T in Fact['type']]?: (fact: FactOf<T>, floor: Floor) => readonly Effect[] } = {
+  turnGranted: (fact) => [prompt(fact, 'grant')],
+  turnResumed: (fact) => [{ type: 'cancel', agent: fact.agent, epoch: fact.epoch - 1 }, prompt(fact, 'resume')],
+  turnContinued: (fact) => [prompt(fact, 'again')],
+  turnWaited: ({ agent, epoch, wait }, { settings }) =>
+    wait.reason === 'human' ? interruption(agent, epoch, settings.interruptGraceMs) : [],
+  turnStopped: ({ agent, epoch, forced }) => (forced ? [{ type: 'interrupt', agent, epoch, graceMs: 0 }] : []),
+  turnEnded: ended,
+  questionClosed: (fact) => (fact.choice === null ? [] : [decided(fact, fact.choice)]),
+  disconnected: ({ restart }, floor) => (restart ? cancelled(floor) : []),
+  said: ({ agent, epoch, line, text }) => [{ type: 'post', agent, epoch, line, text }],
+  messageRouted: routed,
+  messageAmended: amended,
+  facilitatorAsked: ({ facilitator, ask, candidates }) => [{ type: 'ask', agent: facilitator, ask, candidates }],
+  announced: (fact) => (fact.shown ? announced(fact) : []),
+};
 
-function nothing(_quiet: QuietFact): readonly Effect[] {
-  return [];
+function reactTo<T extends Fact['type']>(type: T, fact: FactOf<T>, floor: Floor): readonly Effect[] {
+  return REACTIONS[type]?.(fact, floor) ?? [];
 }
 
-function announced({ announcement, key, repeat }: Extract<Fact, { type: 'announced' }>): readonly Effect[] {
+function amended({ id, change, holder, epoch }: FactOf<'messageAmended'>): readonly Effect[] {
+  return holder === null ? [] : [{ type: 'inject', agent: holder, epoch, message: id, observed: true, change }];
+}
+
+/** What is owed to a turn that a restart cut is said anew when it goes on. */
+function cancelled({ turn }: Floor): readonly Effect[] {
+  return turn?.status === 'suspended' ? [{ type: 'cancel', agent: turn.agent, epoch: turn.epoch }] : [];
+}
+
+function decided({ agent, epoch, question }: FactOf<'questionClosed'>, choice: Choice): Effect {
+  return { type: 'decision', agent, epoch, question, choice };
+}
+
+function announced({ announcement, key, repeat }: FactOf<'announced'>): readonly Effect[] {
   const announce: Effect = { type: 'announce', announcement, key, repeat };
   return announcement.kind === 'approval' ? [announce, { type: 'offer', question: announcement.question }] : [announce];
 }
 
-function prompt(fact: Extract<Fact, { type: 'turnGranted' | 'turnResumed' }>, reason: 'grant' | 'resume'): Effect {
+function prompt(fact: FactOf<'turnGranted' | 'turnResumed' | 'turnContinued'>, reason: PromptReason): Effect {
   const { agent, epoch, afterLine, uptoLine, messages } = fact;
   const open = fact.type === 'turnResumed' ? fact.open : [];
   return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open };
@@ -113,7 +61,7 @@ function interruption(agent: AgentId, epoch: number, graceMs: number): readonly 
   ];
 }
 
-function ended(fact: Extract<Fact, { type: 'turnEnded' }>, floor: Floor): readonly Effect[] {
+function ended(fact: FactOf<'turnEnded'>, floor: Floor): readonly Effect[] {
   const done: Effect[] = floor.settings.receipts
     ? fact.answered.map((message) => ({ type: 'receipt', message, receipt: 'done' }))
     : [];
@@ -129,7 +77,7 @@ function ended(fact: Extract<Fact, { type: 'turnEnded' }>, floor: Floor): readon
   }
 }
 
-function routed(fact: Routed, floor: Floor): readonly Effect[] {
+function routed(fact: FactOf<'messageRouted'>, floor: Floor): readonly Effect[] {
   const receipt = receiptOf(fact);
   const shown: Effect[] =
     receipt !== null && floor.settings.receipts ? [{ type: 'receipt', message: fact.id, receipt }] : [];
@@ -145,11 +93,11 @@ function routed(fact: Routed, floor: Floor): readonly Effect[] {
   ];
 }
 
-function inject(fact: Routed, agent: AgentId, observed: boolean): Effect {
+function inject(fact: FactOf<'messageRouted'>, agent: AgentId, observed: boolean): Effect {
   return { type: 'inject', agent, epoch: fact.holder?.epoch ?? 0, message: fact.id, observed };
 }
 
-function receiptOf(fact: Routed): Extract<Effect, { type: 'receipt' }>['receipt'] | null {
+function receiptOf(fact: FactOf<'messageRouted'>): Extract<Effect, { type: 'receipt' }>['receipt'] | null {
   const { fate } = fact;
   switch (fate.state) {
     case 'held':

@@ -65,6 +65,7 @@ export function moveSeat(floor: Floor, move: Move): Floor {
   return {
     ...patchSeat(floor, agent, { status: to }),
     queue: to === 'QUEUED' ? [...others.slice(0, place), agent, ...others.slice(place)] : others,
+    outage: floor.outage && to !== 'QUEUED',
     called: to === 'IDLE' || to === 'OFFLINE' ? floor.called.filter((call) => call.agent !== agent) : floor.called,
   };
 }

@@ -1,43 +1,23 @@
+import type { AnnouncementTexts } from '../../config/announcements.ts';
 import type { Refusal } from '../floor/command.ts';
 import type { Announcement, Limit } from '../floor/fact.ts';
 import type { AgentId } from '../floor/settings.ts';
 import { excerpt } from '../commands/clock-words.ts';
 
-/** Texts of a configuration in place of the built-in ones; `false` switches a kind off, but not the one that asks for a yes. */
-export type Templates = { readonly [Kind in Announcement['kind']]?: string | false };
-
-/**
- * The built-in texts of the announcements. Names in braces are filled in; one that has no value goes, with the space or
- * the ": " before it, and "(s)" after a word becomes "s" or nothing by the number before it.
- */
-export const DEFAULT_TEMPLATES = {
-  timeout: '⏱️ {agent} turn timed out',
-  waitTimeout: '⏱️ {agent} waited too long, skipping turn',
-  approval:
-    '✋ {agent} asks for a yes ({question}): {title}\nAn operator answers with /allow {question} or /reject {question}.',
-  unasked: '⛔ {agent} got a no, for nobody could be asked about "{title}": {why}',
-  disconnect: '⚠️ {agent} disconnected, skipping turn: {cause}',
-  nobody: '⚠️ No agents available in this channel',
-  limit: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.',
-  stopped: '⏹ Stopped {agent}. {kept} message(s) kept.',
-  recovered: '↩️ {agent} goes on after a restart',
-  undelivered: '⚠️ Something that {agent} said could not be posted: {why}',
-  gap: '⚠️ Some messages could not be read: {why}',
-} as const satisfies Templates;
-
 /**
  * What people are told: the template of the announcement's kind, filled in, and how often it recurred (" (×3)").
- * A name in braces that the kind does not have stays as it is. `null` when the kind is switched off.
+ * Names in braces are filled in; one that has no value goes, with the space or the ": " before it, one that the kind does
+ * not have stays as it is, and "(s)" after a word becomes "s" or nothing by the number before it. `null` when the kind is
+ * switched off.
  */
 export function announcementText(
   announcement: Announcement,
-  templates: Templates,
+  templates: AnnouncementTexts,
   nameOf: (agent: AgentId) => string,
   repeat: number,
 ): string | null {
-  const own = templates[announcement.kind];
-  if (own === false && announcement.kind !== 'approval') return null;
-  const template = typeof own === 'string' ? own : builtIn(announcement);
+  const template = templateOf(announcement, templates);
+  if (template === false) return null;
   const block = announcement.kind === 'approval' ? blockOf(announcement.detail) : '';
   return filled(template, valuesOf(announcement, nameOf)) + block + (repeat < 2 ? '' : ` (×${repeat})`);
 }
@@ -47,22 +27,6 @@ export function refusalText(refusal: Refusal, context: { readonly agent?: string
   const { agent } = context;
   return REFUSALS[refusal](agent ?? 'that agent', agent === undefined ? ' <agent>' : ` ${argument(agent)}`);
 }
-
-const TURN_LIMIT = DEFAULT_TEMPLATES.limit;
-const EXCHANGE_END = 'since the last message. Write a message or run /floor resume.';
-const DAY_END = 'today. It goes on tomorrow (UTC), or now with /floor resume.';
-
-const LIMITS: Readonly<Record<Limit['budget'], string>> = {
-  turns: TURN_LIMIT,
-  tokens: `⏸ {used} of {max} tokens ${EXCHANGE_END}`,
-  cost: `⏸ {used} of {max} spent ${EXCHANGE_END}`,
-  minutes: `⏸ {used} of {max} minutes ${EXCHANGE_END}`,
-  'tokens a day': `⏸ {used} of {max} tokens ${DAY_END}`,
-  'cost a day': `⏸ {used} of {max} spent ${DAY_END}`,
-  'minutes a day': `⏸ {used} of {max} minutes ${DAY_END}`,
-  'held messages':
-    '⏸ {used} of {max} messages are held. Further ones do not reach the agents until these are answered; /floor status shows what they wait for.',
-};
 
 const REFUSALS: Readonly<Record<Refusal, (agent: string, argument: string) => string>> = {
   duplicate: () => 'That message was taken in before: nothing was changed.',
@@ -92,8 +56,9 @@ const REFUSALS: Readonly<Record<Refusal, (agent: string, argument: string) => st
 
 type Values = Readonly<Record<string, string | number | null>>;
 
-function builtIn(announcement: Announcement): string {
-  return announcement.kind === 'limit' ? LIMITS[announcement.budget] : DEFAULT_TEMPLATES[announcement.kind];
+function templateOf(announcement: Announcement, templates: AnnouncementTexts): string | false {
+  if (announcement.kind !== 'limit') return templates[announcement.kind];
+  return templates.limit === false ? false : templates.limit[announcement.budget];
 }
 
 function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string): Values {

@@ -281,7 +281,7 @@ describe('the window into another platform', () => {
 
 describe('the journal', () => {
   test('comes newest first page, grows while it is watched, and pages back', async () => {
-    const fact = { type: 'restarted' } as const;
+    const fact = { type: 'disconnected', restart: true } as const;
     for (let seq = 1; seq <= 150; seq += 1) {
       here.observatory.entries.push({ key: CHANNEL, seq, at: seq, fact, hash: '' });
     }

@@ -186,7 +186,7 @@ describe('T53 a yes', () => {
     play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL, unaskable: 'too long' });
     const { facts, effects } = play.last;
     expect(effects.map(({ type }) => type)).toEqual(['announce', 'decision']);
-    expect(factsOf('approvalDecided', play.last)).toMatchObject([{ question: 1, choice: 'reject', by: null }]);
+    expect(factsOf('questionClosed', play.last)).toMatchObject([{ question: 1, choice: 'reject', by: null }]);
     expect(JSON.stringify(facts)).not.toContain('npm test');
     expect(play.seats).toBe('pm ACTIVE, dev QUEUED');
   });

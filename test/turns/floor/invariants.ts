@@ -35,7 +35,7 @@ export function checkFact(floor: Floor, fact: Fact, at: Instant): void {
     assert.equal(fact.epoch, floor.turn?.epoch, 'what is said belongs to the turn under way');
     assert.equal(fact.line, floor.lines + 1, 'lines are numbered without a gap');
   }
-  if (fact.type === 'choosingStarted') assert(fact.deadlineAt > at, 'a new deadline lies ahead');
+  if (fact.type === 'facilitatorAsked') assert(fact.deadlineAt > at, 'a new deadline lies ahead');
   if (fact.type === 'turnWaited') assert(fact.wait.deadlineAt > at, 'a new deadline lies ahead');
 }
 
@@ -72,7 +72,7 @@ function isQueueExact(floor: Floor): boolean {
 /** `manual` waits for an operator and `mention` for a name: there a free floor may rest. */
 function isWorking(floor: Floor): boolean {
   const { order, rounds } = floor.settings;
-  const busy = floor.turn !== null || floor.choosing !== null || floor.catchingUp;
+  const busy = floor.turn !== null || floor.facilitation !== null || floor.catchingUp;
   if (floor.condition !== 'open' || busy || order === 'manual' || order === 'mention') return true;
   const owed = floor.seats.filter(
     (seat) => seat.status === 'QUEUED' && seat.present && (rounds === 0 || seat.taken < rounds),
@@ -85,7 +85,7 @@ function isPresent(floor: Floor, agent: string): boolean {
 }
 
 function describe(floor: Floor): string {
-  const { condition, turn, parked, queue, choosing, exchange } = floor;
+  const { condition, turn, parked, queue, facilitation, exchange } = floor;
   const seats = floor.seats.map((seat) => `${seat.agent} ${seat.status} ${seat.taken}`);
-  return JSON.stringify({ condition, seats, queue, turn, parked, choosing, exchange });
+  return JSON.stringify({ condition, seats, queue, turn, parked, facilitation, exchange });
 }

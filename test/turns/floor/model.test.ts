@@ -179,7 +179,7 @@ function perform({ settings: chosen, agents: seats, drafts }: Story): Stage {
 
 /** Turns "so many behind" into an epoch, or the number of a question. */
 function aimed(command: Command, play: Stage): Command {
-  if (command.type === 'choose') return { ...command, ask: (play.floor.choosing?.ask ?? 0) - command.ask };
+  if (command.type === 'choose') return { ...command, ask: (play.floor.facilitation?.ask ?? 0) - command.ask };
   return 'epoch' in command && command.epoch !== undefined
     ? { ...command, epoch: play.floor.epoch - command.epoch }
     : command;
@@ -237,7 +237,7 @@ describe('whatever happens, in any order', () => {
         play.later(3_600_000);
         assert.equal(play.floor.turn, null);
         assert.deepStrictEqual(play.floor.parked, []);
-        assert.equal(play.floor.choosing, null);
+        assert.equal(play.floor.facilitation, null);
         assert(play.floor.seats.every((seat) => seat.status === 'OFFLINE'));
       }),
       RUNS,

@@ -224,8 +224,8 @@ describe('order facilitator', () => {
 
   /** The number of the question that the facilitator is asked. */
   function ask(play: Stage): number {
-    expect(play.floor.choosing?.facilitator).toBe('lead');
-    return play.floor.choosing?.ask ?? -1;
+    expect(play.floor.facilitation?.facilitator).toBe('lead');
+    return play.floor.facilitation?.ask ?? -1;
   }
 
   test('asks the facilitator who is next and grants whom it names', () => {
@@ -261,19 +261,19 @@ describe('order facilitator', () => {
     play.person('m1');
     const head = play.floor.queue[0];
     play.act({ type: 'choose', agent: 'lead', ask: ask(play), next });
-    expect(factsOf('choosingEnded', play.last)).toMatchObject([{ next: null }]);
+    expect(factsOf('facilitatorAnswered', play.last)).toMatchObject([{ next: null }]);
     expect(play.holder).toBe(`${head} #1`);
   });
 
   test('goes round-robin when no answer comes in time', () => {
     const play = stage({ agents, settings });
     play.person('m1');
-    const waits = (play.floor.choosing?.deadlineAt ?? 0) - play.at;
+    const waits = (play.floor.facilitation?.deadlineAt ?? 0) - play.at;
     const head = play.floor.queue[0];
     play.later(waits - 1);
     expect(play.holder).toBeNull();
     const over = play.later(1);
-    expect(factsOf('choosingEnded', over)).toMatchObject([{ why: 'no answer' }]);
+    expect(factsOf('facilitatorAnswered', over)).toMatchObject([{ why: 'no answer' }]);
     expect(play.holder).toBe(`${head} #1`);
   });
 
@@ -281,7 +281,7 @@ describe('order facilitator', () => {
     const play = stage({ agents, settings });
     play.person('m1');
     play.leaves('lead');
-    expect(factsOf('choosingEnded', play.last)).toMatchObject([{ why: 'left' }]);
+    expect(factsOf('facilitatorAnswered', play.last)).toMatchObject([{ why: 'left' }]);
     expect(play.holder).toBe('pm #1');
     play.speaks('pm');
     expect(play.holder).toBe('dev #2');
@@ -317,7 +317,7 @@ describe('order facilitator', () => {
     const old = ask(play);
     play.act({ type: 'restart' });
     for (const agent of agents) play.joins(agent);
-    expect(play.floor.choosing).toBeNull();
+    expect(play.floor.facilitation).toBeNull();
     expect(play.holder).toBeNull();
     play.act({ type: 'catchUp' });
     expect(ask(play)).not.toBe(old);
@@ -330,7 +330,7 @@ describe('order facilitator', () => {
     play.person('m1');
     const question = ask(play);
     play.operator({ type: 'stop' });
-    expect(play.floor.choosing).toBeNull();
+    expect(play.floor.facilitation).toBeNull();
     expect(play.refused({ type: 'choose', agent: 'lead', ask: question, next: 'dev' })).toBe('not-asked');
     expect(play.holder).toBeNull();
   });
@@ -340,7 +340,7 @@ describe('order facilitator', () => {
     play.person('m1');
     play.operator({ type: 'grant', agent: 'dev' });
     expect(play.holder).toBe('dev #1');
-    expect(play.floor.choosing).toBeNull();
+    expect(play.floor.facilitation).toBeNull();
   });
 });
 

@@ -18,7 +18,7 @@ describe('a platform that cannot be heard', () => {
     const play = stage();
     play.person('m1');
     const before = play.floor;
-    expect(play.losesTouch()).toEqual({ facts: [{ type: 'touchLost' }], effects: [] });
+    expect(play.losesTouch()).toEqual({ facts: [{ type: 'disconnected', restart: false }], effects: [] });
     expect(play.floor).toEqual({ ...before, catchingUp: true });
     expect(play.says('pm').effects).toMatchObject([{ type: 'post', agent: 'pm', epoch: 1 }]);
     play.works('pm', 1);
@@ -220,7 +220,7 @@ describe('a facilitator, while the platform cannot be heard', () => {
 
   test('may take its time: its answer after the history was read counts', () => {
     const play = asked();
-    expect(play.floor.choosing).not.toBeNull();
+    expect(play.floor.facilitation).not.toBeNull();
     expect(effectsOf('ask', play.catchesUp())).toEqual([]);
     play.act({ type: 'choose', agent: 'pm', ask: 2, next: 'qa' });
     expect(play.holder).toBe('qa #2');
@@ -229,14 +229,14 @@ describe('a facilitator, while the platform cannot be heard', () => {
   test('grants nothing by its answer, and is asked again when the history is read', () => {
     const play = asked();
     const answer = play.act({ type: 'choose', agent: 'pm', ask: 2, next: 'qa' });
-    expect(answer).toEqual({ facts: [{ type: 'choosingEnded', next: null, why: 'overtaken' }], effects: [] });
+    expect(answer).toEqual({ facts: [{ type: 'facilitatorAnswered', next: null, why: 'overtaken' }], effects: [] });
     expect(effectsOf('ask', play.catchesUp())).toMatchObject([{ agent: 'pm', ask: 3 }]);
   });
 
   test('that does not answer in time, or leaves, keeps nobody waiting afterwards', () => {
     const late = asked();
     late.later(60_000);
-    expect(late.floor.choosing).toBeNull();
+    expect(late.floor.facilitation).toBeNull();
     expect(effectsOf('ask', late.catchesUp())).toHaveLength(1);
     const gone = asked();
     gone.leaves('pm');
@@ -250,7 +250,8 @@ describe('a program that restarts while the platform cannot be heard', () => {
   test('suspends the turn and ends the question, as any restart does', () => {
     const play = cutOff();
     const { facts } = play.act({ type: 'restart' });
-    expect(facts.map(({ type }) => type)).toEqual(['restarted', 'turnSuspended']);
+    expect(facts).toEqual([{ type: 'disconnected', restart: true }]);
+    expect(play.floor.turn?.status).toBe('suspended');
     play.catchesUp();
     play.joins('pm');
     expect(play.holder).toBe('pm #2');

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { ANNOUNCEMENT_TEXTS } from '../../../src/config/schema.ts';
+import { completeTexts } from '../../../src/config/announcements.ts';
+import type { OwnTexts } from '../../../src/config/announcements.ts';
 import type { Refusal } from '../../../src/turns/floor/command.ts';
 import type { Announcement, Limit } from '../../../src/turns/floor/fact.ts';
-import { DEFAULT_TEMPLATES, announcementText, refusalText } from '../../../src/turns/text/words.ts';
-import type { Templates } from '../../../src/turns/text/words.ts';
+import { announcementText, refusalText } from '../../../src/turns/text/words.ts';
 
 const nameOf = (agent: string): string => (agent === 'ops' ? 'Ops Team' : agent);
-const said = (announcement: Announcement, templates: Templates = {}, repeat = 1) =>
-  announcementText(announcement, templates, nameOf, repeat);
+const said = (announcement: Announcement, own: OwnTexts = {}, repeat = 1) =>
+  announcementText(announcement, completeTexts(own), nameOf, repeat);
 const limit = (budget: Limit['budget'], used: number, max: number) => said({ kind: 'limit', budget, used, max });
 
 describe('T21 a question', () => {
@@ -73,10 +73,6 @@ describe('the built-in texts', () => {
     [{ kind: 'stopped', agent: null, kept: 1 }, '⏹ Stopped. 1 message kept.'],
   ])('are those of the owner and the design: %j', (announcement, text) => {
     expect(said(announcement)).toBe(text);
-  });
-
-  test('are what the description of the configuration says', () => {
-    expect(DEFAULT_TEMPLATES).toEqual(ANNOUNCEMENT_TEXTS);
   });
 
   test('name a limit with its numbers, its unit and the way on', () => {

@@ -8,12 +8,15 @@ import { agentOf, channel, journal, journalHasEarlier } from './state.ts';
 
 const DRAWN = 1500;
 /** Signs of work are many and say little. */
-const QUIET = new Set(['worked', 'spent', 'seatPresent']);
+function isQuiet({ fact }: JournalEntry): boolean {
+  return fact.type === 'worked' || fact.type === 'spent' || (fact.type === 'seatMarked' && fact.mark === 'present');
+}
+
 const showAll = signal(false);
 
 const listed = computed(() =>
   journal.value
-    .filter((entry) => showAll.value || !QUIET.has(entry.fact.type))
+    .filter((entry) => showAll.value || !isQuiet(entry))
     .slice(-DRAWN)
     .toReversed(),
 );

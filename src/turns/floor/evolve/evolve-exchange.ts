@@ -1,50 +1,26 @@
-import type { Fact } from './fact.ts';
-import { NOTHING_USED } from './floor.ts';
-import type { Floor } from './floor.ts';
-import { openMs } from './limits.ts';
-import type { Instant } from '../../lib/time.ts';
-
-/** Facts about the exchange. */
-export type ExchangeFact = Extract<
-  Fact,
-  {
-    type:
-      | 'exchangeOpened'
-      | 'usageReset'
-      | 'exchangeClosed'
-      | 'floorPaused'
-      | 'floorUnpaused'
-      | 'agentCalled'
-      | 'choosingStarted'
-      | 'choosingEnded';
-  }
->;
+import type { Evolution, FactOf } from '../fact.ts';
+import { NOTHING_USED } from '../floor.ts';
+import type { Floor } from '../floor.ts';
+import { openMs } from '../limits.ts';
+import type { Instant } from '../../../lib/time.ts';
 
 /** The part of `evolve` about the exchange: what follows one human message until the floor rests. */
-export function evolveExchange(floor: Floor, fact: ExchangeFact, at: Instant): Floor {
-  switch (fact.type) {
-    case 'exchangeOpened':
-      return opened(floor, at);
-    case 'usageReset':
-      return reset(floor, fact.why, at);
-    case 'exchangeClosed':
-      return closed(floor, fact, at);
-    case 'floorPaused':
-      return { ...floor, condition: 'paused' };
-    case 'floorUnpaused':
-      return { ...floor, condition: floor.exchange === null ? 'resting' : 'open' };
-    case 'agentCalled':
-      return called(floor, fact);
-    case 'choosingStarted':
-      return {
-        ...floor,
-        asks: fact.ask,
-        choosing: { facilitator: fact.facilitator, ask: fact.ask, deadlineAt: fact.deadlineAt },
-      };
-    case 'choosingEnded':
-      return { ...floor, choosing: null };
-  }
-}
+export const EXCHANGE = {
+  exchangeOpened: (floor, _opened, at) => opened(floor, at),
+  exchangeClosed: closed,
+  usageReset: reset,
+  floorPaused: (floor, { on }) => ({
+    ...floor,
+    condition: on ? 'paused' : floor.exchange === null ? 'resting' : 'open',
+  }),
+  agentCalled: called,
+  facilitatorAsked: (floor, { facilitator, ask, deadlineAt }) => ({
+    ...floor,
+    asks: ask,
+    facilitation: { facilitator, ask, deadlineAt },
+  }),
+  facilitatorAnswered: (floor) => ({ ...floor, facilitation: null }),
+} as const satisfies Partial<Evolution>;
 
 function opened(floor: Floor, at: Instant): Floor {
   const seats = floor.seats.map((seat) => ({ ...seat, taken: 0 }));
@@ -53,7 +29,7 @@ function opened(floor: Floor, at: Instant): Floor {
   return { ...floor, seats, exchange, condition: 'open', limit: null, stopped: false };
 }
 
-function reset(floor: Floor, why: Extract<ExchangeFact, { type: 'usageReset' }>['why'], at: Instant): Floor {
+function reset(floor: Floor, { why }: FactOf<'usageReset'>, at: Instant): Floor {
   if (why === 'midnight') return { ...floor, limit: null };
   const exchange = floor.exchange === null ? null : { openedAt: at, silent: 0 };
   const day = why === 'more' && floor.limit?.until != null ? { startedAt: at, ...NOTHING_OF_A_DAY } : floor.day;
@@ -62,14 +38,14 @@ function reset(floor: Floor, why: Extract<ExchangeFact, { type: 'usageReset' }>[
 
 const NOTHING_OF_A_DAY = { tokens: 0, costMicros: 0, ms: 0 };
 
-function closed(floor: Floor, fact: Extract<Fact, { type: 'exchangeClosed' }>, at: Instant): Floor {
+function closed(floor: Floor, fact: FactOf<'exchangeClosed'>, at: Instant): Floor {
   const limited = fact.reason === 'limit';
   return {
     ...floor,
     condition: floor.condition === 'paused' ? 'paused' : 'resting',
     exchange: null,
     usageSincePerson: { ...floor.usageSincePerson, ms: openMs(floor, at) },
-    choosing: null,
+    facilitation: null,
     seats: floor.seats.map((seat) => ({ ...seat, taken: 0 })),
     called: limited ? floor.called : [],
     limit: limited ? { budget: fact.budget ?? 'turns', until: fact.until ?? null } : floor.limit,
@@ -80,7 +56,7 @@ function closed(floor: Floor, fact: Extract<Fact, { type: 'exchangeClosed' }>, a
 const CALL_RANK = { operator: 0, person: 1, agent: 2 } as const;
 
 /** People's calls go before agents' hand-overs; within a rank the first call counts. */
-function called(floor: Floor, fact: Extract<Fact, { type: 'agentCalled' }>): Floor {
+function called(floor: Floor, fact: FactOf<'agentCalled'>): Floor {
   const earlier = floor.called.find((call) => call.agent === fact.agent);
   const messages = [...(earlier?.messages ?? []), ...(fact.message === undefined ? [] : [fact.message])];
   if (earlier !== undefined && CALL_RANK[earlier.by] <= CALL_RANK[fact.by]) {

@@ -1,26 +1,19 @@
-import type { Fact } from './fact.ts';
-import type { Floor, Held, Turn } from './floor.ts';
-import { showLine } from './seats.ts';
+import type { Evolution, FactOf } from '../fact.ts';
+import type { Floor, Held, Turn } from '../floor.ts';
+import { showLine } from '../seats.ts';
 
 /** Why a message was not routed when nobody is online: the one reason for which it is kept for whoever comes back. */
 export const NOBODY = 'no agent available';
 
-/** Facts about human messages. */
-export type MessageFact = Extract<Fact, { type: 'messageRouted' | 'injectReported' | 'messageAmended' }>;
-type Routed = Extract<Fact, { type: 'messageRouted' }>;
-type Reported = Extract<Fact, { type: 'injectReported' }>;
-
 /** The part of `evolve` about human messages. */
-export function evolveMessage(floor: Floor, fact: MessageFact): Floor {
-  switch (fact.type) {
-    case 'messageRouted':
-      return routed(floor, fact);
-    case 'injectReported':
-      return reported(floor, fact);
-    case 'messageAmended':
-      return amended(floor, fact);
-  }
-}
+export const MESSAGES = {
+  messageRouted: routed,
+  injectReported: reported,
+  messageAmended: amended,
+} as const satisfies Partial<Evolution>;
+
+type Routed = FactOf<'messageRouted'>;
+type Reported = FactOf<'injectReported'>;
 
 /** Whether a message is a person's word that no agent was given yet: only such a word renews what agents may use. */
 export function isUnheard({ fromProgram, line }: Held): boolean {
@@ -114,7 +107,7 @@ function beingGiven(floor: Floor, turn: Turn, { id, outcome }: Reported): Turn['
   return turn.given.some((message) => message.id === id) ? { id, line: floor.lines, addressed: [] } : undefined;
 }
 
-function amended(before: Floor, fact: Extract<Fact, { type: 'messageAmended' }>): Floor {
+function amended(before: Floor, fact: FactOf<'messageAmended'>): Floor {
   const floor = fact.change === 'deleted' ? withoutMessage(before, fact.id) : before;
   if (fact.line === null) return floor;
   const next = { ...floor, lines: fact.line, notice: null };

@@ -1,10 +1,10 @@
-import type { Refusal } from './command.ts';
-import { evolve } from './evolve.ts';
-import type { Announcement, Fact, Fate } from './fact.ts';
-import type { Floor, Held } from './floor.ts';
-import type { FloorSettings } from './settings.ts';
-import { speaking } from './turn.ts';
-import type { Instant } from '../../lib/time.ts';
+import type { Refusal } from '../command.ts';
+import { evolve } from '../evolve.ts';
+import type { Announcement, Fact, Fate } from '../fact.ts';
+import type { Floor, Held } from '../floor.ts';
+import type { FloorSettings } from '../settings.ts';
+import { speaking } from '../turn.ts';
+import type { Instant } from '../../../lib/time.ts';
 
 /** A command that was carried out: what happened, in order, and the floor after it. */
 export type Accepted = { readonly ok: true; readonly facts: readonly Fact[]; readonly floor: Floor };
@@ -54,11 +54,6 @@ export class Deliberation {
   accept(): Accepted {
     return { ok: true, facts: this.facts, floor: this.#floor };
   }
-}
-
-/** A refusal of which nothing is kept. */
-export function refuse(refusal: Refusal): Refused {
-  return { ok: false, refusal, facts: [] };
 }
 
 /** What says the same has the same key. Every question is another one: none is ever an edit of the one before. */

@@ -1,34 +1,46 @@
-import { advance, call, lend, resume, wake } from './advance.ts';
-import type { PersonCommand } from './command.ts';
-import { Deliberation, refuse } from './deliberation.ts';
-import type { Decision } from './deliberation.ts';
-import { isUnheard } from './evolve-message.ts';
-import type { Fate } from './fact.ts';
-import type { Floor, Held, Turn } from './floor.ts';
-import { gate } from './gate.ts';
-import { isGrantable } from './order.ts';
-import { seatOf } from './seats.ts';
-import type { MessageId } from './settings.ts';
-import { missedBy, speaking, turnsOf, waitOf } from './turn.ts';
-import type { Instant } from '../../lib/time.ts';
+import type { CommandOf, Refusal } from '../command.ts';
+import type { Deliberation } from './decision-builder.ts';
+import { advance, call, lend, wake } from './grant.ts';
+import { resume } from './turns.ts';
+import { isUnheard } from '../evolve/evolve-message.ts';
+import type { Fate } from '../fact.ts';
+import type { Floor, Held, Turn } from '../floor.ts';
+import { gate } from '../gate.ts';
+import { isGrantable } from '../order.ts';
+import { seatOf } from '../seats.ts';
+import type { MessageId } from '../settings.ts';
+import { missedBy, speaking, turnsOf, waitOf } from '../turn.ts';
 
-type Receive = Extract<PersonCommand, { type: 'receive' }>;
-
-/** What a person's message, edit or deletion does (the owner's edge case 3 and the modes of the design). */
-export function decidePerson(floor: Floor, command: PersonCommand, at: Instant): Decision {
-  const d = new Deliberation(floor, at);
-  switch (command.type) {
-    case 'receive':
-      if (isKnown(floor, command.id)) return refuse('duplicate');
-      receive(d, command);
-      return d.accept();
-    case 'edit':
-      amend(d, command.id, 'edited');
-      return d.accept();
-    case 'delete':
-      amend(d, command.id, 'deleted');
-      return d.accept();
+/** Takes a person's message in: it goes the way that the channel's mode says (the owner's edge case 3). */
+export function receive(d: Deliberation, command: CommandOf<'receive'>): Refusal | null {
+  if (isKnown(d.floor, command.id)) return 'duplicate';
+  const message: Held = {
+    id: command.id,
+    addressed: command.addressed,
+    order: command.order ?? '',
+    until: 'turn',
+    line: null,
+    ...(command.fromProgram === true ? { fromProgram: true as const } : {}),
+  };
+  if (command.ignore !== undefined) {
+    routed(d, message, { state: 'ignored', rule: command.ignore });
+    return null;
   }
+  if (gate(d.floor, d.at, 'holder') !== null) hold(d, message, 'start');
+  else dispatch(d, message);
+  return null;
+}
+
+/** An edit or a deletion reaches whoever got the message. */
+export function amend(d: Deliberation, { type, id }: CommandOf<'edit' | 'delete'>): null {
+  const change = type === 'edit' ? 'edited' : 'deleted';
+  const held = d.floor.held.find((message) => message.id === id);
+  const { lines, epoch } = d.floor;
+  const holder = speaking(d.floor)?.agent ?? null;
+  const line = held !== undefined && held.line === null ? null : lines + 1;
+  d.record({ type: 'messageAmended', id, change, line, holder: line === null ? null : holder, epoch });
+  if (held !== undefined && change === 'deleted') routed(d, held, { state: 'ignored', rule: 'deleted by its author' });
+  return null;
 }
 
 /** Sends a message the way that the mode says, on the floor as it is now; what cannot be delivered now is held. */
@@ -64,30 +76,12 @@ export function afterInterrupt(d: Deliberation, turn: Turn): void {
     resume(d, turn, 'interrupt');
     return;
   }
-  d.record({ type: 'waitAnswered', agent: turn.agent, messages: [], ready: true });
-  d.record({ type: 'turnParked', agent: turn.agent });
+  d.record({ type: 'waitAnswered', agent: turn.agent, messages: [], ready: true, parked: true });
   lend(
     d,
     responder,
     answers.map(({ id }) => id),
   );
-}
-
-function receive(d: Deliberation, command: Receive): void {
-  const message: Held = {
-    id: command.id,
-    addressed: command.addressed,
-    order: command.order ?? '',
-    until: 'turn',
-    line: null,
-    ...(command.fromProgram === true ? { fromProgram: true as const } : {}),
-  };
-  if (command.ignore !== undefined) {
-    routed(d, message, { state: 'ignored', rule: command.ignore });
-    return;
-  }
-  if (gate(d.floor, d.at, 'holder') !== null) hold(d, message, 'start');
-  else dispatch(d, message);
 }
 
 function overflow(d: Deliberation, message: Held): void {
@@ -197,15 +191,6 @@ function answersParked(d: Deliberation, message: Held): boolean {
   if (turn === undefined) return false;
   deliverAnswer(d, turn, message);
   return true;
-}
-
-function amend(d: Deliberation, id: MessageId, change: 'edited' | 'deleted'): void {
-  const held = d.floor.held.find((message) => message.id === id);
-  const { lines, epoch } = d.floor;
-  const holder = speaking(d.floor)?.agent ?? null;
-  const line = held !== undefined && held.line === null ? null : lines + 1;
-  d.record({ type: 'messageAmended', id, change, line, holder: line === null ? null : holder, epoch });
-  if (held !== undefined && change === 'deleted') routed(d, held, { state: 'ignored', rule: 'deleted by its author' });
 }
 
 function recount(d: Deliberation, message: Held): void {

@@ -1,15 +1,15 @@
-import type { AgentCommand, Refusal, SystemCommand } from './command.ts';
-import type { Deliberation } from './deliberation.ts';
-import { openQuestion } from './floor.ts';
-import type { Turn } from './floor.ts';
-import { dispatch } from './people.ts';
-import type { AgentId, Choice } from './settings.ts';
+import type { CommandOf, Refusal } from '../command.ts';
+import type { Deliberation } from './decision-builder.ts';
+import { dispatch } from './messages.ts';
+import { openQuestion } from '../floor.ts';
+import type { Turn } from '../floor.ts';
+import type { AgentId, Choice } from '../settings.ts';
 
 /**
  * The holder asks for a yes. Whatever the channel's wait policy: the floor is kept, for the generation goes on in place
  * once somebody decides. What nobody can be asked is rejected in the same breath, and its text is not kept.
  */
-export function request(d: Deliberation, turn: Turn, command: Extract<AgentCommand, { type: 'request' }>): void {
+export function request(d: Deliberation, command: CommandOf<'request'>, turn: Turn): null {
   const { agent, epoch } = turn;
   const { title, detail } = command.approval;
   const { unaskable } = command;
@@ -20,41 +20,48 @@ export function request(d: Deliberation, turn: Turn, command: Extract<AgentComma
   d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
   if (unaskable === undefined) d.announce({ kind: 'approval', agent, question, title, detail });
   else rejectUnasked(d, unaskable);
+  return null;
 }
 
 /** The holder takes its question back. */
-export function withdraw(d: Deliberation, command: Extract<AgentCommand, { type: 'withdraw' }>): Refusal | null {
+export function withdraw(d: Deliberation, command: CommandOf<'withdraw'>): Refusal | null {
   const { turn } = d.floor;
   if (turn?.agent !== command.agent) return 'not-holder';
   if (turn.epoch !== command.epoch) return 'stale-epoch';
   const { agent, epoch, question } = command;
   if (openQuestion(d.floor)?.question !== question) return 'stale-question';
-  d.record({ type: 'approvalWithdrawn', agent, epoch, question });
+  d.record({ type: 'questionClosed', agent, epoch, question, choice: null, by: agent });
   goOnAfter(d, agent);
   return null;
 }
 
 /** All of a question stands in the channel, or never will: then nobody can know what a yes would allow. */
-export function shown(d: Deliberation, command: Extract<SystemCommand, { type: 'shown' }>): Refusal | null {
+export function shown(d: Deliberation, command: CommandOf<'shown'>): Refusal | null {
   const { turn } = d.floor;
   const asked = openQuestion(d.floor);
   if (turn === null || asked?.question !== command.question) return 'stale-question';
   if (command.why !== undefined) rejectUnasked(d, command.why);
   else if (asked.shown) return 'already';
-  else d.record({ type: 'approvalShown', agent: turn.agent, epoch: turn.epoch, question: asked.question });
+  else d.record({ type: 'questionShown', agent: turn.agent, epoch: turn.epoch, question: asked.question });
+  return null;
+}
+
+/** An operator answers the question with this number, and no other. */
+export function decideRequest(d: Deliberation, command: CommandOf<'decide'>): Refusal | null {
+  const asked = openQuestion(d.floor);
+  if (asked?.question !== command.question) return 'stale-question';
+  if (command.choice === 'allow' && !asked.shown) return 'not-shown';
+  decideQuestion(d, { choice: command.choice, by: command.by });
   return null;
 }
 
 /** Gives the open question its answer; its generation goes on, and takes up what people wrote meanwhile. */
-export function decideQuestion(
-  d: Deliberation,
-  decision: { readonly choice: Choice; readonly by: string | null },
-): void {
+function decideQuestion(d: Deliberation, decision: { readonly choice: Choice; readonly by: string | null }): void {
   const { turn } = d.floor;
   const asked = openQuestion(d.floor);
   if (turn === null || asked === null) throw new Error(`impossible: nothing is asked in ${d.floor.channel}`);
   const { agent, epoch } = turn;
-  d.record({ type: 'approvalDecided', agent, epoch, question: asked.question, ...decision });
+  d.record({ type: 'questionClosed', agent, epoch, question: asked.question, ...decision });
   goOnAfter(d, agent);
 }
 

@@ -1,84 +1,56 @@
-import type { Fact } from './fact.ts';
-import type { ActiveTurn, Floor, Held, Turn, Wait, WaitingTurn } from './floor.ts';
-import { today } from './limits.ts';
-import { patchSeat, seatOf, showLine } from './seats.ts';
-import type { AgentId, MessageId } from './settings.ts';
-import { changeTurn, missedBy, turnOf } from './turn.ts';
-import type { Instant } from '../../lib/time.ts';
-
-/** Facts about turns. */
-export type TurnFact = Extract<
-  Fact,
-  {
-    type:
-      | 'turnGranted'
-      | 'turnContinued'
-      | 'turnWaited'
-      | 'approvalShown'
-      | 'approvalWithdrawn'
-      | 'approvalDecided'
-      | 'turnParked'
-      | 'turnStopped'
-      | 'waitAnswered'
-      | 'waitExtended'
-      | 'turnExtended'
-      | 'turnResumed'
-      | 'turnSuspended'
-      | 'turnEnded'
-      | 'said'
-      | 'worked'
-      | 'spent';
-  }
->;
+import type { Evolution, FactOf } from '../fact.ts';
+import type { ActiveTurn, Floor, Held, Turn, Wait, WaitingTurn } from '../floor.ts';
+import { today } from '../limits.ts';
+import { patchSeat, seatOf, showLine } from '../seats.ts';
+import type { AgentId, MessageId } from '../settings.ts';
+import { changeTurn, missedBy, turnOf } from '../turn.ts';
+import type { Instant } from '../../../lib/time.ts';
 
 /** The part of `evolve` about turns: one period of holding the floor, with its waits. */
-export function evolveTurn(floor: Floor, fact: TurnFact, at: Instant): Floor {
-  switch (fact.type) {
-    case 'turnGranted':
-      return granted(floor, fact, at);
-    case 'turnContinued':
-      return changeActive(patchSeat(floor, fact.agent, { seenLine: fact.uptoLine }), fact.agent, (turn) => ({
-        ...turn,
-        ...working(floor, turn, at),
-        unseen: [],
-        injecting: [],
-        given: fact.messages.map(given),
-        answered: [...turn.answered, ...turn.given.map(({ id }) => id)],
-        reprompts: turn.reprompts + 1,
-      }));
-    case 'turnWaited':
-      return waited(floor, fact, at);
-    case 'approvalShown':
-      return changeWait(floor, fact.agent, shown);
-    case 'approvalWithdrawn':
-    case 'approvalDecided':
-      return changeWaiting(floor, fact.agent, (turn) => active(floor, turn, at));
-    case 'turnParked':
-      return { ...floor, turn: null, parked: [...floor.parked, turnOf(floor, fact.agent)] };
-    case 'turnStopped':
-      return changeWait(floor, fact.agent, stopped);
-    case 'waitAnswered':
-      return changeWait(floor, fact.agent, (wait) => ({ ...wait, answers: fact.messages, ready: fact.ready }));
-    case 'waitExtended':
-      return changeWait(floor, fact.agent, (wait) => ({ ...wait, deadlineAt: fact.deadlineAt }));
-    case 'turnExtended':
-      return changeTurn(floor, fact.agent, (turn) => extended(turn, fact.ms));
-    case 'turnResumed':
-      return resumed(floor, fact, at);
-    case 'turnSuspended':
-      return changeTurn(floor, fact.agent, (turn) => (turn.status === 'waiting' ? turn : suspended(floor, turn, at)));
-    case 'turnEnded':
-      return ended(floor, fact, at);
-    case 'said':
-      return said(floor, fact, at);
-    case 'worked':
-      return changeActive(floor, fact.agent, (turn) => {
-        const next = { ...turn, openWork: fact.open };
-        return { ...next, ...working(floor, next, at) };
-      });
-    case 'spent':
-      return spent(floor, fact, at);
-  }
+export const TURNS = {
+  turnGranted: granted,
+  turnContinued: continued,
+  turnWaited: waited,
+  turnStopped: (floor, { agent }) => changeWait(floor, agent, stopped),
+  turnExtended: (floor, { agent, ms }) => changeTurn(floor, agent, (turn) => extended(turn, ms)),
+  turnResumed: resumed,
+  turnEnded: ended,
+  questionShown: (floor, { agent }) => changeWait(floor, agent, shown),
+  questionClosed: (floor, { agent }, at) => changeWaiting(floor, agent, (turn) => active(floor, turn, at)),
+  waitAnswered: answer,
+  said,
+  worked,
+  spent,
+  disconnected: (floor, { restart }, at) => (restart ? restarted(floor, at) : { ...floor, catchingUp: true }),
+  caughtUp: (floor) => ({ ...floor, catchingUp: false }),
+} as const satisfies Partial<Evolution>;
+
+function continued(before: Floor, fact: FactOf<'turnContinued'>, at: Instant): Floor {
+  const floor = patchSeat(before, fact.agent, { seenLine: fact.uptoLine });
+  return changeActive(floor, fact.agent, (turn) => ({
+    ...turn,
+    ...working(floor, turn, at),
+    unseen: [],
+    injecting: [],
+    given: fact.messages.map(given),
+    answered: [...turn.answered, ...turn.given.map(({ id }) => id)],
+    reprompts: turn.reprompts + 1,
+  }));
+}
+
+function answer(floor: Floor, fact: FactOf<'waitAnswered'>): Floor {
+  const { agent, messages, ready } = fact;
+  return giveUpFloor(
+    changeWait(floor, agent, (wait) => ({ ...wait, answers: messages, ready })),
+    fact,
+  );
+}
+
+function worked(floor: Floor, fact: FactOf<'worked'>, at: Instant): Floor {
+  return changeActive(floor, fact.agent, (turn) => {
+    const next = { ...turn, openWork: fact.open };
+    return { ...next, ...working(floor, next, at) };
+  });
 }
 
 function changeActive(floor: Floor, agent: AgentId, change: (turn: ActiveTurn) => Turn): Floor {
@@ -110,7 +82,7 @@ function extended(turn: Turn, ms: number): Turn {
     case 'suspended':
       return { ...turn, deadlineAt: turn.deadlineAt + ms, hardEndAt: turn.hardEndAt + ms };
     case 'waiting':
-      return turn;
+      return { ...turn, wait: { ...turn.wait, deadlineAt: turn.wait.deadlineAt + ms } };
   }
 }
 
@@ -160,7 +132,7 @@ function working(
   };
 }
 
-function granted(floor: Floor, fact: Extract<TurnFact, { type: 'turnGranted' }>, at: Instant): Floor {
+function granted(floor: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor {
   if (floor.turn !== null) throw new Error(`impossible: ${floor.turn.agent} holds ${floor.channel}, not ${fact.agent}`);
   const seat = seatOf(floor, fact.agent);
   const turn: Turn = {
@@ -195,7 +167,7 @@ function given(id: MessageId): Turn['given'][number] {
   return { id, begun: false };
 }
 
-function waited(floor: Floor, fact: Extract<TurnFact, { type: 'turnWaited' }>, at: Instant): Floor {
+function waited(floor: Floor, fact: FactOf<'turnWaited'>, at: Instant): Floor {
   const wait = waitFor(fact.wait);
   const questions = wait.reason === 'approval' ? Math.max(floor.questions, wait.question.question) : floor.questions;
   const waiting = changeActive(floor, fact.agent, (turn) => ({
@@ -204,10 +176,16 @@ function waited(floor: Floor, fact: Extract<TurnFact, { type: 'turnWaited' }>, a
     leftMs: Math.max(0, turn.hardEndAt - at),
     wait,
   }));
-  return { ...waiting, questions };
+  return giveUpFloor({ ...waiting, questions }, fact);
 }
 
-function waitFor(wait: Extract<TurnFact, { type: 'turnWaited' }>['wait']): Wait {
+/** The turn waits without the floor from now on, if the fact says so. */
+function giveUpFloor(floor: Floor, fact: FactOf<'turnWaited' | 'waitAnswered'>): Floor {
+  if (fact.parked !== true) return floor;
+  return { ...floor, turn: null, parked: [...floor.parked, turnOf(floor, fact.agent)] };
+}
+
+function waitFor(wait: FactOf<'turnWaited'>['wait']): Wait {
   return { ...wait, ready: false, answers: [] };
 }
 
@@ -225,7 +203,7 @@ function active(floor: Floor, turn: Exclude<Turn, ActiveTurn>, at: Instant): Act
   return { ...next, status: 'active', ...working(floor, next, at), hardEndAt: at + turn.leftMs };
 }
 
-function resumed(floor: Floor, fact: Extract<TurnFact, { type: 'turnResumed' }>, at: Instant): Floor {
+function resumed(floor: Floor, fact: FactOf<'turnResumed'>, at: Instant): Floor {
   const turn = turnOf(floor, fact.agent);
   if (turn.status === 'active') throw new Error(`impossible: ${fact.agent} is at work in ${floor.channel}`);
   const seen = patchSeat(floor, fact.agent, { seenLine: fact.uptoLine });
@@ -251,6 +229,19 @@ function oneTurnMore({ usageSincePerson, settings }: Floor): Floor['usageSincePe
   return { ...usageSincePerson, turns: Math.max(turns, Math.min(turns + 1, settings.maxTurns)) };
 }
 
+/** The program is up again: nobody has come back yet, and no generation that was under way runs any more. */
+function restarted(floor: Floor, at: Instant): Floor {
+  const seats = floor.seats.map((seat) => ({ ...seat, present: false }));
+  return { ...floor, catchingUp: true, seats, turn: floor.turn === null ? null : cut(floor, floor.turn, at) };
+}
+
+/** The generation is gone: nobody waits for its stop any more, and a question that was open goes with it. */
+function cut(floor: Floor, turn: Turn, at: Instant): Turn {
+  if (turn.status !== 'waiting') return suspended(floor, turn, at);
+  const { wait } = turn;
+  return { ...turn, wait: wait.reason === 'approval' ? { ...wait, ready: true } : stopped(wait) };
+}
+
 /** The program went down with this turn open: its time starts again, less what it had used up to its last sign of work. */
 function suspended(floor: Floor, turn: Exclude<Turn, WaitingTurn>, at: Instant): Turn {
   const { timeoutMs } = seatOf(floor, turn.agent);
@@ -259,7 +250,7 @@ function suspended(floor: Floor, turn: Exclude<Turn, WaitingTurn>, at: Instant):
   return { ...kept(turn), status: 'suspended', deadlineAt: at + timeoutMs, hardEndAt: at + leftMs, leftMs };
 }
 
-function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at: Instant): Floor {
+function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
   const turn = turnOf(floor, fact.agent);
   const missed = missedBy(turn);
   const freed = {
@@ -283,7 +274,7 @@ function ended(floor: Floor, fact: Extract<TurnFact, { type: 'turnEnded' }>, at:
     : { ...counted, exchange: { ...exchange, silent: fact.said ? 0 : exchange.silent + 1 } };
 }
 
-function said(floor: Floor, fact: Extract<TurnFact, { type: 'said' }>, at: Instant): Floor {
+function said(floor: Floor, fact: FactOf<'said'>, at: Instant): Floor {
   const spoken = changeActive(floor, fact.agent, (turn) => {
     const begun = turn.given.map((message) => ({ ...message, begun: true }));
     const next = { ...turn, said: true, mentions: fact.mentions, given: begun };
@@ -292,7 +283,7 @@ function said(floor: Floor, fact: Extract<TurnFact, { type: 'said' }>, at: Insta
   return { ...showLine(spoken, fact.agent, fact.line), lines: fact.line, notice: null };
 }
 
-function spent(floor: Floor, fact: Extract<TurnFact, { type: 'spent' }>, at: Instant): Floor {
+function spent(floor: Floor, fact: FactOf<'spent'>, at: Instant): Floor {
   const { tokens, costMicros } = fact;
   const day = today(floor, at);
   const more = <T extends { readonly tokens: number; readonly costMicros: number }>(before: T): T => ({
