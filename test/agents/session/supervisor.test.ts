@@ -393,7 +393,7 @@ describe.each([
     expect({ said, end }).toEqual({ said: ['It is done.'], end: SIGNALLED });
   });
 
-  test('whose verb hands over heeds the verb', async () => {
+  test('whose floor tool hands over heeds the floor tool', async () => {
     const { end } = await performed(needsSignal, (report) => report.text('Please check. TURN_COMPLETE @dev'), {
       how: 'completed',
       handTo: 'qa',

@@ -4,7 +4,7 @@ import type { Ending, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import { optionFor, permissionFor } from './acp-permission.ts';
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
 import { silence } from './acp-words.ts';
-import { Verbs } from '../../tools/verbs.ts';
+import { FloorTools } from '../../tools/floor-tools.ts';
 
 /** The answer to a request for permission, as the protocol has it. */
 export type Outcome = { readonly outcome: 'cancelled' } | { readonly outcome: 'selected'; readonly optionId: string };
@@ -14,12 +14,12 @@ export type Asked = Permission & { readonly isOwn: boolean };
 
 /** One generation of one turn: what the agent sends becomes text, signs of work, questions for people, and an ending. */
 export class AcpGeneration {
-  readonly verbs: Verbs;
+  readonly floorTools: FloorTools;
   readonly #report: Report;
   readonly #timers: Timers;
   readonly #over = Promise.withResolvers<void>();
   readonly #stop = new AbortController();
-  /** The open tools, and how often the floor's verbs had been called when each began. */
+  /** The open tools, and how often the floor's tools had been called when each began. */
   readonly #tools = new Map<string, number>();
   /** What is known of each tool call: later updates hold only what changed. */
   readonly #calls = new Map<string, ToolCall>();
@@ -38,7 +38,7 @@ export class AcpGeneration {
   #written = '';
 
   constructor(seat: SeatContext, turn: TurnPrompt, report: Report, timers: Timers) {
-    this.verbs = new Verbs(report, seat.agent, turn.roster);
+    this.floorTools = new FloorTools(report, seat.agent, turn.roster);
     this.#report = report;
     this.#timers = timers;
   }
@@ -111,7 +111,7 @@ export class AcpGeneration {
   takeRestarts(): readonly string[] {
     const taken = this.#restarts.splice(0);
     for (const each of taken) each.taken(true);
-    if (taken.length > 0) this.verbs.apart();
+    if (taken.length > 0) this.floorTools.apart();
     return taken.map(({ text }) => text);
   }
 
@@ -126,11 +126,11 @@ export class AcpGeneration {
   /** How the turn ends, given why the generation stopped; an answer without a word is explained. */
   ending(stopReason: string): Ending {
     if (this.#interrupted) return { how: 'interrupted' };
-    if (this.verbs.over || this.verbs.ending.how !== 'passed') return this.verbs.ending;
+    if (this.floorTools.over || this.floorTools.ending.how !== 'passed') return this.floorTools.ending;
     const words = silence(stopReason, this.#refused);
-    if (words !== null) this.verbs.text(words);
+    if (words !== null) this.floorTools.text(words);
     else if (this.#worked || this.#tools.size > 0) return { how: 'completed' };
-    return this.verbs.ending;
+    return this.floorTools.ending;
   }
 
   /** The generation is over, however it ended. */
@@ -148,10 +148,10 @@ export class AcpGeneration {
   #text(text: string, message: string | null): void {
     if (this.#written.length > MOST_TEXT) return;
     for (const calls of this.#tools.values()) this.#tell(calls);
-    if (message !== this.#message && this.#message !== null) this.verbs.apart();
+    if (message !== this.#message && this.#message !== null) this.floorTools.apart();
     this.#message = message;
     this.#written += text;
-    this.verbs.text(this.#written.length > MOST_TEXT ? TOO_MUCH : text);
+    this.floorTools.text(this.#written.length > MOST_TEXT ? TOO_MUCH : text);
   }
 
   #tool(call: ToolCall, update: 'tool_call' | 'tool_call_update'): void {
@@ -165,14 +165,14 @@ export class AcpGeneration {
   }
 
   #begin({ toolCallId }: ToolCall): void {
-    if (this.#tools.size < MOST_TOOLS) this.#tools.set(toolCallId, this.verbs.calls);
+    if (this.#tools.size < MOST_TOOLS) this.#tools.set(toolCallId, this.floorTools.calls);
   }
 
   /** A tool is work of its own unless the floor's own server was called since it began: then it was that call. */
   #tell(calls: number): void {
-    if (this.verbs.calls !== calls) return;
+    if (this.floorTools.calls !== calls) return;
     this.#worked = true;
-    this.verbs.apart();
+    this.floorTools.apart();
   }
 
   #learn(call: ToolCall): void {

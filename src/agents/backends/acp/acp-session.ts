@@ -14,10 +14,10 @@ import { AcpGeneration } from './acp-generation.ts';
 import { Tripwire } from './acp-tripwire.ts';
 import { permissionRequest, prompted, sessionUpdate, steered } from './acp-wire.ts';
 import type { Update } from './acp-wire.ts';
-import { begunAnew, injected, verbHint } from './acp-words.ts';
+import { begunAnew, injected, toolHint } from './acp-words.ts';
 import { UnaskedError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
-import type { VerbDoor } from '../../tools/verb-server.ts';
+import type { ToolEndpoint } from '../../tools/tool-server.ts';
 
 /** What a session over the Agent Client Protocol goes by; durations in milliseconds. */
 export type AcpSessionOptions = {
@@ -32,8 +32,8 @@ export type AcpSessionOptions = {
   readonly requestTimeoutMs?: number;
   /** How long nothing may come after a prompt's result before the turn is over. */
   readonly quietMs?: number;
-  /** Where the agent finds the floor's verbs; `null` when it cannot reach them. */
-  readonly verbs?: VerbDoor | null;
+  /** Where the agent finds the floor's tools; `null` when it cannot reach them. */
+  readonly floorTools?: ToolEndpoint | null;
   /** The session to go on with if the agent can. */
   readonly previous?: string | null;
   /** `_meta` of the requests that open the session. */
@@ -116,17 +116,17 @@ class Session implements AcpSession {
   }
 
   async open(): Promise<void> {
-    const { profile, cwd, verbs = null, previous = null, meta } = this.#options;
+    const { profile, cwd, floorTools = null, previous = null, meta } = this.#options;
     const limitMs = this.#limitMs;
-    this.#hands = await shakeHands({ link: this.#link, profile, cwd, verbs, previous, meta, limitMs });
+    this.#hands = await shakeHands({ link: this.#link, profile, cwd, floorTools, previous, meta, limitMs });
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     if (this.#run) throw new Error(`impossible: ${this.#options.seat.agent} is prompted twice at a time`);
-    const { seat, timers, verbs, profile } = this.#options;
+    const { seat, timers, floorTools, profile } = this.#options;
     const run = new AcpGeneration(seat, turn, report, timers);
     this.#run = run;
-    verbs?.serve(run.verbs);
+    floorTools?.serve(run.floorTools);
     try {
       return await this.#generate(run, turn, report);
     } catch (error) {
@@ -136,7 +136,7 @@ class Session implements AcpSession {
       throw acpFailure(error, profile);
     } finally {
       run.end();
-      verbs?.serve(null);
+      floorTools?.serve(null);
       this.#run = null;
     }
   }
@@ -178,7 +178,7 @@ class Session implements AcpSession {
 
   async close(): Promise<void> {
     this.#run?.interrupt();
-    this.#options.verbs?.close();
+    this.#options.floorTools?.close();
     await this.#link.close('the session was closed');
   }
 
@@ -192,8 +192,9 @@ class Session implements AcpSession {
   }
 
   async #generate(run: AcpGeneration, turn: TurnPrompt, report: Report): Promise<Ending> {
-    const { verbs = null, quietMs = QUIET_MS } = this.#options;
-    const first = verbs === null || !this.#known.hasVerbs ? turn.text : `${turn.text}\n\n${verbHint(verbs.name)}`;
+    const { floorTools = null, quietMs = QUIET_MS } = this.#options;
+    const first =
+      floorTools === null || !this.#known.hasFloorTools ? turn.text : `${turn.text}\n\n${toolHint(floorTools.name)}`;
     let text = first;
     let tokens = 0;
     try {
@@ -288,8 +289,8 @@ class Session implements AcpSession {
     const parsed = permissionRequest.safeParse(params);
     if (!parsed.success || this.#run === null) return { outcome: { outcome: 'cancelled' } };
     const { toolCall, options } = parsed.data;
-    const { verbs = null } = this.#options;
-    const isOwn = verbs !== null && isForOwnTool(params, verbs.name);
+    const { floorTools = null } = this.#options;
+    const isOwn = floorTools !== null && isForOwnTool(params, floorTools.name);
     const offered =
       toolCall.kind === 'switch_mode' ? options.filter((each) => this.#known.modes.keepsAsking(each)) : options;
     const outcome = await this.#run.permission({ ...parsed.data, options: offered, isOwn }, withdrawn);

@@ -1,10 +1,10 @@
 import type { Line } from '../../../turns/records.ts';
 import { neutralised } from '../../prompt/prompt.ts';
-import { VERBS } from '../../tools/verbs.ts';
+import { FLOOR_TOOLS } from '../../tools/floor-tools.ts';
 
 /** What a prompt says of the tools of this server, because some agents do not list them. */
-export function verbHint(server: string): string {
-  const names = Object.keys(VERBS).join(', ');
+export function toolHint(server: string): string {
+  const names = Object.keys(FLOOR_TOOLS).join(', ');
   return `The tools of the server "${server}" are yours for the floor: ${names}. A plain answer needs none of them.`;
 }
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { VERB_PATH } from '../../tools/verb-server.ts';
+import { TOOL_PATH } from '../../tools/tool-server.ts';
 
 /** How callers reach this program. */
 export type Reach = {
@@ -23,13 +23,13 @@ export function callerOf({ headers, socket }: IncomingMessage, { behindProxy }: 
 }
 
 /**
- * Where the sender of a request reaches the floor's verbs: the host and port that it has dialled itself. `null` when it does
+ * Where the sender of a request reaches the floor's tools: the host and port that it has dialled itself. `null` when it does
  * not tell them in a form that can stand in an address. A wrong one misleads nobody but the sender.
  */
-export function verbsUrlOf({ headers }: Headers, { tls, behindProxy }: Reach): string | null {
+export function toolsUrlOf({ headers }: Headers, { tls, behindProxy }: Reach): string | null {
   const forwarded = behindProxy === true ? lastOf(headers['x-forwarded-host']) : undefined;
   const host = forwarded ?? headers.host ?? '';
-  const url = `${tls !== undefined || behindProxy === true ? 'https' : 'http'}://${host}${VERB_PATH}`;
+  const url = `${tls !== undefined || behindProxy === true ? 'https' : 'http'}://${host}${TOOL_PATH}`;
   return HOST.test(host) && URL.canParse(url) ? url : null;
 }
 

@@ -12,15 +12,15 @@ import type { Clock, Timers } from '../../../lib/time.ts';
 import type { Log } from '../../session/floors.ts';
 import { Heartbeat } from '../../session/heartbeat.ts';
 import { isLoopback } from '../../../lib/loopback.ts';
-import { callerOf, isEncrypted, verbsUrlOf } from './remote-address.ts';
+import { callerOf, isEncrypted, toolsUrlOf } from './remote-address.ts';
 import { Dock } from './remote-dock.ts';
 import { DOOR_LIMITS, Door } from './remote-door.ts';
 import type { DoorLimits } from './remote-door.ts';
 import { LINK_LIMITS, RemoteLink } from './remote-link.ts';
 import type { LinkLimits } from './remote-link.ts';
 import type { TokenBook, TokenEntry } from './tokens.ts';
-import { VERB_PATH, VerbDoors } from '../../tools/verb-server.ts';
-import type { VerbDoor } from '../../tools/verb-server.ts';
+import { TOOL_PATH, ToolEndpoints } from '../../tools/tool-server.ts';
+import type { ToolEndpoint } from '../../tools/tool-server.ts';
 
 /** How agents reach this program; durations in milliseconds. */
 export type RemoteHostOptions = {
@@ -55,10 +55,10 @@ export type RemoteHost = {
   /** Where this agent's connection is; from now on the agent may connect. */
   dock(agent: AgentId): Dock;
   /**
-   * Gives one session the floor's verbs, at the address that its agent has dialled, under the name that they had if it goes
+   * Gives one session the floor's tools, at the address that its agent has dialled, under the name that they had if it goes
    * on with an earlier one; `null` when the address is not known.
    */
-  openVerbs(link: RemoteLink, name?: string): VerbDoor | null;
+  openToolEndpoint(link: RemoteLink, name?: string): ToolEndpoint | null;
   /** Whether the agent's token lets it sit in a channel. */
   mayServe(agent: AgentId, channel: ChannelId): boolean;
   /** Ends all connections and listens no more. */
@@ -82,7 +82,7 @@ class Host implements RemoteHost {
   readonly #moored = new Set<Moored>();
   readonly #server: Server;
   readonly #sockets: WebSocketServer;
-  readonly #verbs: VerbDoors;
+  readonly #endpoints: ToolEndpoints;
   readonly #heartbeat: Heartbeat;
   #starting: Promise<void> | null = null;
 
@@ -96,7 +96,7 @@ class Host implements RemoteHost {
       maxPayload: this.#limits.frameBytes,
       perMessageDeflate: false,
     });
-    this.#verbs = new VerbDoors({ origins: options.origins, longestCall: this.#limits.frameBytes });
+    this.#endpoints = new ToolEndpoints({ origins: options.origins, longestCall: this.#limits.frameBytes });
     this.#heartbeat = new Heartbeat({ ...options, beat: (beat) => this.#beat(beat) });
     this.#sockets.on('headers', (headers) => headers.push(`${HEARTBEAT_HEADER}: ${options.heartbeatMs}`));
     const listeners = {
@@ -148,9 +148,9 @@ class Host implements RemoteHost {
     return dock;
   }
 
-  openVerbs(link: RemoteLink, name?: string): VerbDoor | null {
-    const { verbsUrl: url } = link;
-    return url === null ? null : this.#verbs.open({ url, name, mayCall: () => link.mayGoOn() });
+  openToolEndpoint(link: RemoteLink, name?: string): ToolEndpoint | null {
+    const { toolsUrl: url } = link;
+    return url === null ? null : this.#endpoints.open({ url, name, mayCall: () => link.mayGoOn() });
   }
 
   mayServe(agent: AgentId, channel: ChannelId): boolean {
@@ -159,7 +159,7 @@ class Host implements RemoteHost {
 
   async stop(): Promise<void> {
     this.#heartbeat.stop();
-    this.#verbs.closeAll();
+    this.#endpoints.closeAll();
     for (const { link } of this.#moored) link.drop('Conch is ending', { code: GOING_AWAY, final: false });
     if (!this.#server.listening) return;
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -175,8 +175,8 @@ class Host implements RemoteHost {
 
   async #call(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (targetOf(request) === null) response.writeHead(400).end();
-    else if (request.url !== VERB_PATH) response.writeHead(426, { Upgrade: 'websocket' }).end();
-    else if (isEncrypted(request, this.#options)) await this.#verbs.answer(request, response);
+    else if (request.url !== TOOL_PATH) response.writeHead(426, { Upgrade: 'websocket' }).end();
+    else if (isEncrypted(request, this.#options)) await this.#endpoints.answer(request, response);
     else response.writeHead(403).end();
   }
 
@@ -189,9 +189,9 @@ class Host implements RemoteHost {
     }
     this.#sockets.handleUpgrade(request, socket, head, (opened) => {
       const { agent, entry } = caller;
-      const verbsUrl = verbsUrlOf(request, this.#options);
+      const toolsUrl = toolsUrlOf(request, this.#options);
       const { clock, log } = this.#options;
-      const link = new RemoteLink(opened, { limits: this.#limits, clock, log, verbsUrl });
+      const link = new RemoteLink(opened, { limits: this.#limits, clock, log, toolsUrl });
       this.#moor({ agent, link, sha256: entry.sha256 }, entry.channels);
     });
   }

@@ -26,16 +26,16 @@ export type LinkParts = {
   readonly limits: LinkLimits;
   readonly clock: Clock;
   readonly log: FaultLog;
-  /** Where this agent reaches the floor's verbs; `null` when nobody knows. */
-  readonly verbsUrl: string | null;
+  /** Where this agent reaches the floor's tools; `null` when nobody knows. */
+  readonly toolsUrl: string | null;
 };
 
 /** One WebSocket that an agent opened to us: the one transport of all its sessions. */
 export class RemoteLink {
   /** Resolves when it is over. */
   readonly closed: Promise<LinkEnd>;
-  /** Where this agent reaches the floor's verbs; `null` when nobody knows. */
-  readonly verbsUrl: string | null;
+  /** Where this agent reaches the floor's tools; `null` when nobody knows. */
+  readonly toolsUrl: string | null;
   readonly #socket: WebSocket;
   readonly #limits: LinkLimits;
   readonly #clock: Clock;
@@ -47,9 +47,9 @@ export class RemoteLink {
   #credit: number;
   #creditAt: number;
 
-  constructor(socket: WebSocket, { limits, clock, log, verbsUrl }: LinkParts) {
+  constructor(socket: WebSocket, { limits, clock, log, toolsUrl }: LinkParts) {
     this.closed = this.#end.promise;
-    this.verbsUrl = verbsUrl;
+    this.toolsUrl = toolsUrl;
     this.#socket = socket;
     this.#limits = limits;
     this.#clock = clock;

@@ -53,30 +53,34 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
   async function openSession(peer: AcpPeer, link: RemoteLink, seat: SeatContext) {
     const { profile = 'generic', injectFallback, requestTimeoutMs, quietMs } = options;
     const known = sessions.get(seat.channel);
-    const verbs = host.openVerbs(link, known?.server);
+    const floorTools = host.openToolEndpoint(link, known?.server);
     const { asking, ...rest }: AcpProfile = ACP_PROFILES[profile];
-    void link.closed.then(() => verbs?.close());
+    void link.closed.then(() => floorTools?.close());
     const session = await createAcpSession(peer, {
       seat,
       // How it was started is not known here, so nothing is promised in its name.
       profile: { ...rest, asks: null },
       timers,
       cwd: SOMEWHERE,
-      verbs,
+      floorTools,
       previous: known?.sessionId ?? null,
-      meta: asking?.({ server: verbs?.name ?? null, folder: '', env: {} }).meta,
+      meta: asking?.({ server: floorTools?.name ?? null, folder: '', env: {} }).meta,
       ...(injectFallback !== undefined && { injectFallback }),
       ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
       ...(quietMs !== undefined && { quietMs }),
     });
     const first = session.resumed ? known?.token : undefined;
-    if (first !== undefined) verbs?.admit(first);
-    sessions.set(seat.channel, { sessionId: session.sessionId, token: first ?? verbs?.token, server: verbs?.name });
+    if (first !== undefined) floorTools?.admit(first);
+    sessions.set(seat.channel, {
+      sessionId: session.sessionId,
+      token: first ?? floorTools?.token,
+      server: floorTools?.name,
+    });
     return session;
   }
 }
 
-/** A conversation to go on with. Behind a bridge the agent only hears of its first token and name for the verbs. */
+/** A conversation to go on with. Behind a bridge the agent only hears of its first token and name for the floor tools. */
 type Known = {
   readonly sessionId: string;
   readonly token: string | undefined;

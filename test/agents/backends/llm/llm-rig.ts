@@ -60,7 +60,7 @@ export async function llmRig(
   };
 }
 
-/** One reply for each step of the model: a verb ends a step. */
+/** One reply for each step of the model: a floor tool ends a step. */
 function repliesOf(acts: readonly Act[]): readonly Reply[] {
   const replies: Reply[] = [];
   let content = '';

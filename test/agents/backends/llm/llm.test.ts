@@ -144,7 +144,7 @@ describe('a conversation', () => {
     );
   });
 
-  test('does not take a message after the verb that ends the turn', async () => {
+  test('does not take a message after the floor tool that ends the turn', async () => {
     rig.play({ do: 'pause' }, { do: 'hand_to', agent: 'qa' });
     const turn = ask('Go');
     await rig.paused();
