@@ -13,9 +13,9 @@ import type { Log } from '../../session/floors.ts';
 import { Heartbeat } from '../../session/heartbeat.ts';
 import { isLoopback } from '../../../lib/loopback.ts';
 import { callerOf, isEncrypted, toolsUrlOf } from './remote-address.ts';
-import { Dock } from './remote-dock.ts';
-import { DOOR_LIMITS, Door } from './remote-door.ts';
-import type { DoorLimits } from './remote-door.ts';
+import { ConnectionSlot } from './connection-slot.ts';
+import { HANDSHAKE_LIMITS, HandshakeLimiter } from './handshake-limiter.ts';
+import type { HandshakeLimits } from './handshake-limiter.ts';
 import { LINK_LIMITS, RemoteLink } from './remote-link.ts';
 import type { LinkLimits } from './remote-link.ts';
 import type { TokenBook, TokenEntry } from './tokens.ts';
@@ -37,7 +37,7 @@ export type RemoteHostOptions = {
   /** Agents are pinged so often, and dropped when they were silent for so long. */
   readonly heartbeatMs: number;
   readonly heartbeatTimeoutMs: number;
-  readonly limits?: Partial<LinkLimits & DoorLimits> & {
+  readonly limits?: Partial<LinkLimits & HandshakeLimits> & {
     /** How long a handshake may take, in milliseconds; 5,000 unless given. */
     readonly handshakeMs?: number;
   };
@@ -53,7 +53,7 @@ export type RemoteHost = {
   /** Where agents connect; `null` before the start. */
   readonly url: string | null;
   /** Where this agent's connection is; from now on the agent may connect. */
-  dock(agent: AgentId): Dock;
+  slot(agent: AgentId): ConnectionSlot;
   /**
    * Gives one session the floor's tools, at the address that its agent has dialled, under the name that they had if it goes
    * on with an earlier one; `null` when the address is not known.
@@ -71,15 +71,15 @@ export function createRemoteHost(options: RemoteHostOptions): RemoteHost {
 }
 
 type Caller = { readonly agent: AgentId; readonly entry: TokenEntry };
-type Moored = { readonly agent: AgentId; readonly link: RemoteLink; readonly sha256: string };
+type Attached = { readonly agent: AgentId; readonly link: RemoteLink; readonly sha256: string };
 
 class Host implements RemoteHost {
   readonly #options: RemoteHostOptions;
-  readonly #limits: LinkLimits & DoorLimits;
-  readonly #door: Door;
-  readonly #docks = new Map<AgentId, Dock>();
+  readonly #limits: LinkLimits & HandshakeLimits;
+  readonly #limiter: HandshakeLimiter;
+  readonly #slots = new Map<AgentId, ConnectionSlot>();
   readonly #scopes = new Map<AgentId, readonly ChannelId[] | undefined>();
-  readonly #moored = new Set<Moored>();
+  readonly #attached = new Set<Attached>();
   readonly #server: Server;
   readonly #sockets: WebSocketServer;
   readonly #endpoints: ToolEndpoints;
@@ -88,8 +88,8 @@ class Host implements RemoteHost {
 
   constructor(options: RemoteHostOptions) {
     this.#options = options;
-    this.#limits = { ...LINK_LIMITS, ...DOOR_LIMITS, ...options.limits };
-    this.#door = new Door(options.clock, this.#limits);
+    this.#limits = { ...LINK_LIMITS, ...HANDSHAKE_LIMITS, ...options.limits };
+    this.#limiter = new HandshakeLimiter(options.clock, this.#limits);
     this.#server = serverOf(options);
     this.#sockets = new WebSocketServer({
       noServer: true,
@@ -101,7 +101,7 @@ class Host implements RemoteHost {
     this.#sockets.on('headers', (headers) => headers.push(`${HEARTBEAT_HEADER}: ${options.heartbeatMs}`));
     const listeners = {
       request: (request: IncomingMessage, response: ServerResponse) => this.#call(request, response),
-      upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => this.#knock(request, socket, head),
+      upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => this.#upgrade(request, socket, head),
     };
     guardServer(this.#server, listeners, options.log);
   }
@@ -140,12 +140,12 @@ class Host implements RemoteHost {
     this.#heartbeat.start();
   }
 
-  dock(agent: AgentId): Dock {
-    const known = this.#docks.get(agent);
+  slot(agent: AgentId): ConnectionSlot {
+    const known = this.#slots.get(agent);
     if (known !== undefined) return known;
-    const dock = new Dock();
-    this.#docks.set(agent, dock);
-    return dock;
+    const slot = new ConnectionSlot();
+    this.#slots.set(agent, slot);
+    return slot;
   }
 
   openToolEndpoint(link: RemoteLink, name?: string): ToolEndpoint | null {
@@ -160,7 +160,7 @@ class Host implements RemoteHost {
   async stop(): Promise<void> {
     this.#heartbeat.stop();
     this.#endpoints.closeAll();
-    for (const { link } of this.#moored) link.drop('Conch is ending', { code: GOING_AWAY, final: false });
+    for (const { link } of this.#attached) link.drop('Conch is ending', { code: GOING_AWAY, final: false });
     if (!this.#server.listening) return;
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     const forced = this.#options.timers.after(STOP_MS, () => this.#cut());
@@ -180,9 +180,9 @@ class Host implements RemoteHost {
     else response.writeHead(403).end();
   }
 
-  #knock(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+  #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const address = callerOf(request, this.#options);
-    const caller = this.#admit(request, address);
+    const caller = this.#authorize(request, address);
     if ('status' in caller) {
       this.#options.log.debug({ address, status: caller.status }, `remote agent refused: ${caller.why}`);
       return refuseUpgrade(socket, caller);
@@ -192,12 +192,12 @@ class Host implements RemoteHost {
       const toolsUrl = toolsUrlOf(request, this.#options);
       const { clock, log } = this.#options;
       const link = new RemoteLink(opened, { limits: this.#limits, clock, log, toolsUrl });
-      this.#moor({ agent, link, sha256: entry.sha256 }, entry.channels);
+      this.#attach({ agent, link, sha256: entry.sha256 }, entry.channels);
     });
   }
 
-  #admit(request: IncomingMessage, address: string): Caller | Refusal {
-    const retryAfter = this.#door.knock(address);
+  #authorize(request: IncomingMessage, address: string): Caller | Refusal {
+    const retryAfter = this.#limiter.admit(address);
     if (retryAfter > 0) {
       const headers = { 'Retry-After': String(retryAfter) };
       return { status: 429, why: `too many attempts, try again in ${retryAfter} s`, headers };
@@ -229,32 +229,32 @@ class Host implements RemoteHost {
       return { status: 503, why: 'tokens cannot be read' };
     }
     if (caller === null) {
-      if (this.#door.wrong(address, token)) log.warn({ address }, 'locked out after too many wrong tokens');
+      if (this.#limiter.wrong(address, token)) log.warn({ address }, 'locked out after too many wrong tokens');
       return unknown('the token is not known');
     }
-    if (this.#docks.has(caller.agent)) return caller;
+    if (this.#slots.has(caller.agent)) return caller;
     return { status: 403, why: `the configuration has no remote agent ${caller.agent}` };
   }
 
-  #moor(moored: Moored, channels: readonly ChannelId[] | undefined): void {
-    const { agent, link } = moored;
+  #attach(attached: Attached, channels: readonly ChannelId[] | undefined): void {
+    const { agent, link } = attached;
     const { log } = this.#options;
-    this.#moored.add(moored);
+    this.#attached.add(attached);
     this.#scopes.set(agent, channels);
     log.info({ agent }, 'remote agent connected');
-    void this.#unmoor(moored);
-    this.dock(agent).moor(link);
+    void this.#detach(attached);
+    this.slot(agent).attach(link);
   }
 
-  async #unmoor(moored: Moored): Promise<void> {
-    const { agent, link } = moored;
+  async #detach(attached: Attached): Promise<void> {
+    const { agent, link } = attached;
     const { why } = await link.closed;
-    this.#moored.delete(moored);
+    this.#attached.delete(attached);
     this.#options.log.info({ agent, why }, 'remote agent disconnected');
   }
 
   #beat(beat: Parameters<RemoteLink['beat']>[0]): void {
-    for (const { agent, link, sha256 } of this.#moored) {
+    for (const { agent, link, sha256 } of this.#attached) {
       if (this.#isRevoked(agent, sha256)) link.drop('the token was revoked', { code: REVOKED });
       else link.beat(beat);
     }

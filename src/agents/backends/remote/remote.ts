@@ -32,21 +32,21 @@ export type RemoteBackendOptions = {
  */
 export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend {
   const { host, agentId, reconnectGraceMs: graceMs, timers = systemTimers } = options;
-  const dock = host.dock(agentId);
+  const slot = host.slot(agentId);
   const sessions = new Map<ChannelId, Known>();
   return {
     kind: 'remote',
     needsSignal: false,
     promisesToAsk: false,
     open: async (seat) => {
-      const { link } = dock;
-      if (link === null) throw new AbsentError('is not connected', { returns: dock.arrival(), graceMs });
+      const { link } = slot;
+      if (link === null) throw new AbsentError('is not connected', { returns: slot.arrival(), graceMs });
       if (!host.mayServe(agentId, seat.channel)) {
         throw new BackendError(`the token of ${agentId} does not reach ${seat.channel}`, { terminal: true });
       }
       const open = (peer: AcpPeer, over: RemoteLink) => openSession(peer, over, seat);
       const forget = () => void sessions.delete(seat.channel);
-      return await openRemoteSession({ dock, timers, graceMs, open, forget }, link);
+      return await openRemoteSession({ slot, timers, graceMs, open, forget }, link);
     },
   };
 

@@ -14,13 +14,13 @@ let rig: RemoteRig;
 beforeEach(async () => void (rig = await remoteRig()));
 afterEach(() => rig.stop());
 
-const connected = (of = rig) => until(() => of.host.dock('dev').link !== null, 'the connection');
+const connected = (of = rig) => until(() => of.host.slot('dev').link !== null, 'the connection');
 
 /** The floor tools of one session of dev, who is connected. */
 async function opened(of = rig, headers: Record<string, string> = {}): Promise<ToolEndpoint> {
   of.dial({ Authorization: `Bearer ${of.token}`, ...headers });
   await connected(of);
-  return of.host.openToolEndpoint(of.host.dock('dev').link!)!;
+  return of.host.openToolEndpoint(of.host.slot('dev').link!)!;
 }
 
 async function client({ url, token }: Pick<ToolEndpoint, 'url' | 'token'>): Promise<Client> {
@@ -72,7 +72,7 @@ describe('the floor tools of a remote agent', () => {
   });
 
   test('are closed to the token of a session that ended, even if that asks for an earlier token afterwards', async () => {
-    const [one, two] = [await opened(), rig.host.openToolEndpoint(rig.host.dock('dev').link!)!];
+    const [one, two] = [await opened(), rig.host.openToolEndpoint(rig.host.slot('dev').link!)!];
     one.close();
     one.admit('earlier');
     expect(await Promise.all([one.token, 'earlier', two.token].map((token) => status(token)))).toEqual([401, 401, 200]);
@@ -112,7 +112,7 @@ describe('the floor tools of a remote agent', () => {
       for (let n = 0; n < 100 && !statuses.includes(429); n += 1) statuses.push((await call()).status);
       expect(statuses.at(-1)).toBe(429);
       expect(statuses.length).toBeGreaterThan(10);
-      expect(other.host.dock('dev').link).toBeNull();
+      expect(other.host.slot('dev').link).toBeNull();
     } finally {
       await other.stop();
     }
@@ -208,7 +208,7 @@ describe('an agent that comes back', () => {
     const session = await rig.backend.open(SEAT);
     expect(await status(tokens[0]!)).toBe(200);
     socket.terminate();
-    await until(() => rig.host.dock('dev').link === null, 'the loss');
+    await until(() => rig.host.slot('dev').link === null, 'the loss');
     expect(await status(tokens[0]!)).toBe(401);
     agent(tokens, capabilities);
     await until(() => tokens.length === 2, 'the session');
@@ -249,7 +249,7 @@ describe('an agent behind a bridge', () => {
       const turn = session.prompt(prompt({ text: 'Count' }), heard.report);
       await fake.paused();
       fake.play({ do: 'say', text: 'Two.' }, { do: 'hand_to', agent: 'qa' });
-      rig.host.dock('dev').link?.drop('as if the network failed', { final: false });
+      rig.host.slot('dev').link?.drop('as if the network failed', { final: false });
       expect(await turn).toEqual({ how: 'completed', handTo: 'qa' });
       expect(heard.messages.filter((message) => message !== '')).toEqual(['One.', 'Two.']);
       expect(fake.told.opened).toEqual(['session/new']);

@@ -67,7 +67,7 @@ export async function remoteRig(
       return socket;
     },
     /** The status of a refused handshake; 101 when it is let in. */
-    async knock(headers: Record<string, string>, address = url): Promise<number> {
+    async handshakeStatus(headers: Record<string, string>, address = url): Promise<number> {
       const socket = dial(headers, address);
       const { promise, resolve, reject } = Promise.withResolvers<number>();
       socket.on('open', () => resolve(101)).on('error', reject);
