@@ -2,7 +2,7 @@ import { Alarm } from '../../lib/alarm.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { AbsentError, BackendError } from '../backends/backend.ts';
 import type { AgentSession, TurnPrompt } from '../backends/backend.ts';
-import type { Log } from './floors.ts';
+import type { AgentLog } from './floor-port.ts';
 import type { Generation } from './generation.ts';
 import type { Beat } from './heartbeat.ts';
 import { NEW_SESSION, OPEN_MS } from './session-machine.ts';
@@ -17,7 +17,7 @@ export type ExecutorPorts = {
   readonly generation: (session: AgentSession, prompt: TurnPrompt) => Generation;
   readonly clock: Clock;
   readonly timers: Timers;
-  readonly log: Log;
+  readonly log: AgentLog;
   /** What outlives the program. */
   readonly record: SessionRecord;
   /** Fields for every log line. */

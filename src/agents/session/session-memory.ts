@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
-import type { Log } from './floors.ts';
+import type { AgentLog } from './floor-port.ts';
 import { NEW_SESSION } from './session-machine.ts';
 import type { SessionState } from './session-machine.ts';
 
@@ -46,7 +46,7 @@ export type RecordPorts = {
   readonly memory: SessionMemory;
   readonly clock: Clock;
   readonly timers: Timers;
-  readonly log: Log;
+  readonly log: AgentLog;
 };
 
 /** One session in the memory. It is written only when what is remembered changes, and in order; only the newest counts. */

@@ -9,7 +9,7 @@ import { guardServer, refuseUpgrade, targetOf } from '../../../lib/guarded-serve
 import type { Refusal } from '../../../lib/guarded-server.ts';
 import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../../lib/time.ts';
-import type { Log } from '../../session/floors.ts';
+import type { AgentLog } from '../../session/floor-port.ts';
 import { Heartbeat } from '../../session/heartbeat.ts';
 import { isLoopback } from '../../../lib/loopback.ts';
 import { callerOf, isEncrypted, toolsUrlOf } from './remote-address.ts';
@@ -43,7 +43,7 @@ export type RemoteHostOptions = {
   };
   readonly clock: Clock;
   readonly timers: Timers;
-  readonly log: Log;
+  readonly log: AgentLog;
 };
 
 /** The listener to which agents dial out. */
