@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 import type { AgentBackend } from '../agents/backends/backend.ts';
-import { createAcpBackend } from '../agents/backends/acp/acp.ts';
-import { createCommandBackend } from '../agents/backends/command/command.ts';
-import { createLlmBackend } from '../agents/backends/llm/llm.ts';
+import { createAcpBackend } from '../agents/backends/acp/acp-backend.ts';
+import { createCommandBackend } from '../agents/backends/command/command-backend.ts';
+import { createLlmBackend } from '../agents/backends/llm/llm-backend.ts';
 import { TYPING, typingSpeed } from '../agents/backends/scripted/typing-speed.ts';
-import { createRemoteBackend } from '../agents/backends/remote/remote.ts';
+import { createRemoteBackend } from '../agents/backends/remote/remote-backend.ts';
 import { createRemoteHost } from '../agents/backends/remote/remote-host.ts';
 import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
-import { SCRIPTS, createScriptedBackend } from '../agents/backends/scripted/scripted.ts';
+import { SCRIPTS, createScriptedBackend } from '../agents/backends/scripted/scripted-backend.ts';
 import { openTokenBook } from '../agents/backends/remote/tokens.ts';
 import { createToolServer } from '../agents/tools/tool-server.ts';
 import type { ToolServer } from '../agents/tools/tool-server.ts';

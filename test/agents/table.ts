@@ -1,5 +1,5 @@
 import type { FloorPort, AgentLog } from '../../src/agents/session/floor-port.ts';
-import { SCRIPTS, createScriptedBackend } from '../../src/agents/backends/scripted/scripted.ts';
+import { SCRIPTS, createScriptedBackend } from '../../src/agents/backends/scripted/scripted-backend.ts';
 import { createSupervisor } from '../../src/agents/session/supervisor.ts';
 import { addressedIn } from '../../src/turns/text/addressing.ts';
 import type { Command } from '../../src/turns/floor/command.ts';

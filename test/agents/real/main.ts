@@ -2,7 +2,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { createAcpBackend } from '../../../src/agents/backends/acp/acp.ts';
+import { createAcpBackend } from '../../../src/agents/backends/acp/acp-backend.ts';
 import type { AgentBackend, AgentSession } from '../../../src/agents/backends/backend.ts';
 import type { Choice } from '../../../src/turns/floor/settings.ts';
 import { createToolServer } from '../../../src/agents/tools/tool-server.ts';

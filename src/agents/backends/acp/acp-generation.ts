@@ -3,11 +3,13 @@ import type { Choice } from '../../../turns/floor/settings.ts';
 import type { Ending, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import { optionFor, permissionFor } from './acp-permission.ts';
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
-import { silence } from './acp-words.ts';
+import { explainSilence } from './acp-words.ts';
 import { FloorTools } from '../../tools/floor-tools.ts';
 
 /** The answer to a request for permission, as the protocol has it. */
-export type Outcome = { readonly outcome: 'cancelled' } | { readonly outcome: 'selected'; readonly optionId: string };
+export type PermissionOutcome =
+  | { readonly outcome: 'cancelled' }
+  | { readonly outcome: 'selected'; readonly optionId: string };
 
 /** A request for permission; `isOwn`: for a tool of the floor, by what its agent cannot make up. */
 export type Asked = Permission & { readonly isOwn: boolean };
@@ -78,7 +80,7 @@ export class AcpGeneration {
    * Asks people, unless the tool is the floor's own. A run that is over or interrupted answers that it is cancelled, as does
    * one whose agent took the request back, or ended the tool call or the prompt meanwhile.
    */
-  async permission({ toolCall, options, isOwn }: Asked, withdrawn: AbortSignal): Promise<Outcome> {
+  async permission({ toolCall, options, isOwn }: Asked, withdrawn: AbortSignal): Promise<PermissionOutcome> {
     if (this.#ended || this.#interrupted) return CANCELLED;
     if (options.length === 0) return CANCELLED;
     const unasked = isOwn ? optionFor('allow', options) : null;
@@ -127,7 +129,7 @@ export class AcpGeneration {
   ending(stopReason: string): Ending {
     if (this.#interrupted) return { how: 'interrupted' };
     if (this.floorTools.over || this.floorTools.ending.how !== 'passed') return this.floorTools.ending;
-    const words = silence(stopReason, this.#refused);
+    const words = explainSilence(stopReason, this.#refused);
     if (words !== null) this.floorTools.text(words);
     else if (this.#worked || this.#tools.size > 0) return { how: 'completed' };
     return this.floorTools.ending;
@@ -212,12 +214,12 @@ function titleOf(told: readonly ToolCall[]): string {
   return told.findLast(({ title }) => title)?.title ?? 'use a tool';
 }
 
-const CANCELLED: Outcome = { outcome: 'cancelled' };
+const CANCELLED: PermissionOutcome = { outcome: 'cancelled' };
 const MOST_WAITS = 10;
 const MOST_TOOLS = 1_000;
 const MOST_TEXT = 2_000_000;
 const TOO_MUCH = '\n\n(cut off: more than two million characters in one turn)';
 
-function outcomeOf(optionId: string | null): Outcome {
+function outcomeOf(optionId: string | null): PermissionOutcome {
   return optionId === null ? CANCELLED : { outcome: 'selected', optionId };
 }

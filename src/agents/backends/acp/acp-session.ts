@@ -4,8 +4,8 @@ import { z } from 'zod';
 import type { Line } from '../../../turns/records.ts';
 import type { Timers } from '../../../lib/time.ts';
 import { acpFailure } from './acp-errors.ts';
-import { shakeHands } from './acp-handshake.ts';
-import type { Handshake } from './acp-handshake.ts';
+import { initialize } from './acp-initialize.ts';
+import type { Handshake } from './acp-initialize.ts';
 import { AcpLink } from './acp-link.ts';
 import type { AcpPeer } from './acp-link.ts';
 import { isForOwnTool } from './acp-permission.ts';
@@ -50,7 +50,7 @@ export type AcpSession = AgentSession & {
   /** Whether the connection stands. An interrupt by force ends it. */
   readonly alive: boolean;
   /** Whether the agent failed a prompt, so that another session should begin afresh. */
-  readonly spoiled: boolean;
+  readonly needsNewSession: boolean;
 };
 
 /**
@@ -72,7 +72,7 @@ class Session implements AcpSession {
   readonly #options: AcpSessionOptions;
   readonly #link: AcpLink;
   readonly #boundary: () => string;
-  #hands: Handshake | null = null;
+  #handshake: Handshake | null = null;
   #run: AcpGeneration | null = null;
   /** Second prompts of the turn under way. */
   readonly #seconds = new Set<Promise<unknown>>();
@@ -87,7 +87,7 @@ class Session implements AcpSession {
   readonly #told = new Set<string>();
   /** Why it was ended for good: it acts unasked. */
   #distrusted: UnaskedError | null = null;
-  spoiled = false;
+  needsNewSession = false;
 
   constructor(peer: AcpPeer, options: AcpSessionOptions) {
     this.#options = options;
@@ -118,7 +118,7 @@ class Session implements AcpSession {
   async open(): Promise<void> {
     const { profile, cwd, floorTools = null, previous = null, meta } = this.#options;
     const limitMs = this.#limitMs;
-    this.#hands = await shakeHands({ link: this.#link, profile, cwd, floorTools, previous, meta, limitMs });
+    this.#handshake = await initialize({ link: this.#link, profile, cwd, floorTools, previous, meta, limitMs });
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
@@ -132,7 +132,7 @@ class Session implements AcpSession {
     } catch (error) {
       if (this.#distrusted !== null) throw this.#distrusted;
       if (run.interrupted) return { how: 'interrupted' };
-      this.spoiled ||= error instanceof RequestError;
+      this.needsNewSession ||= error instanceof RequestError;
       throw acpFailure(error, profile);
     } finally {
       run.end();
@@ -183,8 +183,8 @@ class Session implements AcpSession {
   }
 
   get #known(): Handshake {
-    if (this.#hands === null) throw new Error('impossible: a session is used before it is open');
-    return this.#hands;
+    if (this.#handshake === null) throw new Error('impossible: a session is used before it is open');
+    return this.#handshake;
   }
 
   get #limitMs(): number {
@@ -248,7 +248,7 @@ class Session implements AcpSession {
 
   #update(params: unknown): void {
     const parsed = sessionUpdate.safeParse(params);
-    if (!parsed.success || parsed.data.sessionId !== this.#hands?.sessionId) return;
+    if (!parsed.success || parsed.data.sessionId !== this.#handshake?.sessionId) return;
     const { update } = parsed.data;
     if (update.sessionUpdate === 'usage_update' && 'used' in update) {
       this.#used = update.used;

@@ -29,7 +29,7 @@ export function begunAnew(prompt: string, said: string, messages: readonly strin
 }
 
 /** What is said in place of an answer that ended without a word. */
-export function silence(stopReason: string, refused: string | null): string | null {
+export function explainSilence(stopReason: string, refused: string | null): string | null {
   if (refused !== null) return `(I was not allowed to: ${refused})`;
   switch (stopReason) {
     case 'refusal':

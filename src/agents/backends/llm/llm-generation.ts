@@ -3,7 +3,7 @@ import type { LanguageModel, LanguageModelUsage, ModelMessage, TextStreamPart, T
 import type { AgentId } from '../../../turns/floor/settings.ts';
 import { BackendError } from '../backend.ts';
 import type { Ending, InjectOutcome, Report, TurnPrompt } from '../backend.ts';
-import { failureOf, silence } from './llm-errors.ts';
+import { failureOf, stepTimedOut } from './llm-errors.ts';
 import { FLOOR_TOOLS, FloorTools } from '../../tools/floor-tools.ts';
 import type { FloorToolName } from '../../tools/floor-tools.ts';
 
@@ -161,9 +161,9 @@ export class LlmGeneration {
         this.#written = '';
         return;
       case 'abort':
-        throw silence(this.#parts.settings.stepTimeoutMs);
+        throw stepTimedOut(this.#parts.settings.stepTimeoutMs);
       case 'error':
-        throw isTimeout(part.error) ? silence(this.#parts.settings.stepTimeoutMs) : part.error;
+        throw isTimeout(part.error) ? stepTimedOut(this.#parts.settings.stepTimeoutMs) : part.error;
       default:
         this.#parts.report.work(0);
     }

@@ -80,7 +80,7 @@ class RemoteSession implements AgentSession {
         const asked = losses === 0 ? turn : again(turn, listener.heard, this.#injected);
         return await now.session.prompt(asked, listener.report);
       } catch (error) {
-        if (now.session.spoiled) this.#ports.forget();
+        if (now.session.needsNewSession) this.#ports.forget();
         const forGood = error instanceof BackendError && error.terminal;
         if (forGood || now.link.open || losses === MOST_LOSSES || (await now.link.closed).final) throw error;
         report.flush();

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { createAcpBackend } from '../../../../src/agents/backends/acp/acp.ts';
-import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp.ts';
+import { createAcpBackend } from '../../../../src/agents/backends/acp/acp-backend.ts';
+import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp-backend.ts';
 import { toolHint } from '../../../../src/agents/backends/acp/acp-words.ts';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, PermissionRequest } from '../../../../src/agents/backends/backend.ts';

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, TurnPrompt } from '../../../../src/agents/backends/backend.ts';
-import { createCommandBackend } from '../../../../src/agents/backends/command/command.ts';
-import type { CommandOptions } from '../../../../src/agents/backends/command/command.ts';
+import { createCommandBackend } from '../../../../src/agents/backends/command/command-backend.ts';
+import type { CommandOptions } from '../../../../src/agents/backends/command/command-backend.ts';
 import { openChannel } from '../../channel.ts';
 import { person, prompt, recorder } from '../conversation.ts';
 

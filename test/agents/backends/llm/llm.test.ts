@@ -4,8 +4,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, Report } from '../../../../src/agents/backends/backend.ts';
 import { failureOf } from '../../../../src/agents/backends/llm/llm-errors.ts';
-import { createLlmBackend } from '../../../../src/agents/backends/llm/llm.ts';
-import type { LlmOptions } from '../../../../src/agents/backends/llm/llm.ts';
+import { createLlmBackend } from '../../../../src/agents/backends/llm/llm-backend.ts';
+import type { LlmOptions } from '../../../../src/agents/backends/llm/llm-backend.ts';
 import { person, prompt, recorder, spoken } from '../conversation.ts';
 import { llmRig } from './llm-rig.ts';
 

@@ -8,8 +8,8 @@ import type { AnyMessage, PromptRequest, PromptResponse } from '@agentclientprot
 import { WebSocket } from 'ws';
 import { createRemoteHost } from '../../../../src/agents/backends/remote/remote-host.ts';
 import type { RemoteHostOptions } from '../../../../src/agents/backends/remote/remote-host.ts';
-import { createRemoteBackend } from '../../../../src/agents/backends/remote/remote.ts';
-import type { RemoteBackendOptions } from '../../../../src/agents/backends/remote/remote.ts';
+import { createRemoteBackend } from '../../../../src/agents/backends/remote/remote-backend.ts';
+import type { RemoteBackendOptions } from '../../../../src/agents/backends/remote/remote-backend.ts';
 import { addAgentToken, openTokenBook } from '../../../../src/agents/backends/remote/tokens.ts';
 import { systemClock, systemTimers } from '../../../../src/lib/time.ts';
 

@@ -38,7 +38,7 @@ export type HandshakeParts = {
  * Agrees on the version, opens the previous session again or a new one, and sets the mode in which it asks. Agents that cannot open an old
  * session, whatever they say, get a new one. Another version of the protocol is a terminal `BackendError`.
  */
-export async function shakeHands(parts: HandshakeParts): Promise<Handshake> {
+export async function initialize(parts: HandshakeParts): Promise<Handshake> {
   const { link, profile, limitMs } = parts;
   const params = { protocolVersion: VERSION, clientCapabilities: {}, clientInfo: { name: 'conch', version: '1' } };
   const agent = await link.ask({ method: 'initialize', params, answer: initialized, limitMs });

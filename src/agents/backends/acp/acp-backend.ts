@@ -120,7 +120,7 @@ class LastingSession implements AgentSession {
     try {
       return await session.prompt({ ...turn, text }, report);
     } catch (error) {
-      if (session.spoiled) this.#forget();
+      if (session.needsNewSession) this.#forget();
       throw error;
     }
   }
