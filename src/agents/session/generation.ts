@@ -52,8 +52,10 @@ export class Generation {
   #signalled = false;
   #argument: string | null = null;
   #open = 0;
-  readonly #permissions: PermissionQueue;
-  readonly #injections: Injections;
+  /** Made for the first question. */
+  #permissions: PermissionQueue | null = null;
+  /** Made for the first message that comes meanwhile. */
+  #injections: Injections | null = null;
   #beatAt = -Infinity;
   #textAt = 0;
   #quiet: Timer | null = null;
@@ -62,14 +64,6 @@ export class Generation {
     this.#ports = ports;
     this.epoch = ports.epoch;
     this.#scanner = createSignalScanner(ports);
-    this.#injections = new Injections(ports);
-    this.#permissions = new PermissionQueue({
-      request: (approval, unaskable) => this.#request(approval, unaskable),
-      withdraw: (question) => {
-        const { agent, epoch, send } = ports;
-        void send({ type: 'withdraw', agent, epoch, question });
-      },
-    });
     this.report = {
       text: (chunk) => this.#hear(chunk),
       flush: () => void this.#endMessage(),
@@ -113,29 +107,31 @@ export class Generation {
     if (!this.#muted) this.#ports.draft(null);
     this.#muted = true;
     this.#quiet?.cancel();
-    this.#permissions.drop();
+    this.#permissions?.drop();
   }
 
   /** Hands a message over in the middle of it; what came of it is reported before the end. */
   inject(injection: Injection): void {
+    if (!this.#generating) return injection.report('next-prompt');
+    this.#injections ??= new Injections(this.#ports);
     this.#injections.add(injection);
   }
 
   /** The answer to the question with this number. */
   decide(question: number, choice: Choice): void {
-    this.#permissions.decide(question, choice);
+    this.#permissions?.decide(question, choice);
   }
 
   /** The session has stopped generating. */
   generated(): void {
     this.#generating = false;
     this.#quiet?.cancel();
-    this.#permissions.withdraw();
+    this.#permissions?.withdraw();
   }
 
   /** Says what is left and tells the floor how it ended. A pass says nothing; the signal and nothing else is one, too. */
   async finish(ending: Ending): Promise<void> {
-    await this.#injections.close();
+    await this.#injections?.close();
     if (this.#muted) return;
     if (ending.how === 'passed') this.#text = '';
     else await this.#endMessage();
@@ -149,7 +145,7 @@ export class Generation {
 
   /** The session failed: says what people have seen, and nothing more. */
   abandon(): void {
-    this.#permissions.drop();
+    this.#permissions?.drop();
     this.generated();
     void this.#say();
     this.mute();
@@ -159,11 +155,18 @@ export class Generation {
   close(): void {
     this.mute();
     this.generated();
-    this.#injections.abandon();
+    this.#injections?.abandon();
     this.#done.resolve();
   }
 
   #permit(request: PermissionRequest, withdrawn: AbortSignal): Promise<Choice | 'cancelled'> {
+    this.#permissions ??= new PermissionQueue({
+      request: (approval, unaskable) => this.#request(approval, unaskable),
+      withdraw: (question) => {
+        const { agent, epoch, send } = this.#ports;
+        void send({ type: 'withdraw', agent, epoch, question });
+      },
+    });
     return this.#permissions.ask(request, withdrawn, async () => {
       await this.#endMessage();
       return !this.#muted && this.#generating;
@@ -201,7 +204,7 @@ export class Generation {
   /** A sign of work, at most one a second. */
   #beat(): void {
     const now = this.#ports.clock.now();
-    if (this.#permissions.open || now - this.#beatAt < BEAT_MS) return;
+    if (this.#permissions?.open || now - this.#beatAt < BEAT_MS) return;
     this.#beatAt = now;
     const { agent, epoch, send } = this.#ports;
     void send({ type: 'work', agent, epoch, open: this.#open });
