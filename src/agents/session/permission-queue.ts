@@ -1,4 +1,5 @@
 import type { Approval, Choice } from '../../turns/floor/settings.ts';
+import { KeyedQueue } from '../../lib/keyed-queue.ts';
 import { visible } from '../../turns/text/visible.ts';
 import type { PermissionRequest } from '../backends/backend.ts';
 
@@ -16,7 +17,7 @@ export const LONGEST_DETAIL = 262_144;
 export class PermissionQueue {
   readonly #ports: PermissionQueuePorts;
   #asked: Asked | null = null;
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #questions = new KeyedQueue<'question'>();
   /** The last decision that came: perhaps before the number of its question was known. */
   #decision: { readonly question: number; readonly choice: Choice } | null = null;
 
@@ -35,12 +36,10 @@ export class PermissionQueue {
     withdrawn: AbortSignal,
     before: () => Promise<boolean>,
   ): Promise<Choice | 'cancelled'> {
-    const asked = this.#last.then(async () => {
+    return this.#questions.run('question', async () => {
       const isWanted = await before();
       return isWanted && !withdrawn.aborted ? await this.#ask(request, withdrawn) : 'cancelled';
     });
-    this.#last = asked.catch(() => undefined);
-    return asked;
   }
 
   /** The answer to the question with this number, and to no other. */
