@@ -69,8 +69,9 @@ function settingsOf(config: () => Config): SupervisorSettings {
     interruptGraceMs: interruptGraceSeconds * 1_000,
     channel: (id) => {
       const found = config().channels.find((channel) => channel.id === id);
-      const { coalesceMs, contextTokens, turnCompleteSignal } = found?.turnConfig ?? config().turnConfig;
-      return { coalesceMs, contextTokens, signal: turnCompleteSignal };
+      const { turnCompleteSignal: signal, ...rest } = found?.turnConfig ?? config().turnConfig;
+      const { coalesceMs, contextTokens, maxConsecutiveErrors, maxTotalErrors } = rest;
+      return { coalesceMs, contextTokens, signal, thresholds: { maxConsecutiveErrors, maxTotalErrors } };
     },
   };
 }

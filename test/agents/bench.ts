@@ -9,6 +9,7 @@ import type {
 import type { AgentSpec } from '../../src/agents/session/seated-agent.ts';
 import type { FloorPort, AgentLog } from '../../src/agents/session/floor-port.ts';
 import { NO_MEMORY } from '../../src/agents/session/session-memory.ts';
+import type { Thresholds } from '../../src/agents/session/session-machine.ts';
 import type { SessionMemory } from '../../src/agents/session/session-memory.ts';
 import { createSupervisor } from '../../src/agents/session/supervisor.ts';
 import type { SupervisorSettings } from '../../src/agents/session/supervisor.ts';
@@ -153,6 +154,7 @@ export type BenchOptions = {
   readonly needsSignal?: boolean;
   readonly failures?: Error[];
   readonly memory?: SessionMemory;
+  readonly thresholds?: Thresholds;
   /** The time to go on with. */
   readonly time?: Time;
   /** What the floor shows at the start. */
@@ -165,6 +167,7 @@ export async function bench(options: BenchOptions = {}) {
   const { floors, state } = fakeFloors();
   state.view = options.view ?? null;
   const { backend, sessions, failures, hold } = puppetry(options);
+  const thresholds = options.thresholds === undefined ? {} : { thresholds: options.thresholds };
   const logged: string[] = [];
   const keep = (level: string) => (fields: object, message: string) => {
     logged.push(`${level}: ${message} ${'cause' in fields ? String(fields.cause) : ''}`.trim());
@@ -189,7 +192,7 @@ export async function bench(options: BenchOptions = {}) {
     clock: time.clock,
     timers: time.timers,
     log,
-    settings: SETTINGS,
+    settings: { ...SETTINGS, channel: (id) => ({ ...SETTINGS.channel(id), ...thresholds }) },
     memory: options.memory ?? NO_MEMORY,
     boundary: () => 'b0a1f7c2',
   });

@@ -10,7 +10,8 @@ import { CommandQueue } from './command-queue.ts';
 import type { FloorPort, AgentLog } from './floor-port.ts';
 import type { Beat } from './heartbeat.ts';
 import { SessionExecutor } from './session-executor.ts';
-import type { SessionMachine, SessionState } from './session-machine.ts';
+import { createSessionMachine } from './session-machine.ts';
+import type { SessionState, Thresholds } from './session-machine.ts';
 import { SessionRecord } from './session-memory.ts';
 import type { SessionMemory } from './session-memory.ts';
 import { SessionKnowledge, turnPrompt } from '../prompt/prompt.ts';
@@ -29,12 +30,14 @@ export type AgentSpec = {
 };
 
 /** What sessions in one channel go by. */
-export type ChannelPromptSettings = {
+export type SessionSettings = {
   /** A burst of messages within this time reaches a generation in one go. */
   readonly coalesceMs: number;
   readonly contextTokens: number;
   /** What ends a turn at the very end of an agent's output. */
   readonly signal: string;
+  /** How many errors stop a session; the owner's defaults unless given. */
+  readonly thresholds?: Thresholds;
 };
 
 /** What all seated agents share. */
@@ -43,10 +46,9 @@ export type SeatedAgentPorts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: AgentLog;
-  readonly machine: SessionMachine;
   readonly memory: SessionMemory;
   readonly interruptGraceMs: number;
-  readonly channelSettings: (channel: ChannelId) => ChannelPromptSettings;
+  readonly sessionSettings: (channel: ChannelId) => SessionSettings;
   readonly describe: (agent: AgentId) => { readonly name: string; readonly description: string };
   /** Unpredictable letters and digits. */
   readonly boundary: () => string;
@@ -74,6 +76,7 @@ export class SeatedAgent {
     this.#commands = new CommandQueue({ ...ports, channel });
     this.#executor = new SessionExecutor({
       ...ports,
+      machine: () => createSessionMachine(ports.sessionSettings(channel).thresholds),
       open: () => spec.backend.open(this.#seat()),
       generation: (session, prompt) => this.#generation(session, prompt),
       record: new SessionRecord({ ...ports, channel, agent: spec.id }),
@@ -239,8 +242,8 @@ export class SeatedAgent {
   }
 
   #start(session: AgentSession, effect: Of<'prompt'>): void {
-    const { floors, channelSettings, describe, boundary } = this.#ports;
-    const { contextTokens, signal } = channelSettings(this.channel);
+    const { floors, sessionSettings, describe, boundary } = this.#ports;
+    const { contextTokens, signal } = sessionSettings(this.channel);
     const knowledge = this.#knowledge;
     knowledge.begin(session.memory ?? session);
     const shown = this.spec.backend.needsSignal ? signal : null;
@@ -252,8 +255,8 @@ export class SeatedAgent {
   }
 
   #generation(session: AgentSession, { epoch, roster }: TurnPrompt): Generation {
-    const { clock, timers, log, floors, channelSettings } = this.#ports;
-    const { coalesceMs, signal } = channelSettings(this.channel);
+    const { clock, timers, log, floors, sessionSettings } = this.#ports;
+    const { coalesceMs, signal } = sessionSettings(this.channel);
     return new Generation({
       agent: this.spec.id,
       epoch,

@@ -11,7 +11,8 @@ import type { SessionRecord } from './session-memory.ts';
 
 /** What carries out the effects of one session's machine, and who is told. */
 export type ExecutorPorts = {
-  readonly machine: SessionMachine;
+  /** The machine, with the thresholds of now. */
+  readonly machine: () => SessionMachine;
   readonly open: () => Promise<AgentSession>;
   /** Makes what hears the answer to a prompt. */
   readonly generation: (session: AgentSession, prompt: TurnPrompt) => Generation;
@@ -87,7 +88,7 @@ export class SessionExecutor {
     if (phase.name !== 'Initializing') lost(this.#lastCause ?? UNKNOWN_CAUSE);
     if (phase.name === 'Stopped') this.#logFatal(phase.why);
     if (phase.name === 'CoolingDown') this.#warnCooling(phase);
-    this.#alarm.noLaterThan(machine.nextDeadline(this.#state));
+    this.#alarm.noLaterThan(machine().nextDeadline(this.#state));
     this.#goOn();
     await this.settled();
   }
@@ -160,8 +161,9 @@ export class SessionExecutor {
   }
 
   #step(event: SessionEvent): void {
-    const { about, clock, log, machine, record } = this.#ports;
+    const { about, clock, log, record } = this.#ports;
     if (this.#closed) return;
+    const machine = this.#ports.machine();
     const wasOpening = isOpening(this.#state.phase);
     const decision = machine.decide(this.#state, event, clock.now());
     if (!decision.ok) {

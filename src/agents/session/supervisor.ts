@@ -6,12 +6,10 @@ import type { Settlement } from '../../engine/port.ts';
 import type { OutboxRow } from '../../turns/records.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { SeatedAgent } from './seated-agent.ts';
-import type { AgentSpec, ChannelPromptSettings, SeatedAgentPorts } from './seated-agent.ts';
+import type { AgentSpec, SessionSettings, SeatedAgentPorts } from './seated-agent.ts';
 import type { FloorPort, AgentLog } from './floor-port.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { createRoster } from './session-roster.ts';
-import { createSessionMachine } from './session-machine.ts';
-import type { Thresholds } from './session-machine.ts';
 import { NO_MEMORY } from './session-memory.ts';
 import type { SessionMemory } from './session-memory.ts';
 
@@ -35,9 +33,7 @@ export type SupervisorSettings = {
   readonly heartbeatTimeoutMs: number;
   /** For generations that nobody stopped and that a new turn of the same agent finds under way. */
   readonly interruptGraceMs: number;
-  /** The owner's defaults unless given. */
-  readonly thresholds?: Thresholds;
-  readonly channel: (channel: ChannelId) => ChannelPromptSettings;
+  readonly channel: (channel: ChannelId) => SessionSettings;
 };
 
 /** Runs all agents: opens their sessions, does what the floors owe them, and tells the floors what they do. */
@@ -86,9 +82,8 @@ class SessionPool {
       timers,
       log,
       memory: options.memory ?? NO_MEMORY,
-      machine: createSessionMachine(settings.thresholds),
       interruptGraceMs: settings.interruptGraceMs,
-      channelSettings: settings.channel,
+      sessionSettings: settings.channel,
       describe: (agent) => this.#describe(agent),
       boundary: options.boundary ?? (() => randomBytes(8).toString('hex')),
     };
