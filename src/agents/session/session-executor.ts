@@ -165,18 +165,19 @@ export class SessionExecutor {
     if (this.#closed) return;
     const machine = this.#ports.machine();
     const wasOpening = isOpening(this.#state.phase);
-    const decision = machine.decide(this.#state, event, clock.now());
+    const at = clock.now();
+    const decision = machine.decide(this.#state, event, at);
     if (!decision.ok) {
       log.warn({ ...about, refusal: decision.refusal }, 'session event refused');
       return;
     }
     for (const fact of decision.facts) {
-      this.#state = machine.evolve(this.#state, fact);
+      this.#state = machine.evolve(this.#state, fact, at);
       const { from, trigger, to } = fact;
       log.debug({ ...about, from, trigger, to: to.name, effect: fact.effect?.type ?? 'None' }, 'session');
       record.keep(this.#state, this.#lastCause);
       if (wasOpening && event.type !== 'SessionOpened') this.#attempt?.resolve();
-      for (const effect of machine.react(fact)) this.#carryOut(effect);
+      for (const effect of machine.react(fact, this.#state)) this.#carryOut(effect);
     }
     this.#alarm.cancel();
     this.#alarm.noLaterThan(machine.nextDeadline(this.#state));
