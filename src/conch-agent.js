@@ -14,7 +14,7 @@ if (isTooOld) {
 } else {
   import('./agents/bridge/bridge.ts')
     .then(function (bridge) {
-      return bridge.main(process.argv.slice(2));
+      return bridge.bridgeMain(process.argv.slice(2));
     })
     .then(function (code) {
       process.exit(code);

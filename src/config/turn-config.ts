@@ -86,6 +86,12 @@ export const turnKeys = {
   interruptGraceSeconds: durationOrNone(
     'How long a generation that was interrupted may take to stop before it is stopped by force, in seconds.',
   ).default(5),
+  maxConsecutiveErrors: count(1, 1_000)
+    .describe('An agent whose session fails so many times in a row is stopped, until "/agent restart".')
+    .default(5),
+  maxTotalErrors: count(1, 100_000)
+    .describe('An agent whose session failed so many times in all is stopped, until "/agent restart".')
+    .default(20),
   interruptResponder: agentOrNone(
     'The agent that answers a human in interrupt mode; null is the interrupted one.',
   ).default(null),

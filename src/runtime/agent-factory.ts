@@ -1,16 +1,16 @@
 import { readFileSync } from 'node:fs';
 import type { AgentBackend } from '../agents/backends/backend.ts';
-import { createAcpBackend } from '../agents/backends/acp/acp.ts';
-import { createCommandBackend } from '../agents/backends/command/command.ts';
-import { createLlmBackend } from '../agents/backends/llm/llm.ts';
+import { createAcpBackend } from '../agents/backends/acp/acp-backend.ts';
+import { createCommandBackend } from '../agents/backends/command/command-backend.ts';
+import { createLlmBackend } from '../agents/backends/llm/llm-backend.ts';
 import { TYPING, typingSpeed } from '../agents/backends/scripted/typing-speed.ts';
-import { createRemoteBackend } from '../agents/backends/remote/remote.ts';
+import { createRemoteBackend } from '../agents/backends/remote/remote-backend.ts';
 import { createRemoteHost } from '../agents/backends/remote/remote-host.ts';
 import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
-import { SCRIPTS, createScriptedBackend } from '../agents/backends/scripted/scripted.ts';
+import { SCRIPTS, createScriptedBackend } from '../agents/backends/scripted/scripted-backend.ts';
 import { openTokenBook } from '../agents/backends/remote/tokens.ts';
-import { createVerbServer } from '../agents/tools/verb-server.ts';
-import type { VerbServer } from '../agents/tools/verb-server.ts';
+import { createToolServer } from '../agents/tools/tool-server.ts';
+import type { ToolServer } from '../agents/tools/tool-server.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import type { Clock, Timers } from '../lib/time.ts';
@@ -36,23 +36,23 @@ export type Backends = {
 
 /** Makes what runs agents: nothing listens and no process is started before it is needed. */
 export function createBackends(parts: BackendsParts): Backends {
-  const verbs = createVerbServer(parts.log);
+  const toolServer = createToolServer(parts.log);
   let host: RemoteHost | null = null;
   const door = (): RemoteHost => (host ??= openHost(parts));
   return {
-    backendFor: (agent) => backendOf(agent, { ...parts, verbs, door }),
+    backendFor: (agent) => backendOf(agent, { ...parts, toolServer, door }),
     async start() {
       if (parts.config.agents.some(({ backend }) => backend.kind === 'remote')) await door().start();
     },
     async stop() {
       await host?.stop();
-      await verbs.close();
+      await toolServer.close();
     },
   };
 }
 
 type RemoteConfig = Extract<AgentConfig['backend'], { kind: 'remote' }>;
-type Shared = BackendsParts & { readonly verbs: VerbServer; readonly door: () => RemoteHost };
+type Shared = BackendsParts & { readonly toolServer: ToolServer; readonly door: () => RemoteHost };
 
 function backendOf(agent: AgentConfig, shared: Shared): AgentBackend {
   const { backend } = agent;
@@ -77,7 +77,7 @@ function backendOf(agent: AgentConfig, shared: Shared): AgentBackend {
         ...rest,
         env: set,
         passEnv: env,
-        verbs: shared.verbs,
+        toolServer: shared.toolServer,
         timers: shared.timers,
         noise: (seat, line) =>
           shared.log.debug({ ...seat, persona: undefined, line }, 'noise on the standard output of an agent'),

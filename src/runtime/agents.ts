@@ -1,7 +1,7 @@
 import type { ChatAdapter } from '../adapters/port.ts';
 import type { AgentBackend } from '../agents/backends/backend.ts';
-import type { AgentSpec } from '../agents/session/connection.ts';
-import type { Floors } from '../agents/session/floors.ts';
+import type { AgentSpec } from '../agents/session/seated-agent.ts';
+import type { FloorPort } from '../agents/session/floor-port.ts';
 import type { SupervisorSettings } from '../agents/session/supervisor.ts';
 import { createSupervisor } from '../agents/session/supervisor.ts';
 import type { Supervisor } from '../agents/session/supervisor.ts';
@@ -21,7 +21,7 @@ export type AgentsPorts = {
   readonly log: Log;
   readonly config: () => Config;
   readonly floors: ReadModel;
-  readonly apply: Floors['apply'];
+  readonly apply: FloorPort['apply'];
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
   readonly backendFor: (agent: AgentConfig) => AgentBackend;
   /** Takes out what must never be shown. */
@@ -49,7 +49,7 @@ export function createAgents(ports: AgentsPorts): { readonly supervisor: Supervi
 }
 
 /** The floors as agents see them: drafts go to the channel's platform. */
-function floorsOf({ floors, apply, adapterOf, clean }: AgentsPorts): Floors {
+function floorsOf({ floors, apply, adapterOf, clean }: AgentsPorts): FloorPort {
   return {
     apply,
     lines: (channel, after, upto) => floors.linesBetween(channel, after, upto),
@@ -69,8 +69,9 @@ function settingsOf(config: () => Config): SupervisorSettings {
     interruptGraceMs: interruptGraceSeconds * 1_000,
     channel: (id) => {
       const found = config().channels.find((channel) => channel.id === id);
-      const { coalesceMs, contextTokens, turnCompleteSignal } = found?.turnConfig ?? config().turnConfig;
-      return { coalesceMs, contextTokens, signal: turnCompleteSignal };
+      const { turnCompleteSignal: signal, ...rest } = found?.turnConfig ?? config().turnConfig;
+      const { coalesceMs, contextTokens, maxConsecutiveErrors, maxTotalErrors } = rest;
+      return { coalesceMs, contextTokens, signal, thresholds: { maxConsecutiveErrors, maxTotalErrors } };
     },
   };
 }

@@ -6,9 +6,10 @@ import type {
   Report,
   TurnPrompt,
 } from '../../src/agents/backends/backend.ts';
-import type { AgentSpec } from '../../src/agents/session/connection.ts';
-import type { Floors, Log } from '../../src/agents/session/floors.ts';
+import type { AgentSpec } from '../../src/agents/session/seated-agent.ts';
+import type { FloorPort, AgentLog } from '../../src/agents/session/floor-port.ts';
 import { NO_MEMORY } from '../../src/agents/session/session-memory.ts';
+import type { Thresholds } from '../../src/agents/session/session-machine.ts';
 import type { SessionMemory } from '../../src/agents/session/session-memory.ts';
 import { createSupervisor } from '../../src/agents/session/supervisor.ts';
 import type { SupervisorSettings } from '../../src/agents/session/supervisor.ts';
@@ -22,7 +23,7 @@ import type { Time } from './time.ts';
 
 export const CHANNEL = 'console:demo';
 
-/** Floors that write down what they are told. */
+/** FloorPort that write down what they are told. */
 export function fakeFloors() {
   const told: AgentCommand[] = [];
   const drafts: (string | null)[] = [];
@@ -35,7 +36,7 @@ export function fakeFloors() {
     broken: 0,
     refuse: (_command: AgentCommand): boolean => false,
   };
-  const floors: Floors = {
+  const floors: FloorPort = {
     async apply(channel, command) {
       if (state.broken > 0) {
         state.broken -= 1;
@@ -141,7 +142,7 @@ export function puppetry(options: { readonly needsSignal?: boolean; readonly fai
   return { backend, sessions, failures, hold };
 }
 
-export const MANNERS: SupervisorSettings = {
+export const SETTINGS: SupervisorSettings = {
   heartbeatMs: 15_000,
   heartbeatTimeoutMs: 45_000,
   interruptGraceMs: 5_000,
@@ -153,6 +154,7 @@ export type BenchOptions = {
   readonly needsSignal?: boolean;
   readonly failures?: Error[];
   readonly memory?: SessionMemory;
+  readonly thresholds?: Thresholds;
   /** The time to go on with. */
   readonly time?: Time;
   /** What the floor shows at the start. */
@@ -165,6 +167,7 @@ export async function bench(options: BenchOptions = {}) {
   const { floors, state } = fakeFloors();
   state.view = options.view ?? null;
   const { backend, sessions, failures, hold } = puppetry(options);
+  const thresholds = options.thresholds === undefined ? {} : { thresholds: options.thresholds };
   const logged: string[] = [];
   const keep = (level: string) => (fields: object, message: string) => {
     logged.push(`${level}: ${message} ${'cause' in fields ? String(fields.cause) : ''}`.trim());
@@ -174,7 +177,7 @@ export async function bench(options: BenchOptions = {}) {
   const debug = (fields: object, message: string) => {
     if (message === 'session' && 'trigger' in fields) moves.push(Object.values(fields).slice(2).join(' '));
   };
-  const log: Log = { debug, info: keep('info'), warn: keep('warn'), error: keep('error') };
+  const log: AgentLog = { debug, info: keep('info'), warn: keep('warn'), error: keep('error') };
   const dev: AgentSpec = {
     id: 'dev',
     name: 'Developer',
@@ -189,7 +192,7 @@ export async function bench(options: BenchOptions = {}) {
     clock: time.clock,
     timers: time.timers,
     log,
-    settings: MANNERS,
+    settings: { ...SETTINGS, channel: (id) => ({ ...SETTINGS.channel(id), ...thresholds }) },
     memory: options.memory ?? NO_MEMORY,
     boundary: () => 'b0a1f7c2',
   });

@@ -1,5 +1,5 @@
-import type { Floors, Log } from '../../src/agents/session/floors.ts';
-import { SCRIPTS, createScriptedBackend } from '../../src/agents/backends/scripted/scripted.ts';
+import type { FloorPort, AgentLog } from '../../src/agents/session/floor-port.ts';
+import { SCRIPTS, createScriptedBackend } from '../../src/agents/backends/scripted/scripted-backend.ts';
 import { createSupervisor } from '../../src/agents/session/supervisor.ts';
 import { addressedIn } from '../../src/turns/text/addressing.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
@@ -12,7 +12,7 @@ import { react } from '../../src/turns/floor/react.ts';
 import type { FloorSettings } from '../../src/turns/floor/settings.ts';
 import type { Applied, Line, OutboxRow } from '../../src/turns/records.ts';
 import { viewOf } from '../../src/turns/view.ts';
-import { MANNERS } from './bench.ts';
+import { SETTINGS } from './bench.ts';
 import { createTime } from './time.ts';
 
 const CHANNEL = 'console:demo';
@@ -76,7 +76,7 @@ export async function table(settings: Partial<FloorSettings> = {}) {
     if (draft !== null) commit({ type: 'say', ...draft });
     return commit(command);
   };
-  const floors: Floors = {
+  const floors: FloorPort = {
     apply: async (_channel, command) => await apply(command),
     lines: (_channel, after, upto) => lines.filter(({ line }) => line > after && line <= upto),
     recent: (_channel, limit) => lines.slice(-limit),
@@ -85,7 +85,7 @@ export async function table(settings: Partial<FloorSettings> = {}) {
     draft: () => {},
   };
   const quiet = () => {};
-  const log: Log = { debug: quiet, info: quiet, warn: quiet, error: quiet };
+  const log: AgentLog = { debug: quiet, info: quiet, warn: quiet, error: quiet };
   const agents = IDS.map((id) => {
     const backend = createScriptedBackend({ script: SCRIPTS[id], speed: { ...time.speed, wordMs: 75 } });
     return { id, name: id, description: '', persona: '', backend, channels: [CHANNEL] };
@@ -94,7 +94,7 @@ export async function table(settings: Partial<FloorSettings> = {}) {
     agents,
     floors,
     log,
-    settings: MANNERS,
+    settings: SETTINGS,
     clock: time.clock,
     timers: time.timers,
   });

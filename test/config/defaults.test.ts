@@ -58,6 +58,8 @@ describe('the further defaults', () => {
       onRestart: 'resume',
       rejoin: null,
       interruptGraceSeconds: 5,
+      maxConsecutiveErrors: 5,
+      maxTotalErrors: 20,
       interruptResponder: null,
       facilitator: null,
       defaultAgent: null,

@@ -27,7 +27,7 @@ export type BridgeOptions = {
 };
 
 /** `conch-agent`: the exit code is 0 when it was told to end, 1 when the host refuses it, 2 for a wrong command line. */
-export async function main(argv: readonly string[]): Promise<number> {
+export async function bridgeMain(argv: readonly string[]): Promise<number> {
   process.stderr.on('error', () => undefined);
   const say = (line: string) => void process.stderr.write(`${line}\n`);
   const parsed = parse(argv, process.env);

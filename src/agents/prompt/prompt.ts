@@ -3,20 +3,20 @@ import type { AgentId, MessageId } from '../../turns/floor/settings.ts';
 import type { Attachment } from '../../engine/port.ts';
 import type { Line } from '../../turns/records.ts';
 import type { SeatContext, TurnPrompt } from '../backends/backend.ts';
-import type { Floors } from '../session/floors.ts';
+import type { FloorPort } from '../session/floor-port.ts';
 
 /** What prompts are made with, besides the floor. */
-export type PromptManners = {
+export type PromptSettings = {
   readonly describe: (agent: AgentId) => { readonly name: string; readonly description: string };
   readonly signal: string | null;
   readonly contextTokens: number;
   readonly boundary: string;
   /** What the session was given before. */
-  readonly given: Given;
+  readonly knowledge: SessionKnowledge;
 };
 
 /** What a session knows: the lines up to one, its own, and these messages. */
-export class Given {
+export class SessionKnowledge {
   #memory: object | null = null;
   #fresh = true;
   #upto = 0;
@@ -62,27 +62,27 @@ export type MadePrompt = { readonly turn: TurnPrompt; readonly left: readonly Me
 export function turnPrompt(
   effect: Extract<Effect, { type: 'prompt' }>,
   seat: SeatContext,
-  floors: Floors,
-  manners: PromptManners,
+  floors: FloorPort,
+  settings: PromptSettings,
 ): MadePrompt {
   const { channel, agent } = seat;
   const { epoch, reason, afterLine, uptoLine, open } = effect;
   const view = floors.view(channel);
-  const { given } = manners;
-  const from = given.fresh ? Math.max(0, uptoLine - LINES_FOR_A_NEW_SESSION) : given.upto;
+  const { knowledge } = settings;
+  const from = knowledge.fresh ? Math.max(0, uptoLine - LINES_FOR_A_NEW_SESSION) : knowledge.upto;
   const lines = floors
     .lines(channel, Math.min(afterLine, from), uptoLine)
-    .filter((line) => given.fresh || line.line > afterLine || !isKnown(line, agent, given));
+    .filter((line) => knowledge.fresh || line.line > afterLine || !isKnown(line, agent, knowledge));
   const asked = effect.messages.map((id) => floors.message(id)).filter((line) => line !== null);
   const startedAt = reason === 'grant' ? Infinity : (view?.holder?.startedAt ?? Infinity);
   const said = floors
     .recent(channel, TURN_LINES)
     .filter(({ at, author }) => at >= startedAt && author.kind === 'agent' && author.id === agent);
   const roster = (view?.seats ?? []).map(({ agent: id, status }) => {
-    const { name, description } = manners.describe(id);
+    const { name, description } = settings.describe(id);
     return { id, name, status, description };
   });
-  const { signal, contextTokens, boundary } = manners;
+  const { signal, contextTokens, boundary } = settings;
   const parts = { seat, reason, messages: asked, open, lines, said, roster, signal, contextTokens, boundary };
   const { text, left } = buildPrompt(parts);
   const isIn = ({ message }: Line): boolean => message === null || !left.includes(message);
@@ -151,8 +151,8 @@ export function looksLikeHost(line: string): boolean {
 }
 
 /** Lines before `afterLine` were in prompts that were taken back before the session had them, unless it knows them in another way. */
-function isKnown({ author, message }: Line, agent: AgentId, given: Given): boolean {
-  return message === null ? author.id === agent : given.has(message);
+function isKnown({ author, message }: Line, agent: AgentId, knowledge: SessionKnowledge): boolean {
+  return message === null ? author.id === agent : knowledge.has(message);
 }
 
 /** How many lines a session that begins in the middle of a conversation is given; `contextTokens` may cut them further. */

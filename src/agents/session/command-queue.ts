@@ -5,14 +5,14 @@ import { KeyedQueue } from '../../lib/keyed-queue.ts';
 import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
-import type { Floors, Log } from './floors.ts';
+import type { FloorPort, AgentLog } from './floor-port.ts';
 
 /** Where commands go, and what happens around it. */
 export type CommandQueuePorts = {
   readonly channel: ChannelId;
-  readonly floors: Pick<Floors, 'apply'>;
+  readonly floors: Pick<FloorPort, 'apply'>;
   readonly timers: Timers;
-  readonly log: Log;
+  readonly log: AgentLog;
 };
 
 /**

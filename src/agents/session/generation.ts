@@ -6,9 +6,9 @@ import { createSignalScanner } from '../../turns/text/signal.ts';
 import type { SignalScanner } from '../../turns/text/signal.ts';
 import type { Applied } from '../../turns/records.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
-import { Asking } from './asking.ts';
+import { PermissionQueue } from './permission-queue.ts';
 import type { AgentSession, Ending, PermissionRequest, Report, TurnPrompt } from '../backends/backend.ts';
-import type { Log } from './floors.ts';
+import type { AgentLog } from './floor-port.ts';
 import { Injections } from './injections.ts';
 import type { Injection } from './injections.ts';
 
@@ -26,9 +26,9 @@ export type GenerationPorts = {
   readonly coalesceMs: number;
   readonly clock: Clock;
   readonly timers: Timers;
-  readonly log: Log;
+  readonly log: AgentLog;
   /** `null`: it could not be told. */
-  readonly tell: (command: AgentCommand) => Promise<Applied | null>;
+  readonly send: (command: AgentCommand) => Promise<Applied | null>;
   readonly draft: (text: string | null) => void;
   /** The first sign of life. */
   readonly started: () => void;
@@ -52,8 +52,10 @@ export class Generation {
   #signalled = false;
   #argument: string | null = null;
   #open = 0;
-  readonly #asking: Asking;
-  readonly #injections: Injections;
+  /** Made for the first question. */
+  #permissions: PermissionQueue | null = null;
+  /** Made for the first message that comes meanwhile. */
+  #injections: Injections | null = null;
   #beatAt = -Infinity;
   #textAt = 0;
   #quiet: Timer | null = null;
@@ -62,14 +64,6 @@ export class Generation {
     this.#ports = ports;
     this.epoch = ports.epoch;
     this.#scanner = createSignalScanner(ports);
-    this.#injections = new Injections(ports);
-    this.#asking = new Asking({
-      request: (approval, unaskable) => this.#request(approval, unaskable),
-      withdraw: (question) => {
-        const { agent, epoch, tell } = ports;
-        void tell({ type: 'withdraw', agent, epoch, question });
-      },
-    });
     this.report = {
       text: (chunk) => this.#hear(chunk),
       flush: () => void this.#endMessage(),
@@ -77,7 +71,7 @@ export class Generation {
       permission: (request, withdrawn) => this.#permit(request, withdrawn),
       usage: ({ tokens, costMicros }) => {
         const { agent, epoch } = ports;
-        void ports.tell({ type: 'spend', agent, epoch, tokens, costMicros });
+        void ports.send({ type: 'spend', agent, epoch, tokens, costMicros });
       },
     };
   }
@@ -113,43 +107,45 @@ export class Generation {
     if (!this.#muted) this.#ports.draft(null);
     this.#muted = true;
     this.#quiet?.cancel();
-    this.#asking.drop();
+    this.#permissions?.drop();
   }
 
   /** Hands a message over in the middle of it; what came of it is reported before the end. */
   inject(injection: Injection): void {
+    if (!this.#generating) return injection.report('next-prompt');
+    this.#injections ??= new Injections(this.#ports);
     this.#injections.add(injection);
   }
 
   /** The answer to the question with this number. */
   decide(question: number, choice: Choice): void {
-    this.#asking.decide(question, choice);
+    this.#permissions?.decide(question, choice);
   }
 
   /** The session has stopped generating. */
   generated(): void {
     this.#generating = false;
     this.#quiet?.cancel();
-    this.#asking.withdraw();
+    this.#permissions?.withdraw();
   }
 
   /** Says what is left and tells the floor how it ended. A pass says nothing; the signal and nothing else is one, too. */
   async finish(ending: Ending): Promise<void> {
-    await this.#injections.close();
+    await this.#injections?.close();
     if (this.#muted) return;
     if (ending.how === 'passed') this.#text = '';
     else await this.#endMessage();
     if (this.#muted) return;
-    const { agent, epoch, tell, draft } = this.#ports;
+    const { agent, epoch, send, draft } = this.#ports;
     draft(null);
-    if (ending.how === 'waiting') await tell({ type: 'wait', agent, epoch, reason: ending.reason });
-    else if (ending.how === 'passed') await tell({ type: 'end', agent, epoch, outcome: 'passed', signalled: true });
-    else await tell({ type: 'end', agent, epoch, ...this.#endOf(ending) });
+    if (ending.how === 'waiting') await send({ type: 'wait', agent, epoch, reason: ending.reason });
+    else if (ending.how === 'passed') await send({ type: 'end', agent, epoch, outcome: 'passed', signalled: true });
+    else await send({ type: 'end', agent, epoch, ...this.#endOf(ending) });
   }
 
   /** The session failed: says what people have seen, and nothing more. */
   abandon(): void {
-    this.#asking.drop();
+    this.#permissions?.drop();
     this.generated();
     void this.#say();
     this.mute();
@@ -159,21 +155,28 @@ export class Generation {
   close(): void {
     this.mute();
     this.generated();
-    this.#injections.abandon();
+    this.#injections?.abandon();
     this.#done.resolve();
   }
 
   #permit(request: PermissionRequest, withdrawn: AbortSignal): Promise<Choice | 'cancelled'> {
-    return this.#asking.ask(request, withdrawn, async () => {
+    this.#permissions ??= new PermissionQueue({
+      request: (approval, unaskable) => this.#request(approval, unaskable),
+      withdraw: (question) => {
+        const { agent, epoch, send } = this.#ports;
+        void send({ type: 'withdraw', agent, epoch, question });
+      },
+    });
+    return this.#permissions.ask(request, withdrawn, async () => {
       await this.#endMessage();
       return !this.#muted && this.#generating;
     });
   }
 
   async #request(approval: Approval, unaskable: string | null): Promise<number | null> {
-    const { agent, epoch, tell } = this.#ports;
+    const { agent, epoch, send } = this.#ports;
     const why = unaskable === null ? {} : { unaskable };
-    const applied = await tell({ type: 'request', agent, epoch, approval, ...why });
+    const applied = await send({ type: 'request', agent, epoch, approval, ...why });
     if (applied?.ok !== true) return null;
     const asked = applied.facts.find((fact) => fact.type === 'turnWaited');
     return asked?.wait.reason === 'approval' ? asked.wait.question.question : null;
@@ -201,10 +204,10 @@ export class Generation {
   /** A sign of work, at most one a second. */
   #beat(): void {
     const now = this.#ports.clock.now();
-    if (this.#asking.open || now - this.#beatAt < BEAT_MS) return;
+    if (this.#permissions?.open || now - this.#beatAt < BEAT_MS) return;
     this.#beatAt = now;
-    const { agent, epoch, tell } = this.#ports;
-    void tell({ type: 'work', agent, epoch, open: this.#open });
+    const { agent, epoch, send } = this.#ports;
+    void send({ type: 'work', agent, epoch, open: this.#open });
   }
 
   /** Text that nothing follows for a while is a message: an agent that falls silent has spoken. */
@@ -230,7 +233,7 @@ export class Generation {
   async #say(): Promise<void> {
     const draft = this.takeDraft();
     if (draft === null) return;
-    await this.#ports.tell({ type: 'say', ...draft });
+    await this.#ports.send({ type: 'say', ...draft });
     if (!this.#muted && this.#text === '') this.#ports.draft(null);
   }
 

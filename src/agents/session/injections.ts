@@ -1,7 +1,7 @@
 import type { Line } from '../../turns/records.ts';
 import type { Timer, Timers } from '../../lib/time.ts';
 import type { AgentSession, InjectOutcome } from '../backends/backend.ts';
-import type { Log } from './floors.ts';
+import type { AgentLog } from './floor-port.ts';
 
 /** A message on its way into a turn; `report` is told its outcome, once. */
 export type Injection = {
@@ -14,7 +14,7 @@ export type Injection = {
 export type InjectionPorts = {
   readonly session: AgentSession;
   readonly timers: Timers;
-  readonly log: Log;
+  readonly log: AgentLog;
   readonly coalesceMs: number;
 };
 

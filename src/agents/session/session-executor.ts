@@ -2,7 +2,7 @@ import { Alarm } from '../../lib/alarm.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { AbsentError, BackendError } from '../backends/backend.ts';
 import type { AgentSession, TurnPrompt } from '../backends/backend.ts';
-import type { Log } from './floors.ts';
+import type { AgentLog } from './floor-port.ts';
 import type { Generation } from './generation.ts';
 import type { Beat } from './heartbeat.ts';
 import { NEW_SESSION, OPEN_MS } from './session-machine.ts';
@@ -11,13 +11,14 @@ import type { SessionRecord } from './session-memory.ts';
 
 /** What carries out the effects of one session's machine, and who is told. */
 export type ExecutorPorts = {
-  readonly machine: SessionMachine;
+  /** The machine, with the thresholds of now. */
+  readonly machine: () => SessionMachine;
   readonly open: () => Promise<AgentSession>;
   /** Makes what hears the answer to a prompt. */
   readonly generation: (session: AgentSession, prompt: TurnPrompt) => Generation;
   readonly clock: Clock;
   readonly timers: Timers;
-  readonly log: Log;
+  readonly log: AgentLog;
   /** What outlives the program. */
   readonly record: SessionRecord;
   /** Fields for every log line. */
@@ -87,7 +88,7 @@ export class SessionExecutor {
     if (phase.name !== 'Initializing') lost(this.#lastCause ?? UNKNOWN_CAUSE);
     if (phase.name === 'Stopped') this.#logFatal(phase.why);
     if (phase.name === 'CoolingDown') this.#warnCooling(phase);
-    this.#alarm.noLaterThan(machine.nextDeadline(this.#state));
+    this.#alarm.noLaterThan(machine().nextDeadline(this.#state));
     this.#goOn();
     await this.settled();
   }
@@ -160,21 +161,23 @@ export class SessionExecutor {
   }
 
   #step(event: SessionEvent): void {
-    const { about, clock, log, machine, record } = this.#ports;
+    const { about, clock, log, record } = this.#ports;
     if (this.#closed) return;
+    const machine = this.#ports.machine();
     const wasOpening = isOpening(this.#state.phase);
-    const decision = machine.decide(this.#state, event, clock.now());
+    const at = clock.now();
+    const decision = machine.decide(this.#state, event, at);
     if (!decision.ok) {
       log.warn({ ...about, refusal: decision.refusal }, 'session event refused');
       return;
     }
     for (const fact of decision.facts) {
-      this.#state = machine.evolve(this.#state, fact);
+      this.#state = machine.evolve(this.#state, fact, at);
       const { from, trigger, to } = fact;
       log.debug({ ...about, from, trigger, to: to.name, effect: fact.effect?.type ?? 'None' }, 'session');
       record.keep(this.#state, this.#lastCause);
       if (wasOpening && event.type !== 'SessionOpened') this.#attempt?.resolve();
-      for (const effect of machine.react(fact)) this.#carryOut(effect);
+      for (const effect of machine.react(fact, this.#state)) this.#carryOut(effect);
     }
     this.#alarm.cancel();
     this.#alarm.noLaterThan(machine.nextDeadline(this.#state));

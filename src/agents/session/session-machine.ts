@@ -1,3 +1,4 @@
+import type { Machine, MachineDecision } from '../../engine/machine.ts';
 import { backoffMs } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 import type { Instant } from '../../lib/time.ts';
@@ -63,11 +64,6 @@ export type SessionFact = {
 
 /** An event's name, with how a session ended. */
 export type SessionTrigger = Exclude<SessionEvent['type'], 'SessionExited'> | `SessionExited(${Exit['how']})`;
-
-/** What an event does: one fact, or a refusal that changes nothing. */
-export type SessionDecision =
-  | { readonly ok: true; readonly facts: readonly [SessionFact] }
-  | { readonly ok: false; readonly refusal: string; readonly facts: readonly [] };
 
 /** The owner's defaults. */
 export const DEFAULT_THRESHOLDS: Thresholds = { maxConsecutiveErrors: 5, maxTotalErrors: 20 };
@@ -163,13 +159,11 @@ export const SESSION_TRANSITIONS = [
   },
 ] as const satisfies readonly Row[];
 
-/** The session machine: pure, with an agent's own thresholds. */
-export type SessionMachine = {
-  decide(state: SessionState, event: SessionEvent, at: Instant): SessionDecision;
-  evolve(state: SessionState, fact: SessionFact): SessionState;
-  react(fact: SessionFact): readonly SessionEffect[];
-  nextDeadline(state: SessionState): Instant | null;
-};
+/** The session machine, in the one shape of all machines. An event is one fact, or a refusal that changes nothing. */
+export type SessionMachine = Pick<
+  Machine<SessionState, SessionEvent, SessionFact, SessionEffect>,
+  'decide' | 'evolve' | 'react' | 'nextDeadline'
+>;
 
 /** Makes the machine; an event that the table does not list for the state is refused. */
 export function createSessionMachine(thresholds: Thresholds = DEFAULT_THRESHOLDS): SessionMachine {
@@ -190,7 +184,7 @@ type Moment = {
 
 type Counters = Omit<SessionState, 'phase'>;
 
-function decide(moment: Moment): SessionDecision {
+function decide(moment: Moment): MachineDecision<SessionFact, string> {
   const { state, event } = moment;
   const trigger = triggerOf(event);
   const row = rowFor(state.phase, trigger);
@@ -306,6 +300,6 @@ function triggerOf(event: SessionEvent): SessionTrigger {
   return event.type === 'SessionExited' ? `SessionExited(${event.exit.how})` : event.type;
 }
 
-function refused(refusal: string): SessionDecision {
+function refused(refusal: string): MachineDecision<SessionFact, string> {
   return { ok: false, refusal, facts: [] };
 }

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import { KeyedQueue } from '../../lib/keyed-queue.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
-import type { Log } from './floors.ts';
+import type { AgentLog } from './floor-port.ts';
 import { NEW_SESSION } from './session-machine.ts';
 import type { SessionState } from './session-machine.ts';
 
@@ -46,7 +47,7 @@ export type RecordPorts = {
   readonly memory: SessionMemory;
   readonly clock: Clock;
   readonly timers: Timers;
-  readonly log: Log;
+  readonly log: AgentLog;
 };
 
 /** One session in the memory. It is written only when what is remembered changes, and in order; only the newest counts. */
@@ -55,7 +56,7 @@ export class SessionRecord {
   /** What is saved, or is being saved; empty when that is not known. */
   #newest = '';
   #unsaved: KeptSession | null = null;
-  #last: Promise<void> = Promise.resolve();
+  readonly #saves = new KeyedQueue<AgentId>();
   #closed = false;
 
   constructor(ports: RecordPorts) {
@@ -88,7 +89,7 @@ export class SessionRecord {
     if (text === this.#newest) return;
     this.#newest = text;
     this.#unsaved = kept;
-    this.#last = this.#last.then(() => this.#save());
+    void this.#saves.run(this.#ports.agent, () => this.#save());
   }
 
   /** Keeps nothing more; resolves when all is saved, or cannot be saved in time. */
@@ -96,7 +97,7 @@ export class SessionRecord {
     this.#closed = true;
     const { promise: limit, resolve } = Promise.withResolvers<void>();
     const timer = this.#ports.timers.after(CLOSE_MS, resolve);
-    await Promise.race([this.#last, limit]);
+    await Promise.race([this.#saves.settled(), limit]);
     timer.cancel();
   }
 

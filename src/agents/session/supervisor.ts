@@ -5,23 +5,21 @@ import type { Roster } from '../../turns/roster.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { OutboxRow } from '../../turns/records.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
-import { Connection } from './connection.ts';
-import type { AgentSpec, ChannelManners, ConnectionPorts } from './connection.ts';
-import type { Floors, Log } from './floors.ts';
+import { SeatedAgent } from './seated-agent.ts';
+import type { AgentSpec, SessionSettings, SeatedAgentPorts } from './seated-agent.ts';
+import type { FloorPort, AgentLog } from './floor-port.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { createRoster } from './roster.ts';
-import { createSessionMachine } from './session-machine.ts';
-import type { Thresholds } from './session-machine.ts';
+import { createRoster } from './session-roster.ts';
 import { NO_MEMORY } from './session-memory.ts';
 import type { SessionMemory } from './session-memory.ts';
 
 /** What a supervisor is made of. */
 export type SupervisorOptions = {
   readonly agents: readonly AgentSpec[];
-  readonly floors: Floors;
+  readonly floors: FloorPort;
   readonly clock: Clock;
   readonly timers: Timers;
-  readonly log: Log;
+  readonly log: AgentLog;
   readonly settings: SupervisorSettings;
   /** Where sessions are remembered until the next start; nowhere unless given. */
   readonly memory?: SessionMemory;
@@ -35,9 +33,7 @@ export type SupervisorSettings = {
   readonly heartbeatTimeoutMs: number;
   /** For generations that nobody stopped and that a new turn of the same agent finds under way. */
   readonly interruptGraceMs: number;
-  /** The owner's defaults unless given. */
-  readonly thresholds?: Thresholds;
-  readonly channel: (channel: ChannelId) => ChannelManners;
+  readonly channel: (channel: ChannelId) => SessionSettings;
 };
 
 /** Runs all agents: opens their sessions, does what the floors owe them, and tells the floors what they do. */
@@ -66,15 +62,15 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     deliver: (row) => pool.deliver(row),
     takeDraft: (channel) => pool.takeDraft(channel),
     configure: (agents) => pool.configure(agents),
-    ...createRoster({ agents: () => pool.agents, connections: (agent) => pool.connectionsOf(agent) }),
+    ...createRoster({ agents: () => pool.agents, seated: (agent) => pool.seatedAs(agent) }),
   };
 }
 
 class SessionPool {
   agents: readonly AgentSpec[];
-  readonly #ports: ConnectionPorts;
+  readonly #ports: SeatedAgentPorts;
   readonly #heartbeat: Heartbeat;
-  readonly #connections = new Map<string, Connection>();
+  readonly #seated = new Map<string, SeatedAgent>();
   #running = false;
 
   constructor(options: SupervisorOptions) {
@@ -86,9 +82,8 @@ class SessionPool {
       timers,
       log,
       memory: options.memory ?? NO_MEMORY,
-      machine: createSessionMachine(settings.thresholds),
       interruptGraceMs: settings.interruptGraceMs,
-      manners: settings.channel,
+      sessionSettings: settings.channel,
       describe: (agent) => this.#describe(agent),
       boundary: options.boundary ?? (() => randomBytes(8).toString('hex')),
     };
@@ -109,9 +104,9 @@ class SessionPool {
   async stop(): Promise<void> {
     this.#running = false;
     this.#heartbeat.stop();
-    const all = [...this.#connections.values()];
-    this.#connections.clear();
-    await Promise.all(all.map((connection) => connection.close()));
+    const all = [...this.#seated.values()];
+    this.#seated.clear();
+    await Promise.all(all.map((each) => each.close()));
   }
 
   async configure(agents: readonly AgentSpec[]): Promise<void> {
@@ -119,9 +114,9 @@ class SessionPool {
     if (!this.#running) return;
     const seats = agents.flatMap((spec) => spec.channels.map((channel) => ({ spec, channel })));
     const wanted = new Map(seats.map(({ spec, channel }) => [keyOf(channel, spec.id), spec]));
-    const gone = [...this.#connections].filter(([key, { spec }]) => !isSame(spec, wanted.get(key)));
-    for (const [key] of gone) this.#connections.delete(key);
-    await Promise.all(gone.map(([, connection]) => connection.leave('taken out by the configuration')));
+    const gone = [...this.#seated].filter(([key, { spec }]) => !isSame(spec, wanted.get(key)));
+    for (const [key] of gone) this.#seated.delete(key);
+    await Promise.all(gone.map(([, each]) => each.leave('taken out by the configuration')));
     await Promise.all(seats.map(({ spec, channel }) => this.#seat(spec, channel)));
   }
 
@@ -129,44 +124,44 @@ class SessionPool {
     const { effect } = row;
     if (!('agent' in effect) || effect.type === 'post')
       return { state: 'failed', why: `${effect.type} is not for agents` };
-    const connection = this.#connections.get(keyOf(row.channel, effect.agent));
-    if (!connection) return { state: 'failed', why: `${effect.agent} is not in ${row.channel}` };
+    const agent = this.#seated.get(keyOf(row.channel, effect.agent));
+    if (!agent) return { state: 'failed', why: `${effect.agent} is not in ${row.channel}` };
     switch (effect.type) {
       case 'prompt':
-        return await connection.prompt(row, effect);
+        return await agent.prompt(row, effect);
       case 'inject':
-        return connection.inject(row, effect);
+        return agent.inject(row, effect);
       case 'interrupt':
-        return connection.interrupt(effect);
+        return agent.interrupt(effect);
       case 'observe':
-        return connection.observe(effect);
+        return agent.observe(effect);
       case 'decision':
-        return connection.decide(effect);
+        return agent.decide(effect);
       case 'ask':
-        return connection.ask(effect);
+        return agent.ask(effect);
       case 'cancel':
-        return connection.cancel(effect.epoch);
+        return agent.cancel(effect.epoch);
     }
   }
 
   takeDraft(channel: ChannelId): Draft | null {
-    const drafts = [...this.#connections.values()]
-      .filter((connection) => connection.channel === channel)
-      .map((connection) => connection.takeDraft())
+    const drafts = [...this.#seated.values()]
+      .filter((each) => each.channel === channel)
+      .map((each) => each.takeDraft())
       .filter((draft) => draft !== null);
     return drafts.toSorted((one, other) => other.epoch - one.epoch)[0] ?? null;
   }
 
-  connectionsOf(agent: AgentId): readonly Connection[] {
-    return [...this.#connections.values()].filter(({ spec }) => spec.id === agent);
+  seatedAs(agent: AgentId): readonly SeatedAgent[] {
+    return [...this.#seated.values()].filter(({ spec }) => spec.id === agent);
   }
 
   async #seat(spec: AgentSpec, channel: ChannelId): Promise<void> {
     const key = keyOf(channel, spec.id);
-    if (this.#connections.has(key)) return;
-    const connection = new Connection(spec, channel, this.#ports);
-    this.#connections.set(key, connection);
-    await connection.open();
+    if (this.#seated.has(key)) return;
+    const agent = new SeatedAgent(spec, channel, this.#ports);
+    this.#seated.set(key, agent);
+    await agent.open();
   }
 
   #describe(agent: AgentId): { readonly name: string; readonly description: string } {
@@ -174,8 +169,8 @@ class SessionPool {
     return { name: spec?.name ?? agent, description: spec?.description ?? '' };
   }
 
-  #each(act: (connection: Connection) => void): void {
-    for (const connection of this.#connections.values()) act(connection);
+  #each(act: (agent: SeatedAgent) => void): void {
+    for (const agent of this.#seated.values()) act(agent);
   }
 }
 

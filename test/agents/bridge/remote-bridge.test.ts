@@ -44,7 +44,7 @@ const bridge = (token = rig.token, command = process.execPath) => {
   running.push(over);
   return over;
 };
-const link = () => rig.host.dock('dev').link;
+const link = () => rig.host.slot('dev').link;
 const connected = () => until(() => link() !== null, 'the connection');
 const begin = (session: Awaited<ReturnType<typeof rig.backend.open>>, text: string) => {
   const heard = recorder();

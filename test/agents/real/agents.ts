@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { AcpBackendOptions } from '../../../src/agents/backends/acp/acp.ts';
+import type { AcpBackendOptions } from '../../../src/agents/backends/acp/acp-backend.ts';
 
 /**
  * A coding agent from the npm registry: how it is pointed at a model's service at `url` with `home` for its own files, and

@@ -2,10 +2,10 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { createAcpBackend } from '../../../src/agents/backends/acp/acp.ts';
+import { createAcpBackend } from '../../../src/agents/backends/acp/acp-backend.ts';
 import type { AgentBackend, AgentSession } from '../../../src/agents/backends/backend.ts';
 import type { Choice } from '../../../src/turns/floor/settings.ts';
-import { createVerbServer } from '../../../src/agents/tools/verb-server.ts';
+import { createToolServer } from '../../../src/agents/tools/tool-server.ts';
 import { person, prompt, recorder } from '../backends/conversation.ts';
 import { HOOK_FILE, REAL_AGENTS, SERVER_FILE, writeFiles } from './agents.ts';
 import type { RealAgent } from './agents.ts';
@@ -68,8 +68,8 @@ const PLAIN: Part = {
   },
 };
 
-const VERB: Part = {
-  name: 'verb',
+const FLOOR_TOOL: Part = {
+  name: 'floor-tool',
   run: async (session) => {
     const turn = begin(session, 'TASK-say: use the tool "say".', 'allow');
     const { how } = await turn.over;
@@ -84,7 +84,7 @@ const VERB: Part = {
 const PARTS: readonly Part[] = [
   PLAIN,
   { name: 'ping', run: async (session) => `answered in ${await timed(() => session.ping())} ms` },
-  VERB,
+  FLOOR_TOOL,
   ...(['reject', 'allow'] as const).map((choice) => ({
     name: choice,
     run: async (session: AgentSession, { work }: World) => {
@@ -181,7 +181,7 @@ const HOSTILE: readonly Part[] = [
       return must(isAsked, `asked "${turn.asked.join('|')}"`);
     },
   })),
-  { ...VERB, name: 'verb' },
+  { ...FLOOR_TOOL, name: 'floor-tool' },
   {
     name: 'files changed unasked',
     run: async (_session, { work, outside }) => {
@@ -248,13 +248,13 @@ async function tryParts(agent: RealAgent, parts: readonly Part[], files: RealAge
   const [work = '', home = '', outside = ''] = folders;
   writeFiles(work, files);
   const model = await startModel();
-  const verbs = createVerbServer();
+  const toolServer = createToolServer();
   const backend = createAcpBackend({
     profile: agent.profile,
     command: programOf(agent),
     env: { ...homeIn(home), ...agent.environment(model.url, home) },
     cwd: work,
-    verbs,
+    toolServer,
   });
   let failed = 0;
   let session: AgentSession | null = null;
@@ -268,7 +268,7 @@ async function tryParts(agent: RealAgent, parts: readonly Part[], files: RealAge
     failed += 1;
     process.stdout.write(`  FAILED open: ${String(error)}\n`);
   }
-  await Promise.all([verbs.close(), model.stop()]);
+  await Promise.all([toolServer.close(), model.stop()]);
   for (const folder of folders) rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
   return failed;
 }

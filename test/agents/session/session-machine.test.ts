@@ -112,18 +112,19 @@ function at(phase: Phase, counters: Partial<SessionState> = {}): SessionState {
 
 function factOf(state: SessionState, event: SessionEvent): SessionFact {
   const decision = machine.decide(state, event, AT);
-  if (!decision.ok) throw new Error(decision.refusal);
-  return decision.facts[0];
+  const [fact] = decision.facts;
+  if (!decision.ok || fact === undefined) throw new Error(decision.ok ? 'nothing happened' : decision.refusal);
+  return fact;
 }
 
 function run(state: SessionState, ...events: readonly SessionEvent[]): SessionState {
-  return events.reduce((current, event) => machine.evolve(current, factOf(current, event)), state);
+  return events.reduce((current, event) => machine.evolve(current, factOf(current, event), AT), state);
 }
 
 /** The phase that an event leads to, and what has to be done. */
 function moved(phase: Phase, event: SessionEvent) {
   const fact = factOf(at(phase), event);
-  return { to: fact.to, effects: machine.react(fact) };
+  return { to: fact.to, effects: machine.react(fact, machine.evolve(at(phase), fact, AT)) };
 }
 
 describe('the session table', () => {
@@ -157,7 +158,7 @@ describe('the session table', () => {
 
   test('refuses to fold a fact that starts elsewhere', () => {
     const fact = factOf(at({ name: 'Initializing' }), { type: 'WorktreeReady' });
-    expect(() => machine.evolve(at(SPAWNING), fact)).toThrow(/impossible/);
+    expect(() => machine.evolve(at(SPAWNING), fact, AT)).toThrow(/impossible/);
   });
 
   test('has states, events and facts that survive a round trip through JSON', () => {
@@ -202,8 +203,10 @@ describe('what the rows carry', () => {
   });
 
   test('a threshold that is reached logs what it counted', () => {
-    const fact = factOf(at(RUNNING, { consecutiveErrors: 4 }), error);
-    expect(machine.react(fact)).toEqual([{ type: 'LogFatal', message: '5 errors in a row' }]);
+    const worn = at(RUNNING, { consecutiveErrors: 4 });
+    expect(machine.react(factOf(worn, error), run(worn, error))).toEqual([
+      { type: 'LogFatal', message: '5 errors in a row' },
+    ]);
   });
 
   test('OperatorStop of a live session gives no grace', () => {

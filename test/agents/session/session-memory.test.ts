@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { BackendError } from '../../../src/agents/backends/backend.ts';
-import { STATE_WORDS } from '../../../src/agents/session/roster.ts';
+import { STATE_WORDS } from '../../../src/agents/session/session-roster.ts';
 import { SESSION_TRANSITIONS } from '../../../src/agents/session/session-machine.ts';
 import type { KeptSession, SessionMemory } from '../../../src/agents/session/session-memory.ts';
 import { folder, open } from '../../engine/sqlite/fixture.ts';

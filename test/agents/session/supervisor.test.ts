@@ -41,6 +41,16 @@ describe('an agent that starts', () => {
     expect(supervisor.status('dev')?.[1]).toContain('Stopped (until /agent restart): 5 errors in a row');
   });
 
+  test('is stopped after as many failures as its channel allows', async () => {
+    const { time, failures, supervisor } = await bench({
+      failures: Array.from({ length: 9 }, () => new BackendError('connection refused')),
+      thresholds: { maxConsecutiveErrors: 3, maxTotalErrors: 20 },
+    });
+    await time.advance(600_000);
+    expect(failures).toHaveLength(6);
+    expect(supervisor.status('dev')?.[1]).toContain('Stopped (until /agent restart): 3 errors in a row');
+  });
+
   test('is stopped at once by a terminal error', async () => {
     const { time, failures, supervisor } = await bench({
       failures: [new BackendError('no such key', { terminal: true }), new BackendError('never tried')],
@@ -393,7 +403,7 @@ describe.each([
     expect({ said, end }).toEqual({ said: ['It is done.'], end: SIGNALLED });
   });
 
-  test('whose verb hands over heeds the verb', async () => {
+  test('whose floor tool hands over heeds the floor tool', async () => {
     const { end } = await performed(needsSignal, (report) => report.text('Please check. TURN_COMPLETE @dev'), {
       how: 'completed',
       handTo: 'qa',

@@ -3,23 +3,25 @@ import type { Choice } from '../../../turns/floor/settings.ts';
 import type { Ending, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import { optionFor, permissionFor } from './acp-permission.ts';
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
-import { silence } from './acp-words.ts';
-import { Verbs } from '../../tools/verbs.ts';
+import { explainSilence } from './acp-words.ts';
+import { FloorTools } from '../../tools/floor-tools.ts';
 
 /** The answer to a request for permission, as the protocol has it. */
-export type Outcome = { readonly outcome: 'cancelled' } | { readonly outcome: 'selected'; readonly optionId: string };
+export type PermissionOutcome =
+  | { readonly outcome: 'cancelled' }
+  | { readonly outcome: 'selected'; readonly optionId: string };
 
 /** A request for permission; `isOwn`: for a tool of the floor, by what its agent cannot make up. */
 export type Asked = Permission & { readonly isOwn: boolean };
 
 /** One generation of one turn: what the agent sends becomes text, signs of work, questions for people, and an ending. */
 export class AcpGeneration {
-  readonly verbs: Verbs;
+  readonly floorTools: FloorTools;
   readonly #report: Report;
   readonly #timers: Timers;
   readonly #over = Promise.withResolvers<void>();
   readonly #stop = new AbortController();
-  /** The open tools, and how often the floor's verbs had been called when each began. */
+  /** The open tools, and how often the floor's tools had been called when each began. */
   readonly #tools = new Map<string, number>();
   /** What is known of each tool call: later updates hold only what changed. */
   readonly #calls = new Map<string, ToolCall>();
@@ -38,7 +40,7 @@ export class AcpGeneration {
   #written = '';
 
   constructor(seat: SeatContext, turn: TurnPrompt, report: Report, timers: Timers) {
-    this.verbs = new Verbs(report, seat.agent, turn.roster);
+    this.floorTools = new FloorTools(report, seat.agent, turn.roster);
     this.#report = report;
     this.#timers = timers;
   }
@@ -78,7 +80,7 @@ export class AcpGeneration {
    * Asks people, unless the tool is the floor's own. A run that is over or interrupted answers that it is cancelled, as does
    * one whose agent took the request back, or ended the tool call or the prompt meanwhile.
    */
-  async permission({ toolCall, options, isOwn }: Asked, withdrawn: AbortSignal): Promise<Outcome> {
+  async permission({ toolCall, options, isOwn }: Asked, withdrawn: AbortSignal): Promise<PermissionOutcome> {
     if (this.#ended || this.#interrupted) return CANCELLED;
     if (options.length === 0) return CANCELLED;
     const unasked = isOwn ? optionFor('allow', options) : null;
@@ -111,7 +113,7 @@ export class AcpGeneration {
   takeRestarts(): readonly string[] {
     const taken = this.#restarts.splice(0);
     for (const each of taken) each.taken(true);
-    if (taken.length > 0) this.verbs.apart();
+    if (taken.length > 0) this.floorTools.apart();
     return taken.map(({ text }) => text);
   }
 
@@ -126,11 +128,11 @@ export class AcpGeneration {
   /** How the turn ends, given why the generation stopped; an answer without a word is explained. */
   ending(stopReason: string): Ending {
     if (this.#interrupted) return { how: 'interrupted' };
-    if (this.verbs.over || this.verbs.ending.how !== 'passed') return this.verbs.ending;
-    const words = silence(stopReason, this.#refused);
-    if (words !== null) this.verbs.text(words);
+    if (this.floorTools.over || this.floorTools.ending.how !== 'passed') return this.floorTools.ending;
+    const words = explainSilence(stopReason, this.#refused);
+    if (words !== null) this.floorTools.text(words);
     else if (this.#worked || this.#tools.size > 0) return { how: 'completed' };
-    return this.verbs.ending;
+    return this.floorTools.ending;
   }
 
   /** The generation is over, however it ended. */
@@ -148,10 +150,10 @@ export class AcpGeneration {
   #text(text: string, message: string | null): void {
     if (this.#written.length > MOST_TEXT) return;
     for (const calls of this.#tools.values()) this.#tell(calls);
-    if (message !== this.#message && this.#message !== null) this.verbs.apart();
+    if (message !== this.#message && this.#message !== null) this.floorTools.apart();
     this.#message = message;
     this.#written += text;
-    this.verbs.text(this.#written.length > MOST_TEXT ? TOO_MUCH : text);
+    this.floorTools.text(this.#written.length > MOST_TEXT ? TOO_MUCH : text);
   }
 
   #tool(call: ToolCall, update: 'tool_call' | 'tool_call_update'): void {
@@ -165,14 +167,14 @@ export class AcpGeneration {
   }
 
   #begin({ toolCallId }: ToolCall): void {
-    if (this.#tools.size < MOST_TOOLS) this.#tools.set(toolCallId, this.verbs.calls);
+    if (this.#tools.size < MOST_TOOLS) this.#tools.set(toolCallId, this.floorTools.calls);
   }
 
   /** A tool is work of its own unless the floor's own server was called since it began: then it was that call. */
   #tell(calls: number): void {
-    if (this.verbs.calls !== calls) return;
+    if (this.floorTools.calls !== calls) return;
     this.#worked = true;
-    this.verbs.apart();
+    this.floorTools.apart();
   }
 
   #learn(call: ToolCall): void {
@@ -212,12 +214,12 @@ function titleOf(told: readonly ToolCall[]): string {
   return told.findLast(({ title }) => title)?.title ?? 'use a tool';
 }
 
-const CANCELLED: Outcome = { outcome: 'cancelled' };
+const CANCELLED: PermissionOutcome = { outcome: 'cancelled' };
 const MOST_WAITS = 10;
 const MOST_TOOLS = 1_000;
 const MOST_TEXT = 2_000_000;
 const TOO_MUCH = '\n\n(cut off: more than two million characters in one turn)';
 
-function outcomeOf(optionId: string | null): Outcome {
+function outcomeOf(optionId: string | null): PermissionOutcome {
   return optionId === null ? CANCELLED : { outcome: 'selected', optionId };
 }

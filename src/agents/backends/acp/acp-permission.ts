@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Choice } from '../../../turns/floor/settings.ts';
 import { unifiedDiff } from './unified-diff.ts';
 import type { PermissionRequest } from '../backend.ts';
-import { VERBS, isVerb } from '../../tools/verbs.ts';
+import { FLOOR_TOOLS, isFloorTool } from '../../tools/floor-tools.ts';
 import type { PermissionOption, ToolCall } from './acp-wire.ts';
 
 /**
@@ -30,16 +30,16 @@ export function optionFor(choice: Choice | 'cancelled', options: readonly Permis
 
 /**
  * Whether a `session/request_permission` is for one of the floor's own tools, which agents may use unasked: the names that
- * the agent itself gives the tool (never its title, which models write) are all those of one verb of this session's server,
- * and the call holds the input of that verb and nothing else that could happen.
+ * the agent itself gives the tool (never its title, which models write) are all those of one floor tool of this session's server,
+ * and the call holds the input of that floor tool and nothing else that could happen.
  */
 export function isForOwnTool(params: unknown, server: string): boolean {
   const parsed = ownCall.safeParse(params);
   if (!parsed.success) return false;
   const { name, rawInput, _meta: meta } = parsed.data.toolCall;
   const names = [meta?.claudeCode?.toolName, meta?.toolName, name].filter((each) => typeof each === 'string');
-  const [verb = '', ...others] = new Set(names.map((each) => verbIn(each, server)));
-  return isVerb(verb) && others.length === 0 && VERBS[verb].input.strict().safeParse(rawInput).success;
+  const [tool = '', ...others] = new Set(names.map((each) => toolIn(each, server)));
+  return isFloorTool(tool) && others.length === 0 && FLOOR_TOOLS[tool].input.strict().safeParse(rawInput).success;
 }
 
 const INSTEAD: Readonly<Record<Choice, readonly PermissionOption['kind'][]>> = {
@@ -161,8 +161,8 @@ const ownCall = z.object({
   }),
 });
 
-/** The verb that agents would spell so; '' when it is none of this server's. */
-function verbIn(name: string, server: string): string {
+/** The floor tool that agents would spell so; '' when it is none of this server's. */
+function toolIn(name: string, server: string): string {
   const spelling = [`mcp__${server}__`, `mcp_${server}_`, `${server}_`].find((prefix) => name.startsWith(prefix));
   return spelling === undefined ? '' : name.slice(spelling.length);
 }

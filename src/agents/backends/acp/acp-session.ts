@@ -4,8 +4,8 @@ import { z } from 'zod';
 import type { Line } from '../../../turns/records.ts';
 import type { Timers } from '../../../lib/time.ts';
 import { acpFailure } from './acp-errors.ts';
-import { shakeHands } from './acp-handshake.ts';
-import type { Handshake } from './acp-handshake.ts';
+import { initialize } from './acp-initialize.ts';
+import type { Handshake } from './acp-initialize.ts';
 import { AcpLink } from './acp-link.ts';
 import type { AcpPeer } from './acp-link.ts';
 import { isForOwnTool } from './acp-permission.ts';
@@ -14,10 +14,10 @@ import { AcpGeneration } from './acp-generation.ts';
 import { Tripwire } from './acp-tripwire.ts';
 import { permissionRequest, prompted, sessionUpdate, steered } from './acp-wire.ts';
 import type { Update } from './acp-wire.ts';
-import { begunAnew, injected, verbHint } from './acp-words.ts';
+import { begunAnew, injected, toolHint } from './acp-words.ts';
 import { UnaskedError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
-import type { VerbDoor } from '../../tools/verb-server.ts';
+import type { ToolEndpoint } from '../../tools/tool-server.ts';
 
 /** What a session over the Agent Client Protocol goes by; durations in milliseconds. */
 export type AcpSessionOptions = {
@@ -32,8 +32,8 @@ export type AcpSessionOptions = {
   readonly requestTimeoutMs?: number;
   /** How long nothing may come after a prompt's result before the turn is over. */
   readonly quietMs?: number;
-  /** Where the agent finds the floor's verbs; `null` when it cannot reach them. */
-  readonly verbs?: VerbDoor | null;
+  /** Where the agent finds the floor's tools; `null` when it cannot reach them. */
+  readonly floorTools?: ToolEndpoint | null;
   /** The session to go on with if the agent can. */
   readonly previous?: string | null;
   /** `_meta` of the requests that open the session. */
@@ -50,7 +50,7 @@ export type AcpSession = AgentSession & {
   /** Whether the connection stands. An interrupt by force ends it. */
   readonly alive: boolean;
   /** Whether the agent failed a prompt, so that another session should begin afresh. */
-  readonly spoiled: boolean;
+  readonly needsNewSession: boolean;
 };
 
 /**
@@ -72,7 +72,7 @@ class Session implements AcpSession {
   readonly #options: AcpSessionOptions;
   readonly #link: AcpLink;
   readonly #boundary: () => string;
-  #hands: Handshake | null = null;
+  #handshake: Handshake | null = null;
   #run: AcpGeneration | null = null;
   /** Second prompts of the turn under way. */
   readonly #seconds = new Set<Promise<unknown>>();
@@ -87,7 +87,7 @@ class Session implements AcpSession {
   readonly #told = new Set<string>();
   /** Why it was ended for good: it acts unasked. */
   #distrusted: UnaskedError | null = null;
-  spoiled = false;
+  needsNewSession = false;
 
   constructor(peer: AcpPeer, options: AcpSessionOptions) {
     this.#options = options;
@@ -116,27 +116,27 @@ class Session implements AcpSession {
   }
 
   async open(): Promise<void> {
-    const { profile, cwd, verbs = null, previous = null, meta } = this.#options;
+    const { profile, cwd, floorTools = null, previous = null, meta } = this.#options;
     const limitMs = this.#limitMs;
-    this.#hands = await shakeHands({ link: this.#link, profile, cwd, verbs, previous, meta, limitMs });
+    this.#handshake = await initialize({ link: this.#link, profile, cwd, floorTools, previous, meta, limitMs });
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     if (this.#run) throw new Error(`impossible: ${this.#options.seat.agent} is prompted twice at a time`);
-    const { seat, timers, verbs, profile } = this.#options;
+    const { seat, timers, floorTools, profile } = this.#options;
     const run = new AcpGeneration(seat, turn, report, timers);
     this.#run = run;
-    verbs?.serve(run.verbs);
+    floorTools?.serve(run.floorTools);
     try {
       return await this.#generate(run, turn, report);
     } catch (error) {
       if (this.#distrusted !== null) throw this.#distrusted;
       if (run.interrupted) return { how: 'interrupted' };
-      this.spoiled ||= error instanceof RequestError;
+      this.needsNewSession ||= error instanceof RequestError;
       throw acpFailure(error, profile);
     } finally {
       run.end();
-      verbs?.serve(null);
+      floorTools?.serve(null);
       this.#run = null;
     }
   }
@@ -178,13 +178,13 @@ class Session implements AcpSession {
 
   async close(): Promise<void> {
     this.#run?.interrupt();
-    this.#options.verbs?.close();
+    this.#options.floorTools?.close();
     await this.#link.close('the session was closed');
   }
 
   get #known(): Handshake {
-    if (this.#hands === null) throw new Error('impossible: a session is used before it is open');
-    return this.#hands;
+    if (this.#handshake === null) throw new Error('impossible: a session is used before it is open');
+    return this.#handshake;
   }
 
   get #limitMs(): number {
@@ -192,8 +192,9 @@ class Session implements AcpSession {
   }
 
   async #generate(run: AcpGeneration, turn: TurnPrompt, report: Report): Promise<Ending> {
-    const { verbs = null, quietMs = QUIET_MS } = this.#options;
-    const first = verbs === null || !this.#known.hasVerbs ? turn.text : `${turn.text}\n\n${verbHint(verbs.name)}`;
+    const { floorTools = null, quietMs = QUIET_MS } = this.#options;
+    const first =
+      floorTools === null || !this.#known.hasFloorTools ? turn.text : `${turn.text}\n\n${toolHint(floorTools.name)}`;
     let text = first;
     let tokens = 0;
     try {
@@ -247,7 +248,7 @@ class Session implements AcpSession {
 
   #update(params: unknown): void {
     const parsed = sessionUpdate.safeParse(params);
-    if (!parsed.success || parsed.data.sessionId !== this.#hands?.sessionId) return;
+    if (!parsed.success || parsed.data.sessionId !== this.#handshake?.sessionId) return;
     const { update } = parsed.data;
     if (update.sessionUpdate === 'usage_update' && 'used' in update) {
       this.#used = update.used;
@@ -288,8 +289,8 @@ class Session implements AcpSession {
     const parsed = permissionRequest.safeParse(params);
     if (!parsed.success || this.#run === null) return { outcome: { outcome: 'cancelled' } };
     const { toolCall, options } = parsed.data;
-    const { verbs = null } = this.#options;
-    const isOwn = verbs !== null && isForOwnTool(params, verbs.name);
+    const { floorTools = null } = this.#options;
+    const isOwn = floorTools !== null && isForOwnTool(params, floorTools.name);
     const offered =
       toolCall.kind === 'switch_mode' ? options.filter((each) => this.#known.modes.keepsAsking(each)) : options;
     const outcome = await this.#run.permission({ ...parsed.data, options: offered, isOwn }, withdrawn);

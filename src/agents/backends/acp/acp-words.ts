@@ -1,10 +1,10 @@
 import type { Line } from '../../../turns/records.ts';
 import { neutralised } from '../../prompt/prompt.ts';
-import { VERBS } from '../../tools/verbs.ts';
+import { FLOOR_TOOLS } from '../../tools/floor-tools.ts';
 
 /** What a prompt says of the tools of this server, because some agents do not list them. */
-export function verbHint(server: string): string {
-  const names = Object.keys(VERBS).join(', ');
+export function toolHint(server: string): string {
+  const names = Object.keys(FLOOR_TOOLS).join(', ');
   return `The tools of the server "${server}" are yours for the floor: ${names}. A plain answer needs none of them.`;
 }
 
@@ -29,7 +29,7 @@ export function begunAnew(prompt: string, said: string, messages: readonly strin
 }
 
 /** What is said in place of an answer that ended without a word. */
-export function silence(stopReason: string, refused: string | null): string | null {
+export function explainSilence(stopReason: string, refused: string | null): string | null {
   if (refused !== null) return `(I was not allowed to: ${refused})`;
   switch (stopReason) {
     case 'refusal':

@@ -6,7 +6,7 @@ import { readerOf } from './command-output.ts';
 import type { OutputFormat, OutputReader } from './command-output.ts';
 import { startProcessGroup } from '../../process/process-group.ts';
 import type { ProcessEnd, ProcessGroup } from '../../process/process-group.ts';
-import type { Verbs } from '../../tools/verbs.ts';
+import type { FloorTools } from '../../tools/floor-tools.ts';
 
 /** One process for one prompt. */
 export type CommandCall = {
@@ -25,7 +25,7 @@ export type CommandCall = {
 /** A command that answers one prompt: its output is the answer, its exit is the end. */
 export class CommandGeneration {
   readonly #call: CommandCall;
-  readonly #verbs: Verbs;
+  readonly #floorTools: FloorTools;
   readonly #report: Report;
   readonly #reader: OutputReader;
   readonly #over = Promise.withResolvers<void>();
@@ -34,11 +34,11 @@ export class CommandGeneration {
   /** Set when it is to end early; what it still writes is not heard. */
   #stopped: { readonly why: 'interrupted' | BackendError; readonly graceMs: number } | null = null;
 
-  constructor(call: CommandCall, verbs: Verbs, report: Report) {
+  constructor(call: CommandCall, floorTools: FloorTools, report: Report) {
     this.#call = call;
-    this.#verbs = verbs;
+    this.#floorTools = floorTools;
     this.#report = report;
-    this.#reader = readerOf(call.output, verbs);
+    this.#reader = readerOf(call.output, floorTools);
   }
 
   /** Resolves when the process and all that it started are gone. */
@@ -104,7 +104,7 @@ export class CommandGeneration {
     if (this.#stopped?.why === 'interrupted') return { how: 'interrupted' };
     if (this.#stopped !== null) throw this.#stopped.why;
     if (code !== 0) throw new BackendError(words);
-    return this.#verbs.ending;
+    return this.#floorTools.ending;
   }
 
   #end(why: 'interrupted' | BackendError, graceMs: number): void {

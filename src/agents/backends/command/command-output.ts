@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import { z } from 'zod';
 import { BackendError } from '../backend.ts';
-import type { Verbs } from '../../tools/verbs.ts';
+import type { FloorTools } from '../../tools/floor-tools.ts';
 
 /** How a command writes its answer: plain text, one JSON object, or one JSON object on each line. */
 export type OutputFormat = 'text' | 'json' | 'jsonl';
@@ -9,15 +9,15 @@ export type OutputFormat = 'text' | 'json' | 'jsonl';
 /** Takes what a command writes, piece by piece, and says it. Both throw a `BackendError` when it is not in its format. */
 export type OutputReader = { push(piece: string): void; end(): void };
 
-/** A reader for this format, speaking by these verbs. */
-export function readerOf(format: OutputFormat, verbs: Verbs): OutputReader {
+/** A reader for this format, speaking by these floor tools. */
+export function readerOf(format: OutputFormat, floorTools: FloorTools): OutputReader {
   switch (format) {
     case 'text':
-      return { push: (piece) => verbs.text(stripVTControlCharacters(piece)), end: () => {} };
+      return { push: (piece) => floorTools.text(stripVTControlCharacters(piece)), end: () => {} };
     case 'json':
-      return jsonReader(verbs);
+      return jsonReader(floorTools);
     case 'jsonl':
-      return linesReader(verbs);
+      return linesReader(floorTools);
   }
 }
 
@@ -28,32 +28,32 @@ const answer = z.object({
   wait_for: z.string().nullish(),
 });
 
-function jsonReader(verbs: Verbs): OutputReader {
+function jsonReader(floorTools: FloorTools): OutputReader {
   let whole = '';
-  return { push: (piece) => void (whole += piece), end: () => perform(whole, verbs) };
+  return { push: (piece) => void (whole += piece), end: () => perform(whole, floorTools) };
 }
 
-function linesReader(verbs: Verbs): OutputReader {
+function linesReader(floorTools: FloorTools): OutputReader {
   let rest = '';
   return {
     push(piece) {
       const lines = (rest + piece).split('\n');
       rest = lines.pop() ?? '';
-      for (const line of lines) perform(line, verbs);
+      for (const line of lines) perform(line, floorTools);
     },
-    end: () => perform(rest, verbs),
+    end: () => perform(rest, floorTools),
   };
 }
 
-function perform(json: string, verbs: Verbs): void {
+function perform(json: string, floorTools: FloorTools): void {
   if (json.trim() === '') return;
   const parsed = answer.safeParse(parse(json));
   if (!parsed.success) throw new BackendError(`wrote something else than an answer in JSON: ${start(json)}`);
   const { text, pass, hand_to, wait_for } = parsed.data;
-  if (pass === true) return void verbs.apply('pass', {});
-  if (text && !verbs.over) verbs.say(text);
-  if (wait_for) verbs.apply('wait_for', { question: wait_for });
-  else if (hand_to) verbs.apply('hand_to', { agent: hand_to });
+  if (pass === true) return void floorTools.apply('pass', {});
+  if (text && !floorTools.over) floorTools.say(text);
+  if (wait_for) floorTools.apply('wait_for', { question: wait_for });
+  else if (hand_to) floorTools.apply('hand_to', { agent: hand_to });
 }
 
 function parse(json: string): unknown {

@@ -13,7 +13,7 @@ export function failureOf(error: unknown, model: string): BackendError {
 }
 
 /** The model did not answer in time. */
-export function silence(ms: number): BackendError {
+export function stepTimedOut(ms: number): BackendError {
   return new BackendError(`the model did not answer within ${Math.round(ms / 100) / 10} s`);
 }
 

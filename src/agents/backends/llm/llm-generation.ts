@@ -3,9 +3,9 @@ import type { LanguageModel, LanguageModelUsage, ModelMessage, TextStreamPart, T
 import type { AgentId } from '../../../turns/floor/settings.ts';
 import { BackendError } from '../backend.ts';
 import type { Ending, InjectOutcome, Report, TurnPrompt } from '../backend.ts';
-import { failureOf, silence } from './llm-errors.ts';
-import { VERBS, Verbs } from '../../tools/verbs.ts';
-import type { VerbName } from '../../tools/verbs.ts';
+import { failureOf, stepTimedOut } from './llm-errors.ts';
+import { FLOOR_TOOLS, FloorTools } from '../../tools/floor-tools.ts';
+import type { FloorToolName } from '../../tools/floor-tools.ts';
 
 /** How a model is asked. */
 export type GenerationSettings = {
@@ -14,7 +14,7 @@ export type GenerationSettings = {
   readonly modelName: string;
   readonly maxOutputTokens: number | undefined;
   readonly maxSteps: number;
-  /** Whether it may use the verbs of the floor. */
+  /** Whether it may use the tools of the floor. */
   readonly tools: boolean;
   readonly stepTimeoutMs: number;
   /** In micro-dollars for a number of tokens. */
@@ -31,10 +31,10 @@ export type GenerationParts = {
   readonly history: readonly ModelMessage[];
 };
 
-/** One generation of a model: steps of text and verbs, until it ends or is stopped. */
+/** One generation of a model: steps of text and floor tools, until it ends or is stopped. */
 export class LlmGeneration {
   readonly #parts: GenerationParts;
-  readonly #verbs: Verbs;
+  readonly #floorTools: FloorTools;
   readonly #steering = createSteering();
   readonly #abort = new AbortController();
   readonly #stopped = Promise.withResolvers<void>();
@@ -50,7 +50,7 @@ export class LlmGeneration {
     this.#parts = parts;
     this.#messages = [{ role: 'user', content: parts.turn.text }];
     const { report } = parts;
-    this.#verbs = new Verbs(
+    this.#floorTools = new FloorTools(
       {
         ...report,
         text: (chunk) => {
@@ -110,7 +110,7 @@ export class LlmGeneration {
   }
 
   #ending(): Ending {
-    const { ending, over } = this.#verbs;
+    const { ending, over } = this.#floorTools;
     if (ending.how === 'passed' && !over && this.#finishReason !== 'stop' && this.#finishReason !== 'tool-calls') {
       throw new BackendError(`the model stopped without an answer (${this.#finishReason})`);
     }
@@ -126,7 +126,7 @@ export class LlmGeneration {
       messages: [...history, ...this.#messages],
       ...(tools && { tools: this.#tools() }),
       toolCallConcurrency: 1,
-      stopWhen: [isStepCount(maxSteps), () => this.#verbs.over],
+      stopWhen: [isStepCount(maxSteps), () => this.#floorTools.over],
       maxRetries: 0,
       abortSignal: this.#abort.signal,
       timeout: { stepMs: stepTimeoutMs },
@@ -144,12 +144,12 @@ export class LlmGeneration {
     switch (part.type) {
       case 'text-delta':
         this.#stepWritten += part.text.length;
-        this.#verbs.text(part.text);
+        this.#floorTools.text(part.text);
         return;
       case 'start-step':
         this.#inStep = true;
         this.#stepWritten = 0;
-        this.#verbs.apart();
+        this.#floorTools.apart();
         return;
       case 'finish-step':
         this.#inStep = false;
@@ -161,24 +161,24 @@ export class LlmGeneration {
         this.#written = '';
         return;
       case 'abort':
-        throw silence(this.#parts.settings.stepTimeoutMs);
+        throw stepTimedOut(this.#parts.settings.stepTimeoutMs);
       case 'error':
-        throw isTimeout(part.error) ? silence(this.#parts.settings.stepTimeoutMs) : part.error;
+        throw isTimeout(part.error) ? stepTimedOut(this.#parts.settings.stepTimeoutMs) : part.error;
       default:
         this.#parts.report.work(0);
     }
   }
 
   #tools(): ToolSet {
-    const names = Object.keys(VERBS) as VerbName[];
-    const execute = (name: VerbName, input: unknown) =>
-      this.#abort.signal.aborted ? 'Your turn was interrupted.' : this.#verbs.apply(name, input);
+    const names = Object.keys(FLOOR_TOOLS) as FloorToolName[];
+    const execute = (name: FloorToolName, input: unknown) =>
+      this.#abort.signal.aborted ? 'Your turn was interrupted.' : this.#floorTools.apply(name, input);
     return Object.fromEntries(
       names.map((name) => [
         name,
         tool({
-          description: VERBS[name].description,
-          inputSchema: VERBS[name].input,
+          description: FLOOR_TOOLS[name].description,
+          inputSchema: FLOOR_TOOLS[name].input,
           execute: (input: unknown) => execute(name, input),
         }),
       ]),

@@ -9,18 +9,18 @@ import { guardServer, refuseUpgrade, targetOf } from '../../../lib/guarded-serve
 import type { Refusal } from '../../../lib/guarded-server.ts';
 import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../../lib/time.ts';
-import type { Log } from '../../session/floors.ts';
+import type { AgentLog } from '../../session/floor-port.ts';
 import { Heartbeat } from '../../session/heartbeat.ts';
 import { isLoopback } from '../../../lib/loopback.ts';
-import { callerOf, isEncrypted, verbsUrlOf } from './remote-address.ts';
-import { Dock } from './remote-dock.ts';
-import { DOOR_LIMITS, Door } from './remote-door.ts';
-import type { DoorLimits } from './remote-door.ts';
+import { callerOf, isEncrypted, toolsUrlOf } from './remote-address.ts';
+import { ConnectionSlot } from './connection-slot.ts';
+import { HANDSHAKE_LIMITS, HandshakeLimiter } from './handshake-limiter.ts';
+import type { HandshakeLimits } from './handshake-limiter.ts';
 import { LINK_LIMITS, RemoteLink } from './remote-link.ts';
 import type { LinkLimits } from './remote-link.ts';
 import type { TokenBook, TokenEntry } from './tokens.ts';
-import { VERB_PATH, VerbDoors } from '../../tools/verb-server.ts';
-import type { VerbDoor } from '../../tools/verb-server.ts';
+import { TOOL_PATH, ToolEndpoints } from '../../tools/tool-server.ts';
+import type { ToolEndpoint } from '../../tools/tool-server.ts';
 
 /** How agents reach this program; durations in milliseconds. */
 export type RemoteHostOptions = {
@@ -37,13 +37,13 @@ export type RemoteHostOptions = {
   /** Agents are pinged so often, and dropped when they were silent for so long. */
   readonly heartbeatMs: number;
   readonly heartbeatTimeoutMs: number;
-  readonly limits?: Partial<LinkLimits & DoorLimits> & {
+  readonly limits?: Partial<LinkLimits & HandshakeLimits> & {
     /** How long a handshake may take, in milliseconds; 5,000 unless given. */
     readonly handshakeMs?: number;
   };
   readonly clock: Clock;
   readonly timers: Timers;
-  readonly log: Log;
+  readonly log: AgentLog;
 };
 
 /** The listener to which agents dial out. */
@@ -53,12 +53,12 @@ export type RemoteHost = {
   /** Where agents connect; `null` before the start. */
   readonly url: string | null;
   /** Where this agent's connection is; from now on the agent may connect. */
-  dock(agent: AgentId): Dock;
+  slot(agent: AgentId): ConnectionSlot;
   /**
-   * Gives one session the floor's verbs, at the address that its agent has dialled, under the name that they had if it goes
+   * Gives one session the floor's tools, at the address that its agent has dialled, under the name that they had if it goes
    * on with an earlier one; `null` when the address is not known.
    */
-  openVerbs(link: RemoteLink, name?: string): VerbDoor | null;
+  openToolEndpoint(link: RemoteLink, name?: string): ToolEndpoint | null;
   /** Whether the agent's token lets it sit in a channel. */
   mayServe(agent: AgentId, channel: ChannelId): boolean;
   /** Ends all connections and listens no more. */
@@ -71,37 +71,37 @@ export function createRemoteHost(options: RemoteHostOptions): RemoteHost {
 }
 
 type Caller = { readonly agent: AgentId; readonly entry: TokenEntry };
-type Moored = { readonly agent: AgentId; readonly link: RemoteLink; readonly sha256: string };
+type Attached = { readonly agent: AgentId; readonly link: RemoteLink; readonly sha256: string };
 
 class Host implements RemoteHost {
   readonly #options: RemoteHostOptions;
-  readonly #limits: LinkLimits & DoorLimits;
-  readonly #door: Door;
-  readonly #docks = new Map<AgentId, Dock>();
+  readonly #limits: LinkLimits & HandshakeLimits;
+  readonly #limiter: HandshakeLimiter;
+  readonly #slots = new Map<AgentId, ConnectionSlot>();
   readonly #scopes = new Map<AgentId, readonly ChannelId[] | undefined>();
-  readonly #moored = new Set<Moored>();
+  readonly #attached = new Set<Attached>();
   readonly #server: Server;
   readonly #sockets: WebSocketServer;
-  readonly #verbs: VerbDoors;
+  readonly #endpoints: ToolEndpoints;
   readonly #heartbeat: Heartbeat;
   #starting: Promise<void> | null = null;
 
   constructor(options: RemoteHostOptions) {
     this.#options = options;
-    this.#limits = { ...LINK_LIMITS, ...DOOR_LIMITS, ...options.limits };
-    this.#door = new Door(options.clock, this.#limits);
+    this.#limits = { ...LINK_LIMITS, ...HANDSHAKE_LIMITS, ...options.limits };
+    this.#limiter = new HandshakeLimiter(options.clock, this.#limits);
     this.#server = serverOf(options);
     this.#sockets = new WebSocketServer({
       noServer: true,
       maxPayload: this.#limits.frameBytes,
       perMessageDeflate: false,
     });
-    this.#verbs = new VerbDoors({ origins: options.origins, longestCall: this.#limits.frameBytes });
+    this.#endpoints = new ToolEndpoints({ origins: options.origins, longestCall: this.#limits.frameBytes });
     this.#heartbeat = new Heartbeat({ ...options, beat: (beat) => this.#beat(beat) });
     this.#sockets.on('headers', (headers) => headers.push(`${HEARTBEAT_HEADER}: ${options.heartbeatMs}`));
     const listeners = {
       request: (request: IncomingMessage, response: ServerResponse) => this.#call(request, response),
-      upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => this.#knock(request, socket, head),
+      upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => this.#upgrade(request, socket, head),
     };
     guardServer(this.#server, listeners, options.log);
   }
@@ -140,17 +140,17 @@ class Host implements RemoteHost {
     this.#heartbeat.start();
   }
 
-  dock(agent: AgentId): Dock {
-    const known = this.#docks.get(agent);
+  slot(agent: AgentId): ConnectionSlot {
+    const known = this.#slots.get(agent);
     if (known !== undefined) return known;
-    const dock = new Dock();
-    this.#docks.set(agent, dock);
-    return dock;
+    const slot = new ConnectionSlot();
+    this.#slots.set(agent, slot);
+    return slot;
   }
 
-  openVerbs(link: RemoteLink, name?: string): VerbDoor | null {
-    const { verbsUrl: url } = link;
-    return url === null ? null : this.#verbs.open({ url, name, mayCall: () => link.mayGoOn() });
+  openToolEndpoint(link: RemoteLink, name?: string): ToolEndpoint | null {
+    const { toolsUrl: url } = link;
+    return url === null ? null : this.#endpoints.open({ url, name, mayCall: () => link.mayGoOn() });
   }
 
   mayServe(agent: AgentId, channel: ChannelId): boolean {
@@ -159,8 +159,8 @@ class Host implements RemoteHost {
 
   async stop(): Promise<void> {
     this.#heartbeat.stop();
-    this.#verbs.closeAll();
-    for (const { link } of this.#moored) link.drop('Conch is ending', { code: GOING_AWAY, final: false });
+    this.#endpoints.closeAll();
+    for (const { link } of this.#attached) link.drop('Conch is ending', { code: GOING_AWAY, final: false });
     if (!this.#server.listening) return;
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     const forced = this.#options.timers.after(STOP_MS, () => this.#cut());
@@ -175,29 +175,29 @@ class Host implements RemoteHost {
 
   async #call(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (targetOf(request) === null) response.writeHead(400).end();
-    else if (request.url !== VERB_PATH) response.writeHead(426, { Upgrade: 'websocket' }).end();
-    else if (isEncrypted(request, this.#options)) await this.#verbs.answer(request, response);
+    else if (request.url !== TOOL_PATH) response.writeHead(426, { Upgrade: 'websocket' }).end();
+    else if (isEncrypted(request, this.#options)) await this.#endpoints.answer(request, response);
     else response.writeHead(403).end();
   }
 
-  #knock(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+  #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const address = callerOf(request, this.#options);
-    const caller = this.#admit(request, address);
+    const caller = this.#authorize(request, address);
     if ('status' in caller) {
       this.#options.log.debug({ address, status: caller.status }, `remote agent refused: ${caller.why}`);
       return refuseUpgrade(socket, caller);
     }
     this.#sockets.handleUpgrade(request, socket, head, (opened) => {
       const { agent, entry } = caller;
-      const verbsUrl = verbsUrlOf(request, this.#options);
+      const toolsUrl = toolsUrlOf(request, this.#options);
       const { clock, log } = this.#options;
-      const link = new RemoteLink(opened, { limits: this.#limits, clock, log, verbsUrl });
-      this.#moor({ agent, link, sha256: entry.sha256 }, entry.channels);
+      const link = new RemoteLink(opened, { limits: this.#limits, clock, log, toolsUrl });
+      this.#attach({ agent, link, sha256: entry.sha256 }, entry.channels);
     });
   }
 
-  #admit(request: IncomingMessage, address: string): Caller | Refusal {
-    const retryAfter = this.#door.knock(address);
+  #authorize(request: IncomingMessage, address: string): Caller | Refusal {
+    const retryAfter = this.#limiter.admit(address);
     if (retryAfter > 0) {
       const headers = { 'Retry-After': String(retryAfter) };
       return { status: 429, why: `too many attempts, try again in ${retryAfter} s`, headers };
@@ -229,32 +229,32 @@ class Host implements RemoteHost {
       return { status: 503, why: 'tokens cannot be read' };
     }
     if (caller === null) {
-      if (this.#door.wrong(address, token)) log.warn({ address }, 'locked out after too many wrong tokens');
+      if (this.#limiter.wrong(address, token)) log.warn({ address }, 'locked out after too many wrong tokens');
       return unknown('the token is not known');
     }
-    if (this.#docks.has(caller.agent)) return caller;
+    if (this.#slots.has(caller.agent)) return caller;
     return { status: 403, why: `the configuration has no remote agent ${caller.agent}` };
   }
 
-  #moor(moored: Moored, channels: readonly ChannelId[] | undefined): void {
-    const { agent, link } = moored;
+  #attach(attached: Attached, channels: readonly ChannelId[] | undefined): void {
+    const { agent, link } = attached;
     const { log } = this.#options;
-    this.#moored.add(moored);
+    this.#attached.add(attached);
     this.#scopes.set(agent, channels);
     log.info({ agent }, 'remote agent connected');
-    void this.#unmoor(moored);
-    this.dock(agent).moor(link);
+    void this.#detach(attached);
+    this.slot(agent).attach(link);
   }
 
-  async #unmoor(moored: Moored): Promise<void> {
-    const { agent, link } = moored;
+  async #detach(attached: Attached): Promise<void> {
+    const { agent, link } = attached;
     const { why } = await link.closed;
-    this.#moored.delete(moored);
+    this.#attached.delete(attached);
     this.#options.log.info({ agent, why }, 'remote agent disconnected');
   }
 
   #beat(beat: Parameters<RemoteLink['beat']>[0]): void {
-    for (const { agent, link, sha256 } of this.#moored) {
+    for (const { agent, link, sha256 } of this.#attached) {
       if (this.#isRevoked(agent, sha256)) link.drop('the token was revoked', { code: REVOKED });
       else link.beat(beat);
     }

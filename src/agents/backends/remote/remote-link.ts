@@ -4,7 +4,7 @@ import { closeSocket, guardSocket } from '../../../lib/guarded-server.ts';
 import type { FaultLog } from '../../../lib/guarded-server.ts';
 import type { Clock } from '../../../lib/time.ts';
 import type { Beat } from '../../session/heartbeat.ts';
-import { Switchboard, messageIn } from './remote-switchboard.ts';
+import { AcpMultiplexer, messageIn } from './acp-multiplexer.ts';
 
 /** What one connection may do. */
 export type LinkLimits = {
@@ -26,20 +26,20 @@ export type LinkParts = {
   readonly limits: LinkLimits;
   readonly clock: Clock;
   readonly log: FaultLog;
-  /** Where this agent reaches the floor's verbs; `null` when nobody knows. */
-  readonly verbsUrl: string | null;
+  /** Where this agent reaches the floor's tools; `null` when nobody knows. */
+  readonly toolsUrl: string | null;
 };
 
 /** One WebSocket that an agent opened to us: the one transport of all its sessions. */
 export class RemoteLink {
   /** Resolves when it is over. */
   readonly closed: Promise<LinkEnd>;
-  /** Where this agent reaches the floor's verbs; `null` when nobody knows. */
-  readonly verbsUrl: string | null;
+  /** Where this agent reaches the floor's tools; `null` when nobody knows. */
+  readonly toolsUrl: string | null;
   readonly #socket: WebSocket;
   readonly #limits: LinkLimits;
   readonly #clock: Clock;
-  readonly #switchboard: Switchboard;
+  readonly #multiplexer: AcpMultiplexer;
   readonly #end = Promise.withResolvers<LinkEnd>();
   #open = true;
   #heard = true;
@@ -47,15 +47,15 @@ export class RemoteLink {
   #credit: number;
   #creditAt: number;
 
-  constructor(socket: WebSocket, { limits, clock, log, verbsUrl }: LinkParts) {
+  constructor(socket: WebSocket, { limits, clock, log, toolsUrl }: LinkParts) {
     this.closed = this.#end.promise;
-    this.verbsUrl = verbsUrl;
+    this.toolsUrl = toolsUrl;
     this.#socket = socket;
     this.#limits = limits;
     this.#clock = clock;
     this.#credit = limits.messagesPerSecond * BURST_SECONDS;
     this.#creditAt = clock.now();
-    this.#switchboard = new Switchboard((message) => this.#send(message));
+    this.#multiplexer = new AcpMultiplexer((message) => this.#send(message));
     const guarded = guardSocket(socket, (error) => {
       log.error({ err: error }, 'what a remote agent sent could not be taken');
       this.#over({ why: 'internal error', final: false });
@@ -75,7 +75,7 @@ export class RemoteLink {
 
   /** A conversation of its own over this connection, and who is told what is asked in it. Ends with the connection. */
   stream(asked: (method: string) => void = () => undefined): Stream {
-    return this.#switchboard.stream(asked);
+    return this.#multiplexer.stream(asked);
   }
 
   /** A beat is due: an agent that has left too many pings unanswered is dropped. */
@@ -100,7 +100,7 @@ export class RemoteLink {
     const message = isBinary || !Buffer.isBuffer(bytes) ? null : messageIn(bytes.toString('utf8'));
     if (message === null)
       return this.drop('sent what is no message of the Agent Client Protocol', { code: UNREADABLE });
-    this.#switchboard.take(message);
+    this.#multiplexer.take(message);
   }
 
   /** Counts a message, or a call beside the connection. A burst is fine; a flood ends the connection. */
@@ -139,7 +139,7 @@ export class RemoteLink {
     if (!this.#open) return;
     this.#open = false;
     this.#end.resolve(end);
-    this.#switchboard.close();
+    this.#multiplexer.close();
   }
 }
 

@@ -6,12 +6,12 @@ import type { AcpSession } from '../acp/acp-session.ts';
 import { injected } from '../acp/acp-words.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, TurnPrompt } from '../backend.ts';
-import type { Dock } from './remote-dock.ts';
+import type { ConnectionSlot } from './connection-slot.ts';
 import type { LinkEnd, RemoteLink } from './remote-link.ts';
 
 /** What a remote session needs. */
 export type RemoteSessionPorts = {
-  readonly dock: Dock;
+  readonly slot: ConnectionSlot;
   readonly timers: Timers;
   /** How long an agent may be away before its session is lost, in milliseconds. */
   readonly graceMs: number;
@@ -22,7 +22,7 @@ export type RemoteSessionPorts = {
 };
 
 /** A session of now and the connection that carries it. */
-type Berth = {
+type AttachedSession = {
   readonly link: RemoteLink;
   readonly session: AcpSession;
   readonly state: {
@@ -34,7 +34,7 @@ type Berth = {
 
 /** Opens a session over a connection of the agent. Rejects with a `BackendError` when it does not come about. */
 export async function openRemoteSession(ports: RemoteSessionPorts, link: RemoteLink): Promise<AgentSession> {
-  return new RemoteSession(ports, await berth(ports, link));
+  return new RemoteSession(ports, await attachSession(ports, link));
 }
 
 /**
@@ -45,9 +45,9 @@ export async function openRemoteSession(ports: RemoteSessionPorts, link: RemoteL
 class RemoteSession implements AgentSession {
   readonly #ports: RemoteSessionPorts;
   /** The session of now, or the one that comes when the agent is back. */
-  #berth: Promise<Berth>;
+  #attached: Promise<AttachedSession>;
   /** The session of now; `null` while the agent is away. */
-  #now: Berth | null;
+  #now: AttachedSession | null;
   #lost: BackendError | null = null;
   #stop: PromiseWithResolvers<'stopped'> | null = null;
   /** What was put into the generation under way: one that begins anew has to be told again. */
@@ -56,10 +56,10 @@ class RemoteSession implements AgentSession {
   #closed = false;
   #memory: object = {};
 
-  constructor(ports: RemoteSessionPorts, first: Berth) {
+  constructor(ports: RemoteSessionPorts, first: AttachedSession) {
     this.#ports = ports;
     this.#now = first;
-    this.#berth = Promise.resolve(first);
+    this.#attached = Promise.resolve(first);
     void this.#watch(first);
   }
 
@@ -72,7 +72,7 @@ class RemoteSession implements AgentSession {
     this.#stop = stop;
     const listener = new Listener(report);
     for (let losses = 0; ; losses += 1) {
-      const now = await Promise.race([stop.promise, this.#berth.then((berthed) => listener.answered(berthed))]);
+      const now = await Promise.race([stop.promise, this.#attached.then((attached) => listener.answered(attached))]);
       if (now === 'stopped' || this.#stop !== stop) return { how: 'interrupted' };
       try {
         now.state.prompting = true;
@@ -80,7 +80,7 @@ class RemoteSession implements AgentSession {
         const asked = losses === 0 ? turn : again(turn, listener.heard, this.#injected);
         return await now.session.prompt(asked, listener.report);
       } catch (error) {
-        if (now.session.spoiled) this.#ports.forget();
+        if (now.session.needsNewSession) this.#ports.forget();
         const forGood = error instanceof BackendError && error.terminal;
         if (forGood || now.link.open || losses === MOST_LOSSES || (await now.link.closed).final) throw error;
         report.flush();
@@ -140,15 +140,15 @@ class RemoteSession implements AgentSession {
     this.#stop = null;
   }
 
-  async #watch(now: Berth): Promise<void> {
+  async #watch(now: AttachedSession): Promise<void> {
     const end = await now.link.closed;
     if (this.#closed || this.#now !== now) return;
     this.#now = null;
-    this.#berth = this.#regain(end);
-    this.#berth.catch((error: BackendError) => void (this.#lost = error));
+    this.#attached = this.#regain(end);
+    this.#attached.catch((error: BackendError) => void (this.#lost = error));
   }
 
-  async #regain(end: LinkEnd): Promise<Berth> {
+  async #regain(end: LinkEnd): Promise<AttachedSession> {
     if (end.final) throw new BackendError(end.why);
     const { promise: late, reject } = Promise.withResolvers<never>();
     const timer = this.#ports.timers.after(this.#ports.graceMs, () => reject(new BackendError(end.why)));
@@ -164,10 +164,10 @@ class RemoteSession implements AgentSession {
   }
 
   /** The session over the agent's next connection; over the one after it if that breaks, too. */
-  async #next(late: Promise<never>): Promise<Berth> {
+  async #next(late: Promise<never>): Promise<AttachedSession> {
     for (;;) {
-      const link = await Promise.race([this.#ports.dock.arrival(), late]);
-      const coming = berth(this.#ports, link);
+      const link = await Promise.race([this.#ports.slot.arrival(), late]);
+      const coming = attachSession(this.#ports, link);
       try {
         return await Promise.race([coming, late]);
       } catch (error) {
@@ -211,7 +211,7 @@ const MOST_LOSSES = 3;
 const CLOSE_GRACE_MS = 1_000;
 const MOST_HEARD = 8_000;
 
-async function berth(ports: RemoteSessionPorts, link: RemoteLink): Promise<Berth> {
+async function attachSession(ports: RemoteSessionPorts, link: RemoteLink): Promise<AttachedSession> {
   const state = { prompting: false, fresh: false };
   const peer: AcpPeer = {
     stream: link.stream((method) => void (state.fresh ||= method === 'session/new')),

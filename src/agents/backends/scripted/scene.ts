@@ -56,20 +56,20 @@ export type Persona = {
 };
 
 /** What a session remembers between prompts. */
-export type Memory = { readonly request: Words | null; readonly openQuestion: Words | null };
+export type ScriptMemory = { readonly request: Words | null; readonly openQuestion: Words | null };
 
 /** Sets the scene for a prompt. */
-export function sceneOf(turn: TurnPrompt, me: AgentId, memory: Memory): Scene {
+export function sceneOf(turn: TurnPrompt, me: AgentId, memory: ScriptMemory): Scene {
   const people = turn.lines.filter(({ author, change }) => author.kind === 'person' && change !== 'deleted');
   const wanted = turn.messages.filter(({ change }) => change !== 'deleted');
   const isOpen = ({ message }: Line): boolean => message !== null && turn.open.includes(message);
-  const said = wanted.filter((line) => !isOpen(line)).map((line) => wordsOf(line, turn.roster));
-  const open = wanted.filter(isOpen).map((line) => wordsOf(line, turn.roster));
+  const said = wanted.filter((line) => !isOpen(line)).map((line) => readWords(line, turn.roster));
+  const open = wanted.filter(isOpen).map((line) => readWords(line, turn.roster));
   const mine = said.filter(({ to }) => to.length === 0 || to.includes(me));
   const agents = turn.lines.filter(({ author }) => author.kind === 'agent' && author.id !== me);
   const last = agents.at(-1);
   const called = last !== undefined && mentionsIn(last.text, turn.roster).includes(me);
-  const latest = said.at(-1) ?? open.at(-1) ?? people.map((line) => wordsOf(line, turn.roster)).at(-1);
+  const latest = said.at(-1) ?? open.at(-1) ?? people.map((line) => readWords(line, turn.roster)).at(-1);
   return {
     me,
     others: turn.roster.filter(({ id, status }) => id !== me && status !== 'OFFLINE').map(({ id }) => id),
@@ -83,7 +83,7 @@ export function sceneOf(turn: TurnPrompt, me: AgentId, memory: Memory): Scene {
 }
 
 /** A person's line, read. */
-export function wordsOf(line: Line, agents: readonly Addressee[]): Words {
+export function readWords(line: Line, agents: readonly Addressee[]): Words {
   const text = unaddressed(line.text, agents);
   return { by: line.author.name, text, to: addressedIn(line.text, agents), topic: topicOf(text) };
 }

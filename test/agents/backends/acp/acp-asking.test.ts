@@ -2,17 +2,17 @@ import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, w
 import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
 import { afterAll, afterEach, describe, expect, test, vi } from 'vitest';
-import { createAcpBackend } from '../../../../src/agents/backends/acp/acp.ts';
-import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp.ts';
+import { createAcpBackend } from '../../../../src/agents/backends/acp/acp-backend.ts';
+import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp-backend.ts';
 import { isForOwnTool } from '../../../../src/agents/backends/acp/acp-permission.ts';
 import { ACP_PROFILES } from '../../../../src/agents/backends/acp/acp-profiles.ts';
 import type { AcpProfileName } from '../../../../src/agents/backends/acp/acp-profiles.ts';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, PermissionRequest } from '../../../../src/agents/backends/backend.ts';
 import type { Choice } from '../../../../src/turns/floor/settings.ts';
-import { createCommandBackend } from '../../../../src/agents/backends/command/command.ts';
+import { createCommandBackend } from '../../../../src/agents/backends/command/command-backend.ts';
 import { TYPING } from '../../../../src/agents/backends/scripted/typing-speed.ts';
-import { SCRIPTS, createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted.ts';
+import { SCRIPTS, createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted-backend.ts';
 import { FAKE_ACP, acpRig, livingIn } from './acp-rig.ts';
 import type { AcpRig } from './acp-rig.ts';
 import { person, prompt, recorder } from '../conversation.ts';
@@ -111,7 +111,7 @@ const SPOOFS: readonly (readonly [string, object])[] = [
   ['the input is not that of the tool', { name: 'mcp__SERVER__say', rawInput: { command: 'rm -rf /' } }],
   ['the input is missing', { name: 'mcp__SERVER__say' }],
   ['the names differ', { name: 'Bash', _meta: { toolName: 'mcp__SERVER__say' }, ...TEXT }],
-  ['the verbs differ', { name: 'SERVER_pass', _meta: { claudeCode: { toolName: 'SERVER_say' } }, ...TEXT }],
+  ['the floor tools differ', { name: 'SERVER_pass', _meta: { claudeCode: { toolName: 'SERVER_say' } }, ...TEXT }],
   ['it is of another server', { name: 'mcp__conch__say', ...TEXT }],
   ['the name of the server goes on', { name: 'mcp__SERVER2__say', ...TEXT }],
   ['there is no such tool', { name: 'mcp__SERVER__delete', ...TEXT }],

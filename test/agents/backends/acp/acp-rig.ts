@@ -3,9 +3,9 @@ import { createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { createAcpBackend } from '../../../../src/agents/backends/acp/acp.ts';
-import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp.ts';
-import { createVerbServer } from '../../../../src/agents/tools/verb-server.ts';
+import { createAcpBackend } from '../../../../src/agents/backends/acp/acp-backend.ts';
+import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp-backend.ts';
+import { createToolServer } from '../../../../src/agents/tools/tool-server.ts';
 import type { Rig } from '../contract.ts';
 import type { FakeAct, FakeManners } from './fake-acp-acts.ts';
 
@@ -18,7 +18,7 @@ export type Told = {
   readonly choices: string[];
   /** The ids of the options that were chosen. */
   readonly chosen: string[];
-  readonly verbs: string[];
+  readonly floorTools: string[];
   readonly environments: Readonly<Record<string, string>>[];
   readonly arguments: (readonly string[])[];
   /** The names of the floor's tools, one for each session that was opened. */
@@ -40,7 +40,7 @@ export type AcpRig = Omit<Rig, 'play'> & {
 /** Fake agents as processes, and a socket over which they ask what to do. */
 export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBackendOptions> = {}): Promise<AcpRig> {
   const plays: (readonly FakeAct[])[] = [];
-  const lists = { pids: [], seen: [], opened: [], modes: [], choices: [], chosen: [], verbs: [], noise: [] };
+  const lists = { pids: [], seen: [], opened: [], modes: [], choices: [], chosen: [], floorTools: [], noise: [] };
   const told: Told = { ...lists, environments: [], arguments: [], servers: [], metas: [] };
   const sockets = new Set<Socket>();
   let arrived = Promise.withResolvers<void>();
@@ -55,7 +55,7 @@ export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBack
     if (typeof message['mode'] === 'string') told.modes.push(message['mode']);
     if (typeof message['choice'] === 'string') told.choices.push(message['choice']);
     if (typeof message['chosen'] === 'string') told.chosen.push(message['chosen']);
-    if (typeof message['verb'] === 'string') told.verbs.push(message['verb']);
+    if (typeof message['tool'] === 'string') told.floorTools.push(message['tool']);
     if (typeof message['seen'] === 'string') told.seen.push(message['seen']);
     if (message['paused']) arrived.resolve();
     if (typeof message['prompt'] !== 'string') return null;
@@ -73,14 +73,14 @@ export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBack
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
-  const verbs = createVerbServer();
+  const toolServer = createToolServer();
   const env = { RIG_PORT: String(port), FAKE_MANNERS: JSON.stringify(manners) };
   const backend = createAcpBackend({
     profile: 'generic',
     ...(options.command === undefined && { command: process.execPath, args: [FAKE_ACP] }),
     quietMs: 30,
     stopGraceMs: 200,
-    verbs,
+    toolServer,
     noise: (_seat, line) => void told.noise.push(line),
     ...options,
     env: { ...env, ...options.env },
@@ -99,7 +99,7 @@ export async function acpRig(manners: FakeManners = {}, options: Partial<AcpBack
     release: () => sockets.forEach((socket) => send(socket, { release: true })),
     seen: async () => told.seen,
     async stop() {
-      await verbs.close();
+      await toolServer.close();
       for (const socket of sockets) socket.destroy();
       await new Promise((resolve) => server.close(resolve));
       const left = told.pids.flatMap(livingIn);

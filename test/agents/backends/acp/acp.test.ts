@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { createAcpBackend } from '../../../../src/agents/backends/acp/acp.ts';
-import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp.ts';
-import { verbHint } from '../../../../src/agents/backends/acp/acp-words.ts';
+import { createAcpBackend } from '../../../../src/agents/backends/acp/acp-backend.ts';
+import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp-backend.ts';
+import { toolHint } from '../../../../src/agents/backends/acp/acp-words.ts';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, PermissionRequest } from '../../../../src/agents/backends/backend.ts';
 import type { Choice } from '../../../../src/turns/floor/settings.ts';
@@ -455,7 +455,7 @@ describe('an agent that does not end', () => {
     await session!.ping();
     expect((await whole({ do: 'write', text: 'Back.' })).said).toEqual(['Back.']);
     expect(new Set(rig!.told.pids).size).toBe(2);
-    expect(rig!.told.seen.at(-1)).toBe(`Build a bridge\n\nBuild it\n\n${verbHint(rig!.told.servers.at(-1)!)}`);
+    expect(rig!.told.seen.at(-1)).toBe(`Build a bridge\n\nBuild it\n\n${toolHint(rig!.told.servers.at(-1)!)}`);
   });
 });
 

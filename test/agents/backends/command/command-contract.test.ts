@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { createCommandBackend } from '../../../../src/agents/backends/command/command.ts';
+import { createCommandBackend } from '../../../../src/agents/backends/command/command-backend.ts';
 import { isGroupAlive } from '../../../../src/agents/process/process-group.ts';
 import { contract } from '../contract.ts';
 import type { Act, Rig } from '../contract.ts';

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, TurnPrompt } from '../../../../src/agents/backends/backend.ts';
-import { createCommandBackend } from '../../../../src/agents/backends/command/command.ts';
-import type { CommandOptions } from '../../../../src/agents/backends/command/command.ts';
+import { createCommandBackend } from '../../../../src/agents/backends/command/command-backend.ts';
+import type { CommandOptions } from '../../../../src/agents/backends/command/command-backend.ts';
 import { openChannel } from '../../channel.ts';
 import { person, prompt, recorder } from '../conversation.ts';
 
@@ -201,7 +201,7 @@ describe('a command that fails', () => {
   test('floods, and is cut off with what it had started', async () => {
     const { message } = await failure('echo $$ > pids; sleep 100 & echo $! >> pids; yes');
     expect(message).toBe('wrote more than 10000 bytes');
-    expect(pids().filter(isAlive)).toEqual([]);
+    await expect.poll(() => pids().filter(isAlive)).toEqual([]);
   });
 
   test('floods its standard error without harm', async () => {
@@ -211,7 +211,7 @@ describe('a command that fails', () => {
   test('takes too long', async () => {
     const message = 'did not end within 0.2 s';
     expect(await failure('echo $$ > pids; sleep 100', { timeoutMs: 200 })).toEqual({ message, terminal: false });
-    expect(pids().filter(isAlive)).toEqual([]);
+    await expect.poll(() => pids().filter(isAlive)).toEqual([]);
   });
 });
 
@@ -233,7 +233,7 @@ describe('a command that is interrupted', () => {
     await spoken;
     await agent.interrupt(100);
     expect(await over).toEqual({ how: 'interrupted' });
-    expect(pids().filter(isAlive)).toEqual([]);
+    await expect.poll(() => pids().filter(isAlive)).toEqual([]);
   });
 
   test('before it has started never answers', async () => {

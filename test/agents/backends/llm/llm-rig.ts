@@ -1,7 +1,7 @@
 import { LLMock } from '@copilotkit/aimock';
 import type { ChatCompletionRequest, FixtureResponse } from '@copilotkit/aimock';
-import { createLlmBackend } from '../../../../src/agents/backends/llm/llm.ts';
-import type { LlmOptions } from '../../../../src/agents/backends/llm/llm.ts';
+import { createLlmBackend } from '../../../../src/agents/backends/llm/llm-backend.ts';
+import type { LlmOptions } from '../../../../src/agents/backends/llm/llm-backend.ts';
 import type { Act, Rig } from '../contract.ts';
 
 type Reply = { readonly response: FixtureResponse; readonly waits: 'no' | 'released' | 'for ever' };
@@ -60,7 +60,7 @@ export async function llmRig(
   };
 }
 
-/** One reply for each step of the model: a verb ends a step. */
+/** One reply for each step of the model: a floor tool ends a step. */
 function repliesOf(acts: readonly Act[]): readonly Reply[] {
   const replies: Reply[] = [];
   let content = '';

@@ -4,8 +4,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, Report } from '../../../../src/agents/backends/backend.ts';
 import { failureOf } from '../../../../src/agents/backends/llm/llm-errors.ts';
-import { createLlmBackend } from '../../../../src/agents/backends/llm/llm.ts';
-import type { LlmOptions } from '../../../../src/agents/backends/llm/llm.ts';
+import { createLlmBackend } from '../../../../src/agents/backends/llm/llm-backend.ts';
+import type { LlmOptions } from '../../../../src/agents/backends/llm/llm-backend.ts';
 import { person, prompt, recorder, spoken } from '../conversation.ts';
 import { llmRig } from './llm-rig.ts';
 
@@ -144,7 +144,7 @@ describe('a conversation', () => {
     );
   });
 
-  test('does not take a message after the verb that ends the turn', async () => {
+  test('does not take a message after the floor tool that ends the turn', async () => {
     rig.play({ do: 'pause' }, { do: 'hand_to', agent: 'qa' });
     const turn = ask('Go');
     await rig.paused();

@@ -34,7 +34,7 @@ export async function fakeRemoteRig(manners: FakeManners = {}): Promise<AcpRig> 
     }
   };
   const living = live();
-  await until(() => remote.host.dock('dev').link !== null, 'the connection');
+  await until(() => remote.host.slot('dev').link !== null, 'the connection');
   return {
     ...rig,
     backend: remote.backend,

@@ -8,8 +8,8 @@ import type { AnyMessage, PromptRequest, PromptResponse } from '@agentclientprot
 import { WebSocket } from 'ws';
 import { createRemoteHost } from '../../../../src/agents/backends/remote/remote-host.ts';
 import type { RemoteHostOptions } from '../../../../src/agents/backends/remote/remote-host.ts';
-import { createRemoteBackend } from '../../../../src/agents/backends/remote/remote.ts';
-import type { RemoteBackendOptions } from '../../../../src/agents/backends/remote/remote.ts';
+import { createRemoteBackend } from '../../../../src/agents/backends/remote/remote-backend.ts';
+import type { RemoteBackendOptions } from '../../../../src/agents/backends/remote/remote-backend.ts';
 import { addAgentToken, openTokenBook } from '../../../../src/agents/backends/remote/tokens.ts';
 import { systemClock, systemTimers } from '../../../../src/lib/time.ts';
 
@@ -67,7 +67,7 @@ export async function remoteRig(
       return socket;
     },
     /** The status of a refused handshake; 101 when it is let in. */
-    async knock(headers: Record<string, string>, address = url): Promise<number> {
+    async handshakeStatus(headers: Record<string, string>, address = url): Promise<number> {
       const socket = dial(headers, address);
       const { promise, resolve, reject } = Promise.withResolvers<number>();
       socket.on('open', () => resolve(101)).on('error', reject);

@@ -32,10 +32,10 @@ const open = async (of: RemoteRig = rig, channel = SEAT.channel) => {
 
 /** An agent of this process that is connected. */
 const connect = async (answering: Answering = echo, capabilities: object = {}, of: RemoteRig = rig) => {
-  const before = of.host.dock('dev').link;
+  const before = of.host.slot('dev').link;
   const socket = of.dial({ Authorization: `Bearer ${of.token}` });
   const agent = speak(socket, answering, capabilities);
-  await until(() => ![null, before].includes(of.host.dock('dev').link), 'the connection');
+  await until(() => ![null, before].includes(of.host.slot('dev').link), 'the connection');
   return { socket, ...agent };
 };
 
@@ -97,10 +97,10 @@ describe('a connected agent', () => {
   });
 
   test('is not let into a channel that its token does not name', async () => {
-    rig.host.dock('qa');
+    rig.host.slot('qa');
     const token = addAgentToken(rig.dataDir, 'qa', { at: 0, channels: ['console:other'] });
     await rig.connected(token);
-    await until(() => rig.host.dock('qa').link !== null, 'the connection');
+    await until(() => rig.host.slot('qa').link !== null, 'the connection');
     expect([rig.host.mayServe('qa', 'console:demo'), rig.host.mayServe('qa', 'console:other')]).toEqual([false, true]);
   });
 
@@ -125,7 +125,7 @@ describe('a connected agent', () => {
       const result = method === 'initialize' ? { protocolVersion: 1, agentCapabilities: {} } : { sessionId: 'same' };
       if (id !== undefined) socket.send(JSON.stringify({ jsonrpc: '2.0', id, result }));
     });
-    await until(() => rig.host.dock('dev').link !== null, 'the connection');
+    await until(() => rig.host.slot('dev').link !== null, 'the connection');
     await open();
     await expect(open(rig, 'console:other')).rejects.toThrow('the agent gave the session same twice');
   });
@@ -158,7 +158,7 @@ test('T52 an agent elsewhere that leaves the mode in which it asks is not prompt
     if (id !== undefined && method !== 'session/prompt') send({ id, result });
     if (asked.filter((each) => each === 'session/set_mode').length > 1) leave();
   });
-  await until(() => own.host.dock('dev').link !== null, 'the connection');
+  await until(() => own.host.slot('dev').link !== null, 'the connection');
   try {
     const session = await own.backend.open(SEAT);
     const { over } = begin(session, 'Go');
@@ -182,7 +182,7 @@ describe('a connection that breaks in the middle of a turn', () => {
     const { over, said } = begin(session, 'Write a page');
     await until(() => said().length > 0, 'the first half');
     socket.terminate();
-    await until(() => rig.host.dock('dev').link === null, 'the loss');
+    await until(() => rig.host.slot('dev').link === null, 'the loss');
     await session.ping();
     await connect(answering);
     expect(await over).toEqual({ how: 'completed' });
@@ -200,7 +200,7 @@ describe('a connection that breaks in the middle of a turn', () => {
     await until(() => said().length > 0, 'the first half');
     expect(await session.inject(person(2, 'Make it blue'), false)).toBe('injected');
     socket.terminate();
-    await until(() => rig.host.dock('dev').link === null, 'the loss');
+    await until(() => rig.host.slot('dev').link === null, 'the loss');
     await connect(answering, { steering: true });
     expect(await over).toEqual({ how: 'completed' });
     expect(texts[1]).toContain('Write a page');
@@ -245,7 +245,7 @@ describe('a connection that breaks in the middle of a turn', () => {
     const { over, said } = begin(session, 'Write a page');
     await until(() => said().length > 0, 'the first half');
     socket.terminate();
-    await until(() => rig.host.dock('dev').link === null, 'the loss');
+    await until(() => rig.host.slot('dev').link === null, 'the loss');
     expect(await session.inject(person(2, 'faster'), false)).toBe('next-prompt');
     await session.interrupt(5_000);
     expect(await over).toEqual({ how: 'interrupted' });

@@ -1,6 +1,6 @@
 import type { AgentBackend } from '../../../../src/agents/backends/backend.ts';
 import type { Persona, Step } from '../../../../src/agents/backends/scripted/scene.ts';
-import { createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted.ts';
+import { createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted-backend.ts';
 import { contract } from '../contract.ts';
 import type { Act, Rig } from '../contract.ts';
 

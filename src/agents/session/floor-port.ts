@@ -4,7 +4,7 @@ import type { Applied, Line } from '../../turns/records.ts';
 import type { FloorView } from '../../turns/view.ts';
 
 /** What agents see of the floors. */
-export type Floors = {
+export type FloorPort = {
   /** Resolves once what follows is durable; a refusal is a value. A rejection means that nothing was written. */
   apply(channel: ChannelId, command: AgentCommand): Promise<Applied>;
   /** Lines after one and up to another, oldest first. */
@@ -19,4 +19,4 @@ export type Floors = {
 };
 
 /** Structured logging, as pino does it. */
-export type Log = Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>;
+export type AgentLog = Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>;

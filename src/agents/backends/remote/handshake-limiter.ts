@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Clock } from '../../../lib/time.ts';
 
 /** How many attempts an address has; durations in milliseconds. */
-export type DoorLimits = {
+export type HandshakeLimits = {
   /** So many different wrong tokens lock an address out. */
   readonly wrongTokens: number;
   readonly lockoutMs: number;
@@ -12,26 +12,31 @@ export type DoorLimits = {
 };
 
 /** Ten wrong tokens lock an address out for a minute; 60 handshakes in ten seconds are too many. */
-export const DOOR_LIMITS: DoorLimits = { wrongTokens: 10, lockoutMs: 60_000, handshakes: 60, windowMs: 10_000 };
+export const HANDSHAKE_LIMITS: HandshakeLimits = {
+  wrongTokens: 10,
+  lockoutMs: 60_000,
+  handshakes: 60,
+  windowMs: 10_000,
+};
 
 type Caller = { since: number; handshakes: number; wrong: Set<string>; wrongSince: number; lockedUntil: number };
 
 /**
- * Remembers in memory who knocks how often. Different wrong tokens are guesses and lock their address out; one old token,
+ * Remembers in memory who comes how often. Different wrong tokens are guesses and lock their address out; one old token,
  * offered again and again, is somebody's mistake and counts once.
  */
-export class Door {
+export class HandshakeLimiter {
   readonly #clock: Clock;
-  readonly #limits: DoorLimits;
+  readonly #limits: HandshakeLimits;
   readonly #callers = new Map<string, Caller>();
 
-  constructor(clock: Clock, limits: DoorLimits) {
+  constructor(clock: Clock, limits: HandshakeLimits) {
     this.#clock = clock;
     this.#limits = limits;
   }
 
-  /** Counts a handshake; how many seconds this address has to stay away, 0 when it may try. */
-  knock(address: string): number {
+  /** Counts a handshake; how many seconds this address has to stay away, 0 when it is admitted. */
+  admit(address: string): number {
     const now = this.#clock.now();
     const caller = this.#caller(address, now);
     if (now < caller.lockedUntil) return secondsUntil(caller.lockedUntil, now);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Asking, LONGEST_DETAIL } from '../../../src/agents/session/asking.ts';
+import { PermissionQueue, LONGEST_DETAIL } from '../../../src/agents/session/permission-queue.ts';
 import type { Approval } from '../../../src/turns/floor/settings.ts';
 
 const LS = { title: 'ls', detail: 'ls' };
@@ -9,42 +9,42 @@ const RM = { title: 'rm', detail: 'rm -rf build' };
 function floor() {
   const requests: { approval: Approval; why: string | null; number: (question: number | null) => void }[] = [];
   const withdrawn: number[] = [];
-  const asking = new Asking({
+  const queue = new PermissionQueue({
     request: (approval, why) => new Promise((number) => void requests.push({ approval, why, number })),
     withdraw: (question) => void withdrawn.push(question),
   });
   const ask = (request: typeof LS) => {
     const over = new AbortController();
-    return { over, answer: asking.ask(request, over.signal, async () => true) };
+    return { over, answer: queue.ask(request, over.signal, async () => true) };
   };
-  return { requests, withdrawn, asking, ask };
+  return { requests, withdrawn, queue, ask };
 }
 
 const settled = (): Promise<void> => new Promise(setImmediate);
 
 describe('T7 a request for permission', () => {
   test('takes the answer to its own number and to no other', async () => {
-    const { requests, asking, ask } = floor();
+    const { requests, queue, ask } = floor();
     const { answer } = ask(RM);
     await settled();
     requests[0]?.number(8);
     await settled();
-    asking.decide(7, 'allow');
-    asking.decide(8, 'reject');
+    queue.decide(7, 'allow');
+    queue.decide(8, 'reject');
     expect(await answer).toBe('reject');
   });
 
   test('takes an answer that comes before its number is known', async () => {
-    const { requests, asking, ask } = floor();
+    const { requests, queue, ask } = floor();
     const { answer } = ask(RM);
     await settled();
-    asking.decide(8, 'allow');
+    queue.decide(8, 'allow');
     requests[0]?.number(8);
     expect(await answer).toBe('allow');
   });
 
   test('does not take the answer to the one before it', async () => {
-    const { requests, withdrawn, asking, ask } = floor();
+    const { requests, withdrawn, queue, ask } = floor();
     const first = ask(LS);
     const second = ask(RM);
     await settled();
@@ -54,10 +54,10 @@ describe('T7 a request for permission', () => {
     expect(await first.answer).toBe('cancelled');
     expect(withdrawn).toEqual([7]);
     await settled();
-    asking.decide(7, 'allow');
+    queue.decide(7, 'allow');
     requests[1]?.number(8);
     await settled();
-    asking.decide(8, 'reject');
+    queue.decide(8, 'reject');
     expect(await second.answer).toBe('reject');
   });
 
@@ -73,20 +73,20 @@ describe('T7 a request for permission', () => {
   });
 
   test('that is taken back while another is open is never asked', async () => {
-    const { requests, asking, ask } = floor();
+    const { requests, queue, ask } = floor();
     ask(LS);
     const second = ask(RM);
     second.over.abort();
     await settled();
     requests[0]?.number(7);
     await settled();
-    asking.decide(7, 'allow');
+    queue.decide(7, 'allow');
     expect(await second.answer).toBe('cancelled');
     expect(requests).toHaveLength(1);
   });
 
   test('is over with the turn, and with a floor that does not take it', async () => {
-    const { requests, withdrawn, asking, ask } = floor();
+    const { requests, withdrawn, queue, ask } = floor();
     const first = ask(LS);
     await settled();
     requests[0]?.number(null);
@@ -95,7 +95,7 @@ describe('T7 a request for permission', () => {
     await settled();
     requests[1]?.number(8);
     await settled();
-    asking.drop();
+    queue.drop();
     expect(await second.answer).toBe('cancelled');
     expect(withdrawn).toEqual([]);
   });

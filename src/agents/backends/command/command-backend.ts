@@ -8,7 +8,7 @@ import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatCon
 import type { OutputFormat } from './command-output.ts';
 import { CommandGeneration } from './command-generation.ts';
 import { childEnvironment } from '../../process/process-environment.ts';
-import { Verbs } from '../../tools/verbs.ts';
+import { FloorTools } from '../../tools/floor-tools.ts';
 
 /** A program that is run once for each prompt. */
 export type CommandOptions = {
@@ -73,9 +73,9 @@ class CommandSession implements AgentSession {
     const { command, args, input, output, timeoutMs, maxOutputBytes, timers = systemTimers } = this.#options;
     const asked = output === 'text' ? turn.text : `${JSON.stringify(turn)}\n`;
     const given = input === 'stdin' ? { args, stdin: asked } : { args: [...args, argumentOf(asked)], stdin: '' };
-    const verbs = new Verbs(report, this.#seat.agent, turn.roster);
+    const floorTools = new FloorTools(report, this.#seat.agent, turn.roster);
     const call = { command, ...this.#place, ...given, output, timeoutMs, maxOutputBytes, timers };
-    const run = new CommandGeneration(call, verbs, report);
+    const run = new CommandGeneration(call, floorTools, report);
     this.#run = run;
     try {
       return await run.perform();

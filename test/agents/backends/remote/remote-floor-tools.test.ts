@@ -2,9 +2,9 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { runBridge } from '../../../../src/agents/bridge/bridge.ts';
-import { verbsUrlOf } from '../../../../src/agents/backends/remote/remote-address.ts';
-import type { VerbDoor } from '../../../../src/agents/tools/verb-server.ts';
-import { VERBS, Verbs } from '../../../../src/agents/tools/verbs.ts';
+import { toolsUrlOf } from '../../../../src/agents/backends/remote/remote-address.ts';
+import type { ToolEndpoint } from '../../../../src/agents/tools/tool-server.ts';
+import { FLOOR_TOOLS, FloorTools } from '../../../../src/agents/tools/floor-tools.ts';
 import { FAKE_ACP, acpRig } from '../acp/acp-rig.ts';
 import { prompt, recorder } from '../conversation.ts';
 import { SEAT, remoteRig, until } from './remote-rig.ts';
@@ -14,16 +14,16 @@ let rig: RemoteRig;
 beforeEach(async () => void (rig = await remoteRig()));
 afterEach(() => rig.stop());
 
-const connected = (of = rig) => until(() => of.host.dock('dev').link !== null, 'the connection');
+const connected = (of = rig) => until(() => of.host.slot('dev').link !== null, 'the connection');
 
-/** The verbs of one session of dev, who is connected. */
-async function opened(of = rig, headers: Record<string, string> = {}): Promise<VerbDoor> {
+/** The floor tools of one session of dev, who is connected. */
+async function opened(of = rig, headers: Record<string, string> = {}): Promise<ToolEndpoint> {
   of.dial({ Authorization: `Bearer ${of.token}`, ...headers });
   await connected(of);
-  return of.host.openVerbs(of.host.dock('dev').link!)!;
+  return of.host.openToolEndpoint(of.host.slot('dev').link!)!;
 }
 
-async function client({ url, token }: Pick<VerbDoor, 'url' | 'token'>): Promise<Client> {
+async function client({ url, token }: Pick<ToolEndpoint, 'url' | 'token'>): Promise<Client> {
   const made = new Client({ name: 'test', version: '1' });
   const requestInit = { headers: { Authorization: `Bearer ${token}` } };
   await made.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }));
@@ -50,39 +50,39 @@ async function status(token: string, more: Call = {}): Promise<number> {
   return response.status;
 }
 
-describe('the verbs of a remote agent', () => {
+describe('the floor tools of a remote agent', () => {
   test('are tools on the port that it has dialled, and act on its turn', async () => {
-    const door = await opened();
-    expect(door.url).toBe(rig.url.replace('ws:', 'http:').replace('/agent', '/mcp'));
+    const endpoint = await opened();
+    expect(endpoint.url).toBe(rig.url.replace('ws:', 'http:').replace('/agent', '/mcp'));
     const { report, messages } = recorder();
-    door.serve(new Verbs(report, 'dev', prompt({}).roster));
-    const agent = await client(door);
-    expect((await agent.listTools()).tools.map(({ name }) => name)).toEqual(Object.keys(VERBS));
+    endpoint.serve(new FloorTools(report, 'dev', prompt({}).roster));
+    const agent = await client(endpoint);
+    expect((await agent.listTools()).tools.map(({ name }) => name)).toEqual(Object.keys(FLOOR_TOOLS));
     await agent.callTool({ name: 'say', arguments: { text: 'Hello' } });
-    door.serve(null);
+    endpoint.serve(null);
     await agent.callTool({ name: 'say', arguments: { text: 'Too late' } });
     expect(messages).toEqual(['Hello', '']);
   });
 
   test("open to their session's token alone, not to the token that the agent connects with", async () => {
-    const door = await opened();
-    const strangers = ['', door.token.slice(1), rig.token];
+    const endpoint = await opened();
+    const strangers = ['', endpoint.token.slice(1), rig.token];
     expect(await Promise.all(strangers.map((token) => status(token)))).toEqual([401, 401, 401]);
-    expect(await status(door.token)).toBe(200);
+    expect(await status(endpoint.token)).toBe(200);
   });
 
   test('are closed to the token of a session that ended, even if that asks for an earlier token afterwards', async () => {
-    const [one, two] = [await opened(), rig.host.openVerbs(rig.host.dock('dev').link!)!];
+    const [one, two] = [await opened(), rig.host.openToolEndpoint(rig.host.slot('dev').link!)!];
     one.close();
     one.admit('earlier');
     expect(await Promise.all([one.token, 'earlier', two.token].map((token) => status(token)))).toEqual([401, 401, 200]);
   });
 
   test('take an earlier token of the same session until that ends', async () => {
-    const door = await opened();
-    door.admit('earlier');
+    const endpoint = await opened();
+    endpoint.admit('earlier');
     expect(await status('earlier')).toBe(200);
-    door.close();
+    endpoint.close();
     expect(await status('earlier')).toBe(401);
   });
 
@@ -112,7 +112,7 @@ describe('the verbs of a remote agent', () => {
       for (let n = 0; n < 100 && !statuses.includes(429); n += 1) statuses.push((await call()).status);
       expect(statuses.at(-1)).toBe(429);
       expect(statuses.length).toBeGreaterThan(10);
-      expect(other.host.dock('dev').link).toBeNull();
+      expect(other.host.slot('dev').link).toBeNull();
     } finally {
       await other.stop();
     }
@@ -145,7 +145,7 @@ describe('the verbs of a remote agent', () => {
   });
 });
 
-describe('the address of the verbs', () => {
+describe('the address of the floor tools', () => {
   const dialled = (host?: string, more: Record<string, string> = {}) => ({
     headers: { ...more, ...(host !== undefined && { host }) },
   });
@@ -156,7 +156,7 @@ describe('the address of the verbs', () => {
     ['chat.example.org', { tls: {} }, 'https://chat.example.org/mcp'],
     ['chat.example.org:8443', { behindProxy: true }, 'https://chat.example.org:8443/mcp'],
   ])('of an agent that dialled %s is found with %j', (host, reach, url) => {
-    expect(verbsUrlOf(dialled(host), reach)).toBe(url);
+    expect(toolsUrlOf(dialled(host), reach)).toBe(url);
   });
 
   test.each([
@@ -170,13 +170,13 @@ describe('the address of the verbs', () => {
     'a?b',
     'a#b',
   ])('is not known when the agent says that it dialled %j', (host) => {
-    expect(verbsUrlOf(dialled(host), {})).toBeNull();
+    expect(toolsUrlOf(dialled(host), {})).toBeNull();
   });
 
   test('is what a proxy says in X-Forwarded-Host, which counts only behind one', () => {
     const request = dialled('10.0.0.5:7421', { 'x-forwarded-host': 'spoofed.example, chat.example.org' });
-    expect(verbsUrlOf(request, { behindProxy: true })).toBe('https://chat.example.org/mcp');
-    expect(verbsUrlOf(request, {})).toBe('http://10.0.0.5:7421/mcp');
+    expect(toolsUrlOf(request, { behindProxy: true })).toBe('https://chat.example.org/mcp');
+    expect(toolsUrlOf(request, {})).toBe('http://10.0.0.5:7421/mcp');
   });
 });
 
@@ -208,7 +208,7 @@ describe('an agent that comes back', () => {
     const session = await rig.backend.open(SEAT);
     expect(await status(tokens[0]!)).toBe(200);
     socket.terminate();
-    await until(() => rig.host.dock('dev').link === null, 'the loss');
+    await until(() => rig.host.slot('dev').link === null, 'the loss');
     expect(await status(tokens[0]!)).toBe(401);
     agent(tokens, capabilities);
     await until(() => tokens.length === 2, 'the session');
@@ -227,7 +227,7 @@ type Asked = {
 };
 
 describe('an agent behind a bridge', () => {
-  test('whose connection is lost in the middle of a turn still has the verbs, though nobody tells it of a new token', async () => {
+  test('whose connection is lost in the middle of a turn still has the floor tools, though nobody tells it of a new token', async () => {
     const fake = await acpRig();
     const stop = new AbortController();
     const over = runBridge({
@@ -249,7 +249,7 @@ describe('an agent behind a bridge', () => {
       const turn = session.prompt(prompt({ text: 'Count' }), heard.report);
       await fake.paused();
       fake.play({ do: 'say', text: 'Two.' }, { do: 'hand_to', agent: 'qa' });
-      rig.host.dock('dev').link?.drop('as if the network failed', { final: false });
+      rig.host.slot('dev').link?.drop('as if the network failed', { final: false });
       expect(await turn).toEqual({ how: 'completed', handTo: 'qa' });
       expect(heard.messages.filter((message) => message !== '')).toEqual(['One.', 'Two.']);
       expect(fake.told.opened).toEqual(['session/new']);

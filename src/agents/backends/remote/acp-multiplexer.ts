@@ -2,8 +2,8 @@ import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
 import { z } from 'zod';
 
 type Id = string | number | null;
-type Line = { push(message: AnyMessage): void; end(): void; asked(method: string): void };
-type Asked = { readonly line: Line; readonly id: Id; readonly method: string };
+type Conversation = { push(message: AnyMessage): void; end(): void; asked(method: string): void };
+type Asked = { readonly conversation: Conversation; readonly id: Id; readonly method: string };
 type Answer = { readonly result: unknown } | { readonly error: { readonly code: number; readonly message: string } };
 
 /**
@@ -11,14 +11,14 @@ type Answer = { readonly result: unknown } | { readonly error: { readonly code: 
  * answers go back to who asked, and what the agent sends by itself goes to the conversation that has its `sessionId`.
  * `initialize` reaches the agent once; the other conversations get the same answer.
  */
-export class Switchboard {
+export class AcpMultiplexer {
   readonly #send: (message: AnyMessage) => void;
-  readonly #lines = new Set<Line>();
-  readonly #sessions = new Map<string, Line>();
+  readonly #conversations = new Set<Conversation>();
+  readonly #sessions = new Map<string, Conversation>();
   readonly #asked = new Map<number, Asked>();
   #numbers = 0;
   #greeting: Answer | 'asked' | null = null;
-  #greeted: { readonly line: Line; readonly id: Id }[] = [];
+  #greeted: { readonly conversation: Conversation; readonly id: Id }[] = [];
   #open = true;
 
   constructor(send: (message: AnyMessage) => void) {
@@ -28,12 +28,12 @@ export class Switchboard {
   /** One more conversation; `asked` is told of every method that goes out. */
   stream(asked: (method: string) => void): Stream {
     let incoming: ReadableStreamDefaultController<AnyMessage> | null = null;
-    const line: Line = {
+    const conversation: Conversation = {
       asked,
       push: (message) => incoming?.enqueue(message),
       end: () => {
-        if (!this.#lines.delete(line)) return;
-        this.#forget(line);
+        if (!this.#conversations.delete(conversation)) return;
+        this.#forget(conversation);
         incoming?.close();
       },
     };
@@ -43,16 +43,16 @@ export class Switchboard {
       },
       cancel: () => {
         incoming = null;
-        line.end();
+        conversation.end();
       },
     });
     const writable = new WritableStream<AnyMessage>({
-      write: (message) => this.#ask(line, message),
-      close: () => line.end(),
-      abort: () => line.end(),
+      write: (message) => this.#ask(conversation, message),
+      close: () => conversation.end(),
+      abort: () => conversation.end(),
     });
-    this.#lines.add(line);
-    if (!this.#open) line.end();
+    this.#conversations.add(conversation);
+    if (!this.#open) conversation.end();
     return { readable, writable };
   }
 
@@ -60,8 +60,8 @@ export class Switchboard {
   take(message: AnyMessage): void {
     if (!('method' in message)) return this.#answered(message);
     const session = sessionIn(message.params);
-    const line = session === null ? undefined : this.#sessions.get(session);
-    if (line !== undefined) line.push(message);
+    const conversation = session === null ? undefined : this.#sessions.get(session);
+    if (conversation !== undefined) conversation.push(message);
     else if ('id' in message) {
       const error = { code: INVALID_PARAMS, message: 'no such session' };
       this.#send({ jsonrpc: '2.0', id: message.id, error });
@@ -71,43 +71,43 @@ export class Switchboard {
   /** The connection is over: all conversations end. */
   close(): void {
     this.#open = false;
-    for (const line of this.#lines) line.end();
+    for (const conversation of this.#conversations) conversation.end();
   }
 
-  #ask(line: Line, message: AnyMessage): void {
+  #ask(conversation: Conversation, message: AnyMessage): void {
     if (!this.#open) throw new Error('the connection is closed');
     const session = 'method' in message ? sessionIn(message.params) : null;
-    if (session !== null && !this.#claim(session, line))
+    if (session !== null && !this.#claim(session, conversation))
       throw new Error('impossible: a session of another conversation');
     if (!('method' in message)) this.#send(message);
-    else if (!('id' in message)) this.#send(this.#cancelling(line, message));
-    else if (message.method === 'initialize') this.#greet(line, message);
-    else this.#number(line, message);
+    else if (!('id' in message)) this.#send(this.#cancelling(conversation, message));
+    else if (message.method === 'initialize') this.#greet(conversation, message);
+    else this.#number(conversation, message);
   }
 
-  #number(line: Line, message: Extract<AnyMessage, { method: string; id: Id }>): void {
-    line.asked(message.method);
+  #number(conversation: Conversation, message: Extract<AnyMessage, { method: string; id: Id }>): void {
+    conversation.asked(message.method);
     this.#numbers += 1;
-    this.#asked.set(this.#numbers, { line, id: message.id, method: message.method });
+    this.#asked.set(this.#numbers, { conversation, id: message.id, method: message.method });
     this.#send({ ...message, id: this.#numbers });
   }
 
-  #greet(line: Line, message: Extract<AnyMessage, { method: string; id: Id }>): void {
+  #greet(conversation: Conversation, message: Extract<AnyMessage, { method: string; id: Id }>): void {
     if (this.#greeting !== null && this.#greeting !== 'asked') {
-      line.push({ jsonrpc: '2.0', id: message.id, ...this.#greeting });
+      conversation.push({ jsonrpc: '2.0', id: message.id, ...this.#greeting });
       return;
     }
-    this.#greeted.push({ line, id: message.id });
+    this.#greeted.push({ conversation, id: message.id });
     if (this.#greeting === 'asked') return;
     this.#greeting = 'asked';
-    this.#number(line, message);
+    this.#number(conversation, message);
   }
 
   /** A request that is taken back goes by the number under which the agent knows it. */
-  #cancelling(line: Line, message: AnyMessage): AnyMessage {
+  #cancelling(conversation: Conversation, message: AnyMessage): AnyMessage {
     if (!('method' in message) || message.method !== '$/cancel_request') return message;
     const { requestId } = cancelParams.parse(message.params);
-    const known = [...this.#asked].find(([, asked]) => asked.line === line && asked.id === requestId);
+    const known = [...this.#asked].find(([, asked]) => asked.conversation === conversation && asked.id === requestId);
     return known === undefined ? message : { ...message, params: { requestId: known[0] } };
   }
 
@@ -118,28 +118,29 @@ export class Switchboard {
     const answer: Answer = 'error' in message ? { error: message.error } : { result: message.result };
     if (asked.method === 'initialize') return this.#welcome(answer);
     const session = 'result' in answer ? sessionIn(answer.result) : null;
-    const isDouble = session !== null && !this.#claim(session, asked.line);
+    const isDouble = session !== null && !this.#claim(session, asked.conversation);
     const error = { code: INVALID_PARAMS, message: `the agent gave the session ${session} twice` };
-    asked.line.push({ jsonrpc: '2.0', id: asked.id, ...(isDouble ? { error } : answer) });
+    asked.conversation.push({ jsonrpc: '2.0', id: asked.id, ...(isDouble ? { error } : answer) });
   }
 
   #welcome(answer: Answer): void {
     this.#greeting = 'error' in answer ? null : answer;
     const waiting = this.#greeted;
     this.#greeted = [];
-    for (const { line, id } of waiting) if (this.#lines.has(line)) line.push({ jsonrpc: '2.0', id, ...answer });
+    for (const { conversation, id } of waiting)
+      if (this.#conversations.has(conversation)) conversation.push({ jsonrpc: '2.0', id, ...answer });
   }
 
-  #claim(session: string, line: Line): boolean {
+  #claim(session: string, conversation: Conversation): boolean {
     const owner = this.#sessions.get(session);
-    if (owner === undefined) this.#sessions.set(session, line);
-    return owner === undefined || owner === line;
+    if (owner === undefined) this.#sessions.set(session, conversation);
+    return owner === undefined || owner === conversation;
   }
 
-  #forget(line: Line): void {
-    for (const [session, owner] of this.#sessions) if (owner === line) this.#sessions.delete(session);
+  #forget(conversation: Conversation): void {
+    for (const [session, owner] of this.#sessions) if (owner === conversation) this.#sessions.delete(session);
     for (const [number, asked] of this.#asked) {
-      if (asked.line === line && asked.method !== 'initialize') this.#asked.delete(number);
+      if (asked.conversation === conversation && asked.method !== 'initialize') this.#asked.delete(number);
     }
   }
 }

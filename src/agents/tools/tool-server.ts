@@ -6,11 +6,11 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import type { z } from 'zod';
 import { guardServer } from '../../lib/guarded-server.ts';
 import type { FaultLog } from '../../lib/guarded-server.ts';
-import { VERBS } from './verbs.ts';
-import type { VerbName, Verbs } from './verbs.ts';
+import { FLOOR_TOOLS } from './floor-tools.ts';
+import type { FloorToolName, FloorTools } from './floor-tools.ts';
 
-/** One session's way to the floor's verbs. */
-export type VerbDoor = {
+/** One session's way to the floor's tools. */
+export type ToolEndpoint = {
   /** What the server is called in this session: unpredictable, so that nothing written before can stand for its tools. */
   readonly name: string;
   /** Where the tools are, for this agent. */
@@ -18,34 +18,34 @@ export type VerbDoor = {
   /** What the agent must show: `Authorization: Bearer`. */
   readonly token: string;
   /** Whose turn the calls belong to from now on; `null` while the agent has no floor. */
-  serve(verbs: Verbs | null): void;
-  /** An earlier token of the same session opens this door, too: an agent that comes back need not be told another. */
+  serve(floorTools: FloorTools | null): void;
+  /** An earlier token of the same session is good for it, too: an agent that comes back need not be told another. */
   admit(token: string): void;
   /** Its tokens are good for nothing from now on. */
   close(): void;
 };
 
-/** The floor's verbs as tools of the Model Context Protocol, over HTTP on 127.0.0.1; one server for all sessions. */
-export type VerbServer = {
+/** The floor's tools as tools of the Model Context Protocol, over HTTP on 127.0.0.1; one server for all sessions. */
+export type ToolServer = {
   /**
    * Lets one more session in, under the name that it had if it goes on with an earlier one; the first one starts the
    * server. Rejects when no port can be had.
    */
-  open(name?: string): Promise<VerbDoor>;
+  open(name?: string): Promise<ToolEndpoint>;
   /** Ends the server and takes every token back. */
   close(): Promise<void>;
 };
 
 /** What callers may do besides showing a token. */
-export type VerbRules = {
+export type ToolServerRules = {
   /** Browser pages that may call, such as "https://example.org"; all others are refused. */
   readonly origins: readonly string[];
   /** The longest call, in bytes. */
   readonly longestCall: number;
 };
 
-/** Where one session finds the verbs. */
-export type VerbDoorParts = {
+/** Where one session finds the floor tools. */
+export type ToolEndpointParts = {
   readonly url: string;
   /** The server's name in an earlier session that this one goes on with. */
   readonly name?: string | undefined;
@@ -54,17 +54,17 @@ export type VerbDoorParts = {
 };
 
 /** Makes the server; nothing listens before the first session. `log` is told of faults, if it is given. */
-export function createVerbServer(log: FaultLog = { error() {} }): VerbServer {
-  const doors = new VerbDoors(LOCAL_RULES);
+export function createToolServer(log: FaultLog = { error() {} }): ToolServer {
+  const endpoints = new ToolEndpoints(LOCAL_RULES);
   let listening: Promise<{ readonly server: Server; readonly url: string }> | null = null;
   return {
     async open(name) {
-      listening ??= listen(doors, log);
+      listening ??= listen(endpoints, log);
       const { url } = await listening;
-      return doors.open({ url, name });
+      return endpoints.open({ url, name });
     },
     async close() {
-      doors.closeAll();
+      endpoints.closeAll();
       const started = await listening;
       listening = null;
       if (started === null) return;
@@ -75,30 +75,30 @@ export function createVerbServer(log: FaultLog = { error() {} }): VerbServer {
 }
 
 /** The path of the tools on every server that has them. */
-export const VERB_PATH = '/mcp';
+export const TOOL_PATH = '/mcp';
 
-/** The sessions that may use the verbs, and the answers to their calls, whichever server the calls come in by. */
-export class VerbDoors {
-  readonly #rules: VerbRules;
-  readonly #doors = new Map<string, Door>();
+/** The sessions that may use the floor tools, and the answers to their calls, whichever server the calls come in by. */
+export class ToolEndpoints {
+  readonly #rules: ToolServerRules;
+  readonly #byToken = new Map<string, Endpoint>();
 
-  constructor(rules: VerbRules) {
+  constructor(rules: ToolServerRules) {
     this.#rules = rules;
   }
 
   /** Lets one more session in. */
-  open({ url, name = newName(), mayCall = always }: VerbDoorParts): VerbDoor {
+  open({ url, name = newName(), mayCall = always }: ToolEndpointParts): ToolEndpoint {
     const token = randomBytes(TOKEN_BYTES).toString('base64url');
-    const door: Door = { name, verbs: null, open: true, mayCall };
-    const admit = (each: string) => void (door.open && this.#doors.set(digestOf(each), door));
+    const endpoint: Endpoint = { name, floorTools: null, open: true, mayCall };
+    const admit = (each: string) => void (endpoint.open && this.#byToken.set(digestOf(each), endpoint));
     admit(token);
-    const serve = (verbs: Verbs | null) => void (door.verbs = verbs);
-    return { name, url, token, serve, admit, close: () => this.#close(door) };
+    const serve = (floorTools: FloorTools | null) => void (endpoint.floorTools = floorTools);
+    return { name, url, token, serve, admit, close: () => this.#close(endpoint) };
   }
 
   /** Takes every token back. */
   closeAll(): void {
-    this.#doors.clear();
+    this.#byToken.clear();
   }
 
   /**
@@ -108,33 +108,41 @@ export class VerbDoors {
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { origin, authorization = '' } = request.headers;
     const [, token = ''] = /^Bearer (\S{1,200})$/.exec(authorization) ?? [];
-    const door = this.#doors.get(digestOf(token));
+    const endpoint = this.#byToken.get(digestOf(token));
     if (origin !== undefined && !this.#rules.origins.includes(origin)) return refuse(response, 403);
-    if (door === undefined) return refuse(response, 401);
-    if (request.url !== VERB_PATH) return refuse(response, 404);
+    if (endpoint === undefined) return refuse(response, 401);
+    if (request.url !== TOOL_PATH) return refuse(response, 404);
     if (request.method !== 'POST') return refuse(response, 405);
-    if (!door.mayCall()) return refuse(response, 429);
+    if (!endpoint.mayCall()) return refuse(response, 429);
     const body = await jsonOf(request, this.#rules.longestCall);
     if (body === null) return refuse(response, 413);
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
-    const server = serverFor(door);
+    const server = serverFor(endpoint);
     response.once('close', () => void server.close().catch(() => undefined));
     await server.connect(transport);
     await transport.handleRequest(request, response, body.value);
   }
 
-  #close(door: Door): void {
-    door.open = false;
-    for (const [digest, each] of this.#doors) if (each === door) this.#doors.delete(digest);
+  #close(endpoint: Endpoint): void {
+    endpoint.open = false;
+    for (const [digest, each] of this.#byToken) if (each === endpoint) this.#byToken.delete(digest);
   }
 }
 
-type Verb = { readonly description: string; readonly input: z.ZodObject };
-type Door = { readonly name: string; verbs: Verbs | null; open: boolean; readonly mayCall: () => boolean };
+type ToolShape = { readonly description: string; readonly input: z.ZodObject };
+type Endpoint = {
+  readonly name: string;
+  floorTools: FloorTools | null;
+  open: boolean;
+  readonly mayCall: () => boolean;
+};
 
-async function listen(doors: VerbDoors, log: FaultLog): Promise<{ readonly server: Server; readonly url: string }> {
+async function listen(
+  endpoints: ToolEndpoints,
+  log: FaultLog,
+): Promise<{ readonly server: Server; readonly url: string }> {
   const server = createServer();
-  guardServer(server, { request: (request, response) => doors.answer(request, response) }, log);
+  guardServer(server, { request: (request, response) => endpoints.answer(request, response) }, log);
   server.headersTimeout = HEADERS_TIMEOUT_MS;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(0, '127.0.0.1', resolve);
@@ -142,15 +150,15 @@ async function listen(doors: VerbDoors, log: FaultLog): Promise<{ readonly serve
   server.unref();
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('impossible: a server without a port');
-  return { server, url: `http://127.0.0.1:${address.port}${VERB_PATH}` };
+  return { server, url: `http://127.0.0.1:${address.port}${TOOL_PATH}` };
 }
 
-function serverFor(door: Door): McpServer {
-  const server = new McpServer({ name: door.name, version: '1' });
-  for (const name of Object.keys(VERBS) as VerbName[]) {
-    const { description, input }: Verb = VERBS[name];
+function serverFor(endpoint: Endpoint): McpServer {
+  const server = new McpServer({ name: endpoint.name, version: '1' });
+  for (const name of Object.keys(FLOOR_TOOLS) as FloorToolName[]) {
+    const { description, input }: ToolShape = FLOOR_TOOLS[name];
     server.registerTool(name, { description, inputSchema: input.shape, annotations: HARMLESS }, (given) => ({
-      content: [{ type: 'text', text: door.verbs?.apply(name, given) ?? NO_FLOOR }],
+      content: [{ type: 'text', text: endpoint.floorTools?.apply(name, given) ?? NO_FLOOR }],
     }));
   }
   return server;
@@ -197,4 +205,4 @@ const TOKEN_BYTES = 32;
 const NAME_BYTES = 6;
 /** They speak in the channel where the agent speaks anyway. Codex asks for tools that do not say so. */
 const HARMLESS = { readOnlyHint: false, destructiveHint: false, openWorldHint: false };
-const LOCAL_RULES: VerbRules = { origins: [], longestCall: 256 * 1_024 };
+const LOCAL_RULES: ToolServerRules = { origins: [], longestCall: 256 * 1_024 };

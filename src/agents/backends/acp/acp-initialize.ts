@@ -5,7 +5,7 @@ import { AskingModes } from './acp-modes.ts';
 import type { AcpProfile } from './acp-profiles.ts';
 import { initialized, newSession, oldSession } from './acp-wire.ts';
 import { BackendError } from '../backend.ts';
-import type { VerbDoor } from '../../tools/verb-server.ts';
+import type { ToolEndpoint } from '../../tools/tool-server.ts';
 
 /** What both sides agreed on. */
 export type Handshake = {
@@ -16,8 +16,8 @@ export type Handshake = {
   readonly steering: boolean;
   /** The agent's name and version, as it tells them; `null` when it does not. */
   readonly program: string | null;
-  /** The agent was given the floor's verbs. */
-  readonly hasVerbs: boolean;
+  /** The agent was given the floor's tools. */
+  readonly hasFloorTools: boolean;
   /** What keeps it asking. */
   readonly modes: AskingModes;
 };
@@ -27,7 +27,7 @@ export type HandshakeParts = {
   readonly link: AcpLink;
   readonly profile: AcpProfile;
   readonly cwd: string;
-  readonly verbs: VerbDoor | null;
+  readonly floorTools: ToolEndpoint | null;
   readonly previous: string | null;
   /** `_meta` of the requests that open the session. */
   readonly meta?: object | undefined;
@@ -38,7 +38,7 @@ export type HandshakeParts = {
  * Agrees on the version, opens the previous session again or a new one, and sets the mode in which it asks. Agents that cannot open an old
  * session, whatever they say, get a new one. Another version of the protocol is a terminal `BackendError`.
  */
-export async function shakeHands(parts: HandshakeParts): Promise<Handshake> {
+export async function initialize(parts: HandshakeParts): Promise<Handshake> {
   const { link, profile, limitMs } = parts;
   const params = { protocolVersion: VERSION, clientCapabilities: {}, clientInfo: { name: 'conch', version: '1' } };
   const agent = await link.ask({ method: 'initialize', params, answer: initialized, limitMs });
@@ -46,8 +46,8 @@ export async function shakeHands(parts: HandshakeParts): Promise<Handshake> {
     const words = `${profile.name} speaks version ${agent.protocolVersion} of the Agent Client Protocol; this program speaks ${VERSION}`;
     throw new BackendError(words, { terminal: true });
   }
-  const hasVerbs = parts.verbs !== null && agent.agentCapabilities.mcpCapabilities.http;
-  const mcpServers = hasVerbs ? serversOf(parts.verbs) : [];
+  const hasFloorTools = parts.floorTools !== null && agent.agentCapabilities.mcpCapabilities.http;
+  const mcpServers = hasFloorTools ? serversOf(parts.floorTools) : [];
   const common = { cwd: parts.cwd, mcpServers, ...(parts.meta !== undefined && { _meta: parts.meta }) };
   const old = await again(parts, agent, common);
   const session = old ?? (await signedIn(parts, agent, () => fresh(parts, common)));
@@ -59,7 +59,7 @@ export async function shakeHands(parts: HandshakeParts): Promise<Handshake> {
     agent.agentInfo === null || agent.agentInfo.name === ''
       ? null
       : `${agent.agentInfo.name} ${agent.agentInfo.version}`.trim();
-  return { sessionId, resumed, program, steering: agent._meta.steering.supported, hasVerbs, modes };
+  return { sessionId, resumed, program, steering: agent._meta.steering.supported, hasFloorTools, modes };
 }
 
 const VERSION = 1;
@@ -99,8 +99,8 @@ async function signedIn(parts: HandshakeParts, agent: Agent, open: () => Promise
   }
 }
 
-function serversOf(verbs: VerbDoor | null): readonly object[] {
-  if (verbs === null) return [];
-  const headers = [{ name: 'Authorization', value: `Bearer ${verbs.token}` }];
-  return [{ type: 'http', name: verbs.name, url: verbs.url, headers }];
+function serversOf(floorTools: ToolEndpoint | null): readonly object[] {
+  if (floorTools === null) return [];
+  const headers = [{ name: 'Authorization', value: `Bearer ${floorTools.token}` }];
+  return [{ type: 'http', name: floorTools.name, url: floorTools.url, headers }];
 }

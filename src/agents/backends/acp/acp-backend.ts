@@ -16,7 +16,7 @@ import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatCon
 import { childEnvironment } from '../../process/process-environment.ts';
 import { startProcessGroup } from '../../process/process-group.ts';
 import type { ProcessGroup } from '../../process/process-group.ts';
-import type { VerbServer } from '../../tools/verb-server.ts';
+import type { ToolServer } from '../../tools/tool-server.ts';
 
 /** Which agent to run, and how; durations in milliseconds. */
 export type AcpBackendOptions = {
@@ -37,8 +37,8 @@ export type AcpBackendOptions = {
   readonly quietMs?: number;
   /** How long a process may take to end by itself when its session is closed. */
   readonly stopGraceMs?: number;
-  /** Gives the agents the floor's verbs as tools. */
-  readonly verbs?: VerbServer;
+  /** Gives the agents the floor's tools as tools. */
+  readonly toolServer?: ToolServer;
   readonly timers?: Timers;
   readonly limits?: LineLimits;
   /** This program's variables. */
@@ -120,7 +120,7 @@ class LastingSession implements AgentSession {
     try {
       return await session.prompt({ ...turn, text }, report);
     } catch (error) {
-      if (session.spoiled) this.#forget();
+      if (session.needsNewSession) this.#forget();
       throw error;
     }
   }
@@ -170,14 +170,14 @@ type Opening = {
 async function open(opening: Opening): Promise<{ readonly session: AcpSession; readonly server: string | undefined }> {
   const { options, profile, seat, known } = opening;
   const { timers = systemTimers, injectFallback, requestTimeoutMs, quietMs } = options;
-  const verbs = (await options.verbs?.open(known?.server)) ?? null;
+  const floorTools = (await options.toolServer?.open(known?.server)) ?? null;
   const folder = openPrivateFolder();
   let group: ProcessGroup;
   let meta: object | undefined;
   try {
-    ({ group, meta } = await startAsking(opening, { timers, folder, server: verbs?.name ?? null }));
+    ({ group, meta } = await startAsking(opening, { timers, folder, server: floorTools?.name ?? null }));
   } catch (error) {
-    verbs?.close();
+    floorTools?.close();
     folder.remove();
     throw error;
   }
@@ -186,14 +186,14 @@ async function open(opening: Opening): Promise<{ readonly session: AcpSession; r
     profile,
     timers,
     cwd: resolve(options.cwd ?? '.'),
-    verbs,
+    floorTools,
     previous: known?.sessionId ?? null,
     meta,
     ...(injectFallback !== undefined && { injectFallback }),
     ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
     ...(quietMs !== undefined && { quietMs }),
   });
-  return { session, server: verbs?.name };
+  return { session, server: floorTools?.name };
 }
 
 type Started = { readonly timers: Timers; readonly folder: PrivateFolder; readonly server: string | null };

@@ -1,9 +1,10 @@
 import type { Approval, Choice } from '../../turns/floor/settings.ts';
+import { KeyedQueue } from '../../lib/keyed-queue.ts';
 import { visible } from '../../turns/text/visible.ts';
 import type { PermissionRequest } from '../backends/backend.ts';
 
 /** Where requests for permission go. */
-export type AskingPorts = {
+export type PermissionQueuePorts = {
   /** Resolves with the question's number, or `null` when the floor did not take it. */
   readonly request: (approval: Approval, unaskable: string | null) => Promise<number | null>;
   readonly withdraw: (question: number) => void;
@@ -13,14 +14,14 @@ export type AskingPorts = {
 export const LONGEST_DETAIL = 262_144;
 
 /** What one generation asks people, one request after the other: people decide about what they see. */
-export class Asking {
-  readonly #ports: AskingPorts;
+export class PermissionQueue {
+  readonly #ports: PermissionQueuePorts;
   #asked: Asked | null = null;
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #questions = new KeyedQueue<'question'>();
   /** The last decision that came: perhaps before the number of its question was known. */
   #decision: { readonly question: number; readonly choice: Choice } | null = null;
 
-  constructor(ports: AskingPorts) {
+  constructor(ports: PermissionQueuePorts) {
     this.#ports = ports;
   }
 
@@ -35,12 +36,10 @@ export class Asking {
     withdrawn: AbortSignal,
     before: () => Promise<boolean>,
   ): Promise<Choice | 'cancelled'> {
-    const asked = this.#last.then(async () => {
+    return this.#questions.run('question', async () => {
       const isWanted = await before();
       return isWanted && !withdrawn.aborted ? await this.#ask(request, withdrawn) : 'cancelled';
     });
-    this.#last = asked.catch(() => undefined);
-    return asked;
   }
 
   /** The answer to the question with this number, and to no other. */

@@ -1,7 +1,7 @@
 import type { RemoteLink } from './remote-link.ts';
 
 /** Where the one connection of an agent is, when it is there. */
-export class Dock {
+export class ConnectionSlot {
   #link: RemoteLink | null = null;
   #arrival = Promise.withResolvers<RemoteLink>();
 
@@ -17,7 +17,7 @@ export class Dock {
   }
 
   /** Another connection of the agent: it takes the place of the one before, which is closed. */
-  moor(link: RemoteLink): void {
+  attach(link: RemoteLink): void {
     const before = this.link;
     this.#link = link;
     this.#arrival.resolve(link);

@@ -17,7 +17,7 @@ export type LlmOptions = ModelSettings & {
   readonly maxOutputTokens?: number | undefined;
   /** How many times the model is asked in one turn, 8 unless given. */
   readonly maxSteps?: number | undefined;
-  /** Whether the model is given the floor's verbs as tools, true unless given. Some small models take no tools. */
+  /** Whether the model is given the floor's tools as tools, true unless given. Some small models take no tools. */
   readonly tools?: boolean | undefined;
   /** Prices, in US dollars for a million tokens; absent: the cost counts as nothing. */
   readonly inputUsdPerMTok?: number | undefined;
@@ -26,7 +26,7 @@ export type LlmOptions = ModelSettings & {
   readonly stepTimeoutMs: number;
 };
 
-/** Agents that are a model behind an API: its plain answer is the turn, the floor's verbs are its tools. */
+/** Agents that are a model behind an API: its plain answer is the turn, the floor's tools are its tools. */
 export function createLlmBackend(options: LlmOptions): AgentBackend {
   const { inputUsdPerMTok: input = 0, outputUsdPerMTok: output = 0 } = options;
   return {

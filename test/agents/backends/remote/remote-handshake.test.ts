@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { DOOR_LIMITS, Door } from '../../../../src/agents/backends/remote/remote-door.ts';
+import { HANDSHAKE_LIMITS, HandshakeLimiter } from '../../../../src/agents/backends/remote/handshake-limiter.ts';
 import {
   TokenError,
   addAgentToken,
@@ -42,7 +42,7 @@ describe('a token', () => {
   });
 
   test('lets its agent in; the list tells who has one and since when', async () => {
-    expect(await rig.knock(bearer(rig.token))).toBe(101);
+    expect(await rig.handshakeStatus(bearer(rig.token))).toBe(101);
     addAgentToken(rig.dataDir, 'qa', { at: 1_000, channels: ['console:demo'] });
     expect(listAgentTokens(rig.dataDir)).toEqual([
       { agent: 'dev', createdAt: '1970-01-01T00:00:00.000Z', channels: undefined },
@@ -57,15 +57,15 @@ describe('a token', () => {
     ['a token with something after it', (token: string) => bearer(`${token}A`)],
     ['another scheme', (token: string) => ({ Authorization: `Basic ${token}` })],
   ])('is wanted: %s is refused with 401 before the upgrade', async (_what, headers) => {
-    expect(await rig.knock(headers(rig.token))).toBe(401);
+    expect(await rig.handshakeStatus(headers(rig.token))).toBe(401);
   });
 
   test('that was replaced or revoked under the running program is refused, and the new one let in', async () => {
     const next = rotateAgentToken(rig.dataDir, 'dev', 5);
-    expect(await rig.knock(bearer(rig.token))).toBe(401);
-    expect(await rig.knock(bearer(next))).toBe(101);
+    expect(await rig.handshakeStatus(bearer(rig.token))).toBe(401);
+    expect(await rig.handshakeStatus(bearer(next))).toBe(101);
     revokeAgentToken(rig.dataDir, 'dev');
-    expect(await rig.knock(bearer(next))).toBe(401);
+    expect(await rig.handshakeStatus(bearer(next))).toBe(401);
   });
 
   test('that is revoked takes the connection away', async () => {
@@ -83,9 +83,9 @@ describe('a token', () => {
   });
 
   test('in the address is refused, and so is one of an agent that the configuration does not have', async () => {
-    expect(await rig.knock({}, `${rig.url}?token=${rig.token}`)).toBe(400);
-    expect(await rig.knock(bearer(addAgentToken(rig.dataDir, 'stranger', { at: 0 })))).toBe(403);
-    expect(await rig.knock(bearer(rig.token), rig.url.replace('/agent', '/'))).toBe(404);
+    expect(await rig.handshakeStatus({}, `${rig.url}?token=${rig.token}`)).toBe(400);
+    expect(await rig.handshakeStatus(bearer(addAgentToken(rig.dataDir, 'stranger', { at: 0 })))).toBe(403);
+    expect(await rig.handshakeStatus(bearer(rig.token), rig.url.replace('/agent', '/'))).toBe(404);
   });
 
   test('file that is damaged lets nobody in until it is whole again, and says what to do', async () => {
@@ -93,9 +93,9 @@ describe('a token', () => {
     const whole = readFileSync(path);
     writeFileSync(path, '{"dev":{"sha256":"short"}}');
     expect(() => listAgentTokens(rig.dataDir)).toThrow(/is damaged: restore it, or delete it/);
-    expect(await rig.knock(bearer(rig.token))).toBe(503);
+    expect(await rig.handshakeStatus(bearer(rig.token))).toBe(503);
     writeFileSync(path, whole);
-    expect(await rig.knock(bearer(rig.token))).toBe(101);
+    expect(await rig.handshakeStatus(bearer(rig.token))).toBe(101);
   });
 
   test("is nobody's in a folder without tokens, and an agent may be called like a part of every object", () => {
@@ -105,58 +105,58 @@ describe('a token', () => {
   });
 });
 
-describe('a door', () => {
+describe('a handshake', () => {
   test.each(ODD_TARGETS)('T1 answers an upgrade of "%s" with 400 and goes on', async (target) => {
     const port = Number(new URL(rig.url).port);
     expect(statusOf(await sendRaw(port, handshake(target)))).toBe(400);
     expect(statusOf(await sendRaw(port, `GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`))).toBe(400);
-    expect(await rig.knock(bearer(rig.token))).toBe(101);
+    expect(await rig.handshakeStatus(bearer(rig.token))).toBe(101);
   });
 
   test('refuses pages in a browser unless their origin is listed', async () => {
     const headers = bearer(rig.token);
-    expect(await rig.knock({ ...headers, Origin: 'https://evil.example' })).toBe(403);
-    expect(await rig.knock({ ...headers, Origin: 'null' })).toBe(403);
-    expect(await rig.knock({ ...headers, Origin: 'https://allowed.example' })).toBe(101);
+    expect(await rig.handshakeStatus({ ...headers, Origin: 'https://evil.example' })).toBe(403);
+    expect(await rig.handshakeStatus({ ...headers, Origin: 'null' })).toBe(403);
+    expect(await rig.handshakeStatus({ ...headers, Origin: 'https://allowed.example' })).toBe(101);
   });
 
   test('locks an address out after ten different wrong tokens, even with the right one, until a minute is over', () => {
     const time = createTime();
-    const door = new Door(time.clock, DOOR_LIMITS);
-    const guesses = Array.from({ length: 10 }, (_, n) => door.wrong('10.0.0.1', `guess ${n}`));
+    const limiter = new HandshakeLimiter(time.clock, HANDSHAKE_LIMITS);
+    const guesses = Array.from({ length: 10 }, (_, n) => limiter.wrong('10.0.0.1', `guess ${n}`));
     expect(guesses.filter(Boolean)).toHaveLength(1);
     expect(guesses.at(-1)).toBe(true);
-    expect([door.knock('10.0.0.1'), door.knock('10.0.0.2')]).toEqual([60, 0]);
+    expect([limiter.admit('10.0.0.1'), limiter.admit('10.0.0.2')]).toEqual([60, 0]);
   });
 
   test('opens again 60,000 ms later, not 59,999', async () => {
     const time = createTime();
-    const door = new Door(time.clock, DOOR_LIMITS);
-    for (let n = 0; n < 10; n += 1) door.wrong('10.0.0.1', `guess ${n}`);
+    const limiter = new HandshakeLimiter(time.clock, HANDSHAKE_LIMITS);
+    for (let n = 0; n < 10; n += 1) limiter.wrong('10.0.0.1', `guess ${n}`);
     await time.advance(59_999);
-    expect(door.knock('10.0.0.1')).toBe(1);
+    expect(limiter.admit('10.0.0.1')).toBe(1);
     await time.advance(1);
-    expect(door.knock('10.0.0.1')).toBe(0);
+    expect(limiter.admit('10.0.0.1')).toBe(0);
   });
 
   test('takes the same old token, again and again, for a mistake', () => {
-    const door = new Door(createTime().clock, DOOR_LIMITS);
-    expect(Array.from({ length: 1_000 }, () => door.wrong('10.0.0.1', 'old')).some(Boolean)).toBe(false);
+    const limiter = new HandshakeLimiter(createTime().clock, HANDSHAKE_LIMITS);
+    expect(Array.from({ length: 1_000 }, () => limiter.wrong('10.0.0.1', 'old')).some(Boolean)).toBe(false);
   });
 
   test('takes 60 handshakes of one address in ten seconds, not 61', async () => {
     const time = createTime();
-    const door = new Door(time.clock, DOOR_LIMITS);
-    expect(Array.from({ length: 60 }, () => door.knock('10.0.0.1')).every((seconds) => seconds === 0)).toBe(true);
-    expect(door.knock('10.0.0.1')).toBe(10);
+    const limiter = new HandshakeLimiter(time.clock, HANDSHAKE_LIMITS);
+    expect(Array.from({ length: 60 }, () => limiter.admit('10.0.0.1')).every((seconds) => seconds === 0)).toBe(true);
+    expect(limiter.admit('10.0.0.1')).toBe(10);
     await time.advance(10_000);
-    expect(door.knock('10.0.0.1')).toBe(0);
+    expect(limiter.admit('10.0.0.1')).toBe(0);
   });
 
   test('is shut to guesses over the wire, with one line in the log', async () => {
     const statuses: number[] = [];
-    for (let n = 0; n < 12; n += 1) statuses.push(await rig.knock(bearer(`guess-${n}`)));
-    statuses.push(await rig.knock(bearer(rig.token)));
+    for (let n = 0; n < 12; n += 1) statuses.push(await rig.handshakeStatus(bearer(`guess-${n}`)));
+    statuses.push(await rig.handshakeStatus(bearer(rig.token)));
     expect(statuses).toEqual([...Array.from({ length: 10 }, () => 401), 429, 429, 429]);
     expect(rig.logged.filter((line) => line.startsWith('warn'))).toEqual([
       'warn: locked out after too many wrong tokens',
@@ -170,8 +170,8 @@ describe('a door', () => {
   test('behind a proxy opens only to what the proxy got encrypted', async () => {
     const other = await remoteRig({ behindProxy: true });
     try {
-      expect(await other.knock(bearer(other.token))).toBe(403);
-      expect(await other.knock({ ...bearer(other.token), 'X-Forwarded-Proto': 'https' })).toBe(101);
+      expect(await other.handshakeStatus(bearer(other.token))).toBe(403);
+      expect(await other.handshakeStatus({ ...bearer(other.token), 'X-Forwarded-Proto': 'https' })).toBe(101);
     } finally {
       await other.stop();
     }
@@ -226,7 +226,7 @@ describe('a connection', () => {
   });
 
   test('that sends 50 MB in one frame is closed, and others go on', async () => {
-    rig.host.dock('qa');
+    rig.host.slot('qa');
     const other = await rig.connected(addAgentToken(rig.dataDir, 'qa', { at: 0 }));
     const socket = await rig.connected();
     const closed = closing(socket);
@@ -234,7 +234,7 @@ describe('a connection', () => {
     expect([1006, 1009]).toContain((await closed).code);
     other.ping();
     await once(other, 'pong');
-    expect(await rig.knock(bearer(rig.token))).toBe(101);
+    expect(await rig.handshakeStatus(bearer(rig.token))).toBe(101);
   });
 
   test.each([
@@ -268,8 +268,8 @@ describe('a connection', () => {
     const other = await remoteRig({ limits: { unreadBytes: 1_000_000 } });
     try {
       const socket = await other.connected();
-      await until(() => other.host.dock('dev').link !== null, 'the connection');
-      const link = other.host.dock('dev').link!;
+      await until(() => other.host.slot('dev').link !== null, 'the connection');
+      const link = other.host.slot('dev').link!;
       speak(socket, () => Promise.resolve({ stopReason: 'end_turn' }));
       socket.pause();
       const writer = link.stream().writable.getWriter();
@@ -287,8 +287,8 @@ describe('a connection', () => {
     const other = await remoteRig({ timers: time.timers, clock: time.clock, ...heartbeat });
     try {
       const socket = await other.connected();
-      await until(() => other.host.dock('dev').link !== null, 'the connection');
-      const link = other.host.dock('dev').link!;
+      await until(() => other.host.slot('dev').link !== null, 'the connection');
+      const link = other.host.slot('dev').link!;
       socket.pause();
       await time.oversleep(60_000);
       await time.advance(2_999);

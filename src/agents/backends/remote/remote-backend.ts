@@ -32,51 +32,55 @@ export type RemoteBackendOptions = {
  */
 export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend {
   const { host, agentId, reconnectGraceMs: graceMs, timers = systemTimers } = options;
-  const dock = host.dock(agentId);
+  const slot = host.slot(agentId);
   const sessions = new Map<ChannelId, Known>();
   return {
     kind: 'remote',
     needsSignal: false,
     promisesToAsk: false,
     open: async (seat) => {
-      const { link } = dock;
-      if (link === null) throw new AbsentError('is not connected', { returns: dock.arrival(), graceMs });
+      const { link } = slot;
+      if (link === null) throw new AbsentError('is not connected', { returns: slot.arrival(), graceMs });
       if (!host.mayServe(agentId, seat.channel)) {
         throw new BackendError(`the token of ${agentId} does not reach ${seat.channel}`, { terminal: true });
       }
       const open = (peer: AcpPeer, over: RemoteLink) => openSession(peer, over, seat);
       const forget = () => void sessions.delete(seat.channel);
-      return await openRemoteSession({ dock, timers, graceMs, open, forget }, link);
+      return await openRemoteSession({ slot, timers, graceMs, open, forget }, link);
     },
   };
 
   async function openSession(peer: AcpPeer, link: RemoteLink, seat: SeatContext) {
     const { profile = 'generic', injectFallback, requestTimeoutMs, quietMs } = options;
     const known = sessions.get(seat.channel);
-    const verbs = host.openVerbs(link, known?.server);
+    const floorTools = host.openToolEndpoint(link, known?.server);
     const { asking, ...rest }: AcpProfile = ACP_PROFILES[profile];
-    void link.closed.then(() => verbs?.close());
+    void link.closed.then(() => floorTools?.close());
     const session = await createAcpSession(peer, {
       seat,
       // How it was started is not known here, so nothing is promised in its name.
       profile: { ...rest, asks: null },
       timers,
       cwd: SOMEWHERE,
-      verbs,
+      floorTools,
       previous: known?.sessionId ?? null,
-      meta: asking?.({ server: verbs?.name ?? null, folder: '', env: {} }).meta,
+      meta: asking?.({ server: floorTools?.name ?? null, folder: '', env: {} }).meta,
       ...(injectFallback !== undefined && { injectFallback }),
       ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
       ...(quietMs !== undefined && { quietMs }),
     });
     const first = session.resumed ? known?.token : undefined;
-    if (first !== undefined) verbs?.admit(first);
-    sessions.set(seat.channel, { sessionId: session.sessionId, token: first ?? verbs?.token, server: verbs?.name });
+    if (first !== undefined) floorTools?.admit(first);
+    sessions.set(seat.channel, {
+      sessionId: session.sessionId,
+      token: first ?? floorTools?.token,
+      server: floorTools?.name,
+    });
     return session;
   }
 }
 
-/** A conversation to go on with. Behind a bridge the agent only hears of its first token and name for the verbs. */
+/** A conversation to go on with. Behind a bridge the agent only hears of its first token and name for the floor tools. */
 type Known = {
   readonly sessionId: string;
   readonly token: string | undefined;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createRoster } from '../../../src/agents/session/roster.ts';
+import { createRoster } from '../../../src/agents/session/session-roster.ts';
 import { puppetry } from '../bench.ts';
 
 test('T52 an agent that does not promise to ask is marked wherever operators look', () => {
@@ -8,7 +8,7 @@ test('T52 an agent that does not promise to ask is marked wherever operators loo
   const roster = (promisesToAsk: boolean) =>
     createRoster({
       agents: () => [{ ...dev, backend: { ...backend, kind: 'acp', promisesToAsk } }],
-      connections: () => [],
+      seated: () => [],
     });
   const shown = (promises: boolean) => [roster(promises).list()[0]?.backend, roster(promises).status('dev')?.[0]];
   expect(shown(true)).toEqual(['acp', 'Developer (dev) · acp · writes code']);

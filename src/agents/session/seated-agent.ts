@@ -7,13 +7,14 @@ import type { OutboxRow } from '../../turns/records.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt } from '../backends/backend.ts';
 import { CommandQueue } from './command-queue.ts';
-import type { Floors, Log } from './floors.ts';
+import type { FloorPort, AgentLog } from './floor-port.ts';
 import type { Beat } from './heartbeat.ts';
 import { SessionExecutor } from './session-executor.ts';
-import type { SessionMachine, SessionState } from './session-machine.ts';
+import { createSessionMachine } from './session-machine.ts';
+import type { SessionState, Thresholds } from './session-machine.ts';
 import { SessionRecord } from './session-memory.ts';
 import type { SessionMemory } from './session-memory.ts';
-import { Given, turnPrompt } from '../prompt/prompt.ts';
+import { SessionKnowledge, turnPrompt } from '../prompt/prompt.ts';
 import { Generation } from './generation.ts';
 
 /** One agent of the configuration. */
@@ -29,24 +30,25 @@ export type AgentSpec = {
 };
 
 /** What sessions in one channel go by. */
-export type ChannelManners = {
+export type SessionSettings = {
   /** A burst of messages within this time reaches a generation in one go. */
   readonly coalesceMs: number;
   readonly contextTokens: number;
   /** What ends a turn at the very end of an agent's output. */
   readonly signal: string;
+  /** How many errors stop a session; the owner's defaults unless given. */
+  readonly thresholds?: Thresholds;
 };
 
-/** What connections share. */
-export type ConnectionPorts = {
-  readonly floors: Floors;
+/** What all seated agents share. */
+export type SeatedAgentPorts = {
+  readonly floors: FloorPort;
   readonly clock: Clock;
   readonly timers: Timers;
-  readonly log: Log;
-  readonly machine: SessionMachine;
+  readonly log: AgentLog;
   readonly memory: SessionMemory;
   readonly interruptGraceMs: number;
-  readonly manners: (channel: ChannelId) => ChannelManners;
+  readonly sessionSettings: (channel: ChannelId) => SessionSettings;
   readonly describe: (agent: AgentId) => { readonly name: string; readonly description: string };
   /** Unpredictable letters and digits. */
   readonly boundary: () => string;
@@ -55,25 +57,26 @@ export type ConnectionPorts = {
 type Of<Type extends Effect['type']> = Extract<Effect, { type: Type }>;
 
 /** One agent at one floor: its session, and the generation under way. */
-export class Connection {
+export class SeatedAgent {
   readonly spec: AgentSpec;
   readonly channel: ChannelId;
-  readonly #ports: ConnectionPorts;
+  readonly #ports: SeatedAgentPorts;
   readonly #commands: CommandQueue;
   readonly #executor: SessionExecutor;
   #joined = false;
-  readonly #given = new Given();
+  readonly #knowledge = new SessionKnowledge();
   /** Prompts and messages of this epoch and older ones are not wanted any more. */
   #fence = 0;
   readonly #handed = new Set<string>();
 
-  constructor(spec: AgentSpec, channel: ChannelId, ports: ConnectionPorts) {
+  constructor(spec: AgentSpec, channel: ChannelId, ports: SeatedAgentPorts) {
     this.spec = spec;
     this.channel = channel;
     this.#ports = ports;
     this.#commands = new CommandQueue({ ...ports, channel });
     this.#executor = new SessionExecutor({
       ...ports,
+      machine: () => createSessionMachine(ports.sessionSettings(channel).thresholds),
       open: () => spec.backend.open(this.#seat()),
       generation: (session, prompt) => this.#generation(session, prompt),
       record: new SessionRecord({ ...ports, channel, agent: spec.id }),
@@ -138,7 +141,7 @@ export class Connection {
     const awaited = !observed && change === undefined;
     const { id: agent } = this.spec;
     const report = (outcome: InjectOutcome) => {
-      if (outcome === 'injected' || observed) this.#given.told(message);
+      if (outcome === 'injected' || observed) this.#knowledge.told(message);
       if (awaited) void this.#commands.send({ type: 'injected', agent, epoch, id: message, outcome });
       else if (outcome !== 'injected' && line !== null) this.#executor.session?.observe?.(line);
     };
@@ -153,12 +156,12 @@ export class Connection {
     this.#fence = Math.max(this.#fence, effect.epoch);
     const { generation } = this.#executor;
     if (generation === null || generation.epoch > effect.epoch) {
-      this.#tellStopped(effect.epoch);
+      this.#sendStopped(effect.epoch);
       return CONFIRMED;
     }
     const isFirst = !generation.muted;
     this.#executor.interrupt(effect.graceMs);
-    if (isFirst) void generation.done.then(() => this.#tellStopped(effect.epoch));
+    if (isFirst) void generation.done.then(() => this.#sendStopped(effect.epoch));
     return CONFIRMED;
   }
 
@@ -239,21 +242,21 @@ export class Connection {
   }
 
   #start(session: AgentSession, effect: Of<'prompt'>): void {
-    const { floors, manners, describe, boundary } = this.#ports;
-    const { contextTokens, signal } = manners(this.channel);
-    const given = this.#given;
-    given.begin(session.memory ?? session);
+    const { floors, sessionSettings, describe, boundary } = this.#ports;
+    const { contextTokens, signal } = sessionSettings(this.channel);
+    const knowledge = this.#knowledge;
+    knowledge.begin(session.memory ?? session);
     const shown = this.spec.backend.needsSignal ? signal : null;
-    const ways = { describe, signal: shown, contextTokens, boundary: boundary(), given };
+    const ways = { describe, signal: shown, contextTokens, boundary: boundary(), knowledge };
     const { turn, left } = turnPrompt(effect, this.#seat(), floors, ways);
-    given.prompted(turn, effect.uptoLine);
+    knowledge.prompted(turn, effect.uptoLine);
     for (const id of left) void this.#commands.send(this.#notTaken(id, effect.epoch));
     this.#executor.prompt(turn);
   }
 
   #generation(session: AgentSession, { epoch, roster }: TurnPrompt): Generation {
-    const { clock, timers, log, floors, manners } = this.#ports;
-    const { coalesceMs, signal } = manners(this.channel);
+    const { clock, timers, log, floors, sessionSettings } = this.#ports;
+    const { coalesceMs, signal } = sessionSettings(this.channel);
     return new Generation({
       agent: this.spec.id,
       epoch,
@@ -265,7 +268,7 @@ export class Connection {
       clock,
       timers,
       log,
-      tell: (command) => this.#commands.send(command),
+      send: (command) => this.#commands.send(command),
       draft: (text) => floors.draft(this.channel, this.spec.id, epoch, text),
       started: () => this.#executor.started(),
     });
@@ -285,7 +288,7 @@ export class Connection {
     await generation.done;
   }
 
-  #tellStopped(epoch: number): void {
+  #sendStopped(epoch: number): void {
     const view = this.#ports.floors.view(this.channel);
     const { id: agent } = this.spec;
     if (view !== null && (view.holder?.epoch !== epoch || view.holder.waitingFor !== 'human')) return;

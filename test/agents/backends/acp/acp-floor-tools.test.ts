@@ -1,24 +1,24 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createVerbServer } from '../../../../src/agents/tools/verb-server.ts';
-import type { VerbDoor, VerbServer } from '../../../../src/agents/tools/verb-server.ts';
-import { VERBS, Verbs } from '../../../../src/agents/tools/verbs.ts';
+import { createToolServer } from '../../../../src/agents/tools/tool-server.ts';
+import type { ToolEndpoint, ToolServer } from '../../../../src/agents/tools/tool-server.ts';
+import { FLOOR_TOOLS, FloorTools } from '../../../../src/agents/tools/floor-tools.ts';
 import { prompt, recorder } from '../conversation.ts';
 
-let server: VerbServer;
-let door: VerbDoor;
+let server: ToolServer;
+let endpoint: ToolEndpoint;
 
 beforeEach(async () => {
-  server = createVerbServer();
-  door = await server.open();
+  server = createToolServer();
+  endpoint = await server.open();
 });
 afterEach(() => server.close());
 
-async function client(token = door.token): Promise<Client> {
+async function client(token = endpoint.token): Promise<Client> {
   const made = new Client({ name: 'test', version: '1' });
   const requestInit = { headers: { Authorization: `Bearer ${token}` } };
-  await made.connect(new StreamableHTTPClientTransport(new URL(door.url), { requestInit }));
+  await made.connect(new StreamableHTTPClientTransport(new URL(endpoint.url), { requestInit }));
   return made;
 }
 
@@ -27,13 +27,13 @@ async function status(headers: Record<string, string>, more: RequestInit = {}): 
   const accept = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' };
   const body = JSON.stringify(request);
   const init = { method: 'POST', body, ...more, headers: { ...accept, ...headers } };
-  return (await fetch(door.url, init)).status;
+  return (await fetch(endpoint.url, init)).status;
 }
 
-describe("the floor's verbs as tools", () => {
+describe("the floor's tools as tools", () => {
   test('are the five of the table', async () => {
     const { tools } = await (await client()).listTools();
-    expect(tools.map(({ name }) => name)).toEqual(Object.keys(VERBS));
+    expect(tools.map(({ name }) => name)).toEqual(Object.keys(FLOOR_TOOLS));
     expect(tools[0]?.inputSchema.required).toEqual(['text']);
   });
 
@@ -50,18 +50,18 @@ describe("the floor's verbs as tools", () => {
 
   test('act on the turn under way, and on no later one', async () => {
     const { report, messages } = recorder();
-    const verbs = new Verbs(report, 'dev', prompt({}).roster);
+    const floorTools = new FloorTools(report, 'dev', prompt({}).roster);
     const agent = await client();
-    door.serve(verbs);
+    endpoint.serve(floorTools);
     await agent.callTool({ name: 'say', arguments: { text: 'Hello' } });
     await agent.callTool({ name: 'hand_to', arguments: { agent: 'qa' } });
-    door.serve(null);
+    endpoint.serve(null);
     await agent.callTool({ name: 'say', arguments: { text: 'Too late' } });
-    expect([messages, verbs.ending]).toEqual([['Hello', ''], { how: 'completed', handTo: 'qa' }]);
+    expect([messages, floorTools.ending]).toEqual([['Hello', ''], { how: 'completed', handTo: 'qa' }]);
   });
 
   test('answer wrong input in words', async () => {
-    door.serve(new Verbs(recorder().report, 'dev', []));
+    endpoint.serve(new FloorTools(recorder().report, 'dev', []));
     const { isError, content } = await (await client()).callTool({ name: 'say', arguments: { text: 7 } });
     expect(isError === true || JSON.stringify(content).includes('Not done')).toBe(true);
   });
@@ -69,28 +69,28 @@ describe("the floor's verbs as tools", () => {
 
 describe('a stranger', () => {
   test('without the token is turned away', async () => {
-    const refused = await Promise.all([status({}), status({ Authorization: `Bearer ${door.token.slice(1)}` })]);
+    const refused = await Promise.all([status({}), status({ Authorization: `Bearer ${endpoint.token.slice(1)}` })]);
     expect(refused).toEqual([401, 401]);
   });
 
   test('is turned away with a token that was taken back', async () => {
-    const Authorization = `Bearer ${door.token}`;
+    const Authorization = `Bearer ${endpoint.token}`;
     expect(await status({ Authorization })).toBe(200);
-    door.close();
+    endpoint.close();
     expect(await status({ Authorization })).toBe(401);
   });
 
   test('who is a page in a browser is turned away even with the token', async () => {
-    expect(await status({ Authorization: `Bearer ${door.token}`, Origin: 'http://localhost:1' })).toBe(403);
+    expect(await status({ Authorization: `Bearer ${endpoint.token}`, Origin: 'http://localhost:1' })).toBe(403);
   });
 
   test('cannot send without end', async () => {
     const body = JSON.stringify({ text: 'x'.repeat(300_000) });
-    expect(await status({ Authorization: `Bearer ${door.token}` }, { body })).toBe(413);
+    expect(await status({ Authorization: `Bearer ${endpoint.token}` }, { body })).toBe(413);
   });
 
   test('of another session has a token and a turn of its own', async () => {
     const other = await server.open();
-    expect([other.url, other.token === door.token]).toEqual([door.url, false]);
+    expect([other.url, other.token === endpoint.token]).toEqual([endpoint.url, false]);
   });
 });

@@ -6,7 +6,7 @@ const text = z.string().min(1).max(20_000);
 const agent = z.string().min(1).max(100).describe('the id of an agent that sits at this floor');
 
 /** What an agent may do with the floor, as tools for models: the same five for every kind of backend. */
-export const VERBS = {
+export const FLOOR_TOOLS = {
   say: {
     description:
       'Post a message to the channel now and keep the floor. What you write as your plain answer is posted anyway: do not say it twice.',
@@ -31,18 +31,18 @@ export const VERBS = {
   },
 } as const satisfies Record<string, { readonly description: string; readonly input: z.ZodObject }>;
 
-export type VerbName = keyof typeof VERBS;
+export type FloorToolName = keyof typeof FLOOR_TOOLS;
 
-/** Whether a tool's name is one of the verbs. */
-export function isVerb(name: string): name is VerbName {
-  return Object.hasOwn(VERBS, name);
+/** Whether a tool's name is one of the floor tools. */
+export function isFloorTool(name: string): name is FloorToolName {
+  return Object.hasOwn(FLOOR_TOOLS, name);
 }
 
 /**
- * What one generation does with the floor: its text and its verbs go to the report, and when it is over this knows how the
+ * What one generation does with the floor: its text and its floor tools go to the report, and when it is over this knows how the
  * turn ends. Text after `pass` or `wait_for` is dropped; a text that was both written and said is posted once.
  */
-export class Verbs {
+export class FloorTools {
   readonly #report: Report;
   readonly #self: AgentId;
   readonly #roster: TurnPrompt['roster'];
@@ -59,17 +59,17 @@ export class Verbs {
     this.#roster = roster;
   }
 
-  /** How often a verb was called as a tool. */
+  /** How often a floor tool was called as a tool. */
   get calls(): number {
     return this.#calls;
   }
 
-  /** Whether a verb has ended the turn; what is still generated is not needed. */
+  /** Whether a floor tool has ended the turn; what is still generated is not needed. */
   get over(): boolean {
     return this.#end !== null;
   }
 
-  /** How the turn ends if the generation is over now: without a verb a plain answer completes it and silence is a pass. */
+  /** How the turn ends if the generation is over now: without a floor tool a plain answer completes it and silence is a pass. */
   get ending(): Ending {
     const spoken = this.#posted || this.#written.trim() !== '';
     if (this.#end === null) return spoken ? { how: 'completed' } : { how: 'passed' };
@@ -101,17 +101,17 @@ export class Verbs {
     this.#flush();
   }
 
-  /** Does what a verb says and answers in words for the model. Wrong input is answered, never thrown. */
-  apply(name: VerbName, input: unknown): string {
+  /** Does what a floor tool says and answers in words for the model. Wrong input is answered, never thrown. */
+  apply(name: FloorToolName, input: unknown): string {
     this.#calls += 1;
     if (this.#end !== null) return OVER;
-    const parsed = VERBS[name].input.safeParse(input);
+    const parsed = FLOOR_TOOLS[name].input.safeParse(input);
     if (!parsed.success) return `Not done: ${z.prettifyError(parsed.error)}`;
     return this.#do(name, parsed.data);
   }
 
   #do(
-    name: VerbName,
+    name: FloorToolName,
     input: { text?: string; question?: string; agent?: string; hand_to?: string | undefined },
   ): string {
     switch (name) {

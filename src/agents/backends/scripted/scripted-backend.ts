@@ -5,8 +5,8 @@ import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatCon
 import { dev } from './dev.ts';
 import { pm } from './pm.ts';
 import { qa } from './qa.ts';
-import { sceneOf, wordsOf } from './scene.ts';
-import type { Memory, Persona, Scene, Step, Words } from './scene.ts';
+import { sceneOf, readWords } from './scene.ts';
+import type { ScriptMemory, Persona, Scene, Step, Words } from './scene.ts';
 import { perform, scenarioIn } from './scenarios.ts';
 import { TYPING } from './typing-speed.ts';
 import type { TypingSpeed } from './typing-speed.ts';
@@ -35,7 +35,7 @@ class ScriptedSession implements AgentSession {
   readonly #seat: SeatContext;
   readonly #script: Persona;
   readonly #speed: TypingSpeed;
-  #memory: Memory = { request: null, openQuestion: null };
+  #memory: ScriptMemory = { request: null, openQuestion: null };
   #run: ScriptedGeneration | null = null;
   #open: Open | null = null;
   #notes: readonly string[] = [];
@@ -75,7 +75,7 @@ class ScriptedSession implements AgentSession {
   }
 
   async inject(message: Line, observed: boolean): Promise<InjectOutcome> {
-    const words = wordsOf(message, this.#roster);
+    const words = readWords(message, this.#roster);
     const run = this.#run;
     if (!run?.listening) return 'next-prompt';
     if (message.change === 'deleted') return 'injected';
@@ -127,7 +127,7 @@ class ScriptedSession implements AgentSession {
   }
 
   #reply(turn: TurnPrompt, scene: Scene): readonly Step[] {
-    const words = turn.messages.map((line) => wordsOf(line, turn.roster));
+    const words = turn.messages.map((line) => readWords(line, turn.roster));
     const mine = words.filter(({ to }) => to.length === 0 || to.includes(this.#seat.agent));
     const scenario = mine.map(({ text }) => scenarioIn(text)).find((found) => found !== null);
     if (scenario) return perform(scenario, scene);
@@ -145,7 +145,7 @@ class ScriptedSession implements AgentSession {
   }
 
   #recalled(): readonly Step[] {
-    const words = this.#observed.map((line) => wordsOf(line, this.#roster));
+    const words = this.#observed.map((line) => readWords(line, this.#roster));
     const seen = words.filter(({ to }) => to.includes(this.#seat.agent));
     this.#observed = [];
     const last = seen.at(-1);
@@ -155,7 +155,7 @@ class ScriptedSession implements AgentSession {
   }
 }
 
-function questionOf(scene: Scene, memory: Memory): Words | null {
+function questionOf(scene: Scene, memory: ScriptMemory): Words | null {
   const scenario = scene.asked && scenarioIn(scene.asked.text);
   return scenario ? memory.request : (scene.asked ?? memory.request);
 }

@@ -1,0 +1,115 @@
+import { describe, expect, test } from 'vitest';
+import { FLOOR_TOOLS, FloorTools, isFloorTool } from '../../../src/agents/tools/floor-tools.ts';
+import { prompt, recorder } from '../backends/conversation.ts';
+
+function begin() {
+  const heard = recorder();
+  const floorTools = new FloorTools(heard.report, 'dev', prompt({}).roster);
+  return { floorTools, said: () => heard.messages.filter((message) => message !== '') };
+}
+
+describe('a generation without a floor tool', () => {
+  test('completes its turn with its plain answer', () => {
+    const { floorTools, said } = begin();
+    floorTools.text('Done');
+    floorTools.text('.');
+    expect([said(), floorTools.ending, floorTools.over]).toEqual([['Done.'], { how: 'completed' }, false]);
+  });
+
+  test.each(['', ' \n'])('passes with %j', (text) => {
+    const { floorTools } = begin();
+    floorTools.text(text);
+    expect(floorTools.ending).toEqual({ how: 'passed' });
+  });
+
+  test('has messages of their own where it is told that they stand apart', () => {
+    const { floorTools, said } = begin();
+    floorTools.apart();
+    floorTools.text('One.');
+    floorTools.apart();
+    floorTools.apart();
+    floorTools.text('Two.');
+    expect(said()).toEqual(['One.', 'Two.']);
+  });
+});
+
+describe('a generation with a floor tool', () => {
+  test('says a message at once and goes on', () => {
+    const { floorTools, said } = begin();
+    expect(floorTools.apply('say', { text: 'Working.' })).toBe('Said. You still have the floor.');
+    floorTools.text('Done.');
+    expect([said(), floorTools.ending]).toEqual([['Working.', 'Done.'], { how: 'completed' }]);
+  });
+
+  test('says what it has also written only once', () => {
+    const { floorTools, said } = begin();
+    floorTools.text('Let me ask. Which colour?');
+    floorTools.apply('wait_for', { question: 'Which colour?' });
+    expect(said()).toEqual(['Let me ask. Which colour?']);
+  });
+
+  test('waits for an answer, and nothing after the question is said', () => {
+    const { floorTools, said } = begin();
+    expect(floorTools.apply('wait_for', { question: 'Which colour?' })).toContain('You are waiting');
+    floorTools.text('I am waiting.');
+    expect([said(), floorTools.ending]).toEqual([['Which colour?'], { how: 'waiting', reason: 'answer' }]);
+  });
+
+  test('passes, and nothing after that is said', () => {
+    const { floorTools, said } = begin();
+    floorTools.apply('pass', {});
+    floorTools.text('I pass.');
+    expect([said(), floorTools.ending, floorTools.over]).toEqual([[], { how: 'passed' }, true]);
+  });
+
+  test('has not passed when it has said something before', () => {
+    const { floorTools } = begin();
+    floorTools.apply('say', { text: 'Hello.' });
+    floorTools.apply('pass', {});
+    expect(floorTools.ending).toEqual({ how: 'completed' });
+  });
+
+  test('keeps what is written after turn_complete', () => {
+    const { floorTools, said } = begin();
+    floorTools.apply('turn_complete', {});
+    floorTools.text('Done.');
+    expect([said(), floorTools.ending]).toEqual([['Done.'], { how: 'completed' }]);
+  });
+
+  test.each([
+    ['hand_to', { agent: 'QA' }],
+    ['hand_to', { agent: '@qa' }],
+    ['turn_complete', { hand_to: 'qa' }],
+  ] as const)('hands over by %s %j', (tool, input) => {
+    const { floorTools } = begin();
+    floorTools.apply(tool, input);
+    expect(floorTools.ending).toEqual({ how: 'completed', handTo: 'qa' });
+  });
+
+  test.each([['ops'], ['dev']])('does not hand over to %s, and hears to whom it can', (agent) => {
+    const { floorTools } = begin();
+    expect(floorTools.apply('hand_to', { agent })).toBe(
+      `Not done: "${agent}" is not here. You can hand over to: pm, qa.`,
+    );
+    expect(floorTools.over).toBe(false);
+  });
+
+  test.each([[{}], [{ text: '' }], [{ text: 7 }], [null], ['text']])('is told that the input %j is wrong', (input) => {
+    const { floorTools, said } = begin();
+    expect(floorTools.apply('say', input)).toMatch(/^Not done: /);
+    expect(said()).toEqual([]);
+  });
+
+  test('ends its turn once', () => {
+    const { floorTools, said } = begin();
+    floorTools.apply('pass', {});
+    expect(floorTools.apply('wait_for', { question: 'Well?' })).toBe('Your turn is over: end your reply now.');
+    expect(floorTools.apply('say', { text: 'More.' })).toBe('Your turn is over: end your reply now.');
+    expect([said(), floorTools.ending]).toEqual([[], { how: 'passed' }]);
+  });
+});
+
+test('the floor tools are five', () => {
+  expect(Object.keys(FLOOR_TOOLS)).toEqual(['say', 'turn_complete', 'pass', 'wait_for', 'hand_to']);
+  expect([isFloorTool('say'), isFloorTool('toString'), isFloorTool('shout')]).toEqual([true, false, false]);
+});
