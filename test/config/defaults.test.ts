@@ -1,8 +1,8 @@
+import { INTERRUPT_MODES } from '../../src/turns/floor/modes.ts';
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { MODES } from '../../src/config/turn-config.ts';
 import { ANNOUNCEMENT_TEXTS } from '../../src/config/schema.ts';
-import { INTERRUPT_MODES } from '../../src/turns/floor/settings.ts';
 import { load, world } from './world.ts';
 
 describe('the six defaults of the owner', () => {

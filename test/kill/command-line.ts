@@ -1,5 +1,5 @@
+import { INTERRUPT_MODES } from '../../src/turns/floor/modes.ts';
 import { parseArgs } from 'node:util';
-import { INTERRUPT_MODES } from '../../src/turns/floor/settings.ts';
 import type { InterruptMode } from '../../src/turns/floor/settings.ts';
 
 /** What the command line of a kill loop asks for. */

@@ -1,10 +1,10 @@
+import { INTERRUPT_MODES } from '../../../src/turns/floor/modes.ts';
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { BackendError } from '../../../src/agents/backends/backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome } from '../../../src/agents/backends/backend.ts';
-import { INTERRUPT_MODES } from '../../../src/turns/floor/settings.ts';
 import type { Choice } from '../../../src/turns/floor/settings.ts';
 import { openChannel } from '../channel.ts';
 import { person, prompt, recorder } from './conversation.ts';
