@@ -1,3 +1,4 @@
+import type { InterruptMode } from '../../src/turns/floor/modes.ts';
 import { INTERRUPT_MODES, MODES } from '../../src/turns/floor/modes.ts';
 import { configTable, environmentTable } from '../../src/config/table.ts';
 import { roomsPicture, roomsTable } from '../house/measure.ts';
@@ -10,7 +11,6 @@ import { RECEIPTS } from '../../src/turns/floor/effect.ts';
 import type { Receipt } from '../../src/turns/floor/effect.ts';
 import { TRANSITIONS } from '../../src/turns/floor/seat.ts';
 import { ORDERS, POLICIES } from '../../src/turns/floor/policies.ts';
-import type { InterruptMode } from '../../src/turns/floor/settings.ts';
 import { usage } from '../../src/turns/commands/parse.ts';
 import { COMMANDS } from '../../src/turns/commands/table.ts';
 import type { CommandRow } from '../../src/turns/commands/table.ts';

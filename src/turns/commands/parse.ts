@@ -1,6 +1,6 @@
+import type { InterruptMode } from '../floor/modes.ts';
 import { INTERRUPT_MODES, MODES } from '../floor/modes.ts';
 import { ORDERS } from '../floor/policies.ts';
-import type { InterruptMode } from '../floor/settings.ts';
 import type { OrderPolicy } from '../floor/policies.ts';
 import { didYouMean } from '../../lib/nearest.ts';
 import { COMMANDS } from './table.ts';

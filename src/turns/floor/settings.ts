@@ -9,9 +9,6 @@ export type ChannelId = string & { readonly brand?: 'ChannelId' };
 /** A human message's id as the platform gave it. */
 export type MessageId = string & { readonly brand?: 'MessageId' };
 
-/** What a human message does to a turn that is under way. */
-export type InterruptMode = (typeof INTERRUPT_MODES)[number];
-
 /** What may be decided about a request for permission: a yes for this once, or a no. */
 export type Choice = 'allow' | 'reject';
 
