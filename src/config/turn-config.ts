@@ -1,10 +1,10 @@
 import { z } from 'zod';
 
 /** The owner's four modes: what a human message does to a turn that is under way. */
-export const MODES = ['inject', 'queue', 'interrupt', 'parallel'] as const;
+const MODE_NAMES = ['inject', 'queue', 'interrupt', 'parallel'] as const;
 
 /** Other names of the modes, accepted wherever a mode is. */
-export const MODE_ALIASES = { steer: 'inject', followup: 'queue', collect: 'queue', concurrent: 'parallel' } as const;
+const MODE_ALIASES = { steer: 'inject', followup: 'queue', collect: 'queue', concurrent: 'parallel' } as const;
 
 const WEEK_SECONDS = 604_800;
 
@@ -15,9 +15,9 @@ const durationOrNone = (text: string) => z.number().min(0).max(WEEK_SECONDS).des
 const agentOrNone = (text: string) => z.string().min(1).nullable().describe(text);
 
 const mode = z
-  .enum([...MODES, 'steer', 'followup', 'collect', 'concurrent'])
+  .enum([...MODE_NAMES, 'steer', 'followup', 'collect', 'concurrent'])
   .transform((name) => (name in MODE_ALIASES ? MODE_ALIASES[name as keyof typeof MODE_ALIASES] : name))
-  .pipe(z.enum(MODES))
+  .pipe(z.enum(MODE_NAMES))
   .describe(
     'What a human message does while an agent is ACTIVE: "inject" hands it to the agent at once, "queue" keeps it until the turn ends, "interrupt" pauses the turn to answer it, "parallel" lets every agent see it and touches no turn. "steer" means inject, "followup" and "collect" mean queue, "concurrent" means parallel.',
   );

@@ -1,13 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { ChatAdapter, Intake } from '../../src/adapters/port.ts';
 import type { AgentBackend, AgentSession } from '../../src/agents/backends/backend.ts';
-import { App } from '../../src/runtime/app.ts';
-import { createLog } from '../../src/runtime/log.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { openFloorStore } from '../../src/turns/floor-store.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { load } from '../config/world.ts';
 import { waitOf } from '../../src/turns/floor/turn.ts';
+import { startApp } from '../runtime/start-app.ts';
 
 const CHANNEL = 'console:demo';
 
@@ -20,40 +18,24 @@ export async function openChannel(backend: AgentBackend, turnConfig: object = {}
   const posts: string[] = [];
   const drafts: string[] = [];
   const logged: string[] = [];
-  const intakes: Intake[] = [];
   const store = openFloorStore({ path: ':memory:', clock, textLimit: () => 4_000, words: () => null });
-  const adapter: ChatAdapter = {
-    name: 'console',
-    capabilities: { ...PLAIN },
-    start: async (intake) => void intakes.push(intake),
-    stop: async () => {},
-    post: async (_channel, { speaker, text }) => String(posts.push(`${speaker?.name}: ${text}`)),
-    find: async () => null,
-    draft: (_channel, { id }, _epoch, text) => void (id === 'dev' && text !== null && drafts.push(text)),
-    catchUp: async () => ({ messages: [], changes: [], gap: null }),
-  };
-  const app = new App({
+  const { app, broken, intake } = await startApp({
     config: load({
       turnConfig: { coalesceMs: 0, receipts: false, ...turnConfig },
       agents: AGENTS.map(([id, name]) => ({ id, name, backend: { kind: 'scripted', script: 'dev' } })),
       channels: [{ id: CHANNEL, agents: AGENTS.map(([id]) => id) }],
     }),
     store,
-    clock,
-    timers: systemTimers,
-    log: createLog({
-      level: 'warn',
-      pretty: false,
-      secrets: [],
-      destination: { write: (line) => logged.push(line) },
-    }),
-    adapters: [adapter],
+    time: { clock, timers: systemTimers },
+    adapter: {
+      name: 'console',
+      capabilities: { textLimit: 4_000, edits: true, drafts: true },
+      post: async (_channel, { speaker, text }) => String(posts.push(`${speaker?.name}: ${text}`)),
+      draft: (_channel, { id }, _epoch, text) => void (id === 'dev' && text !== null && drafts.push(text)),
+    },
     backendFor: ({ id, name }) => (id === 'dev' ? backend : saying(`${name} here.`)),
-    owners: [],
-    onBroken: (error) => void logged.push(`broken: ${String(error)}`),
+    logged: (line) => void logged.push(line),
   });
-  await app.start();
-  await app.connect();
   await until(() => store.floor(CHANNEL)?.seats.every(({ status }) => status === 'QUEUED') === true);
   const facts = () => store.journal(CHANNEL, 1_000).map(({ fact }) => fact);
   let written = 0;
@@ -61,12 +43,13 @@ export async function openChannel(backend: AgentBackend, turnConfig: object = {}
     posts,
     drafts,
     logged,
+    broken,
     /** A person writes. */
     async write(text: string): Promise<void> {
       written += 1;
       const author = { id: 'u1', name: 'Anna' };
       const message = { id: `m${written}`, channel: CHANNEL, author, text, sentAt: clock.now(), addressed: [] };
-      await intakes[0]!.message({ ...message, order: String(written).padStart(6, '0'), attachments: [] });
+      await intake().message({ ...message, order: String(written).padStart(6, '0'), attachments: [] });
     },
     /** Resolves when nothing goes on in the channel and all is posted. */
     async rests(): Promise<void> {
@@ -97,16 +80,6 @@ const AGENTS = [
   ['pm', 'PM'],
   ['qa', 'QA'],
 ] as const;
-
-const PLAIN = {
-  textLimit: 4_000,
-  edits: true,
-  receipts: false,
-  cards: false,
-  drafts: true,
-  idempotentPosts: true,
-  fileAbove: null,
-};
 
 function endOf({ outcome, said, signalled }: Extract<Fact, { type: 'turnEnded' }>): object {
   return { outcome, said, signalled };

@@ -1,8 +1,8 @@
+import { INTERRUPT_MODES, MODES } from '../../src/turns/floor/modes.ts';
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { MODES } from '../../src/config/turn-config.ts';
+import { turnKeys } from '../../src/config/turn-config.ts';
 import { ANNOUNCEMENT_TEXTS } from '../../src/config/announcements.ts';
-import { INTERRUPT_MODES } from '../../src/turns/floor/settings.ts';
 import { load, world } from './world.ts';
 
 describe('the six defaults of the owner', () => {
@@ -77,8 +77,11 @@ describe('the further defaults', () => {
       stopped: '⏹ Stopped {agent}. {kept} message(s) kept.',
     });
   });
-  test('the modes are those of the floor', () => {
-    expect(MODES).toEqual(INTERRUPT_MODES);
+  test('the modes are those of the floor, by all their names', () => {
+    const names = INTERRUPT_MODES.flatMap((mode) => [mode, ...MODES[mode].aliases].map((name) => [name, mode]));
+    const read = names.map(([name]) => [name, turnKeys.humanInterruptMode.parse(name)]);
+    expect(read).toEqual(names);
+    expect(turnKeys.humanInterruptMode.safeParse('other').success).toBe(false);
   });
 });
 

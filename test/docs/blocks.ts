@@ -1,3 +1,5 @@
+import type { InterruptMode } from '../../src/turns/floor/modes.ts';
+import { INTERRUPT_MODES, MODES } from '../../src/turns/floor/modes.ts';
 import { configTable, environmentTable } from '../../src/config/table.ts';
 import { roomsPicture, roomsTable } from '../house/measure.ts';
 import { DEMO_WORDS } from '../../src/agents/backends/scripted/scenarios.ts';
@@ -8,11 +10,9 @@ import { transitionLine } from '../../src/runtime/transition-log.ts';
 import { RECEIPTS } from '../../src/turns/floor/effect.ts';
 import type { Receipt } from '../../src/turns/floor/effect.ts';
 import { TRANSITIONS } from '../../src/turns/floor/seat.ts';
-import { INTERRUPT_MODES } from '../../src/turns/floor/settings.ts';
 import { ORDERS, POLICIES } from '../../src/turns/floor/policies.ts';
-import type { InterruptMode } from '../../src/turns/floor/settings.ts';
 import { usage } from '../../src/turns/commands/parse.ts';
-import { COMMANDS, MODES } from '../../src/turns/commands/table.ts';
+import { COMMANDS } from '../../src/turns/commands/table.ts';
 import type { CommandRow } from '../../src/turns/commands/table.ts';
 
 /** What stands between `<!-- begin: name -->` and `<!-- end: name -->` in the documents, by name. */

@@ -18,7 +18,7 @@ async function refused(place: Place, start: Start = {}) {
   return { code, lines: err.trim().split('\n') };
 }
 
-describe('a wrong configuration', () => {
+describe.concurrent('a wrong configuration', () => {
   test('has all its problems listed, each with its line and its path', () =>
     inPlace(
       {
@@ -62,7 +62,7 @@ describe('a wrong configuration', () => {
     }));
 });
 
-describe('a database that cannot be used', () => {
+describe.concurrent('a database that cannot be used', () => {
   const damaged: readonly (readonly [string, (path: string) => void, RegExp])[] = [
     [
       'is no database',
@@ -125,7 +125,7 @@ describe('a database that cannot be used', () => {
     }));
 });
 
-describe('a place that is not free', () => {
+describe.concurrent('a place that is not free', () => {
   test('is a port that another program listens on', () =>
     inPlace(DEMO, async (place) => {
       const other = createServer().listen(place.port, '127.0.0.1');
@@ -150,7 +150,7 @@ describe('a place that is not free', () => {
     }));
 });
 
-describe('a folder that cannot be written', () => {
+describe.concurrent('a folder that cannot be written', () => {
   test('because it lies below a file is named', () =>
     inPlace(DEMO, async (place) => {
       const { code, lines } = await refused(place, { env: { CONCH_DATA_DIR: join(place.configFile, 'data') } });
@@ -179,7 +179,7 @@ describe('a folder that cannot be written', () => {
   );
 });
 
-describe('an old Node', () => {
+describe.concurrent('an old Node', () => {
   const old = ['/usr/bin/node', '/usr/local/bin/node'].find(isOld) ?? null;
   test.runIf(old !== null)('on this machine is told what to do', () =>
     inPlace(DEMO, async (place) => {

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { CHANNEL, DEMO, demoWith, inPlace, logLines, openPage, readyPage, wasCutShort } from './demo.ts';
 
-describe('SIGTERM', () => {
+describe.concurrent('SIGTERM', () => {
   test('with a turn open ends it in good order; the turn goes on after the next start, and nothing is lost', () =>
     inPlace(DEMO, async (_place, start) => {
       const first = start();
@@ -58,7 +58,7 @@ describe('SIGTERM', () => {
     }));
 });
 
-describe('a program that was held up', () => {
+describe.concurrent('a program that was held up', () => {
   test('meets a deadline that passed once, and takes nobody for gone because it slept itself', () =>
     inPlace(
       demoWith({ defaultTimeoutSeconds: 1, heartbeatSeconds: 0.2, heartbeatTimeoutSeconds: 0.6 }),
@@ -79,7 +79,7 @@ describe('a program that was held up', () => {
     ));
 });
 
-describe('a fault that nobody foresaw', () => {
+describe.concurrent('a fault that nobody foresaw', () => {
   const faults = [
     ['thrown', 'setImmediate(() => { throw new Error("the sky fell") })'],
     ['rejected', 'void Promise.reject(new Error("the sky fell"))'],
@@ -106,7 +106,7 @@ describe('a fault that nobody foresaw', () => {
   );
 });
 
-describe('a log that cannot be written', () => {
+describe.concurrent('a log that cannot be written', () => {
   test('loses lines, not the program', () =>
     inPlace(DEMO, async (_place, start) => {
       const full = openSync('/dev/full', 'w');

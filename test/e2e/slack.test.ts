@@ -8,10 +8,10 @@ import { freePort, runConch } from '../kill/bot.ts';
 import type { Bot } from '../kill/bot.ts';
 import { CHANNEL, STACK, inPlace, logLines, openPage, wasCutShort } from './demo.ts';
 import { letThrough, until } from './network.ts';
-import { configOn, onSlack, speakersIn } from './slack.ts';
+import { configOn, onSlack, speakersIn, speechesIn } from './slack.ts';
 import type { OnSlack } from './slack.ts';
 
-describe('a Conch on Slack', () => {
+describe.concurrent('a Conch on Slack', () => {
   test('is ready within seconds, answers under the names of its agents, notes what became of a message, and ends', () =>
     onSlack(async ({ slack, start }) => {
       const { ann, botUser, channel } = slack.ids;
@@ -122,7 +122,7 @@ describe('a Conch on Slack', () => {
     }));
 });
 
-describe('news that comes late', () => {
+describe.concurrent('news that comes late', () => {
   test('that it was taken out of a channel is not believed when it is in there again', () =>
     onSlack(async ({ slack, start }) => {
       const { ann, channel } = slack.ids;
@@ -138,7 +138,7 @@ describe('news that comes late', () => {
     }));
 });
 
-describe('row 3: SIGTERM with a post on its way', () => {
+describe.concurrent('row 3: SIGTERM with a post on its way', () => {
   const endIn = async (fault: Fault, { slack, start }: OnSlack): Promise<Bot> => {
     const first = start();
     await first.ready();
@@ -160,11 +160,12 @@ describe('row 3: SIGTERM with a post on its way', () => {
       await second.ready();
       slack.write(slack.ids.ann, slack.ids.channel, 'dev: Hello!');
       await until(() => speakersIn(slack).includes('dev'), 'an answer of the next life');
-      expect(speakersIn(slack).filter((author) => author === 'pm')).toHaveLength(1);
+      const texts = speechesIn(slack).map(({ text }) => text);
+      expect(new Set(texts).size).toBe(texts.length);
     }));
 });
 
-describe('conch doctor', () => {
+describe.concurrent('conch doctor', () => {
   const good = [
     /✓ Slack app: no other Conch on this machine uses it/,
     /✓ Slack bot token: it belongs to @\w+ in the workspace Loopback/,
@@ -228,7 +229,7 @@ describe('conch doctor', () => {
   );
 });
 
-describe('conch slack manifest', () => {
+describe.concurrent('conch slack manifest', () => {
   test('prints a manifest with all that Conch asks for, which a tool can read', () =>
     onSlack(async ({ slack, place, env }) => {
       const { code, out, err } = await runConch(place, { env, argv: ['slack', 'manifest'] });

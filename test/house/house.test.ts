@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import { packagesOf, reachedFrom, readSource } from './imports.ts';
 import { measure } from './measure.ts';
 import { ROOMS, lintPatterns } from './rooms.ts';
 
@@ -18,6 +19,15 @@ describe('the source', () => {
 
   test('crosses no border that is closed', () => {
     expect(house.bordersBroken).toEqual([]);
+  });
+
+  test('keeps the page free of schemas and of Node, however far its imports reach', () => {
+    const root = new URL('../../src', import.meta.url).pathname;
+    const source = readSource(root);
+    const page = source.files.filter((file) => file.startsWith('adapters/console/page/') && !file.includes('vite'));
+    const others = reachedFrom(page, source).filter((file) => !page.includes(file));
+    expect(others).toContain('turns/commands/table.ts');
+    expect(others.flatMap((file) => packagesOf(root, file).map((name) => `${file} imports ${name}`))).toEqual([]);
   });
 
   test('has its borders held by lint', () => {

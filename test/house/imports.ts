@@ -17,6 +17,20 @@ export function readSource(root: string): Source {
   return { files, imports };
 }
 
+/** These files and all that they import, and those import, when the program runs: types alone do not count. */
+export function reachedFrom(start: readonly string[], { imports }: Source): readonly string[] {
+  const reached = new Set(start);
+  for (const file of reached) {
+    for (const { from, to, types } of imports) if (from === file && !types) reached.add(to);
+  }
+  return [...reached];
+}
+
+/** The packages and modules of Node that a file imports, types counted. */
+export function packagesOf(root: string, file: string): readonly string[] {
+  return [...readFileSync(join(root, file), 'utf8').matchAll(PACKAGE)].map((match) => match[1] ?? match[2] ?? '');
+}
+
 /** The names that a file exports. */
 export function exportsOf(root: string, file: string): readonly string[] {
   return [...readFileSync(join(root, file), 'utf8').matchAll(EXPORT)].map((match) => match[1] ?? '');
@@ -56,6 +70,7 @@ export function cyclesIn({ files, imports }: Source): readonly (readonly string[
 
 const FROM = /(?:^|\n)(?<kind>import|export)(?<type> type)?\s[^;'"]*?from\s+'(?<path>\.[^']+)'/g;
 const BARE = /(?:^|\n)import\s+'(?<path>\.[^']+)'|\bimport\('(?<path2>\.[^']+)'\)/g;
+const PACKAGE = /^(?:import|export)\s[^;'"]*?from\s+'([^.'][^']*)'|^import '([^.'][^']*)'/gm;
 const EXPORT = /^export (?:async )?(?:function|class|const|type)\*? ([\w$]+)/gm;
 
 function importsOf(root: string, file: string): readonly Import[] {

@@ -2,6 +2,7 @@ import { dirname } from 'node:path';
 import { cyclesIn, exportsOf, readSource, roomOf } from './imports.ts';
 import type { Import } from './imports.ts';
 import { ROOMS, broken } from './rooms.ts';
+import { isOnePart } from './same-meaning.ts';
 
 /** How the source lies, in numbers; what a number counts is listed beside it. */
 export type House = {
@@ -11,11 +12,14 @@ export type House = {
   /** Folders below `src`, one in the other. */
   readonly deepest: number;
   readonly cycles: readonly (readonly string[])[];
-  /** Names that more than one file has, or more than one file exports. */
-  readonly sharedFileNames: readonly string[];
-  readonly sharedExports: readonly string[];
+  /** Names that more than one file has, or more than one file exports, but for the same part of several platforms. */
+  readonly sharedFileNames: readonly SharedName[];
+  readonly sharedExports: readonly SharedName[];
   readonly bordersBroken: readonly Import[];
 };
+
+/** A name, and the files that it stands in. */
+export type SharedName = { readonly name: string; readonly files: readonly string[] };
 
 /** Measures the source below a folder. */
 export function measure(root: string): House {
@@ -54,7 +58,9 @@ export function roomsPicture(root: string): string {
   return ['```mermaid', 'graph TD', ...[...new Set(edges)].toSorted(), '```'].join('\n');
 }
 
-function sharedBy(files: readonly string[], namesOf: (file: string) => readonly string[]): readonly string[] {
-  const names = files.flatMap((file) => [...new Set(namesOf(file))]);
-  return [...Map.groupBy(names, (name) => name)].filter(([, all]) => all.length > 1).map(([name]) => name);
+function sharedBy(files: readonly string[], namesOf: (file: string) => readonly string[]): readonly SharedName[] {
+  const uses = files.flatMap((file) => [...new Set(namesOf(file))].map((name) => ({ name, file })));
+  return [...Map.groupBy(uses, ({ name }) => name)]
+    .map(([name, all]) => ({ name, files: all.map(({ file }) => file) }))
+    .filter(({ files: all }) => all.length > 1 && !isOnePart(all));
 }

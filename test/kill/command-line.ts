@@ -1,6 +1,6 @@
+import type { InterruptMode } from '../../src/turns/floor/modes.ts';
+import { INTERRUPT_MODES } from '../../src/turns/floor/modes.ts';
 import { parseArgs } from 'node:util';
-import { INTERRUPT_MODES } from '../../src/turns/floor/settings.ts';
-import type { InterruptMode } from '../../src/turns/floor/settings.ts';
 
 /** What the command line of a kill loop asks for. */
 export type Asked = { readonly cycles: number; readonly seed: number; readonly json: boolean; readonly keep: boolean };

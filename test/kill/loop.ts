@@ -1,9 +1,9 @@
+import type { InterruptMode } from '../../src/turns/floor/modes.ts';
+import { INTERRUPT_MODES } from '../../src/turns/floor/modes.ts';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { INTERRUPT_MODES } from '../../src/turns/floor/settings.ts';
-import type { InterruptMode } from '../../src/turns/floor/settings.ts';
 import { startBot, clearPlace, makePlace } from './bot.ts';
 import type { Bot, Place } from './bot.ts';
 import { Typist } from './crowd.ts';

@@ -1,6 +1,7 @@
+import type { InterruptMode } from '../../src/turns/floor/modes.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
-import type { AgentId, FloorSettings, InterruptMode, SeatSettings } from '../../src/turns/floor/settings.ts';
+import type { AgentId, FloorSettings, SeatSettings } from '../../src/turns/floor/settings.ts';
 
 /** Groups of commands that a search may leave out; what is not named here every search tries in every state. */
 export type Family =

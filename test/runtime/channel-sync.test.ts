@@ -1,13 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { AdapterError, ChatError } from '../../src/adapters/port.ts';
-import type { ChatAdapter, History, Intake, Observatory, Position } from '../../src/adapters/port.ts';
-import { App } from '../../src/runtime/app.ts';
-import { createLog } from '../../src/runtime/log.ts';
+import type { History, Position } from '../../src/adapters/port.ts';
 import type { HumanMessage } from '../../src/engine/port.ts';
 import { puppetry } from '../agents/bench.ts';
 import { createTime } from '../agents/time.ts';
 import type { Time } from '../agents/time.ts';
 import { load } from '../config/world.ts';
+import { startApp } from './start-app.ts';
 import { folder, open } from '../engine/sqlite/fixture.ts';
 
 const CHANNEL = 'discord:100000000000000000';
@@ -37,64 +36,41 @@ function message(order: number, channel = CHANNEL): HumanMessage {
 
 /** The whole program over a platform that loses events; `histories` answers each reading in turn, and repeats its last. */
 async function program(file: string, time: Time, histories: (History | Error | Promise<History>)[] = [NOTHING]) {
-  const { clock, timers } = time;
   const { backend, sessions } = puppetry({ failures: [] });
   const asked: { readonly channel: string; readonly after: Position | null }[] = [];
   const posts: string[] = [];
   /** Texts that are refused, in order. */
   const refusals: string[] = [];
-  let given: { readonly intake: Intake; readonly observatory: Observatory } | null = null;
-  const adapter: ChatAdapter = {
-    name: 'discord',
-    capabilities: {
-      textLimit: 1_000,
-      edits: false,
-      receipts: false,
-      cards: false,
-      drafts: false,
-      idempotentPosts: true,
-      fileAbove: null,
-      losesEvents: true,
-    },
-    start: async (intake, observatory) => void (given = { intake, observatory }),
-    stop: async () => {},
-    post: async (channel, { text }) => {
-      if (refusals[0] !== text) return `p${posts.push(text)}`;
-      refusals.shift();
-      throw new ChatError('it was blocked', { method: 'post', channel, fault: 'refused' });
-    },
-    find: async () => null,
-    catchUp: async (channel, after) => {
-      asked.push({ channel, after });
-      const history = histories.length > 1 ? histories.shift() : histories[0];
-      if (history instanceof Error) throw history;
-      return history ?? NOTHING;
-    },
-  };
-  const store = open(file, { clock });
-  const broken: unknown[] = [];
-  const app = new App({
+  const store = open(file, { clock: time.clock });
+  const { app, broken, intake, observatory } = await startApp({
     config: CONFIG,
     store,
-    clock,
-    timers,
-    log: createLog({ level: 'fatal', pretty: false, secrets: [], clock, destination: { write: () => {} } }),
-    adapters: [adapter],
+    time,
+    adapter: {
+      name: 'discord',
+      capabilities: { losesEvents: true },
+      post: async (channel, { text }) => {
+        if (refusals[0] !== text) return `p${posts.push(text)}`;
+        refusals.shift();
+        throw new ChatError('it was blocked', { method: 'post', channel, fault: 'refused' });
+      },
+      catchUp: async (channel, after) => {
+        asked.push({ channel, after });
+        const history = histories.length > 1 ? histories.shift() : histories[0];
+        if (history instanceof Error) throw history;
+        return history ?? NOTHING;
+      },
+    },
     backendFor: () => backend,
-    owners: ['ada'],
-    onBroken: (error) => broken.push(error),
   });
-  await app.start();
-  await app.connect();
-  const intake = (): Intake => {
-    if (given === null) throw new Error('not started');
-    return given.intake;
-  };
   const until = async (isSo: () => boolean): Promise<void> => {
     for (let turn = 0; turn < 500 && !isSo(); turn += 1) await time.settle();
     expect(isSo()).toBe(true);
   };
-  const places = (): readonly string[] => given?.observatory.channels().map(({ id }) => id) ?? [];
+  const places = (): readonly string[] =>
+    observatory()
+      .channels()
+      .map(({ id }) => id);
   return { app, store, intake, until, asked, posts, refusals, broken, sessions, places };
 }
 

@@ -9,7 +9,7 @@ import type { WebSocket } from 'ws';
 import { guardServer, refuseUpgrade, targetOf } from '../../lib/guarded-server.ts';
 import type { FaultLog, Listeners, Refusal } from '../../lib/guarded-server.ts';
 import type { Answer } from '../port.ts';
-import { ctlAnswer } from './ctl.ts';
+import { ctlAnswer } from './command-endpoint.ts';
 import { sameSecret } from './token.ts';
 
 const FRAME_LIMIT = 1024 * 1024;

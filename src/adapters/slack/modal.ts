@@ -1,8 +1,7 @@
+import { INTERRUPT_MODES, MODES } from '../../turns/floor/modes.ts';
 import { z } from 'zod';
-import { INTERRUPT_MODES } from '../../turns/floor/settings.ts';
 import { ORDERS, POLICIES } from '../../turns/floor/policies.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { MODES } from '../../turns/commands/table.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { Answer } from '../port.ts';
 import type { Ack, Asker, CommandPorts, Order } from './commands.ts';

@@ -1,3 +1,4 @@
+import { MODES } from '../floor/modes.ts';
 import { POLICIES } from '../floor/policies.ts';
 import type { OperatorCommand, Refusal } from '../floor/command.ts';
 import type { Fact } from '../floor/fact.ts';
@@ -6,7 +7,6 @@ import { clockWords, counted } from './clock-words.ts';
 import type { Answer, Desk, Request } from './desk.ts';
 import { list } from './fact-words.ts';
 import { floorLine, questionLine } from './floor-words.ts';
-import { MODES } from './table.ts';
 
 /** What to do to the floor of the request's channel, and how to say that it was done. */
 type Act = {

@@ -1,9 +1,9 @@
-import { INTERRUPT_MODES } from '../floor/settings.ts';
+import { INTERRUPT_MODES, MODES } from '../floor/modes.ts';
 import { ORDERS, POLICIES } from '../floor/policies.ts';
 import type { MessageId } from '../floor/settings.ts';
 import { wordsOf } from './parse.ts';
 import type { CommandTable } from './parse.ts';
-import { COMMANDS, MODES } from './table.ts';
+import { COMMANDS } from './table.ts';
 import type { Argument } from './table.ts';
 
 /** One way to go on with a line: the word alone, the whole line with it, and what it means. */

@@ -1,3 +1,4 @@
+import { MODES } from '../floor/modes.ts';
 import { POLICIES } from '../floor/policies.ts';
 import type { MessageId } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
@@ -7,7 +8,6 @@ import { clockWords, counted, excerpt } from './clock-words.ts';
 import type { Desk } from './desk.ts';
 import { list, WAITS_FOR } from './fact-words.ts';
 import type { NameOf } from './fact-words.ts';
-import { MODES } from './table.ts';
 
 /** The floor in one line: "🎤 dev · 1:12 left · next: qa, pm". */
 export function floorLine(view: FloorView, name: NameOf, now: Instant): string {

@@ -1,9 +1,9 @@
-import { INTERRUPT_MODES } from '../floor/settings.ts';
+import type { InterruptMode } from '../floor/modes.ts';
+import { INTERRUPT_MODES, MODES } from '../floor/modes.ts';
 import { ORDERS } from '../floor/policies.ts';
-import type { InterruptMode } from '../floor/settings.ts';
 import type { OrderPolicy } from '../floor/policies.ts';
 import { didYouMean } from '../../lib/nearest.ts';
-import { COMMANDS, MODES } from './table.ts';
+import { COMMANDS } from './table.ts';
 import type { Argument, CommandPath, CommandRow } from './table.ts';
 
 /** The arguments of a command, by what they are. Agents are still as they were written. */

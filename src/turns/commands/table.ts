@@ -1,5 +1,3 @@
-import type { InterruptMode } from '../floor/settings.ts';
-
 /** What an argument must be; platforms choose their own input for each kind. */
 export type ArgumentKind = 'agent' | 'mode' | 'order' | 'seconds' | 'count' | 'message' | 'command' | 'question';
 
@@ -221,12 +219,3 @@ export type CommandPath = (typeof COMMANDS)[number]['path'];
 
 /** The words with which a command line begins: floor, agent, stop, … */
 export const COMMAND_WORDS: readonly string[] = [...new Set(COMMANDS.map((row) => row.path.split(' ')[0] ?? ''))];
-
-/** What each mode does with a message that comes during a turn, and the names under which others know it. */
-export const MODES: Readonly<Record<InterruptMode, { readonly summary: string; readonly aliases: readonly string[] }>> =
-  {
-    inject: { summary: 'the holder gets messages at once', aliases: ['steer'] },
-    queue: { summary: 'messages wait for the end of the turn', aliases: ['followup', 'collect'] },
-    interrupt: { summary: 'a message stops the holder and is answered first', aliases: [] },
-    parallel: { summary: 'all agents see messages at once, the turn goes on', aliases: ['concurrent'] },
-  };

@@ -1,4 +1,5 @@
-import type { Approval, Choice, AgentId, FloorSettings, InterruptMode, MessageId, SeatSettings } from './settings.ts';
+import type { InterruptMode } from './modes.ts';
+import type { Approval, Choice, AgentId, FloorSettings, MessageId, SeatSettings } from './settings.ts';
 import type { OrderPolicy } from './policies.ts';
 
 /** Who did it: a platform's user id for a person, or the program itself. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { INTERRUPT_MODES } from './modes.ts';
 import { ORDERS } from './policies.ts';
 
 /** Names of agents, channels and messages are strings of the platform or the configuration; never display names. */
@@ -7,11 +8,6 @@ export type AgentId = string & { readonly brand?: 'AgentId' };
 export type ChannelId = string & { readonly brand?: 'ChannelId' };
 /** A human message's id as the platform gave it. */
 export type MessageId = string & { readonly brand?: 'MessageId' };
-
-/** What a human message does to a turn that is under way (the owner's four modes). */
-export const INTERRUPT_MODES = ['inject', 'queue', 'interrupt', 'parallel'] as const;
-
-export type InterruptMode = (typeof INTERRUPT_MODES)[number];
 
 /** What may be decided about a request for permission: a yes for this once, or a no. */
 export type Choice = 'allow' | 'reject';

@@ -32,7 +32,9 @@ describe('a call that suffers', () => {
     const answer = await caller(slack)('chat.postMessage', { channel: slack.ids.channel, text: 'ghost' });
     expect(answer).toMatchObject({ code: 'slack_webapi_request_error' });
     expect(slack.read(slack.ids.channel)).toEqual([]);
-    await vi.waitFor(() => expect(slack.read(slack.ids.channel)).toMatchObject([{ text: 'ghost' }]));
+    await vi.waitFor(() => expect(slack.read(slack.ids.channel)).toMatchObject([{ text: 'ghost' }]), {
+      timeout: 60_000,
+    });
   });
 
   test('lasting is healed by hand, and other channels never notice', async () => {

@@ -103,7 +103,7 @@ describe('a command or a click', () => {
     expect(await slack.submit(opened?.id ?? '', { mode: 'inject' })).toMatchObject({ acked: true, errors: null });
     const values = { how: { mode: { selected_option: { value: 'inject' } } } };
     const payload = { type: 'view_submission', view: { callback_id: 'set', state: { values } } };
-    await vi.waitFor(() => expect(raw.frames.at(-1)).toMatchObject({ payload }));
+    await vi.waitFor(() => expect(raw.frames.at(-1)).toMatchObject({ payload }), { timeout: 60_000 });
     expect(slack.openViews(ann)).toEqual([]);
     await slack.command(ann, channel, 'settings', { waitMs: 0 });
     now += 3_001;

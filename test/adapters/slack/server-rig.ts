@@ -76,7 +76,7 @@ export async function rawSocket(slack: SlackServer) {
   const socket = new WebSocket(String(url));
   socket.on('message', (raw: Buffer) => void frames.push(JSON.parse(raw.toString('utf8'))));
   ends.push(async () => socket.terminate());
-  await vi.waitFor(() => expect(frames[0]).toMatchObject({ type: 'hello' }));
+  await vi.waitFor(() => expect(frames[0]).toMatchObject({ type: 'hello' }), { timeout: 60_000 });
   const ack = (frame: Json | undefined, payload: Json = {}) =>
     socket.send(JSON.stringify({ envelope_id: frame?.['envelope_id'], payload }));
   return { url: String(url), frames, socket, ack };

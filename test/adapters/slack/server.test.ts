@@ -88,7 +88,7 @@ describe('an event that is not acknowledged', () => {
     const slack = await slackServer();
     const [one, two] = [await rawSocket(slack), await rawSocket(slack)];
     slack.write(slack.ids.ann, slack.ids.channel, 'hello');
-    await vi.waitFor(() => expect(one.frames.length + two.frames.length).toBe(3));
+    await vi.waitFor(() => expect(one.frames.length + two.frames.length).toBe(3), { timeout: 60_000 });
     const [hearer, other] = one.frames.length === 2 ? [one, two] : [two, one];
     other.ack(hearer.frames[1]);
     await slack.events.settled();
@@ -133,7 +133,7 @@ describe('a stream of messages', () => {
     const slack = await slackServer({ retryDelaysMs: [0, 300, 600] });
     const { heard } = await listener(slack);
     slack.connections.refresh();
-    await vi.waitFor(() => expect(slack.connections.count()).toBe(0));
+    await vi.waitFor(() => expect(slack.connections.count()).toBe(0), { timeout: 60_000 });
     slack.write(slack.ids.ann, slack.ids.channel, 'in the hole');
     await slack.events.settled();
     expect(heard.map(({ text }) => text)).toEqual(['in the hole']);
@@ -160,7 +160,9 @@ describe('a stream of messages', () => {
     slack.events.reorder();
     write('later');
     write('sooner');
-    await vi.waitFor(() => expect(heard.map(({ text }) => text)).toEqual(['twice', 'twice', 'sooner', 'later']));
+    await vi.waitFor(() => expect(heard.map(({ text }) => text)).toEqual(['twice', 'twice', 'sooner', 'later']), {
+      timeout: 60_000,
+    });
     expect(slack.lost).toMatchObject([{ event: { text: 'never' } }]);
   });
 });
@@ -193,7 +195,9 @@ describe('a Socket Mode connection', () => {
     expect(await caller(slack)('apps.connections.open')).toMatchObject({ error: 'not_allowed_token_type' });
     const { frames } = await rawSocket(slack);
     slack.connections.disable();
-    await vi.waitFor(() => expect(frames.at(-1)).toMatchObject({ type: 'disconnect', reason: 'link_disabled' }));
+    await vi.waitFor(() => expect(frames.at(-1)).toMatchObject({ type: 'disconnect', reason: 'link_disabled' }), {
+      timeout: 60_000,
+    });
     expect(await caller(slack, slack.appToken)('apps.connections.open')).toMatchObject({ ok: false });
   });
 
@@ -202,7 +206,7 @@ describe('a Socket Mode connection', () => {
     const { frames } = await rawSocket(slack);
     slack.events.rateLimited();
     slack.events.odd({ event: { type: 'message', text: null } });
-    await vi.waitFor(() => expect(frames.length).toBeGreaterThanOrEqual(3));
+    await vi.waitFor(() => expect(frames.length).toBeGreaterThanOrEqual(3), { timeout: 60_000 });
     expect(frames.slice(1, 3)).toMatchObject([
       { type: 'events_api', payload: { type: 'app_rate_limited', team_id: slack.ids.team } },
       { type: 'events_api', payload: { event: { text: null } } },

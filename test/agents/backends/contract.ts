@@ -1,10 +1,10 @@
+import { INTERRUPT_MODES } from '../../../src/turns/floor/modes.ts';
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { BackendError } from '../../../src/agents/backends/backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome } from '../../../src/agents/backends/backend.ts';
-import { INTERRUPT_MODES } from '../../../src/turns/floor/settings.ts';
 import type { Choice } from '../../../src/turns/floor/settings.ts';
 import { openChannel } from '../channel.ts';
 import { person, prompt, recorder } from './conversation.ts';
@@ -397,7 +397,7 @@ function inChannel(build: () => Promise<Rig>): void {
   test('T14 an answer without the signal is the turn, and nobody is warned', async () => {
     const { posts, ends } = await answered({ do: 'write', text: 'It is built.' });
     expect({ posts, ends }).toEqual({ posts: ['Dev: It is built.', ...IN_TURN], ends: [COMPLETED] });
-    expect(channel.logged).toEqual([]);
+    expect([channel.logged, channel.broken]).toEqual([[], []]);
   });
 
   test.for(['Please check.\nTURN_COMPLETE @qa', 'Please check. TURN_COMPLETE @QA', 'Please check.\nTURN_COMPLETE qa'])(

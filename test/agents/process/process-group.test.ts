@@ -28,7 +28,7 @@ describe('a process group', () => {
     await new Promise((resolve) => group.stdout.once('data', resolve));
     await group.stop(20_000);
     expect(await group.exited).toMatchObject({ code: 0, signal: null });
-    await vi.waitFor(() => expect(livingIn(group.pid)).toEqual([]));
+    await vi.waitFor(() => expect(livingIn(group.pid)).toEqual([]), { timeout: 60_000 });
   });
 
   test('T1 goes on when a pipe to or from it breaks', async () => {

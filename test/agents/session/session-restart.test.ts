@@ -1,10 +1,8 @@
 import { expect, test } from 'vitest';
-import type { ChatAdapter, Intake } from '../../../src/adapters/port.ts';
 import { BackendError } from '../../../src/agents/backends/backend.ts';
-import { App } from '../../../src/runtime/app.ts';
-import { createLog } from '../../../src/runtime/log.ts';
 import { load } from '../../config/world.ts';
 import { folder, open } from '../../engine/sqlite/fixture.ts';
+import { startApp } from '../../runtime/start-app.ts';
 import { CHANNEL, puppetry } from '../bench.ts';
 import { createTime } from '../time.ts';
 import type { Time } from '../time.ts';
@@ -16,42 +14,17 @@ const CONFIG = load({
 
 /** The whole program on this file, with one agent that fails as told, and a person who may operate. */
 async function program(file: string, time: Time, failures: Error[]) {
-  const { clock, timers } = time;
   const { backend, sessions } = puppetry({ failures });
-  const taken: Intake[] = [];
-  const adapter: ChatAdapter = {
-    name: 'console',
-    capabilities: {
-      textLimit: 1_000,
-      edits: false,
-      receipts: false,
-      cards: false,
-      drafts: false,
-      idempotentPosts: true,
-      fileAbove: null,
-    },
-    start: async (intake) => void taken.push(intake),
-    stop: async () => {},
-    post: async () => 'p1',
-    find: async () => null,
-    catchUp: async () => ({ messages: [], changes: [], gap: null }),
-  };
-  const store = open(file, { clock });
-  const broken: unknown[] = [];
-  const app = new App({
+  const store = open(file, { clock: time.clock });
+  const { app, broken, intake } = await startApp({
     config: CONFIG,
     store,
-    clock,
-    timers,
-    log: createLog({ level: 'fatal', pretty: false, secrets: [], clock, destination: { write: () => {} } }),
-    adapters: [adapter],
+    time,
+    adapter: { name: 'console' },
     backendFor: () => backend,
-    owners: ['ada'],
-    onBroken: (error) => broken.push(error),
   });
-  await app.start();
   const run = async (line: string) =>
-    (await taken[0]?.command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, line))?.text ?? '';
+    (await intake().command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, line)).text;
   const status = () => store.floor(CHANNEL)?.seats[0]?.status;
   return { app, run, sessions, broken, status };
 }

@@ -1,14 +1,15 @@
+import { backoffMs } from '../../../lib/retry.ts';
 import type { PageFrame, ServerFrame } from '../protocol.ts';
 import { accepted, answered, refused, resend, toast, setTransmitter } from './sending.ts';
 import { channel, connection, take } from './state.ts';
 
-const FIRST_PAUSE_MS = 300;
-const LONGEST_PAUSE_MS = 8_000;
+const RECONNECT = { firstMs: 300, longestMs: 8_000 };
 /** The server beats every 15 seconds; a connection silent for longer is dead. */
 const SILENCE_MS = 40_000;
 
 let socket: WebSocket | null = null;
-let attempt = 0;
+/** Connections that were lost, or could not be had, since one was open. */
+let failures = 0;
 let silence: ReturnType<typeof setTimeout> | undefined;
 let retry: ReturnType<typeof setTimeout> | undefined;
 
@@ -34,7 +35,7 @@ function dial(): void {
   const mine = new WebSocket(`${location.origin.replace(/^http/, 'ws')}/socket`);
   socket = mine;
   mine.addEventListener('open', () => {
-    attempt = 0;
+    failures = 0;
     transmit({ type: 'open', channel: channel.value ?? remembered() });
   });
   mine.addEventListener('message', (event: MessageEvent<string>) => {
@@ -49,16 +50,16 @@ function dial(): void {
 function lost(): void {
   clearTimeout(silence);
   connection.value = 'lost';
-  const pause = Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS) * (0.75 + Math.random() / 2);
-  attempt += 1;
+  failures += 1;
+  const waitMs = backoffMs(RECONNECT, failures) * (0.75 + Math.random() / 2);
   clearTimeout(retry);
-  retry = setTimeout(() => void redial(), pause);
+  retry = setTimeout(() => void redial(), waitMs);
 }
 
 /** A server that was started afresh may have a new secret: asking for the page renews it. */
 async function redial(): Promise<void> {
   try {
-    if (attempt > 2) await fetch('/', { cache: 'no-store' });
+    if (failures > 2) await fetch('/', { cache: 'no-store' });
   } catch {
     return lost();
   }

@@ -1,6 +1,5 @@
+import { INTERRUPT_MODES, MODES } from '../../../turns/floor/modes.ts';
 import type { JSX } from 'preact';
-import { MODES } from '../../../turns/commands/table.ts';
-import { INTERRUPT_MODES } from '../../../turns/floor/settings.ts';
 import { ORDERS, POLICIES } from '../../../turns/floor/policies.ts';
 import { Icon } from './icons.tsx';
 import { command } from './sending.ts';

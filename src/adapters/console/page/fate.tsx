@@ -1,6 +1,6 @@
+import type { InterruptMode } from '../../../turns/floor/modes.ts';
 import type { JSX } from 'preact';
 import { firstFor } from '../../../turns/floor/gate.ts';
-import type { InterruptMode } from '../../../turns/floor/settings.ts';
 import type { FloorView } from '../../../turns/view.ts';
 import { agentOf, view, writable } from './state.ts';
 

@@ -4,7 +4,6 @@ import { defineConfig } from 'vite';
 export default defineConfig({
   root: pathOf('.'),
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
-  resolve: { alias: [{ find: /^zod$/, replacement: pathOf('no-schemas.ts') }] },
   build: { outDir: pathOf('../../../../dist/console'), emptyOutDir: true, target: 'es2023' },
 });
 

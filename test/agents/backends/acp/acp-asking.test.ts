@@ -383,7 +383,7 @@ describe('the mode in which an agent asks', () => {
       'went into the mode "acceptEdits", in which it may act unasked',
     );
     expect(await terminal(session!.ping())).toContain('acceptEdits');
-    await vi.waitFor(() => expect(livingIn(pid)).toEqual([]));
+    await vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
   });
 
   test('T52 goes with the other settings that have to stay: Copilot CLI may not allow all', async () => {
@@ -464,7 +464,7 @@ describe('a tool that runs', () => {
       const [pid = 0] = rig!.told.pids;
       const unasked = acts(FRAMES[profile]!).filter((act) => act.do !== 'ask');
       expect(await terminal(turn([...unasked, { do: 'hang' }]).over)).toBe('ran "touch a" without asking');
-      await vi.waitFor(() => expect(livingIn(pid)).toEqual([]));
+      await vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
     },
   );
 

@@ -330,7 +330,7 @@ describe('a message in the middle of a turn', () => {
     const answer = Promise.withResolvers<never>();
     rig!.play({ do: 'ask', title: 'Delete it' }, { do: 'pause' });
     const turn = begin('Build it', answer.promise);
-    await vi.waitFor(() => expect(turn.asked).toHaveLength(1));
+    await vi.waitFor(() => expect(turn.asked).toHaveLength(1), { timeout: 60_000 });
     const outcome = session!.inject(person(2, 'Violet'), false);
     expect(rig!.told.seen).toHaveLength(1);
     answer.resolve('allow' as never);
@@ -421,7 +421,7 @@ describe('a permission', () => {
     await ready();
     rig!.play({ do: 'ask', title: 'Delete it' });
     const turn = begin('Clean up', new Promise<never>(() => {}));
-    await vi.waitFor(() => expect(turn.asked).toHaveLength(1));
+    await vi.waitFor(() => expect(turn.asked).toHaveLength(1), { timeout: 60_000 });
     await session!.interrupt(5_000);
     expect(await turn.over).toEqual({ how: 'interrupted' });
     expect(rig!.told.choices).toEqual(['cancelled']);
@@ -432,9 +432,9 @@ describe('an agent that does not end', () => {
   test('is ended with all that it started, however deaf', async () => {
     await ready({ deaf: true, child: true });
     const [pid = 0] = rig!.told.pids;
-    await vi.waitFor(() => expect(livingIn(pid)).toHaveLength(2));
+    await vi.waitFor(() => expect(livingIn(pid)).toHaveLength(2), { timeout: 60_000 });
     await session!.close();
-    await vi.waitFor(() => expect(livingIn(pid)).toEqual([]));
+    await vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
   });
 
   test('leaves no process behind when it crashes', async () => {
@@ -442,7 +442,7 @@ describe('an agent that does not end', () => {
     const [pid = 0] = rig!.told.pids;
     rig!.play({ do: 'crash' });
     await failure(begin().over);
-    await vi.waitFor(() => expect(livingIn(pid)).toEqual([]));
+    await vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
   });
 
   test('is started anew after an interrupt by force, and told first what it was asked', async () => {

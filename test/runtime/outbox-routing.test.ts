@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { offer, reportUnposted } from '../../src/runtime/outbox.ts';
+import { openToAnswers, reportUnposted } from '../../src/runtime/outbox-routing.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { Effect } from '../../src/turns/floor/effect.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
@@ -18,7 +18,7 @@ function floors() {
 
 test('T53 a question whose text is posted may be answered', async () => {
   const { told, apply } = floors();
-  expect(await offer({ apply }, 'slack:C1', 8)).toEqual({ state: 'confirmed', platformId: null });
+  expect(await openToAnswers({ apply }, 'slack:C1', 8)).toEqual({ state: 'confirmed', platformId: null });
   expect(told).toEqual([{ type: 'shown', question: 8 }]);
 });
 

@@ -41,7 +41,7 @@ export function createOutbox(ports: OutboxPorts): Delivery<Effect> {
     timers,
     broken,
     carry(row) {
-      if (row.effect.type === 'offer') return offer(manager, row.channel, row.effect.question);
+      if (row.effect.type === 'offer') return openToAnswers(manager, row.channel, row.effect.question);
       return row.lane === 'posts' || row.lane === 'receipts' ? toPlatform(row) : ports.toAgent(row);
     },
     failed(row, why, settled) {
@@ -58,7 +58,7 @@ export function createOutbox(ports: OutboxPorts): Delivery<Effect> {
 type Manager = OutboxPorts['manager'];
 
 /** Lets people answer a question. Its text came before this in the same lane; if it was refused, the question is over already. */
-export async function offer(manager: Manager, channel: ChannelId, question: number): Promise<Settlement> {
+export async function openToAnswers(manager: Manager, channel: ChannelId, question: number): Promise<Settlement> {
   await manager.apply(channel, { type: 'shown', question });
   return { state: 'confirmed', platformId: null };
 }

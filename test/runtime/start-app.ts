@@ -1,0 +1,63 @@
+import type { Capabilities, ChatAdapter, Intake, Observatory } from '../../src/adapters/port.ts';
+import type { Clock, Timers } from '../../src/lib/time.ts';
+import { App } from '../../src/runtime/app.ts';
+import type { AppParts } from '../../src/runtime/app.ts';
+import { createLog } from '../../src/runtime/log.ts';
+
+/** A platform that takes everything and shows nothing. */
+const PLAIN: Capabilities = {
+  textLimit: 1_000,
+  edits: false,
+  receipts: false,
+  cards: false,
+  drafts: false,
+  idempotentPosts: true,
+  fileAbove: null,
+};
+
+/** What a test says about the program; what of the adapter it does not name does nothing. */
+export type Start = Pick<AppParts, 'config' | 'store' | 'backendFor'> & {
+  readonly time: { readonly clock: Clock; readonly timers: Timers };
+  readonly adapter: Pick<ChatAdapter, 'name'> &
+    Partial<Omit<ChatAdapter, 'capabilities'>> & { readonly capabilities?: Partial<Capabilities> };
+  /** Takes the lines of the log from "warn" on. */
+  readonly logged?: (line: string) => void;
+};
+
+/** Starts the whole program over one adapter of the test; Ada operates. `broken` is what went wrong for good. */
+export async function startApp({ time, adapter, logged, ...parts }: Start) {
+  let given: { readonly intake: Intake; readonly observatory: Observatory } | null = null;
+  const ofAdapter = () => {
+    if (given === null) throw new Error('the adapter was not started');
+    return given;
+  };
+  const broken: unknown[] = [];
+  const { clock } = time;
+  const app = new App({
+    ...parts,
+    ...time,
+    log: createLog({
+      level: 'warn',
+      pretty: false,
+      secrets: [],
+      clock,
+      destination: { write: (line) => logged?.(line) },
+    }),
+    adapters: [
+      {
+        start: async (intake, observatory) => void (given = { intake, observatory }),
+        stop: async () => {},
+        post: async () => 'p1',
+        find: async () => null,
+        catchUp: async () => ({ messages: [], changes: [], gap: null }),
+        ...adapter,
+        capabilities: { ...PLAIN, ...adapter.capabilities },
+      },
+    ],
+    owners: ['ada'],
+    onBroken: (error) => void broken.push(error),
+  });
+  await app.start();
+  await app.connect();
+  return { app, broken, intake: () => ofAdapter().intake, observatory: () => ofAdapter().observatory };
+}
