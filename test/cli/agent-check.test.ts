@@ -59,7 +59,7 @@ async function config(manners: FakeManners = {}, profile = 'qwen', command = pro
   const env = { CONCH_CONFIG: `${dataDir}/turnConfig.json`, CONCH_DATA_DIR: dataDir };
   const readFile = (path: string) =>
     path.endsWith('.json') ? { text: readFileSync(path, 'utf8'), public: false } : null;
-  return loadConfig({ env, cwd: ROOM, readFile }, 'optional');
+  return loadConfig({ env, cwd: ROOM, readFile }, 'look');
 }
 
 async function check(given: Config, more: Partial<CheckParts> = {}): Promise<AgentCheck | null> {
