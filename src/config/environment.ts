@@ -23,24 +23,24 @@ export const VARIABLES = [
   {
     name: 'OPENAI_API_KEY',
     byDefault: '',
-    meaning: "The key of OpenAI; with it the demo's agents speak through a model.",
+    meaning: "OpenAI's key; the demo's agents speak through its model.",
   },
   { name: 'ANTHROPIC_API_KEY', byDefault: '', meaning: 'The same for Anthropic.' },
   {
     name: 'OPENAI_BASE_URL',
     byDefault: '',
-    meaning: "The demo's model is behind this endpoint, which speaks OpenAI's API.",
+    meaning: "The demo's model is here, behind OpenAI's API.",
   },
   {
     name: 'CONCH_MODEL',
     byDefault: 'gpt-5-mini or claude-sonnet-4-5',
     meaning: "Which model the demo's agents speak through.",
   },
-  { name: 'DISCORD_TOKEN', byDefault: '', meaning: "The bot's token, for channels on Discord (docs/discord.md)." },
+  { name: 'DISCORD_TOKEN', byDefault: '', meaning: "The bot's token, for Discord (docs/discord.md)." },
   {
     name: 'SLACK_BOT_TOKEN',
     byDefault: '',
-    meaning: "The app's bot token (xoxb-…), for channels on Slack (docs/slack.md).",
+    meaning: "The app's bot token (xoxb-…), for Slack (docs/slack.md).",
   },
   { name: 'SLACK_APP_TOKEN', byDefault: '', meaning: 'The app-level token (xapp-…), for events over sockets.' },
   { name: 'SLACK_SIGNING_SECRET', byDefault: '', meaning: 'The signing secret, for events as signed requests.' },
