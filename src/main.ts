@@ -80,9 +80,12 @@ async function start(config: Config): Promise<ExitCode> {
 
 async function doctor(json: boolean): Promise<ExitCode> {
   const { examine, reportText } = await import('./cli/doctor.ts');
-  const findings = await examine(() => loadConfig(thisWorld(), 'look'));
+  const { createLog } = await import('./runtime/log.ts');
+  const log = createLog({ level: 'fatal', pretty: false, secrets: [], destination: process.stderr });
+  const parts = { clock: systemClock(), timers: systemTimers, log };
+  const { findings, code } = await examine(() => loadConfig(thisWorld(), 'look'), parts);
   say(json ? JSON.stringify(findings) : reportText(findings));
-  return findings.some(({ verdict }) => verdict === 'bad') ? EXIT_CODES.mustBeMended : EXIT_CODES.ok;
+  return code;
 }
 
 /** A first signal ends the agent and the check in good order, a second one this program at once. */
