@@ -18,7 +18,8 @@ import { recordCheck } from './cli/check-record.ts';
 import { isShown, stepLine, verdictLine } from './cli/replay-view.ts';
 import { ConfigError } from './config/error.ts';
 import { jsonSchemaText } from './config/json-schema.ts';
-import { loadConfig, thisWorld } from './config/load.ts';
+import { loadConfig } from './config/load.ts';
+import { thisWorld } from './config/world.ts';
 import type { Config } from './config/config.ts';
 import { AdapterError } from './adapters/port.ts';
 import { copied } from './engine/sqlite/backup.ts';
@@ -47,25 +48,25 @@ async function run(call: Call): Promise<ExitCode> {
     case 'schema':
       return say(jsonSchemaText());
     case 'config check':
-      return checkConfig(loadConfig(thisWorld()));
+      return checkConfig(loadConfig(thisWorld(), 'check'));
     case 'agent check':
-      return checkAgent(call, loadConfig(thisWorld(), 'optional'));
+      return checkAgent(call, loadConfig(thisWorld(), 'look'));
     case 'doctor':
       return doctor(call.json);
     case 'discord invite':
-      return invite(loadConfig(thisWorld(), 'optional'));
+      return invite(loadConfig(thisWorld(), 'look'));
     case 'slack manifest':
-      return manifest(loadConfig(thisWorld(), 'optional'));
+      return manifest(loadConfig(thisWorld(), 'look'));
     case 'start':
       return start(loadConfig(thisWorld()));
     case 'ctl':
-      return ctl(call, loadConfig(thisWorld()));
+      return ctl(call, loadConfig(thisWorld(), 'look'));
     case 'replay':
       return withStore((store) => replay(store, call));
     case 'agent list':
-      return listTokens(loadConfig(thisWorld()));
+      return listTokens(loadConfig(thisWorld(), 'look'));
     case 'agent':
-      return changeToken(call, loadConfig(thisWorld()));
+      return changeToken(call, loadConfig(thisWorld(), 'look'));
     case 'backup':
       return backup(call.file);
   }
@@ -79,9 +80,12 @@ async function start(config: Config): Promise<ExitCode> {
 
 async function doctor(json: boolean): Promise<ExitCode> {
   const { examine, reportText } = await import('./cli/doctor.ts');
-  const findings = await examine(() => loadConfig(thisWorld(), 'optional'));
+  const { createLog } = await import('./runtime/log.ts');
+  const log = createLog({ level: 'fatal', pretty: false, secrets: [], destination: process.stderr });
+  const parts = { clock: systemClock(), timers: systemTimers, log };
+  const { findings, code } = await examine(() => loadConfig(thisWorld(), 'look'), parts);
   say(json ? JSON.stringify(findings) : reportText(findings));
-  return findings.some(({ verdict }) => verdict === 'bad') ? EXIT_CODES.mustBeMended : EXIT_CODES.ok;
+  return code;
 }
 
 /** A first signal ends the agent and the check in good order, a second one this program at once. */
@@ -159,7 +163,7 @@ async function backup(file: string): Promise<ExitCode> {
     });
   } catch (error) {
     if (!(error instanceof StoreError) || error.code !== 'locked') throw error;
-    return ctl({ line: '', channel: null, json: false, backup: path }, loadConfig(thisWorld()));
+    return ctl({ line: '', channel: null, json: false, backup: path }, loadConfig(thisWorld(), 'look'));
   }
 }
 
@@ -176,7 +180,7 @@ function ctl(call: CtlCall, config: Config): Promise<ExitCode> {
 
 /** The database belongs to one process: a running bot must be stopped first, and the error says so. */
 async function withStore(use: (store: FloorStore) => ExitCode | Promise<ExitCode>): Promise<ExitCode> {
-  const config = loadConfig(thisWorld());
+  const config = loadConfig(thisWorld(), 'look');
   const store = openFloorStore({
     path: `${config.dataDir}/conch.db`,
     clock: systemClock(),

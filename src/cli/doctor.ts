@@ -1,30 +1,55 @@
-import { accessSync, constants, existsSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { X509Certificate } from 'node:crypto';
+import { existsSync, mkdtempSync, readFileSync, rmdirSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { dirname, join } from 'node:path';
+import { tryAgents } from './agent-start.ts';
 import { OUTCOMES, REMEDIES, readChecks } from './check-record.ts';
 import { checkSetup as checkDiscord } from '../adapters/discord/setup.ts';
 import type { Finding } from '../adapters/delivery/finding.ts';
 import { checkSetup as checkSlack } from '../adapters/slack/setup.ts';
 import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
+import type { BackendsParts } from '../runtime/agent-factory.ts';
+import { EXIT_CODES } from '../runtime/exit-codes.ts';
+import type { ExitCode } from '../runtime/exit-codes.ts';
 import { lockInstance } from '../runtime/instance-lock.ts';
 import { StoreError } from '../engine/errors.ts';
 import { openFloorStore } from '../turns/floor-store.ts';
 import { systemClock } from '../lib/time.ts';
 
-/** Looks at everything that a start needs and says what is wrong, changing nothing. `load` reads the configuration. */
-export async function examine(load: () => Config): Promise<readonly Finding[]> {
+/** What agents are started with. */
+export type ExaminationParts = Omit<BackendsParts, 'config'>;
+
+/** What was found, and what the program ends with: a fault of the configuration or of an agent goes before all others. */
+export type Examination = { readonly findings: readonly Finding[]; readonly code: ExitCode };
+
+/**
+ * Looks at everything that a start needs and says what is wrong, changing nothing: a session of each agent is opened and
+ * closed, and each model is asked for one word. `load` reads the configuration.
+ */
+export async function examine(load: () => Config, parts: ExaminationParts): Promise<Examination> {
   const found = readConfig(load);
-  if (found.config === null) return found.findings;
+  if (found.config === null) return { findings: found.findings, code: EXIT_CODES.configuration };
   const { config } = found;
-  return [
+  const { finding, isRunning } = await database(config);
+  const own = [
     ...found.findings,
     ...config.warnings.map((text) => warning('configuration', text, null)),
-    await database(config),
+    ...certificate(config, parts.clock.now()),
+    ...checks(config),
+    ...(await tryAgents({ ...parts, config })),
+  ];
+  const others = [
+    finding,
+    ...(isRunning ? [] : await ports(config)),
     ...tokens(config),
-    ...agents(config),
     ...(await discord(config)),
     ...(await slack(config)),
   ];
+  return {
+    findings: [...own, ...others],
+    code: isBad(own) ? CONFIGURATION : isBad(others) ? MUST_BE_MENDED : EXIT_CODES.ok,
+  };
 }
 
 /** The findings as lines for people, the gravest kept apart by its sign. */
@@ -37,6 +62,12 @@ export function reportText(findings: readonly Finding[]): string {
   return [...lines, '', faults === 0 ? 'Conch can start.' : `${faults} of ${findings.length} must be mended.`].join(
     '\n',
   );
+}
+
+const { configuration: CONFIGURATION, mustBeMended: MUST_BE_MENDED } = EXIT_CODES;
+
+function isBad(findings: readonly Finding[]): boolean {
+  return findings.some(({ verdict }) => verdict === 'bad');
 }
 
 const SIGNS = { good: '✓', warning: '!', bad: '✗' } as const;
@@ -52,10 +83,12 @@ function readConfig(load: () => Config): { readonly config: Config | null; reado
   }
 }
 
+type Kept = { readonly finding: Finding; readonly isRunning: boolean };
+
 /** A database that a running Conch has is in order: that one checked it when it started. */
-async function database({ dataDir }: Config): Promise<Finding> {
+async function database({ dataDir }: Config): Promise<Kept> {
   const path = `${dataDir}/conch.db`;
-  if (!existsSync(path)) return folder(dataDir);
+  if (!existsSync(path)) return { finding: folder(dataDir), isRunning: false };
   try {
     const store = openFloorStore({
       path,
@@ -64,27 +97,75 @@ async function database({ dataDir }: Config): Promise<Finding> {
       words: () => null,
     });
     await store.close();
-    return good('database', `${path} is in order`);
+    return { finding: good('database', `${path} is in order`), isRunning: false };
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    if (error.code === 'locked') return good('database', `${path} is used by a Conch that runs now`);
-    return bad('database', error.message, null);
+    if (error.code !== 'locked') return { finding: bad('database', error.message, null), isRunning: false };
+    return { finding: good('database', `${path} is used by a Conch that runs now`), isRunning: true };
   }
 }
 
+/** Whether a folder for the database can be made: tried by making another one beside it and taking it away. */
 function folder(dataDir: string): Finding {
   let existing = dataDir;
   while (!existsSync(existing) && dirname(existing) !== existing) existing = dirname(existing);
   try {
-    accessSync(existing, constants.W_OK);
+    rmdirSync(mkdtempSync(join(existing, '.conch-')));
     return good('database', `${dataDir}/conch.db will be made at the first start`);
   } catch {
-    return bad(
-      'database',
-      `${existing} cannot be written to`,
-      'Change its owner, or set CONCH_DATA_DIR to a folder of yours.',
-    );
+    const todo = 'Change its owner, or set CONCH_DATA_DIR to a folder of yours.';
+    return bad('database', `nothing can be written into ${existing}`, todo);
   }
+}
+
+/** Whether the doors can be opened, as long as no running Conch has them. */
+async function ports({ adapters, channels, agents, remote }: Config): Promise<readonly Finding[]> {
+  const { console: page, slack: events } = adapters;
+  const isSigned = events.mode === 'http' && channels.some(({ adapter }) => adapter === 'slack');
+  const doors = [
+    { is: page.enabled, host: '127.0.0.1', port: page.port, key: 'CONCH_PORT' },
+    { is: isSigned, host: events.host, port: events.port, key: 'adapters.slack.port' },
+    { is: hasRemote({ agents }), host: remote.host, port: remote.port, key: 'remote.port' },
+  ];
+  const findings: Finding[] = [];
+  for (const { is, host, port, key } of doors) {
+    if (!is || port === 0) continue;
+    const why = await refusedAt(host, port);
+    const what = `port ${port}`;
+    const todo = `End the program that has it, or set ${key} to another port.`;
+    findings.push(why === null ? good(what, 'it is free') : bad(what, `it cannot be opened at ${host} (${why})`, todo));
+  }
+  return findings;
+}
+
+function refusedAt(host: string, port: number): Promise<string | null> {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+    server.listen(port, host, () => server.close(() => resolve(null)));
+  });
+}
+
+function hasRemote({ agents }: Pick<Config, 'agents'>): boolean {
+  return agents.some(({ backend }) => backend.kind === 'remote');
+}
+
+const SOON_MS = 14 * 86_400_000;
+
+/** How long the certificate of the door for remote agents holds. */
+function certificate(config: Config, now: number): readonly Finding[] {
+  const { tlsCert } = config.remote;
+  if (tlsCert === null || !hasRemote(config)) return [];
+  const { validFrom, validTo } = new X509Certificate(readFileSync(tlsCert));
+  const what = 'certificate';
+  const todo = `Put a new one into ${tlsCert}, and its key beside it, then start Conch anew.`;
+  if (Date.parse(validFrom) > now) return [bad(what, `it holds only from ${validFrom}`, todo)];
+  if (Date.parse(validTo) < now) return [bad(what, `it ended at ${validTo}`, todo)];
+  return [
+    Date.parse(validTo) < now + SOON_MS
+      ? warning(what, `it ends at ${validTo}`, todo)
+      : good(what, `it holds until ${validTo}`),
+  ];
 }
 
 function tokens({ credentials, channels }: Config): readonly Finding[] {
@@ -103,11 +184,11 @@ function tokens({ credentials, channels }: Config): readonly Finding[] {
 }
 
 /** What the newest check of each coding agent showed. None hinders a start. */
-function agents({ agents: all, dataDir }: Config): readonly Finding[] {
-  const checks = readChecks(dataDir);
+function checks({ agents: all, dataDir }: Config): readonly Finding[] {
+  const known = readChecks(dataDir);
   return all.flatMap(({ id, backend }) => {
     if (backend.kind !== 'acp') return [];
-    const newest = checks.findLast(({ agent, profile }) => agent === id && profile === backend.profile);
+    const newest = known.findLast(({ agent, profile }) => agent === id && profile === backend.profile);
     const again = `Run: conch agent check ${id}`;
     if (newest === undefined) return [warning(id, 'not checked whether it asks before it acts', again)];
     const text = `${OUTCOMES[newest.verdict]} (${newest.program}, checked at ${newest.at})`;

@@ -1,3 +1,4 @@
+import { VARIABLES } from '../config/environment.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../runtime/exit-codes.ts';
 
 /** One thing that the program does when it is run. */
@@ -25,16 +26,19 @@ export const VERBS = {
   },
   doctor: {
     usage: 'doctor [--json]',
-    summary: 'check tokens, permissions, database; say what to do',
+    summary: 'try agents, tokens, permissions, ports, database; say what to do',
   },
   discord: { usage: 'discord invite', summary: 'print the address that invites the bot to a Discord server' },
   slack: { usage: 'slack manifest', summary: 'print the manifest from which Slack makes the app' },
-  config: { usage: 'config check', summary: 'check turnConfig.json and list every problem' },
+  config: { usage: 'config check', summary: 'check turnConfig.json and the environment; list every problem' },
   schema: { usage: 'schema', summary: 'print the JSON Schema of turnConfig.json for editors' },
 } as const satisfies Readonly<Record<string, Verb>>;
 
 /** The first word of a call of the program. */
 export type Verbs = keyof typeof VERBS;
+
+const LEFT_WIDTH = 30;
+const TEXT_WIDTH = 66;
 
 /** What `conch --help` prints. */
 export function helpText(): string {
@@ -60,16 +64,11 @@ export function helpText(): string {
   ].join('\n');
 }
 
-const ENVIRONMENT = [
-  ['CONCH_CONFIG', 'the configuration (turnConfig.json; without one, a demo runs)'],
-  ['CONCH_DATA_DIR', 'where the database and the console’s token are kept (.conch)'],
-  ['CONCH_PORT', 'the port of the console page on 127.0.0.1 (7420)'],
-  ['DISCORD_TOKEN', 'the bot on Discord'],
-  ['SLACK_BOT_TOKEN', 'the app on Slack'],
-  ['SLACK_APP_TOKEN', 'its sockets'],
-  ['SLACK_SIGNING_SECRET', 'or its signed requests'],
-  ['CONCH_LOG_LEVEL', 'trace, debug, info, warn, error or fatal (info)'],
-] as const;
+/** A variable's meaning, with its default if the line has room for it. */
+const ENVIRONMENT = VARIABLES.map(({ name, byDefault, meaning }) => {
+  const whole = byDefault === '' ? meaning : `${meaning} (${byDefault})`;
+  return [name, whole.length > TEXT_WIDTH ? meaning : whole] as const;
+});
 
 function columns(rows: readonly (readonly [string, string])[]): readonly string[] {
   return rows.map(([left, right]) =>
@@ -78,8 +77,6 @@ function columns(rows: readonly (readonly [string, string])[]): readonly string[
       : `  ${left.padEnd(LEFT_WIDTH)}  ${right}`,
   );
 }
-
-const LEFT_WIDTH = 30;
 
 function meaningOf(name: string): string {
   return Object.entries(EXIT_MEANINGS).find(([each]) => each === name)?.[1] ?? '';

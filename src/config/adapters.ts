@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import type { Problem } from './error.ts';
+import type { Found } from './error.ts';
+import type { Env } from './references.ts';
 import { Secret } from './secret.ts';
 
 const flag = (byDefault: boolean, text: string) => z.boolean().default(byDefault).describe(text);
@@ -72,7 +73,7 @@ export type Credentials = {
 };
 
 /** Reads the platforms' variables. */
-export const credentialsIn = (env: Readonly<Record<string, string | undefined>>): Credentials => {
+export const credentialsIn = (env: Env): Credentials => {
   const secret = (name: string): Secret | null => (env[name] ? new Secret(env[name]) : null);
   return {
     discord: { token: secret('DISCORD_TOKEN'), apiUrl: env['DISCORD_API_URL'] ?? null },
@@ -90,7 +91,7 @@ export const missingCredentials = (
   channels: readonly { readonly id: string }[],
   { discord, slack }: Credentials,
   mode: AdapterSettings['slack']['mode'],
-): readonly (Omit<Problem, 'path' | 'line'> & { readonly path: readonly PropertyKey[] })[] => {
+): readonly Found[] => {
   const events = mode === 'socket' ? 'SLACK_APP_TOKEN' : 'SLACK_SIGNING_SECRET';
   const needs = {
     discord: [{ name: 'DISCORD_TOKEN', value: discord.token }],

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-
-type Found = { readonly path: readonly PropertyKey[]; readonly message: string };
+import type { Found } from './error.ts';
 
 /** What Conch itself sets so that an agent asks, and switches by which it would not: variables and arguments. */
 const KEPT: Readonly<Record<string, { readonly variables: readonly string[]; readonly switches: readonly string[] }>> =

@@ -33,9 +33,16 @@ const llm = z.strictObject({
     .min(1)
     .exactOptional()
     .describe("The key, best as ${NAME}. Without it, the provider's own environment variable."),
-  baseUrl: z.url().exactOptional().describe('Where the API is, if not at its provider.'),
+  baseUrl: z
+    .url({ protocol: /^https?$/, error: 'Expected an address that begins with "http://" or "https://"' })
+    .exactOptional()
+    .describe('Where the API is, if not at its provider.'),
   maxOutputTokens: z.int().min(1).max(1_000_000).default(4_096).describe('The longest answer of one step, in tokens.'),
   maxSteps: z.int().min(1).max(100).default(8).describe('How many steps one turn may take; a tool call is a step.'),
+  tools: z
+    .boolean()
+    .default(true)
+    .describe("Whether it is given the floor's verbs as tools. Some small models take none: set it to false for them."),
   stepTimeoutSeconds: seconds('How long one step may take before it counts as failed, in seconds.').default(120),
   inputUsdPerMTok: price('What a million tokens of input cost, in US dollars, for the budgets.'),
   outputUsdPerMTok: price('What a million tokens of output cost, in US dollars, for the budgets.'),

@@ -1,14 +1,16 @@
 import { z } from 'zod';
-import { startedDraft, unasking } from './asking.ts';
+import { nearest } from '../lib/nearest.ts';
 import { DEMO_AGENTS, DEMO_CHANNEL } from './demo.ts';
-import { ADAPTERS } from './schema.ts';
+import type { Found } from './error.ts';
+import { ADAPTERS, ANNOUNCEMENT_TEXTS } from './schema.ts';
+import { turnConfigSchema, type TurnConfig } from './turn-config.ts';
 
 type Path = readonly PropertyKey[];
-type Found = { readonly path: Path; readonly message: string };
 type Id = string | null | undefined;
 
 const text = z.string().nullish().catch(null);
-const number = z.number().optional().catch(undefined);
+const number = z.number().positive().optional().catch(undefined);
+const flag = z.boolean().optional().catch(undefined);
 
 const turnDraft = z.object({
   order: text,
@@ -17,9 +19,13 @@ const turnDraft = z.object({
   defaultAgent: text,
   heartbeatSeconds: number,
   heartbeatTimeoutSeconds: number,
+  defaultTimeoutSeconds: number,
+  autoDetectTurnEnd: flag,
+  autoDetectSilenceSeconds: number,
+  coalesceMs: number,
 });
 
-const agentDraft = z.object({ id: text, name: text, backend: startedDraft });
+const agentDraft = z.object({ id: text, name: text });
 const channelDraft = turnDraft.extend({ id: text, agents: z.array(text).catch([]) });
 
 const draftSchema = z.object({
@@ -29,6 +35,7 @@ const draftSchema = z.object({
     .array(channelDraft.catch({ agents: [] }))
     .optional()
     .catch([]),
+  announcements: z.record(z.string(), z.unknown()).optional().catch(undefined),
   adapters: z
     .object({ console: z.object({ enabled: z.boolean().optional() }).optional() })
     .optional()
@@ -53,16 +60,16 @@ type Site = {
 export const crossCheck = (file: unknown): readonly Found[] => {
   const draft = draftSchema.safeParse(file);
   if (!draft.success) return [];
-  const { turnConfig: general, adapters } = draft.data;
+  const { turnConfig: general, announcements = {}, adapters } = draft.data;
   const agents = draft.data.agents?.map((agent) => agent.id) ?? DEMO_AGENTS.map((agent) => agent.id);
   const channels = draft.data.channels ?? [{ id: DEMO_CHANNEL.id, agents: [...agents] }];
   const consoleOff = adapters?.console?.enabled === false;
   return [
     ...sameIds(draft.data.agents ?? [], 'agents'),
     ...sameNames(draft.data.agents ?? []),
-    ...(draft.data.agents ?? []).flatMap(({ backend }, index) => unasking(backend, ['agents', index, 'backend'])),
     ...sameIds(channels, 'channels'),
-    ...tooFewBeats(general, {}, ['turnConfig']),
+    ...badTimes(general, {}, ['turnConfig']),
+    ...Object.entries(announcements).flatMap(unknownNames),
     ...channels.flatMap((channel, index) => {
       const site = { channel, path: ['channels', index], general, agents };
       return [
@@ -70,7 +77,8 @@ export const crossCheck = (file: unknown): readonly Found[] => {
         unknownAgents(site),
         ROLES.flatMap((role) => roleOutside(site, role)),
         nobodyFacilitates(site),
-        tooFewBeats(general, channel, site.path),
+        badTimes(general, channel, site.path),
+        nobodySeated(site),
       ].flat();
     }),
   ];
@@ -97,7 +105,7 @@ const unknownAdapter = ({ channel, path }: Site, consoleOff: boolean): readonly 
   const adapter = channel.id?.match(/^([a-z]+):/)?.[1];
   if (adapter === undefined) return [];
   if (!ADAPTERS.some((known) => known === adapter)) {
-    return [{ path: [...path, 'id'], message: `There is no adapter "${adapter}"; known are ${ADAPTERS.join(', ')}` }];
+    return [{ path: [...path, 'id'], message: `There is no adapter "${adapter}"${meantOr(adapter, ADAPTERS)}` }];
   }
   const shape = SHAPES[adapter];
   if (shape !== undefined && !shape.is.test(channel.id ?? ''))
@@ -124,7 +132,7 @@ const unknownAgents = ({ channel, path, agents }: Site): readonly Found[] =>
     const place = [...path, 'agents', index];
     if (typeof agent !== 'string') return [];
     if (!agents.includes(agent))
-      return [{ path: place, message: `"${agent}" is not the id of an agent; ${known(agents)}` }];
+      return [{ path: place, message: `"${agent}" is not the id of an agent${meantOr(agent, agents)}` }];
     if (channel.agents.indexOf(agent) === index) return [];
     return [{ path: place, message: `"${agent}" has a seat in this channel already: take it away` }];
   });
@@ -135,7 +143,9 @@ const roleOutside = ({ channel, path, general }: Site, role: (typeof ROLES)[numb
   const named = channel[role] === undefined ? general[role] : channel[role];
   if (typeof named !== 'string' || channel.agents.includes(named)) return [];
   if (channel[role] !== undefined) {
-    return [{ path: [...path, role], message: `"${named}" is not an agent of this channel; ${known(channel.agents)}` }];
+    return [
+      { path: [...path, role], message: `"${named}" is not an agent of this channel${meantOr(named, channel.agents)}` },
+    ];
   }
   const where = channel.id ?? 'the channel';
   const message = `"${named}" is not an agent of ${where}: give it a seat there, or set ${role} of that channel to null`;
@@ -154,23 +164,93 @@ const nobodyFacilitates = ({ channel, path, general }: Site): readonly Found[] =
   ];
 };
 
-const DEFAULT_BEAT_SECONDS = 15;
-const DEFAULT_BEAT_TIMEOUT_SECONDS = 45;
+const TIME_KEYS = [
+  'heartbeatSeconds',
+  'heartbeatTimeoutSeconds',
+  'defaultTimeoutSeconds',
+  'autoDetectSilenceSeconds',
+  'coalesceMs',
+] as const;
 
-const tooFewBeats = (general: TurnDraft, own: TurnDraft, path: Path): readonly Found[] => {
-  const isOwn = own.heartbeatSeconds !== undefined || own.heartbeatTimeoutSeconds !== undefined;
-  if (path[0] === 'channels' && !isOwn) return [];
-  const beat = own.heartbeatSeconds ?? general.heartbeatSeconds ?? DEFAULT_BEAT_SECONDS;
-  const limit = own.heartbeatTimeoutSeconds ?? general.heartbeatTimeoutSeconds ?? DEFAULT_BEAT_TIMEOUT_SECONDS;
-  if (limit > beat) return [];
-  const message = `Expected more than heartbeatSeconds (${beat}), got ${limit}`;
-  return [{ path: [...path, 'heartbeatTimeoutSeconds'], message }];
+type Times = Pick<TurnConfig, (typeof TIME_KEYS)[number]>;
+
+/** Times that exclude one another: the first key's fault is told when the file sets one of them at this place. */
+const RELATIONS: readonly {
+  readonly keys: readonly [keyof Times, ...(keyof Times)[]];
+  readonly fault: (times: Times, endsSilent: boolean) => string | null;
+}[] = [
+  {
+    keys: ['heartbeatTimeoutSeconds', 'heartbeatSeconds'],
+    fault: ({ heartbeatSeconds: beat, heartbeatTimeoutSeconds: limit }) =>
+      limit > beat ? null : `Expected more than heartbeatSeconds (${beat}), got ${limit}`,
+  },
+  {
+    keys: ['autoDetectSilenceSeconds', 'defaultTimeoutSeconds'],
+    fault: ({ autoDetectSilenceSeconds: silence, defaultTimeoutSeconds: limit }, endsSilent) =>
+      !endsSilent || silence < limit
+        ? null
+        : `Expected less than defaultTimeoutSeconds (${limit}), got ${silence}: a turn is over before such a silence`,
+  },
+  {
+    keys: ['coalesceMs', 'defaultTimeoutSeconds'],
+    fault: ({ coalesceMs, defaultTimeoutSeconds: limit }) =>
+      coalesceMs < limit * 1_000
+        ? null
+        : `Expected less than defaultTimeoutSeconds (${limit} s), got ${coalesceMs} ms: a turn would be over before`,
+  },
+];
+
+const badTimes = (general: TurnDraft, own: TurnDraft, path: Path): readonly Found[] => {
+  const times = { ...turnConfigSchema.parse({}), ...given(general), ...given(own) };
+  const endsSilent = own.autoDetectTurnEnd ?? general.autoDetectTurnEnd ?? false;
+  return RELATIONS.flatMap(({ keys, fault }) => {
+    const isHere = path[0] !== 'channels' || keys.some((key) => own[key] !== undefined);
+    const message = isHere ? fault(times, endsSilent) : null;
+    return message === null ? [] : [{ path: [...path, keys[0]], message }];
+  });
 };
+
+const given = (draft: TurnDraft): Partial<Times> =>
+  Object.fromEntries(TIME_KEYS.map((key) => [key, draft[key]]).filter(([, value]) => value !== undefined));
+
+const nobodySeated = ({ channel, path }: Site): readonly Found[] =>
+  channel.agents.length > 0
+    ? []
+    : [
+        {
+          path: [...path, 'agents'],
+          weight: 'unwise',
+          message: 'Nobody would answer here: name agents, or use /floor add',
+        },
+      ];
+
+/** What a text can hold besides the names in its built-in one. */
+const MORE_NAMES: Readonly<Record<string, readonly string[]>> = { limit: ['budget'], approval: ['detail'] };
+
+const unknownNames = ([kind, wording]: readonly [string, unknown]): readonly Found[] => {
+  const builtIn = Object.entries(ANNOUNCEMENT_TEXTS).find(([each]) => each === kind)?.[1];
+  if (builtIn === undefined || typeof wording !== 'string') return [];
+  const names = [...new Set([...namesIn(builtIn), ...(MORE_NAMES[kind] ?? [])])];
+  const faults = namesIn(wording).filter((name) => !names.includes(name));
+  return faults.map((name) => {
+    const meant = nearest(name.trim(), names);
+    const known = names.length === 0 ? 'nothing is filled in here' : `known are ${names.map(braced).join(', ')}`;
+    const message = `Nothing is filled in for ${braced(name)}${meant === null ? `; ${known}` : `: did you mean ${braced(meant)}?`}`;
+    return { path: ['announcements', kind], message };
+  });
+};
+
+const namesIn = (wording: string): readonly string[] =>
+  [...wording.matchAll(/\{(\s*\w+\s*)\}/g)].map(([, name]) => name ?? '');
+
+const braced = (name: string): string => `{${name}}`;
 
 const same = (one: Id, other: Id): boolean =>
   typeof one === 'string' && typeof other === 'string' && one.toLowerCase() === other.toLowerCase();
 
-const known = (agents: readonly Id[]): string => {
+const meantOr = (word: string, agents: readonly Id[]): string => {
   const names = agents.filter((agent) => typeof agent === 'string');
-  return names.length === 0 ? 'there are none' : `known are ${names.join(', ')}`;
+  const meant = nearest(word, names);
+  if (meant !== null) return `: did you mean "${meant}"?`;
+  return names.length === 0 ? '; there are none' : `; known are ${names.join(', ')}`;
 };

@@ -84,12 +84,14 @@ export type Config = {
 export type Surround = Pick<Config, 'file' | 'dataDir' | 'secrets' | 'warnings' | 'demoModel' | 'credentials'> & {
   readonly port: number | null;
   readonly logLevel: Config['log']['level'] | null;
+  /** The providers' own variables, for models whose agents name no key. */
+  readonly keys: { readonly openai: string | null; readonly anthropic: string | null };
 };
 
 /** Makes a checked file complete: the demo where it names nobody, overrides over general settings, frozen to the bottom. */
 export const completeConfig = (file: ConfigFile, surround: Surround): Config => {
   const demo = file.agents === undefined ? surround.demoModel : null;
-  const agents = (file.agents ?? demoAgents(demo)).map(named);
+  const agents = (file.agents ?? demoAgents(demo, surround.keys)).map((agent) => completeAgent(agent, surround.keys));
   const channels = file.channels ?? [{ ...DEMO_CHANNEL, agents: agents.map((agent) => agent.id) }];
   const { turnConfig, budgets } = file;
   const { secrets, warnings } = surround;
@@ -147,7 +149,12 @@ const channelOf = (channel: FileChannel, general: General): ChannelConfig => {
   };
 };
 
-const named = (agent: FileAgent): AgentConfig => ({ ...agent, name: agent.name ?? agent.id });
+const completeAgent = (agent: FileAgent, keys: Surround['keys']): AgentConfig => {
+  const { backend, id, name = id } = agent;
+  if (backend.kind !== 'llm' || backend.provider === 'openai-compatible') return { ...agent, name };
+  const apiKey = backend.apiKey ?? keys[backend.provider];
+  return { ...agent, name, backend: apiKey === null ? backend : { ...backend, apiKey } };
+};
 
 /** Backends that Conch restarts itself come back to the queue by themselves. */
 const REJOIN = {
@@ -158,8 +165,10 @@ const REJOIN = {
   remote: 'manual',
 } as const satisfies Record<BackendConfig['kind'], SeatConfig['rejoin']>;
 
-const demoAgents = (demo: DemoModel | null): readonly FileAgent[] => {
-  const backend = demo === null ? {} : { backend: backendSchema.parse({ kind: 'llm', ...demo }) };
+/** An endpoint of one's own is given the key that stands beside its address. */
+const demoAgents = (demo: DemoModel | null, { openai }: Surround['keys']): readonly FileAgent[] => {
+  const key = demo?.baseUrl === undefined || openai === null ? {} : { apiKey: openai };
+  const backend = demo === null ? {} : { backend: backendSchema.parse({ kind: 'llm', ...demo, ...key }) };
   return DEMO_AGENTS.map((agent) => ({ priority: 10, timeoutSeconds: null, rejoin: null, ...agent, ...backend }));
 };
 

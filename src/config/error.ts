@@ -7,6 +7,14 @@ export type Problem = {
   readonly message: string;
 };
 
+/** A problem whose place in the file is not looked up yet. */
+export type Found = {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+  /** `absent`: this machine lacks it for now. `unwise`: it works, and is hardly meant. Else nothing can start with it. */
+  readonly weight?: 'absent' | 'unwise';
+};
+
 /** The configuration cannot be used. It lists every problem; the user is at fault, so nobody needs its stack. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
@@ -35,5 +43,6 @@ const describe = (file: string | null, problems: readonly Problem[]): string => 
   );
 };
 
-const lineText = ({ path, line, message }: Problem): string =>
+/** A problem as one line: its line in the file, its path, what to do. */
+export const lineText = ({ path, line, message }: Problem): string =>
   [line === null ? '' : `line ${line}: `, path === '' ? '' : `${path}: `, message].join('');

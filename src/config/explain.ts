@@ -1,16 +1,15 @@
 import type { z } from 'zod';
 import { nearest } from '../lib/nearest.ts';
+import type { Found } from './error.ts';
 import { configJsonSchema, type JsonNode } from './json-schema.ts';
 import { withoutSecrets, type Secret } from './secret.ts';
-
-type Found = { readonly path: readonly PropertyKey[]; readonly message: string };
 
 /** Says in plain words what the schema did not accept: each problem once, with its path, an unknown key with the nearest known one. */
 export const explain = (error: z.ZodError, secrets: readonly Secret[]): readonly Found[] => {
   const root = configJsonSchema();
   return error.issues.flatMap((issue): readonly Found[] =>
     issue.code === 'unrecognized_keys'
-      ? issue.keys.map((key) => ({ path: [...issue.path, key], message: unknown(key, keysAt(root, issue.path)) }))
+      ? issue.keys.map((key) => ({ path: [...issue.path, key], message: unknown(key, issue, root) }))
       : [{ path: issue.path, message: messageOf(issue, secrets) }],
   );
 };
@@ -20,11 +19,12 @@ const messageOf = (issue: z.core.$ZodIssue, secrets: readonly Secret[]): string 
   if (!issue.message.startsWith('Invalid') && !issue.message.startsWith('Too')) return `${issue.message}${got}`;
   if (issue.code === 'invalid_type' && issue.input === undefined) return 'This key is missing: add it';
   if (issue.code === 'invalid_type') return `Expected ${TYPES[issue.expected] ?? issue.expected}${got}`;
-  if (issue.code === 'invalid_value') return `Expected ${alternatives(issue.values)}${got}`;
+  if (issue.code === 'invalid_value')
+    return `Expected ${alternatives(issue.values)}${got}${meant(issue.input, issue.values)}`;
   if (issue.code === 'too_small') return `Expected ${atLeast(issue)}${got}`;
   if (issue.code === 'too_big') return `Expected ${amount(issue.origin, issue.maximum)} at most${got}`;
   if (issue.code === 'invalid_union' && 'options' in issue && issue.options !== undefined)
-    return `Expected ${alternatives(issue.options)}`;
+    return `Expected ${alternatives(issue.options)}${meant(memberOf(issue.input, issue.path.at(-1)), issue.options)}`;
   return `${issue.message}${got}`;
 };
 
@@ -58,20 +58,54 @@ const shown = (input: unknown, secrets: readonly Secret[]): string => {
   return `, got ${text.length > 60 ? `${text.slice(0, 57)}…` : text}`;
 };
 
-const unknown = (key: string, known: readonly string[]): string => {
+/** The value that a mistyped one most likely meant, for the end of a sentence. */
+const meant = (value: unknown, values: readonly unknown[]): string => {
+  const words = values.filter((each) => typeof each === 'string');
+  const near = typeof value === 'string' ? nearest(value, words) : null;
+  return near === null ? '' : `: did you mean "${near}"?`;
+};
+
+const unknown = (key: string, { path, input }: z.core.$ZodIssue, root: JsonNode): string => {
+  const variable = variableFor(key, path);
+  if (variable !== null) return `Secrets of a platform do not stand here: put ${variable} into the environment or .env`;
+  const nodes = nodesAt(root, path, input);
+  const known = nodes.flatMap((node) => Object.keys(node.properties ?? {}));
+  const home = nodes.flatMap((node) => homesIn(node, key))[0];
+  if (home !== undefined) return `There is no key of this name here: it belongs into "${home}"`;
+  if (root.properties?.[key] !== undefined)
+    return `There is no key of this name here: it belongs to the top of the file`;
   const near = nearest(key, known);
   return near === null
     ? `There is no key of this name here; known are ${known.join(', ')}`
     : `There is no key of this name here: did you mean "${near}"?`;
 };
 
-const keysAt = (root: JsonNode, path: readonly PropertyKey[]): readonly string[] => {
+/** The variable that a platform's secret is read from, for a key by which somebody looked for it. */
+const variableFor = (key: string, [first, adapter]: readonly PropertyKey[]): string | null => {
+  if (first !== 'adapters' || !/token|secret/i.test(key)) return null;
+  if (adapter === 'discord') return 'DISCORD_TOKEN';
+  if (adapter !== 'slack') return null;
+  return /sign/i.test(key) ? 'SLACK_SIGNING_SECRET' : /app/i.test(key) ? 'SLACK_APP_TOKEN' : 'SLACK_BOT_TOKEN';
+};
+
+/** The descriptions of what stands at a path; of several kinds of a thing only that of the value's own kind. */
+const nodesAt = (root: JsonNode, path: readonly PropertyKey[], value: unknown): readonly JsonNode[] => {
   const nodes = path.reduce<readonly JsonNode[]>(
     (level, part) => level.flatMap((node) => childrenOf(node, part)).flatMap(branches),
     [root],
   );
-  return nodes.flatMap((node) => Object.keys(node.properties ?? {}));
+  const kind = memberOf(value, 'kind');
+  return nodes.filter(({ properties }) => properties?.['kind'] === undefined || properties['kind'].const === kind);
 };
+
+/** The keys of a thing under which another key would be right. */
+const homesIn = (node: JsonNode, key: string): readonly string[] =>
+  Object.entries(node.properties ?? {}).flatMap(([name, child]) =>
+    branches(child).some(({ properties }) => properties?.[key] !== undefined) ? [name] : [],
+  );
+
+const memberOf = (value: unknown, key: PropertyKey | undefined): unknown =>
+  typeof value === 'object' && value !== null && key !== undefined ? Reflect.get(value, key) : undefined;
 
 const childrenOf = (node: JsonNode, part: PropertyKey): readonly JsonNode[] => {
   const child = typeof part === 'number' ? node.items : node.properties?.[String(part)];

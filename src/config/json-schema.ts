@@ -8,6 +8,7 @@ import { fileSchema } from './schema.ts';
 export type JsonNode = {
   readonly description?: string;
   readonly default?: unknown;
+  readonly const?: unknown;
   readonly properties?: Readonly<Record<string, JsonNode>>;
   readonly required?: readonly string[];
   readonly items?: JsonNode;

@@ -1,4 +1,4 @@
-import { pathText, type Problem } from './error.ts';
+import { pathText, type Found, type Problem } from './error.ts';
 import { isSecretName, Secret, secretsIn } from './secret.ts';
 
 /** The values of environment variables, by name. */
@@ -7,16 +7,23 @@ export type Env = Readonly<Record<string, string | undefined>>;
 /** A JSON value in which every `${NAME}` has become the variable's value. */
 export type Filled = {
   readonly value: unknown;
-  readonly problems: readonly { readonly path: readonly PropertyKey[]; readonly message: string }[];
+  readonly problems: readonly Found[];
   /** Values of the variables whose names tell that they are secret. */
   readonly secrets: readonly Secret[];
   /** Tokens that stand in the text itself. */
   readonly written: readonly Secret[];
+  /** Where they stand. */
+  readonly tokens: readonly Found[];
 };
 
 /** Fills in `${NAME}` in every string of a JSON value; `$${NAME}` stays as `${NAME}`. A missing variable is a problem. */
 export const fillReferences = (value: unknown, env: Env): Filled => {
-  const found = { problems: [] as Filled['problems'][number][], secrets: [] as Secret[], written: [] as Secret[] };
+  const found = {
+    problems: [] as Found[],
+    secrets: [] as Secret[],
+    written: [] as Secret[],
+    tokens: [] as Found[],
+  };
   const fill = (part: unknown, path: readonly PropertyKey[]): unknown => {
     if (typeof part === 'string') return text(part, path);
     if (Array.isArray(part)) return part.map((element: unknown, index) => fill(element, [...path, index]));
@@ -24,7 +31,9 @@ export const fillReferences = (value: unknown, env: Env): Filled => {
     return Object.fromEntries(Object.entries(part).map(([key, member]) => [key, fill(member, [...path, key])]));
   };
   const text = (part: string, path: readonly PropertyKey[]): string => {
-    found.written.push(...secretsIn(part).map((token) => new Secret(token)));
+    const written = secretsIn(part).map((token) => new Secret(token));
+    found.written.push(...written);
+    if (written.length > 0) found.tokens.push({ path, weight: 'unwise', message: WRITTEN });
     return part.replaceAll(/(\$?)\$\{([^{}]*)\}/g, (whole: string, escape: string, name: string) => {
       if (escape !== '') return whole.slice(1);
       const known = Object.hasOwn(env, name) ? env[name] : undefined;
@@ -37,10 +46,13 @@ export const fillReferences = (value: unknown, env: Env): Filled => {
 };
 
 /** A problem with the place where it stands in the file. */
-export const placed = (
-  problem: { readonly path: readonly PropertyKey[]; readonly message: string },
-  lineOf: (path: readonly PropertyKey[]) => number,
-): Problem => ({ path: pathText(problem.path), line: lineOf(problem.path), message: problem.message });
+export const placed = (problem: Found, lineOf: (path: readonly PropertyKey[]) => number): Problem => ({
+  path: pathText(problem.path),
+  line: lineOf(problem.path),
+  message: problem.message,
+});
+
+const WRITTEN = 'A secret stands here in clear: put it into .env and write ${ITS_NAME} in its place';
 
 const missing = (name: string): string =>
   /^[A-Za-z_]\w*$/.test(name)

@@ -13,6 +13,9 @@ const idText = z.string({ error: (issue) => (typeof issue.input === 'number' ? S
 
 const agentId = idText.regex(/^[\w-]{1,64}$/, 'Expected up to 64 letters, digits, "_" and "-"');
 
+/** An address, an emoji by Slack's name for it, or a text with a picture in it. */
+const PICTURE = /^https:\/\/\S+$|^:[\w+-]{1,100}:$|^(?=.*(?:\p{Extended_Pictographic}|\p{RI}|\p{So}))\P{ASCII}{1,16}$/u;
+
 const agent = z.strictObject({
   id: agentId.describe('How channels, commands and logs call the agent; people address it as @id.'),
   name: z.string().min(1).max(80).exactOptional().describe('The name under which it speaks. Without one, its id.'),
@@ -22,6 +25,7 @@ const agent = z.strictObject({
   avatar: z
     .string()
     .max(500)
+    .regex(PICTURE, 'Expected an emoji, or an address that begins with "https://"')
     .nullable()
     .default(null)
     .describe('An emoji or the https address of a picture; null for none.'),
@@ -143,6 +147,7 @@ export const fileSchema = z.strictObject({
   turnConfig: turnConfigSchema.prefault({}).describe('How turns are taken, in every channel that says nothing else.'),
   agents: z
     .array(agent)
+    .min(1, 'Expected at least one agent; without this key there are the three of the demo')
     .max(1_000)
     .exactOptional()
     .describe('Who can be given a seat. Without this key, the three agents of the demo.'),

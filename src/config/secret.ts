@@ -31,7 +31,11 @@ export const isSecretName = (name: string): boolean => /TOKEN|KEY|SECRET|PASSWOR
 
 /** Pieces of a text that look like the tokens of known services. */
 export const secretsIn = (text: string): readonly string[] =>
-  text.match(/(?<![\w-])(?:xox[a-z]-|xapp-|sk-)[\w-]{10,}/g) ?? [];
+  text.match(/(?<![\w-])(?:(?:xox[a-z]-|xapp-|sk-)[\w-]{10,}|[MNO][\w-]{22,28}\.[\w-]{6,7}\.[\w-]{27,})/g) ?? [];
+
+/** The password of an address such as that of a proxy, if it has one. */
+export const passwordsIn = (text: string): readonly string[] =>
+  [...text.matchAll(/^\w+:\/\/[^\s/:@]*:([^\s/@]+)@/g)].flatMap(([, password]) => password ?? []);
 
 /** The text with every secret taken out. Secrets shorter than six characters stay: they would blot out plain words. */
 export const withoutSecrets = (text: string, secrets: readonly Secret[]): string =>

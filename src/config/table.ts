@@ -1,3 +1,4 @@
+import { VARIABLES } from './environment.ts';
 import { configJsonSchema, type JsonNode } from './json-schema.ts';
 import { turnKeys } from './turn-config.ts';
 
@@ -5,29 +6,17 @@ import { turnKeys } from './turn-config.ts';
 export const configTable = (): string => table(['Key', 'Default', 'Meaning'], rowsOf(configJsonSchema(), ''));
 
 /** The README's table of the environment variables, as Markdown. */
-export const environmentTable = (): string => table(['Variable', 'Default', 'Meaning'], VARIABLES);
+export const environmentTable = (): string =>
+  table(
+    ['Variable', 'Default', 'Meaning'],
+    VARIABLES.map(({ name, byDefault, meaning }) => [
+      code(name),
+      byDefault.split(' or ').filter(Boolean).map(code).join(' or '),
+      meaning,
+    ]),
+  );
 
 type Row = readonly [key: string, byDefault: string, meaning: string];
-
-const VARIABLES: readonly Row[] = [
-  ['`CONCH_CONFIG`', '`turnConfig.json`', 'The configuration file. Without one, the demo.'],
-  ['`CONCH_DATA_DIR`', '`.conch`', 'Where the database is.'],
-  ['`CONCH_PORT`', '`7420`', 'The port of the page; goes before the file.'],
-  [
-    '`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`',
-    '',
-    "With one of them the demo's agents speak through that provider's model.",
-  ],
-  ['`OPENAI_BASE_URL`', '', "The same, through any endpoint that speaks OpenAI's API."],
-  ['`CONCH_MODEL`', '`gpt-5-mini` or `claude-sonnet-4-5`', "Which model the demo's agents speak through."],
-  ['`DISCORD_TOKEN`', '', "The bot's token, for channels on Discord (docs/discord.md)."],
-  ['`DISCORD_API_URL`', '', 'Another server in place of Discord, for tests.'],
-  ['`SLACK_BOT_TOKEN`', '', "The app's bot token (xoxb-…), for channels on Slack (docs/slack.md)."],
-  ['`SLACK_APP_TOKEN`', '', 'The app-level token (xapp-…), for events over sockets.'],
-  ['`SLACK_SIGNING_SECRET`', '', 'The signing secret, for events as signed requests.'],
-  ['`SLACK_API_URL`', '', 'Another server in place of Slack, for tests; ends in /api/.'],
-  ['`CONCH_LOG_LEVEL`', '`info`', 'fatal, error, warn, info, debug or trace; goes before the file.'],
-];
 
 const OVERRIDES: readonly Row[] = [
   ['`channels[].budgets`', '', 'The keys of `budgets`, for this channel alone.'],
@@ -53,6 +42,8 @@ const rowsOfKey = (node: JsonNode, key: string, required: boolean): readonly Row
   ];
   return below.length > 0 && node.items === undefined && row[1] === '' ? below : [row, ...below];
 };
+
+const code = (text: string): string => `\`${text}\``;
 
 const defaultOf = (node: JsonNode): string =>
   node.default === undefined || node.properties !== undefined ? '' : `\`${JSON.stringify(node.default)}\``;

@@ -55,11 +55,14 @@ async function config(manners: FakeManners = {}, profile = 'qwen', command = pro
     { id: 'writer', backend: { kind: 'llm', provider: 'openai', model: 'm', apiKey: 'k' } },
     { id: 'pm', backend: { kind: 'scripted', script: 'pm' } },
   ];
-  writeFileSync(`${dataDir}/turnConfig.json`, JSON.stringify({ agents: [{ id: 'dev', backend }, ...kinds] }));
+  writeFileSync(
+    `${dataDir}/turnConfig.json`,
+    JSON.stringify({ agents: [{ id: 'dev', backend }, ...kinds], channels: [{ id: 'console:a', agents: ['dev'] }] }),
+  );
   const env = { CONCH_CONFIG: `${dataDir}/turnConfig.json`, CONCH_DATA_DIR: dataDir };
   const readFile = (path: string) =>
     path.endsWith('.json') ? { text: readFileSync(path, 'utf8'), public: false } : null;
-  return loadConfig({ env, cwd: ROOM, readFile }, 'optional');
+  return loadConfig({ env, cwd: ROOM, readFile }, 'look');
 }
 
 async function check(given: Config, more: Partial<CheckParts> = {}): Promise<AgentCheck | null> {
@@ -80,7 +83,14 @@ async function run(...argv: readonly string[]) {
   return { child, result: all.then(([code, out, err]) => ({ code, out, err })) };
 }
 
-const doctorOn = async (given: Config) => (await examine(() => given)).filter(({ what }) => what === 'dev');
+const doctorOn = async (given: Config) => {
+  const parts = {
+    clock: { now: () => 0 },
+    timers: systemTimers,
+    log: createLog({ level: 'fatal', pretty: false, secrets: [] }),
+  };
+  return (await examine(() => given, parts)).findings.filter(({ what }) => what === 'dev');
+};
 
 describe('T52 an agent that asks and heeds the no', () => {
   test('passes, and conch doctor tells with which version and when', async () => {

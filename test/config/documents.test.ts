@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import { VARIABLES } from '../../src/config/environment.ts';
 import { configJsonSchema, jsonSchemaText, type JsonNode } from '../../src/config/json-schema.ts';
 import { configTable, environmentTable } from '../../src/config/table.ts';
 import { turnKeys } from '../../src/config/turn-config.ts';
@@ -67,13 +68,9 @@ describe('the tables of the README', () => {
     );
     expect(leaves.map(([key]) => key).filter((key) => !rows.has(key))).toEqual([]);
   });
-  test('name the environment variables', () => {
-    expect(environmentTable().match(/`CONCH_\w+`/g)).toEqual([
-      '`CONCH_CONFIG`',
-      '`CONCH_DATA_DIR`',
-      '`CONCH_PORT`',
-      '`CONCH_MODEL`',
-      '`CONCH_LOG_LEVEL`',
-    ]);
+  test('T54 name every environment variable, as .env.example does', () => {
+    const names = VARIABLES.map(({ name }) => name);
+    expect(environmentTable().match(/`[A-Z]\w+`/g)).toEqual(names.map((name) => `\`${name}\``));
+    expect(repositoryText('.env.example').match(/^# [A-Z_]+(?==)/gm)).toEqual(names.map((name) => `# ${name}`));
   });
 });

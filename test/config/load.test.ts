@@ -109,6 +109,29 @@ describe('the environment', () => {
   });
 });
 
+describe('the key of a model', () => {
+  const keyOf = (file: unknown, env: Readonly<Record<string, string>>, dotEnv = '') => {
+    const files = { 'turnConfig.json': JSON.stringify(file), '.env': dotEnv };
+    const { backend } = loadConfig(world(files, env)).agents[0] ?? {};
+    return backend?.kind === 'llm' ? backend.apiKey : null;
+  };
+  const openai = { agents: [{ id: 'a', backend: { kind: 'llm', provider: 'openai', model: 'gpt-5' } }] };
+
+  test('T39 is its own before that of its provider, which is read from .env too', () => {
+    const own = { agents: [{ id: 'a', backend: { ...openai.agents[0]?.backend, apiKey: 'own' } }] };
+    expect(keyOf(openai, {}, 'OPENAI_API_KEY=sk-dot-env')).toBe('sk-dot-env');
+    expect(keyOf(openai, { OPENAI_API_KEY: 'sk-env' }, 'OPENAI_API_KEY=sk-dot-env')).toBe('sk-env');
+    expect(keyOf(own, { OPENAI_API_KEY: 'sk-env' })).toBe('own');
+  });
+
+  test('T39 goes to an endpoint of the demo, and to no endpoint of the file', () => {
+    const env = { OPENAI_API_KEY: 'sk-env', OPENAI_BASE_URL: 'https://example.org/v1' };
+    const backend = { kind: 'llm', provider: 'openai-compatible', model: 'm', baseUrl: 'https://example.net/v1' };
+    expect(keyOf({}, env)).toBe('sk-env');
+    expect(keyOf({ agents: [{ id: 'a', backend }] }, env)).toBeUndefined();
+  });
+});
+
 describe('a file that cannot be read', () => {
   test('is a problem with its reason', () => {
     const locked = {
@@ -143,6 +166,10 @@ describe('a loaded configuration', () => {
       /tok-|hunter/,
     );
   });
+  test('T29 knows the password of a proxy as a secret', () => {
+    const { secrets } = load({}, { HTTPS_PROXY: 'http://ann:hunter22@proxy.example.org:3128' });
+    expect(secrets.map((secret) => secret.reveal())).toEqual(['hunter22']);
+  });
   test('warns of secrets in files that everybody can read', () => {
     const files = {
       '.env': 'BOT_TOKEN=abcdef',
@@ -151,8 +178,9 @@ describe('a loaded configuration', () => {
     expect(loadConfig(world(files, {}, true)).warnings.map((warning) => warning.split(' ')[0])).toEqual([
       '/work/.env',
       '/work/turnConfig.json',
+      'line',
     ]);
-    expect(loadConfig(world(files, {}, false)).warnings).toEqual([]);
+    expect(loadConfig(world(files, {}, false)).warnings).toEqual([expect.stringContaining('A secret stands here')]);
     expect(loadConfig(world({ '.env': 'CONCH_PORT=1', 'turnConfig.json': '{}' }, {}, true)).warnings).toEqual([]);
   });
   test('warns of a timeout that the hard end of a turn forestalls', () => {

@@ -1,5 +1,6 @@
 import { ConfigError, type Problem } from '../../src/config/error.ts';
-import { loadConfig, type World } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import type { World } from '../../src/config/world.ts';
 import type { Config } from '../../src/config/config.ts';
 
 /** A machine with these files (by their names in /work) and this environment. */

@@ -51,7 +51,7 @@ const problemsOf = (text: string): string => {
   const isFile = (path: string): boolean => path.endsWith('turnConfig.json');
   const readFile = (path: string) => (isFile(path) ? { text, public: false } : null);
   try {
-    return loadConfig({ env: {}, cwd: '/somewhere', readFile }, 'optional').warnings.join('\n');
+    return loadConfig({ env: {}, cwd: '/somewhere', readFile }, 'look').warnings.join('\n');
   } catch (error) {
     return String(error);
   }

@@ -98,9 +98,12 @@ describe.concurrent('a Conch on Slack', () => {
     }),
   );
 
-  test.each(['SLACK_BOT_TOKEN', 'SLACK_APP_TOKEN'])('with a wrong %s ends with the same code and names it', (name) =>
+  test.each([
+    ['SLACK_BOT_TOKEN', 'xoxb-wrong'],
+    ['SLACK_APP_TOKEN', 'xapp-wrong'],
+  ])('with a wrong %s ends with the same code and names it', (name, value) =>
     onSlack(async ({ place, env }) => {
-      const { code, err } = await runConch(place, { env: { ...env, [name]: 'xoxb-wrong' } });
+      const { code, err } = await runConch(place, { env: { ...env, [name]: value } });
       expect(code).toBe(EXIT_CODES.platformRefused);
       expect(err).toContain(`Slack does not take ${name} (invalid_auth). `);
       expect(err).not.toMatch(STACK);

@@ -1,0 +1,175 @@
+import { resolve } from 'node:path';
+import { parseEnv } from 'node:util';
+import { z } from 'zod';
+import { nearest } from '../lib/nearest.ts';
+import { credentialsIn } from './adapters.ts';
+import type { Surround } from './config.ts';
+import { demoModel } from './demo.ts';
+import type { Problem } from './error.ts';
+import type { Env } from './references.ts';
+import { fileSchema } from './schema.ts';
+import { isSecretName, passwordsIn, Secret } from './secret.ts';
+import { readIn, type World } from './world.ts';
+
+/** One environment variable that Conch reads. */
+type Variable = { readonly name: string; readonly byDefault: string; readonly meaning: string };
+
+/** The environment variables that Conch reads, in the order in which people need them. */
+export const VARIABLES = [
+  { name: 'CONCH_CONFIG', byDefault: 'turnConfig.json', meaning: 'The configuration file. Without one, the demo.' },
+  { name: 'CONCH_DATA_DIR', byDefault: '.conch', meaning: "Where the database and the console's token are." },
+  { name: 'CONCH_PORT', byDefault: '7420', meaning: 'The port of the page; goes before the file.' },
+  { name: 'CONCH_LOG_LEVEL', byDefault: 'info', meaning: 'fatal, error, warn, info, debug or trace; before the file.' },
+  {
+    name: 'OPENAI_API_KEY',
+    byDefault: '',
+    meaning: "OpenAI's key; the demo's agents speak through its model.",
+  },
+  { name: 'ANTHROPIC_API_KEY', byDefault: '', meaning: 'The same for Anthropic.' },
+  {
+    name: 'OPENAI_BASE_URL',
+    byDefault: '',
+    meaning: "The demo's model is here, behind OpenAI's API.",
+  },
+  {
+    name: 'CONCH_MODEL',
+    byDefault: 'gpt-5-mini or claude-sonnet-4-5',
+    meaning: "Which model the demo's agents speak through.",
+  },
+  { name: 'DISCORD_TOKEN', byDefault: '', meaning: "The bot's token, for Discord (docs/discord.md)." },
+  {
+    name: 'SLACK_BOT_TOKEN',
+    byDefault: '',
+    meaning: "The app's bot token (xoxb-…), for Slack (docs/slack.md).",
+  },
+  { name: 'SLACK_APP_TOKEN', byDefault: '', meaning: 'The app-level token (xapp-…), for events over sockets.' },
+  { name: 'SLACK_SIGNING_SECRET', byDefault: '', meaning: 'The signing secret, for events as signed requests.' },
+  { name: 'DISCORD_API_URL', byDefault: '', meaning: 'Another server in place of Discord, for tests.' },
+  { name: 'SLACK_API_URL', byDefault: '', meaning: 'Another server in place of Slack, for tests; ends in /api/.' },
+] as const satisfies readonly Variable[];
+
+/** What the environment and `.env` say. */
+export type Environment = {
+  readonly env: Env;
+  readonly problems: readonly Problem[];
+  /** What is wrong for the demo's agents alone. */
+  readonly demoProblems: readonly Problem[];
+  readonly secrets: readonly Secret[];
+  readonly warnings: readonly string[];
+  readonly settings: Pick<Surround, 'dataDir' | 'port' | 'logLevel' | 'demoModel' | 'credentials' | 'keys'>;
+};
+
+/** Reads the environment, which goes before `.env`. */
+export const readEnvironment = (world: World): Environment => {
+  const path = resolve(world.cwd, '.env');
+  const reading = readIn(world, path);
+  const written: Env = reading === null ? {} : parseEnv(reading.text);
+  const env = withoutEmpty({ ...written, ...withoutEmpty(world.env) });
+  const parsed = environmentSchema.safeParse(env);
+  const isOpen = reading?.public === true && Object.keys(withoutEmpty(written)).some(isSecretName);
+  return {
+    env,
+    problems: [
+      ...(parsed.success ? [] : parsed.error.issues.map((issue) => outOfRange(issue, env))),
+      ...faultsIn(env, PLATFORM_VARIABLES),
+    ],
+    demoProblems: faultsIn(env, ['OPENAI_BASE_URL']),
+    secrets: Object.entries(env).flatMap(([name, value]) => secretsOf(name, value)),
+    warnings: [...(isOpen ? [openToAll(path)] : []), ...mistyped(env)],
+    settings: {
+      dataDir: resolve(world.cwd, env['CONCH_DATA_DIR'] ?? '.conch'),
+      port: parsed.data?.CONCH_PORT ?? null,
+      logLevel: parsed.data?.CONCH_LOG_LEVEL ?? null,
+      demoModel: demoModel(env),
+      credentials: credentialsIn(env),
+      keys: { openai: env['OPENAI_API_KEY'] ?? null, anthropic: env['ANTHROPIC_API_KEY'] ?? null },
+    },
+  };
+};
+
+/** What to do about a file with secrets that everybody on the machine may read. */
+export const openToAll = (path: string): string =>
+  `${path} holds secrets and everybody on this machine can read it: run chmod 600 ${path}`;
+
+const LEVELS = fileSchema.shape.log.unwrap().shape.level.unwrap();
+
+const environmentSchema = z.object({
+  CONCH_PORT: z
+    .string()
+    .regex(/^\d{1,5}$/)
+    .transform(Number)
+    .pipe(z.int().max(65_535))
+    .optional(),
+  CONCH_LOG_LEVEL: LEVELS.optional(),
+});
+
+/** A variable that is set to nothing is not set. */
+const withoutEmpty = (env: Env): Env => Object.fromEntries(Object.entries(env).filter(([, value]) => value));
+
+const outOfRange = (issue: z.core.$ZodIssue, env: Env): Problem => {
+  const path = issue.path.map(String).join('.');
+  const expected = path === 'CONCH_PORT' ? 'a port from 0 to 65535' : `one of ${LEVELS.options.join(', ')}`;
+  return { path, line: null, message: `Expected ${expected}, got "${env[path]}": change the environment or .env` };
+};
+
+/** The value of a variable that is secret, or the password in an address that it holds. */
+const secretsOf = (name: string, value = ''): readonly Secret[] =>
+  (isSecretName(name) && value !== '' ? [value] : passwordsIn(value)).map((each) => new Secret(each));
+
+/** Variables whose values are something else, each with what to do. The values are not repeated. */
+const faultsIn = (env: Env, names: readonly string[]): readonly Problem[] =>
+  names.flatMap((path) => {
+    const value = env[path];
+    const fault = value === undefined ? undefined : MIX_UPS[path]?.find(({ is }) => is.test(value));
+    return fault === undefined ? [] : [{ path, line: null, message: fault.message }];
+  });
+
+const NOT_HTTP = {
+  is: /^(?!https?:\/\/[^/])/,
+  message: 'Expected an address that begins with "http://" or "https://"',
+};
+const ON_SLACK = '"OAuth & Permissions" of your app on api.slack.com/apps';
+const BASIC = '"Basic Information" of your app on api.slack.com/apps';
+
+/** What a variable of this name holds when something else was copied into it. */
+const MIX_UPS: Readonly<Record<string, readonly { readonly is: RegExp; readonly message: string }[]>> = {
+  OPENAI_BASE_URL: [NOT_HTTP],
+  DISCORD_TOKEN: [
+    { is: /^Bot\s/i, message: 'It begins with "Bot": leave that word away, Conch adds it' },
+    {
+      is: /^\d{15,21}$/,
+      message: 'It is the id of an application, not a token: docs/discord.md says where to find the token',
+    },
+    { is: /\s/, message: 'It holds a space: copy it again, docs/discord.md says where to find it' },
+  ],
+  DISCORD_API_URL: [NOT_HTTP],
+  SLACK_BOT_TOKEN: [
+    { is: /^xapp-/, message: 'It is an app-level token: put it into SLACK_APP_TOKEN, and the bot token (xoxb-…) here' },
+    {
+      is: /^xox[a-z](?<!xoxb)[-.]/,
+      message: `It is no bot token: copy the one that begins with xoxb- from ${ON_SLACK}`,
+    },
+    { is: /\s/, message: `It holds a space: copy it again from ${ON_SLACK}` },
+  ],
+  SLACK_APP_TOKEN: [
+    { is: /^xox/, message: `It is a token of ${ON_SLACK}: make an app-level token (xapp-…) under ${BASIC}` },
+    { is: /\s/, message: `It holds a space: copy it again from ${BASIC}` },
+  ],
+  SLACK_SIGNING_SECRET: [
+    { is: /^(?:xox|xapp-)/, message: `It is a token: copy the "Signing Secret" from ${BASIC}` },
+    { is: /\s/, message: `It holds a space: copy it again from ${BASIC}` },
+  ],
+  SLACK_API_URL: [NOT_HTTP, { is: /(?<!\/api\/)$/, message: 'Expected an address that ends in "/api/"' }],
+};
+
+const PLATFORM_VARIABLES = Object.keys(MIX_UPS).filter((name) => name !== 'OPENAI_BASE_URL');
+
+/** Names that are one slip away from a variable of Conch. */
+const mistyped = (env: Env): readonly string[] => {
+  const names: readonly string[] = VARIABLES.map(({ name }) => name);
+  return Object.keys(env).flatMap((name) => {
+    if (!/^(?:CONCH|DISCORD|SLACK)_/.test(name) || names.includes(name)) return [];
+    const meant = nearest(name, names);
+    return meant === null || env[meant] !== undefined ? [] : [`${name}: nothing reads it; did you mean ${meant}?`];
+  });
+};

@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { describe, expect, test } from 'vitest';
+import { ConfigError, type Problem } from '../../src/config/error.ts';
+import { loadConfig, type Purpose } from '../../src/config/load.ts';
+import type { World } from '../../src/config/world.ts';
+import { MISTAKES, type Mistake } from './mistakes.ts';
+import { world } from './world.ts';
+
+const PATH = '/usr/bin';
+const MACHINE: NonNullable<World['machine']> = {
+  isProgram: (path) =>
+    ['date', 'npx', 'sh', 'opencode'].includes(path.slice(`${PATH}/`.length)) && path.startsWith(PATH),
+  isFolder: (path) => path === '/work',
+};
+
+const textOf = (file: unknown): string => (typeof file === 'string' ? file : JSON.stringify(file, null, 2));
+
+/** What `conch config check` finds on a machine with a few programs. */
+function found({ file, env = {}, files = {} }: Pick<Mistake, 'file' | 'env' | 'files'>, purpose: Purpose = 'check') {
+  const place = world({ ...files, 'turnConfig.json': textOf(file) }, { PATH, ...env });
+  try {
+    const { warnings } = loadConfig({ ...place, machine: MACHINE }, purpose);
+    return { problems: [], warnings };
+  } catch (error) {
+    assert(error instanceof ConfigError);
+    return { problems: error.problems, warnings: [] };
+  }
+}
+
+test('T39 more than a hundred kinds of mistakes are known, each once', () => {
+  expect(new Set(MISTAKES.map(({ kind }) => kind)).size).toBe(MISTAKES.length);
+  expect(MISTAKES.length).toBeGreaterThan(100);
+});
+
+describe('T39 conch config check finds', () => {
+  test.each(MISTAKES)('$kind, with its place and what to do', (mistake) => {
+    const { problems } = found(mistake);
+    expect(problems.map(({ path }) => path)).toEqual([mistake.path]);
+    const [{ line, message }] = problems as [Problem];
+    expect(message).toContain(mistake.next);
+    const place = line === null ? null : textOf(mistake.file).split('\n')[line - 1];
+    const isRight = mistake.at === null ? place === null : place?.includes(mistake.at);
+    expect(isRight, `line ${line}: ${place}`).toBe(true);
+  });
+});
+
+const llm = { kind: 'llm', provider: 'openai-compatible', model: 'm', baseUrl: 'http://127.0.0.1:11434/v1' };
+const opencode = { kind: 'acp', profile: 'opencode', command: 'opencode', set: { OPENCODE_CONFIG_CONTENT: '{}' } };
+
+/** What looks like a mistake and is none. */
+const MEANT: readonly [string, unknown, World['env']?][] = [
+  ['a server of models without a key', { agents: [{ id: 'a', backend: llm }] }],
+  ['a server behind a path', { agents: [{ id: 'a', backend: { ...llm, baseUrl: 'https://example.org/api' } }] }],
+  ['a model by the name of its maker', { agents: [{ id: 'a', backend: { ...llm, model: 'openai/gpt-5' } }] }],
+  [
+    'any model and key behind an address of its own',
+    { agents: [{ id: 'a', backend: { ...llm, provider: 'openai', model: 'llama3.3', apiKey: 'sk-ant-0' } }] },
+  ],
+  ['a key in the environment', { agents: [{ id: 'a', backend: { kind: 'llm', provider: 'openai', model: 'gpt-5' } }] }],
+  ['an agent with all that leaves it asking', { agents: [{ id: 'a', backend: { ...opencode, env: ['A'] } }] }],
+  [
+    'a profile that promises nothing with anything',
+    {
+      agents: [
+        { id: 'a', backend: { kind: 'acp', command: 'npx', args: ['--yolo'], set: { OPENCODE_PERMISSION: 'x' } } },
+      ],
+    },
+  ],
+  [
+    'a pipe for a shell',
+    { agents: [{ id: 'a', backend: { kind: 'command', command: 'sh', args: ['-c', 'date | rev'] } }] },
+  ],
+  ['a free port for every door', { agents: [{ id: 'a', backend: { kind: 'remote' } }], remote: { port: 0 } }],
+  [
+    'a door behind a proxy',
+    { agents: [{ id: 'a', backend: { kind: 'remote' } }], remote: { host: '0.0.0.0', behindProxy: true } },
+  ],
+  ['a door that nobody opens', { remote: { host: '0.0.0.0' } }],
+  ['an emoji by its name on Slack', { agents: [{ id: 'a', backend: llm, avatar: ':robot_face:' }] }],
+  ['an emoji of several signs', { agents: [{ id: 'a', backend: llm, avatar: '👩🏽‍💻' }] }],
+  ['a flag', { agents: [{ id: 'a', backend: llm, avatar: '🇩🇪' }] }],
+  ['a limit that names its budget', { announcements: { limit: '{budget}: {used} of {max}' } }],
+  ['a text without names', { announcements: { timeout: 'Time is up', disconnect: false } }],
+  [
+    'dollars for agents that cost none',
+    { budgets: { day: { costUsd: 5 } }, channels: [{ id: 'console:a', agents: ['pm'] }] },
+  ],
+  ["another program's address of a model", { agents: [{ id: 'a', backend: llm }] }, { OPENAI_BASE_URL: 'proxy' }],
+];
+
+test.each(MEANT)('T39 %s is no mistake', (_, file, env) => {
+  expect(found({ file, env: { OPENAI_API_KEY: 'sk-0123456789', ...env } })).toEqual({ problems: [], warnings: [] });
+});
+
+describe('T39 what works but is hardly meant is warned of', () => {
+  test.each<[string, unknown, World['env'], string]>([
+    [
+      'a secret in the file',
+      { agents: [{ id: 'a', backend: { ...llm, apiKey: 'sk-0123456789abc' } }] },
+      {},
+      'line 10: agents[0].backend.apiKey: A secret stands here in clear: put it into .env and write ${ITS_NAME} in its place',
+    ],
+    [
+      'a server without a path',
+      { agents: [{ id: 'a', backend: { ...llm, baseUrl: 'http://127.0.0.1:11434' } }] },
+      {},
+      'line 9: agents[0].backend.baseUrl: Most servers have their API below /v1: write "http://127.0.0.1:11434/v1"',
+    ],
+    [
+      'a pipe among arguments',
+      { agents: [{ id: 'a', backend: { kind: 'command', command: 'date', args: ['|', 'rev'] } }] },
+      {},
+      'line 9: agents[0].backend.args[0]: No shell is involved: the program is given "|" as a word',
+    ],
+    [
+      'a channel without agents',
+      { channels: [{ id: 'console:a', agents: [] }] },
+      {},
+      'line 5: channels[0].agents: Nobody would answer here: name agents, or use /floor add',
+    ],
+    [
+      'a mistyped variable',
+      {},
+      { CONCH_LOGLEVEL: 'debug' },
+      'CONCH_LOGLEVEL: nothing reads it; did you mean CONCH_LOG_LEVEL?',
+    ],
+  ])('%s', (_, file, env, said) => {
+    expect(found({ file, env })).toEqual({ problems: [], warnings: [said] });
+  });
+});
+
+describe('T39 what this machine lacks', () => {
+  const backend = { kind: 'command', command: 'no-such-program', cwd: 'gone' };
+  const file = { agents: [{ id: 'a', backend }] };
+  const lacking = [
+    'line 7: agents[0].backend.command: There is no program "no-such-program" on the PATH: install it, or correct the name',
+    'line 8: agents[0].backend.cwd: There is no folder /work/gone: make it, or correct the path',
+  ];
+
+  test('keeps nothing from starting, and is warned of: the other agents can speak', () => {
+    expect(found({ file }, 'start')).toEqual({ problems: [], warnings: lacking });
+  });
+
+  test('is not looked at by who needs no agent', () => {
+    expect(found({ file }, 'look')).toEqual({ problems: [], warnings: [] });
+  });
+});
+
+test('T39 who needs no agent and no platform needs no key and no token', () => {
+  const keyless = { id: 'a', backend: { kind: 'llm', provider: 'openai', model: 'gpt-5' } };
+  const file = { agents: [keyless], channels: [{ id: 'discord:123456789012345678', agents: ['a'] }] };
+  expect(found({ file }, 'start').problems).toHaveLength(2);
+  expect(found({ file }, 'look')).toEqual({ problems: [], warnings: [] });
+});
