@@ -31,7 +31,8 @@ export const pageFrameSchema = z.discriminatedUnion('type', [
     line: z.string().min(1).max(LINE_LIMIT, 'The command is too long.'),
     epoch: z.int().min(0).optional(),
   }),
-  z.strictObject({ type: z.literal('history'), channel, before: z.int().optional(), after: z.int().optional() }),
+  /** What came before or after a message; `after: 0` is the beginning. */
+  z.strictObject({ type: z.literal('history'), channel, before: z.int().optional(), after: z.int().min(0).optional() }),
   z.strictObject({ type: z.literal('watch'), channel, on: z.boolean() }),
   z.strictObject({ type: z.literal('journal'), channel, before: z.int() }),
 ]);
@@ -118,7 +119,8 @@ export type ServerFrame =
   | {
       readonly type: 'history';
       readonly channel: ChannelId;
-      readonly direction: 'before' | 'after';
+      /** `beginning` replaces what the page has, `before` and `after` extend it. */
+      readonly direction: 'before' | 'after' | 'beginning';
       readonly messages: readonly ChatMessage[];
       readonly more: boolean;
     }

@@ -171,6 +171,13 @@ function redraft(frame: Of<'batch'>): void {
 
 function takeHistory(frame: Of<'history'>): void {
   if (frame.channel !== channel.value) return;
+  if (frame.direction === 'beginning') {
+    messages.value = frame.messages;
+    hasEarlier.value = false;
+    hasLater.value = frame.more;
+    following.value = !frame.more;
+    return;
+  }
   const known = new Set(messages.value.map((message) => message.id));
   const fresh = frame.messages.filter((message) => !known.has(message.id));
   if (frame.direction === 'before') {
