@@ -34,7 +34,7 @@ type Room = {
   redrafted: Set<AgentId>;
   floorMoved: boolean;
   floorSent: string;
-  turns: { readonly of: string; readonly readAt: number; readonly list: FloorNow['turns'] };
+  read: { readonly of: string; readonly at: number; readonly found: Pick<FloorNow, 'outlook' | 'turns'> };
 };
 
 /** Tells the open pages what happens, gathered per channel. */
@@ -188,7 +188,7 @@ function emptyRoom(): Room {
     redrafted: new Set(),
     floorMoved: false,
     floorSent: '',
-    turns: { of: '', readAt: 0, list: [] },
+    read: { of: '', at: 0, found: { outlook: null, turns: [] } },
   };
 }
 
@@ -199,7 +199,7 @@ function redraft(room: Room, draft: Draft): void {
 }
 
 function floorOf(observatory: Observatory, channel: ChannelId): FloorNow {
-  return { view: observatory.view(channel), turns: observatory.turns(channel, TURNS_SHOWN) };
+  return { view: observatory.view(channel), ...readOf(observatory, channel) };
 }
 
 function flush(parts: Parts, clients: ReadonlySet<Client>, rooms: ReadonlyMap<ChannelId, Room>): void {
@@ -242,23 +242,30 @@ function noDraft(agent: AgentId): Draft {
 
 function movedFloor(parts: Parts, channel: ChannelId, room: Room): FloorNow | null {
   const view = parts.observatory.view(channel);
-  const floor = { view, turns: turnsOf(parts, room, view) };
+  const floor = { view, ...readOnce(parts, room, view) };
   const text = JSON.stringify(floor);
   if (text === room.floorSent) return null;
   room.floorSent = text;
   return floor;
 }
 
-/** Turns are read from the journal, so only when one began, ended or waited, and once a second for what else they tell. */
-function turnsOf(parts: Parts, room: Room, view: FloorView | null): FloorNow['turns'] {
-  if (view === null) return [];
-  const { channel, epoch, holder, condition } = view;
-  const of = JSON.stringify([epoch, condition, holder?.epoch, holder?.status, holder?.waitingFor]);
-  const now = parts.clock.now();
-  if (room.turns.of !== of || now - room.turns.readAt >= REFRESH_MS) {
-    room.turns = { of, readAt: now, list: parts.observatory.turns(channel, TURNS_SHOWN) };
+/** What takes longer to find out than a view: the turns are read from the journal, a message's fate is decided. */
+function readOf(observatory: Observatory, channel: ChannelId): Pick<FloorNow, 'outlook' | 'turns'> {
+  return { outlook: observatory.outlook(channel), turns: observatory.turns(channel, TURNS_SHOWN) };
+}
+
+/** Only when something that they depend on is another than before, and once a second for the rest. */
+function readOnce(parts: Parts, room: Room, view: FloorView | null): Pick<FloorNow, 'outlook' | 'turns'> {
+  if (view === null) return { outlook: null, turns: [] };
+  const { channel, epoch, holder, condition, mode, order, obstacles, seats } = view;
+  const holding = [holder?.epoch, holder?.status, holder?.waitingFor];
+  const statuses = seats.map(({ status }) => status);
+  const of = JSON.stringify([epoch, condition, holding, mode, order, obstacles.map(({ why }) => why), statuses]);
+  const at = parts.clock.now();
+  if (room.read.of !== of || at - room.read.at >= REFRESH_MS) {
+    room.read = { of, at, found: readOf(parts.observatory, channel) };
   }
-  return room.turns.list;
+  return room.read.found;
 }
 
 /** A floor that cannot be read now must not end the program: the next look may succeed. */

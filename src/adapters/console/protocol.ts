@@ -3,6 +3,7 @@ import type { Receipt } from '../../turns/floor/effect.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { JournalEntry } from '../../turns/records.ts';
+import type { Outlook } from '../../turns/outlook.ts';
 import type { FloorView, TurnRecord } from '../../turns/view.ts';
 
 /** The longest text of one message, in UTF-16 units. */
@@ -85,8 +86,12 @@ export type AgentEntry = {
   readonly description: string;
 };
 
-/** The floor of a channel and its turns, oldest first. */
-export type FloorNow = { readonly view: FloorView | null; readonly turns: readonly TurnRecord[] };
+/** The floor of a channel, what would become of a message, and its turns, oldest first. */
+export type FloorNow = {
+  readonly view: FloorView | null;
+  readonly outlook: Outlook | null;
+  readonly turns: readonly TurnRecord[];
+};
 
 /** What the server sends. `now` is the server's clock: the page counts down from it. */
 export type ServerFrame =
