@@ -5,7 +5,7 @@ import type { JournalEntry } from '../../turns/records.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { Observatory } from '../port.ts';
-import type { ChannelEntry, ChatMessage, Draft, FloorNow, ServerFrame } from './protocol.ts';
+import type { AnsweredQuestion, ChannelEntry, ChatMessage, Draft, FloorNow, ServerFrame } from './protocol.ts';
 
 /** What happens within this time goes out in one frame: the page stays usable with hundreds of messages a second. */
 const FLUSH_MS = 50;
@@ -15,6 +15,8 @@ const BEAT_MS = 15_000;
 const REFRESH_MS = 1_000;
 const TURNS_SHOWN = 60;
 const JOURNAL_PAGE = 100;
+/** How far back answered requests are shown: as far as a conversation of a few exchanges. */
+const ENTRIES_LOOKED_AT = 400;
 
 /** One open page. */
 export type Client = {
@@ -34,7 +36,7 @@ type Room = {
   redrafted: Set<AgentId>;
   floorMoved: boolean;
   floorSent: string;
-  read: { readonly of: string; readonly at: number; readonly found: Pick<FloorNow, 'outlook' | 'turns'> };
+  read: { readonly of: string; readonly at: number; readonly found: Omit<FloorNow, 'view'> };
 };
 
 /** Tells the open pages what happens, gathered per channel. */
@@ -188,7 +190,7 @@ function emptyRoom(): Room {
     redrafted: new Set(),
     floorMoved: false,
     floorSent: '',
-    read: { of: '', at: 0, found: { outlook: null, turns: [] } },
+    read: { of: '', at: 0, found: { outlook: null, turns: [], answered: [] } },
   };
 }
 
@@ -249,14 +251,30 @@ function movedFloor(parts: Parts, channel: ChannelId, room: Room): FloorNow | nu
   return floor;
 }
 
+function answeredIn(entries: readonly JournalEntry[]): readonly AnsweredQuestion[] {
+  const titles = new Map<number, string>();
+  return entries.flatMap(({ at, fact }) => {
+    if (fact.type === 'turnWaited' && fact.wait.reason === 'approval') {
+      titles.set(fact.wait.question.question, fact.wait.question.title);
+    }
+    if (fact.type !== 'approvalDecided') return [];
+    const { question, agent, choice, by } = fact;
+    return [{ question, agent, choice, by, at, title: titles.get(question) ?? '' }];
+  });
+}
+
 /** What takes longer to find out than a view: the turns are read from the journal, a message's fate is decided. */
-function readOf(observatory: Observatory, channel: ChannelId): Pick<FloorNow, 'outlook' | 'turns'> {
-  return { outlook: observatory.outlook(channel), turns: observatory.turns(channel, TURNS_SHOWN) };
+function readOf(observatory: Observatory, channel: ChannelId): Omit<FloorNow, 'view'> {
+  return {
+    outlook: observatory.outlook(channel),
+    turns: observatory.turns(channel, TURNS_SHOWN),
+    answered: answeredIn(observatory.journal(channel, ENTRIES_LOOKED_AT)),
+  };
 }
 
 /** Only when something that they depend on is another than before, and once a second for the rest. */
-function readOnce(parts: Parts, room: Room, view: FloorView | null): Pick<FloorNow, 'outlook' | 'turns'> {
-  if (view === null) return { outlook: null, turns: [] };
+function readOnce(parts: Parts, room: Room, view: FloorView | null): Omit<FloorNow, 'view'> {
+  if (view === null) return { outlook: null, turns: [], answered: [] };
   const { channel, epoch, holder, condition, mode, order, obstacles, seats } = view;
   const holding = [holder?.epoch, holder?.status, holder?.waitingFor];
   const statuses = seats.map(({ status }) => status);

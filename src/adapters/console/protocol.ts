@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Receipt } from '../../turns/floor/effect.ts';
-import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import type { AgentId, ChannelId, Choice } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { JournalEntry } from '../../turns/records.ts';
 import type { Outlook } from '../../turns/outlook.ts';
@@ -86,11 +86,23 @@ export type AgentEntry = {
   readonly description: string;
 };
 
-/** The floor of a channel, what would become of a message, and its turns, oldest first. */
+/** A request for permission that somebody answered; `by` is a person's id, `null` when nobody could be asked. */
+export type AnsweredQuestion = {
+  readonly question: number;
+  readonly agent: AgentId;
+  readonly title: string;
+  readonly choice: Choice;
+  readonly by: string | null;
+  readonly at: Instant;
+};
+
+/** The floor of a channel, what would become of a message, its turns and its answered requests, oldest first. */
 export type FloorNow = {
   readonly view: FloorView | null;
   readonly outlook: Outlook | null;
   readonly turns: readonly TurnRecord[];
+  /** Of the newest stretch of the journal, oldest first. */
+  readonly answered: readonly AnsweredQuestion[];
 };
 
 /** What the server sends. `now` is the server's clock: the page counts down from it. */

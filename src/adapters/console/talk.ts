@@ -84,7 +84,7 @@ function open(talk: Talk, client: Client, wanted: ChannelId | null): void {
     messages,
     more: chosen?.writable === true && hasEarlier(talk, chosen.id, messages),
     drafts: chosen === null ? [] : talk.hub.drafts(chosen.id),
-    ...(chosen === null ? { view: null, outlook: null, turns: [] } : talk.hub.floor(chosen.id)),
+    ...(chosen === null ? { view: null, outlook: null, turns: [], answered: [] } : talk.hub.floor(chosen.id)),
   });
 }
 

@@ -4,6 +4,7 @@ import type { JSX, RefObject } from 'preact';
 import type { ChatMessage } from '../protocol.ts';
 import { Afterwards } from './afterwards.tsx';
 import { Answer } from './answer.tsx';
+import { Answered } from './approval.tsx';
 import { Icon, Shell } from './icons.tsx';
 import { goToBeginning, goToEnd, suggestion } from './layout.ts';
 import { Message } from './message.tsx';
@@ -11,6 +12,7 @@ import { dayText, isSameDay } from './now.ts';
 import { answers, ask, unsent } from './sending.ts';
 import { Toasts } from './toasts.tsx';
 import {
+  answered,
   channel,
   connection,
   drafts,
@@ -60,7 +62,7 @@ export function Conversation(): JSX.Element {
   );
 }
 
-/** A message, the day that begins with it, and the answers to commands that were typed after it. */
+/** A message, the day that begins with it, and what came after it: answers to typed commands and to agents' requests. */
 function drawMessage(message: ChatMessage, place: number, all: readonly ChatMessage[]): JSX.Element[] {
   const before = all[place - 1];
   const beginsDay = before === undefined || !isSameDay(before.sentAt, message.sentAt);
@@ -71,6 +73,9 @@ function drawMessage(message: ChatMessage, place: number, all: readonly ChatMess
     ...(answers.value.some((answer) => answer.after === message.seq)
       ? [<Answers key={`after ${message.id}`} between={[message.seq, all[place + 1]?.seq ?? Infinity]} />]
       : []),
+    ...answered.value
+      .filter(({ at }) => at >= message.sentAt && at < (all[place + 1]?.sentAt ?? Infinity))
+      .map((one) => <Answered key={`question ${one.question}`} answered={one} />),
   ];
 }
 
