@@ -126,6 +126,50 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     expect(await page.getByText('#brand-new').count()).toBe(0);
   });
 
+  test('T40 a floor that nobody can take says so, and why is one press away, as at the seat', async () => {
+    const seats = stage.agents.map(
+      (agent) => ({ agent, status: 'OFFLINE', disabled: false, waitUntil: null }) as const,
+    );
+    stage.show(here, { seats, next: [], obstacles: [{ why: 'nobody-available' }, { why: 'resting' }] });
+    const bar = page.locator('.floor-bar');
+    await expect.poll(() => bar.innerText(), WITHIN).toContain('No agents are available');
+    await bar.getByRole('button', { name: 'Why?' }).click();
+    const [agent = ''] = stage.agents;
+    const seat = page.getByTestId(`seat-${agent}`);
+    expect(await seat.innerText()).toContain('cannot take a turn');
+    await seat.locator('.seat-row').click();
+    await seat.getByRole('button', { name: 'Why?' }).click();
+    await expect.poll(() => page.getByTestId('answer').count(), WITHIN).toBe(2);
+    expect(stage.intake.commands.map(({ line }) => line)).toEqual(['/agent list', `/agent status ${agent}`]);
+  });
+
+  test('T17 a floor that rests says for what reason, and how to go on', async () => {
+    const why = page.locator('.floor-why');
+    for (const [obstacle, words] of [
+      [{ why: 'limit', budget: 'turns' }, 'The limit of turns is reached: write a message or run /floor resume'],
+      [{ why: 'stopped' }, 'write a message or run /floor resume'],
+      [{ why: 'paused' }, 'run /floor resume to go on'],
+      [{ why: 'catching-up' }, 'history is being read'],
+    ] as const) {
+      stage.show(here, { obstacles: [obstacle, { why: 'resting' }] });
+      await expect.poll(() => why.innerText(), WITHIN).toContain(words);
+    }
+  });
+
+  test('a flood of 2,000 messages leaves what was typed, a bounded page, and the newest at its end', async () => {
+    await page.getByTestId('composer').focus();
+    for (let sent = 0; sent < 2_000; sent += 200) {
+      await Promise.all(
+        Array.from({ length: 200 }, (_, place) => stage.post(here, 'dev', `**Flood** ${sent + place}\n\n- \`a\``)),
+      );
+      await page.keyboard.type('typed ');
+    }
+    await expect.poll(() => page.getByTestId('message').last().innerText(), WITHIN).toContain('Flood 1999');
+    expect(await page.getByTestId('message').count()).toBeLessThanOrEqual(400);
+    expect(await page.getByTestId('composer').inputValue()).toBe('typed '.repeat(10));
+    expect(await shown(page.getByTestId('message').last())).toBe(true);
+  });
+
   test('T46 each channel keeps what is begun in it, also over a reload', async () => {
     const [, there = ''] = stage.channels;
     const field = page.getByTestId('composer');

@@ -2,6 +2,7 @@ import type { JSX } from 'preact';
 import { WAITS_FOR } from '../../../turns/commands/fact-words.ts';
 import { obstacleWords } from '../../../turns/commands/floor-words.ts';
 import type { FloorView } from '../../../turns/view.ts';
+import { AskWhy } from './seats.tsx';
 import { Avatar, toneOf } from './avatar.tsx';
 import { Icon, Shell } from './icons.tsx';
 import { drawerOpen, tab } from './layout.ts';
@@ -26,7 +27,9 @@ export function FloorBar(): JSX.Element {
             <Detail floor={floor} />
           </p>
         ) : (
-          <p class="floor-why">{whyNobody(floor)}</p>
+          <p class="floor-why">
+            {whyNobody(floor)} {isDeserted(floor) && <AskWhy line="/agent list" />}
+          </p>
         )}
       </div>
       <Next floor={floor} />
@@ -143,6 +146,11 @@ function whyNobody(floor: FloorView | null): string {
     return writable.value ? 'Write a message and the agents take turns' : 'It opens when somebody writes there';
   }
   return obstacleWords(first, (id) => agentOf(id).name);
+}
+
+/** Nobody is there who could take a turn. */
+function isDeserted(floor: FloorView | null): boolean {
+  return connection.value === 'open' && floor?.obstacles[0]?.why === 'nobody-available';
 }
 
 /** A budget is used up, and only people can go on. */
