@@ -2,6 +2,7 @@ import type { Receipt } from '../turns/floor/effect.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../engine/port.ts';
 import type { JournalEntry, Line } from '../turns/records.ts';
+import type { Outlook } from '../turns/outlook.ts';
 import type { FloorView, TurnRecord } from '../turns/view.ts';
 
 /** What a platform can do; where it cannot, the floor shows a fall-back. */
@@ -118,6 +119,7 @@ export type Observatory = {
     readonly description: string;
   }[];
   view(channel: ChannelId): FloorView | null;
+  outlook(channel: ChannelId): Outlook | null;
   turns(channel: ChannelId, limit: number): readonly TurnRecord[];
   journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[];
   lines(channel: ChannelId, limit: number): readonly Line[];

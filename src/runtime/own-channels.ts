@@ -14,6 +14,7 @@ export function observatoryFor(adapter: ChatAdapter, all: Observatory): Observat
     channels: () => all.channels().filter(({ id }) => concerns(adapter, id)),
     agents: () => all.agents(),
     view: (channel) => at(channel, () => all.view(channel), null),
+    outlook: (channel) => at(channel, () => all.outlook(channel), null),
     turns: (channel, limit) => at(channel, () => all.turns(channel, limit), []),
     journal: (channel, limit, before) => at(channel, () => all.journal(channel, limit, before), []),
     lines: (channel, limit) => at(channel, () => all.lines(channel, limit), []),

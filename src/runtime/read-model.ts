@@ -3,6 +3,7 @@ import type { Config } from '../config/config.ts';
 import type { Clock } from '../lib/time.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { FloorReader, Line } from '../turns/records.ts';
+import { outlookOf } from '../turns/outlook.ts';
 import { addressedIn } from '../turns/text/addressing.ts';
 import { turnRecords, viewOf } from '../turns/view.ts';
 
@@ -41,6 +42,10 @@ export function createReadModel(reader: FloorReader, config: () => Config, clock
     view(channel) {
       const floor = reader.floor(channel);
       return floor === null ? null : viewOf(floor, clock.now());
+    },
+    outlook(channel) {
+      const floor = reader.floor(channel);
+      return floor === null ? null : outlookOf(floor, clock.now());
     },
     turns: (channel, limit) => turnRecords(reader.journal(channel, limit * ENTRIES_PER_TURN)).slice(-limit),
     journal: (channel, limit, before) => reader.journal(channel, limit, before),

@@ -1,5 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { JournalEntry } from '../../src/turns/records.ts';
 import { hasBrowser, openBrowser } from './chromium.ts';
 import { openStage } from './stage.ts';
 import type { Stage } from './stage.ts';
@@ -107,6 +108,40 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await page.keyboard.press('a');
     await page.keyboard.press('r');
     await expect.poll(lines, WITHIN).toEqual([`${here} /reject 3`]);
+  });
+
+  test('T46 that was answered stands as its outcome, with the name of whoever answered', async () => {
+    const at = Date.now();
+    const [, agent = ''] = stage.agents;
+    const entry = (seq: number, fact: JournalEntry['fact']): JournalEntry => ({
+      key: here,
+      seq,
+      at: at + seq,
+      fact,
+      hash: '',
+    });
+    asks(here);
+    await stage.post(here, null, '✋ dev asks for a yes (3): run "npm publish"');
+    await page.getByTestId('approval').waitFor();
+    const wait = { reason: 'approval', deadlineAt: at + 60_000, question: PUBLISH } as const;
+    const decided = {
+      type: 'approvalDecided',
+      agent,
+      epoch: 7,
+      question: 3,
+      choice: 'allow',
+      by: 'console:you',
+    } as const;
+    stage.pass(1_000);
+    stage.observatory.entries.push(entry(1, { type: 'turnWaited', agent, epoch: 7, wait }), {
+      ...entry(2, decided),
+      at: at + 1_000,
+    });
+    stage.hold(here, agent);
+    await expect
+      .poll(() => page.getByTestId('answered').innerText(), WITHIN)
+      .toMatch(/^✅ You allowed what dev asked \(3\): run "npm publish"/);
+    expect(await page.getByTestId('approval').count()).toBe(0);
   });
 
   test('T45 is notified only to whom it was asked for, once, and a click goes there', async () => {

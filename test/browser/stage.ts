@@ -30,8 +30,11 @@ export type Stage = {
   hold(channel: ChannelId, agent: string, change?: Partial<NonNullable<FloorView['holder']>>): void;
   /** An agent says something, or Conch if `null`. */
   post(channel: ChannelId, agent: string | null, text: string): Promise<string>;
-  /** A further channel, as after a reload of the configuration. */
+  /** A further channel, as after a reload of the configuration, and one that it takes away. */
   addChannel(name: string): ChannelId;
+  removeChannel(channel: ChannelId): void;
+  /** Lets the time pass. */
+  pass(ms: number): void;
   close(): Promise<void>;
 };
 
@@ -39,7 +42,9 @@ export type Stage = {
 export async function openStage(scenery: Scenery = {}): Promise<Stage> {
   const intake = fakeIntake();
   const { agents, places, observatory } = furnish(scenery);
-  const adapter = createConsoleAdapter({ dataDir: newFolder(), port: 0, clock: wallClock, log: silent });
+  let passed = 0;
+  const clock = { now: () => wallClock.now() + passed };
+  const adapter = createConsoleAdapter({ dataDir: newFolder(), port: 0, clock, log: silent });
   await adapter.start(intake, observatory);
   adapter.setReady();
   const show = (channel: ChannelId, change: Partial<FloorView>): void => {
@@ -67,6 +72,13 @@ export async function openStage(scenery: Scenery = {}): Promise<Stage> {
       observatory.views.set(id, viewFor(id, agents));
       return id;
     },
+    removeChannel: (channel) => {
+      const place = places.findIndex(({ id }) => id === channel);
+      places.splice(place, 1);
+    },
+    pass: (ms) => {
+      passed += ms;
+    },
     close: async () => adapter.stop(),
   };
 }
@@ -89,7 +101,9 @@ function furnish({ agents: count = 3, channels = 1, discord = false, longNames =
     avatar: place % 5 === 4 ? '🦊' : null,
     description: `Does what ${id} does`,
   }));
-  return { agents, places, observatory: { ...fake, agents: () => known, channels: () => places } };
+  const spokenIn: FakeObservatory['lines'] = (channel, limit) =>
+    channel.startsWith('discord:') ? fake.spoken.slice(-limit) : [];
+  return { agents, places, observatory: { ...fake, agents: () => known, channels: () => places, lines: spokenIn } };
 }
 
 function agentId(place: number): string {

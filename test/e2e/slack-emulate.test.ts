@@ -298,6 +298,7 @@ const OBSERVATORY: Observatory = {
   channels: () => [{ id: FLOOR, name: 'general', adapter: 'slack', parent: null, threads: 'own', allowBots: 'off' }],
   agents: () => [],
   view: () => null,
+  outlook: () => null,
   turns: () => [],
   journal: () => [],
   lines: () => [],

@@ -5,7 +5,7 @@ import type { JournalEntry } from '../../turns/records.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { Observatory } from '../port.ts';
-import type { ChannelEntry, ChatMessage, Draft, FloorNow, ServerFrame } from './protocol.ts';
+import type { AnsweredQuestion, ChannelEntry, ChatMessage, Draft, FloorNow, ServerFrame } from './protocol.ts';
 
 /** What happens within this time goes out in one frame: the page stays usable with hundreds of messages a second. */
 const FLUSH_MS = 50;
@@ -15,6 +15,8 @@ const BEAT_MS = 15_000;
 const REFRESH_MS = 1_000;
 const TURNS_SHOWN = 60;
 const JOURNAL_PAGE = 100;
+/** How far back answered requests are shown: as far as a conversation of a few exchanges. */
+const ENTRIES_LOOKED_AT = 400;
 
 /** One open page. */
 export type Client = {
@@ -34,7 +36,7 @@ type Room = {
   redrafted: Set<AgentId>;
   floorMoved: boolean;
   floorSent: string;
-  turns: { readonly of: string; readonly readAt: number; readonly list: FloorNow['turns'] };
+  read: { readonly of: string; readonly at: number; readonly found: Omit<FloorNow, 'view'> };
 };
 
 /** Tells the open pages what happens, gathered per channel. */
@@ -188,7 +190,7 @@ function emptyRoom(): Room {
     redrafted: new Set(),
     floorMoved: false,
     floorSent: '',
-    turns: { of: '', readAt: 0, list: [] },
+    read: { of: '', at: 0, found: { outlook: null, turns: [], answered: [] } },
   };
 }
 
@@ -199,7 +201,7 @@ function redraft(room: Room, draft: Draft): void {
 }
 
 function floorOf(observatory: Observatory, channel: ChannelId): FloorNow {
-  return { view: observatory.view(channel), turns: observatory.turns(channel, TURNS_SHOWN) };
+  return { view: observatory.view(channel), ...readOf(observatory, channel) };
 }
 
 function flush(parts: Parts, clients: ReadonlySet<Client>, rooms: ReadonlyMap<ChannelId, Room>): void {
@@ -242,23 +244,46 @@ function noDraft(agent: AgentId): Draft {
 
 function movedFloor(parts: Parts, channel: ChannelId, room: Room): FloorNow | null {
   const view = parts.observatory.view(channel);
-  const floor = { view, turns: turnsOf(parts, room, view) };
+  const floor = { view, ...readOnce(parts, room, view) };
   const text = JSON.stringify(floor);
   if (text === room.floorSent) return null;
   room.floorSent = text;
   return floor;
 }
 
-/** Turns are read from the journal, so only when one began, ended or waited, and once a second for what else they tell. */
-function turnsOf(parts: Parts, room: Room, view: FloorView | null): FloorNow['turns'] {
-  if (view === null) return [];
-  const { channel, epoch, holder, condition } = view;
-  const of = JSON.stringify([epoch, condition, holder?.epoch, holder?.status, holder?.waitingFor]);
-  const now = parts.clock.now();
-  if (room.turns.of !== of || now - room.turns.readAt >= REFRESH_MS) {
-    room.turns = { of, readAt: now, list: parts.observatory.turns(channel, TURNS_SHOWN) };
+function answeredIn(entries: readonly JournalEntry[]): readonly AnsweredQuestion[] {
+  const titles = new Map<number, string>();
+  return entries.flatMap(({ at, fact }) => {
+    if (fact.type === 'turnWaited' && fact.wait.reason === 'approval') {
+      titles.set(fact.wait.question.question, fact.wait.question.title);
+    }
+    if (fact.type !== 'approvalDecided') return [];
+    const { question, agent, choice, by } = fact;
+    return [{ question, agent, choice, by, at, title: titles.get(question) ?? '' }];
+  });
+}
+
+/** What takes longer to find out than a view: the turns are read from the journal, a message's fate is decided. */
+function readOf(observatory: Observatory, channel: ChannelId): Omit<FloorNow, 'view'> {
+  return {
+    outlook: observatory.outlook(channel),
+    turns: observatory.turns(channel, TURNS_SHOWN),
+    answered: answeredIn(observatory.journal(channel, ENTRIES_LOOKED_AT)),
+  };
+}
+
+/** Only when something that they depend on is another than before, and once a second for the rest. */
+function readOnce(parts: Parts, room: Room, view: FloorView | null): Omit<FloorNow, 'view'> {
+  if (view === null) return { outlook: null, turns: [], answered: [] };
+  const { channel, epoch, holder, condition, mode, order, obstacles, seats } = view;
+  const holding = [holder?.epoch, holder?.status, holder?.waitingFor];
+  const statuses = seats.map(({ status }) => status);
+  const of = JSON.stringify([epoch, condition, holding, mode, order, obstacles.map(({ why }) => why), statuses]);
+  const at = parts.clock.now();
+  if (room.read.of !== of || at - room.read.at >= REFRESH_MS) {
+    room.read = { of, at, found: readOf(parts.observatory, channel) };
   }
-  return room.turns.list;
+  return room.read.found;
 }
 
 /** A floor that cannot be read now must not end the program: the next look may succeed. */

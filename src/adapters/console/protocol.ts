@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import type { Receipt } from '../../turns/floor/effect.ts';
-import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import type { AgentId, ChannelId, Choice } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { JournalEntry } from '../../turns/records.ts';
+import type { Outlook } from '../../turns/outlook.ts';
 import type { FloorView, TurnRecord } from '../../turns/view.ts';
 
 /** The longest text of one message, in UTF-16 units. */
@@ -31,7 +32,8 @@ export const pageFrameSchema = z.discriminatedUnion('type', [
     line: z.string().min(1).max(LINE_LIMIT, 'The command is too long.'),
     epoch: z.int().min(0).optional(),
   }),
-  z.strictObject({ type: z.literal('history'), channel, before: z.int().optional(), after: z.int().optional() }),
+  /** What came before or after a message; `after: 0` is the beginning. */
+  z.strictObject({ type: z.literal('history'), channel, before: z.int().optional(), after: z.int().min(0).optional() }),
   z.strictObject({ type: z.literal('watch'), channel, on: z.boolean() }),
   z.strictObject({ type: z.literal('journal'), channel, before: z.int() }),
 ]);
@@ -84,8 +86,24 @@ export type AgentEntry = {
   readonly description: string;
 };
 
-/** The floor of a channel and its turns, oldest first. */
-export type FloorNow = { readonly view: FloorView | null; readonly turns: readonly TurnRecord[] };
+/** A request for permission that somebody answered; `by` is a person's id, `null` when nobody could be asked. */
+export type AnsweredQuestion = {
+  readonly question: number;
+  readonly agent: AgentId;
+  readonly title: string;
+  readonly choice: Choice;
+  readonly by: string | null;
+  readonly at: Instant;
+};
+
+/** The floor of a channel, what would become of a message, its turns and its answered requests, oldest first. */
+export type FloorNow = {
+  readonly view: FloorView | null;
+  readonly outlook: Outlook | null;
+  readonly turns: readonly TurnRecord[];
+  /** Of the newest stretch of the journal, oldest first. */
+  readonly answered: readonly AnsweredQuestion[];
+};
 
 /** What the server sends. `now` is the server's clock: the page counts down from it. */
 export type ServerFrame =
@@ -118,7 +136,8 @@ export type ServerFrame =
   | {
       readonly type: 'history';
       readonly channel: ChannelId;
-      readonly direction: 'before' | 'after';
+      /** `beginning` replaces what the page has, `before` and `after` extend it. */
+      readonly direction: 'before' | 'after' | 'beginning';
       readonly messages: readonly ChatMessage[];
       readonly more: boolean;
     }

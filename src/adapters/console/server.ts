@@ -108,6 +108,8 @@ function pageOf(parts: ServerParts): Page {
     // Looks at the folder at each request: a page that was built anew meanwhile is served whole.
     dev: true,
     etag: true,
+    brotli: true,
+    gzip: true,
     setHeaders: (response, path) =>
       response.setHeader('Cache-Control', path.startsWith('/assets/') ? 'max-age=31536000, immutable' : 'no-cache'),
   });

@@ -84,7 +84,7 @@ function open(talk: Talk, client: Client, wanted: ChannelId | null): void {
     messages,
     more: chosen?.writable === true && hasEarlier(talk, chosen.id, messages),
     drafts: chosen === null ? [] : talk.hub.drafts(chosen.id),
-    ...(chosen === null ? { view: null, turns: [] } : talk.hub.floor(chosen.id)),
+    ...(chosen === null ? { view: null, outlook: null, turns: [], answered: [] } : talk.hub.floor(chosen.id)),
   });
 }
 
@@ -145,17 +145,22 @@ function history(talk: Talk, client: Client, frame: Extract<PageFrame, { type: '
   const { platform } = talk;
   if (!entry(talk, channel).writable) {
     const messages = after === undefined ? [] : talk.window.tail(channel).filter((message) => message.seq > after);
-    const direction = after === undefined ? 'before' : 'after';
+    const direction = directionOf(after);
     return talk.hub.send(client, { type: 'history', channel, direction, messages, more: false });
   }
   if (after !== undefined) {
     const messages = platform.after(channel, HISTORY_PAGE, after);
     const more = messages.length === HISTORY_PAGE;
-    return talk.hub.send(client, { type: 'history', channel, direction: 'after', messages, more });
+    return talk.hub.send(client, { type: 'history', channel, direction: directionOf(after), messages, more });
   }
   const messages = platform.before(channel, HISTORY_PAGE, before);
   const more = hasEarlier(talk, channel, messages);
   talk.hub.send(client, { type: 'history', channel, direction: 'before', messages, more });
+}
+
+function directionOf(after: number | undefined): 'before' | 'after' | 'beginning' {
+  if (after === undefined) return 'before';
+  return after === 0 ? 'beginning' : 'after';
 }
 
 /** A person's message as the port hands it in; who replies to an agent addresses it. */

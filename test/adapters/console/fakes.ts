@@ -11,6 +11,7 @@ import type { Answer, Intake, Observatory } from '../../../src/adapters/port.ts'
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
 import type { JournalEntry, Line } from '../../../src/turns/records.ts';
+import type { Outlook } from '../../../src/turns/outlook.ts';
 import type { FloorView, TurnRecord } from '../../../src/turns/view.ts';
 
 export const CHANNEL = 'console:demo';
@@ -36,6 +37,7 @@ export function restingView(channel: ChannelId = CHANNEL): FloorView {
 /** An Observatory that shows what a test puts into it. */
 export type FakeObservatory = Observatory & {
   views: Map<ChannelId, FloorView>;
+  outlooks: Map<ChannelId, Outlook>;
   turnsOf: Map<ChannelId, TurnRecord[]>;
   entries: JournalEntry[];
   spoken: Line[];
@@ -46,11 +48,13 @@ export function fakeObservatory(): FakeObservatory {
     [CHANNEL, restingView()],
     [OTHER, restingView(OTHER)],
   ]);
+  const outlooks = new Map<ChannelId, Outlook>();
   const turnsOf = new Map<ChannelId, TurnRecord[]>();
   const entries: JournalEntry[] = [];
   const spoken: Line[] = [];
   return {
     views,
+    outlooks,
     turnsOf,
     entries,
     spoken,
@@ -64,6 +68,7 @@ export function fakeObservatory(): FakeObservatory {
       { id: 'qa', name: 'qa', avatar: null, description: 'Tries to break it' },
     ],
     view: (channel) => views.get(channel) ?? null,
+    outlook: (channel) => outlooks.get(channel) ?? null,
     turns: (channel, limit) => (turnsOf.get(channel) ?? []).slice(-limit),
     journal: (channel, limit, before = Infinity) =>
       entries.filter((entry) => entry.key === channel && entry.seq < before).slice(-limit),

@@ -93,6 +93,7 @@ export function observatoryOf(places: readonly Place[], listener: Listener, line
       { id: 'qa', name: 'QA Bot', avatar: null, description: 'Tries to break it' },
     ],
     view: () => null,
+    outlook: () => null,
     turns: () => [],
     journal: () => [],
     lines: () => lines,

@@ -77,6 +77,7 @@ export async function sendingRig(
     channels: () => places,
     agents: () => agents,
     view: () => null,
+    outlook: () => null,
     turns: () => [],
     journal: () => [],
     lines: () => [],

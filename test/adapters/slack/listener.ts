@@ -113,6 +113,7 @@ export function sights(places: readonly Place[], threads: readonly Thread[] = []
     ],
     agents: () => AGENTS,
     view: viewOf,
+    outlook: () => null,
     turns: () => [],
     journal: () => [],
     lines: () => [],

@@ -185,6 +185,7 @@ function observatory(agents: readonly NonNullable<Speaker>[]): Observatory {
     channels: () => [],
     agents: () => agents.map((agent) => ({ ...agent, description: '' })),
     view: () => null,
+    outlook: () => null,
     turns: () => [],
     journal: () => [],
     lines: () => [],

@@ -30,7 +30,7 @@ function OnItsWay({ message }: { readonly message: Unsent }): JSX.Element {
     say(text, replyTo);
   };
   return (
-    <div class="message is-person tone-person on-its-way" data-testid="unsent">
+    <div class="message is-own tone-person on-its-way" data-testid="unsent">
       <div class="message-body">
         <div class="text">
           <RichText text={text} />

@@ -1,3 +1,4 @@
+import { useSignalEffect } from '@preact/signals';
 import type { JSX } from 'preact';
 import { Announcer } from './announcer.tsx';
 import { ChannelList } from './channel-list.tsx';
@@ -8,15 +9,22 @@ import { FloorBar } from './floor-bar.tsx';
 import { Help } from './help.tsx';
 import { drawerOpen } from './layout.ts';
 import { Panel } from './panel.tsx';
-import { channels } from './state.ts';
-import { Toasts } from './toasts.tsx';
+import { ask } from './sending.ts';
+import { channel, channels, connection } from './state.ts';
 import { TopBar } from './top-bar.tsx';
 
 /** The whole page. */
 export function App(): JSX.Element {
   const several = channels.value.length > 1;
+  const isStale = connection.value === 'lost';
+  useSignalEffect(() => {
+    const isGone = channels.value.length > 0 && channels.value.every(({ id }) => id !== channel.peek());
+    if (isGone) ask({ type: 'open', channel: null });
+  });
   return (
-    <div class={`frame${several ? ' with-channels' : ''}${drawerOpen.value ? ' drawer-open' : ''}`}>
+    <div
+      class={`frame${several ? ' with-channels' : ''}${drawerOpen.value ? ' drawer-open' : ''}${isStale ? ' is-stale' : ''}`}
+    >
       <a class="skip-link" href="#composer">
         Go to the composer
       </a>
@@ -30,7 +38,6 @@ export function App(): JSX.Element {
       </main>
       <div class="scrim" onClick={() => (drawerOpen.value = false)} />
       <Panel />
-      <Toasts />
       <Help />
       <Announcer />
     </div>

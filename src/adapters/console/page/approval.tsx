@@ -4,7 +4,9 @@ import type { JSX } from 'preact';
 import { wantedQuestion } from './attention.ts';
 import { focusableIfCut } from './code-block.tsx';
 import { command } from './sending.ts';
-import { agentOf, channel, view } from './state.ts';
+import type { AnsweredQuestion } from '../protocol.ts';
+import { exactTime, timeOfDay } from './now.ts';
+import { agentOf, channel, messages, person, view } from './state.ts';
 
 /** A key that was meant for what stood here before answers nothing. */
 const SETTLED_MS = 500;
@@ -15,6 +17,30 @@ export function ApprovalBar(): JSX.Element | null {
   const asked = holder?.approval ?? null;
   if (holder === null || asked === null) return null;
   return <Request key={asked.question} agent={holder.agent} epoch={holder.epoch} asked={asked} />;
+}
+
+/** What became of a request, and through whom. */
+export function Answered({ answered }: { readonly answered: AnsweredQuestion }): JSX.Element {
+  const { question, agent, title, choice, by, at } = answered;
+  const did = choice === 'allow' ? '✅ {by} allowed' : '⛔ {by} rejected';
+  return (
+    <li class="message is-system" data-testid="answered" data-choice={choice}>
+      <div class="system-text">
+        {did.replace('{by}', personName(by))} what {agentOf(agent).name} asked ({question})
+        {title !== '' && `: ${title}`}
+      </div>
+      <time dateTime={new Date(at).toISOString()} title={exactTime(at)}>
+        {timeOfDay(at)}
+      </time>
+    </li>
+  );
+}
+
+/** Whoever wrote here is known by name; of others there is only the id. */
+function personName(id: string | null): string {
+  if (id === null) return 'Conch';
+  if (id === person.value.id) return person.value.name;
+  return messages.peek().find(({ speaker }) => speaker.id === id)?.speaker.name ?? id;
 }
 
 type Asked = {

@@ -3,6 +3,7 @@ import type { JSX } from 'preact';
 import type { ChannelEntry } from '../protocol.ts';
 import { toneOf } from './avatar.tsx';
 import { ask } from './sending.ts';
+import { isUnfinished } from './unfinished.ts';
 import { activity, agentOf, channel, channels, openQuestions } from './state.ts';
 
 /** The channels: who speaks in each, what asks for a person, and what was said since it was last open. */
@@ -48,6 +49,12 @@ function Channel({ entry }: { readonly entry: ChannelEntry }): JSX.Element {
             </span>
           ) : (
             holder !== null && <span class={`dot ${toneOf(holder)}`} aria-hidden="true" />
+          )}
+          {!isOpen && isUnfinished(id) && (
+            <span class="begun" title="Something is begun here">
+              <span aria-hidden="true">✎</span>
+              <span class="unseen">something is begun here</span>
+            </span>
           )}
           <Count of={isOpen ? 0 : (activity.value[id] ?? 0)} />
         </span>

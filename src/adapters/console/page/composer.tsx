@@ -1,4 +1,4 @@
-import { signal, useSignalEffect } from '@preact/signals';
+import { useSignalEffect } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import type { JSX, RefObject } from 'preact';
 import { isCommandLine } from '../../../turns/text/addressing.ts';
@@ -6,14 +6,13 @@ import { COMMAND_WORDS } from '../../../turns/commands/table.ts';
 import { Choices, chosen, choose, offer, offered } from './choices.tsx';
 import { Fate } from './fate.tsx';
 import { Icon } from './icons.tsx';
-import { goToEnd, replyingTo, suggestion } from './layout.ts';
+import { goToEnd, suggestion } from './layout.ts';
 import { command, say, toast } from './sending.ts';
-import { channelName, writable } from './state.ts';
+import { channel, channelName, writable } from './state.ts';
+import { begin, unfinished } from './unfinished.ts';
 
 /** The server takes no longer text. */
 const TEXT_LIMIT = 16_000;
-
-const text = signal('');
 
 /** Where people write: messages, and commands that begin with a slash. */
 export function Composer(): JSX.Element {
@@ -26,7 +25,10 @@ export function Composer(): JSX.Element {
     suggestion.value = null;
   });
   useSignalEffect(() => {
-    if (replyingTo.value !== null) field.current?.focus();
+    if (unfinished.value.replyTo !== null) field.current?.focus();
+  });
+  useSignalEffect(() => {
+    if (channel.value !== null) draw(field, unfinished.peek().text);
   });
   return (
     <form
@@ -41,12 +43,18 @@ export function Composer(): JSX.Element {
       <Replying />
       <div class="composer-row">
         <Field field={field} />
-        <button type="submit" class="send" data-testid="send" aria-label="Send" disabled={text.value.trim() === ''}>
+        <button
+          type="submit"
+          class="send"
+          data-testid="send"
+          aria-label="Send"
+          disabled={unfinished.value.text.trim() === ''}
+        >
           <Icon name="send" />
         </button>
       </div>
       <div class="composer-foot">
-        <Fate line={isCommand(text.value)} />
+        <Fate line={isCommand(unfinished.value.text)} />
         <Count />
       </div>
     </form>
@@ -64,10 +72,10 @@ function Field({ field }: FieldRef): JSX.Element {
       data-testid="composer"
       aria-label="Message"
       placeholder={placeholder}
-      value={text.value}
+      value={unfinished.value.text}
       autocomplete="off"
-      aria-controls="choices"
       aria-autocomplete="list"
+      aria-controls={offered.value.length > 0 ? 'choices' : undefined}
       aria-activedescendant={offered.value.length > 0 ? `choice-${chosen.value}` : undefined}
       onInput={(event) => write(field, event.currentTarget.value)}
       onKeyDown={(event) => press(field, event)}
@@ -76,7 +84,7 @@ function Field({ field }: FieldRef): JSX.Element {
 }
 
 function Replying(): JSX.Element | null {
-  const to = replyingTo.value;
+  const to = unfinished.value.replyTo;
   if (to === null) return null;
   return (
     <p class="replying">
@@ -88,7 +96,7 @@ function Replying(): JSX.Element | null {
         type="button"
         class="quiet square small"
         aria-label="Do not reply"
-        onClick={() => (replyingTo.value = null)}
+        onClick={() => begin({ replyTo: null })}
       >
         <Icon name="close" />
       </button>
@@ -97,7 +105,7 @@ function Replying(): JSX.Element | null {
 }
 
 function Count(): JSX.Element | null {
-  const length = text.value.length;
+  const { length } = unfinished.value.text;
   if (length < TEXT_LIMIT * 0.9) return <span class="faint wide-only">Enter sends · Shift+Enter new line</span>;
   return (
     <span class={length > TEXT_LIMIT ? 'too-long' : 'faint'}>
@@ -107,8 +115,12 @@ function Count(): JSX.Element | null {
 }
 
 function write(field: FieldRef['field'], value: string): void {
-  text.value = value;
+  begin({ text: value });
   offer(value);
+  draw(field, value);
+}
+
+function draw(field: FieldRef['field'], value: string): void {
   const element = field.current;
   if (element === null) return;
   element.value = value;
@@ -122,12 +134,12 @@ function press(field: FieldRef['field'], event: KeyboardEvent): void {
   if (event.key === 'Tab' || (event.key === 'Enter' && !event.shiftKey && offered.value.length > 0)) {
     const choice = offered.value[chosen.value];
     const line = choice?.line;
-    if (line !== undefined && (event.key === 'Tab' || line.trim() !== text.value.trim())) {
+    if (line !== undefined && (event.key === 'Tab' || line.trim() !== unfinished.peek().text.trim())) {
       event.preventDefault();
       return complete(field, line);
     }
   }
-  if (event.key === 'Escape') replyingTo.value = null;
+  if (event.key === 'Escape') begin({ replyTo: null });
   if (event.key !== 'Enter' || event.shiftKey) return;
   event.preventDefault();
   submit(field);
@@ -139,15 +151,15 @@ function complete(field: FieldRef['field'], line: string): void {
 }
 
 function submit(field: FieldRef['field']): void {
-  const wanted = text.value.trim();
+  const wanted = unfinished.peek().text.trim();
   if (wanted === '') return;
   if (wanted.length > TEXT_LIMIT) {
     return toast('refused', `The message is longer than ${TEXT_LIMIT.toLocaleString()} characters. Nothing was sent.`);
   }
   if (isCommand(wanted)) command(wanted, { typed: true });
-  else if (writable.value) say(wanted, replyingTo.value?.id ?? null);
+  else if (writable.value) say(wanted, unfinished.peek().replyTo?.id ?? null);
   else return toast('refused', 'This channel lives on another platform: write there. Commands work here too.');
-  replyingTo.value = null;
+  begin({ replyTo: null });
   write(field, '');
   goToEnd.value += 1;
 }

@@ -4,11 +4,15 @@ import type { JSX, RefObject } from 'preact';
 import type { ChatMessage } from '../protocol.ts';
 import { Afterwards } from './afterwards.tsx';
 import { Answer } from './answer.tsx';
+import { Answered } from './approval.tsx';
 import { Icon, Shell } from './icons.tsx';
-import { goToEnd, suggestion } from './layout.ts';
+import { goToBeginning, goToEnd, suggestion } from './layout.ts';
 import { Message } from './message.tsx';
+import { dayText, isSameDay } from './now.ts';
 import { answers, ask, unsent } from './sending.ts';
+import { Toasts } from './toasts.tsx';
 import {
+  answered,
   channel,
   connection,
   drafts,
@@ -32,6 +36,7 @@ export function Conversation(): JSX.Element {
   const keep = useScroll(box);
   return (
     <div class="conversation-frame">
+      <h2 class="unseen">Conversation</h2>
       <div
         class="conversation"
         data-testid="conversation"
@@ -40,20 +45,45 @@ export function Conversation(): JSX.Element {
         tabIndex={0}
         aria-label="Conversation"
       >
-        <Beginning />
-        <ol class="messages">
-          <Answers between={[0, messages.value[0]?.seq ?? Infinity]} />
-          {messages.value.flatMap((message, place, all) => {
-            const drawn = <Message key={message.id} message={message} goesOn={goesOn(all[place - 1], message)} />;
-            if (!answers.value.some((answer) => answer.after === message.seq)) return drawn;
-            const next = all[place + 1]?.seq ?? Infinity;
-            return [drawn, <Answers key={`after ${message.id}`} between={[message.seq, next]} />];
-          })}
-        </ol>
-        {!hasLater.value && <Afterwards />}
+        <div>
+          <Beginning />
+          <ol class="messages">
+            <Answers between={[0, messages.value[0]?.seq ?? Infinity]} />
+            {messages.value.flatMap(drawMessage)}
+          </ol>
+          {!hasLater.value && <Afterwards />}
+        </div>
       </div>
-      <Pill />
+      <div class="over-the-end">
+        <Pill />
+        <Toasts />
+      </div>
     </div>
+  );
+}
+
+/** A message, the day that begins with it, and what came after it: answers to typed commands and to agents' requests. */
+function drawMessage(message: ChatMessage, place: number, all: readonly ChatMessage[]): JSX.Element[] {
+  const before = all[place - 1];
+  const beginsDay = before === undefined || !isSameDay(before.sentAt, message.sentAt);
+  const goes = !beginsDay && goesOn(before, message);
+  return [
+    ...(beginsDay ? [<Day key={`day ${message.id}`} at={message.sentAt} />] : []),
+    <Message key={message.id} message={message} goesOn={goes} />,
+    ...(answers.value.some((answer) => answer.after === message.seq)
+      ? [<Answers key={`after ${message.id}`} between={[message.seq, all[place + 1]?.seq ?? Infinity]} />]
+      : []),
+    ...answered.value
+      .filter(({ at }) => at >= message.sentAt && at < (all[place + 1]?.sentAt ?? Infinity))
+      .map((one) => <Answered key={`question ${one.question}`} answered={one} />),
+  ];
+}
+
+function Day({ at }: { readonly at: number }): JSX.Element {
+  return (
+    <li class="day" data-testid="day">
+      <span>{dayText(at)}</span>
+    </li>
   );
 }
 
@@ -102,10 +132,13 @@ function useScroll(box: RefObject<HTMLDivElement | null>): () => void {
   useSignalEffect(() => {
     if (goToEnd.value > 0) showEnd();
   });
+  useSignalEffect(() => {
+    if (goToBeginning.value > 0) showBeginning();
+  });
   useLayoutEffect(settle, [messages.value, drafts.value, unsent.value, answers.value, view.value]);
   useEffect(() => {
     const watcher = new ResizeObserver(settle);
-    if (box.current !== null) watcher.observe(box.current);
+    for (const element of [box.current, box.current?.firstElementChild]) if (element != null) watcher.observe(element);
     return () => watcher.disconnect();
   }, []);
   return () => {
@@ -169,31 +202,46 @@ function showEnd(): void {
   if (box !== null) box.scrollTop = box.scrollHeight;
 }
 
-function Beginning(): JSX.Element | null {
-  if (connection.value === 'connecting') return null;
-  if (hasEarlier.value) {
-    const before = messages.value[0]?.seq;
-    return (
-      <button
-        type="button"
-        class="quiet earlier"
-        onClick={() => {
-          following.value = false;
-          if (channel.value !== null) ask({ type: 'history', channel: channel.value, ...(before ? { before } : {}) });
-        }}
-      >
+/** Draws the beginning of the conversation, from the server if the page does not have it. */
+function showBeginning(): void {
+  following.value = false;
+  if (hasEarlier.peek() && channel.peek() !== null) ask({ type: 'history', channel: channel.peek() ?? '', after: 0 });
+  const box = document.querySelector('.conversation');
+  if (box !== null) box.scrollTop = 0;
+}
+
+function showEarlier(): void {
+  const before = messages.peek()[0]?.seq;
+  following.value = false;
+  if (channel.value !== null) ask({ type: 'history', channel: channel.value, ...(before ? { before } : {}) });
+}
+
+function Earlier(): JSX.Element {
+  return (
+    <p class="earlier">
+      <button type="button" class="quiet" onClick={showEarlier}>
         Show earlier messages
       </button>
-    );
-  }
+      <button type="button" class="quiet" onClick={() => (goToBeginning.value += 1)}>
+        Go to the beginning
+      </button>
+    </p>
+  );
+}
+
+function Beginning(): JSX.Element | null {
+  if (connection.value === 'connecting') return null;
+  if (hasEarlier.value) return <Earlier />;
   if (messages.value.length > 0 || unsent.value.length > 0) return null;
   return (
     <div class="empty">
       <Shell />
       <p class="empty-title">Nobody has spoken yet</p>
-      <p>
-        Write a message: the agents answer one after the other. Whoever holds the conch may speak, and you always can.
-      </p>
+      {writable.value && (
+        <p>
+          Write a message: the agents answer one after the other. Whoever holds the conch may speak, and you always can.
+        </p>
+      )}
       {writable.value && <Openings />}
     </div>
   );

@@ -1,13 +1,15 @@
 import type { JSX } from 'preact';
 import { WAITS_FOR } from '../../../turns/commands/fact-words.ts';
+import { obstacleWords } from '../../../turns/commands/floor-words.ts';
 import type { FloorView } from '../../../turns/view.ts';
+import { AskWhy } from './seats.tsx';
 import { Avatar, toneOf } from './avatar.tsx';
 import { Icon, Shell } from './icons.tsx';
 import { drawerOpen, tab } from './layout.ts';
-import { clockText, now } from './now.ts';
+import { clockText, now, timeToTheSecond } from './now.ts';
 import { command } from './sending.ts';
 import { pauseOrResume, skipTurn, stopAll } from './shortcuts.ts';
-import { agentOf, view } from './state.ts';
+import { agentOf, connection, view, writable } from './state.ts';
 
 /** Who has the floor, for how long, who is next, and the three things that people do about it. */
 export function FloorBar(): JSX.Element {
@@ -20,9 +22,15 @@ export function FloorBar(): JSX.Element {
       <Ring floor={floor} />
       <div class="floor-words">
         <Headline floor={floor} />
-        <p class="floor-detail">
-          <Detail floor={floor} />
-        </p>
+        {holder !== null && connection.value !== 'lost' ? (
+          <p class="floor-detail">
+            <Detail floor={floor} />
+          </p>
+        ) : (
+          <p class="floor-why">
+            {whyNobody(floor)} {isDeserted(floor) && <AskWhy line="/agent list" />}
+          </p>
+        )}
       </div>
       <Next floor={floor} />
       <Actions floor={floor} />
@@ -104,12 +112,8 @@ function Headline({ floor }: Floor): JSX.Element {
 }
 
 function Detail({ floor }: Floor): JSX.Element | null {
-  if (floor === null) return <>Nothing is known of this floor yet</>;
+  if (floor === null || floor.holder === null) return null;
   const { holder, condition, turns } = floor;
-  if (holder === null) {
-    if (condition === 'paused') return <>Nobody gets a turn until you resume</>;
-    return <>{limitOf(floor) ?? 'Write a message and the agents take turns'}</>;
-  }
   const end = endOf(floor);
   return (
     <>
@@ -133,10 +137,25 @@ function Detail({ floor }: Floor): JSX.Element | null {
   );
 }
 
-/** The budget that is used up, if people were told. */
-function limitOf(floor: FloorView | null): string | null {
-  const limit = floor?.obstacles.find((obstacle) => obstacle.why === 'limit' || obstacle.why === 'day-limit');
-  return limit !== undefined && 'budget' in limit ? limit.budget : null;
+/** Why nobody has the floor and what to do, or since when it is not known. */
+function whyNobody(floor: FloorView | null): string {
+  if (connection.value === 'lost') return `No connection since ${timeToTheSecond(now.value)}: this may have changed`;
+  const [first] = floor?.obstacles ?? [];
+  if (floor === null) return 'Nothing is known of this floor yet';
+  if (first === undefined || first.why === 'resting') {
+    return writable.value ? 'Write a message and the agents take turns' : 'It opens when somebody writes there';
+  }
+  return obstacleWords(first, (id) => agentOf(id).name);
+}
+
+/** Nobody is there who could take a turn. */
+function isDeserted(floor: FloorView | null): boolean {
+  return connection.value === 'open' && floor?.obstacles[0]?.why === 'nobody-available';
+}
+
+/** A budget is used up, and only people can go on. */
+function isLimited(floor: FloorView | null): boolean {
+  return floor?.obstacles.some(({ why }) => why === 'limit' || why === 'day-limit') === true;
 }
 
 /** Who is next, where there is no room for the queue. */
@@ -188,38 +207,60 @@ function showFloor(): void {
 
 function Actions({ floor }: Floor): JSX.Element {
   const holder = floor?.holder ?? null;
-  const paused = floor?.condition === 'paused';
   const idle = holder === null && floor?.condition === 'resting';
-  const limited = idle && limitOf(floor) !== null;
+  const limited = idle && isLimited(floor);
+  const lost = connection.value === 'lost';
   return (
     <div class="actions" role="group" aria-label="Floor actions">
       {holder !== null && (
-        <button type="button" data-testid="skip" onClick={skipTurn} title="End this turn, go on with the next (Alt+S)">
+        <button
+          type="button"
+          data-testid="skip"
+          disabled={lost}
+          onClick={skipTurn}
+          title="End this turn, go on with the next (Alt+S)"
+        >
           <Icon name="skip" />
           Skip
         </button>
       )}
       {idle && !limited && (
-        <button type="button" data-testid="start" onClick={() => command('/floor start')}>
+        <button type="button" data-testid="start" disabled={lost} onClick={() => command('/floor start')}>
           <Icon name="play" />
           Start
         </button>
       )}
-      <button
-        type="button"
-        data-testid={paused || limited ? 'resume' : 'pause'}
-        onClick={limited ? () => command('/floor resume') : pauseOrResume}
-        title={paused || limited ? 'Let the agents go on (Alt+P)' : 'Grant no new turns (Alt+P)'}
-      >
-        <Icon name={paused || limited ? 'play' : 'pause'} />
-        {paused || limited ? 'Resume' : 'Pause'}
-      </button>
+      <PauseOrResume paused={floor?.condition === 'paused'} limited={limited} />
       {(holder !== null || floor?.condition === 'open') && (
-        <button type="button" class="stop" data-testid="stop" onClick={stopAll} title="Stop everything at once (Alt+X)">
+        <button
+          type="button"
+          class="stop"
+          data-testid="stop"
+          disabled={lost}
+          onClick={stopAll}
+          title="Stop everything at once (Alt+X)"
+        >
           <Icon name="stop" />
           Stop
         </button>
       )}
     </div>
+  );
+}
+
+function PauseOrResume(props: { readonly paused: boolean; readonly limited: boolean }): JSX.Element {
+  const { paused, limited } = props;
+  const resumes = paused || limited;
+  return (
+    <button
+      type="button"
+      data-testid={resumes ? 'resume' : 'pause'}
+      disabled={connection.value === 'lost'}
+      onClick={limited ? () => command('/floor resume') : pauseOrResume}
+      title={resumes ? 'Let the agents go on (Alt+P)' : 'Grant no new turns (Alt+P)'}
+    >
+      <Icon name={resumes ? 'play' : 'pause'} />
+      {resumes ? 'Resume' : 'Pause'}
+    </button>
   );
 }

@@ -6,9 +6,9 @@ export const tab = signal<'floor' | 'turns' | 'journal'>('floor');
 export const drawerOpen = signal(false);
 /** The list of keyboard shortcuts is open. */
 export const helpOpen = signal(false);
-/** The message that the composer replies to. */
-export const replyingTo = signal<{ readonly id: string; readonly name: string; readonly text: string } | null>(null);
 /** Asks the conversation to go to its end. */
 export const goToEnd = signal(0);
+/** Asks the conversation to go to its beginning. */
+export const goToBeginning = signal(0);
 /** Text that somebody wants in the composer. */
 export const suggestion = signal<string | null>(null);

@@ -1,16 +1,18 @@
 import { signal } from '@preact/signals';
 import { memo } from 'preact/compat';
+import { useEffect, useRef } from 'preact/hooks';
 import type { JSX } from 'preact';
 import { RECEIPTS } from '../../../turns/floor/effect.ts';
 import type { Receipt } from '../../../turns/floor/effect.ts';
 import type { ChatMessage } from '../protocol.ts';
 import { Avatar, toneOf } from './avatar.tsx';
 import { Icon } from './icons.tsx';
-import { replyingTo } from './layout.ts';
+import { deleteSoon, deleting, keepMessage } from './deleting.ts';
 import { exactTime, timeOfDay } from './now.ts';
 import { RichText } from './rich-text.tsx';
 import { amend, command } from './sending.ts';
-import { messages, writable } from './state.ts';
+import { messages, person, writable } from './state.ts';
+import { begin } from './unfinished.ts';
 
 const RECEIPT_WORDS: Readonly<Record<Receipt, string>> = {
   injected: 'given to the holder in the middle of its turn',
@@ -35,19 +37,20 @@ export const Message = memo(function Message({ message, goesOn }: Shown): JSX.El
   const { kind, speaker, sentAt, deleted } = message;
   if (kind === 'system') return <SystemMessage message={message} />;
   const tone = kind === 'person' ? 'tone-person' : toneOf(speaker.id);
+  const isOwn = kind === 'person' && speaker.id === person.value.id;
   return (
     <li
-      class={`message is-${kind} ${tone}${goesOn ? ' goes-on' : ''}${deleted ? ' is-deleted' : ''}`}
+      class={`message is-${isOwn ? 'own' : kind} ${tone}${goesOn ? ' goes-on' : ''}${deleted ? ' is-deleted' : ''}`}
       data-testid="message"
       data-id={message.id}
       data-kind={kind}
       data-speaker={speaker.id}
       data-epoch={message.epoch ?? undefined}
     >
-      {!goesOn && <Avatar id={speaker.id} name={speaker.name} avatar={speaker.avatar} kind={kind} />}
+      {!goesOn && !isOwn && <Avatar id={speaker.id} name={speaker.name} avatar={speaker.avatar} kind={kind} />}
       <div class="message-body">
         <div class={goesOn ? 'message-head unseen' : 'message-head'}>
-          <span class="speaker">{speaker.name}</span>
+          <span class={isOwn ? 'speaker unseen' : 'speaker'}>{speaker.name}</span>
           <time dateTime={new Date(sentAt).toISOString()} title={exactTime(sentAt)}>
             {timeOfDay(sentAt)}
           </time>
@@ -56,7 +59,7 @@ export const Message = memo(function Message({ message, goesOn }: Shown): JSX.El
         <Text message={message} />
         <Receipts receipts={message.receipts} />
       </div>
-      {!deleted && <MessageActions message={message} />}
+      {!deleted && !deleting.value.has(message.id) && <MessageActions message={message} isOwn={isOwn} />}
     </li>
   );
 });
@@ -82,7 +85,8 @@ function Quote(props: { readonly of: string | null }): JSX.Element | null {
 }
 
 function Text({ message }: { readonly message: ChatMessage }): JSX.Element {
-  if (message.deleted) return <p class="text faint">This message was deleted.</p>;
+  const going = message.deleted ? 'sent' : deleting.value.get(message.id);
+  if (going !== undefined) return <Deleted id={message.id} isFinal={going === 'sent'} />;
   if (editing.value === message.id) return <Editor message={message} />;
   return (
     <div class="text">
@@ -92,19 +96,48 @@ function Text({ message }: { readonly message: ChatMessage }): JSX.Element {
   );
 }
 
+function Deleted({ id, isFinal }: { readonly id: string; readonly isFinal: boolean }): JSX.Element {
+  if (isFinal) return <p class="text faint">This message was deleted.</p>;
+  return (
+    <p class="text faint" role="status">
+      Deleted.{' '}
+      <button type="button" class="link" onClick={() => keepMessage(id)}>
+        Undo
+      </button>
+    </p>
+  );
+}
+
 function Editor({ message }: { readonly message: ChatMessage }): JSX.Element {
+  const form = useRef<HTMLFormElement>(null);
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    const { current } = field;
+    current?.focus();
+    current?.setSelectionRange(current.value.length, current.value.length);
+  }, []);
+  const close = (): void => {
+    const shown = form.current?.closest('[data-id]');
+    editing.value = null;
+    requestAnimationFrame(() => shown?.querySelector<HTMLElement>('[data-action="edit"]')?.focus());
+  };
   const save = (event: Event): void => {
     event.preventDefault();
-    const field = event.currentTarget instanceof HTMLFormElement ? event.currentTarget.querySelector('textarea') : null;
-    const text = field?.value.trim() ?? '';
+    const text = field.current?.value.trim() ?? '';
     if (text !== '' && text !== message.text) amend(message.id, text);
-    editing.value = null;
+    close();
+  };
+  const press = (event: KeyboardEvent): void => {
+    if (event.isComposing) return;
+    event.stopPropagation();
+    if (event.key === 'Escape') close();
+    else if (event.key === 'Enter' && !event.shiftKey) save(event);
   };
   return (
-    <form class="editor" onSubmit={save}>
-      <textarea aria-label="Your message" defaultValue={message.text} rows={3} autofocus />
+    <form ref={form} class="editor" onSubmit={save} onKeyDown={press}>
+      <textarea ref={field} aria-label="Your message" defaultValue={message.text} rows={3} />
       <button type="submit">Save</button>
-      <button type="button" class="quiet" onClick={() => (editing.value = null)}>
+      <button type="button" class="quiet" onClick={close}>
         Cancel
       </button>
     </form>
@@ -125,19 +158,20 @@ function Receipts(props: { readonly receipts: readonly Receipt[] }): JSX.Element
   );
 }
 
-function MessageActions({ message }: { readonly message: ChatMessage }): JSX.Element {
+function MessageActions(props: { readonly message: ChatMessage; readonly isOwn: boolean }): JSX.Element {
+  const { message } = props;
   const { id, speaker, text, kind } = message;
-  const own = kind === 'person' && writable.value;
+  const own = props.isOwn && writable.value;
   return (
     <div class="message-actions">
       {writable.value && (
-        <Action icon="reply" label="Reply" act={() => (replyingTo.value = { id, name: speaker.name, text })} />
+        <Action icon="reply" label="Reply" act={() => begin({ replyTo: { id, name: speaker.name, text } })} />
       )}
       {kind === 'person' && (
         <Action icon="help" label="What became of it?" act={() => command(`/why ${id}`, { typed: true })} />
       )}
       {own && <Action icon="edit" label="Edit" act={() => (editing.value = id)} />}
-      {own && <Action icon="trash" label="Delete" act={() => amend(id, null)} />}
+      {own && <Action icon="trash" label="Delete" act={() => deleteSoon(id)} />}
     </div>
   );
 }
@@ -148,7 +182,14 @@ function Action(props: {
   readonly act: () => void;
 }): JSX.Element {
   return (
-    <button type="button" class="quiet square small" aria-label={props.label} title={props.label} onClick={props.act}>
+    <button
+      type="button"
+      class="quiet square small"
+      data-action={props.icon}
+      aria-label={props.label}
+      title={props.label}
+      onClick={props.act}
+    >
       <Icon name={props.icon} />
     </button>
   );

@@ -1,14 +1,15 @@
 import { effect, signal } from '@preact/signals';
-import { clockOffset, view } from './state.ts';
+import { clockOffset, connection, view } from './state.ts';
 
-/** The server's clock, moved on twice a second while somebody holds the floor. */
+/** The server's clock, moved on twice a second while somebody holds the floor; it stands still while the server is not there. */
 export const now = signal(Date.now());
 
 /** Keeps `now` going. */
 export function startClock(): void {
   effect(() => {
     const offset = clockOffset.value;
-    const running = view.value?.holder != null;
+    const running = view.value?.holder != null && connection.value === 'open';
+    if (connection.value === 'lost') return;
     now.value = Date.now() + offset;
     if (!running) return;
     const timer = setInterval(() => (now.value = Date.now() + offset), 500);
@@ -45,6 +46,20 @@ export function timeOfDay(at: number): string {
 /** The time of day, to the second. */
 export function timeToTheSecond(at: number): string {
   return SECONDS.format(at);
+}
+
+const DAY = new Intl.DateTimeFormat(undefined, { weekday: 'long', day: 'numeric', month: 'long' });
+const OTHER_YEAR = new Intl.DateTimeFormat(undefined, { dateStyle: 'full' });
+
+/** A day as people call it: "Friday, November 21", with the year when it is another one than now. */
+export function dayText(at: number): string {
+  const isThisYear = new Date(at).getFullYear() === new Date(now.peek()).getFullYear();
+  return (isThisYear ? DAY : OTHER_YEAR).format(at);
+}
+
+/** Whether two instants lie on the same day here. */
+export function isSameDay(a: number, b: number): boolean {
+  return new Date(a).toDateString() === new Date(b).toDateString();
 }
 
 /** Day and time, to the second. */

@@ -24,21 +24,23 @@ export function Panel(): JSX.Element {
   });
   return (
     <aside class="panel" aria-label="The floor in detail">
-      <div class="tabs" role="tablist" aria-label="Details" onKeyDown={moveTab}>
-        {TABS.map(({ id, title }) => (
-          <button
-            key={id}
-            type="button"
-            role="tab"
-            id={`tab-${id}`}
-            aria-selected={tab.value === id}
-            aria-controls="panel-body"
-            tabIndex={tab.value === id ? 0 : -1}
-            onClick={() => (tab.value = id)}
-          >
-            {title}
-          </button>
-        ))}
+      <div class="tabs">
+        <div class="tab-list" role="tablist" aria-label="Details" onKeyDown={moveTab}>
+          {TABS.map(({ id, title }) => (
+            <button
+              key={id}
+              type="button"
+              role="tab"
+              id={`tab-${id}`}
+              aria-selected={tab.value === id}
+              aria-controls="panel-body"
+              tabIndex={tab.value === id ? 0 : -1}
+              onClick={() => (tab.value = id)}
+            >
+              {title}
+            </button>
+          ))}
+        </div>
         <button
           type="button"
           class="quiet square narrow-only"

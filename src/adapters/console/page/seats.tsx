@@ -4,6 +4,7 @@ import type { Status } from '../../../turns/floor/seat.ts';
 import type { FloorView } from '../../../turns/view.ts';
 import { Avatar, toneOf } from './avatar.tsx';
 import { Icon, StatusShape } from './icons.tsx';
+import { drawerOpen } from './layout.ts';
 import { clockText, now } from './now.ts';
 import { command } from './sending.ts';
 import { agentOf, agents, view } from './state.ts';
@@ -73,6 +74,7 @@ function SeatRow({ seat }: { readonly seat: Seat }): JSX.Element {
 function SeatNote({ seat }: { readonly seat: Seat }): JSX.Element | null {
   const place = (view.value?.next ?? []).indexOf(seat.agent);
   if (seat.disabled) return <span class="faint">disabled</span>;
+  if (seat.status === 'OFFLINE') return <span class="faint">cannot take a turn</span>;
   if (seat.waitUntil !== null) return <span class="faint">gives up in {clockText(seat.waitUntil - now.value)}</span>;
   if (seat.status === 'QUEUED' && place >= 0)
     return <span class="faint">{PLACES[place] ?? `number ${place + 1}`}</span>;
@@ -102,6 +104,7 @@ function SeatActions({ seat }: { readonly seat: Seat }): JSX.Element {
           <Act line={`/agent disable ${agent}`} label="Disable" />
         )}
         <Act line={`/agent restart ${agent}`} label="Restart" />
+        {status === 'OFFLINE' && <AskWhy line={`/agent status ${agent}`} />}
       </div>
     </div>
   );
@@ -118,6 +121,19 @@ function Act(props: { readonly line: string; readonly label: string }): JSX.Elem
       onClick={() => command(props.line, ofTurn ? { epoch: holder.epoch } : {})}
     >
       {props.label}
+    </button>
+  );
+}
+
+/** Asks why somebody is not there; the answer stands in the conversation. */
+export function AskWhy(props: { readonly line: string }): JSX.Element {
+  const act = (): void => {
+    drawerOpen.value = false;
+    command(props.line, { typed: true });
+  };
+  return (
+    <button type="button" class="small-button" title={props.line} onClick={act}>
+      Why?
     </button>
   );
 }

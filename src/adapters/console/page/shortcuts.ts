@@ -1,5 +1,5 @@
 import { showQuestion } from './attention.ts';
-import { drawerOpen, goToEnd, helpOpen, tab } from './layout.ts';
+import { drawerOpen, goToBeginning, goToEnd, helpOpen, tab } from './layout.ts';
 import { command } from './sending.ts';
 import { view } from './state.ts';
 import { toggleTheme } from './theme.ts';
@@ -16,6 +16,7 @@ export const SHORTCUTS: readonly { readonly keys: string; readonly what: string 
   { keys: 'Alt + X', what: 'Stop everything' },
   { keys: 'Alt + P', what: 'Pause or resume the floor' },
   { keys: '1  2  3', what: 'Floor, turns, journal' },
+  { keys: 'Home', what: 'Go to the beginning' },
   { keys: 'End', what: 'Go to the newest message' },
   { keys: 't', what: 'Light or dark' },
   { keys: '?', what: 'This list' },
@@ -62,6 +63,7 @@ const PLAIN: Readonly<Record<string, () => void>> = {
   c: focusComposer,
   t: toggleTheme,
   '?': () => (helpOpen.value = true),
+  Home: () => (goToBeginning.value += 1),
   End: () => (goToEnd.value += 1),
   1: () => show('floor'),
   2: () => show('turns'),

@@ -1,6 +1,7 @@
 import { batch, computed, signal } from '@preact/signals';
-import type { AgentEntry, ChannelEntry, ChatMessage, Draft, ServerFrame } from '../protocol.ts';
+import type { AgentEntry, AnsweredQuestion, ChannelEntry, ChatMessage, Draft, ServerFrame } from '../protocol.ts';
 import type { JournalEntry } from '../../../turns/records.ts';
+import type { Outlook } from '../../../turns/outlook.ts';
 import type { FloorView, TurnRecord } from '../../../turns/view.ts';
 
 /** The most messages that the page keeps and draws. */
@@ -29,6 +30,10 @@ export const following = signal(true);
 export const returning = signal(false);
 export const drafts = signal<ReadonlyMap<string, Draft>>(new Map());
 export const view = signal<FloorView | null>(null);
+/** What would become of a message that is written now. */
+export const outlook = signal<Outlook | null>(null);
+/** Requests for permission that were answered lately, oldest first. */
+export const answered = signal<readonly AnsweredQuestion[]>([]);
 export const turns = signal<readonly TurnRecord[]>([]);
 export const journal = signal<readonly JournalEntry[]>([]);
 export const journalHasEarlier = signal(false);
@@ -96,7 +101,9 @@ function takeState(frame: Of<'state'>): void {
   agents.value = frame.agents;
   channel.value = frame.channel;
   view.value = frame.view;
+  outlook.value = frame.outlook;
   turns.value = frame.turns;
+  answered.value = frame.answered;
   drafts.value = new Map(frame.drafts.map((draft) => [draft.agent, draft]));
   if (moved) journal.value = [];
   if (frame.channel !== null) activity.value = { ...activity.value, [frame.channel]: 0 };
@@ -126,7 +133,9 @@ function takeBatch(frame: Of<'batch'>): void {
   if (frame.channel !== channel.value) return;
   clockOffset.value = frame.now - Date.now();
   if (frame.view !== undefined) view.value = frame.view;
+  if (frame.outlook !== undefined) outlook.value = frame.outlook;
   if (frame.turns !== undefined) turns.value = frame.turns;
+  if (frame.answered !== undefined) answered.value = frame.answered;
   if (frame.messages.length > 0) append(frame.messages);
   if (frame.changed.length > 0) messages.value = renew(messages.value, frame.changed);
   if (frame.drafts.length > 0 || frame.messages.length > 0) redraft(frame);
@@ -171,6 +180,13 @@ function redraft(frame: Of<'batch'>): void {
 
 function takeHistory(frame: Of<'history'>): void {
   if (frame.channel !== channel.value) return;
+  if (frame.direction === 'beginning') {
+    messages.value = frame.messages;
+    hasEarlier.value = false;
+    hasLater.value = frame.more;
+    following.value = !frame.more;
+    return;
+  }
   const known = new Set(messages.value.map((message) => message.id));
   const fresh = frame.messages.filter((message) => !known.has(message.id));
   if (frame.direction === 'before') {

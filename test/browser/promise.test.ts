@@ -1,0 +1,83 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { FloorSettings } from '../../src/turns/floor/settings.ts';
+import { outlookOf } from '../../src/turns/outlook.ts';
+import { viewOf } from '../../src/turns/view.ts';
+import { stage as play } from '../turns/floor/stage.ts';
+import type { Stage as Play } from '../turns/floor/stage.ts';
+import { hasBrowser, openBrowser } from './chromium.ts';
+import { openStage } from './stage.ts';
+import type { Stage } from './stage.ts';
+
+const WITHIN = { timeout: 10_000, interval: 20 };
+
+describe.runIf(hasBrowser)('what the composer promises', () => {
+  let browser: Browser;
+  let page: Page;
+  let stage: Stage;
+  let channel: string;
+
+  beforeAll(async () => {
+    browser = await openBrowser();
+  });
+  afterAll(async () => browser?.close());
+  beforeEach(async () => {
+    stage = await openStage();
+    channel = stage.channels[0] ?? '';
+    page = await browser.newPage();
+    await page.goto(stage.url);
+    await page.locator('[data-testid="connection"][data-state="open"]').waitFor();
+  });
+  afterEach(async () => {
+    await page.close();
+    await stage.close();
+  });
+
+  /** Shows a real floor, brought into a situation by the core itself. */
+  const show = (settings: Partial<FloorSettings>, bring: (floor: Play) => void): void => {
+    const real = play({ settings });
+    bring(real);
+    stage.observatory.outlooks.set(channel, outlookOf(real.floor, real.at));
+    stage.show(channel, viewOf(real.floor, real.at));
+  };
+  const promise = (): Promise<string> => page.getByTestId('fate').innerText();
+
+  test('T44 during an approval it is no answer but held, and the reason is named', async () => {
+    show({}, (floor) => {
+      floor.person('m1');
+      floor.act({ type: 'request', agent: 'pm', epoch: 1, approval: { title: 'run it', detail: 'npm test' } });
+    });
+    await expect
+      .poll(promise, WITHIN)
+      .toMatch(/^Will be held until an agent is prompted\. pm waits for an approval\.$/);
+  });
+
+  test.each([
+    ['inject', 'Will be delivered to pm in the middle of its turn'],
+    ['queue', 'Will be held until the turn ends'],
+    ['interrupt', 'Will be delivered to pm by interrupting the turn'],
+    ['parallel', 'Will be delivered to pm, dev, qa to observe'],
+  ] as const)('T44 in the mode %s it is what the mode does', async (mode, words) => {
+    show({ mode }, (floor) => void floor.person('m1'));
+    await expect.poll(promise, WITHIN).toBe(words);
+  });
+
+  test('T44 where a message names nobody and nobody answers such, it says so, until it names somebody', async () => {
+    show({ order: 'mention' }, () => {});
+    await expect.poll(promise, WITHIN).toMatch(/^Will reach nobody: nobody addressed$/);
+    await page.getByTestId('composer').fill('@dev can you?');
+    await expect.poll(promise, WITHIN).toMatch(/^Will be delivered to dev with its prompt$/);
+  });
+
+  test('T44 on a paused floor and with nobody online it opens no exchange', async () => {
+    show({}, (floor) => void floor.operator({ type: 'pause' }));
+    await expect.poll(promise, WITHIN).toMatch(/^Will be held until an agent is prompted\. ⏸ The floor is paused/);
+    show({}, (floor) => ['pm', 'dev', 'qa'].forEach((agent) => void floor.leaves(agent)));
+    await expect.poll(promise, WITHIN).toMatch(/^Will reach nobody: .*\. No agents are available/);
+  });
+
+  test('T44 without a connection it is that the message will be sent later', async () => {
+    await stage.adapter.stop();
+    await expect.poll(promise, WITHIN).toMatch(/^Will be sent when Conch is back$/);
+  });
+});

@@ -1,0 +1,227 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { AxeResults } from 'axe-core';
+import type { Browser, Page } from 'playwright-core';
+import { openStage } from './stage.ts';
+import type { Scenery, Stage } from './stage.ts';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+export const WIDTHS = [1440, 1024, 390] as const;
+export const THEMES = ['light', 'dark'] as const;
+/** From the smallest Conch to a full one. */
+const SIZES = [
+  { agents: 1, channels: 1 },
+  { agents: 5, channels: 8, discord: true },
+  { agents: 30, channels: 40, discord: true, longNames: true },
+] as const satisfies readonly Scenery[];
+
+/** What a person may see. */
+export type ViewName = (typeof VIEWS)[number];
+export const VIEWS = [
+  'empty',
+  'busy',
+  'asking',
+  'elsewhere',
+  'limit',
+  'turns',
+  'journal',
+  'seat',
+  'help',
+  'choices',
+  'editing',
+  'deleting',
+  'toast',
+  'lost',
+  'window',
+] as const;
+
+/** The sizes in which a view is looked at: what depends on the size in all, the rest in the middle one. */
+export function sizesFor(view: ViewName): readonly Scenery[] {
+  return ['empty', 'busy', 'asking'].includes(view) ? SIZES : SIZES.slice(1, 2);
+}
+
+/** One thing that a person who cannot see or point would stumble over. */
+export type Violation = { readonly view: string; readonly rule: string; readonly where: string; readonly why: string };
+
+const LONG_TEXT = [
+  '# Plan\n\nFirst **this**, then `that`, see [the docs](https://example.org).\n\n1. one\n2. two\n\n- [x] done\n\n> quoted',
+  `| name | value |\n|---|---|\n| ${'long '.repeat(60)} | ${'longer '.repeat(60)} |`,
+  '```ts\n/* why */ const word: string = `text`; return { word, n: 1 };\n```',
+  `\`\`\`\n${'const a_name_without_a_place_to_break = '.repeat(12)}\n\`\`\``,
+].join('\n\n');
+
+/** Opens one view of the page and looks at it. */
+export async function withView<T>(
+  browser: Browser,
+  how: { readonly view: ViewName; readonly size: Scenery; readonly width: number; readonly theme: 'light' | 'dark' },
+  look: (page: Page) => Promise<T>,
+): Promise<T> {
+  const stage = await openStage(how.size);
+  const page = await browser.newPage({
+    viewport: { width: how.width, height: 800 },
+    colorScheme: how.theme,
+    reducedMotion: 'reduce',
+  });
+  try {
+    if (how.view !== 'empty') await furnish(stage);
+    await page.goto(stage.url);
+    await page.locator('[data-testid="connection"][data-state="open"]').waitFor();
+    await PREPARE[how.view](stage, page);
+    return await look(page);
+  } finally {
+    await page.close();
+    await stage.close();
+  }
+}
+
+/** What axe says about the page as it is drawn now. */
+export async function violations(page: Page, view: string): Promise<readonly Violation[]> {
+  await page.evaluate(AXE);
+  const found = await page.evaluate('axe.run(document, { resultTypes: ["violations"] })');
+  return (found as AxeResults).violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ target, failureSummary = '' }) => ({
+      view,
+      rule: id,
+      where: target.join(' '),
+      why: failureSummary.replaceAll(/\s+/g, ' ').slice(0, 300),
+    })),
+  );
+}
+
+async function furnish(stage: Stage): Promise<void> {
+  const [channel = ''] = stage.channels;
+  for (const [place, agent] of stage.agents.slice(0, 8).entries()) {
+    await stage.post(
+      channel,
+      agent,
+      place === 1 ? LONG_TEXT : `@${stage.agents[0] ?? ''} what about \`part ${place}\`?`,
+    );
+  }
+  await stage.post(channel, null, '⏱️ pm turn timed out');
+  stage.hold(channel, stage.agents[0] ?? '');
+  const turns = stage.agents.slice(0, 8).map((agent, place) => ({
+    epoch: place + 1,
+    agent,
+    startedAt: Date.now() - 600_000 + place * 60_000,
+    endedAt: Date.now() - 560_000 + place * 60_000,
+    outcome: (['completed', 'passed', 'expired', 'revoked'] as const)[place % 4] ?? null,
+    said: 1,
+    waits: [],
+  }));
+  stage.observatory.turnsOf.set(channel, turns);
+}
+
+type Prepare = (stage: Stage, page: Page) => Promise<void>;
+
+const nothing: Prepare = async () => {};
+
+const PREPARE: Readonly<Record<ViewName, Prepare>> = {
+  empty: nothing,
+  busy: async (stage, page) => {
+    await say(page, `Mine\n\n${LONG_TEXT}`);
+    const [message] = stage.intake.messages;
+    if (message === undefined) return;
+    await stage.adapter.receipt?.(message.channel, message.id, 'held');
+    stage.show(message.channel, { held: [message.id] });
+    stage.adapter.draft?.(message.channel, speakerOf(stage), 7, 'I am **still** writing\n\n```ts\nconst');
+    await page.getByTestId('draft').locator('pre').waitFor();
+    await page.locator('.receipt').waitFor();
+  },
+  asking: async (stage, page) => {
+    asks(stage, stage.channels[0] ?? '');
+    await page.getByTestId('approval').waitFor();
+  },
+  elsewhere: async (stage, page) => {
+    if (stage.channels.length < 2) return;
+    asks(stage, stage.channels[1] ?? '');
+    await page.getByTestId('asks-elsewhere').waitFor();
+  },
+  limit: async (stage, page) => {
+    const obstacles = [{ why: 'limit', budget: 'turns' }, { why: 'resting' }] as const;
+    stage.show(stage.channels[0] ?? '', { holder: null, condition: 'resting', obstacles });
+    await page.getByTestId('resume').waitFor();
+  },
+  turns: (_stage, page) => openTab(page, 'Turns'),
+  journal: async (stage, page) => {
+    const channel = stage.channels[0] ?? '';
+    const fact = { type: 'seatMoved', agent: 'pm', from: 'QUEUED', to: 'ACTIVE', trigger: 'TURN_GRANTED' } as const;
+    for (let seq = 1; seq < 40; seq += 1)
+      stage.observatory.entries.push({ key: channel, seq, at: Date.now(), fact, hash: '' });
+    await openTab(page, 'Journal');
+    await page.locator('.entry summary').first().click();
+  },
+  seat: async (stage, page) => {
+    await openTab(page, 'Floor');
+    await page
+      .getByTestId(`seat-${stage.agents[0] ?? ''}`)
+      .locator('.seat-row')
+      .click();
+  },
+  help: async (_stage, page) => {
+    await page.locator('body').press('?');
+    await page.locator('dialog[open]').waitFor();
+  },
+  choices: async (_stage, page) => {
+    await page.getByTestId('composer').fill('/floor');
+    await page.locator('.choices').waitFor();
+  },
+  editing: async (_stage, page) => {
+    await say(page, 'Mine');
+    await page.locator('[data-kind="person"]').last().hover();
+    await page.getByRole('button', { name: 'Edit' }).last().click();
+    await page.locator('.editor').waitFor();
+  },
+  deleting: async (_stage, page) => {
+    await say(page, 'Mine');
+    await page.locator('[data-kind="person"]').last().hover();
+    await page.getByRole('button', { name: 'Delete' }).last().click();
+    await page.getByRole('button', { name: 'Undo' }).waitFor();
+  },
+  toast: async (_stage, page) => {
+    await page.getByTestId('pause').click();
+    await page.getByTestId('toast').waitFor();
+    await say(page, '/floor status');
+    await page.getByTestId('answer').waitFor();
+  },
+  lost: async (stage, page) => {
+    await stage.close();
+    await page.locator('[data-testid="connection"][data-state="lost"]').waitFor();
+  },
+  window: async (stage, page) => {
+    const there = stage.channels.at(-1) ?? '';
+    if (!there.startsWith('discord:')) return;
+    const author = { kind: 'person', id: 'discord:1', name: 'Anna' } as const;
+    const said = { line: 1, author, text: 'From Discord', at: Date.now(), message: 'm1' };
+    stage.observatory.spoken.push({ ...said, attachments: [], change: null });
+    await page.getByTestId('channel').last().click();
+    await page.getByText('read only').waitFor();
+  },
+};
+
+async function say(page: Page, text: string): Promise<void> {
+  await page.getByTestId('composer').fill(text);
+  await page.getByTestId('send').click();
+  if (!text.startsWith('/')) await page.locator('[data-kind="person"]').last().waitFor();
+}
+
+async function openTab(page: Page, name: string): Promise<void> {
+  const drawer = page.getByRole('button', { name: 'Floor, turns and journal' });
+  if (await drawer.isVisible()) await drawer.click();
+  await page.getByRole('tab', { name }).click();
+}
+
+function asks(stage: Stage, channel: string): void {
+  const approval = {
+    question: 3,
+    title: 'run "npm publish"',
+    detail: `npm publish ${'--flag '.repeat(80)}`,
+    shown: true,
+  };
+  stage.hold(channel, stage.agents[0] ?? '', { waitingFor: 'approval', approval });
+}
+
+function speakerOf(stage: Stage): { readonly id: string; readonly name: string; readonly avatar: null } {
+  const [id = ''] = stage.agents;
+  return { id, name: id, avatar: null };
+}

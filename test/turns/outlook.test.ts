@@ -1,0 +1,105 @@
+import { describe, expect, test } from 'vitest';
+import { fateWords } from '../../src/turns/commands/fact-words.ts';
+import { INTERRUPT_MODES } from '../../src/turns/floor/settings.ts';
+import type { FloorSettings } from '../../src/turns/floor/settings.ts';
+import { outlookOf } from '../../src/turns/outlook.ts';
+import { stage } from './floor/stage.ts';
+import type { Stage } from './floor/stage.ts';
+
+const APPROVAL = { title: 'run the tests', detail: 'npm test' };
+
+/** pm has the floor, whatever the order. */
+const takes = (play: Stage): void => void play.operator({ type: 'grant', agent: 'pm' });
+
+/** Every situation in which somebody may sit before the composer, by how it comes about. */
+const SITUATIONS: readonly (readonly [string, (play: Stage) => void])[] = [
+  ['the floor rests', () => {}],
+  ['pm has the floor', takes],
+  [
+    'pm has the floor and messages are held',
+    (play) => {
+      takes(play);
+      play.person('m2');
+    },
+  ],
+  [
+    'pm waits for an answer',
+    (play) => {
+      takes(play);
+      play.waits('pm');
+    },
+  ],
+  [
+    'pm waits for an approval',
+    (play) => {
+      takes(play);
+      play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL });
+    },
+  ],
+  ['the floor is paused', (play) => void play.operator({ type: 'pause' })],
+  [
+    'a turn goes on and the floor is paused after it',
+    (play) => {
+      takes(play);
+      play.operator({ type: 'pause' });
+    },
+  ],
+  [
+    'somebody stopped it',
+    (play) => {
+      takes(play);
+      play.operator({ type: 'stop' });
+    },
+  ],
+  ['nobody is online', (play) => ['pm', 'dev', 'qa'].forEach((agent) => void play.leaves(agent))],
+  ['the history is read', (play) => void play.losesTouch()],
+  [
+    'the limit is reached',
+    (play) => {
+      takes(play);
+      for (let turn = play.floor.turn; turn !== null; turn = play.floor.turn) play.speaks(turn.agent);
+    },
+  ],
+];
+
+const SETTINGS: readonly Partial<FloorSettings>[] = [
+  ...INTERRUPT_MODES.map((mode) => ({ mode })),
+  { order: 'manual' },
+  { order: 'mention' },
+  { order: 'mention', defaultAgent: 'qa' },
+  { order: 'facilitator', facilitator: 'qa' },
+  { waitPolicy: 'release' },
+  { maxTurns: 1 },
+  { maxHeld: 1 },
+];
+
+describe('what would become of a message', () => {
+  test.each(SITUATIONS)('T44 is what becomes of it, when %s', (_when, bring) => {
+    for (const settings of SETTINGS) {
+      for (const addressed of [null, 'pm', 'dev', 'qa']) {
+        const play = stage({ settings });
+        bring(play);
+        const { unaddressed, addressed: named } = outlookOf(play.floor, play.at);
+        const foreseen = addressed === null ? unaddressed : named[addressed];
+        play.person('9', ...(addressed === null ? [] : [addressed]));
+        expect({ settings, addressed, fate: foreseen }).toEqual({ settings, addressed, fate: play.fate('9') });
+      }
+    }
+  });
+
+  test('T44 during an approval is no answer to it: it is held, whatever the mode', () => {
+    for (const mode of ['inject', 'interrupt'] as const) {
+      const play = stage({ settings: { mode } });
+      play.person('m1');
+      play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL });
+      expect(fateWords(outlookOf(play.floor, play.at).unaddressed)).toBe('held until an agent is prompted');
+    }
+  });
+
+  test('T44 under the order mention is that nobody gets it, unless it names somebody', () => {
+    const play = stage({ settings: { order: 'mention' } });
+    const { unaddressed, addressed } = outlookOf(play.floor, play.at);
+    expect(fateWords(unaddressed)).toBe('not given to any agent: nobody addressed');
+    expect(addressed['dev']).toEqual({ state: 'delivered', to: ['dev'], via: 'prompt' });
+  });
+});
