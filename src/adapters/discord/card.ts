@@ -10,7 +10,7 @@ import type { CardButton } from '../delivery/card.ts';
 import { ChatError } from '../port.ts';
 import type { Memory, Observatory } from '../port.ts';
 import { body } from './body.ts';
-import { BoundedMap } from '../delivery/bounded.ts';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Calls } from './calls.ts';
 import { isUnknownMessage, rejectionOf, wordsOf } from './errors.ts';
 import { platformChannel } from './ids.ts';

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import type { Timers } from '../../lib/time.ts';
 import type { Answer, Intake, Observatory, Principal } from '../port.ts';
 import { answerBody } from './body.ts';
-import { BoundedMap } from '../delivery/bounded.ts';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import { readCustomId } from './card.ts';
 import { choicesFor, givenSchema, lineOf } from './commands.ts';
 import { chatError, rejectionOf, wordsOf } from './errors.ts';

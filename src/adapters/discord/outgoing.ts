@@ -8,7 +8,7 @@ import { ChatError } from '../port.ts';
 import type { Memory, Observatory, OutgoingPost } from '../port.ts';
 import type { Speaking } from '../delivery/speaking.ts';
 import { FILE_ABOVE, body, contentOf, sameContent, shownOf } from './body.ts';
-import { BoundedMap } from '../delivery/bounded.ts';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import { createCalls } from './calls.ts';
 import type { Calls } from './calls.ts';
 import type { DiscordSettings, Self } from './client.ts';

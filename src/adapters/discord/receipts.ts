@@ -4,7 +4,7 @@ import { RECEIPTS } from '../../turns/floor/effect.ts';
 import type { Receipt } from '../../turns/floor/effect.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
-import { BoundedMap } from '../delivery/bounded.ts';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Calls } from './calls.ts';
 import { CODES, rejectionOf } from './errors.ts';
 import { platformChannel, platformMessage } from './ids.ts';

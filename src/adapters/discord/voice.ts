@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Speaker } from '../port.ts';
 import { body } from './body.ts';
-import { BoundedMap } from '../delivery/bounded.ts';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Calls } from './calls.ts';
 import { CODES, rejectionOf } from './errors.ts';
 import { platformChannel } from './ids.ts';

@@ -5,7 +5,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { Memory, Observatory } from '../port.ts';
-import { BoundedMap } from '../delivery/bounded.ts';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Calls } from './calls.ts';
 import { wordsOf } from './errors.ts';
 import { platformChannel } from './ids.ts';
