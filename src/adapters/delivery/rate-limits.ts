@@ -70,7 +70,8 @@ export class RateLimits {
 
   /** Resolves when whatever is being sent to a channel at this moment has been sent, or has failed. */
   async quiet(channel: ChannelId): Promise<void> {
-    await Promise.all([...(this.#sending.get(channel) ?? [])]);
+    const under = this.#sending.get(channel);
+    if (under !== undefined) await Promise.all(under);
   }
 
   /** Nobody waits any more. */

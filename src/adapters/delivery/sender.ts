@@ -37,7 +37,7 @@ export type MessageSender = {
 };
 
 /** What a sender needs. */
-export type SenderPorts = {
+export type MessageSenderPorts = {
   readonly client: MessageClient;
   readonly observatory: Pick<Observatory, 'agents'>;
   readonly clock: Clock;
@@ -51,7 +51,7 @@ export type SenderPorts = {
 const ADOPTED_KEPT = 1_000;
 
 /** Says everything that Conch says on one platform. */
-export function createSender(ports: SenderPorts): MessageSender {
+export function createMessageSender(ports: MessageSenderPorts): MessageSender {
   const parts = assemble(ports);
   const { drafts, cards, stale, rates } = parts;
   const { streaming, cards: hasCards } = ports.settings;
@@ -94,7 +94,7 @@ type Parts = {
   readonly adopted: BoundedMap<string, MessageId>;
 };
 
-function assemble(ports: SenderPorts): Parts {
+function assemble(ports: MessageSenderPorts): Parts {
   const { observatory } = ports;
   const rates = new RateLimits(ports);
   const doubt = (channel: ChannelId): void => stale.doubt(channel);

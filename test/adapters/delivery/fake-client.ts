@@ -5,7 +5,7 @@ import type {
   MessageClient,
   OwnMessage,
 } from '../../../src/adapters/delivery/message-client.ts';
-import { createSender } from '../../../src/adapters/delivery/sender.ts';
+import { createMessageSender } from '../../../src/adapters/delivery/sender.ts';
 import type { MessageSender } from '../../../src/adapters/delivery/sender.ts';
 import { ChatError } from '../../../src/adapters/port.ts';
 import type { Memory, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
@@ -103,7 +103,7 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
     set: async (key, value) => void kept.set(key, value),
   };
   const run = (settings: { streaming?: boolean; cards?: boolean } = {}): MessageSender =>
-    createSender({
+    createMessageSender({
       client,
       observatory: { agents: () => [DEV, QA].map((agent) => ({ ...agent, description: '' })) },
       clock: time.clock,
