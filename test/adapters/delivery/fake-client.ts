@@ -172,7 +172,6 @@ export function floorView(condition: FloorView['condition'], more: Partial<Floor
     next: [],
     held: [],
     turns: null,
-    limit: null,
     catchingUp: false,
     ...more,
   };
