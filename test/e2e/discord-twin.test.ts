@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { CURSOR } from '../../src/adapters/discord/body.ts';
+import { CURSOR } from '../../src/adapters/discord/content.ts';
 import { channelId } from '../../src/adapters/discord/ids.ts';
 import { clearPlace, makePlace, startBot } from '../kill/bot.ts';
 import type { Bot, Place } from '../kill/bot.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { CURSOR } from '../../src/adapters/discord/body.ts';
+import { CURSOR } from '../../src/adapters/discord/content.ts';
 import { startDiscord } from '../adapters/discord/server.ts';
 
 /** How often the requests are looked at for one that goes wrong. */

@@ -1,5 +1,5 @@
 import type { Shown } from '../adapters/discord/server-view.ts';
-import { CURSOR } from '../../src/adapters/discord/body.ts';
+import { CURSOR } from '../../src/adapters/discord/content.ts';
 import { channelId } from '../../src/adapters/discord/ids.ts';
 import { prefixOf } from '../../src/adapters/discord/names.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';

@@ -10,7 +10,7 @@ import { AdapterError, ChatError } from '../port.ts';
 import type { Capabilities, ChatAdapter, History, Intake, Memory, Observatory, Position } from '../port.ts';
 import { createAccess } from './access.ts';
 import type { Access } from './access.ts';
-import { FILE_ABOVE, TEXT_LIMIT } from './body.ts';
+import { FILE_ABOVE, TEXT_LIMIT } from './content.ts';
 import { createCalls } from './calls.ts';
 import type { Calls } from './calls.ts';
 import { createClient } from './client.ts';
@@ -24,8 +24,8 @@ import type { HistoryPorts } from './history.ts';
 import { platformChannel } from './ids.ts';
 import type { Understanding } from './incoming.ts';
 import { createInteractions } from './interactions.ts';
-import { createOutgoing } from './outgoing.ts';
-import type { Outgoing } from './outgoing.ts';
+import { createSender } from './sender.ts';
+import type { Sender } from './sender.ts';
 import type { DiscordSettings, Self } from './client.ts';
 import { patiently } from './patience.ts';
 import { channelPermissions } from './permissions.ts';
@@ -95,14 +95,14 @@ export function createAdapter(options: AdapterOptions): ChatAdapter {
       bot = null;
       await stopping?.connection.stop();
       stopping?.handover.stop();
-      await stopping?.outgoing.stop();
+      await stopping?.sender.stop();
     },
-    post: (channel, post) => trying('post', channel, (here) => here.outgoing.post(channel, post)),
-    find: (channel, post) => trying('find', channel, (here) => here.outgoing.find(channel, post)),
-    edit: (channel, id, text) => trying('edit', channel, (here) => here.outgoing.edit(channel, id, text)),
-    receipt: async (channel, message, receipt) => up('receipt', channel).outgoing.receipt(channel, message, receipt),
-    draft: (channel, speaker, epoch, text) => bot?.outgoing.draft(channel, speaker, epoch, text),
-    card: (channel, view) => bot?.outgoing.card(channel, view),
+    post: (channel, post) => trying('post', channel, (here) => here.sender.post(channel, post)),
+    find: (channel, post) => trying('find', channel, (here) => here.sender.find(channel, post)),
+    edit: (channel, id, text) => trying('edit', channel, (here) => here.sender.edit(channel, id, text)),
+    receipt: async (channel, message, receipt) => up('receipt', channel).sender.receipt(channel, message, receipt),
+    draft: (channel, speaker, epoch, text) => bot?.sender.draft(channel, speaker, epoch, text),
+    card: (channel, view) => bot?.sender.card(channel, view),
     catchUp: (channel, after) => trying('catchUp', channel, (here) => catchUp(here, { channel, after }, options.log)),
   };
 }
@@ -114,7 +114,7 @@ async function catchUp(
 ): Promise<History> {
   bot.settle(channel);
   const history = await readHistory(bot.history, channel, after);
-  await bot.outgoing.tidy(channel).catch((error: unknown) => {
+  await bot.sender.tidy(channel).catch((error: unknown) => {
     log.warn({ channel, why: wordsOf(error) }, 'what a former run left half said was not taken away');
   });
   return history;
@@ -127,7 +127,7 @@ function notConnected(method: string, channel: ChannelId): never {
 
 type Bot = {
   readonly access: Access;
-  readonly outgoing: Outgoing;
+  readonly sender: Sender;
   readonly handover: Handover;
   readonly history: HistoryPorts;
   readonly connection: Connection;
@@ -149,15 +149,15 @@ async function begin(parts: Parts): Promise<Bot> {
   const calls = createCalls({ rest, clock });
   const read = createReader(parts);
   const places = createPlaces({ read, observatory, intake });
-  const outgoing = createOutgoing({ ...parts, self: () => self });
+  const sender = createSender({ ...parts, self: () => self });
   const missing = async (channel: string): Promise<readonly PermissionName[]> =>
     (await insisting(() => channelPermissions(rest, self, channel, parts.settings), parts)).missing;
   const reopen = (channel: ChannelId): void => {
     calls.reopen(channel);
-    outgoing.reopen(channel);
+    sender.reopened(channel);
   };
   const access = createAccess({ ...parts, read, places, missing, reopen });
-  const { identities } = outgoing;
+  const { identities } = sender;
   const understanding: Understanding = {
     self,
     identities,
@@ -173,8 +173,8 @@ async function begin(parts: Parts): Promise<Bot> {
     understanding,
     interactions: createInteractions({ ...parts, self, places }),
     typed: createTyped({ ...parts, calls, places, understanding }),
-    seen: (channel) => outgoing.seen(channel),
-    stands: (message, thread) => outgoing.stands(message, thread),
+    seen: (channel) => sender.seen(channel),
+    stands: (message, thread) => sender.stands(message, thread),
     log,
   });
   const connection = createConnection({
@@ -189,9 +189,9 @@ async function begin(parts: Parts): Promise<Bot> {
     !(await missing(channel)).includes('Read Message History');
   const history = { read, places, observatory, understanding, mayRead, log };
   await access.check();
-  await outgoing.start();
+  await sender.start();
   const settle = createSettling({ ...parts, calls, places, applicationId: self.applicationId });
-  return { access, outgoing, handover, history, connection, settle };
+  return { access, sender, handover, history, connection, settle };
 }
 
 const userSchema = z.object({ id: snowflakeSchema });

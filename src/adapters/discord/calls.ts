@@ -12,6 +12,8 @@ export type Call = {
   readonly channel: ChannelId;
   /** What it is for, in one word: errors carry it, and a refusal closes this use of the channel for a while. */
   readonly what: string;
+  /** A refusal does not close this use: whoever asks waits itself before it asks again. */
+  readonly isTriedAgain?: boolean;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: object;
   readonly files?: readonly RawFile[];
@@ -88,6 +90,7 @@ function isWebhookCall(call: Call): boolean {
 
 function closes(call: Call, error: ChatError): boolean {
   const answer = rejectionOf(error);
-  if (answer === null || isWebhookCall(call) || answer.code === CODES.reactionBlocked) return false;
+  if (answer === null || call.isTriedAgain === true || isWebhookCall(call) || answer.code === CODES.reactionBlocked)
+    return false;
   return answer.status === 401 || answer.status === 403;
 }

@@ -6,6 +6,7 @@ import { ChatError } from '../port.ts';
 export const CODES = {
   unknownChannel: 10_003,
   unknownMessage: 10_008,
+  unknownEmoji: 10_014,
   tooManyWebhooks: 30_007,
   tooManyReactions: 30_010,
   reactionBlocked: 90_001,

@@ -6,7 +6,7 @@ import type { MessageChange } from '../../engine/port.ts';
 import type { Handover } from '../delivery/handover.ts';
 import type { Intake } from '../port.ts';
 import type { Access } from './access.ts';
-import { BoundedMap } from '../delivery/bounded.ts';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import { channelId, messageId, platformChannel } from './ids.ts';
 import { bulkDeletedSchema, deletedSchema, editOf, editSchema, humanMessage } from './incoming.ts';
 import { isOwn, isSpeech, messageSchema } from './incoming.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 import type { Intake, Observatory, Place } from '../port.ts';
-import { BoundedMap } from '../delivery/bounded.ts';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import { channelId } from './ids.ts';
 import type { Reader } from './reader.ts';
 

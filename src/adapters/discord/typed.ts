@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Intake, Memory } from '../port.ts';
 import { COMMAND_RULE, createFirstTime, typedCommand } from '../delivery/typed-command.ts';
-import { answerBody } from './body.ts';
+import { answerBody } from './content.ts';
 import type { Calls } from './calls.ts';
 import { wordsOf } from './errors.ts';
 import { authorOf, humanMessage, nameOf } from './incoming.ts';

@@ -5,8 +5,9 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { Memory, Observatory } from '../port.ts';
-import { BoundedMap } from '../delivery/bounded.ts';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Calls } from './calls.ts';
+import type { Self } from './client.ts';
 import { wordsOf } from './errors.ts';
 import { platformChannel } from './ids.ts';
 import type { Location, Locator } from './location.ts';
@@ -30,7 +31,7 @@ export type WebhooksPorts = {
   readonly calls: Calls;
   readonly locate: Locator;
   readonly observatory: Observatory;
-  readonly applicationId: () => string;
+  readonly self: () => Self;
   readonly clock: Clock;
   readonly memory: Memory;
   readonly log: Logger;
@@ -98,7 +99,7 @@ class OwnWebhooks implements Webhooks {
   }
 
   isOwn(webhookId: string): boolean {
-    return this.#own.has(webhookId) || webhookId === this.#ports.applicationId();
+    return this.#own.has(webhookId) || webhookId === this.#ports.self().applicationId;
   }
 
   #stateOf({ channel }: Location): State {
@@ -143,7 +144,7 @@ async function list(ports: WebhooksPorts, channel: ChannelId, location: Location
   const listed = await ports.calls.ask({ method: 'get', route, channel, what: 'list webhooks' }, listSchema);
   return listed.flatMap((each) => {
     const parsed = webhookSchema.safeParse(each);
-    if (!parsed.success || parsed.data.application_id !== ports.applicationId()) return [];
+    if (!parsed.success || parsed.data.application_id !== ports.self().applicationId) return [];
     const { id, token } = parsed.data;
     return typeof token === 'string' && token !== '' ? [{ id, token }] : [];
   });

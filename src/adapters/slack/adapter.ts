@@ -19,9 +19,9 @@ import type { HistoryPorts } from './history.ts';
 import { createInteractions } from './interactions.ts';
 import type { Interactions } from './interactions.ts';
 import { createOnce } from './once.ts';
-import { createOutgoing } from './outgoing.ts';
-import type { Outgoing, SlackSettings } from './outgoing.ts';
-import type { Self } from './client.ts';
+import { createSender } from './sender.ts';
+import type { Sender } from './sender.ts';
+import type { Self, SlackSettings } from './client.ts';
 import { createPeople } from './people.ts';
 import { createReach, Stopped } from './reach.ts';
 import type { Reach } from './reach.ts';
@@ -70,10 +70,10 @@ export function createAdapter(options: AdapterOptions): SlackAdapter {
   const reach = createReach(options);
   let running: Running | null = null;
   const up = (method: string, channel: ChannelId): Running => running ?? notConnected(method, channel);
-  async function said<T>(method: string, channel: ChannelId, work: (outgoing: Outgoing) => Promise<T>): Promise<T> {
-    const { outgoing, standing } = up(method, channel);
+  async function said<T>(method: string, channel: ChannelId, work: (sender: Sender) => Promise<T>): Promise<T> {
+    const { sender, standing } = up(method, channel);
     try {
-      return await work(outgoing);
+      return await work(sender);
     } catch (error) {
       standing.trouble(channel, error);
       throw error;
@@ -90,7 +90,7 @@ export function createAdapter(options: AdapterOptions): SlackAdapter {
         const self = await reach.answer('SLACK_BOT_TOKEN', () => whoWeAre(web));
         const made = assemble(options, { web, reach, self }, { intake, observatory });
         running = made;
-        await made.outgoing.start();
+        await made.sender.start();
         if (running === made) await made.connection.start();
       } catch (error) {
         if (!(error instanceof Stopped)) throw error;
@@ -102,13 +102,13 @@ export function createAdapter(options: AdapterOptions): SlackAdapter {
       running = null;
       if (stopping !== null) await halt(stopping);
     },
-    post: (channel, post) => said('post', channel, (outgoing) => outgoing.post(channel, post)),
-    find: (channel, post) => said('find', channel, (outgoing) => outgoing.find(channel, post)),
-    edit: (channel, platformId, text) => said('edit', channel, (outgoing) => outgoing.edit(channel, platformId, text)),
+    post: (channel, post) => said('post', channel, (sender) => sender.post(channel, post)),
+    find: (channel, post) => said('find', channel, (sender) => sender.find(channel, post)),
+    edit: (channel, platformId, text) => said('edit', channel, (sender) => sender.edit(channel, platformId, text)),
     receipt: (channel, message, receipt) =>
-      said('receipt', channel, (outgoing) => outgoing.receipt(channel, message, receipt)),
-    draft: (channel, speaker, epoch, text) => running?.outgoing.draft(channel, speaker, epoch, text),
-    card: (channel, view) => running?.outgoing.card(channel, view),
+      said('receipt', channel, (sender) => sender.receipt(channel, message, receipt)),
+    draft: (channel, speaker, epoch, text) => running?.sender.draft(channel, speaker, epoch, text),
+    card: (channel, view) => running?.sender.card(channel, view),
     catchUp: async (channel, after) => catchUp(up('catchUp', channel), channel, after),
   };
 }
@@ -119,24 +119,24 @@ function notConnected(method: string, channel: ChannelId): never {
 }
 
 type Running = {
-  readonly outgoing: Outgoing;
+  readonly sender: Sender;
   readonly hearing: Hearing;
   readonly connection: Connection;
   readonly history: HistoryPorts;
   readonly standing: Standing;
 };
 
-async function halt({ connection, hearing, outgoing }: Running): Promise<void> {
+async function halt({ connection, hearing, sender }: Running): Promise<void> {
   await connection.stop();
   hearing.stop();
-  await outgoing.stop();
+  await sender.stop();
 }
 
 async function catchUp(running: Running, channel: ChannelId, after: Position | null): Promise<History> {
-  const { history, outgoing, standing } = running;
+  const { history, sender, standing } = running;
   await standing.check(channel);
   const found = await readHistory(history, channel, after);
-  await outgoing.tidy(channel);
+  await sender.tidy(channel);
   return found;
 }
 
@@ -165,7 +165,7 @@ function assemble(options: AdapterOptions, { web, reach, self }: Parts, ports: P
   const { clock, timers, log, memory, settings, userGroups } = options;
   const shared = { ...ports, web, clock, timers, log, self: () => self, once: createOnce(clock), userGroups };
   const people = createPeople(shared);
-  const outgoing = createOutgoing({ ...shared, memory, settings });
+  const sender = createSender({ ...shared, memory, settings });
   const standing = new Standing(shared);
   const commands: CommandPorts = { ...shared, people, groups: createGroups(shared) };
   const hearing = createHearing({
@@ -175,7 +175,7 @@ function assemble(options: AdapterOptions, { web, reach, self }: Parts, ports: P
     agentSessions: settings.agentSessions,
     typed: (command) => void typed(commands, command),
     isFirst: createFirstTime(memory),
-    seen: (channel) => outgoing.seen(channel),
+    seen: (channel) => sender.seen(channel),
   });
   const interactions = createInteractions(commands);
   const back = (): void => ports.intake.reconnected({ missed: 'perhaps' });
@@ -188,7 +188,7 @@ function assemble(options: AdapterOptions, { web, reach, self }: Parts, ports: P
     back,
     broken: (error) => ports.intake.broken(error),
   });
-  return { outgoing, hearing, connection, history: { ...shared, people }, standing };
+  return { sender, hearing, connection, history: { ...shared, people }, standing };
 }
 
 type Takers = {

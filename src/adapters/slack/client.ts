@@ -13,6 +13,14 @@ export type Self = {
   readonly teamId: string;
 };
 
+/** What of Slack is used, as the configuration says. */
+export type SlackSettings = {
+  readonly streaming: boolean;
+  readonly cards: boolean;
+  readonly status: boolean;
+  readonly agentSessions: boolean;
+};
+
 /** How long a call may take, in milliseconds. */
 export const CALL_TIMEOUT_MS = 15_000;
 

@@ -1,7 +1,7 @@
 import type { AgentId } from '../../turns/floor/settings.ts';
 import type { Speaker } from '../port.ts';
 import { emojiName } from './emoji.ts';
-import { clipped, withoutBroadcasts } from './markdown.ts';
+import { clipped, withoutBroadcasts } from './text.ts';
 
 /** How a message, a status or a session names its author. */
 export type Identity = {
@@ -33,19 +33,6 @@ export function prefixed(speaker: NonNullable<Speaker>, text: string): string {
   const name = shownName(speaker).replaceAll(/([*_~`\\[\]])/g, '\\$1');
   const isBlock = /^(?:\s{0,3}(?:[#>|+-]|\* |\d+[.)]|`{3}|~{3})| {4})/.test(text);
   return `**${name}**:${isBlock ? '\n\n' : ' '}${text}`;
-}
-
-/** The agent that one of Conch's own messages shows as its author, by its metadata, else by the name it was posted under. */
-export function agentOfPost(
-  post: { readonly username?: string | undefined; readonly agent?: string | undefined },
-  agents: readonly { readonly id: AgentId; readonly name: string }[],
-): AgentId | null {
-  const byId = agents.find(({ id }) => id === post.agent);
-  if (byId !== undefined) return byId.id;
-  const { username } = post;
-  if (post.agent !== undefined || username === undefined) return null;
-  const named = (shown: string): AgentId | null => agents.find((agent) => shownName(agent) === shown)?.id ?? null;
-  return named(username) ?? named(username.replace(/^\P{ASCII}{1,16} /u, ''));
 }
 
 /** Slack takes no longer names. */

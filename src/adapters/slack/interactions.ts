@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { readButtonValue, SETTINGS_ACTION } from './card.ts';
+import { readButtonValue, SETTINGS_ACTION } from './content.ts';
 import { NO_FLOOR, SETTINGS, answer, command, lineOf, obey } from './commands.ts';
 import type { Ack, Asker, CommandPorts } from './commands.ts';
 import { floorAt } from './human.ts';

@@ -1,4 +1,4 @@
-import type { SlackSettings } from './outgoing.ts';
+import type { SlackSettings } from './client.ts';
 
 /** What the app may do, and what each is for; `isVital` for those without which Conch cannot work in channels. */
 export const BOT_SCOPES: readonly { readonly scope: string; readonly what: string; readonly isVital: boolean }[] = [

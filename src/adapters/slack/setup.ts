@@ -8,7 +8,7 @@ import { ANY_ANSWER, call, createClient } from './client.ts';
 import { chatError, slackCode } from './errors.ts';
 import { platformChannel } from './ids.ts';
 import { BOT_SCOPES } from './manifest.ts';
-import type { SlackSettings } from './outgoing.ts';
+import type { SlackSettings } from './client.ts';
 
 /** What is to be checked: the tokens, and the channels of the configuration that are on Slack. */
 export type SetupOptions = {

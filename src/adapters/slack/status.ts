@@ -1,13 +1,13 @@
 import type { WebClient } from '@slack/web-api';
 import type { Logger } from 'pino';
-import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { Timer, Timers } from '../../lib/time.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { Speaker } from '../port.ts';
 import { ANY_ANSWER, call } from './client.ts';
 import { slackCode } from './errors.ts';
 import { identityOf } from './identity.ts';
-import { platformChannel } from './ids.ts';
+import { platformChannel, platformMessage } from './ids.ts';
 
 /**
  * Who is writing, as Slack itself shows it: in threads, and in direct messages below the newest message. Channels have no
@@ -17,7 +17,7 @@ export type Statuses = {
   /** The floor is like this now. */
   show(channel: ChannelId, view: FloorView): void;
   /** A message by somebody stands in the channel. */
-  anchor(channel: ChannelId, ts: string): void;
+  anchor(channel: ChannelId, message: MessageId): void;
   /** The app said something, which took the status away. */
   posted(channel: ChannelId): void;
   /** Takes all status lines away; resolves when that was tried. */
@@ -82,6 +82,7 @@ class StatusKeeper implements Statuses {
   }
 
   show(channel: ChannelId, view: FloorView): void {
+    if (!this.#ports.status && !this.#ports.agentSessions) return;
     const line = this.#line(channel);
     if (line === null) return;
     line.writer = view.holder?.status === 'ACTIVE' ? view.holder.agent : null;
@@ -90,8 +91,8 @@ class StatusKeeper implements Statuses {
     if (view.condition === 'resting' && line.writer === null) this.#lines.delete(channel);
   }
 
-  anchor(channel: ChannelId, ts: string): void {
-    if (isDirect(channel)) this.#newest.set(channel, ts);
+  anchor(channel: ChannelId, message: MessageId): void {
+    if (isDirect(channel)) this.#newest.set(channel, platformMessage(message).ts);
   }
 
   posted(channel: ChannelId): void {

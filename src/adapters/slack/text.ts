@@ -18,6 +18,21 @@ export function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
+/** Words that address everybody, parted by a character that nobody sees, so that they address nobody. */
+export function withoutBroadcasts(text: string): string {
+  return text.replaceAll(/@(?=(?:channel|here|everyone|group)(?![\p{L}\p{N}_]))/giu, `@${JOINER}`);
+}
+
+/** The beginning of a text, at most so long; neither a character nor an entity is cut in two. */
+export function clipped(text: string, limit: number): string {
+  if (text.length <= limit) return text;
+  const whole = text.slice(0, limit - 1).replace(/&[a-z]{0,3}$/, '');
+  return `${/[\uD800-\uDBFF]$/.test(whole) ? whole.slice(0, -1) : whole}…`;
+}
+
+/** Neither seen nor a place to break a line. */
+export const JOINER = '\u2060';
+
 /** The ids of the people whom Slack's text mentions. */
 export function usersIn(text: string): readonly string[] {
   return [...new Set([...text.matchAll(/<@([UW][A-Z0-9]+)/g)].map((match) => match[1] ?? ''))];

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
-import { customId, readCustomId } from '../../../src/adapters/discord/card.ts';
-import { DEV, heldView, post, restingView, sendingRig, until } from './rig.ts';
+import { customId, readCustomId } from '../../../src/adapters/discord/content.ts';
+import { heldView, restingView, sendingRig, until } from './rig.ts';
 import type { SendingRig } from './rig.ts';
 
 let rig: SendingRig;
@@ -26,10 +26,6 @@ async function comes(shows: string): Promise<void> {
   }, `the card "${shows}"`);
 }
 
-function texts(): readonly string[] {
-  return rig.server.read(rig.server.channel).map(({ text }) => text);
-}
-
 describe('a floor', () => {
   test('is shown by one message with a clock of its own, buttons and no notification', async () => {
     rig = await sendingRig();
@@ -41,19 +37,7 @@ describe('a floor', () => {
       'Pause conch:12:/floor pause',
     ]);
     const [sent] = rig.requests('POST', /messages$/);
-    expect(sent?.body).toMatchObject({ flags: 4096, enforce_nonce: true });
-  });
-
-  test('that changes often is redrawn every two seconds, with the newest state', async () => {
-    rig = await sendingRig();
-    await draws(heldView(rig.channel), CARD);
-    for (let n = 1; n <= 40; n += 1) {
-      rig.outgoing.card(rig.channel, heldView(rig.channel, { held: Array.from({ length: n }, String) }));
-      rig.time.advance(100);
-    }
-    await comes(`${CARD} · 40 messages held`);
-    expect(texts()).toHaveLength(1);
-    expect(rig.requests('PATCH', /messages/).length).toBeLessThanOrEqual(4);
+    expect(sent?.body).toMatchObject({ flags: 4096 });
   });
 
   test('whose deadline moves a little is not redrawn', async () => {
@@ -67,15 +51,6 @@ describe('a floor', () => {
     expect(rig.requests('PATCH', /messages/)).toHaveLength(1);
   });
 
-  test('has no card where the settings switch it off', async () => {
-    rig = await sendingRig({ settings: { cards: false, typing: false } });
-    rig.outgoing.card(rig.channel, heldView(rig.channel));
-    rig.outgoing.seen(rig.channel);
-    rig.time.advance(10_000);
-    await rig.outgoing.post(rig.channel, post(null, 'Hello.'));
-    expect(texts()).toEqual(['Hello.']);
-  });
-
   test('has no card where the bot may not write, and says so once', async () => {
     rig = await sendingRig({ settings: { typing: false } });
     rig.server.permit(rig.server.channel, 'SendMessages', 'deny');
@@ -85,91 +60,6 @@ describe('a floor', () => {
     rig.time.advance(60_000);
     await rig.outgoing.tidy(rig.channel);
     expect(rig.requests('POST', /messages$/)).toHaveLength(1);
-  });
-});
-
-describe('a card', () => {
-  test('is edited by the next run, which remembers it', async () => {
-    rig = await sendingRig();
-    await draws(heldView(rig.channel), CARD);
-    await until(() => rig.kept.has(`card:${rig.channel}`), 'the card to be known');
-    const next = rig.again();
-    await draws(restingView(rig.channel), '💤 nobody has the floor', next);
-    expect(texts()).toEqual(['💤 nobody has the floor']);
-    await next.stop();
-  });
-
-  test('that a person deleted comes back with the next change', async () => {
-    rig = await sendingRig();
-    await draws(heldView(rig.channel), CARD);
-    rig.server.remove(rig.server.read(rig.server.channel)[0]!.id);
-    await draws(restingView(rig.channel), '💤 nobody has the floor');
-    expect(texts()).toHaveLength(1);
-  });
-
-  test('stays where it is below ten messages and moves to the end after eleven', async () => {
-    rig = await sendingRig();
-    await draws(heldView(rig.channel), CARD);
-    for (let n = 1; n <= 10; n += 1) {
-      rig.server.write('ann', rig.server.channel, `${n}`);
-      rig.outgoing.seen(rig.channel);
-    }
-    await draws(restingView(rig.channel), '💤 nobody has the floor');
-    expect(texts()[0]).toBe('💤 nobody has the floor');
-    await rig.outgoing.post(rig.channel, post(DEV, 'The eleventh.'));
-    await until(() => {
-      rig.time.advance(100);
-      return texts().at(-1) === '💤 nobody has the floor';
-    }, 'the card at the end');
-    expect(texts()).toHaveLength(12);
-  });
-
-  test('moves to the end when an exchange begins and it is not the last message', async () => {
-    rig = await sendingRig();
-    await draws(restingView(rig.channel), '💤 nobody has the floor');
-    rig.server.write('ann', rig.server.channel, 'Begin!');
-    rig.outgoing.seen(rig.channel);
-    await draws(heldView(rig.channel), CARD);
-    expect(texts()).toEqual(['Begin!', CARD]);
-  });
-
-  test('whose answer was lost stands once', async () => {
-    rig = await sendingRig({ settings: { typing: false } });
-    rig.server.fail('POST /channels/*/messages', { kind: 'reset-after' });
-    rig.outgoing.card(rig.channel, heldView(rig.channel));
-    await until(() => {
-      rig.time.advance(500);
-      return rig.kept.has(`card:${rig.channel}`);
-    }, 'the card to be known');
-    expect(texts()).toEqual([CARD]);
-  });
-
-  test('that a killed Conch left unknown is tidied away', async () => {
-    rig = await sendingRig();
-    await draws(heldView(rig.channel), CARD);
-    await until(() => rig.kept.delete(`card:${rig.channel}`), 'the card to be known');
-    const next = rig.again();
-    await next.tidy(rig.channel);
-    expect(texts()).toEqual([]);
-    await draws(heldView(rig.channel), CARD, next);
-    await next.tidy(rig.channel);
-    expect(texts()).toEqual([CARD]);
-    await next.stop();
-  });
-
-  test('is drawn again after an outage, but not for ever', async () => {
-    rig = await sendingRig({ settings: { typing: false } });
-    const outage = rig.server.fail('POST /channels/*/messages', { kind: 'status', status: 503 }, null);
-    rig.outgoing.card(rig.channel, heldView(rig.channel));
-    await until(() => {
-      rig.time.advance(1_000);
-      return outage.hits === 3;
-    }, 'three attempts');
-    rig.time.advance(60_000);
-    rig.server.heal();
-    await rig.outgoing.post(rig.channel, post(null, 'Back.'));
-    expect(texts()).toEqual(['Back.']);
-    await draws(heldView(rig.channel), CARD);
   });
 });
 

@@ -1,7 +1,7 @@
 import { createCarrier } from '../../../src/adapters/delivery/carrier.ts';
 import type { ChatAdapter } from '../../../src/adapters/port.ts';
-import { FILE_ABOVE, TEXT_LIMIT } from '../../../src/adapters/discord/body.ts';
-import type { Outgoing } from '../../../src/adapters/discord/outgoing.ts';
+import { FILE_ABOVE, TEXT_LIMIT } from '../../../src/adapters/discord/content.ts';
+import type { Sender } from '../../../src/adapters/discord/sender.ts';
 import { Delivery } from '../../../src/engine/outbox-delivery.ts';
 import type { OutboxRow } from '../../../src/turns/records.ts';
 import { DEV, until } from './rig.ts';
@@ -15,7 +15,7 @@ export type Said = { readonly by: 'dev' | null; readonly text: string };
 let rows = 0;
 
 /** The posts lane of one channel: the real delivery and carrier over rows that are kept in memory. */
-export function lane(rig: SendingRig, said: readonly Said[], outgoing: Outgoing = rig.outgoing) {
+export function lane(rig: SendingRig, said: readonly Said[], outgoing: Sender = rig.outgoing) {
   const owed: Owed[] = said.map(({ by, text }, line) => ({
     row: rowOf(rig.channel, { by, text, line }),
     notBefore: 0,
@@ -81,7 +81,7 @@ export function lane(rig: SendingRig, said: readonly Said[], outgoing: Outgoing 
   };
 }
 
-function adapterOf(outgoing: Outgoing): ChatAdapter {
+function adapterOf(outgoing: Sender): ChatAdapter {
   return {
     name: 'discord',
     capabilities: {

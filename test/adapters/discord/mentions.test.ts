@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
-import { answerBody, safeText } from '../../../src/adapters/discord/body.ts';
+import { answerBody, safeText } from '../../../src/adapters/discord/content.ts';
 import { ALL_ON, heldView, post, sendingRig, until } from './rig.ts';
 import type { SendingRig } from './rig.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';

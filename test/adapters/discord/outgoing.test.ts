@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
-import { FILE_ABOVE, TEXT_LIMIT } from '../../../src/adapters/discord/body.ts';
+import { FILE_ABOVE, TEXT_LIMIT } from '../../../src/adapters/discord/content.ts';
 import { lane } from './lane.ts';
 import type { Said } from './lane.ts';
 import { DEV, PM, QA, post, sendingRig } from './rig.ts';
@@ -256,7 +256,7 @@ describe('a message that a moderator deleted', () => {
     const sent = post(null, 'An announcement.', { afterId: '7' });
     await expect(rig.outgoing.post(rig.channel, sent)).rejects.toMatchObject({ fault: 'unclear' });
     rig.server.remove(rig.server.read(rig.server.channel)[0]!.id);
-    expect(await rig.outgoing.post(rig.channel, sent)).toBe('7');
+    await expect(rig.outgoing.post(rig.channel, sent)).resolves.toBe('0');
     expect(rig.conversation()).toEqual([]);
   });
 

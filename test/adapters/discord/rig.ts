@@ -2,8 +2,8 @@ import type { REST } from 'discord.js';
 import { pino } from 'pino';
 import { createClient } from '../../../src/adapters/discord/client.ts';
 import { channelId } from '../../../src/adapters/discord/ids.ts';
-import { createOutgoing } from '../../../src/adapters/discord/outgoing.ts';
-import type { Outgoing } from '../../../src/adapters/discord/outgoing.ts';
+import { createSender } from '../../../src/adapters/discord/sender.ts';
+import type { Sender } from '../../../src/adapters/discord/sender.ts';
 import type { DiscordSettings } from '../../../src/adapters/discord/client.ts';
 import type { Memory, Observatory, OutgoingPost, Place, Speaker } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
@@ -82,8 +82,8 @@ export async function sendingRig(
     journal: () => [],
     lines: () => [],
   };
-  const run = (): Outgoing =>
-    createOutgoing({
+  const run = (): Sender =>
+    createSender({
       rest: hasty(createClient({ token: server.token, apiUrl: server.apiUrl, timeoutMs: options.timeoutMs ?? 15_000 })),
       self: () => ({ userId: server.botUser, applicationId: server.application }),
       observatory,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { buttonValue, readButtonValue } from '../../../src/adapters/slack/card.ts';
+import { buttonValue, readButtonValue } from '../../../src/adapters/slack/content.ts';
 import type { FloorView } from '../../../src/turns/view.ts';
 import { holding, said, speaking, viewOf } from './speaking.ts';
 import type { Speaking } from './speaking.ts';
@@ -34,22 +34,6 @@ describe('a floor in an exchange', () => {
     ]);
   });
 
-  test('has its card redrawn at most every three seconds, to the newest', async () => {
-    const world = await speaking();
-    const { outgoing, channel, time } = world;
-    await drawn(world, viewOf(channel, { holder: holding('dev') }));
-    const start = time.clock.now();
-    for (let n = 0; n < 100; n += 1) {
-      outgoing.card(channel, viewOf(channel, { holder: holding('dev'), held: Array.from({ length: n }, String) }));
-      await time.advance(100);
-      await new Promise((resolve) => setTimeout(resolve, 1));
-    }
-    await world.until(() => cardsIn(world)[0]?.text.includes('99 messages held') === true);
-    const seconds = (time.clock.now() - start) / 1_000;
-    expect(world.calls('chat.update').length).toBeLessThanOrEqual(Math.ceil(seconds / 3) + 1);
-    expect(cardsIn(world)).toHaveLength(1);
-  });
-
   test('has the time that is left written anew while somebody holds it', async () => {
     const world = await speaking();
     const deadlineAt = world.time.clock.now() + 150_000;
@@ -57,133 +41,6 @@ describe('a floor in an exchange', () => {
     expect(cardsIn(world)[0]?.text).toContain('about 3 min left');
     await world.until(() => cardsIn(world)[0]?.text.includes('less than a minute left') === true, 'the end', 250);
     expect(world.calls('chat.update').length).toBeLessThanOrEqual(6);
-  });
-
-  test('is drawn no more than once when nothing changes', async () => {
-    const world = await speaking({ settings: { status: false, agentSessions: false } });
-    await drawn(world, viewOf(world.channel, { holder: holding('dev') }));
-    for (let n = 0; n < 20; n += 1)
-      world.outgoing.card(world.channel, viewOf(world.channel, { holder: holding('dev') }));
-    await world.pass(60_000);
-    expect(world.slack.requests).toHaveLength(1);
-  });
-});
-
-describe('the place of the card', () => {
-  test('is the end again when more than ten messages stand below', async () => {
-    const world = await speaking();
-    const { outgoing, channel, slack } = world;
-    await drawn(world, viewOf(channel, { holder: holding('dev') }));
-    const write = (n: number): void => {
-      slack.write(slack.ids.ann, slack.ids.channel, `message ${n}`);
-      outgoing.seen(channel);
-    };
-    for (let n = 0; n < 10; n += 1) write(n);
-    await world.pass(10_000);
-    expect(world.texts()[0]).toContain('🎤');
-    write(10);
-    await world.until(() => world.texts().at(-1)?.includes('🎤') === true);
-    expect(cardsIn(world)).toHaveLength(1);
-  });
-
-  test('is the end again when an exchange begins', async () => {
-    const world = await speaking();
-    const { outgoing, channel, slack } = world;
-    await drawn(world, viewOf(channel));
-    outgoing.card(channel, viewOf(channel, { condition: 'resting' }));
-    await world.until(() => cardsIn(world)[0]?.text.includes('💤') === true);
-    slack.write(slack.ids.ann, slack.ids.channel, 'hello');
-    outgoing.seen(channel);
-    outgoing.card(channel, viewOf(channel, { holder: holding('dev') }));
-    await world.until(() => world.texts().at(-1)?.includes('🎤') === true);
-    expect(world.texts()).toHaveLength(2);
-  });
-
-  test('stays when an exchange begins and nothing stands below', async () => {
-    const world = await speaking();
-    const { outgoing, channel } = world;
-    await drawn(world, viewOf(channel));
-    outgoing.card(channel, viewOf(channel, { condition: 'resting' }));
-    await world.pass(5_000);
-    outgoing.card(channel, viewOf(channel, { holder: holding('dev') }));
-    await world.until(() => cardsIn(world)[0]?.text.includes('🎤') === true);
-    expect(world.calls('chat.postMessage')).toHaveLength(1);
-  });
-
-  test('is nowhere in a channel where nothing has begun yet, or where cards are off', async () => {
-    const world = await speaking();
-    world.outgoing.card(world.channel, viewOf(world.channel, { condition: 'resting' }));
-    world.again({ cards: false, status: false }).card(world.channel, viewOf(world.channel));
-    await world.pass(10_000);
-    expect(world.texts()).toEqual([]);
-  });
-
-  test('is remembered by the next run, which leaves one card', async () => {
-    const world = await speaking();
-    const { channel } = world;
-    await drawn(world, viewOf(channel));
-    const next = world.again();
-    next.card(channel, viewOf(channel, { condition: 'resting' }));
-    await world.until(() => cardsIn(world)[0]?.text.includes('💤') === true);
-    expect(cardsIn(world)).toHaveLength(1);
-  });
-
-  test('is tidied when a run ended before it could remember its card', async () => {
-    const world = await speaking();
-    const { channel } = world;
-    await drawn(world, viewOf(channel));
-    world.memories.clear();
-    const next = world.again();
-    next.card(channel, viewOf(channel, { holder: holding('dev') }));
-    await world.until(() => cardsIn(world).length === 2);
-    await next.tidy(channel);
-    expect(cardsIn(world).map(({ text }) => text)).toEqual([expect.stringContaining('🎤 Dev')]);
-  });
-});
-
-describe('a card that Slack does not take', () => {
-  test('row 42: is not drawn again and again in a channel that is archived, and harms nothing', async () => {
-    const world = await speaking({ settings: { status: false, agentSessions: false } });
-    const { outgoing, channel, slack } = world;
-    slack.archive(slack.ids.channel);
-    for (let n = 0; n < 10; n += 1) {
-      outgoing.card(channel, viewOf(channel, { epoch: n }));
-      await world.pass(5_000);
-    }
-    expect(slack.requests.length).toBeLessThanOrEqual(1);
-  });
-
-  test('row 44: comes back with the next change when a moderator deleted it', async () => {
-    const world = await speaking();
-    const { outgoing, channel, slack } = world;
-    await drawn(world, viewOf(channel));
-    slack.remove(slack.ids.channel, cardsIn(world)[0]?.ts ?? '');
-    outgoing.card(channel, viewOf(channel, { holder: holding('dev') }));
-    await world.pass(5_000);
-    await drawn(world, viewOf(channel, { holder: holding('qa') }));
-    expect(cardsIn(world)[0]?.text).toContain('🎤 QA');
-  });
-
-  test('row 28: waits as long as Slack says, then shows the newest', async () => {
-    const world = await speaking();
-    const { outgoing, channel, slack, time } = world;
-    await drawn(world, viewOf(channel));
-    slack.fail('chat.update', { kind: 'ratelimited', retryAfterSeconds: 40 });
-    const start = time.clock.now();
-    outgoing.card(channel, viewOf(channel, { holder: holding('dev') }));
-    await world.until(() => cardsIn(world)[0]?.text.includes('🎤 Dev') === true);
-    expect(time.clock.now() - start).toBeGreaterThanOrEqual(40_000);
-    expect(world.calls('chat.update')).toHaveLength(2);
-  });
-
-  test('row 25: stands there once in the end when the answer to its post was lost', async () => {
-    const world = await speaking();
-    const { outgoing, channel, slack } = world;
-    slack.fail('chat.postMessage', { kind: 'reset-after' });
-    outgoing.card(channel, viewOf(channel, { holder: holding('dev') }));
-    await world.until(() => world.memories.size === 1, 'a card that is known');
-    await world.until(() => cardsIn(world).length === 1, 'one card');
-    expect(`${cardsIn(world)[0]?.ts}`).toBe(world.memories.get(`card:${channel}`));
   });
 });
 

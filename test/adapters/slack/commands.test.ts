@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { setTimeout as wait } from 'node:timers/promises';
 import { pino } from 'pino';
-import { buttonValue } from '../../../src/adapters/slack/card.ts';
+import { buttonValue } from '../../../src/adapters/slack/content.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import { answer } from '../../../src/adapters/slack/commands.ts';
 import { stand, until } from './listener.ts';

@@ -1,7 +1,8 @@
 import { strict as assert } from 'node:assert';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { clipped, inertMarkdown } from '../../../src/adapters/slack/markdown.ts';
+import { inertMarkdown } from '../../../src/adapters/slack/content.ts';
+import { clipped } from '../../../src/adapters/slack/text.ts';
 import { identityOf, prefixed } from '../../../src/adapters/slack/identity.ts';
 import { DEV, holding, said, speaking, viewOf } from './speaking.ts';
 import { ALL_SCOPES } from './server.ts';

@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { ChatError } from '../../../src/adapters/port.ts';
 import { channelTrouble } from '../../../src/adapters/slack/errors.ts';
-import { agentOfPost } from '../../../src/adapters/slack/identity.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
-import { DEV, QA, deliver, rowOf, said, speaking, standsOnce } from './speaking.ts';
+import { DEV, deliver, rowOf, said, speaking, standsOnce } from './speaking.ts';
 import { ALL_SCOPES } from './server.ts';
 import type { Fault } from './faults.ts';
 
@@ -49,15 +48,6 @@ describe('an agent that speaks', () => {
     const root = slack.write(slack.ids.ann, slack.ids.channel, 'a thread');
     await outgoing.post(`${channel}/${root}`, said('in it'));
     expect(slack.read(slack.ids.channel, root).map(({ text }) => text)).toEqual(['a thread', 'in it']);
-  });
-
-  test('is known again by its mark, else by its name', () => {
-    const agents = [DEV, QA];
-    expect(agentOfPost({ username: 'QA', agent: 'dev' }, agents)).toBe('dev');
-    expect(agentOfPost({ username: 'QA' }, agents)).toBe('qa');
-    expect(agentOfPost({ username: '🪿 Dev' }, agents)).toBe('dev');
-    expect(agentOfPost({ username: 'Dev', agent: 'gone' }, agents)).toBeNull();
-    expect(agentOfPost({}, agents)).toBeNull();
   });
 });
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { RECEIPTS } from '../../../src/turns/floor/effect.ts';
 import type { Receipt } from '../../../src/turns/floor/effect.ts';
-import { reactionName } from '../../../src/adapters/slack/receipts.ts';
+import { reactionName } from '../../../src/adapters/slack/message-client.ts';
 import { deliver, speaking } from './speaking.ts';
 
 describe('a message of a person', () => {

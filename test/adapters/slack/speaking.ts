@@ -3,8 +3,9 @@ import { afterEach } from 'vitest';
 import { createCarrier } from '../../../src/adapters/delivery/carrier.ts';
 import type { ChatAdapter, Memory, Observatory, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
-import { createOutgoing } from '../../../src/adapters/slack/outgoing.ts';
-import type { Outgoing, SlackSettings } from '../../../src/adapters/slack/outgoing.ts';
+import type { SlackSettings } from '../../../src/adapters/slack/client.ts';
+import { createSender } from '../../../src/adapters/slack/sender.ts';
+import type { Sender } from '../../../src/adapters/slack/sender.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { Settlement } from '../../../src/engine/port.ts';
 import type { OutboxRow } from '../../../src/turns/records.ts';
@@ -33,8 +34,8 @@ export async function speaking(
   const time = createTime();
   const memories = new Map<string, string>();
   const logged: string[] = [];
-  const run = (settings: Partial<SlackSettings> = {}): Outgoing => {
-    const outgoing = createOutgoing({
+  const run = (settings: Partial<SlackSettings> = {}): Sender => {
+    const outgoing = createSender({
       web: createClient({ token: slack.botToken, apiUrl: slack.apiUrl, timeoutMs: how.timeoutMs ?? 2_000 }),
       self: () => ({ userId: slack.ids.botUser, botId: slack.ids.bot, appId: slack.ids.app, teamId: slack.ids.team }),
       observatory: observatory([DEV, QA]),

@@ -7,8 +7,8 @@ import type { Calls } from './calls.ts';
 import { wordsOf } from './errors.ts';
 import { platformChannel } from './ids.ts';
 
-/** Shows that somebody is at work: Discord forgets it after ten seconds. */
-export type Typing = {
+/** Typing signs that show that somebody is at work: Discord forgets it after ten seconds. */
+export type Statuses = {
   show(channel: ChannelId, view: FloorView): void;
   stop(): void;
 };
@@ -16,12 +16,12 @@ export type Typing = {
 const AGAIN_MS = 8_000;
 
 /** The typing signs of one bot, as long as somebody holds the floor. Errors are left alone. */
-export function createTyping(ports: {
+export function createStatuses(ports: {
   readonly calls: Calls;
   readonly timers: Timers;
   readonly log: Logger;
   readonly enabled: boolean;
-}): Typing {
+}): Statuses {
   const running = new Map<ChannelId, Timer>();
   let stopped = false;
   const type = (channel: ChannelId): void => {

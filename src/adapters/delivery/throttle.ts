@@ -1,15 +1,17 @@
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 
 /** Something that is done again on request, never twice at once and not too often. */
-export type Pace = {
+export type Throttle = {
   /** It is to be done, now or as soon as it may be; many requests are one. */
   kick(): void;
+  /** The same, and the wait that the last run asked for is over. */
+  hurry(): void;
   /** Begins nothing more; resolves when what is under way is done. */
   stop(): Promise<void>;
 };
 
 /** How often it may be done. */
-export type PacePorts = {
+export type ThrottlePorts = {
   readonly clock: Clock;
   readonly timers: Timers;
   /** From one beginning to the next. */
@@ -18,10 +20,11 @@ export type PacePorts = {
   readonly delayMs?: number;
 };
 
-/** Does `run` at most every `gapMs`. It must not reject; a number asks to be run again, so many milliseconds later. */
-export function createPace(ports: PacePorts, run: () => Promise<number | null>): Pace {
+/** Does `run` at most every `gapMs`. It must not reject; a number asks to be run again, so many milliseconds later at the earliest. */
+export function createThrottle(ports: ThrottlePorts, run: () => Promise<number | null>): Throttle {
   const { clock, timers, gapMs } = ports;
   let notBefore = clock.now() + (ports.delayMs ?? 0);
+  let heldUntil = 0;
   let timer: Timer | null = null;
   let running: Promise<void> | null = null;
   let wanted = false;
@@ -29,7 +32,7 @@ export function createPace(ports: PacePorts, run: () => Promise<number | null>):
 
   function arm(): void {
     if (stopped || !wanted || running !== null || timer !== null) return;
-    const waitMs = notBefore - clock.now();
+    const waitMs = Math.max(notBefore, heldUntil) - clock.now();
     if (waitMs <= 0) return begin();
     timer = timers.after(waitMs, () => {
       timer = null;
@@ -48,7 +51,7 @@ export function createPace(ports: PacePorts, run: () => Promise<number | null>):
     running = null;
     if (againMs !== null) {
       wanted = true;
-      notBefore = Math.max(notBefore, clock.now() + againMs);
+      heldUntil = clock.now() + againMs;
     }
     arm();
   }
@@ -56,6 +59,13 @@ export function createPace(ports: PacePorts, run: () => Promise<number | null>):
   return {
     kick() {
       wanted = true;
+      arm();
+    },
+    hurry() {
+      wanted = true;
+      heldUntil = 0;
+      timer?.cancel();
+      timer = null;
       arm();
     },
     async stop() {

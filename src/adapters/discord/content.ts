@@ -2,7 +2,9 @@ import type { RawFile } from 'discord.js';
 import { fenceAfter } from '../../turns/text/fence.ts';
 import type { Fence } from '../../turns/text/fence.ts';
 import { splitText } from '../../turns/text/split.ts';
-import type { OutgoingPost, Speaker } from '../port.ts';
+import type { CardButton } from '../delivery/card.ts';
+import type { Content } from '../delivery/message-client.ts';
+import type { Speaker } from '../port.ts';
 import { prefixOf } from './names.ts';
 
 /** The most that Discord takes as the content of one message, in UTF-16 units. */
@@ -15,6 +17,12 @@ export const FILE_ABOVE = 7_600;
 export const CURSOR = '▌';
 
 const EPHEMERAL = 1 << 6;
+const SUPPRESS_NOTIFICATIONS = 1 << 12;
+const STYLES = { plain: 2, good: 3, danger: 4 } as const;
+const BUTTONS_A_ROW = 5;
+const LABEL_LENGTH = 80;
+const ID_LENGTH = 100;
+const ID = /^conch:(-|\d{1,15}):(.+)$/s;
 const HEAD_LENGTH = 1_500;
 const FRAME_LENGTH = 40;
 const DRAFT_LENGTH = TEXT_LIMIT - 2 * FRAME_LENGTH;
@@ -52,14 +60,41 @@ function withOpenLinks(text: string): string {
   });
 }
 
-/** What a post says, by a webhook under the agent's own name or by the bot with the name in front. */
-export function contentOf(speaker: Speaker, text: string, isWebhook: boolean): string {
-  const said = endsWithCursor(text) ? `${text.trimEnd()}\u200B` : text;
-  return named(speaker, said, isWebhook);
+/** What a message says, by a webhook under the agent's own name or by the bot with the name in front. */
+export function contentOf(content: Content, isWebhook: boolean): string {
+  const { speaker, kind } = content;
+  if (kind === 'draft') return draftOf(speaker, content.text, isWebhook);
+  const { text } = shownOf(content);
+  return named(speaker, endsWithCursor(text) ? `${text.trimEnd()}\u200B` : text, isWebhook);
+}
+
+/** The body of one of Conch's messages. A card comes with its buttons, and nobody's device rings for it. */
+export function bodyOf(content: Content, isWebhook: boolean): ReturnType<typeof body> {
+  const text = contentOf(content, isWebhook);
+  if (content.kind !== 'card') return body(text);
+  const buttons = content.buttons.slice(0, BUTTONS_A_ROW).map((button) => ({
+    type: 2,
+    style: STYLES[button.style],
+    label: button.label.slice(0, LABEL_LENGTH),
+    custom_id: customId(button),
+  }));
+  const components = buttons.length === 0 ? [] : [{ type: 1, components: buttons }];
+  return body(text, { components, flags: SUPPRESS_NOTIFICATIONS });
+}
+
+/** What a button is known by when it is pressed. */
+export function customId(button: Pick<CardButton, 'line' | 'epoch'>): string {
+  return `conch:${button.epoch ?? '-'}:${button.line}`.slice(0, ID_LENGTH);
+}
+
+/** The command line and the turn that a pressed button stands for; `null` when it is none of Conch's. */
+export function readCustomId(text: string): { readonly line: string; readonly epoch: number | null } | null {
+  const [, epoch = '', line = ''] = ID.exec(text) ?? [];
+  return line === '' ? null : { line, epoch: epoch === '-' ? null : Number(epoch) };
 }
 
 /** What a draft shows of a text so far: its end when it is long, open code closed, and the cursor. */
-export function draftOf(speaker: Speaker, text: string, isWebhook: boolean): string {
+function draftOf(speaker: Speaker, text: string, isWebhook: boolean): string {
   const whole = text.trimEnd();
   const shown = safeText(closed(whole.length > DRAFT_LENGTH ? tailOf(whole) : whole));
   return `${named(speaker, shown.slice(0, TEXT_LIMIT), isWebhook)} ${CURSOR}`;
@@ -70,10 +105,10 @@ export function endsWithCursor(content: string): boolean {
   return content.trimEnd().endsWith(CURSOR);
 }
 
-/** The text of a post as it is shown, and the file that holds all of it when it is long. */
-export function shownOf(post: OutgoingPost): { readonly text: string; readonly files: readonly RawFile[] } {
-  const { text, speaker, epoch } = post;
-  if (text.length <= FILE_ABOVE) return { text, files: [] };
+/** The text of a message as it is shown, and the file that holds all of it when it is long. */
+export function shownOf(content: Content): { readonly text: string; readonly files: readonly RawFile[] } {
+  const { kind, text, speaker, epoch } = content;
+  if (kind !== 'post' || text.length <= FILE_ABOVE) return { text, files: [] };
   const [head = ''] = splitText(text, HEAD_LENGTH);
   const name = `${speaker?.id ?? 'conch'}-${epoch ?? 0}.md`;
   const length = text.length.toLocaleString('en-US');

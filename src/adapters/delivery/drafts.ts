@@ -1,0 +1,182 @@
+import type { Logger } from 'pino';
+import { BoundedMap } from '../../lib/bounded-map.ts';
+import type { Clock, Timer, Timers } from '../../lib/time.ts';
+import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import { ChatError } from '../port.ts';
+import type { OutgoingPost, Speaker } from '../port.ts';
+import type { Content, MessageClient, MessageRef } from './message-client.ts';
+import type { RateLimits } from './rate-limits.ts';
+import { createThrottle } from './throttle.ts';
+import type { Throttle } from './throttle.ts';
+
+/** What drafts need. */
+export type DraftsPorts = {
+  readonly client: MessageClient;
+  readonly rates: RateLimits;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Logger;
+  /** A draft may stand in the channel that should not: it is to be looked for. */
+  readonly doubt: (channel: ChannelId) => void;
+};
+
+const INTERVAL_MS = 1_500;
+/** What is said at once needs no draft. */
+const FIRST_AFTER_MS = 500;
+/** How long a draft without further text waits for its post. */
+const LINGER_MS = 3_000;
+const STOP_MS = 2_000;
+const IDS_KEPT = 2_000;
+
+type Draft = {
+  readonly speaker: NonNullable<Speaker>;
+  readonly epoch: number;
+  readonly throttle: Throttle;
+  text: string;
+  shown: string | null;
+  id: MessageId | null;
+  /** It cannot be shown any more; its turn goes on without. */
+  isBroken: boolean;
+  linger: Timer | null;
+};
+
+/**
+ * Text that is still being generated, shown as one message a channel that is edited, and that becomes the post in the end. No
+ * error of it surfaces, and nothing is retried: the newest text is shown when the platform takes it.
+ */
+export class Drafts {
+  readonly #ports: DraftsPorts;
+  readonly #open = new Map<ChannelId, Draft>();
+  readonly #ending = new Set<Promise<unknown>>();
+  /** Messages that this run began as drafts and did not give up. */
+  readonly #kept = new BoundedMap<MessageId, true>(IDS_KEPT);
+  #isStopped = false;
+
+  constructor(ports: DraftsPorts) {
+    this.#ports = ports;
+  }
+
+  /** Shows the newest text of a turn, soon; `null` takes it away, unless its post comes. */
+  show(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void {
+    if (this.#isStopped) return;
+    const open = this.#open.get(channel);
+    const isSame = open?.speaker.id === speaker.id && open.epoch === epoch;
+    if (text === null || text.trim() === '') {
+      if (isSame) open.linger ??= this.#ports.timers.after(LINGER_MS, () => this.#endSoon(channel, open));
+      return;
+    }
+    if (open !== undefined && !isSame) {
+      if (epoch < open.epoch) return;
+      this.#endSoon(channel, open);
+    }
+    const draft = isSame ? open : this.#begin(channel, { speaker, epoch });
+    draft.linger?.cancel();
+    draft.linger = null;
+    draft.text = text;
+    draft.throttle.kick();
+  }
+
+  /**
+   * Ends the draft of the turn that a post belongs to, and every older one. Resolves, when nothing of it is under way any
+   * more, with the message that the post may take over; `null` when there is none.
+   */
+  async take(channel: ChannelId, { speaker, epoch }: OutgoingPost): Promise<MessageId | null> {
+    const open = this.#open.get(channel);
+    if (open === undefined || speaker === null || epoch === null || epoch < open.epoch) return null;
+    if (open.epoch === epoch && open.speaker.id === speaker.id) return this.#close(channel, open);
+    await this.#end(channel, open);
+    return null;
+  }
+
+  /** Takes away a draft that its post could not take over. */
+  async drop(draft: MessageRef): Promise<void> {
+    const { client, log, doubt } = this.#ports;
+    this.#kept.delete(draft.id);
+    try {
+      await client.remove(draft);
+    } catch (error) {
+      log.debug({ channel: draft.channel, err: error }, 'a draft could not be taken away');
+      doubt(draft.channel);
+    }
+  }
+
+  /** Whether a draft that stands in a channel is nobody's: of a former run, given up, or sent without an answer. */
+  isStale(id: MessageId): boolean {
+    return !this.#kept.has(id);
+  }
+
+  /** Takes every draft away, as far as that works within two seconds. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    for (const [channel, draft] of this.#open) this.#endSoon(channel, draft);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = this.#ports.timers.after(STOP_MS, resolve);
+    await Promise.race([Promise.allSettled(this.#ending), promise]);
+    timer.cancel();
+  }
+
+  #begin(channel: ChannelId, of: Pick<Draft, 'speaker' | 'epoch'>): Draft {
+    const { clock, timers } = this.#ports;
+    const pace = { clock, timers, gapMs: INTERVAL_MS, delayMs: FIRST_AFTER_MS };
+    const throttle = createThrottle(pace, () => this.#draw(channel, draft));
+    const draft: Draft = { ...of, throttle, text: '', shown: null, id: null, isBroken: false, linger: null };
+    this.#open.set(channel, draft);
+    return draft;
+  }
+
+  #endSoon(channel: ChannelId, draft: Draft): void {
+    const work = this.#end(channel, draft).finally(() => this.#ending.delete(work));
+    this.#ending.add(work);
+  }
+
+  async #end(channel: ChannelId, draft: Draft): Promise<void> {
+    const id = await this.#close(channel, draft);
+    if (id !== null) await this.drop({ channel, id });
+  }
+
+  async #close(channel: ChannelId, draft: Draft): Promise<MessageId | null> {
+    if (this.#open.get(channel) === draft) this.#open.delete(channel);
+    draft.linger?.cancel();
+    await draft.throttle.stop();
+    return draft.id;
+  }
+
+  async #draw(channel: ChannelId, draft: Draft): Promise<number | null> {
+    const { rates } = this.#ports;
+    if (draft.isBroken || draft.text === draft.shown) return null;
+    const waitMs = draft.id === null ? rates.wait(channel) : 0;
+    if (waitMs > 0) return waitMs;
+    if (draft.id !== null && !rates.takeEdit()) return INTERVAL_MS;
+    try {
+      await this.#write(channel, draft);
+      return null;
+    } catch (error) {
+      return this.#failed(channel, draft, error);
+    }
+  }
+
+  async #write(channel: ChannelId, draft: Draft): Promise<void> {
+    const { rates } = this.#ports;
+    const { id, text, speaker, epoch } = draft;
+    const content: Content = { kind: 'draft', speaker, text, buttons: [], epoch, outboxId: null };
+    if (id === null) {
+      draft.id = await rates.send(channel, content);
+      this.#kept.set(draft.id, true);
+    } else if ((await rates.change({ channel, id }, content)) === 'gone') {
+      draft.isBroken = true;
+      draft.id = null;
+    }
+    draft.shown = text;
+  }
+
+  #failed(channel: ChannelId, draft: Draft, error: unknown): number | null {
+    const { log, doubt } = this.#ports;
+    const fault = error instanceof ChatError ? error.fault : 'refused';
+    if (error instanceof ChatError && fault === 'limited') return error.retryAfterMs ?? INTERVAL_MS;
+    log.debug({ channel, err: error }, 'a draft could not be shown');
+    if (fault === 'unreachable') return null;
+    if (draft.id === null && fault === 'unclear') doubt(channel);
+    if (draft.id === null || fault === 'refused') draft.isBroken = true;
+    return null;
+  }
+}

@@ -1,0 +1,243 @@
+import type { Logger } from 'pino';
+import { backoffMs } from '../../lib/retry.ts';
+import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
+import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import type { FloorView } from '../../turns/view.ts';
+import { ChatError } from '../port.ts';
+import type { Memory } from '../port.ts';
+import { cardOf } from './card.ts';
+import { isAfter } from './message-client.ts';
+import type { Content, MessageClient } from './message-client.ts';
+import type { RateLimits } from './rate-limits.ts';
+import { createThrottle } from './throttle.ts';
+import type { Throttle } from './throttle.ts';
+
+/** What floor cards need. */
+export type FloorCardsPorts = {
+  readonly client: MessageClient;
+  readonly rates: RateLimits;
+  readonly nameOf: (agent: AgentId) => string;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly memory: Memory;
+  readonly log: Logger;
+  /** A card may stand in the channel whose id nobody learnt: it is to be looked for. */
+  readonly doubt: (channel: ChannelId) => void;
+};
+
+const INTERVAL_MS = 3_000;
+/** How many messages may stand below a card before it moves to the end. */
+const MOST_BELOW = 10;
+/** Where a platform counts the time down itself, a deadline that moves by less is not worth an edit. */
+const DEADLINE_MS = 10_000;
+const AGAIN = { firstMs: 5_000, longestMs: 60_000 };
+/** A channel that refuses the card is asked again after so long, or when anything says that it can be written to. */
+const REFUSED_MS = 60_000;
+
+type Drawing = { readonly content: Content; readonly endsAt: Instant | null; readonly wordless: string };
+
+type State = {
+  readonly throttle: Throttle;
+  /** The card, and behind it those that are to be taken away. */
+  ids: readonly MessageId[];
+  view: FloorView | null;
+  shown: Drawing | null;
+  /** How many messages came after it. */
+  below: number;
+  /** It is to be posted anew at the end. */
+  isMoving: boolean;
+  /** One may stand there whose id nobody learnt: nothing is posted until that is known. */
+  isUnclear: boolean;
+  isRefused: boolean;
+  failures: number;
+  timer: Timer | null;
+};
+
+/**
+ * One message for each channel that shows the floor, with buttons, kept near the end. A channel gets its first when something
+ * begins there. The new one is posted before the old one goes, and both are remembered until then, so that one is left over
+ * whenever the program ends. No error of it surfaces.
+ */
+export class FloorCards {
+  readonly #ports: FloorCardsPorts;
+  readonly #states = new Map<ChannelId, State>();
+  #isStopped = false;
+
+  constructor(ports: FloorCardsPorts) {
+    this.#ports = ports;
+  }
+
+  /** The floor is like this now. */
+  draw(channel: ChannelId, view: FloorView): void {
+    const state = this.#stateOf(channel);
+    const begins = view.condition === 'open' && (state.view?.condition ?? 'resting') === 'resting';
+    if (begins && state.below > 0) state.isMoving = true;
+    state.view = view;
+    state.throttle.kick();
+  }
+
+  /** A message came after the card. */
+  passed(channel: ChannelId): void {
+    const state = this.#stateOf(channel);
+    state.below += 1;
+    if (state.below <= MOST_BELOW || state.view === null) return;
+    state.isMoving = true;
+    state.throttle.kick();
+  }
+
+  /** The channel takes messages: a card that was refused is tried again at once. */
+  writable(channel: ChannelId): void {
+    const state = this.#stateOf(channel);
+    if (state.isRefused) state.throttle.hurry();
+  }
+
+  /** The history was read: these cards stand there, oldest first. One that nobody knew may be the card; the rest go. */
+  settle(channel: ChannelId, cards: readonly MessageId[]): void {
+    const state = this.#stateOf(channel);
+    const found = cards.filter((id) => !state.ids.includes(id));
+    const newest = found.at(-1);
+    const [current] = state.ids;
+    const isLost = state.isUnclear && newest !== undefined && (current === undefined || isAfter(newest, current));
+    if (isLost || current === undefined) {
+      state.ids = [...found.toReversed(), ...state.ids];
+      if (isLost) state.isMoving = false;
+      state.shown = null;
+    } else state.ids = [...state.ids, ...found];
+    const isNews = found.length > 0 || state.isUnclear;
+    state.isUnclear = false;
+    if (isNews) state.throttle.hurry();
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    const states = [...this.#states.values()];
+    for (const { timer } of states) timer?.cancel();
+    await Promise.all(states.map(({ throttle }) => throttle.stop()));
+  }
+
+  #stateOf(channel: ChannelId): State {
+    const known = this.#states.get(channel);
+    if (known !== undefined) return known;
+    const { clock, timers, memory } = this.#ports;
+    const ids = (memory.get(keyOf(channel)) ?? '').split(' ').filter((id) => id !== '');
+    const state: State = {
+      throttle: createThrottle({ clock, timers, gapMs: INTERVAL_MS }, () => this.#draw(channel, state)),
+      ids,
+      view: null,
+      shown: null,
+      // The card that a former run left is not the last message any more.
+      below: ids.length === 0 ? 0 : 1,
+      isMoving: false,
+      isUnclear: false,
+      isRefused: false,
+      failures: 0,
+      timer: null,
+    };
+    this.#states.set(channel, state);
+    return state;
+  }
+
+  async #draw(channel: ChannelId, state: State): Promise<number | null> {
+    if (state.isUnclear) return null;
+    try {
+      const waitMs = state.view === null ? null : await this.#show(channel, state, state.view);
+      await this.#clear(channel, state);
+      Object.assign(state, { failures: 0, isRefused: false });
+      this.#countDown(state);
+      return waitMs;
+    } catch (error) {
+      return this.#failed(channel, state, error);
+    }
+  }
+
+  /** Resolves with how long to wait when there is no edit left. */
+  async #show(channel: ChannelId, state: State, view: FloorView): Promise<number | null> {
+    const { rates } = this.#ports;
+    const drawing = this.#drawingOf(view);
+    const [id] = state.ids;
+    if (id !== undefined && !state.isMoving) {
+      if (this.#isShown(drawing, state.shown)) return null;
+      if (!rates.takeEdit()) return INTERVAL_MS;
+      if ((await rates.change({ channel, id }, drawing.content)) === 'changed') {
+        state.shown = drawing;
+        return null;
+      }
+      state.ids = state.ids.slice(1);
+    } else if (id === undefined && view.condition === 'resting') return null;
+    await this.#post(channel, state, drawing);
+    return null;
+  }
+
+  async #post(channel: ChannelId, state: State, drawing: Drawing): Promise<void> {
+    // Whatever comes from now on may already stand below it.
+    Object.assign(state, { below: 0, isMoving: false });
+    try {
+      const id = await this.#ports.rates.send(channel, drawing.content);
+      Object.assign(state, { ids: [id, ...state.ids], shown: drawing });
+    } catch (error) {
+      state.isMoving = state.ids.length > 0;
+      state.isUnclear = error instanceof ChatError && error.fault === 'unclear';
+      throw error;
+    }
+    await this.#remember(channel, state);
+  }
+
+  async #clear(channel: ChannelId, state: State): Promise<void> {
+    for (const id of state.ids.slice(1)) {
+      await this.#ports.client.remove({ channel, id });
+      state.ids = state.ids.filter((each) => each !== id);
+    }
+    await this.#remember(channel, state);
+  }
+
+  async #remember(channel: ChannelId, { ids }: State): Promise<void> {
+    const { memory } = this.#ports;
+    const value = ids.join(' ');
+    if ((memory.get(keyOf(channel)) ?? '') !== value) await memory.set(keyOf(channel), value);
+  }
+
+  #failed(channel: ChannelId, state: State, error: unknown): number | null {
+    const { log, doubt } = this.#ports;
+    const isRefused = !(error instanceof ChatError) || error.fault === 'refused';
+    if (isRefused && !state.isRefused)
+      log.warn({ channel, err: error }, 'no floor card here; it is tried every minute');
+    else log.debug({ channel, err: error }, 'the floor card could not be drawn');
+    state.isRefused = isRefused;
+    state.failures += 1;
+    if (state.isUnclear) doubt(channel);
+    if (isRefused) return REFUSED_MS;
+    return error.retryAfterMs ?? backoffMs(AGAIN, state.failures);
+  }
+
+  /** The time that is left runs on while somebody holds the floor. */
+  #countDown(state: State): void {
+    const { timeLeftEveryMs } = this.#ports.client.limits;
+    state.timer?.cancel();
+    state.timer = null;
+    if (timeLeftEveryMs === null || this.#isStopped || state.shown === null || state.shown.endsAt === null) return;
+    state.timer = this.#ports.timers.after(timeLeftEveryMs, () => state.throttle.kick());
+  }
+
+  #drawingOf(view: FloorView): Drawing {
+    const { client, nameOf } = this.#ports;
+    const { text, buttons, endsAt } = cardOf(view, nameOf, (at) => client.timeLeft(at));
+    const wordless = JSON.stringify([cardOf(view, nameOf, () => '').text, buttons]);
+    return {
+      content: { kind: 'card', speaker: null, text, buttons, epoch: view.epoch, outboxId: null },
+      endsAt,
+      wordless,
+    };
+  }
+
+  #isShown(drawing: Drawing, shown: Drawing | null): boolean {
+    if (shown === null || drawing.wordless !== shown.wordless) return false;
+    if (drawing.content.text === shown.content.text) return true;
+    if (this.#ports.client.limits.timeLeftEveryMs !== null || drawing.endsAt === null || shown.endsAt === null)
+      return false;
+    return Math.abs(drawing.endsAt - shown.endsAt) < DEADLINE_MS;
+  }
+}
+
+function keyOf(channel: ChannelId): string {
+  return `floor-card:${channel}`;
+}

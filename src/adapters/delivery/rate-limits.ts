@@ -1,0 +1,117 @@
+import { BoundedMap } from '../../lib/bounded-map.ts';
+import { pause } from '../../lib/retry.ts';
+import type { Clock, Instant, Timers } from '../../lib/time.ts';
+import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import { ChatError } from '../port.ts';
+import type { Content, MessageClient, MessageRef } from './message-client.ts';
+
+const MINUTE_MS = 60_000;
+/** So much of a minute's edits may be made at once. */
+const BURST = 1 / 4;
+const CHANNELS_KEPT = 1_000;
+
+/** Sends and changes messages no faster than the platform takes them. Channels never wait for each other. */
+export class RateLimits {
+  readonly #ports: { readonly client: MessageClient; readonly clock: Clock; readonly timers: Timers };
+  readonly #stopping = new AbortController();
+  /** When the next new message may go to a channel. */
+  readonly #places = new BoundedMap<string, Instant>(CHANNELS_KEPT);
+  readonly #sending = new Map<ChannelId, Set<Promise<unknown>>>();
+  /** When the budget of edits will be, or was, full. */
+  #fullAt: Instant;
+
+  constructor(ports: { readonly client: MessageClient; readonly clock: Clock; readonly timers: Timers }) {
+    this.#ports = ports;
+    this.#fullAt = ports.clock.now();
+  }
+
+  /** How long the next new message to a channel would wait, in milliseconds. */
+  wait(channel: ChannelId): number {
+    return Math.max(0, (this.#places.get(placeOf(channel)) ?? 0) - this.#ports.clock.now());
+  }
+
+  /** Sends when the channel's next place has come, or at once when all is stopped. */
+  async send(channel: ChannelId, content: Content): Promise<MessageId> {
+    const { client, timers } = this.#ports;
+    const waitMs = this.wait(channel);
+    this.#hold(channel, waitMs + client.limits.postGapMs);
+    if (waitMs > 0) await pause(waitMs, { timers, signal: this.#stopping.signal }).catch(() => undefined);
+    const sending = client.send(channel, content);
+    this.#watch(channel, sending);
+    try {
+      return await sending;
+    } catch (error) {
+      this.#hold(channel, Math.max(limitedMs(error), this.wait(channel)));
+      throw error;
+    }
+  }
+
+  async change(message: MessageRef, content: Content): Promise<'changed' | 'gone'> {
+    try {
+      return await this.#ports.client.change(message, content);
+    } catch (error) {
+      const heldMs = limitedMs(error);
+      if (heldMs > 0) this.#holdEdits(heldMs);
+      throw error;
+    }
+  }
+
+  /** Takes one of the edits that drafts and cards may make, if one is left. */
+  takeEdit(): boolean {
+    const budget = budgetOf(this.#ports.client);
+    if (budget === null) return true;
+    const { refillMs, burst } = budget;
+    const now = this.#ports.clock.now();
+    const from = Math.max(this.#fullAt, now);
+    if (from + refillMs - now > burst * refillMs) return false;
+    this.#fullAt = from + refillMs;
+    return true;
+  }
+
+  /** Resolves when whatever is being sent to a channel at this moment has been sent, or has failed. */
+  async quiet(channel: ChannelId): Promise<void> {
+    const under = this.#sending.get(channel);
+    if (under !== undefined) await Promise.all(under);
+  }
+
+  /** Nobody waits any more. */
+  stop(): void {
+    this.#stopping.abort();
+  }
+
+  #hold(channel: ChannelId, ms: number): void {
+    if (this.#ports.client.limits.postGapMs > 0) this.#places.set(placeOf(channel), this.#ports.clock.now() + ms);
+  }
+
+  #watch(channel: ChannelId, sending: Promise<unknown>): void {
+    const under = this.#sending.get(channel) ?? new Set();
+    this.#sending.set(channel, under);
+    const over = sending
+      .catch(() => undefined)
+      .finally(() => {
+        under.delete(over);
+        if (under.size === 0) this.#sending.delete(channel);
+      });
+    under.add(over);
+  }
+
+  #holdEdits(ms: number): void {
+    const { refillMs, burst } = budgetOf(this.#ports.client) ?? { refillMs: 0, burst: 1 };
+    this.#fullAt = Math.max(this.#fullAt, this.#ports.clock.now() + ms + (burst - 1) * refillMs);
+  }
+}
+
+/** Threads share the places of their channel. */
+function placeOf(channel: ChannelId): string {
+  return channel.split('/', 1)[0] ?? channel;
+}
+
+/** A budget is full at first and fills again evenly. */
+function budgetOf({ limits }: MessageClient): { readonly refillMs: number; readonly burst: number } | null {
+  const { editsPerMinute: count } = limits;
+  return count === null ? null : { refillMs: MINUTE_MS / count, burst: Math.max(1, Math.floor(count * BURST)) };
+}
+
+function limitedMs(error: unknown): number {
+  return error instanceof ChatError && error.fault === 'limited' ? (error.retryAfterMs ?? 0) : 0;
+}

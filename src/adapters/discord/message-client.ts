@@ -1,0 +1,274 @@
+import { createHash } from 'node:crypto';
+import { Routes } from 'discord.js';
+import { z } from 'zod';
+import { BoundedMap } from '../../lib/bounded-map.ts';
+import type { Instant } from '../../lib/time.ts';
+import { RECEIPTS } from '../../turns/floor/effect.ts';
+import type { Receipt } from '../../turns/floor/effect.ts';
+import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import { isAfter } from '../delivery/message-client.ts';
+import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
+import { ChatError } from '../port.ts';
+import type { Call, Calls } from './calls.ts';
+import type { Self } from './client.ts';
+import { FILE_ABOVE, bodyOf, contentOf, endsWithCursor, readCustomId, sameContent, shownOf } from './content.ts';
+import { CODES, isUnknownMessage, rejectionOf } from './errors.ts';
+import { platformChannel, platformMessage, timeOf } from './ids.ts';
+import type { Locator } from './location.ts';
+import { avatarUrlOf, sameName, usernameOf } from './names.ts';
+import type { Webhook, Webhooks } from './webhooks.ts';
+
+/** What the client needs. */
+export type MessageClientPorts = {
+  readonly calls: Calls;
+  readonly locate: Locator;
+  readonly webhooks: Webhooks;
+  readonly self: () => Self;
+  /** Without the permission, Discord shows an empty history and no error. */
+  readonly mayRead: (channel: ChannelId) => Promise<boolean>;
+};
+
+/** The client, and what only this one has. */
+export type DiscordMessageClient = MessageClient & {
+  /** A message stands in a thread that shares its channel's floor: that is where its receipts belong. */
+  stands(message: MessageId, thread: string): void;
+};
+
+/** Messages of Conch's own over Discord's REST interface: agents speak by webhook where there is one, else the bot with the agent's name in front. */
+export function createMessageClient(ports: MessageClientPorts): DiscordMessageClient {
+  return new BotMessages(ports);
+}
+
+const MESSAGES_KEPT = 2_000;
+/** A webhook that is gone is replaced once; what replaces it may be gone as well. */
+const WEBHOOK_ATTEMPTS = 2;
+/** Stands for a message that was delivered and whose id nobody learnt. */
+const NO_MESSAGE = '0';
+/** What there is no point in trying again: the message is gone, its author blocked the bot, or it has too many reactions. */
+const POINTLESS: ReadonlySet<number> = new Set([
+  CODES.unknownMessage,
+  CODES.unknownEmoji,
+  CODES.reactionBlocked,
+  CODES.tooManyReactions,
+]);
+const KINDS = Object.keys(RECEIPTS) as readonly Receipt[];
+
+const sentSchema = z.object({ id: z.string() });
+const reactedSchema = z.object({
+  reactions: z.array(z.object({ me: z.boolean(), emoji: z.object({ name: z.string().nullish() }) })).nullish(),
+});
+
+class BotMessages implements DiscordMessageClient {
+  readonly limits = { postGapMs: 0, editsPerMinute: null, fileAbove: FILE_ABOVE, timeLeftEveryMs: null } as const;
+  readonly #ports: MessageClientPorts;
+  /** By which webhook a message was said; `null` is one that is not used any more. What is not here the bot said itself. */
+  readonly #webhooks = new BoundedMap<MessageId, Webhook | null>(MESSAGES_KEPT);
+  readonly #threads = new BoundedMap<MessageId, string>(MESSAGES_KEPT);
+
+  constructor(ports: MessageClientPorts) {
+    this.#ports = ports;
+  }
+
+  async send(channel: ChannelId, content: Content): Promise<MessageId> {
+    const { webhooks } = this.#ports;
+    for (let attempt = 0; content.speaker !== null && attempt < WEBHOOK_ATTEMPTS; attempt += 1) {
+      const webhook = await webhooks.of(channel);
+      if (webhook === null) break;
+      try {
+        return await this.#execute(channel, webhook, content);
+      } catch (error) {
+        if (isLost(error)) await webhooks.lost(channel, webhook);
+        else if (rejectionOf(error)?.status === 400) break;
+        else throw error;
+      }
+    }
+    return this.#post(channel, content);
+  }
+
+  async change(message: MessageRef, content: Content): Promise<'changed' | 'gone'> {
+    const call = await this.#callFor(message);
+    const body = bodyOf(content, this.#webhooks.has(message.id));
+    try {
+      await this.#ports.calls.tell({ ...call, method: 'patch', ...purpose(content, 'edit'), body });
+      return 'changed';
+    } catch (error) {
+      if (isUnknownMessage(error)) return 'gone';
+      throw error;
+    }
+  }
+
+  async remove(message: MessageRef): Promise<void> {
+    const call = await this.#callFor(message);
+    const what = this.#webhooks.get(message.id) === null ? 'delete for a former webhook' : 'delete';
+    try {
+      await this.#ports.calls.tell({ ...call, method: 'delete', what });
+    } catch (error) {
+      if (rejectionOf(error)?.status !== 404) throw error;
+    }
+  }
+
+  async own(channel: ChannelId, range: HistoryRange): Promise<readonly OwnMessage[]> {
+    const { webhooks, mayRead } = this.#ports;
+    // Which webhooks are Conch's own must be known before a message can be told to be missing.
+    const webhook = await webhooks.of(channel);
+    const seen = await history(this.#ports.calls, channel, range);
+    const isHidden = seen.length === 0 && (await history(this.#ports.calls, channel, ANY)).length === 0;
+    if (isHidden && !(await mayRead(channel))) {
+      const where = { method: 'find', channel, fault: 'refused' } as const;
+      throw new ChatError('The bot lacks the permission "Read Message History"', where);
+    }
+    return seen.flatMap((message) => this.#ownOf(message, webhook) ?? []);
+  }
+
+  async react({ channel, id }: MessageRef, receipt: Receipt, on: boolean): Promise<void> {
+    const emoji = encodeURIComponent(RECEIPTS[receipt]);
+    const route = Routes.channelMessageOwnReaction(this.#threads.get(id) ?? platformChannel(channel), id, emoji);
+    try {
+      await this.#ports.calls.tell({ method: on ? 'put' : 'delete', route, channel, what: 'receipt' });
+    } catch (error) {
+      if (!POINTLESS.has(rejectionOf(error)?.code ?? 0)) throw error;
+    }
+  }
+
+  async receipts({ channel, id }: MessageRef): Promise<readonly Receipt[]> {
+    const route = Routes.channelMessage(this.#threads.get(id) ?? platformChannel(channel), platformMessage(id));
+    const call = { method: 'get', route, channel, what: 'look at receipts' } as const;
+    const { reactions } = await this.#ports.calls.ask(call, reactedSchema);
+    const own = new Set((reactions ?? []).filter(({ me }) => me).map(({ emoji }) => emoji.name));
+    return KINDS.filter((kind) => own.has(RECEIPTS[kind]));
+  }
+
+  sentAt(message: MessageId): Instant {
+    return timeOf(message);
+  }
+
+  timeLeft(endsAt: Instant): string {
+    return `ends <t:${Math.ceil(endsAt / 1_000)}:R>`;
+  }
+
+  stands(message: MessageId, thread: string): void {
+    this.#threads.set(message, thread);
+  }
+
+  async #execute(channel: ChannelId, webhook: Webhook, content: Content): Promise<MessageId> {
+    const { thread } = await this.#ports.locate(channel);
+    const { speaker } = content;
+    const avatar = speaker === null ? null : avatarUrlOf(speaker);
+    const query = { wait: 'true', ...(thread === null ? {} : { thread_id: thread }) };
+    const body = {
+      ...bodyOf(content, true),
+      ...(speaker === null ? {} : { username: usernameOf(speaker) }),
+      ...(avatar === null ? {} : { avatar_url: avatar }),
+    };
+    const route = Routes.webhook(webhook.id, webhook.token);
+    const { files } = shownOf(content);
+    const call = { method: 'post', route, channel, query, ...purpose(content, 'post'), body, files } as const;
+    const { id } = await this.#ports.calls.ask(call, sentSchema);
+    this.#webhooks.set(id, webhook);
+    return id;
+  }
+
+  async #post(channel: ChannelId, content: Content): Promise<MessageId> {
+    const route = Routes.channelMessages(platformChannel(channel));
+    const nonce = content.outboxId === null ? {} : { nonce: nonceOf(content.outboxId), enforce_nonce: true };
+    const body = { ...bodyOf(content, false), ...nonce };
+    const { files } = shownOf(content);
+    const call = { method: 'post', route, channel, ...purpose(content, 'post'), body, files } as const;
+    try {
+      return (await this.#ports.calls.ask(call, sentSchema)).id;
+    } catch (error) {
+      // The nonce of a message that was posted and then deleted by somebody: it was delivered.
+      if (isUnknownMessage(error)) return NO_MESSAGE;
+      throw error;
+    }
+  }
+
+  async #callFor({ channel, id }: MessageRef): Promise<Pick<Call, 'route' | 'channel' | 'query'>> {
+    const webhook = this.#webhooks.get(id) ?? null;
+    if (webhook === null) return { route: Routes.channelMessage(platformChannel(channel), id), channel };
+    const { thread } = await this.#ports.locate(channel);
+    const route = Routes.webhookMessage(webhook.id, webhook.token, id);
+    return { route, channel, ...(thread === null ? {} : { query: { thread_id: thread } }) };
+  }
+
+  #ownOf(message: SeenMessage, webhook: Webhook | null): OwnMessage | null {
+    const { id, webhook_id: by, author, content } = message;
+    const { webhooks, self } = this.#ports;
+    const byWebhook = typeof by === 'string';
+    if (byWebhook ? !webhooks.isOwn(by) : author.id !== self().userId) return null;
+    if (byWebhook && !this.#webhooks.has(id)) this.#webhooks.set(id, by === webhook?.id ? webhook : null);
+    const kind = isCard(message) ? 'card' : endsWithCursor(content) ? 'draft' : 'post';
+    return { id, kind, is: (post) => isPost(message, post) };
+  }
+}
+
+/** Said by Conch, under the agent's name, in the same words. */
+function isPost({ author, content, nonce, webhook_id: by }: SeenMessage, post: Content): boolean {
+  const byWebhook = typeof by === 'string';
+  if (sameContent(content, contentOf(post, byWebhook))) {
+    return !byWebhook || (post.speaker !== null && sameName(author.username, usernameOf(post.speaker)));
+  }
+  return !byWebhook && post.outboxId !== null && nonce === nonceOf(post.outboxId);
+}
+
+/** A refusal of a draft says nothing about posts; cards wait themselves before they are tried again. */
+function purpose({ kind }: Content, what: string): Pick<Call, 'what' | 'isTriedAgain'> {
+  return kind === 'post' ? { what } : { what: `${what} a ${kind}`, isTriedAgain: kind === 'card' };
+}
+
+/** At most 25 characters, the same for the same row of the outbox for ever. */
+function nonceOf(outboxId: string): string {
+  return createHash('sha256').update(outboxId).digest('base64url').slice(0, 24);
+}
+
+/** Whether the webhook itself is not there any more, or its token is an old one. */
+function isLost(error: unknown): boolean {
+  const answer = rejectionOf(error);
+  if (answer === null) return false;
+  return answer.status === 401 || (answer.status === 404 && answer.code !== CODES.unknownChannel);
+}
+
+type SeenMessage = z.infer<typeof seenSchema>;
+
+const seenSchema = z.object({
+  id: z.string(),
+  content: z.string().catch(''),
+  webhook_id: z.string().nullish(),
+  nonce: z.union([z.string(), z.number()]).nullish(),
+  author: z.object({ id: z.string(), username: z.string().catch('') }),
+  components: z.array(z.unknown()).nullish(),
+});
+const rowSchema = z.object({ components: z.array(z.object({ custom_id: z.string().catch('') })) });
+
+const PAGE = 100;
+const MOST_PAGES = 20;
+const ANY = { after: null, newest: 1 };
+
+function isCard({ components }: SeenMessage): boolean {
+  const rows = (components ?? []).flatMap((row) => rowSchema.safeParse(row).data ?? []);
+  return rows.some((row) => row.components.some((each) => readCustomId(each.custom_id) !== null));
+}
+
+/** A stretch of a channel's history, read from its end, oldest first. */
+async function history(calls: Calls, channel: ChannelId, range: HistoryRange): Promise<readonly SeenMessage[]> {
+  const after = range.after === NO_MESSAGE ? null : range.after;
+  const newest = range.newest ?? (after === null ? PAGE : Infinity);
+  const found: SeenMessage[] = [];
+  let before: string | null = null;
+  for (let page = 0; page < MOST_PAGES; page += 1) {
+    const size = Math.min(PAGE, newest - found.length);
+    const query: Readonly<Record<string, string>> = { limit: String(size), ...(before === null ? {} : { before }) };
+    const route = Routes.channelMessages(platformChannel(channel));
+    const listed = await calls.ask(
+      { method: 'get', route, channel, what: 'read history', query },
+      z.array(z.unknown()),
+    );
+    const messages = listed.flatMap((each) => seenSchema.safeParse(each).data ?? []);
+    found.unshift(...messages.toSorted((one, other) => (isAfter(one.id, other.id) ? 1 : -1)));
+    before = found[0]?.id ?? null;
+    const isWhole = listed.length < size || before === null || (after !== null && !isAfter(before, after));
+    if (isWhole || found.length >= newest) return found.filter(({ id }) => after === null || isAfter(id, after));
+  }
+  const where = { method: 'find', channel, fault: 'refused' } as const;
+  throw new ChatError('Too much was written since to find out', where);
+}

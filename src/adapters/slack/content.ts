@@ -1,0 +1,208 @@
+import { z } from 'zod';
+import { fenceAfter } from '../../turns/text/fence.ts';
+import type { Fence } from '../../turns/text/fence.ts';
+import type { CardButton } from '../delivery/card.ts';
+import type { Content } from '../delivery/message-client.ts';
+import { identityOf, prefixed } from './identity.ts';
+import { JOINER, clipped, escaped, withoutBroadcasts } from './text.ts';
+
+/** The words of a message as Slack takes them; nothing in them mentions anybody. */
+export type Wording = {
+  readonly text: string;
+  readonly blocks?: readonly object[];
+  readonly username?: string;
+};
+
+/** Whether agents may speak under their own names, and whether there are to be blocks. */
+export type WordingOptions = { readonly isCustomized: boolean; readonly hasBlocks: boolean };
+
+/** A message as `chat.postMessage` and `chat.update` take it. */
+export function wordingOf(content: Content, { isCustomized, hasBlocks }: WordingOptions): Wording {
+  const { kind, speaker } = content;
+  const said = kind === 'draft' ? newest(content.text) : content.text;
+  const named = speaker === null || isCustomized ? said : prefixed(speaker, said);
+  const blocks = hasBlocks ? blocksOf(content, named) : [];
+  return {
+    text: clipped(escaped(withoutBroadcasts(named)), blocks.length === 0 ? TEXT_LIMIT : NOTICE_LIMIT),
+    ...(blocks.length === 0 && hasBlocks ? {} : { blocks }),
+    ...(speaker === null || !isCustomized ? {} : identityOf(speaker)),
+  };
+}
+
+/** The `action_id` of the button that opens the settings. */
+export const SETTINGS_ACTION = 'conch:settings';
+
+/** What a button stands for: a command line, and the turn it was drawn for. */
+export type ButtonValue = { readonly line: string; readonly epoch: number | null };
+
+/** A button's value, as Slack carries it. */
+export function buttonValue({ line, epoch }: Pick<CardButton, 'line' | 'epoch'>): string {
+  return JSON.stringify({ line, epoch });
+}
+
+/** Reads a button's value back; `null` when it is not one of ours. */
+export function readButtonValue(text: string): ButtonValue | null {
+  try {
+    return valueSchema.safeParse(JSON.parse(text)).data ?? null;
+  } catch {
+    return null;
+  }
+}
+
+const valueSchema = z.object({ line: z.string().startsWith('/').max(500), epoch: z.int().nullable().default(null) });
+
+/** The time that is left, in words that stay true until the card is written anew. */
+export function roughlyLeft(ms: number): string {
+  const minutes = Math.round(ms / 60_000);
+  if (minutes < 1) return 'less than a minute left';
+  if (minutes < 60) return `about ${minutes} min left`;
+  return `about ${Math.round(minutes / 60)} h left`;
+}
+
+/** Slack shows long notifications badly from here on, and cuts texts without blocks there. */
+const NOTICE_LIMIT = 4_000;
+const TEXT_LIMIT = 39_000;
+const BLOCK_LIMIT = 12_000;
+const SECTION_LIMIT = 2_900;
+/** What is shown of a long draft: its end. */
+const DRAFT_LIMIT = 3_500;
+
+/** None when the text is too long for one. */
+function blocksOf({ kind, buttons }: Content, named: string): readonly object[] {
+  if (kind === 'card') {
+    const shown = escaped(withoutBroadcasts(named)).slice(0, SECTION_LIMIT);
+    return [
+      { type: 'section', text: { type: 'mrkdwn', text: shown, verbatim: true } },
+      { type: 'actions', elements: [...buttons.map(buttonElement), SETTINGS_BUTTON] },
+    ];
+  }
+  const markdown = inertMarkdown(named);
+  return markdown.length > BLOCK_LIMIT ? [] : [{ type: 'markdown', text: markdown }];
+}
+
+const SETTINGS_BUTTON = {
+  type: 'button',
+  action_id: SETTINGS_ACTION,
+  text: { type: 'plain_text', text: 'Settings', emoji: true },
+  value: buttonValue({ line: '/settings', epoch: null }),
+} as const;
+
+const STYLES = { plain: {}, good: { style: 'primary' }, danger: { style: 'danger' } } as const;
+
+function buttonElement(button: CardButton, index: number): object {
+  return {
+    type: 'button',
+    action_id: `conch:${index}`,
+    text: { type: 'plain_text', text: button.label, emoji: true },
+    value: buttonValue(button),
+    ...STYLES[button.style],
+  };
+}
+
+/** The end of a text, from the beginning of a line if one is near. */
+function newest(text: string): string {
+  if (text.length <= DRAFT_LIMIT) return text;
+  const end = text.slice(-DRAFT_LIMIT).replace(/^[\uDC00-\uDFFF]/, '');
+  const line = end.indexOf('\n');
+  return `…\n${line !== -1 && line < DRAFT_LIMIT / 2 ? end.slice(line + 1) : end}`;
+}
+
+/**
+ * An agent's Markdown as Slack's markdown block may hold it: it reads the same, but no mention can form in it, in code
+ * neither, and no link says that it leads to another host than it does. Slack reads its own `<…>` in such a block; it shows
+ * `&lt;` as "<" and never reads it again, so that is enough outside code. Code stays as it is, but for what would be a mention.
+ */
+export function inertMarkdown(text: string): string {
+  return stretches(text)
+    .map((stretch) => (stretch.isCode ? inertCode(stretch.text) : inertProse(stretch.text)))
+    .join('\n');
+}
+
+type Stretch = { readonly isCode: boolean; readonly text: string };
+
+/** What Slack could take for a mention, a channel, a date or a link with a text of its own. */
+const TOKEN = /<(?=@|#[A-Z\d]|!(?!doctype|--|\[)|(?:https?|mailto|tel|slack):[^>\n]{0,2000}\|)/gi;
+/** Its text, and its address with or without the angle brackets. */
+const LINK =
+  /\[((?:[^[\]\\]|\\.|\[[^[\]]{0,300}\]){1,300})\]\(\s{0,3}(?:<([^<>\n]{1,2000})>|((?:[^\s()<>]|\([^\s()<>]{0,300}\)){1,2000}))(?:\s{1,3}["'(][^\n]{0,300}["')])?\s{0,3}\)/g;
+const AUTOLINK = /<(https?:\/\/[^\s<>|]{1,2000})>/g;
+const ADDRESS =
+  /^(?:[a-z][a-z\d+.-]{0,20}:\/\/)?(?:[^\s@/]{1,200}@)?([\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,20})\.?(?::\d{1,5})?(?:[/?#]\S{0,300})?$/iu;
+
+/** Blocks of code and what stands between them, in order, without the line feeds between. */
+function stretches(text: string): readonly Stretch[] {
+  const found: { isCode: boolean; lines: string[] }[] = [];
+  let fence: Fence | null = null;
+  for (const line of text.split('\n')) {
+    const wasInside: boolean = fence?.block === true;
+    fence = fenceAfter(fence, line);
+    const isCode: boolean = wasInside || fence?.block === true;
+    const last = found.at(-1);
+    if (last?.isCode === isCode) last.lines.push(line);
+    else found.push({ isCode, lines: [line] });
+  }
+  return found.map(({ isCode, lines }) => ({ isCode, text: lines.join('\n') }));
+}
+
+function inertCode(code: string): string {
+  return withoutBroadcasts(code.replaceAll(TOKEN, `<${JOINER}`));
+}
+
+function inertProse(prose: string): string {
+  return prose
+    .split(/(\n[^\S\n]*\n)/)
+    .map((paragraph) => inertParagraph(openly(paragraph)))
+    .join('');
+}
+
+/** Links whose text is another address than theirs show both. */
+function openly(paragraph: string): string {
+  return paragraph.replaceAll(LINK, (_link, label: string, quoted: string | undefined, plain: string | undefined) => {
+    const url = (quoted ?? plain ?? '').trim();
+    return isMasked(label, url) ? `${label} (${url})` : `[${label}](${url})`;
+  });
+}
+
+function inertParagraph(paragraph: string): string {
+  let shown = '';
+  let end = 0;
+  for (const { at, closes } of runsOf(paragraph)) {
+    if (at < end || closes === null) continue;
+    shown += inertWords(paragraph.slice(end, at)) + inertCode(paragraph.slice(at, closes));
+    end = closes;
+  }
+  return shown + inertWords(paragraph.slice(end));
+}
+
+function inertWords(words: string): string {
+  return withoutBroadcasts(words.replaceAll(AUTOLINK, '$1').replaceAll('<', '&lt;'));
+}
+
+/** Where backticks stand, and where the code that they open ends. */
+type Run = { readonly at: number; readonly closes: number | null };
+
+function runsOf(paragraph: string): readonly Run[] {
+  const later = new Map<number, number>();
+  return [...paragraph.matchAll(/`+/g)]
+    .toReversed()
+    .map(({ index, 0: { length } }) => {
+      const next = later.get(length);
+      later.set(length, index);
+      return { at: index, closes: next === undefined ? null : next + length };
+    })
+    .toReversed();
+}
+
+/** Whether a link's text is itself an address, of another host. */
+function isMasked(label: string, url: string): boolean {
+  const [, shown] = ADDRESS.exec(label.replaceAll(/[*_~`[\]\\\u200B-\u200D\u2060\uFEFF]/g, '').trim()) ?? [];
+  return shown !== undefined && bare(shown) !== bare(hostOf(url));
+}
+
+function hostOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).hostname : url;
+}
+
+function bare(host: string): string {
+  return host.toLowerCase().replace(/^www\./, '');
+}

@@ -1,0 +1,274 @@
+import type { WebClient } from '@slack/web-api';
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import type { Clock } from '../../lib/time.ts';
+import { RECEIPTS } from '../../turns/floor/effect.ts';
+import type { Receipt } from '../../turns/floor/effect.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
+import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
+import { ChatError } from '../port.ts';
+import { ANY_ANSWER, call } from './client.ts';
+import type { Self } from './client.ts';
+import { roughlyLeft, wordingOf } from './content.ts';
+import { emojiName } from './emoji.ts';
+import { slackCode } from './errors.ts';
+import { messageId, platformChannel, platformMessage } from './ids.ts';
+import { sentAt } from './incoming.ts';
+
+/** What the client needs. */
+export type MessageClientPorts = {
+  readonly web: WebClient;
+  readonly self: () => Self;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** A new message of Conch's stands in the channel. */
+  readonly posted: (channel: ChannelId) => void;
+};
+
+/** The client, and what only this one has. */
+export type SlackMessageClient = MessageClient & {
+  /** Learns whether agents may speak under their own names. Never rejects. */
+  start(): Promise<void>;
+};
+
+/** Slack takes about one message a second in a channel and about 50 edits a minute; the rest is for posts that were drafts. */
+const LIMITS = { postGapMs: 1_000, editsPerMinute: 40, fileAbove: null, timeLeftEveryMs: 30_000 } as const;
+
+/**
+ * Messages of Conch's own through Slack's Web API. What they are stands in their metadata, which people do not see. Slack's own
+ * streams are not used: they carry no metadata until they end, so one that a crash left open could not be told from a post.
+ */
+export function createMessageClient(ports: MessageClientPorts): SlackMessageClient {
+  const { web, self, clock } = ports;
+  const { write, speakAsOneself } = createWriter(ports);
+  return {
+    limits: LIMITS,
+    start: () => learn(ports, speakAsOneself),
+    async send(channel, content) {
+      const { channel: own, thread } = platformChannel(channel);
+      const place = { channel: own, ...FRESH, ...(thread === null ? {} : { thread_ts: thread }) };
+      const posted = await write('chat.postMessage', channel, { content, extra: place });
+      ports.posted(channel);
+      const again = { channel: own, ts: posted.ts, ...INERT };
+      if (posted.isUnnamed) await write('chat.update', channel, { content, extra: again }).catch(() => undefined);
+      return messageId(own, posted.ts);
+    },
+    async change({ channel, id }, content) {
+      const extra = { ...whereIs({ channel, id }), ...INERT };
+      const changed = write('chat.update', channel, { content, extra }).then(() => 'changed' as const);
+      return unless(GONE, changed, 'gone');
+    },
+    async remove(message) {
+      const request = { method: 'chat.delete', channel: message.channel, args: whereIs(message), answer: ANY_ANSWER };
+      await unless(GONE, call(web, request), {});
+    },
+    own: (channel, range) => ownMessages({ web, self: self() }, channel, range),
+    async react({ channel, id }, receipt, on) {
+      const { channel: own, ts } = platformMessage(id);
+      const args = { channel: own, timestamp: ts, name: reactionName(receipt) };
+      const method = on ? 'reactions.add' : 'reactions.remove';
+      await unless(REACTED, call(web, { method, channel, args, answer: ANY_ANSWER }), {});
+    },
+    receipts: (message) => receiptsOn(web, self(), message),
+    sentAt: (message) => sentAt(platformMessage(message).ts),
+    timeLeft: (endsAt) => roughlyLeft(endsAt - clock.now()),
+  };
+}
+
+/** The scopes stand in every answer's head. */
+async function learn({ web, log }: MessageClientPorts, speakAsOneself: () => void): Promise<void> {
+  try {
+    const { response_metadata: about } = await web.auth.test();
+    if (about?.scopes !== undefined && !about.scopes.includes('chat:write.customize')) speakAsOneself();
+  } catch {
+    log.debug('the scopes of the bot token are not known');
+  }
+}
+
+/** Slack's name for a receipt's emoji. */
+export function reactionName(receipt: Receipt): string {
+  const name = emojiName(RECEIPTS[receipt]);
+  if (name === null) throw new Error(`impossible: Slack has no name for the receipt ${receipt}`);
+  return name;
+}
+
+type Args = Readonly<Record<string, unknown>>;
+type Writing = { readonly content: Content; readonly extra: Args };
+type Written = { readonly ts: string; readonly isUnnamed: boolean };
+
+/** Nobody is mentioned by what is written so, and no preview is made of it. */
+const INERT = { parse: 'none', link_names: false } as const;
+const FRESH = { ...INERT, unfurl_links: false, unfurl_media: false } as const;
+
+/** Slack's answers that say that the message is not there any more, or cannot be changed. */
+const GONE = new Set(['message_not_found', 'cant_update_message', 'cant_delete_message', 'edit_window_closed']);
+/** And that the reaction is there or not there already, or that there is nothing to react to. */
+const REACTED = new Set(['already_reacted', 'no_reaction', 'message_not_found', 'thread_not_found']);
+const TOO_BIG = new Set(['msg_too_long', 'msg_blocks_too_long', 'invalid_blocks', 'invalid_blocks_format', 'no_text']);
+/** Names and pictures that Slack does not take from this app; nothing was posted. */
+const NAME_REFUSED = new Set(['missing_scope', 'reserved_username', 'invalid_username', 'invalid_icon']);
+const NO_CUSTOMIZE =
+  'Slack takes no names from this app: agents speak as the app, with their name before the text. ' +
+  'Add the scope chat:write.customize and install the app again.';
+
+const writtenSchema = z.looseObject({
+  ts: z.string(),
+  message: z.looseObject({ username: z.string().optional(), bot_profile: z.unknown().optional() }).optional(),
+});
+
+/**
+ * Writes a message as Slack takes it: under its author's name or without, with blocks or, when it is too long, without. A first
+ * attempt that Slack refused was not carried out, so a second one in other words makes no second message.
+ */
+function createWriter({ web, log }: MessageClientPorts) {
+  let isCustomized = true;
+  const speakAsOneself = (): void => {
+    if (isCustomized) log.warn(NO_CUSTOMIZE);
+    isCustomized = false;
+  };
+  const send = async (method: string, channel: ChannelId, args: Args): Promise<Written> => {
+    const { ts, message } = await call(web, { method, channel, args, answer: writtenSchema });
+    // Slack leaves out names that it ignored.
+    return { ts, isUnnamed: message !== undefined && message.username === undefined && 'bot_profile' in message };
+  };
+  const write = async (method: string, channel: ChannelId, { content, extra }: Writing): Promise<Written> => {
+    const given = { ...extra, ...metadataOf(content) };
+    const wording = wordingOf(content, { isCustomized, hasBlocks: true });
+    try {
+      const { ts, isUnnamed } = await send(method, channel, { ...given, ...wording });
+      const isIgnored = isUnnamed && method === 'chat.postMessage' && 'username' in wording;
+      if (isIgnored) speakAsOneself();
+      return { ts, isUnnamed: isIgnored };
+    } catch (error) {
+      const code = slackCode(error) ?? '';
+      if (TOO_BIG.has(code) && 'blocks' in wording) {
+        return send(method, channel, { ...given, ...wordingOf(content, { isCustomized, hasBlocks: false }) });
+      }
+      if (!NAME_REFUSED.has(code) || !('username' in wording)) throw error;
+      speakAsOneself();
+      return send(method, channel, { ...given, ...wordingOf(content, { isCustomized, hasBlocks: true }) });
+    }
+  };
+  return { write, speakAsOneself };
+}
+
+/** What a message tells of itself. */
+function metadataOf({ kind, speaker, epoch, outboxId }: Content): Args {
+  if (kind === 'post' && outboxId === null) return {};
+  const payload = {
+    ...(outboxId === null ? {} : { outbox_id: outboxId }),
+    ...(speaker === null ? {} : { agent: speaker.id }),
+    ...(epoch === null ? {} : { epoch }),
+  };
+  return { metadata: { event_type: `conch_${kind}`, event_payload: payload } };
+}
+
+function whereIs({ channel, id }: MessageRef): { readonly channel: string; readonly ts: string } {
+  return { channel: platformChannel(channel).channel, ts: platformMessage(id).ts };
+}
+
+async function unless<T>(codes: ReadonlySet<string>, work: Promise<T>, instead: T | 'gone'): Promise<T | 'gone'> {
+  try {
+    return await work;
+  } catch (error) {
+    if (codes.has(slackCode(error) ?? '')) return instead;
+    throw error;
+  }
+}
+
+const KINDS = Object.keys(RECEIPTS) as readonly Receipt[];
+const reactedSchema = z.looseObject({
+  message: z.looseObject({
+    reactions: z.array(z.looseObject({ name: z.string(), users: z.array(z.string()).default([]) })).default([]),
+  }),
+});
+
+async function receiptsOn(web: WebClient, { userId }: Self, { channel, id }: MessageRef): Promise<readonly Receipt[]> {
+  const { channel: own, ts } = platformMessage(id);
+  const args = { channel: own, timestamp: ts, full: true };
+  const found = await call(web, { method: 'reactions.get', channel, args, answer: reactedSchema });
+  const { reactions } = found.message;
+  const mine = new Set(reactions.filter(({ users }) => users.includes(userId)).map(({ name }) => name));
+  return KINDS.filter((kind) => mine.has(reactionName(kind)));
+}
+
+const PAGE = 200;
+const MOST_PAGES = 15;
+/** Without a beginning, so many of the newest messages are read. */
+const DEFAULT_NEWEST = 100;
+
+const pageSchema = z.looseObject({
+  messages: z.array(z.unknown()).default([]),
+  response_metadata: z.looseObject({ next_cursor: z.string().optional() }).optional(),
+});
+const messageSchema = z.looseObject({
+  ts: z.string(),
+  user: z.string().optional(),
+  bot_id: z.string().optional(),
+  app_id: z.string().optional(),
+  metadata: z
+    .looseObject({
+      event_type: z.enum(['conch_post', 'conch_draft', 'conch_card']),
+      event_payload: z.looseObject({ outbox_id: z.string().optional() }).catch({}),
+    })
+    .optional()
+    .catch(undefined),
+});
+type Found = z.infer<typeof messageSchema>;
+
+/** Channels are read from their end, threads from their beginning. */
+async function ownMessages(
+  { web, self }: { readonly web: WebClient; readonly self: Self },
+  channel: ChannelId,
+  range: HistoryRange,
+): Promise<readonly OwnMessage[]> {
+  const { channel: own, thread } = platformChannel(channel);
+  const after = range.after === null ? '' : platformMessage(range.after).ts;
+  const newest = range.newest ?? (after === '' ? DEFAULT_NEWEST : Infinity);
+  const found = new Map<string, Found>();
+  const method = thread === null ? 'conversations.history' : 'conversations.replies';
+  let cursor: string | undefined;
+  for (let page = 0; page < MOST_PAGES; page += 1) {
+    const args = {
+      channel: own,
+      ...(thread === null ? {} : { ts: thread }),
+      ...(after === '' || newest < Infinity ? {} : { oldest: after, inclusive: false }),
+      limit: Math.min(PAGE, thread === null ? newest - found.size : PAGE),
+      include_all_metadata: true,
+      cursor,
+    };
+    const answer = await call(web, { method, channel, args, answer: pageSchema });
+    for (const message of answer.messages.flatMap((one) => messageSchema.safeParse(one).data ?? [])) {
+      found.set(message.ts, message);
+    }
+    cursor = answer.response_metadata?.next_cursor || undefined;
+    const isEnough = thread === null && (found.size >= newest || [...found.keys()].some((ts) => ts <= after));
+    if (cursor === undefined || isEnough) return ownOf(own, [...found.values()], { self, after, newest });
+  }
+  throw new ChatError(`Too much was written since to find out by ${method}`, { method, channel, fault: 'refused' });
+}
+
+function ownOf(
+  channel: string,
+  found: readonly Found[],
+  { self, after, newest }: { readonly self: Self; readonly after: string; readonly newest: number },
+): readonly OwnMessage[] {
+  return found
+    .filter(({ ts }) => ts > after)
+    .toSorted((one, other) => (one.ts < other.ts ? -1 : 1))
+    .slice(newest === Infinity ? 0 : -newest)
+    .flatMap(({ ts, metadata, ...author }) => {
+      if (metadata === undefined || !isOwn(author, self)) return [];
+      const { outbox_id: outboxId } = metadata.event_payload;
+      return [
+        { id: messageId(channel, ts), kind: KIND_OF[metadata.event_type], is: (post) => post.outboxId === outboxId },
+      ];
+    });
+}
+
+const KIND_OF = { conch_post: 'post', conch_draft: 'draft', conch_card: 'card' } as const;
+
+/** Anybody may write the same mark on a message; nobody else has these ids. */
+function isOwn({ user, bot_id: bot, app_id: app }: Omit<Found, 'ts' | 'metadata'>, self: Self): boolean {
+  return bot === self.botId || user === self.userId || (self.appId !== null && app === self.appId);
+}

@@ -1,0 +1,178 @@
+import { pino } from 'pino';
+import type {
+  ClientLimits,
+  Content,
+  MessageClient,
+  OwnMessage,
+} from '../../../src/adapters/delivery/message-client.ts';
+import { createMessageSender } from '../../../src/adapters/delivery/sender.ts';
+import type { MessageSender } from '../../../src/adapters/delivery/sender.ts';
+import { ChatError } from '../../../src/adapters/port.ts';
+import type { Memory, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
+import type { Receipt } from '../../../src/turns/floor/effect.ts';
+import type { FloorView } from '../../../src/turns/view.ts';
+import { createTime } from '../../agents/time.ts';
+
+export const CHANNEL = 'fake:general';
+export const DEV: NonNullable<Speaker> = { id: 'dev', name: 'Dev', avatar: null };
+export const QA: NonNullable<Speaker> = { id: 'qa', name: 'QA', avatar: null };
+
+type Method = 'send' | 'change' | 'remove' | 'own' | 'react' | 'receipts';
+type Message = { readonly id: string; readonly channel: string; content: Content | string };
+
+/** What goes wrong with the next calls of a method. `done`: it was carried out all the same. */
+export type Fault = {
+  readonly fault: ChatError['fault'];
+  readonly done?: boolean;
+  readonly retryAfterMs?: number;
+  readonly kind?: Content['kind'];
+  readonly times?: number;
+};
+
+/** A platform in memory, and any number of runs of the program before it. Time stands still but for what tests let pass. */
+export function fakePlatform(limits: Partial<ClientLimits> = {}) {
+  const time = createTime();
+  const messages: Message[] = [];
+  const reactions = new Map<string, Set<Receipt>>();
+  const faults: { method: Method; fault: Fault; left: number }[] = [];
+  const calls: string[] = [];
+  const kept = new Map<string, string>();
+  const logged: string[] = [];
+  let ids = 100;
+
+  function suffer(method: Method, channel: string, content: Content | null, act: () => void): void {
+    calls.push(content === null ? method : `${method} ${content.kind}`);
+    const found = faults.find(
+      ({ method: of, fault }) => of === method && (fault.kind ?? content?.kind) === content?.kind,
+    );
+    if (found === undefined) return act();
+    found.left -= 1;
+    if (found.left === 0) faults.splice(faults.indexOf(found), 1);
+    const { fault, done = false, retryAfterMs } = found.fault;
+    if (done) act();
+    const more = retryAfterMs === undefined ? {} : { retryAfterMs };
+    throw new ChatError(`${method} went wrong`, { method, channel, fault, ...more });
+  }
+  const at = (id: string): Message | undefined => messages.find((message) => message.id === id);
+  const without = (id: string): void => {
+    const index = messages.findIndex((message) => message.id === id);
+    if (index !== -1) messages.splice(index, 1);
+  };
+
+  const client: MessageClient = {
+    limits: { postGapMs: 0, editsPerMinute: null, fileAbove: null, timeLeftEveryMs: null, ...limits },
+    async send(channel, content) {
+      const id = String((ids += 1));
+      suffer('send', channel, content, () => messages.push({ id, channel, content }));
+      return id;
+    },
+    async change({ channel, id }, content) {
+      const message = at(id);
+      suffer('change', channel, content, () => message && (message.content = content));
+      return message === undefined ? 'gone' : 'changed';
+    },
+    async remove({ channel, id }) {
+      suffer('remove', channel, null, () => without(id));
+    },
+    async own(channel, { after, newest }) {
+      suffer('own', channel, null, () => undefined);
+      const own = messages.flatMap((message): OwnMessage[] => {
+        const { id, content } = message;
+        if (message.channel !== channel || typeof content === 'string') return [];
+        return [{ id, kind: content.kind, is: (post) => post.outboxId === content.outboxId }];
+      });
+      return own.filter(({ id }) => after === null || id > after).slice(newest === null ? 0 : -newest);
+    },
+    async react({ channel, id }, receipt, on) {
+      suffer('react', channel, null, () => {
+        const shown = reactions.get(id) ?? new Set();
+        reactions.set(id, shown);
+        if (on) shown.add(receipt);
+        else shown.delete(receipt);
+      });
+    },
+    async receipts({ channel, id }) {
+      suffer('receipts', channel, null, () => undefined);
+      return [...(reactions.get(id) ?? [])];
+    },
+    sentAt: (id) => Number(id.split('@')[1] ?? time.clock.now()),
+    timeLeft: (endsAt) => `${Math.round((endsAt - time.clock.now()) / 1_000)} s left`,
+  };
+  const memory: Memory = {
+    get: (key) => kept.get(key) ?? null,
+    set: async (key, value) => void kept.set(key, value),
+  };
+  const run = (settings: { streaming?: boolean; cards?: boolean } = {}): MessageSender =>
+    createMessageSender({
+      client,
+      observatory: { agents: () => [DEV, QA].map((agent) => ({ ...agent, description: '' })) },
+      clock: time.clock,
+      timers: time.timers,
+      log: pino({ level: 'debug' }, { write: (line: string) => void logged.push(line) }),
+      memory,
+      settings: { streaming: true, cards: true, ...settings },
+    });
+  return {
+    time,
+    sender: run(),
+    /** Another run of the program over the same memory; the one before is forgotten, as after a kill. */
+    run,
+    kept,
+    logged,
+    calls,
+    reactions,
+    fail: (method: Method, fault: Fault): void => void faults.push({ method, fault, left: fault.times ?? 1 }),
+    heal: (): void => void faults.splice(0),
+    /** A person writes. */
+    write: (text: string): string => {
+      const id = String((ids += 1));
+      messages.push({ id, channel: CHANNEL, content: text });
+      return id;
+    },
+    remove: without,
+    ids: (kind: Content['kind']): readonly string[] =>
+      messages.filter(({ content }) => typeof content !== 'string' && content.kind === kind).map(({ id }) => id),
+    /** What stands there, oldest first: "draft Dev: hal", "card Conch: 💤 …", "ann: hello". */
+    shown: (): readonly string[] =>
+      messages.map(({ content }) =>
+        typeof content === 'string' ? content : `${content.kind} ${content.speaker?.name ?? 'Conch'}: ${content.text}`,
+      ),
+  };
+}
+
+export type FakePlatform = ReturnType<typeof fakePlatform>;
+
+let posts = 0;
+
+export function said(text: string, more: Partial<OutgoingPost> = {}): OutgoingPost {
+  posts += 1;
+  return { outboxId: `box-${posts}`, speaker: DEV, text, afterId: null, epoch: 1, ...more };
+}
+
+/** A floor; somebody holds it if it is open. */
+export function floorView(condition: FloorView['condition'], more: Partial<FloorView> = {}): FloorView {
+  const holder: FloorView['holder'] = {
+    agent: 'dev',
+    epoch: 1,
+    status: 'ACTIVE',
+    startedAt: 0,
+    deadlineAt: null,
+    waitingFor: null,
+    working: false,
+    approval: null,
+  };
+  return {
+    channel: CHANNEL,
+    condition,
+    mode: 'inject',
+    order: 'round-robin',
+    epoch: 1,
+    holder: condition === 'open' ? holder : null,
+    seats: [],
+    next: [],
+    held: [],
+    turns: null,
+    catchingUp: false,
+    ...more,
+  };
+}

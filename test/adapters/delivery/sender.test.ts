@@ -1,0 +1,494 @@
+import { describe, expect, test } from 'vitest';
+import { CHANNEL, DEV, QA, fakePlatform, floorView, said } from './fake-client.ts';
+import type { FakePlatform } from './fake-client.ts';
+
+const CARD = 'card Conch: 🎤 Dev';
+const RESTING = 'card Conch: 💤 nobody has the floor';
+
+async function drafted(platform: FakePlatform, text = 'half', sender = platform.sender, epoch = 1): Promise<void> {
+  sender.draft(CHANNEL, DEV, epoch, text);
+  await platform.time.advance(2_000);
+}
+
+describe('a post', () => {
+  test('stands once, whole, and is found again by its row', async () => {
+    const platform = fakePlatform();
+    const post = said('The tide turns.');
+    const id = await platform.sender.post(CHANNEL, post);
+    expect(platform.shown()).toEqual(['post Dev: The tide turns.']);
+    expect(await platform.sender.find(CHANNEL, post)).toBe(id);
+    expect(await platform.sender.find(CHANNEL, said('Another.'))).toBeNull();
+  });
+
+  test('of nothing is refused without asking anybody', async () => {
+    const platform = fakePlatform();
+    await expect(platform.sender.post(CHANNEL, said(' \n'))).rejects.toMatchObject({ fault: 'refused' });
+    expect(platform.calls).toEqual([]);
+  });
+
+  test('waits for the one before it', async () => {
+    const platform = fakePlatform();
+    await Promise.all(['one', 'two', 'three'].map((text) => platform.sender.post(CHANNEL, said(text))));
+    expect(platform.shown()).toEqual(['post Dev: one', 'post Dev: two', 'post Dev: three']);
+  });
+
+  test('that is only to be edited and is gone stays gone', async () => {
+    const platform = fakePlatform();
+    await expect(platform.sender.edit(CHANNEL, '7', 'again')).resolves.toBeUndefined();
+    expect(platform.shown()).toEqual([]);
+  });
+});
+
+describe('a draft', () => {
+  test('is shown half a second after its first text, then every second and a half with the newest', async () => {
+    const platform = fakePlatform();
+    platform.sender.draft(CHANNEL, DEV, 1, '0');
+    await platform.time.advance(499);
+    expect(platform.shown()).toEqual([]);
+    for (let n = 1; n <= 20; n += 1) {
+      platform.sender.draft(CHANNEL, DEV, 1, `${n}`);
+      await platform.time.advance(100);
+    }
+    await platform.time.advance(1_500);
+    expect(platform.shown()).toEqual(['draft Dev: 20']);
+    expect(platform.calls).toEqual(['send draft', 'change draft', 'change draft']);
+  });
+
+  test('becomes its post; the next part of the text stands below', async () => {
+    const platform = fakePlatform();
+    await drafted(platform);
+    await platform.sender.post(CHANNEL, said('half and whole'));
+    await platform.sender.post(CHANNEL, said('and more'));
+    expect(platform.shown()).toEqual(['post Dev: half and whole', 'post Dev: and more']);
+  });
+
+  test('that ended three seconds ago without a post is gone, and a moment earlier it is not', async () => {
+    const platform = fakePlatform();
+    await drafted(platform);
+    platform.sender.draft(CHANNEL, DEV, 1, null);
+    await platform.time.advance(2_999);
+    expect(platform.shown()).toEqual(['draft Dev: half']);
+    await platform.time.advance(1);
+    expect(platform.shown()).toEqual([]);
+  });
+
+  test('goes when the next turn begins to speak; a late word of the turn before changes nothing', async () => {
+    const platform = fakePlatform();
+    await drafted(platform);
+    platform.sender.draft(CHANNEL, QA, 2, 'mine');
+    platform.sender.draft(CHANNEL, DEV, 1, 'still me');
+    await platform.time.advance(2_000);
+    expect(platform.shown()).toEqual(['draft QA: mine']);
+  });
+
+  test('goes when something was said below it, and its post comes after that', async () => {
+    const platform = fakePlatform();
+    await drafted(platform);
+    await platform.sender.post(CHANNEL, said('⚠️ qa is gone', { speaker: null, epoch: null }));
+    await platform.sender.post(CHANNEL, said('whole'));
+    expect(platform.shown()).toEqual(['post Conch: ⚠️ qa is gone', 'post Dev: whole']);
+  });
+
+  test('gives way to a post that is shown as a file', async () => {
+    const platform = fakePlatform({ fileAbove: 10 });
+    await drafted(platform);
+    await platform.sender.post(CHANNEL, said('more than ten letters'));
+    expect(platform.calls).toEqual(['send draft', 'remove', 'send post']);
+  });
+
+  test('that somebody deleted is posted anew', async () => {
+    const platform = fakePlatform();
+    await drafted(platform);
+    platform.remove(platform.ids('draft')[0] ?? '');
+    await platform.sender.post(CHANNEL, said('whole'));
+    expect(platform.shown()).toEqual(['post Dev: whole']);
+  });
+
+  test('is written into again when it is not known whether its post got there', async () => {
+    const platform = fakePlatform();
+    await drafted(platform);
+    platform.fail('change', { fault: 'unclear' });
+    const post = said('whole');
+    await expect(platform.sender.post(CHANNEL, post)).rejects.toMatchObject({ fault: 'unclear' });
+    await platform.sender.tidy(CHANNEL);
+    expect(await platform.sender.find(CHANNEL, post)).toBeNull();
+    await platform.sender.post(CHANNEL, post);
+    expect(platform.shown()).toEqual(['post Dev: whole']);
+    expect(platform.calls.filter((call) => call === 'send post')).toEqual([]);
+  });
+
+  test('waits as long as the platform says', async () => {
+    const platform = fakePlatform();
+    await drafted(platform, 'one');
+    platform.fail('change', { fault: 'limited', retryAfterMs: 20_000 });
+    await drafted(platform, 'two');
+    platform.sender.draft(CHANNEL, DEV, 1, 'three');
+    await platform.time.advance(17_000);
+    expect(platform.shown()).toEqual(['draft Dev: one']);
+    await platform.time.advance(2_000);
+    expect(platform.shown()).toEqual(['draft Dev: three']);
+  });
+
+  test('is not shown where the settings say so', async () => {
+    const platform = fakePlatform();
+    const quiet = platform.run({ streaming: false });
+    await drafted(platform, 'half', quiet);
+    expect(platform.calls).toEqual([]);
+  });
+
+  test('goes with the end of the program', async () => {
+    const platform = fakePlatform();
+    await drafted(platform);
+    await platform.sender.stop();
+    expect(platform.shown()).toEqual([]);
+  });
+});
+
+describe('a draft that nobody knows of', () => {
+  test.each(['unclear', 'limited', 'unreachable'] as const)(
+    'T8 is looked for until it is known, however often the history is %s',
+    async (fault) => {
+      const platform = fakePlatform();
+      platform.fail('send', { fault: 'unclear', done: true });
+      await drafted(platform);
+      await platform.sender.post(CHANNEL, said('whole'));
+      expect(platform.shown()).toEqual(['draft Dev: half', 'post Dev: whole']);
+      platform.fail('own', { fault, times: 12 });
+      await platform.time.advance(400_000);
+      expect(platform.shown()).toEqual(['draft Dev: half', 'post Dev: whole']);
+      await platform.time.advance(200_000);
+      expect(platform.shown()).toEqual(['post Dev: whole']);
+    },
+  );
+
+  test('T8 is looked for a second time, for it may come to stand there late', async () => {
+    const platform = fakePlatform();
+    await platform.sender.tidy(CHANNEL);
+    await platform.time.advance(60_000);
+    const before = platform.calls.length;
+    platform.fail('send', { fault: 'unclear' });
+    await drafted(platform);
+    await platform.time.advance(60_000);
+    expect(platform.calls.slice(before)).toEqual(['send draft', 'own', 'own']);
+  });
+
+  test('is taken away by the next run, and what was said stays', async () => {
+    const platform = fakePlatform();
+    await platform.sender.post(CHANNEL, said('said'));
+    await drafted(platform);
+    const next = platform.run();
+    await drafted(platform, 'of this run', next, 2);
+    await next.tidy(CHANNEL);
+    expect(platform.shown()).toEqual(['post Dev: said', 'draft Dev: of this run']);
+  });
+
+  test('is found by the next run however much was written after it', async () => {
+    const platform = fakePlatform();
+    await platform.sender.post(CHANNEL, said('said'));
+    await platform.sender.tidy(CHANNEL);
+    await drafted(platform);
+    for (let count = 0; count < 900; count += 1) await platform.sender.post(CHANNEL, said(`${count}`, { epoch: 0 }));
+    await platform.run().tidy(CHANNEL);
+    expect(platform.ids('draft')).toEqual([]);
+  });
+
+  test('that could not be taken away is taken away later', async () => {
+    const platform = fakePlatform();
+    await drafted(platform);
+    platform.fail('remove', { fault: 'unclear', times: 3 });
+    platform.sender.draft(CHANNEL, DEV, 1, null);
+    await platform.time.advance(60_000);
+    expect(platform.shown()).toEqual([]);
+  });
+
+  test('stays where the history is not shown, and is looked for when the channel is caught up again', async () => {
+    const platform = fakePlatform();
+    await drafted(platform);
+    const next = platform.run();
+    platform.fail('own', { fault: 'refused' });
+    await next.tidy(CHANNEL);
+    expect(platform.shown()).toEqual(['draft Dev: half']);
+    expect(platform.logged.join('')).toContain('own went wrong');
+    await next.tidy(CHANNEL);
+    expect(platform.shown()).toEqual([]);
+  });
+
+  test('is not looked for again and again in a channel that is caught up every few minutes', async () => {
+    const platform = fakePlatform();
+    for (let times = 0; times < 20; times += 1) {
+      await platform.sender.tidy(CHANNEL);
+      await platform.time.advance(300_000);
+    }
+    expect(platform.calls).toEqual(['own', 'own']);
+  });
+});
+
+describe('a receipt', () => {
+  test('takes the place of the one before', async () => {
+    const platform = fakePlatform();
+    await platform.sender.receipt(CHANNEL, '7', 'held');
+    await platform.sender.receipt(CHANNEL, '7', 'done');
+    await platform.sender.receipt(CHANNEL, '7', 'done');
+    expect([...(platform.reactions.get('7') ?? [])]).toEqual(['done']);
+    expect(platform.calls).toEqual(['react', 'react', 'react']);
+  });
+
+  test('takes the place of one of a former run, under a message from before this one began', async () => {
+    const platform = fakePlatform();
+    const message = '7@900000';
+    await platform.sender.receipt(CHANNEL, message, 'held');
+    await platform.time.advance(1_000);
+    await platform.run().receipt(CHANNEL, message, 'done');
+    expect([...(platform.reactions.get(message) ?? [])]).toEqual(['done']);
+  });
+
+  test('is shown all the same when it cannot be seen what a former run left', async () => {
+    const platform = fakePlatform();
+    platform.fail('receipts', { fault: 'refused' });
+    await platform.sender.receipt(CHANNEL, '7@900000', 'done');
+    expect([...(platform.reactions.get('7@900000') ?? [])]).toEqual(['done']);
+  });
+
+  test('that failed half way is brought to its end by the next attempt', async () => {
+    const platform = fakePlatform();
+    await platform.sender.receipt(CHANNEL, '7', 'held');
+    await platform.sender.receipt(CHANNEL, '8', 'held');
+    platform.fail('react', { fault: 'limited' });
+    await expect(platform.sender.receipt(CHANNEL, '7', 'done')).rejects.toMatchObject({ fault: 'limited' });
+    await platform.sender.receipt(CHANNEL, '7', 'done');
+    expect([...(platform.reactions.get('7') ?? [])]).toEqual(['done']);
+  });
+});
+
+describe('a platform with limits', () => {
+  test('gets one new message a second in a channel and its threads, and other channels wait for none', async () => {
+    const platform = fakePlatform({ postGapMs: 1_000 });
+    const { sender, time } = platform;
+    const all = [`${CHANNEL}/1`, CHANNEL, 'fake:other'].map((channel) => sender.post(channel, said(channel)));
+    await time.advance(999);
+    expect(platform.shown()).toHaveLength(2);
+    await time.advance(1);
+    await Promise.all(all);
+    expect(platform.shown().at(-1)).toBe(`post Dev: ${CHANNEL}`);
+  });
+
+  test('that holds a channel back gets no draft and no card there meanwhile', async () => {
+    const platform = fakePlatform({ postGapMs: 1_000 });
+    platform.fail('send', { fault: 'limited', retryAfterMs: 30_000, kind: 'post' });
+    await expect(platform.sender.post(CHANNEL, said('x'))).rejects.toMatchObject({ retryAfterMs: 30_000 });
+    platform.sender.card(CHANNEL, floorView('open'));
+    await drafted(platform);
+    await platform.time.advance(27_000);
+    expect(platform.shown()).toEqual([]);
+    await platform.time.advance(5_000);
+    expect(platform.shown().toSorted()).toEqual([CARD, 'draft Dev: half']);
+  });
+
+  test('gets no more edits of drafts and cards a minute than it takes, and posts are not held back', async () => {
+    const platform = fakePlatform({ editsPerMinute: 8 });
+    await drafted(platform, '0');
+    for (let n = 1; n <= 80; n += 1) await drafted(platform, `${n}`);
+    expect(platform.calls.filter((call) => call === 'change draft').length).toBeLessThanOrEqual(2 + 8 * 3);
+    await platform.sender.post(CHANNEL, said('whole'));
+    expect(platform.shown()).toEqual(['post Dev: whole']);
+  });
+});
+
+describe('a floor card', () => {
+  test('is first posted when something begins, then edited every three seconds at most', async () => {
+    const platform = fakePlatform();
+    platform.sender.card(CHANNEL, floorView('resting'));
+    await platform.time.advance(10_000);
+    expect(platform.shown()).toEqual([]);
+    for (let n = 0; n < 60; n += 1) {
+      platform.sender.card(CHANNEL, floorView('open', { held: Array.from({ length: n }, String) }));
+      await platform.time.advance(100);
+    }
+    await platform.time.advance(3_000);
+    expect(platform.shown()).toEqual([`${CARD} · 59 messages held`]);
+    expect(platform.calls).toEqual(['send card', 'change card', 'change card']);
+  });
+
+  test('is not edited for nothing', async () => {
+    const platform = fakePlatform();
+    for (let n = 0; n < 20; n += 1) {
+      platform.sender.card(CHANNEL, floorView('open'));
+      await platform.time.advance(3_000);
+    }
+    expect(platform.calls).toEqual(['send card']);
+  });
+
+  test('has its time written anew where the platform does not count down itself', async () => {
+    const platform = fakePlatform({ timeLeftEveryMs: 30_000 });
+    const view = floorView('open');
+    const deadlineAt = platform.time.clock.now() + 100_000;
+    platform.sender.card(CHANNEL, { ...view, holder: view.holder && { ...view.holder, deadlineAt } });
+    await platform.time.advance(61_000);
+    expect(platform.shown()).toEqual([`${CARD} · 40 s left`]);
+    expect(platform.calls).toEqual(['send card', 'change card', 'change card']);
+  });
+
+  test('stays below ten messages and moves to the end after eleven', async () => {
+    const platform = fakePlatform();
+    platform.sender.card(CHANNEL, floorView('open'));
+    const passes = async (text: string): Promise<void> => {
+      platform.write(text);
+      platform.sender.seen(CHANNEL);
+      await platform.time.advance(3_000);
+    };
+    for (let n = 1; n <= 10; n += 1) await passes(`ann: ${n}`);
+    expect(platform.shown()[0]).toBe(CARD);
+    await passes('ann: 11');
+    expect(platform.shown().indexOf(CARD)).toBe(11);
+    expect(platform.ids('card')).toHaveLength(1);
+  });
+
+  test('moves to the end when an exchange begins', async () => {
+    const platform = fakePlatform();
+    platform.sender.card(CHANNEL, floorView('open'));
+    await platform.time.advance(3_000);
+    platform.sender.card(CHANNEL, floorView('resting'));
+    await platform.time.advance(3_000);
+    platform.write('ann: hello');
+    platform.sender.seen(CHANNEL);
+    platform.sender.card(CHANNEL, floorView('open'));
+    await platform.time.advance(3_000);
+    expect(platform.shown()).toEqual(['ann: hello', CARD]);
+  });
+
+  test('that somebody deleted comes back with the next change', async () => {
+    const platform = fakePlatform();
+    platform.sender.card(CHANNEL, floorView('open'));
+    await platform.time.advance(3_000);
+    platform.remove(platform.ids('card')[0] ?? '');
+    platform.sender.card(CHANNEL, floorView('resting'));
+    await platform.time.advance(3_000);
+    expect(platform.shown()).toEqual([RESTING]);
+  });
+
+  test('is none where the settings say so', async () => {
+    const platform = fakePlatform();
+    platform.run({ cards: false }).card(CHANNEL, floorView('open'));
+    await platform.time.advance(10_000);
+    expect(platform.calls).toEqual([]);
+  });
+});
+
+describe('a floor card that moves', () => {
+  async function moving(fault: Parameters<FakePlatform['fail']>[1] | null): Promise<FakePlatform> {
+    const platform = fakePlatform();
+    platform.sender.card(CHANNEL, floorView('open'));
+    await platform.time.advance(3_000);
+    platform.sender.card(CHANNEL, floorView('resting'));
+    await platform.time.advance(3_000);
+    platform.write('ann: hello');
+    platform.sender.seen(CHANNEL);
+    if (fault !== null) platform.fail('send', fault);
+    platform.sender.card(CHANNEL, floorView('open'));
+    return platform;
+  }
+
+  test('T32 is posted before the old one goes, and both are remembered until then', async () => {
+    const platform = await moving(null);
+    const [old = ''] = platform.ids('card');
+    platform.fail('remove', { fault: 'unreachable' });
+    await platform.time.advance(0);
+    const [, fresh = ''] = platform.ids('card');
+    expect(platform.kept.get(`floor-card:${CHANNEL}`)).toBe(`${fresh} ${old}`);
+    await platform.time.advance(10_000);
+    expect(platform.ids('card')).toEqual([fresh]);
+    expect(platform.kept.get(`floor-card:${CHANNEL}`)).toBe(fresh);
+  });
+
+  test('T32 leaves the old one where the new one was not taken, and moves when it is', async () => {
+    const platform = await moving({ fault: 'unclear' });
+    await platform.time.advance(4_000);
+    expect(platform.shown()).toEqual([RESTING, 'ann: hello']);
+    await platform.time.advance(40_000);
+    expect(platform.shown()).toEqual(['ann: hello', CARD]);
+  });
+
+  test('stands once when the answer to its post was lost', async () => {
+    const platform = await moving({ fault: 'unclear', done: true });
+    await platform.time.advance(40_000);
+    expect(platform.shown()).toEqual(['ann: hello', CARD]);
+    expect(platform.calls.filter((call) => call === 'send card')).toHaveLength(2);
+  });
+
+  test.each(['before its id was remembered', 'before the old one went'])(
+    'stands once after a kill that came %s',
+    async (when) => {
+      const platform = await moving(null);
+      const before = platform.kept.get(`floor-card:${CHANNEL}`) ?? '';
+      platform.fail('remove', { fault: 'unreachable', times: 100 });
+      await platform.time.advance(0);
+      expect(platform.ids('card')).toHaveLength(2);
+      await platform.sender.stop();
+      platform.heal();
+      if (when.startsWith('before its')) platform.kept.set(`floor-card:${CHANNEL}`, before);
+      const next = platform.run();
+      next.card(CHANNEL, floorView('open'));
+      await next.tidy(CHANNEL);
+      await platform.time.advance(10_000);
+      expect(platform.ids('card')).toHaveLength(1);
+      expect(platform.shown().at(-1)).toBe(CARD);
+    },
+  );
+
+  test('is taken over by a run that remembers none', async () => {
+    const platform = await moving(null);
+    await platform.time.advance(3_000);
+    platform.kept.clear();
+    const next = platform.run();
+    await next.tidy(CHANNEL);
+    next.card(CHANNEL, floorView('resting'));
+    await platform.time.advance(3_000);
+    expect(platform.shown()).toEqual(['ann: hello', RESTING]);
+  });
+});
+
+describe('a channel that refuses the card', () => {
+  async function refusing(): Promise<FakePlatform> {
+    const platform = fakePlatform();
+    platform.fail('send', { fault: 'refused', kind: 'card', times: Infinity });
+    platform.sender.card(CHANNEL, floorView('open'));
+    await platform.time.advance(10_000);
+    return platform;
+  }
+
+  test('T32 is asked again after a minute and not before, and that is logged once', async () => {
+    const platform = await refusing();
+    platform.sender.card(CHANNEL, floorView('open', { held: ['1'] }));
+    await platform.time.advance(49_999);
+    expect(platform.calls).toEqual(['send card']);
+    await platform.time.advance(1);
+    expect(platform.calls).toHaveLength(2);
+    platform.heal();
+    await platform.time.advance(60_000);
+    expect(platform.shown()).toEqual([`${CARD} · 1 message held`]);
+    expect(platform.logged.filter((line) => line.includes('no floor card here'))).toHaveLength(1);
+  });
+
+  test('T32 is asked again at once when it takes a post, or can be used again', async () => {
+    const posting = await refusing();
+    posting.heal();
+    await posting.sender.post(CHANNEL, said('hello'));
+    await posting.time.advance(0);
+    expect(posting.shown()).toEqual(['post Dev: hello', CARD]);
+    const reopened = await refusing();
+    reopened.heal();
+    reopened.sender.reopened(CHANNEL);
+    await reopened.time.advance(0);
+    expect(reopened.shown()).toEqual([CARD]);
+  });
+
+  test('gets its card within a minute after an outage, however long that was', async () => {
+    const platform = fakePlatform();
+    platform.fail('send', { fault: 'unreachable', kind: 'card', times: Infinity });
+    platform.sender.card(CHANNEL, floorView('open'));
+    await platform.time.advance(3_600_000);
+    platform.heal();
+    await platform.time.advance(60_000);
+    expect(platform.shown()).toEqual([CARD]);
+  });
+});
