@@ -2,7 +2,8 @@ import { z } from 'zod';
 import { nearest } from '../lib/nearest.ts';
 import { DEMO_AGENTS, DEMO_CHANNEL } from './demo.ts';
 import type { Found } from './error.ts';
-import { ADAPTERS, ANNOUNCEMENT_TEXTS } from './schema.ts';
+import { ANNOUNCEMENT_TEXTS } from './announcements.ts';
+import { ADAPTERS } from './schema.ts';
 import { turnConfigSchema, type TurnConfig } from './turn-config.ts';
 
 type Path = readonly PropertyKey[];

@@ -125,7 +125,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await page.getByTestId('approval').waitFor();
     const wait = { reason: 'approval', deadlineAt: at + 60_000, question: PUBLISH } as const;
     const decided = {
-      type: 'approvalDecided',
+      type: 'questionClosed',
       agent,
       epoch: 7,
       question: 3,

@@ -257,7 +257,7 @@ function answeredIn(entries: readonly JournalEntry[]): readonly AnsweredQuestion
     if (fact.type === 'turnWaited' && fact.wait.reason === 'approval') {
       titles.set(fact.wait.question.question, fact.wait.question.title);
     }
-    if (fact.type !== 'approvalDecided') return [];
+    if (fact.type !== 'questionClosed' || fact.choice === null) return [];
     const { question, agent, choice, by } = fact;
     return [{ question, agent, choice, by, at, title: titles.get(question) ?? '' }];
   });

@@ -172,7 +172,7 @@ export function floorView(condition: FloorView['condition'], more: Partial<Floor
     next: [],
     held: [],
     turns: null,
-    catchingUp: false,
+    obstacles: [],
     ...more,
   };
 }
