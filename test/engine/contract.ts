@@ -49,7 +49,7 @@ function inbox(on: On): void {
       const attachments = [{ name: 'a.png', url: 'https://x/a.png', contentType: null, bytes: 7 }];
       const message = { ...written('m1', 'été 🎤\u0000"'), addressed: ['dev'], attachments, ignore: 'a bot' };
       expect(await store.accept(message)).toBe('new');
-      expect(store.message('m1')).toEqual({ ...message, fate: null, edited: false, deleted: false });
+      expect(store.message('m1')).toEqual({ ...message, fate: null, edited: false, deleted: false, since: 0 });
     }),
   );
 
@@ -404,7 +404,6 @@ function restarts(on: On): void {
       const store = await subject.restart();
       const recovery = await store.recover();
       expect(recovery.unapplied.map((message) => message.id)).toEqual(['m9', 'm10', 'm11', 'x5']);
-      expect(recovery.keys).toEqual([ONE, 'test:two']);
       expect(store.lastSeen(ONE)).toMatchObject({ id: 'm11', order: '11' });
       expect(store.lastSeen('test:two')).toMatchObject({ id: 'x5', order: '5' });
       expect(store.lastSeen('test:three')).toBeNull();

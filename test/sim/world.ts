@@ -163,7 +163,7 @@ class World {
       textLimit: this.#textLimit,
     });
     this.#hash.update(
-      JSON.stringify(db.prepare('SELECT channel, seq, hex(hash) FROM floors ORDER BY channel').raw().all()),
+      JSON.stringify(db.prepare('SELECT machine, seq, hex(hash) FROM journal ORDER BY row').raw().all()),
     );
   }
 

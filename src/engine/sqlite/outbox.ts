@@ -1,10 +1,8 @@
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
-import type { Cancel, Debt, Hosted } from '../machine.ts';
+import type { Cancel, Debt } from '../machine.ts';
 import type { Lease, OwedEffect, Settlement } from '../port.ts';
-import { sealing } from './seal.ts';
-
-type Rules<Effect> = Hosted<never, never, never, Effect>['outbox'];
+import { checksumming } from './checksum.ts';
 
 type Row = {
   readonly n: number;
@@ -36,12 +34,11 @@ const HEADS = `
   ORDER BY o.n`;
 
 /** Rows that the world is owed, in lanes. */
-export class Outbox<Effect> {
-  readonly #rules: Rules<Effect>;
+export class Outbox {
   readonly #storeId: string;
   #n: number;
   readonly #insert;
-  readonly #seal;
+  readonly #checksum;
   readonly #cancelOwed;
   readonly #cancelInflight;
   readonly #heads;
@@ -53,15 +50,14 @@ export class Outbox<Effect> {
   readonly #lastAnnounced;
 
   /** `storeId` begins every id and is never used by another file. */
-  constructor(db: Database, storeId: string, rules: Rules<Effect>) {
-    this.#rules = rules;
+  constructor(db: Database, storeId: string) {
     this.#storeId = storeId;
     this.#n = Number(db.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'").pluck().get() ?? 0);
     this.#insert = db.prepare(
       `INSERT INTO outbox (n, id, channel, lane, queue, effect, part, text, type, epoch, key, repeats)
        VALUES (@n, @id, @channel, @lane, @queue, @effect, @part, @text, @type, @epoch, @key, @repeats)`,
     );
-    this.#seal = db.prepare<[number]>(sealing('outbox', 'n = ?'));
+    this.#checksum = db.prepare<[number]>(checksumming('outbox', 'n = ?'));
     const stale = `queue = ? AND ${OPEN} AND type = ? AND epoch <= ?`;
     this.#cancelOwed = db.prepare<[string, string, number]>(`DELETE FROM outbox WHERE ${stale} AND state = 'owed'`);
     this.#cancelInflight = db
@@ -87,29 +83,29 @@ export class Outbox<Effect> {
       .pluck();
   }
 
-  /** Writes down what effects owe, or take back if it was not sent yet. */
-  owe(channel: string, effects: readonly Effect[]): void {
-    for (const owed of effects.flatMap((effect) => this.#rules.owes(channel, effect))) {
-      if (owed.type === 'cancel') this.#cancel(channel, owed);
-      else this.#add(channel, owed);
+  /** Writes down what is owed, and takes back what is not sent yet. */
+  owe(all: readonly (Debt | Cancel)[]): void {
+    for (const owed of all) {
+      if (owed.type === 'cancel') this.#cancel(owed);
+      else this.#add(owed);
     }
   }
 
   /** Leases the first row of every lane that may go now, oldest first; `next` is when a lane that must wait may go on. */
-  lease(limit: number, at: Instant): Lease<Effect> {
+  lease(limit: number, at: Instant): Lease<unknown> {
     const heads = this.#heads.all();
     const rows = heads.filter((row) => row.not_before <= at).slice(0, limit);
     const waiting = heads.filter((row) => row.not_before > at).map((row) => row.not_before);
     for (const row of rows) {
       this.#lease.run(row.n);
-      this.#seal.run(row.n);
+      this.#checksum.run(row.n);
     }
     const next = waiting.length === 0 ? null : waiting.reduce((a, b) => Math.min(a, b));
     return { rows: rows.map((row) => this.#outboxRow(row)), next };
   }
 
   /** Ends a lease. A row that is not leased, or not known, is left as it is. */
-  settle(row: OwedEffect<Effect>, settlement: Settlement): void {
+  settle(row: OwedEffect<unknown>, settlement: Settlement): void {
     const stored = this.#read.get(Number(row.id.slice(row.id.lastIndexOf('-') + 1)), row.id);
     if (stored === undefined || stored.state !== 'inflight') return;
     switch (settlement.state) {
@@ -124,8 +120,8 @@ export class Outbox<Effect> {
     }
   }
 
-  #add(channel: string, debt: Debt): void {
-    const { lane, effect, kind, epoch, key, repeats } = debt;
+  #add(debt: Debt): void {
+    const { channel, lane, effect, kind, epoch, key, repeats } = debt;
     for (const [part, text] of debt.texts.entries()) {
       const n = (this.#n += 1);
       this.#insert.run({
@@ -142,15 +138,15 @@ export class Outbox<Effect> {
         key: part === 0 ? key : null,
         repeats,
       });
-      this.#seal.run(n);
+      this.#checksum.run(n);
     }
   }
 
-  #cancel(channel: string, { lane, kinds, upto }: Cancel): void {
+  #cancel({ channel, lane, kinds, upto }: Cancel): void {
     const queue = queueOf(channel, lane);
     for (const kind of kinds) {
       this.#cancelOwed.run(queue, kind, upto);
-      for (const n of this.#cancelInflight.all(queue, kind, upto)) this.#seal.run(n);
+      for (const n of this.#cancelInflight.all(queue, kind, upto)) this.#checksum.run(n);
     }
   }
 
@@ -166,15 +162,15 @@ export class Outbox<Effect> {
 
   #close(n: number, outcome: readonly [string, number, string | null, string | null]): void {
     this.#settle.run(...outcome, n);
-    this.#seal.run(n);
+    this.#checksum.run(n);
   }
 
-  #outboxRow(row: Row): OwedEffect<Effect> {
+  #outboxRow(row: Row): OwedEffect<unknown> {
     return {
       id: row.id,
       channel: row.channel,
       lane: row.lane,
-      effect: this.#rules.read(JSON.parse(row.effect), row.text),
+      effect: JSON.parse(row.effect),
       part: row.part,
       text: row.text,
       attempts: row.attempts,
@@ -198,14 +194,14 @@ export function recoverOutbox(db: Database, seen: readonly string[]): void {
   for (const lane of seen) uncertain.run(lane);
   db.exec(`
     UPDATE outbox SET state = 'owed' WHERE state = 'inflight';
-    ${sealing('outbox', OPEN)};`);
+    ${checksumming('outbox', OPEN)};`);
 }
 
 /** After a restore: what the copy still owed in these lanes may have been done since it was made. */
 export function markUncertain(db: Database, lanes: readonly string[]): void {
   const uncertain = db.prepare("UPDATE outbox SET state = 'uncertain' WHERE state = 'owed' AND lane = ?");
   for (const lane of lanes) uncertain.run(lane);
-  db.exec(`${sealing('outbox', OPEN)};`);
+  db.exec(`${checksumming('outbox', OPEN)};`);
 }
 
 function queueOf(channel: string, lane: string): string {

@@ -2,10 +2,10 @@ import { describe, expect, test } from 'vitest';
 import type { Effect } from '../../../src/turns/floor/effect.ts';
 import { openDatabase } from '../../../src/engine/sqlite/open.ts';
 import { Outbox, recoverOutbox } from '../../../src/engine/sqlite/outbox.ts';
+import type { Lease, Settlement } from '../../../src/engine/port.ts';
 import type { OutboxRow } from '../../../src/turns/records.ts';
-import { floorMachine } from '../../../src/turns/floor-machine.ts';
 import type { FloorStoreOptions } from '../../../src/turns/floor-store.ts';
-import { hostedFloor } from '../../../src/turns/hosted-floor.ts';
+import { effectOf, floorUses } from '../../../src/turns/floor-uses.ts';
 import { AT, options } from './fixture.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 
@@ -23,19 +23,39 @@ function post(text: string): Effect {
   return { type: 'post', agent: 'pm', epoch: 1, line: 1, text };
 }
 
-function rules(changes: Partial<FloorStoreOptions> = {}) {
-  return hostedFloor(floorMachine, options(':memory:', changes)).outbox;
+/** An outbox to which effects of floors are owed as a floor owes them. */
+class Box {
+  readonly #outbox: Outbox;
+  readonly #uses;
+
+  constructor(db = openDatabase(':memory:'), changes: Partial<FloorStoreOptions> = {}) {
+    this.#outbox = new Outbox(db, 'box');
+    this.#uses = floorUses(options(':memory:', changes)).outbox;
+  }
+
+  owe(channel: string, effects: readonly Effect[]): void {
+    this.#outbox.owe(effects.flatMap((effect) => this.#uses?.owes(channel, effect) ?? []));
+  }
+
+  lease(limit: number, at: number): Lease<Effect> {
+    const { rows, next } = this.#outbox.lease(limit, at);
+    return { rows: rows.map((row) => ({ ...row, effect: effectOf(row.effect, row.text) })), next };
+  }
+
+  settle(row: OutboxRow, settlement: Settlement): void {
+    this.#outbox.settle(row, settlement);
+  }
 }
 
-function box(): { readonly outbox: Outbox<Effect>; readonly next: () => OutboxRow; readonly crash: () => void } {
+function box(): { readonly outbox: Box; readonly next: () => OutboxRow; readonly crash: () => void } {
   const db = openDatabase(':memory:');
-  const outbox = new Outbox(db, 'box', rules());
+  const outbox = new Box(db);
   const next = (): OutboxRow => {
     const [row] = outbox.lease(1, AT).rows;
     if (row === undefined) throw new Error('nothing is owed');
     return row;
   };
-  return { outbox, next, crash: () => recoverOutbox(db, rules().seen) };
+  return { outbox, next, crash: () => recoverOutbox(db, ['posts', 'receipts']) };
 }
 
 describe('a text beyond the length of a file', () => {
@@ -43,7 +63,7 @@ describe('a text beyond the length of a file', () => {
 
   test('stays one row when an agent says it, and is split when it is announced', () => {
     const db = openDatabase(':memory:');
-    const outbox = new Outbox(db, 'box', rules({ fileAbove: () => 100, words: () => long }));
+    const outbox = new Box(db, { fileAbove: () => 100, words: () => long });
     outbox.owe(ONE, [post(long), post('word '.repeat(20).trim()), announce(1)]);
     const texts: number[] = [];
     for (let [row] = outbox.lease(1, AT).rows; row !== undefined; [row] = outbox.lease(1, AT).rows) {
@@ -59,7 +79,7 @@ describe('a text beyond the length of a file', () => {
 test('T53 a question beyond the length of a file stays one row, and what lets people answer comes behind it', () => {
   const long = 'word '.repeat(40).trim();
   const db = openDatabase(':memory:');
-  const outbox = new Outbox(db, 'box', rules({ fileAbove: () => 100, words: () => long }));
+  const outbox = new Box(db, { fileAbove: () => 100, words: () => long });
   const announcement = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', detail: long } as const;
   outbox.owe(ONE, [
     { type: 'announce', announcement, key: 'approval:8', repeat: 1 },
@@ -199,7 +219,7 @@ describe('settling', () => {
   test('never gives an id again, also when its row is gone', () => {
     const db = openDatabase(':memory:');
     const ids = [1, 2].map(() => {
-      const outbox = new Outbox(db, 'box', rules());
+      const outbox = new Box(db);
       outbox.owe(ONE, [{ type: 'receipt', message: 'm1', receipt: 'held' }]);
       const [row] = outbox.lease(1, AT).rows;
       if (row !== undefined) outbox.settle(row, { state: 'confirmed', platformId: null });
@@ -210,7 +230,7 @@ describe('settling', () => {
 });
 
 test('a blank text or an announcement that is switched off owes nothing', () => {
-  const outbox = new Outbox(openDatabase(':memory:'), 'box', rules({ words: () => null }));
+  const outbox = new Box(openDatabase(':memory:'), { words: () => null });
   outbox.owe(ONE, [post(' \n '), announce(1)]);
   expect(outbox.lease(10, AT).rows).toEqual([]);
 });
