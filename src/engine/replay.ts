@@ -61,7 +61,7 @@ export function replayJournal<State, Fact>(
         steps += 1;
         onStep({ seq: first + index, at: row.at, fact, state, hashOk });
       }
-      if (row.deadline !== machine.nextDeadline(state)) brokenAt ??= row.seq;
+      if (row.version === machine.version && row.deadline !== machine.nextDeadline(state)) brokenAt ??= row.seq;
       if (row.row === snapshot?.row) equal = isStored(state, snapshot, machine);
       tail = row;
     }
@@ -74,5 +74,5 @@ export function replayJournal<State, Fact>(
 
 function isStored<State, Fact>(state: State, snapshot: Snapshot, machine: Folded<State, Fact>): boolean {
   const isSame = canonical(readState(machine, snapshot)) === canonical(state);
-  return isSame && snapshot.deadline === machine.nextDeadline(state);
+  return isSame && (snapshot.version !== machine.version || snapshot.deadline === machine.nextDeadline(state));
 }

@@ -9,6 +9,7 @@ import type { Fact } from './floor/fact.ts';
 import { emptyFloor, floorSchema } from './floor/floor.ts';
 import type { Floor } from './floor/floor.ts';
 import { react } from './floor/react.ts';
+import { formerFloor } from './former-floors.ts';
 
 /** The floor as shipped. Its key is the channel. What a stored fact holds is checked where it is folded. */
 export const floorMachine = {
@@ -21,7 +22,7 @@ export const floorMachine = {
   nextDeadline,
   state: floorSchema,
   fact: z.custom<Fact>((stored) => typeof stored === 'object' && stored !== null && 'type' in stored),
-  upcast: { state: (stored) => stored, fact: unread },
+  upcast: { state: formerFloor, fact: unread },
 } satisfies Machine<Floor, Command, Fact, Effect, Refusal>;
 
 /** Version 0 is what floors were before they had a version: only their states were taken over. */

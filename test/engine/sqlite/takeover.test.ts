@@ -2,7 +2,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { MIGRATIONS, formerFile, openDatabase } from '../../../src/engine/sqlite/open.ts';
-import { AT, folder, open, turn, write } from './fixture.ts';
+import { AGENTS, AT, folder, open, turn, write } from './fixture.ts';
 
 /** A file as the version before left it: a turn under way, a message held, one not given to its floor, posts owed. */
 function former(path: string, change = ''): void {
@@ -17,7 +17,12 @@ describe('a file of the schema before machines', () => {
     using place = folder();
     former(place.file());
     const store = open(place.file());
-    expect(store.floor('test:one')).toMatchObject({ epoch: 3, turn: { agent: 'qa' }, held: [{ id: 'm2' }], lines: 3 });
+    expect(store.floor('test:one')).toMatchObject({
+      epoch: 3,
+      turn: { agent: 'qa', status: 'suspended' },
+      held: [{ id: 'm2' }],
+      lines: 3,
+    });
     expect(store.floor('test:two')?.seats.map(({ status }) => status)).toEqual(['QUEUED', 'QUEUED', 'QUEUED']);
     expect(store.message('m1')).toMatchObject({ text: 'please build it', fate: { state: 'delivered' } });
     expect([...store.remembered('threads').keys()]).toEqual(['test:thread']);
@@ -36,6 +41,9 @@ describe('a file of the schema before machines', () => {
     using place = folder();
     former(place.file());
     const store = open(place.file());
+    for (const type of ['restart', 'catchUp'] as const) await store.apply('test:one', { type }, AT);
+    for (const agent of AGENTS) await store.apply('test:one', { type: 'join', agent }, AT);
+    expect(store.floor('test:one')).toMatchObject({ epoch: 4, turn: { agent: 'qa', status: 'active' } });
     await turn(store, 'a test');
     await write(store, 'm4', 'thanks');
     expect(store.lines('test:one', 3, 9).map(({ line, text }) => [line, text])).toEqual([
