@@ -48,6 +48,8 @@ export type Upcast = {
 /** What the world is owed by an effect: one row for each text, in order, or one without a text. */
 export type Debt = {
   readonly type: 'owe';
+  /** Whether it outlives the process; what does not is owed anew by the state after a start, if it still matters. */
+  readonly lasting: boolean;
   /** Where it is delivered. Rows of one lane of a channel are served in order. */
   readonly channel: string;
   readonly lane: string;
@@ -57,7 +59,7 @@ export type Debt = {
   /** Set for an announcement that recurs, with how often it did: from the second time on it edits the one before. */
   readonly key: string | null;
   readonly repeats: number;
-  /** By these a later effect takes it back. */
+  /** By these a later effect takes it back, if it does not last. */
   readonly kind: string;
   readonly epoch: number | null;
 };
@@ -85,10 +87,6 @@ export type InboxUse<Command, Fact, Refusal> = {
 /** How a machine uses the outbox. */
 export type OutboxUse<Effect> = {
   owes(key: string, effect: Effect): readonly (Debt | Cancel)[];
-  /** Lanes in which an attempt cut short may have been seen by people: it is looked for before it is repeated. */
-  readonly seen: readonly string[];
-  /** Of these, the lanes in which nothing may be repeated at all. */
-  readonly once: readonly string[];
 };
 
 /** What a machine uses of what all machines share; a plain one uses nothing. */

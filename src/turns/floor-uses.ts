@@ -22,11 +22,7 @@ export const RESTORE_JUMP = 1_000_000;
 export function floorUses(rendering: TextRendering): MachineUses<Command, Fact, Effect, Refusal> {
   return {
     inbox: { refusal: refusalOf, fate: fateOf },
-    outbox: {
-      owes: (channel, effect) => owedBy(channel, effect, rendering),
-      seen: ['posts', 'receipts'],
-      once: ['posts'],
-    },
+    outbox: { owes: (channel, effect) => owedBy(channel, effect, rendering) },
     restored: { type: 'raiseEpoch', by: RESTORE_JUMP },
   };
 }
@@ -67,6 +63,7 @@ function owedBy(channel: ChannelId, effect: Effect, rendering: TextRendering): r
   }
   const debt: Debt = {
     type: 'owe',
+    lasting: isForPlatform(effect),
     channel,
     lane: laneOf(effect),
     effect: effect.type === 'post' ? { ...effect, text: '' } : effect,
@@ -88,6 +85,11 @@ function textsOf(channel: ChannelId, effect: Owed, rendering: TextRendering): re
   const isLong = effect.type === 'post' || effect.announcement.kind === 'approval';
   const whole = isLong ? (rendering.fileAbove?.(channel) ?? null) : null;
   return whole !== null && text.length > whole ? [text] : splitText(text, rendering.textLimit(channel));
+}
+
+/** What agents are owed follows from the floor: after a start it resumes what was under way, and prompts for it. */
+function isForPlatform({ type }: Owed): boolean {
+  return type === 'post' || type === 'announce' || type === 'offer' || type === 'receipt';
 }
 
 function laneOf(effect: Owed): string {

@@ -379,18 +379,22 @@ function records(on: On): void {
 
 function restarts(on: On): void {
   test(
-    'posts in flight are uncertain, and agents are handed their work again',
+    'posts in flight are uncertain, and what agents were owed is owed anew by their floors',
     on(async (subject) => {
       await seat(subject.store);
       await write(subject.store, 'm1');
       await turn(subject.store, 'one');
-      const before = await subject.store.owed(100, AT);
+      const before = posts(await subject.store.owed(100, AT));
       const store = await subject.restart();
       await store.recover();
       const after = await store.owed(100, AT);
-      expect(after.rows.map((row) => row.id)).toEqual(before.rows.map((row) => row.id));
-      expect(posts(after)[0].uncertain).toBe(true);
-      expect(after.rows.find((row) => row.lane === 'agent:dev')).toMatchObject({ uncertain: false, attempts: 1 });
+      expect(after.rows.map(({ lane }) => lane).toSorted()).toEqual(['posts', 'receipts']);
+      expect(posts(after)[0]).toMatchObject({ id: before[0].id, uncertain: true });
+      await store.apply(ONE, { type: 'restart' }, AT);
+      await store.apply(ONE, { type: 'catchUp' }, AT);
+      await store.apply(ONE, { type: 'join', agent: 'dev' }, AT);
+      const [prompt] = (await store.owed(100, AT)).rows;
+      expect(prompt).toMatchObject({ lane: 'agent:dev', effect: { type: 'prompt', reason: 'resume' } });
     }),
   );
 

@@ -26,6 +26,8 @@ export type FileMarks = {
   readonly storeId: string;
   /** It is a restored backup, and its machines were not told so yet. */
   readonly isRestored: boolean;
+  /** Its last owner closed it in good order, and noted what it was in the middle of. */
+  readonly endedWell: boolean;
 };
 
 /** Called once with every start: a file that was restored gets a new id, and stays marked until `noteTold`. */
@@ -36,14 +38,22 @@ export function readMarks(db: Database.Database, newId: () => string): FileMarks
     .transaction((): FileMarks => {
       const isCopy = read.get('backup') !== undefined;
       const known = read.get('issuer');
-      if (known !== undefined && !isCopy) return { storeId: known, isRestored: read.get('restored') !== undefined };
+      const endedWell = read.get('ended') !== undefined;
+      if (endedWell) db.exec("DELETE FROM meta WHERE name = 'ended'");
+      if (known !== undefined && !isCopy)
+        return { storeId: known, isRestored: read.get('restored') !== undefined, endedWell };
       const storeId = newId();
       write.run('issuer', storeId);
       if (isCopy) write.run('restored', 'yes');
       db.exec("DELETE FROM meta WHERE name = 'backup'");
-      return { storeId, isRestored: isCopy };
+      return { storeId, isRestored: isCopy, endedWell };
     })
     .immediate();
+}
+
+/** Whoever opens the file next finds nothing that was cut short. */
+export function noteEndedWell(db: Database.Database): void {
+  db.exec("INSERT OR REPLACE INTO meta VALUES ('ended', 'well')");
 }
 
 /** The machines know that the file was restored. */

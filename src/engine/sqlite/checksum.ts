@@ -6,8 +6,7 @@ const CHECKED = {
   inbox:
     'id channel sort position author_id author_name text sent_at addressed attachments ignore_rule fate edited deleted version bot since',
   machines: 'id name key row version deadline state',
-  outbox:
-    'n id channel lane queue effect part text type epoch key repeats state cancelled attempts not_before platform_id why',
+  outbox: 'n id channel lane type effect part text key repeats state platform_id why',
   agents: 'id state',
   memory: 'owner name value',
 } as const;

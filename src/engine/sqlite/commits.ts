@@ -12,6 +12,8 @@ type Job = {
 export type CommitHooks = {
   /** Writes what is to go with it. */
   readonly beforeCommit: () => void;
+  /** What was written is durable; called before anybody is told. */
+  readonly committed: () => void;
   /** Work was rolled back; called before anybody is told. */
   readonly undone: () => void;
 };
@@ -91,6 +93,7 @@ export class Commits {
       this.#fail(jobs, error);
       return;
     }
+    this.#hooks.committed();
     for (const settle of settlements) settle();
   }
 
@@ -106,8 +109,9 @@ export class Commits {
   }
 
   #fail(jobs: readonly Job[], error: unknown): void {
-    const reported = isEnvironmental(error) || isFatal(error) ? storeError(error, this.#path) : error;
-    if (isFatal(error) || !this.#rollBack()) this.#die(storeError(error, this.#path));
+    const isLost = !this.#db.open || isFatal(error) || !this.#rollBack();
+    const reported = isLost || isEnvironmental(error) ? storeError(error, this.#path) : error;
+    if (isLost) this.#die(storeError(error, this.#path));
     else this.#hooks.undone();
     for (const job of jobs) job.fail(reported);
   }

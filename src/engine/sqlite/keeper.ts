@@ -231,7 +231,11 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string> implem
       if (decided !== null) inbox.decideFate(decided.message, decided.fate);
     }
     const { outbox: use } = this.#uses;
-    if (use !== undefined) outbox.owe(effects.flatMap((effect) => use.owes(key, effect)));
+    if (use !== undefined)
+      outbox.owe(
+        tail.row,
+        effects.flatMap((effect) => use.owes(key, effect)),
+      );
     return { key, at, facts, state, effects };
   }
 

@@ -14,7 +14,7 @@ import type {
   StoredMessage,
 } from '../port.ts';
 import type { Replayed } from '../replay.ts';
-import { backUp, noteTold, readMarks } from './backup.ts';
+import { backUp, noteEndedWell, noteTold, readMarks } from './backup.ts';
 import { checkAtStart, verifyAll } from './check.ts';
 import { Commits } from './commits.ts';
 import { Inbox } from './inbox.ts';
@@ -22,7 +22,7 @@ import { Keeper } from './keeper.ts';
 import type { Chain, Shared } from './keeper.ts';
 import { KeyValues } from './key-values.ts';
 import { MIGRATIONS, openDatabase } from './open.ts';
-import { Outbox, markUncertain, recoverOutbox } from './outbox.ts';
+import { Outbox } from './outbox.ts';
 import { Rows } from './rows.ts';
 
 /** What a store is built from. */
@@ -76,8 +76,8 @@ export class SqliteStore implements Store {
   readonly #commits: Commits;
   readonly #shared: Shared;
   readonly #hosted = new Map<string, Hosted>();
-  readonly #lanes = { seen: new Set<string>(), once: new Set<string>() };
   #isRestored: boolean;
+  #endedWell: boolean;
 
   /** `db` comes from `openDatabase` and belongs to the store from now on. */
   constructor(db: Database, options: StoreOptions) {
@@ -85,12 +85,17 @@ export class SqliteStore implements Store {
     this.#db = db;
     this.#options = options;
     checkAtStart(db, path);
-    const { storeId, isRestored } = readMarks(db, options.ids ?? (() => randomBytes(5).toString('hex')));
+    const { storeId, isRestored, endedWell } = readMarks(db, options.ids ?? (() => randomBytes(5).toString('hex')));
     this.#isRestored = isRestored;
+    this.#endedWell = endedWell;
     this.#inbox = new Inbox(db);
     this.#rows = new Rows(db);
     this.#outbox = new Outbox(db, storeId);
-    this.#commits = new Commits(db, path, { beforeCommit: () => this.#storeOverdue(), undone: () => this.#forget() });
+    this.#commits = new Commits(db, path, {
+      beforeCommit: () => this.#storeOverdue(),
+      committed: () => this.#outbox.committed(),
+      undone: () => this.#forget(),
+    });
     const reading = <T>(read: () => T): T => this.#reading(read);
     this.keyValues = new KeyValues(db, { commits: this.#commits, reading });
     this.#shared = {
@@ -111,8 +116,6 @@ export class SqliteStore implements Store {
     if (this.#hosted.has(name)) throw new Error(`impossible: ${name} is hosted twice`);
     const keeper = new Keeper(machine, uses, this.#shared, this.#options.statesInMemory ?? 1000);
     this.#hosted.set(name, keeper);
-    for (const lane of uses.outbox?.seen ?? []) this.#lanes.seen.add(lane);
-    for (const lane of uses.outbox?.once ?? []) this.#lanes.once.add(lane);
     return keeper;
   }
 
@@ -133,24 +136,24 @@ export class SqliteStore implements Store {
     return this.#reading(() => this.#inbox.lastSeen(channel));
   }
 
-  owed(limit: number, at: Instant): Promise<Lease<unknown>> {
-    return this.#commits.run(() => () => this.#outbox.lease(limit, at));
+  /** Rejects when the store is closed. */
+  async owed(limit: number, at: Instant): Promise<Lease<unknown>> {
+    return this.#reading(() => this.#outbox.lease(limit, at));
   }
 
   settle(row: OwedEffect<unknown>, settlement: Settlement): Promise<void> {
-    return this.#commits.run(() => () => this.#outbox.settle(row, settlement));
+    return this.#outbox.settle(row, settlement, (write, durable) => this.#commits.run(() => write, durable));
   }
 
   recover(): Promise<Recovery> {
-    const { seen, once } = this.#lanes;
     const told = this.#commit(this.#options.clock.now(), (chain) => {
       if (this.#isRestored) for (const keeper of this.#hosted.values()) keeper.tellRestored(chain);
     });
     const recovered = this.#commits.run(() => () => {
-      recoverOutbox(this.#db, [...seen]);
-      if (this.#isRestored) markUncertain(this.#db, [...once]);
+      this.#outbox.recover(this.#isRestored ? 'all' : this.#endedWell ? 'noted' : 'first');
       noteTold(this.#db);
       this.#isRestored = false;
+      this.#endedWell = false;
       return { unapplied: this.#inbox.unapplied() };
     });
     return told.then(() => recovered);
@@ -219,9 +222,12 @@ export class SqliteStore implements Store {
   #storeAll(): void {
     for (const { name, key } of this.#rows.lagging()) this.#hosted.get(name)?.store(key);
     this.#rows.noteLow();
+    this.#outbox.note();
+    noteEndedWell(this.#db);
   }
 
   #forget(): void {
+    this.#outbox.undone();
     this.#rows.load();
     for (const keeper of this.#hosted.values()) keeper.forget();
   }

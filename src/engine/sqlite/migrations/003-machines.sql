@@ -47,10 +47,41 @@ DROP TABLE mentions;
 DROP TABLE seats;
 DROP TABLE floors;
 
+-- What is owed to platforms; what agents are owed follows from the floors. The first row of a lane may have been in flight when
+-- the program ended, unless it ended in good order.
+ALTER TABLE outbox RENAME TO former_outbox;
+CREATE TABLE outbox (
+  n INTEGER NOT NULL PRIMARY KEY,
+  id TEXT NOT NULL,
+  channel TEXT NOT NULL,
+  lane TEXT NOT NULL,
+  type TEXT NOT NULL,
+  effect TEXT NOT NULL,
+  part INTEGER NOT NULL,
+  text TEXT,
+  key TEXT,
+  repeats INTEGER NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('owed', 'uncertain', 'confirmed', 'failed')),
+  platform_id TEXT,
+  why TEXT,
+  checksum BLOB
+) STRICT;
+INSERT INTO outbox
+  SELECT n, id, channel, lane, type, effect, part, text, key, repeats, iif(state = 'inflight', 'uncertain', state), platform_id, why,
+    iif(seal IS seal(n, id, channel, lane, queue, effect, part, text, type, epoch, key, repeats, state, cancelled, attempts,
+        not_before, platform_id, why),
+      checksum(n, id, channel, lane, type, effect, part, text, key, repeats, iif(state = 'inflight', 'uncertain', state),
+        platform_id, why),
+      NULL)
+  FROM former_outbox WHERE lane IN ('posts', 'receipts');
+DROP TABLE former_outbox;
+CREATE INDEX outbox_open ON outbox (n) WHERE state IN ('owed', 'uncertain');
+CREATE INDEX outbox_posted ON outbox (channel, n) WHERE platform_id IS NOT NULL;
+CREATE INDEX outbox_announced ON outbox (channel, key, n) WHERE platform_id IS NOT NULL AND key IS NOT NULL;
+
 -- `since` is the last row of the journal when the message came: nothing before it names the message.
 ALTER TABLE inbox ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE inbox RENAME COLUMN seal TO checksum;
-ALTER TABLE outbox RENAME COLUMN seal TO checksum;
 ALTER TABLE agents RENAME COLUMN seal TO checksum;
 ALTER TABLE memory RENAME COLUMN seal TO checksum;
 UPDATE inbox SET checksum = checksum(
