@@ -8,6 +8,9 @@ export type MachineDecision<Fact, Refusal> =
   | { readonly ok: true; readonly facts: readonly Fact[] }
   | { readonly ok: false; readonly refusal: Refusal; readonly facts: readonly Fact[] };
 
+/** A command that a fact of one machine causes for another, or for another key. */
+export type CommandFor = { readonly machine: string; readonly key: string; readonly command: unknown };
+
 /**
  * A durable state machine with a key, as pure functions: the store runs them inside its transactions and knows nothing
  * else of it. States and facts are plain JSON.
@@ -15,6 +18,8 @@ export type MachineDecision<Fact, Refusal> =
 export type Machine<State, Command, Fact, Effect, Refusal extends string = string> = {
   /** One word, never used for another machine. */
   readonly name: string;
+  /** Of states and facts as they are stored: one more whenever their shape changes. */
+  readonly version: number;
   /** The state before anything happened. */
   empty(key: string): State;
   decide(state: State, command: Command, at: Instant): MachineDecision<Fact, Refusal>;
@@ -22,16 +27,31 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   evolve(state: State, fact: Fact, at: Instant): State;
   /** What the world must learn of a fact; `state` is the state after the whole decision. */
   react(fact: Fact, state: State): readonly Effect[];
+  /** What other machines must do because of a fact, in the same transaction; `state` as for `react`. */
+  causes?(fact: Fact, state: State): readonly CommandFor[];
   /** When it changes by itself next; `null` is never. */
   nextDeadline(state: State): Instant | null;
   readonly state: Schema<State>;
   readonly fact: Schema<Fact>;
+  /** How commands of other machines are read; a machine without it takes none. */
+  readonly command?: Schema<Command>;
+  /** Turns what an earlier version stored into what this one would have stored. */
+  readonly upcast?: Upcast;
+};
+
+/** Both are given the version that wrote. */
+export type Upcast = {
+  state(stored: unknown, version: number): unknown;
+  fact(stored: unknown, version: number): unknown;
 };
 
 /** What the world is owed by an effect: one row for each text, in order, or one without a text. */
 export type Debt = {
   readonly type: 'owe';
-  /** Rows of one lane of a channel are served in order. */
+  /** Whether it outlives the process; what does not is owed anew by the state after a start, if it still matters. */
+  readonly lasting: boolean;
+  /** Where it is delivered. Rows of one lane of a channel are served in order. */
+  readonly channel: string;
   readonly lane: string;
   /** What is stored of the effect beside its texts. */
   readonly effect: unknown;
@@ -39,7 +59,7 @@ export type Debt = {
   /** Set for an announcement that recurs, with how often it did: from the second time on it edits the one before. */
   readonly key: string | null;
   readonly repeats: number;
-  /** By these a later effect takes it back. */
+  /** By these a later effect takes it back, if it does not last. */
   readonly kind: string;
   readonly epoch: number | null;
 };
@@ -47,40 +67,46 @@ export type Debt = {
 /** Takes back what a lane still owes of these kinds, up to an epoch. */
 export type Cancel = {
   readonly type: 'cancel';
+  readonly channel: string;
   readonly lane: string;
   readonly kinds: readonly string[];
   readonly upto: number;
 };
 
-/** A message as far as a command may ask for it. */
+/** A message as far as a machine may ask for it. */
 export type KnownMessage = { readonly channel: string; readonly fate: unknown };
 
-/** A machine in a store, and what its commands, facts and effects mean to the tables that all machines share. */
-export type Hosted<State, Command, Fact, Effect, Refusal extends string = string> = {
-  readonly machine: Machine<State, Command, Fact, Effect, Refusal>;
-  readonly inbox: {
-    /** Why a command about a message cannot be carried out; `read` finds what was accepted. */
-    refusal(key: string, command: Command, read: (id: string) => KnownMessage | null): Refusal | null;
-    /** What became of a message by this fact. */
-    fate(fact: Fact): { readonly message: string; readonly fate: unknown } | null;
-  };
-  readonly index: {
-    /** The line of the conversation that a fact added; `null` when it added none. */
-    line(fact: Fact): number | null;
-    /** The messages that a fact names, each once. */
-    messages(fact: Fact): readonly string[];
-    /** The seat that a fact moved, and to what; `null` as the status takes it away. */
-    seat(fact: Fact): { readonly agent: string; readonly status: string | null } | null;
-  };
-  readonly outbox: {
-    owes(key: string, effect: Effect): readonly (Debt | Cancel)[];
-    /** The effect of a stored row, with the text that the row has. */
-    read(stored: unknown, text: string | null): Effect;
-    /** Lanes in which an attempt cut short may have been seen by people: it is looked for before it is repeated. */
-    readonly seen: readonly string[];
-    /** Of these, the lanes in which nothing may be repeated at all. */
-    readonly once: readonly string[];
-  };
-  /** Given to every state of a restored backup: what happened since the copy was made is unknown to it. */
-  readonly restored: Command;
+/** How a machine uses the inbox: commands about messages are carried out only for messages that were accepted. */
+export type InboxUse<Command, Fact, Refusal> = {
+  /** Why a command about a message cannot be carried out; `read` finds what was accepted. */
+  refusal(key: string, command: Command, read: (id: string) => KnownMessage | null): Refusal | null;
+  /** What became of a message by this fact. */
+  fate(fact: Fact): { readonly message: string; readonly fate: unknown } | null;
 };
+
+/** How a machine uses the outbox. */
+export type OutboxUse<Effect> = {
+  owes(key: string, effect: Effect): readonly (Debt | Cancel)[];
+};
+
+/** What a machine uses of what all machines share; a plain one uses nothing. */
+export type MachineUses<Command, Fact, Effect, Refusal> = {
+  readonly inbox?: InboxUse<Command, Fact, Refusal>;
+  readonly outbox?: OutboxUse<Effect>;
+  /** Given to every state of a restored backup: what happened since the copy was made is unknown to it. */
+  readonly restored?: Command;
+};
+
+/** A stored value as this version of a machine would have stored it; throws when a newer one wrote it. */
+export function upcast(
+  machine: { readonly name: string; readonly version: number; readonly upcast?: Upcast },
+  part: keyof Upcast,
+  stored: { readonly value: unknown; readonly version: number },
+): unknown {
+  const { value, version } = stored;
+  if (version === machine.version) return value;
+  const turn = machine.upcast?.[part];
+  if (version < machine.version && turn !== undefined) return turn(value, version);
+  const known = `version ${version} of ${machine.name}, this one knows ${machine.version}`;
+  throw new Error(`a ${part} cannot be read: it is of ${known}`);
+}

@@ -1,4 +1,5 @@
 import type { Instant } from '../lib/time.ts';
+import type { Machine, MachineUses } from './machine.ts';
 
 /** A file that came with a message; described to agents, fetched by nobody unless asked. */
 export type Attachment = {
@@ -46,9 +47,11 @@ export type StoredMessage<Fate = unknown> = HumanMessage & {
   readonly fate: Fate | null;
   readonly edited: boolean;
   readonly deleted: boolean;
+  /** For `newest`: nothing that came before names the message. */
+  readonly since: number;
 };
 
-/** A stored fact with its place in the hash chain of its machine's key. */
+/** A stored fact with its place among those of its key; facts of one command share row and hash. */
 export type StoredFact<Fact> = {
   readonly key: string;
   readonly seq: number;
@@ -91,10 +94,17 @@ export type CommandResult<State, Fact, Effect, Refusal> =
   | { readonly ok: true; readonly state: State; readonly facts: readonly Fact[]; readonly effects: readonly Effect[] }
   | { readonly ok: false; readonly state: State; readonly refusal: Refusal };
 
+/** What a command changed, told once that is durable. */
+export type StateChange<State, Fact, Effect> = {
+  readonly key: string;
+  readonly at: Instant;
+  readonly facts: readonly Fact[];
+  readonly state: State;
+  readonly effects: readonly Effect[];
+};
+
 /** What a start finds. */
 export type Recovery = {
-  /** Every key that has a state, or a message for it. */
-  readonly keys: readonly string[];
   /** Messages accepted but not yet given to their machine. */
   readonly unapplied: readonly HumanMessage[];
 };
@@ -112,31 +122,48 @@ export type OutboxStore<Effect> = {
   settle(row: OwedEffect<Effect>, settlement: Settlement): Promise<void>;
 };
 
+/** One machine in a store: its states, each with a journal of its own. */
+export type MachineStore<State, Command, Fact, Effect, Refusal> = {
+  /** Loads the state, decides, and writes what follows, commands for other machines included. */
+  apply(key: string, command: Command, at: Instant): Promise<CommandResult<State, Fact, Effect, Refusal>>;
+  /** Several commands for one key, one after the other, in one transaction; one that is refused keeps no other back. */
+  applyAll(
+    key: string,
+    commands: readonly Command[],
+    at: Instant,
+  ): Promise<readonly CommandResult<State, Fact, Effect, Refusal>[]>;
+  /** A command with an id, which is carried out once; `false` when it was before. */
+  applyOnce(id: string, key: string, command: Command, at: Instant): Promise<boolean>;
+  due(before: Instant): Promise<Due>;
+  /** Whoever listens is told of every change, whoever sent the command. */
+  onChange(listener: (change: StateChange<State, Fact, Effect>) => void): void;
+  state(key: string): State | null;
+  keys(): readonly string[];
+  /** The facts of a key, the newest first, read as far as is asked, or as far as a message's `since`. */
+  newest(key: string, since?: number): Iterable<StoredFact<Fact>>;
+  /** The newest facts before `before` (or the newest of all), oldest first. */
+  journal(key: string, limit: number, before?: number): readonly StoredFact<Fact>[];
+};
+
 /**
- * Where a machine's states live. One command is one transaction: inbox state, journal, state and outbox.
- * Several processes may share a store if it says so; nothing outside the engine may assume that it is alone.
+ * Where machines, messages and owed effects live. One command is one transaction with all that it causes: journal, states,
+ * inbox and outbox. Several processes may share a store if it says so; nothing outside the engine may assume that it is alone.
  */
-export type MachineStore<State, Command, Fact, Effect, Refusal> = OutboxStore<Effect> & {
+export type Store = OutboxStore<unknown> & {
+  /** Takes a machine in; once for each, and before `recover`. */
+  host<State, Command, Fact, Effect, Refusal extends string>(
+    machine: Machine<State, Command, Fact, Effect, Refusal>,
+    uses?: MachineUses<Command, Fact, Effect, Refusal>,
+  ): MachineStore<State, Command, Fact, Effect, Refusal>;
   /** Makes a message durable; a second delivery of the same id changes nothing. */
   accept(message: HumanMessage): Promise<'new' | 'duplicate'>;
   /** Changes the wording of an accepted message. */
   amend(change: MessageChange): Promise<'changed' | 'unchanged' | 'unknown'>;
-  /** Loads the state under its lock, decides, and writes what follows. */
-  apply(key: string, command: Command, at: Instant): Promise<CommandResult<State, Fact, Effect, Refusal>>;
-  due(before: Instant): Promise<Due>;
+  message(id: string): StoredMessage | null;
+  /** The newest message of a channel, in the platform's order. */
+  lastSeen(channel: string): HumanMessage | null;
   /** Called once at start, before anything else: rows in flight become uncertain. */
   recover(): Promise<Recovery>;
-};
-
-/** Reading, for prompts, operators and the console; never waits for writers. */
-export type MachineReader<State, Fact> = {
-  state(key: string): State | null;
-  keys(): readonly string[];
-  message(id: string): StoredMessage | null;
-  /** The newest entries before `before` (or the newest of all), oldest first. */
-  journal(key: string, limit: number, before?: number): readonly StoredFact<Fact>[];
-  /** The entries that added the lines after one and up to another, oldest first. */
-  lined(key: string, after: number, upto: number): readonly StoredFact<Fact>[];
-  /** The entries that name this message, oldest first. */
-  why(message: string): readonly StoredFact<Fact>[];
+  /** Commits what waits and lets go of the store. Whatever is asked later is rejected. */
+  close(): Promise<void>;
 };

@@ -1,8 +1,10 @@
 import type { Instant } from '../lib/time.ts';
 import { canonical } from './canonical.ts';
 import type { Machine } from './machine.ts';
-import { NO_TAIL, entryHash } from './sqlite/journal.ts';
-import type { JournalRow } from './sqlite/journal.ts';
+import { readRecord, readState } from './record.ts';
+import type { Reading } from './record.ts';
+import { NO_TAIL, rowHash } from './sqlite/rows.ts';
+import type { JournalRow, Snapshot } from './sqlite/rows.ts';
 
 /** One fact of a journal, and the state after it. */
 export type ReplayStep<State, Fact> = {
@@ -21,48 +23,56 @@ export type Replayed = {
   readonly brokenAt: number | null;
   /** Why the fold stopped before the end, in words; `null` when it did not. */
   readonly stoppedBy: string | null;
-  /** Whether the fold is the stored state, byte for byte. */
+  /** Whether the fold up to the stored state is that state, byte for byte. */
   readonly equal: boolean;
-  readonly folded: string;
-  readonly stored: string | null;
 };
 
-/** What one key has on record. */
+/** What one key has on record: its rows from the first on, and the state that was stored last. */
 export type Recording = {
   readonly key: string;
   readonly rows: Iterable<JournalRow>;
-  /** The stored state as canonical JSON. */
-  readonly stored: string | null;
+  readonly snapshot: Snapshot | null;
 };
 
 /** What a fold needs of a machine. */
-export type Folded<State, Fact> = Pick<Machine<State, never, Fact, unknown>, 'empty' | 'evolve' | 'fact'>;
+export type Folded<State, Fact> = Reading<State, Fact> &
+  Pick<Machine<State, never, Fact, never>, 'empty' | 'evolve' | 'nextDeadline'>;
 
 /** Folds a journal from the start and compares the result with the stored state. Never throws: damage is part of the answer. */
 export function replayJournal<State, Fact>(
-  recording: Recording,
+  { key, rows, snapshot }: Recording,
   machine: Folded<State, Fact>,
   onStep: (step: ReplayStep<State, Fact>) => void = () => {},
 ): Replayed {
-  let state = machine.empty(recording.key);
-  let tail = NO_TAIL;
-  let steps = 0;
+  let state = machine.empty(key);
+  let [tail, steps, equal]: [typeof NO_TAIL, number, boolean] = [NO_TAIL, 0, snapshot === null];
   let brokenAt: number | null = null;
-  let stoppedBy: string | null = null;
-  for (const row of recording.rows) {
-    const hashOk = row.seq === tail.seq + 1 && entryHash(tail.hash, row).equals(row.hash);
-    if (!hashOk) brokenAt ??= row.seq;
-    tail = row;
-    try {
-      const fact = machine.fact.parse(JSON.parse(row.fact));
-      state = machine.evolve(state, fact, row.at);
-      onStep({ seq: row.seq, at: row.at, fact, state, hashOk });
-    } catch (error) {
-      stoppedBy = `entry ${row.seq}: ${error instanceof Error ? error.message : String(error)}`;
-      break;
+  try {
+    for (const row of rows) {
+      const record = readRecord(machine, row);
+      const facts = 'facts' in record ? record.facts : [];
+      const first = row.seq - facts.length + 1;
+      const hashOk = row.prev === (tail.row || null) && rowHash(tail.hash, row).equals(row.hash);
+      const isNext = 'checkpoint' in record || first === tail.seq + 1;
+      if (!hashOk || !isNext) brokenAt ??= first;
+      if ('checkpoint' in record) state = record.checkpoint;
+      for (const [index, fact] of facts.entries()) {
+        state = machine.evolve(state, fact, row.at);
+        steps += 1;
+        onStep({ seq: first + index, at: row.at, fact, state, hashOk });
+      }
+      if (row.version === machine.version && row.deadline !== machine.nextDeadline(state)) brokenAt ??= row.seq;
+      if (row.row === snapshot?.row) equal = isStored(state, snapshot, machine);
+      tail = row;
     }
-    steps += 1;
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { steps, brokenAt, stoppedBy: `after entry ${tail.seq}: ${why}`, equal: false };
   }
-  const folded = canonical(state);
-  return { steps, brokenAt, stoppedBy, equal: folded === recording.stored, folded, stored: recording.stored };
+  return { steps, brokenAt, stoppedBy: null, equal };
+}
+
+function isStored<State, Fact>(state: State, snapshot: Snapshot, machine: Folded<State, Fact>): boolean {
+  const isSame = canonical(readState(machine, snapshot)) === canonical(state);
+  return isSame && (snapshot.version !== machine.version || snapshot.deadline === machine.nextDeadline(state));
 }

@@ -21,7 +21,7 @@ export type Draft = {
 
 /** What the manager needs of the world. */
 export type ManagerPorts = {
-  readonly store: Pick<FloorStore, 'accept' | 'amend' | 'apply' | 'due' | 'recover' | 'floor' | 'message'>;
+  readonly store: Pick<FloorStore, 'accept' | 'amend' | 'apply' | 'due' | 'recover' | 'floor' | 'channels' | 'message'>;
   readonly clock: Clock;
   readonly timers: Timers;
   /** The agents that a text addresses. */
@@ -108,7 +108,9 @@ export class TurnManager {
    * Floors that the plan no longer names lose their seats.
    */
   async recover(plans: readonly ChannelPlan[]): Promise<void> {
-    const { keys: channels, unapplied } = await this.#ports.store.recover();
+    const { unapplied } = await this.#ports.store.recover();
+    const known = [...this.#ports.store.channels(), ...unapplied.map(({ channel }) => channel)];
+    const channels = [...new Set(known)];
     const gone = channels.filter((channel) => !plans.some((plan) => plan.id === channel));
     await Promise.all(
       [...plans.map((plan) => plan.id), ...gone].map((channel) => this.apply(channel, { type: 'restart' })),

@@ -44,17 +44,24 @@ export type FloorReader = {
 };
 
 /**
- * The lines that journal entries stand for, with the latest wording of people's messages.
- * A deleted message has no text any more. The name of an agent is its id: names belong to the configuration.
+ * The lines after one and up to another that a journal holds, with the latest wording of people's messages; `newest` is read only
+ * as far back as they reach. A deleted message has no text any more. The name of an agent is its id: names belong to the configuration.
  */
 export function linesOf(
-  entries: readonly JournalEntry[],
+  newest: Iterable<JournalEntry>,
+  { after, upto }: { readonly after: number; readonly upto: number },
   messageOf: (id: MessageId) => InboxRow | null,
 ): readonly Line[] {
-  return entries.flatMap((entry) => {
-    const line = lineOf(entry, messageOf);
-    return line === null ? [] : [line];
-  });
+  const found: Line[] = [];
+  for (const entry of newest) {
+    const { fact } = entry;
+    const number = 'line' in fact ? fact.line : null;
+    if (number !== null && number <= after) break;
+    const line = number === null || number > upto ? null : lineOf(entry, messageOf);
+    if (line !== null) found.push(line);
+    if (number === after + 1) break;
+  }
+  return found.toReversed();
 }
 
 function lineOf({ fact, at }: JournalEntry, messageOf: (id: MessageId) => InboxRow | null): Line | null {

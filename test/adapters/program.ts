@@ -292,7 +292,7 @@ export async function begin(
   const owed = db
     .prepare<[string], number>(
       `SELECT count(*) FROM outbox
-       WHERE channel = ? AND lane IN ('posts', 'receipts') AND state IN ('owed', 'inflight', 'uncertain')`,
+       WHERE channel = ? AND lane IN ('posts', 'receipts') AND state IN ('owed', 'uncertain')`,
     )
     .pluck();
   const view = (where = channel): FloorView => {

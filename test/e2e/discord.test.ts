@@ -116,7 +116,7 @@ describe.concurrent('row 3: SIGTERM with a post on its way', () => {
   test('gives up an answer that never comes, and looks for the post in the next life', () =>
     onDiscord(async (at) => {
       expect(wasCutShort(await endDuring({ kind: 'hang-after' }, at))).toBe(true);
-      expect(states(at.place)).toEqual([{ state: 'inflight' }]);
+      expect(states(at.place)).toEqual([{ state: 'uncertain' }]);
       await at.start().ready();
       at.server.write('ann', at.server.channel, 'dev: Hello!');
       const speeches = () => speechesIn(at.server);

@@ -117,7 +117,7 @@ describe.concurrent('a database that cannot be used', () => {
       await bot.ready();
       await bot.end('SIGTERM');
       withDatabase(join(place.dataDir, 'conch.db'), (db) =>
-        db.exec(`UPDATE floors SET floor = replace(floor, '"epoch":0', '"epoch":7')`),
+        db.exec(`UPDATE machines SET state = replace(state, '"epoch":0', '"epoch":7')`),
       );
       const { code, lines } = await refused(place);
       expect(code).toBe(EXIT_CODES.databaseUnreadable);

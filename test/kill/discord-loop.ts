@@ -228,7 +228,7 @@ async function live(run: Run, cycle: number): Promise<void> {
     await bot.end('SIGKILL');
   }
   const states = new Set(owedIn(place).map(({ state }) => state));
-  const open = states.has('inflight') ? 'midPost' : states.has('uncertain') ? 'uncertain' : null;
+  const open = states.has('owed') ? 'midPost' : states.has('uncertain') ? 'uncertain' : null;
   run.kills[open ?? (early ? 'starting' : 'other')] += 1;
   run.isHealthy = !random.chance(LASTING);
   if (run.isHealthy) await server.remote.heal();
@@ -316,7 +316,7 @@ function owedIn({ dataDir }: Place): readonly { readonly state: string }[] {
   const copy = mkdtempSync(join(tmpdir(), 'conch-copy-'));
   try {
     cpSync(dataDir, copy, { recursive: true });
-    const open = "SELECT state FROM outbox WHERE lane = 'posts' AND state IN ('owed', 'inflight', 'uncertain')";
+    const open = "SELECT state FROM outbox WHERE lane = 'posts' AND state IN ('owed', 'uncertain')";
     return rows(`${copy}/conch.db`, open) as { readonly state: string }[];
   } catch {
     // Killed before there was a database.

@@ -64,10 +64,8 @@ export function inboxOf(dataDir: string): ReadonlySet<string> {
 
 /** Posts of an ended program that are still owed. */
 export function openPosts(dataDir: string): number {
-  return rows(
-    `${dataDir}/conch.db`,
-    "SELECT 1 FROM outbox WHERE lane = 'posts' AND state IN ('owed', 'inflight', 'uncertain')",
-  ).length;
+  return rows(`${dataDir}/conch.db`, "SELECT 1 FROM outbox WHERE lane = 'posts' AND state IN ('owed', 'uncertain')")
+    .length;
 }
 
 /** What a run leaves besides the disk. */

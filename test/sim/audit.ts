@@ -227,14 +227,15 @@ function checkPosts({ platform, surfaced }: Books, channel: string, rows: readon
 
 function checkOrder(channel: string, shown: readonly Posted[]): void {
   const seen = new Set<string>();
-  let number = 0;
+  let last = { row: 0, place: -1 };
   let epoch = 0;
   for (const { post, late } of shown) {
     if (post === null || late || seen.has(post.outboxId)) continue;
     seen.add(post.outboxId);
-    const n = Number(post.outboxId.split('-').at(-1));
-    must('I12', n > number, () => `post ${n} of ${channel} stands after post ${number}`);
-    number = n;
+    const [, row = 0, place = 0] = post.outboxId.split('-').map(Number);
+    const isLater = row > last.row || (row === last.row && place > last.place);
+    must('I12', isLater, () => `post ${post.outboxId} of ${channel} stands after one of row ${last.row}`);
+    last = { row, place };
     if (post.epoch === null) continue;
     must('I3', post.epoch >= epoch, () => `a post of epoch ${post.epoch} stands after one of ${epoch} in ${channel}`);
     epoch = post.epoch;

@@ -307,7 +307,7 @@ function isBetweenParts(db: Database.Database): boolean {
   const count = db
     .prepare<[], number>(
       `SELECT count(*) FROM outbox o JOIN outbox p ON p.n = o.n - 1
-       WHERE o.lane = 'posts' AND o.part > 0 AND o.state IN ('owed', 'inflight', 'uncertain') AND p.state = 'confirmed'`,
+       WHERE o.lane = 'posts' AND o.part > 0 AND o.state IN ('owed', 'uncertain') AND p.state = 'confirmed'`,
     )
     .pluck()
     .get();

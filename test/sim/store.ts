@@ -1,10 +1,9 @@
 import Database from 'better-sqlite3';
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { Instant } from '../../src/lib/time.ts';
-import { MEMORY, openDatabase } from '../../src/engine/sqlite/open.ts';
+import { MEMORY, defineFunctions, openDatabase } from '../../src/engine/sqlite/open.ts';
 import type { HumanMessage, MessageChange, Recovery, Settlement } from '../../src/engine/port.ts';
 import type { Applied, OutboxRow } from '../../src/turns/records.ts';
-import { defineSeal } from '../../src/engine/sqlite/seal.ts';
 import { FloorStore } from '../../src/turns/floor-store.ts';
 import type { FloorStoreOptions } from '../../src/turns/floor-store.ts';
 import type { Life } from './timeline.ts';
@@ -29,7 +28,7 @@ export function openImage(image: Buffer | null): Database.Database {
   if (image === null) return openDatabase(MEMORY);
   const db = new Database(image);
   db.pragma('foreign_keys = ON');
-  defineSeal(db);
+  defineFunctions(db);
   return db;
 }
 

@@ -163,7 +163,7 @@ class World {
       textLimit: this.#textLimit,
     });
     this.#hash.update(
-      JSON.stringify(db.prepare('SELECT channel, seq, hex(hash) FROM floors ORDER BY channel').raw().all()),
+      JSON.stringify(db.prepare('SELECT machine, seq, hex(hash) FROM journal ORDER BY row').raw().all()),
     );
   }
 
@@ -285,7 +285,7 @@ class World {
     const { db } = this.#bot;
     if (db === null) return 'the bot is down';
     const owed = db
-      .prepare<[], number>("SELECT count(*) FROM outbox WHERE state IN ('owed', 'inflight', 'uncertain')")
+      .prepare<[], number>("SELECT count(*) FROM outbox WHERE state IN ('owed', 'uncertain')")
       .pluck()
       .get();
     if (owed !== 0) return `${owed} effects are owed`;

@@ -68,6 +68,7 @@ export class SlowFloors implements Pick<ManagerPorts['store'], 'apply' | 'due' |
       apply: (channel, command, at) => this.apply(channel, command, at),
       due: (before) => this.due(before),
       floor: (channel) => this.floor(channel),
+      channels: none,
       message: none,
       accept: none,
       amend: none,

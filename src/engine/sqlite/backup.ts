@@ -1,15 +1,10 @@
 import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs';
 import Database from 'better-sqlite3';
-import type { Instant } from '../../lib/time.ts';
 import { StoreError } from '../errors.ts';
-import type { Journal } from './journal.ts';
-import type { Hosted, Machine } from '../machine.ts';
-import { markUncertain } from './outbox.ts';
-import type { States } from './states.ts';
 
 /**
  * Copies a database in use into one new file, consistent and complete, and marks the copy as a backup.
- * Whoever opens the copy as a store is told to every state, and gets new outbox ids. Never overwrites a file.
+ * Whoever opens the copy as a store gets new outbox ids and is told so. Never overwrites a file.
  */
 export async function backUp(db: Database.Database, path: string): Promise<void> {
   if (existsSync(path))
@@ -25,53 +20,45 @@ export async function backUp(db: Database.Database, path: string): Promise<void>
   }
 }
 
-/** What a restore changes. */
-export type Restored<State, Command, Fact> = {
-  readonly db: Database.Database;
-  readonly journal: Journal<Fact>;
-  readonly states: States<State, Fact>;
-  readonly machine: Pick<Machine<State, Command, Fact, unknown>, 'decide' | 'evolve'>;
-  readonly hosted: Pick<Hosted<State, Command, Fact, unknown>, 'restored'>;
-  /** The lanes in which nothing may be done twice. */
-  readonly once: readonly string[];
+/** What a file says of itself. */
+export type FileMarks = {
+  /** Begins every id of the outbox, and is never used by another file. */
+  readonly storeId: string;
+  /** It is a restored backup, and its machines were not told so yet. */
+  readonly isRestored: boolean;
+  /** Its last owner closed it in good order, and noted what it was in the middle of. */
+  readonly endedWell: boolean;
 };
 
-/**
- * Called once with every start. If the file is a backup, acts and posts since the copy was made are unknown to it:
- * every state is told, posts still owed become uncertain, and outbox ids get a new beginning. Returns that beginning.
- */
-export function storeId<State, Command, Fact>(
-  restored: Restored<State, Command, Fact>,
-  at: Instant,
-  newId: () => string,
-): string {
-  const { db } = restored;
+/** Called once with every start: a file that was restored gets a new id, and stays marked until `noteTold`. */
+export function readMarks(db: Database.Database, newId: () => string): FileMarks {
   const read = db.prepare<[string], string>('SELECT value FROM meta WHERE name = ?').pluck();
   const write = db.prepare<[string, string]>('INSERT OR REPLACE INTO meta VALUES (?, ?)');
   return db
-    .transaction((): string => {
+    .transaction((): FileMarks => {
       const isCopy = read.get('backup') !== undefined;
       const known = read.get('issuer');
-      if (known !== undefined && !isCopy) return known;
-      const id = newId();
-      write.run('issuer', id);
-      if (isCopy) restore(restored, at);
-      return id;
+      const endedWell = read.get('ended') !== undefined;
+      if (endedWell) db.exec("DELETE FROM meta WHERE name = 'ended'");
+      if (known !== undefined && !isCopy)
+        return { storeId: known, isRestored: read.get('restored') !== undefined, endedWell };
+      const storeId = newId();
+      write.run('issuer', storeId);
+      if (isCopy) write.run('restored', 'yes');
+      db.exec("DELETE FROM meta WHERE name = 'backup'");
+      return { storeId, isRestored: isCopy, endedWell };
     })
     .immediate();
 }
 
-function restore<State, Command, Fact>(restored: Restored<State, Command, Fact>, at: Instant): void {
-  const { db, journal, states, machine, hosted, once } = restored;
-  for (const key of states.keys()) {
-    const head = states.read(key);
-    if (head === null) continue;
-    const { facts } = machine.decide(head.state, hosted.restored, at);
-    const state = facts.reduce((before, fact) => machine.evolve(before, fact, at), head.state);
-    states.write(key, { state, tail: journal.append(key, at, facts, head.tail) }, facts);
-  }
-  markUncertain(db, once);
-  db.exec("DELETE FROM meta WHERE name = 'backup'");
+/** Whoever opens the file next finds nothing that was cut short. */
+export function noteEndedWell(db: Database.Database): void {
+  db.exec("INSERT OR REPLACE INTO meta VALUES ('ended', 'well')");
+}
+
+/** The machines know that the file was restored. */
+export function noteTold(db: Database.Database): void {
+  db.exec("DELETE FROM meta WHERE name = 'restored'");
 }
 
 function markBackup(path: string): void {

@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { isNewerEdit } from '../newer-edit.ts';
 import type { Attachment, HumanMessage, MessageChange, StoredMessage } from '../port.ts';
-import { sealing } from './seal.ts';
+import { checksum } from './checksum.ts';
 
 type Row = {
   readonly id: string;
@@ -19,12 +19,12 @@ type Row = {
   readonly deleted: number;
   readonly version: string | null;
   readonly bot: number;
+  readonly since: number;
 };
 
 /** The messages of people: each id once, in its latest wording, with its fate. */
 export class Inbox {
   readonly #insert;
-  readonly #seal;
   readonly #read;
   readonly #fate;
   readonly #edit;
@@ -33,29 +33,32 @@ export class Inbox {
   readonly #lastSeen;
 
   constructor(db: Database) {
-    this.#insert = db.prepare<Omit<Row, 'fate' | 'edited' | 'deleted'> & { sort: string }>(
+    this.#insert = db.prepare<Row & { sort: string }>(
       `INSERT OR IGNORE INTO inbox
-         (id, channel, sort, position, author_id, author_name, text, sent_at, addressed, attachments, ignore_rule, version, bot)
+         (id, channel, sort, position, author_id, author_name, text, sent_at, addressed, attachments, ignore_rule, fate,
+          edited, deleted, version, bot, since, checksum)
        VALUES
-         (@id, @channel, @sort, @position, @author_id, @author_name, @text, @sent_at, @addressed, @attachments,
-          @ignore_rule, @version, @bot)`,
+         (@id, @channel, @sort, @position, @author_id, @author_name, @text, @sent_at, @addressed, @attachments, @ignore_rule,
+          @fate, @edited, @deleted, @version, @bot, @since, ${checksum('inbox', 'all')})`,
     );
-    this.#seal = db.prepare<[string]>(sealing('inbox', 'id = ?'));
     this.#read = db.prepare<[string], Row>('SELECT * FROM inbox WHERE id = ?');
-    this.#fate = db.prepare<[string, string]>('UPDATE inbox SET fate = ? WHERE id = ?');
-    this.#edit = db.prepare<[string, string | null, string]>(
-      'UPDATE inbox SET text = ?, version = coalesce(?, version), edited = 1 WHERE id = ?',
+    this.#fate = db.prepare<{ id: string; fate: string }>(
+      `UPDATE inbox SET fate = @fate, checksum = ${checksum('inbox', ['fate'])} WHERE id = @id`,
     );
-    this.#delete = db.prepare<[string]>('UPDATE inbox SET deleted = 1 WHERE id = ?');
+    this.#edit = db.prepare<{ id: string; text: string; version: string | null; edited: number }>(
+      `UPDATE inbox SET text = @text, version = @version, edited = @edited,
+         checksum = ${checksum('inbox', ['text', 'version', 'edited'])} WHERE id = @id`,
+    );
+    this.#delete = db.prepare<{ id: string; deleted: number }>(
+      `UPDATE inbox SET deleted = @deleted, checksum = ${checksum('inbox', ['deleted'])} WHERE id = @id`,
+    );
     this.#unapplied = db.prepare<[], Row>('SELECT * FROM inbox WHERE fate IS NULL ORDER BY channel, sort, rowid');
     this.#lastSeen = db.prepare<[string], Row>('SELECT * FROM inbox WHERE channel = ? ORDER BY sort DESC LIMIT 1');
   }
 
-  accept(message: HumanMessage): 'new' | 'duplicate' {
-    const { changes } = this.#insert.run(rowOf(message));
-    if (changes === 0) return 'duplicate';
-    this.#seal.run(message.id);
-    return 'new';
+  /** `since` is the last row of the journal: no row up to it names the message. */
+  accept(message: HumanMessage, since: number): 'new' | 'duplicate' {
+    return this.#insert.run(rowOf(message, since)).changes === 0 ? 'duplicate' : 'new';
   }
 
   /** A change that is no newer, or comes after the deletion, is `unchanged`. */
@@ -63,16 +66,15 @@ export class Inbox {
     const row = this.#read.get(change.id);
     if (row === undefined || row.channel !== change.channel) return 'unknown';
     if (!isNewerEdit(change, storedMessage(row))) return 'unchanged';
-    if (change.change === 'edited') this.#edit.run(change.text, change.version ?? null, change.id);
-    else this.#delete.run(change.id);
-    this.#seal.run(change.id);
+    const { id } = change;
+    if (change.change === 'deleted') this.#delete.run({ id, deleted: 1 });
+    else this.#edit.run({ id, text: change.text, version: change.version ?? row.version, edited: 1 });
     return 'changed';
   }
 
   /** Records what became of a message. */
   decideFate(id: string, fate: unknown): void {
-    this.#fate.run(JSON.stringify(fate), id);
-    this.#seal.run(id);
+    this.#fate.run({ id, fate: JSON.stringify(fate) });
   }
 
   read(id: string): StoredMessage | null {
@@ -103,7 +105,7 @@ export function sortKey(order: string): string {
   return `${String(whole.length).padStart(6, '0')}${whole}${fraction}`;
 }
 
-function rowOf(message: HumanMessage): Omit<Row, 'fate' | 'edited' | 'deleted'> & { sort: string } {
+function rowOf(message: HumanMessage, since: number): Row & { sort: string } {
   return {
     id: message.id,
     channel: message.channel,
@@ -118,6 +120,10 @@ function rowOf(message: HumanMessage): Omit<Row, 'fate' | 'edited' | 'deleted'> 
     ignore_rule: message.ignore ?? null,
     version: message.version ?? null,
     bot: message.bot === true ? 1 : 0,
+    fate: null,
+    edited: 0,
+    deleted: 0,
+    since,
   };
 }
 
@@ -143,5 +149,6 @@ function storedMessage(row: Row): StoredMessage {
     fate: row.fate === null ? null : JSON.parse(row.fate),
     edited: row.edited === 1,
     deleted: row.deleted === 1,
+    since: row.since,
   };
 }

@@ -1,8 +1,19 @@
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { StoreError, sentence, storeError } from '../errors.ts';
-import { defineSeal } from './seal.ts';
+import { defineChecksum } from './checksum.ts';
+import { defineRowHash } from './rows.ts';
 
 const FOLDER = new URL('migrations/', import.meta.url);
 
@@ -17,9 +28,13 @@ export const MEMORY = ':memory:';
 /**
  * Opens the database for this process alone, checks its structure, fixes its settings and brings its schema up to date.
  * Throws a `StoreError`: within a second when another process has it, and before anything is written when its schema is newer.
- * Each of `migrations` is done whole or not at all.
+ * Each of `migrations` is done whole or not at all; `say` is told in a sentence when the file was copied beside before.
  */
-export function openDatabase(path: string, migrations: readonly URL[] = MIGRATIONS): Database.Database {
+export function openDatabase(
+  path: string,
+  migrations: readonly URL[] = MIGRATIONS,
+  say: (line: string) => void = () => {},
+): Database.Database {
   let db: Database.Database | null = null;
   try {
     if (path !== MEMORY) makeFile(path);
@@ -28,13 +43,25 @@ export function openDatabase(path: string, migrations: readonly URL[] = MIGRATIO
     const version = readVersion(db, path, migrations.length);
     checkStructure(db, path);
     fixSettings(db, path);
-    defineSeal(db);
+    defineFunctions(db);
+    if (version > 0 && version < migrations.length) keepFormer(db, { path, version, say });
     migrate(db, migrations.slice(version), version);
     return db;
   } catch (error) {
     db?.close();
     throw storeError(error, path);
   }
+}
+
+/** Where the copy of a file lies that was made before its schema, the one with this number, was changed. */
+export function formerFile(path: string, version: number): string {
+  return `${path}.schema-${version}`;
+}
+
+/** Teaches a connection the functions that statements of the store use. */
+export function defineFunctions(db: Database.Database): void {
+  defineChecksum(db);
+  defineRowHash(db);
 }
 
 const BUSY_TIMEOUT_MS = 800;
@@ -86,6 +113,21 @@ function fixSettings(db: Database.Database, path: string): void {
 
 function expect(setting: string, found: unknown, wanted: unknown): void {
   if (found !== wanted) throw new Error(`SQLite's ${setting} is ${String(found)}, expected ${String(wanted)}`);
+}
+
+/** Before its schema changes, a file is copied beside itself, once; what the steps leave out stays there. */
+function keepFormer(
+  db: Database.Database,
+  { path, version, say }: { path: string; version: number; say: (line: string) => void },
+): void {
+  const copy = formerFile(path, version);
+  if (path === MEMORY || existsSync(copy)) return;
+  const partial = `${copy}.part`;
+  rmSync(partial, { force: true });
+  db.prepare('VACUUM INTO ?').run(partial);
+  chmodSync(partial, 0o600);
+  renameSync(partial, copy);
+  say(`${path} was brought to a new schema. What it was, with its whole journal, is kept in ${copy}.`);
 }
 
 function migrate(db: Database.Database, steps: readonly URL[], from: number): void {

@@ -1,213 +1,268 @@
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
-import type { Cancel, Debt, Hosted } from '../machine.ts';
+import type { Cancel, Debt } from '../machine.ts';
 import type { Lease, OwedEffect, Settlement } from '../port.ts';
-import { sealing } from './seal.ts';
+import { checksum } from './checksum.ts';
+import { Deadlines } from './deadlines.ts';
 
-type Rules<Effect> = Hosted<never, never, never, Effect>['outbox'];
+/** The condition of stored rows that are not done. */
+export const OPEN = "state IN ('owed', 'uncertain')";
 
-type Row = {
+/** A row that is owed; `n` is its number in the table, and `null` when it lives in memory alone. */
+type Entry = {
+  readonly n: number | null;
+  readonly row: Omit<OwedEffect<unknown>, 'attempts' | 'uncertain' | 'afterId' | 'editsId'>;
+  readonly kind: string;
+  readonly epoch: number | null;
+  readonly key: string | null;
+  readonly repeats: number;
+  attempts: number;
+  uncertain: boolean;
+  inFlight: boolean;
+  isCancelled: boolean;
+};
+
+/** What commits of the store do for the outbox: a settlement is durable before it is answered. */
+export type SettlingCommit = (write: () => void, durable: () => void) => Promise<void>;
+
+/**
+ * Rows that the world is owed, in lanes that one process serves: they lie in memory, and those that must outlive it in the
+ * file, too. Nothing is written to hand a row out: after a crash the first row of every lane may have been in flight.
+ */
+export class Outbox {
+  readonly #sql;
+  readonly #storeId: string;
+  readonly #lanes = new Map<string, Entry[]>();
+  /** Lanes whose first row may be handed out. */
+  readonly #ready = new Set<string>();
+  /** Lanes whose first row has to wait. */
+  readonly #later = new Deadlines();
+  /** What the transaction under way owes and takes back. */
+  #staged: (Entry | Cancel)[] = [];
+  #n = 0;
+
+  /** `storeId` begins every id and is never used by another file. */
+  constructor(db: Database, storeId: string) {
+    this.#sql = statements(db);
+    this.#storeId = storeId;
+    this.#n = this.#sql.last.get() ?? 0;
+    for (const stored of this.#sql.open.iterate()) this.#queue(entryOf(stored));
+  }
+
+  /** Writes down what a journal row owes, and takes back what is not sent yet: it counts from `committed` on. */
+  owe(journalRow: number, all: readonly (Debt | Cancel)[]): void {
+    let index = 0;
+    for (const owed of all) {
+      if (owed.type === 'cancel') this.#staged.push(owed);
+      else
+        for (const [part, text] of owed.texts.entries()) {
+          this.#stage(owed, { id: `${this.#storeId}-${journalRow}-${index}`, part, text });
+          index += 1;
+        }
+    }
+  }
+
+  /** The transaction is durable. */
+  committed(): void {
+    for (const staged of this.#staged.splice(0)) {
+      if ('row' in staged) this.#queue(staged);
+      else this.#cancel(staged);
+    }
+  }
+
+  /** The transaction was undone. */
+  undone(): void {
+    this.#staged = [];
+    this.#n = this.#sql.last.get() ?? 0;
+  }
+
+  /** Hands out the first row of every lane that may go now; `next` is when a lane that must wait may go on. */
+  lease(limit: number, at: Instant): Lease<unknown> {
+    const { keys, next } = this.#later.due(at);
+    for (const lane of keys) {
+      this.#later.set(lane, null);
+      this.#ready.add(lane);
+    }
+    const rows: OwedEffect<unknown>[] = [];
+    for (const lane of this.#ready) {
+      if (rows.length === limit) break;
+      this.#ready.delete(lane);
+      const entry = this.#lanes.get(lane)?.[0];
+      if (entry === undefined) continue;
+      rows.push(this.#leased(entry));
+      entry.inFlight = true;
+      entry.attempts += 1;
+    }
+    return { rows, next };
+  }
+
+  /** Ends a lease. A row that is not leased, or not known, is left as it is. */
+  async settle(row: OwedEffect<unknown>, settlement: Settlement, commit: SettlingCommit): Promise<void> {
+    const lane = laneOf(row);
+    const entry = this.#lanes.get(lane)?.[0];
+    if (entry?.row.id !== row.id || !entry.inFlight) return;
+    if (settlement.state === 'retry') return this.#again(lane, entry, settlement.notBefore);
+    if (settlement.state === 'uncertain') {
+      entry.uncertain = entry.n !== null;
+      return this.#again(lane, entry, settlement.notBefore);
+    }
+    const done = (): void => this.#shift(lane);
+    if (entry.n === null) return done();
+    await commit(() => this.#write(entry, row, settlement), done);
+  }
+
+  /**
+   * Called once at start. What was in flight when the program ended is uncertain: the first row of every lane, unless it
+   * ended in good order; `all`: every row, for the file was restored.
+   */
+  recover(which: 'noted' | 'first' | 'all'): void {
+    for (const [lane, entries] of this.#lanes) {
+      const kept = entries.filter(({ n }) => n !== null);
+      for (const [index, entry] of kept.entries()) {
+        if (which === 'all' || (which === 'first' && index === 0) || entry.inFlight) entry.uncertain = true;
+        entry.inFlight = false;
+      }
+      this.#lanes.set(lane, kept);
+      this.#later.set(lane, null);
+      this.#wake(lane);
+    }
+  }
+
+  /** Notes in the file which rows are uncertain, at an end in good order. */
+  note(): void {
+    for (const entries of this.#lanes.values()) {
+      for (const { n, uncertain, inFlight } of entries)
+        if (n !== null && (uncertain || inFlight)) this.#sql.markUncertain.run({ n, state: 'uncertain' });
+    }
+  }
+
+  #stage(debt: Debt, { id, part, text }: { id: string; part: number; text: string | null }): void {
+    const { channel, lane, effect, kind, epoch, repeats } = debt;
+    const key = part === 0 ? debt.key : null;
+    const n = debt.lasting ? (this.#n += 1) : null;
+    if (n !== null) {
+      const stored = { n, id, channel, lane, type: kind, effect: JSON.stringify(effect), part, text, key, repeats };
+      this.#sql.insert.run({ ...stored, state: 'owed', platform_id: null, why: null });
+    }
+    const row = { id, channel, lane, effect, part, text };
+    const fresh = { attempts: 0, uncertain: false, inFlight: false, isCancelled: false };
+    this.#staged.push({ n, row, kind, epoch, key, repeats, ...fresh });
+  }
+
+  #queue(entry: Entry): void {
+    const lane = laneOf(entry.row);
+    const entries = this.#lanes.get(lane);
+    if (entries !== undefined) entries.push(entry);
+    else this.#lanes.set(lane, [entry]);
+    if (entries === undefined) this.#wake(lane);
+  }
+
+  /** Only what lives in memory can be taken back. */
+  #cancel({ channel, lane: name, kinds, upto }: Cancel): void {
+    const lane = laneOf({ channel, lane: name });
+    const entries = this.#lanes.get(lane) ?? [];
+    const isMeant = ({ n, kind, epoch }: Entry): boolean =>
+      n === null && kinds.includes(kind) && epoch !== null && epoch <= upto;
+    for (const entry of entries) entry.isCancelled ||= isMeant(entry);
+    const [first] = entries;
+    const kept = entries.filter((entry) => !entry.isCancelled || entry.inFlight);
+    this.#lanes.set(lane, kept);
+    if (kept[0] !== first) this.#later.set(lane, null);
+    if (kept[0] !== first || kept.length === 0) this.#wake(lane);
+  }
+
+  #again(lane: string, entry: Entry, notBefore: Instant): void {
+    entry.inFlight = false;
+    if (entry.isCancelled) this.#shift(lane);
+    else this.#later.set(lane, notBefore);
+  }
+
+  #shift(lane: string): void {
+    this.#lanes.get(lane)?.shift();
+    this.#wake(lane);
+  }
+
+  /** A lane without rows is let go of; another has its first row handed out next. */
+  #wake(lane: string): void {
+    const [first] = this.#lanes.get(lane) ?? [];
+    if (first === undefined) {
+      this.#lanes.delete(lane);
+      this.#ready.delete(lane);
+    } else if (!first.inFlight) this.#ready.add(lane);
+  }
+
+  #write({ n }: Entry, row: OwedEffect<unknown>, settlement: Settlement): void {
+    if (n === null) return;
+    if (settlement.state === 'failed')
+      this.#sql.settle.run({ n, state: 'failed', platform_id: null, why: settlement.why });
+    else if (settlement.state === 'confirmed' && row.text !== null)
+      this.#sql.settle.run({ n, state: 'confirmed', platform_id: settlement.platformId ?? row.editsId, why: null });
+    else this.#sql.remove.run(n);
+  }
+
+  #leased({ n, row, attempts, uncertain, key, repeats }: Entry): OwedEffect<unknown> {
+    const { channel } = row;
+    const afterId = n === null ? null : (this.#sql.lastPosted.get(channel, n) ?? null);
+    const editsId =
+      n === null || key === null || repeats < 2 ? null : (this.#sql.lastAnnounced.get(channel, key, n) ?? null);
+    return { ...row, attempts, uncertain, afterId, editsId };
+  }
+}
+
+/** A stored row. */
+type Stored = {
   readonly n: number;
   readonly id: string;
   readonly channel: string;
   readonly lane: string;
+  readonly type: string;
   readonly effect: string;
   readonly part: number;
   readonly text: string | null;
   readonly key: string | null;
   readonly repeats: number;
   readonly state: string;
-  readonly attempts: number;
-  readonly not_before: number;
-  readonly cancelled: number;
+  readonly platform_id: string | null;
+  readonly why: string | null;
 };
 
-/** The condition of rows that are not done. */
-export const OPEN = "state IN ('owed', 'inflight', 'uncertain')";
-const HEADS = `
-  WITH RECURSIVE queues (queue) AS (
-    SELECT min(queue) FROM outbox WHERE ${OPEN}
-    UNION ALL
-    SELECT (SELECT min(o.queue) FROM outbox o WHERE ${OPEN} AND o.queue > queues.queue) FROM queues WHERE queue IS NOT NULL
-  )
-  SELECT o.* FROM queues
-  JOIN outbox o ON o.n = (SELECT min(n) FROM outbox WHERE ${OPEN} AND queue = queues.queue)
-  WHERE queues.queue IS NOT NULL AND o.state <> 'inflight'
-  ORDER BY o.n`;
-
-/** Rows that the world is owed, in lanes. */
-export class Outbox<Effect> {
-  readonly #rules: Rules<Effect>;
-  readonly #storeId: string;
-  #n: number;
-  readonly #insert;
-  readonly #seal;
-  readonly #cancelOwed;
-  readonly #cancelInflight;
-  readonly #heads;
-  readonly #lease;
-  readonly #read;
-  readonly #settle;
-  readonly #remove;
-  readonly #lastPosted;
-  readonly #lastAnnounced;
-
-  /** `storeId` begins every id and is never used by another file. */
-  constructor(db: Database, storeId: string, rules: Rules<Effect>) {
-    this.#rules = rules;
-    this.#storeId = storeId;
-    this.#n = Number(db.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'").pluck().get() ?? 0);
-    this.#insert = db.prepare(
-      `INSERT INTO outbox (n, id, channel, lane, queue, effect, part, text, type, epoch, key, repeats)
-       VALUES (@n, @id, @channel, @lane, @queue, @effect, @part, @text, @type, @epoch, @key, @repeats)`,
-    );
-    this.#seal = db.prepare<[number]>(sealing('outbox', 'n = ?'));
-    const stale = `queue = ? AND ${OPEN} AND type = ? AND epoch <= ?`;
-    this.#cancelOwed = db.prepare<[string, string, number]>(`DELETE FROM outbox WHERE ${stale} AND state = 'owed'`);
-    this.#cancelInflight = db
-      .prepare<[string, string, number], number>(`UPDATE outbox SET cancelled = 1 WHERE ${stale} RETURNING n`)
-      .pluck();
-    this.#heads = db.prepare<[], Row>(HEADS);
-    this.#lease = db.prepare<[number]>("UPDATE outbox SET state = 'inflight', attempts = attempts + 1 WHERE n = ?");
-    this.#read = db.prepare<[number, string], Row>('SELECT * FROM outbox WHERE n = ? AND id = ?');
-    this.#settle = db.prepare<[string, number, string | null, string | null, number]>(
-      'UPDATE outbox SET state = ?, not_before = ?, platform_id = ?, why = ? WHERE n = ?',
-    );
-    this.#remove = db.prepare<[number]>('DELETE FROM outbox WHERE n = ?');
-    this.#lastPosted = db
+function statements(db: Database) {
+  return {
+    last: db.prepare<[], number | null>('SELECT max(n) FROM outbox').pluck(),
+    open: db.prepare<[], Stored>(`SELECT * FROM outbox WHERE ${OPEN} ORDER BY n`),
+    insert: db.prepare<Stored>(
+      `INSERT INTO outbox (n, id, channel, lane, type, effect, part, text, key, repeats, state, platform_id, why, checksum)
+       VALUES (@n, @id, @channel, @lane, @type, @effect, @part, @text, @key, @repeats, @state, @platform_id, @why,
+         ${checksum('outbox', 'all')})`,
+    ),
+    settle: db.prepare<Pick<Stored, 'n' | 'state' | 'platform_id' | 'why'>>(
+      `UPDATE outbox SET state = @state, platform_id = @platform_id, why = @why,
+         checksum = ${checksum('outbox', ['state', 'platform_id', 'why'])} WHERE n = @n`,
+    ),
+    markUncertain: db.prepare<{ n: number; state: 'uncertain' }>(
+      `UPDATE outbox SET state = @state, checksum = ${checksum('outbox', ['state'])} WHERE n = @n`,
+    ),
+    remove: db.prepare<[number]>('DELETE FROM outbox WHERE n = ?'),
+    lastPosted: db
       .prepare<[string, number], string>(
-        `SELECT platform_id FROM outbox WHERE channel = ? AND n < ? AND platform_id IS NOT NULL ORDER BY n DESC LIMIT 1`,
+        'SELECT platform_id FROM outbox WHERE channel = ? AND n < ? AND platform_id IS NOT NULL ORDER BY n DESC LIMIT 1',
       )
-      .pluck();
-    this.#lastAnnounced = db
+      .pluck(),
+    lastAnnounced: db
       .prepare<[string, string, number], string>(
         `SELECT platform_id FROM outbox WHERE channel = ? AND key = ? AND n < ? AND platform_id IS NOT NULL
          ORDER BY n DESC LIMIT 1`,
       )
-      .pluck();
-  }
-
-  /** Writes down what effects owe, or take back if it was not sent yet. */
-  owe(channel: string, effects: readonly Effect[]): void {
-    for (const owed of effects.flatMap((effect) => this.#rules.owes(channel, effect))) {
-      if (owed.type === 'cancel') this.#cancel(channel, owed);
-      else this.#add(channel, owed);
-    }
-  }
-
-  /** Leases the first row of every lane that may go now, oldest first; `next` is when a lane that must wait may go on. */
-  lease(limit: number, at: Instant): Lease<Effect> {
-    const heads = this.#heads.all();
-    const rows = heads.filter((row) => row.not_before <= at).slice(0, limit);
-    const waiting = heads.filter((row) => row.not_before > at).map((row) => row.not_before);
-    for (const row of rows) {
-      this.#lease.run(row.n);
-      this.#seal.run(row.n);
-    }
-    const next = waiting.length === 0 ? null : waiting.reduce((a, b) => Math.min(a, b));
-    return { rows: rows.map((row) => this.#outboxRow(row)), next };
-  }
-
-  /** Ends a lease. A row that is not leased, or not known, is left as it is. */
-  settle(row: OwedEffect<Effect>, settlement: Settlement): void {
-    const stored = this.#read.get(Number(row.id.slice(row.id.lastIndexOf('-') + 1)), row.id);
-    if (stored === undefined || stored.state !== 'inflight') return;
-    switch (settlement.state) {
-      case 'confirmed':
-        return this.#confirm(stored, settlement.platformId ?? row.editsId);
-      case 'retry':
-        return this.#again(stored, row.uncertain ? 'uncertain' : 'owed', settlement.notBefore);
-      case 'uncertain':
-        return this.#again(stored, 'uncertain', settlement.notBefore);
-      case 'failed':
-        return this.#close(stored.n, ['failed', 0, null, settlement.why]);
-    }
-  }
-
-  #add(channel: string, debt: Debt): void {
-    const { lane, effect, kind, epoch, key, repeats } = debt;
-    for (const [part, text] of debt.texts.entries()) {
-      const n = (this.#n += 1);
-      this.#insert.run({
-        n,
-        id: `${this.#storeId}-${n}`,
-        channel,
-        lane,
-        queue: queueOf(channel, lane),
-        effect: JSON.stringify(effect),
-        part,
-        text,
-        type: kind,
-        epoch,
-        key: part === 0 ? key : null,
-        repeats,
-      });
-      this.#seal.run(n);
-    }
-  }
-
-  #cancel(channel: string, { lane, kinds, upto }: Cancel): void {
-    const queue = queueOf(channel, lane);
-    for (const kind of kinds) {
-      this.#cancelOwed.run(queue, kind, upto);
-      for (const n of this.#cancelInflight.all(queue, kind, upto)) this.#seal.run(n);
-    }
-  }
-
-  #confirm(row: Row, platformId: string | null): void {
-    if (row.text !== null) this.#close(row.n, ['confirmed', 0, platformId, null]);
-    else this.#remove.run(row.n);
-  }
-
-  #again(row: Row, state: 'owed' | 'uncertain', notBefore: Instant): void {
-    if (row.cancelled === 1) this.#remove.run(row.n);
-    else this.#close(row.n, [state, notBefore, null, null]);
-  }
-
-  #close(n: number, outcome: readonly [string, number, string | null, string | null]): void {
-    this.#settle.run(...outcome, n);
-    this.#seal.run(n);
-  }
-
-  #outboxRow(row: Row): OwedEffect<Effect> {
-    return {
-      id: row.id,
-      channel: row.channel,
-      lane: row.lane,
-      effect: this.#rules.read(JSON.parse(row.effect), row.text),
-      part: row.part,
-      text: row.text,
-      attempts: row.attempts,
-      uncertain: row.state === 'uncertain',
-      afterId: this.#lastPosted.get(row.channel, row.n) ?? null,
-      editsId:
-        row.key === null || row.repeats < 2 ? null : (this.#lastAnnounced.get(row.channel, row.key, row.n) ?? null),
-    };
-  }
+      .pluck(),
+  };
 }
 
-/**
- * After a crash: nobody knows what became of rows in flight. Those in lanes that people see may have been; others are
- * done again.
- */
-export function recoverOutbox(db: Database, seen: readonly string[]): void {
-  db.exec(`
-    DELETE FROM outbox WHERE state = 'inflight' AND cancelled = 1;
-    UPDATE outbox SET not_before = 0 WHERE ${OPEN};`);
-  const uncertain = db.prepare("UPDATE outbox SET state = 'uncertain' WHERE state = 'inflight' AND lane = ?");
-  for (const lane of seen) uncertain.run(lane);
-  db.exec(`
-    UPDATE outbox SET state = 'owed' WHERE state = 'inflight';
-    ${sealing('outbox', OPEN)};`);
+function entryOf({ n, id, channel, lane, type, effect, part, text, key, repeats, state }: Stored): Entry {
+  const row = { id, channel, lane, effect: JSON.parse(effect), part, text };
+  const uncertain = state === 'uncertain';
+  return { n, row, kind: type, epoch: null, key, repeats, attempts: 0, uncertain, inFlight: false, isCancelled: false };
 }
 
-/** After a restore: what the copy still owed in these lanes may have been done since it was made. */
-export function markUncertain(db: Database, lanes: readonly string[]): void {
-  const uncertain = db.prepare("UPDATE outbox SET state = 'uncertain' WHERE state = 'owed' AND lane = ?");
-  for (const lane of lanes) uncertain.run(lane);
-  db.exec(`${sealing('outbox', OPEN)};`);
-}
-
-function queueOf(channel: string, lane: string): string {
+function laneOf({ channel, lane }: Pick<OwedEffect<unknown>, 'channel' | 'lane'>): string {
   return `${channel} ${lane}`;
 }

@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { RESTORE_JUMP } from '../../../src/turns/hosted-floor.ts';
+import { RESTORE_JUMP } from '../../../src/turns/floor-uses.ts';
 import { AT, everything, folder, open, seat, turn, write } from './fixture.ts';
 
 describe('a backup', () => {
@@ -47,9 +47,9 @@ describe('a restored backup', () => {
     await store.close();
 
     const restored = open(place.file('copy.db'));
+    await restored.recover();
     expect(restored.journal('test:one', 1)[0]?.fact).toEqual({ type: 'epochRaised', by: RESTORE_JUMP });
     expect(restored.floor('test:one')?.epoch).toBeGreaterThan(epoch);
-    await restored.recover();
     const owed = (await restored.owed(100, AT)).rows;
     expect(owed.filter((row) => row.lane === 'posts').map((row) => [row.text, row.uncertain])).toEqual([['one', true]]);
     for (const row of owed) await restored.settle(row, { state: 'confirmed', platformId: row.id });

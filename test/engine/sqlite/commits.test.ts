@@ -135,24 +135,8 @@ test('after a failed write to the disk nothing is acknowledged, and the file is 
   await again.close();
 });
 
-describe('the database itself', () => {
-  test('refuses a second ACTIVE seat', async () => {
-    const decide: typeof floorMachine.decide = (floor, each, at) => {
-      if (each.type !== 'pause') return floorMachine.decide(floor, each, at);
-      const facts = ['pm', 'dev'].map(
-        (name) => ({ type: 'seatMoved', agent: name, from: 'QUEUED', to: 'ACTIVE', trigger: 'TURN_GRANTED' }) as const,
-      );
-      return { ok: true, facts, floor };
-    };
-    const store = open(':memory:', { machine: { ...floorMachine, decide } });
-    for (const each of seating()) await store.apply('test:one', each, AT);
-    const before = everything(store, []);
-    await expect(store.apply('test:one', { type: 'pause', by: 'u1' }, AT)).rejects.toThrow('UNIQUE constraint failed');
-    expect(everything(store, [])).toBe(before);
-    await store.close();
-  });
-
-  test('keeps only the floors in use in memory, and loses none', async () => {
+describe('memory', () => {
+  test('keeps the floors in use, and loses none', async () => {
     const store = open(':memory:', { statesInMemory: 2 });
     const channels = ['a', 'b', 'c', 'd'];
     for (const channel of channels) for (const each of seating()) await store.apply(channel, each, AT);

@@ -95,7 +95,7 @@ describe('opening', () => {
 
   test('takes a migration whole or not at all', () => {
     using place = folder();
-    const [step, broken] = ['003-step.sql', '004-broken.sql'].map((file) => pathToFileURL(place.file(file)));
+    const [step, broken] = ['004-step.sql', '005-broken.sql'].map((file) => pathToFileURL(place.file(file)));
     if (step === undefined || broken === undefined) throw new Error('no steps');
     writeFileSync(step, 'CREATE TABLE step (a);');
     writeFileSync(broken, 'CREATE TABLE half (a); CREATE TABEL other (a);');

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import type { Effect } from '../../../src/turns/floor/effect.ts';
 import { openDatabase } from '../../../src/engine/sqlite/open.ts';
-import { Outbox, recoverOutbox } from '../../../src/engine/sqlite/outbox.ts';
+import { Outbox } from '../../../src/engine/sqlite/outbox.ts';
+import type { Lease, Settlement } from '../../../src/engine/port.ts';
 import type { OutboxRow } from '../../../src/turns/records.ts';
-import { floorMachine } from '../../../src/turns/floor-machine.ts';
 import type { FloorStoreOptions } from '../../../src/turns/floor-store.ts';
-import { hostedFloor } from '../../../src/turns/hosted-floor.ts';
+import { effectOf, floorUses } from '../../../src/turns/floor-uses.ts';
 import { AT, options } from './fixture.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 
@@ -23,19 +23,56 @@ function post(text: string): Effect {
   return { type: 'post', agent: 'pm', epoch: 1, line: 1, text };
 }
 
-function rules(changes: Partial<FloorStoreOptions> = {}) {
-  return hostedFloor(floorMachine, options(':memory:', changes)).outbox;
+/** An outbox to which effects of floors are owed as a floor owes them, each time by another row of the journal. */
+class Box {
+  readonly #db;
+  readonly #uses;
+  #outbox: Outbox;
+  #row = 0;
+
+  constructor(db = openDatabase(':memory:'), changes: Partial<FloorStoreOptions> = {}) {
+    this.#db = db;
+    this.#outbox = new Outbox(db, 'box');
+    this.#uses = floorUses(options(':memory:', changes)).outbox;
+  }
+
+  owe(channel: string, effects: readonly Effect[]): void {
+    this.#row += 1;
+    this.#outbox.owe(
+      this.#row,
+      effects.flatMap((effect) => this.#uses?.owes(channel, effect) ?? []),
+    );
+    this.#outbox.committed();
+  }
+
+  lease(limit: number, at: number): Lease<Effect> {
+    const { rows, next } = this.#outbox.lease(limit, at);
+    return { rows: rows.map((row) => ({ ...row, effect: effectOf(row.effect, row.text) })), next };
+  }
+
+  settle(row: OutboxRow, settlement: Settlement): void {
+    void this.#outbox.settle(row, settlement, async (write, durable) => {
+      write();
+      durable();
+    });
+  }
+
+  /** What the next life of the program finds. */
+  restart(how: 'in good order' | 'killed'): void {
+    if (how === 'in good order') this.#outbox.note();
+    this.#outbox = new Outbox(this.#db, 'box');
+    this.#outbox.recover(how === 'killed' ? 'first' : 'noted');
+  }
 }
 
-function box(): { readonly outbox: Outbox<Effect>; readonly next: () => OutboxRow; readonly crash: () => void } {
-  const db = openDatabase(':memory:');
-  const outbox = new Outbox(db, 'box', rules());
+function box(): { readonly outbox: Box; readonly next: () => OutboxRow } {
+  const outbox = new Box();
   const next = (): OutboxRow => {
     const [row] = outbox.lease(1, AT).rows;
     if (row === undefined) throw new Error('nothing is owed');
     return row;
   };
-  return { outbox, next, crash: () => recoverOutbox(db, rules().seen) };
+  return { outbox, next };
 }
 
 describe('a text beyond the length of a file', () => {
@@ -43,7 +80,7 @@ describe('a text beyond the length of a file', () => {
 
   test('stays one row when an agent says it, and is split when it is announced', () => {
     const db = openDatabase(':memory:');
-    const outbox = new Outbox(db, 'box', rules({ fileAbove: () => 100, words: () => long }));
+    const outbox = new Box(db, { fileAbove: () => 100, words: () => long });
     outbox.owe(ONE, [post(long), post('word '.repeat(20).trim()), announce(1)]);
     const texts: number[] = [];
     for (let [row] = outbox.lease(1, AT).rows; row !== undefined; [row] = outbox.lease(1, AT).rows) {
@@ -59,7 +96,7 @@ describe('a text beyond the length of a file', () => {
 test('T53 a question beyond the length of a file stays one row, and what lets people answer comes behind it', () => {
   const long = 'word '.repeat(40).trim();
   const db = openDatabase(':memory:');
-  const outbox = new Outbox(db, 'box', rules({ fileAbove: () => 100, words: () => long }));
+  const outbox = new Box(db, { fileAbove: () => 100, words: () => long });
   const announcement = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', detail: long } as const;
   outbox.owe(ONE, [
     { type: 'announce', announcement, key: 'approval:8', repeat: 1 },
@@ -160,9 +197,9 @@ describe('a cancel', () => {
     outbox.owe(ONE, [prompt('pm', 1), inject, { type: 'observe', agent: 'pm', message: 'm3' }, prompt('pm', 3)]);
     outbox.owe(ONE, [prompt('dev', 1), { type: 'cancel', agent: 'pm', epoch: 2 }]);
     outbox.settle(next(), { state: 'confirmed', platformId: null });
-    expect([next(), next()].map((row) => [row.lane, row.effect.type])).toEqual([
-      ['agent:pm', 'prompt'],
+    expect([next(), next()].map((row) => [row.lane, row.effect.type]).toSorted()).toEqual([
       ['agent:dev', 'prompt'],
+      ['agent:pm', 'prompt'],
     ]);
   });
 
@@ -175,13 +212,50 @@ describe('a cancel', () => {
     expect(outbox.lease(10, AT)).toEqual({ rows: [], next: null });
   });
 
-  test('holds over a crash', () => {
-    const { outbox, next, crash } = box();
-    outbox.owe(ONE, [prompt('pm', 1), prompt('pm', 2)]);
+  test('takes back nothing that is for the platform', () => {
+    const { outbox, next } = box();
+    outbox.owe(ONE, [post('a'), { type: 'cancel', agent: 'pm', epoch: 9 }]);
+    expect(next()).toMatchObject({ text: 'a' });
+  });
+});
+
+describe('after the program was killed', () => {
+  test('the first row of every lane is uncertain, for it may have been in flight; the others are not', () => {
+    const { outbox } = box();
+    outbox.owe(ONE, [post('a'), post('b'), { type: 'receipt', message: 'm1', receipt: 'held' }]);
+    outbox.restart('killed');
+    const { rows } = outbox.lease(9, AT);
+    expect(rows.map(({ lane, uncertain }) => [lane, uncertain])).toEqual([
+      ['posts', true],
+      ['receipts', true],
+    ]);
+    for (const row of rows) outbox.settle(row, { state: 'confirmed', platformId: 'p1' });
+    expect(outbox.lease(9, AT).rows).toMatchObject([{ text: 'b', uncertain: false, afterId: 'p1' }]);
+  });
+
+  test('what agents were owed is gone: their floors owe it anew', () => {
+    const { outbox } = box();
+    outbox.owe(ONE, [prompt('pm', 1), post('a')]);
+    outbox.restart('killed');
+    expect(outbox.lease(9, AT).rows.map(({ lane }) => lane)).toEqual(['posts']);
+  });
+});
+
+describe('after an end in good order', () => {
+  test('only what was in flight or in doubt is uncertain', () => {
+    const { outbox, next } = box();
+    outbox.owe(ONE, [post('a')]);
+    outbox.owe('test:two', [post('b')]);
+    outbox.owe('test:three', [post('c')]);
     next();
-    outbox.owe(ONE, [{ type: 'cancel', agent: 'pm', epoch: 1 }]);
-    crash();
-    expect(next().effect).toMatchObject({ type: 'prompt', epoch: 2 });
+    outbox.settle(next(), { state: 'uncertain', notBefore: AT + 5_000 });
+    outbox.restart('in good order');
+    const rows = outbox.lease(9, AT).rows.map(({ text, uncertain, attempts }) => [text, uncertain, attempts]);
+    expect(rows).toEqual([
+      ['a', true, 0],
+      ['b', true, 0],
+      ['c', false, 0],
+    ]);
   });
 });
 
@@ -196,21 +270,31 @@ describe('settling', () => {
     expect(next()).toMatchObject({ text: 'b', afterId: 'p1' });
   });
 
-  test('never gives an id again, also when its row is gone', () => {
-    const db = openDatabase(':memory:');
-    const ids = [1, 2].map(() => {
-      const outbox = new Outbox(db, 'box', rules());
-      outbox.owe(ONE, [{ type: 'receipt', message: 'm1', receipt: 'held' }]);
-      const [row] = outbox.lease(1, AT).rows;
-      if (row !== undefined) outbox.settle(row, { state: 'confirmed', platformId: null });
-      return row?.id;
-    });
-    expect(ids).toEqual(['box-1', 'box-2']);
+  test('that was refused for good is kept with its reason, and nothing waits for it', () => {
+    const { outbox, next } = box();
+    outbox.owe(ONE, [post('a'), post('b')]);
+    outbox.settle(next(), { state: 'failed', why: 'no such channel' });
+    outbox.restart('killed');
+    expect(next()).toMatchObject({ text: 'b', uncertain: true });
   });
 });
 
+test('ids follow from the row of the journal that owes, and from the place in it', () => {
+  const { outbox } = box();
+  outbox.owe(ONE, [post('a'), prompt('pm', 1)]);
+  outbox.owe('test:two', [post('word '.repeat(20).trim())]);
+  const first = outbox.lease(9, AT).rows;
+  for (const row of first) outbox.settle(row, { state: 'confirmed', platformId: 'p' });
+  expect([...first, ...outbox.lease(9, AT).rows].map(({ id }) => id)).toEqual([
+    'box-1-0',
+    'box-1-1',
+    'box-2-0',
+    'box-2-1',
+  ]);
+});
+
 test('a blank text or an announcement that is switched off owes nothing', () => {
-  const outbox = new Outbox(openDatabase(':memory:'), 'box', rules({ words: () => null }));
+  const outbox = new Box(openDatabase(':memory:'), { words: () => null });
   outbox.owe(ONE, [post(' \n '), announce(1)]);
   expect(outbox.lease(10, AT).rows).toEqual([]);
 });

@@ -47,7 +47,7 @@ describe('the journal', () => {
     using place = folder();
     await record(place.file());
     const db = new Database(place.file());
-    expect(() => db.exec("UPDATE journal SET fact = '{}'")).toThrow('append-only');
+    expect(() => db.exec("UPDATE journal SET facts = '[]'")).toThrow('append-only');
     expect(() => db.exec('DELETE FROM journal')).toThrow('append-only');
     db.close();
   });
@@ -60,23 +60,26 @@ describe('the journal', () => {
 });
 
 const EDITS: Readonly<Record<string, string>> = {
-  'a changed text': `UPDATE journal SET fact = replace(fact, 'some code', 'evil code')`,
-  'a changed text early in the journal': `UPDATE journal SET fact = replace(fact, '"priority":5', '"priority":1') WHERE seq = 1`,
-  'a changed time': `UPDATE journal SET at = at + 1 WHERE seq = 3`,
-  'a removed entry': `DELETE FROM journal WHERE seq = 4 AND channel = 'test:one'`,
-  'a removed end': `DELETE FROM journal WHERE seq > 10`,
-  'a swapped pair': `UPDATE journal SET seq = seq + 1000 WHERE seq = 2; UPDATE journal SET seq = 2 WHERE seq = 3; UPDATE journal SET seq = 3 WHERE seq = 1002`,
-  'an entry moved to another channel': `UPDATE journal SET channel = 'test:three' WHERE channel = 'test:two'`,
-  'a line taken off': `UPDATE journal SET line = NULL WHERE line = 1`,
-  'a changed floor': `UPDATE floors SET floor = replace(floor, '"epoch":', '"epoch":1')`,
-  'a lost floor': `DELETE FROM floors WHERE channel = 'test:two'`,
-  'a moved deadline': `UPDATE floors SET deadline = 0`,
+  'a changed text': `UPDATE journal SET facts = replace(facts, 'some code', 'evil code')`,
+  'a changed text early in the journal': `UPDATE journal SET facts = replace(facts, '"priority":5', '"priority":1') WHERE row = 1`,
+  'a changed time': `UPDATE journal SET at = at + 1 WHERE row = 3`,
+  'a removed row': `DELETE FROM journal WHERE row = 4`,
+  'a removed end': `DELETE FROM journal WHERE row > 10`,
+  'a removed last row': `DELETE FROM journal WHERE row = (SELECT max(row) FROM journal)`,
+  'a swapped pair': `UPDATE journal SET row = row + 1000 WHERE row = 2; UPDATE journal SET row = 2 WHERE row = 3; UPDATE journal SET row = 3 WHERE row = 1002`,
+  'a row moved to another channel': `UPDATE journal SET machine = 3 WHERE machine = 2`,
+  'a row led past': `UPDATE journal SET prev = prev - 1 WHERE row = 6`,
+  'a row put in': `INSERT INTO journal SELECT 1000, machine, seq + 1, row, at, deadline, version, facts, cause, hash FROM journal WHERE row = 5`,
+  'a command said to be known': `UPDATE journal SET cause = 'run 1.0' WHERE row = 5`,
+  'a changed state': `UPDATE machines SET state = replace(state, '"epoch":', '"epoch":1')`,
+  'a state of an older row': `UPDATE machines SET row = row - 1`,
+  'a lost state': `DELETE FROM machines WHERE key = 'test:two'`,
+  'a moved deadline': `UPDATE machines SET deadline = 0`,
+  'a moved deadline of a row': `UPDATE journal SET deadline = 0 WHERE row = 8`,
   'a changed message': `UPDATE inbox SET text = 'something else' WHERE id = 'm1'`,
   'a changed message that waits': `UPDATE inbox SET text = 'something else' WHERE id = 'm4'`,
   'a changed fate': `UPDATE inbox SET fate = NULL WHERE id = 'm1'`,
   'a changed post that is owed': `UPDATE outbox SET text = 'something else' WHERE lane = 'posts'`,
-  'a name taken off': `DELETE FROM mentions WHERE message = 'm1'`,
-  'a seat that its floor does not know so': `UPDATE seats SET status = 'OFFLINE' WHERE agent = 'qa'`,
   "a changed agent's state": `UPDATE agents SET state = '{}'`,
 };
 

@@ -126,6 +126,7 @@ const MESSAGE: InboxRow = {
   addressed: [],
   attachments: [],
   fate: { state: 'delivered', to: ['dev'], via: 'prompt' },
+  since: 0,
   edited: true,
   deleted: false,
 };

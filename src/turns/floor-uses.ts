@@ -1,10 +1,8 @@
-import type { Cancel, Debt, Hosted, KnownMessage } from '../engine/machine.ts';
+import type { Cancel, Debt, KnownMessage, MachineUses } from '../engine/machine.ts';
 import type { Command, Refusal } from './floor/command.ts';
 import type { Effect } from './floor/effect.ts';
 import type { Announcement, Fact } from './floor/fact.ts';
-import type { Floor } from './floor/floor.ts';
 import type { ChannelId, MessageId } from './floor/settings.ts';
-import type { FloorMachine } from './floor-machine.ts';
 import { splitText } from './text/split.ts';
 
 /** How texts become posts. */
@@ -20,23 +18,29 @@ export type TextRendering = {
 /** By how much a restore raises every epoch: more turns than any floor can have granted since the copy was made. */
 export const RESTORE_JUMP = 1_000_000;
 
-/** A floor in a store: which messages it may be given, what its facts are found by, and what its effects owe. */
-export function hostedFloor(
-  machine: FloorMachine,
-  rendering: TextRendering,
-): Hosted<Floor, Command, Fact, Effect, Refusal> {
+/** What a floor uses of its store: which messages it may be given, and what its effects owe. */
+export function floorUses(rendering: TextRendering): MachineUses<Command, Fact, Effect, Refusal> {
   return {
-    machine,
     inbox: { refusal: refusalOf, fate: fateOf },
-    index: { line: lineNumberOf, messages: messagesOf, seat: seatOf },
-    outbox: {
-      owes: (channel, effect) => owedBy(channel, effect, rendering),
-      read: effectOf,
-      seen: ['posts', 'receipts'],
-      once: ['posts'],
-    },
+    outbox: { owes: (channel, effect) => owedBy(channel, effect, rendering) },
     restored: { type: 'raiseEpoch', by: RESTORE_JUMP },
   };
+}
+
+/** The messages that a fact names, each once. */
+export function messagesOf(fact: Fact): readonly MessageId[] {
+  const named = [
+    ...('id' in fact ? [fact.id] : []),
+    ...('messages' in fact ? fact.messages : []),
+    ...('answered' in fact ? fact.answered : []),
+  ];
+  return [...new Set(named.map((message) => (typeof message === 'string' ? message : message.id)))];
+}
+
+/** The effect of a stored row, with the text that the row has. */
+export function effectOf(stored: unknown, text: string | null): Effect {
+  const effect = stored as Effect;
+  return effect.type === 'post' ? { ...effect, text: text ?? '' } : effect;
 }
 
 /** A message can be received once, and only in the channel in which it was accepted. */
@@ -51,30 +55,16 @@ function fateOf(fact: Fact): { readonly message: string; readonly fate: unknown 
   return fact.type === 'messageRouted' ? { message: fact.id, fate: fact.fate } : null;
 }
 
-function lineNumberOf(fact: Fact): number | null {
-  return fact.type === 'said' || fact.type === 'messageRouted' || fact.type === 'messageAmended' ? fact.line : null;
-}
-
-function messagesOf(fact: Fact): readonly MessageId[] {
-  const named = [
-    ...('id' in fact ? [fact.id] : []),
-    ...('messages' in fact ? fact.messages : []),
-    ...('answered' in fact ? fact.answered : []),
-  ];
-  return [...new Set(named.map((message) => (typeof message === 'string' ? message : message.id)))];
-}
-
-function seatOf(fact: Fact): { readonly agent: string; readonly status: string | null } | null {
-  if (fact.type === 'seatMoved') return { agent: fact.agent, status: fact.to };
-  return fact.type === 'seatDropped' ? { agent: fact.agent, status: null } : null;
-}
-
 function owedBy(channel: ChannelId, effect: Effect, rendering: TextRendering): readonly (Debt | Cancel)[] {
   if (effect.type === 'cancel') {
-    return [{ type: 'cancel', lane: `agent:${effect.agent}`, kinds: ['prompt', 'inject'], upto: effect.epoch }];
+    return [
+      { type: 'cancel', channel, lane: `agent:${effect.agent}`, kinds: ['prompt', 'inject'], upto: effect.epoch },
+    ];
   }
   const debt: Debt = {
     type: 'owe',
+    lasting: isForPlatform(effect),
+    channel,
     lane: laneOf(effect),
     effect: effect.type === 'post' ? { ...effect, text: '' } : effect,
     texts: textsOf(channel, effect, rendering),
@@ -97,9 +87,9 @@ function textsOf(channel: ChannelId, effect: Owed, rendering: TextRendering): re
   return whole !== null && text.length > whole ? [text] : splitText(text, rendering.textLimit(channel));
 }
 
-function effectOf(stored: unknown, text: string | null): Effect {
-  const effect = stored as Effect;
-  return effect.type === 'post' ? { ...effect, text: text ?? '' } : effect;
+/** What agents are owed follows from the floor: after a start it resumes what was under way, and prompts for it. */
+function isForPlatform({ type }: Owed): boolean {
+  return type === 'post' || type === 'announce' || type === 'offer' || type === 'receipt';
 }
 
 function laneOf(effect: Owed): string {

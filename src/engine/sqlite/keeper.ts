@@ -1,0 +1,307 @@
+import type { Instant } from '../../lib/time.ts';
+import { StoreError, sentence } from '../errors.ts';
+import type { CommandFor, Machine, MachineUses } from '../machine.ts';
+import type { CommandResult, Due, MachineStore, StateChange, StoredFact } from '../port.ts';
+import { readRecord, readState, recordOf } from '../record.ts';
+import { replayJournal } from '../replay.ts';
+import type { Replayed, ReplayStep } from '../replay.ts';
+import type { Inbox } from './inbox.ts';
+import type { Outbox } from './outbox.ts';
+import { NO_TAIL, rowHash } from './rows.ts';
+import type { JournalRow, Owner, Rows, Tail } from './rows.ts';
+
+/** What one command and all that it causes are to write. */
+export type Chain = {
+  readonly at: Instant;
+  /** Machines that have something to write. */
+  readonly touched: Set<Touched>;
+  /** Commands that are still to be decided, with an id by which each is carried out once. */
+  readonly open: { readonly command: CommandFor; readonly id: string }[];
+};
+
+/** A machine with drafts: the states that a chain has decided on and not yet written. */
+export type Touched = { write(at: Instant): () => void; drop(): void };
+
+/** What all machines of a store share. */
+export type Shared = {
+  readonly path: string;
+  readonly rows: Rows;
+  readonly inbox: Inbox;
+  readonly outbox: Outbox;
+  /** Carries out commands for one key and all that they cause, in one transaction. */
+  readonly commit: <T>(at: Instant, decide: (chain: Chain) => T) => Promise<T>;
+  readonly reading: <T>(read: () => T) => T;
+};
+
+/** How many states are looked at for one that may leave memory: one that is not stored yet stays. */
+const EVICTION_TRIES = 4;
+
+type Head<State> = { readonly owner: Owner | null; readonly state: State; readonly tail: Tail };
+type Draft<State, Fact, Effect> = {
+  readonly head: Head<State>;
+  readonly state: State;
+  readonly facts: readonly Fact[];
+  readonly effects: readonly Effect[];
+  readonly cause: string | null;
+};
+
+/** One machine in a SQLite store: decides on the newest states, kept in memory as long as they are in use. */
+export class Keeper<State, Command, Fact, Effect, Refusal extends string> implements MachineStore<
+  State,
+  Command,
+  Fact,
+  Effect,
+  Refusal
+> {
+  readonly machine: Machine<State, Command, Fact, Effect, Refusal>;
+  readonly #uses: MachineUses<Command, Fact, Effect, Refusal>;
+  readonly #shared: Shared;
+  readonly #limit: number;
+  readonly #heads = new Map<string, Head<State>>();
+  readonly #drafts = new Map<string, Draft<State, Fact, Effect>>();
+  readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
+
+  /** `limit` is how many states stay in memory, but for those that are not stored yet. */
+  constructor(
+    machine: Machine<State, Command, Fact, Effect, Refusal>,
+    uses: MachineUses<Command, Fact, Effect, Refusal>,
+    shared: Shared,
+    limit: number,
+  ) {
+    this.machine = machine;
+    this.#uses = uses;
+    this.#shared = shared;
+    this.#limit = limit;
+  }
+
+  apply(key: string, command: Command, at: Instant): Promise<CommandResult<State, Fact, Effect, Refusal>> {
+    return this.#shared.commit(at, (chain) => this.#decide(key, command, chain));
+  }
+
+  applyAll(
+    key: string,
+    commands: readonly Command[],
+    at: Instant,
+  ): Promise<readonly CommandResult<State, Fact, Effect, Refusal>[]> {
+    return this.#shared.commit(at, (chain) => commands.map((command) => this.#decide(key, command, chain)));
+  }
+
+  applyOnce(id: string, key: string, command: Command, at: Instant): Promise<boolean> {
+    return this.#shared.commit(at, (chain) => this.#decideOnce(id, key, command, chain));
+  }
+
+  async due(before: Instant): Promise<Due> {
+    return this.#shared.reading(() => this.#shared.rows.deadlinesOf(this.machine.name).due(before));
+  }
+
+  onChange(listener: (change: StateChange<State, Fact, Effect>) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  state(key: string): State | null {
+    return this.#shared.reading(() => {
+      const head = this.#head(key);
+      return head.owner === null ? null : head.state;
+    });
+  }
+
+  keys(): readonly string[] {
+    return this.#shared.reading(() => this.#shared.rows.keys(this.machine.name));
+  }
+
+  *newest(key: string, since = 0): Generator<StoredFact<Fact>> {
+    const { reading, rows } = this.#shared;
+    const tail = reading(() => this.#head(key).tail);
+    for (let row = reading(() => rows.read(tail.row)); row !== null;) {
+      const { seq, at, prev, hash } = row;
+      const facts = this.#factsOf(row);
+      for (const [index, fact] of facts.toReversed().entries())
+        yield { key, seq: seq - index, at, fact, hash: hash.toString('hex') };
+      row = prev === null || prev <= since ? null : reading(() => rows.read(prev));
+    }
+  }
+
+  journal(key: string, limit: number, before = Infinity): readonly StoredFact<Fact>[] {
+    const found: StoredFact<Fact>[] = [];
+    for (const entry of this.newest(key)) {
+      if (entry.seq < before) found.push(entry);
+      if (found.length >= limit) break;
+    }
+    return found.toReversed();
+  }
+
+  replay(key: string, onStep?: (step: ReplayStep<State, Fact>) => void): Replayed {
+    const { rows, reading } = this.#shared;
+    return reading(() => {
+      const snapshot = rows.snapshot(this.machine.name, key);
+      const chain = snapshot === null ? [] : [...rows.back(rows.end(snapshot))].toReversed();
+      return replayJournal({ key, rows: chain, snapshot }, this.machine, onStep);
+    });
+  }
+
+  /** Decides on a command that another machine sent; it is carried out once, by its id. */
+  take({ command: { key, command }, id }: Chain['open'][number], chain: Chain): void {
+    const { command: schema, name } = this.machine;
+    if (schema === undefined) throw new Error(`impossible: ${name} takes no commands of other machines`);
+    this.#decideOnce(id, key, schema.parse(command), chain);
+  }
+
+  /** Writes what was decided; what it returns is called once that is durable. */
+  write(at: Instant): () => void {
+    const drafts = [...this.#drafts];
+    this.#drafts.clear();
+    const changes = drafts.map(([key, draft]) => this.#writeOne(key, draft, at));
+    return () => {
+      for (const change of changes) for (const listener of this.#listeners) listener(change);
+    };
+  }
+
+  /** Takes back what was decided and not written. */
+  drop(): void {
+    this.#drafts.clear();
+  }
+
+  /** Forgets all states in memory: the transaction that made them was undone. */
+  forget(): void {
+    this.#drafts.clear();
+    this.#heads.clear();
+  }
+
+  /** Stores the state of a key. */
+  store(key: string): void {
+    const { owner, state, tail } = this.#head(key);
+    if (owner !== null) this.#store(owner, { state, tail });
+  }
+
+  /** Tells the states of a restored backup that what happened since is unknown to them. */
+  tellRestored(chain: Chain): void {
+    const { restored } = this.#uses;
+    if (restored !== undefined) for (const key of this.keys()) this.#decide(key, restored, chain);
+  }
+
+  #decide(
+    key: string,
+    command: Command,
+    chain: Chain,
+    cause: string | null = null,
+  ): CommandResult<State, Fact, Effect, Refusal> {
+    const { machine } = this;
+    const before = this.#drafts.get(key);
+    const head = before?.head ?? this.#head(key);
+    const current = before?.state ?? head.state;
+    const refusal = this.#uses.inbox?.refusal(key, command, (id) => this.#shared.inbox.read(id)) ?? null;
+    if (refusal !== null) return { ok: false, state: current, refusal };
+    const decision = machine.decide(current, command, chain.at);
+    const { facts, ok } = decision;
+    const state = facts.reduce((each, fact) => machine.evolve(each, fact, chain.at), current);
+    const effects = ok ? facts.flatMap((fact) => machine.react(fact, state)) : [];
+    if (facts.length > 0) {
+      const all = { facts: [...(before?.facts ?? []), ...facts], effects: [...(before?.effects ?? []), ...effects] };
+      this.#drafts.set(key, { head, state, cause: before?.cause ?? cause, ...all });
+      chain.touched.add(this);
+    }
+    if (!ok) return { ok, state, refusal: decision.refusal };
+    const caused = facts.flatMap((fact) => machine.causes?.(fact, state) ?? []);
+    const number = head.tail.seq + (this.#drafts.get(key)?.facts.length ?? 0);
+    for (const [index, next] of caused.entries())
+      chain.open.push({ command: next, id: `${machine.name} ${key} ${number}.${index}` });
+    return { ok, state, facts, effects };
+  }
+
+  /** `false`: a command with this id was carried out before. */
+  #decideOnce(id: string, key: string, command: Command, chain: Chain): boolean {
+    const { owner } = this.#head(key);
+    if (this.#drafts.get(key)?.cause === id) return false;
+    if (owner !== null && this.#shared.rows.isKnown(owner.id, id)) return false;
+    this.#decide(key, command, chain, id);
+    return true;
+  }
+
+  #writeOne(key: string, draft: Draft<State, Fact, Effect>, at: Instant): StateChange<State, Fact, Effect> {
+    const { rows, inbox, outbox } = this.#shared;
+    const { machine } = this;
+    const { head, state, facts, effects, cause } = draft;
+    const owner = head.owner ?? { id: rows.newId(), name: machine.name, key };
+    const row = { at, deadline: machine.nextDeadline(state), version: machine.version, facts: recordOf(facts), cause };
+    const tail = rows.append(owner, row, { tail: head.tail, count: facts.length });
+    if (head.owner === null) this.#store(owner, { state, tail });
+    this.#keep(key, { owner, state, tail });
+    for (const fact of facts) {
+      const decided = this.#uses.inbox?.fate(fact) ?? null;
+      if (decided !== null) inbox.decideFate(decided.message, decided.fate);
+    }
+    const { outbox: use } = this.#uses;
+    if (use !== undefined)
+      outbox.owe(
+        tail.row,
+        effects.flatMap((effect) => use.owes(key, effect)),
+      );
+    return { key, at, facts, state, effects };
+  }
+
+  #store(owner: Owner, { state, tail }: { readonly state: State; readonly tail: Tail }): void {
+    const { machine } = this;
+    const { version } = machine;
+    const deadline = machine.nextDeadline(state);
+    this.#shared.rows.store(owner, { tail, version, deadline, state: JSON.stringify(state) });
+  }
+
+  #head(key: string): Head<State> {
+    const known = this.#heads.get(key);
+    if (known !== undefined) return this.#keep(key, known);
+    const head = this.#load(key);
+    return head.owner === null ? head : this.#keep(key, head);
+  }
+
+  /** Folds what came after the stored state. */
+  #load(key: string): Head<State> {
+    const { rows } = this.#shared;
+    const { machine } = this;
+    const { name } = machine;
+    const snapshot = rows.snapshot(name, key);
+    if (snapshot === null) return { owner: null, state: machine.empty(key), tail: NO_TAIL };
+    if (!snapshot.intact) throw this.#damage('a stored state is not what was written');
+    let tail: Tail | null = rows.read(snapshot.row);
+    if (tail === null) throw this.#damage(`the journal of ${key} does not have the row of its state`);
+    let state = readState(machine, snapshot);
+    for (const row of this.#after(snapshot.row, rows.end(snapshot))) {
+      if (!rowHash(tail.hash, row).equals(row.hash)) throw this.#damage(`the journal of ${key} was changed`);
+      for (const fact of this.#factsOf(row)) state = machine.evolve(state, fact, row.at);
+      tail = row;
+    }
+    return { owner: { id: snapshot.id, name, key }, state, tail };
+  }
+
+  #after(first: number, last: number): readonly JournalRow[] {
+    const found: JournalRow[] = [];
+    for (const row of this.#shared.rows.back(last)) {
+      if (row.row <= first) break;
+      found.push(row);
+    }
+    return found.toReversed();
+  }
+
+  #factsOf(row: JournalRow): readonly Fact[] {
+    const record = readRecord(this.machine, row);
+    return 'facts' in record ? record.facts : [];
+  }
+
+  #keep(key: string, head: Head<State>): Head<State> {
+    this.#heads.delete(key);
+    this.#heads.set(key, head);
+    if (this.#heads.size <= this.#limit) return head;
+    for (let attempt = 0; attempt < EVICTION_TRIES; attempt += 1) {
+      const [first] = this.#heads;
+      if (first === undefined || first[0] === key) break;
+      const [oldest, candidate] = first;
+      this.#heads.delete(oldest);
+      if (candidate.owner === null || !this.#shared.rows.isLagging(candidate.owner.id)) break;
+      this.#heads.set(oldest, candidate);
+    }
+    return head;
+  }
+
+  #damage(what: string): StoreError {
+    return new StoreError('corrupt', sentence('corrupt', this.#shared.path, what));
+  }
+}

@@ -1,0 +1,66 @@
+import type { Database } from 'better-sqlite3';
+import { checksum } from './checksum.ts';
+import type { Commits } from './commits.ts';
+
+/** What parts of the program keep under names, as texts: where each agent's session stood, and whatever else must outlive a restart. */
+export class KeyValues {
+  readonly #commits: Commits;
+  readonly #reading: <T>(read: () => T) => T;
+  readonly #sql;
+
+  constructor(db: Database, ports: { readonly commits: Commits; readonly reading: <T>(read: () => T) => T }) {
+    this.#commits = ports.commits;
+    this.#reading = ports.reading;
+    this.#sql = statements(db);
+  }
+
+  /** Keeps where an agent's supervisor stands, as plain JSON. */
+  saveAgent(id: string, state: unknown): Promise<void> {
+    return this.#commits.run(() => () => void this.#sql.saveAgent.run({ id, state: JSON.stringify(state) }));
+  }
+
+  /** What was kept of an agent; `null` when nothing was. To be parsed by whoever wrote it. */
+  agent(id: string): unknown {
+    const state = this.#reading(() => this.#sql.agent.get(id));
+    return state === undefined ? null : JSON.parse(state);
+  }
+
+  /** Keeps a text under a name for one part of the program. */
+  remember(owner: string, name: string, value: string): Promise<void> {
+    return this.#commits.run(() => () => void this.#sql.remember.run({ owner, name, value }));
+  }
+
+  /** Lets go of what was kept under a name. */
+  forget(owner: string, name: string): Promise<void> {
+    return this.#commits.run(() => () => void this.#sql.forget.run(owner, name));
+  }
+
+  /** What was kept under a name; `null` when nothing was. */
+  recall(owner: string, name: string): string | null {
+    return this.#reading(() => this.#sql.recall.get(owner, name) ?? null);
+  }
+
+  /** Everything that one part of the program keeps, by name. */
+  remembered(owner: string): ReadonlyMap<string, string> {
+    const found = this.#reading(() => this.#sql.remembered.all(owner));
+    return new Map(found.map(({ name, value }) => [name, value]));
+  }
+}
+
+function statements(db: Database) {
+  return {
+    saveAgent: db.prepare<{ id: string; state: string }>(
+      `INSERT OR REPLACE INTO agents (id, state, checksum) VALUES (@id, @state, ${checksum('agents', 'all')})`,
+    ),
+    agent: db.prepare<[string], string>('SELECT state FROM agents WHERE id = ?').pluck(),
+    remember: db.prepare<{ owner: string; name: string; value: string }>(
+      `INSERT OR REPLACE INTO memory (owner, name, value, checksum)
+       VALUES (@owner, @name, @value, ${checksum('memory', 'all')})`,
+    ),
+    forget: db.prepare<[string, string]>('DELETE FROM memory WHERE owner = ? AND name = ?'),
+    recall: db.prepare<[string, string], string>('SELECT value FROM memory WHERE owner = ? AND name = ?').pluck(),
+    remembered: db.prepare<[string], { name: string; value: string }>(
+      'SELECT name, value FROM memory WHERE owner = ? ORDER BY name',
+    ),
+  };
+}

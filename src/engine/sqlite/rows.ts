@@ -1,0 +1,261 @@
+import { hash } from 'node:crypto';
+import type { Database } from 'better-sqlite3';
+import type { Instant } from '../../lib/time.ts';
+import { checksum } from './checksum.ts';
+import { Deadlines } from './deadlines.ts';
+
+/** What one command did, as it is stored: `facts` is a JSON list, or `{"checkpoint": state}` where a chain begins anew. */
+export type JournalRow = {
+  readonly row: number;
+  readonly machine: number;
+  /** The number of its last fact among those of its key. */
+  readonly seq: number;
+  /** The row before of the same key; `null` at the beginning. */
+  readonly prev: number | null;
+  readonly at: Instant;
+  /** When the state after it changes by itself. */
+  readonly deadline: Instant | null;
+  readonly version: number;
+  readonly facts: string;
+  /** The id of the command, if another machine sent it. */
+  readonly cause: string | null;
+  readonly hash: Buffer;
+};
+
+/** A state as it was stored last: the fold of the journal up to `row`. */
+export type Snapshot = {
+  readonly id: number;
+  readonly row: number;
+  readonly version: number;
+  readonly deadline: Instant | null;
+  readonly state: string;
+  /** Whether it is what was written. */
+  readonly intact: boolean;
+};
+
+/** The end of a key's chain. */
+export type Tail = Pick<JournalRow, 'row' | 'seq' | 'hash'>;
+
+/** Who a row belongs to. */
+export type Owner = { readonly id: number; readonly name: string; readonly key: string };
+
+/** Before the first row of a chain. */
+export const NO_TAIL: Tail = { row: 0, seq: 0, hash: Buffer.alloc(32) };
+
+/** The hash of a row: SHA-256 over the hash before it and everything else that is stored in it. */
+export function rowHash(before: Buffer, row: Omit<JournalRow, 'row' | 'hash'>): Buffer {
+  const { machine, seq, prev, at, deadline, version, cause, facts } = row;
+  return hashAfter(before, JSON.stringify([machine, seq, prev, at, deadline, version, cause]), facts);
+}
+
+/** Teaches the connection how the first row of a chain is hashed, for the migration that makes it. */
+export function defineRowHash(db: Database): void {
+  const columns = ['machine', 'seq', 'prev', 'at', 'deadline', 'version', 'cause'];
+  db.function('row_hash', { varargs: true, deterministic: true }, (...values: unknown[]) => {
+    const head = JSON.stringify(values.slice(0, columns.length));
+    return hashAfter(NO_TAIL.hash, head, String(values[columns.length]));
+  });
+}
+
+/** How many rows a state may lag behind its journal before it is stored; a start reads about as many. */
+const MOST_LAG = 5_000;
+
+/** How many states are stored with one commit, besides a quarter of its rows, so that many that fall due at once hold nobody up. */
+const STORED_AT_ONCE = 4;
+
+/**
+ * The journal of all machines and their last stored states, as rows. What a start must know is kept in memory: the last
+ * row of every key whose state lags behind, and all deadlines.
+ */
+export class Rows {
+  readonly #deadlines = new Map<string, Deadlines>();
+  /** By key's number: the first and last row after its stored state; those that lag longest come first. */
+  readonly #lagging = new Map<number, { readonly first: number; last: number }>();
+  #row = 0;
+  #id = 0;
+  #added = 0;
+  readonly #sql;
+
+  constructor(db: Database) {
+    this.#sql = statements(db);
+    this.load();
+  }
+
+  /** The last row of all. */
+  get last(): number {
+    return this.#row;
+  }
+
+  /** Reads anew what is kept in memory: at the start, and after a transaction was undone. */
+  load(): void {
+    this.#lagging.clear();
+    for (const deadlines of this.#deadlines.values()) deadlines.clear();
+    this.#row = this.#sql.lastRow.get() ?? 0;
+    this.#id = this.#sql.lastId.get() ?? 0;
+    this.#added = 0;
+    for (const { name, key, deadline } of this.#sql.deadlines.iterate()) this.deadlinesOf(name).set(key, deadline);
+    const low = Number(this.#sql.low.get() ?? 0);
+    const ends = new Map<number, Instant | null>();
+    for (const { row, machine, deadline } of this.#sql.tails.iterate(low)) {
+      this.#lag(machine, row);
+      ends.set(machine, deadline);
+    }
+    for (const [machine, deadline] of ends) {
+      const owner = this.owner(machine);
+      this.deadlinesOf(owner.name).set(owner.key, deadline);
+    }
+  }
+
+  /** The deadlines of one machine's keys. */
+  deadlinesOf(name: string): Deadlines {
+    const known = this.#deadlines.get(name);
+    if (known !== undefined) return known;
+    const deadlines = new Deadlines();
+    this.#deadlines.set(name, deadlines);
+    return deadlines;
+  }
+
+  keys(name: string): readonly string[] {
+    return this.#sql.keys.all(name);
+  }
+
+  owners(): readonly Owner[] {
+    return this.#sql.owners.all();
+  }
+
+  owner(id: number): Owner {
+    const owner = this.#sql.owner.get(id);
+    if (owner === undefined) throw new Error(`impossible: the journal names a key ${id} that nobody has`);
+    return owner;
+  }
+
+  snapshot(name: string, key: string): Snapshot | null {
+    const found = this.#sql.snapshot.get(name, key);
+    return found === undefined ? null : { ...found, intact: found.intact === 1 };
+  }
+
+  /** The last row of a key. */
+  end({ id, row }: Pick<Snapshot, 'id' | 'row'>): number {
+    return this.#lagging.get(id)?.last ?? row;
+  }
+
+  read(row: number): JournalRow | null {
+    return this.#sql.read.get(row) ?? null;
+  }
+
+  /** The rows of one key from one on back to its first, the newest first. */
+  *back(from: number): Iterable<JournalRow> {
+    for (let row = this.read(from); row !== null; row = row.prev === null ? null : this.read(row.prev)) yield row;
+  }
+
+  /** Whether a command with this id was carried out. */
+  isKnown(id: number, cause: string): boolean {
+    return this.#sql.cause.get(id, cause) !== undefined;
+  }
+
+  /** How many rows there are. */
+  count(): number {
+    return Number(this.#sql.count.get());
+  }
+
+  /** A number for a key that has none. */
+  newId(): number {
+    return (this.#id += 1);
+  }
+
+  /** Adds a row after the end of its chain. */
+  append(owner: Owner, row: Pick<JournalRow, 'at' | 'deadline' | 'version' | 'facts' | 'cause'>, after: Ending): Tail {
+    const place = { machine: owner.id, seq: after.tail.seq + after.count, prev: after.tail.row || null };
+    const own = rowHash(after.tail.hash, { ...row, ...place });
+    this.#row += 1;
+    this.#sql.append.run({ ...row, ...place, row: this.#row, hash: own });
+    this.#added += 1;
+    this.#lag(owner.id, this.#row);
+    this.deadlinesOf(owner.name).set(owner.key, row.deadline);
+    return { row: this.#row, seq: place.seq, hash: own };
+  }
+
+  /** Stores a state, the fold up to the end of its chain. */
+  store(owner: Owner, { tail, ...stored }: Pick<Snapshot, 'version' | 'deadline' | 'state'> & { tail: Tail }): void {
+    this.#sql.store.run({ ...owner, ...stored, row: tail.row });
+    this.#lagging.delete(owner.id);
+  }
+
+  /** The keys whose states are to be stored with this commit, and notes the row from which on a start must read. */
+  overdue(): readonly Owner[] {
+    const most = STORED_AT_ONCE + Math.floor(this.#added / 4);
+    this.#added = 0;
+    const ids: number[] = [];
+    for (const [id, { first }] of this.#lagging) {
+      if (this.#row - first <= MOST_LAG || ids.length === most) break;
+      ids.push(id);
+    }
+    return ids.map((id) => this.owner(id));
+  }
+
+  /** Whether the state of a key lags behind its journal. */
+  isLagging(id: number): boolean {
+    return this.#lagging.has(id);
+  }
+
+  /** Every key whose state lags behind its journal. */
+  lagging(): readonly Owner[] {
+    return [...this.#lagging.keys()].map((id) => this.owner(id));
+  }
+
+  /** Notes the row from which on a start must read. */
+  noteLow(): void {
+    const [oldest] = this.#lagging.values();
+    this.#sql.noteLow.run(String(oldest === undefined ? this.#row : oldest.first - 1));
+  }
+
+  #lag(id: number, row: number): void {
+    const known = this.#lagging.get(id);
+    if (known === undefined) this.#lagging.set(id, { first: row, last: row });
+    else known.last = row;
+  }
+}
+
+/** Where a row is added, and how many facts it holds. */
+export type Ending = { readonly tail: Tail; readonly count: number };
+
+function hashAfter(before: Buffer, head: string, facts: string): Buffer {
+  return hash('sha256', `${before.toString('hex')}${head}${facts}`, 'buffer');
+}
+
+type StoredSnapshot = Omit<Snapshot, 'intact'> & { readonly intact: number };
+type Deadline = { readonly name: string; readonly key: string; readonly deadline: Instant };
+
+function statements(db: Database) {
+  return {
+    lastRow: db.prepare<[], number | null>('SELECT max(row) FROM journal').pluck(),
+    lastId: db.prepare<[], number | null>('SELECT max(id) FROM machines').pluck(),
+    low: db.prepare<[], string>("SELECT value FROM meta WHERE name = 'low'").pluck(),
+    noteLow: db.prepare<[string]>("INSERT OR REPLACE INTO meta VALUES ('low', ?)"),
+    deadlines: db.prepare<[], Deadline>('SELECT name, key, deadline FROM machines WHERE deadline IS NOT NULL'),
+    tails: db.prepare<[number], Pick<JournalRow, 'row' | 'machine' | 'deadline'>>(
+      `SELECT j.row, j.machine, j.deadline FROM journal j JOIN machines m ON m.id = j.machine
+       WHERE j.row > ? AND j.row > m.row ORDER BY j.row`,
+    ),
+    keys: db.prepare<[string], string>('SELECT key FROM machines WHERE name = ? ORDER BY key').pluck(),
+    owners: db.prepare<[], Owner>('SELECT id, name, key FROM machines ORDER BY id'),
+    owner: db.prepare<[number], Owner>('SELECT id, name, key FROM machines WHERE id = ?'),
+    snapshot: db.prepare<[string, string], StoredSnapshot>(
+      `SELECT id, row, version, deadline, state, checksum IS ${checksum('machines')} AS intact
+       FROM machines WHERE name = ? AND key = ?`,
+    ),
+    read: db.prepare<[number], JournalRow>('SELECT * FROM journal WHERE row = ?'),
+    cause: db.prepare<[number, string], number>('SELECT row FROM journal WHERE machine = ? AND cause = ?').pluck(),
+    count: db.prepare<[], number>('SELECT count(*) FROM journal').pluck(),
+    append: db.prepare<JournalRow>(
+      `INSERT INTO journal (row, machine, seq, prev, at, deadline, version, facts, cause, hash)
+       VALUES (@row, @machine, @seq, @prev, @at, @deadline, @version, @facts, @cause, @hash)`,
+    ),
+    store: db.prepare<Owner & Omit<Snapshot, 'intact'>>(
+      `INSERT INTO machines (id, name, key, row, version, deadline, state, checksum)
+       VALUES (@id, @name, @key, @row, @version, @deadline, @state, ${checksum('machines', 'all')})
+       ON CONFLICT (id) DO UPDATE SET row = excluded.row, version = excluded.version, deadline = excluded.deadline,
+         state = excluded.state, checksum = excluded.checksum`,
+    ),
+  };
+}

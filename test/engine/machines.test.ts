@@ -1,0 +1,262 @@
+import Database from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import type { Machine } from '../../src/engine/machine.ts';
+import { defineFunctions, openDatabase } from '../../src/engine/sqlite/open.ts';
+import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
+import { AT, folder, open as openFloors, seat } from './sqlite/fixture.ts';
+import { counter } from './toy.ts';
+
+function open(path = ':memory:', statesInMemory = 1000): SqliteStore {
+  return new SqliteStore(openDatabase(path), { path, clock: { now: () => AT }, statesInMemory });
+}
+
+/** A machine that passes a word on to others as often as it is told. */
+const relay = {
+  ...counter,
+  name: 'relay',
+  causes: () => [
+    { machine: 'counter', key: 'all', command: { type: 'add', by: 1 } },
+    { machine: 'counter', key: 'all', command: { type: 'add', by: 2 } },
+  ],
+} satisfies typeof counter;
+
+describe('a machine in a store', () => {
+  test('needs nothing but itself', async () => {
+    using place = folder();
+    const store = open(place.file());
+    const counters = store.host(counter);
+    expect(counters.state('a')).toBeNull();
+    expect(await counters.apply('a', { type: 'add', by: 2 }, AT)).toEqual({
+      ok: true,
+      state: { value: 2, resetAt: AT + 1_000 },
+      facts: [{ type: 'added', by: 2, also: [] }],
+      effects: [{ shown: 2 }],
+    });
+    expect(await counters.apply('a', { type: 'add', by: 0 }, AT)).toMatchObject({ ok: false, refusal: 'not-positive' });
+    await store.close();
+    const again = open(place.file());
+    const found = again.host(counter);
+    expect(found.state('a')).toEqual({ value: 2, resetAt: AT + 1_000 });
+    expect([found.keys(), again.verify()]).toEqual([['a'], []]);
+    await again.close();
+  });
+
+  test('is due at its deadline, and not a millisecond before, also after a restart', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await store.host(counter).apply('a', { type: 'add', by: 2 }, AT);
+    await store.close();
+    const again = open(place.file());
+    const counters = again.host(counter);
+    expect(await counters.due(AT + 999)).toEqual({ keys: [], next: AT + 1_000 });
+    expect(await counters.due(AT + 1_000)).toEqual({ keys: ['a'], next: null });
+    await counters.apply('a', { type: 'tick' }, AT + 1_000);
+    expect([await counters.due(AT + 9_000), counters.state('a')?.value]).toEqual([{ keys: [], next: null }, 0]);
+    await again.close();
+  });
+
+  test('replays to what is stored', async () => {
+    const store = open();
+    const counters = store.host(counter);
+    for (const by of [1, 2, 3]) await counters.apply('a', { type: 'add', by }, AT + by);
+    const values: number[] = [];
+    const replayed = counters.replay('a', ({ state }) => values.push(state.value));
+    expect([values, replayed]).toEqual([[1, 3, 6], { steps: 3, brokenAt: null, stoppedBy: null, equal: true }]);
+    await store.close();
+  });
+
+  test('lives beside floors in one file, and each has its own keys', async () => {
+    using place = folder();
+    const floors = openFloors(place.file());
+    await seat(floors, 'a');
+    await floors.close();
+    const store = open(place.file());
+    const counters = store.host(counter);
+    expect(counters.state('a')).toBeNull();
+    await counters.apply('a', { type: 'add', by: 1 }, AT);
+    await store.close();
+    const again = openFloors(place.file());
+    expect([again.channels(), again.floor('a')?.queue.length, again.verify()]).toEqual([['a'], 3, []]);
+    await again.close();
+  });
+
+  test('has several commands for one key carried out in one commit, in order; a refused one keeps no other back', async () => {
+    const store = open();
+    const counters = store.host(counter);
+    const acts = [
+      { type: 'add', by: 1 },
+      { type: 'add', by: 0 },
+      { type: 'add', by: 5 },
+    ] as const;
+    const results = await counters.applyAll('a', acts, AT);
+    expect(results.map(({ ok, state }) => [ok, state.value])).toEqual([
+      [true, 1],
+      [false, 1],
+      [true, 6],
+    ]);
+    expect(counters.journal('a', 10).map(({ seq, hash }) => [seq, hash === counters.journal('a', 1)[0]?.hash])).toEqual(
+      [
+        [1, true],
+        [2, true],
+      ],
+    );
+    await store.close();
+  });
+});
+
+describe('a command that causes commands for other machines', () => {
+  test('changes all of them in one transaction, and whoever listens is told of each', async () => {
+    const store = open();
+    const [counters, relays] = [store.host(counter), store.host(relay)];
+    const told: unknown[] = [];
+    counters.onChange(({ key, facts, state }) => told.push([key, facts.length, state.value]));
+    await relays.apply('r', { type: 'add', by: 1 }, AT);
+    expect([told, counters.state('all')?.value, relays.state('r')?.value]).toEqual([[['all', 2, 3]], 3, 1]);
+    expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+
+  test('changes nothing at all when one of them cannot be decided', async () => {
+    const store = open();
+    const broken = {
+      ...counter,
+      decide: () => {
+        throw new Error('impossible: planted');
+      },
+    } satisfies typeof counter;
+    const [counters, relays] = [store.host(broken), store.host(relay)];
+    await expect(relays.apply('r', { type: 'add', by: 1 }, AT)).rejects.toThrow('planted');
+    expect([counters.state('all'), relays.state('r'), store.verify()]).toEqual([null, null, []]);
+    await store.close();
+  });
+
+  test('follows them to the end, and throws at a chain that has none', async () => {
+    const store = open();
+    const counters = store.host(counter);
+    await counters.apply('a', { type: 'add', by: 1, also: ['b', 'c'] }, AT);
+    expect(counters.keys()).toEqual(['a', 'b', 'c']);
+    await expect(
+      counters.apply('a', { type: 'add', by: 1, also: Array.from({ length: 51 }, (_, n) => `k${n}`) }, AT),
+    ).rejects.toThrow('impossible: more than 50 commands follow from one');
+    await counters.apply('a', { type: 'add', by: 1, also: Array.from({ length: 50 }, (_, n) => `k${n}`) }, AT);
+    expect(counters.state('a')?.value).toBe(2);
+    await store.close();
+  });
+
+  test('is refused by a machine that takes none, and by one that nobody hosts', async () => {
+    const { command: _none, ...deaf } = counter;
+    const store = open();
+    store.host(deaf);
+    const relays = store.host(relay);
+    await expect(relays.apply('r', { type: 'add', by: 1 }, AT)).rejects.toThrow('counter takes no commands');
+    const alone = open();
+    await expect(alone.host(relay).apply('r', { type: 'add', by: 1 }, AT)).rejects.toThrow(
+      'no machine counter is hosted',
+    );
+    await Promise.all([store.close(), alone.close()]);
+  });
+
+  test('with an id is carried out once, also over a restart', async () => {
+    using place = folder();
+    const store = open(place.file());
+    const counters = store.host(counter);
+    const add = (by: number) => counters.applyOnce('run 7.0', 'a', { type: 'add', by }, AT);
+    expect(await Promise.all([add(1), add(10)])).toEqual([true, false]);
+    await store.close();
+    const again = open(place.file());
+    const found = again.host(counter);
+    expect(await found.applyOnce('run 7.0', 'a', { type: 'add', by: 100 }, AT)).toBe(false);
+    expect(found.state('a')?.value).toBe(1);
+    await again.close();
+  });
+});
+
+describe('states that lag behind their journal', () => {
+  test('are folded at the next start when the program was killed', async () => {
+    const image = await running(40);
+    const again = new SqliteStore(image, { path: ':memory:', clock: { now: () => AT } });
+    const counters = again.host(counter);
+    expect(['a', 'b', 'c'].map((key) => counters.state(key)?.value)).toEqual([40, 40, 40]);
+    expect(await counters.due(AT + 100_000)).toEqual({ keys: ['a', 'b', 'c'], next: null });
+    expect(again.verify()).toEqual([]);
+    await again.close();
+  });
+
+  test('are stored when they lag by thousands of rows, and none is lost with little room in memory', async () => {
+    const store = open(':memory:', 2);
+    const counters = store.host(counter);
+    const keys = Array.from({ length: 30 }, (_, n) => `k${n}`);
+    for (let round = 0; round < 250; round += 1)
+      await Promise.all(keys.map((key) => counters.apply(key, { type: 'add', by: 1 }, AT + round)));
+    expect(keys.map((key) => counters.state(key)?.value)).toEqual(keys.map(() => 250));
+    expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+});
+
+/** What a killed program leaves: three counters counted up so often, and nothing stored at an end. */
+async function running(times: number) {
+  const path = ':memory:';
+  const db = openDatabase(path);
+  const counters = new SqliteStore(db, { path, clock: { now: () => AT } }).host(counter);
+  for (let time = 0; time < times; time += 1)
+    await Promise.all(['a', 'b', 'c'].map((key) => counters.apply(key, { type: 'add', by: 1 }, AT + time)));
+  const bytes = db.serialize();
+  db.close();
+  const image = new Database(bytes);
+  defineFunctions(image);
+  return image;
+}
+
+const laterState = z.strictObject({ total: z.number() });
+const laterFact = z.strictObject({ plus: z.number() });
+
+describe('what an earlier version of a machine stored', () => {
+  const later: Machine<
+    { readonly total: number },
+    { readonly type: 'add'; readonly by: number },
+    { readonly plus: number },
+    never
+  > = {
+    name: 'counter',
+    version: 2,
+    empty: () => ({ total: 0 }),
+    decide: (_state, { by }) => ({ ok: true, facts: [{ plus: by }] }),
+    evolve: ({ total }, { plus }) => ({ total: total + plus }),
+    react: () => [],
+    nextDeadline: () => null,
+    state: laterState,
+    fact: laterFact,
+    upcast: {
+      state: (stored) => ({ total: counter.state.parse(stored).value }),
+      fact: (stored) => {
+        const fact = counter.fact.parse(stored);
+        return { plus: fact.type === 'added' ? fact.by : 0 };
+      },
+    },
+  };
+
+  test('is read by a later one, states and facts, and its journal goes on', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await store.host(counter).apply('a', { type: 'add', by: 2 }, AT);
+    await store.close();
+    const again = open(place.file());
+    const counters = again.host(later);
+    await counters.apply('a', { type: 'add', by: 5 }, AT);
+    expect(counters.state('a')).toEqual({ total: 7 });
+    expect(counters.journal('a', 9).map(({ fact }) => fact)).toEqual([{ plus: 2 }, { plus: 5 }]);
+    await again.close();
+  });
+
+  test('by a newer one is refused in words', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await store.host(later).apply('a', { type: 'add', by: 5 }, AT);
+    await store.close();
+    const again = open(place.file());
+    expect(() => again.host(counter).state('a')).toThrow('it is of version 2 of counter, this one knows 1');
+    await again.close();
+  });
+});

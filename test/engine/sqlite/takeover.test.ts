@@ -1,0 +1,84 @@
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import Database from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { MIGRATIONS, formerFile, openDatabase } from '../../../src/engine/sqlite/open.ts';
+import { AGENTS, AT, folder, open, turn, write } from './fixture.ts';
+
+/** A file as the version before left it: a turn under way, a message held, one not given to its floor, posts owed. */
+function former(path: string, change = ''): void {
+  const db = openDatabase(path, MIGRATIONS.slice(0, 2));
+  db.exec(readFileSync(new URL('fixtures/schema-2.sql', import.meta.url), 'utf8'));
+  db.exec(change);
+  db.close();
+}
+
+describe('a file of the schema before machines', () => {
+  test('is taken over with its floors, messages, posts and what parts of the program kept', async () => {
+    using place = folder();
+    former(place.file());
+    const store = open(place.file());
+    expect(store.floor('test:one')).toMatchObject({
+      epoch: 3,
+      turn: { agent: 'qa', status: 'suspended' },
+      held: [{ id: 'm2' }],
+      lines: 3,
+    });
+    expect(store.floor('test:two')?.seats.map(({ status }) => status)).toEqual(['QUEUED', 'QUEUED', 'QUEUED']);
+    expect(store.message('m1')).toMatchObject({ text: 'please build it', fate: { state: 'delivered' } });
+    expect([...store.remembered('threads').keys()]).toEqual(['test:thread']);
+    expect(store.agent('test:one pm')).toEqual({ errors: 1 });
+    expect(store.verify()).toEqual([]);
+    const { unapplied } = await store.recover();
+    expect(unapplied.map(({ id }) => id)).toEqual(['m3']);
+    const owed = await store.owed(100, AT);
+    expect(owed.rows.filter(({ lane }) => lane === 'posts').map(({ text, uncertain }) => [text, uncertain])).toEqual([
+      ['a plan', true],
+    ]);
+    await store.close();
+  });
+
+  test('goes on where it was: lines, entries and epochs count on, and its new journal folds', async () => {
+    using place = folder();
+    former(place.file());
+    const store = open(place.file());
+    for (const type of ['restart', 'catchUp'] as const) await store.apply('test:one', { type }, AT);
+    for (const agent of AGENTS) await store.apply('test:one', { type: 'join', agent }, AT);
+    expect(store.floor('test:one')).toMatchObject({ epoch: 4, turn: { agent: 'qa', status: 'active' } });
+    await turn(store, 'a test');
+    await write(store, 'm4', 'thanks');
+    expect(store.lines('test:one', 3, 9).map(({ line, text }) => [line, text])).toEqual([
+      [4, 'a test'],
+      [5, 'and the docs?'],
+    ]);
+    expect(store.journal('test:one', 1)[0]?.seq).toBeGreaterThan(26);
+    expect(store.replay('test:one')).toMatchObject({ brokenAt: null, stoppedBy: null, equal: true });
+    await store.close();
+    const again = open(place.file());
+    expect(again.verify()).toEqual([]);
+    await again.close();
+  });
+
+  test('is kept beside, for its owner alone, with the journal that was', () => {
+    using place = folder();
+    former(place.file());
+    open(place.file());
+    const copy = formerFile(place.file(), 2);
+    expect(statSync(copy).mode & 0o777).toBe(0o600);
+    const db = new Database(copy, { readonly: true });
+    expect(db.prepare('SELECT count(*) FROM journal').pluck().get()).toBe(36);
+    expect(existsSync(`${copy}.part`)).toBe(false);
+    db.close();
+  });
+
+  test('whose floor was changed behind its back is refused, not taken over as if it were sound', () => {
+    using place = folder();
+    former(
+      place.file(),
+      `UPDATE floors SET floor = replace(floor, '"epoch":3', '"epoch":1') WHERE channel = 'test:one'`,
+    );
+    const store = open(place.file());
+    expect(() => store.floor('test:one')).toThrow('a stored state is not what was written');
+    expect(store.floor('test:two')).not.toBeNull();
+    expect(store.verify()).not.toEqual([]);
+  });
+});
