@@ -87,8 +87,8 @@ const TURNS: readonly Planted[] = [
   {
     name: 'an agent hands the floor over to itself',
     file: 'decide/turn-acts.ts',
-    find: "if (other !== agent) call(d, other, 'agent');",
-    replace: "call(d, other, 'agent');",
+    find: "if (other !== agent) prioritise(d, other, 'agent');",
+    replace: "prioritise(d, other, 'agent');",
   },
   {
     name: 'the responder keeps the floor of the turn that it answered for',
@@ -137,8 +137,8 @@ const QUEUE: readonly Planted[] = [
     name: 'an agent that is gone stays called',
     near: 'mode inject',
     file: 'seats.ts',
-    find: "to === 'IDLE' || to === 'OFFLINE' ? floor.called.filter((call) => call.agent !== agent) : floor.called",
-    replace: 'floor.called',
+    find: "to === 'IDLE' || to === 'OFFLINE'\n        ? floor.prioritised.filter((named) => named.agent !== agent)\n        : floor.prioritised",
+    replace: 'floor.prioritised',
   },
   {
     name: 'every agent gets one round too many',
@@ -174,7 +174,7 @@ const MESSAGES: readonly Planted[] = [
     name: 'a grant forgets the held messages',
     file: 'decide/grant.ts',
     find: 'const messages = deliver(d, agent, pending(d));',
-    replace: 'const messages = deliver(d, agent, d.fresh);',
+    replace: 'const messages = deliver(d, agent, d.unplaced);',
   },
   {
     name: 'a message that the agent could not take is lost when its turn expires',
@@ -429,7 +429,7 @@ const PROGRAMS: readonly Planted[] = [
     name: 'a program’s message in the middle of a turn starts the count anew',
     near: 'programs interrupt',
     file: 'decide/messages.ts',
-    find: 'if (d.floor.exchange !== null && isUnheard(message)) d.record',
+    find: 'if (d.floor.exchange !== null && isNewFromPerson(message)) d.record',
     replace: 'if (d.floor.exchange !== null) d.record',
   },
   {

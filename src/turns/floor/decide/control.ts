@@ -1,7 +1,7 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { Deliberation } from './decision-builder.ts';
 import { openExchange, pending, recall } from './exchange.ts';
-import { advance, call, facilitatorAnswered, goOn, grant, wake } from './grant.ts';
+import { advance, prioritise, facilitatorAnswered, goOn, grant, wake } from './grant.ts';
 import { finish, resume } from './turns.ts';
 import { gate } from '../gate.ts';
 import { isGrantable } from '../order.ts';
@@ -68,7 +68,7 @@ function overrideWait(d: Deliberation, agent: AgentId): Refusal | null {
 function giveTo(d: Deliberation, agent: AgentId): Refusal | null {
   const { turn } = d.floor;
   if (turn !== null && turn.status !== 'waiting') {
-    call(d, agent, 'operator');
+    prioritise(d, agent, 'operator');
     return null;
   }
   if (turn !== null) finish(d, turn, { outcome: 'revoked', trigger: 'HUMAN_OVERRIDE', to: 'QUEUED' });

@@ -17,7 +17,7 @@ export class Deliberation {
   readonly at: Instant;
   readonly facts: Fact[] = [];
   /** Messages that this command brought and that nobody was given yet; what remains at its end is held. */
-  fresh: readonly Held[] = [];
+  unplaced: readonly Held[] = [];
   #floor: Floor;
 
   constructor(floor: Floor, at: Instant) {

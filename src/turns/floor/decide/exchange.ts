@@ -1,13 +1,13 @@
 import type { Deliberation } from './decision-builder.ts';
-import { compareOrder, isUnheard } from '../evolve/evolve-message.ts';
+import { compareOrder, isNewFromPerson } from '../evolve/evolve-message.ts';
 import type { Held } from '../floor.ts';
 import { obstacles } from '../gate.ts';
 import type { Obstacle } from '../gate.ts';
 
 /** What came with this command and what was held before it, in the platform's order. */
 export function pending(d: Deliberation): readonly Held[] {
-  const held = d.floor.held.filter((message) => !d.fresh.some((fresh) => fresh.id === message.id));
-  return [...held, ...d.fresh].sort((a, b) => compareOrder(a.order, b.order));
+  const held = d.floor.held.filter((message) => !d.unplaced.some((fresh) => fresh.id === message.id));
+  return [...held, ...d.unplaced].sort((a, b) => compareOrder(a.order, b.order));
 }
 
 /** Opens an exchange, or starts the rounds of the one that is open anew; `renews`: and gives agents anew what they may use. */
@@ -34,7 +34,7 @@ export function closeExchange(d: Deliberation): void {
 
 /** A person's word that the next grant brings renews what an exchange may use. */
 export function isOverBudget(d: Deliberation): boolean {
-  if (overBudget(d)?.until === null && pending(d).some(isUnheard)) openExchange(d, 'person');
+  if (overBudget(d)?.until === null && pending(d).some(isNewFromPerson)) openExchange(d, 'person');
   const over = overBudget(d);
   if (over === undefined) return false;
   d.record({ type: 'exchangeClosed', reason: 'limit', budget: over.limit.budget, until: over.until });

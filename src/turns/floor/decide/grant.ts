@@ -1,7 +1,7 @@
 import type { Deliberation } from './decision-builder.ts';
 import { closeExchange, isOverBudget, openExchange, pending, recall } from './exchange.ts';
 import { begin, deliver, nextLine, resume } from './turns.ts';
-import { NOBODY, isUnheard } from '../evolve/evolve-message.ts';
+import { NOBODY, isNewFromPerson } from '../evolve/evolve-message.ts';
 import type { Fact } from '../fact.ts';
 import type { Held } from '../floor.ts';
 import { gate } from '../gate.ts';
@@ -55,31 +55,31 @@ export function wake(d: Deliberation, asked = false): void {
   if (!policyOf(d.floor).opensForMessages) return;
   const news = pending(d).filter((message) => message.until !== 'next');
   if (news.length === 0) return;
-  openExchange(d, news.some(isUnheard) ? 'person' : asked ? 'operator' : null);
-  for (const message of news) callFor(d, message);
+  openExchange(d, news.some(isNewFromPerson) ? 'person' : asked ? 'operator' : null);
+  for (const message of news) prioritiseFor(d, message);
 }
 
 /** Whether a person's new word is among what waits; what a stop kept lifts no stop. */
 function isPersonSince(d: Deliberation): boolean {
-  return (d.floor.stopped ? d.fresh : pending(d)).some(isUnheard);
+  return (d.floor.stopped ? d.unplaced : pending(d)).some(isNewFromPerson);
 }
 
 /** Puts an agent at the head, if it can be granted and is not the one who speaks. */
-export function call(d: Deliberation, agent: AgentId, by: Caller, message?: MessageId): void {
+export function prioritise(d: Deliberation, agent: AgentId, by: Caller, message?: MessageId): void {
   if (!policyOf(d.floor).heeds.includes(by)) return;
   if (findSeat(d.floor, agent)?.status !== 'QUEUED') return;
-  d.record({ type: 'agentCalled', agent, by, ...(message === undefined ? {} : { message }) });
+  d.record({ type: 'prioritised', agent, by, ...(message === undefined ? {} : { message }) });
 }
 
 /** Gives the floor to a queued agent, with every message that waits. */
 export function grant(d: Deliberation, agent: AgentId): void {
-  const asked = d.floor.called.find((called) => called.agent === agent)?.messages ?? [];
+  const asked = d.floor.prioritised.find((named) => named.agent === agent)?.messages ?? [];
   const messages = deliver(d, agent, pending(d));
   begin(d, agent, { messages: [...new Set([...messages, ...asked])], keepsPlace: false });
 }
 
 /** Gives the floor for one turn to whoever answers for a paused holder; its place in the queue stays its own. */
-export function lend(d: Deliberation, agent: AgentId, messages: readonly MessageId[]): void {
+export function grantOnBehalf(d: Deliberation, agent: AgentId, messages: readonly MessageId[]): void {
   begin(d, agent, { messages, keepsPlace: true });
 }
 
@@ -109,28 +109,28 @@ function askFacilitator(d: Deliberation, facilitator: AgentId, candidates: reado
   d.record({ type: 'facilitatorAsked', facilitator, ask: d.floor.asks + 1, deadlineAt, candidates });
 }
 
-function callFor(d: Deliberation, message: Held): void {
+function prioritiseFor(d: Deliberation, message: Held): void {
   const reachable = message.addressed.filter((agent) => findSeat(d.floor, agent)?.status === 'QUEUED');
-  for (const agent of reachable) call(d, agent, 'person', message.id);
+  for (const agent of reachable) prioritise(d, agent, 'person', message.id);
   if (!policyOf(d.floor).needsName || reachable.length > 0) return;
   const { defaultAgent } = d.floor.settings;
   if (defaultAgent !== null && findSeat(d.floor, defaultAgent)?.status === 'QUEUED')
-    call(d, defaultAgent, 'person', message.id);
-  else if (d.floor.called.length === 0)
+    prioritise(d, defaultAgent, 'person', message.id);
+  else if (d.floor.prioritised.length === 0)
     route(d, message, message.addressed.length > 0 ? 'nobody addressed is available' : 'nobody addressed');
 }
 
 function route(d: Deliberation, message: Held, why: string): void {
   d.route(message, { state: 'unrouted', why }, nextLine(d, message));
-  d.fresh = d.fresh.filter((fresh) => fresh.id !== message.id);
+  d.unplaced = d.unplaced.filter((fresh) => fresh.id !== message.id);
 }
 
 /** Nobody is online: what was written is kept for whoever comes back, as far as there is room, and people are told once. */
 function unroute(d: Deliberation): void {
   const room = Math.max(0, d.floor.settings.maxHeld - d.floor.held.length);
-  const kept = [...d.floor.held.filter((held) => held.until !== 'agent'), ...d.fresh.slice(0, room)];
+  const kept = [...d.floor.held.filter((held) => held.until !== 'agent'), ...d.unplaced.slice(0, room)];
   for (const message of kept) d.route(message, { state: 'unrouted', why: NOBODY }, null);
-  d.fresh = d.fresh.slice(room);
+  d.unplaced = d.unplaced.slice(room);
   if (!d.floor.outage) d.announce({ kind: 'nobody' });
   if (d.floor.exchange !== null) d.record({ type: 'exchangeClosed', reason: 'done' });
 }

@@ -1,8 +1,8 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { Deliberation } from './decision-builder.ts';
-import { advance, call, lend, wake } from './grant.ts';
+import { advance, prioritise, grantOnBehalf, wake } from './grant.ts';
 import { resume } from './turns.ts';
-import { isUnheard } from '../evolve/evolve-message.ts';
+import { isNewFromPerson } from '../evolve/evolve-message.ts';
 import type { Fate } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import { gate } from '../gate.ts';
@@ -49,17 +49,17 @@ export function dispatch(d: Deliberation, message: Held): void {
   if (answersParked(d, message)) return;
   if (turn !== null) toHolder(d, turn, message);
   else {
-    d.fresh = [...d.fresh, message];
+    d.unplaced = [...d.unplaced, message];
     wake(d);
     advance(d);
   }
-  settleFresh(d);
+  settleUnplaced(d);
 }
 
 /** Holds whatever a command brought and did not place. */
-export function settleFresh(d: Deliberation): void {
-  for (const message of d.fresh) hold(d, message, d.floor.settings.mode === 'queue' ? 'turn' : 'prompt');
-  d.fresh = [];
+export function settleUnplaced(d: Deliberation): void {
+  for (const message of d.unplaced) hold(d, message, d.floor.settings.mode === 'queue' ? 'turn' : 'prompt');
+  d.unplaced = [];
 }
 
 /** The generation that a person interrupted is over: the message is answered first, then the paused turn goes on; neither before the history is read. */
@@ -77,7 +77,7 @@ export function afterInterrupt(d: Deliberation, turn: Turn): void {
     return;
   }
   d.record({ type: 'waitAnswered', agent: turn.agent, messages: [], ready: true, parked: true });
-  lend(
+  grantOnBehalf(
     d,
     responder,
     answers.map(({ id }) => id),
@@ -123,7 +123,7 @@ function toHolder(d: Deliberation, turn: Turn, message: Held): void {
 function inject(d: Deliberation, turn: Turn, message: Held): void {
   recount(d, message);
   routed(d, message, { state: 'delivered', to: [turn.agent], via: 'inject' });
-  for (const agent of message.addressed) call(d, agent, 'person', message.id);
+  for (const agent of message.addressed) prioritise(d, agent, 'person', message.id);
 }
 
 function preempt(d: Deliberation, turn: Turn, message: Held): void {
@@ -138,7 +138,7 @@ function preempt(d: Deliberation, turn: Turn, message: Held): void {
   });
   d.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'PREEMPTED' });
   routed(d, message, { state: 'delivered', to: [agent], via: 'interrupt' });
-  for (const other of message.addressed) call(d, other, 'person', message.id);
+  for (const other of message.addressed) prioritise(d, other, 'person', message.id);
 }
 
 /** A message while the holder waits: one that interrupted it is joined, any other waits for the holder's next prompt. */
@@ -150,14 +150,14 @@ function joinWait(d: Deliberation, turn: Turn, message: Held): void {
     hold(d, message, 'prompt');
     if (!d.floor.held.some(({ id }) => id === message.id)) return;
   }
-  for (const agent of message.addressed) call(d, agent, 'person', message.id);
+  for (const agent of message.addressed) prioritise(d, agent, 'person', message.id);
 }
 
 function observe(d: Deliberation, message: Held): void {
   recount(d, message);
   const online = d.floor.seats.filter((seat) => seat.status !== 'OFFLINE').map((seat) => seat.agent);
   routed(d, message, { state: 'delivered', to: online, via: 'observe' });
-  for (const agent of message.addressed) call(d, agent, 'person', message.id);
+  for (const agent of message.addressed) prioritise(d, agent, 'person', message.id);
 }
 
 /** Whether a message answers the question of an agent that waits: it addresses it, or nobody while no other agent waits. */
@@ -194,7 +194,7 @@ function answersParked(d: Deliberation, message: Held): boolean {
 }
 
 function recount(d: Deliberation, message: Held): void {
-  if (d.floor.exchange !== null && isUnheard(message)) d.record({ type: 'usageReset', why: 'person' });
+  if (d.floor.exchange !== null && isNewFromPerson(message)) d.record({ type: 'usageReset', why: 'person' });
 }
 
 function hold(d: Deliberation, message: Held, until: 'turn' | 'prompt' | 'start'): void {

@@ -1,6 +1,6 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { Deliberation } from './decision-builder.ts';
-import { call, goOn } from './grant.ts';
+import { prioritise, goOn } from './grant.ts';
 import { afterInterrupt } from './messages.ts';
 import { finish, resume } from './turns.ts';
 import type { Floor, Turn } from '../floor.ts';
@@ -72,7 +72,7 @@ export function end(d: Deliberation, command: CommandOf<'end'>, turn: Turn): nul
   const { outcome, signalled } = command;
   finish(d, turn, { outcome, signalled, trigger: 'TURN_COMPLETE', to: isAlone(d.floor, agent) ? 'IDLE' : 'QUEUED' });
   const nextOnes = command.handTo === undefined ? turn.mentions : [command.handTo, ...turn.mentions];
-  for (const other of new Set(nextOnes)) if (other !== agent) call(d, other, 'agent');
+  for (const other of new Set(nextOnes)) if (other !== agent) prioritise(d, other, 'agent');
   goOn(d);
   return null;
 }

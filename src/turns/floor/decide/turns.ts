@@ -1,6 +1,6 @@
 import type { Deliberation } from './decision-builder.ts';
 import { openExchange, pending } from './exchange.ts';
-import { isUnheard } from '../evolve/evolve-message.ts';
+import { isNewFromPerson } from '../evolve/evolve-message.ts';
 import type { Fact, Outcome } from '../fact.ts';
 import type { Held, Turn } from '../floor.ts';
 import type { Trigger } from '../seat.ts';
@@ -31,8 +31,8 @@ export function resume(
   const missed = missedBy(turn);
   const isAnswer = why === 'answered' || why === 'interrupt';
   const isAnsweredByPrograms = missed.length > 0 && missed.every(({ fromProgram }) => fromProgram === true);
-  const isProgram = isAnswer && isAnsweredByPrograms && !ready.some(isUnheard);
-  const isNews = ready.some(isUnheard) || d.facts.some(isWord);
+  const isProgram = isAnswer && isAnsweredByPrograms && !ready.some(isNewFromPerson);
+  const isNews = ready.some(isNewFromPerson) || d.facts.some(isWord);
   if (d.floor.exchange === null) openExchange(d, why === 'operator' ? why : isNews ? 'person' : null);
   const unanswered = turn.given.map(({ id }) => id);
   const messages = [...new Set([...unanswered, ...missed.map(({ id }) => id), ...deliver(d, agent, ready)])];
@@ -97,7 +97,7 @@ export function deliver(d: Deliberation, agent: AgentId, messages: readonly Held
   for (const message of messages) {
     d.route(message, { state: 'delivered', to: [agent], via: 'prompt' }, nextLine(d, message));
   }
-  d.fresh = d.fresh.filter((fresh) => !messages.some((message) => message.id === fresh.id));
+  d.unplaced = d.unplaced.filter((fresh) => !messages.some((message) => message.id === fresh.id));
   return messages.map((message) => message.id);
 }
 
