@@ -47,7 +47,7 @@ export function checkAsked(step: Step): void {
       return checkWaiting({ ...step, command });
     case 'restart':
       return checkRestarted(step);
-    case 'loseTouch':
+    case 'disconnect':
       return checkTouchLost(step);
     case 'catchUp':
       return checkCaughtUp(step);

@@ -57,7 +57,7 @@ export class Spotter {
   #touched({ command, channel, before, after, facts, at }: Move): void {
     const s = this.#situations;
     const wait = waitOf(before.turn) ?? null;
-    if (command.type === 'loseTouch') {
+    if (command.type === 'disconnect') {
       this.#lost.add(channel);
       if (before.turn !== null) s.reach('the platform is out of touch in the middle of a turn');
     }

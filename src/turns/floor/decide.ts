@@ -5,7 +5,7 @@ import type { Decision, Refused } from './decide/decision-builder.ts';
 import { add, configure, disable, enable, join, leave, remove } from './decide/membership.ts';
 import { amend, receive } from './decide/messages.ts';
 import { decideRequest, request, shown, withdraw } from './decide/questions.ts';
-import { catchUp, loseTouch, raiseEpoch, restart, tick, undelivered } from './decide/recovery.ts';
+import { catchUp, disconnect, raiseEpoch, restart, tick, undelivered } from './decide/recovery.ts';
 import { byHolder, end, extend, injected, interrupted, say, skip, spend, wait, work } from './decide/turn-acts.ts';
 import type { Floor } from './floor.ts';
 import { assertFloor } from './invariants.ts';
@@ -61,7 +61,7 @@ const DECIDERS: Deciders = {
   choose,
   configure,
   restart,
-  loseTouch,
+  disconnect,
   catchUp,
   shown,
   undelivered,

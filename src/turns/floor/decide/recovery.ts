@@ -18,7 +18,7 @@ export function restart(d: Deliberation): Refusal | null {
 }
 
 /** The platform cannot be heard: what runs goes on, and nothing further is granted. */
-export function loseTouch(d: Deliberation): Refusal | null {
+export function disconnect(d: Deliberation): Refusal | null {
   if (d.floor.catchingUp) return 'already';
   d.record({ type: 'disconnected', restart: false });
   return null;
