@@ -156,7 +156,7 @@ export class App {
     const gone = before.filter(({ id }) => !next.channels.some((channel) => channel.id === id));
     const fresh = next.channels.filter(({ id }) => !before.some((channel) => channel.id === id));
     const plans = [...next.channels.map(planOf), ...gone.map((channel) => ({ ...planOf(channel), seats: [] }))];
-    const lose = (id: ChannelId) => retryOnFullDisk(() => this.#manager.apply(id, { type: 'loseTouch' }), this.#parts);
+    const lose = (id: ChannelId) => retryOnFullDisk(() => this.#manager.apply(id, { type: 'disconnect' }), this.#parts);
     await Promise.all(fresh.map(({ id }) => lose(id)));
     await retryOnFullDisk(() => this.#manager.configure(plans), this.#parts);
     const seated = this.#agents.configure();

@@ -57,7 +57,7 @@ export class ChannelSync {
   lost(adapter: ChatAdapter): void {
     this.#contact(adapter).losses += 1;
     this.#ports.log.warn({ adapter: adapter.name }, 'out of contact; nothing is granted until it is back');
-    this.#do(() => this.#all(adapter, (channel) => this.#ports.manager.apply(channel, { type: 'loseTouch' })));
+    this.#do(() => this.#all(adapter, (channel) => this.#ports.manager.apply(channel, { type: 'disconnect' })));
   }
 
   /** It can be heard again. */

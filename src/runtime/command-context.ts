@@ -5,7 +5,7 @@ import type { Log } from './log.ts';
 import type { AgentId, ChannelId, SeatSettings } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import { timeWords } from '../turns/commands/clock-words.ts';
-import type { Desk } from '../turns/commands/desk.ts';
+import type { CommandContext } from '../turns/commands/context.ts';
 import type { Roster } from '../turns/roster.ts';
 import type { FloorReader } from '../turns/records.ts';
 import type { Clock } from '../lib/time.ts';
@@ -25,7 +25,7 @@ export type CommandContextPorts = {
 };
 
 /** The running floors and agents for operators' commands, with the names and roles of the configuration in force. */
-export function createCommandContext(ports: CommandContextPorts): Desk {
+export function createCommandContext(ports: CommandContextPorts): CommandContext {
   const { manager, roster, floors, store, config, clock, log, owners } = ports;
   return {
     floors: {

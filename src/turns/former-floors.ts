@@ -7,19 +7,26 @@ import type { Floor, Held, Turn, Wait } from './floor/floor.ts';
  * its agent has to come back. Throws when it is not what was stored.
  */
 export function formerFloor(stored: unknown): unknown {
-  const { unattended, exchange, turn, parked, held, limit, ...same } = floorSchema.parse(stored);
+  const { unattended, exchange, turn, parked, held, called, choosing, limit, ...same } = floorSchema.parse(stored);
   const used = exchange === null ? unattended : { ...unattended, ...exchange, turns: turnsOf(exchange, same.settings) };
   const { turns, tokens, costMicros, ms } = used;
-  const floor: Pick<Floor, 'usageSincePerson' | 'exchange' | 'turn' | 'parked' | 'held' | 'limit'> = {
+  const floor: Changed = {
     usageSincePerson: { turns, tokens, costMicros, ms },
     exchange: exchange === null ? null : { openedAt: exchange.openedAt, silent: exchange.silent },
     turn: turn === null ? null : turnOf(turn),
     parked: parked.map(turnOf),
     held: held.map((each): Held => ({ ...each, ...linedOf(each) })),
+    prioritised: called,
+    facilitation: choosing,
     limit: limit === null ? null : { ...limit, budget: BUDGETS.find((name) => name === limit.budget) ?? 'turns' },
   };
   return { ...same, ...floor };
 }
+
+type Changed = Pick<
+  Floor,
+  'usageSincePerson' | 'exchange' | 'turn' | 'parked' | 'held' | 'prioritised' | 'facilitation' | 'limit'
+>;
 
 const bot = z.literal(true).optional();
 const lined = z.object({ id: z.string(), line: z.number(), addressed: z.array(z.string()), bot });
@@ -65,6 +72,10 @@ const floorSchema = z.looseObject({
       bot,
     }),
   ),
+  called: z.array(
+    z.object({ agent: z.string(), by: z.enum(['operator', 'person', 'agent']), messages: z.array(z.string()) }),
+  ),
+  choosing: z.object({ facilitator: z.string(), ask: z.number(), deadlineAt: z.number() }).nullable(),
   exchange: z
     .object({
       openedAt: z.number(),

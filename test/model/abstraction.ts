@@ -59,7 +59,7 @@ function abstractOf({ floor, at, turns, answers }: Place): unknown {
       Math.min(seat.taken, most),
     ]),
     floor.queue,
-    floor.called.map(({ agent, by }) => [agent, by]),
+    floor.prioritised.map(({ agent, by }) => [agent, by]),
     floor.held.map((held) => message(held, name)),
     floor.turn === null ? null : turnKey(floor, floor.turn, { name, time }),
     floor.parked.map((turn) => turnKey(floor, turn, { name, time })),

@@ -47,7 +47,7 @@ export function checkAsked(step: Step): void {
       return checkWaiting({ ...step, command });
     case 'restart':
       return checkRestarted(step);
-    case 'loseTouch':
+    case 'disconnect':
       return checkTouchLost(step);
     case 'catchUp':
       return checkCaughtUp(step);
@@ -164,7 +164,7 @@ function checkEnded(step: On<'end'>): void {
   const alone = before.seats.every((seat) => seat.agent === agent || ['OFFLINE', 'IDLE'].includes(seat.status));
   must(statusOf(after, agent) !== 'IDLE' || alone, 'I6', 'an agent rests though it is not alone');
   must(
-    !of(facts, 'agentCalled').some((call) => call.agent === agent && call.by === 'agent'),
+    !of(facts, 'prioritised').some((call) => call.agent === agent && call.by === 'agent'),
     'I5',
     'an agent hands over to itself',
   );
@@ -228,7 +228,7 @@ function checkStopped({ before, after, effects }: Step): void {
     'a stop drops a message',
   );
   must(of(effects, 'prompt').length + of(effects, 'ask').length === 0, 'I4', 'a stop is followed by a grant');
-  must(after.called.length === 0, 'I4', 'a call outlives a stop');
+  must(after.prioritised.length === 0, 'I4', 'a call outlives a stop');
 }
 
 function checkSkipped({ command, before, facts }: On<'skip'>): void {
@@ -327,7 +327,7 @@ function checkCaughtUp({ before, after, facts }: Step): void {
 function checkGranted({ command, before, after }: On<'grant'>): void {
   const { agent } = command;
   const hasFloor = after.turn?.agent === agent && waitOf(after.turn) === null;
-  const isCalled = after.called.some((call) => call.agent === agent && call.by === 'operator');
+  const isCalled = after.prioritised.some((call) => call.agent === agent && call.by === 'operator');
   const isPromised = waitOf(turnOf(after, agent))?.ready === true;
   must(
     before.turn === null || waitOf(before.turn) !== null ? hasFloor || isPromised : isCalled || isPromised,

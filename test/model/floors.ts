@@ -84,7 +84,7 @@ function checkSeats(floor: Floor): void {
 const RANKS = ['operator', 'person', 'agent'];
 
 function checkCalls(floor: Floor): void {
-  const { called } = floor;
+  const { prioritised: called } = floor;
   const queued = new Set(floor.seats.filter((seat) => seat.status === 'QUEUED').map((seat) => seat.agent));
   must(new Set(called.map((call) => call.agent)).size === called.length, 'I5', 'an agent is called twice');
   must(
@@ -131,7 +131,7 @@ export function owed(floor: Floor): readonly Seat[] {
 
 /** Who was called and may be given the floor at once. */
 export function callable(floor: Floor): readonly AgentId[] {
-  return floor.called
+  return floor.prioritised
     .filter((call) => floor.settings.order !== 'manual' || call.by === 'operator')
     .map((call) => call.agent)
     .filter((agent) => floor.seats.some((seat) => seat.agent === agent && isReady(seat)));

@@ -213,7 +213,7 @@ function program({ floor }: Place, { families, seats, settings }: Channel): read
           { type: 'shown', question: floor.questions, why: 'refused' },
         ] as const)
       : []),
-    ...(families.has('touch') ? [{ type: 'loseTouch' } as const] : []),
+    ...(families.has('touch') ? [{ type: 'disconnect' } as const] : []),
     ...(families.has('reconfigure') ? [{ type: 'configure', settings, seats: isWhole ? fewer : seats } as const] : []),
     ...(families.has('reconfigure') && !families.has('touch') && floor.catchingUp
       ? [{ type: 'raiseEpoch', by: 9 } as const]
@@ -279,7 +279,7 @@ function late({ turn }: Place['floor']): readonly AgentCommand[] {
 /** What would grant before the history is read. */
 function premature(agents: readonly AgentId[]): readonly Command[] {
   return [
-    { type: 'loseTouch' },
+    { type: 'disconnect' },
     { type: 'start', ...BY },
     ...agents.map((agent): Command => ({ type: 'grant', agent, ...BY })),
   ];

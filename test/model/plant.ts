@@ -24,7 +24,7 @@ const SCRATCH_DIR = join(import.meta.dirname, '.planted');
 /** In the copies the core does not check itself, so that what is caught is caught by the search. */
 const SELF_CHECK = {
   file: 'decide.ts',
-  find: '  assertFloor(floor, decision.floor, at);\n',
+  find: '  assertFloor(floor, accepted.floor, at);\n',
   replace: '',
 };
 

@@ -38,8 +38,8 @@ const EPOCHS: readonly Planted[] = [
     name: 'a turn resumes under its old epoch',
     near: 'mode inject',
     file: 'decide/turns.ts',
-    find: "const epoch = d.floor.epoch + 1;\n  d.record({ type: 'turnResumed'",
-    replace: "const epoch = turn.epoch;\n  d.record({ type: 'turnResumed'",
+    find: "const epoch = decision.floor.epoch + 1;\n  decision.record({ type: 'turnResumed'",
+    replace: "const epoch = turn.epoch;\n  decision.record({ type: 'turnResumed'",
   },
   {
     name: 'the skip button of an earlier turn skips this one',
@@ -74,21 +74,21 @@ const TURNS: readonly Planted[] = [
   {
     name: 'a stop leaves the exchange open',
     file: 'decide/control.ts',
-    find: "  d.record({ type: 'exchangeClosed', reason: 'stopped' });\n",
+    find: "  decision.record({ type: 'exchangeClosed', reason: 'stopped' });\n",
     replace: '',
   },
   {
     name: 'a stop forgets the turns that wait without the floor',
     near: 'waits lend the floor',
     file: 'decide/control.ts',
-    find: 'const turns = turnsOf(d.floor);',
-    replace: 'const turns = turnsOf({ ...d.floor, parked: [] });',
+    find: 'const turns = turnsOf(decision.floor);',
+    replace: 'const turns = turnsOf({ ...decision.floor, parked: [] });',
   },
   {
     name: 'an agent hands the floor over to itself',
     file: 'decide/turn-acts.ts',
-    find: "if (other !== agent) call(d, other, 'agent');",
-    replace: "call(d, other, 'agent');",
+    find: "if (other !== agent) prioritise(decision, other, 'agent');",
+    replace: "prioritise(decision, other, 'agent');",
   },
   {
     name: 'the responder keeps the floor of the turn that it answered for',
@@ -101,7 +101,7 @@ const TURNS: readonly Planted[] = [
     name: 'an agent that waits lends the floor and nobody takes it',
     near: 'waits lend the floor',
     file: 'decide/turn-acts.ts',
-    find: '  if (d.floor.turn === null) goOn(d);\n',
+    find: '  if (decision.floor.turn === null) goOn(decision);\n',
     replace: '',
   },
   {
@@ -137,8 +137,8 @@ const QUEUE: readonly Planted[] = [
     name: 'an agent that is gone stays called',
     near: 'mode inject',
     file: 'seats.ts',
-    find: "to === 'IDLE' || to === 'OFFLINE' ? floor.called.filter((call) => call.agent !== agent) : floor.called",
-    replace: 'floor.called',
+    find: "to === 'IDLE' || to === 'OFFLINE'\n        ? floor.prioritised.filter((named) => named.agent !== agent)\n        : floor.prioritised",
+    replace: 'floor.prioritised',
   },
   {
     name: 'every agent gets one round too many',
@@ -158,7 +158,7 @@ const QUEUE: readonly Planted[] = [
     name: 'the facilitator may name somebody who is not queued',
     near: 'a facilitator',
     file: 'decide/grant.ts',
-    find: 'const usable = next !== null && !isTooEarly && isGrantable(d.floor, next);',
+    find: 'const usable = next !== null && !isTooEarly && isGrantable(decision.floor, next);',
     replace: 'const usable = next !== null && !isTooEarly;',
   },
   {
@@ -173,8 +173,8 @@ const MESSAGES: readonly Planted[] = [
   {
     name: 'a grant forgets the held messages',
     file: 'decide/grant.ts',
-    find: 'const messages = deliver(d, agent, pending(d));',
-    replace: 'const messages = deliver(d, agent, d.fresh);',
+    find: 'const messages = deliver(decision, agent, pending(decision));',
+    replace: 'const messages = deliver(decision, agent, decision.unplaced);',
   },
   {
     name: 'a message that the agent could not take is lost when its turn expires',
@@ -193,7 +193,7 @@ const MESSAGES: readonly Planted[] = [
     name: 'queue mode drops the message instead of holding it',
     near: 'mode queue',
     file: 'decide/messages.ts',
-    find: "    case 'queue':\n      hold(d, message, 'turn');\n",
+    find: "    case 'queue':\n      hold(decision, message, 'turn');\n",
     replace: "    case 'queue':\n",
   },
   {
@@ -206,15 +206,15 @@ const MESSAGES: readonly Planted[] = [
   {
     name: 'a message that comes twice is delivered twice',
     file: 'decide/messages.ts',
-    find: "  if (isKnown(d.floor, command.id)) return 'duplicate';\n",
+    find: "  if (isKnown(decision.floor, command.id)) return 'duplicate';\n",
     replace: '',
   },
   {
     name: 'parallel tells only those who wait for their turn',
     near: 'mode parallel',
     file: 'decide/messages.ts',
-    find: "d.floor.seats.filter((seat) => seat.status !== 'OFFLINE')",
-    replace: "d.floor.seats.filter((seat) => seat.status === 'QUEUED')",
+    find: "decision.floor.seats.filter((seat) => seat.status !== 'OFFLINE')",
+    replace: "decision.floor.seats.filter((seat) => seat.status === 'QUEUED')",
   },
   {
     name: 'a message lifts an operator’s pause',
@@ -250,8 +250,8 @@ const ANSWERS: readonly Planted[] = [
     name: 'T3: a resumed prompt holds one message to answer at the most',
     near: 'mode queue',
     file: 'decide/turns.ts',
-    find: '...deliver(d, agent, ready)])];',
-    replace: '...deliver(d, agent, ready)])].slice(-1);',
+    find: '...deliver(decision, agent, ready)])];',
+    replace: '...deliver(decision, agent, ready)])].slice(-1);',
   },
   {
     name: 'T3: a turn that a restart cut is resumed without what it was about',
@@ -294,14 +294,14 @@ const TIME: readonly Planted[] = [
   {
     name: 'a deadline is met a millisecond early',
     file: 'decide/recovery.ts',
-    find: 'due.at > d.at',
-    replace: 'due.at > d.at + 1',
+    find: 'due.at > decision.at',
+    replace: 'due.at > decision.at + 1',
   },
   {
     name: 'a deadline is met a millisecond late',
     file: 'decide/recovery.ts',
-    find: 'due.at > d.at',
-    replace: 'due.at >= d.at',
+    find: 'due.at > decision.at',
+    replace: 'due.at >= decision.at',
   },
   {
     name: 'turns that wait without the floor have no deadline',
@@ -349,19 +349,19 @@ const WORLD: readonly Planted[] = [
   {
     name: 'a timeout is announced twice',
     file: 'decide/recovery.ts',
-    find: "      d.announce({ kind: 'timeout', agent: due.agent });\n",
-    replace: "      d.announce({ kind: 'timeout', agent: due.agent });\n".repeat(2),
+    find: "      decision.announce({ kind: 'timeout', agent: due.agent });\n",
+    replace: "      decision.announce({ kind: 'timeout', agent: due.agent });\n".repeat(2),
   },
   {
     name: 'people are told again with every message that nobody is there',
     file: 'decide/grant.ts',
-    find: "if (!d.floor.outage) d.announce({ kind: 'nobody' });",
-    replace: "d.announce({ kind: 'nobody' });",
+    find: "if (!decision.floor.outage) decision.announce({ kind: 'nobody' });",
+    replace: "decision.announce({ kind: 'nobody' });",
   },
   {
     name: 'a crash is not announced',
     file: 'decide/membership.ts',
-    find: "      d.announce({ kind: 'disconnect', agent, cause });\n",
+    find: "      decision.announce({ kind: 'disconnect', agent, cause });\n",
     replace: '',
   },
   {
@@ -398,29 +398,29 @@ const TOUCH: readonly Planted[] = [
     name: 'a facilitator’s answer grants though the platform cannot be heard',
     near: 'touch is lost, a facilitator',
     file: 'decide/grant.ts',
-    find: "if (gate(floor, d.at, 'next') !== null) return;",
+    find: "if (gate(floor, decision.at, 'next') !== null) return;",
     replace: "if (floor.condition !== 'open' || floor.turn !== null) return;",
   },
   {
     name: 'an interrupted turn goes on though the platform cannot be heard',
     near: 'touch is lost, interrupted',
     file: 'decide/messages.ts',
-    find: "  if (gate(d.floor, d.at, 'holder') !== null) return;\n",
+    find: "  if (gate(decision.floor, decision.at, 'holder') !== null) return;\n",
     replace: '',
   },
   {
     name: 'an agent that waits gets the answer that it missed though the platform cannot be heard',
     near: 'touch is lost, alone',
     file: 'decide/turn-acts.ts',
-    find: "const goesOn = isAnswered && gate(d.floor, d.at, 'holder') === null;",
+    find: "const goesOn = isAnswered && gate(decision.floor, decision.at, 'holder') === null;",
     replace: 'const goesOn = isAnswered;',
   },
   {
     name: 'the floor stays free after the history was read',
     near: 'touch is lost',
     file: 'decide/recovery.ts',
-    find: 'comeBack(d, holder);\n  goOn(d);\n',
-    replace: 'comeBack(d, holder);\n',
+    find: 'comeBack(decision, holder);\n  goOn(decision);\n',
+    replace: 'comeBack(decision, holder);\n',
   },
 ];
 
@@ -429,8 +429,8 @@ const PROGRAMS: readonly Planted[] = [
     name: 'a program’s message in the middle of a turn starts the count anew',
     near: 'programs interrupt',
     file: 'decide/messages.ts',
-    find: 'if (d.floor.exchange !== null && isUnheard(message)) d.record',
-    replace: 'if (d.floor.exchange !== null) d.record',
+    find: 'if (decision.floor.exchange !== null && isNewFromPerson(message))\n    decision.record',
+    replace: 'if (decision.floor.exchange !== null) decision.record',
   },
   {
     name: 'a program’s message opens an exchange with a new count',
@@ -443,8 +443,8 @@ const PROGRAMS: readonly Planted[] = [
     name: 'what a program’s message restarts is the count too',
     near: 'programs speak',
     file: 'decide/exchange.ts',
-    find: "if (renews !== null) d.record({ type: 'usageReset', why: renews });",
-    replace: "d.record({ type: 'usageReset', why: renews ?? 'operator' });",
+    find: "if (renews !== null) decision.record({ type: 'usageReset', why: renews });",
+    replace: "decision.record({ type: 'usageReset', why: renews ?? 'operator' });",
   },
   {
     name: 'a message that an agent could not take is no longer a program’s',
@@ -478,7 +478,7 @@ const PROGRAMS: readonly Planted[] = [
     name: 'a program interrupts the last turn that is allowed',
     near: 'programs interrupt',
     file: 'decide/messages.ts',
-    find: "  if (message.fromProgram === true && gate(d.floor, d.at, 'aside') !== null) {\n    hold",
+    find: "  if (message.fromProgram === true && gate(decision.floor, decision.at, 'aside') !== null) {\n    hold",
     replace: '  if (false) {\n    hold',
   },
 ];
@@ -523,8 +523,8 @@ const QUESTIONS: readonly Planted[] = [
     name: 'an agent takes back a question that is not its last',
     near: 'tools need a yes',
     file: 'decide/questions.ts',
-    find: "  if (openQuestion(d.floor)?.question !== question) return 'stale-question';\n",
-    replace: "  if (openQuestion(d.floor) === null) return 'stale-question';\n",
+    find: "  if (openQuestion(decision.floor)?.question !== question) return 'stale-question';\n",
+    replace: "  if (openQuestion(decision.floor) === null) return 'stale-question';\n",
   },
   {
     name: 'a question counts as shown when another one was',
@@ -537,7 +537,7 @@ const QUESTIONS: readonly Planted[] = [
     name: 'a question that is taken back leaves its agent waiting',
     near: 'tools need a yes',
     file: 'decide/questions.ts',
-    find: 'choice: null, by: agent });\n  goOnAfter(d, agent);\n',
+    find: 'choice: null, by: agent });\n  goOnAfter(decision, agent);\n',
     replace: 'choice: null, by: agent });\n',
   },
 ];

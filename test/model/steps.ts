@@ -126,15 +126,15 @@ function seatsOf(floor: Floor): string {
   return JSON.stringify([
     floor.seats.map((seat) => seat.status),
     floor.queue,
-    floor.called.map((call) => call.agent),
+    floor.prioritised.map((call) => call.agent),
     floor.parked.length,
   ]);
 }
 
 /** The messages that an agent was called with. */
 function callsOf(agent: string, before: Floor, facts: readonly Fact[]): readonly string[] {
-  const earlier = before.called.filter((call) => call.agent === agent).flatMap((call) => call.messages);
-  const now = of(facts, 'agentCalled')
+  const earlier = before.prioritised.filter((call) => call.agent === agent).flatMap((call) => call.messages);
+  const now = of(facts, 'prioritised')
     .filter((fact) => fact.agent === agent)
     .map((fact) => fact.message ?? '');
   return [...earlier, ...now];

@@ -57,7 +57,7 @@ export class Spotter {
   #touched({ command, channel, before, after, facts, at }: Move): void {
     const s = this.#situations;
     const wait = waitOf(before.turn) ?? null;
-    if (command.type === 'loseTouch') {
+    if (command.type === 'disconnect') {
       this.#lost.add(channel);
       if (before.turn !== null) s.reach('the platform is out of touch in the middle of a turn');
     }
@@ -279,7 +279,7 @@ export class Spotter {
     }
     if (fact.type === 'usageReset' && fact.why === 'more') s.reach('a limit is lifted by an operator');
     if (fact.type === 'exchangeClosed' && fact.reason === 'silent') s.reach('a round passes with nothing said');
-    if (fact.type === 'agentCalled' && fact.by === 'agent') s.reach('an agent hands over');
+    if (fact.type === 'prioritised' && fact.by === 'agent') s.reach('an agent hands over');
     if (fact.type === 'usageReset' && fact.why === 'midnight') s.reach('a new day lifts the budget');
     if (fact.type === 'seatCreated') s.reach('an agent is let in by an operator');
     if (fact.type === 'messageAmended' && fact.holder !== null) s.reach('an edit reaches the holder');

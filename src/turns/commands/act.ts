@@ -4,7 +4,7 @@ import type { OperatorCommand, Refusal } from '../floor/command.ts';
 import type { Fact } from '../floor/fact.ts';
 import type { AgentId, Choice } from '../floor/settings.ts';
 import { clockWords, counted } from './clock-words.ts';
-import type { Answer, Desk, Request } from './desk.ts';
+import type { Answer, CommandContext, Request } from './context.ts';
 import { list } from './fact-words.ts';
 import { floorLine, questionLine } from './floor-words.ts';
 
@@ -17,133 +17,137 @@ type Act = {
 };
 
 /** Ends the turn, closes the exchange, keeps held messages. */
-export function stop(request: Request, desk: Desk): Promise<Answer> {
+export function stop(request: Request, context: CommandContext): Promise<Answer> {
   const did = (facts: readonly Fact[]): string => {
     const stopped = facts
       .flatMap((fact) => (fact.type === 'announced' ? [fact.announcement] : []))
       .find((notice) => notice.kind === 'stopped');
-    const whom = stopped?.agent === null || stopped === undefined ? '' : ` ${desk.names.agent(stopped.agent)}`;
+    const whom = stopped?.agent === null || stopped === undefined ? '' : ` ${context.names.agent(stopped.agent)}`;
     const kept = stopped === undefined ? '' : ` ${counted(stopped.kept, 'message')} kept.`;
     return `⏹ Stopped${whom}.${kept}`;
   };
-  return apply(request, { command: { type: 'stop', by: request.person.id }, did }, desk);
+  return apply(request, { command: { type: 'stop', by: request.person.id }, did }, context);
 }
 
 /** Opens an exchange without a message. */
-export function start(request: Request, desk: Desk): Promise<Answer> {
-  return apply(request, { command: { type: 'start', by: request.person.id }, did: () => 'Started.' }, desk);
+export function start(request: Request, context: CommandContext): Promise<Answer> {
+  return apply(request, { command: { type: 'start', by: request.person.id }, did: () => 'Started.' }, context);
 }
 
 /** Gives an agent the floor, or the next turn when another has it. */
-export function grant(request: Request, agent: AgentId, desk: Desk): Promise<Answer> {
+export function grant(request: Request, agent: AgentId, context: CommandContext): Promise<Answer> {
   const did = (facts: readonly Fact[]): string => {
     const now = facts.some(
       (fact) => (fact.type === 'turnGranted' || fact.type === 'turnResumed') && fact.agent === agent,
     );
-    return `${desk.names.agent(agent)} ${now ? 'has the floor' : 'is next'}.`;
+    return `${context.names.agent(agent)} ${now ? 'has the floor' : 'is next'}.`;
   };
-  return apply(request, { command: { type: 'grant', by: request.person.id, agent }, agent, did }, desk);
+  return apply(request, { command: { type: 'grant', by: request.person.id, agent }, agent, did }, context);
 }
 
 /** Ends a turn; a button's epoch goes with it, so that it ends no other turn. */
-export function skip(request: Request, agent: AgentId | undefined, desk: Desk): Promise<Answer> {
+export function skip(request: Request, agent: AgentId | undefined, context: CommandContext): Promise<Answer> {
   const named = agent === undefined ? {} : { agent };
   const drawn = request.epoch === undefined ? {} : { epoch: request.epoch };
   const did = (facts: readonly Fact[]): string => {
     const ended = facts.find((fact) => fact.type === 'turnEnded');
-    return ended === undefined ? 'Skipped.' : `Skipped ${desk.names.agent(ended.agent)}.`;
+    return ended === undefined ? 'Skipped.' : `Skipped ${context.names.agent(ended.agent)}.`;
   };
-  return apply(request, { command: { type: 'skip', by: request.person.id, ...named, ...drawn }, ...named, did }, desk);
+  return apply(
+    request,
+    { command: { type: 'skip', by: request.person.id, ...named, ...drawn }, ...named, did },
+    context,
+  );
 }
 
 /** Gives the holder more time. */
-export async function extend(request: Request, desk: Desk): Promise<Answer> {
-  const holder = desk.floors.view(request.channel)?.holder ?? null;
+export async function extend(request: Request, context: CommandContext): Promise<Answer> {
+  const holder = context.floors.view(request.channel)?.holder ?? null;
   if (request.epoch !== undefined && request.epoch !== holder?.epoch) return { ok: false, text: OVER };
   const ms = (request.values.seconds ?? DEFAULT_EXTENSION_SECONDS) * 1_000;
-  const who = holder === null ? 'The holder' : desk.names.agent(holder.agent);
+  const who = holder === null ? 'The holder' : context.names.agent(holder.agent);
   const did = (): string => `${who} has ${clockWords(ms)} more.`;
-  return apply(request, { command: { type: 'extend', by: request.person.id, ms }, did }, desk);
+  return apply(request, { command: { type: 'extend', by: request.person.id, ms }, did }, context);
 }
 
 /**
  * Answers the question with the number that was given, and no other: by the time a command or a click arrives another one
  * may be open. Without a number nothing is decided, and the answer says what is asked.
  */
-export async function decide(request: Request, choice: Choice, desk: Desk): Promise<Answer> {
+export async function decide(request: Request, choice: Choice, context: CommandContext): Promise<Answer> {
   const { question } = request.values;
   if (question === undefined) {
-    const asked = desk.floors.view(request.channel)?.holder ?? null;
-    return { ok: false, text: questionLine(asked, desk.names.agent) ?? NOBODY_ASKS };
+    const asked = context.floors.view(request.channel)?.holder ?? null;
+    return { ok: false, text: questionLine(asked, context.names.agent) ?? NOBODY_ASKS };
   }
   const did = (): string => (choice === 'allow' ? 'Allowed.' : 'Rejected.');
-  return apply(request, { command: { type: 'decide', by: request.person.id, choice, question }, did }, desk);
+  return apply(request, { command: { type: 'decide', by: request.person.id, choice, question }, did }, context);
 }
 
 /** Grants nothing more until `resume`. */
-export function pause(request: Request, desk: Desk): Promise<Answer> {
+export function pause(request: Request, context: CommandContext): Promise<Answer> {
   const did = (): string => '⏸ Paused: no new turns until /floor resume.';
-  return apply(request, { command: { type: 'pause', by: request.person.id }, did }, desk);
+  return apply(request, { command: { type: 'pause', by: request.person.id }, did }, context);
 }
 
 /** Goes on after a pause or a limit. */
-export function resume(request: Request, desk: Desk): Promise<Answer> {
-  return apply(request, { command: { type: 'resume', by: request.person.id }, did: () => '▶️ Resumed.' }, desk);
+export function resume(request: Request, context: CommandContext): Promise<Answer> {
+  return apply(request, { command: { type: 'resume', by: request.person.id }, did: () => '▶️ Resumed.' }, context);
 }
 
 /** Changes the policy, and the queue if agents were named. */
-export async function order(request: Request, queue: readonly AgentId[], desk: Desk): Promise<Answer> {
+export async function order(request: Request, queue: readonly AgentId[], context: CommandContext): Promise<Answer> {
   const policy = request.values.order;
   if (policy === undefined) return { ok: false, text: 'Expected a policy: /floor order [policy] [agents…]' };
   const named = queue.length === 0 ? {} : { queue };
   const did = (): string =>
-    `Order: ${policy}, ${POLICIES[policy].summary}.${queue.length === 0 ? '' : ` Queue: ${list(queue, desk.names.agent)}.`}`;
-  return apply(request, { command: { type: 'order', by: request.person.id, order: policy, ...named }, did }, desk);
+    `Order: ${policy}, ${POLICIES[policy].summary}.${queue.length === 0 ? '' : ` Queue: ${list(queue, context.names.agent)}.`}`;
+  return apply(request, { command: { type: 'order', by: request.person.id, order: policy, ...named }, did }, context);
 }
 
 /** Changes what a message does to a turn under way. */
-export async function mode(request: Request, desk: Desk): Promise<Answer> {
+export async function mode(request: Request, context: CommandContext): Promise<Answer> {
   const chosen = request.values.mode;
   if (chosen === undefined) return { ok: false, text: 'Expected a mode: /floor mode [mode]' };
   const did = (): string => `Mode: ${chosen}, ${MODES[chosen].summary}.`;
-  return apply(request, { command: { type: 'mode', by: request.person.id, mode: chosen }, did }, desk);
+  return apply(request, { command: { type: 'mode', by: request.person.id, mode: chosen }, did }, context);
 }
 
 /** Puts an agent at the end of the queue, with a new seat if the channel had none for it and allows one. */
-export function add(request: Request, agent: AgentId, desk: Desk): Promise<Answer> {
-  const seat = desk.seat?.(request.channel, agent) ?? null;
-  const name = desk.names.agent(agent);
+export function add(request: Request, agent: AgentId, context: CommandContext): Promise<Answer> {
+  const seat = context.seat?.(request.channel, agent) ?? null;
+  const name = context.names.agent(agent);
   const did = (facts: readonly Fact[]): string => {
     const moved = facts.some((fact) => fact.type === 'seatMoved' && fact.agent === agent && fact.to === 'QUEUED');
     return moved ? `${name} is in the queue.` : `${name} joins the queue as soon as it is online.`;
   };
   const command = { type: 'add', by: request.person.id, agent, ...(seat === null ? {} : { seat }) } as const;
-  return apply(request, { command, agent, did }, desk);
+  return apply(request, { command, agent, did }, context);
 }
 
 /** Takes an agent out of the channel; its turn ends. */
-export function remove(request: Request, agent: AgentId, desk: Desk): Promise<Answer> {
-  const did = (): string => `${desk.names.agent(agent)} is out of this channel's queue.`;
-  return apply(request, { command: { type: 'remove', by: request.person.id, agent }, agent, did }, desk);
+export function remove(request: Request, agent: AgentId, context: CommandContext): Promise<Answer> {
+  const did = (): string => `${context.names.agent(agent)} is out of this channel's queue.`;
+  return apply(request, { command: { type: 'remove', by: request.person.id, agent }, agent, did }, context);
 }
 
 /** Enables or disables an agent in all its channels; it succeeds if one of them changed. */
 export async function switchAgent(
   request: Request,
   change: { readonly type: 'enable' | 'disable'; readonly agent: AgentId },
-  desk: Desk,
+  context: CommandContext,
 ): Promise<Answer> {
-  const entry = desk.roster.list().find((each) => each.id === change.agent);
-  const name = desk.names.agent(change.agent);
+  const entry = context.roster.list().find((each) => each.id === change.agent);
+  const name = context.names.agent(change.agent);
   const channels = entry?.channels ?? [];
   if (channels.length === 0) return { ok: false, text: `${name} sits in no channel: run /floor add ${change.agent}.` };
   const applied = await Promise.all(
-    channels.map((channel) => desk.floors.apply(channel, { ...change, by: request.person.id })),
+    channels.map((channel) => context.floors.apply(channel, { ...change, by: request.person.id })),
   );
   const refusals = applied.flatMap((each) => (each.ok ? [] : [each.refusal]));
   const changed = applied.length - refusals.length;
   const [refusal] = refusals;
-  if (changed === 0 && refusal !== undefined) return refused(refusal, { agent: change.agent }, desk);
+  if (changed === 0 && refusal !== undefined) return refused(refusal, { agent: change.agent }, context);
   const verb = change.type === 'enable' ? 'Enabled' : 'Disabled';
   return { ok: true, text: `${verb} ${name} in ${counted(changed, 'channel')}.` };
 }
@@ -152,18 +156,18 @@ const OVER = 'That turn is over.';
 const NOBODY_ASKS = 'Nobody waits for a yes here: /floor status shows what goes on.';
 const DEFAULT_EXTENSION_SECONDS = 60;
 
-async function apply(request: Request, act: Act, desk: Desk): Promise<Answer> {
-  const holder = desk.floors.view(request.channel)?.holder?.agent;
-  const applied = await desk.floors.apply(request.channel, act.command);
+async function apply(request: Request, act: Act, context: CommandContext): Promise<Answer> {
+  const holder = context.floors.view(request.channel)?.holder?.agent;
+  const applied = await context.floors.apply(request.channel, act.command);
   if (!applied.ok)
-    return refused(applied.refusal, { ...(holder === undefined ? {} : { agent: holder }), ...act }, desk);
-  const view = desk.floors.view(request.channel);
-  const after = view === null ? '' : `\n${floorLine(view, desk.names.agent, desk.clock.now())}`;
+    return refused(applied.refusal, { ...(holder === undefined ? {} : { agent: holder }), ...act }, context);
+  const view = context.floors.view(request.channel);
+  const after = view === null ? '' : `\n${floorLine(view, context.names.agent, context.clock.now())}`;
   return { ok: true, text: `${act.did(applied.facts)}${after}` };
 }
 
-function refused(refusal: Refusal, about: { readonly agent?: AgentId }, desk: Desk): Answer {
+function refused(refusal: Refusal, about: { readonly agent?: AgentId }, context: CommandContext): Answer {
   if (refusal === 'stale-epoch') return { ok: false, text: OVER };
-  const context = about.agent === undefined ? {} : { agent: desk.names.agent(about.agent) };
-  return { ok: false, text: desk.words.refusal(refusal, context) };
+  const whom = about.agent === undefined ? {} : { agent: context.names.agent(about.agent) };
+  return { ok: false, text: context.words.refusal(refusal, whom) };
 }

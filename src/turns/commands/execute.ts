@@ -15,7 +15,7 @@ import {
   stop,
   switchAgent,
 } from './act.ts';
-import type { Answer, Desk, Request } from './desk.ts';
+import type { Answer, CommandContext, Request } from './context.ts';
 import { modeText, orderText, queueText, statusText } from './floor-words.ts';
 import { findAgent } from './lookup.ts';
 import { parseLine, quoted } from './parse.ts';
@@ -35,67 +35,67 @@ export type Operators = {
 };
 
 /** Commands over these floors and agents. */
-export function createOperators(desk: Desk): Operators {
+export function createOperators(context: CommandContext): Operators {
   return {
     async run(channel, person, line, epoch) {
       const parsed = parseLine(line);
       if (!parsed.ok) return { ok: false, text: parsed.message };
       const { invocation } = parsed;
       const request = { channel, person, values: invocation.values, ...(epoch === undefined ? {} : { epoch }) };
-      if (invocation.needs === 'read') return RUN[invocation.path](request, desk);
-      const answer = operates(person, desk)
-        ? await RUN[invocation.path](request, desk)
+      if (invocation.needs === 'read') return RUN[invocation.path](request, context);
+      const answer = operates(person, context)
+        ? await RUN[invocation.path](request, context)
         : notAllowed(invocation, person);
-      desk.audit?.({ channel, by: person.id, line, ...answer });
+      context.audit?.({ channel, by: person.id, line, ...answer });
       return answer;
     },
   };
 }
 
-type Run = (request: Request, desk: Desk) => Answer | Promise<Answer>;
+type Run = (request: Request, context: CommandContext) => Answer | Promise<Answer>;
 
 const RUN: Readonly<Record<CommandPath, Run>> = {
-  'floor status': (request, desk) => withView(request, desk, (view) => statusText(view, desk)),
-  'floor start': (request, desk) => withFloor(request, desk, () => start(request, desk)),
-  'floor grant': (request, desk) => withAgent(request, desk, (agent) => grant(request, agent, desk)),
-  'floor skip': (request, desk) =>
+  'floor status': (request, context) => withView(request, context, (view) => statusText(view, context)),
+  'floor start': (request, context) => withFloor(request, context, () => start(request, context)),
+  'floor grant': (request, context) => withAgent(request, context, (agent) => grant(request, agent, context)),
+  'floor skip': (request, context) =>
     request.values.agent === undefined
-      ? withFloor(request, desk, () => skip(request, undefined, desk))
-      : withAgent(request, desk, (agent) => skip(request, agent, desk)),
-  'floor extend': (request, desk) => withFloor(request, desk, () => extend(request, desk)),
-  'floor pause': (request, desk) => withFloor(request, desk, () => pause(request, desk)),
-  'floor resume': (request, desk) => withFloor(request, desk, () => resume(request, desk)),
-  'floor order': (request, desk) =>
+      ? withFloor(request, context, () => skip(request, undefined, context))
+      : withAgent(request, context, (agent) => skip(request, agent, context)),
+  'floor extend': (request, context) => withFloor(request, context, () => extend(request, context)),
+  'floor pause': (request, context) => withFloor(request, context, () => pause(request, context)),
+  'floor resume': (request, context) => withFloor(request, context, () => resume(request, context)),
+  'floor order': (request, context) =>
     request.values.order === undefined
-      ? withView(request, desk, (view) => orderText(view, desk.names.agent))
-      : withFloor(request, desk, () => withQueue(request, desk)),
-  'floor mode': (request, desk) =>
+      ? withView(request, context, (view) => orderText(view, context.names.agent))
+      : withFloor(request, context, () => withQueue(request, context)),
+  'floor mode': (request, context) =>
     request.values.mode === undefined
-      ? withView(request, desk, modeText)
-      : withFloor(request, desk, () => mode(request, desk)),
-  'floor add': (request, desk) => withAgent(request, desk, (agent) => add(request, agent, desk)),
-  'floor remove': (request, desk) => withAgent(request, desk, (agent) => remove(request, agent, desk)),
-  'floor log': (request, desk) =>
-    withView(request, desk, () => logText(request.channel, request.values.count ?? DEFAULT_LOG_COUNT, desk)),
-  'agent list': (_, desk) => ({ ok: true, text: agentsText(desk) }),
-  'agent status': (request, desk) =>
-    withKnown(request, desk, (agent) => ({ ok: true, text: (desk.roster.status(agent) ?? [agent]).join('\n') })),
-  'agent enable': (request, desk) =>
-    withKnown(request, desk, (agent) => switchAgent(request, { type: 'enable', agent }, desk)),
-  'agent disable': (request, desk) =>
-    withKnown(request, desk, (agent) => switchAgent(request, { type: 'disable', agent }, desk)),
-  'agent restart': (request, desk) => withKnown(request, desk, (agent) => desk.roster.restart(agent)),
-  stop: (request, desk) => withFloor(request, desk, () => stop(request, desk)),
-  allow: (request, desk) => withFloor(request, desk, () => decide(request, 'allow', desk)),
-  reject: (request, desk) => withFloor(request, desk, () => decide(request, 'reject', desk)),
-  queue: (request, desk) => withView(request, desk, (view) => queueText(view, desk)),
-  why: ({ channel, values: { message = '' } }, desk) => {
-    const text = whyText(channel, message, desk);
+      ? withView(request, context, modeText)
+      : withFloor(request, context, () => mode(request, context)),
+  'floor add': (request, context) => withAgent(request, context, (agent) => add(request, agent, context)),
+  'floor remove': (request, context) => withAgent(request, context, (agent) => remove(request, agent, context)),
+  'floor log': (request, context) =>
+    withView(request, context, () => logText(request.channel, request.values.count ?? DEFAULT_LOG_COUNT, context)),
+  'agent list': (_, context) => ({ ok: true, text: agentsText(context) }),
+  'agent status': (request, context) =>
+    withKnown(request, context, (agent) => ({ ok: true, text: (context.roster.status(agent) ?? [agent]).join('\n') })),
+  'agent enable': (request, context) =>
+    withKnown(request, context, (agent) => switchAgent(request, { type: 'enable', agent }, context)),
+  'agent disable': (request, context) =>
+    withKnown(request, context, (agent) => switchAgent(request, { type: 'disable', agent }, context)),
+  'agent restart': (request, context) => withKnown(request, context, (agent) => context.roster.restart(agent)),
+  stop: (request, context) => withFloor(request, context, () => stop(request, context)),
+  allow: (request, context) => withFloor(request, context, () => decide(request, 'allow', context)),
+  reject: (request, context) => withFloor(request, context, () => decide(request, 'reject', context)),
+  queue: (request, context) => withView(request, context, (view) => queueText(view, context)),
+  why: ({ channel, values: { message = '' } }, context) => {
+    const text = whyText(channel, message, context);
     return text === null
       ? { ok: false, text: `No message ${quoted(message)} was received in this channel.` }
       : { ok: true, text };
   },
-  whoami: ({ person }, desk) => ({ ok: true, text: whoamiText(person, operates(person, desk)) }),
+  whoami: ({ person }, context) => ({ ok: true, text: whoamiText(person, operates(person, context)) }),
   help: ({ values: { command } }) => {
     const text = helpText(command);
     return text === null ? { ok: false, text: noHelp(command ?? '') } : { ok: true, text };
@@ -104,9 +104,9 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
 
 const DEFAULT_LOG_COUNT = 10;
 
-function operates(person: Person, desk: Desk): boolean {
-  const agents = desk.roster.list().map((agent) => agent.id);
-  return mayOperate(person, desk.operators(), agents);
+function operates(person: Person, context: CommandContext): boolean {
+  const agents = context.roster.list().map((agent) => agent.id);
+  return mayOperate(person, context.operators(), agents);
 }
 
 function notAllowed(invocation: Invocation, person: Person): Answer {
@@ -116,42 +116,46 @@ function notAllowed(invocation: Invocation, person: Person): Answer {
 
 function withFloor(
   request: Request,
-  desk: Desk,
+  context: CommandContext,
   run: (view: FloorView) => Answer | Promise<Answer>,
 ): Answer | Promise<Answer> {
-  const view = desk.floors.view(request.channel);
+  const view = context.floors.view(request.channel);
   const text = 'This channel has no floor: add it to "channels" in turnConfig.json.';
   return view === null ? { ok: false, text } : run(view);
 }
 
-function withView(request: Request, desk: Desk, text: (view: FloorView) => string): Answer | Promise<Answer> {
-  return withFloor(request, desk, (view) => ({ ok: true, text: text(view) }));
+function withView(
+  request: Request,
+  context: CommandContext,
+  text: (view: FloorView) => string,
+): Answer | Promise<Answer> {
+  return withFloor(request, context, (view) => ({ ok: true, text: text(view) }));
 }
 
 function withAgent(
   request: Request,
-  desk: Desk,
+  context: CommandContext,
   run: (agent: AgentId) => Answer | Promise<Answer>,
 ): Answer | Promise<Answer> {
-  return withFloor(request, desk, () => withKnown(request, desk, run));
+  return withFloor(request, context, () => withKnown(request, context, run));
 }
 
 function withKnown(
   request: Request,
-  desk: Desk,
+  context: CommandContext,
   run: (agent: AgentId) => Answer | Promise<Answer>,
 ): Answer | Promise<Answer> {
-  const found = findAgent(request.values.agent ?? '', desk.roster.list());
+  const found = findAgent(request.values.agent ?? '', context.roster.list());
   return found.ok ? run(found.agent) : { ok: false, text: found.message };
 }
 
-function withQueue(request: Request, desk: Desk): Answer | Promise<Answer> {
-  const found = (request.values.agents ?? []).map((word) => findAgent(word, desk.roster.list()));
+function withQueue(request: Request, context: CommandContext): Answer | Promise<Answer> {
+  const found = (request.values.agents ?? []).map((word) => findAgent(word, context.roster.list()));
   const missing = found.find((each) => !each.ok);
   if (missing !== undefined) return { ok: false, text: missing.message };
   return order(
     request,
     found.flatMap((each) => (each.ok ? [each.agent] : [])),
-    desk,
+    context,
   );
 }

@@ -103,8 +103,8 @@ const WORDS: Words = {
   exchangeClosed: ({ reason, budget }) =>
     `exchange closed: ${CLOSED[reason]}${budget === undefined ? '' : ` (${budget})`}`,
   floorPaused: ({ on, by }) => `${by} ${on ? 'paused' : 'resumed'} the floor`,
-  agentCalled: ({ agent, by }, name) =>
-    `${name(agent)} called to be next by ${by === 'person' ? 'a person' : `an ${by}`}`,
+  prioritised: ({ agent, by }, name) =>
+    `${name(agent)} named to be next by ${by === 'person' ? 'a person' : `an ${by}`}`,
   facilitatorAsked: ({ facilitator, candidates }, name) =>
     `${name(facilitator)} asked who is next: ${list(candidates, name)}`,
   facilitatorAnswered: ({ next, why }, name) => `facilitator: ${next === null ? why : `${name(next)} is next`}`,

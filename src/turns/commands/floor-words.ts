@@ -5,7 +5,7 @@ import type { Instant } from '../../lib/time.ts';
 import type { Obstacle } from '../floor/gate.ts';
 import type { FloorView } from '../view.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';
-import type { Desk } from './desk.ts';
+import type { CommandContext } from './context.ts';
 import { list, WAITS_FOR } from './fact-words.ts';
 import type { NameOf } from './fact-words.ts';
 
@@ -29,12 +29,12 @@ export function questionLine(holder: FloorView['holder'], name: NameOf): string 
 }
 
 /** The answer of `/floor status`. */
-export function statusText(view: FloorView, desk: Desk): string {
-  const name = desk.names.agent;
+export function statusText(view: FloorView, context: CommandContext): string {
+  const name = context.names.agent;
   const turns = view.turns === null ? [] : [`${view.turns.used} of ${view.turns.allowed} turns since the last message`];
   const settings = [view.condition, `mode ${view.mode}`, `order ${view.order}`, ...turns];
   return [
-    floorLine(view, name, desk.clock.now()),
+    floorLine(view, name, context.clock.now()),
     ...notices(view, name),
     ...[questionLine(view.holder, name)].filter((line) => line !== null),
     settings.join(' · '),
@@ -44,13 +44,13 @@ export function statusText(view: FloorView, desk: Desk): string {
 }
 
 /** The answer of `/queue`. */
-export function queueText(view: FloorView, desk: Desk): string {
-  const name = desk.names.agent;
+export function queueText(view: FloorView, context: CommandContext): string {
+  const name = context.names.agent;
   const next = view.next.map((agent, index) => `${index + 1}. ${name(agent)}`);
-  const held = view.held.slice(0, MAX_HELD_SHOWN).map((id) => heldWords(id, desk));
+  const held = view.held.slice(0, MAX_HELD_SHOWN).map((id) => heldWords(id, context));
   const more = view.held.length - held.length;
   return [
-    floorLine({ ...view, next: view.next.slice(0, 1) }, name, desk.clock.now()),
+    floorLine({ ...view, next: view.next.slice(0, 1) }, name, context.clock.now()),
     ...notices(view, name),
     ...(next.length === 0 ? ['The queue is empty.'] : next),
     view.held.length === 0 ? 'No held messages.' : `${counted(view.held.length, 'held message')}:`,
@@ -121,7 +121,7 @@ function seatWords(seat: FloorView['seats'][number], name: NameOf): string {
   return `${name(seat.agent)} ${seat.status}${seat.disabled ? ' (disabled)' : ''}`;
 }
 
-function heldWords(id: MessageId, desk: Desk): string {
-  const row = desk.floors.message(id);
+function heldWords(id: MessageId, context: CommandContext): string {
+  const row = context.floors.message(id);
   return row === null ? `- message ${id}` : `- ${excerpt(row.author.name)}: ${excerpt(row.text)} (${id})`;
 }

@@ -2,7 +2,7 @@ import type { ChannelId } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { TurnRecord } from '../view.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';
-import type { Desk } from './desk.ts';
+import type { CommandContext } from './context.ts';
 import { factWords, fateWords } from './fact-words.ts';
 import { obstacleWords } from './floor-words.ts';
 import { didYouMean } from '../../lib/nearest.ts';
@@ -12,40 +12,42 @@ import { COMMANDS } from './table.ts';
 import type { CommandRow } from './table.ts';
 
 /** The answer of `/floor log`: one line per turn, oldest first. */
-export function logText(channel: ChannelId, count: number, desk: Desk): string {
-  const turns = desk.floors.turns(channel, count);
-  return turns.length === 0 ? 'No turns yet.' : turns.map((turn) => turnLine(turn, desk, desk.clock.now())).join('\n');
+export function logText(channel: ChannelId, count: number, context: CommandContext): string {
+  const turns = context.floors.turns(channel, count);
+  return turns.length === 0
+    ? 'No turns yet.'
+    : turns.map((turn) => turnLine(turn, context, context.clock.now())).join('\n');
 }
 
 /** The answer of `/why`: every step of a message with its time; `null` when this channel has no such message. */
-export function whyText(channel: ChannelId, id: string, desk: Desk): string | null {
-  const row = desk.floors.message(id);
+export function whyText(channel: ChannelId, id: string, context: CommandContext): string | null {
+  const row = context.floors.message(id);
   if (row === null || row.channel !== channel) return null;
-  const now = desk.clock.now();
-  const name = desk.names.agent;
-  const steps = desk.floors
+  const now = context.clock.now();
+  const name = context.names.agent;
+  const steps = context.floors
     .why(id)
     .filter((entry) => entry.key === channel)
-    .map((entry) => `${desk.time(entry.at, now)}  ${factWords(entry.fact, name)}`);
+    .map((entry) => `${context.time(entry.at, now)}  ${factWords(entry.fact, name)}`);
   const marks = [...(row.edited ? ['edited'] : []), ...(row.deleted ? ['deleted'] : [])];
   return [
-    `${desk.time(row.sentAt, now)}  ${excerpt(row.author.name)} wrote${marks.length === 0 ? '' : ` (${marks.join(', ')})`}: ${excerpt(row.text)}`,
+    `${context.time(row.sentAt, now)}  ${excerpt(row.author.name)} wrote${marks.length === 0 ? '' : ` (${marks.join(', ')})`}: ${excerpt(row.text)}`,
     ...steps,
     row.fate === null ? 'Now: taken in, not yet given to the floor.' : `Now: ${fateWords(row.fate, name)}.`,
-    ...(row.fate?.state === 'held' ? whyHeld(channel, desk) : []),
+    ...(row.fate?.state === 'held' ? whyHeld(channel, context) : []),
   ].join('\n');
 }
 
 /** What stands between a held message and an agent. */
-function whyHeld(channel: ChannelId, desk: Desk): readonly string[] {
-  const [first] = desk.floors.view(channel)?.obstacles ?? [];
-  return first === undefined ? [] : [obstacleWords(first, desk.names.agent)];
+function whyHeld(channel: ChannelId, context: CommandContext): readonly string[] {
+  const [first] = context.floors.view(channel)?.obstacles ?? [];
+  return first === undefined ? [] : [obstacleWords(first, context.names.agent)];
 }
 
 /** The answer of `/agent list`. */
-export function agentsText(desk: Desk): string {
-  const rows = desk.roster.list().map((agent) => {
-    const channels = agent.channels.map((channel) => desk.names.channel(channel)).join(', ') || 'no channel';
+export function agentsText(context: CommandContext): string {
+  const rows = context.roster.list().map((agent) => {
+    const channels = agent.channels.map((channel) => context.names.channel(channel)).join(', ') || 'no channel';
     const name = agent.name === agent.id ? agent.id : `${agent.id} (${agent.name})`;
     return `${name} · ${agent.backend} · ${agent.state} · ${channels}`;
   });
@@ -91,10 +93,10 @@ function rowHelp(row: CommandRow): string {
   ].join('\n');
 }
 
-function turnLine(turn: TurnRecord, desk: Desk, now: Instant): string {
+function turnLine(turn: TurnRecord, context: CommandContext, now: Instant): string {
   const waits = turn.waits.length === 0 ? [] : [`waited for ${turn.waits.map((wait) => wait.reason).join(', ')}`];
   return [
-    `${desk.time(turn.startedAt, now)}  #${turn.epoch} ${desk.names.agent(turn.agent)}`,
+    `${context.time(turn.startedAt, now)}  #${turn.epoch} ${context.names.agent(turn.agent)}`,
     clockWords((turn.endedAt ?? now) - turn.startedAt),
     turn.outcome ?? 'under way',
     turn.said === 0 ? 'nothing said' : `${counted(turn.said, 'message')} said`,

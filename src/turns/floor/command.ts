@@ -104,7 +104,7 @@ export type SystemCommand =
   /** The program started: nothing is granted in this channel until `catchUp`. */
   | { readonly type: 'restart' }
   /** The platform cannot be heard: the turn under way goes on, and nothing further is granted until `catchUp`. */
-  | { readonly type: 'loseTouch' }
+  | { readonly type: 'disconnect' }
   /** The platform's history was read, or could not be (`gap` says why). */
   | { readonly type: 'catchUp'; readonly gap?: string }
   /** All of a question stands in the channel, or (`why`) never will: it is rejected then. */

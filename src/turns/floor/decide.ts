@@ -1,11 +1,11 @@
 import type { Command, CommandOf, Refusal } from './command.ts';
 import { choose, grantTo, mode, order, pause, resumeFloor, start, stop } from './decide/control.ts';
-import { Deliberation } from './decide/decision-builder.ts';
+import { DecisionBuilder } from './decide/decision-builder.ts';
 import type { Decision, Refused } from './decide/decision-builder.ts';
 import { add, configure, disable, enable, join, leave, remove } from './decide/membership.ts';
 import { amend, receive } from './decide/messages.ts';
 import { decideRequest, request, shown, withdraw } from './decide/questions.ts';
-import { catchUp, loseTouch, raiseEpoch, restart, tick, undelivered } from './decide/recovery.ts';
+import { catchUp, disconnect, raiseEpoch, restart, tick, undelivered } from './decide/recovery.ts';
 import { byHolder, end, extend, injected, interrupted, say, skip, spend, wait, work } from './decide/turn-acts.ts';
 import type { Floor } from './floor.ts';
 import { assertFloor } from './invariants.ts';
@@ -18,15 +18,17 @@ export type { Decision } from './decide/decision-builder.ts';
  * Throws "impossible: …" rather than return a floor that breaks a rule. Pure: the same floor, command and instant always give the same decision.
  */
 export function decide(floor: Floor, command: Command, at: Instant): Decision {
-  const d = new Deliberation(floor, at);
-  const refusal = carryOut(command.type, command, d);
+  const decision = new DecisionBuilder(floor, at);
+  const refusal = carryOut(command.type, command, decision);
   if (refusal !== null) return refused(command, refusal);
-  const decision = d.accept();
-  assertFloor(floor, decision.floor, at);
-  return decision;
+  const accepted = decision.accept();
+  assertFloor(floor, accepted.floor, at);
+  return accepted;
 }
 
-type Deciders = { readonly [T in Command['type']]: (d: Deliberation, command: CommandOf<T>) => Refusal | null };
+type Deciders = {
+  readonly [T in Command['type']]: (decision: DecisionBuilder, command: CommandOf<T>) => Refusal | null;
+};
 
 /** What each command does. Whether an operator may give one was checked before it came here. */
 const DECIDERS: Deciders = {
@@ -61,7 +63,7 @@ const DECIDERS: Deciders = {
   choose,
   configure,
   restart,
-  loseTouch,
+  disconnect,
   catchUp,
   shown,
   undelivered,
@@ -69,8 +71,12 @@ const DECIDERS: Deciders = {
   tick,
 };
 
-function carryOut<T extends Command['type']>(type: T, command: CommandOf<T>, d: Deliberation): Refusal | null {
-  return DECIDERS[type](d, command);
+function carryOut<T extends Command['type']>(
+  type: T,
+  command: CommandOf<T>,
+  decision: DecisionBuilder,
+): Refusal | null {
+  return DECIDERS[type](decision, command);
 }
 
 /** Nothing changes; of what an agent did without the floor, or under an older epoch, a record is kept. */

@@ -106,7 +106,7 @@ export type Fact =
   | { readonly type: 'floorPaused'; readonly on: boolean; readonly by: string }
   /** `message` is what called it, to be answered in the turn that it earns. */
   | {
-      readonly type: 'agentCalled';
+      readonly type: 'prioritised';
       readonly agent: AgentId;
       readonly by: Caller;
       readonly message?: MessageId;

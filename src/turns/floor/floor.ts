@@ -164,7 +164,9 @@ export const floorSchema = z.strictObject({
   seats: z.array(seatSchema),
   queue: z.array(agent),
   /** Who goes before the queue, who said so, and the messages to be answered in the turn that it earned. */
-  called: z.array(z.strictObject({ agent, by: z.enum(['operator', 'person', 'agent']), messages: z.array(message) })),
+  prioritised: z.array(
+    z.strictObject({ agent, by: z.enum(['operator', 'person', 'agent']), messages: z.array(message) }),
+  ),
   /** Who has the floor: ACTIVE, or WAITING and keeping it. */
   turn: turnSchema.nullable(),
   /** Turns that wait without the floor. */
@@ -216,7 +218,7 @@ export function emptyFloor(channel: ChannelId): Floor {
     lines: 0,
     seats: [],
     queue: [],
-    called: [],
+    prioritised: [],
     turn: null,
     parked: [],
     held: [],

@@ -13,8 +13,8 @@ export type Next =
 
 /** The next speaker by the channel's order policy, when the floor is free and an exchange is open. */
 export function nextUp(floor: Floor): Next {
-  const called = callable(floor)[0];
-  if (called !== undefined) return { kind: 'agent', agent: called };
+  const prioritised = grantable(floor)[0];
+  if (prioritised !== undefined) return { kind: 'agent', agent: prioritised };
   const due = dueByRounds(floor);
   const candidates = due.filter((seat) => seat.present).map((seat) => seat.agent);
   const first = candidates[0];
@@ -27,12 +27,12 @@ export function nextUp(floor: Floor): Next {
 
 /** The next speaker by round-robin, for when a facilitator gave no usable answer. */
 export function nextInTurn(floor: Floor): AgentId | null {
-  return callable(floor)[0] ?? dueByRounds(floor).find((seat) => seat.present)?.agent ?? null;
+  return grantable(floor)[0] ?? dueByRounds(floor).find((seat) => seat.present)?.agent ?? null;
 }
 
 /** Everybody who would speak from here on in this exchange, in order; on a resting floor, whom the next message would reach. */
 export function upcoming(floor: Floor): readonly AgentId[] {
-  const first = callable(floor);
+  const first = grantable(floor);
   const rest = floor.exchange === null ? inTurn(floor, queued(floor)) : dueByRounds(floor);
   return [...new Set([...first, ...rest.map((seat) => seat.agent)])];
 }
@@ -48,10 +48,10 @@ export function isGrantable(floor: Floor, agent: AgentId): boolean {
   return seat !== undefined && seat.status === 'QUEUED' && seat.present;
 }
 
-function callable(floor: Floor): readonly AgentId[] {
-  return floor.called
-    .filter((call) => policyOf(floor).heeds.includes(call.by))
-    .map((call) => call.agent)
+function grantable(floor: Floor): readonly AgentId[] {
+  return floor.prioritised
+    .filter((named) => policyOf(floor).heeds.includes(named.by))
+    .map((named) => named.agent)
     .filter((agent) => isGrantable(floor, agent));
 }
 

@@ -66,6 +66,9 @@ export function moveSeat(floor: Floor, move: Move): Floor {
     ...patchSeat(floor, agent, { status: to }),
     queue: to === 'QUEUED' ? [...others.slice(0, place), agent, ...others.slice(place)] : others,
     outage: floor.outage && to !== 'QUEUED',
-    called: to === 'IDLE' || to === 'OFFLINE' ? floor.called.filter((call) => call.agent !== agent) : floor.called,
+    prioritised:
+      to === 'IDLE' || to === 'OFFLINE'
+        ? floor.prioritised.filter((named) => named.agent !== agent)
+        : floor.prioritised,
   };
 }

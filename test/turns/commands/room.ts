@@ -2,7 +2,7 @@ import type { Command, Refusal } from '../../../src/turns/floor/command.ts';
 import type { Fact } from '../../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../../src/turns/floor/floor.ts';
 import { timeWords } from '../../../src/turns/commands/clock-words.ts';
-import type { Answer, Audit, Desk } from '../../../src/turns/commands/desk.ts';
+import type { Answer, Audit, CommandContext } from '../../../src/turns/commands/context.ts';
 import { createOperators } from '../../../src/turns/commands/execute.ts';
 import type { OperatorSet, Person } from '../../../src/turns/commands/roles.ts';
 import type { InboxRow, JournalEntry } from '../../../src/turns/records.ts';
@@ -20,7 +20,7 @@ type Options = {
   readonly facts?: readonly Fact[];
   readonly refusal?: Refusal;
   readonly operators?: OperatorSet;
-  readonly seat?: NonNullable<Desk['seat']>;
+  readonly seat?: NonNullable<CommandContext['seat']>;
   readonly seats?: FloorView['seats'];
 };
 
@@ -29,7 +29,7 @@ export function room(options: Options = {}) {
   const commands: { readonly channel: string; readonly command: Command }[] = [];
   const restarted: string[] = [];
   const audit: Audit[] = [];
-  const desk: Desk = {
+  const context: CommandContext = {
     floors: {
       async apply(channel, command) {
         commands.push({ channel, command });
@@ -63,7 +63,7 @@ export function room(options: Options = {}) {
     audit: (entry) => audit.push(entry),
     ...(options.seat === undefined ? {} : { seat: options.seat }),
   };
-  const operators = createOperators(desk);
+  const operators = createOperators(context);
   const run = (line: string, person: Person, epoch?: number): Promise<Answer> =>
     operators.run(CHANNEL, person, line, epoch);
   return { run, commands, restarted, audit };

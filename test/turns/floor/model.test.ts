@@ -116,7 +116,7 @@ const program: fc.Arbitrary<Draft> = fc.oneof(
     }),
   },
   fc.record({ type: fc.constant('restart' as const) }),
-  fc.record({ type: fc.constant('loseTouch' as const) }),
+  fc.record({ type: fc.constant('disconnect' as const) }),
   { weight: 2, arbitrary: fc.record({ type: fc.constant('catchUp' as const) }) },
 );
 

@@ -102,7 +102,7 @@ export class Stage {
   }
 
   losesTouch(): Act {
-    return this.act({ type: 'loseTouch' });
+    return this.act({ type: 'disconnect' });
   }
 
   catchesUp(): Act {

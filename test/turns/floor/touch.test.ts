@@ -27,10 +27,10 @@ describe('a platform that cannot be heard', () => {
 
   test('is lost once: a second loss, and one while the history is read, is refused', () => {
     const play = cutOff();
-    expect(play.refused({ type: 'loseTouch' })).toBe('already');
+    expect(play.refused({ type: 'disconnect' })).toBe('already');
     play.catchesUp();
     play.act({ type: 'restart' });
-    expect(play.refused({ type: 'loseTouch' })).toBe('already');
+    expect(play.refused({ type: 'disconnect' })).toBe('already');
   });
 
   test('grants nothing when the turn ends; the history that was read lets the floor go on at once', () => {

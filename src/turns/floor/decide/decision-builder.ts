@@ -13,11 +13,11 @@ export type Refused = { readonly ok: false; readonly refusal: Refusal; readonly 
 export type Decision = Accepted | Refused;
 
 /** The making of one decision: every recorded fact is applied at once, so that what follows is decided on the floor as it then is. */
-export class Deliberation {
+export class DecisionBuilder {
   readonly at: Instant;
   readonly facts: Fact[] = [];
   /** Messages that this command brought and that nobody was given yet; what remains at its end is held. */
-  fresh: readonly Held[] = [];
+  unplaced: readonly Held[] = [];
   #floor: Floor;
 
   constructor(floor: Floor, at: Instant) {

@@ -1,47 +1,48 @@
-import type { Deliberation } from './decision-builder.ts';
-import { compareOrder, isUnheard } from '../evolve/evolve-message.ts';
+import type { DecisionBuilder } from './decision-builder.ts';
+import { compareOrder, isNewFromPerson } from '../evolve/evolve-message.ts';
 import type { Held } from '../floor.ts';
 import { obstacles } from '../gate.ts';
 import type { Obstacle } from '../gate.ts';
 
 /** What came with this command and what was held before it, in the platform's order. */
-export function pending(d: Deliberation): readonly Held[] {
-  const held = d.floor.held.filter((message) => !d.fresh.some((fresh) => fresh.id === message.id));
-  return [...held, ...d.fresh].sort((a, b) => compareOrder(a.order, b.order));
+export function pending(decision: DecisionBuilder): readonly Held[] {
+  const held = decision.floor.held.filter((message) => !decision.unplaced.some((fresh) => fresh.id === message.id));
+  return [...held, ...decision.unplaced].sort((a, b) => compareOrder(a.order, b.order));
 }
 
 /** Opens an exchange, or starts the rounds of the one that is open anew; `renews`: and gives agents anew what they may use. */
-export function openExchange(d: Deliberation, renews: 'person' | 'operator' | null): void {
-  if (d.floor.facilitation !== null) d.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
-  if (renews !== null) d.record({ type: 'usageReset', why: renews });
-  d.record({ type: 'exchangeOpened' });
+export function openExchange(decision: DecisionBuilder, renews: 'person' | 'operator' | null): void {
+  if (decision.floor.facilitation !== null)
+    decision.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
+  if (renews !== null) decision.record({ type: 'usageReset', why: renews });
+  decision.record({ type: 'exchangeOpened' });
 }
 
 /** Queues the seats that were alone and went to rest (the owner's "or IDLE if solo"). */
-export function recall(d: Deliberation): void {
-  for (const seat of d.floor.seats) {
+export function recall(decision: DecisionBuilder): void {
+  for (const seat of decision.floor.seats) {
     if (seat.status === 'IDLE' && seat.assigned) {
-      d.record({ type: 'seatMoved', agent: seat.agent, from: 'IDLE', to: 'QUEUED', trigger: 'RECALLED' });
+      decision.record({ type: 'seatMoved', agent: seat.agent, from: 'IDLE', to: 'QUEUED', trigger: 'RECALLED' });
     }
   }
 }
 
-export function closeExchange(d: Deliberation): void {
-  const { exchange, queue } = d.floor;
+export function closeExchange(decision: DecisionBuilder): void {
+  const { exchange, queue } = decision.floor;
   const silent = exchange !== null && exchange.silent > 0 && exchange.silent >= queue.length;
-  d.record({ type: 'exchangeClosed', reason: silent ? 'silent' : 'done' });
+  decision.record({ type: 'exchangeClosed', reason: silent ? 'silent' : 'done' });
 }
 
 /** A person's word that the next grant brings renews what an exchange may use. */
-export function isOverBudget(d: Deliberation): boolean {
-  if (overBudget(d)?.until === null && pending(d).some(isUnheard)) openExchange(d, 'person');
-  const over = overBudget(d);
+export function isOverBudget(decision: DecisionBuilder): boolean {
+  if (overBudget(decision)?.until === null && pending(decision).some(isNewFromPerson)) openExchange(decision, 'person');
+  const over = overBudget(decision);
   if (over === undefined) return false;
-  d.record({ type: 'exchangeClosed', reason: 'limit', budget: over.limit.budget, until: over.until });
-  d.announce({ kind: 'limit', ...over.limit });
+  decision.record({ type: 'exchangeClosed', reason: 'limit', budget: over.limit.budget, until: over.until });
+  decision.announce({ kind: 'limit', ...over.limit });
   return true;
 }
 
-function overBudget(d: Deliberation): Extract<Obstacle, { why: 'over-budget' }> | undefined {
-  return obstacles(d.floor, d.at).find((obstacle) => obstacle.why === 'over-budget');
+function overBudget(decision: DecisionBuilder): Extract<Obstacle, { why: 'over-budget' }> | undefined {
+  return obstacles(decision.floor, decision.at).find((obstacle) => obstacle.why === 'over-budget');
 }

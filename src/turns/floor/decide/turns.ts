@@ -1,6 +1,6 @@
-import type { Deliberation } from './decision-builder.ts';
+import type { DecisionBuilder } from './decision-builder.ts';
 import { openExchange, pending } from './exchange.ts';
-import { isUnheard } from '../evolve/evolve-message.ts';
+import { isNewFromPerson } from '../evolve/evolve-message.ts';
 import type { Fact, Outcome } from '../fact.ts';
 import type { Held, Turn } from '../floor.ts';
 import type { Trigger } from '../seat.ts';
@@ -9,39 +9,39 @@ import type { AgentId, MessageId } from '../settings.ts';
 import { missedBy, turnsOf } from '../turn.ts';
 
 export function begin(
-  d: Deliberation,
+  decision: DecisionBuilder,
   agent: AgentId,
   how: { readonly messages: readonly MessageId[]; readonly keepsPlace: boolean },
 ): void {
-  const { seenLine } = seatOf(d.floor, agent);
-  const epoch = d.floor.epoch + 1;
-  d.record({ type: 'turnGranted', agent, epoch, afterLine: seenLine, uptoLine: d.floor.lines, ...how });
-  d.record({ type: 'seatMoved', agent, from: 'QUEUED', to: 'ACTIVE', trigger: 'TURN_GRANTED' });
+  const { seenLine } = seatOf(decision.floor, agent);
+  const epoch = decision.floor.epoch + 1;
+  decision.record({ type: 'turnGranted', agent, epoch, afterLine: seenLine, uptoLine: decision.floor.lines, ...how });
+  decision.record({ type: 'seatMoved', agent, from: 'QUEUED', to: 'ACTIVE', trigger: 'TURN_GRANTED' });
 }
 
 /** Goes on with a turn under a new epoch, with all that it was given and has not answered, and what came for it meanwhile. */
 export function resume(
-  d: Deliberation,
+  decision: DecisionBuilder,
   turn: Turn,
   why: Extract<Fact, { type: 'turnResumed' }>['why'],
   trigger: Trigger = 'WAIT_RESOLVED',
 ): void {
   const { agent } = turn;
-  const ready = pending(d).filter((message) => message.until !== 'turn');
+  const ready = pending(decision).filter((message) => message.until !== 'turn');
   const missed = missedBy(turn);
   const isAnswer = why === 'answered' || why === 'interrupt';
   const isAnsweredByPrograms = missed.length > 0 && missed.every(({ fromProgram }) => fromProgram === true);
-  const isProgram = isAnswer && isAnsweredByPrograms && !ready.some(isUnheard);
-  const isNews = ready.some(isUnheard) || d.facts.some(isWord);
-  if (d.floor.exchange === null) openExchange(d, why === 'operator' ? why : isNews ? 'person' : null);
+  const isProgram = isAnswer && isAnsweredByPrograms && !ready.some(isNewFromPerson);
+  const isNews = ready.some(isNewFromPerson) || decision.facts.some(isWord);
+  if (decision.floor.exchange === null) openExchange(decision, why === 'operator' ? why : isNews ? 'person' : null);
   const unanswered = turn.given.map(({ id }) => id);
-  const messages = [...new Set([...unanswered, ...missed.map(({ id }) => id), ...deliver(d, agent, ready)])];
-  const { seenLine, status } = seatOf(d.floor, agent);
-  const span = { afterLine: seenLine, uptoLine: d.floor.lines };
+  const messages = [...new Set([...unanswered, ...missed.map(({ id }) => id), ...deliver(decision, agent, ready)])];
+  const { seenLine, status } = seatOf(decision.floor, agent);
+  const span = { afterLine: seenLine, uptoLine: decision.floor.lines };
   const marks = isProgram ? { fromProgram: true as const } : {};
-  const epoch = d.floor.epoch + 1;
-  d.record({ type: 'turnResumed', agent, epoch, ...span, messages, open: unanswered, why, ...marks });
-  if (status === 'WAITING') d.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger });
+  const epoch = decision.floor.epoch + 1;
+  decision.record({ type: 'turnResumed', agent, epoch, ...span, messages, open: unanswered, why, ...marks });
+  if (status === 'WAITING') decision.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger });
 }
 
 /** Whether a person's word joined the conversation with this: a turn that was ready before may go on long after. */
@@ -59,22 +59,31 @@ export type End = {
 };
 
 /** Ends a turn, with or without the floor. What the agent did not get of people's messages waits for the next. */
-export function finish(d: Deliberation, turn: Turn, end: End): void {
+export function finish(decision: DecisionBuilder, turn: Turn, end: End): void {
   const { agent, epoch, said } = turn;
-  const from = seatOf(d.floor, agent).status;
+  const from = seatOf(decision.floor, agent).status;
   const { outcome, trigger, to, cause } = end;
-  const known = new Set(d.floor.held.map(({ id }) => id));
+  const known = new Set(decision.floor.held.map(({ id }) => id));
   const answered = [
     ...turn.answered,
     ...turn.given.filter((message) => isAnswered(message, outcome)).map(({ id }) => id),
   ];
-  const returned = unclaimed(d, turn).filter((id) => !answered.includes(id));
-  d.record({ type: 'turnEnded', agent, epoch, outcome, signalled: end.signalled ?? false, said, answered, returned });
-  for (const message of d.floor.held.filter(({ id }) => !known.has(id))) {
-    d.route(message, { state: 'held', until: message.until }, null);
+  const returned = unclaimed(decision, turn).filter((id) => !answered.includes(id));
+  decision.record({
+    type: 'turnEnded',
+    agent,
+    epoch,
+    outcome,
+    signalled: end.signalled ?? false,
+    said,
+    answered,
+    returned,
+  });
+  for (const message of decision.floor.held.filter(({ id }) => !known.has(id))) {
+    decision.route(message, { state: 'held', until: message.until }, null);
   }
   const place = to === 'QUEUED' && turn.place !== null ? { place: turn.place } : {};
-  d.record({ type: 'seatMoved', agent, from, to, trigger, ...place, ...(cause === undefined ? {} : { cause }) });
+  decision.record({ type: 'seatMoved', agent, from, to, trigger, ...place, ...(cause === undefined ? {} : { cause }) });
 }
 
 /** A generation that ended by itself has answered all that it was given; one that fell silent, what it said something to. */
@@ -83,8 +92,8 @@ function isAnswered({ begun }: Turn['given'][number], outcome: Outcome): boolean
 }
 
 /** What a turn was given and said nothing to since, and no other turn has or will be given. */
-function unclaimed(d: Deliberation, turn: Turn): readonly MessageId[] {
-  const { floor } = d;
+function unclaimed(decision: DecisionBuilder, turn: Turn): readonly MessageId[] {
+  const { floor } = decision;
   const turns = turnsOf(floor);
   const others = turns.filter(({ epoch }) => epoch !== turn.epoch).flatMap(({ given }) => given);
   const owed = turns.flatMap(missedBy);
@@ -93,15 +102,15 @@ function unclaimed(d: Deliberation, turn: Turn): readonly MessageId[] {
 }
 
 /** Makes messages part of the conversation and hands them over with a prompt. */
-export function deliver(d: Deliberation, agent: AgentId, messages: readonly Held[]): readonly MessageId[] {
+export function deliver(decision: DecisionBuilder, agent: AgentId, messages: readonly Held[]): readonly MessageId[] {
   for (const message of messages) {
-    d.route(message, { state: 'delivered', to: [agent], via: 'prompt' }, nextLine(d, message));
+    decision.route(message, { state: 'delivered', to: [agent], via: 'prompt' }, nextLine(decision, message));
   }
-  d.fresh = d.fresh.filter((fresh) => !messages.some((message) => message.id === fresh.id));
+  decision.unplaced = decision.unplaced.filter((fresh) => !messages.some((message) => message.id === fresh.id));
   return messages.map((message) => message.id);
 }
 
 /** The line that a message gets, unless it has one. */
-export function nextLine(d: Deliberation, { line }: Held): number | null {
-  return line === null ? d.floor.lines + 1 : null;
+export function nextLine(decision: DecisionBuilder, { line }: Held): number | null {
+  return line === null ? decision.floor.lines + 1 : null;
 }

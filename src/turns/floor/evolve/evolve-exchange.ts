@@ -13,7 +13,7 @@ export const EXCHANGE = {
     ...floor,
     condition: on ? 'paused' : floor.exchange === null ? 'resting' : 'open',
   }),
-  agentCalled: called,
+  prioritised,
   facilitatorAsked: (floor, { facilitator, ask, deadlineAt }) => ({
     ...floor,
     asks: ask,
@@ -47,23 +47,26 @@ function closed(floor: Floor, fact: FactOf<'exchangeClosed'>, at: Instant): Floo
     usageSincePerson: { ...floor.usageSincePerson, ms: openMs(floor, at) },
     facilitation: null,
     seats: floor.seats.map((seat) => ({ ...seat, taken: 0 })),
-    called: limited ? floor.called : [],
+    prioritised: limited ? floor.prioritised : [],
     limit: limited ? { budget: fact.budget ?? 'turns', until: fact.until ?? null } : floor.limit,
     stopped: fact.reason === 'stopped',
   };
 }
 
-const CALL_RANK = { operator: 0, person: 1, agent: 2 } as const;
+const RANK = { operator: 0, person: 1, agent: 2 } as const;
 
-/** People's calls go before agents' hand-overs; within a rank the first call counts. */
-function called(floor: Floor, fact: FactOf<'agentCalled'>): Floor {
-  const earlier = floor.called.find((call) => call.agent === fact.agent);
+/** Whom people name goes before whom agents hand over to; within a rank whoever was named first. */
+function prioritised(floor: Floor, fact: FactOf<'prioritised'>): Floor {
+  const earlier = floor.prioritised.find((named) => named.agent === fact.agent);
   const messages = [...(earlier?.messages ?? []), ...(fact.message === undefined ? [] : [fact.message])];
-  if (earlier !== undefined && CALL_RANK[earlier.by] <= CALL_RANK[fact.by]) {
-    return { ...floor, called: floor.called.map((call) => (call === earlier ? { ...call, messages } : call)) };
+  if (earlier !== undefined && RANK[earlier.by] <= RANK[fact.by]) {
+    return {
+      ...floor,
+      prioritised: floor.prioritised.map((named) => (named === earlier ? { ...named, messages } : named)),
+    };
   }
-  const others = floor.called.filter((call) => call.agent !== fact.agent);
-  const before = others.filter((call) => CALL_RANK[call.by] <= CALL_RANK[fact.by]);
-  const behind = others.filter((call) => CALL_RANK[call.by] > CALL_RANK[fact.by]);
-  return { ...floor, called: [...before, { agent: fact.agent, by: fact.by, messages }, ...behind] };
+  const others = floor.prioritised.filter((named) => named.agent !== fact.agent);
+  const before = others.filter((named) => RANK[named.by] <= RANK[fact.by]);
+  const behind = others.filter((named) => RANK[named.by] > RANK[fact.by]);
+  return { ...floor, prioritised: [...before, { agent: fact.agent, by: fact.by, messages }, ...behind] };
 }

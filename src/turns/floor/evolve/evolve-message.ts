@@ -16,7 +16,7 @@ type Routed = FactOf<'messageRouted'>;
 type Reported = FactOf<'injectReported'>;
 
 /** Whether a message is a person's word that no agent was given yet: only such a word renews what agents may use. */
-export function isUnheard({ fromProgram, line }: Held): boolean {
+export function isNewFromPerson({ fromProgram, line }: Held): boolean {
   return fromProgram !== true && line === null;
 }
 
@@ -119,6 +119,9 @@ function withoutMessage(floor: Floor, id: Held['id']): Floor {
   return {
     ...floor,
     held: floor.held.filter((message) => message.id !== id),
-    called: floor.called.map((call) => ({ ...call, messages: call.messages.filter((message) => message !== id) })),
+    prioritised: floor.prioritised.map((call) => ({
+      ...call,
+      messages: call.messages.filter((message) => message !== id),
+    })),
   };
 }

@@ -158,7 +158,7 @@ function granted(floor: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor 
     ...patchSeat(floor, fact.agent, { seenLine: fact.uptoLine, taken: seat.taken + 1 }),
     epoch: fact.epoch,
     usageSincePerson: { ...usageSincePerson, turns: usageSincePerson.turns + 1 },
-    called: floor.called.filter((call) => call.agent !== fact.agent),
+    prioritised: floor.prioritised.filter((named) => named.agent !== fact.agent),
     turn,
   };
 }

@@ -41,7 +41,7 @@ export type Request = {
 };
 
 /** Everything that commands are answered from. */
-export type Desk = {
+export type CommandContext = {
   readonly floors: Floors;
   readonly roster: Roster;
   /** Who may operate now; asked at every use, so that a reloaded configuration counts at once. */
