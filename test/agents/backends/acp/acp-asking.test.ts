@@ -377,7 +377,7 @@ describe('the mode in which an agent asks', () => {
       body: { sessionUpdate: 'config_option_update', configOptions: [{ ...OPTION, currentValue: 'acceptEdits' }] },
     };
     await turn([into('plan'), into('acceptEdits'), option, { do: 'write', text: 'Done.' }]).over;
-    expect(rig!.told.modes).toEqual(['default', 'default']);
+    await expect.poll(() => rig!.told.modes).toEqual(['default', 'default']);
     const [pid = 0] = rig!.told.pids;
     expect(await terminal(turn([into('acceptEdits'), { do: 'hang' }]).over)).toBe(
       'went into the mode "acceptEdits", in which it may act unasked',
@@ -400,7 +400,7 @@ describe('the mode in which an agent asks', () => {
       body: { sessionUpdate: 'config_option_update', configOptions: [all('on')] },
     };
     await turn([change, { do: 'write', text: 'Done.' }]).over;
-    expect(rig!.told.modes).toEqual([id, 'allow_all=off', id, 'allow_all=off']);
+    await expect.poll(() => rig!.told.modes).toEqual([id, 'allow_all=off', id, 'allow_all=off']);
     expect(await terminal(turn([change, { do: 'hang' }]).over)).toContain('"on"');
   });
 });
