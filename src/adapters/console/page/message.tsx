@@ -59,10 +59,15 @@ export const Message = memo(function Message({ message, goesOn }: Shown): JSX.El
         <Text message={message} />
         <Receipts receipts={message.receipts} />
       </div>
-      {!deleted && !deleting.value.has(message.id) && <MessageActions message={message} isOwn={isOwn} />}
+      {isSettled(message) && <MessageActions message={message} isOwn={isOwn} />}
     </li>
   );
 });
+
+/** Neither deleted nor being deleted or rewritten. */
+function isSettled({ id, deleted }: ChatMessage): boolean {
+  return !deleted && !deleting.value.has(id) && editing.value !== id;
+}
 
 function SystemMessage({ message }: { readonly message: ChatMessage }): JSX.Element {
   return (
