@@ -4,7 +4,7 @@ import { dismiss } from './sending.ts';
 import type { Spoken } from './sending.ts';
 
 /** The answer to a typed command, where it was typed; nobody else sees it. */
-export function Answer({ answer }: { readonly answer: Spoken }): JSX.Element {
+export function CommandAnswer({ answer }: { readonly answer: Spoken }): JSX.Element {
   return (
     <li class={`answer is-${answer.kind}`} data-testid="answer" data-ok={answer.kind === 'answer'}>
       <div class="answer-head">

@@ -16,7 +16,7 @@ export function offer(line: string): void {
 }
 
 /** Moves the mark or closes the list; true when the key was for the list. */
-export function choose(event: KeyboardEvent): boolean {
+export function pressInChoices(event: KeyboardEvent): boolean {
   const count = offered.value.length;
   if (count === 0) return false;
   if (event.key === 'ArrowDown') chosen.value = (chosen.value + 1) % count;

@@ -3,13 +3,13 @@ import { useRef } from 'preact/hooks';
 import type { JSX, RefObject } from 'preact';
 import { isCommandLine } from '../../../turns/text/addressing.ts';
 import { COMMAND_WORDS } from '../../../turns/commands/table.ts';
-import { Choices, chosen, choose, offer, offered } from './choices.tsx';
-import { Fate } from './fate.tsx';
+import { Choices, chosen, pressInChoices, offer, offered } from './choices.tsx';
+import { MessagePromise } from './promise.tsx';
 import { Icon } from './icons.tsx';
 import { goToEnd, suggestion } from './layout.ts';
 import { command, say, toast } from './sending.ts';
 import { channel, channelName, writable } from './state.ts';
-import { begin, unfinished } from './unfinished.ts';
+import { keepUnfinished, unfinished } from './unfinished.ts';
 
 /** The server takes no longer text. */
 const TEXT_LIMIT = 16_000;
@@ -54,7 +54,7 @@ export function Composer(): JSX.Element {
         </button>
       </div>
       <div class="composer-foot">
-        <Fate line={isCommand(unfinished.value.text)} />
+        <MessagePromise line={isCommand(unfinished.value.text)} />
         <Count />
       </div>
     </form>
@@ -96,7 +96,7 @@ function Replying(): JSX.Element | null {
         type="button"
         class="quiet square small"
         aria-label="Do not reply"
-        onClick={() => begin({ replyTo: null })}
+        onClick={() => keepUnfinished({ replyTo: null })}
       >
         <Icon name="close" />
       </button>
@@ -115,7 +115,7 @@ function Count(): JSX.Element | null {
 }
 
 function write(field: FieldRef['field'], value: string): void {
-  begin({ text: value });
+  keepUnfinished({ text: value });
   offer(value);
   draw(field, value);
 }
@@ -130,7 +130,7 @@ function draw(field: FieldRef['field'], value: string): void {
 
 function press(field: FieldRef['field'], event: KeyboardEvent): void {
   if (event.isComposing) return;
-  if (choose(event)) return;
+  if (pressInChoices(event)) return;
   if (event.key === 'Tab' || (event.key === 'Enter' && !event.shiftKey && offered.value.length > 0)) {
     const choice = offered.value[chosen.value];
     const line = choice?.line;
@@ -139,7 +139,7 @@ function press(field: FieldRef['field'], event: KeyboardEvent): void {
       return complete(field, line);
     }
   }
-  if (event.key === 'Escape') begin({ replyTo: null });
+  if (event.key === 'Escape') keepUnfinished({ replyTo: null });
   if (event.key !== 'Enter' || event.shiftKey) return;
   event.preventDefault();
   submit(field);
@@ -159,7 +159,7 @@ function submit(field: FieldRef['field']): void {
   if (isCommand(wanted)) command(wanted, { typed: true });
   else if (writable.value) say(wanted, unfinished.peek().replyTo?.id ?? null);
   else return toast('refused', 'This channel lives on another platform: write there. Commands work here too.');
-  begin({ replyTo: null });
+  keepUnfinished({ replyTo: null });
   write(field, '');
   goToEnd.value += 1;
 }

@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import type { JSX, RefObject } from 'preact';
 import type { ChatMessage } from '../protocol.ts';
 import { Afterwards } from './afterwards.tsx';
-import { Answer } from './answer.tsx';
+import { CommandAnswer } from './answer.tsx';
 import { Answered } from './approval.tsx';
 import { Icon, Shell } from './icons.tsx';
 import { goToBeginning, goToEnd, suggestion } from './layout.ts';
@@ -12,7 +12,7 @@ import { dayText, isSameDay } from './now.ts';
 import { answers, ask, unsent } from './sending.ts';
 import { Toasts } from './toasts.tsx';
 import {
-  answered,
+  answeredQuestions,
   channel,
   connection,
   drafts,
@@ -73,7 +73,7 @@ function drawMessage(message: ChatMessage, place: number, all: readonly ChatMess
     ...(answers.value.some((answer) => answer.after === message.seq)
       ? [<Answers key={`after ${message.id}`} between={[message.seq, all[place + 1]?.seq ?? Infinity]} />]
       : []),
-    ...answered.value
+    ...answeredQuestions.value
       .filter(({ at }) => at >= message.sentAt && at < (all[place + 1]?.sentAt ?? Infinity))
       .map((one) => <Answered key={`question ${one.question}`} answered={one} />),
   ];
@@ -105,7 +105,7 @@ function Answers(props: { readonly between: readonly [number, number] }): JSX.El
   return (
     <>
       {here.map((answer) => (
-        <Answer key={answer.key} answer={answer} />
+        <CommandAnswer key={answer.key} answer={answer} />
       ))}
     </>
   );

@@ -1,5 +1,5 @@
 import { render } from 'preact';
-import { App } from './app.tsx';
+import { Page } from './page.tsx';
 import { startAttention } from './attention.ts';
 import { connect } from './connection.ts';
 import { startClock } from './now.ts';
@@ -18,4 +18,4 @@ startClock();
 startShortcuts();
 startAttention();
 connect();
-render(<App />, root);
+render(<Page />, root);

@@ -12,7 +12,7 @@ import { exactTime, timeOfDay } from './now.ts';
 import { RichText } from './rich-text.tsx';
 import { amend, command } from './sending.ts';
 import { messages, person, writable } from './state.ts';
-import { begin } from './unfinished.ts';
+import { keepUnfinished } from './unfinished.ts';
 
 const RECEIPT_WORDS: Readonly<Record<Receipt, string>> = {
   injected: 'given to the holder in the middle of its turn',
@@ -170,7 +170,7 @@ function MessageActions(props: { readonly message: ChatMessage; readonly isOwn: 
   return (
     <div class="message-actions">
       {writable.value && (
-        <Action icon="reply" label="Reply" act={() => begin({ replyTo: { id, name: speaker.name, text } })} />
+        <Action icon="reply" label="Reply" act={() => keepUnfinished({ replyTo: { id, name: speaker.name, text } })} />
       )}
       {kind === 'person' && (
         <Action icon="help" label="What became of it?" act={() => command(`/why ${id}`, { typed: true })} />

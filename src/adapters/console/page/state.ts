@@ -33,7 +33,7 @@ export const view = signal<FloorView | null>(null);
 /** What would become of a message that is written now. */
 export const outlook = signal<Outlook | null>(null);
 /** Requests for permission that were answered lately, oldest first. */
-export const answered = signal<readonly AnsweredQuestion[]>([]);
+export const answeredQuestions = signal<readonly AnsweredQuestion[]>([]);
 export const turns = signal<readonly TurnRecord[]>([]);
 export const journal = signal<readonly JournalEntry[]>([]);
 export const journalHasEarlier = signal(false);
@@ -103,7 +103,7 @@ function takeState(frame: Of<'state'>): void {
   view.value = frame.view;
   outlook.value = frame.outlook;
   turns.value = frame.turns;
-  answered.value = frame.answered;
+  answeredQuestions.value = frame.answered;
   drafts.value = new Map(frame.drafts.map((draft) => [draft.agent, draft]));
   if (moved) journal.value = [];
   if (frame.channel !== null) activity.value = { ...activity.value, [frame.channel]: 0 };
@@ -135,7 +135,7 @@ function takeBatch(frame: Of<'batch'>): void {
   if (frame.view !== undefined) view.value = frame.view;
   if (frame.outlook !== undefined) outlook.value = frame.outlook;
   if (frame.turns !== undefined) turns.value = frame.turns;
-  if (frame.answered !== undefined) answered.value = frame.answered;
+  if (frame.answered !== undefined) answeredQuestions.value = frame.answered;
   if (frame.messages.length > 0) append(frame.messages);
   if (frame.changed.length > 0) messages.value = renew(messages.value, frame.changed);
   if (frame.drafts.length > 0 || frame.messages.length > 0) redraft(frame);

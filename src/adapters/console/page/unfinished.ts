@@ -21,7 +21,7 @@ export function isUnfinished(id: string): boolean {
 }
 
 /** Changes what is begun in the open channel. */
-export function begin(change: Partial<Unfinished>): void {
+export function keepUnfinished(change: Partial<Unfinished>): void {
   if (channel.peek() === null) return;
   all.value = { ...all.peek(), [channel.peek() ?? '']: { ...unfinished.peek(), ...change } };
   try {

@@ -7,7 +7,7 @@ import { agentOf, connection, messages, outlook, view, writable } from './state.
 import { unfinished } from './unfinished.ts';
 
 /** Says beforehand what will become of what is being written, as the floor itself decides it. */
-export function Fate(props: { readonly line: boolean }): JSX.Element {
+export function MessagePromise(props: { readonly line: boolean }): JSX.Element {
   return (
     <span class="fate" data-testid="fate">
       {words(props.line)}

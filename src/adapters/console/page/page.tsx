@@ -14,7 +14,7 @@ import { channel, channels, connection } from './state.ts';
 import { TopBar } from './top-bar.tsx';
 
 /** The whole page. */
-export function App(): JSX.Element {
+export function Page(): JSX.Element {
   const several = channels.value.length > 1;
   const isStale = connection.value === 'lost';
   useSignalEffect(() => {
