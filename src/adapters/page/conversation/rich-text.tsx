@@ -95,8 +95,9 @@ function draw(any: Token, key: number): ComponentChild {
     case 'paragraph':
       return <p key={key}>{drawAll(token.tokens)}</p>;
     case 'space':
-    case 'def':
       return null;
+    case 'def':
+      return <p key={key}>{token.raw.trimEnd()}</p>;
     default:
       return drawInline(token, key);
   }
