@@ -2,6 +2,7 @@ import { createConsoleAdapter } from '../../src/adapters/console/adapter.ts';
 import type { ConsoleAdapter } from '../../src/adapters/console/adapter.ts';
 import type { Place } from '../../src/adapters/port.ts';
 import type { ChannelId } from '../../src/turns/floor/settings.ts';
+import type { Outlook } from '../../src/turns/outlook.ts';
 import type { FloorView } from '../../src/turns/view.ts';
 import { fakeIntake, fakeObservatory, newFolder, restingView, silent, wallClock } from '../adapters/console/fakes.ts';
 import type { FakeIntake, FakeObservatory } from '../adapters/console/fakes.ts';
@@ -24,8 +25,8 @@ export type Stage = {
   readonly observatory: FakeObservatory;
   readonly agents: readonly string[];
   readonly channels: readonly ChannelId[];
-  /** Sets a floor and tells the page. */
-  show(channel: ChannelId, change: Partial<FloorView>): void;
+  /** Sets a floor, and what would become of a message, and tells the page. */
+  show(channel: ChannelId, change: Partial<FloorView>, outlook?: Outlook): void;
   /** An agent has the floor. */
   hold(channel: ChannelId, agent: string, change?: Partial<NonNullable<FloorView['holder']>>): void;
   /** An agent says something, or Conch if `null`. */
@@ -47,9 +48,11 @@ export async function openStage(scenery: Scenery = {}): Promise<Stage> {
   const adapter = createConsoleAdapter({ dataDir: newFolder(), port: 0, clock, log: silent });
   await adapter.start(intake, observatory);
   adapter.setReady();
-  const show = (channel: ChannelId, change: Partial<FloorView>): void => {
+  const show: Stage['show'] = (channel, change, outlook) => {
     const view = { ...viewFor(channel, agents), ...observatory.view(channel), ...change };
     observatory.views.set(channel, view);
+    const foreseen = outlook ?? (view.holder === null ? null : givenTo(view.holder.agent));
+    if (foreseen !== null) observatory.outlooks.set(channel, foreseen);
     adapter.card?.(channel, view);
   };
   return {
@@ -122,6 +125,11 @@ function placeOf(adapter: string, name: string): Place {
 function viewFor(channel: ChannelId, agents: readonly string[]): FloorView {
   const seats = agents.map((agent) => ({ agent, status: 'QUEUED' as const, disabled: false, waitUntil: null }));
   return { ...restingView(channel), seats, next: agents };
+}
+
+/** A message goes to the holder, as in the mode `inject`. */
+function givenTo(agent: string): Outlook {
+  return { unaddressed: { state: 'delivered', to: [agent], via: 'inject' }, addressed: {} };
 }
 
 type Holding = { readonly agent: string } & Partial<NonNullable<FloorView['holder']>>;

@@ -24,7 +24,7 @@ describe('the source', () => {
   test('keeps the page free of schemas and of Node, however far its imports reach', () => {
     const root = new URL('../../src', import.meta.url).pathname;
     const source = readSource(root);
-    const page = source.files.filter((file) => file.startsWith('adapters/console/page/') && !file.includes('vite'));
+    const page = source.files.filter((file) => file.startsWith('adapters/page/') && !file.includes('vite'));
     const others = reachedFrom(page, source).filter((file) => !page.includes(file));
     expect(others).toContain('turns/commands/table.ts');
     expect(others.flatMap((file) => packagesOf(root, file).map((name) => `${file} imports ${name}`))).toEqual([]);

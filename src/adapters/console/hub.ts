@@ -50,6 +50,7 @@ export type Hub = {
   /** The floor of the channel may have changed. */
   card(channel: ChannelId): void;
   floor(channel: ChannelId): FloorNow;
+  /** For one page, which may be ahead of what the others were told: all are told again. */
   channels(): readonly ChannelEntry[];
   journal(client: Client, channel: ChannelId, before?: number): void;
   send(client: Client, frame: ServerFrame): void;
@@ -77,7 +78,10 @@ export function createHub(parts: Parts): Hub {
     leave: (client) => house.clients.delete(client),
     drafts: (channel) => [...roomOf(house, channel).drafts.values()],
     floor: (channel) => floorOf(parts.observatory, channel),
-    channels: () => channelsOf(parts.observatory),
+    channels() {
+      house.channelsSent = '';
+      return channelsOf(parts.observatory);
+    },
     journal: (client, channel, before) => sendJournal(parts.observatory, client, { channel, before }),
     send,
     later(client, frame) {

@@ -5,6 +5,8 @@ import type { OutgoingPost } from '../../../src/adapters/port.ts';
 import { CHANNEL, openPage, OTHER, restingView, stand } from './fakes.ts';
 import type { Page, Stand } from './fakes.ts';
 
+const HOLDER = { agent: 'dev', epoch: 2, startedAt: 0, deadlineAt: null, working: false };
+
 let here: Stand;
 let page: Page;
 
@@ -45,6 +47,17 @@ describe('a person at an open page', () => {
       { id: CHANNEL, name: 'demo', writable: true, holder: null, question: null },
       { id: OTHER, name: 'reviews', writable: false, holder: null, question: null },
     ]);
+  });
+
+  test('T45 is told that nothing is asked any more, also when it was asked only while it opened', async () => {
+    const isTold = (one: Extract<ServerFrame, { type: 'channels' }>): boolean => one.channels[0]?.question === null;
+    await page.frame('channels', isTold);
+    const asked = { question: 3, title: 'run the tests', detail: '', shown: true };
+    const holder = { ...HOLDER, status: 'WAITING', waitingFor: 'approval', approval: asked } as const;
+    here.observatory.views.set(CHANNEL, { ...restingView(), holder });
+    expect((await opened()).channels[0]?.question).toEqual({ question: 3, title: 'run the tests' });
+    here.observatory.views.set(CHANNEL, restingView());
+    await page.frame('channels', isTold);
   });
 
   test('a message reaches Conch once, in full, and is confirmed after it was shown', async () => {

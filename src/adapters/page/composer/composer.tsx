@@ -1,0 +1,170 @@
+import { useSignalEffect } from '@preact/signals';
+import { useRef } from 'preact/hooks';
+import type { JSX, RefObject } from 'preact';
+import { isCommandLine } from '../../../turns/text/addressing.ts';
+import { COMMAND_WORDS } from '../../../turns/commands/table.ts';
+import { Choices, chosen, pressInChoices, offer, offered } from './choices.tsx';
+import { MessagePromise } from './promise.tsx';
+import { Icon } from '../icons.tsx';
+import { goToEnd, suggestion } from '../layout.ts';
+import { command, say, toast } from '../sending.ts';
+import { channel, channelName, writable } from '../state.ts';
+import { keepUnfinished, unfinished } from './unfinished.ts';
+
+/** The server takes no longer text. */
+const TEXT_LIMIT = 16_000;
+
+/** Where people write: messages, and commands that begin with a slash. */
+export function Composer(): JSX.Element {
+  const field = useRef<HTMLTextAreaElement>(null);
+  useSignalEffect(() => {
+    const wanted = suggestion.value;
+    if (wanted === null) return;
+    write(field, wanted);
+    field.current?.focus();
+    suggestion.value = null;
+  });
+  useSignalEffect(() => {
+    if (unfinished.value.replyTo !== null) field.current?.focus();
+  });
+  useSignalEffect(() => {
+    if (channel.value !== null) draw(field, unfinished.peek().text);
+  });
+  return (
+    <form
+      class="composer"
+      id="composer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit(field);
+      }}
+    >
+      <Choices take={(line) => complete(field, line)} />
+      <Replying />
+      <div class="composer-row">
+        <Field field={field} />
+        <button
+          type="submit"
+          class="send"
+          data-testid="send"
+          aria-label="Send"
+          disabled={unfinished.value.text.trim() === ''}
+        >
+          <Icon name="send" />
+        </button>
+      </div>
+      <div class="composer-foot">
+        <MessagePromise line={isCommand(unfinished.value.text)} />
+        <Count />
+      </div>
+    </form>
+  );
+}
+
+type FieldRef = { readonly field: RefObject<HTMLTextAreaElement | null> };
+
+function Field({ field }: FieldRef): JSX.Element {
+  const placeholder = writable.value ? `Message #${channelName.value}, or / for commands` : 'Commands only: type /';
+  return (
+    <textarea
+      ref={field}
+      rows={1}
+      data-testid="composer"
+      aria-label="Message"
+      placeholder={placeholder}
+      value={unfinished.value.text}
+      autocomplete="off"
+      aria-autocomplete="list"
+      aria-controls={offered.value.length > 0 ? 'choices' : undefined}
+      aria-activedescendant={offered.value.length > 0 ? `choice-${chosen.value}` : undefined}
+      onInput={(event) => write(field, event.currentTarget.value)}
+      onKeyDown={(event) => press(field, event)}
+    />
+  );
+}
+
+function Replying(): JSX.Element | null {
+  const to = unfinished.value.replyTo;
+  if (to === null) return null;
+  return (
+    <p class="replying">
+      <Icon name="reply" />
+      <span>
+        Replying to <strong>{to.name}</strong>: {to.text.slice(0, 80)}
+      </span>
+      <button
+        type="button"
+        class="quiet square small"
+        aria-label="Do not reply"
+        onClick={() => keepUnfinished({ replyTo: null })}
+      >
+        <Icon name="close" />
+      </button>
+    </p>
+  );
+}
+
+function Count(): JSX.Element | null {
+  const { length } = unfinished.value.text;
+  if (length < TEXT_LIMIT * 0.9) return <span class="faint wide-only">Enter sends · Shift+Enter new line</span>;
+  return (
+    <span class={length > TEXT_LIMIT ? 'too-long' : 'faint'}>
+      {length.toLocaleString()} of {TEXT_LIMIT.toLocaleString()} characters
+    </span>
+  );
+}
+
+function write(field: FieldRef['field'], value: string): void {
+  keepUnfinished({ text: value });
+  offer(value);
+  draw(field, value);
+}
+
+function draw(field: FieldRef['field'], value: string): void {
+  const element = field.current;
+  if (element === null) return;
+  element.value = value;
+  element.style.height = 'auto';
+  element.style.height = `${Math.min(element.scrollHeight, 220)}px`;
+}
+
+function press(field: FieldRef['field'], event: KeyboardEvent): void {
+  if (event.isComposing) return;
+  if (pressInChoices(event)) return;
+  if (event.key === 'Tab' || (event.key === 'Enter' && !event.shiftKey && offered.value.length > 0)) {
+    const choice = offered.value[chosen.value];
+    const line = choice?.line;
+    if (line !== undefined && (event.key === 'Tab' || line.trim() !== unfinished.peek().text.trim())) {
+      event.preventDefault();
+      return complete(field, line);
+    }
+  }
+  if (event.key === 'Escape') keepUnfinished({ replyTo: null });
+  if (event.key !== 'Enter' || event.shiftKey) return;
+  event.preventDefault();
+  submit(field);
+}
+
+function complete(field: FieldRef['field'], line: string): void {
+  write(field, `${line} `);
+  field.current?.focus();
+}
+
+function submit(field: FieldRef['field']): void {
+  const wanted = unfinished.peek().text.trim();
+  if (wanted === '') return;
+  if (wanted.length > TEXT_LIMIT) {
+    return toast('refused', `The message is longer than ${TEXT_LIMIT.toLocaleString()} characters. Nothing was sent.`);
+  }
+  if (isCommand(wanted)) command(wanted, { typed: true });
+  else if (writable.value) say(wanted, unfinished.peek().replyTo?.id ?? null);
+  else return toast('refused', 'This channel lives on another platform: write there. Commands work here too.');
+  keepUnfinished({ replyTo: null });
+  write(field, '');
+  goToEnd.value += 1;
+}
+
+/** An operator's command, or a slash and a word that is none: its answer says which command may have been meant. */
+function isCommand(value: string): boolean {
+  return isCommandLine(value, COMMAND_WORDS) || /^\s*\/[a-z]*(\s|$)/i.test(value);
+}

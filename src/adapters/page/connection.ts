@@ -1,0 +1,99 @@
+import { backoffMs } from '../../lib/retry.ts';
+import type { PageFrame, ServerFrame } from '../console/protocol.ts';
+import { accepted, answered, refused, resend, toast, setTransmitter } from './sending.ts';
+import { channel, connection, take } from './state.ts';
+
+const RECONNECT = { firstMs: 300, longestMs: 8_000 };
+/** The server beats every 15 seconds; a connection silent for longer is dead. */
+const SILENCE_MS = 40_000;
+
+let socket: WebSocket | null = null;
+/** Connections that were lost, or could not be had, since one was open. */
+let failures = 0;
+let silence: ReturnType<typeof setTimeout> | undefined;
+let retry: ReturnType<typeof setTimeout> | undefined;
+
+/** Connects and stays connected: after a loss it tries again, first soon, then ever more slowly. */
+export function connect(): void {
+  setTransmitter(transmit);
+  dial();
+  addEventListener('online', () => dialNow());
+  document.addEventListener('visibilitychange', () => {
+    if (document.visibilityState === 'visible') dialNow();
+  });
+}
+
+/** Tries again at once. */
+export function dialNow(): void {
+  if (connection.value !== 'lost') return;
+  clearTimeout(retry);
+  dial();
+}
+
+function dial(): void {
+  if (socket !== null && socket.readyState <= WebSocket.OPEN) return;
+  const mine = new WebSocket(`${location.origin.replace(/^http/, 'ws')}/socket`);
+  socket = mine;
+  mine.addEventListener('open', () => {
+    failures = 0;
+    transmit({ type: 'open', channel: channel.value ?? remembered() });
+  });
+  mine.addEventListener('message', (event: MessageEvent<string>) => {
+    listen(mine);
+    hear(JSON.parse(event.data) as ServerFrame);
+  });
+  mine.addEventListener('close', () => {
+    if (socket === mine) lost();
+  });
+}
+
+function lost(): void {
+  clearTimeout(silence);
+  connection.value = 'lost';
+  failures += 1;
+  const waitMs = backoffMs(RECONNECT, failures) * (0.75 + Math.random() / 2);
+  clearTimeout(retry);
+  retry = setTimeout(() => void redial(), waitMs);
+}
+
+/** A server that was started afresh may have a new secret: asking for the page renews it. */
+async function redial(): Promise<void> {
+  try {
+    if (failures > 2) await fetch('/', { cache: 'no-store' });
+  } catch {
+    return lost();
+  }
+  dial();
+}
+
+function listen(mine: WebSocket): void {
+  clearTimeout(silence);
+  silence = setTimeout(() => mine.close(), SILENCE_MS);
+}
+
+function hear(frame: ServerFrame): void {
+  if (frame.type === 'accepted') accepted(frame.key);
+  else if (frame.type === 'refused') refused(frame.key, frame.text);
+  else if (frame.type === 'answer') answered(frame.key, frame.ok, frame.text);
+  else if (frame.type === 'notice') toast('notice', frame.text);
+  else take(frame);
+  if (frame.type === 'state') {
+    connection.value = 'open';
+    remember(frame.channel);
+    resend();
+  }
+}
+
+function transmit(frame: PageFrame): boolean {
+  if (socket === null || socket.readyState !== WebSocket.OPEN) return false;
+  socket.send(JSON.stringify(frame));
+  return true;
+}
+
+function remembered(): string | null {
+  return decodeURIComponent(location.hash.slice(1)) || null;
+}
+
+function remember(id: string | null): void {
+  if (id !== null) history.replaceState(null, '', `#${encodeURIComponent(id)}`);
+}

@@ -1,0 +1,100 @@
+import type { JSX } from 'preact';
+import { Avatar, toneOf } from '../avatar.tsx';
+import { RichText } from './rich-text.tsx';
+import { discard, say, unsent } from '../sending.ts';
+import type { Unsent } from '../sending.ts';
+import { agentOf, channel, connection, drafts, messages, view } from '../state.ts';
+
+/** What stands after the last message: what is on its way, what is being written. */
+export function Afterwards(): JSX.Element {
+  return (
+    <>
+      {unsent.value
+        .filter((message) => message.channel === channel.value && !isShown(message.key))
+        .map((message) => (
+          <OnItsWay key={message.key} message={message} />
+        ))}
+      <Drafts />
+    </>
+  );
+}
+
+function isShown(key: string): boolean {
+  return messages.value.some((message) => message.key === key);
+}
+
+function OnItsWay({ message }: { readonly message: Unsent }): JSX.Element {
+  const { key, text, replyTo, refusal } = message;
+  const again = (): void => {
+    discard(key);
+    say(text, replyTo);
+  };
+  return (
+    <div class="message is-own tone-person on-its-way" data-testid="unsent">
+      <div class="message-body">
+        <div class="text">
+          <RichText text={text} />
+        </div>
+        {refusal === null ? (
+          <p class="faint">{connection.value === 'open' ? 'Sending…' : 'Will be sent when Conch is back'}</p>
+        ) : (
+          <p class="refusal">
+            {refusal}{' '}
+            <button type="button" class="link" onClick={again}>
+              Try again
+            </button>{' '}
+            <button type="button" class="link" onClick={() => discard(key)}>
+              Discard
+            </button>
+          </p>
+        )}
+      </div>
+    </div>
+  );
+}
+
+/** What the holder is writing; when nothing of it can be seen yet, that it works. */
+function Drafts(): JSX.Element | null {
+  const holder = view.value?.holder ?? null;
+  const newest = view.value?.epoch ?? 0;
+  const shown = [...drafts.value.values()].filter(
+    (draft) => draft.text !== null && draft.text !== '' && draft.epoch >= newest - 1,
+  );
+  if (shown.length > 0) {
+    return (
+      <>
+        {shown.map((draft) => (
+          <Writing key={draft.agent} agent={draft.agent} text={draft.text ?? ''} />
+        ))}
+      </>
+    );
+  }
+  if (holder === null || holder.status !== 'ACTIVE') return null;
+  return <Writing agent={holder.agent} text="" />;
+}
+
+function Writing(props: { readonly agent: string; readonly text: string }): JSX.Element {
+  const agent = agentOf(props.agent);
+  return (
+    <div class={`message is-agent is-draft ${toneOf(agent.id)}`} data-testid="draft" data-speaker={agent.id}>
+      <Avatar id={agent.id} name={agent.name} avatar={agent.avatar} />
+      <div class="message-body">
+        <div class="message-head">
+          <span class="speaker">{agent.name}</span>
+          <span class="faint">{props.text === '' ? 'is thinking' : 'is speaking'}</span>
+        </div>
+        <div class="text">
+          {props.text === '' ? (
+            <span class="dots" aria-hidden="true">
+              <i />
+              <i />
+              <i />
+            </span>
+          ) : (
+            <RichText text={props.text} />
+          )}
+        </div>
+      </div>
+    </div>
+  );
+}

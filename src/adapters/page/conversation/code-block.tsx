@@ -1,0 +1,86 @@
+import { signal } from '@preact/signals';
+import { memo } from 'preact/compat';
+import { useState } from 'preact/hooks';
+import type { ComponentChild, JSX } from 'preact';
+import { Icon } from '../icons.tsx';
+import type { highlighted } from './highlight.ts';
+
+/** Colours code; loaded when the first block is complete, for most conversations have none. */
+const highlighter = signal<typeof highlighted | null>(null);
+let asked = false;
+
+/** How long the button says that it copied. */
+const SAID_MS = 2_000;
+
+/** A block of code that scrolls by itself, with its language, its colours and a button that copies it. */
+export const CodeBlock = memo(function CodeBlock(props: {
+  readonly code: string;
+  readonly language: string;
+  /** It is complete: one that is still being written has no colours yet. */
+  readonly closed: boolean;
+}): JSX.Element {
+  const [language = ''] = props.language.split(/\s/, 1);
+  return (
+    <div class="code-block">
+      <div class="code-head">
+        <span>{language}</span>
+        <Copy code={props.code} />
+      </div>
+      <pre ref={focusableIfCut}>
+        <code>{props.closed ? coloured(props.code, language) : props.code}</code>
+      </pre>
+    </div>
+  );
+});
+
+function coloured(code: string, language: string): ComponentChild {
+  if (language === '') return code;
+  if (!asked) {
+    asked = true;
+    void import('./highlight.ts').then((module) => (highlighter.value = module.highlighted));
+  }
+  const spans = highlighter.value?.(code, language) ?? null;
+  if (spans === null) return code;
+  return spans.map(({ kind, text }, place) =>
+    kind === null ? (
+      text
+    ) : (
+      <span key={place} class={`is-${kind}`}>
+        {text}
+      </span>
+    ),
+  );
+}
+
+function Copy(props: { readonly code: string }): JSX.Element {
+  const [said, setSaid] = useState<'Copy' | 'Copied' | 'Not allowed'>('Copy');
+  const copy = async (): Promise<void> => {
+    const done = await navigator.clipboard.writeText(props.code).then(
+      () => 'Copied' as const,
+      () => 'Not allowed' as const,
+    );
+    setSaid(done);
+    setTimeout(() => setSaid('Copy'), SAID_MS);
+  };
+  return (
+    <button type="button" class="quiet copy" aria-label="Copy the code" onClick={() => void copy()}>
+      <Icon name="copy" />
+      <span aria-live="polite">{said}</span>
+    </button>
+  );
+}
+
+const sizes = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    const { scrollWidth, clientWidth, scrollHeight, clientHeight } = target;
+    if (scrollWidth > clientWidth + 1 || scrollHeight > clientHeight + 1) target.setAttribute('tabindex', '0');
+    else target.removeAttribute('tabindex');
+  }
+});
+
+/** As a `ref`: whoever has no mouse can scroll what does not fit, and does not have to pass what does. */
+export function focusableIfCut(element: HTMLElement | null): (() => void) | void {
+  if (element === null) return;
+  sizes.observe(element);
+  return () => sizes.unobserve(element);
+}

@@ -1,0 +1,273 @@
+import { useSignalEffect } from '@preact/signals';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import type { JSX, RefObject } from 'preact';
+import type { ChatMessage } from '../../console/protocol.ts';
+import { Afterwards } from './afterwards.tsx';
+import { CommandAnswer } from './answer.tsx';
+import { Answered } from '../floor/approval.tsx';
+import { Icon, Shell } from '../icons.tsx';
+import { goToBeginning, goToEnd, suggestion } from '../layout.ts';
+import { Message } from './message.tsx';
+import { dayText, isSameDay } from '../now.ts';
+import { answers, ask, unsent } from '../sending.ts';
+import { Toasts } from '../frame/toasts.tsx';
+import {
+  answeredQuestions,
+  channel,
+  connection,
+  drafts,
+  following,
+  hasEarlier,
+  hasLater,
+  messages,
+  returning,
+  SHOWN,
+  unread,
+  view,
+  writable,
+} from '../state.ts';
+
+const NEAR_PX = 40;
+const SAME_SPEAKER_MS = 5 * 60_000;
+
+/** The conversation; it stays at its end only if the reader is there. */
+export function Conversation(): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const keep = useScroll(box);
+  return (
+    <div class="conversation-frame">
+      <h2 class="unseen">Conversation</h2>
+      <div
+        class="conversation"
+        data-testid="conversation"
+        ref={box}
+        onScroll={keep}
+        tabIndex={0}
+        aria-label="Conversation"
+      >
+        <div>
+          <Beginning />
+          <ol class="messages">
+            <Answers between={[0, messages.value[0]?.seq ?? Infinity]} />
+            {messages.value.flatMap(drawMessage)}
+          </ol>
+          {!hasLater.value && <Afterwards />}
+        </div>
+      </div>
+      <div class="over-the-end">
+        <Pill />
+        <Toasts />
+      </div>
+    </div>
+  );
+}
+
+/** A message, the day that begins with it, and what came after it: answers to typed commands and to agents' requests. */
+function drawMessage(message: ChatMessage, place: number, all: readonly ChatMessage[]): JSX.Element[] {
+  const before = all[place - 1];
+  const beginsDay = before === undefined || !isSameDay(before.sentAt, message.sentAt);
+  const goes = !beginsDay && goesOn(before, message);
+  return [
+    ...(beginsDay ? [<Day key={`day ${message.id}`} at={message.sentAt} />] : []),
+    <Message key={message.id} message={message} goesOn={goes} />,
+    ...(answers.value.some((answer) => answer.after === message.seq)
+      ? [<Answers key={`after ${message.id}`} between={[message.seq, all[place + 1]?.seq ?? Infinity]} />]
+      : []),
+    ...answeredQuestions.value
+      .filter(({ at }) => at >= message.sentAt && at < (all[place + 1]?.sentAt ?? Infinity))
+      .map((one) => <Answered key={`question ${one.question}`} answered={one} />),
+  ];
+}
+
+function Day({ at }: { readonly at: number }): JSX.Element {
+  return (
+    <li class="day" data-testid="day">
+      <span>{dayText(at)}</span>
+    </li>
+  );
+}
+
+function goesOn(before: ChatMessage | undefined, message: ChatMessage): boolean {
+  return (
+    before !== undefined &&
+    before.kind === message.kind &&
+    before.speaker.id === message.speaker.id &&
+    message.replyTo === null &&
+    message.sentAt - before.sentAt < SAME_SPEAKER_MS
+  );
+}
+
+function Answers(props: { readonly between: readonly [number, number] }): JSX.Element {
+  const [from, to] = props.between;
+  const here = answers.value.filter(
+    (answer) => answer.channel === channel.value && answer.after >= from && answer.after < to,
+  );
+  return (
+    <>
+      {here.map((answer) => (
+        <CommandAnswer key={answer.key} answer={answer} />
+      ))}
+    </>
+  );
+}
+
+/** Sizes, and what the reader looks at: the topmost message that is seen, and how far down it stands. */
+type Place = {
+  readonly top: number;
+  readonly height: number;
+  readonly seen: number;
+  readonly anchor: { readonly id: string; readonly at: number } | null;
+};
+
+/** Keeps the reader's place while messages come and go; returns what to do on a scroll. */
+function useScroll(box: RefObject<HTMLDivElement | null>): () => void {
+  const place = useRef<Place>({ top: 0, height: 0, seen: 0, anchor: null });
+  const settle = (): void => {
+    const element = box.current;
+    if (element === null) return;
+    if (following.peek()) element.scrollTop = element.scrollHeight;
+    else hold(element, place.current.anchor);
+    place.current = placeOf(element);
+  };
+  useSignalEffect(() => {
+    if (goToEnd.value > 0) showEnd();
+  });
+  useSignalEffect(() => {
+    if (goToBeginning.value > 0) showBeginning();
+  });
+  useLayoutEffect(settle, [messages.value, drafts.value, unsent.value, answers.value, view.value]);
+  useEffect(() => {
+    const watcher = new ResizeObserver(settle);
+    for (const element of [box.current, box.current?.firstElementChild]) if (element != null) watcher.observe(element);
+    return () => watcher.disconnect();
+  }, []);
+  return () => {
+    if (box.current === null) return;
+    scrolled(box.current, place.current);
+    place.current = placeOf(box.current);
+  };
+}
+
+function placeOf(element: HTMLElement): Place {
+  const { scrollTop: top, scrollHeight: height, clientHeight: seen } = element;
+  return { top, height, seen, anchor: following.peek() ? null : anchorIn(element) };
+}
+
+function anchorIn(element: HTMLElement): Place['anchor'] {
+  const { left, top, width } = element.getBoundingClientRect();
+  for (const down of [8, 64, 160]) {
+    const found = document.elementFromPoint(left + width / 2, top + down)?.closest<HTMLElement>('[data-id]');
+    const id = found?.dataset['id'];
+    if (found != null && id !== undefined) return { id, at: found.getBoundingClientRect().top - top };
+  }
+  return null;
+}
+
+function hold(element: HTMLElement, anchor: Place['anchor']): void {
+  if (anchor === null) return;
+  const found = element.querySelector(`[data-id="${CSS.escape(anchor.id)}"]`);
+  if (found === null) return;
+  element.scrollTop += found.getBoundingClientRect().top - element.getBoundingClientRect().top - anchor.at;
+}
+
+/** Only who moves up by hand leaves the end; a change of sizes moves nobody. */
+function scrolled(element: HTMLElement, before: Place): void {
+  const { scrollTop: top, scrollHeight: height, clientHeight: seen } = element;
+  const atEnd = height - top - seen < NEAR_PX;
+  const byHand = height === before.height && seen === before.seen && top < before.top - 1;
+  if (returning.peek()) return;
+  if (atEnd && hasLater.peek()) {
+    if (unread.peek() > SHOWN) return showEnd();
+    askLater();
+  }
+  if (atEnd) following.value = !hasLater.peek();
+  else if (byHand) following.value = false;
+  if (following.peek()) unread.value = 0;
+}
+
+function askLater(): void {
+  const last = messages.peek().at(-1)?.seq;
+  if (channel.value !== null && last !== undefined) ask({ type: 'history', channel: channel.value, after: last });
+}
+
+/** Draws the end of the conversation, from the server if the page does not have it. */
+function showEnd(): void {
+  unread.value = 0;
+  following.value = true;
+  if (hasLater.peek() && channel.peek() !== null) {
+    returning.value = true;
+    return ask({ type: 'open', channel: channel.peek() });
+  }
+  const box = document.querySelector('.conversation');
+  if (box !== null) box.scrollTop = box.scrollHeight;
+}
+
+/** Draws the beginning of the conversation, from the server if the page does not have it. */
+function showBeginning(): void {
+  following.value = false;
+  if (hasEarlier.peek() && channel.peek() !== null) ask({ type: 'history', channel: channel.peek() ?? '', after: 0 });
+  const box = document.querySelector('.conversation');
+  if (box !== null) box.scrollTop = 0;
+}
+
+function showEarlier(): void {
+  const before = messages.peek()[0]?.seq;
+  following.value = false;
+  if (channel.value !== null) ask({ type: 'history', channel: channel.value, ...(before ? { before } : {}) });
+}
+
+function Earlier(): JSX.Element {
+  return (
+    <p class="earlier">
+      <button type="button" class="quiet" onClick={showEarlier}>
+        Show earlier messages
+      </button>
+      <button type="button" class="quiet" onClick={() => (goToBeginning.value += 1)}>
+        Go to the beginning
+      </button>
+    </p>
+  );
+}
+
+function Beginning(): JSX.Element | null {
+  if (connection.value === 'connecting') return null;
+  if (hasEarlier.value) return <Earlier />;
+  if (messages.value.length > 0 || unsent.value.length > 0) return null;
+  return (
+    <div class="empty">
+      <Shell />
+      <p class="empty-title">Nobody has spoken yet</p>
+      {writable.value && (
+        <p>
+          Write a message: the agents answer one after the other. Whoever holds the conch may speak, and you always can.
+        </p>
+      )}
+      {writable.value && <Openings />}
+    </div>
+  );
+}
+
+const OPENINGS = ['Plan a status page for our customers', 'Why do our tests take 20 minutes?'];
+
+function Openings(): JSX.Element {
+  return (
+    <p class="buttons openings">
+      {OPENINGS.map((text) => (
+        <button key={text} type="button" class="small-button" onClick={() => (suggestion.value = text)}>
+          {text}
+        </button>
+      ))}
+    </p>
+  );
+}
+
+function Pill(): JSX.Element | null {
+  if (following.value) return null;
+  const count = unread.value;
+  return (
+    <button type="button" class="pill" onClick={() => (goToEnd.value += 1)}>
+      <Icon name="down" />
+      {count === 0 ? 'Newest' : `${count > 999 ? '999+' : count} new`}
+    </button>
+  );
+}

@@ -1,0 +1,201 @@
+import { signal } from '@preact/signals';
+import { memo } from 'preact/compat';
+import { useEffect, useRef } from 'preact/hooks';
+import type { JSX } from 'preact';
+import { RECEIPTS } from '../../../turns/floor/effect.ts';
+import type { Receipt } from '../../../turns/floor/effect.ts';
+import type { ChatMessage } from '../../console/protocol.ts';
+import { Avatar, toneOf } from '../avatar.tsx';
+import { Icon } from '../icons.tsx';
+import { deleteSoon, deleting, keepMessage } from './deleting.ts';
+import { exactTime, timeOfDay } from '../now.ts';
+import { RichText } from './rich-text.tsx';
+import { amend, command } from '../sending.ts';
+import { messages, person, writable } from '../state.ts';
+import { keepUnfinished } from '../composer/unfinished.ts';
+
+const RECEIPT_WORDS: Readonly<Record<Receipt, string>> = {
+  injected: 'given to the holder in the middle of its turn',
+  held: 'held until the turn ends',
+  preempted: 'interrupted the turn and goes first',
+  observed: 'seen by every agent',
+  done: 'taken up',
+  unrouted: 'reached no agent',
+};
+
+/** The message of one's own that is being rewritten. */
+const editing = signal<string | null>(null);
+
+type Shown = {
+  readonly message: ChatMessage;
+  /** The same speaker went on: the name is not repeated. */
+  readonly goesOn: boolean;
+};
+
+/** One message; drawn again only when it changes. */
+export const Message = memo(function Message({ message, goesOn }: Shown): JSX.Element {
+  const { kind, speaker, sentAt, deleted } = message;
+  if (kind === 'system') return <SystemMessage message={message} />;
+  const tone = kind === 'person' ? 'tone-person' : toneOf(speaker.id);
+  const isOwn = kind === 'person' && speaker.id === person.value.id;
+  return (
+    <li
+      class={`message is-${isOwn ? 'own' : kind} ${tone}${goesOn ? ' goes-on' : ''}${deleted ? ' is-deleted' : ''}`}
+      data-testid="message"
+      data-id={message.id}
+      data-kind={kind}
+      data-speaker={speaker.id}
+      data-epoch={message.epoch ?? undefined}
+    >
+      {!goesOn && !isOwn && <Avatar id={speaker.id} name={speaker.name} avatar={speaker.avatar} kind={kind} />}
+      <div class="message-body">
+        <div class={goesOn ? 'message-head unseen' : 'message-head'}>
+          <span class={isOwn ? 'speaker unseen' : 'speaker'}>{speaker.name}</span>
+          <time dateTime={new Date(sentAt).toISOString()} title={exactTime(sentAt)}>
+            {timeOfDay(sentAt)}
+          </time>
+        </div>
+        <Quote of={message.replyTo} />
+        <Text message={message} />
+        <Receipts receipts={message.receipts} />
+      </div>
+      {isSettled(message) && <MessageActions message={message} isOwn={isOwn} />}
+    </li>
+  );
+});
+
+/** Neither deleted nor being deleted or rewritten. */
+function isSettled({ id, deleted }: ChatMessage): boolean {
+  return !deleted && !deleting.value.has(id) && editing.value !== id;
+}
+
+function SystemMessage({ message }: { readonly message: ChatMessage }): JSX.Element {
+  return (
+    <li class="message is-system" data-testid="message" data-id={message.id} data-kind="system">
+      <div class="system-text">
+        <RichText text={message.text} />
+      </div>
+      <time dateTime={new Date(message.sentAt).toISOString()} title={exactTime(message.sentAt)}>
+        {timeOfDay(message.sentAt)}
+      </time>
+    </li>
+  );
+}
+
+function Quote(props: { readonly of: string | null }): JSX.Element | null {
+  if (props.of === null) return null;
+  const quoted = messages.peek().find((message) => message.id === props.of);
+  const words = quoted === undefined ? 'an earlier message' : `${quoted.speaker.name}: ${quoted.text.slice(0, 120)}`;
+  return <p class="quote">{words}</p>;
+}
+
+function Text({ message }: { readonly message: ChatMessage }): JSX.Element {
+  const going = message.deleted ? 'sent' : deleting.value.get(message.id);
+  if (going !== undefined) return <Deleted id={message.id} isFinal={going === 'sent'} />;
+  if (editing.value === message.id) return <Editor message={message} />;
+  return (
+    <div class="text">
+      <RichText text={message.text} />
+      {message.edited && <span class="edited">edited</span>}
+    </div>
+  );
+}
+
+function Deleted({ id, isFinal }: { readonly id: string; readonly isFinal: boolean }): JSX.Element {
+  if (isFinal) return <p class="text faint">This message was deleted.</p>;
+  return (
+    <p class="text faint" role="status">
+      Deleted.{' '}
+      <button type="button" class="link" onClick={() => keepMessage(id)}>
+        Undo
+      </button>
+    </p>
+  );
+}
+
+function Editor({ message }: { readonly message: ChatMessage }): JSX.Element {
+  const form = useRef<HTMLFormElement>(null);
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    const { current } = field;
+    current?.focus();
+    current?.setSelectionRange(current.value.length, current.value.length);
+  }, []);
+  const close = (): void => {
+    const shown = form.current?.closest('[data-id]');
+    editing.value = null;
+    requestAnimationFrame(() => shown?.querySelector<HTMLElement>('[data-action="edit"]')?.focus());
+  };
+  const save = (event: Event): void => {
+    event.preventDefault();
+    const text = field.current?.value.trim() ?? '';
+    if (text !== '' && text !== message.text) amend(message.id, text);
+    close();
+  };
+  const press = (event: KeyboardEvent): void => {
+    if (event.isComposing) return;
+    event.stopPropagation();
+    if (event.key === 'Escape') close();
+    else if (event.key === 'Enter' && !event.shiftKey) save(event);
+  };
+  return (
+    <form ref={form} class="editor" onSubmit={save} onKeyDown={press}>
+      <textarea ref={field} aria-label="Your message" defaultValue={message.text} rows={3} />
+      <button type="submit">Save</button>
+      <button type="button" class="quiet" onClick={close}>
+        Cancel
+      </button>
+    </form>
+  );
+}
+
+function Receipts(props: { readonly receipts: readonly Receipt[] }): JSX.Element | null {
+  if (props.receipts.length === 0) return null;
+  return (
+    <ul class="receipts" aria-label="What became of this message">
+      {props.receipts.map((receipt) => (
+        <li key={receipt} class="receipt" data-receipt={receipt} title={RECEIPT_WORDS[receipt]}>
+          <span aria-hidden="true">{RECEIPTS[receipt]}</span>
+          <span class="receipt-words">{RECEIPT_WORDS[receipt]}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function MessageActions(props: { readonly message: ChatMessage; readonly isOwn: boolean }): JSX.Element {
+  const { message } = props;
+  const { id, speaker, text, kind } = message;
+  const own = props.isOwn && writable.value;
+  return (
+    <div class="message-actions">
+      {writable.value && (
+        <Action icon="reply" label="Reply" act={() => keepUnfinished({ replyTo: { id, name: speaker.name, text } })} />
+      )}
+      {kind === 'person' && (
+        <Action icon="help" label="What became of it?" act={() => command(`/why ${id}`, { typed: true })} />
+      )}
+      {own && <Action icon="edit" label="Edit" act={() => (editing.value = id)} />}
+      {own && <Action icon="trash" label="Delete" act={() => deleteSoon(id)} />}
+    </div>
+  );
+}
+
+function Action(props: {
+  readonly icon: 'reply' | 'help' | 'edit' | 'trash';
+  readonly label: string;
+  readonly act: () => void;
+}): JSX.Element {
+  return (
+    <button
+      type="button"
+      class="quiet square small"
+      data-action={props.icon}
+      aria-label={props.label}
+      title={props.label}
+      onClick={props.act}
+    >
+      <Icon name={props.icon} />
+    </button>
+  );
+}

@@ -1,0 +1,210 @@
+import { Lexer } from 'marked';
+import type { MarkedToken, Token, Tokens } from 'marked';
+import { memo } from 'preact/compat';
+import { useRef } from 'preact/hooks';
+import type { ComponentChild, JSX } from 'preact';
+import { toneOf } from '../avatar.tsx';
+import { CodeBlock, focusableIfCut } from './code-block.tsx';
+import { agents } from '../state.ts';
+
+/** Beyond these a text is shown as it was typed: the lexer's time and depth would grow without bound. */
+const LONGEST = 100_000;
+const DEEPEST = 20;
+const TOO_DEEP = new RegExp(
+  `^(?:[ \\t]*(?:>|[-*+][ \\t]|\\d{1,9}[.)][ \\t])){${DEEPEST},}|^(?:\\t| {2}){${DEEPEST},}(?:[-*+]|\\d{1,9}[.)])[ \\t]`,
+  'm',
+);
+
+/**
+ * A message's text: Markdown as GitHub reads it, with line breaks as typed and mentions of agents. It becomes elements, never
+ * HTML: tags stand as they were typed, images are links, and only web and mail addresses can be followed.
+ */
+export function RichText(props: { readonly text: string }): JSX.Element {
+  const before = useRef<Lexed>(NOTHING);
+  const lexed = lexedFrom(before.current, props.text);
+  before.current = lexed;
+  return (
+    <>
+      {lexed.blocks.map((token, place) => (
+        <Block key={place} token={token} />
+      ))}
+    </>
+  );
+}
+
+/** A text in blocks, and where its last block begins: what stands before does not change when the text grows. */
+type Lexed = { readonly text: string; readonly blocks: readonly Token[]; readonly sealed: number };
+
+const NOTHING: Lexed = { text: '', blocks: [], sealed: 0 };
+
+function lexedFrom(before: Lexed, text: string): Lexed {
+  if (text === before.text) return before;
+  const grows = before.sealed > 0 && text.startsWith(before.text.slice(0, before.sealed));
+  const kept = grows ? before.blocks.slice(0, -1) : [];
+  const from = grows ? before.sealed : 0;
+  const blocks = [...kept, ...lex(text.slice(from))].filter((token) => token.type !== 'space');
+  const last = blocks.at(-1);
+  const sealed = last === undefined ? 0 : text.lastIndexOf(last.raw);
+  return { text, blocks, sealed: blocks.length > 1 ? Math.max(0, sealed) : 0 };
+}
+
+function lex(text: string): readonly Token[] {
+  try {
+    if (text.length <= LONGEST && !TOO_DEEP.test(text)) return Lexer.lex(text, { gfm: true, breaks: true });
+  } catch {
+    return [asTyped(text)];
+  }
+  return [asTyped(text)];
+}
+
+function asTyped(text: string): Tokens.Paragraph {
+  return { type: 'paragraph', raw: text, text, tokens: [{ type: 'escape', raw: text, text }] };
+}
+
+const Block = memo(
+  function Block({ token }: { readonly token: Token }): JSX.Element {
+    return <>{draw(token, 0)}</>;
+  },
+  (before, after) => before.token.raw === after.token.raw,
+);
+
+function drawAll(tokens: readonly Token[] | undefined): ComponentChild[] {
+  return (tokens ?? []).map(draw);
+}
+
+/** The lexer's type leaves room for kinds of extensions; without any it makes only its own. */
+function draw(any: Token, key: number): ComponentChild {
+  const token = any as MarkedToken;
+  switch (token.type) {
+    case 'code':
+      return <CodeBlock key={key} code={token.text} language={token.lang ?? ''} closed={isClosed(token)} />;
+    case 'heading':
+      return (
+        <p key={key} class={`heading is-${token.depth}`} role="heading" aria-level={3}>
+          {drawAll(token.tokens)}
+        </p>
+      );
+    case 'blockquote':
+      return <blockquote key={key}>{drawAll(token.tokens)}</blockquote>;
+    case 'list':
+      return drawList(token, key);
+    case 'table':
+      return drawTable(token, key);
+    case 'hr':
+      return <hr key={key} />;
+    case 'paragraph':
+      return <p key={key}>{drawAll(token.tokens)}</p>;
+    case 'space':
+      return null;
+    case 'def':
+      return <p key={key}>{token.raw.trimEnd()}</p>;
+    default:
+      return drawInline(token, key);
+  }
+}
+
+type Inline = Exclude<
+  MarkedToken,
+  { type: 'code' | 'heading' | 'blockquote' | 'list' | 'table' | 'hr' | 'paragraph' | 'space' | 'def' }
+>;
+
+function drawInline(token: Inline, key: number): ComponentChild {
+  switch (token.type) {
+    case 'strong':
+      return <strong key={key}>{drawAll(token.tokens)}</strong>;
+    case 'em':
+      return <em key={key}>{drawAll(token.tokens)}</em>;
+    case 'del':
+      return <del key={key}>{drawAll(token.tokens)}</del>;
+    case 'codespan':
+      return <code key={key}>{token.text}</code>;
+    case 'br':
+      return <br key={key} />;
+    case 'link':
+    case 'image':
+      return drawLink(token, key);
+    case 'checkbox':
+      return token.checked ? '☑ ' : '☐ ';
+    case 'text':
+      if (token.tokens !== undefined) return drawAll(token.tokens);
+      return mentions(token.text);
+    case 'escape':
+      return token.text;
+    case 'list_item':
+      return drawAll(token.tokens);
+    case 'html':
+      return token.block ? <p key={key}>{token.raw.trimEnd()}</p> : token.raw;
+  }
+}
+
+function drawLink(token: Tokens.Link | Tokens.Image, key: number): ComponentChild {
+  if (!/^(?:https?:\/\/|mailto:)/i.test(token.href)) return token.raw;
+  const words = token.type === 'image' ? token.text || token.href : drawAll(token.tokens);
+  return (
+    <a key={key} href={token.href} title={token.href} target="_blank" rel="noopener noreferrer">
+      {words}
+    </a>
+  );
+}
+
+function drawList(list: Tokens.List, key: number): ComponentChild {
+  const items = list.items.map((item, place) => (
+    <li key={place} class={item.task ? 'task' : undefined}>
+      {drawAll(item.tokens)}
+    </li>
+  ));
+  if (!list.ordered) return <ul key={key}>{items}</ul>;
+  return (
+    <ol key={key} start={list.start === '' ? 1 : list.start}>
+      {items}
+    </ol>
+  );
+}
+
+function drawTable(table: Tokens.Table, key: number): ComponentChild {
+  const cells = (row: readonly Tokens.TableCell[], Cell: 'th' | 'td'): JSX.Element[] =>
+    row.map((cell, place) => (
+      <Cell key={place} style={cell.align === null ? undefined : { textAlign: cell.align }}>
+        {drawAll(cell.tokens)}
+      </Cell>
+    ));
+  return (
+    <div key={key} class="table" role="group" aria-label="Table" ref={focusableIfCut}>
+      <table>
+        <thead>
+          <tr>{cells(table.header, 'th')}</tr>
+        </thead>
+        <tbody>
+          {table.rows.map((row, place) => (
+            <tr key={place}>{cells(row, 'td')}</tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** A fence that is still being written has no end yet; an indented block ends where it ends. */
+function isClosed({ codeBlockStyle, raw }: Tokens.Code): boolean {
+  return codeBlockStyle === 'indented' || /\n[ \t]{0,3}(?:`{3,}|~{3,})[ \t]*\n*$/.test(raw);
+}
+
+const MENTION = /(?<![\p{L}\p{N}_@/.-])@[\p{L}\p{N}][\p{L}\p{N}_-]*/gu;
+
+function mentions(text: string): ComponentChild {
+  const out: ComponentChild[] = [];
+  let end = 0;
+  for (const { 0: whole, index } of text.matchAll(MENTION)) {
+    const name = whole.slice(1).toLowerCase();
+    const agent = agents.value.find((one) => one.id.toLowerCase() === name || one.name.toLowerCase() === name);
+    if (agent === undefined) continue;
+    const mark = (
+      <span key={index} class={`mention ${toneOf(agent.id)}`}>
+        {whole}
+      </span>
+    );
+    out.push(text.slice(end, index), mark);
+    end = index + whole.length;
+  }
+  return end === 0 ? text : [...out, text.slice(end)];
+}

@@ -1,0 +1,111 @@
+import { useSignalEffect } from '@preact/signals';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { JSX } from 'preact';
+import { wantedQuestion } from '../frame/attention.ts';
+import { focusableIfCut } from '../conversation/code-block.tsx';
+import { command } from '../sending.ts';
+import type { AnsweredQuestion } from '../../console/protocol.ts';
+import { exactTime, timeOfDay } from '../now.ts';
+import { agentOf, channel, messages, person, view } from '../state.ts';
+
+/** A key that was meant for what stood here before answers nothing. */
+const SETTLED_MS = 500;
+
+/** What the holder asks a yes for, whole, with the two answers. Nothing when it asks for none. */
+export function ApprovalBar(): JSX.Element | null {
+  const holder = view.value?.holder ?? null;
+  const asked = holder?.approval ?? null;
+  if (holder === null || asked === null) return null;
+  return <Request key={asked.question} agent={holder.agent} epoch={holder.epoch} asked={asked} />;
+}
+
+/** What became of a request, and through whom. */
+export function Answered({ answered }: { readonly answered: AnsweredQuestion }): JSX.Element {
+  const { question, agent, title, choice, by, at } = answered;
+  const did = choice === 'allow' ? '✅ {by} allowed' : '⛔ {by} rejected';
+  return (
+    <li class="message is-system" data-testid="answered" data-choice={choice}>
+      <div class="system-text">
+        {did.replace('{by}', personName(by))} what {agentOf(agent).name} asked ({question})
+        {title !== '' && `: ${title}`}
+      </div>
+      <time dateTime={new Date(at).toISOString()} title={exactTime(at)}>
+        {timeOfDay(at)}
+      </time>
+    </li>
+  );
+}
+
+/** Whoever wrote here is known by name; of others there is only the id. */
+function personName(id: string | null): string {
+  if (id === null) return 'Conch';
+  if (id === person.value.id) return person.value.name;
+  return messages.peek().find(({ speaker }) => speaker.id === id)?.speaker.name ?? id;
+}
+
+type Asked = {
+  readonly question: number;
+  readonly title: string;
+  readonly detail: string;
+  readonly shown: boolean;
+};
+
+function Request(props: { readonly agent: string; readonly epoch: number; readonly asked: Asked }): JSX.Element {
+  const { agent, epoch, asked } = props;
+  const { question, title, detail, shown } = asked;
+  const box = useRef<HTMLElement>(null);
+  const settled = useSettled();
+  useSignalEffect(() => {
+    const wanted = wantedQuestion.value;
+    if (wanted?.question !== question || wanted.channel.id !== channel.value) return;
+    wantedQuestion.value = null;
+    box.current?.focus();
+  });
+  const answer = (line: '/allow' | '/reject'): void => command(`${line} ${question}`, { epoch });
+  /** The second half of a double click may come when the next question stands under the pointer: it answers nothing. */
+  const click = (line: '/allow' | '/reject') => (event: MouseEvent) => {
+    if (event.detail < 2) answer(line);
+  };
+  const press = (event: KeyboardEvent): void => {
+    if (event.altKey || event.ctrlKey || event.metaKey || !settled) return;
+    if (event.key === 'a' && shown) answer('/allow');
+    else if (event.key === 'r') answer('/reject');
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  return (
+    <section
+      ref={box}
+      class="approval"
+      data-testid="approval"
+      data-settled={settled}
+      aria-label="A request for permission"
+      tabIndex={-1}
+      onKeyDown={press}
+    >
+      <p>
+        <strong>{agentOf(agent).name}</strong> asks for a yes ({question}): {title}
+      </p>
+      {detail !== '' && <pre ref={focusableIfCut}>{detail}</pre>}
+      <div class="actions" role="group" aria-label="Your answer">
+        <button type="button" data-testid="allow" disabled={!shown} onClick={click('/allow')}>
+          Allow <kbd class="wide-only">a</kbd>
+        </button>
+        <button type="button" data-testid="reject" onClick={click('/reject')}>
+          Reject <kbd class="wide-only">r</kbd>
+        </button>
+      </div>
+    </section>
+  );
+}
+
+/** Whether this has been drawn for long enough to have been meant. */
+function useSettled(): boolean {
+  const [settled, setSettled] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(true), SETTLED_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  return settled;
+}

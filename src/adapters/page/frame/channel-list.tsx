@@ -1,0 +1,69 @@
+import { useEffect, useRef } from 'preact/hooks';
+import type { JSX } from 'preact';
+import type { ChannelEntry } from '../../console/protocol.ts';
+import { toneOf } from '../avatar.tsx';
+import { ask } from '../sending.ts';
+import { isUnfinished } from '../composer/unfinished.ts';
+import { activity, agentOf, channel, channels, openQuestions } from '../state.ts';
+
+/** The channels: who speaks in each, what asks for a person, and what was said since it was last open. */
+export function ChannelList(): JSX.Element {
+  return (
+    <nav class="channels" aria-label="Channels">
+      <ul>
+        {channels.value.map((entry) => (
+          <Channel key={entry.id} entry={entry} />
+        ))}
+      </ul>
+    </nav>
+  );
+}
+
+function Channel({ entry }: { readonly entry: ChannelEntry }): JSX.Element {
+  const { id, name, writable, holder } = entry;
+  const isOpen = id === channel.value;
+  const asks = openQuestions.value.some((open) => open.channel.id === id);
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (isOpen) button.current?.scrollIntoView({ block: 'nearest', inline: 'center' });
+  }, [isOpen]);
+  return (
+    <li>
+      <button
+        ref={button}
+        type="button"
+        class={`channel${asks ? ' asks' : ''}`}
+        data-testid="channel"
+        data-channel={id}
+        aria-current={isOpen ? 'page' : undefined}
+        title={holder === null ? `#${name}` : `#${name}: ${agentOf(holder).name} has the floor`}
+        onClick={() => ask({ type: 'open', channel: id })}
+      >
+        <span class="channel-title">#{name}</span>
+        {!writable && <span class="platform">{id.split(':', 1)[0]}</span>}
+        <span class="channel-signs">
+          {asks ? (
+            <span class="asking">
+              <span aria-hidden="true">✋</span>
+              <span class="unseen">asks for a yes</span>
+            </span>
+          ) : (
+            holder !== null && <span class={`dot ${toneOf(holder)}`} aria-hidden="true" />
+          )}
+          {!isOpen && isUnfinished(id) && (
+            <span class="begun" title="Something is begun here">
+              <span aria-hidden="true">✎</span>
+              <span class="unseen">something is begun here</span>
+            </span>
+          )}
+          <Count of={isOpen ? 0 : (activity.value[id] ?? 0)} />
+        </span>
+      </button>
+    </li>
+  );
+}
+
+function Count(props: { readonly of: number }): JSX.Element | null {
+  if (props.of === 0) return null;
+  return <span class="count">{props.of > 99 ? '99+' : props.of}</span>;
+}

@@ -1,0 +1,89 @@
+import { showQuestion } from './attention.ts';
+import { drawerOpen, goToBeginning, goToEnd, helpOpen, tab } from '../layout.ts';
+import { command } from '../sending.ts';
+import { view } from '../state.ts';
+import { toggleTheme } from './theme.ts';
+
+/** Every shortcut: the key as people see it, and what it does. Single keys work outside of text fields. */
+export const SHORTCUTS: readonly { readonly keys: string; readonly what: string }[] = [
+  { keys: 'Enter', what: 'Send the message' },
+  { keys: 'Shift + Enter', what: 'New line' },
+  { keys: '/', what: 'Write a command' },
+  { keys: 'c', what: 'Go to the composer' },
+  { keys: 'Alt + A', what: 'Go to what an agent asks, in any channel' },
+  { keys: 'a  r', what: 'There: allow, reject' },
+  { keys: 'Alt + S', what: 'Skip the turn under way' },
+  { keys: 'Alt + X', what: 'Stop everything' },
+  { keys: 'Alt + P', what: 'Pause or resume the floor' },
+  { keys: '1  2  3', what: 'Floor, turns, journal' },
+  { keys: 'Home', what: 'Go to the beginning' },
+  { keys: 'End', what: 'Go to the newest message' },
+  { keys: 't', what: 'Light or dark' },
+  { keys: '?', what: 'This list' },
+  { keys: 'Esc', what: 'Close what is open' },
+];
+
+/** Listens for the shortcuts. */
+export function startShortcuts(): void {
+  addEventListener('keydown', (event) => {
+    if (event.isComposing || event.ctrlKey || event.metaKey) return;
+    const act = event.altKey ? WITH_ALT[event.code] : isTyping(event) ? undefined : PLAIN[event.key];
+    if (event.key === 'Escape') closeAll();
+    if (act === undefined) return;
+    event.preventDefault();
+    act();
+  });
+}
+
+/** Skips the turn that is drawn now. */
+export function skipTurn(): void {
+  const holder = view.value?.holder;
+  command('/floor skip', holder == null ? {} : { epoch: holder.epoch });
+}
+
+/** Stops, whatever is going on. */
+export function stopAll(): void {
+  command('/stop');
+}
+
+/** Pauses a floor, or lets a paused one go on. */
+export function pauseOrResume(): void {
+  command(view.value?.condition === 'paused' ? '/floor resume' : '/floor pause');
+}
+
+const WITH_ALT: Readonly<Record<string, () => void>> = {
+  KeyA: showQuestion,
+  KeyS: skipTurn,
+  KeyX: stopAll,
+  KeyP: pauseOrResume,
+};
+
+const PLAIN: Readonly<Record<string, () => void>> = {
+  '/': focusComposer,
+  c: focusComposer,
+  t: toggleTheme,
+  '?': () => (helpOpen.value = true),
+  Home: () => (goToBeginning.value += 1),
+  End: () => (goToEnd.value += 1),
+  1: () => show('floor'),
+  2: () => show('turns'),
+  3: () => show('journal'),
+};
+
+function show(which: typeof tab.value): void {
+  tab.value = which;
+  drawerOpen.value = true;
+}
+
+function closeAll(): void {
+  helpOpen.value = false;
+  drawerOpen.value = false;
+}
+
+function focusComposer(): void {
+  document.querySelector<HTMLTextAreaElement>('[data-testid="composer"]')?.focus();
+}
+
+function isTyping(event: KeyboardEvent): boolean {
+  return event.target instanceof HTMLElement && event.target.closest('input, textarea, select') !== null;
+}

@@ -1,0 +1,92 @@
+import type { JSX } from 'preact';
+import { notifies, questionWords, showQuestion, toggleNotifications } from './attention.ts';
+import { dialNow } from '../connection.ts';
+import { Icon, Shell } from '../icons.tsx';
+import { drawerOpen, helpOpen } from '../layout.ts';
+import { channel, channelName, channels, connection, openQuestions, writable } from '../state.ts';
+import { toggleTheme } from './theme.ts';
+
+const CONNECTION = { connecting: 'Connecting…', open: 'Connected', lost: 'Reconnecting…' } as const;
+
+/** Name, channel, connection, and what belongs to the page itself. */
+export function TopBar(): JSX.Element {
+  return (
+    <header class="top-bar">
+      <h1 class="brand">
+        <Shell />
+        <span class="brand-name">Conch</span>
+      </h1>
+      {channels.value.length <= 1 && channelName.value !== '' && <span class="channel-name">#{channelName.value}</span>}
+      {!writable.value && connection.value === 'open' && <span class="tag">read only</span>}
+      <span class="spring" />
+      <Elsewhere />
+      <Connection />
+      {notifies.value !== null && (
+        <button
+          type="button"
+          class="quiet square"
+          aria-label="Notify me when an agent asks"
+          title="Notify me when an agent asks"
+          aria-pressed={notifies.value}
+          onClick={() => void toggleNotifications()}
+        >
+          <Icon name={notifies.value ? 'bell' : 'mute'} />
+        </button>
+      )}
+      <button
+        type="button"
+        class="quiet square wide-only"
+        aria-label="Keyboard shortcuts"
+        onClick={() => (helpOpen.value = true)}
+      >
+        <Icon name="help" />
+      </button>
+      <button type="button" class="quiet square" aria-label="Switch between light and dark" onClick={toggleTheme}>
+        <Icon name="moon" />
+      </button>
+      <button
+        type="button"
+        class="quiet square narrow-only"
+        aria-label="Floor, turns and journal"
+        aria-expanded={drawerOpen.value}
+        onClick={() => (drawerOpen.value = !drawerOpen.value)}
+      >
+        <Icon name="panel" />
+      </button>
+    </header>
+  );
+}
+
+/** What is asked in channels that are not open; a press goes there. */
+function Elsewhere(): JSX.Element | null {
+  const [first, ...others] = openQuestions.value.filter((open) => open.channel.id !== channel.value);
+  if (first === undefined) return null;
+  return (
+    <button
+      type="button"
+      class="asks-elsewhere"
+      data-testid="asks-elsewhere"
+      title={first.title}
+      onClick={showQuestion}
+    >
+      <span aria-hidden="true">✋</span>
+      <span class="asks-words">{questionWords(first)}</span>
+      {others.length > 0 && <span>+{others.length}</span>}
+    </button>
+  );
+}
+
+function Connection(): JSX.Element {
+  const state = connection.value;
+  return (
+    <span class={`connection is-${state}`} data-testid="connection" data-state={state} role="status">
+      <span class="dot" aria-hidden="true" />
+      <span class="connection-words">{CONNECTION[state]}</span>
+      {state === 'lost' && (
+        <button type="button" class="link" onClick={dialNow}>
+          Try now
+        </button>
+      )}
+    </span>
+  );
+}

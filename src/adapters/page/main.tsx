@@ -1,0 +1,21 @@
+import { render } from 'preact';
+import { Page } from './page.tsx';
+import { startAttention } from './frame/attention.ts';
+import { connect } from './connection.ts';
+import { startClock } from './now.ts';
+import { startShortcuts } from './frame/shortcuts.ts';
+import { startTheme } from './frame/theme.ts';
+import './base.css';
+import './frame/frame.css';
+import './floor/floor.css';
+import './conversation/chat.css';
+import './floor/panel.css';
+
+const root = document.querySelector('#app');
+if (root === null) throw new Error('impossible: the page has no place to draw in');
+startTheme();
+startClock();
+startShortcuts();
+startAttention();
+connect();
+render(<Page />, root);

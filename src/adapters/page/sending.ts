@@ -1,0 +1,139 @@
+import { signal } from '@preact/signals';
+import type { PageFrame } from '../console/protocol.ts';
+import { channel, messages } from './state.ts';
+
+/** A message that the server has not yet confirmed. */
+export type Unsent = {
+  readonly key: string;
+  readonly channel: string;
+  readonly text: string;
+  readonly replyTo: string | null;
+  /** Why the server did not take it; `null` while that is open. */
+  readonly refusal: string | null;
+};
+
+const STORED_AS = 'conch-unsent';
+
+/** Messages on their way; they outlive a lost connection and a reload of the page. */
+export const unsent = signal<readonly Unsent[]>(restore());
+
+/** What an answer to a command, a notice or a refusal says; gone after a while. */
+export type Word = { readonly key: string; readonly kind: 'answer' | 'refused' | 'notice'; readonly text: string };
+
+/** Toasts, oldest first. */
+export const toasts = signal<readonly Word[]>([]);
+/** The answer to a typed command, with the line that was typed and the message after which it stands. */
+export type Spoken = Word & { readonly line: string; readonly channel: string; readonly after: number };
+
+/** Answers to typed commands: they stand in the conversation, for this page only. */
+export const answers = signal<readonly Spoken[]>([]);
+
+let transmit: (frame: PageFrame) => boolean = () => false;
+const asked = new Map<string, { readonly line: string; readonly typed: boolean; readonly channel: string }>();
+
+/** Gives this module the way to the server. */
+export function setTransmitter(send: (frame: PageFrame) => boolean): void {
+  transmit = send;
+}
+
+/** Sends a frame that needs no confirmation; lost when there is no connection. */
+export function ask(frame: PageFrame): void {
+  transmit(frame);
+}
+
+/** Sends a message; it is kept until the server confirms it. */
+export function say(text: string, replyTo: string | null): void {
+  if (channel.value === null) return;
+  const message = { key: crypto.randomUUID(), channel: channel.value, text, replyTo, refusal: null };
+  keep([...unsent.value, message]);
+  transmitSay(message);
+}
+
+/** Sends everything that is unconfirmed again, under the same keys. */
+export function resend(): void {
+  for (const message of unsent.value) if (message.refusal === null) transmitSay(message);
+}
+
+/** Takes a refused message back. */
+export function discard(key: string): void {
+  keep(unsent.value.filter((message) => message.key !== key));
+}
+
+/** Runs a command line. `typed` answers stand in the conversation, those of buttons are toasts. */
+export function command(line: string, options: { readonly epoch?: number; readonly typed?: boolean } = {}): void {
+  if (channel.value === null) return;
+  const { epoch, typed = false } = options;
+  const key = crypto.randomUUID();
+  asked.set(key, { line, typed, channel: channel.value });
+  const frame = { type: 'command', channel: channel.value, key, line } as const;
+  const sent = transmit(epoch === undefined ? frame : { ...frame, epoch });
+  if (!sent) answered(key, false, 'There is no connection to Conch now. Try again when it is back.');
+}
+
+/** Changes or takes back a message of one's own. */
+export function amend(id: string, text: string | null): void {
+  if (channel.value === null) return;
+  const key = crypto.randomUUID();
+  const where = { channel: channel.value, key, id };
+  const sent = transmit(text === null ? { type: 'delete', ...where } : { type: 'edit', ...where, text });
+  if (!sent) toast('refused', 'There is no connection to Conch now. Nothing was changed.');
+}
+
+/** The server has it. */
+export function accepted(key: string): void {
+  if (unsent.value.some((message) => message.key === key)) discard(key);
+}
+
+/** The server did not take it. */
+export function refused(key: string | null, text: string): void {
+  const message = unsent.value.find((one) => one.key === key);
+  if (message !== undefined) {
+    keep(unsent.value.map((one) => (one.key === key ? { ...one, refusal: text } : one)));
+  } else if (key !== null && asked.has(key)) answered(key, false, text);
+  else toast('refused', text);
+}
+
+/** A command was answered. */
+export function answered(key: string, ok: boolean, text: string): void {
+  const question = asked.get(key);
+  asked.delete(key);
+  const kind = ok ? 'answer' : 'refused';
+  if (question?.typed !== true) return toast(kind, text);
+  const { line, channel: where } = question;
+  const spoken: Spoken = { key, kind, text, line, channel: where, after: messages.peek().at(-1)?.seq ?? 0 };
+  answers.value = [...answers.value, spoken].slice(-20);
+}
+
+/** Shows a short word for a while. */
+export function toast(kind: Word['kind'], text: string): void {
+  const key = crypto.randomUUID();
+  toasts.value = [...toasts.value, { key, kind, text }].slice(-4);
+  setTimeout(() => dismiss(key), kind === 'answer' ? 5000 : 9000);
+}
+
+/** Takes a toast or an answer away. */
+export function dismiss(key: string): void {
+  toasts.value = toasts.value.filter((word) => word.key !== key);
+  answers.value = answers.value.filter((word) => word.key !== key);
+}
+
+function transmitSay({ key, channel: where, text, replyTo }: Unsent): void {
+  transmit({ type: 'say', channel: where, key, text, replyTo });
+}
+
+function keep(pending: readonly Unsent[]): void {
+  unsent.value = pending;
+  try {
+    sessionStorage.setItem(STORED_AS, JSON.stringify(pending));
+  } catch {
+    return;
+  }
+}
+
+function restore(): readonly Unsent[] {
+  try {
+    return JSON.parse(sessionStorage.getItem(STORED_AS) ?? '[]') as Unsent[];
+  } catch {
+    return [];
+  }
+}
