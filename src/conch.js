@@ -11,7 +11,10 @@ if (isTooOld(found)) {
       ' or newer, found ' +
       found +
       '. ' +
-      'Run it with "npm start" or "npm run conch -- <command>" in the project, which bring their own Node, ' +
+      // npm finds the project's own Node first: whoever comes this way by npm has none.
+      (/^(start|conch)$/.test(process.env.npm_lifecycle_event || '')
+        ? 'The project brings its own, but not without its devDependencies: run "npm install --include=dev" '
+        : 'Run it with "npm start" or "npm run conch -- <command>" in the project, which bring their own Node, ') +
       'or install a newer one from https://nodejs.org\n',
   );
   process.exitCode = 7;

@@ -1,5 +1,6 @@
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import {
   TokenError,
   addAgentToken,
@@ -156,6 +157,9 @@ function checkConfig(config: Config): ExitCode {
 /** Copies the database; when the running bot has it, the bot does so itself. */
 async function backup(file: string): Promise<ExitCode> {
   const path = resolve(file);
+  if (!existsSync(dirname(path))) {
+    return fail(`There is no folder ${dirname(path)}: make it, or name another file.`, EXIT_CODES.usage);
+  }
   try {
     return await withStore(async (store) => {
       await store.backupTo(path);
@@ -220,8 +224,13 @@ function explained(error: unknown): ExitCode {
   if (error instanceof TokenError) return fail(error.message, EXIT_CODES.refused);
   if (error instanceof StoreError) return fail(error.message, STORE_CODES[error.code]);
   if (error instanceof Error && isAboutListening(error)) return fail(error.message, EXIT_CODES.portTaken);
+  if (error instanceof Error && 'code' in error && NOT_WRITTEN.has(String(error.code))) {
+    return fail(`${error.message}: make room, or name a folder of yours (CONCH_DATA_DIR).`, EXIT_CODES.diskFull);
+  }
   throw error;
 }
+
+const NOT_WRITTEN: ReadonlySet<string> = new Set(['EACCES', 'EDQUOT', 'EISDIR', 'ENOSPC', 'ENOTDIR', 'EPERM', 'EROFS']);
 
 /** The port is taken, or this user may not use it; the error itself says which in plain words. */
 function isAboutListening(error: Error): boolean {

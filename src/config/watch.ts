@@ -1,6 +1,6 @@
 import { readFileSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
-import { ConfigError } from './error.ts';
+import { ConfigError, pathText } from './error.ts';
 import type { Config } from './config.ts';
 
 /** Runs something once, later; what it returns takes that back. */
@@ -14,6 +14,25 @@ export type Reload = {
   /** The file changed and cannot be used: nothing else changes. */
   readonly onInvalid: (error: ConfigError) => void;
 };
+
+/** The keys that a running Conch takes over only when it starts: those of them that changed since, by their paths. */
+export const changedUntilRestart = (first: Config, next: Config): readonly string[] => {
+  const before = atStart(first);
+  return [...atStart(next)].flatMap(([path, value]) => (before.get(path) === value ? [] : [path]));
+};
+
+const atStart = ({ adapters, log, remote, turnConfig }: Config): ReadonlyMap<string, string> => {
+  const { heartbeatSeconds, heartbeatTimeoutSeconds, interruptGraceSeconds, reconnectGraceSeconds } = turnConfig;
+  const times = { heartbeatSeconds, heartbeatTimeoutSeconds, interruptGraceSeconds, reconnectGraceSeconds };
+  return new Map(leaves({ turnConfig: times, remote, adapters, log }, []));
+};
+
+const leaves = (value: object, path: readonly string[]): readonly (readonly [string, string])[] =>
+  Object.entries(value).flatMap(([key, part]: [string, unknown]) =>
+    typeof part === 'object' && part !== null && !Array.isArray(part)
+      ? leaves(part, [...path, key])
+      : [[pathText([...path, key]), JSON.stringify(part)] as const],
+  );
 
 /** Watches one file by its directory, because editors replace files. `settleMs` lets a save come to its end first. */
 export type Watched = Reload & {

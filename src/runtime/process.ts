@@ -8,7 +8,7 @@ import type { ExitCode } from './exit-codes.ts';
 import type { Config } from '../config/config.ts';
 import { loadConfigFrom } from '../config/load.ts';
 import { thisWorld } from '../config/world.ts';
-import { watchConfig } from '../config/watch.ts';
+import { changedUntilRestart, watchConfig } from '../config/watch.ts';
 import { createLog } from './log.ts';
 import type { Log } from './log.ts';
 import { createPlatforms, lengthsOf } from './adapter-factory.ts';
@@ -126,13 +126,19 @@ function watch(config: Config, log: Log, apply: (next: Config) => Promise<void>)
     load: () => loadConfigFrom(thisWorld(), path),
     after: (ms, run) => systemTimers.after(ms, run),
     onChange: (next) => {
+      for (const warning of next.warnings) log.warn(warning);
       apply(next).then(
-        () => log.info({ file: path }, 'configuration reloaded'),
+        () => tellReload(log, path, changedUntilRestart(config, next)),
         (error: unknown) => log.error({ err: error }, 'the configuration could not be applied'),
       );
     },
     onInvalid: (error) => log.error({ file: path }, `${error.message}\nNothing was changed.`),
   });
+}
+
+function tellReload(log: Log, file: string, atStart: readonly string[]): void {
+  if (atStart.length === 0) log.info({ file }, 'configuration reloaded');
+  else log.warn({ file, atStart }, `configuration reloaded, but ${atStart.join(', ')}: start Conch anew for that`);
 }
 
 /** Signals and faults that end the program. A fault nobody foresaw ends it too: a supervisor starts it anew on a sound state. */

@@ -307,12 +307,12 @@ describe('T39 conch doctor', () => {
   });
 });
 
-describe('T39 on the command line', () => {
+describe('the command line', () => {
   /** Runs the program on a file, and resolves with its code and what it printed. */
-  async function run(file: string, ...argv: readonly string[]) {
+  async function run(file: string, argv: readonly string[], env: NodeJS.ProcessEnv = {}) {
     const cwd = mkdtempSync(`${ROOM}/place-`);
     writeFileSync(`${cwd}/turnConfig.json`, file);
-    const child = spawn(process.execPath, [CONCH, ...argv], { cwd, env: { PATH: process.env['PATH'] } });
+    const child = spawn(process.execPath, [CONCH, ...argv], { cwd, env: { PATH: process.env['PATH'], ...env } });
     const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);
     return { code: Number(code), out, err };
   }
@@ -324,10 +324,23 @@ describe('T39 on the command line', () => {
     ['doctor', '{ "turnConfg": {} }', 'out'],
     ['doctor', WRONG, 'out'],
     ['start', '{ "turnConfg": {} }', 'err'],
-  ] as const)('conch %s on %j ends with 3 and without a stack trace', async (line, file, where) => {
-    const done = await run(file, ...line.split(' '));
+  ] as const)('T39 conch %s on %j ends with 3 and without a stack trace', async (line, file, where) => {
+    const done = await run(file, line.split(' '));
     expect(done.code).toBe(EXIT_CODES.configuration);
     expect(done[where]).toMatch(/did you mean "turnConfig"|There is no program "no-such-program"/i);
     expect(done.out + done.err).not.toMatch(/^\s+at /m);
+  });
+
+  test('T41 conch backup into a folder that is not there says so', async () => {
+    const { code, err } = await run('{}', ['backup', 'gone/conch.db']);
+    expect(code).toBe(EXIT_CODES.usage);
+    expect(err).toMatch(/^There is no folder \/.*\/gone: make it, or name another file\.\n$/);
+  });
+
+  test('T41 a data folder that cannot be made is no fault of Conch', async () => {
+    const file = JSON.stringify(one({ kind: 'acp', command: process.execPath, args: ['-e', 'process.exit(3)'] }));
+    const { code, err } = await run(file, ['agent', 'check', 'dev'], { CONCH_DATA_DIR: '/dev/null/data' });
+    expect(code).toBe(EXIT_CODES.diskFull);
+    expect(err).toMatch(/^ENOTDIR: .*: make room, or name a folder of yours \(CONCH_DATA_DIR\)\.\n$/);
   });
 });

@@ -16,6 +16,13 @@ describe('an old Node', () => {
     expect(result.stderr).toContain(`Conch needs Node 22.18 or newer, found ${version}. Run it with "npm start"`);
   });
 
+  test('T41 is not told to run what was run: without its devDependencies the project has no Node of its own', () => {
+    const result = launch('process.stdout.write("loaded")', '20.20.2', [], { npm_lifecycle_event: 'start' });
+    expect(result.status).toBe(EXIT_CODES.oldNode);
+    expect(result.stderr).toContain('run "npm install --include=dev" or install a newer one');
+    expect(result.stderr).not.toContain('npm start');
+  });
+
   test('can read the launcher: it is written in old JavaScript', () => {
     const text = readFileSync(LAUNCHER, 'utf8');
     expect(text).not.toMatch(/\?\.|\?\?|\bawait\b|node:|^import /m);
@@ -44,7 +51,7 @@ describe('a new Node', () => {
 });
 
 /** Runs a copy of the launcher beside a program with this body, under a Node that says it is this version. */
-function launch(body: string, version: string, argv: readonly string[] = []) {
+function launch(body: string, version: string, argv: readonly string[] = [], env: NodeJS.ProcessEnv = {}) {
   const dir = mkdtempSync(join(tmpdir(), 'conch-launcher-'));
   cpSync(LAUNCHER, join(dir, 'conch.js'));
   writeFileSync(join(dir, 'package.json'), '{"type":"module"}');
@@ -57,5 +64,6 @@ function launch(body: string, version: string, argv: readonly string[] = []) {
     `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: ${JSON.stringify(version)} } });`,
   );
   const args = ['--require', join(dir, 'version.cjs'), join(dir, 'conch.js'), ...argv];
-  return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 60_000 });
+  const world = { ...process.env, npm_lifecycle_event: '', ...env };
+  return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 60_000, env: world });
 }

@@ -5,9 +5,9 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { ConfigError } from '../../src/config/error.ts';
 import { loadConfigFrom } from '../../src/config/load.ts';
 import { thisWorld } from '../../src/config/world.ts';
-import { createReload, watchConfig } from '../../src/config/watch.ts';
+import { changedUntilRestart, createReload, watchConfig } from '../../src/config/watch.ts';
 import type { Config } from '../../src/config/config.ts';
-import { world } from './world.ts';
+import { load, world } from './world.ts';
 
 const stage = (initial: string) => {
   let text: string | null = initial;
@@ -82,8 +82,26 @@ describe('a file on the disk', () => {
     const directory = mkdtempSync(join(tmpdir(), 'conch-'));
     onTestFinished(() => rmSync(directory, { recursive: true }));
     writeFileSync(join(directory, 'turnConfig.json'), Buffer.from('"\xff"', 'latin1'));
-    const load = () => loadConfigFrom({ ...thisWorld(), cwd: directory }, 'turnConfig.json');
-    expect(load).toThrow(ConfigError);
-    expect(load).toThrow('It cannot be read');
+    const read = () => loadConfigFrom({ ...thisWorld(), cwd: directory }, 'turnConfig.json');
+    expect(read).toThrow(ConfigError);
+    expect(read).toThrow('It cannot be read');
+  });
+});
+
+describe('T41 keys that are read at the start only', () => {
+  const first = load({});
+  test.each<[string, object, readonly string[]]>([
+    ['none of them', { turnConfig: { maxTurns: 3 }, budgets: { day: { tokens: 5 } } }, []],
+    ['a port', { adapters: { console: { port: 7_431 } } }, ['adapters.console.port']],
+    [
+      'several of them',
+      { log: { level: 'debug' }, turnConfig: { heartbeatSeconds: 5 }, remote: { origins: ['https://example.org'] } },
+      ['turnConfig.heartbeatSeconds', 'remote.origins', 'log.level'],
+    ],
+  ])('are told when a reload changes %s', (_, file, told) => {
+    expect(changedUntilRestart(first, load(file))).toEqual(told);
+  });
+  test('are told no more when they are as at the start again', () => {
+    expect(changedUntilRestart(first, load({ log: { level: 'info' } }))).toEqual([]);
   });
 });

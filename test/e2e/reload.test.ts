@@ -53,6 +53,17 @@ describe('a configuration that is changed while Conch runs', () => {
     expect(page.view?.seats.map(({ agent }) => agent)).toEqual(['pm', 'dev', 'qa', 'ops']);
   });
 
+  test('T41 is told which of its keys wait for the next start', async () => {
+    const told = () => logLines(bot).find(({ atStart }) => atStart !== undefined);
+    configure(place, { ...DEMO, log: { ...DEMO.log, level: 'debug' } });
+    await page.until(() => told() !== undefined, 'the words');
+    expect(told()).toMatchObject({
+      level: 'warn',
+      atStart: ['log.level'],
+      message: 'configuration reloaded, but log.level: start Conch anew for that',
+    });
+  });
+
   test('takes an agent away that it does not name any more', async () => {
     configure(place, { ...DEMO, channels: [{ id: CHANNEL, agents: ['pm', 'dev'] }] });
     await page.until(() => page.view?.seats.length === 2, 'two seats');

@@ -25,7 +25,7 @@ import type { Platform } from './platform.ts';
 import { TEXT_LIMIT } from './protocol.ts';
 import type { ChatMessage } from './protocol.ts';
 import { startServer } from './server.ts';
-import type { ConsoleServer } from './server.ts';
+import type { ConsoleServer, Health } from './server.ts';
 import { hear, toHuman } from './talk.ts';
 import type { Talk } from './talk.ts';
 import { sessionToken } from './token.ts';
@@ -159,7 +159,7 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
       token: sessionToken(join(dataDir, 'console-token')),
       ...(options.pageDir === undefined ? {} : { pageDir: options.pageDir }),
       log,
-      isReady,
+      health: () => ({ status: isReady() ? 'ready' : 'starting', agents: agentsIn(ports.observatory) }),
       welcome: (socket) => welcome(talk, socket),
       command: (channel, line) => ctl(ports, person, { channel, line }),
       backup: async (file) => (await options.backup?.(file)) ?? { ok: false, text: 'This Conch keeps no database.' },
@@ -170,6 +170,15 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
     platform.close();
     throw error;
   }
+}
+
+/** How many of the agents that have a seat, and are not disabled, are OFFLINE in one of their channels. */
+function agentsIn(floors: Observatory): Health['agents'] {
+  const views = floors.channels().map(({ id }) => floors.view(id));
+  const seats = views.flatMap((view) => view?.seats ?? []).filter(({ disabled }) => !disabled);
+  const of = new Set(seats.map(({ agent }) => agent)).size;
+  const offline = new Set(seats.filter(({ status }) => status === 'OFFLINE').map(({ agent }) => agent)).size;
+  return { status: offline === 0 ? 'ok' : offline < of ? 'degraded' : 'down', offline, of };
 }
 
 async function halt({ platform, hub, delivery, server }: Running): Promise<void> {

@@ -19,6 +19,15 @@ const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]']);
 const PAGE = fileURLToPath(new URL('../../../dist/console', import.meta.url));
 const NOT_BUILT = 'The console page is not built. Run "npm install" in the folder of Conch, then start it again.\n';
 
+/**
+ * What `/healthz` answers. Agents that are gone degrade it and make it no less ready: people are heard, and the others speak.
+ * Only numbers, for whoever asks need not be known.
+ */
+export type Health = {
+  readonly status: 'starting' | 'ready';
+  readonly agents: { readonly status: 'ok' | 'degraded' | 'down'; readonly offline: number; readonly of: number };
+};
+
 /** What the server is told and what it asks. */
 export type ServerParts = {
   readonly host: string;
@@ -27,7 +36,7 @@ export type ServerParts = {
   /** The built page; the one that `npm install` builds unless said. */
   readonly pageDir?: string;
   readonly log: FaultLog;
-  readonly isReady: () => boolean;
+  readonly health: () => Health;
   readonly welcome: (socket: WebSocket) => void;
   /** Runs a command line of `conch ctl`; `channel` is `null` when the caller named none. */
   readonly command: (channel: string | null, line: string) => Promise<Answer>;
@@ -86,8 +95,8 @@ async function respond(parts: ServerParts, page: Page, exchange: Exchange): Prom
   const path = targetOf(request)?.path;
   if (path === undefined) return finish(response, 400, 'This is no path of the console.\n');
   if (path === '/healthz') {
-    const ready = parts.isReady();
-    return finish(response, ready ? 200 : 503, { status: ready ? 'ready' : 'starting' });
+    const health = parts.health();
+    return finish(response, health.status === 'ready' ? 200 : 503, health);
   }
   if (path === '/ctl') {
     const reply = await ctlAnswer(request, parts);

@@ -9,13 +9,16 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
+import type { Status } from '../../../src/turns/floor/seat.ts';
 import {
   CHANNEL,
+  OTHER,
   cookieOf,
   fakeIntake,
   fakeObservatory,
   newFolder,
   openPage,
+  restingView,
   silent,
   stand,
   wallClock,
@@ -59,11 +62,33 @@ afterEach(() => here.adapter.stop());
 describe('a running console', () => {
   test('healthz says starting until it is told that it is ready', async () => {
     const before = await call(`${here.url}/healthz`);
-    expect([before.status, JSON.parse(before.body)]).toEqual([503, { status: 'starting' }]);
+    expect([before.status, JSON.parse(before.body)]).toMatchObject([503, { status: 'starting' }]);
     here.adapter.setReady();
     const after = await call(`${here.url}/healthz`);
-    expect([after.status, JSON.parse(after.body)]).toEqual([200, { status: 'ready' }]);
+    expect([after.status, JSON.parse(after.body)]).toMatchObject([200, { status: 'ready' }]);
   });
+
+  test.each([
+    ['ok', 0, { pm: 'IDLE', dev: 'ACTIVE', qa: 'QUEUED' }],
+    ['degraded', 1, { pm: 'IDLE', dev: 'OFFLINE', qa: 'QUEUED' }],
+    ['down', 3, { pm: 'OFFLINE', dev: 'OFFLINE', qa: 'OFFLINE' }],
+  ] as const)(
+    'T40 healthz says that its agents are %s, and stays ready with %i of them OFFLINE',
+    async (status, offline, seats) => {
+      const seat = (agent: string, state: Status, disabled = false) => ({
+        agent,
+        status: state,
+        disabled,
+        waitUntil: null,
+      });
+      const own = Object.entries(seats).map(([agent, state]) => seat(agent, state));
+      here.observatory.views.set(CHANNEL, { ...restingView(), seats: [...own, seat('ops', 'OFFLINE', true)] });
+      here.observatory.views.set(OTHER, { ...restingView(OTHER), seats: own.slice(0, 2) });
+      here.adapter.setReady();
+      const { status: code, body } = await call(`${here.url}/healthz`);
+      expect([code, JSON.parse(body)]).toEqual([200, { status: 'ready', agents: { status, offline, of: 3 } }]);
+    },
+  );
 
   test('the page comes with a cookie that scripts and other sites cannot use', async () => {
     const { headers } = await call(`${here.url}/`);
