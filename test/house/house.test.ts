@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { packagesOf, reachedFrom, readSource } from './imports.ts';
 import { measure } from './measure.ts';
 import { ROOMS, lintPatterns } from './rooms.ts';
+import { SAME_MEANING } from './same-meaning.ts';
 
 const house = measure(new URL('../../src', import.meta.url).pathname);
 
@@ -11,6 +12,10 @@ describe('the source', () => {
     expect(house.rooms.toSorted()).toEqual(ROOMS.map(({ name }) => name).toSorted());
     expect(house.looseFiles).toEqual(['conch-agent.js', 'conch.js', 'main.ts']);
     expect(house.deepest).toBeLessThanOrEqual(3);
+  });
+
+  test('gives a reason for no name that does not need one', () => {
+    expect(house.sharedByMeaning.map(({ name }) => name).toSorted()).toEqual(Object.keys(SAME_MEANING).toSorted());
   });
 
   test('has no circle of imports, types counted', () => {

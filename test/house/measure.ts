@@ -2,7 +2,7 @@ import { dirname } from 'node:path';
 import { cyclesIn, exportsOf, readSource, roomOf } from './imports.ts';
 import type { Import } from './imports.ts';
 import { ROOMS, broken } from './rooms.ts';
-import { isOnePart } from './same-meaning.ts';
+import { SAME_MEANING, isOnePart } from './same-meaning.ts';
 
 /** How the source lies, in numbers; what a number counts is listed beside it. */
 export type House = {
@@ -12,9 +12,13 @@ export type House = {
   /** Folders below `src`, one in the other. */
   readonly deepest: number;
   readonly cycles: readonly (readonly string[])[];
-  /** Names that more than one file has, or more than one file exports, but for the same part of several platforms. */
+  /**
+   * Names that more than one file has, or more than one file exports, but for the same part of several platforms and for
+   * those of which it is said why they mean the same.
+   */
   readonly sharedFileNames: readonly SharedName[];
   readonly sharedExports: readonly SharedName[];
+  readonly sharedByMeaning: readonly SharedName[];
   readonly bordersBroken: readonly Import[];
 };
 
@@ -26,6 +30,9 @@ export function measure(root: string): House {
   const source = readSource(root);
   const { files, imports } = source;
   const folders = [...Map.groupBy(files, dirname)].map(([folder, inside]) => ({ folder, files: inside.length }));
+  const fileNames = sharedBy(files, (file) => [file.split('/').at(-1) ?? file]);
+  const exported = sharedBy(files, (file) => exportsOf(root, file));
+  const hasReason = ({ name }: SharedName): boolean => name in SAME_MEANING;
   const [most = { folder: '', files: 0 }] = folders.toSorted((one, other) => other.files - one.files);
   return {
     rooms: [...new Set(files.map(roomOf).filter((room) => room !== ''))],
@@ -33,8 +40,9 @@ export function measure(root: string): House {
     mostFilesInAFolder: most,
     deepest: Math.max(...files.map((file) => file.split('/').length - 1)),
     cycles: cyclesIn(source),
-    sharedFileNames: sharedBy(files, (file) => [file.split('/').at(-1) ?? file]),
-    sharedExports: sharedBy(files, (file) => exportsOf(root, file)),
+    sharedFileNames: fileNames.filter((one) => !hasReason(one)),
+    sharedExports: exported.filter((one) => !hasReason(one)),
+    sharedByMeaning: [...fileNames, ...exported].filter(hasReason),
     bordersBroken: broken(imports),
   };
 }

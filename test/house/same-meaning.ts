@@ -1,5 +1,10 @@
-/** Why a name that stands in several files means the same in all of them. */
-export const SAME_MEANING: Readonly<Record<string, string>> = {};
+/** Names that several files have or export, and why each means the same in all of them. */
+export const SAME_MEANING: Readonly<Record<string, string>> = {
+  'port.ts': 'what a room asks of whoever implements it',
+  'errors.ts': 'the errors of one outside world, each with whose fault it is',
+  main: 'what a launcher runs',
+  Log: 'structured logging as pino does it; agents know only the part that they use',
+};
 
 const PLATFORM = /^adapters\/(?:discord|slack|console)\/(?<file>[^/]+)$/;
 
