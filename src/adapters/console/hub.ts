@@ -29,7 +29,7 @@ export type Client = {
   answered: boolean;
 };
 
-type Room = {
+type ChannelState = {
   messages: ChatMessage[];
   changed: Map<string, ChatMessage>;
   drafts: Map<AgentId, Draft>;
@@ -69,14 +69,14 @@ type Parts = {
 
 /** Starts telling; `stop` ends the timers and closes every page's connection. */
 export function createHub(parts: Parts): Hub {
-  const house: House = { parts, clients: new Set(), rooms: new Map(), flushing: null, channelsSent: '' };
-  const refreshing = setInterval(() => refresh(house), REFRESH_MS);
-  const beating = setInterval(() => beat(parts.clock, house.clients), BEAT_MS);
+  const state: HubState = { parts, clients: new Set(), channels: new Map(), flushing: null, channelsSent: '' };
+  const refreshing = setInterval(() => refresh(state), REFRESH_MS);
+  const beating = setInterval(() => beat(parts.clock, state.clients), BEAT_MS);
   return {
-    ...happenings(house),
-    join: (socket) => join(house.clients, socket),
-    leave: (client) => house.clients.delete(client),
-    drafts: (channel) => [...roomOf(house, channel).drafts.values()],
+    ...happenings(state),
+    join: (socket) => join(state.clients, socket),
+    leave: (client) => state.clients.delete(client),
+    drafts: (channel) => [...channelState(state, channel).drafts.values()],
     floor: (channel) => floorOf(parts.observatory, channel),
     channels() {
       house.channelsSent = '';
@@ -86,83 +86,83 @@ export function createHub(parts: Parts): Hub {
     send,
     later(client, frame) {
       client.later.push(frame);
-      soon(house);
+      soon(state);
     },
     notice(channel, text) {
-      for (const client of house.clients) if (client.channel === channel) send(client, { type: 'notice', text });
+      for (const client of state.clients) if (client.channel === channel) send(client, { type: 'notice', text });
     },
     stop() {
-      if (house.flushing !== null) clearTimeout(house.flushing);
+      if (state.flushing !== null) clearTimeout(state.flushing);
       clearInterval(refreshing);
       clearInterval(beating);
-      guarded(parts, () => flush(parts, house.clients, house.rooms));
-      for (const client of house.clients) client.socket.close(1001, 'Conch is stopping');
+      guarded(parts, () => flush(parts, state.clients, state.channels));
+      for (const client of state.clients) client.socket.close(1001, 'Conch is stopping');
     },
   };
 }
 
-type House = {
+type HubState = {
   readonly parts: Parts;
   readonly clients: Set<Client>;
-  readonly rooms: Map<ChannelId, Room>;
+  readonly channels: Map<ChannelId, ChannelState>;
   flushing: NodeJS.Timeout | null;
   channelsSent: string;
 };
 
-function happenings(house: House): Pick<Hub, 'message' | 'changed' | 'draft' | 'card'> {
+function happenings(state: HubState): Pick<Hub, 'message' | 'changed' | 'draft' | 'card'> {
   return {
     message(channel, message) {
-      roomOf(house, channel).messages.push(message);
-      soon(house);
+      channelState(state, channel).messages.push(message);
+      soon(state);
     },
     changed(channel, message) {
-      roomOf(house, channel).changed.set(message.id, message);
-      soon(house);
+      channelState(state, channel).changed.set(message.id, message);
+      soon(state);
     },
     draft(channel, draft) {
-      redraft(roomOf(house, channel), draft);
-      soon(house);
+      redraft(channelState(state, channel), draft);
+      soon(state);
     },
     card(channel) {
-      roomOf(house, channel).floorMoved = true;
-      soon(house);
+      channelState(state, channel).floorMoved = true;
+      soon(state);
     },
   };
 }
 
-function roomOf(house: House, channel: ChannelId): Room {
-  const room = house.rooms.get(channel) ?? emptyRoom();
-  house.rooms.set(channel, room);
-  return room;
+function channelState(state: HubState, channel: ChannelId): ChannelState {
+  const pending = state.channels.get(channel) ?? emptyChannelState();
+  state.channels.set(channel, pending);
+  return pending;
 }
 
-function soon(house: House): void {
-  house.flushing ??= setTimeout(() => {
-    house.flushing = null;
-    guarded(house.parts, () => flush(house.parts, house.clients, house.rooms));
+function soon(state: HubState): void {
+  state.flushing ??= setTimeout(() => {
+    state.flushing = null;
+    guarded(state.parts, () => flush(state.parts, state.clients, state.channels));
   }, FLUSH_MS);
 }
 
-function refresh(house: House): void {
-  const open = new Set([...house.clients].flatMap((client) => (client.channel === null ? [] : [client.channel])));
+function refresh(state: HubState): void {
+  const open = new Set([...state.clients].flatMap((client) => (client.channel === null ? [] : [client.channel])));
   for (const channel of open) {
-    guarded(house.parts, () => house.parts.refresh(channel));
-    roomOf(house, channel).floorMoved = true;
+    guarded(state.parts, () => state.parts.refresh(channel));
+    channelState(state, channel).floorMoved = true;
   }
-  if (open.size > 0) soon(house);
-  if (house.clients.size > 0) guarded(house.parts, () => tellChannels(house));
+  if (open.size > 0) soon(state);
+  if (state.clients.size > 0) guarded(state.parts, () => tellChannels(state));
 }
 
-function tellChannels(house: House): void {
-  const { observatory } = house.parts;
+function tellChannels(state: HubState): void {
+  const { observatory } = state.parts;
   const text = JSON.stringify({
     type: 'channels',
     channels: channelsOf(observatory),
     agents: observatory.agents(),
   } satisfies ServerFrame);
-  if (text === house.channelsSent) return;
-  house.channelsSent = text;
-  for (const client of house.clients) sendText(client, text);
+  if (text === state.channelsSent) return;
+  state.channelsSent = text;
+  for (const client of state.clients) sendText(client, text);
 }
 
 function channelsOf(observatory: Observatory): readonly ChannelEntry[] {
@@ -186,7 +186,7 @@ function join(clients: Set<Client>, socket: WebSocket): Client {
   return client;
 }
 
-function emptyRoom(): Room {
+function emptyChannelState(): ChannelState {
   return {
     messages: [],
     changed: new Map(),
@@ -198,20 +198,20 @@ function emptyRoom(): Room {
   };
 }
 
-function redraft(room: Room, draft: Draft): void {
-  if (draft.text === null) room.drafts.delete(draft.agent);
-  else room.drafts.set(draft.agent, draft);
-  room.redrafted.add(draft.agent);
+function redraft(pending: ChannelState, draft: Draft): void {
+  if (draft.text === null) pending.drafts.delete(draft.agent);
+  else pending.drafts.set(draft.agent, draft);
+  pending.redrafted.add(draft.agent);
 }
 
 function floorOf(observatory: Observatory, channel: ChannelId): FloorNow {
   return { view: observatory.view(channel), ...readOf(observatory, channel) };
 }
 
-function flush(parts: Parts, clients: ReadonlySet<Client>, rooms: ReadonlyMap<ChannelId, Room>): void {
-  for (const [channel, room] of rooms) {
+function flush(parts: Parts, clients: ReadonlySet<Client>, channels: ReadonlyMap<ChannelId, ChannelState>): void {
+  for (const [channel, pending] of channels) {
     const audience = [...clients].filter((client) => client.channel === channel);
-    const frame = drain(parts, channel, room, audience.length > 0);
+    const frame = drain(parts, channel, pending, audience.length > 0);
     if (frame === null) continue;
     const text = JSON.stringify(frame);
     for (const client of audience) {
@@ -228,15 +228,15 @@ function flush(parts: Parts, clients: ReadonlySet<Client>, rooms: ReadonlyMap<Ch
 
 type Batch = Extract<ServerFrame, { type: 'batch' }>;
 
-/** Empties the room into one frame; `null` when nothing happened. */
-function drain(parts: Parts, channel: ChannelId, room: Room, watched: boolean): Batch | null {
-  const floor = room.floorMoved && watched ? movedFloor(parts, channel, room) : null;
-  const { messages, changed } = room;
-  const drafts = [...room.redrafted].map((agent) => room.drafts.get(agent) ?? noDraft(agent));
-  room.messages = [];
-  room.changed = new Map();
-  room.redrafted.clear();
-  room.floorMoved = false;
+/** Empties a channel's state into one frame; `null` when nothing happened. */
+function drain(parts: Parts, channel: ChannelId, pending: ChannelState, watched: boolean): Batch | null {
+  const floor = pending.floorMoved && watched ? movedFloor(parts, channel, pending) : null;
+  const { messages, changed } = pending;
+  const drafts = [...pending.redrafted].map((agent) => pending.drafts.get(agent) ?? noDraft(agent));
+  pending.messages = [];
+  pending.changed = new Map();
+  pending.redrafted.clear();
+  pending.floorMoved = false;
   if (floor === null && messages.length + changed.size + drafts.length === 0) return null;
   const now = parts.clock.now();
   return { type: 'batch', now, channel, messages, changed: [...changed.values()], drafts, ...floor };
@@ -246,12 +246,12 @@ function noDraft(agent: AgentId): Draft {
   return { agent, name: agent, epoch: 0, text: null };
 }
 
-function movedFloor(parts: Parts, channel: ChannelId, room: Room): FloorNow | null {
+function movedFloor(parts: Parts, channel: ChannelId, pending: ChannelState): FloorNow | null {
   const view = parts.observatory.view(channel);
-  const floor = { view, ...readOnce(parts, room, view) };
+  const floor = { view, ...readOnce(parts, pending, view) };
   const text = JSON.stringify(floor);
-  if (text === room.floorSent) return null;
-  room.floorSent = text;
+  if (text === pending.floorSent) return null;
+  pending.floorSent = text;
   return floor;
 }
 
@@ -277,17 +277,17 @@ function readOf(observatory: Observatory, channel: ChannelId): Omit<FloorNow, 'v
 }
 
 /** Only when something that they depend on is another than before, and once a second for the rest. */
-function readOnce(parts: Parts, room: Room, view: FloorView | null): Omit<FloorNow, 'view'> {
+function readOnce(parts: Parts, pending: ChannelState, view: FloorView | null): Omit<FloorNow, 'view'> {
   if (view === null) return { outlook: null, turns: [], answered: [] };
   const { channel, epoch, holder, condition, mode, order, obstacles, seats } = view;
   const holding = [holder?.epoch, holder?.status, holder?.waitingFor];
   const statuses = seats.map(({ status }) => status);
   const of = JSON.stringify([epoch, condition, holding, mode, order, obstacles.map(({ why }) => why), statuses]);
   const at = parts.clock.now();
-  if (room.read.of !== of || at - room.read.at >= REFRESH_MS) {
-    room.read = { of, at, found: readOf(parts.observatory, channel) };
+  if (pending.read.of !== of || at - pending.read.at >= REFRESH_MS) {
+    pending.read = { of, at, found: readOf(parts.observatory, channel) };
   }
-  return room.read.found;
+  return pending.read.found;
 }
 
 /** A floor that cannot be read now must not end the program: the next look may succeed. */
