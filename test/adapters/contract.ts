@@ -523,10 +523,10 @@ function cards({ rig: { capabilities }, on }: Suite): void {
   test.runIf(capabilities.cards)(
     'T53 offers a yes only once all of the question stands in the channel',
     on(ALONE, async ({ stage, program, talk, says }) => {
-      const suffered = stage.refuse(1, 'rm -r Delete the folder');
+      const suffered = stage.refuse(3, 'rm -r Delete the folder');
       program.cast.play('pm', { ask: 'Delete the folder' });
       await says('Clean up');
-      await seeEqual(suffered, 1);
+      await seeEqual(() => suffered() > 0, true);
       expect(program.view().holder?.approval).toMatchObject({ question: 1, shown: false });
       expect((await stage.card())?.buttons ?? []).not.toContain('Allow');
       expect(await stage.command('ann', '/allow 1')).toContain('Not yet');
