@@ -2,15 +2,13 @@
 export const SAME_MEANING: Readonly<Record<string, string>> = {
   'port.ts': 'what a room asks of whoever implements it',
   'errors.ts': 'the errors of one outside world, each with whose fault it is',
-  main: 'what a launcher runs',
-  Log: 'structured logging as pino does it; agents know only the part that they use',
 };
 
-const PLATFORM = /^adapters\/(?:discord|slack|console)\/(?<file>[^/]+)$/;
+const PLATFORM = /^adapters\/(?:delivery|discord|slack|console)\/(?<file>[^/]+)$/;
 
 /**
- * Whether the files that share a name are the same part of several platforms: the folders hold the same files with the same
- * exported names, so that one is guessed from the other.
+ * Whether the files that share a name are the same part of several platforms, and what they share of it: the folders hold
+ * the same files with the same exported names, so that one is guessed from the other.
  */
 export function isOnePart(files: readonly string[]): boolean {
   const parts = files.map((file) => PLATFORM.exec(file)?.groups?.['file']);
