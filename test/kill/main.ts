@@ -1,7 +1,7 @@
 import { asked, askedOfConsole, tell, tellFaults } from './command-line.ts';
 import { runKillLoop } from './loop.ts';
 
-/** So many times as long as the first start one after a kill may take, however fast the machine is. */
+/** So many times as long as a start on nothing one after a kill may take, however fast the machine is. */
 const MOST_RECOVERY_TIMES = 4;
 
 const { json, ...plan } = asked('main.ts', 20);
@@ -14,7 +14,7 @@ const { lost, twice, doubleHolders, doneUnseen } = found;
 process.stdout.write(
   json
     ? `${JSON.stringify({ cycles, messages, lost, twice, doubleHolders, recoveryMsP99, recoveryTimes, doneUnseen, witnessed, mostAtOnce })}\n`
-    : `${cycles} kills, ${messages} messages, ${cutShort} posts cut short: ${lost} lost, ${twice} twice, ${doubleHolders} double holders, ${doneUnseen} done unseen, ready again within ${recoveryMsP99} ms (p99), ${recoveryTimes} times a first start\n`,
+    : `${cycles} kills, ${messages} messages, ${cutShort} posts cut short: ${lost} lost, ${twice} twice, ${doubleHolders} double holders, ${doneUnseen} done unseen, ready again within ${recoveryMsP99} ms (p99), ${recoveryTimes} times a start on nothing\n`,
 );
 const isClean = Object.values(found).every((count) => count === 0);
 process.exitCode = isClean && recoveryTimes <= MOST_RECOVERY_TIMES ? 0 : 1;
