@@ -79,7 +79,7 @@ export function createHub(parts: Parts): Hub {
     drafts: (channel) => [...channelState(state, channel).drafts.values()],
     floor: (channel) => floorOf(parts.observatory, channel),
     channels() {
-      house.channelsSent = '';
+      state.channelsSent = '';
       return channelsOf(parts.observatory);
     },
     journal: (client, channel, before) => sendJournal(parts.observatory, client, { channel, before }),
