@@ -24,6 +24,7 @@ import { KeyValues } from './key-values.ts';
 import { MIGRATIONS, openDatabase } from './open.ts';
 import { Outbox } from './outbox.ts';
 import { Rows } from './rows.ts';
+import { WalSync } from './wal-sync.ts';
 
 /** What a store is built from. */
 export type StoreOptions = {
@@ -91,11 +92,12 @@ export class SqliteStore implements Store {
     this.#inbox = new Inbox(db);
     this.#rows = new Rows(db);
     this.#outbox = new Outbox(db, storeId);
-    this.#commits = new Commits(db, path, {
+    const hooks = {
       beforeCommit: () => this.#storeOverdue(),
       committed: () => this.#outbox.committed(),
       undone: () => this.#forget(),
-    });
+    };
+    this.#commits = new Commits(db, path, hooks, db.memory ? null : new WalSync(path));
     const reading = <T>(read: () => T): T => this.#reading(read);
     this.keyValues = new KeyValues(db, { commits: this.#commits, reading });
     this.#shared = {
@@ -173,7 +175,7 @@ export class SqliteStore implements Store {
   }
 
   async close(): Promise<void> {
-    this.#commits.close(() => this.#storeAll());
+    await this.#commits.close(() => this.#storeAll());
   }
 
   /** Decides on a command and all that it causes, then writes all of it. */
