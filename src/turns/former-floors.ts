@@ -1,16 +1,18 @@
 import { z } from 'zod';
-import { BUDGETS } from './floor/floor.ts';
+import { BUDGETS, seatSchema } from './floor/floor.ts';
 import type { Floor, Held, Turn, Wait } from './floor/floor.ts';
+import { floorSettingsSchema, seatSettingsSchema } from './floor/settings.ts';
 
 /**
  * A floor as it was stored before floors had a version, as it is stored now. A turn that was under way is as after a restart:
  * its agent has to come back. Throws when it is not what was stored.
  */
-export function formerFloor(stored: unknown): unknown {
-  const { unattended, exchange, turn, parked, held, called, choosing, limit, ...same } = floorSchema.parse(stored);
+export function formerFloor(stored: unknown): Floor {
+  const { unattended, exchange, turn, parked, held, limit, choosing, called, ...same } = floorSchema.parse(stored);
   const used = exchange === null ? unattended : { ...unattended, ...exchange, turns: turnsOf(exchange, same.settings) };
   const { turns, tokens, costMicros, ms } = used;
-  const floor: Changed = {
+  return {
+    ...same,
     usageSincePerson: { turns, tokens, costMicros, ms },
     exchange: exchange === null ? null : { openedAt: exchange.openedAt, silent: exchange.silent },
     turn: turn === null ? null : turnOf(turn),
@@ -20,13 +22,7 @@ export function formerFloor(stored: unknown): unknown {
     facilitation: choosing,
     limit: limit === null ? null : { ...limit, budget: BUDGETS.find((name) => name === limit.budget) ?? 'turns' },
   };
-  return { ...same, ...floor };
 }
-
-type Changed = Pick<
-  Floor,
-  'usageSincePerson' | 'exchange' | 'turn' | 'parked' | 'held' | 'prioritised' | 'facilitation' | 'limit'
->;
 
 const bot = z.literal(true).optional();
 const lined = z.object({ id: z.string(), line: z.number(), addressed: z.array(z.string()), bot });
@@ -57,9 +53,26 @@ const turnSchema = z.object({
   place: z.number().nullable(),
   wait: wait.nullable(),
 });
-const floorSchema = z.looseObject({
-  settings: z.looseObject({ maxTurns: z.number() }),
+const floorSchema = z.object({
+  channel: z.string(),
+  settings: floorSettingsSchema,
+  configured: z.object({ settings: floorSettingsSchema, seats: z.array(seatSettingsSchema) }).nullable(),
+  condition: z.enum(['resting', 'open', 'paused']),
+  epoch: z.number(),
+  asks: z.number(),
   questions: z.number().default(0),
+  lines: z.number(),
+  seats: z.array(seatSchema),
+  queue: z.array(z.string()),
+  called: z.array(
+    z.object({ agent: z.string(), by: z.enum(['operator', 'person', 'agent']), messages: z.array(z.string()) }),
+  ),
+  choosing: z.object({ facilitator: z.string(), ask: z.number(), deadlineAt: z.number() }).nullable(),
+  day: z.object({ startedAt: z.number(), tokens: z.number(), costMicros: z.number(), ms: z.number() }),
+  stopped: z.boolean(),
+  catchingUp: z.boolean(),
+  outage: z.boolean(),
+  notice: z.object({ key: z.string(), count: z.number() }).nullable(),
   turn: turnSchema.nullable(),
   parked: z.array(turnSchema),
   held: z.array(

@@ -74,10 +74,11 @@ export function turnPrompt(
     .lines(channel, Math.min(afterLine, from), uptoLine)
     .filter((line) => knowledge.fresh || line.line > afterLine || !isKnown(line, agent, knowledge));
   const asked = effect.messages.map((id) => floors.message(id)).filter((line) => line !== null);
-  const startedAt = reason === 'grant' ? Infinity : (view?.holder?.startedAt ?? Infinity);
-  const said = floors
-    .recent(channel, TURN_LINES)
-    .filter(({ at, author }) => at >= startedAt && author.kind === 'agent' && author.id === agent);
+  const startedAt = reason === 'grant' ? null : (view?.holder?.startedAt ?? null);
+  const recent = startedAt === null ? [] : floors.recent(channel, TURN_LINES);
+  const said = recent.filter(
+    ({ at, author }) => at >= (startedAt ?? 0) && author.kind === 'agent' && author.id === agent,
+  );
   const roster = (view?.seats ?? []).map(({ agent: id, status }) => {
     const { name, description } = settings.describe(id);
     return { id, name, status, description };

@@ -129,18 +129,15 @@ export class Generation {
     this.#permissions?.withdraw();
   }
 
-  /** Says what is left and tells the floor how it ended. A pass says nothing; the signal and nothing else is one, too. */
+  /** Says what is left and tells the floor how it ended, in one commit. A pass says nothing; the signal and nothing else is one, too. */
   async finish(ending: Ending): Promise<void> {
     await this.#injections?.close();
     if (this.#muted) return;
-    if (ending.how === 'passed') this.#text = '';
-    else await this.#endMessage();
-    if (this.#muted) return;
     const { agent, epoch, send, draft } = this.#ports;
+    if (ending.how === 'passed') this.#text = '';
+    const said = ending.how === 'passed' ? null : this.#endMessage();
     draft(null);
-    if (ending.how === 'waiting') await send({ type: 'wait', agent, epoch, reason: ending.reason });
-    else if (ending.how === 'passed') await send({ type: 'end', agent, epoch, outcome: 'passed', signalled: true });
-    else await send({ type: 'end', agent, epoch, ...this.#endOf(ending) });
+    await Promise.all([said, send({ agent, epoch, ...this.#closing(ending) })]);
   }
 
   /** The session failed: says what people have seen, and nothing more. */
@@ -237,6 +234,12 @@ export class Generation {
     if (!this.#muted && this.#text === '') this.#ports.draft(null);
   }
 
+  #closing(ending: Ending): ClosingOf<'wait'> | ClosingOf<'end'> {
+    if (ending.how === 'waiting') return { type: 'wait', reason: ending.reason };
+    if (ending.how === 'passed') return { type: 'end', outcome: 'passed', signalled: true };
+    return { type: 'end', ...this.#endOf(ending) };
+  }
+
   #endOf(ending: Ending): Pick<Extract<AgentCommand, { type: 'end' }>, 'outcome' | 'signalled' | 'handTo'> {
     const { agent, roster, needsSignal } = this.#ports;
     const signalled = this.#signalled || !needsSignal;
@@ -248,6 +251,8 @@ export class Generation {
     return { outcome: this.#signalled && !this.#said ? 'passed' : 'completed', signalled };
   }
 }
+
+type ClosingOf<Type extends 'wait' | 'end'> = Omit<Extract<AgentCommand, { type: Type }>, 'agent' | 'epoch'>;
 
 const BEAT_MS = 1_000;
 const QUIET_MS = 5_000;

@@ -1,6 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { StoreError, isEnvironmental, isFatal, sentence, storeError } from '../errors.ts';
 import { MEMORY } from './open.ts';
+import type { DiskSync } from './wal-sync.ts';
 
 type Job = {
   /** Decides, writing nothing; what it returns writes, and that what is called once all is durable. */
@@ -24,6 +25,7 @@ export type CommitHooks = {
  * else's work with it.
  */
 export class Commits {
+  readonly #sync: DiskSync | null;
   readonly #db: Database;
   readonly #path: string;
   readonly #hooks: CommitHooks;
@@ -31,8 +33,12 @@ export class Commits {
   #scheduled = false;
   #resting = true;
   #dead: StoreError | null = null;
+  /** The last transaction is on its way to the disk; the next group gathers meanwhile. */
+  #syncing: Promise<void> | null = null;
 
-  constructor(db: Database, path: string, hooks: CommitHooks) {
+  /** `sync` is asked after each transaction; without it, a transaction is durable when SQLite says so. */
+  constructor(db: Database, path: string, hooks: CommitHooks, sync: DiskSync | null = null) {
+    this.#sync = sync;
     this.#db = db;
     this.#path = path;
     this.#hooks = hooks;
@@ -61,10 +67,13 @@ export class Commits {
   }
 
   /** Commits what waits and what is to be written last, as far as there is room, then closes the database. Later work is refused. */
-  close(last: () => void): void {
+  async close(last: () => void): Promise<void> {
+    await this.#syncing;
     this.#flush();
+    await this.#syncing;
     void this.run(() => last).catch(() => undefined);
     this.#flush();
+    await this.#syncing;
     this.#die(new StoreError('unavailable', sentence('unavailable', this.#path, 'the store is closed')));
   }
 
@@ -80,8 +89,9 @@ export class Commits {
   }
 
   #flush(): void {
+    if (this.#syncing !== null || this.#dead !== null) return;
     const jobs = this.#jobs.splice(0);
-    if (jobs.length === 0 || this.#dead !== null) return;
+    if (jobs.length === 0) return;
     this.#restAfterThisTurn();
     const settlements: (() => void)[] = [];
     try {
@@ -93,8 +103,43 @@ export class Commits {
       this.#fail(jobs, error);
       return;
     }
+    this.#bringToDisk(jobs, settlements);
+  }
+
+  /** Nobody is told before what they hear is on the disk. A sync that failed once is never tried again: what it lost is unknown. */
+  #bringToDisk(jobs: readonly Job[], settlements: readonly (() => void)[]): void {
+    try {
+      const syncing = this.#sync?.sync() ?? null;
+      if (syncing === null) return this.#settle(settlements);
+      this.#syncing = syncing
+        .then(
+          () => this.#settle(settlements),
+          (error: unknown) => this.#lose(jobs, this.#notOnDisk(error)),
+        )
+        .finally(() => {
+          this.#syncing = null;
+          if (this.#jobs.length > 0) this.#schedule();
+        });
+    } catch (error) {
+      this.#lose(jobs, this.#notOnDisk(error));
+    }
+  }
+
+  /** Whatever kept the disk from taking it: what the file holds now is unknown, so there is nothing to try again. */
+  #notOnDisk(error: unknown): StoreError {
+    const why = error instanceof Error ? error.message : String(error);
+    return new StoreError('unavailable', sentence('unavailable', this.#path, why), error);
+  }
+
+  #settle(settlements: readonly (() => void)[]): void {
     this.#hooks.committed();
     for (const settle of settlements) settle();
+  }
+
+  #lose(jobs: readonly Job[], error: unknown): void {
+    const reported = storeError(error, this.#path);
+    this.#die(reported);
+    for (const job of jobs) job.fail(reported);
   }
 
   #attempt(job: Job): () => void {
@@ -110,9 +155,9 @@ export class Commits {
 
   #fail(jobs: readonly Job[], error: unknown): void {
     const isLost = !this.#db.open || isFatal(error) || !this.#rollBack();
-    const reported = isLost || isEnvironmental(error) ? storeError(error, this.#path) : error;
-    if (isLost) this.#die(storeError(error, this.#path));
-    else this.#hooks.undone();
+    const reported = isEnvironmental(error) ? storeError(error, this.#path) : error;
+    if (isLost) return this.#lose(jobs, error);
+    this.#hooks.undone();
     for (const job of jobs) job.fail(reported);
   }
 
@@ -129,6 +174,7 @@ export class Commits {
     if (this.#dead !== null) return;
     this.#dead = error;
     for (const job of this.#jobs.splice(0)) job.fail(error);
+    this.#sync?.close();
     this.#db.close();
   }
 

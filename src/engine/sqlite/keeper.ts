@@ -1,6 +1,8 @@
 import type { Instant } from '../../lib/time.ts';
 import { StoreError, sentence } from '../errors.ts';
-import type { CommandFor, Machine, MachineUses } from '../machine.ts';
+import { Drafts } from '../deciding.ts';
+import type { Chain, Deciding, Draft } from '../deciding.ts';
+import type { Machine, MachineUses } from '../machine.ts';
 import type { CommandResult, Due, MachineStore, StateChange, StoredFact } from '../port.ts';
 import { readRecord, readState, recordOf } from '../record.ts';
 import { replayJournal } from '../replay.ts';
@@ -10,17 +12,8 @@ import type { Outbox } from './outbox.ts';
 import { NO_TAIL, rowHash } from './rows.ts';
 import type { JournalRow, Owner, Rows, Tail } from './rows.ts';
 
-/** What one command and all that it causes are to write. */
-export type Chain = {
-  readonly at: Instant;
-  /** Machines that have something to write. */
-  readonly touched: Set<Touched>;
-  /** Commands that are still to be decided, with an id by which each is carried out once. */
-  readonly open: { readonly command: CommandFor; readonly id: string }[];
-};
-
-/** A machine with drafts: the states that a chain has decided on and not yet written. */
-export type Touched = { write(at: Instant): () => void; drop(): void };
+/** A machine that a chain was decided for: what `write` returns is called once all is durable. */
+export type Writing = Deciding & { write(at: Instant): () => void };
 
 /** What all machines of a store share. */
 export type Shared = {
@@ -37,28 +30,17 @@ export type Shared = {
 const EVICTION_TRIES = 4;
 
 type Head<State> = { readonly owner: Owner | null; readonly state: State; readonly tail: Tail };
-type Draft<State, Fact, Effect> = {
-  readonly head: Head<State>;
-  readonly state: State;
-  readonly facts: readonly Fact[];
-  readonly effects: readonly Effect[];
-  readonly cause: string | null;
-};
 
 /** One machine in a SQLite store: decides on the newest states, kept in memory as long as they are in use. */
-export class Keeper<State, Command, Fact, Effect, Refusal extends string> implements MachineStore<
-  State,
-  Command,
-  Fact,
-  Effect,
-  Refusal
-> {
+export class Keeper<State, Command, Fact, Effect, Refusal extends string>
+  implements MachineStore<State, Command, Fact, Effect, Refusal>, Writing
+{
   readonly machine: Machine<State, Command, Fact, Effect, Refusal>;
   readonly #uses: MachineUses<Command, Fact, Effect, Refusal>;
   readonly #shared: Shared;
   readonly #limit: number;
   readonly #heads = new Map<string, Head<State>>();
-  readonly #drafts = new Map<string, Draft<State, Fact, Effect>>();
+  readonly #drafts: Drafts<State, Command, Fact, Effect, Refusal>;
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
 
   /** `limit` is how many states stay in memory, but for those that are not stored yet. */
@@ -72,10 +54,21 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string> implem
     this.#uses = uses;
     this.#shared = shared;
     this.#limit = limit;
+    this.#drafts = new Drafts(machine, uses, {
+      state: (key) => {
+        const { state, tail } = this.#head(key);
+        return { state, seq: tail.seq };
+      },
+      isDone: (key, id) => {
+        const { owner } = this.#head(key);
+        return owner !== null && shared.rows.isKnown(owner.id, id);
+      },
+      message: (id) => shared.inbox.read(id),
+    });
   }
 
   apply(key: string, command: Command, at: Instant): Promise<CommandResult<State, Fact, Effect, Refusal>> {
-    return this.#shared.commit(at, (chain) => this.#decide(key, command, chain));
+    return this.#shared.commit(at, (chain) => this.#drafts.decide(key, command, { chain, owner: this }));
   }
 
   applyAll(
@@ -83,11 +76,13 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string> implem
     commands: readonly Command[],
     at: Instant,
   ): Promise<readonly CommandResult<State, Fact, Effect, Refusal>[]> {
-    return this.#shared.commit(at, (chain) => commands.map((command) => this.#decide(key, command, chain)));
+    return this.#shared.commit(at, (chain) =>
+      commands.map((command) => this.#drafts.decide(key, command, { chain, owner: this })),
+    );
   }
 
   applyOnce(id: string, key: string, command: Command, at: Instant): Promise<boolean> {
-    return this.#shared.commit(at, (chain) => this.#decideOnce(id, key, command, chain));
+    return this.#shared.commit(at, (chain) => this.#drafts.decideOnce(id, key, command, { chain, owner: this }));
   }
 
   async due(before: Instant): Promise<Due> {
@@ -139,31 +134,25 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string> implem
     });
   }
 
-  /** Decides on a command that another machine sent; it is carried out once, by its id. */
-  take({ command: { key, command }, id }: Chain['open'][number], chain: Chain): void {
-    const { command: schema, name } = this.machine;
-    if (schema === undefined) throw new Error(`impossible: ${name} takes no commands of other machines`);
-    this.#decideOnce(id, key, schema.parse(command), chain);
+  take(next: Chain['open'][number], chain: Chain): void {
+    this.#drafts.take(next, { chain, owner: this });
   }
 
   /** Writes what was decided; what it returns is called once that is durable. */
   write(at: Instant): () => void {
-    const drafts = [...this.#drafts];
-    this.#drafts.clear();
-    const changes = drafts.map(([key, draft]) => this.#writeOne(key, draft, at));
+    const changes = this.#drafts.takeAll().map((draft) => this.#writeOne(draft, at));
     return () => {
       for (const change of changes) for (const listener of this.#listeners) listener(change);
     };
   }
 
-  /** Takes back what was decided and not written. */
   drop(): void {
-    this.#drafts.clear();
+    this.#drafts.takeAll();
   }
 
   /** Forgets all states in memory: the transaction that made them was undone. */
   forget(): void {
-    this.#drafts.clear();
+    this.drop();
     this.#heads.clear();
   }
 
@@ -176,51 +165,15 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string> implem
   /** Tells the states of a restored backup that what happened since is unknown to them. */
   tellRestored(chain: Chain): void {
     const { restored } = this.#uses;
-    if (restored !== undefined) for (const key of this.keys()) this.#decide(key, restored, chain);
+    if (restored !== undefined)
+      for (const key of this.keys()) this.#drafts.decide(key, restored, { chain, owner: this });
   }
 
-  #decide(
-    key: string,
-    command: Command,
-    chain: Chain,
-    cause: string | null = null,
-  ): CommandResult<State, Fact, Effect, Refusal> {
-    const { machine } = this;
-    const before = this.#drafts.get(key);
-    const head = before?.head ?? this.#head(key);
-    const current = before?.state ?? head.state;
-    const refusal = this.#uses.inbox?.refusal(key, command, (id) => this.#shared.inbox.read(id)) ?? null;
-    if (refusal !== null) return { ok: false, state: current, refusal };
-    const decision = machine.decide(current, command, chain.at);
-    const { facts, ok } = decision;
-    const state = facts.reduce((each, fact) => machine.evolve(each, fact, chain.at), current);
-    const effects = ok ? facts.flatMap((fact) => machine.react(fact, state)) : [];
-    if (facts.length > 0) {
-      const all = { facts: [...(before?.facts ?? []), ...facts], effects: [...(before?.effects ?? []), ...effects] };
-      this.#drafts.set(key, { head, state, cause: before?.cause ?? cause, ...all });
-      chain.touched.add(this);
-    }
-    if (!ok) return { ok, state, refusal: decision.refusal };
-    const caused = facts.flatMap((fact) => machine.causes?.(fact, state) ?? []);
-    const number = head.tail.seq + (this.#drafts.get(key)?.facts.length ?? 0);
-    for (const [index, next] of caused.entries())
-      chain.open.push({ command: next, id: `${machine.name} ${key} ${number}.${index}` });
-    return { ok, state, facts, effects };
-  }
-
-  /** `false`: a command with this id was carried out before. */
-  #decideOnce(id: string, key: string, command: Command, chain: Chain): boolean {
-    const { owner } = this.#head(key);
-    if (this.#drafts.get(key)?.cause === id) return false;
-    if (owner !== null && this.#shared.rows.isKnown(owner.id, id)) return false;
-    this.#decide(key, command, chain, id);
-    return true;
-  }
-
-  #writeOne(key: string, draft: Draft<State, Fact, Effect>, at: Instant): StateChange<State, Fact, Effect> {
+  #writeOne(draft: Draft<State, Fact, Effect>, at: Instant): StateChange<State, Fact, Effect> {
     const { rows, inbox, outbox } = this.#shared;
     const { machine } = this;
-    const { head, state, facts, effects, cause } = draft;
+    const { key, state, facts, effects, cause } = draft;
+    const head = this.#head(key);
     const owner = head.owner ?? { id: rows.newId(), name: machine.name, key };
     const row = { at, deadline: machine.nextDeadline(state), version: machine.version, facts: recordOf(facts), cause };
     const tail = rows.append(owner, row, { tail: head.tail, count: facts.length });

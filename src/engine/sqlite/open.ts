@@ -67,7 +67,8 @@ export function defineFunctions(db: Database.Database): void {
 const BUSY_TIMEOUT_MS = 800;
 
 const SETTINGS = [
-  ['synchronous', 'FULL', 2],
+  // The store brings each commit to the disk itself; SQLite syncs around checkpoints.
+  ['synchronous', 'NORMAL', 1],
   ['foreign_keys', 'ON', 1],
   ['wal_autocheckpoint', '1000', 1000],
   ['journal_size_limit', '67108864', 67_108_864],

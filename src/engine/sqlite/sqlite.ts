@@ -2,6 +2,8 @@ import { randomBytes } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
 import { isEnvironmental, storeError } from '../errors.ts';
+import { decideChain } from '../deciding.ts';
+import type { Chain } from '../deciding.ts';
 import type { Machine, MachineUses } from '../machine.ts';
 import type {
   HumanMessage,
@@ -19,11 +21,12 @@ import { checkAtStart, verifyAll } from './check.ts';
 import { Commits } from './commits.ts';
 import { Inbox } from './inbox.ts';
 import { Keeper } from './keeper.ts';
-import type { Chain, Shared } from './keeper.ts';
+import type { Shared } from './keeper.ts';
 import { KeyValues } from './key-values.ts';
 import { MIGRATIONS, openDatabase } from './open.ts';
 import { Outbox } from './outbox.ts';
 import { Rows } from './rows.ts';
+import { WalSync } from './wal-sync.ts';
 
 /** What a store is built from. */
 export type StoreOptions = {
@@ -38,14 +41,11 @@ export type StoreOptions = {
   readonly say?: (line: string) => void;
 };
 
-/** What a store is built from, with what knows no types. */
+/** A machine, whatever its types. */
 type Hosted = Pick<
   Keeper<unknown, unknown, unknown, unknown, string>,
-  'take' | 'forget' | 'store' | 'replay' | 'tellRestored'
+  'take' | 'drop' | 'write' | 'forget' | 'store' | 'replay' | 'tellRestored'
 >;
-
-/** A chain of commands longer than this is a bug. */
-const LONGEST_CHAIN = 50;
 
 /**
  * Opens the store in a file and takes it for this process alone.
@@ -91,11 +91,12 @@ export class SqliteStore implements Store {
     this.#inbox = new Inbox(db);
     this.#rows = new Rows(db);
     this.#outbox = new Outbox(db, storeId);
-    this.#commits = new Commits(db, path, {
+    const hooks = {
       beforeCommit: () => this.#storeOverdue(),
       committed: () => this.#outbox.committed(),
       undone: () => this.#forget(),
-    });
+    };
+    this.#commits = new Commits(db, path, hooks, db.memory ? null : new WalSync(path));
     const reading = <T>(read: () => T): T => this.#reading(read);
     this.keyValues = new KeyValues(db, { commits: this.#commits, reading });
     this.#shared = {
@@ -173,7 +174,7 @@ export class SqliteStore implements Store {
   }
 
   async close(): Promise<void> {
-    this.#commits.close(() => this.#storeAll());
+    await this.#commits.close(() => this.#storeAll());
   }
 
   /** Decides on a command and all that it causes, then writes all of it. */
@@ -181,35 +182,17 @@ export class SqliteStore implements Store {
     let durable: readonly (() => void)[] = [];
     return this.#commits.run(
       () => {
-        const chain: Chain = { at, touched: new Set(), open: [] };
-        try {
-          const result = decide(chain);
-          this.#follow(chain);
-          return () => {
-            durable = [...chain.touched].map((keeper) => keeper.write(at));
-            return result;
-          };
-        } catch (error) {
-          for (const keeper of chain.touched) keeper.drop();
-          throw error;
-        }
+        const { result, touched } = decideChain(at, decide, (name) => this.#hosted.get(name) ?? null);
+        return () => {
+          const writing = [...this.#hosted.values()].filter((keeper) => touched.has(keeper));
+          durable = writing.map((keeper) => keeper.write(at));
+          return result;
+        };
       },
       () => {
         for (const tell of durable) tell();
       },
     );
-  }
-
-  #follow(chain: Chain): void {
-    for (let length = 1; ; length += 1) {
-      const next = chain.open.shift();
-      if (next === undefined) return;
-      const { machine } = next.command;
-      if (length > LONGEST_CHAIN) throw new Error(`impossible: more than ${LONGEST_CHAIN} commands follow from one`);
-      const keeper = this.#hosted.get(machine);
-      if (keeper === undefined) throw new Error(`impossible: no machine ${machine} is hosted`);
-      keeper.take(next, chain);
-    }
   }
 
   #storeOverdue(): void {

@@ -71,7 +71,7 @@ describe('opening', () => {
     const names = ['journal_mode', 'synchronous', 'foreign_keys', 'locking_mode', 'user_version'];
     expect(names.map((name) => db.pragma(name, { simple: true }))).toEqual([
       'wal',
-      2,
+      1,
       1,
       'exclusive',
       MIGRATIONS.length,

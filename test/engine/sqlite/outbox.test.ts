@@ -197,13 +197,9 @@ describe('a cancel', () => {
     outbox.owe(ONE, [prompt('pm', 1), inject, { type: 'observe', agent: 'pm', message: 'm3' }, prompt('pm', 3)]);
     outbox.owe(ONE, [prompt('dev', 1), { type: 'cancel', agent: 'pm', epoch: 2 }]);
     outbox.settle(next(), { state: 'confirmed', platformId: null });
-    expect(
-      [next(), next()]
-        .map((row) => [row.lane, row.effect.type])
-        .toSorted(([one = ''], [other = '']) => one.localeCompare(other)),
-    ).toEqual([
-      ['agent:dev', 'prompt'],
-      ['agent:pm', 'prompt'],
+    expect([next(), next()].map((row) => `${row.lane} ${row.effect.type}`).toSorted()).toEqual([
+      'agent:dev prompt',
+      'agent:pm prompt',
     ]);
   });
 

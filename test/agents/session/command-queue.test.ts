@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest';
+import { CommandQueue } from '../../../src/agents/session/command-queue.ts';
+import { emptyFloor } from '../../../src/turns/floor/floor.ts';
+import type { AgentCommand } from '../../../src/turns/floor/command.ts';
+import { createTime } from '../time.ts';
+
+const CHANNEL = 'test:one';
+
+function end(epoch: number): AgentCommand {
+  return { type: 'end', agent: 'pm', epoch, outcome: 'completed', signalled: true };
+}
+
+/** A queue to floors that fail so many times and answer when the test lets them. */
+function queue(failures = 0) {
+  const given: number[][] = [[]];
+  const log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
+  let left = failures;
+  const time = createTime();
+  const made = new CommandQueue({
+    ...time,
+    channel: CHANNEL,
+    log,
+    floors: {
+      apply: async (channel, command) => {
+        given.at(-1)?.push('epoch' in command ? command.epoch : 0);
+        await Promise.resolve();
+        if (given.at(-1)?.length !== 0) given.push([]);
+        left -= 1;
+        if (left >= 0) throw new Error('disk is full');
+        return { ok: true, state: emptyFloor(channel), facts: [], effects: [] };
+      },
+    },
+  });
+  return { made, time, given: () => given.filter((each) => each.length > 0) };
+}
+
+test('commands that are sent in one task are handed over together, in order, so that they share a commit', async () => {
+  const { made, given } = queue();
+  const first = [made.send(end(1)), made.send(end(2))];
+  await Promise.all(first);
+  await made.send(end(3));
+  expect(given()).toEqual([[1, 2], [3]]);
+});
+
+test('what could not be written is tried again together, and in order', async () => {
+  const { made, time, given } = queue(2);
+  const sent = Promise.all([made.send(end(1)), made.send(end(2))]);
+  await time.advance(1_000);
+  expect((await sent).map((applied) => applied?.ok)).toEqual([true, true]);
+  expect(given()).toEqual([
+    [1, 2],
+    [1, 2],
+  ]);
+});
