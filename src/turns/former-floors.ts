@@ -64,10 +64,6 @@ const floorSchema = z.object({
   lines: z.number(),
   seats: z.array(seatSchema),
   queue: z.array(z.string()),
-  called: z.array(
-    z.object({ agent: z.string(), by: z.enum(['operator', 'person', 'agent']), messages: z.array(z.string()) }),
-  ),
-  choosing: z.object({ facilitator: z.string(), ask: z.number(), deadlineAt: z.number() }).nullable(),
   day: z.object({ startedAt: z.number(), tokens: z.number(), costMicros: z.number(), ms: z.number() }),
   stopped: z.boolean(),
   catchingUp: z.boolean(),
