@@ -5,8 +5,9 @@ import type { RawData, WebSocket } from 'ws';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
 import { guardSocket } from '../../lib/guarded-server.ts';
-import { createHandover } from '../delivery/handover.ts';
-import type { Handover } from '../delivery/handover.ts';
+import { systemTimers } from '../../lib/time.ts';
+import { createInboundQueue } from '../delivery/inbound-queue.ts';
+import type { InboundQueue } from '../delivery/inbound-queue.ts';
 import { ChatError } from '../port.ts';
 import type {
   Answer,
@@ -76,7 +77,7 @@ export type ConsoleAdapter = ChatAdapter & {
 type Running = {
   readonly platform: Platform;
   readonly hub: Hub;
-  readonly delivery: Handover;
+  readonly inbound: InboundQueue;
   readonly server: ConsoleServer;
 };
 
@@ -138,16 +139,16 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
     for (const message of changed) hub.changed(channel, message);
   };
   const hub = createHub({ clock, log, observatory: ports.observatory, refresh });
-  const trouble = (channel: ChannelId, why: string): void =>
+  const delayed = (channel: ChannelId, why: string): void =>
     hub.notice(channel, `Your message is kept, but Conch could not take it yet (${why}). It is tried again by itself.`);
-  const delivery = createHandover({ log, trouble });
+  const inbound = createInboundQueue({ log, timers: systemTimers, delayed });
   const person = options.person ?? CONSOLE_PERSON;
   const talk: Talk = {
     ...ports,
     person,
     platform,
     window,
-    delivery,
+    inbound,
     hub,
     clock,
     log,
@@ -164,7 +165,7 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
       command: (channel, line) => ctl(ports, person, { channel, line }),
       backup: async (file) => (await options.backup?.(file)) ?? { ok: false, text: 'This Conch keeps no database.' },
     });
-    return { platform, hub, delivery, server };
+    return { platform, hub, inbound, server };
   } catch (error) {
     hub.stop();
     platform.close();
@@ -172,8 +173,8 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
   }
 }
 
-async function halt({ platform, hub, delivery, server }: Running): Promise<void> {
-  delivery.stop();
+async function halt({ platform, hub, inbound, server }: Running): Promise<void> {
+  inbound.stop();
   hub.stop();
   await server.close();
   platform.close();

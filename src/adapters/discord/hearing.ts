@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { MessageChange } from '../../engine/port.ts';
-import type { Handover } from '../delivery/handover.ts';
+import type { InboundQueue } from '../delivery/inbound-queue.ts';
 import type { Intake } from '../port.ts';
 import type { Access } from './access.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
@@ -20,7 +20,7 @@ import type { Typed } from './typed.ts';
 export type HearingPorts = {
   readonly places: Places;
   readonly intake: Intake;
-  readonly handover: Handover;
+  readonly inbound: InboundQueue;
   readonly understanding: Understanding;
   readonly interactions: Interactions;
   readonly typed: Typed;
@@ -35,7 +35,7 @@ export type HearingPorts = {
 /** The listening side: events of the gateway, each made into what the floor understands. */
 export type Hearing = {
   /** Takes one event; the promise resolves when it is safe. What cannot be understood is logged and dropped. */
-  dispatch(event: string, payload: unknown): Promise<void> | null;
+  dispatch(event: string, payload: unknown): Promise<unknown> | null;
 };
 
 /** Listens to what Conch needs; everything else is let by. */
@@ -43,12 +43,12 @@ export function createHearing(ports: HearingPorts): Hearing {
   const overfull = new Set<ChannelId>();
   const changes = new BoundedMap<MessageId, MessageChange>(CHANGES_KEPT);
   const push: Push = (channel, act) => {
-    const { handover, intake, log } = ports;
-    if (handover.hasRoom(channel)) return handover.push(channel, act);
+    const { inbound, intake, log } = ports;
+    if (inbound.hasRoom(channel)) return inbound.push(channel, act);
     if (!overfull.has(channel)) {
       overfull.add(channel);
       log.error({ channel }, 'too much waits to be taken in; what comes now is read from the history later');
-      void handover.push(channel, async () => {
+      void inbound.push(channel, async () => {
         overfull.delete(channel);
         intake.reconnected({ missed: 'perhaps' });
       });
@@ -62,15 +62,15 @@ export function createHearing(ports: HearingPorts): Hearing {
 
 const CHANGES_KEPT = 1_000;
 
-type Push = (channel: ChannelId, act: () => Promise<void>) => Promise<void>;
+type Push = (channel: ChannelId, act: () => Promise<void>) => Promise<unknown>;
 type Ear = HearingPorts & {
   readonly push: Push;
   /** What was edited or deleted of late: it may have overtaken its message. */
   readonly changes: BoundedMap<MessageId, MessageChange>;
 };
-type Listener = (ear: Ear, payload: unknown) => Promise<void> | null;
+type Listener = (ear: Ear, payload: unknown) => Promise<unknown> | null;
 
-function on<T>(event: string, schema: z.ZodType<T>, listen: (ear: Ear, payload: T) => Promise<void> | null) {
+function on<T>(event: string, schema: z.ZodType<T>, listen: (ear: Ear, payload: T) => Promise<unknown> | null) {
   const listener: Listener = (ear, payload) => {
     const parsed = schema.safeParse(payload);
     if (parsed.success) return listen(ear, parsed.data);
@@ -118,7 +118,7 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
   }),
 ]);
 
-function written(ear: Ear, message: MessagePayload): Promise<void> | null {
+function written(ear: Ear, message: MessagePayload): Promise<unknown> | null {
   const { places, understanding, intake, typed, seen, stands, changes } = ear;
   const at = places.at(message.channel_id);
   if (at === null) return null;
@@ -141,7 +141,7 @@ function written(ear: Ear, message: MessagePayload): Promise<void> | null {
 }
 
 /** Embeds that Discord adds to a message come as updates too: only what has a time of editing is an edit. */
-function edited(ear: Ear, payload: unknown): Promise<void> | null {
+function edited(ear: Ear, payload: unknown): Promise<unknown> | null {
   const { places, understanding } = ear;
   const parsed = editSchema.safeParse(payload);
   if (!parsed.success || isOwn(parsed.data, understanding)) return null;
@@ -159,7 +159,7 @@ async function amend({ intake, changes }: Ear, change: MessageChange): Promise<v
   await intake.amend(change);
 }
 
-function gone(ear: Ear, channel: string, ids: readonly string[]): Promise<void> | null {
+function gone(ear: Ear, channel: string, ids: readonly string[]): Promise<unknown> | null {
   const { places } = ear;
   if (places.at(channel) === null) return null;
   return ear.push(channelId(channel), async () => {

@@ -10,7 +10,7 @@ import { snowflakeAt, timeOf } from './ids.ts';
 import type { MessagePayload, Understanding } from './incoming.ts';
 import { channelSchema, snowflakeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
-import type { Reader } from './reader.ts';
+import type { Reader } from './calls.ts';
 
 /** What reading back needs. */
 export type HistoryPorts = {

@@ -1,8 +1,7 @@
 import { PermissionFlagsBits, Routes } from 'discord.js';
-import type { REST } from 'discord.js';
 import { z } from 'zod';
 import { channelId } from './ids.ts';
-import { chatError } from './errors.ts';
+import type { Calls } from './calls.ts';
 import type { DiscordSettings, Self } from './client.ts';
 
 /** Permissions by the names that Discord's own pages show. */
@@ -87,18 +86,18 @@ const BARE = { webhooks: false, roles: false };
  * setting can do without. Rejects with a `ChatError`, `refused` when the bot cannot see the channel at all.
  */
 export async function channelPermissions(
-  rest: REST,
-  self: Self,
+  at: { readonly calls: Calls; readonly self: Self },
   channelSnowflake: string,
   settings: Pick<DiscordSettings, 'webhooks' | 'roles'> = BARE,
 ): Promise<ChannelPermissions> {
-  const get = async <T>(route: `/${string}`, answer: z.ZodType<T>): Promise<T> => {
-    try {
-      return answer.parse(await rest.get(route));
-    } catch (error) {
-      throw chatError(error, { method: 'read permissions', channel: channelId(channelSnowflake) });
-    }
-  };
+  const { calls, self } = at;
+  const call = {
+    method: 'get',
+    channel: channelId(channelSnowflake),
+    what: 'read permissions',
+    isTriedAgain: true,
+  } as const;
+  const get = <T>(route: `/${string}`, answer: z.ZodType<T>): Promise<T> => calls.ask({ ...call, route }, answer);
   const channel = await get(Routes.channel(channelSnowflake), channelSchema);
   const { guild_id: guild, parent_id: parent, type } = channel;
   const name = channel.name ?? null;

@@ -12,7 +12,7 @@ export type Sessions = {
   /** One that cannot be gone on with is none. */
   set(shard: number, session: SessionInfo | null): void;
   /** An event was passed on; it counts as received once `taken` resolves. */
-  passed(shard: number, sequence: number, taken: Promise<void> | null): void;
+  passed(shard: number, sequence: number, taken: Promise<unknown> | null): void;
   /** Writes where every session stands; nothing changes afterwards. */
   stop(): Promise<void>;
 };
@@ -57,7 +57,7 @@ class Ledger implements Sessions {
     this.#later();
   }
 
-  passed(shard: number, sequence: number, taken: Promise<void> | null): void {
+  passed(shard: number, sequence: number, taken: Promise<unknown> | null): void {
     const track = this.#track(shard);
     track.newest = Math.max(track.newest, sequence);
     if (taken !== null) {

@@ -5,6 +5,8 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { Finding } from '../delivery/finding.ts';
 import type { ChatError } from '../port.ts';
+import { createCalls } from './calls.ts';
+import type { Calls } from './calls.ts';
 import { createClient } from './client.ts';
 import { chatError, rejectionOf } from './errors.ts';
 import { channelId, platformChannel } from './ids.ts';
@@ -30,9 +32,10 @@ export async function checkSetup(options: SetupOptions): Promise<readonly Findin
   const self = await checkToken(rest, findings);
   findings.push(...clock());
   if (self === null) return findings;
+  const calls = createCalls({ rest, clock: options.clock });
   const invite = inviteUrl(self.applicationId, options.settings);
   for (const channel of options.channels) {
-    findings.push(...(await checkChannel({ rest, self, invite, settings: options.settings }, channel)));
+    findings.push(...(await checkChannel({ rest, calls, self, invite, settings: options.settings }, channel)));
   }
   return findings;
 }
@@ -112,6 +115,7 @@ function watchClock(rest: REST, clock: Clock): () => readonly Finding[] {
 
 type At = {
   readonly rest: REST;
+  readonly calls: Calls;
   readonly self: Self;
   readonly invite: string;
   readonly settings: DiscordSettings;
@@ -121,7 +125,7 @@ async function checkChannel(at: At, { id, name: called }: Channel): Promise<read
   const snowflake = platformChannel(id);
   const label = `#${called}`;
   try {
-    const found = await channelPermissions(at.rest, at.self, snowflake, at.settings);
+    const found = await channelPermissions(at, snowflake, at.settings);
     const what = `#${found.name ?? called}`;
     if (!TEXT_CHANNELS.has(found.type)) {
       return [bad(what, 'it is no text channel', 'Choose a text channel or a thread.')];

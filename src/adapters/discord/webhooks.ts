@@ -10,7 +10,7 @@ import type { Calls } from './calls.ts';
 import type { Self } from './client.ts';
 import { wordsOf } from './errors.ts';
 import { platformChannel } from './ids.ts';
-import type { Location, Locator } from './location.ts';
+import type { Location, Places } from './places.ts';
 
 /** A webhook of Conch's own. The token is as good as a password for the channel. */
 export type Webhook = { readonly id: string; readonly token: string };
@@ -29,7 +29,7 @@ export type Webhooks = {
 
 export type WebhooksPorts = {
   readonly calls: Calls;
-  readonly locate: Locator;
+  readonly locate: Places['locate'];
   readonly observatory: Observatory;
   readonly self: () => Self;
   readonly clock: Clock;

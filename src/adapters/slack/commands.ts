@@ -7,7 +7,7 @@ import type { Answer, Intake, Observatory, Principal } from '../port.ts';
 import type { Groups } from './groups.ts';
 import type { Typed } from './hearing.ts';
 import type { Spot } from './incoming.ts';
-import type { Once } from './once.ts';
+import type { Deduplicator } from '../delivery/deduplicator.ts';
 import type { People } from './people.ts';
 import { escaped } from './text.ts';
 
@@ -18,7 +18,7 @@ export type CommandPorts = {
   readonly observatory: Observatory;
   readonly people: People;
   readonly groups: Groups;
-  readonly once: Once;
+  readonly once: Deduplicator;
   readonly timers: Timers;
   readonly log: Logger;
 };

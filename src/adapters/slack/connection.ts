@@ -6,8 +6,8 @@ import type { Ack } from './commands.ts';
 import { openDoor } from './door.ts';
 import type { Door } from './door.ts';
 import { Lines } from './lines.ts';
-import { brokenBy, wordsOf } from './reach.ts';
-import type { Reach } from './reach.ts';
+import { reasonOf } from '../delivery/connect-retry.ts';
+import { brokenBy } from './errors.ts';
 
 /** How Slack's events come: over sockets that Conch opens, or as signed requests. */
 export type ConnectionMode =
@@ -21,7 +21,8 @@ export type ConnectionPorts = {
   readonly signingSecret: string | null;
   readonly apiUrl: string | null;
   readonly web: WebClient;
-  readonly reach: Reach;
+  /** Ends all waiting. */
+  readonly signal: AbortSignal;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Logger;
@@ -61,7 +62,7 @@ export function createConnection(ports: ConnectionPorts): Connection {
   const lines = new Lines({
     ...ports,
     take: (body, ack) => {
-      take(body, ack).catch((error: unknown) => log.warn({ why: wordsOf(error) }, 'a payload was not acknowledged'));
+      take(body, ack).catch((error: unknown) => log.warn({ why: reasonOf(error) }, 'a payload was not acknowledged'));
     },
   });
   let door: Door | null = null;

@@ -1,16 +1,17 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
+import type { Timers } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { createHandover } from '../delivery/handover.ts';
+import { createInboundQueue } from '../delivery/inbound-queue.ts';
 import { AdapterError } from '../port.ts';
 import type { Intake } from '../port.ts';
 import type { FirstTime } from '../delivery/typed-command.ts';
-import { floorAt, toChange, toHuman, whereabouts } from './human.ts';
+import { floorAt, threadAt, toChange, toHuman, whereabouts } from './human.ts';
 import type { Reading } from './human.ts';
 import { channelId, messageId } from './ids.ts';
 import { heard, sentAt } from './incoming.ts';
 import type { Heard, Ourselves, Said, Spot } from './incoming.ts';
-import type { Once } from './once.ts';
+import type { Deduplicator } from '../delivery/deduplicator.ts';
 import type { Standing } from './standing.ts';
 
 /** A command line that somebody wrote as a message, or Slack's own Stop. */
@@ -20,8 +21,9 @@ export type Typed = { readonly user: string; readonly line: string; readonly at:
 export type HearingPorts = Reading & {
   readonly intake: Intake;
   readonly self: () => Ourselves;
-  readonly once: Once;
+  readonly once: Deduplicator;
   readonly standing: Standing;
+  readonly timers: Timers;
   readonly log: Logger;
   /** Whether Slack's own Stop means `/stop`. */
   readonly agentSessions: boolean;
@@ -53,7 +55,7 @@ export type EventPayload = z.output<typeof eventPayloadSchema>;
  */
 export function createHearing(ports: HearingPorts): Hearing {
   const { once, log } = ports;
-  const handover = createHandover({ log, trouble: () => undefined });
+  const inbound = createInboundQueue(ports);
   return {
     event({ event_id: id, api_app_id: appId, event }) {
       return once.run(id, async () => {
@@ -63,16 +65,12 @@ export function createHearing(ports: HearingPorts): Hearing {
         if (what.kind === 'nothing') return;
         if (what.kind === 'broken') return broken(ports, what.why);
         const lane = channelId(channelOf(what));
-        if (!handover.hasRoom(lane)) throw new Error(`Too much waits for ${lane}: Slack sends this again`);
-        let isTaken = false;
-        await handover.push(lane, async () => {
-          await takeIn(ports, what);
-          isTaken = true;
-        });
-        if (!isTaken) throw new Error(`Conch stops: what waits for ${lane} was not taken in`);
+        if (!inbound.hasRoom(lane)) throw new Error(`Too much waits for ${lane}: Slack sends this again`);
+        if (!(await inbound.push(lane, () => takeIn(ports, what))))
+          throw new Error(`Conch stops: what waits for ${lane} was not taken in`);
       });
     },
-    stop: () => handover.stop(),
+    stop: () => inbound.stop(),
   };
 }
 
@@ -114,12 +112,13 @@ async function said(ports: HearingPorts, message: Said): Promise<void> {
   const { intake, observatory, once } = ports;
   const found = whereabouts(observatory, message);
   if (found === null || once.has(goneKey(message.channel, message.ts))) return;
-  if (found.opens !== null) await intake.thread(found.opens);
+  const opens = threadAt(message, found);
+  if (opens !== null) await intake.thread(opens);
   const { human, line } = await toHuman(message, found, ports);
-  ports.seen(found.floor);
+  ports.seen(found.channel);
   await intake.message(human);
-  if (line === null || !(await ports.isFirst(found.floor, human.id))) return;
-  ports.typed({ user: message.by, line, at: message, floor: found.floor });
+  if (line === null || !(await ports.isFirst(found.channel, human.id))) return;
+  ports.typed({ user: message.by, line, at: message, floor: found.channel });
 }
 
 /** An edit may overtake its message: it is handed in as the message that it made, which changes nothing if that is known. */
@@ -128,18 +127,19 @@ async function edited(ports: HearingPorts, message: Said): Promise<void> {
   if (found === null) return;
   const isFresh = message.editedTs !== null && sentAt(message.editedTs) - sentAt(message.ts) < OVERTAKING_MS;
   if (isFresh && !ports.once.has(goneKey(message.channel, message.ts))) {
-    if (found.opens !== null) await ports.intake.thread(found.opens);
+    const opens = threadAt(message, found);
+    if (opens !== null) await ports.intake.thread(opens);
     const { human, line } = await toHuman(message, found, ports);
     if (line === null) await ports.intake.message(human);
   }
-  await ports.intake.amend(await toChange(message, found.floor, ports));
+  await ports.intake.amend(await toChange(message, found.channel, ports));
 }
 
 /** A deletion may overtake its message, which is not wanted then. */
 async function deleted(ports: HearingPorts, gone: Extract<Local, { kind: 'deleted' }>): Promise<void> {
   const found = whereabouts(ports.observatory, gone.at);
   if (found === null) return;
-  await ports.intake.amend({ change: 'deleted', id: messageId(gone.at.channel, gone.ts), channel: found.floor });
+  await ports.intake.amend({ change: 'deleted', id: messageId(gone.at.channel, gone.ts), channel: found.channel });
   ports.once.claim(goneKey(gone.at.channel, gone.ts));
 }
 

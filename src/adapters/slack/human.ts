@@ -2,16 +2,15 @@ import { addressedIn } from '../../turns/text/addressing.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import { ruleFor } from '../delivery/admission.ts';
-import type { Observatory, Place, Thread } from '../port.ts';
+import { floorOf } from '../delivery/floor-of.ts';
+import type { Whereabouts } from '../delivery/floor-of.ts';
+import type { Observatory, Thread } from '../port.ts';
 import { COMMAND_RULE, typedCommand } from '../delivery/typed-command.ts';
 import { channelId, messageId } from './ids.ts';
 import { sentAt } from './incoming.ts';
 import type { Said, SlackFile, Spot } from './incoming.ts';
 import type { People } from './people.ts';
 import { groupsIn, plainText, usersIn } from './text.ts';
-
-/** The floor that a spot belongs to, and the thread to be opened first if it is a new one. */
-export type Whereabouts = { readonly floor: ChannelId; readonly place: Place; readonly opens: Thread | null };
 
 /** What it takes to read Slack's messages. */
 export type Reading = {
@@ -20,32 +19,31 @@ export type Reading = {
   readonly userGroups: Readonly<Record<string, AgentId>>;
 };
 
-/** Where a spot belongs by its channel's `threads`; `null` when it belongs to no floor. */
+/** Where a spot belongs; `null` when it belongs to no floor. */
 export function whereabouts(observatory: Observatory, at: Spot): Whereabouts | null {
-  const places = observatory.channels();
-  const place = places.find(({ id }) => id === channelId(at.channel));
-  if (place === undefined) return null;
-  const here = { floor: place.id, place, opens: null };
-  if (at.thread === null || place.threads === 'parent') return here;
-  if (place.threads === 'ignore') return at.broadcast ? here : null;
-  const floor = channelId(at.channel, at.thread);
-  const isOpen = places.some(({ id }) => id === floor);
+  const own = floorOf(observatory, channelId(at.channel), null);
+  if (at.thread === null) return own;
+  const inThread = floorOf(observatory, channelId(at.channel, at.thread), channelId(at.channel));
+  return inThread ?? (at.broadcast ? own : null);
+}
+
+/** The thread to be opened before its message is taken in, if it has no floor yet. */
+export function threadAt(at: Spot, { channel, opens }: Whereabouts): Thread | null {
+  if (opens === null || at.thread === null) return null;
   const since = { id: messageId(at.channel, at.thread), order: at.thread };
-  const opens = isOpen ? null : { id: floor, parent: place.id, name: `${place.name} › ${at.thread}`, since };
-  return { floor, place, opens };
+  return { id: channel, parent: opens.id, name: `${opens.name} › ${at.thread}`, since };
 }
 
 /** The floor whose card or command stands in a spot: the thread's if there is one, else the channel's. */
 export function floorAt(observatory: Observatory, at: Spot): ChannelId | null {
   const found = whereabouts(observatory, at);
-  if (found === null) return null;
-  return found.opens === null ? found.floor : found.place.id;
+  return found === null ? null : (found.opens?.id ?? found.channel);
 }
 
 /** A message as the port hands it in, and the command line that it is, if a person wrote one. */
 export async function toHuman(
   said: Said,
-  { floor, place }: Whereabouts,
+  { channel, place }: Whereabouts,
   reading: Reading,
 ): Promise<{ readonly human: HumanMessage; readonly line: string | null }> {
   const text = await readable(said.text, reading);
@@ -55,7 +53,7 @@ export async function toHuman(
   const rule = line === null ? ruleFor(said.author, place, [...addressed, ...agents]) : COMMAND_RULE;
   const human: HumanMessage = {
     id: messageId(said.channel, said.ts),
-    channel: floor,
+    channel,
     author: { id: said.by, name: said.name ?? (await reading.people.name(said.by)) },
     text,
     sentAt: sentAt(said.ts),

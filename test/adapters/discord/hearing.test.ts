@@ -87,7 +87,7 @@ describe('a bot in a channel', () => {
     here.listener.trouble.error = new Error('the disk is full');
     discord.write('ann', discord.channel, 'one');
     discord.write('ann', discord.channel, 'two');
-    await mustCome('a failure', () => here.lines.some(({ attempt }) => attempt === 0));
+    await mustCome('a failure', () => here.lines.some(({ failures }) => failures === 1));
     here.listener.trouble.error = null;
     await mustCome('both', () => heard().length === 2);
     expect(heard()).toEqual(['one', 'two']);

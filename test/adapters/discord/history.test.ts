@@ -5,9 +5,9 @@ import type { HistoryPorts } from '../../../src/adapters/discord/history.ts';
 import { snowflakeAt, timeOf } from '../../../src/adapters/discord/ids.ts';
 import { channelPermissions } from '../../../src/adapters/discord/permissions.ts';
 import { createPlaces } from '../../../src/adapters/discord/places.ts';
-import { createReader } from '../../../src/adapters/discord/reader.ts';
+import { createCalls, createReader } from '../../../src/adapters/discord/calls.ts';
 import type { History, Place, Position } from '../../../src/adapters/port.ts';
-import { systemTimers } from '../../../src/lib/time.ts';
+import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import { createListener, createLogbook, observatoryOf, placeOf } from './listening.ts';
 import type { Listener } from './listening.ts';
 import { startDiscord } from './server.ts';
@@ -24,7 +24,8 @@ const texts = ({ messages }: History): readonly string[] => messages.map(({ text
 
 function portsFor(place: Partial<Place> = {}, listener: Listener = createListener()): HistoryPorts {
   const rest = createClient(discord);
-  const read = createReader({ rest, timers: systemTimers, signal: new AbortController().signal });
+  const calls = createCalls({ rest, clock: systemClock() });
+  const read = createReader(calls, { timers: systemTimers });
   const observatory = observatoryOf([placeOf(discord.channel, place)], listener);
   const places = createPlaces({ read, observatory, intake: listener.intake });
   places.learn({ id: discord.channel, type: 0, guild_id: discord.guild, name: 'general' });
@@ -41,7 +42,7 @@ function portsFor(place: Partial<Place> = {}, listener: Listener = createListene
       channelName: (channel) => places.nameOf(channel),
     },
     mayRead: async (channel) =>
-      !(await channelPermissions(rest, self, channel)).missing.includes('Read Message History'),
+      !(await channelPermissions({ calls, self }, channel)).missing.includes('Read Message History'),
     log: createLogbook().log,
   };
 }

@@ -11,8 +11,7 @@ import {
 } from '../../../src/adapters/discord/incoming.ts';
 import { snowflakeAt, timeOf } from '../../../src/adapters/discord/ids.ts';
 import type { MessagePayload, Understanding } from '../../../src/adapters/discord/incoming.ts';
-import { placeFor } from '../../../src/adapters/discord/places.ts';
-import { createListener, observatoryOf, placeOf } from './listening.ts';
+import { createListener, observatoryOf } from './listening.ts';
 
 const BOT = '100000000000000001';
 const HOOK = '100000000000000002';
@@ -165,22 +164,5 @@ describe('an id', () => {
       }),
     );
     expect(timeOf('175928847299117063')).toBe(1_462_015_105_796);
-  });
-});
-
-describe('where a message belongs', () => {
-  const where = (threads: 'own' | 'parent' | 'ignore', channel: string, parent: string | null) =>
-    placeFor(channel, parent, observatoryOf([placeOf('1', { threads })], createListener()));
-
-  test('a configured channel to itself, another one nowhere', () => {
-    expect(where('own', '1', null)).toMatchObject({ channel: 'discord:1', opens: null });
-    expect(where('own', '2', null)).toBeNull();
-  });
-
-  test('a thread to itself, to its channel or nowhere, as the channel says', () => {
-    expect(where('own', '7', '1')).toMatchObject({ channel: 'discord:7', opens: 'discord:1' });
-    expect(where('parent', '7', '1')).toMatchObject({ channel: 'discord:1', opens: null });
-    expect(where('ignore', '7', '1')).toBeNull();
-    expect(where('own', '7', '2')).toBeNull();
   });
 });

@@ -1,7 +1,9 @@
 import type { REST } from 'discord.js';
 import { pino } from 'pino';
+import { createCalls, createReader } from '../../../src/adapters/discord/calls.ts';
 import { createClient } from '../../../src/adapters/discord/client.ts';
 import { channelId } from '../../../src/adapters/discord/ids.ts';
+import { createPlaces } from '../../../src/adapters/discord/places.ts';
 import { createSender } from '../../../src/adapters/discord/sender.ts';
 import type { Sender } from '../../../src/adapters/discord/sender.ts';
 import type { DiscordSettings } from '../../../src/adapters/discord/client.ts';
@@ -9,6 +11,7 @@ import type { Memory, Observatory, OutgoingPost, Place, Speaker } from '../../..
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { Clock, Timers } from '../../../src/lib/time.ts';
 import type { FloorView } from '../../../src/turns/view.ts';
+import { createListener } from './listening.ts';
 import { startDiscord } from './server.ts';
 import type { DiscordOptions, DiscordServer } from './server.ts';
 
@@ -82,9 +85,15 @@ export async function sendingRig(
     journal: () => [],
     lines: () => [],
   };
-  const run = (): Sender =>
-    createSender({
-      rest: hasty(createClient({ token: server.token, apiUrl: server.apiUrl, timeoutMs: options.timeoutMs ?? 15_000 })),
+  const run = (): Sender => {
+    const rest = hasty(
+      createClient({ token: server.token, apiUrl: server.apiUrl, timeoutMs: options.timeoutMs ?? 15_000 }),
+    );
+    const calls = createCalls({ rest, clock: time });
+    const { intake } = createListener();
+    return createSender({
+      calls,
+      places: createPlaces({ read: createReader(calls, { timers: time }), observatory, intake }),
       self: () => ({ userId: server.botUser, applicationId: server.application }),
       observatory,
       clock: time,
@@ -93,6 +102,7 @@ export async function sendingRig(
       memory,
       settings: { ...ALL_ON, ...options.settings },
     });
+  };
   return {
     server,
     time,
