@@ -37,7 +37,7 @@ describe.runIf(hasBrowser)('what the composer promises', () => {
   const show = (settings: Partial<FloorSettings>, bring: (floor: Play) => void): void => {
     const real = play({ settings });
     bring(real);
-    stage.observatory.outlooks.set(channel, outlookOf(real.floor, real.at));
+    stage.queries.outlooks.set(channel, outlookOf(real.floor, real.at));
     stage.show(channel, viewOf(real.floor, real.at));
   };
   const promise = (): Promise<string> => page.getByTestId('fate').innerText();

@@ -15,7 +15,7 @@ import type {
   ChatAdapter,
   History,
   Intake,
-  Observatory,
+  FloorQueries,
   OutgoingPost,
   Principal,
 } from '../port.ts';
@@ -98,8 +98,8 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
     setReady() {
       ready = true;
     },
-    async start(intake, observatory) {
-      running = await run(options, { intake, observatory }, () => ready);
+    async start(intake, queries) {
+      running = await run(options, { intake, queries }, () => ready);
     },
     async stop() {
       const stopping = running;
@@ -125,20 +125,20 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
   };
 }
 
-type Ports = { readonly intake: Intake; readonly observatory: Observatory };
+type Ports = { readonly intake: Intake; readonly queries: FloorQueries };
 
 async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean): Promise<Running> {
   const { clock, log, dataDir } = options;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const platform = openPlatform({ path: join(dataDir, 'console.db'), clock });
-  const window = createWindow(ports.observatory);
+  const window = createWindow(ports.queries);
   const refresh = (channel: ChannelId): void => {
-    if (isOwn(ports.observatory, channel)) return;
+    if (isOwn(ports.queries, channel)) return;
     const { messages, changed } = window.look(channel);
     for (const message of messages) hub.message(channel, message);
     for (const message of changed) hub.changed(channel, message);
   };
-  const hub = createHub({ clock, log, observatory: ports.observatory, refresh });
+  const hub = createHub({ clock, log, queries: ports.queries, refresh });
   const delayed = (channel: ChannelId, why: string): void =>
     hub.notice(channel, `Your message is kept, but Conch could not take it yet (${why}). It is tried again by itself.`);
   const inbound = createInboundQueue({ log, timers: systemTimers, delayed });
@@ -197,7 +197,7 @@ async function ctl(
   person: Principal,
   asked: { readonly channel: string | null; readonly line: string },
 ): Promise<Answer> {
-  const channels = ports.observatory.channels();
+  const channels = ports.queries.channels();
   const named = channels.filter((one) => one.id === asked.channel || one.name === asked.channel);
   const fitting = asked.channel === null ? channels : named;
   const [only] = fitting;
@@ -252,6 +252,6 @@ function readBack(platform: Platform, channel: ChannelId, after: { readonly orde
   };
 }
 
-function isOwn(observatory: Observatory, channel: ChannelId): boolean {
-  return observatory.channels().some((one) => one.id === channel && one.adapter === 'console');
+function isOwn(queries: FloorQueries, channel: ChannelId): boolean {
+  return queries.channels().some((one) => one.id === channel && one.adapter === 'console');
 }

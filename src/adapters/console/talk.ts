@@ -3,7 +3,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage } from '../../engine/port.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { InboundQueue } from '../delivery/inbound-queue.ts';
-import type { Intake, Observatory, Principal } from '../port.ts';
+import type { Intake, FloorQueries, Principal } from '../port.ts';
 import type { Client, Hub } from './hub.ts';
 import type { Platform } from './platform.ts';
 import { pageFrameSchema } from './protocol.ts';
@@ -21,7 +21,7 @@ export type Talk = {
   readonly inbound: InboundQueue;
   readonly hub: Hub;
   readonly intake: Intake;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly clock: Clock;
   readonly log: Logger;
 };
@@ -79,7 +79,7 @@ function open(talk: Talk, client: Client, wanted: ChannelId | null): void {
     now: talk.clock.now(),
     person: { id: talk.person.id, name: talk.person.name },
     channels,
-    agents: talk.observatory.agents(),
+    agents: talk.queries.agents(),
     channel: client.channel,
     messages,
     more: chosen?.writable === true && hasEarlier(talk, chosen.id, messages),
@@ -179,7 +179,7 @@ export function toHuman(platform: Platform, channel: ChannelId, message: ChatMes
 }
 
 function entry(talk: Talk, channel: ChannelId): { readonly writable: boolean } {
-  const found = talk.observatory.channels().find((one) => one.id === channel);
+  const found = talk.queries.channels().find((one) => one.id === channel);
   if (found === undefined) throw new Refused(`There is no channel ${channel} here.`);
   return { writable: found.adapter === 'console' };
 }

@@ -1,6 +1,6 @@
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
-import type { Capabilities, ChatAdapter, History, Intake, Observatory, Position } from '../port.ts';
+import type { Capabilities, ChatAdapter, History, Intake, FloorQueries, Position } from '../port.ts';
 import type { MessageSender } from './sender.ts';
 
 /** A platform that has told who Conch is there. */
@@ -24,7 +24,7 @@ export type PlatformOptions = {
   /** Reaches the platform, with patience. Rejects with an `AdapterError` when that will never be. */
   readonly open: (ports: {
     readonly intake: Intake;
-    readonly observatory: Observatory;
+    readonly queries: FloorQueries;
     readonly signal: AbortSignal;
   }) => Promise<OpenPlatform>;
 };
@@ -42,9 +42,9 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
   return {
     name: options.name,
     capabilities: options.capabilities,
-    async start(intake, observatory) {
+    async start(intake, queries) {
       try {
-        const opened = await options.open({ intake, observatory, signal: ending.signal });
+        const opened = await options.open({ intake, queries, signal: ending.signal });
         if (ending.signal.aborted) return;
         state.platform = opened;
         await opened.connect();

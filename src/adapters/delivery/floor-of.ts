@@ -1,5 +1,5 @@
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import type { Observatory, Place } from '../port.ts';
+import type { FloorQueries, Place } from '../port.ts';
 
 /** Where a message belongs: the channel with the floor, and the place whose rules hold. */
 export type Whereabouts = {
@@ -14,11 +14,11 @@ export type Whereabouts = {
  * floor of the thread, to the parent's floor, or nowhere.
  */
 export function floorOf(
-  observatory: Pick<Observatory, 'channels'>,
+  queries: Pick<FloorQueries, 'channels'>,
   channel: ChannelId,
   parent: ChannelId | null,
 ): Whereabouts | null {
-  const places = observatory.channels();
+  const places = queries.channels();
   const placeOf = (id: ChannelId | null): Place | null => places.find((place) => place.id === id) ?? null;
   const own = placeOf(channel);
   if (own !== null && own.parent === null) return { channel, place: own, opens: null };

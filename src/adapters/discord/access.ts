@@ -3,7 +3,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import { pause } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
-import type { Intake, Observatory, Place } from '../port.ts';
+import type { Intake, FloorQueries, Place } from '../port.ts';
 import { CODES, rejectionOf, wordsOf } from './errors.ts';
 import { channelId, platformChannel } from './ids.ts';
 import type { PermissionName } from './permissions.ts';
@@ -15,7 +15,7 @@ import type { Reader } from './calls.ts';
 export type AccessPorts = {
   readonly read: Reader;
   readonly places: Places;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly intake: Pick<Intake, 'suspend' | 'restore'>;
   /** The permissions that Conch needs in a channel and does not have. Rejects with a `ChatError`. */
   readonly missing: (channel: string) => Promise<readonly PermissionName[]>;
@@ -94,7 +94,7 @@ class Gate implements Access {
   }
 
   #floors(): readonly Place[] {
-    return this.#ports.observatory.channels();
+    return this.#ports.queries.channels();
   }
 
   #suspend(channel: ChannelId, why: string): void {

@@ -10,7 +10,7 @@ import { createConnectRetry } from '../delivery/connect-retry.ts';
 import { createInboundQueue } from '../delivery/inbound-queue.ts';
 import type { InboundQueue } from '../delivery/inbound-queue.ts';
 import { AdapterError, ChatError } from '../port.ts';
-import type { Capabilities, ChatAdapter, Intake, Memory, Observatory } from '../port.ts';
+import type { Capabilities, ChatAdapter, Intake, Memory, FloorQueries } from '../port.ts';
 import { createAccess } from './access.ts';
 import type { Access } from './access.ts';
 import { FILE_ABOVE, TEXT_LIMIT } from './content.ts';
@@ -79,18 +79,18 @@ export function createAdapter(options: AdapterOptions): ChatAdapter {
 type Parts = AdapterOptions & {
   readonly rest: REST;
   readonly intake: Intake;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly signal: AbortSignal;
 };
 
 /** Puts everything together that needs to know who the bot is. */
 async function open(parts: Parts): Promise<OpenPlatform> {
-  const { rest, intake, observatory, clock, log } = parts;
+  const { rest, intake, queries, clock, log } = parts;
   const reached = createConnectRetry('Discord', parts);
   const self = await reached(() => whoAmI(rest), untilDiscord);
   const calls = createCalls({ rest, clock });
   const read = createReader(calls, parts);
-  const places = createPlaces({ read, observatory, intake });
+  const places = createPlaces({ read, queries, intake });
   const sender = createSender({ ...parts, calls, places, self: () => self });
   const missing = async (channel: string): Promise<readonly PermissionName[]> =>
     (await insisting(() => channelPermissions({ calls, self }, channel, parts.settings), parts)).missing;
@@ -101,14 +101,14 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   const understanding = understandingOf(parts, known);
   const connection = listen(parts, known, understanding);
   const settle = createSettling({ ...parts, ...known, reached });
-  const history = { read, places, observatory, understanding, mayRead, log };
+  const history = { read, places, queries, understanding, mayRead, log };
   await access.check();
   await sender.start();
   return {
     sender,
     async connect() {
       await connection.start();
-      for (const { id } of observatory.channels()) settle(id);
+      for (const { id } of queries.channels()) settle(id);
     },
     async disconnect() {
       await connection.stop();
@@ -131,12 +131,12 @@ type Known = {
   readonly inbound: InboundQueue;
 };
 
-function understandingOf({ observatory }: Parts, { self, sender, places }: Known): Understanding {
+function understandingOf({ queries }: Parts, { self, sender, places }: Known): Understanding {
   const { identities } = sender;
   return {
     self,
     identities,
-    agents: () => observatory.agents(),
+    agents: () => queries.agents(),
     channelName: (channel) => places.nameOf(channel),
   };
 }

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../engine/port.ts';
-import type { History, Observatory, Place, Position } from '../port.ts';
+import type { History, FloorQueries, Place, Position } from '../port.ts';
 import { channelId, platformChannel } from './ids.ts';
 import { editOf, humanMessage, isOwn, isSpeech, messageSchema } from './incoming.ts';
 import { snowflakeAt, timeOf } from './ids.ts';
@@ -16,7 +16,7 @@ import type { Reader } from './calls.ts';
 export type HistoryPorts = {
   readonly read: Reader;
   readonly places: Pick<Places, 'learn' | 'guildOf' | 'resolve'>;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly understanding: Understanding;
   /** Without the permission, Discord shows an empty history and no error. */
   readonly mayRead: (channel: string) => Promise<boolean>;
@@ -33,7 +33,7 @@ export const PAGES = 50;
  * the channel's floor are read with it; new threads with floors of their own are opened. Rejects with a `ChatError`.
  */
 export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
-  const place = ports.observatory.channels().find(({ id }) => id === channel);
+  const place = ports.queries.channels().find(({ id }) => id === channel);
   if (place === undefined) return NOTHING;
   const own = platformChannel(channel);
   if (after === null) return begin(ports, own);

@@ -4,7 +4,7 @@ import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import { ruleFor } from '../delivery/admission.ts';
 import type { Author } from '../delivery/admission.ts';
-import type { Observatory, Place } from '../port.ts';
+import type { FloorQueries, Place } from '../port.ts';
 import { COMMAND_RULE, typedCommand } from '../delivery/typed-command.ts';
 import type { Identities } from './identity.ts';
 import { messageId, timeOf } from './ids.ts';
@@ -81,7 +81,7 @@ export const bulkDeletedSchema = z.object({ ids: z.array(snowflakeSchema), chann
 export type Understanding = {
   readonly self: Self;
   readonly identities: Identities;
-  readonly agents: Observatory['agents'];
+  readonly agents: FloorQueries['agents'];
   readonly channelName: (channel: string) => string | null;
 };
 

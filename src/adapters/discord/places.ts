@@ -4,7 +4,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 import { floorOf } from '../delivery/floor-of.ts';
 import type { Whereabouts } from '../delivery/floor-of.ts';
-import type { Intake, Observatory } from '../port.ts';
+import type { Intake, FloorQueries } from '../port.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { channelId, platformChannel } from './ids.ts';
 import type { Reader } from './calls.ts';
@@ -60,15 +60,15 @@ const KNOWN_LIMIT = 10_000;
 /** Remembers channels and threads; asks Discord once about those that no event told of. */
 export function createPlaces(ports: {
   readonly read: Reader;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly intake: Intake;
 }): Places {
-  const { read, observatory, intake } = ports;
+  const { read, queries, intake } = ports;
   const known = new BoundedMap<string, Known>(KNOWN_LIMIT);
   const guilds = new Map<string, string>();
   const placed = (channel: string): Whereabouts | null => {
     const parent = known.get(channel)?.parent ?? null;
-    return floorOf(observatory, channelId(channel), parent === null ? null : channelId(parent));
+    return floorOf(queries, channelId(channel), parent === null ? null : channelId(parent));
   };
   const ask = async (channel: string): Promise<void> => {
     try {
@@ -81,7 +81,7 @@ export function createPlaces(ports: {
   const learn = (channel: ChannelPayload): void => {
     const { id, parent_id: parent = null, name = null, guild_id: guild = null } = channel;
     known.set(id, { parent: isThread(channel) ? parent : null, name, guild: guild ?? known.get(id)?.guild ?? null });
-    if (guild !== null && isConfigured(observatory, id)) guilds.set(id, guild);
+    if (guild !== null && isConfigured(queries, id)) guilds.set(id, guild);
   };
   return {
     learn,
@@ -100,7 +100,7 @@ export function createPlaces(ports: {
     at: (channel) => placed(channel) ?? (known.has(channel) ? null : undefined),
     async locate(floor) {
       const own = platformChannel(floor);
-      const above = observatory.channels().find(({ id }) => id === floor)?.parent ?? null;
+      const above = queries.channels().find(({ id }) => id === floor)?.parent ?? null;
       if (above !== null) return { channel: platformChannel(above), thread: own, guild: null };
       if (!known.has(own)) await ask(own);
       const { parent = null, guild = null } = known.get(own) ?? {};
@@ -121,6 +121,6 @@ export function describe(read: Reader, channel: string): Promise<ChannelPayload>
 
 type Known = { readonly parent: string | null; readonly name: string | null; readonly guild: string | null };
 
-function isConfigured(observatory: Observatory, channel: string): boolean {
-  return observatory.channels().some(({ id, parent }) => id === channelId(channel) && parent === null);
+function isConfigured(queries: FloorQueries, channel: string): boolean {
+  return queries.channels().some(({ id, parent }) => id === channelId(channel) && parent === null);
 }

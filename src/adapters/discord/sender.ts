@@ -3,7 +3,7 @@ import type { Clock, Timers } from '../../lib/time.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { createMessageSender } from '../delivery/sender.ts';
 import type { MessageSender } from '../delivery/sender.ts';
-import type { Memory, Observatory } from '../port.ts';
+import type { Memory, FloorQueries } from '../port.ts';
 import type { Calls } from './calls.ts';
 import type { DiscordSettings, Self } from './client.ts';
 import { wordsOf } from './errors.ts';
@@ -22,7 +22,7 @@ export type SenderPorts = {
   readonly calls: Calls;
   readonly places: Pick<Places, 'locate'>;
   readonly self: () => Self;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Logger;
@@ -43,7 +43,7 @@ const CHANNELS_AT_ONCE = 8;
 
 /** Speaks on Discord. */
 export function createSender(ports: SenderPorts): Sender {
-  const { calls, self, settings, observatory, log } = ports;
+  const { calls, self, settings, queries, log } = ports;
   const { locate } = ports.places;
   const webhooks = createWebhooks({ ...ports, locate, enabled: settings.webhooks });
   const roles = createRoles(ports);
@@ -69,9 +69,9 @@ export function createSender(ports: SenderPorts): Sender {
   };
   return {
     ...sender,
-    identities: createIdentities({ observatory, webhooks, roles }),
+    identities: createIdentities({ queries, webhooks, roles }),
     async start() {
-      const own = observatory.channels().filter(({ parent }) => parent === null);
+      const own = queries.channels().filter(({ parent }) => parent === null);
       for (let first = 0; first < own.length; first += CHANNELS_AT_ONCE) {
         await Promise.all(own.slice(first, first + CHANNELS_AT_ONCE).map(({ id }) => prepare(id)));
       }

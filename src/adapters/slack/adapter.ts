@@ -10,7 +10,7 @@ import { createConnectRetry } from '../delivery/connect-retry.ts';
 import { createDeduplicator } from '../delivery/deduplicator.ts';
 import { createFirstTime } from '../delivery/typed-command.ts';
 import { AdapterError } from '../port.ts';
-import type { Capabilities, ChatAdapter, Intake, Memory, Observatory } from '../port.ts';
+import type { Capabilities, ChatAdapter, Intake, Memory, FloorQueries } from '../port.ts';
 import { createClient } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { typed } from './commands.ts';
@@ -92,7 +92,7 @@ export function createAdapter(options: AdapterOptions): SlackAdapter {
 type Parts = AdapterOptions & {
   readonly web: WebClient;
   readonly intake: Intake;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly signal: AbortSignal;
 };
 

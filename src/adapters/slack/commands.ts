@@ -3,7 +3,7 @@ import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { parseLine } from '../../turns/commands/parse.ts';
 import type { Timers } from '../../lib/time.ts';
-import type { Answer, Intake, Observatory, Principal } from '../port.ts';
+import type { Answer, Intake, FloorQueries, Principal } from '../port.ts';
 import type { Groups } from './groups.ts';
 import type { Typed } from './hearing.ts';
 import type { Spot } from './incoming.ts';
@@ -15,7 +15,7 @@ import { escaped } from './text.ts';
 export type CommandPorts = {
   readonly web: WebClient;
   readonly intake: Intake;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly people: People;
   readonly groups: Groups;
   readonly once: Deduplicator;

@@ -109,8 +109,8 @@ async function takeIn(ports: HearingPorts, what: Local): Promise<void> {
 
 /** A mention comes as two events with one message: its command is run once. */
 async function said(ports: HearingPorts, message: Said): Promise<void> {
-  const { intake, observatory, once } = ports;
-  const found = whereabouts(observatory, message);
+  const { intake, queries, once } = ports;
+  const found = whereabouts(queries, message);
   if (found === null || once.has(goneKey(message.channel, message.ts))) return;
   const opens = threadAt(message, found);
   if (opens !== null) await intake.thread(opens);
@@ -123,7 +123,7 @@ async function said(ports: HearingPorts, message: Said): Promise<void> {
 
 /** An edit may overtake its message: it is handed in as the message that it made, which changes nothing if that is known. */
 async function edited(ports: HearingPorts, message: Said): Promise<void> {
-  const found = whereabouts(ports.observatory, message);
+  const found = whereabouts(ports.queries, message);
   if (found === null) return;
   const isFresh = message.editedTs !== null && sentAt(message.editedTs) - sentAt(message.ts) < OVERTAKING_MS;
   if (isFresh && !ports.once.has(goneKey(message.channel, message.ts))) {
@@ -137,7 +137,7 @@ async function edited(ports: HearingPorts, message: Said): Promise<void> {
 
 /** A deletion may overtake its message, which is not wanted then. */
 async function deleted(ports: HearingPorts, gone: Extract<Local, { kind: 'deleted' }>): Promise<void> {
-  const found = whereabouts(ports.observatory, gone.at);
+  const found = whereabouts(ports.queries, gone.at);
   if (found === null) return;
   await ports.intake.amend({ change: 'deleted', id: messageId(gone.at.channel, gone.ts), channel: found.channel });
   ports.once.claim(goneKey(gone.at.channel, gone.ts));
@@ -154,8 +154,8 @@ function goneKey(channel: string, ts: string): string {
 async function stopped(ports: HearingPorts, { at, user }: Extract<Local, { kind: 'stopped' }>): Promise<void> {
   if (!ports.agentSessions) return;
   const channel = { ...at, thread: null };
-  const own = floorAt(ports.observatory, channel);
-  const floor = floorAt(ports.observatory, at) ?? own;
+  const own = floorAt(ports.queries, channel);
+  const floor = floorAt(ports.queries, at) ?? own;
   if (floor !== null) ports.typed({ user, line: '/stop', at: floor === own ? channel : at, floor });
 }
 

@@ -79,7 +79,7 @@ async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: str
     method: 'conversations.history',
     args: { channel: own, oldest },
   });
-  const places = ports.observatory.channels();
+  const places = ports.queries.channels();
   const threads = places.find(({ id }) => id === channel)?.threads ?? 'ignore';
   const answered = messages
     .map(timesIn)
@@ -117,7 +117,7 @@ async function sorted(
   const found = raw.map((message) => saidIn(own, message, ports.self())).filter((said) => said !== null);
   const byTs = new Map(found.map((said) => [said.ts, said]));
   for (const said of [...byTs.values()].sort((a, b) => (a.ts < b.ts ? -1 : 1))) {
-    const where = whereabouts(ports.observatory, said);
+    const where = whereabouts(ports.queries, said);
     if (where === null) continue;
     const { human } = await toHuman(said, where, ports);
     const change = said.editedTs === null ? null : await toChange(said, where.channel, ports);

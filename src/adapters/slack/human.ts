@@ -4,7 +4,7 @@ import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.
 import { ruleFor } from '../delivery/admission.ts';
 import { floorOf } from '../delivery/floor-of.ts';
 import type { Whereabouts } from '../delivery/floor-of.ts';
-import type { Observatory, Thread } from '../port.ts';
+import type { FloorQueries, Thread } from '../port.ts';
 import { COMMAND_RULE, typedCommand } from '../delivery/typed-command.ts';
 import { channelId, messageId } from './ids.ts';
 import { sentAt } from './incoming.ts';
@@ -14,16 +14,16 @@ import { groupsIn, plainText, usersIn } from './text.ts';
 
 /** What it takes to read Slack's messages. */
 export type Reading = {
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly people: People;
   readonly userGroups: Readonly<Record<string, AgentId>>;
 };
 
 /** Where a spot belongs; `null` when it belongs to no floor. */
-export function whereabouts(observatory: Observatory, at: Spot): Whereabouts | null {
-  const own = floorOf(observatory, channelId(at.channel), null);
+export function whereabouts(queries: FloorQueries, at: Spot): Whereabouts | null {
+  const own = floorOf(queries, channelId(at.channel), null);
   if (at.thread === null) return own;
-  const inThread = floorOf(observatory, channelId(at.channel, at.thread), channelId(at.channel));
+  const inThread = floorOf(queries, channelId(at.channel, at.thread), channelId(at.channel));
   return inThread ?? (at.broadcast ? own : null);
 }
 
@@ -35,8 +35,8 @@ export function threadAt(at: Spot, { channel, opens }: Whereabouts): Thread | nu
 }
 
 /** The floor whose card or command stands in a spot: the thread's if there is one, else the channel's. */
-export function floorAt(observatory: Observatory, at: Spot): ChannelId | null {
-  const found = whereabouts(observatory, at);
+export function floorAt(queries: FloorQueries, at: Spot): ChannelId | null {
+  const found = whereabouts(queries, at);
   return found === null ? null : (found.opens?.id ?? found.channel);
 }
 
@@ -49,7 +49,7 @@ export async function toHuman(
   const text = await readable(said.text, reading);
   const addressed = groupsIn(said.text).flatMap((group) => agentOf(group, reading) ?? []);
   const line = said.author === 'person' ? typedCommand(text) : null;
-  const agents = said.author === 'person' ? [] : addressedIn(text, reading.observatory.agents());
+  const agents = said.author === 'person' ? [] : addressedIn(text, reading.queries.agents());
   const rule = line === null ? ruleFor(said.author, place, [...addressed, ...agents]) : COMMAND_RULE;
   const human: HumanMessage = {
     id: messageId(said.channel, said.ts),
@@ -79,12 +79,12 @@ export async function toChange(said: Said, floor: ChannelId, reading: Reading): 
 }
 
 async function readable(text: string, reading: Reading): Promise<string> {
-  const { people, observatory } = reading;
+  const { people, queries } = reading;
   await Promise.all(usersIn(text).slice(0, MENTIONS_LOOKED_UP).map(people.name));
   const plain = plainText(text, {
     user: people.known,
     group: (group) => agentOf(group, reading),
-    channel: (channel) => observatory.channels().find(({ id }) => id === channelId(channel))?.name ?? null,
+    channel: (channel) => queries.channels().find(({ id }) => id === channelId(channel))?.name ?? null,
   });
   return plain.toWellFormed().replaceAll('\0', '\uFFFD');
 }

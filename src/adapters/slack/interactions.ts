@@ -64,7 +64,7 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
   const at = spotOf(click);
   if (at === null) return;
   const asker: Asker = { user: click.user.id, at, responseUrl: click.response_url ?? null };
-  const floor = floorAt(ports.observatory, at);
+  const floor = floorAt(ports.queries, at);
   const meant = floor === null ? null : readButtonValue(action.value ?? '');
   if (floor !== null && action.action_id === SETTINGS_ACTION) {
     const form = { ports, answer: answer.bind(null, ports) };
@@ -101,7 +101,7 @@ async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ac
   if (!ports.once.claim(`trigger:${sent.trigger_id}`)) return;
   const at: Spot = { channel: sent.channel_id, thread: null, broadcast: false };
   const asker: Asker = { user: sent.user_id, at, responseUrl: sent.response_url ?? null };
-  const floor = floorAt(ports.observatory, at);
+  const floor = floorAt(ports.queries, at);
   if (floor === null) return answer(ports, asker, NO_FLOOR);
   const line = lineOf(sent.text);
   if (line !== SETTINGS) return command(ports, asker, { floor, line });

@@ -43,7 +43,7 @@ export async function openSettings(
   { ports, answer }: Pick<FormPorts, 'ports' | 'answer'>,
   asked: { readonly asker: Asker; readonly floor: ChannelId; readonly trigger: string },
 ): Promise<void> {
-  const view = ports.observatory.view(asked.floor);
+  const view = ports.queries.view(asked.floor);
   if (view === null) return answer(asked.asker, { ok: false, text: 'There is no floor here yet.' });
   try {
     await ports.web.apiCall('views.open', { trigger_id: asked.trigger, view: settingsForm(view) });
@@ -62,7 +62,7 @@ export async function submitted(form: FormPorts, sent: Submission, ack: Ack): Pr
   const floor = sent.view.private_metadata;
   const errors: Record<string, string> = {};
   const running = (async () => {
-    for (const { field, line } of linesOf(sent, ports.observatory.view(floor))) {
+    for (const { field, line } of linesOf(sent, ports.queries.view(floor))) {
       const { ok, text } = await form.obey(sent.user.id, { floor, line });
       if (!ok) errors[field] = text.slice(0, ERROR_LIMIT);
     }

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import type { Intake, Observatory } from '../port.ts';
+import type { Intake, FloorQueries } from '../port.ts';
 import { call } from './client.ts';
 import { channelTrouble, slackCode } from './errors.ts';
 import { channelId, platformChannel } from './ids.ts';
@@ -11,7 +11,7 @@ import { channelId, platformChannel } from './ids.ts';
 export type StandingPorts = {
   readonly web: WebClient;
   readonly intake: Intake;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly log: Logger;
 };
 
@@ -95,7 +95,7 @@ export class Standing {
   }
 
   #floorsOf(channel: string): readonly ChannelId[] {
-    const places = this.#ports.observatory.channels();
+    const places = this.#ports.queries.channels();
     return places.map(({ id }) => id).filter((id) => platformChannel(id).channel === channel);
   }
 }

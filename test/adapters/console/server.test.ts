@@ -9,17 +9,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
-import {
-  CHANNEL,
-  cookieOf,
-  fakeIntake,
-  fakeObservatory,
-  newFolder,
-  openPage,
-  silent,
-  stand,
-  wallClock,
-} from './fakes.ts';
+import { CHANNEL, cookieOf, fakeIntake, fakeQueries, newFolder, openPage, silent, stand, wallClock } from './fakes.ts';
 import { ODD_TARGETS, handshake, sendRaw, statusOf } from '../../lib/raw.ts';
 import type { Stand } from './fakes.ts';
 
@@ -183,7 +173,7 @@ describe('a start', () => {
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const { port } = other.address() as AddressInfo;
     const adapter = createConsoleAdapter({ dataDir: newFolder(), port, clock: wallClock, log: silent });
-    await expect(adapter.start(fakeIntake(), fakeObservatory())).rejects.toThrow(
+    await expect(adapter.start(fakeIntake(), fakeQueries())).rejects.toThrow(
       new RegExp(`^Port ${port} is taken: .*set CONCH_PORT to a free port\\.$`),
     );
     await new Promise((resolve) => other.close(resolve));

@@ -24,7 +24,7 @@ afterEach(async () => {
 async function started(how: Parameters<typeof rigOf>[1] = {}): Promise<AdapterRig> {
   here = rigOf(discord, how);
   rigs.push(here);
-  await here.adapter.start(here.listener.intake, here.observatory);
+  await here.adapter.start(here.listener.intake, here.queries);
   return here;
 }
 
@@ -140,7 +140,7 @@ describe('a bot in a channel', () => {
 
   test('row 37: a token that was never accepted refuses the start', async () => {
     here = rigOf({ ...discord, token: 'wrong' });
-    await expect(here.adapter.start(here.listener.intake, here.observatory)).rejects.toThrow('DISCORD_TOKEN');
+    await expect(here.adapter.start(here.listener.intake, here.queries)).rejects.toThrow('DISCORD_TOKEN');
   });
 
   test('row 46: lives through payloads that make no sense, and says what was odd', async () => {

@@ -8,7 +8,7 @@ import { createPlaces } from '../../../src/adapters/discord/places.ts';
 import { createCalls, createReader } from '../../../src/adapters/discord/calls.ts';
 import type { History, Place, Position } from '../../../src/adapters/port.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
-import { createListener, createLogbook, observatoryOf, placeOf } from './listening.ts';
+import { createListener, createLogbook, queriesOf, placeOf } from './listening.ts';
 import type { Listener } from './listening.ts';
 import { startDiscord } from './server.ts';
 import type { DiscordServer } from './server.ts';
@@ -26,19 +26,19 @@ function portsFor(place: Partial<Place> = {}, listener: Listener = createListene
   const rest = createClient(discord);
   const calls = createCalls({ rest, clock: systemClock() });
   const read = createReader(calls, { timers: systemTimers });
-  const observatory = observatoryOf([placeOf(discord.channel, place)], listener);
-  const places = createPlaces({ read, observatory, intake: listener.intake });
+  const queries = queriesOf([placeOf(discord.channel, place)], listener);
+  const places = createPlaces({ read, queries, intake: listener.intake });
   places.learn({ id: discord.channel, type: 0, guild_id: discord.guild, name: 'general' });
   const self = { userId: discord.botUser, applicationId: discord.application };
   const identities = { isOwnWebhook: () => false, agentOfRole: () => null, agentOfPost: () => null };
   return {
     read,
     places,
-    observatory,
+    queries,
     understanding: {
       self,
       identities,
-      agents: () => observatory.agents(),
+      agents: () => queries.agents(),
       channelName: (channel) => places.nameOf(channel),
     },
     mayRead: async (channel) =>

@@ -11,7 +11,7 @@ import {
 } from '../../../src/adapters/discord/incoming.ts';
 import { snowflakeAt, timeOf } from '../../../src/adapters/discord/ids.ts';
 import type { MessagePayload, Understanding } from '../../../src/adapters/discord/incoming.ts';
-import { createListener, observatoryOf } from './listening.ts';
+import { createListener, queriesOf } from './listening.ts';
 
 const BOT = '100000000000000001';
 const HOOK = '100000000000000002';
@@ -27,7 +27,7 @@ const BY: Understanding = {
     agentOfRole: (id) => (id === ROLE ? 'qa' : null),
     agentOfPost: ({ shownName }) => (shownName === 'dev' ? 'dev' : null),
   },
-  agents: () => observatoryOf([], createListener()).agents(),
+  agents: () => queriesOf([], createListener()).agents(),
   channelName: () => 'general',
 };
 const HERE = { channel: `discord:${CHANNEL}`, place: { allowBots: 'off' } } as const;

@@ -7,7 +7,7 @@ import { createPlaces } from '../../../src/adapters/discord/places.ts';
 import { createSender } from '../../../src/adapters/discord/sender.ts';
 import type { Sender } from '../../../src/adapters/discord/sender.ts';
 import type { DiscordSettings } from '../../../src/adapters/discord/client.ts';
-import type { Memory, Observatory, OutgoingPost, Place, Speaker } from '../../../src/adapters/port.ts';
+import type { Memory, FloorQueries, OutgoingPost, Place, Speaker } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { Clock, Timers } from '../../../src/lib/time.ts';
 import type { FloorView } from '../../../src/turns/view.ts';
@@ -76,7 +76,7 @@ export async function sendingRig(
     avatar,
     description: '',
   }));
-  const observatory: Observatory = {
+  const queries: FloorQueries = {
     channels: () => places,
     agents: () => agents,
     view: () => null,
@@ -93,9 +93,9 @@ export async function sendingRig(
     const { intake } = createListener();
     return createSender({
       calls,
-      places: createPlaces({ read: createReader(calls, { timers: time }), observatory, intake }),
+      places: createPlaces({ read: createReader(calls, { timers: time }), queries, intake }),
       self: () => ({ userId: server.botUser, applicationId: server.application }),
-      observatory,
+      queries,
       clock: time,
       timers: time,
       log,

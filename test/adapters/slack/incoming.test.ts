@@ -201,7 +201,7 @@ describe('where a message belongs', () => {
 
 describe('a message as it is handed in', () => {
   const people = { name: async (id: string) => (id === 'U1' ? 'Ann' : id), known: () => null };
-  const reading = { observatory: sights([placeOf('C1')]), people, userGroups: { S1: 'dev' } };
+  const reading = { queries: sights([placeOf('C1')]), people, userGroups: { S1: 'dev' } };
 
   async function human(said: Partial<Said>, allowBots: 'off' | 'mentions' | 'all' = 'off') {
     const place = placeOf('C1', { allowBots });
