@@ -11,20 +11,20 @@ import { createInboundQueue } from '../delivery/inbound-queue.ts';
 import type { InboundQueue } from '../delivery/inbound-queue.ts';
 import { AdapterError, ChatError } from '../port.ts';
 import type { Capabilities, ChatAdapter, Intake, Memory, FloorQueries } from '../port.ts';
-import { createAccess } from './access.ts';
-import type { Access } from './access.ts';
+import { createChannelMembership } from './channel-membership.ts';
+import type { ChannelMembership } from './channel-membership.ts';
 import { FILE_ABOVE, TEXT_LIMIT } from './content.ts';
 import { createCalls, createReader, insisting } from './calls.ts';
 import type { Calls } from './calls.ts';
 import { createClient } from './client.ts';
 import { registerCommands } from './commands.ts';
-import { createConnection } from './connection.ts';
-import type { Connection } from './connection.ts';
+import { createConnection } from './connection/connection.ts';
+import type { Connection } from './connection/connection.ts';
 import { untilDiscord, wordsOf } from './errors.ts';
-import { createHearing } from './hearing.ts';
+import { createEvents } from './events.ts';
 import { readHistory } from './history.ts';
 import { platformChannel } from './ids.ts';
-import type { Understanding } from './incoming.ts';
+import type { MessageContext } from './parse-message.ts';
 import { createInteractions } from './interactions.ts';
 import { createSender } from './sender.ts';
 import type { Sender } from './sender.ts';
@@ -94,15 +94,21 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   const sender = createSender({ ...parts, calls, places, self: () => self });
   const missing = async (channel: string): Promise<readonly PermissionName[]> =>
     (await insisting(() => channelPermissions({ calls, self }, channel, parts.settings), parts)).missing;
-  const access = createAccess({ ...parts, read, places, missing, reopened: (channel) => sender.reopened(channel) });
+  const membership = createChannelMembership({
+    ...parts,
+    read,
+    places,
+    missing,
+    reopened: (channel) => sender.reopened(channel),
+  });
   const mayRead = async (channel: string): Promise<boolean> =>
     !(await missing(channel)).includes('Read Message History');
-  const known: Known = { self, calls, places, sender, access, inbound: createInboundQueue(parts) };
-  const understanding = understandingOf(parts, known);
-  const connection = listen(parts, known, understanding);
+  const known: Known = { self, calls, places, sender, membership, inbound: createInboundQueue(parts) };
+  const context = contextOf(parts, known);
+  const connection = listen(parts, known, context);
   const settle = createSettling({ ...parts, ...known, reached });
-  const history = { read, places, queries, understanding, mayRead, log };
-  await access.check();
+  const history = { read, places, queries, context, mayRead, log };
+  await membership.check();
   await sender.start();
   return {
     sender,
@@ -118,7 +124,7 @@ async function open(parts: Parts): Promise<OpenPlatform> {
       settle(channel);
       return readHistory(history, channel, after);
     },
-    failed: (channel, error) => access.failed(channel, error),
+    failed: (channel, error) => membership.failed(channel, error),
   };
 }
 
@@ -127,11 +133,11 @@ type Known = {
   readonly calls: Calls;
   readonly places: Places;
   readonly sender: Sender;
-  readonly access: Access;
+  readonly membership: ChannelMembership;
   readonly inbound: InboundQueue;
 };
 
-function understandingOf({ queries }: Parts, { self, sender, places }: Known): Understanding {
+function contextOf({ queries }: Parts, { self, sender, places }: Known): MessageContext {
   const { identities } = sender;
   return {
     self,
@@ -141,22 +147,22 @@ function understandingOf({ queries }: Parts, { self, sender, places }: Known): U
   };
 }
 
-function listen(parts: Parts, known: Known, understanding: Understanding): Connection {
+function listen(parts: Parts, known: Known, context: MessageContext): Connection {
   const { intake } = parts;
   const { self, sender } = known;
-  const hearing = createHearing({
+  const events = createEvents({
     ...parts,
     ...known,
-    understanding,
+    context,
     interactions: createInteractions({ ...parts, ...known }),
-    typed: createTyped({ ...parts, ...known, understanding }),
+    typed: createTyped({ ...parts, ...known, context }),
     seen: (channel) => sender.seen(channel),
     stands: (message, thread) => sender.stands(message, thread),
   });
   return createConnection({
     ...parts,
     bot: self.userId,
-    dispatch: (event, payload) => hearing.dispatch(event, payload),
+    dispatch: (event, payload) => events.dispatch(event, payload),
     lost: () => intake.disconnected(),
     back: (missed) => intake.reconnected({ missed }),
     fatal: (error) => intake.broken(error),

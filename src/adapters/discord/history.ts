@@ -5,9 +5,9 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../engine/port.ts';
 import type { History, FloorQueries, Place, Position } from '../port.ts';
 import { channelId, platformChannel } from './ids.ts';
-import { editOf, humanMessage, isOwn, isSpeech, messageSchema } from './incoming.ts';
+import { editOf, humanMessage, isOwn, isSpeech, messageSchema } from './parse-message.ts';
 import { snowflakeAt, timeOf } from './ids.ts';
-import type { MessagePayload, Understanding } from './incoming.ts';
+import type { MessagePayload, MessageContext } from './parse-message.ts';
 import { channelSchema, snowflakeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 import type { Reader } from './calls.ts';
@@ -17,7 +17,7 @@ export type HistoryPorts = {
   readonly read: Reader;
   readonly places: Pick<Places, 'learn' | 'guildOf' | 'resolve'>;
   readonly queries: FloorQueries;
-  readonly understanding: Understanding;
+  readonly context: MessageContext;
   /** Without the permission, Discord shows an empty history and no error. */
   readonly mayRead: (channel: string) => Promise<boolean>;
   readonly log: Logger;
@@ -96,14 +96,14 @@ async function readBack(ports: HistoryPorts, from: Source, start: string): Promi
 }
 
 function understood(
-  { understanding }: HistoryPorts,
+  { context }: HistoryPorts,
   { floor, place }: Source,
   seen: readonly MessagePayload[],
 ): { readonly messages: readonly HumanMessage[]; readonly changes: readonly MessageChange[] } {
-  const spoken = seen.filter((message) => isSpeech(message) && !isOwn(message, understanding)).toReversed();
+  const spoken = seen.filter((message) => isSpeech(message) && !isOwn(message, context)).toReversed();
   return {
-    messages: spoken.map((message) => humanMessage(message, { channel: floor, place }, understanding)),
-    changes: spoken.flatMap((message) => editOf(message, floor, understanding) ?? []),
+    messages: spoken.map((message) => humanMessage(message, { channel: floor, place }, context)),
+    changes: spoken.flatMap((message) => editOf(message, floor, context) ?? []),
   };
 }
 

@@ -10,7 +10,7 @@ import { readCustomId } from './content.ts';
 import { choicesFor, givenSchema, lineOf } from './commands.ts';
 import { chatError, rejectionOf, wordsOf } from './errors.ts';
 import { channelId } from './ids.ts';
-import { memberSchema, nameOf, userSchema } from './incoming.ts';
+import { memberSchema, nameOf, userSchema } from './parse-message.ts';
 import type { Self } from './client.ts';
 import { snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';

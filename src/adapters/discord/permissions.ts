@@ -53,7 +53,7 @@ const rolesSchema = z.array(z.object({ id: z.string(), permissions: bits }));
 const memberSchema = z.object({ roles: z.array(z.string()) });
 
 /** What a member may do in a channel. */
-export type Standing = {
+export type MemberContext = {
   readonly guild: string;
   readonly userId: string;
   /** The member's own roles. */
@@ -63,8 +63,11 @@ export type Standing = {
 };
 
 /** Which of the needed permissions a member lacks in a channel, computed as Discord does. */
-export function missingPermissions(standing: Standing, needed: readonly PermissionName[]): readonly PermissionName[] {
-  const allowed = computed(standing);
+export function missingPermissions(
+  member: MemberContext,
+  needed: readonly PermissionName[],
+): readonly PermissionName[] {
+  const allowed = computed(member);
   if ((allowed & PermissionFlagsBits.Administrator) !== 0n) return [];
   const isHidden = (allowed & PermissionFlagsBits.ViewChannel) === 0n;
   return needed.filter((name) => isHidden || (allowed & PERMISSIONS[name]) === 0n);
@@ -106,12 +109,12 @@ export async function channelPermissions(
   const rules = isThread ? await get(Routes.channel(parent), channelSchema) : channel;
   const guildRoles = await get(Routes.guildRoles(guild), rolesSchema);
   const { roles } = await get(Routes.guildMember(guild, self.userId), memberSchema);
-  const standing = { guild, userId: self.userId, roles, guildRoles, overwrites: rules.permission_overwrites };
-  return { missing: missingPermissions(standing, neededPermissions(settings)), name, type };
+  const member = { guild, userId: self.userId, roles, guildRoles, overwrites: rules.permission_overwrites };
+  return { missing: missingPermissions(member, neededPermissions(settings)), name, type };
 }
 
 /** The role of everybody has the id of its guild. */
-function computed({ guild, userId, roles, guildRoles, overwrites }: Standing): bigint {
+function computed({ guild, userId, roles, guildRoles, overwrites }: MemberContext): bigint {
   const own = new Set([guild, ...roles]);
   let allowed = guildRoles.filter(({ id }) => own.has(id)).reduce((sum, role) => sum | BigInt(role.permissions), 0n);
   const steps = [

@@ -15,18 +15,18 @@ import { createClient } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { typed } from './commands.ts';
 import type { Ack, CommandPorts } from './commands.ts';
-import { createConnection } from './connection.ts';
-import type { Connection, ConnectionMode } from './connection.ts';
+import { createConnection } from './connection/connection.ts';
+import type { Connection, ConnectionMode } from './connection/connection.ts';
 import { untilSlack } from './errors.ts';
 import { createGroups } from './groups.ts';
-import { createHearing, eventPayloadSchema } from './hearing.ts';
-import type { Hearing } from './hearing.ts';
+import { createEvents, eventPayloadSchema } from './events.ts';
+import type { Events } from './events.ts';
 import { readHistory } from './history.ts';
 import { createInteractions } from './interactions.ts';
 import type { Interactions } from './interactions.ts';
 import { createPeople } from './people.ts';
 import { createSender } from './sender.ts';
-import { Standing } from './standing.ts';
+import { ChannelMembership } from './channel-membership.ts';
 
 /** What Slack is and how it is reached. */
 export type AdapterOptions = {
@@ -114,15 +114,15 @@ async function whoWeAre(web: WebClient): Promise<Self> {
 
 function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; readonly connection: Connection } {
   const { intake, clock, log, memory, settings } = parts;
-  const shared = { ...parts, self: () => self, once: createDeduplicator(clock) };
+  const shared = { ...parts, self: () => self, deduplicator: createDeduplicator(clock) };
   const people = createPeople(shared);
   const sender = createSender(shared);
-  const standing = new Standing(shared);
+  const membership = new ChannelMembership(shared);
   const commands: CommandPorts = { ...shared, people, groups: createGroups(shared) };
-  const hearing = createHearing({
+  const events = createEvents({
     ...shared,
     people,
-    standing,
+    membership,
     agentSessions: settings.agentSessions,
     typed: (command) => void typed(commands, command),
     isFirst: createFirstTime(memory),
@@ -133,7 +133,7 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
   const afterAMinute = (): void => void pause(LIMITED_FOR_MS, parts).then(back, () => undefined);
   const connection = createConnection({
     ...parts,
-    take: (body, ack) => take({ hearing, interactions, log, limited: afterAMinute }, body, ack),
+    take: (body, ack) => take({ events, interactions, log, limited: afterAMinute }, body, ack),
     lost: () => intake.disconnected(),
     back,
     broken: (error) => intake.broken(error),
@@ -146,19 +146,19 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
     },
     async disconnect() {
       await connection.stop();
-      hearing.stop();
+      events.stop();
     },
     async readHistory(channel, after) {
-      await standing.check(channel);
+      await membership.check(channel);
       return readHistory({ ...shared, people }, channel, after);
     },
-    failed: (channel, error) => standing.trouble(channel, error),
+    failed: (channel, error) => membership.trouble(channel, error),
   };
   return { platform, connection };
 }
 
 type Takers = {
-  readonly hearing: Hearing;
+  readonly events: Events;
   readonly interactions: Interactions;
   readonly log: Logger;
   /** Slack leaves out events for a minute. */
@@ -169,10 +169,10 @@ const otherSchema = z.looseObject({ type: z.string().optional().catch(undefined)
 
 /** An event is acknowledged once it is durable; a click at once; what nobody understands as well, or it came again. */
 async function take(takers: Takers, body: unknown, ack: Ack): Promise<void> {
-  const { hearing, interactions, log, limited } = takers;
+  const { events, interactions, log, limited } = takers;
   const event = eventPayloadSchema.safeParse(body);
   if (event.success) {
-    await hearing.event(event.data);
+    await events.event(event.data);
     return ack();
   }
   if (await interactions.take(body, ack)) return;

@@ -8,14 +8,14 @@ import type { Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { History, Intake, Position } from '../port.ts';
 import { call } from './client.ts';
-import { threadAt, toChange, toHuman, whereabouts } from './human.ts';
-import type { Reading } from './human.ts';
+import { threadAt, toChange, toHumanMessage, whereabouts } from './to-human-message.ts';
+import type { MessageContext } from './to-human-message.ts';
 import { channelId, messageId, platformChannel } from './ids.ts';
-import { saidIn, timesIn } from './incoming.ts';
-import type { Ourselves } from './incoming.ts';
+import { parseMessage, timesIn } from './parse-message.ts';
+import type { Ourselves } from './parse-message.ts';
 
 /** What reading histories needs of the adapter. */
-export type HistoryPorts = Reading & {
+export type HistoryPorts = MessageContext & {
   readonly web: WebClient;
   readonly self: () => Ourselves;
   readonly intake: Intake;
@@ -114,12 +114,12 @@ async function sorted(
   const messages: HumanMessage[] = [];
   const changes: MessageChange[] = [];
   const own = platformChannel(channel).channel;
-  const found = raw.map((message) => saidIn(own, message, ports.self())).filter((said) => said !== null);
+  const found = raw.map((message) => parseMessage(own, message, ports.self())).filter((said) => said !== null);
   const byTs = new Map(found.map((said) => [said.ts, said]));
   for (const said of [...byTs.values()].sort((a, b) => (a.ts < b.ts ? -1 : 1))) {
     const where = whereabouts(ports.queries, said);
     if (where === null) continue;
-    const { human } = await toHuman(said, where, ports);
+    const { human } = await toHumanMessage(said, where, ports);
     const change = said.editedTs === null ? null : await toChange(said, where.channel, ports);
     if (where.channel === channel) {
       messages.push(human);

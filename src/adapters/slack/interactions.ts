@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { readButtonValue, SETTINGS_ACTION } from './content.ts';
 import { NO_FLOOR, SETTINGS, answer, command, lineOf, obey } from './commands.ts';
 import type { Ack, Asker, CommandPorts } from './commands.ts';
-import { floorAt } from './human.ts';
-import type { Spot } from './incoming.ts';
+import { floorAt } from './to-human-message.ts';
+import type { Spot } from './parse-message.ts';
 import { openSettings, submissionSchema, submitted } from './modal.ts';
 
 /** What clicks, forms and `/conch` are answered with. */
@@ -60,7 +60,7 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
   await ack();
   const [action] = click.actions;
   if (action === undefined || !action.action_id.startsWith('conch:')) return;
-  if (!ports.once.claim(`trigger:${click.trigger_id}`)) return;
+  if (!ports.deduplicator.claim(`trigger:${click.trigger_id}`)) return;
   const at = spotOf(click);
   if (at === null) return;
   const asker: Asker = { user: click.user.id, at, responseUrl: click.response_url ?? null };
@@ -98,7 +98,7 @@ const slashSchema = z.looseObject({
 /** Answers `/conch …`: at once that it has arrived, then with what became of it. */
 async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ack: Ack): Promise<void> {
   await ack();
-  if (!ports.once.claim(`trigger:${sent.trigger_id}`)) return;
+  if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return;
   const at: Spot = { channel: sent.channel_id, thread: null, broadcast: false };
   const asker: Asker = { user: sent.user_id, at, responseUrl: sent.response_url ?? null };
   const floor = floorAt(ports.queries, at);

@@ -58,7 +58,7 @@ export async function openSettings(
 /** Runs the command lines that a form stands for. What is refused is shown beside its field, and the form stays open. */
 export async function submitted(form: FormPorts, sent: Submission, ack: Ack): Promise<void> {
   const { ports } = form;
-  if (!ports.once.claim(`trigger:${sent.trigger_id}`)) return ack();
+  if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return ack();
   const floor = sent.view.private_metadata;
   const errors: Record<string, string> = {};
   const running = (async () => {

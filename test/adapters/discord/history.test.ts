@@ -35,7 +35,7 @@ function portsFor(place: Partial<Place> = {}, listener: Listener = createListene
     read,
     places,
     queries,
-    understanding: {
+    context: {
       self,
       identities,
       agents: () => queries.agents(),

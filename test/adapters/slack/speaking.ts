@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { afterEach } from 'vitest';
-import { createCarrier } from '../../../src/adapters/delivery/carrier.ts';
+import { createOutboxSender } from '../../../src/adapters/delivery/outbox-sender.ts';
 import type { ChatAdapter, Memory, FloorQueries, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import type { SlackSettings } from '../../../src/adapters/slack/client.ts';
@@ -104,7 +104,7 @@ export function said(text: string, how: Partial<OutgoingPost> = {}): OutgoingPos
 export async function deliver(world: Speaking, row: Partial<OutboxRow> & { readonly channel: ChannelId }) {
   const { outgoing, time } = world;
   const adapter = { capabilities: { idempotentPosts: false }, ...outgoing } as unknown as ChatAdapter;
-  const carry = createCarrier({
+  const carry = createOutboxSender({
     adapterOf: () => adapter,
     speakerOf: () => DEV,
     now: () => time.clock.now(),

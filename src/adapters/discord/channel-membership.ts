@@ -11,8 +11,8 @@ import { describe } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 import type { Reader } from './calls.ts';
 
-/** What watching over access needs. */
-export type AccessPorts = {
+/** What watching over membership in channels needs. */
+export type ChannelMembershipPorts = {
   readonly read: Reader;
   readonly places: Places;
   readonly queries: FloorQueries;
@@ -30,7 +30,7 @@ export type AccessPorts = {
 export type Whereat = { readonly guild: string } | { readonly channel: string };
 
 /** Knows which channels the bot can use. One that it cannot use is suspended until that changes. */
-export type Access = {
+export type ChannelMembership = {
   /** Looks at every channel with a floor: whether it is there, and what the bot lacks. Never rejects. */
   check(): Promise<void>;
   /** Suspends the channels that a test names, and says why. */
@@ -58,17 +58,17 @@ const NEEDED: ReadonlySet<PermissionName> = new Set<PermissionName>(['View Chann
 const OPTIONAL: ReadonlySet<PermissionName> = new Set<PermissionName>(['Manage Webhooks', 'Manage Roles']);
 
 /** Watches over the configured channels and their threads. */
-export function createAccess(ports: AccessPorts): Access {
+export function createChannelMembership(ports: ChannelMembershipPorts): ChannelMembership {
   return new Gate(ports);
 }
 
-class Gate implements Access {
-  readonly #ports: AccessPorts;
+class Gate implements ChannelMembership {
+  readonly #ports: ChannelMembershipPorts;
   readonly #closed = new Set<ChannelId>();
   /** Channels that are looked at again after a while. */
   readonly #awaited = new Set<ChannelId>();
 
-  constructor(ports: AccessPorts) {
+  constructor(ports: ChannelMembershipPorts) {
     this.#ports = ports;
   }
 
@@ -76,7 +76,7 @@ class Gate implements Access {
     for (const { id } of this.#floors()) await this.#look(id);
   }
 
-  close(is: Parameters<Access['close']>[0], why: string): void {
+  close(is: Parameters<ChannelMembership['close']>[0], why: string): void {
     for (const { id, parent } of this.#floors()) if (is(id, parent)) this.#suspend(id, why);
   }
 

@@ -1,9 +1,9 @@
 import type { SessionInfo } from '@discordjs/ws';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Timer, Timers } from '../../lib/time.ts';
-import type { Memory } from '../port.ts';
-import { wordsOf } from './errors.ts';
+import type { Timer, Timers } from '../../../lib/time.ts';
+import type { Memory } from '../../port.ts';
+import { wordsOf } from '../errors.ts';
 
 /** The gateway's sessions, kept over a restart so that Discord hands over what was missed. */
 export type Sessions = {

@@ -1,8 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { floorAt, threadAt, toHuman, whereabouts } from '../../../src/adapters/slack/human.ts';
-import { heard, saidIn, sentAt } from '../../../src/adapters/slack/incoming.ts';
-import type { Heard, Ourselves, Said } from '../../../src/adapters/slack/incoming.ts';
+import { floorAt, threadAt, toHumanMessage, whereabouts } from '../../../src/adapters/slack/to-human-message.ts';
+import { parseEvent, parseMessage, sentAt } from '../../../src/adapters/slack/parse-message.ts';
+import type { SlackEvent, Ourselves, Said } from '../../../src/adapters/slack/parse-message.ts';
 import { placeOf, sights, stand, until } from './listener.ts';
 import type { Stand, StandOptions } from './listener.ts';
 
@@ -21,8 +21,8 @@ const SAID: Said = {
   editedTs: null,
 };
 
-function hear(event: object): Heard | null {
-  return heard(event, SELF);
+function hear(event: object): SlackEvent | null {
+  return parseEvent(event, SELF);
 }
 
 describe('a message of somebody else', () => {
@@ -86,7 +86,7 @@ describe('an echo of our own', () => {
     expect(hear(edit)).toEqual({ kind: 'nothing' });
     const deletion = { ...wrap, subtype: 'message_deleted', deleted_ts: PLAIN.ts, previous_message: message };
     expect(hear(deletion)).toEqual({ kind: 'nothing' });
-    expect(saidIn('C1', message, SELF)).toBeNull();
+    expect(parseMessage('C1', message, SELF)).toBeNull();
   });
 
   test('row 74: another app cannot hide behind our metadata', () => {
@@ -161,9 +161,9 @@ describe('anything else', () => {
     });
     fc.assert(
       fc.property(fc.oneof(event, fc.anything()), (given) => {
-        const found = heard(given, SELF);
+        const found = parseEvent(given, SELF);
         expect(found === null || typeof found.kind === 'string').toBe(true);
-        expect(saidIn('C1', given, SELF) === null || true).toBe(true);
+        expect(parseMessage('C1', given, SELF) === null || true).toBe(true);
       }),
       { numRuns: 2_000 },
     );
@@ -205,7 +205,7 @@ describe('a message as it is handed in', () => {
 
   async function human(said: Partial<Said>, allowBots: 'off' | 'mentions' | 'all' = 'off') {
     const place = placeOf('C1', { allowBots });
-    return toHuman({ ...SAID, ...said }, { channel: place.id, place, opens: null }, reading);
+    return toHumanMessage({ ...SAID, ...said }, { channel: place.id, place, opens: null }, reading);
   }
 
   test('carries who, when, what and its place in the order', async () => {

@@ -1,15 +1,15 @@
 import type { Logger } from 'pino';
-import type { Clock, Timers } from '../../lib/time.ts';
-import { AdapterError } from '../port.ts';
-import type { Ack } from './commands.ts';
-import { CONNECT_RETRY, createConnectRetry } from '../delivery/connect-retry.ts';
-import { backoffMs, pause } from '../../lib/retry.ts';
-import { untilSlack } from './errors.ts';
+import type { Clock, Timers } from '../../../lib/time.ts';
+import { AdapterError } from '../../port.ts';
+import type { Ack } from '../commands.ts';
+import { CONNECT_RETRY, createConnectRetry } from '../../delivery/connect-retry.ts';
+import { backoffMs, pause } from '../../../lib/retry.ts';
+import { untilSlack } from '../errors.ts';
 import { openSocket } from './socket.ts';
 import type { Socket } from './socket.ts';
 
 /** What the sockets need, and whom they tell. */
-export type LinesPorts = {
+export type SocketsPorts = {
   readonly appToken: string | null;
   readonly apiUrl: string | null;
   readonly signal: AbortSignal;
@@ -29,14 +29,14 @@ export type LinesPorts = {
 const GOOD_AFTER_MS = 5_000;
 
 /** Sockets side by side: while Slack renews one, the others hear. */
-export class Lines {
-  readonly #ports: LinesPorts;
+export class Sockets {
+  readonly #ports: SocketsPorts;
   readonly #live = new Set<Socket>();
   readonly #first = Promise.withResolvers<void>();
   #isStarted = false;
   #isClosed = false;
 
-  constructor(ports: LinesPorts) {
+  constructor(ports: SocketsPorts) {
     this.#ports = ports;
     this.#first.promise.catch(() => undefined);
   }

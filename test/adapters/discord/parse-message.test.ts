@@ -8,9 +8,9 @@ import {
   isOwn,
   isSpeech,
   messageSchema,
-} from '../../../src/adapters/discord/incoming.ts';
+} from '../../../src/adapters/discord/parse-message.ts';
 import { snowflakeAt, timeOf } from '../../../src/adapters/discord/ids.ts';
-import type { MessagePayload, Understanding } from '../../../src/adapters/discord/incoming.ts';
+import type { MessagePayload, MessageContext } from '../../../src/adapters/discord/parse-message.ts';
 import { createListener, queriesOf } from './listening.ts';
 
 const BOT = '100000000000000001';
@@ -20,7 +20,7 @@ const ADA = { id: '100000000000000004', username: 'ada', global_name: 'Ada L' };
 const CHANNEL = '100000000000000005';
 const AT = Date.UTC(2026, 2, 1, 12);
 
-const BY: Understanding = {
+const BY: MessageContext = {
   self: { userId: BOT, applicationId: BOT },
   identities: {
     isOwnWebhook: (id) => id === HOOK,

@@ -8,7 +8,7 @@ import { channelTrouble, slackCode } from './errors.ts';
 import { channelId, platformChannel } from './ids.ts';
 
 /** What asking about channels needs. */
-export type StandingPorts = {
+export type ChannelMembershipPorts = {
   readonly web: WebClient;
   readonly intake: Intake;
   readonly queries: FloorQueries;
@@ -27,12 +27,12 @@ const infoSchema = z.looseObject({
 const PASSING: ReadonlySet<string> = new Set(['channel_not_found', 'not_in_channel', 'is_archived']);
 
 /** Whether Conch can be in its channels. */
-export class Standing {
-  readonly #ports: StandingPorts;
+export class ChannelMembership {
+  readonly #ports: ChannelMembershipPorts;
   readonly #checked = new Set<string>();
   readonly #away = new Set<string>();
 
-  constructor(ports: StandingPorts) {
+  constructor(ports: ChannelMembershipPorts) {
     this.#ports = ports;
   }
 

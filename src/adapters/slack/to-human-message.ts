@@ -1,19 +1,19 @@
 import { addressedIn } from '../../turns/text/addressing.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
-import { ruleFor } from '../delivery/admission.ts';
+import { ignoreRule } from '../delivery/bot-filter.ts';
 import { floorOf } from '../delivery/floor-of.ts';
 import type { Whereabouts } from '../delivery/floor-of.ts';
 import type { FloorQueries, Thread } from '../port.ts';
 import { COMMAND_RULE, typedCommand } from '../delivery/typed-command.ts';
 import { channelId, messageId } from './ids.ts';
-import { sentAt } from './incoming.ts';
-import type { Said, SlackFile, Spot } from './incoming.ts';
+import { sentAt } from './parse-message.ts';
+import type { Said, SlackFile, Spot } from './parse-message.ts';
 import type { People } from './people.ts';
 import { groupsIn, plainText, usersIn } from './text.ts';
 
 /** What it takes to read Slack's messages. */
-export type Reading = {
+export type MessageContext = {
   readonly queries: FloorQueries;
   readonly people: People;
   readonly userGroups: Readonly<Record<string, AgentId>>;
@@ -41,16 +41,16 @@ export function floorAt(queries: FloorQueries, at: Spot): ChannelId | null {
 }
 
 /** A message as the port hands it in, and the command line that it is, if a person wrote one. */
-export async function toHuman(
+export async function toHumanMessage(
   said: Said,
   { channel, place }: Whereabouts,
-  reading: Reading,
+  reading: MessageContext,
 ): Promise<{ readonly human: HumanMessage; readonly line: string | null }> {
   const text = await readable(said.text, reading);
   const addressed = groupsIn(said.text).flatMap((group) => agentOf(group, reading) ?? []);
   const line = said.author === 'person' ? typedCommand(text) : null;
   const agents = said.author === 'person' ? [] : addressedIn(text, reading.queries.agents());
-  const rule = line === null ? ruleFor(said.author, place, [...addressed, ...agents]) : COMMAND_RULE;
+  const rule = line === null ? ignoreRule(said.author, place, [...addressed, ...agents]) : COMMAND_RULE;
   const human: HumanMessage = {
     id: messageId(said.channel, said.ts),
     channel,
@@ -68,7 +68,7 @@ export async function toHuman(
 }
 
 /** An edited message as the change that it is. */
-export async function toChange(said: Said, floor: ChannelId, reading: Reading): Promise<MessageChange> {
+export async function toChange(said: Said, floor: ChannelId, reading: MessageContext): Promise<MessageChange> {
   return {
     change: 'edited',
     id: messageId(said.channel, said.ts),
@@ -78,7 +78,7 @@ export async function toChange(said: Said, floor: ChannelId, reading: Reading): 
   };
 }
 
-async function readable(text: string, reading: Reading): Promise<string> {
+async function readable(text: string, reading: MessageContext): Promise<string> {
   const { people, queries } = reading;
   await Promise.all(usersIn(text).slice(0, MENTIONS_LOOKED_UP).map(people.name));
   const plain = plainText(text, {
@@ -92,7 +92,7 @@ async function readable(text: string, reading: Reading): Promise<string> {
 /** The names of so many people in one message are looked up; the rest stay ids. */
 const MENTIONS_LOOKED_UP = 20;
 
-function agentOf(group: string, { userGroups }: Reading): AgentId | null {
+function agentOf(group: string, { userGroups }: MessageContext): AgentId | null {
   return Object.hasOwn(userGroups, group) ? (userGroups[group] ?? null) : null;
 }
 

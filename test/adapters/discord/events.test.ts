@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { LOOK_AGAIN_MS } from '../../../src/adapters/discord/access.ts';
+import { LOOK_AGAIN_MS } from '../../../src/adapters/discord/channel-membership.ts';
 import { commandSet } from '../../../src/adapters/discord/commands.ts';
 import { compareOrder } from '../../../src/turns/floor/evolve/evolve-message.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
