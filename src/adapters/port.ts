@@ -110,7 +110,7 @@ export type Place = {
 };
 
 /** What adapters may look at: their own channels, or all if they oversee them; of any other channel there is nothing. */
-export type Observatory = {
+export type FloorQueries = {
   channels(): readonly Place[];
   agents(): readonly {
     readonly id: AgentId;
@@ -136,7 +136,7 @@ export type ChatAdapter = {
    * Connects, with patience; resolves when messages come in and posts can go out. Rejects with an `AdapterError` when that
    * will never be.
    */
-  start(intake: Intake, observatory: Observatory): Promise<void>;
+  start(intake: Intake, queries: FloorQueries): Promise<void>;
   stop(): Promise<void>;
   /** Returns the platform's id of the message. */
   post(channel: ChannelId, post: OutgoingPost): Promise<string>;

@@ -1,6 +1,6 @@
 import { APICallError, generateText, tool } from 'ai';
 import { z } from 'zod';
-import type { Finding } from '../adapters/delivery/finding.ts';
+import type { CheckResult } from '../adapters/delivery/check-result.ts';
 import { BackendError } from '../agents/backends/backend.ts';
 import { failureOf } from '../agents/backends/llm/llm-errors.ts';
 import { modelOf } from '../agents/backends/llm/llm-models.ts';
@@ -15,12 +15,12 @@ import type { BackendsParts } from '../runtime/agent-factory.ts';
  * closed at once, a command by looking for its program, an agent from elsewhere by its token. What several agents share is
  * tried once.
  */
-export async function tryAgents(parts: BackendsParts): Promise<readonly Finding[]> {
+export async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> {
   const { agents, channels } = parts.config;
   const seated = agents.filter(({ id }) => channels.some((channel) => channel.agents.includes(id)));
   const backends = createBackends(parts);
   const known = new Map<string, Trial>();
-  const findings: Finding[] = [];
+  const findings: CheckResult[] = [];
   try {
     for (const agent of seated) {
       if (agent.backend.kind === 'scripted') continue;
@@ -35,7 +35,7 @@ export async function tryAgents(parts: BackendsParts): Promise<readonly Finding[
   return findings;
 }
 
-type Trial = Omit<Finding, 'what'>;
+type Trial = Omit<CheckResult, 'what'>;
 type Llm = Extract<BackendConfig, { kind: 'llm' }>;
 
 async function tryOne(

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { tryAgents } from './agent-start.ts';
 import { OUTCOMES, REMEDIES, readChecks } from './check-record.ts';
 import { checkSetup as checkDiscord } from '../adapters/discord/setup.ts';
-import type { Finding } from '../adapters/delivery/finding.ts';
+import type { CheckResult } from '../adapters/delivery/check-result.ts';
 import { checkSetup as checkSlack } from '../adapters/slack/setup.ts';
 import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
@@ -21,7 +21,7 @@ import { systemClock } from '../lib/time.ts';
 export type ExaminationParts = Omit<BackendsParts, 'config'>;
 
 /** What was found, and what the program ends with: a fault of the configuration or of an agent goes before all others. */
-export type Examination = { readonly findings: readonly Finding[]; readonly code: ExitCode };
+export type Examination = { readonly findings: readonly CheckResult[]; readonly code: ExitCode };
 
 /**
  * Looks at everything that a start needs and says what is wrong, changing nothing: a session of each agent is opened and
@@ -53,7 +53,7 @@ export async function examine(load: () => Config, parts: ExaminationParts): Prom
 }
 
 /** The findings as lines for people, the gravest kept apart by its sign. */
-export function reportText(findings: readonly Finding[]): string {
+export function reportText(findings: readonly CheckResult[]): string {
   const lines = findings.map(({ what, verdict, text, todo }) => {
     const line = `${SIGNS[verdict]} ${what}: ${text}`;
     return todo === null ? line : `${line}\n    → ${todo}`;
@@ -66,13 +66,13 @@ export function reportText(findings: readonly Finding[]): string {
 
 const { configuration: CONFIGURATION, mustBeMended: MUST_BE_MENDED } = EXIT_CODES;
 
-function isBad(findings: readonly Finding[]): boolean {
+function isBad(findings: readonly CheckResult[]): boolean {
   return findings.some(({ verdict }) => verdict === 'bad');
 }
 
 const SIGNS = { good: '✓', warning: '!', bad: '✗' } as const;
 
-function readConfig(load: () => Config): { readonly config: Config | null; readonly findings: readonly Finding[] } {
+function readConfig(load: () => Config): { readonly config: Config | null; readonly findings: readonly CheckResult[] } {
   try {
     const config = load();
     const text = `${config.file ?? 'the built-in demo'}, ${config.channels.length} channel(s), ${config.agents.length} agent(s)`;
@@ -83,7 +83,7 @@ function readConfig(load: () => Config): { readonly config: Config | null; reado
   }
 }
 
-type Kept = { readonly finding: Finding; readonly isRunning: boolean };
+type Kept = { readonly finding: CheckResult; readonly isRunning: boolean };
 
 /** A database that a running Conch has is in order: that one checked it when it started. */
 async function database({ dataDir }: Config): Promise<Kept> {
@@ -106,7 +106,7 @@ async function database({ dataDir }: Config): Promise<Kept> {
 }
 
 /** Whether a folder for the database can be made: tried by making another one beside it and taking it away. */
-function folder(dataDir: string): Finding {
+function folder(dataDir: string): CheckResult {
   let existing = dataDir;
   while (!existsSync(existing) && dirname(existing) !== existing) existing = dirname(existing);
   try {
@@ -119,7 +119,7 @@ function folder(dataDir: string): Finding {
 }
 
 /** Whether the doors can be opened, as long as no running Conch has them. */
-async function ports({ adapters, channels, agents, remote }: Config): Promise<readonly Finding[]> {
+async function ports({ adapters, channels, agents, remote }: Config): Promise<readonly CheckResult[]> {
   const { console: page, slack: events } = adapters;
   const isSigned = events.mode === 'http' && channels.some(({ adapter }) => adapter === 'slack');
   const doors = [
@@ -127,7 +127,7 @@ async function ports({ adapters, channels, agents, remote }: Config): Promise<re
     { is: isSigned, host: events.host, port: events.port, key: 'adapters.slack.port' },
     { is: hasRemote({ agents }), host: remote.host, port: remote.port, key: 'remote.port' },
   ];
-  const findings: Finding[] = [];
+  const findings: CheckResult[] = [];
   for (const { is, host, port, key } of doors) {
     if (!is || port === 0) continue;
     const why = await refusedAt(host, port);
@@ -153,7 +153,7 @@ function hasRemote({ agents }: Pick<Config, 'agents'>): boolean {
 const SOON_MS = 14 * 86_400_000;
 
 /** How long the certificate of the door for remote agents holds. */
-function certificate(config: Config, now: number): readonly Finding[] {
+function certificate(config: Config, now: number): readonly CheckResult[] {
   const { tlsCert } = config.remote;
   if (tlsCert === null || !hasRemote(config)) return [];
   const { validFrom, validTo } = new X509Certificate(readFileSync(tlsCert));
@@ -168,7 +168,7 @@ function certificate(config: Config, now: number): readonly Finding[] {
   ];
 }
 
-function tokens({ credentials, channels }: Config): readonly Finding[] {
+function tokens({ credentials, channels }: Config): readonly CheckResult[] {
   const { discord: forDiscord, slack: forSlack } = credentials;
   const all = [
     ['discord', 'DISCORD_TOKEN', forDiscord.token],
@@ -184,7 +184,7 @@ function tokens({ credentials, channels }: Config): readonly Finding[] {
 }
 
 /** What the newest check of each coding agent showed. None hinders a start. */
-function checks({ agents: all, dataDir }: Config): readonly Finding[] {
+function checks({ agents: all, dataDir }: Config): readonly CheckResult[] {
   const known = readChecks(dataDir);
   return all.flatMap(({ id, backend }) => {
     if (backend.kind !== 'acp') return [];
@@ -197,7 +197,7 @@ function checks({ agents: all, dataDir }: Config): readonly Finding[] {
   });
 }
 
-async function discord({ channels, credentials, adapters }: Config): Promise<readonly Finding[]> {
+async function discord({ channels, credentials, adapters }: Config): Promise<readonly CheckResult[]> {
   const own = channels.filter(({ adapter }) => adapter === 'discord');
   const { token, apiUrl } = credentials.discord;
   if (own.length === 0) return [];
@@ -211,7 +211,7 @@ async function discord({ channels, credentials, adapters }: Config): Promise<rea
   });
 }
 
-async function slack({ channels, credentials, adapters }: Config): Promise<readonly Finding[]> {
+async function slack({ channels, credentials, adapters }: Config): Promise<readonly CheckResult[]> {
   const own = channels.filter(({ adapter }) => adapter === 'slack');
   const { botToken, appToken, signingSecret, apiUrl } = credentials.slack;
   if (own.length === 0) return [];
@@ -229,18 +229,18 @@ async function slack({ channels, credentials, adapters }: Config): Promise<reado
   });
 }
 
-function missing(name: string, page: string): Finding {
+function missing(name: string, page: string): CheckResult {
   return bad(name, 'it is not set', `Put it into the environment or into .env; ${page} says where to find it.`);
 }
 
-function good(what: string, text: string): Finding {
+function good(what: string, text: string): CheckResult {
   return { what, verdict: 'good', text, todo: null };
 }
 
-function warning(what: string, text: string, todo: string | null): Finding {
+function warning(what: string, text: string, todo: string | null): CheckResult {
   return { what, verdict: 'warning', text, todo };
 }
 
-function bad(what: string, text: string, todo: string | null): Finding {
+function bad(what: string, text: string, todo: string | null): CheckResult {
   return { what, verdict: 'bad', text, todo };
 }

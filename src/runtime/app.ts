@@ -17,7 +17,7 @@ import { ChannelSync } from './channel-sync.ts';
 import { createCommandContext } from './command-context.ts';
 import type { Log } from './log.ts';
 import { createOutbox } from './outbox-routing.ts';
-import { concerns, intakeFor, observatoryFor } from './own-channels.ts';
+import { concerns, intakeFor, queriesFor } from './own-channels.ts';
 import { channelsOf, createReadModel } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
 import { textRedactor } from './redact.ts';
@@ -190,7 +190,7 @@ export class App {
   }
 
   async #bringUp(adapter: ChatAdapter): Promise<void> {
-    await adapter.start(this.#intake(adapter), observatoryFor(adapter, this.#floors));
+    await adapter.start(this.#intake(adapter), queriesFor(adapter, this.#floors));
     await this.#sync.begin(adapter);
   }
 

@@ -1,4 +1,4 @@
-import type { Observatory } from '../adapters/port.ts';
+import type { FloorQueries } from '../adapters/port.ts';
 import { seatOf } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
@@ -15,7 +15,7 @@ import { refusalText } from '../turns/text/words.ts';
 export type CommandContextPorts = {
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly roster: Roster;
-  readonly floors: Pick<Observatory, 'view' | 'turns'>;
+  readonly floors: Pick<FloorQueries, 'view' | 'turns'>;
   readonly store: Pick<FloorReader, 'why' | 'message'>;
   readonly config: () => Config;
   readonly clock: Clock;

@@ -1,5 +1,5 @@
-import { createCarrier } from '../adapters/delivery/carrier.ts';
-import type { CarrierPorts } from '../adapters/delivery/carrier.ts';
+import { createOutboxSender } from '../adapters/delivery/outbox-sender.ts';
+import type { OutboxSenderPorts } from '../adapters/delivery/outbox-sender.ts';
 import { Delivery } from '../engine/outbox-delivery.ts';
 import type { Settlement } from '../engine/port.ts';
 import type { Clock, Timers } from '../lib/time.ts';
@@ -12,7 +12,7 @@ import type { Log } from './log.ts';
 import { retryOnFullDisk } from './retry-on-full-disk.ts';
 
 /** What bringing owed effects to where they are done needs of the program. */
-export type OutboxPorts = Pick<CarrierPorts, 'adapterOf' | 'speakerOf' | 'clean'> & {
+export type OutboxPorts = Pick<OutboxSenderPorts, 'adapterOf' | 'speakerOf' | 'clean'> & {
   readonly store: FloorStore;
   readonly clock: Clock;
   readonly timers: Timers;
@@ -27,7 +27,7 @@ export type OutboxPorts = Pick<CarrierPorts, 'adapterOf' | 'speakerOf' | 'clean'
 /** Brings what the floors owe to platforms and agents, and tells a floor what its platform refused for good. */
 export function createOutbox(ports: OutboxPorts): Delivery<Effect> {
   const { store, clock, timers, log, manager, broken } = ports;
-  const toPlatform = createCarrier({
+  const toPlatform = createOutboxSender({
     ...ports,
     now: () => clock.now(),
     doubtful: ({ channel, id }, done, why) => log.warn({ channel, outboxId: id, done, why }, 'possible duplicate'),

@@ -1,5 +1,5 @@
 import { adapterOf } from '../adapters/port.ts';
-import type { ChatAdapter, Intake, Observatory } from '../adapters/port.ts';
+import type { ChatAdapter, Intake, FloorQueries } from '../adapters/port.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 
 /** Whether an adapter is told of a channel: of its own, or of any if it oversees them. */
@@ -8,7 +8,7 @@ export function concerns(adapter: ChatAdapter, channel: ChannelId): boolean {
 }
 
 /** What an adapter may look at. */
-export function observatoryFor(adapter: ChatAdapter, all: Observatory): Observatory {
+export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQueries {
   const at = <T>(channel: ChannelId, look: () => T, nothing: T): T => (concerns(adapter, channel) ? look() : nothing);
   return {
     channels: () => all.channels().filter(({ id }) => concerns(adapter, id)),

@@ -1,4 +1,4 @@
-import type { Observatory, Speaker } from '../adapters/port.ts';
+import type { FloorQueries, Speaker } from '../adapters/port.ts';
 import type { Config } from '../config/config.ts';
 import type { Clock } from '../lib/time.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
@@ -8,7 +8,7 @@ import { addressedIn } from '../turns/text/addressing.ts';
 import { turnRecords, viewOf } from '../turns/view.ts';
 
 /** What is asked of the stored floors: for the console, cards, agents and operators. */
-export type ReadModel = Observatory & {
+export type ReadModel = FloorQueries & {
   /** Lines after one and up to another, oldest first. */
   linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
   /** A person's message in its latest wording; `null` when it is not known. */
@@ -84,7 +84,7 @@ function namesOf(config: () => Config) {
   return {
     agent,
     channel,
-    channels: (): ReturnType<Observatory['channels']> =>
+    channels: (): ReturnType<FloorQueries['channels']> =>
       config().channels.map(({ id, name, adapter, parent, turnConfig: { threads, allowBots } }) => ({
         id,
         name,

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import type { Intake, Observatory } from '../../src/adapters/port.ts';
+import type { Intake, FloorQueries } from '../../src/adapters/port.ts';
 import type { ChannelId } from '../../src/turns/floor/settings.ts';
 import { openPage } from './console/fakes.ts';
 import { rig as consoleRig } from './console/stage.ts';
@@ -10,7 +10,7 @@ import type { Program } from './program.ts';
 import type { Stage } from './rig.ts';
 import { rig as slackRig } from './slack/stage.ts';
 
-type Ports = { readonly intake: Intake; readonly observatory: Observatory };
+type Ports = { readonly intake: Intake; readonly queries: FloorQueries };
 type Platforms = Readonly<Record<'page' | 'discord' | 'slack', Stage>>;
 type Act = (on: Platforms & { readonly program: Program; readonly portsOf: (stage: Stage) => Ports }) => Promise<void>;
 
@@ -24,9 +24,9 @@ async function three(act: Act): Promise<void> {
       ...stage,
       adapter(parts) {
         const adapter = stage.adapter(parts);
-        const start: typeof adapter.start = (intake, observatory) => {
-          given.set(stage.channel, { intake, observatory });
-          return adapter.start(intake, observatory);
+        const start: typeof adapter.start = (intake, queries) => {
+          given.set(stage.channel, { intake, queries });
+          return adapter.start(intake, queries);
         };
         return { ...adapter, start };
       },
@@ -94,13 +94,13 @@ test('T31 the page goes on showing what happens on other platforms, and takes co
 test('T31 a platform sees its own channels only, and the console all of them', () =>
   three(async ({ page, discord, slack, portsOf }) => {
     const seen = (stage: Stage) => {
-      const { observatory } = portsOf(stage);
-      const looks = (at: ChannelId) => observatory.view(at) !== null;
+      const { queries } = portsOf(stage);
+      const looks = (at: ChannelId) => queries.view(at) !== null;
       return {
-        channels: observatory.channels().map(({ id }) => id),
+        channels: queries.channels().map(({ id }) => id),
         views: [page, discord, slack].filter(({ channel }) => looks(channel)).map(({ channel }) => channel),
         journals: [page, discord, slack]
-          .filter(({ channel }) => observatory.journal(channel, 1).length > 0)
+          .filter(({ channel }) => queries.journal(channel, 1).length > 0)
           .map(({ channel }) => channel),
       };
     };

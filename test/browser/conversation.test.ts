@@ -71,7 +71,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     const there = stage.channels.at(-1) ?? '';
     const author = { kind: 'person', id: 'discord:1', name: 'Anna' } as const;
     const line = { line: 1, at: Date.now(), author, text: 'Hello', attachments: [], message: 'm1', change: null };
-    stage.observatory.spoken.push(line);
+    stage.queries.spoken.push(line);
     await open(there);
     const others = page.locator('[data-speaker="discord:1"]');
     await others.waitFor();

@@ -133,7 +133,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
       by: 'console:you',
     } as const;
     stage.pass(1_000);
-    stage.observatory.entries.push(entry(1, { type: 'turnWaited', agent, epoch: 7, wait }), {
+    stage.queries.entries.push(entry(1, { type: 'turnWaited', agent, epoch: 7, wait }), {
       ...entry(2, decided),
       at: at + 1_000,
     });

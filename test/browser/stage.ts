@@ -4,8 +4,8 @@ import type { Place } from '../../src/adapters/port.ts';
 import type { ChannelId } from '../../src/turns/floor/settings.ts';
 import type { Outlook } from '../../src/turns/outlook.ts';
 import type { FloorView } from '../../src/turns/view.ts';
-import { fakeIntake, fakeObservatory, newFolder, restingView, silent, wallClock } from '../adapters/console/fakes.ts';
-import type { FakeIntake, FakeObservatory } from '../adapters/console/fakes.ts';
+import { fakeIntake, fakeQueries, newFolder, restingView, silent, wallClock } from '../adapters/console/fakes.ts';
+import type { FakeIntake, FakeQueries } from '../adapters/console/fakes.ts';
 
 /** How a stage is furnished. */
 export type Scenery = {
@@ -22,7 +22,7 @@ export type Stage = {
   readonly url: string;
   readonly adapter: ConsoleAdapter;
   readonly intake: FakeIntake;
-  readonly observatory: FakeObservatory;
+  readonly queries: FakeQueries;
   readonly agents: readonly string[];
   readonly channels: readonly ChannelId[];
   /** Sets a floor, and what would become of a message, and tells the page. */
@@ -42,37 +42,37 @@ export type Stage = {
 /** Opens a stage on a free port. */
 export async function openStage(scenery: Scenery = {}): Promise<Stage> {
   const intake = fakeIntake();
-  const { agents, places, observatory } = furnish(scenery);
+  const { agents, places, queries } = furnish(scenery);
   let passed = 0;
   const clock = { now: () => wallClock.now() + passed };
   const adapter = createConsoleAdapter({ dataDir: newFolder(), port: 0, clock, log: silent });
-  await adapter.start(intake, observatory);
+  await adapter.start(intake, queries);
   adapter.setReady();
   const show: Stage['show'] = (channel, change, outlook) => {
-    const view = { ...viewFor(channel, agents), ...observatory.view(channel), ...change };
-    observatory.views.set(channel, view);
+    const view = { ...viewFor(channel, agents), ...queries.view(channel), ...change };
+    queries.views.set(channel, view);
     const foreseen = outlook ?? (view.holder === null ? null : givenTo(view.holder.agent));
-    if (foreseen !== null) observatory.outlooks.set(channel, foreseen);
+    if (foreseen !== null) queries.outlooks.set(channel, foreseen);
     adapter.card?.(channel, view);
   };
   return {
     url: `${adapter.url ?? ''}/`,
     adapter,
     intake,
-    observatory,
+    queries,
     agents,
     channels: places.map(({ id }) => id),
     show,
     hold: (channel, agent, change = {}) => show(channel, held(channel, agents, { agent, ...change })),
     post: (channel, agent, text) => {
-      const speaker = observatory.agents().find(({ id }) => id === agent) ?? null;
-      const epoch = observatory.view(channel)?.epoch ?? 0;
+      const speaker = queries.agents().find(({ id }) => id === agent) ?? null;
+      const epoch = queries.view(channel)?.epoch ?? 0;
       return adapter.post(channel, { outboxId: crypto.randomUUID(), speaker, text, afterId: null, epoch });
     },
     addChannel(name) {
       places.push(placeOf('console', name));
       const id = `console:${name}`;
-      observatory.views.set(id, viewFor(id, agents));
+      queries.views.set(id, viewFor(id, agents));
       return id;
     },
     removeChannel: (channel) => {
@@ -89,14 +89,14 @@ export async function openStage(scenery: Scenery = {}): Promise<Stage> {
 function furnish({ agents: count = 3, channels = 1, discord = false, longNames = false }: Scenery): {
   readonly agents: readonly string[];
   readonly places: Place[];
-  readonly observatory: FakeObservatory;
+  readonly queries: FakeQueries;
 } {
   const agents = Array.from({ length: count }, (_, place) => agentId(place));
   const places = [
     ...Array.from({ length: channels }, (_, place) => placeOf('console', channelName(place, longNames))),
     ...(discord ? [placeOf('discord', 'reviews')] : []),
   ];
-  const fake = fakeObservatory();
+  const fake = fakeQueries();
   for (const { id } of places) fake.views.set(id, viewFor(id, agents));
   const known = agents.map((id, place) => ({
     id,
@@ -104,9 +104,9 @@ function furnish({ agents: count = 3, channels = 1, discord = false, longNames =
     avatar: place % 5 === 4 ? '🦊' : null,
     description: `Does what ${id} does`,
   }));
-  const spokenIn: FakeObservatory['lines'] = (channel, limit) =>
+  const spokenIn: FakeQueries['lines'] = (channel, limit) =>
     channel.startsWith('discord:') ? fake.spoken.slice(-limit) : [];
-  return { agents, places, observatory: { ...fake, agents: () => known, channels: () => places, lines: spokenIn } };
+  return { agents, places, queries: { ...fake, agents: () => known, channels: () => places, lines: spokenIn } };
 }
 
 function agentId(place: number): string {

@@ -109,7 +109,7 @@ async function furnish(stage: Stage): Promise<void> {
     said: 1,
     waits: [],
   }));
-  stage.observatory.turnsOf.set(channel, turns);
+  stage.queries.turnsOf.set(channel, turns);
 }
 
 type Prepare = (stage: Stage, page: Page) => Promise<void>;
@@ -147,7 +147,7 @@ const PREPARE: Readonly<Record<ViewName, Prepare>> = {
     const channel = stage.channels[0] ?? '';
     const fact = { type: 'seatMoved', agent: 'pm', from: 'QUEUED', to: 'ACTIVE', trigger: 'TURN_GRANTED' } as const;
     for (let seq = 1; seq < 40; seq += 1)
-      stage.observatory.entries.push({ key: channel, seq, at: Date.now(), fact, hash: '' });
+      stage.queries.entries.push({ key: channel, seq, at: Date.now(), fact, hash: '' });
     await openTab(page, 'Journal');
     await page.locator('.entry summary').first().click();
   },
@@ -193,7 +193,7 @@ const PREPARE: Readonly<Record<ViewName, Prepare>> = {
     if (!there.startsWith('discord:')) return;
     const author = { kind: 'person', id: 'discord:1', name: 'Anna' } as const;
     const said = { line: 1, author, text: 'From Discord', at: Date.now(), message: 'm1' };
-    stage.observatory.spoken.push({ ...said, attachments: [], change: null });
+    stage.queries.spoken.push({ ...said, attachments: [], change: null });
     await page.getByTestId('channel').last().click();
     await page.getByText('read only').waitFor();
   },

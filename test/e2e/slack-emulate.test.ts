@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createAdapter } from '../../src/adapters/slack/adapter.ts';
 import type { SlackAdapter } from '../../src/adapters/slack/adapter.ts';
 import { ChatError } from '../../src/adapters/port.ts';
-import type { Intake, Observatory, OutgoingPost } from '../../src/adapters/port.ts';
+import type { Intake, FloorQueries, OutgoingPost } from '../../src/adapters/port.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { ROOT } from '../docs/documents.ts';
@@ -278,7 +278,7 @@ describe('its adapter', () => {
       settings: { streaming: true, cards: true, status: true, agentSessions: false },
       userGroups: {},
     });
-    await adapter.start(INTAKE, OBSERVATORY);
+    await adapter.start(INTAKE, QUERIES);
     return adapter;
   }
 });
@@ -294,7 +294,7 @@ const INTAKE: Intake = {
   restore: () => undefined,
   broken: () => undefined,
 };
-const OBSERVATORY: Observatory = {
+const QUERIES: FloorQueries = {
   channels: () => [{ id: FLOOR, name: 'general', adapter: 'slack', parent: null, threads: 'own', allowBots: 'off' }],
   agents: () => [],
   view: () => null,

@@ -18,7 +18,7 @@ export type Plan = {
 };
 
 /** Something that no input may bring about. */
-export type Finding = {
+export type CheckResult = {
   readonly kind: 'crash' | 'hang';
   readonly why: string;
   /** The inputs before it, the last one last: one of them did it. */
@@ -31,7 +31,7 @@ export type Attempt = { readonly number: number; readonly door: string; readonly
 /** What was found; `sent` counts the inputs that reached each door, `faults` are logged and survived. */
 export type Report = {
   readonly sent: Readonly<Record<string, number>>;
-  readonly findings: readonly Finding[];
+  readonly findings: readonly CheckResult[];
   readonly faults: readonly string[];
 };
 
@@ -68,7 +68,7 @@ type Silent = { readonly name: string; readonly until: number; readonly isGone: 
 
 class Run {
   readonly sent: Map<string, number>;
-  readonly findings: Finding[] = [];
+  readonly findings: CheckResult[] = [];
   readonly #stage: Stage;
   readonly #doors: readonly Door[];
   readonly #silent: Silent[] = [];
@@ -133,7 +133,7 @@ class Run {
     return true;
   }
 
-  #found(kind: Finding['kind'], why: string): void {
+  #found(kind: CheckResult['kind'], why: string): void {
     this.findings.push({ kind, why, after: this.#recent });
   }
 }

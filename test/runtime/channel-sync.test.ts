@@ -42,7 +42,7 @@ async function program(file: string, time: Time, histories: (History | Error | P
   /** Texts that are refused, in order. */
   const refusals: string[] = [];
   const store = open(file, { clock: time.clock });
-  const { app, broken, intake, observatory } = await startApp({
+  const { app, broken, intake, queries } = await startApp({
     config: CONFIG,
     store,
     time,
@@ -68,7 +68,7 @@ async function program(file: string, time: Time, histories: (History | Error | P
     expect(isSo()).toBe(true);
   };
   const places = (): readonly string[] =>
-    observatory()
+    queries()
       .channels()
       .map(({ id }) => id);
   return { app, store, intake, until, asked, posts, refusals, broken, sessions, places };

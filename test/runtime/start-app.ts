@@ -1,4 +1,4 @@
-import type { Capabilities, ChatAdapter, Intake, Observatory } from '../../src/adapters/port.ts';
+import type { Capabilities, ChatAdapter, Intake, FloorQueries } from '../../src/adapters/port.ts';
 import type { Clock, Timers } from '../../src/lib/time.ts';
 import { App } from '../../src/runtime/app.ts';
 import type { AppParts } from '../../src/runtime/app.ts';
@@ -26,7 +26,7 @@ export type Start = Pick<AppParts, 'config' | 'store' | 'backendFor'> & {
 
 /** Starts the whole program over one adapter of the test; Ada operates. `broken` is what went wrong for good. */
 export async function startApp({ time, adapter, logged, ...parts }: Start) {
-  let given: { readonly intake: Intake; readonly observatory: Observatory } | null = null;
+  let given: { readonly intake: Intake; readonly queries: FloorQueries } | null = null;
   const ofAdapter = () => {
     if (given === null) throw new Error('the adapter was not started');
     return given;
@@ -45,7 +45,7 @@ export async function startApp({ time, adapter, logged, ...parts }: Start) {
     }),
     adapters: [
       {
-        start: async (intake, observatory) => void (given = { intake, observatory }),
+        start: async (intake, queries) => void (given = { intake, queries }),
         stop: async () => {},
         post: async () => 'p1',
         find: async () => null,
@@ -59,5 +59,5 @@ export async function startApp({ time, adapter, logged, ...parts }: Start) {
   });
   await app.start();
   await app.connect();
-  return { app, broken, intake: () => ofAdapter().intake, observatory: () => ofAdapter().observatory };
+  return { app, broken, intake: () => ofAdapter().intake, queries: () => ofAdapter().queries };
 }

@@ -5,8 +5,9 @@ import type { RawData, WebSocket } from 'ws';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
 import { guardSocket } from '../../lib/guarded-server.ts';
-import { createHandover } from '../delivery/handover.ts';
-import type { Handover } from '../delivery/handover.ts';
+import { systemTimers } from '../../lib/time.ts';
+import { createInboundQueue } from '../delivery/inbound-queue.ts';
+import type { InboundQueue } from '../delivery/inbound-queue.ts';
 import { ChatError } from '../port.ts';
 import type {
   Answer,
@@ -14,7 +15,7 @@ import type {
   ChatAdapter,
   History,
   Intake,
-  Observatory,
+  FloorQueries,
   OutgoingPost,
   Principal,
 } from '../port.ts';
@@ -76,7 +77,7 @@ export type ConsoleAdapter = ChatAdapter & {
 type Running = {
   readonly platform: Platform;
   readonly hub: Hub;
-  readonly delivery: Handover;
+  readonly inbound: InboundQueue;
   readonly server: ConsoleServer;
 };
 
@@ -97,8 +98,8 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
     setReady() {
       ready = true;
     },
-    async start(intake, observatory) {
-      running = await run(options, { intake, observatory }, () => ready);
+    async start(intake, queries) {
+      running = await run(options, { intake, queries }, () => ready);
     },
     async stop() {
       const stopping = running;
@@ -124,30 +125,30 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
   };
 }
 
-type Ports = { readonly intake: Intake; readonly observatory: Observatory };
+type Ports = { readonly intake: Intake; readonly queries: FloorQueries };
 
 async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean): Promise<Running> {
   const { clock, log, dataDir } = options;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const platform = openPlatform({ path: join(dataDir, 'console.db'), clock });
-  const window = createWindow(ports.observatory);
+  const window = createWindow(ports.queries);
   const refresh = (channel: ChannelId): void => {
-    if (isOwn(ports.observatory, channel)) return;
+    if (isOwn(ports.queries, channel)) return;
     const { messages, changed } = window.look(channel);
     for (const message of messages) hub.message(channel, message);
     for (const message of changed) hub.changed(channel, message);
   };
-  const hub = createHub({ clock, log, observatory: ports.observatory, refresh });
-  const trouble = (channel: ChannelId, why: string): void =>
+  const hub = createHub({ clock, log, queries: ports.queries, refresh });
+  const delayed = (channel: ChannelId, why: string): void =>
     hub.notice(channel, `Your message is kept, but Conch could not take it yet (${why}). It is tried again by itself.`);
-  const delivery = createHandover({ log, trouble });
+  const inbound = createInboundQueue({ log, timers: systemTimers, delayed });
   const person = options.person ?? CONSOLE_PERSON;
   const talk: Talk = {
     ...ports,
     person,
     platform,
     window,
-    delivery,
+    inbound,
     hub,
     clock,
     log,
@@ -159,12 +160,12 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
       token: sessionToken(join(dataDir, 'console-token')),
       ...(options.pageDir === undefined ? {} : { pageDir: options.pageDir }),
       log,
-      health: () => ({ status: isReady() ? 'ready' : 'starting', agents: agentsIn(ports.observatory) }),
+      health: () => ({ status: isReady() ? 'ready' : 'starting', agents: agentsIn(ports.queries) }),
       welcome: (socket) => welcome(talk, socket),
       command: (channel, line) => ctl(ports, person, { channel, line }),
       backup: async (file) => (await options.backup?.(file)) ?? { ok: false, text: 'This Conch keeps no database.' },
     });
-    return { platform, hub, delivery, server };
+    return { platform, hub, inbound, server };
   } catch (error) {
     hub.stop();
     platform.close();
@@ -173,7 +174,7 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
 }
 
 /** How many of the agents that have a seat, and are not disabled, are OFFLINE in one of their channels. */
-function agentsIn(floors: Observatory): Health['agents'] {
+function agentsIn(floors: FloorQueries): Health['agents'] {
   const views = floors.channels().map(({ id }) => floors.view(id));
   const seats = views.flatMap((view) => view?.seats ?? []).filter(({ disabled }) => !disabled);
   const of = new Set(seats.map(({ agent }) => agent)).size;
@@ -181,8 +182,8 @@ function agentsIn(floors: Observatory): Health['agents'] {
   return { status: offline === 0 ? 'ok' : offline < of ? 'degraded' : 'down', offline, of };
 }
 
-async function halt({ platform, hub, delivery, server }: Running): Promise<void> {
-  delivery.stop();
+async function halt({ platform, hub, inbound, server }: Running): Promise<void> {
+  inbound.stop();
   hub.stop();
   await server.close();
   platform.close();
@@ -205,7 +206,7 @@ async function ctl(
   person: Principal,
   asked: { readonly channel: string | null; readonly line: string },
 ): Promise<Answer> {
-  const channels = ports.observatory.channels();
+  const channels = ports.queries.channels();
   const named = channels.filter((one) => one.id === asked.channel || one.name === asked.channel);
   const fitting = asked.channel === null ? channels : named;
   const [only] = fitting;
@@ -260,6 +261,6 @@ function readBack(platform: Platform, channel: ChannelId, after: { readonly orde
   };
 }
 
-function isOwn(observatory: Observatory, channel: ChannelId): boolean {
-  return observatory.channels().some((one) => one.id === channel && one.adapter === 'console');
+function isOwn(queries: FloorQueries, channel: ChannelId): boolean {
+  return queries.channels().some((one) => one.id === channel && one.adapter === 'console');
 }

@@ -4,7 +4,7 @@ import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { JournalEntry } from '../../turns/records.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { Clock } from '../../lib/time.ts';
-import type { Observatory } from '../port.ts';
+import type { FloorQueries } from '../port.ts';
 import type { AnsweredQuestion, ChannelEntry, ChatMessage, Draft, FloorNow, ServerFrame } from './protocol.ts';
 
 /** What happens within this time goes out in one frame: the page stays usable with hundreds of messages a second. */
@@ -62,7 +62,7 @@ export type Hub = {
 type Parts = {
   readonly clock: Clock;
   readonly log: Logger;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   /** Called once a second for every channel that a page has open. */
   readonly refresh: (channel: ChannelId) => void;
 };
@@ -77,12 +77,12 @@ export function createHub(parts: Parts): Hub {
     join: (socket) => join(state.clients, socket),
     leave: (client) => state.clients.delete(client),
     drafts: (channel) => [...channelState(state, channel).drafts.values()],
-    floor: (channel) => floorOf(parts.observatory, channel),
+    floor: (channel) => floorOf(parts.queries, channel),
     channels() {
       state.channelsSent = '';
-      return channelsOf(parts.observatory);
+      return channelsOf(parts.queries);
     },
-    journal: (client, channel, before) => sendJournal(parts.observatory, client, { channel, before }),
+    journal: (client, channel, before) => sendJournal(parts.queries, client, { channel, before }),
     send,
     later(client, frame) {
       client.later.push(frame);
@@ -154,20 +154,20 @@ function refresh(state: HubState): void {
 }
 
 function tellChannels(state: HubState): void {
-  const { observatory } = state.parts;
+  const { queries } = state.parts;
   const text = JSON.stringify({
     type: 'channels',
-    channels: channelsOf(observatory),
-    agents: observatory.agents(),
+    channels: channelsOf(queries),
+    agents: queries.agents(),
   } satisfies ServerFrame);
   if (text === state.channelsSent) return;
   state.channelsSent = text;
   for (const client of state.clients) sendText(client, text);
 }
 
-function channelsOf(observatory: Observatory): readonly ChannelEntry[] {
-  return observatory.channels().map(({ id, name, adapter }) => {
-    const holder = observatory.view(id)?.holder ?? null;
+function channelsOf(queries: FloorQueries): readonly ChannelEntry[] {
+  return queries.channels().map(({ id, name, adapter }) => {
+    const holder = queries.view(id)?.holder ?? null;
     const { question, title } = holder?.approval ?? {};
     return {
       id,
@@ -204,8 +204,8 @@ function redraft(pending: ChannelState, draft: Draft): void {
   pending.redrafted.add(draft.agent);
 }
 
-function floorOf(observatory: Observatory, channel: ChannelId): FloorNow {
-  return { view: observatory.view(channel), ...readOf(observatory, channel) };
+function floorOf(queries: FloorQueries, channel: ChannelId): FloorNow {
+  return { view: queries.view(channel), ...readOf(queries, channel) };
 }
 
 function flush(parts: Parts, clients: ReadonlySet<Client>, channels: ReadonlyMap<ChannelId, ChannelState>): void {
@@ -216,7 +216,7 @@ function flush(parts: Parts, clients: ReadonlySet<Client>, channels: ReadonlyMap
     const text = JSON.stringify(frame);
     for (const client of audience) {
       sendText(client, text);
-      if (client.journalSeq !== null && frame.view !== undefined) sendJournal(parts.observatory, client, { channel });
+      if (client.journalSeq !== null && frame.view !== undefined) sendJournal(parts.queries, client, { channel });
     }
     const activity: ServerFrame = { type: 'activity', channel, count: frame.messages.length };
     if (activity.count > 0) for (const client of clients) if (client.channel !== channel) send(client, activity);
@@ -247,7 +247,7 @@ function noDraft(agent: AgentId): Draft {
 }
 
 function movedFloor(parts: Parts, channel: ChannelId, pending: ChannelState): FloorNow | null {
-  const view = parts.observatory.view(channel);
+  const view = parts.queries.view(channel);
   const floor = { view, ...readOnce(parts, pending, view) };
   const text = JSON.stringify(floor);
   if (text === pending.floorSent) return null;
@@ -268,11 +268,11 @@ function answeredIn(entries: readonly JournalEntry[]): readonly AnsweredQuestion
 }
 
 /** What takes longer to find out than a view: the turns are read from the journal, a message's fate is decided. */
-function readOf(observatory: Observatory, channel: ChannelId): Omit<FloorNow, 'view'> {
+function readOf(queries: FloorQueries, channel: ChannelId): Omit<FloorNow, 'view'> {
   return {
-    outlook: observatory.outlook(channel),
-    turns: observatory.turns(channel, TURNS_SHOWN),
-    answered: answeredIn(observatory.journal(channel, ENTRIES_LOOKED_AT)),
+    outlook: queries.outlook(channel),
+    turns: queries.turns(channel, TURNS_SHOWN),
+    answered: answeredIn(queries.journal(channel, ENTRIES_LOOKED_AT)),
   };
 }
 
@@ -285,7 +285,7 @@ function readOnce(parts: Parts, pending: ChannelState, view: FloorView | null): 
   const of = JSON.stringify([epoch, condition, holding, mode, order, obstacles.map(({ why }) => why), statuses]);
   const at = parts.clock.now();
   if (pending.read.of !== of || at - pending.read.at >= REFRESH_MS) {
-    pending.read = { of, at, found: readOf(parts.observatory, channel) };
+    pending.read = { of, at, found: readOf(parts.queries, channel) };
   }
   return pending.read.found;
 }
@@ -300,12 +300,12 @@ function guarded(parts: Parts, look: () => void): void {
 }
 
 function sendJournal(
-  observatory: Observatory,
+  queries: FloorQueries,
   client: Client,
   which: { readonly channel: ChannelId; readonly before?: number | undefined },
 ): void {
   const { channel, before } = which;
-  const page = observatory.journal(channel, JOURNAL_PAGE, before);
+  const page = queries.journal(channel, JOURNAL_PAGE, before);
   const more = page.length === JOURNAL_PAGE && (page[0]?.seq ?? 0) > 1;
   if (before !== undefined) return send(client, { type: 'journal', channel, part: 'earlier', entries: page, more });
   const known = client.journalSeq ?? 0;

@@ -2,8 +2,8 @@ import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage } from '../../engine/port.ts';
 import type { Clock } from '../../lib/time.ts';
-import type { Handover } from '../delivery/handover.ts';
-import type { Intake, Observatory, Principal } from '../port.ts';
+import type { InboundQueue } from '../delivery/inbound-queue.ts';
+import type { Intake, FloorQueries, Principal } from '../port.ts';
 import type { Client, Hub } from './hub.ts';
 import type { Platform } from './platform.ts';
 import { pageFrameSchema } from './protocol.ts';
@@ -18,10 +18,10 @@ export type Talk = {
   readonly person: Principal;
   readonly platform: Platform;
   readonly window: Window;
-  readonly delivery: Handover;
+  readonly inbound: InboundQueue;
   readonly hub: Hub;
   readonly intake: Intake;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly clock: Clock;
   readonly log: Logger;
 };
@@ -79,7 +79,7 @@ function open(talk: Talk, client: Client, wanted: ChannelId | null): void {
     now: talk.clock.now(),
     person: { id: talk.person.id, name: talk.person.name },
     channels,
-    agents: talk.observatory.agents(),
+    agents: talk.queries.agents(),
     channel: client.channel,
     messages,
     more: chosen?.writable === true && hasEarlier(talk, chosen.id, messages),
@@ -100,7 +100,7 @@ function hasEarlier(talk: Talk, channel: ChannelId, messages: readonly ChatMessa
 async function say(talk: Talk, client: Client, frame: Extract<PageFrame, { type: 'say' }>): Promise<void> {
   const { channel, key } = frame;
   writable(talk, channel);
-  if (!talk.delivery.hasRoom(channel)) {
+  if (!talk.inbound.hasRoom(channel)) {
     throw new Refused('Conch cannot keep up with this channel. Wait a moment, then send it again.');
   }
   const replyTo = frame.replyTo ?? null;
@@ -116,7 +116,7 @@ async function say(talk: Talk, client: Client, frame: Extract<PageFrame, { type:
   if (fresh) {
     talk.hub.message(channel, message);
     const human = toHuman(talk.platform, channel, message);
-    void talk.delivery.push(channel, () => talk.intake.message(human));
+    void talk.inbound.push(channel, () => talk.intake.message(human));
   }
   talk.hub.later(client, { type: 'accepted', key, id: message.id });
 }
@@ -130,7 +130,7 @@ function amend(talk: Talk, client: Client, frame: Extract<PageFrame, { type: 'ed
     throw new Refused('Only a message of your own that is still there can be changed.');
   }
   const text = frame.type === 'edit' ? clean(frame.text) : null;
-  void talk.delivery.push(channel, async () => {
+  void talk.inbound.push(channel, async () => {
     await talk.intake.amend(
       text === null ? { change: 'deleted', id, channel } : { change: 'edited', id, channel, text },
     );
@@ -179,7 +179,7 @@ export function toHuman(platform: Platform, channel: ChannelId, message: ChatMes
 }
 
 function entry(talk: Talk, channel: ChannelId): { readonly writable: boolean } {
-  const found = talk.observatory.channels().find((one) => one.id === channel);
+  const found = talk.queries.channels().find((one) => one.id === channel);
   if (found === undefined) throw new Refused(`There is no channel ${channel} here.`);
   return { writable: found.adapter === 'console' };
 }

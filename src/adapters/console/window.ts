@@ -1,6 +1,6 @@
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Line } from '../../turns/records.ts';
-import type { Observatory } from '../port.ts';
+import type { FloorQueries } from '../port.ts';
 import type { ChatMessage } from './protocol.ts';
 
 const LINES_SHOWN = 200;
@@ -15,11 +15,11 @@ export type Window = {
 };
 
 /** Opens the window; what it shows comes from the floor's own record of the conversation. */
-export function createWindow(observatory: Observatory): Window {
+export function createWindow(queries: FloorQueries): Window {
   const seen = new Map<ChannelId, Map<number, string>>();
   const read = (channel: ChannelId): readonly ChatMessage[] => {
-    const avatars = new Map(observatory.agents().map((agent) => [agent.id, agent.avatar]));
-    return observatory.lines(channel, LINES_SHOWN).map((line) => toMessage(line, avatars.get(line.author.id) ?? null));
+    const avatars = new Map(queries.agents().map((agent) => [agent.id, agent.avatar]));
+    return queries.lines(channel, LINES_SHOWN).map((line) => toMessage(line, avatars.get(line.author.id) ?? null));
   };
   const remember = (channel: ChannelId, messages: readonly ChatMessage[]): void => {
     seen.set(channel, new Map(messages.map((message) => [message.seq, JSON.stringify(message)])));

@@ -6,7 +6,7 @@ import type { Receipt } from '../../turns/floor/effect.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { ChatError } from '../port.ts';
-import type { Memory, Observatory, OutgoingPost, Speaker } from '../port.ts';
+import type { Memory, FloorQueries, OutgoingPost, Speaker } from '../port.ts';
 import { Drafts } from './drafts.ts';
 import { FloorCards } from './floor-cards.ts';
 import { isAfter } from './message-client.ts';
@@ -39,7 +39,7 @@ export type MessageSender = {
 /** What a sender needs. */
 export type MessageSenderPorts = {
   readonly client: MessageClient;
-  readonly observatory: Pick<Observatory, 'agents'>;
+  readonly queries: Pick<FloorQueries, 'agents'>;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Logger;
@@ -95,11 +95,11 @@ type Parts = {
 };
 
 function assemble(ports: MessageSenderPorts): Parts {
-  const { observatory } = ports;
+  const { queries } = ports;
   const rates = new RateLimits(ports);
   const doubt = (channel: ChannelId): void => stale.doubt(channel);
   const drafts = new Drafts({ ...ports, rates, doubt });
-  const nameOf = (agent: string): string => observatory.agents().find(({ id }) => id === agent)?.name ?? agent;
+  const nameOf = (agent: string): string => queries.agents().find(({ id }) => id === agent)?.name ?? agent;
   const cards = new FloorCards({ ...ports, rates, nameOf, doubt });
   const stale = new StaleMessages({ ...ports, rates, drafts, cards });
   return {

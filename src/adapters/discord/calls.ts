@@ -1,6 +1,8 @@
 import type { REST, RawFile } from 'discord.js';
 import type { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
+import { retry } from '../../lib/retry.ts';
+import type { WaitPorts } from '../../lib/retry.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import { CODES, chatError, rejectionOf } from './errors.ts';
@@ -70,6 +72,31 @@ export function createCalls(ports: { readonly rest: REST; readonly clock: Clock 
     },
   };
 }
+
+/** Something to be read from Discord, and what for. */
+export type Question = Pick<Call, 'route' | 'channel' | 'what' | 'query'>;
+
+/** Reads from Discord, for at most about a minute. Rejects with a `ChatError`, or with the reason why everything ends. */
+export type Reader = <T>(question: Question, answer: z.ZodType<T>) => Promise<T>;
+
+/** Reads again while Discord limits calls or cannot be reached: reading twice does no harm, and a gap in the history does. */
+export function createReader(calls: Calls, ports: WaitPorts): Reader {
+  return (question, answer) =>
+    insisting(() => calls.ask({ ...question, method: 'get', isTriedAgain: true }, answer), ports);
+}
+
+/** Does something that is only reading again until it works, is refused, or was tried often enough. */
+export function insisting<T>(work: () => Promise<T>, ports: WaitPorts): Promise<T> {
+  return retry(work, READ_AGAIN, {
+    ...ports,
+    judge({ error }) {
+      if (!(error instanceof ChatError) || error.fault === 'refused') return 'give-up';
+      return { notBeforeMs: Math.min(error.retryAfterMs ?? 0, READ_AGAIN.longestMs) };
+    },
+  });
+}
+
+const READ_AGAIN = { firstMs: 500, longestMs: 30_000, attempts: 7 };
 
 type Options = NonNullable<Parameters<REST['get']>[1]>;
 

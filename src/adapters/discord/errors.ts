@@ -1,6 +1,7 @@
 import { DiscordAPIError, HTTPError, RateLimitError } from 'discord.js';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { ChatError } from '../port.ts';
+import type { Judgement } from '../delivery/connect-retry.ts';
+import { AdapterError, ChatError } from '../port.ts';
 
 /** Discord's numbers for what is wrong, as far as Conch tells them apart. */
 export const CODES = {
@@ -62,6 +63,21 @@ export function isUnknownMessage(error: unknown): boolean {
 /** An error in a few words for the log: never the error itself, whose parts may hold secrets. */
 export function wordsOf(error: unknown): string {
   return error instanceof Error ? brief(error.message) : 'an unknown error';
+}
+
+/** How Discord is waited for: not at all when it does not take the token, or refuses. */
+export const untilDiscord: Judgement = (error) => {
+  const failed = chatError(error, { method: 'connect', channel: 'discord' });
+  const status = error instanceof DiscordAPIError ? error.status : rejectionOf(failed)?.status;
+  if (status === 401) return tokenRefused();
+  return failed.fault === 'refused' ? failed : (failed.retryAfterMs ?? 0);
+};
+
+/** The error for a token that Discord does not take. */
+export function tokenRefused(): AdapterError {
+  const todo =
+    'Copy it anew from the Bot page of your application at discord.com/developers, into the environment or .env.';
+  return new AdapterError(`Discord does not accept DISCORD_TOKEN. ${todo}`, { adapter: 'discord' });
 }
 
 /** What says that no request left this machine. */

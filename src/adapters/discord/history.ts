@@ -3,21 +3,21 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../engine/port.ts';
-import type { History, Observatory, Place, Position } from '../port.ts';
+import type { History, FloorQueries, Place, Position } from '../port.ts';
 import { channelId, platformChannel } from './ids.ts';
-import { editOf, humanMessage, isOwn, isSpeech, messageSchema } from './incoming.ts';
+import { editOf, humanMessage, isOwn, isSpeech, messageSchema } from './parse-message.ts';
 import { snowflakeAt, timeOf } from './ids.ts';
-import type { MessagePayload, Understanding } from './incoming.ts';
+import type { MessagePayload, MessageContext } from './parse-message.ts';
 import { channelSchema, snowflakeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
-import type { Reader } from './reader.ts';
+import type { Reader } from './calls.ts';
 
 /** What reading back needs. */
 export type HistoryPorts = {
   readonly read: Reader;
   readonly places: Pick<Places, 'learn' | 'guildOf' | 'resolve'>;
-  readonly observatory: Observatory;
-  readonly understanding: Understanding;
+  readonly queries: FloorQueries;
+  readonly context: MessageContext;
   /** Without the permission, Discord shows an empty history and no error. */
   readonly mayRead: (channel: string) => Promise<boolean>;
   readonly log: Logger;
@@ -33,7 +33,7 @@ export const PAGES = 50;
  * the channel's floor are read with it; new threads with floors of their own are opened. Rejects with a `ChatError`.
  */
 export async function readHistory(ports: HistoryPorts, channel: ChannelId, after: Position | null): Promise<History> {
-  const place = ports.observatory.channels().find(({ id }) => id === channel);
+  const place = ports.queries.channels().find(({ id }) => id === channel);
   if (place === undefined) return NOTHING;
   const own = platformChannel(channel);
   if (after === null) return begin(ports, own);
@@ -96,14 +96,14 @@ async function readBack(ports: HistoryPorts, from: Source, start: string): Promi
 }
 
 function understood(
-  { understanding }: HistoryPorts,
+  { context }: HistoryPorts,
   { floor, place }: Source,
   seen: readonly MessagePayload[],
 ): { readonly messages: readonly HumanMessage[]; readonly changes: readonly MessageChange[] } {
-  const spoken = seen.filter((message) => isSpeech(message) && !isOwn(message, understanding)).toReversed();
+  const spoken = seen.filter((message) => isSpeech(message) && !isOwn(message, context)).toReversed();
   return {
-    messages: spoken.map((message) => humanMessage(message, { channel: floor, place }, understanding)),
-    changes: spoken.flatMap((message) => editOf(message, floor, understanding) ?? []),
+    messages: spoken.map((message) => humanMessage(message, { channel: floor, place }, context)),
+    changes: spoken.flatMap((message) => editOf(message, floor, context) ?? []),
   };
 }
 

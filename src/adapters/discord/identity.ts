@@ -1,5 +1,5 @@
 import type { AgentId } from '../../turns/floor/settings.ts';
-import type { Observatory } from '../port.ts';
+import type { FloorQueries } from '../port.ts';
 import { prefixOf, sameName, usernameOf } from './names.ts';
 import type { Roles } from './roles.ts';
 import type { Webhooks } from './webhooks.ts';
@@ -23,18 +23,18 @@ export type Identities = {
 
 /** What tells identities. */
 export type IdentityPorts = {
-  readonly observatory: Pick<Observatory, 'agents'>;
+  readonly queries: Pick<FloorQueries, 'agents'>;
   readonly webhooks: Pick<Webhooks, 'isOwn'>;
   readonly roles: Pick<Roles, 'agentOf'>;
 };
 
 /** The identities of the agents of the configuration. */
-export function createIdentities({ observatory, webhooks, roles }: IdentityPorts): Identities {
+export function createIdentities({ queries, webhooks, roles }: IdentityPorts): Identities {
   return {
     isOwnWebhook: (webhookId) => webhooks.isOwn(webhookId),
     agentOfRole: (roleId) => roles.agentOf(roleId),
     agentOfPost({ shownName, content, byWebhook }) {
-      const fitting = observatory
+      const fitting = queries
         .agents()
         .filter((agent) => (byWebhook ? sameName(usernameOf(agent), shownName) : content.startsWith(prefixOf(agent))));
       const [only] = fitting;

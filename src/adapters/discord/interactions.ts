@@ -3,14 +3,14 @@ import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Timers } from '../../lib/time.ts';
-import type { Answer, Intake, Observatory, Principal } from '../port.ts';
+import type { Answer, Intake, FloorQueries, Principal } from '../port.ts';
 import { answerBody } from './content.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { readCustomId } from './content.ts';
 import { choicesFor, givenSchema, lineOf } from './commands.ts';
 import { chatError, rejectionOf, wordsOf } from './errors.ts';
 import { channelId } from './ids.ts';
-import { memberSchema, nameOf, userSchema } from './incoming.ts';
+import { memberSchema, nameOf, userSchema } from './parse-message.ts';
 import type { Self } from './client.ts';
 import { snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
@@ -20,7 +20,7 @@ export type InteractionPorts = {
   readonly rest: REST;
   readonly self: Self;
   readonly intake: Pick<Intake, 'command'>;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly places: Pick<Places, 'resolve'>;
   readonly timers: Timers;
   readonly log: Logger;
@@ -150,13 +150,13 @@ async function offered(ports: InteractionPorts, interaction: Interaction): Promi
   const given = givenSchema.safeParse(interaction.data);
   const where = await ports.places.resolve(interaction.channel_id ?? '').catch(() => null);
   if (!given.success) return [];
-  const lines = where === null ? [] : ports.observatory.lines(where.channel, LINES_OFFERED);
+  const lines = where === null ? [] : ports.queries.lines(where.channel, LINES_OFFERED);
   const messages = lines.toReversed().flatMap(({ message, author, text }) => {
     const summary = `${author.name}: ${text.replaceAll(/\s+/g, ' ').slice(0, SUMMARY_LENGTH)}`;
     return message === null ? [] : [{ id: message, summary }];
   });
-  const question = where === null ? null : (ports.observatory.view(where.channel)?.holder?.approval ?? null);
-  return choicesFor(given.data, { agents: ports.observatory.agents(), messages, question });
+  const question = where === null ? null : (ports.queries.view(where.channel)?.holder?.approval ?? null);
+  return choicesFor(given.data, { agents: ports.queries.agents(), messages, question });
 }
 
 async function show(ports: InteractionPorts, interaction: Interaction, answer: Answer): Promise<void> {

@@ -14,14 +14,14 @@ import type { Self } from './client.ts';
 import { FILE_ABOVE, bodyOf, contentOf, endsWithCursor, readCustomId, sameContent, shownOf } from './content.ts';
 import { CODES, isUnknownMessage, rejectionOf } from './errors.ts';
 import { platformChannel, platformMessage, timeOf } from './ids.ts';
-import type { Locator } from './location.ts';
+import type { Places } from './places.ts';
 import { avatarUrlOf, sameName, usernameOf } from './names.ts';
 import type { Webhook, Webhooks } from './webhooks.ts';
 
 /** What the client needs. */
 export type MessageClientPorts = {
   readonly calls: Calls;
-  readonly locate: Locator;
+  readonly locate: Places['locate'];
   readonly webhooks: Webhooks;
   readonly self: () => Self;
   /** Without the permission, Discord shows an empty history and no error. */

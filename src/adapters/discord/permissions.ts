@@ -1,8 +1,7 @@
 import { PermissionFlagsBits, Routes } from 'discord.js';
-import type { REST } from 'discord.js';
 import { z } from 'zod';
 import { channelId } from './ids.ts';
-import { chatError } from './errors.ts';
+import type { Calls } from './calls.ts';
 import type { DiscordSettings, Self } from './client.ts';
 
 /** Permissions by the names that Discord's own pages show. */
@@ -54,7 +53,7 @@ const rolesSchema = z.array(z.object({ id: z.string(), permissions: bits }));
 const memberSchema = z.object({ roles: z.array(z.string()) });
 
 /** What a member may do in a channel. */
-export type Standing = {
+export type MemberContext = {
   readonly guild: string;
   readonly userId: string;
   /** The member's own roles. */
@@ -64,8 +63,11 @@ export type Standing = {
 };
 
 /** Which of the needed permissions a member lacks in a channel, computed as Discord does. */
-export function missingPermissions(standing: Standing, needed: readonly PermissionName[]): readonly PermissionName[] {
-  const allowed = computed(standing);
+export function missingPermissions(
+  member: MemberContext,
+  needed: readonly PermissionName[],
+): readonly PermissionName[] {
+  const allowed = computed(member);
   if ((allowed & PermissionFlagsBits.Administrator) !== 0n) return [];
   const isHidden = (allowed & PermissionFlagsBits.ViewChannel) === 0n;
   return needed.filter((name) => isHidden || (allowed & PERMISSIONS[name]) === 0n);
@@ -87,18 +89,18 @@ const BARE = { webhooks: false, roles: false };
  * setting can do without. Rejects with a `ChatError`, `refused` when the bot cannot see the channel at all.
  */
 export async function channelPermissions(
-  rest: REST,
-  self: Self,
+  at: { readonly calls: Calls; readonly self: Self },
   channelSnowflake: string,
   settings: Pick<DiscordSettings, 'webhooks' | 'roles'> = BARE,
 ): Promise<ChannelPermissions> {
-  const get = async <T>(route: `/${string}`, answer: z.ZodType<T>): Promise<T> => {
-    try {
-      return answer.parse(await rest.get(route));
-    } catch (error) {
-      throw chatError(error, { method: 'read permissions', channel: channelId(channelSnowflake) });
-    }
-  };
+  const { calls, self } = at;
+  const call = {
+    method: 'get',
+    channel: channelId(channelSnowflake),
+    what: 'read permissions',
+    isTriedAgain: true,
+  } as const;
+  const get = <T>(route: `/${string}`, answer: z.ZodType<T>): Promise<T> => calls.ask({ ...call, route }, answer);
   const channel = await get(Routes.channel(channelSnowflake), channelSchema);
   const { guild_id: guild, parent_id: parent, type } = channel;
   const name = channel.name ?? null;
@@ -107,12 +109,12 @@ export async function channelPermissions(
   const rules = isThread ? await get(Routes.channel(parent), channelSchema) : channel;
   const guildRoles = await get(Routes.guildRoles(guild), rolesSchema);
   const { roles } = await get(Routes.guildMember(guild, self.userId), memberSchema);
-  const standing = { guild, userId: self.userId, roles, guildRoles, overwrites: rules.permission_overwrites };
-  return { missing: missingPermissions(standing, neededPermissions(settings)), name, type };
+  const member = { guild, userId: self.userId, roles, guildRoles, overwrites: rules.permission_overwrites };
+  return { missing: missingPermissions(member, neededPermissions(settings)), name, type };
 }
 
 /** The role of everybody has the id of its guild. */
-function computed({ guild, userId, roles, guildRoles, overwrites }: Standing): bigint {
+function computed({ guild, userId, roles, guildRoles, overwrites }: MemberContext): bigint {
   const own = new Set([guild, ...roles]);
   let allowed = guildRoles.filter(({ id }) => own.has(id)).reduce((sum, role) => sum | BigInt(role.permissions), 0n);
   const steps = [

@@ -2,10 +2,12 @@ import { Routes } from 'discord.js';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
-import type { Intake, Observatory, Place } from '../port.ts';
+import { floorOf } from '../delivery/floor-of.ts';
+import type { Whereabouts } from '../delivery/floor-of.ts';
+import type { Intake, FloorQueries } from '../port.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
-import { channelId } from './ids.ts';
-import type { Reader } from './reader.ts';
+import { channelId, platformChannel } from './ids.ts';
+import type { Reader } from './calls.ts';
 
 /** Discord's ids: numbers that grow with time. */
 export const snowflakeSchema = z.string().regex(/^\d{1,20}$/);
@@ -26,12 +28,12 @@ export const channelSchema = z.object({
 
 export type ChannelPayload = z.infer<typeof channelSchema>;
 
-/** Where a message belongs: the channel with the floor, and the place whose rules hold. */
-export type Whereabouts = {
-  readonly channel: ChannelId;
-  readonly place: Place;
-  /** Set for a thread that has no floor yet. */
-  readonly opens: ChannelId | null;
+/** Where a floor is on Discord. Webhooks and permissions belong to the channel, not to its threads. */
+export type Location = {
+  readonly channel: string;
+  readonly thread: string | null;
+  /** `null` when it is not known. */
+  readonly guild: string | null;
 };
 
 /** What is known of the channels and threads that the bot can see. */
@@ -48,6 +50,8 @@ export type Places = {
   resolve(channel: string): Promise<Whereabouts | null>;
   /** The same without asking anybody and without opening anything; `undefined` when that is not known yet. */
   at(channel: string): Whereabouts | null | undefined;
+  /** Where a floor is. Rejects with a `ChatError` while Discord cannot say. */
+  locate(floor: ChannelId): Promise<Location>;
 };
 
 const THREADS = new Set([10, 11, 12]);
@@ -56,14 +60,16 @@ const KNOWN_LIMIT = 10_000;
 /** Remembers channels and threads; asks Discord once about those that no event told of. */
 export function createPlaces(ports: {
   readonly read: Reader;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly intake: Intake;
 }): Places {
-  const { read, observatory, intake } = ports;
+  const { read, queries, intake } = ports;
   const known = new BoundedMap<string, Known>(KNOWN_LIMIT);
   const guilds = new Map<string, string>();
-  const placed = (channel: string): Whereabouts | null =>
-    placeFor(channel, known.get(channel)?.parent ?? null, observatory);
+  const placed = (channel: string): Whereabouts | null => {
+    const parent = known.get(channel)?.parent ?? null;
+    return floorOf(queries, channelId(channel), parent === null ? null : channelId(parent));
+  };
   const ask = async (channel: string): Promise<void> => {
     try {
       learn(await describe(read, channel));
@@ -75,7 +81,7 @@ export function createPlaces(ports: {
   const learn = (channel: ChannelPayload): void => {
     const { id, parent_id: parent = null, name = null, guild_id: guild = null } = channel;
     known.set(id, { parent: isThread(channel) ? parent : null, name, guild: guild ?? known.get(id)?.guild ?? null });
-    if (guild !== null && isConfigured(observatory, id)) guilds.set(id, guild);
+    if (guild !== null && isConfigured(queries, id)) guilds.set(id, guild);
   };
   return {
     learn,
@@ -88,25 +94,19 @@ export function createPlaces(ports: {
       if (where === null || where.opens === null) return where;
       const since = { id: channel, order: channel };
       const name = known.get(channel)?.name ?? 'thread';
-      await intake.thread({ id: where.channel, parent: where.opens, name, since });
+      await intake.thread({ id: where.channel, parent: where.opens.id, name, since });
       return { ...where, opens: null };
     },
     at: (channel) => placed(channel) ?? (known.has(channel) ? null : undefined),
+    async locate(floor) {
+      const own = platformChannel(floor);
+      const above = queries.channels().find(({ id }) => id === floor)?.parent ?? null;
+      if (above !== null) return { channel: platformChannel(above), thread: own, guild: null };
+      if (!known.has(own)) await ask(own);
+      const { parent = null, guild = null } = known.get(own) ?? {};
+      return parent === null ? { channel: own, thread: null, guild } : { channel: parent, thread: own, guild };
+    },
   };
-}
-
-/**
- * Where the messages of a channel, or of a thread of `parent`, belong by the configuration: to the channel's own floor, to a
- * floor of the thread, to the parent's floor, or nowhere.
- */
-export function placeFor(channel: string, parent: string | null, observatory: Observatory): Whereabouts | null {
-  const own = placeOf(observatory, channelId(channel));
-  if (own !== null && own.parent === null) return { channel: own.id, place: own, opens: null };
-  const parentId = own?.parent ?? (parent === null ? null : channelId(parent));
-  const above = parentId === null ? null : placeOf(observatory, parentId);
-  if (above === null || above.parent !== null || above.threads === 'ignore') return null;
-  if (above.threads === 'parent') return { channel: above.id, place: above, opens: null };
-  return { channel: channelId(channel), place: own ?? above, opens: own === null ? above.id : null };
 }
 
 /** Whether Discord describes a thread. */
@@ -121,10 +121,6 @@ export function describe(read: Reader, channel: string): Promise<ChannelPayload>
 
 type Known = { readonly parent: string | null; readonly name: string | null; readonly guild: string | null };
 
-function placeOf(observatory: Observatory, id: ChannelId): Place | null {
-  return observatory.channels().find((place) => place.id === id) ?? null;
-}
-
-function isConfigured(observatory: Observatory, channel: string): boolean {
-  return placeOf(observatory, channelId(channel))?.parent === null;
+function isConfigured(queries: FloorQueries, channel: string): boolean {
+  return queries.channels().some(({ id, parent }) => id === channelId(channel) && parent === null);
 }

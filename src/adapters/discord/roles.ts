@@ -2,7 +2,7 @@ import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import type { Memory, Observatory } from '../port.ts';
+import type { Memory, FloorQueries } from '../port.ts';
 import type { Calls } from './calls.ts';
 import { wordsOf } from './errors.ts';
 import { usernameOf } from './names.ts';
@@ -16,7 +16,7 @@ export type Roles = {
 
 export type RolesPorts = {
   readonly calls: Calls;
-  readonly observatory: Pick<Observatory, 'agents'>;
+  readonly queries: Pick<FloorQueries, 'agents'>;
   readonly memory: Memory;
   readonly log: Logger;
 };
@@ -26,7 +26,7 @@ const rolesSchema = z.array(roleSchema);
 
 /** The roles of one bot's agents, known by the ids that were remembered when they were made. */
 export function createRoles(ports: RolesPorts): Roles {
-  const { observatory, log } = ports;
+  const { queries, log } = ports;
   const agents = new Map<string, AgentId>();
   return {
     async ensure(guild, channel) {
@@ -34,7 +34,7 @@ export function createRoles(ports: RolesPorts): Roles {
         const route = Routes.guildRoles(guild);
         const listed = await ports.calls.ask({ method: 'get', route, channel, what: 'list roles' }, rolesSchema);
         const there = new Set(listed.map(({ id }) => id));
-        for (const agent of observatory.agents()) {
+        for (const agent of queries.agents()) {
           const known = ports.memory.get(keyOf(guild, agent.id));
           const role = known !== null && there.has(known) ? known : await make(ports, { guild, channel }, agent);
           agents.set(role, agent.id);
@@ -47,7 +47,7 @@ export function createRoles(ports: RolesPorts): Roles {
   };
 }
 
-type Agent = ReturnType<Observatory['agents']>[number];
+type Agent = ReturnType<FloorQueries['agents']>[number];
 
 async function make(
   { calls, memory }: RolesPorts,

@@ -1,28 +1,28 @@
-import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { createMessageSender } from '../delivery/sender.ts';
 import type { MessageSender } from '../delivery/sender.ts';
-import type { Memory, Observatory } from '../port.ts';
-import { createCalls } from './calls.ts';
+import type { Memory, FloorQueries } from '../port.ts';
+import type { Calls } from './calls.ts';
 import type { DiscordSettings, Self } from './client.ts';
 import { wordsOf } from './errors.ts';
 import { createIdentities } from './identity.ts';
 import type { Identities } from './identity.ts';
 import { platformChannel } from './ids.ts';
-import { createLocator } from './location.ts';
 import { createMessageClient } from './message-client.ts';
 import { channelPermissions } from './permissions.ts';
+import type { Places } from './places.ts';
 import { createRoles } from './roles.ts';
 import { createStatuses } from './status.ts';
 import { createWebhooks } from './webhooks.ts';
 
-/** What speaking on Discord needs. `rest` is a client from `createClient`. */
+/** What speaking on Discord needs. */
 export type SenderPorts = {
-  readonly rest: REST;
+  readonly calls: Calls;
+  readonly places: Pick<Places, 'locate'>;
   readonly self: () => Self;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Logger;
@@ -43,14 +43,13 @@ const CHANNELS_AT_ONCE = 8;
 
 /** Speaks on Discord. */
 export function createSender(ports: SenderPorts): Sender {
-  const { rest, self, settings, observatory, log } = ports;
-  const calls = createCalls(ports);
-  const locate = createLocator({ calls, observatory });
-  const webhooks = createWebhooks({ ...ports, calls, locate, enabled: settings.webhooks });
-  const roles = createRoles({ ...ports, calls });
-  const statuses = createStatuses({ ...ports, calls, enabled: settings.typing });
+  const { calls, self, settings, queries, log } = ports;
+  const { locate } = ports.places;
+  const webhooks = createWebhooks({ ...ports, locate, enabled: settings.webhooks });
+  const roles = createRoles(ports);
+  const statuses = createStatuses({ ...ports, enabled: settings.typing });
   const mayRead = async (channel: ChannelId): Promise<boolean> => {
-    const { missing } = await channelPermissions(rest, self(), platformChannel(channel));
+    const { missing } = await channelPermissions({ calls, self: self() }, platformChannel(channel));
     return !missing.includes('Read Message History');
   };
   const client = createMessageClient({ calls, locate, webhooks, self, mayRead });
@@ -70,9 +69,9 @@ export function createSender(ports: SenderPorts): Sender {
   };
   return {
     ...sender,
-    identities: createIdentities({ observatory, webhooks, roles }),
+    identities: createIdentities({ queries, webhooks, roles }),
     async start() {
-      const own = observatory.channels().filter(({ parent }) => parent === null);
+      const own = queries.channels().filter(({ parent }) => parent === null);
       for (let first = 0; first < own.length; first += CHANNELS_AT_ONCE) {
         await Promise.all(own.slice(first, first + CHANNELS_AT_ONCE).map(({ id }) => prepare(id)));
       }

@@ -3,8 +3,10 @@ import type { REST } from 'discord.js';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
-import type { Finding } from '../delivery/finding.ts';
+import type { CheckResult } from '../delivery/check-result.ts';
 import type { ChatError } from '../port.ts';
+import { createCalls } from './calls.ts';
+import type { Calls } from './calls.ts';
 import { createClient } from './client.ts';
 import { chatError, rejectionOf } from './errors.ts';
 import { channelId, platformChannel } from './ids.ts';
@@ -23,16 +25,17 @@ export type SetupOptions = {
 };
 
 /** Asks Discord whether everything is as the settings need it, changing nothing. Never rejects for what Discord answers. */
-export async function checkSetup(options: SetupOptions): Promise<readonly Finding[]> {
+export async function checkSetup(options: SetupOptions): Promise<readonly CheckResult[]> {
   const rest = createClient(options);
-  const findings: Finding[] = [];
+  const findings: CheckResult[] = [];
   const clock = watchClock(rest, options.clock);
   const self = await checkToken(rest, findings);
   findings.push(...clock());
   if (self === null) return findings;
+  const calls = createCalls({ rest, clock: options.clock });
   const invite = inviteUrl(self.applicationId, options.settings);
   for (const channel of options.channels) {
-    findings.push(...(await checkChannel({ rest, self, invite, settings: options.settings }, channel)));
+    findings.push(...(await checkChannel({ rest, calls, self, invite, settings: options.settings }, channel)));
   }
   return findings;
 }
@@ -67,7 +70,7 @@ const userSchema = z.object({ id: z.string(), username: z.string() });
 const applicationSchema = z.object({ id: z.string(), flags: z.number().catch(0) });
 const webhooksSchema = z.array(z.object({ application_id: z.string().nullish() }));
 
-async function checkToken(rest: REST, findings: Finding[]): Promise<Self | null> {
+async function checkToken(rest: REST, findings: CheckResult[]): Promise<Self | null> {
   const what = 'Discord token';
   try {
     const user = userSchema.parse(await rest.get(Routes.user()));
@@ -85,7 +88,7 @@ async function checkToken(rest: REST, findings: Finding[]): Promise<Self | null>
   }
 }
 
-function intent(flags: number): Finding {
+function intent(flags: number): CheckResult {
   const what = 'Message Content intent';
   if ((flags & MESSAGE_CONTENT) !== 0) return good(what, 'it is on');
   const todo = `Open ${PORTAL}, your application, "Bot", and switch on "Message Content Intent".`;
@@ -93,7 +96,7 @@ function intent(flags: number): Finding {
 }
 
 /** Compares this machine's clock with the dates of Discord's answers. */
-function watchClock(rest: REST, clock: Clock): () => readonly Finding[] {
+function watchClock(rest: REST, clock: Clock): () => readonly CheckResult[] {
   let skewMs: number | null = null;
   rest.on('response', (_request, { headers }) => {
     const at = Date.parse(headers.get('date') ?? '');
@@ -112,16 +115,17 @@ function watchClock(rest: REST, clock: Clock): () => readonly Finding[] {
 
 type At = {
   readonly rest: REST;
+  readonly calls: Calls;
   readonly self: Self;
   readonly invite: string;
   readonly settings: DiscordSettings;
 };
 
-async function checkChannel(at: At, { id, name: called }: Channel): Promise<readonly Finding[]> {
+async function checkChannel(at: At, { id, name: called }: Channel): Promise<readonly CheckResult[]> {
   const snowflake = platformChannel(id);
   const label = `#${called}`;
   try {
-    const found = await channelPermissions(at.rest, at.self, snowflake, at.settings);
+    const found = await channelPermissions(at, snowflake, at.settings);
     const what = `#${found.name ?? called}`;
     if (!TEXT_CHANNELS.has(found.type)) {
       return [bad(what, 'it is no text channel', 'Choose a text channel or a thread.')];
@@ -133,7 +137,7 @@ async function checkChannel(at: At, { id, name: called }: Channel): Promise<read
   }
 }
 
-function unseen({ invite }: At, what: string, error: ChatError): Finding {
+function unseen({ invite }: At, what: string, error: ChatError): CheckResult {
   const status = rejectionOf(error)?.status;
   if (status === 403) {
     const todo = `Give the bot "View Channels" in the channel's settings, or invite it to the server: ${invite}`;
@@ -154,7 +158,7 @@ const OPTIONAL: ReadonlySet<PermissionName> = new Set([
   'Attach Files',
 ]);
 
-function permissions({ invite }: At, what: string, { missing }: ChannelPermissions): Finding {
+function permissions({ invite }: At, what: string, { missing }: ChannelPermissions): CheckResult {
   const title = `${what}: permissions`;
   if (missing.length === 0) return good(title, 'the bot has all it needs');
   const names = missing.map((name) => `"${name}"`).join(', ');
@@ -164,7 +168,7 @@ function permissions({ invite }: At, what: string, { missing }: ChannelPermissio
   return { what: title, verdict, text, todo };
 }
 
-async function webhooks({ rest, self }: At, what: string, snowflake: string): Promise<readonly Finding[]> {
+async function webhooks({ rest, self }: At, what: string, snowflake: string): Promise<readonly CheckResult[]> {
   const title = `${what}: webhooks`;
   try {
     const listed = webhooksSchema.parse(await rest.get(Routes.channelWebhooks(snowflake)));
@@ -183,10 +187,10 @@ function asked(error: unknown): ChatError {
   return chatError(error, { method: 'check the setup', channel: channelId('0') });
 }
 
-function good(what: string, text: string): Finding {
+function good(what: string, text: string): CheckResult {
   return { what, verdict: 'good', text, todo: null };
 }
 
-function bad(what: string, text: string, todo: string): Finding {
+function bad(what: string, text: string, todo: string): CheckResult {
   return { what, verdict: 'bad', text, todo };
 }

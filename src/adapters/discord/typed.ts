@@ -6,8 +6,8 @@ import { COMMAND_RULE, createFirstTime, typedCommand } from '../delivery/typed-c
 import { answerBody } from './content.ts';
 import type { Calls } from './calls.ts';
 import { wordsOf } from './errors.ts';
-import { authorOf, humanMessage, nameOf } from './incoming.ts';
-import type { MessagePayload, Understanding } from './incoming.ts';
+import { authorOf, humanMessage, nameOf } from './parse-message.ts';
+import type { MessagePayload, MessageContext } from './parse-message.ts';
 import type { Places } from './places.ts';
 
 /** What commands that are typed as messages need. */
@@ -15,7 +15,7 @@ export type TypedPorts = {
   readonly calls: Calls;
   readonly intake: Pick<Intake, 'command'>;
   readonly places: Pick<Places, 'resolve'>;
-  readonly understanding: Understanding;
+  readonly context: MessageContext;
   readonly memory: Memory;
   readonly log: Logger;
 };
@@ -35,7 +35,7 @@ export function createTyped(ports: TypedPorts): Typed {
       if (line === null) return;
       try {
         const where = await ports.places.resolve(message.channel_id);
-        if (where === null || humanMessage(message, where, ports.understanding).ignore !== COMMAND_RULE) return;
+        if (where === null || humanMessage(message, where, ports.context).ignore !== COMMAND_RULE) return;
         if (await isFirst(where.channel, message.id)) await run(ports, { message, line, channel: where.channel });
       } catch (error) {
         ports.log.error({ message: message.id, why: wordsOf(error) }, 'a typed command failed');

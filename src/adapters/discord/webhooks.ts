@@ -4,13 +4,13 @@ import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
-import type { Memory, Observatory } from '../port.ts';
+import type { Memory, FloorQueries } from '../port.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Calls } from './calls.ts';
 import type { Self } from './client.ts';
 import { wordsOf } from './errors.ts';
 import { platformChannel } from './ids.ts';
-import type { Location, Locator } from './location.ts';
+import type { Location, Places } from './places.ts';
 
 /** A webhook of Conch's own. The token is as good as a password for the channel. */
 export type Webhook = { readonly id: string; readonly token: string };
@@ -29,8 +29,8 @@ export type Webhooks = {
 
 export type WebhooksPorts = {
   readonly calls: Calls;
-  readonly locate: Locator;
-  readonly observatory: Observatory;
+  readonly locate: Places['locate'];
+  readonly queries: FloorQueries;
   readonly self: () => Self;
   readonly clock: Clock;
   readonly memory: Memory;
@@ -73,7 +73,7 @@ class OwnWebhooks implements Webhooks {
 
   constructor(ports: WebhooksPorts) {
     this.#ports = ports;
-    for (const { id, parent } of ports.observatory.channels()) {
+    for (const { id, parent } of ports.queries.channels()) {
       for (const webhook of remembered(ports.memory, platformChannel(parent ?? id))) this.#own.set(webhook, true);
     }
   }

@@ -1,31 +1,32 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
-import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import { pause } from '../../lib/retry.ts';
+import type { AgentId } from '../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
-import { AdapterError, ChatError } from '../port.ts';
-import type { Capabilities, ChatAdapter, History, Intake, Memory, Observatory, Position } from '../port.ts';
+import { createChatAdapter } from '../delivery/chat-adapter.ts';
+import type { OpenPlatform } from '../delivery/chat-adapter.ts';
+import { createConnectRetry } from '../delivery/connect-retry.ts';
+import { createDeduplicator } from '../delivery/deduplicator.ts';
 import { createFirstTime } from '../delivery/typed-command.ts';
+import { AdapterError } from '../port.ts';
+import type { Capabilities, ChatAdapter, Intake, Memory, FloorQueries } from '../port.ts';
 import { createClient } from './client.ts';
+import type { Self, SlackSettings } from './client.ts';
 import { typed } from './commands.ts';
 import type { Ack, CommandPorts } from './commands.ts';
-import { createConnection } from './connection.ts';
-import type { Connection, ConnectionMode } from './connection.ts';
+import { createConnection } from './connection/connection.ts';
+import type { Connection, ConnectionMode } from './connection/connection.ts';
+import { untilSlack } from './errors.ts';
 import { createGroups } from './groups.ts';
-import { createHearing, eventPayloadSchema } from './hearing.ts';
-import type { Hearing } from './hearing.ts';
+import { createEvents, eventPayloadSchema } from './events.ts';
+import type { Events } from './events.ts';
 import { readHistory } from './history.ts';
-import type { HistoryPorts } from './history.ts';
 import { createInteractions } from './interactions.ts';
 import type { Interactions } from './interactions.ts';
-import { createOnce } from './once.ts';
-import { createSender } from './sender.ts';
-import type { Sender } from './sender.ts';
-import type { Self, SlackSettings } from './client.ts';
 import { createPeople } from './people.ts';
-import { createReach, Stopped } from './reach.ts';
-import type { Reach } from './reach.ts';
-import { Standing } from './standing.ts';
+import { createSender } from './sender.ts';
+import { ChannelMembership } from './channel-membership.ts';
 
 /** What Slack is and how it is reached. */
 export type AdapterOptions = {
@@ -67,85 +68,35 @@ export type SlackAdapter = ChatAdapter & {
 /** Connects Slack. */
 export function createAdapter(options: AdapterOptions): SlackAdapter {
   const web = createClient({ token: options.botToken, apiUrl: options.apiUrl });
-  const reach = createReach(options);
-  let running: Running | null = null;
-  const up = (method: string, channel: ChannelId): Running => running ?? notConnected(method, channel);
-  async function said<T>(method: string, channel: ChannelId, work: (sender: Sender) => Promise<T>): Promise<T> {
-    const { sender, standing } = up(method, channel);
-    try {
-      return await work(sender);
-    } catch (error) {
-      standing.trouble(channel, error);
-      throw error;
-    }
-  }
-  return {
+  let connection: Connection | null = null;
+  const adapter = createChatAdapter({
     name: 'slack',
+    title: 'Slack',
     capabilities: CAPABILITIES,
+    async open(ports) {
+      const reached = createConnectRetry('Slack', { ...options, ...ports });
+      const self = await reached(() => whoWeAre(web), untilSlack('SLACK_BOT_TOKEN'));
+      const opened = assemble({ ...options, ...ports, web }, self);
+      ({ connection } = opened);
+      return opened.platform;
+    },
+  });
+  return {
+    ...adapter,
     get url() {
-      return running?.connection.url ?? null;
+      return connection?.url ?? null;
     },
-    async start(intake, observatory) {
-      try {
-        const self = await reach.answer('SLACK_BOT_TOKEN', () => whoWeAre(web));
-        const made = assemble(options, { web, reach, self }, { intake, observatory });
-        running = made;
-        await made.sender.start();
-        if (running === made) await made.connection.start();
-      } catch (error) {
-        if (!(error instanceof Stopped)) throw error;
-      }
-    },
-    async stop() {
-      reach.stop();
-      const stopping = running;
-      running = null;
-      if (stopping !== null) await halt(stopping);
-    },
-    post: (channel, post) => said('post', channel, (sender) => sender.post(channel, post)),
-    find: (channel, post) => said('find', channel, (sender) => sender.find(channel, post)),
-    edit: (channel, platformId, text) => said('edit', channel, (sender) => sender.edit(channel, platformId, text)),
-    receipt: (channel, message, receipt) =>
-      said('receipt', channel, (sender) => sender.receipt(channel, message, receipt)),
-    draft: (channel, speaker, epoch, text) => running?.sender.draft(channel, speaker, epoch, text),
-    card: (channel, view) => running?.sender.card(channel, view),
-    catchUp: async (channel, after) => catchUp(up('catchUp', channel), channel, after),
   };
 }
 
-function notConnected(method: string, channel: ChannelId): never {
-  const where = { method, channel, fault: 'unreachable', retryAfterMs: CONNECTING_MS } as const;
-  throw new ChatError('Slack is not connected', where);
-}
-
-type Running = {
-  readonly sender: Sender;
-  readonly hearing: Hearing;
-  readonly connection: Connection;
-  readonly history: HistoryPorts;
-  readonly standing: Standing;
+type Parts = AdapterOptions & {
+  readonly web: WebClient;
+  readonly intake: Intake;
+  readonly queries: FloorQueries;
+  readonly signal: AbortSignal;
 };
 
-async function halt({ connection, hearing, sender }: Running): Promise<void> {
-  await connection.stop();
-  hearing.stop();
-  await sender.stop();
-}
-
-async function catchUp(running: Running, channel: ChannelId, after: Position | null): Promise<History> {
-  const { history, sender, standing } = running;
-  await standing.check(channel);
-  const found = await readHistory(history, channel, after);
-  await sender.tidy(channel);
-  return found;
-}
-
-type Parts = { readonly web: WebClient; readonly reach: Reach; readonly self: Self };
-type Ports = { readonly intake: Intake; readonly observatory: Observatory };
-
 const LIMITED_FOR_MS = 60_000;
-/** While Slack is being connected, waiting longer each time would only keep a post back once it is. */
-const CONNECTING_MS = 1_000;
 const selfSchema = z.looseObject({
   user_id: z.string(),
   bot_id: z.string().nullish(),
@@ -161,66 +112,76 @@ async function whoWeAre(web: WebClient): Promise<Self> {
   throw new AdapterError(`SLACK_BOT_TOKEN is the token of a person, not of a bot. ${todo}`, { adapter: 'slack' });
 }
 
-function assemble(options: AdapterOptions, { web, reach, self }: Parts, ports: Ports): Running {
-  const { clock, timers, log, memory, settings, userGroups } = options;
-  const shared = { ...ports, web, clock, timers, log, self: () => self, once: createOnce(clock), userGroups };
+function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; readonly connection: Connection } {
+  const { intake, clock, log, memory, settings } = parts;
+  const shared = { ...parts, self: () => self, deduplicator: createDeduplicator(clock) };
   const people = createPeople(shared);
-  const sender = createSender({ ...shared, memory, settings });
-  const standing = new Standing(shared);
+  const sender = createSender(shared);
+  const membership = new ChannelMembership(shared);
   const commands: CommandPorts = { ...shared, people, groups: createGroups(shared) };
-  const hearing = createHearing({
+  const events = createEvents({
     ...shared,
     people,
-    standing,
+    membership,
     agentSessions: settings.agentSessions,
     typed: (command) => void typed(commands, command),
     isFirst: createFirstTime(memory),
     seen: (channel) => sender.seen(channel),
   });
   const interactions = createInteractions(commands);
-  const back = (): void => ports.intake.reconnected({ missed: 'perhaps' });
+  const back = (): void => intake.reconnected({ missed: 'perhaps' });
+  const afterAMinute = (): void => void pause(LIMITED_FOR_MS, parts).then(back, () => undefined);
   const connection = createConnection({
-    ...options,
-    web,
-    reach,
-    take: (body, ack) => take({ hearing, interactions, reach, log, back }, body, ack),
-    lost: () => ports.intake.disconnected(),
+    ...parts,
+    take: (body, ack) => take({ events, interactions, log, limited: afterAMinute }, body, ack),
+    lost: () => intake.disconnected(),
     back,
-    broken: (error) => ports.intake.broken(error),
+    broken: (error) => intake.broken(error),
   });
-  return { sender, hearing, connection, history: { ...shared, people }, standing };
+  const platform: OpenPlatform = {
+    sender,
+    async connect() {
+      await sender.start();
+      if (!parts.signal.aborted) await connection.start();
+    },
+    async disconnect() {
+      await connection.stop();
+      events.stop();
+    },
+    async readHistory(channel, after) {
+      await membership.check(channel);
+      return readHistory({ ...shared, people }, channel, after);
+    },
+    failed: (channel, error) => membership.trouble(channel, error),
+  };
+  return { platform, connection };
 }
 
 type Takers = {
-  readonly hearing: Hearing;
+  readonly events: Events;
   readonly interactions: Interactions;
-  readonly reach: Reach;
   readonly log: Logger;
-  readonly back: () => void;
+  /** Slack leaves out events for a minute. */
+  readonly limited: () => void;
 };
 
 const otherSchema = z.looseObject({ type: z.string().optional().catch(undefined) });
 
 /** An event is acknowledged once it is durable; a click at once; what nobody understands as well, or it came again. */
 async function take(takers: Takers, body: unknown, ack: Ack): Promise<void> {
-  const { hearing, interactions, reach, log, back } = takers;
+  const { events, interactions, log, limited } = takers;
   const event = eventPayloadSchema.safeParse(body);
   if (event.success) {
-    await hearing.event(event.data);
+    await events.event(event.data);
     return ack();
   }
   if (await interactions.take(body, ack)) return;
   const type = otherSchema.safeParse(body).data?.type ?? null;
   if (type === 'app_rate_limited') {
     log.warn('Slack drops events for a minute: there are too many; the history is read after it');
-    void afterwards(reach, back);
+    limited();
   } else {
     log.warn({ type }, 'a payload of Slack was not understood');
   }
   await ack();
-}
-
-async function afterwards(reach: Reach, back: () => void): Promise<void> {
-  await reach.pause(LIMITED_FOR_MS);
-  if (!reach.isStopped) back();
 }

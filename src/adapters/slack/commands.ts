@@ -3,11 +3,11 @@ import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { parseLine } from '../../turns/commands/parse.ts';
 import type { Timers } from '../../lib/time.ts';
-import type { Answer, Intake, Observatory, Principal } from '../port.ts';
+import type { Answer, Intake, FloorQueries, Principal } from '../port.ts';
 import type { Groups } from './groups.ts';
-import type { Typed } from './hearing.ts';
-import type { Spot } from './incoming.ts';
-import type { Once } from './once.ts';
+import type { Typed } from './events.ts';
+import type { Spot } from './parse-message.ts';
+import type { Deduplicator } from '../delivery/deduplicator.ts';
 import type { People } from './people.ts';
 import { escaped } from './text.ts';
 
@@ -15,10 +15,10 @@ import { escaped } from './text.ts';
 export type CommandPorts = {
   readonly web: WebClient;
   readonly intake: Intake;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly people: People;
   readonly groups: Groups;
-  readonly once: Once;
+  readonly deduplicator: Deduplicator;
   readonly timers: Timers;
   readonly log: Logger;
 };

@@ -1,6 +1,7 @@
 import { WebAPIHTTPError, WebAPIPlatformError, WebAPIRateLimitedError, WebAPIRequestError } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { ChatError } from '../port.ts';
+import type { Judgement } from '../delivery/connect-retry.ts';
+import { AdapterError, ChatError } from '../port.ts';
 
 /** The word by which Slack names an error ("channel_not_found"), without the answer around it. */
 export class SlackRefusal extends Error {
@@ -40,6 +41,22 @@ export function slackCode(error: unknown): string | null {
 export function channelTrouble(error: unknown): string | null {
   const code = slackCode(error);
   return code === null ? null : (CHANNEL_TROUBLES.get(code) ?? null);
+}
+
+/** The tokens that Slack may not take. */
+export type TokenName = 'SLACK_BOT_TOKEN' | 'SLACK_APP_TOKEN';
+
+/** How Slack is waited for: not at all when it will never take the token. */
+export function untilSlack(token: TokenName): Judgement {
+  return (error) => brokenBy(error, token) ?? (error instanceof WebAPIRateLimitedError ? error.retryAfter * 1_000 : 0);
+}
+
+/** What ends the program, if the error says that Slack will never take a token; else `null`. */
+export function brokenBy(error: unknown, token: TokenName): AdapterError | null {
+  const code = slackCode(error);
+  const todo = code === null ? undefined : REMEDIES[token].get(code);
+  if (code === null || todo === undefined) return null;
+  return new AdapterError(`Slack does not take ${token} (${code}). ${todo}`, { adapter: 'slack' });
 }
 
 type Verdict = {
@@ -126,3 +143,25 @@ function isTimeout(error: unknown): boolean {
   const inner = error instanceof WebAPIRequestError ? error.original : error;
   return inner instanceof Error && (inner.name === 'TimeoutError' || inner.name === 'AbortError');
 }
+
+const NEW_BOT_TOKEN =
+  'Copy the Bot User OAuth Token from the page "OAuth & Permissions" of your app into SLACK_BOT_TOKEN; if there is none, install the app to the workspace first.';
+const NEW_APP_TOKEN =
+  'Make an app-level token with the scope connections:write on the page "Basic Information" of your app and put it into SLACK_APP_TOKEN.';
+
+const INVALID = [
+  'not_authed',
+  'invalid_auth',
+  'account_inactive',
+  'token_revoked',
+  'token_expired',
+  'not_allowed_token_type',
+  'user_removed_from_team',
+  'team_disabled',
+  'no_permission',
+  'access_denied',
+];
+const REMEDIES: Readonly<Record<TokenName, ReadonlyMap<string, string>>> = {
+  SLACK_BOT_TOKEN: new Map(INVALID.map((code) => [code, NEW_BOT_TOKEN])),
+  SLACK_APP_TOKEN: new Map([...INVALID, 'missing_scope'].map((code) => [code, NEW_APP_TOKEN])),
+};

@@ -3,18 +3,19 @@ import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../engine/port.ts';
+import { retry } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { History, Intake, Position } from '../port.ts';
 import { call } from './client.ts';
-import { toChange, toHuman, whereabouts } from './human.ts';
-import type { Reading } from './human.ts';
+import { threadAt, toChange, toHumanMessage, whereabouts } from './to-human-message.ts';
+import type { MessageContext } from './to-human-message.ts';
 import { channelId, messageId, platformChannel } from './ids.ts';
-import { saidIn, timesIn } from './incoming.ts';
-import type { Ourselves } from './incoming.ts';
+import { parseMessage, timesIn } from './parse-message.ts';
+import type { Ourselves } from './parse-message.ts';
 
 /** What reading histories needs of the adapter. */
-export type HistoryPorts = Reading & {
+export type HistoryPorts = MessageContext & {
   readonly web: WebClient;
   readonly self: () => Ourselves;
   readonly intake: Intake;
@@ -43,8 +44,7 @@ const MOST_PAGES = 50;
 const MOST_THREADS = 50;
 /** So long one reading waits for Slack's limits; longer, and it is a gap. */
 const PATIENCE_MS = 30_000;
-const TRIES = 3;
-const FIRST_PAUSE_MS = 1_000;
+const AGAIN = { firstMs: 1_000, longestMs: PATIENCE_MS, attempts: 3 };
 
 const pageSchema = z.looseObject({
   messages: z.array(z.unknown()),
@@ -79,7 +79,7 @@ async function channelSince(ports: HistoryPorts, channel: ChannelId, oldest: str
     method: 'conversations.history',
     args: { channel: own, oldest },
   });
-  const places = ports.observatory.channels();
+  const places = ports.queries.channels();
   const threads = places.find(({ id }) => id === channel)?.threads ?? 'ignore';
   const answered = messages
     .map(timesIn)
@@ -114,19 +114,20 @@ async function sorted(
   const messages: HumanMessage[] = [];
   const changes: MessageChange[] = [];
   const own = platformChannel(channel).channel;
-  const found = raw.map((message) => saidIn(own, message, ports.self())).filter((said) => said !== null);
+  const found = raw.map((message) => parseMessage(own, message, ports.self())).filter((said) => said !== null);
   const byTs = new Map(found.map((said) => [said.ts, said]));
   for (const said of [...byTs.values()].sort((a, b) => (a.ts < b.ts ? -1 : 1))) {
-    const where = whereabouts(ports.observatory, said);
+    const where = whereabouts(ports.queries, said);
     if (where === null) continue;
-    const { human } = await toHuman(said, where, ports);
-    const change = said.editedTs === null ? null : await toChange(said, where.floor, ports);
-    if (where.floor === channel) {
+    const { human } = await toHumanMessage(said, where, ports);
+    const change = said.editedTs === null ? null : await toChange(said, where.channel, ports);
+    if (where.channel === channel) {
       messages.push(human);
       if (change !== null) changes.push(change);
       continue;
     }
-    if (where.opens !== null) await ports.intake.thread(where.opens);
+    const opens = threadAt(said, where);
+    if (opens !== null) await ports.intake.thread(opens);
     await ports.intake.message(human);
     if (change !== null) await ports.intake.amend(change);
   }
@@ -157,15 +158,15 @@ async function page(
   { channel, method, args }: Wanted,
   more: Readonly<Record<string, unknown>>,
 ): Promise<z.output<typeof pageSchema>> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await call(ports.web, { method, channel, args: { ...args, ...more }, answer: pageSchema });
-    } catch (error) {
-      if (!(error instanceof ChatError) || error.fault === 'refused' || attempt === TRIES) throw error;
-      const pauseMs = error.retryAfterMs ?? FIRST_PAUSE_MS * 2 ** (attempt - 1);
-      if (pauseMs > PATIENCE_MS) throw error;
-      ports.log.debug({ channel, why: error.message, pauseMs }, 'the history is read again');
-      await new Promise<void>((resolve) => void ports.timers.after(pauseMs, resolve));
-    }
-  }
+  const work = (): Promise<z.output<typeof pageSchema>> =>
+    call(ports.web, { method, channel, args: { ...args, ...more }, answer: pageSchema });
+  return retry(work, AGAIN, {
+    ...ports,
+    judge({ error }) {
+      if (!(error instanceof ChatError) || error.fault === 'refused') return 'give-up';
+      const notBeforeMs = error.retryAfterMs ?? 0;
+      return notBeforeMs > PATIENCE_MS ? 'give-up' : { notBeforeMs };
+    },
+    waiting: ({ error, waitMs }) => ports.log.debug({ channel, err: error, waitMs }, 'the history is read again'),
+  });
 }

@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { readButtonValue, SETTINGS_ACTION } from './content.ts';
 import { NO_FLOOR, SETTINGS, answer, command, lineOf, obey } from './commands.ts';
 import type { Ack, Asker, CommandPorts } from './commands.ts';
-import { floorAt } from './human.ts';
-import type { Spot } from './incoming.ts';
+import { floorAt } from './to-human-message.ts';
+import type { Spot } from './parse-message.ts';
 import { openSettings, submissionSchema, submitted } from './modal.ts';
 
 /** What clicks, forms and `/conch` are answered with. */
@@ -60,11 +60,11 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
   await ack();
   const [action] = click.actions;
   if (action === undefined || !action.action_id.startsWith('conch:')) return;
-  if (!ports.once.claim(`trigger:${click.trigger_id}`)) return;
+  if (!ports.deduplicator.claim(`trigger:${click.trigger_id}`)) return;
   const at = spotOf(click);
   if (at === null) return;
   const asker: Asker = { user: click.user.id, at, responseUrl: click.response_url ?? null };
-  const floor = floorAt(ports.observatory, at);
+  const floor = floorAt(ports.queries, at);
   const meant = floor === null ? null : readButtonValue(action.value ?? '');
   if (floor !== null && action.action_id === SETTINGS_ACTION) {
     const form = { ports, answer: answer.bind(null, ports) };
@@ -98,10 +98,10 @@ const slashSchema = z.looseObject({
 /** Answers `/conch …`: at once that it has arrived, then with what became of it. */
 async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ack: Ack): Promise<void> {
   await ack();
-  if (!ports.once.claim(`trigger:${sent.trigger_id}`)) return;
+  if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return;
   const at: Spot = { channel: sent.channel_id, thread: null, broadcast: false };
   const asker: Asker = { user: sent.user_id, at, responseUrl: sent.response_url ?? null };
-  const floor = floorAt(ports.observatory, at);
+  const floor = floorAt(ports.queries, at);
   if (floor === null) return answer(ports, asker, NO_FLOOR);
   const line = lineOf(sent.text);
   if (line !== SETTINGS) return command(ports, asker, { floor, line });

@@ -13,7 +13,7 @@ import { roughlyLeft, wordingOf } from './content.ts';
 import { emojiName } from './emoji.ts';
 import { slackCode } from './errors.ts';
 import { messageId, platformChannel, platformMessage } from './ids.ts';
-import { sentAt } from './incoming.ts';
+import { sentAt } from './parse-message.ts';
 
 /** What the client needs. */
 export type MessageClientPorts = {

@@ -43,7 +43,7 @@ export async function openSettings(
   { ports, answer }: Pick<FormPorts, 'ports' | 'answer'>,
   asked: { readonly asker: Asker; readonly floor: ChannelId; readonly trigger: string },
 ): Promise<void> {
-  const view = ports.observatory.view(asked.floor);
+  const view = ports.queries.view(asked.floor);
   if (view === null) return answer(asked.asker, { ok: false, text: 'There is no floor here yet.' });
   try {
     await ports.web.apiCall('views.open', { trigger_id: asked.trigger, view: settingsForm(view) });
@@ -58,11 +58,11 @@ export async function openSettings(
 /** Runs the command lines that a form stands for. What is refused is shown beside its field, and the form stays open. */
 export async function submitted(form: FormPorts, sent: Submission, ack: Ack): Promise<void> {
   const { ports } = form;
-  if (!ports.once.claim(`trigger:${sent.trigger_id}`)) return ack();
+  if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return ack();
   const floor = sent.view.private_metadata;
   const errors: Record<string, string> = {};
   const running = (async () => {
-    for (const { field, line } of linesOf(sent, ports.observatory.view(floor))) {
+    for (const { field, line } of linesOf(sent, ports.queries.view(floor))) {
       const { ok, text } = await form.obey(sent.user.id, { floor, line });
       if (!ok) errors[field] = text.slice(0, ERROR_LIMIT);
     }

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { createMessageSender } from '../delivery/sender.ts';
 import type { MessageSender } from '../delivery/sender.ts';
-import type { Memory, Observatory } from '../port.ts';
+import type { Memory, FloorQueries } from '../port.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { createMessageClient } from './message-client.ts';
 import { createStatuses } from './status.ts';
@@ -12,7 +12,7 @@ import { createStatuses } from './status.ts';
 export type SenderPorts = {
   readonly web: WebClient;
   readonly self: () => Self;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Logger;
@@ -28,12 +28,11 @@ export type Sender = MessageSender & {
 
 /** Speaks on Slack. */
 export function createSender(ports: SenderPorts): Sender {
-  const { observatory, settings } = ports;
+  const { queries, settings } = ports;
   const statuses = createStatuses({
     ...ports,
     ...settings,
-    speakerOf: (agent) =>
-      observatory.agents().find(({ id }) => id === agent) ?? { id: agent, name: agent, avatar: null },
+    speakerOf: (agent) => queries.agents().find(({ id }) => id === agent) ?? { id: agent, name: agent, avatar: null },
   });
   const client = createMessageClient({ ...ports, posted: (channel) => statuses.posted(channel) });
   const sender = createMessageSender({ ...ports, client });

@@ -2,7 +2,7 @@ import type { WebClient, WebClientOptions } from '@slack/web-api';
 import { z } from 'zod';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
-import type { Finding } from '../delivery/finding.ts';
+import type { CheckResult } from '../delivery/check-result.ts';
 import type { ChatError } from '../port.ts';
 import { ANY_ANSWER, call, createClient } from './client.ts';
 import { chatError, slackCode } from './errors.ts';
@@ -25,7 +25,7 @@ export type SetupOptions = {
 };
 
 /** Looks at everything on Slack that a start needs, and changes nothing there. Never rejects. */
-export async function checkSetup(options: SetupOptions): Promise<readonly Finding[]> {
+export async function checkSetup(options: SetupOptions): Promise<readonly CheckResult[]> {
   const { botToken, apiUrl, clock, channels } = options;
   const dates: string[] = [];
   const web = createClient({ token: botToken, apiUrl, fetch: noting(dates) });
@@ -65,7 +65,7 @@ const groupsSchema = z.looseObject({
   usergroups: z.array(z.looseObject({ id: z.string(), date_delete: z.number().optional() })).default([]),
 });
 
-async function botOf(web: WebClient): Promise<Bot | Finding> {
+async function botOf(web: WebClient): Promise<Bot | CheckResult> {
   try {
     const about = await call(web, { method: 'auth.test', channel: NOWHERE, args: {}, answer: botSchema });
     const { user: name, team, bot_id: bot, response_metadata: more } = about;
@@ -78,7 +78,7 @@ async function botOf(web: WebClient): Promise<Bot | Finding> {
   }
 }
 
-function scopes(granted: Bot['scopes'], { settings }: SetupOptions): readonly Finding[] {
+function scopes(granted: Bot['scopes'], { settings }: SetupOptions): readonly CheckResult[] {
   if (granted === null) return [warning('Slack scopes', 'Slack did not say which the app has', null)];
   const wanted = settings.agentSessions
     ? [...BOT_SCOPES, { scope: 'assistant:write', what: "use Slack's agent sessions", isVital: false }]
@@ -95,7 +95,7 @@ function scopes(granted: Bot['scopes'], { settings }: SetupOptions): readonly Fi
 }
 
 /** Signed requests and times of messages need a clock that goes with Slack's. */
-function clockFindings(date: string | undefined, clock: Clock): readonly Finding[] {
+function clockFindings(date: string | undefined, clock: Clock): readonly CheckResult[] {
   const at = date === undefined ? Number.NaN : Date.parse(date);
   if (Number.isNaN(at)) return [];
   const skewMs = Math.abs(clock.now() - at);
@@ -104,7 +104,7 @@ function clockFindings(date: string | undefined, clock: Clock): readonly Finding
   return [warning('clock', text, 'Let this machine set its clock by the network (NTP).')];
 }
 
-async function delivery({ mode, appToken, signingSecret, apiUrl }: SetupOptions): Promise<Finding> {
+async function delivery({ mode, appToken, signingSecret, apiUrl }: SetupOptions): Promise<CheckResult> {
   if (mode === 'http') {
     const todo = 'Copy it from "Basic Information" of your app into SLACK_SIGNING_SECRET.';
     return signingSecret === null
@@ -128,7 +128,7 @@ async function channelFinding(
   web: WebClient,
   { id, name }: { readonly id: ChannelId; readonly name: string },
   bot: string,
-): Promise<Finding> {
+): Promise<CheckResult> {
   const own = platformChannel(id).channel;
   const what = name.startsWith('#') ? name : `#${name}`;
   const invite = `Invite the app: write "/invite @${bot}" in ${what}.`;
@@ -148,7 +148,7 @@ async function channelFinding(
   }
 }
 
-async function groups(web: WebClient, { userGroups }: SetupOptions): Promise<readonly Finding[]> {
+async function groups(web: WebClient, { userGroups }: SetupOptions): Promise<readonly CheckResult[]> {
   const wanted = Object.keys(userGroups);
   if (wanted.length === 0) return [];
   try {
@@ -184,14 +184,14 @@ function wordsFor(trouble: ChatError, todo: string | null): [string, string | nu
   return [trouble.message, 'Look at the network of this machine, then try again.'];
 }
 
-function good(what: string, text: string): Finding {
+function good(what: string, text: string): CheckResult {
   return { what, verdict: 'good', text, todo: null };
 }
 
-function warning(what: string, text: string, todo: string | null): Finding {
+function warning(what: string, text: string, todo: string | null): CheckResult {
   return { what, verdict: 'warning', text, todo };
 }
 
-function bad(what: string, text: string, todo: string | null): Finding {
+function bad(what: string, text: string, todo: string | null): CheckResult {
   return { what, verdict: 'bad', text, todo };
 }

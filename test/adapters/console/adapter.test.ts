@@ -54,9 +54,9 @@ describe('a person at an open page', () => {
     await page.frame('channels', isTold);
     const asked = { question: 3, title: 'run the tests', detail: '', shown: true };
     const holder = { ...HOLDER, status: 'WAITING', waitingFor: 'approval', approval: asked } as const;
-    here.observatory.views.set(CHANNEL, { ...restingView(), holder });
+    here.queries.views.set(CHANNEL, { ...restingView(), holder });
     expect((await opened()).channels[0]?.question).toEqual({ question: 3, title: 'run the tests' });
-    here.observatory.views.set(CHANNEL, restingView());
+    here.queries.views.set(CHANNEL, restingView());
     await page.frame('channels', isTold);
   });
 
@@ -245,7 +245,7 @@ describe('what Conch posts', () => {
 
   test('a changed floor is told once', async () => {
     await opened();
-    here.observatory.views.set(CHANNEL, { ...restingView(), condition: 'paused' });
+    here.queries.views.set(CHANNEL, { ...restingView(), condition: 'paused' });
     here.adapter.card?.(CHANNEL, restingView());
     const frame = await page.frame('batch', (one) => one.view?.condition === 'paused');
     expect(frame.turns).toEqual([]);
@@ -282,10 +282,10 @@ describe('the window into another platform', () => {
   test('shows what is said there and takes commands, not messages', async () => {
     const author = { kind: 'person', id: 'u1', name: 'Ada' } as const;
     const line = { line: 1, at: 5, author, text: 'hi', attachments: [], message: 'm1', change: null };
-    here.observatory.spoken.push(line);
+    here.queries.spoken.push(line);
     const state = await opened(OTHER);
     expect(state.messages).toMatchObject([{ id: 'm1', text: 'hi', kind: 'person', speaker: { name: 'Ada' } }]);
-    here.observatory.spoken.push({ ...line, line: 2, message: 'm2', text: 'again' });
+    here.queries.spoken.push({ ...line, line: 2, message: 'm2', text: 'again' });
     expect(await batched()).toMatchObject([{ id: 'm2', text: 'again' }]);
     page.send({ type: 'command', channel: OTHER, key: crypto.randomUUID(), line: '/stop' });
     expect((await page.frame('answer')).ok).toBe(true);
@@ -296,7 +296,7 @@ describe('the journal', () => {
   test('comes newest first page, grows while it is watched, and pages back', async () => {
     const fact = { type: 'disconnected', restart: true } as const;
     for (let seq = 1; seq <= 150; seq += 1) {
-      here.observatory.entries.push({ key: CHANNEL, seq, at: seq, fact, hash: '' });
+      here.queries.entries.push({ key: CHANNEL, seq, at: seq, fact, hash: '' });
     }
     await opened();
     page.send({ type: 'watch', channel: CHANNEL, on: true });
@@ -310,8 +310,8 @@ describe('the journal', () => {
     page.send({ type: 'journal', channel: CHANNEL, before: 51 });
     const earlier = await page.frame('journal');
     expect([earlier.part, earlier.entries.length, earlier.more]).toEqual(['earlier', 50, false]);
-    here.observatory.entries.push({ key: CHANNEL, seq: 151, at: 151, fact, hash: '' });
-    here.observatory.views.set(CHANNEL, { ...restingView(), epoch: 1 });
+    here.queries.entries.push({ key: CHANNEL, seq: 151, at: 151, fact, hash: '' });
+    here.queries.views.set(CHANNEL, { ...restingView(), epoch: 1 });
     here.adapter.card?.(CHANNEL, restingView());
     const later = await page.frame('journal');
     expect([later.part, later.entries.map((entry) => entry.seq)]).toEqual(['later', [151]]);

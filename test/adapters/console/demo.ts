@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
 import type { Fact, Outcome } from '../../../src/turns/floor/fact.ts';
 import type { TurnRecord } from '../../../src/turns/view.ts';
-import { CHANNEL, fakeIntake, fakeObservatory, newFolder, restingView, silent, wallClock } from './fakes.ts';
+import { CHANNEL, fakeIntake, fakeQueries, newFolder, restingView, silent, wallClock } from './fakes.ts';
 
 const AGENTS = ['pm', 'dev', 'qa'];
 const LINES: Readonly<Record<string, readonly string[]>> = {
@@ -25,7 +25,7 @@ const LINES: Readonly<Record<string, readonly string[]>> = {
 };
 
 const intake = fakeIntake();
-const observatory = fakeObservatory();
+const queries = fakeQueries();
 const adapter = createConsoleAdapter({
   dataDir: process.argv[3] ?? newFolder(),
   port: Number(process.argv[2] ?? 7420),
@@ -33,7 +33,7 @@ const adapter = createConsoleAdapter({
   log: silent,
 });
 const turns: TurnRecord[] = [];
-observatory.turnsOf.set(CHANNEL, turns);
+queries.turnsOf.set(CHANNEL, turns);
 let epoch = 0;
 let seq = 0;
 let skipped = false;
@@ -42,11 +42,11 @@ let mode = restingView().mode;
 
 function note(fact: Fact): void {
   seq += 1;
-  observatory.entries.push({ key: CHANNEL, seq, at: Date.now(), fact, hash: '' });
+  queries.entries.push({ key: CHANNEL, seq, at: Date.now(), fact, hash: '' });
 }
 
 function show(change: Partial<ReturnType<typeof restingView>>): void {
-  observatory.views.set(CHANNEL, { ...restingView(), mode, held, epoch, ...change });
+  queries.views.set(CHANNEL, { ...restingView(), mode, held, epoch, ...change });
   adapter.card?.(CHANNEL, restingView());
 }
 
@@ -75,7 +75,7 @@ function holding(agent: string, status: 'ACTIVE' | 'WAITING', ms: number): void 
 
 function keep(id: string): void {
   held = [...held, id];
-  observatory.views.set(CHANNEL, { ...(observatory.view(CHANNEL) ?? restingView()), held });
+  queries.views.set(CHANNEL, { ...(queries.view(CHANNEL) ?? restingView()), held });
   adapter.card?.(CHANNEL, restingView());
 }
 
@@ -161,7 +161,7 @@ await adapter.start(
         : { ok: true, text: `${line} is done.` };
     },
   },
-  observatory,
+  queries,
 );
 adapter.setReady();
 process.stdout.write(`${adapter.url}\n`);

@@ -7,7 +7,7 @@ import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
 import type { ConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
 import type { PageFrame, ServerFrame } from '../../../src/adapters/console/protocol.ts';
 import type { Clock } from '../../../src/lib/time.ts';
-import type { Answer, Intake, Observatory } from '../../../src/adapters/port.ts';
+import type { Answer, Intake, FloorQueries } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
 import type { JournalEntry, Line } from '../../../src/turns/records.ts';
@@ -34,8 +34,8 @@ export function restingView(channel: ChannelId = CHANNEL): FloorView {
   };
 }
 
-/** An Observatory that shows what a test puts into it. */
-export type FakeObservatory = Observatory & {
+/** An FloorQueries that shows what a test puts into it. */
+export type FakeQueries = FloorQueries & {
   views: Map<ChannelId, FloorView>;
   outlooks: Map<ChannelId, Outlook>;
   turnsOf: Map<ChannelId, TurnRecord[]>;
@@ -43,7 +43,7 @@ export type FakeObservatory = Observatory & {
   spoken: Line[];
 };
 
-export function fakeObservatory(): FakeObservatory {
+export function fakeQueries(): FakeQueries {
   const views = new Map([
     [CHANNEL, restingView()],
     [OTHER, restingView(OTHER)],
@@ -126,7 +126,7 @@ export function newFolder(): string {
 export type Stand = {
   readonly adapter: ConsoleAdapter;
   readonly intake: FakeIntake;
-  readonly observatory: FakeObservatory;
+  readonly queries: FakeQueries;
   readonly dataDir: string;
   readonly pageDir: string;
   readonly url: string;
@@ -135,12 +135,12 @@ export type Stand = {
 /** A console that runs on a free port, with fakes behind it. */
 export async function stand(dataDir: string = newFolder()): Promise<Stand> {
   const intake = fakeIntake();
-  const observatory = fakeObservatory();
+  const queries = fakeQueries();
   const pageDir = newFolder();
   writeFileSync(join(pageDir, 'index.html'), '<!doctype html><title>Conch</title>');
   const adapter = createConsoleAdapter({ dataDir, port: 0, clock: wallClock, log: silent, pageDir });
-  await adapter.start(intake, observatory);
-  return { adapter, intake, observatory, dataDir, pageDir, url: adapter.url ?? '' };
+  await adapter.start(intake, queries);
+  return { adapter, intake, queries, dataDir, pageDir, url: adapter.url ?? '' };
 }
 
 /** The cookie that opening the page gives. */

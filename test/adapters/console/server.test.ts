@@ -15,7 +15,7 @@ import {
   OTHER,
   cookieOf,
   fakeIntake,
-  fakeObservatory,
+  fakeQueries,
   newFolder,
   openPage,
   restingView,
@@ -82,8 +82,8 @@ describe('a running console', () => {
         waitUntil: null,
       });
       const own = Object.entries(seats).map(([agent, state]) => seat(agent, state));
-      here.observatory.views.set(CHANNEL, { ...restingView(), seats: [...own, seat('ops', 'OFFLINE', true)] });
-      here.observatory.views.set(OTHER, { ...restingView(OTHER), seats: own.slice(0, 2) });
+      here.queries.views.set(CHANNEL, { ...restingView(), seats: [...own, seat('ops', 'OFFLINE', true)] });
+      here.queries.views.set(OTHER, { ...restingView(OTHER), seats: own.slice(0, 2) });
       here.adapter.setReady();
       const { status: code, body } = await call(`${here.url}/healthz`);
       expect([code, JSON.parse(body)]).toEqual([200, { status: 'ready', agents: { status, offline, of: 3 } }]);
@@ -208,7 +208,7 @@ describe('a start', () => {
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const { port } = other.address() as AddressInfo;
     const adapter = createConsoleAdapter({ dataDir: newFolder(), port, clock: wallClock, log: silent });
-    await expect(adapter.start(fakeIntake(), fakeObservatory())).rejects.toThrow(
+    await expect(adapter.start(fakeIntake(), fakeQueries())).rejects.toThrow(
       new RegExp(`^Port ${port} is taken: .*set CONCH_PORT to a free port\\.$`),
     );
     await new Promise((resolve) => other.close(resolve));

@@ -105,7 +105,7 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
   const run = (settings: { streaming?: boolean; cards?: boolean } = {}): MessageSender =>
     createMessageSender({
       client,
-      observatory: { agents: () => [DEV, QA].map((agent) => ({ ...agent, description: '' })) },
+      queries: { agents: () => [DEV, QA].map((agent) => ({ ...agent, description: '' })) },
       clock: time.clock,
       timers: time.timers,
       log: pino({ level: 'debug' }, { write: (line: string) => void logged.push(line) }),

@@ -2,11 +2,12 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createClient } from '../../../src/adapters/discord/client.ts';
-import { createConnection } from '../../../src/adapters/discord/connection.ts';
-import type { Connection } from '../../../src/adapters/discord/connection.ts';
-import { createIdentifies, IDENTIFIES_A_DAY } from '../../../src/adapters/discord/identifies.ts';
-import { patiently } from '../../../src/adapters/discord/patience.ts';
-import { createSessions } from '../../../src/adapters/discord/sessions.ts';
+import { createConnection } from '../../../src/adapters/discord/connection/connection.ts';
+import type { Connection } from '../../../src/adapters/discord/connection/connection.ts';
+import { createIdentifies, IDENTIFIES_A_DAY } from '../../../src/adapters/discord/connection/identifies.ts';
+import { createConnectRetry } from '../../../src/adapters/delivery/connect-retry.ts';
+import { untilDiscord } from '../../../src/adapters/discord/errors.ts';
+import { createSessions } from '../../../src/adapters/discord/connection/sessions.ts';
 import { ChatError } from '../../../src/adapters/port.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
@@ -230,7 +231,7 @@ describe('a gateway that will not have the bot', () => {
     const discord = await discordOf({ identifyLimit: 0 });
     const { connection } = connectionTo(discord, { lines });
     const starting = connection.start();
-    await mustCome('the word', () => lines.lines.some(({ waitMs }) => waitMs === 86_400_000));
+    await mustCome('the word', () => lines.lines.some(({ retryInMs }) => retryInMs === 86_400_000));
     await connection.stop();
     await starting;
     expect(discord.identifies).toHaveLength(0);
@@ -261,15 +262,16 @@ describe('Discord out of reach at the start', () => {
     server.close();
     const rest = createClient({ token: 'x', apiUrl: `http://127.0.0.1:${port}/api` });
     const ending = new AbortController();
-    const trying = patiently('the gateway', () => rest.get('/gateway/bot'), { timers, log, signal: ending.signal });
+    const reached = createConnectRetry('Discord', { timers, log, signal: ending.signal });
+    const trying = reached(() => rest.get('/gateway/bot'), untilDiscord);
     await mustCome('eight attempts', () => lines.length >= 8);
     ending.abort();
     await expect(trying).rejects.toThrow('aborted');
     expect(timers.asked.slice(0, 8)).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
     expect(lines[0]).toMatchObject({
-      attempt: 1,
+      failures: 1,
       retryInMs: 1_000,
-      message: 'Discord cannot be reached; trying again',
+      message: 'Discord cannot be reached; it is tried again',
     });
     expect(lines[0]?.['why']).toContain('ECONNREFUSED');
   });
@@ -278,7 +280,8 @@ describe('Discord out of reach at the start', () => {
     const { log } = createLogbook();
     const refused = new ChatError('no', { method: 'x', channel: 'discord', fault: 'refused' });
     const ports = { timers: quick(), log, signal: new AbortController().signal };
-    await expect(patiently('it', () => Promise.reject(refused), ports)).rejects.toBe(refused);
+    const reached = createConnectRetry('Discord', ports);
+    await expect(reached(() => Promise.reject(refused), untilDiscord)).rejects.toBe(refused);
   });
 });
 

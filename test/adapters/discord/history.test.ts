@@ -5,10 +5,10 @@ import type { HistoryPorts } from '../../../src/adapters/discord/history.ts';
 import { snowflakeAt, timeOf } from '../../../src/adapters/discord/ids.ts';
 import { channelPermissions } from '../../../src/adapters/discord/permissions.ts';
 import { createPlaces } from '../../../src/adapters/discord/places.ts';
-import { createReader } from '../../../src/adapters/discord/reader.ts';
+import { createCalls, createReader } from '../../../src/adapters/discord/calls.ts';
 import type { History, Place, Position } from '../../../src/adapters/port.ts';
-import { systemTimers } from '../../../src/lib/time.ts';
-import { createListener, createLogbook, observatoryOf, placeOf } from './listening.ts';
+import { systemClock, systemTimers } from '../../../src/lib/time.ts';
+import { createListener, createLogbook, queriesOf, placeOf } from './listening.ts';
 import type { Listener } from './listening.ts';
 import { startDiscord } from './server.ts';
 import type { DiscordServer } from './server.ts';
@@ -24,24 +24,25 @@ const texts = ({ messages }: History): readonly string[] => messages.map(({ text
 
 function portsFor(place: Partial<Place> = {}, listener: Listener = createListener()): HistoryPorts {
   const rest = createClient(discord);
-  const read = createReader({ rest, timers: systemTimers, signal: new AbortController().signal });
-  const observatory = observatoryOf([placeOf(discord.channel, place)], listener);
-  const places = createPlaces({ read, observatory, intake: listener.intake });
+  const calls = createCalls({ rest, clock: systemClock() });
+  const read = createReader(calls, { timers: systemTimers });
+  const queries = queriesOf([placeOf(discord.channel, place)], listener);
+  const places = createPlaces({ read, queries, intake: listener.intake });
   places.learn({ id: discord.channel, type: 0, guild_id: discord.guild, name: 'general' });
   const self = { userId: discord.botUser, applicationId: discord.application };
   const identities = { isOwnWebhook: () => false, agentOfRole: () => null, agentOfPost: () => null };
   return {
     read,
     places,
-    observatory,
-    understanding: {
+    queries,
+    context: {
       self,
       identities,
-      agents: () => observatory.agents(),
+      agents: () => queries.agents(),
       channelName: (channel) => places.nameOf(channel),
     },
     mayRead: async (channel) =>
-      !(await channelPermissions(rest, self, channel)).missing.includes('Read Message History'),
+      !(await channelPermissions({ calls, self }, channel)).missing.includes('Read Message History'),
     log: createLogbook().log,
   };
 }

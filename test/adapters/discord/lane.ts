@@ -1,4 +1,4 @@
-import { createCarrier } from '../../../src/adapters/delivery/carrier.ts';
+import { createOutboxSender } from '../../../src/adapters/delivery/outbox-sender.ts';
 import type { ChatAdapter } from '../../../src/adapters/port.ts';
 import { FILE_ABOVE, TEXT_LIMIT } from '../../../src/adapters/discord/content.ts';
 import type { Sender } from '../../../src/adapters/discord/sender.ts';
@@ -26,7 +26,7 @@ export function lane(rig: SendingRig, said: readonly Said[], outgoing: Sender = 
   const delivery = new Delivery({
     clock: rig.time,
     timers: rig.time,
-    carry: createCarrier({
+    carry: createOutboxSender({
       adapterOf: () => platform,
       speakerOf: () => DEV,
       now: () => rig.time.now(),

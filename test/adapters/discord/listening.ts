@@ -3,7 +3,7 @@ import { pino } from 'pino';
 import type { Logger } from 'pino';
 import { createAdapter } from '../../../src/adapters/discord/adapter.ts';
 import type { AdapterError, Answer, ChatAdapter, Intake, Memory } from '../../../src/adapters/port.ts';
-import type { Observatory, Place, Principal, Thread } from '../../../src/adapters/port.ts';
+import type { FloorQueries, Place, Principal, Thread } from '../../../src/adapters/port.ts';
 import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
 import type { Line } from '../../../src/turns/records.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
@@ -79,7 +79,7 @@ export function placeOf(channel: string, how: Partial<Place> = {}): Place {
 }
 
 /** Shows the given channels, the threads that were opened, and two agents. */
-export function observatoryOf(places: readonly Place[], listener: Listener, lines: readonly Line[] = []): Observatory {
+export function queriesOf(places: readonly Place[], listener: Listener, lines: readonly Line[] = []): FloorQueries {
   return {
     channels: () => [
       ...places,
@@ -112,7 +112,7 @@ export type AdapterRig = {
   readonly listener: Listener;
   readonly memory: KeptMemory;
   readonly lines: Record<string, unknown>[];
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
 };
 
 /** An adapter on the given Discord, not yet started. */
@@ -139,8 +139,8 @@ export function rigOf(
     memory,
     settings: { webhooks: true, roles: how.roles ?? false, streaming: true, cards: true, typing: false },
   });
-  const observatory = observatoryOf(how.places ?? [placeOf(discord.channel)], listener, how.lines);
-  return { adapter, listener, memory, lines, observatory };
+  const queries = queriesOf(how.places ?? [placeOf(discord.channel)], listener, how.lines);
+  return { adapter, listener, memory, lines, queries };
 }
 
 /** Waits until something holds; fails with what it was that did not come. */

@@ -1,14 +1,17 @@
 import type { REST } from 'discord.js';
 import { pino } from 'pino';
+import { createCalls, createReader } from '../../../src/adapters/discord/calls.ts';
 import { createClient } from '../../../src/adapters/discord/client.ts';
 import { channelId } from '../../../src/adapters/discord/ids.ts';
+import { createPlaces } from '../../../src/adapters/discord/places.ts';
 import { createSender } from '../../../src/adapters/discord/sender.ts';
 import type { Sender } from '../../../src/adapters/discord/sender.ts';
 import type { DiscordSettings } from '../../../src/adapters/discord/client.ts';
-import type { Memory, Observatory, OutgoingPost, Place, Speaker } from '../../../src/adapters/port.ts';
+import type { Memory, FloorQueries, OutgoingPost, Place, Speaker } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { Clock, Timers } from '../../../src/lib/time.ts';
 import type { FloorView } from '../../../src/turns/view.ts';
+import { createListener } from './listening.ts';
 import { startDiscord } from './server.ts';
 import type { DiscordOptions, DiscordServer } from './server.ts';
 
@@ -73,7 +76,7 @@ export async function sendingRig(
     avatar,
     description: '',
   }));
-  const observatory: Observatory = {
+  const queries: FloorQueries = {
     channels: () => places,
     agents: () => agents,
     view: () => null,
@@ -82,17 +85,24 @@ export async function sendingRig(
     journal: () => [],
     lines: () => [],
   };
-  const run = (): Sender =>
-    createSender({
-      rest: hasty(createClient({ token: server.token, apiUrl: server.apiUrl, timeoutMs: options.timeoutMs ?? 15_000 })),
+  const run = (): Sender => {
+    const rest = hasty(
+      createClient({ token: server.token, apiUrl: server.apiUrl, timeoutMs: options.timeoutMs ?? 15_000 }),
+    );
+    const calls = createCalls({ rest, clock: time });
+    const { intake } = createListener();
+    return createSender({
+      calls,
+      places: createPlaces({ read: createReader(calls, { timers: time }), queries, intake }),
       self: () => ({ userId: server.botUser, applicationId: server.application }),
-      observatory,
+      queries,
       clock: time,
       timers: time,
       log,
       memory,
       settings: { ...ALL_ON, ...options.settings },
     });
+  };
   return {
     server,
     time,

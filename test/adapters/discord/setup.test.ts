@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { channelId } from '../../../src/adapters/discord/ids.ts';
 import { missingPermissions, neededPermissions } from '../../../src/adapters/discord/permissions.ts';
 import { applicationIdOf, checkSetup, inviteUrl } from '../../../src/adapters/discord/setup.ts';
-import type { Finding } from '../../../src/adapters/delivery/finding.ts';
+import type { CheckResult } from '../../../src/adapters/delivery/check-result.ts';
 import { systemClock } from '../../../src/lib/time.ts';
 import { ALL_ON } from './rig.ts';
 import { startDiscord } from './server.ts';
@@ -23,7 +23,7 @@ async function check(
     readonly behindMs?: number;
     before?(running: DiscordServer): void;
   } = {},
-): Promise<readonly Finding[]> {
+): Promise<readonly CheckResult[]> {
   server = await startDiscord(options);
   how.before?.(server);
   return checkSetup({
@@ -35,7 +35,7 @@ async function check(
   });
 }
 
-function wrong(findings: readonly Finding[]): readonly string[] {
+function wrong(findings: readonly CheckResult[]): readonly string[] {
   return findings.filter(({ verdict }) => verdict !== 'good').map(({ what, text }) => `${what}: ${text}`);
 }
 

@@ -8,7 +8,7 @@ import type {
   AdapterError,
   Answer,
   Intake,
-  Observatory,
+  FloorQueries,
   Place,
   Principal,
   Thread,
@@ -102,7 +102,7 @@ export function viewOf(channel: ChannelId): FloorView {
   };
 }
 
-export function sights(places: readonly Place[], threads: readonly Thread[] = []): Observatory {
+export function sights(places: readonly Place[], threads: readonly Thread[] = []): FloorQueries {
   return {
     channels: () => [
       ...places,

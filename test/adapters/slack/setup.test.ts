@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import type { Finding } from '../../../src/adapters/delivery/finding.ts';
+import type { CheckResult } from '../../../src/adapters/delivery/check-result.ts';
 import { BOT_EVENTS, BOT_SCOPES, manifestText } from '../../../src/adapters/slack/manifest.ts';
 import { checkSetup } from '../../../src/adapters/slack/setup.ts';
 import type { SetupOptions } from '../../../src/adapters/slack/setup.ts';
@@ -27,7 +27,7 @@ async function setup(how: { readonly server?: SlackOptions; readonly options?: P
   return { server, check: (more: Partial<SetupOptions> = {}) => checkSetup({ ...options, ...more }) };
 }
 
-const faults = (findings: readonly Finding[]) => findings.filter(({ verdict }) => verdict !== 'good');
+const faults = (findings: readonly CheckResult[]) => findings.filter(({ verdict }) => verdict !== 'good');
 
 describe('a Slack that is set up', () => {
   test('shows only good findings, and none of them holds a token', async () => {

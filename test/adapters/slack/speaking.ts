@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { afterEach } from 'vitest';
-import { createCarrier } from '../../../src/adapters/delivery/carrier.ts';
-import type { ChatAdapter, Memory, Observatory, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
+import { createOutboxSender } from '../../../src/adapters/delivery/outbox-sender.ts';
+import type { ChatAdapter, Memory, FloorQueries, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import type { SlackSettings } from '../../../src/adapters/slack/client.ts';
 import { createSender } from '../../../src/adapters/slack/sender.ts';
@@ -38,7 +38,7 @@ export async function speaking(
     const outgoing = createSender({
       web: createClient({ token: slack.botToken, apiUrl: slack.apiUrl, timeoutMs: how.timeoutMs ?? 2_000 }),
       self: () => ({ userId: slack.ids.botUser, botId: slack.ids.bot, appId: slack.ids.app, teamId: slack.ids.team }),
-      observatory: observatory([DEV, QA]),
+      queries: queries([DEV, QA]),
       clock: time.clock,
       timers: time.timers,
       log: pino({ level: 'trace' }, { write: (line: string) => void logged.push(line) }),
@@ -104,7 +104,7 @@ export function said(text: string, how: Partial<OutgoingPost> = {}): OutgoingPos
 export async function deliver(world: Speaking, row: Partial<OutboxRow> & { readonly channel: ChannelId }) {
   const { outgoing, time } = world;
   const adapter = { capabilities: { idempotentPosts: false }, ...outgoing } as unknown as ChatAdapter;
-  const carry = createCarrier({
+  const carry = createOutboxSender({
     adapterOf: () => adapter,
     speakerOf: () => DEV,
     now: () => time.clock.now(),
@@ -181,7 +181,7 @@ function memoryOf(memories: Map<string, string>): Memory {
   };
 }
 
-function observatory(agents: readonly NonNullable<Speaker>[]): Observatory {
+function queries(agents: readonly NonNullable<Speaker>[]): FloorQueries {
   return {
     channels: () => [],
     agents: () => agents.map((agent) => ({ ...agent, description: '' })),

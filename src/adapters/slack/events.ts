@@ -1,27 +1,29 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
+import type { Timers } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { createHandover } from '../delivery/handover.ts';
+import { createInboundQueue } from '../delivery/inbound-queue.ts';
 import { AdapterError } from '../port.ts';
 import type { Intake } from '../port.ts';
 import type { FirstTime } from '../delivery/typed-command.ts';
-import { floorAt, toChange, toHuman, whereabouts } from './human.ts';
-import type { Reading } from './human.ts';
+import { floorAt, threadAt, toChange, toHumanMessage, whereabouts } from './to-human-message.ts';
+import type { MessageContext } from './to-human-message.ts';
 import { channelId, messageId } from './ids.ts';
-import { heard, sentAt } from './incoming.ts';
-import type { Heard, Ourselves, Said, Spot } from './incoming.ts';
-import type { Once } from './once.ts';
-import type { Standing } from './standing.ts';
+import { parseEvent, sentAt } from './parse-message.ts';
+import type { SlackEvent, Ourselves, Said, Spot } from './parse-message.ts';
+import type { Deduplicator } from '../delivery/deduplicator.ts';
+import type { ChannelMembership } from './channel-membership.ts';
 
 /** A command line that somebody wrote as a message, or Slack's own Stop. */
 export type Typed = { readonly user: string; readonly line: string; readonly at: Spot; readonly floor: ChannelId };
 
-/** What hearing needs of the adapter. */
-export type HearingPorts = Reading & {
+/** What taking in events needs of the adapter. */
+export type EventsPorts = MessageContext & {
   readonly intake: Intake;
   readonly self: () => Ourselves;
-  readonly once: Once;
-  readonly standing: Standing;
+  readonly deduplicator: Deduplicator;
+  readonly membership: ChannelMembership;
+  readonly timers: Timers;
   readonly log: Logger;
   /** Whether Slack's own Stop means `/stop`. */
   readonly agentSessions: boolean;
@@ -32,7 +34,7 @@ export type HearingPorts = Reading & {
 };
 
 /** Takes in what Slack's Events API tells. */
-export type Hearing = {
+export type Events = {
   /** Resolves once the event is durable and may be acknowledged; rejects when Slack had better send it again. */
   event(payload: EventPayload): Promise<void>;
   stop(): void;
@@ -51,32 +53,28 @@ export type EventPayload = z.output<typeof eventPayloadSchema>;
  * Events of a channel are taken in one after the other, each until it is durable: an event is acknowledged then, and not
  * before. Slack sends it again in the meantime; the second delivery waits for the first.
  */
-export function createHearing(ports: HearingPorts): Hearing {
-  const { once, log } = ports;
-  const handover = createHandover({ log, trouble: () => undefined });
+export function createEvents(ports: EventsPorts): Events {
+  const { deduplicator, log } = ports;
+  const inbound = createInboundQueue(ports);
   return {
     event({ event_id: id, api_app_id: appId, event }) {
-      return once.run(id, async () => {
+      return deduplicator.run(id, async () => {
         const self = ports.self();
-        const what = heard(event, self.appId === null ? { ...self, appId: appId ?? null } : self);
+        const what = parseEvent(event, self.appId === null ? { ...self, appId: appId ?? null } : self);
         if (what === null) return log.warn({ event: id, type: event.type }, 'an event of Slack was not understood');
         if (what.kind === 'nothing') return;
         if (what.kind === 'broken') return broken(ports, what.why);
         const lane = channelId(channelOf(what));
-        if (!handover.hasRoom(lane)) throw new Error(`Too much waits for ${lane}: Slack sends this again`);
-        let isTaken = false;
-        await handover.push(lane, async () => {
-          await takeIn(ports, what);
-          isTaken = true;
-        });
-        if (!isTaken) throw new Error(`Conch stops: what waits for ${lane} was not taken in`);
+        if (!inbound.hasRoom(lane)) throw new Error(`Too much waits for ${lane}: Slack sends this again`);
+        if (!(await inbound.push(lane, () => takeIn(ports, what))))
+          throw new Error(`Conch stops: what waits for ${lane} was not taken in`);
       });
     },
-    stop: () => handover.stop(),
+    stop: () => inbound.stop(),
   };
 }
 
-type Local = Exclude<Heard, { readonly kind: 'nothing' | 'broken' }>;
+type Local = Exclude<SlackEvent, { readonly kind: 'nothing' | 'broken' }>;
 
 function channelOf(what: Local): string {
   switch (what.kind) {
@@ -92,7 +90,7 @@ function channelOf(what: Local): string {
   }
 }
 
-async function takeIn(ports: HearingPorts, what: Local): Promise<void> {
+async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
   switch (what.kind) {
     case 'said':
       return said(ports, what.said);
@@ -103,44 +101,46 @@ async function takeIn(ports: HearingPorts, what: Local): Promise<void> {
     case 'stopped':
       return stopped(ports, what);
     case 'gone':
-      return void ports.standing.told(what.channel, what.why);
+      return void ports.membership.told(what.channel, what.why);
     case 'again':
-      return ports.standing.again(what.channel);
+      return ports.membership.again(what.channel);
   }
 }
 
 /** A mention comes as two events with one message: its command is run once. */
-async function said(ports: HearingPorts, message: Said): Promise<void> {
-  const { intake, observatory, once } = ports;
-  const found = whereabouts(observatory, message);
-  if (found === null || once.has(goneKey(message.channel, message.ts))) return;
-  if (found.opens !== null) await intake.thread(found.opens);
-  const { human, line } = await toHuman(message, found, ports);
-  ports.seen(found.floor);
+async function said(ports: EventsPorts, message: Said): Promise<void> {
+  const { intake, queries, deduplicator } = ports;
+  const found = whereabouts(queries, message);
+  if (found === null || deduplicator.has(goneKey(message.channel, message.ts))) return;
+  const opens = threadAt(message, found);
+  if (opens !== null) await intake.thread(opens);
+  const { human, line } = await toHumanMessage(message, found, ports);
+  ports.seen(found.channel);
   await intake.message(human);
-  if (line === null || !(await ports.isFirst(found.floor, human.id))) return;
-  ports.typed({ user: message.by, line, at: message, floor: found.floor });
+  if (line === null || !(await ports.isFirst(found.channel, human.id))) return;
+  ports.typed({ user: message.by, line, at: message, floor: found.channel });
 }
 
 /** An edit may overtake its message: it is handed in as the message that it made, which changes nothing if that is known. */
-async function edited(ports: HearingPorts, message: Said): Promise<void> {
-  const found = whereabouts(ports.observatory, message);
+async function edited(ports: EventsPorts, message: Said): Promise<void> {
+  const found = whereabouts(ports.queries, message);
   if (found === null) return;
   const isFresh = message.editedTs !== null && sentAt(message.editedTs) - sentAt(message.ts) < OVERTAKING_MS;
-  if (isFresh && !ports.once.has(goneKey(message.channel, message.ts))) {
-    if (found.opens !== null) await ports.intake.thread(found.opens);
-    const { human, line } = await toHuman(message, found, ports);
+  if (isFresh && !ports.deduplicator.has(goneKey(message.channel, message.ts))) {
+    const opens = threadAt(message, found);
+    if (opens !== null) await ports.intake.thread(opens);
+    const { human, line } = await toHumanMessage(message, found, ports);
     if (line === null) await ports.intake.message(human);
   }
-  await ports.intake.amend(await toChange(message, found.floor, ports));
+  await ports.intake.amend(await toChange(message, found.channel, ports));
 }
 
 /** A deletion may overtake its message, which is not wanted then. */
-async function deleted(ports: HearingPorts, gone: Extract<Local, { kind: 'deleted' }>): Promise<void> {
-  const found = whereabouts(ports.observatory, gone.at);
+async function deleted(ports: EventsPorts, gone: Extract<Local, { kind: 'deleted' }>): Promise<void> {
+  const found = whereabouts(ports.queries, gone.at);
   if (found === null) return;
-  await ports.intake.amend({ change: 'deleted', id: messageId(gone.at.channel, gone.ts), channel: found.floor });
-  ports.once.claim(goneKey(gone.at.channel, gone.ts));
+  await ports.intake.amend({ change: 'deleted', id: messageId(gone.at.channel, gone.ts), channel: found.channel });
+  ports.deduplicator.claim(goneKey(gone.at.channel, gone.ts));
 }
 
 /** With several sockets, what is written within so long of each other comes in any order. */
@@ -151,15 +151,15 @@ function goneKey(channel: string, ts: string): string {
 }
 
 /** A session may hang on a message of the channel itself: that is no thread with a floor. */
-async function stopped(ports: HearingPorts, { at, user }: Extract<Local, { kind: 'stopped' }>): Promise<void> {
+async function stopped(ports: EventsPorts, { at, user }: Extract<Local, { kind: 'stopped' }>): Promise<void> {
   if (!ports.agentSessions) return;
   const channel = { ...at, thread: null };
-  const own = floorAt(ports.observatory, channel);
-  const floor = floorAt(ports.observatory, at) ?? own;
+  const own = floorAt(ports.queries, channel);
+  const floor = floorAt(ports.queries, at) ?? own;
   if (floor !== null) ports.typed({ user, line: '/stop', at: floor === own ? channel : at, floor });
 }
 
-function broken({ intake }: HearingPorts, why: string): void {
+function broken({ intake }: EventsPorts, why: string): void {
   const todo = 'Install the app again, put its new bot token into SLACK_BOT_TOKEN and start again.';
   intake.broken(new AdapterError(`${why}. ${todo}`, { adapter: 'slack' }));
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { ruleFor } from '../../../src/adapters/delivery/admission.ts';
+import { ignoreRule } from '../../../src/adapters/delivery/bot-filter.ts';
 
 describe('who is heard in a channel', () => {
   test.each([
@@ -10,6 +10,6 @@ describe('who is heard in a channel', () => {
     ['bot', 'mentions', ['dev'], null],
     ['webhook', 'all', [], null],
   ] as const)('a %s under "%s" that addresses %j: %j', (author, allowBots, addressed, rule) => {
-    expect(ruleFor(author, { allowBots }, addressed)).toBe(rule);
+    expect(ignoreRule(author, { allowBots }, addressed)).toBe(rule);
   });
 });

@@ -1,26 +1,26 @@
 import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/floor/settings.ts';
+import { pause } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
-import type { Intake, Observatory, Place } from '../port.ts';
+import type { Intake, FloorQueries, Place } from '../port.ts';
 import { CODES, rejectionOf, wordsOf } from './errors.ts';
 import { channelId, platformChannel } from './ids.ts';
 import type { PermissionName } from './permissions.ts';
-import { pause } from './patience.ts';
 import { describe } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
-import type { Reader } from './reader.ts';
+import type { Reader } from './calls.ts';
 
-/** What watching over access needs. */
-export type AccessPorts = {
+/** What watching over membership in channels needs. */
+export type ChannelMembershipPorts = {
   readonly read: Reader;
   readonly places: Places;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly intake: Pick<Intake, 'suspend' | 'restore'>;
   /** The permissions that Conch needs in a channel and does not have. Rejects with a `ChatError`. */
   readonly missing: (channel: string) => Promise<readonly PermissionName[]>;
   /** The channel can be used again: what was refused there may be tried again. */
-  readonly reopen: (channel: ChannelId) => void;
+  readonly reopened: (channel: ChannelId) => void;
   readonly timers: Timers;
   readonly signal: AbortSignal;
   readonly log: Logger;
@@ -30,13 +30,13 @@ export type AccessPorts = {
 export type Whereat = { readonly guild: string } | { readonly channel: string };
 
 /** Knows which channels the bot can use. One that it cannot use is suspended until that changes. */
-export type Access = {
+export type ChannelMembership = {
   /** Looks at every channel with a floor: whether it is there, and what the bot lacks. Never rejects. */
   check(): Promise<void>;
   /** Suspends the channels that a test names, and says why. */
   close(is: (channel: ChannelId, parent: ChannelId | null) => boolean, why: string): void;
-  /** Suspends the channel if this error means that it is closed to the bot; gives the error back. */
-  refused(channel: ChannelId, error: unknown): unknown;
+  /** A call for the channel failed: if that means that it is closed to the bot, it is suspended. */
+  failed(channel: ChannelId, error: unknown): void;
   /** What the bot may do there may have changed: channels that are suspended are looked at again. */
   changed(at: Whereat): void;
 };
@@ -58,17 +58,17 @@ const NEEDED: ReadonlySet<PermissionName> = new Set<PermissionName>(['View Chann
 const OPTIONAL: ReadonlySet<PermissionName> = new Set<PermissionName>(['Manage Webhooks', 'Manage Roles']);
 
 /** Watches over the configured channels and their threads. */
-export function createAccess(ports: AccessPorts): Access {
+export function createChannelMembership(ports: ChannelMembershipPorts): ChannelMembership {
   return new Gate(ports);
 }
 
-class Gate implements Access {
-  readonly #ports: AccessPorts;
+class Gate implements ChannelMembership {
+  readonly #ports: ChannelMembershipPorts;
   readonly #closed = new Set<ChannelId>();
   /** Channels that are looked at again after a while. */
   readonly #awaited = new Set<ChannelId>();
 
-  constructor(ports: AccessPorts) {
+  constructor(ports: ChannelMembershipPorts) {
     this.#ports = ports;
   }
 
@@ -76,16 +76,15 @@ class Gate implements Access {
     for (const { id } of this.#floors()) await this.#look(id);
   }
 
-  close(is: Parameters<Access['close']>[0], why: string): void {
+  close(is: Parameters<ChannelMembership['close']>[0], why: string): void {
     for (const { id, parent } of this.#floors()) if (is(id, parent)) this.#suspend(id, why);
   }
 
-  refused(channel: ChannelId, error: unknown): unknown {
+  failed(channel: ChannelId, error: unknown): void {
     const why = whyClosed(error);
-    if (why === null) return error;
+    if (why === null) return;
     this.#suspend(channel, why);
     this.#lookLater(channel);
-    return error;
   }
 
   changed(at: Whereat): void {
@@ -95,7 +94,7 @@ class Gate implements Access {
   }
 
   #floors(): readonly Place[] {
-    return this.#ports.observatory.channels();
+    return this.#ports.queries.channels();
   }
 
   #suspend(channel: ChannelId, why: string): void {
@@ -104,7 +103,7 @@ class Gate implements Access {
   }
 
   async #look(channel: ChannelId): Promise<void> {
-    const { read, places, missing, reopen, intake, log } = this.#ports;
+    const { read, places, missing, reopened, intake, log } = this.#ports;
     try {
       const found = await describe(read, platformChannel(channel));
       places.learn(found);
@@ -115,12 +114,12 @@ class Gate implements Access {
       }
       const why = isClosedThread(found) ? 'the thread was closed' : whyWithout(lacks);
       if (why === null) {
-        if (this.#closed.delete(channel)) reopen(channel);
+        if (this.#closed.delete(channel)) reopened(channel);
         return intake.restore(channel);
       }
       this.#suspend(channel, why);
     } catch (error) {
-      this.refused(channel, error);
+      this.failed(channel, error);
       log.warn({ channel, why: wordsOf(error) }, 'a channel could not be looked at');
     }
     this.#lookLater(channel);

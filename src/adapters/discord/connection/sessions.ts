@@ -1,9 +1,9 @@
 import type { SessionInfo } from '@discordjs/ws';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Timer, Timers } from '../../lib/time.ts';
-import type { Memory } from '../port.ts';
-import { wordsOf } from './errors.ts';
+import type { Timer, Timers } from '../../../lib/time.ts';
+import type { Memory } from '../../port.ts';
+import { wordsOf } from '../errors.ts';
 
 /** The gateway's sessions, kept over a restart so that Discord hands over what was missed. */
 export type Sessions = {
@@ -12,7 +12,7 @@ export type Sessions = {
   /** One that cannot be gone on with is none. */
   set(shard: number, session: SessionInfo | null): void;
   /** An event was passed on; it counts as received once `taken` resolves. */
-  passed(shard: number, sequence: number, taken: Promise<void> | null): void;
+  passed(shard: number, sequence: number, taken: Promise<unknown> | null): void;
   /** Writes where every session stands; nothing changes afterwards. */
   stop(): Promise<void>;
 };
@@ -57,7 +57,7 @@ class Ledger implements Sessions {
     this.#later();
   }
 
-  passed(shard: number, sequence: number, taken: Promise<void> | null): void {
+  passed(shard: number, sequence: number, taken: Promise<unknown> | null): void {
     const track = this.#track(shard);
     track.newest = Math.max(track.newest, sequence);
     if (taken !== null) {

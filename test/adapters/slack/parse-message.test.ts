@@ -1,8 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { floorAt, toHuman, whereabouts } from '../../../src/adapters/slack/human.ts';
-import { heard, saidIn, sentAt } from '../../../src/adapters/slack/incoming.ts';
-import type { Heard, Ourselves, Said } from '../../../src/adapters/slack/incoming.ts';
+import { floorAt, threadAt, toHumanMessage, whereabouts } from '../../../src/adapters/slack/to-human-message.ts';
+import { parseEvent, parseMessage, sentAt } from '../../../src/adapters/slack/parse-message.ts';
+import type { SlackEvent, Ourselves, Said } from '../../../src/adapters/slack/parse-message.ts';
 import { placeOf, sights, stand, until } from './listener.ts';
 import type { Stand, StandOptions } from './listener.ts';
 
@@ -21,8 +21,8 @@ const SAID: Said = {
   editedTs: null,
 };
 
-function hear(event: object): Heard | null {
-  return heard(event, SELF);
+function hear(event: object): SlackEvent | null {
+  return parseEvent(event, SELF);
 }
 
 describe('a message of somebody else', () => {
@@ -86,7 +86,7 @@ describe('an echo of our own', () => {
     expect(hear(edit)).toEqual({ kind: 'nothing' });
     const deletion = { ...wrap, subtype: 'message_deleted', deleted_ts: PLAIN.ts, previous_message: message };
     expect(hear(deletion)).toEqual({ kind: 'nothing' });
-    expect(saidIn('C1', message, SELF)).toBeNull();
+    expect(parseMessage('C1', message, SELF)).toBeNull();
   });
 
   test('row 74: another app cannot hide behind our metadata', () => {
@@ -161,9 +161,9 @@ describe('anything else', () => {
     });
     fc.assert(
       fc.property(fc.oneof(event, fc.anything()), (given) => {
-        const found = heard(given, SELF);
+        const found = parseEvent(given, SELF);
         expect(found === null || typeof found.kind === 'string').toBe(true);
-        expect(saidIn('C1', given, SELF) === null || true).toBe(true);
+        expect(parseMessage('C1', given, SELF) === null || true).toBe(true);
       }),
       { numRuns: 2_000 },
     );
@@ -172,21 +172,24 @@ describe('anything else', () => {
 
 describe('where a message belongs', () => {
   const reply = { channel: 'C1', thread: '1700000000.000100', broadcast: false };
-  const top = { channel: 'C1', thread: null, broadcast: false };
 
-  test('follows what the channel says of its threads', () => {
+  test('a reply opens its thread, with a name and where it begins', () => {
     const own = sights([placeOf('C1', { threads: 'own' })]);
-    expect(whereabouts(own, top)).toMatchObject({ floor: 'slack:C1', opens: null });
-    expect(whereabouts(own, reply)).toMatchObject({
-      floor: 'slack:C1/1700000000.000100',
-      opens: { parent: 'slack:C1', since: { id: 'C1/1700000000.000100', order: '1700000000.000100' } },
+    const found = whereabouts(own, reply);
+    expect(found && threadAt(reply, found)).toEqual({
+      id: 'slack:C1/1700000000.000100',
+      parent: 'slack:C1',
+      name: 'general › 1700000000.000100',
+      since: { id: 'C1/1700000000.000100', order: '1700000000.000100' },
     });
-    const parent = sights([placeOf('C1', { threads: 'parent' })]);
-    expect(whereabouts(parent, reply)).toMatchObject({ floor: 'slack:C1', opens: null });
+    const top = { channel: 'C1', thread: null, broadcast: false };
+    expect(whereabouts(own, top)).toMatchObject({ channel: 'slack:C1', opens: null });
+  });
+
+  test('a reply that is shown in the channel as well belongs there where threads are ignored', () => {
     const ignore = sights([placeOf('C1', { threads: 'ignore' })]);
     expect(whereabouts(ignore, reply)).toBeNull();
-    expect(whereabouts(ignore, { ...reply, broadcast: true })).toMatchObject({ floor: 'slack:C1' });
-    expect(whereabouts(own, { ...top, channel: 'C9' })).toBeNull();
+    expect(whereabouts(ignore, { ...reply, broadcast: true })).toMatchObject({ channel: 'slack:C1' });
   });
 
   test('a command in a thread without a floor goes to the channel', () => {
@@ -198,11 +201,11 @@ describe('where a message belongs', () => {
 
 describe('a message as it is handed in', () => {
   const people = { name: async (id: string) => (id === 'U1' ? 'Ann' : id), known: () => null };
-  const reading = { observatory: sights([placeOf('C1')]), people, userGroups: { S1: 'dev' } };
+  const reading = { queries: sights([placeOf('C1')]), people, userGroups: { S1: 'dev' } };
 
   async function human(said: Partial<Said>, allowBots: 'off' | 'mentions' | 'all' = 'off') {
     const place = placeOf('C1', { allowBots });
-    return toHuman({ ...SAID, ...said }, { floor: place.id, place, opens: null }, reading);
+    return toHumanMessage({ ...SAID, ...said }, { channel: place.id, place, opens: null }, reading);
   }
 
   test('carries who, when, what and its place in the order', async () => {

@@ -4,12 +4,13 @@ import { GatewayIntentBits } from 'discord.js';
 import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Clock, Timers } from '../../lib/time.ts';
-import { AdapterError } from '../port.ts';
-import type { Memory } from '../port.ts';
-import { wordsOf } from './errors.ts';
+import { backoffMs, pause } from '../../../lib/retry.ts';
+import type { Clock, Timers } from '../../../lib/time.ts';
+import { AdapterError, ChatError } from '../../port.ts';
+import type { Memory } from '../../port.ts';
+import { CONNECT_RETRY, createConnectRetry } from '../../delivery/connect-retry.ts';
+import { tokenRefused, untilDiscord, wordsOf } from '../errors.ts';
 import { createIdentifies } from './identifies.ts';
-import { patiently, pause, pauseMs, tokenRefused } from './patience.ts';
 import { createSessions, gatewayUrl } from './sessions.ts';
 import type { Sessions } from './sessions.ts';
 import { GuardedShards } from './shards.ts';
@@ -25,7 +26,7 @@ export type ConnectionPorts = {
   readonly timers: Timers;
   readonly log: Logger;
   /** An event; the promise resolves when it is safe, `null` when there is nothing to keep. Never rejects. */
-  readonly dispatch: (event: string, payload: unknown) => Promise<void> | null;
+  readonly dispatch: (event: string, payload: unknown) => Promise<unknown> | null;
   /** Discord cannot be heard, after it could. */
   readonly lost: () => void;
   /** It can be heard again, with all that was missed or perhaps not. */
@@ -72,6 +73,11 @@ const FATAL_CODES: Readonly<Record<number, string>> = {
     'Discord does not let the bot read messages. Switch on "Message Content Intent" on the Bot page of your application ' +
     'at discord.com/developers.',
 };
+
+function noSessionLeft(retryAfterMs: number): ChatError {
+  const where = { method: 'connect', channel: 'discord', fault: 'limited', retryAfterMs } as const;
+  return new ChatError('Discord allows no new session before its daily limit starts anew', where);
+}
 
 class Line implements Connection {
   readonly #ports: ConnectionPorts;
@@ -152,31 +158,18 @@ class Line implements Connection {
 
   async #connect(): Promise<void> {
     const { timers, log } = this.#ports;
-    const { signal } = this.#ending;
-    for (let attempt = 0; ; attempt += 1) {
-      const { shards, session_start_limit: limit } = await this.#gateway();
+    const begin = async (): Promise<void> => {
+      const { shards, session_start_limit: limit } = gatewaySchema.parse(
+        await this.#manager.fetchGatewayInformation(true),
+      );
       this.#pace ??= new SimpleIdentifyThrottler(limit.max_concurrency);
       for (let shard = 0; shard < shards; shard += 1) this.#down.add(shard);
-      if (limit.remaining < shards) {
-        log.error({ waitMs: limit.reset_after }, 'Discord allows no new session before its daily limit starts anew');
-        await pause(Math.max(limit.reset_after, pauseMs(attempt)), { timers, signal });
-        continue;
-      }
-      try {
-        return await this.#manager.connect();
-      } catch (error) {
-        if (this.#opened) return;
-        log.warn({ why: wordsOf(error) }, 'the connection to Discord could not be begun');
-        await pause(pauseMs(attempt), { timers, signal });
-      }
-    }
-  }
-
-  #gateway(): Promise<z.infer<typeof gatewaySchema>> {
-    const { timers, log } = this.#ports;
-    const ask = async (): Promise<z.infer<typeof gatewaySchema>> =>
-      gatewaySchema.parse(await this.#manager.fetchGatewayInformation(true));
-    return patiently('the gateway', ask, { timers, log, signal: this.#ending.signal });
+      if (limit.remaining < shards) throw noSessionLeft(limit.reset_after);
+      await this.#manager.connect().catch((error: unknown) => {
+        if (!this.#opened) throw error;
+      });
+    };
+    await createConnectRetry('Discord', { timers, log, signal: this.#ending.signal })(begin, untilDiscord);
   }
 
   /** Asked before every connection, and about every event. Before a connection it waits longer each time that one failed. */
@@ -186,7 +179,7 @@ class Line implements Connection {
     const status = (await this.#manager.fetchStatus()).get(shard);
     const isOpening = status === undefined || status === WebSocketShardStatus.Idle;
     if (isOpening) {
-      const waitMs = this.#attempts < 2 ? 0 : pauseMs(this.#attempts - 2);
+      const waitMs = backoffMs(CONNECT_RETRY, this.#attempts - 1);
       this.#attempts += 1;
       if (waitMs > 0) log.warn({ shard, attempt: this.#attempts, retryInMs: waitMs }, 'connecting to Discord again');
       await pause(waitMs, { timers, signal }).catch(() => undefined);
@@ -248,7 +241,7 @@ class Line implements Connection {
   }
 
   #dispatch(shard: number, event: { readonly t: string; readonly d: unknown; readonly s: number }): void {
-    let taken: Promise<void> | null = null;
+    let taken: Promise<unknown> | null = null;
     try {
       taken = this.#ports.dispatch(event.t, event.d);
     } catch (error) {

@@ -1,5 +1,5 @@
 /** One thing that `conch doctor` looked at. */
-export type Finding = {
+export type CheckResult = {
   /** What was looked at, in a few words: "Discord token", "#general: permissions". */
   readonly what: string;
   readonly verdict: 'good' | 'warning' | 'bad';

@@ -1,17 +1,18 @@
 import type { Logger } from 'pino';
-import type { Clock, Timers } from '../../lib/time.ts';
-import { AdapterError } from '../port.ts';
-import type { Ack } from './commands.ts';
-import { pauseAfter, Stopped } from './reach.ts';
-import type { Reach } from './reach.ts';
+import type { Clock, Timers } from '../../../lib/time.ts';
+import { AdapterError } from '../../port.ts';
+import type { Ack } from '../commands.ts';
+import { CONNECT_RETRY, createConnectRetry } from '../../delivery/connect-retry.ts';
+import { backoffMs, pause } from '../../../lib/retry.ts';
+import { untilSlack } from '../errors.ts';
 import { openSocket } from './socket.ts';
 import type { Socket } from './socket.ts';
 
 /** What the sockets need, and whom they tell. */
-export type LinesPorts = {
+export type SocketsPorts = {
   readonly appToken: string | null;
   readonly apiUrl: string | null;
-  readonly reach: Reach;
+  readonly signal: AbortSignal;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Logger;
@@ -28,14 +29,14 @@ export type LinesPorts = {
 const GOOD_AFTER_MS = 5_000;
 
 /** Sockets side by side: while Slack renews one, the others hear. */
-export class Lines {
-  readonly #ports: LinesPorts;
+export class Sockets {
+  readonly #ports: SocketsPorts;
   readonly #live = new Set<Socket>();
   readonly #first = Promise.withResolvers<void>();
   #isStarted = false;
   #isClosed = false;
 
-  constructor(ports: LinesPorts) {
+  constructor(ports: SocketsPorts) {
     this.#ports = ports;
     this.#first.promise.catch(() => undefined);
   }
@@ -54,16 +55,17 @@ export class Lines {
     this.#isClosed = true;
     for (const socket of this.#live) socket.close();
     this.#live.clear();
-    this.#first.reject(new Stopped('stopped before Slack answered'));
+    this.#first.reject(new Error('stopped before Slack answered'));
   }
 
   /** A socket that Slack renews goes on until the next one is there. */
   async #keep(number: number, appToken: string): Promise<void> {
-    const { reach, clock, log } = this.#ports;
+    const { clock, log } = this.#ports;
+    const reached = createConnectRetry('Slack', this.#ports);
     let former: Socket | null = null;
     let failures = 0;
     while (!this.#isClosed) {
-      const socket = await reach.answer('SLACK_APP_TOKEN', () => openSocket({ ...this.#ports, appToken }));
+      const socket = await reached(() => openSocket({ ...this.#ports, appToken }), untilSlack('SLACK_APP_TOKEN'));
       former?.close();
       if (this.#isClosed) return socket.close();
       const openedAt = clock.now();
@@ -75,7 +77,7 @@ export class Lines {
       former = socket;
       if (end === 'lost') socket.close();
       failures = end === 'refresh' || clock.now() - openedAt >= GOOD_AFTER_MS ? 0 : failures + 1;
-      if (failures > 0) await reach.pause(pauseAfter(failures));
+      await pause(backoffMs(CONNECT_RETRY, failures), this.#ports);
     }
     former?.close();
   }
@@ -98,7 +100,7 @@ export class Lines {
   #fail(error: unknown): void {
     const isStarted = this.#isStarted;
     this.#first.reject(error);
-    if (this.#isClosed || error instanceof Stopped) return;
+    if (this.#isClosed || this.#ports.signal.aborted) return;
     this.close();
     if (!isStarted) return;
     if (!(error instanceof AdapterError)) throw error;

@@ -1,11 +1,11 @@
 import type { Clock, Instant } from '../../lib/time.ts';
 
-/** Slack sends an event again for about five minutes. */
+/** Platforms send an event again for about five minutes. */
 const REMEMBERED_MS = 15 * 60_000;
 const REMEMBERED = 50_000;
 
 /** Does the same thing once, however often it is asked for. */
-export type Once = {
+export type Deduplicator = {
   /**
    * Runs the work of a key, or waits for the run under way; done before, it resolves at once. What rejects counts as not done.
    */
@@ -17,7 +17,7 @@ export type Once = {
 };
 
 /** Remembers keys for a quarter of an hour, and at most 50,000 of them. */
-export function createOnce(clock: Clock): Once {
+export function createDeduplicator(clock: Clock): Deduplicator {
   const runs = new Map<string, { readonly done: Promise<void>; readonly until: Instant }>();
 
   function forget(now: Instant): void {

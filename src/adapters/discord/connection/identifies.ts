@@ -1,9 +1,9 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Clock, Timers } from '../../lib/time.ts';
-import type { Memory } from '../port.ts';
-import { wordsOf } from './errors.ts';
-import { pause } from './patience.ts';
+import { pause } from '../../../lib/retry.ts';
+import type { Clock, Timers } from '../../../lib/time.ts';
+import type { Memory } from '../../port.ts';
+import { wordsOf } from '../errors.ts';
 
 /** New sessions cost: beyond 1,000 in 24 hours Discord takes the token away. So many are used, the rest is for repairs. */
 export const IDENTIFIES_A_DAY = 900;

@@ -9,7 +9,7 @@ import type { ChatAdapter, OutgoingPost, Speaker } from '../port.ts';
 import { ChatError } from '../port.ts';
 
 /** What it takes to bring rows of the outbox to a platform. */
-export type CarrierPorts = {
+export type OutboxSenderPorts = {
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
   readonly speakerOf: (agent: AgentId) => Speaker;
   readonly now: () => Instant;
@@ -27,7 +27,7 @@ const SCAN_GAP_MS = 3_000;
 const DOUBT = '\n(possible repeat)';
 
 /** Carries posts, announcements and receipts to their channel's platform. Each attempt ends in a settlement; nothing is retried here. */
-export function createCarrier(ports: CarrierPorts): Carrier<Effect> {
+export function createOutboxSender(ports: OutboxSenderPorts): Carrier<Effect> {
   const scans = new Map<string, number>();
   return async (row) => {
     const adapter = ports.adapterOf(row.channel);
@@ -43,7 +43,11 @@ export function createCarrier(ports: CarrierPorts): Carrier<Effect> {
   };
 }
 
-type Attempt = { readonly adapter: ChatAdapter; readonly ports: CarrierPorts; readonly scans: Map<string, number> };
+type Attempt = {
+  readonly adapter: ChatAdapter;
+  readonly ports: OutboxSenderPorts;
+  readonly scans: Map<string, number>;
+};
 
 async function attempt(row: OutboxRow, at: Attempt): Promise<Settlement> {
   const { adapter, ports } = at;
@@ -90,7 +94,7 @@ async function blind(row: OutboxRow, post: OutgoingPost, at: Attempt & { readonl
   return { state: 'confirmed', platformId };
 }
 
-function postOf(row: OutboxRow, ports: CarrierPorts): OutgoingPost {
+function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
   const { effect } = row;
   const isSpeech = effect.type === 'post';
   return {

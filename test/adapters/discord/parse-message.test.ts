@@ -8,11 +8,10 @@ import {
   isOwn,
   isSpeech,
   messageSchema,
-} from '../../../src/adapters/discord/incoming.ts';
+} from '../../../src/adapters/discord/parse-message.ts';
 import { snowflakeAt, timeOf } from '../../../src/adapters/discord/ids.ts';
-import type { MessagePayload, Understanding } from '../../../src/adapters/discord/incoming.ts';
-import { placeFor } from '../../../src/adapters/discord/places.ts';
-import { createListener, observatoryOf, placeOf } from './listening.ts';
+import type { MessagePayload, MessageContext } from '../../../src/adapters/discord/parse-message.ts';
+import { createListener, queriesOf } from './listening.ts';
 
 const BOT = '100000000000000001';
 const HOOK = '100000000000000002';
@@ -21,14 +20,14 @@ const ADA = { id: '100000000000000004', username: 'ada', global_name: 'Ada L' };
 const CHANNEL = '100000000000000005';
 const AT = Date.UTC(2026, 2, 1, 12);
 
-const BY: Understanding = {
+const BY: MessageContext = {
   self: { userId: BOT, applicationId: BOT },
   identities: {
     isOwnWebhook: (id) => id === HOOK,
     agentOfRole: (id) => (id === ROLE ? 'qa' : null),
     agentOfPost: ({ shownName }) => (shownName === 'dev' ? 'dev' : null),
   },
-  agents: () => observatoryOf([], createListener()).agents(),
+  agents: () => queriesOf([], createListener()).agents(),
   channelName: () => 'general',
 };
 const HERE = { channel: `discord:${CHANNEL}`, place: { allowBots: 'off' } } as const;
@@ -165,22 +164,5 @@ describe('an id', () => {
       }),
     );
     expect(timeOf('175928847299117063')).toBe(1_462_015_105_796);
-  });
-});
-
-describe('where a message belongs', () => {
-  const where = (threads: 'own' | 'parent' | 'ignore', channel: string, parent: string | null) =>
-    placeFor(channel, parent, observatoryOf([placeOf('1', { threads })], createListener()));
-
-  test('a configured channel to itself, another one nowhere', () => {
-    expect(where('own', '1', null)).toMatchObject({ channel: 'discord:1', opens: null });
-    expect(where('own', '2', null)).toBeNull();
-  });
-
-  test('a thread to itself, to its channel or nowhere, as the channel says', () => {
-    expect(where('own', '7', '1')).toMatchObject({ channel: 'discord:7', opens: 'discord:1' });
-    expect(where('parent', '7', '1')).toMatchObject({ channel: 'discord:1', opens: null });
-    expect(where('ignore', '7', '1')).toBeNull();
-    expect(where('own', '7', '2')).toBeNull();
   });
 });

@@ -2,16 +2,16 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import type { Intake, Observatory } from '../port.ts';
+import type { Intake, FloorQueries } from '../port.ts';
 import { call } from './client.ts';
 import { channelTrouble, slackCode } from './errors.ts';
 import { channelId, platformChannel } from './ids.ts';
 
 /** What asking about channels needs. */
-export type StandingPorts = {
+export type ChannelMembershipPorts = {
   readonly web: WebClient;
   readonly intake: Intake;
-  readonly observatory: Observatory;
+  readonly queries: FloorQueries;
   readonly log: Logger;
 };
 
@@ -27,12 +27,12 @@ const infoSchema = z.looseObject({
 const PASSING: ReadonlySet<string> = new Set(['channel_not_found', 'not_in_channel', 'is_archived']);
 
 /** Whether Conch can be in its channels. */
-export class Standing {
-  readonly #ports: StandingPorts;
+export class ChannelMembership {
+  readonly #ports: ChannelMembershipPorts;
   readonly #checked = new Set<string>();
   readonly #away = new Set<string>();
 
-  constructor(ports: StandingPorts) {
+  constructor(ports: ChannelMembershipPorts) {
     this.#ports = ports;
   }
 
@@ -95,7 +95,7 @@ export class Standing {
   }
 
   #floorsOf(channel: string): readonly ChannelId[] {
-    const places = this.#ports.observatory.channels();
+    const places = this.#ports.queries.channels();
     return places.map(({ id }) => id).filter((id) => platformChannel(id).channel === channel);
   }
 }

@@ -1,61 +1,59 @@
 import { addressedIn } from '../../turns/text/addressing.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
-import { ruleFor } from '../delivery/admission.ts';
-import type { Observatory, Place, Thread } from '../port.ts';
+import { ignoreRule } from '../delivery/bot-filter.ts';
+import { floorOf } from '../delivery/floor-of.ts';
+import type { Whereabouts } from '../delivery/floor-of.ts';
+import type { FloorQueries, Thread } from '../port.ts';
 import { COMMAND_RULE, typedCommand } from '../delivery/typed-command.ts';
 import { channelId, messageId } from './ids.ts';
-import { sentAt } from './incoming.ts';
-import type { Said, SlackFile, Spot } from './incoming.ts';
+import { sentAt } from './parse-message.ts';
+import type { Said, SlackFile, Spot } from './parse-message.ts';
 import type { People } from './people.ts';
 import { groupsIn, plainText, usersIn } from './text.ts';
 
-/** The floor that a spot belongs to, and the thread to be opened first if it is a new one. */
-export type Whereabouts = { readonly floor: ChannelId; readonly place: Place; readonly opens: Thread | null };
-
 /** What it takes to read Slack's messages. */
-export type Reading = {
-  readonly observatory: Observatory;
+export type MessageContext = {
+  readonly queries: FloorQueries;
   readonly people: People;
   readonly userGroups: Readonly<Record<string, AgentId>>;
 };
 
-/** Where a spot belongs by its channel's `threads`; `null` when it belongs to no floor. */
-export function whereabouts(observatory: Observatory, at: Spot): Whereabouts | null {
-  const places = observatory.channels();
-  const place = places.find(({ id }) => id === channelId(at.channel));
-  if (place === undefined) return null;
-  const here = { floor: place.id, place, opens: null };
-  if (at.thread === null || place.threads === 'parent') return here;
-  if (place.threads === 'ignore') return at.broadcast ? here : null;
-  const floor = channelId(at.channel, at.thread);
-  const isOpen = places.some(({ id }) => id === floor);
+/** Where a spot belongs; `null` when it belongs to no floor. */
+export function whereabouts(queries: FloorQueries, at: Spot): Whereabouts | null {
+  const own = floorOf(queries, channelId(at.channel), null);
+  if (at.thread === null) return own;
+  const inThread = floorOf(queries, channelId(at.channel, at.thread), channelId(at.channel));
+  return inThread ?? (at.broadcast ? own : null);
+}
+
+/** The thread to be opened before its message is taken in, if it has no floor yet. */
+export function threadAt(at: Spot, { channel, opens }: Whereabouts): Thread | null {
+  if (opens === null || at.thread === null) return null;
   const since = { id: messageId(at.channel, at.thread), order: at.thread };
-  const opens = isOpen ? null : { id: floor, parent: place.id, name: `${place.name} › ${at.thread}`, since };
-  return { floor, place, opens };
+  return { id: channel, parent: opens.id, name: `${opens.name} › ${at.thread}`, since };
 }
 
 /** The floor whose card or command stands in a spot: the thread's if there is one, else the channel's. */
-export function floorAt(observatory: Observatory, at: Spot): ChannelId | null {
-  const found = whereabouts(observatory, at);
-  if (found === null) return null;
-  return found.opens === null ? found.floor : found.place.id;
+export function floorAt(queries: FloorQueries, at: Spot): ChannelId | null {
+  const found = whereabouts(queries, at);
+  return found === null ? null : (found.opens?.id ?? found.channel);
 }
 
 /** A message as the port hands it in, and the command line that it is, if a person wrote one. */
-export async function toHuman(
+export async function toHumanMessage(
   said: Said,
-  { floor, place }: Whereabouts,
-  reading: Reading,
+  { channel, place }: Whereabouts,
+  reading: MessageContext,
 ): Promise<{ readonly human: HumanMessage; readonly line: string | null }> {
   const text = await readable(said.text, reading);
   const addressed = groupsIn(said.text).flatMap((group) => agentOf(group, reading) ?? []);
   const line = said.author === 'person' ? typedCommand(text) : null;
-  const agents = said.author === 'person' ? [] : addressedIn(text, reading.observatory.agents());
-  const rule = line === null ? ruleFor(said.author, place, [...addressed, ...agents]) : COMMAND_RULE;
+  const agents = said.author === 'person' ? [] : addressedIn(text, reading.queries.agents());
+  const rule = line === null ? ignoreRule(said.author, place, [...addressed, ...agents]) : COMMAND_RULE;
   const human: HumanMessage = {
     id: messageId(said.channel, said.ts),
-    channel: floor,
+    channel,
     author: { id: said.by, name: said.name ?? (await reading.people.name(said.by)) },
     text,
     sentAt: sentAt(said.ts),
@@ -70,7 +68,7 @@ export async function toHuman(
 }
 
 /** An edited message as the change that it is. */
-export async function toChange(said: Said, floor: ChannelId, reading: Reading): Promise<MessageChange> {
+export async function toChange(said: Said, floor: ChannelId, reading: MessageContext): Promise<MessageChange> {
   return {
     change: 'edited',
     id: messageId(said.channel, said.ts),
@@ -80,13 +78,13 @@ export async function toChange(said: Said, floor: ChannelId, reading: Reading): 
   };
 }
 
-async function readable(text: string, reading: Reading): Promise<string> {
-  const { people, observatory } = reading;
+async function readable(text: string, reading: MessageContext): Promise<string> {
+  const { people, queries } = reading;
   await Promise.all(usersIn(text).slice(0, MENTIONS_LOOKED_UP).map(people.name));
   const plain = plainText(text, {
     user: people.known,
     group: (group) => agentOf(group, reading),
-    channel: (channel) => observatory.channels().find(({ id }) => id === channelId(channel))?.name ?? null,
+    channel: (channel) => queries.channels().find(({ id }) => id === channelId(channel))?.name ?? null,
   });
   return plain.toWellFormed().replaceAll('\0', '\uFFFD');
 }
@@ -94,7 +92,7 @@ async function readable(text: string, reading: Reading): Promise<string> {
 /** The names of so many people in one message are looked up; the rest stay ids. */
 const MENTIONS_LOOKED_UP = 20;
 
-function agentOf(group: string, { userGroups }: Reading): AgentId | null {
+function agentOf(group: string, { userGroups }: MessageContext): AgentId | null {
   return Object.hasOwn(userGroups, group) ? (userGroups[group] ?? null) : null;
 }
 

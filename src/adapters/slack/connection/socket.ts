@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
 import { LogLevel, SocketModeClient } from '@slack/socket-mode';
 import { z } from 'zod';
-import type { Timers } from '../../lib/time.ts';
-import type { Ack } from './commands.ts';
+import type { Timers } from '../../../lib/time.ts';
+import type { Ack } from '../commands.ts';
 
 /** What a socket needs. */
 export type SocketPorts = {

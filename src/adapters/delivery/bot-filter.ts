@@ -7,7 +7,11 @@ export type Author = 'person' | 'bot' | 'webhook';
  * The rule by which agents do not get a message, or `null` when they do. People are always heard; programs only as far as
  * the channel allows, and none of them is ever taken for an agent or an operator, whatever its name.
  */
-export function ruleFor(author: Author, place: Pick<Place, 'allowBots'>, addressed: readonly string[]): string | null {
+export function ignoreRule(
+  author: Author,
+  place: Pick<Place, 'allowBots'>,
+  addressed: readonly string[],
+): string | null {
   if (author === 'person' || place.allowBots === 'all') return null;
   const who = author === 'bot' ? 'bots' : 'webhooks';
   if (place.allowBots === 'off') return `${who} are not heard here`;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { LOOK_AGAIN_MS } from '../../../src/adapters/discord/access.ts';
+import { LOOK_AGAIN_MS } from '../../../src/adapters/discord/channel-membership.ts';
 import { commandSet } from '../../../src/adapters/discord/commands.ts';
 import { compareOrder } from '../../../src/turns/floor/evolve/evolve-message.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
@@ -24,7 +24,7 @@ afterEach(async () => {
 async function started(how: Parameters<typeof rigOf>[1] = {}): Promise<AdapterRig> {
   here = rigOf(discord, how);
   rigs.push(here);
-  await here.adapter.start(here.listener.intake, here.observatory);
+  await here.adapter.start(here.listener.intake, here.queries);
   return here;
 }
 
@@ -87,7 +87,7 @@ describe('a bot in a channel', () => {
     here.listener.trouble.error = new Error('the disk is full');
     discord.write('ann', discord.channel, 'one');
     discord.write('ann', discord.channel, 'two');
-    await mustCome('a failure', () => here.lines.some(({ attempt }) => attempt === 0));
+    await mustCome('a failure', () => here.lines.some(({ failures }) => failures === 1));
     here.listener.trouble.error = null;
     await mustCome('both', () => heard().length === 2);
     expect(heard()).toEqual(['one', 'two']);
@@ -140,7 +140,7 @@ describe('a bot in a channel', () => {
 
   test('row 37: a token that was never accepted refuses the start', async () => {
     here = rigOf({ ...discord, token: 'wrong' });
-    await expect(here.adapter.start(here.listener.intake, here.observatory)).rejects.toThrow('DISCORD_TOKEN');
+    await expect(here.adapter.start(here.listener.intake, here.queries)).rejects.toThrow('DISCORD_TOKEN');
   });
 
   test('row 46: lives through payloads that make no sense, and says what was odd', async () => {

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { addressedIn } from '../../turns/text/addressing.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
-import { ruleFor } from '../delivery/admission.ts';
-import type { Author } from '../delivery/admission.ts';
-import type { Observatory, Place } from '../port.ts';
+import { ignoreRule } from '../delivery/bot-filter.ts';
+import type { Author } from '../delivery/bot-filter.ts';
+import type { FloorQueries, Place } from '../port.ts';
 import { COMMAND_RULE, typedCommand } from '../delivery/typed-command.ts';
 import type { Identities } from './identity.ts';
 import { messageId, timeOf } from './ids.ts';
@@ -78,15 +78,15 @@ export const deletedSchema = z.object({ id: snowflakeSchema, channel_id: snowfla
 export const bulkDeletedSchema = z.object({ ids: z.array(snowflakeSchema), channel_id: snowflakeSchema });
 
 /** What it takes to understand a message. */
-export type Understanding = {
+export type MessageContext = {
   readonly self: Self;
   readonly identities: Identities;
-  readonly agents: Observatory['agents'];
+  readonly agents: FloorQueries['agents'];
   readonly channelName: (channel: string) => string | null;
 };
 
 /** Whether Conch wrote it itself: as the bot, by one of its webhooks, or as the answer to a command. */
-export function isOwn(message: Written, { self, identities }: Pick<Understanding, 'self' | 'identities'>): boolean {
+export function isOwn(message: Written, { self, identities }: Pick<MessageContext, 'self' | 'identities'>): boolean {
   const { author, webhook_id: webhook, application_id: application } = message;
   if (author.id === self.userId || application === self.applicationId) return true;
   return typeof webhook === 'string' && identities.isOwnWebhook(webhook);
@@ -107,13 +107,13 @@ export function isSpeech(message: Pick<MessagePayload, 'type'>): boolean {
 export function humanMessage(
   message: MessagePayload,
   at: { readonly channel: ChannelId; readonly place: Pick<Place, 'allowBots'> },
-  by: Understanding,
+  by: MessageContext,
 ): HumanMessage {
   const author = authorOf(message);
   const addressed = addressedBy(message, by);
   const text = textOf(message, by);
   const named = addressedIn(text, by.agents());
-  const rule = ruleFor(author, at.place, [...addressed, ...named]) ?? commandRule(message);
+  const rule = ignoreRule(author, at.place, [...addressed, ...named]) ?? commandRule(message);
   return {
     id: messageId(message.id),
     channel: at.channel,
@@ -129,7 +129,7 @@ export function humanMessage(
 }
 
 /** The edit that a message shows, or `null` when it shows none. Edits are ordered by the time that Discord gives them. */
-export function editOf(message: MessagePayload, channel: ChannelId, by: Understanding): MessageChange | null {
+export function editOf(message: MessagePayload, channel: ChannelId, by: MessageContext): MessageChange | null {
   const version = message.edited_timestamp ?? null;
   if (version === null || !isSpeech(message)) return null;
   return { change: 'edited', id: messageId(message.id), channel, text: textOf(message, by), version };
@@ -150,7 +150,7 @@ function commandRule(message: MessagePayload): string | null {
   return typedCommand(message.content) === null ? null : COMMAND_RULE;
 }
 
-function textOf(message: MessagePayload, by: Understanding): string {
+function textOf(message: MessagePayload, by: MessageContext): string {
   const agents = by.agents();
   const lookups = {
     user: (id: string) => {
@@ -175,13 +175,13 @@ function quote(text: string): string {
   return text === '' ? '' : text.replaceAll(/^/gm, '> ');
 }
 
-function addressedBy(message: MessagePayload, by: Understanding): readonly AgentId[] {
+function addressedBy(message: MessagePayload, by: MessageContext): readonly AgentId[] {
   const roles = message.mention_roles.map((role) => by.identities.agentOfRole(role));
   const agents = [...roles, repliedTo(message, by)].filter((agent) => agent !== null);
   return [...new Set(agents)];
 }
 
-function repliedTo({ type, referenced_message: first }: MessagePayload, by: Understanding): AgentId | null {
+function repliedTo({ type, referenced_message: first }: MessagePayload, by: MessageContext): AgentId | null {
   if (type !== REPLY || first === null || first === undefined || !isOwn(first, by)) return null;
   const { content, author } = first;
   return by.identities.agentOfPost({

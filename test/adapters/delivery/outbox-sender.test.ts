@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createCarrier } from '../../../src/adapters/delivery/carrier.ts';
+import { createOutboxSender } from '../../../src/adapters/delivery/outbox-sender.ts';
 import { ChatError } from '../../../src/adapters/port.ts';
 import type { ChatAdapter, OutgoingPost } from '../../../src/adapters/port.ts';
 import type { OutboxRow } from '../../../src/turns/records.ts';
@@ -60,7 +60,7 @@ function bench(answers: { post?: (string | ChatError)[]; find?: (string | null |
     find: async () => next(answers.find, null),
     catchUp: async () => ({ messages: [], changes: [], gap: null }),
   };
-  const carry = createCarrier({
+  const carry = createOutboxSender({
     adapterOf: () => adapter,
     speakerOf: (id) => ({ id, name: id, avatar: null }),
     now: () => 1_000,

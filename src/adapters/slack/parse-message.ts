@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Author } from '../delivery/admission.ts';
+import type { Author } from '../delivery/bot-filter.ts';
 
 /** Who Conch is on Slack: its bot user, its bot and its app. */
 export type Ourselves = { readonly userId: string; readonly botId: string; readonly appId: string | null };
@@ -27,7 +27,7 @@ export type Said = Spot & {
 };
 
 /** What an event of Slack means to Conch. */
-export type Heard =
+export type SlackEvent =
   | { readonly kind: 'said'; readonly said: Said }
   | { readonly kind: 'edited'; readonly said: Said }
   | { readonly kind: 'deleted'; readonly at: Spot; readonly ts: string }
@@ -96,10 +96,10 @@ const channelSchema = z.looseObject({
 const stoppedSchema = z.looseObject({ user: id, channel: id, thread_ts: ts.nullish().catch(null) });
 const revokedSchema = z.looseObject({ tokens: z.looseObject({ bot: z.array(z.string()).nullish() }) });
 
-const NOTHING: Heard = { kind: 'nothing' };
+const NOTHING: SlackEvent = { kind: 'nothing' };
 
 /** What the `event` of an Events API payload means; `null` when it has not the shape that Slack promises. */
-export function heard(event: unknown, self: Ourselves): Heard | null {
+export function parseEvent(event: unknown, self: Ourselves): SlackEvent | null {
   const typed = typeSchema.safeParse(event);
   if (!typed.success) return null;
   const read = READERS.get(typed.data.type);
@@ -107,7 +107,7 @@ export function heard(event: unknown, self: Ourselves): Heard | null {
 }
 
 /** A message of the history of a channel; `null` for our own, for notices and for what has not the promised shape. */
-export function saidIn(channel: string, message: unknown, self: Ourselves): Said | null {
+export function parseMessage(channel: string, message: unknown, self: Ourselves): Said | null {
   const parsed = messageSchema.safeParse(message);
   if (!parsed.success || !SUBTYPES.has(parsed.data.subtype ?? '') || isOwn(parsed.data, self)) return null;
   return saidOf({ ...parsed.data, channel });
@@ -124,7 +124,7 @@ export function sentAt(slackTs: string): number {
   return Math.round(Number(slackTs) * 1_000);
 }
 
-type Reader = (event: unknown, self: Ourselves, subtype: string | null) => Heard | null;
+type Reader = (event: unknown, self: Ourselves, subtype: string | null) => SlackEvent | null;
 
 /** The subtypes that are messages of somebody; the rest are notices of Slack's. */
 const SUBTYPES: ReadonlySet<string> = new Set(['', 'file_share', 'thread_broadcast', 'me_message', 'bot_message']);
@@ -147,13 +147,13 @@ const READERS: ReadonlyMap<string, Reader> = new Map<string, Reader>([
   ['tokens_revoked', revoked],
 ]);
 
-function posted(event: unknown, self: Ourselves, subtype: string | null): Heard | null {
+function posted(event: unknown, self: Ourselves, subtype: string | null): SlackEvent | null {
   if (subtype === 'message_changed') return changed(event, self);
   if (subtype === 'message_deleted') return deleted(event, self);
   return SUBTYPES.has(subtype ?? '') ? written(event, self) : NOTHING;
 }
 
-function written(event: unknown, self: Ourselves): Heard | null {
+function written(event: unknown, self: Ourselves): SlackEvent | null {
   const parsed = messageSchema.safeParse(event);
   if (!parsed.success || parsed.data.channel === undefined) return null;
   if (isOwn(parsed.data, self)) return NOTHING;
@@ -162,7 +162,7 @@ function written(event: unknown, self: Ourselves): Heard | null {
 }
 
 /** Only another text is an edit: previews of links and reply counts come as changes as well. */
-function changed(event: unknown, self: Ourselves): Heard | null {
+function changed(event: unknown, self: Ourselves): SlackEvent | null {
   const parsed = changedSchema.safeParse(event);
   if (!parsed.success) return null;
   const { channel, message, previous_message: before } = parsed.data;
@@ -176,7 +176,7 @@ function changed(event: unknown, self: Ourselves): Heard | null {
   return said === null ? null : { kind: 'edited', said };
 }
 
-function deleted(event: unknown, self: Ourselves): Heard | null {
+function deleted(event: unknown, self: Ourselves): SlackEvent | null {
   const parsed = deletedSchema.safeParse(event);
   if (!parsed.success) return null;
   const { channel, deleted_ts: gone, previous_message: before } = parsed.data;
@@ -184,7 +184,7 @@ function deleted(event: unknown, self: Ourselves): Heard | null {
   return { kind: 'deleted', at: spotOf({ ts: gone, ...before, channel }), ts: gone };
 }
 
-function member(event: unknown, self: Ourselves, kind: 'gone' | 'again'): Heard | null {
+function member(event: unknown, self: Ourselves, kind: 'gone' | 'again'): SlackEvent | null {
   const parsed = memberSchema.safeParse(event);
   if (!parsed.success) return null;
   const { user, channel } = parsed.data;
@@ -192,24 +192,24 @@ function member(event: unknown, self: Ourselves, kind: 'gone' | 'again'): Heard 
   return kind === 'gone' ? { kind, channel, why: 'Conch is no longer in it' } : { kind, channel };
 }
 
-function closed(event: unknown, why: string): Heard | null {
+function closed(event: unknown, why: string): SlackEvent | null {
   const parsed = channelSchema.safeParse(event);
   return parsed.success ? { kind: 'gone', channel: parsed.data.channel, why } : null;
 }
 
-function opened(event: unknown): Heard | null {
+function opened(event: unknown): SlackEvent | null {
   const parsed = channelSchema.safeParse(event);
   return parsed.success ? { kind: 'again', channel: parsed.data.channel } : null;
 }
 
-function stopped(event: unknown): Heard | null {
+function stopped(event: unknown): SlackEvent | null {
   const parsed = stoppedSchema.safeParse(event);
   if (!parsed.success) return null;
   const { user, channel, thread_ts: thread } = parsed.data;
   return { kind: 'stopped', user, at: { channel, thread: thread ?? null, broadcast: false } };
 }
 
-function revoked(event: unknown): Heard | null {
+function revoked(event: unknown): SlackEvent | null {
   const parsed = revokedSchema.safeParse(event);
   if (!parsed.success) return null;
   const isOurs = (parsed.data.tokens.bot ?? []).length > 0;

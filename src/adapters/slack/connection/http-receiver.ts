@@ -3,13 +3,13 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { HTTPModuleFunctions, isRawBodyError } from '@slack/bolt';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Timers } from '../../lib/time.ts';
-import { guardServer, targetOf } from '../../lib/guarded-server.ts';
-import { AdapterError } from '../port.ts';
-import type { Ack } from './commands.ts';
+import type { Timers } from '../../../lib/time.ts';
+import { guardServer, targetOf } from '../../../lib/guarded-server.ts';
+import { AdapterError } from '../../port.ts';
+import type { Ack } from '../commands.ts';
 
 /** Where signed requests are taken, and what becomes of them. */
-export type DoorPorts = {
+export type HttpReceiverPorts = {
   readonly signingSecret: string;
   readonly host: string;
   /** 0 takes any free port. */
@@ -22,7 +22,7 @@ export type DoorPorts = {
 };
 
 /** A server that takes Slack's signed requests; Bolt checks the signatures. */
-export type Door = { readonly url: string; close(): Promise<void> };
+export type HttpReceiver = { readonly url: string; close(): Promise<void> };
 
 const BODY_LIMIT = 1_048_576;
 /** Slack waits no longer for an answer. */
@@ -32,7 +32,7 @@ const anything = z.unknown().optional();
 const plainSchema = z.looseObject({ ssl_check: anything, type: anything, challenge: anything });
 
 /** Listens; rejects with an `AdapterError` when it cannot. */
-export async function openDoor(ports: DoorPorts): Promise<Door> {
+export async function openHttpReceiver(ports: HttpReceiverPorts): Promise<HttpReceiver> {
   const server = createServer();
   guardServer(server, { request: (request, response) => answer(ports, request, response) }, ports.log);
   await listening(server, ports);
@@ -48,7 +48,7 @@ export async function openDoor(ports: DoorPorts): Promise<Door> {
   };
 }
 
-async function listening(server: Server, { host, port }: DoorPorts): Promise<void> {
+async function listening(server: Server, { host, port }: HttpReceiverPorts): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) => {
       const message = `Slack's requests cannot be taken on ${host}:${port} (${cause.message}). Choose another adapters.slack.port.`;
@@ -58,7 +58,7 @@ async function listening(server: Server, { host, port }: DoorPorts): Promise<voi
   });
 }
 
-async function answer(ports: DoorPorts, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answer(ports: HttpReceiverPorts, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const target = targetOf(request);
   if (target === null) return finish(response, 400);
   if (target.path !== ports.path) return finish(response, 404);
@@ -82,7 +82,7 @@ async function answer(ports: DoorPorts, request: IncomingMessage, response: Serv
 
 type Body = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly status: number };
 
-async function bodyOf({ signingSecret, log }: DoorPorts, request: IncomingMessage): Promise<Body> {
+async function bodyOf({ signingSecret, log }: HttpReceiverPorts, request: IncomingMessage): Promise<Body> {
   try {
     const options = { enabled: true, signingSecret, bodyLimit: BODY_LIMIT };
     const verified = await HTTPModuleFunctions.parseAndVerifyHTTPRequest(options, request);

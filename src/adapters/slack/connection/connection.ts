@@ -1,13 +1,13 @@
 import type { Logger } from 'pino';
 import type { WebClient } from '@slack/web-api';
-import type { Clock, Timer, Timers } from '../../lib/time.ts';
-import { AdapterError } from '../port.ts';
-import type { Ack } from './commands.ts';
-import { openDoor } from './door.ts';
-import type { Door } from './door.ts';
-import { Lines } from './lines.ts';
-import { brokenBy, wordsOf } from './reach.ts';
-import type { Reach } from './reach.ts';
+import type { Clock, Timer, Timers } from '../../../lib/time.ts';
+import { AdapterError } from '../../port.ts';
+import type { Ack } from '../commands.ts';
+import { openHttpReceiver } from './http-receiver.ts';
+import type { HttpReceiver } from './http-receiver.ts';
+import { Sockets } from './sockets.ts';
+import { reasonOf } from '../../delivery/connect-retry.ts';
+import { brokenBy } from '../errors.ts';
 
 /** How Slack's events come: over sockets that Conch opens, or as signed requests. */
 export type ConnectionMode =
@@ -21,7 +21,8 @@ export type ConnectionPorts = {
   readonly signingSecret: string | null;
   readonly apiUrl: string | null;
   readonly web: WebClient;
-  readonly reach: Reach;
+  /** Ends all waiting. */
+  readonly signal: AbortSignal;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Logger;
@@ -58,27 +59,33 @@ export function createConnection(ports: ConnectionPorts): Connection {
     await ports.take(body, ack);
   };
   const watch = createWatch(ports, () => heardAt);
-  const lines = new Lines({
+  const sockets = new Sockets({
     ...ports,
     take: (body, ack) => {
-      take(body, ack).catch((error: unknown) => log.warn({ why: wordsOf(error) }, 'a payload was not acknowledged'));
+      take(body, ack).catch((error: unknown) => log.warn({ why: reasonOf(error) }, 'a payload was not acknowledged'));
     },
   });
-  let door: Door | null = null;
+  let receiver: HttpReceiver | null = null;
   return {
     get url() {
-      return door?.url ?? null;
+      return receiver?.url ?? null;
     },
     async start() {
-      if (connection.mode === 'socket') await lines.open(connection.connections);
-      else door = await openDoor({ ...ports, ...connection, signingSecret: needed(ports.signingSecret), take });
+      if (connection.mode === 'socket') await sockets.open(connection.connections);
+      else
+        receiver = await openHttpReceiver({
+          ...ports,
+          ...connection,
+          signingSecret: needed(ports.signingSecret),
+          take,
+        });
       watch.start();
     },
     async stop() {
       watch.stop();
-      lines.close();
-      await door?.close();
-      door = null;
+      sockets.close();
+      await receiver?.close();
+      receiver = null;
     },
   };
 }

@@ -3,52 +3,52 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { MessageChange } from '../../engine/port.ts';
-import type { Handover } from '../delivery/handover.ts';
+import type { InboundQueue } from '../delivery/inbound-queue.ts';
 import type { Intake } from '../port.ts';
-import type { Access } from './access.ts';
+import type { ChannelMembership } from './channel-membership.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { channelId, messageId, platformChannel } from './ids.ts';
-import { bulkDeletedSchema, deletedSchema, editOf, editSchema, humanMessage } from './incoming.ts';
-import { isOwn, isSpeech, messageSchema } from './incoming.ts';
-import type { MessagePayload, Understanding } from './incoming.ts';
+import { bulkDeletedSchema, deletedSchema, editOf, editSchema, humanMessage } from './parse-message.ts';
+import { isOwn, isSpeech, messageSchema } from './parse-message.ts';
+import type { MessagePayload, MessageContext } from './parse-message.ts';
 import type { Interactions } from './interactions.ts';
 import { channelSchema, isThread, snowflakeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 import type { Typed } from './typed.ts';
 
 /** What events are made into, and by what. */
-export type HearingPorts = {
+export type EventsPorts = {
   readonly places: Places;
   readonly intake: Intake;
-  readonly handover: Handover;
-  readonly understanding: Understanding;
+  readonly inbound: InboundQueue;
+  readonly context: MessageContext;
   readonly interactions: Interactions;
   readonly typed: Typed;
   /** Somebody other than Conch wrote in a channel. */
   readonly seen: (channel: ChannelId) => void;
   /** A message of a floor stands in a thread that shares it. */
   readonly stands: (message: MessageId, thread: string) => void;
-  readonly access: Pick<Access, 'close' | 'changed'>;
+  readonly membership: Pick<ChannelMembership, 'close' | 'changed'>;
   readonly log: Logger;
 };
 
 /** The listening side: events of the gateway, each made into what the floor understands. */
-export type Hearing = {
+export type Events = {
   /** Takes one event; the promise resolves when it is safe. What cannot be understood is logged and dropped. */
-  dispatch(event: string, payload: unknown): Promise<void> | null;
+  dispatch(event: string, payload: unknown): Promise<unknown> | null;
 };
 
 /** Listens to what Conch needs; everything else is let by. */
-export function createHearing(ports: HearingPorts): Hearing {
+export function createEvents(ports: EventsPorts): Events {
   const overfull = new Set<ChannelId>();
   const changes = new BoundedMap<MessageId, MessageChange>(CHANGES_KEPT);
   const push: Push = (channel, act) => {
-    const { handover, intake, log } = ports;
-    if (handover.hasRoom(channel)) return handover.push(channel, act);
+    const { inbound, intake, log } = ports;
+    if (inbound.hasRoom(channel)) return inbound.push(channel, act);
     if (!overfull.has(channel)) {
       overfull.add(channel);
       log.error({ channel }, 'too much waits to be taken in; what comes now is read from the history later');
-      void handover.push(channel, async () => {
+      void inbound.push(channel, async () => {
         overfull.delete(channel);
         intake.reconnected({ missed: 'perhaps' });
       });
@@ -62,20 +62,24 @@ export function createHearing(ports: HearingPorts): Hearing {
 
 const CHANGES_KEPT = 1_000;
 
-type Push = (channel: ChannelId, act: () => Promise<void>) => Promise<void>;
-type Ear = HearingPorts & {
+type Push = (channel: ChannelId, act: () => Promise<void>) => Promise<unknown>;
+type EventContext = EventsPorts & {
   readonly push: Push;
   /** What was edited or deleted of late: it may have overtaken its message. */
   readonly changes: BoundedMap<MessageId, MessageChange>;
 };
-type Listener = (ear: Ear, payload: unknown) => Promise<void> | null;
+type Listener = (here: EventContext, payload: unknown) => Promise<unknown> | null;
 
-function on<T>(event: string, schema: z.ZodType<T>, listen: (ear: Ear, payload: T) => Promise<void> | null) {
-  const listener: Listener = (ear, payload) => {
+function on<T>(
+  event: string,
+  schema: z.ZodType<T>,
+  listen: (here: EventContext, payload: T) => Promise<unknown> | null,
+) {
+  const listener: Listener = (here, payload) => {
     const parsed = schema.safeParse(payload);
-    if (parsed.success) return listen(ear, parsed.data);
+    if (parsed.success) return listen(here, parsed.data);
     const problems = parsed.error.issues.map(({ path, code }) => `${path.join('.')}: ${code}`);
-    ear.log.warn({ event, problems }, 'an event of Discord was not understood and was dropped');
+    here.log.warn({ event, problems }, 'an event of Discord was not understood and was dropped');
     return null;
   };
   return [event, listener] as const;
@@ -92,14 +96,14 @@ const inGuildSchema = z.object({ guild_id: snowflakeSchema });
 const EVENTS: ReadonlyMap<string, Listener> = new Map([
   on(GatewayDispatchEvents.MessageCreate, messageSchema, written),
   on(GatewayDispatchEvents.MessageUpdate, z.unknown(), edited),
-  on(GatewayDispatchEvents.MessageDelete, deletedSchema, (ear, { id, channel_id: channel }) =>
-    gone(ear, channel, [id]),
+  on(GatewayDispatchEvents.MessageDelete, deletedSchema, (here, { id, channel_id: channel }) =>
+    gone(here, channel, [id]),
   ),
-  on(GatewayDispatchEvents.MessageDeleteBulk, bulkDeletedSchema, (ear, { ids, channel_id: channel }) =>
-    gone(ear, channel, ids),
+  on(GatewayDispatchEvents.MessageDeleteBulk, bulkDeletedSchema, (here, { ids, channel_id: channel }) =>
+    gone(here, channel, ids),
   ),
-  on(GatewayDispatchEvents.InteractionCreate, z.unknown(), (ear, payload) => {
-    void ear.interactions.serve(payload);
+  on(GatewayDispatchEvents.InteractionCreate, z.unknown(), (here, payload) => {
+    void here.interactions.serve(payload);
     return null;
   }),
   on(GatewayDispatchEvents.GuildCreate, guildSchema, joined),
@@ -112,108 +116,108 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
   on(GatewayDispatchEvents.ThreadCreate, channelSchema, described),
   on(GatewayDispatchEvents.ThreadUpdate, channelSchema, described),
   on(GatewayDispatchEvents.ThreadDelete, channelSchema, removed),
-  on(GatewayDispatchEvents.ThreadListSync, guildSchema.pick({ threads: true }), (ear, { threads }) => {
-    learnAll(ear, threads);
+  on(GatewayDispatchEvents.ThreadListSync, guildSchema.pick({ threads: true }), (here, { threads }) => {
+    learnAll(here, threads);
     return null;
   }),
 ]);
 
-function written(ear: Ear, message: MessagePayload): Promise<void> | null {
-  const { places, understanding, intake, typed, seen, stands, changes } = ear;
+function written(here: EventContext, message: MessagePayload): Promise<unknown> | null {
+  const { places, context, intake, typed, seen, stands, changes } = here;
   const at = places.at(message.channel_id);
   if (at === null) return null;
-  if (isOwn(message, understanding)) return null;
+  if (isOwn(message, context)) return null;
   if (!isSpeech(message)) {
     if (at !== undefined) seen(at.channel);
     return null;
   }
   void typed.hear(message);
-  return ear.push(channelId(message.channel_id), async () => {
+  return here.push(channelId(message.channel_id), async () => {
     const where = await places.resolve(message.channel_id);
     if (where === null) return;
     if (where.channel !== channelId(message.channel_id)) stands(messageId(message.id), message.channel_id);
     const overtaking = changes.get(messageId(message.id));
     if (overtaking?.change === 'deleted') return;
     seen(where.channel);
-    await intake.message(humanMessage(message, where, understanding));
+    await intake.message(humanMessage(message, where, context));
     if (overtaking !== undefined) await intake.amend(overtaking);
   });
 }
 
 /** Embeds that Discord adds to a message come as updates too: only what has a time of editing is an edit. */
-function edited(ear: Ear, payload: unknown): Promise<void> | null {
-  const { places, understanding } = ear;
+function edited(here: EventContext, payload: unknown): Promise<unknown> | null {
+  const { places, context } = here;
   const parsed = editSchema.safeParse(payload);
-  if (!parsed.success || isOwn(parsed.data, understanding)) return null;
+  if (!parsed.success || isOwn(parsed.data, context)) return null;
   const message = parsed.data;
   if (places.at(message.channel_id) === null) return null;
-  return ear.push(channelId(message.channel_id), async () => {
+  return here.push(channelId(message.channel_id), async () => {
     const where = await places.resolve(message.channel_id);
-    const change = where === null ? null : editOf(message, where.channel, understanding);
-    if (change !== null) await amend(ear, change);
+    const change = where === null ? null : editOf(message, where.channel, context);
+    if (change !== null) await amend(here, change);
   });
 }
 
-async function amend({ intake, changes }: Ear, change: MessageChange): Promise<void> {
+async function amend({ intake, changes }: EventContext, change: MessageChange): Promise<void> {
   changes.set(change.id, change);
   await intake.amend(change);
 }
 
-function gone(ear: Ear, channel: string, ids: readonly string[]): Promise<void> | null {
-  const { places } = ear;
+function gone(here: EventContext, channel: string, ids: readonly string[]): Promise<unknown> | null {
+  const { places } = here;
   if (places.at(channel) === null) return null;
-  return ear.push(channelId(channel), async () => {
+  return here.push(channelId(channel), async () => {
     const where = await places.resolve(channel);
     if (where === null) return;
-    for (const id of ids) await amend(ear, { change: 'deleted', id: messageId(id), channel: where.channel });
+    for (const id of ids) await amend(here, { change: 'deleted', id: messageId(id), channel: where.channel });
   });
 }
 
 /** The bot is in a server, anew or after an outage. */
-function joined(ear: Ear, guild: z.infer<typeof guildSchema>): null {
+function joined(here: EventContext, guild: z.infer<typeof guildSchema>): null {
   if (guild.unavailable === true) return null;
-  learnAll(ear, [...guild.channels, ...guild.threads], guild.id);
-  ear.access.changed({ guild: guild.id });
+  learnAll(here, [...guild.channels, ...guild.threads], guild.id);
+  here.membership.changed({ guild: guild.id });
   return null;
 }
 
-function left(ear: Ear, { id, unavailable }: z.infer<typeof guildSchema>): null {
-  const { log, places, access } = ear;
+function left(here: EventContext, { id, unavailable }: z.infer<typeof guildSchema>): null {
+  const { log, places, membership } = here;
   if (unavailable === true) {
     log.warn({ guild: id }, 'a server of Discord has an outage');
     return null;
   }
   const isThere = (channel: ChannelId, parent: ChannelId | null): boolean =>
     places.guildOf(platformChannel(parent ?? channel)) === id;
-  access.close(isThere, 'the bot was removed from the server');
+  membership.close(isThere, 'the bot was removed from the server');
   return null;
 }
 
-function permitted(ear: Ear, { guild_id: guild }: z.infer<typeof inGuildSchema>): null {
-  ear.access.changed({ guild });
+function permitted(here: EventContext, { guild_id: guild }: z.infer<typeof inGuildSchema>): null {
+  here.membership.changed({ guild });
   return null;
 }
 
-function described(ear: Ear, channel: ChannelPayload): null {
-  ear.places.learn(channel);
+function described(here: EventContext, channel: ChannelPayload): null {
+  here.places.learn(channel);
   const { archived = false, locked = false } = channel.thread_metadata ?? {};
   const own = channelId(channel.id);
-  if (archived && locked) ear.access.close((id) => id === own, 'the thread was closed');
-  else ear.access.changed({ channel: channel.id });
+  if (archived && locked) here.membership.close((id) => id === own, 'the thread was closed');
+  else here.membership.changed({ channel: channel.id });
   return null;
 }
 
-function removed(ear: Ear, channel: ChannelPayload): null {
+function removed(here: EventContext, channel: ChannelPayload): null {
   const own = channelId(channel.id);
   const what = isThread(channel) ? 'the thread was deleted' : 'the channel was deleted';
-  ear.access.close((id, parent) => id === own || parent === own, what);
-  ear.places.forget(channel.id);
+  here.membership.close((id, parent) => id === own || parent === own, what);
+  here.places.forget(channel.id);
   return null;
 }
 
-function learnAll(ear: Ear, channels: readonly unknown[], guild?: string): void {
+function learnAll(here: EventContext, channels: readonly unknown[], guild?: string): void {
   for (const each of channels) {
     const parsed = channelSchema.safeParse(each);
-    if (parsed.success) ear.places.learn(guild === undefined ? parsed.data : { ...parsed.data, guild_id: guild });
+    if (parsed.success) here.places.learn(guild === undefined ? parsed.data : { ...parsed.data, guild_id: guild });
   }
 }
