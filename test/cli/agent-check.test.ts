@@ -171,7 +171,7 @@ describe('T52 an agent that shows nothing', () => {
     const timers: CheckParts['timers'] = {
       after: (ms, due) => {
         limits.push(ms);
-        return systemTimers.after(ms === 120_000 ? 300 : Math.min(ms, 300), due);
+        return systemTimers.after(ms === 30_000 ? ms : Math.min(ms, 300), due);
       },
     };
     const done = await check(given, { timers });

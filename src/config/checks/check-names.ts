@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { nearest } from '../lib/nearest.ts';
-import { DEMO_AGENTS, DEMO_CHANNEL } from './demo.ts';
-import type { Found } from './error.ts';
-import { ANNOUNCEMENT_TEXTS } from './announcements.ts';
-import { ADAPTERS } from './schema.ts';
-import { turnConfigSchema, type TurnConfig } from './turn-config.ts';
+import { nearest } from '../../lib/nearest.ts';
+import { DEMO_AGENTS, DEMO_CHANNEL } from '../demo.ts';
+import type { Found } from '../error.ts';
+import { ANNOUNCEMENT_TEXTS } from '../announcements.ts';
+import { ADAPTERS } from '../schema.ts';
+import { turnConfigSchema, type TurnConfig } from '../turn-config.ts';
 
 type Path = readonly PropertyKey[];
 type Id = string | null | undefined;

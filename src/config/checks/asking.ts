@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Found } from './error.ts';
+import type { Found } from '../error.ts';
 
 /** What Conch itself sets so that an agent asks, and switches by which it would not: variables and arguments. */
 const KEPT: Readonly<Record<string, { readonly variables: readonly string[]; readonly switches: readonly string[] }>> =

@@ -1,10 +1,10 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { resolve } from 'node:path';
-import { isLoopback } from '../lib/loopback.ts';
-import { DEMO_AGENTS } from './demo.ts';
-import type { Found } from './error.ts';
-import type { ConfigFile } from './schema.ts';
-import { readIn, type World } from './world.ts';
+import { isLoopback } from '../../lib/loopback.ts';
+import { DEMO_AGENTS } from '../demo.ts';
+import type { Found } from '../error.ts';
+import type { ConfigFile } from '../schema.ts';
+import { readIn, type World } from '../world.ts';
 
 /** Checks what the platforms and the door for remote agents go by: ports, addresses, certificates, ids of people and groups. */
 export const checkPlatforms = (file: ConfigFile, world: World, consolePort: number | null): readonly Found[] => [

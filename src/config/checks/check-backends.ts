@@ -1,12 +1,12 @@
 import { delimiter, resolve } from 'node:path';
 import { z } from 'zod';
-import { isUnsafeVariable } from '../lib/unsafe-variables.ts';
+import { isUnsafeVariable } from '../../lib/unsafe-variables.ts';
 import { startedDraft, unasking } from './asking.ts';
-import { backendSchema } from './backends.ts';
-import type { Found } from './error.ts';
-import type { Env } from './references.ts';
-import type { ConfigFile } from './schema.ts';
-import type { World } from './world.ts';
+import { backendSchema } from '../backends.ts';
+import type { Found } from '../error.ts';
+import type { Env } from '../references.ts';
+import type { ConfigFile } from '../schema.ts';
+import type { World } from '../world.ts';
 
 /** What backends are checked against: the variables of the environment and of `.env`, and the machine. */
 export type Around = { readonly env: Env; readonly world: World; readonly purpose: 'start' | 'check' | 'look' };
