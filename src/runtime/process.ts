@@ -33,7 +33,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const log = createLog({ ...first.log, secrets: first.secrets.map((secret) => secret.reveal()) });
   const end = Promise.withResolvers<ExitCode>();
   let platforms: Platforms | null = null;
-  const store = openStore({ config: () => config, clock, adapters: () => platforms?.adapters ?? [] });
+  const store = openStore({ config: () => config, clock, adapters: () => platforms?.adapters ?? [], log });
   const parts = { config: first, clock, timers: systemTimers, log, store };
   const made = await createPlatforms(parts);
   platforms = made;
@@ -97,9 +97,10 @@ type StoreParts = {
   readonly config: () => Config;
   readonly clock: Clock;
   readonly adapters: () => readonly ChatAdapter[];
+  readonly log: Log;
 };
 
-function openStore({ config, clock, adapters }: StoreParts): FloorStore {
+function openStore({ config, clock, adapters, log }: StoreParts): FloorStore {
   const path = `${config().dataDir}/conch.db`;
   try {
     mkdirSync(config().dataDir, { recursive: true, mode: 0o700 });
@@ -109,6 +110,7 @@ function openStore({ config, clock, adapters }: StoreParts): FloorStore {
   return openFloorStore({
     path,
     clock,
+    say: (line) => log.info({ file: path }, line),
     textLimit: (channel) => lengthsOf(channel, adapters()).textLimit,
     fileAbove: (channel) => lengthsOf(channel, adapters()).fileAbove,
     words: (announcement, _channel, repeat) => {

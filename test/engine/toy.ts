@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { CommandFor, Machine } from '../../src/engine/machine.ts';
+import type { CommandFor, Machine, MachineUses } from '../../src/engine/machine.ts';
 import type { Instant } from '../../src/lib/time.ts';
 
 /** A counter that falls back to zero a second after it was last counted up, and can have another one counted, too. */
@@ -40,4 +40,58 @@ export const counter: Machine<Count, Act, Counted, { readonly shown: number }> =
   state: z.strictObject({ value: z.number(), resetAt: z.number().nullable() }),
   fact: countedSchema,
   command: actSchema,
+};
+
+/** A board: what is pinned to it is posted, and each message of a person is noted once; `tell` is for whoever watches now. */
+export type Pinned = { readonly count: number };
+type Pin = { readonly type: 'pin'; readonly text: string } | { readonly type: 'note'; readonly id: string };
+type Happened = z.infer<typeof happenedSchema>;
+
+const happenedSchema = z.union([
+  z.strictObject({ type: z.literal('pinned'), text: z.string() }),
+  z.strictObject({ type: z.literal('noted'), id: z.string() }),
+]);
+
+export const board: Machine<Pinned, Pin, Happened, Happened, 'unknown' | 'again'> = {
+  name: 'board',
+  version: 1,
+  empty: () => ({ count: 0 }),
+  decide: (_state, pin) => ({
+    ok: true,
+    facts: [pin.type === 'pin' ? { type: 'pinned', text: pin.text } : { type: 'noted', id: pin.id }],
+  }),
+  evolve: ({ count }) => ({ count: count + 1 }),
+  react: (fact) => [fact],
+  nextDeadline: () => null,
+  state: z.strictObject({ count: z.number() }),
+  fact: happenedSchema,
+};
+
+/** A board uses the inbox and the outbox: its key is its channel. */
+export const boardUses: MachineUses<Pin, Happened, Happened, 'unknown' | 'again'> = {
+  inbox: {
+    refusal: (channel, pin, read) => {
+      if (pin.type !== 'note') return null;
+      const message = read(pin.id);
+      if (message?.channel !== channel) return 'unknown';
+      return message.fate === null ? null : 'again';
+    },
+    fate: (fact) => (fact.type === 'noted' ? { message: fact.id, fate: { state: 'noted' } } : null),
+  },
+  outbox: {
+    owes: (channel, { type, ...effect }) => [
+      {
+        type: 'owe',
+        lasting: type === 'pinned',
+        channel,
+        lane: type === 'pinned' ? 'posts' : 'watchers',
+        effect: { type },
+        texts: 'text' in effect ? effect.text.split('|') : [null],
+        key: null,
+        repeats: 0,
+        kind: type,
+        epoch: null,
+      },
+    ],
+  },
 };

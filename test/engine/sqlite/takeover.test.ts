@@ -61,12 +61,14 @@ describe('a file of the schema before machines', () => {
   test('is kept beside, for its owner alone, with the journal that was', () => {
     using place = folder();
     former(place.file());
-    open(place.file());
+    const said: string[] = [];
+    open(place.file(), { say: (line) => said.push(line) });
     const copy = formerFile(place.file(), 2);
     expect(statSync(copy).mode & 0o777).toBe(0o600);
     const db = new Database(copy, { readonly: true });
     expect(db.prepare('SELECT count(*) FROM journal').pluck().get()).toBe(36);
     expect(existsSync(`${copy}.part`)).toBe(false);
+    expect(said).toEqual([expect.stringContaining(`is kept in ${copy}.`)]);
     db.close();
   });
 
