@@ -57,6 +57,8 @@ const HOSTILE = [
 const hostileText = fc
   .array(fc.constantFrom(...HOSTILE), { minLength: 1, maxLength: 12 })
   .map((parts) => parts.join(''));
+/** A text of nothing but blanks is neither shown as a draft nor posted. */
+const sayable = hostileText.filter((text) => text.trim() !== '');
 
 /** Every text of a request, at any depth. */
 function textsIn(value: unknown): string[] {
@@ -85,7 +87,7 @@ describe('everything that goes to Slack', () => {
     const thread = `${channel}/${root}`;
     let epoch = 0;
     await fc.assert(
-      fc.asyncProperty(hostileText, hostileText, async (text, name) => {
+      fc.asyncProperty(sayable, hostileText, async (text, name) => {
         epoch += 1;
         const speaker = { id: 'dev', name, avatar: null };
         outgoing.draft(thread, speaker, epoch, text);
