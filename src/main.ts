@@ -9,12 +9,12 @@ import {
   rotateAgentToken,
 } from './agents/backends/remote/tokens.ts';
 import { parseCall } from './cli/arguments.ts';
-import type { Call } from './cli/arguments.ts';
+import type { Invocation } from './cli/arguments.ts';
 import { runCtl } from './cli/ctl.ts';
 import type { CtlCall } from './cli/ctl.ts';
 import { EXIT_CODES, STORE_CODES } from './runtime/exit-codes.ts';
 import type { ExitCode } from './runtime/exit-codes.ts';
-import { helpText } from './cli/help.ts';
+import { usageText } from './cli/help.ts';
 import { recordCheck } from './cli/check-record.ts';
 import { isShown, stepLine, verdictLine } from './cli/replay-view.ts';
 import { ConfigError } from './config/error.ts';
@@ -40,10 +40,10 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   }
 }
 
-async function run(call: Call): Promise<ExitCode> {
+async function run(call: Invocation): Promise<ExitCode> {
   switch (call.verb) {
     case 'help':
-      return say(helpText());
+      return say(usageText());
     case 'version':
       return say(await version());
     case 'schema':
@@ -90,7 +90,7 @@ async function doctor(json: boolean): Promise<ExitCode> {
 }
 
 /** A first signal ends the agent and the check in good order, a second one this program at once. */
-async function checkAgent(call: Extract<Call, { verb: 'agent check' }>, config: Config): Promise<ExitCode> {
+async function checkAgent(call: Extract<Invocation, { verb: 'agent check' }>, config: Config): Promise<ExitCode> {
   const check = await import('./cli/agent-check.ts');
   const { createLog } = await import('./runtime/log.ts');
   const found = check.checkable(call.agent, config.agents);
@@ -130,7 +130,7 @@ function listTokens(config: Config): ExitCode {
   return say(tokens.map(({ agent, createdAt }) => `${agent} since ${createdAt}`).join('\n'));
 }
 
-function changeToken(call: Extract<Call, { verb: 'agent' }>, config: Config): ExitCode {
+function changeToken(call: Extract<Invocation, { verb: 'agent' }>, config: Config): ExitCode {
   const { what, agent } = call;
   const { dataDir, agents } = config;
   if (what === 'revoke') {
@@ -198,7 +198,7 @@ async function withStore(use: (store: FloorStore) => ExitCode | Promise<ExitCode
   }
 }
 
-function replay(store: FloorStore, call: Extract<Call, { verb: 'replay' }>): ExitCode {
+function replay(store: FloorStore, call: Extract<Invocation, { verb: 'replay' }>): ExitCode {
   const known = store.channels();
   const channels =
     call.channel === null ? known : known.filter((id) => id === call.channel || id.endsWith(`:${call.channel}`));

@@ -4,7 +4,7 @@ import { quoted } from '../turns/commands/parse.ts';
 import { VERBS } from './help.ts';
 
 /** What the program was asked to do. */
-export type Call =
+export type Invocation =
   | { readonly verb: 'help' }
   | { readonly verb: 'version' }
   | { readonly verb: 'start' }
@@ -22,7 +22,9 @@ export type Call =
   | { readonly verb: 'schema' };
 
 /** A call that was understood, or one sentence that says what was expected. */
-export type Understood = { readonly ok: true; readonly call: Call } | { readonly ok: false; readonly message: string };
+export type Understood =
+  | { readonly ok: true; readonly call: Invocation }
+  | { readonly ok: false; readonly message: string };
 
 /** Reads the command line (without node and script); no words at all mean `start`. */
 export function parseCall(argv: readonly string[]): Understood {
@@ -40,7 +42,7 @@ export function parseCall(argv: readonly string[]): Understood {
 }
 
 /** What an operator's command line is made of: words with spaces are put in quotes, one word is taken as it is. */
-export function lineOf(words: readonly string[]): string {
+export function operatorLine(words: readonly string[]): string {
   const [only, second] = words;
   if (only !== undefined && second === undefined) return only;
   return words.map((word) => (/\s/.test(word) ? `"${word.replaceAll('"', '')}"` : word)).join(' ');
@@ -78,7 +80,7 @@ const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
 function readCtl(given: Given): Understood {
   if (given.help || given.words.length === 0)
     return yes({ verb: 'ctl', line: 'help', channel: null, json: given.json });
-  return yes({ verb: 'ctl', line: lineOf(given.words), channel: given.channel, json: given.json });
+  return yes({ verb: 'ctl', line: operatorLine(given.words), channel: given.channel, json: given.json });
 }
 
 function readReplay(given: Given): Understood {
@@ -102,7 +104,7 @@ function readConfig(given: Given): Understood {
 }
 
 /** A verb after which only one word can follow. */
-function readOnly(given: Given, call: Extract<Call, { verb: `${string} ${string}` }>, verb: string): Understood {
+function readOnly(given: Given, call: Extract<Invocation, { verb: `${string} ${string}` }>, verb: string): Understood {
   const [, wanted = ''] = call.verb.split(' ');
   const [word, extra] = given.words;
   if (word !== wanted) return no(`Expected "${wanted}" after ${verb}. Usage: conch ${usageOf(verb)}`);
@@ -124,7 +126,7 @@ function readAgent(given: Given): Understood {
   return no(`Expected what to do and an agent. Usage: conch ${usageOf('agent')} or ${usageOf('agent check')}`);
 }
 
-function nothingMore(given: Given, call: Call, verb: string): Understood {
+function nothingMore(given: Given, call: Invocation, verb: string): Understood {
   const [extra] = given.words;
   return extra === undefined ? yes(call) : unexpected(extra, verb);
 }
@@ -180,7 +182,7 @@ function unexpected(word: string, verb: string): Understood {
   return no(`Expected nothing after ${quoted(word)}. Usage: conch ${usageOf(verb)}`);
 }
 
-function yes(call: Call): Understood {
+function yes(call: Invocation): Understood {
   return { ok: true, call };
 }
 

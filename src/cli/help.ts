@@ -41,7 +41,7 @@ const LEFT_WIDTH = 30;
 const TEXT_WIDTH = 66;
 
 /** What `conch --help` prints. */
-export function helpText(): string {
+export function usageText(): string {
   const codes = Object.entries(EXIT_CODES).map(([name, code]) => [String(code), meaningOf(name)] as const);
   return [
     'Conch: AI agents and people share one chat channel, and whoever holds the conch may speak.',

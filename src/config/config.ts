@@ -118,7 +118,7 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
 };
 
 /** The place of an agent at a floor with these settings, also at one that an operator gives it. */
-export const seatOf = (agent: AgentConfig, turnConfig: TurnConfig): SeatConfig => ({
+export const seatSettingsOf = (agent: AgentConfig, turnConfig: TurnConfig): SeatConfig => ({
   agent: agent.id,
   priority: agent.priority,
   timeoutSeconds: agent.timeoutSeconds ?? turnConfig.defaultTimeoutSeconds,
@@ -140,7 +140,7 @@ const channelOf = (channel: FileChannel, general: General): ChannelConfig => {
     adapter: ADAPTERS.find((name) => channel.id.startsWith(`${name}:`)) ?? impossible(channel.id),
     name: channel.name ?? channel.id.slice(channel.id.indexOf(':') + 1),
     agents: channel.agents,
-    seats: seats.map((agent) => seatOf(agent, turnConfig)),
+    seats: seats.map((agent) => seatSettingsOf(agent, turnConfig)),
     turnConfig,
     budgets: {
       exchange: { ...general.budgets.exchange, ...channel.budgets?.exchange },

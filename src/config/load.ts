@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { missingCredentials } from './adapters.ts';
 import { checkBackends, checkPrices } from './checks/check-backends.ts';
 import { checkPlatforms } from './checks/check-platforms.ts';
-import { crossCheck } from './checks/check-names.ts';
+import { crossCheck } from './checks/cross-check.ts';
 import { completeConfig, type Config } from './config.ts';
 import { openToAll, readEnvironment, type Environment } from './environment.ts';
 import { ConfigError, lineText, pathText, type Found, type Problem } from './error.ts';

@@ -1,5 +1,5 @@
 import type { FloorQueries } from '../adapters/port.ts';
-import { seatOf } from '../config/config.ts';
+import { seatSettingsOf } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import type { AgentId, ChannelId, SeatSettings } from '../turns/floor/settings.ts';
@@ -55,6 +55,6 @@ function seatFor(config: Config, channel: ChannelId, agent: AgentId): SeatSettin
   const place = config.channels.find(({ id }) => id === channel);
   const known = config.agents.find(({ id }) => id === agent);
   if (place === undefined || known === undefined) return null;
-  const { priority, timeoutSeconds, rejoin } = seatOf(known, place.turnConfig);
+  const { priority, timeoutSeconds, rejoin } = seatSettingsOf(known, place.turnConfig);
   return { agent, priority, timeoutMs: timeoutSeconds * 1_000, rejoin };
 }

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { lineOf, parseCall } from '../../src/cli/arguments.ts';
+import { operatorLine, parseCall } from '../../src/cli/arguments.ts';
 import { VARIABLES } from '../../src/config/environment.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
-import { helpText, VERBS } from '../../src/cli/help.ts';
+import { usageText, VERBS } from '../../src/cli/help.ts';
 import { parseLine } from '../../src/turns/commands/parse.ts';
 
 describe('the command line', () => {
@@ -56,14 +56,14 @@ describe('the command line', () => {
   });
 
   test('keeps a name with spaces together on its way to the bot', () => {
-    const line = lineOf(['floor', 'grant', 'Dev Two']);
+    const line = operatorLine(['floor', 'grant', 'Dev Two']);
     expect(parseLine(line)).toMatchObject({ ok: true, invocation: { values: { agent: 'Dev Two' } } });
   });
 });
 
 describe('help', () => {
   test('T41 names every command, every variable and every exit code', () => {
-    const text = helpText();
+    const text = usageText();
     for (const verb of Object.values(VERBS)) expect(text).toContain(verb.usage);
     for (const { name } of VARIABLES) expect(text).toContain(`  ${name} `);
     for (const code of Object.values(EXIT_CODES)) expect(text).toMatch(new RegExp(`^ +${code} +\\w`, 'm'));
@@ -71,7 +71,7 @@ describe('help', () => {
 
   test('fits a terminal of 100 columns', () => {
     expect(
-      helpText()
+      usageText()
         .split('\n')
         .filter((line) => line.length > 100),
     ).toEqual([]);

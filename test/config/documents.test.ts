@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { VARIABLES } from '../../src/config/environment.ts';
 import { configJsonSchema, jsonSchemaText, type JsonNode } from '../../src/config/json-schema.ts';
-import { configTable, environmentTable } from '../../src/config/table.ts';
+import { configTable, environmentTable } from '../../src/config/documents.ts';
 import { turnKeys } from '../../src/config/turn-config.ts';
 import { load } from './world.ts';
 

@@ -60,7 +60,7 @@ describe.concurrent('a Conch on Discord', () => {
 
   test('with a wrong token ends with the same code and words', () =>
     onDiscord(async ({ place, env }) => {
-      const { code, err } = await runConch(place, { env: { ...env, DISCORD_TOKEN: 'MTIz.wrong.token' } });
+      const { code, err } = await runConch(place, { env: { ...env, DISCORD_TOKEN: `MTIz.wrong${process.pid}.token` } });
       expect(code).toBe(EXIT_CODES.platformRefused);
       expect(err).toContain(NOT_ACCEPTED);
       expect(err).not.toMatch(STACK);
@@ -151,7 +151,11 @@ describe.concurrent('conch doctor', () => {
       },
       /✗ #general: permissions: the bot lacks "Read Message History"\n {4}→ Open the channel's settings, "Permissions"/,
     ],
-    ['the token is wrong', () => ({ DISCORD_TOKEN: 'MTIz.wrong.token' }), /✗ Discord token: .*\n {4}→ .*"Reset Token"/],
+    [
+      'the token is wrong',
+      () => ({ DISCORD_TOKEN: 'MTIz.wrong.doctor' }),
+      /✗ Discord token: .*\n {4}→ .*"Reset Token"/,
+    ],
     [
       'Discord cannot be reached',
       () => ({ DISCORD_API_URL: 'http://127.0.0.1:1/api' }),

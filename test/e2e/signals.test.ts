@@ -53,7 +53,7 @@ describe.concurrent('SIGTERM', () => {
   test('during the start ends it as soon as it has started', () =>
     inPlace(DEMO, async (_place, start) => {
       const bot = start();
-      await bot.line(10_000);
+      await bot.line(60_000);
       expect(await bot.end('SIGTERM')).toMatchObject({ code: EXIT_CODES.ok });
     }));
 });

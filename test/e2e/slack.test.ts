@@ -99,8 +99,8 @@ describe.concurrent('a Conch on Slack', () => {
   );
 
   test.each([
-    ['SLACK_BOT_TOKEN', 'xoxb-wrong'],
-    ['SLACK_APP_TOKEN', 'xapp-wrong'],
+    ['SLACK_BOT_TOKEN', `xoxb-wrong-${process.pid}`],
+    ['SLACK_APP_TOKEN', `xapp-wrong-${process.pid}`],
   ])('with a wrong %s ends with the same code and names it', (name, value) =>
     onSlack(async ({ place, env }) => {
       const { code, err } = await runConch(place, { env: { ...env, [name]: value } });
@@ -205,12 +205,12 @@ describe.concurrent('conch doctor', () => {
     ],
     [
       'the bot token is wrong',
-      () => ({ SLACK_BOT_TOKEN: 'xoxb-wrong' }),
+      () => ({ SLACK_BOT_TOKEN: 'xoxb-wrong-too' }),
       /✗ Slack bot token: Slack refused \(invalid_auth\)\n {4}→ Copy the bot token/,
     ],
     [
       'the app token is wrong',
-      () => ({ SLACK_APP_TOKEN: 'xapp-wrong' }),
+      () => ({ SLACK_APP_TOKEN: 'xapp-wrong-too' }),
       /✗ Slack app token: Slack refused \(invalid_auth\)\n {4}→ Make one with the scope connections:write/,
     ],
   ];

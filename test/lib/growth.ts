@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 
 /** So many short inputs are as long together as the long one; work that grows with the square costs that many times as much for it. */
-const SHARES = 8;
+const SHARES = 16;
 /** So many times what the short ones cost the long one may. */
-const SLACK = 4;
+const SLACK = 8;
 /** What costs less is too little to compare, in milliseconds. */
 const LEAST_MS = 2;
 const ROUNDS = 8;
 
 /**
- * Fails unless work on an input of `size` costs about as much as work on eight inputs of an eighth of it: two measurements
+ * Fails unless work on an input of `size` costs about as much as work on sixteen inputs of a sixteenth of it: two measurements
  * of one run, each the least of some rounds, so that a busy machine changes nothing. `prepare` makes an input, which does
  * not count, and returns the work.
  */
