@@ -120,7 +120,7 @@ async function invite({ credentials, adapters }: Config): Promise<ExitCode> {
 }
 
 async function manifest({ adapters }: Config): Promise<ExitCode> {
-  const { manifestText } = await import('./adapters/slack/manifest.ts');
+  const { manifestText } = await import('./adapters/slack/setup.ts');
   return say(manifestText(adapters.slack, adapters.slack.mode));
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { BOT_EVENTS, BOT_SCOPES } from '../../src/adapters/slack/manifest.ts';
+import { BOT_EVENTS, BOT_SCOPES } from '../../src/adapters/slack/setup.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import type { Fault } from '../adapters/slack/faults.ts';
 import { ALL_SCOPES } from '../adapters/slack/server.ts';

@@ -1,7 +1,7 @@
 import type { Shown } from '../adapters/discord/server-view.ts';
 import { CURSOR } from '../../src/adapters/discord/content.ts';
 import { channelId } from '../../src/adapters/discord/ids.ts';
-import { prefixOf } from '../../src/adapters/discord/names.ts';
+import { prefixOf } from '../../src/adapters/discord/identity.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Written } from './discord-crowd.ts';
 import type { SpawnedDiscord } from './discord-server.ts';

@@ -41,6 +41,8 @@ type State = {
   /** The card, and behind it those that are to be taken away. */
   ids: readonly MessageId[];
   view: FloorView | null;
+  /** Something began here since the start, if only for a moment. */
+  hasBegun: boolean;
   shown: Drawing | null;
   /** How many messages came after it. */
   below: number;
@@ -73,6 +75,7 @@ export class FloorCards {
     const begins = view.condition === 'open' && (state.view?.condition ?? 'resting') === 'resting';
     if (begins && state.below > 0) state.isMoving = true;
     state.view = view;
+    state.hasBegun ||= view.condition === 'open';
     state.throttle.kick();
   }
 
@@ -124,6 +127,7 @@ export class FloorCards {
       throttle: createThrottle({ clock, timers, gapMs: INTERVAL_MS }, () => this.#draw(channel, state)),
       ids,
       view: null,
+      hasBegun: false,
       shown: null,
       // The card that a former run left is not the last message any more.
       below: ids.length === 0 ? 0 : 1,
@@ -163,7 +167,7 @@ export class FloorCards {
         return null;
       }
       state.ids = state.ids.slice(1);
-    } else if (id === undefined && view.condition === 'resting') return null;
+    } else if (id === undefined && !state.hasBegun) return null;
     await this.#post(channel, state, drawing);
     return null;
   }

@@ -10,30 +10,24 @@ import { createConnectRetry } from '../delivery/connect-retry.ts';
 import { createInboundQueue } from '../delivery/inbound-queue.ts';
 import type { InboundQueue } from '../delivery/inbound-queue.ts';
 import { AdapterError, ChatError } from '../port.ts';
-import type { Capabilities, ChatAdapter, Intake, Memory, FloorQueries } from '../port.ts';
-import { createChannelMembership } from './channel-membership.ts';
-import type { ChannelMembership } from './channel-membership.ts';
+import type { Capabilities, ChatAdapter, FloorQueries, Intake, Memory } from '../port.ts';
+import { ChannelMembership, channelPermissions } from './channel-membership.ts';
 import { FILE_ABOVE, TEXT_LIMIT } from './content.ts';
-import { createCalls, createReader, insisting } from './calls.ts';
-import type { Calls } from './calls.ts';
-import { createClient } from './client.ts';
+import { createCalls, createClient, createReader, insisting } from './client.ts';
+import type { Calls, DiscordSettings, Self } from './client.ts';
 import { registerCommands } from './commands.ts';
-import { createConnection } from './connection/connection.ts';
-import type { Connection } from './connection/connection.ts';
+import { Connection } from './connection/connection.ts';
 import { untilDiscord, wordsOf } from './errors.ts';
 import { createEvents } from './events.ts';
 import { readHistory } from './history.ts';
 import { platformChannel } from './ids.ts';
 import type { MessageContext } from './parse-message.ts';
-import { createInteractions } from './interactions.ts';
+import { createInteractions, createTyped } from './interactions.ts';
 import { createSender } from './sender.ts';
 import type { Sender } from './sender.ts';
-import type { DiscordSettings, Self } from './client.ts';
-import { channelPermissions } from './permissions.ts';
-import type { PermissionName } from './permissions.ts';
+import type { PermissionName } from './channel-membership.ts';
 import { createPlaces, snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
-import { createTyped } from './typed.ts';
 
 /** What the adapter is given. */
 export type AdapterOptions = {
@@ -94,7 +88,7 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   const sender = createSender({ ...parts, calls, places, self: () => self });
   const missing = async (channel: string): Promise<readonly PermissionName[]> =>
     (await insisting(() => channelPermissions({ calls, self }, channel, parts.settings), parts)).missing;
-  const membership = createChannelMembership({
+  const membership = new ChannelMembership({
     ...parts,
     read,
     places,
@@ -150,19 +144,19 @@ function contextOf({ queries }: Parts, { self, sender, places }: Known): Message
 function listen(parts: Parts, known: Known, context: MessageContext): Connection {
   const { intake } = parts;
   const { self, sender } = known;
-  const events = createEvents({
+  const dispatch = createEvents({
     ...parts,
     ...known,
     context,
-    interactions: createInteractions({ ...parts, ...known }),
+    interact: createInteractions({ ...parts, ...known }),
     typed: createTyped({ ...parts, ...known, context }),
     seen: (channel) => sender.seen(channel),
     stands: (message, thread) => sender.stands(message, thread),
   });
-  return createConnection({
+  return new Connection({
     ...parts,
     bot: self.userId,
-    dispatch: (event, payload) => events.dispatch(event, payload),
+    dispatch,
     lost: () => intake.disconnected(),
     back: (missed) => intake.reconnected({ missed }),
     fatal: (error) => intake.broken(error),

@@ -7,7 +7,7 @@ import { COMMANDS } from '../../turns/commands/table.ts';
 import type { Argument, CommandRow } from '../../turns/commands/table.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ORDERS, POLICIES } from '../../turns/floor/policies.ts';
-import type { Calls } from './calls.ts';
+import type { Calls } from './client.ts';
 
 /** One slash command, group or option, as far as Conch sets it; Discord takes and gives it in this form. */
 export type Option = {

@@ -5,7 +5,7 @@ import { splitText } from '../../turns/text/split.ts';
 import type { CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';
 import type { Speaker } from '../port.ts';
-import { prefixOf } from './names.ts';
+import { prefixOf } from './identity.ts';
 
 /** The most that Discord takes as the content of one message, in UTF-16 units. */
 export const CONTENT_LIMIT = 2_000;

@@ -3,18 +3,24 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { MessageChange } from '../../engine/port.ts';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { InboundQueue } from '../delivery/inbound-queue.ts';
 import type { Intake } from '../port.ts';
 import type { ChannelMembership } from './channel-membership.ts';
-import { BoundedMap } from '../../lib/bounded-map.ts';
 import { channelId, messageId, platformChannel } from './ids.ts';
-import { bulkDeletedSchema, deletedSchema, editOf, editSchema, humanMessage } from './parse-message.ts';
-import { isOwn, isSpeech, messageSchema } from './parse-message.ts';
-import type { MessagePayload, MessageContext } from './parse-message.ts';
-import type { Interactions } from './interactions.ts';
+import {
+  bulkDeletedSchema,
+  deletedSchema,
+  editOf,
+  editSchema,
+  humanMessage,
+  isOwn,
+  isSpeech,
+  messageSchema,
+} from './parse-message.ts';
+import type { MessageContext, MessagePayload } from './parse-message.ts';
 import { channelSchema, isThread, snowflakeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
-import type { Typed } from './typed.ts';
 
 /** What events are made into, and by what. */
 export type EventsPorts = {
@@ -22,8 +28,10 @@ export type EventsPorts = {
   readonly intake: Intake;
   readonly inbound: InboundQueue;
   readonly context: MessageContext;
-  readonly interactions: Interactions;
-  readonly typed: Typed;
+  /** Answers a command, a completion or a button. */
+  readonly interact: (payload: unknown) => Promise<void>;
+  /** Runs a message that is a command. */
+  readonly typed: (message: MessagePayload) => Promise<void>;
   /** Somebody other than Conch wrote in a channel. */
   readonly seen: (channel: ChannelId) => void;
   /** A message of a floor stands in a thread that shares it. */
@@ -32,14 +40,11 @@ export type EventsPorts = {
   readonly log: Logger;
 };
 
-/** The listening side: events of the gateway, each made into what the floor understands. */
-export type Events = {
-  /** Takes one event; the promise resolves when it is safe. What cannot be understood is logged and dropped. */
-  dispatch(event: string, payload: unknown): Promise<unknown> | null;
-};
-
-/** Listens to what Conch needs; everything else is let by. */
-export function createEvents(ports: EventsPorts): Events {
+/**
+ * Makes events of the gateway into what the floor understands. The promise resolves when an event is safe; what Conch does not
+ * need is let by (`null`), what cannot be understood is logged and dropped.
+ */
+export function createEvents(ports: EventsPorts): (event: string, payload: unknown) => Promise<unknown> | null {
   const overfull = new Set<ChannelId>();
   const changes = new BoundedMap<MessageId, MessageChange>(CHANGES_KEPT);
   const push: Push = (channel, act) => {
@@ -55,9 +60,7 @@ export function createEvents(ports: EventsPorts): Events {
     }
     return new Promise(() => undefined);
   };
-  return {
-    dispatch: (event, payload) => EVENTS.get(event)?.({ ...ports, push, changes }, payload) ?? null,
-  };
+  return (event, payload) => EVENTS.get(event)?.({ ...ports, push, changes }, payload) ?? null;
 }
 
 const CHANGES_KEPT = 1_000;
@@ -103,7 +106,7 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
     gone(here, channel, ids),
   ),
   on(GatewayDispatchEvents.InteractionCreate, z.unknown(), (here, payload) => {
-    void here.interactions.serve(payload);
+    void here.interact(payload);
     return null;
   }),
   on(GatewayDispatchEvents.GuildCreate, guildSchema, joined),
@@ -131,7 +134,7 @@ function written(here: EventContext, message: MessagePayload): Promise<unknown> 
     if (at !== undefined) seen(at.channel);
     return null;
   }
-  void typed.hear(message);
+  void typed(message);
   return here.push(channelId(message.channel_id), async () => {
     const where = await places.resolve(message.channel_id);
     if (where === null) return;

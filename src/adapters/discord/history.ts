@@ -3,14 +3,13 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../engine/port.ts';
-import type { History, FloorQueries, Place, Position } from '../port.ts';
-import { channelId, platformChannel } from './ids.ts';
+import type { FloorQueries, History, Place, Position } from '../port.ts';
+import { channelId, platformChannel, snowflakeAt, timeOf } from './ids.ts';
 import { editOf, humanMessage, isOwn, isSpeech, messageSchema } from './parse-message.ts';
-import { snowflakeAt, timeOf } from './ids.ts';
-import type { MessagePayload, MessageContext } from './parse-message.ts';
+import type { MessageContext, MessagePayload } from './parse-message.ts';
 import { channelSchema, snowflakeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
-import type { Reader } from './calls.ts';
+import type { Reader } from './client.ts';
 
 /** What reading back needs. */
 export type HistoryPorts = {

@@ -1,8 +1,11 @@
-import type { AgentId } from '../../turns/floor/settings.ts';
-import type { FloorQueries } from '../port.ts';
-import { prefixOf, sameName, usernameOf } from './names.ts';
-import type { Roles } from './roles.ts';
+import { Routes } from 'discord.js';
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import type { FloorQueries, Memory, Speaker } from '../port.ts';
 import type { Webhooks } from './webhooks.ts';
+import type { Calls } from './client.ts';
+import { wordsOf } from './errors.ts';
 
 /** Who is who on Discord, by ids; names count only in messages that are known to be Conch's own. */
 export type Identities = {
@@ -23,16 +26,29 @@ export type Identities = {
 
 /** What tells identities. */
 export type IdentityPorts = {
+  readonly calls: Calls;
   readonly queries: Pick<FloorQueries, 'agents'>;
   readonly webhooks: Pick<Webhooks, 'isOwn'>;
-  readonly roles: Pick<Roles, 'agentOf'>;
+  readonly memory: Memory;
+  readonly log: Logger;
 };
 
-/** The identities of the agents of the configuration. */
-export function createIdentities({ queries, webhooks, roles }: IdentityPorts): Identities {
+/** The identities of the agents of the configuration. Each has a role that people can mention; nobody has it, and it allows nothing. */
+export type OwnIdentities = Identities & {
+  /** Makes the roles that a guild lacks. Never rejects: a guild where that fails goes without. */
+  ensureRoles(guild: string, channel: ChannelId): Promise<void>;
+};
+
+const roleSchema = z.object({ id: z.string() });
+const rolesSchema = z.array(roleSchema);
+
+/** Roles are known by the ids that were remembered when they were made. */
+export function createIdentities(ports: IdentityPorts): OwnIdentities {
+  const { queries, webhooks, log } = ports;
+  const agents = new Map<string, AgentId>();
   return {
     isOwnWebhook: (webhookId) => webhooks.isOwn(webhookId),
-    agentOfRole: (roleId) => roles.agentOf(roleId),
+    agentOfRole: (roleId) => agents.get(roleId) ?? null,
     agentOfPost({ shownName, content, byWebhook }) {
       const fitting = queries
         .agents()
@@ -40,5 +56,82 @@ export function createIdentities({ queries, webhooks, roles }: IdentityPorts): I
       const [only] = fitting;
       return only !== undefined && fitting.length === 1 ? only.id : null;
     },
+    async ensureRoles(guild, channel) {
+      try {
+        const route = Routes.guildRoles(guild);
+        const listed = await ports.calls.ask({ method: 'get', route, channel, what: 'list roles' }, rolesSchema);
+        const there = new Set(listed.map(({ id }) => id));
+        for (const agent of queries.agents()) {
+          const known = ports.memory.get(keyOf(guild, agent.id));
+          const role = known !== null && there.has(known) ? known : await make(ports, { guild, channel }, agent);
+          agents.set(role, agent.id);
+        }
+      } catch (error) {
+        log.warn({ channel, why: wordsOf(error) }, 'agents have no roles to mention');
+      }
+    },
   };
+}
+
+type Named = NonNullable<Speaker>;
+
+/** The longest name under which a webhook may speak, in UTF-16 units. */
+const NAME_LIMIT = 80;
+const EMOJI_LENGTH = 16;
+
+/** The name under which an agent speaks: an avatar that is an emoji stands in front, and words that Discord refuses are broken up. */
+export function usernameOf(speaker: Named): string {
+  const name = speaker.name.replaceAll(/\s+/g, ' ').trim();
+  const emoji = isEmoji(speaker.avatar) ? `${speaker.avatar} ` : '';
+  const whole = `${emoji}${name === '' ? speaker.id : name}`.toWellFormed();
+  const allowed = whole.replaceAll(/disc(?=ord)|cly(?=de)/gi, (word) => `${word}\u200A`);
+  return allowed
+    .slice(0, NAME_LIMIT)
+    .replace(/[\uD800-\uDBFF]$/, '')
+    .trim();
+}
+
+/** The address of an agent's picture; `null` when it has none that Discord could fetch. */
+export function avatarUrlOf(speaker: Named): string | null {
+  return speaker.avatar?.startsWith('https://') === true ? speaker.avatar : null;
+}
+
+/** What stands before an agent's words when the bot itself must say them. */
+export function prefixOf(speaker: Named): string {
+  const name = usernameOf(speaker)
+    .replaceAll(/[*_~|`\\>]/g, '')
+    .trim();
+  return `**${name === '' ? speaker.id : name}**:`;
+}
+
+/** Whether two shown names are the same: Discord folds white space and what cannot be seen. */
+export function sameName(one: string, other: string): boolean {
+  return plain(one) === plain(other);
+}
+
+function isEmoji(avatar: string | null): avatar is string {
+  return avatar !== null && avatar.length <= EMOJI_LENGTH && /\p{Extended_Pictographic}|\p{RI}/u.test(avatar);
+}
+
+function plain(name: string): string {
+  return name.normalize('NFKC').replaceAll(/[\s\p{Cf}]+/gu, '');
+}
+
+type Agent = ReturnType<FloorQueries['agents']>[number];
+
+async function make(
+  { calls, memory }: IdentityPorts,
+  where: { readonly guild: string; readonly channel: ChannelId },
+  agent: Agent,
+): Promise<string> {
+  const { guild, channel } = where;
+  const body = { name: usernameOf({ ...agent, avatar: null }), permissions: '0', mentionable: true, hoist: false };
+  const route = Routes.guildRoles(guild);
+  const { id } = await calls.ask({ method: 'post', route, channel, what: 'make a role', body }, roleSchema);
+  await memory.set(keyOf(guild, agent.id), id);
+  return id;
+}
+
+function keyOf(guild: string, agent: AgentId): string {
+  return `role:${guild}:${agent}`;
 }

@@ -1,19 +1,22 @@
+import { retry } from '../../lib/retry.ts';
 import { Routes } from 'discord.js';
 import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Timers } from '../../lib/time.ts';
-import type { Answer, Intake, FloorQueries, Principal } from '../port.ts';
-import { answerBody } from './content.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
-import { readCustomId } from './content.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
+import type { Answer, FloorQueries, Intake, Memory, Principal } from '../port.ts';
+import { answerBody, readCustomId } from './content.ts';
 import { choicesFor, givenSchema, lineOf } from './commands.ts';
 import { chatError, rejectionOf, wordsOf } from './errors.ts';
 import { channelId } from './ids.ts';
-import { memberSchema, nameOf, userSchema } from './parse-message.ts';
-import type { Self } from './client.ts';
+import { authorOf, humanMessage, memberSchema, nameOf, userSchema } from './parse-message.ts';
+import type { Calls, Self } from './client.ts';
 import { snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
+import { COMMAND_RULE, createFirstTime, typedCommand } from '../delivery/typed-command.ts';
+import type { MessageContext, MessagePayload } from './parse-message.ts';
 
 /** What commands and buttons are answered with. */
 export type InteractionPorts = {
@@ -26,29 +29,24 @@ export type InteractionPorts = {
   readonly log: Logger;
 };
 
-/** Slash commands, their completions, and buttons. */
-export type Interactions = {
-  /** Answers one; resolves when that is done and never rejects. A second delivery of the same one does nothing. */
-  serve(payload: unknown): Promise<void>;
-};
-
-/** Makes the answering side. It waits for nothing else: neither for messages nor for the floor. */
-export function createInteractions(ports: InteractionPorts): Interactions {
+/**
+ * Answers slash commands, their completions and buttons; resolves when that is done and never rejects. A second delivery of the
+ * same one does nothing, and it waits for nothing else: neither for messages nor for the floor.
+ */
+export function createInteractions(ports: InteractionPorts): (payload: unknown) => Promise<void> {
   const served = new BoundedMap<string, true>(SERVED_LIMIT);
-  return {
-    async serve(payload) {
-      const parsed = interactionSchema.safeParse(payload);
-      if (!parsed.success) {
-        ports.log.warn({ issues: parsed.error.issues.length }, 'a command or button of Discord was not understood');
-        return;
-      }
-      const interaction = parsed.data;
-      if (served.has(interaction.id)) return;
-      served.set(interaction.id, true);
-      await answered(ports, interaction).catch((error: unknown) => {
-        ports.log.warn({ interaction: interaction.id, why: wordsOf(error) }, 'a command or button was not answered');
-      });
-    },
+  return async (payload) => {
+    const parsed = interactionSchema.safeParse(payload);
+    if (!parsed.success) {
+      ports.log.warn({ issues: parsed.error.issues.length }, 'a command or button of Discord was not understood');
+      return;
+    }
+    const interaction = parsed.data;
+    if (served.has(interaction.id)) return;
+    served.set(interaction.id, true);
+    await answered(ports, interaction).catch((error: unknown) => {
+      ports.log.warn({ interaction: interaction.id, why: wordsOf(error) }, 'a command or button was not answered');
+    });
   };
 }
 
@@ -59,8 +57,8 @@ const CHOICES = 8;
 const EPHEMERAL = 64;
 const EXPIRED = 10_062;
 const ACKNOWLEDGED = 40_060;
-/** The answer itself is tried so often, with these pauses; the person waits for it. */
-const EDIT_PAUSES_MS = [1_000, 3_000, 10_000];
+/** The answer itself is tried again; the person waits for it. */
+const ANSWER_AGAIN = { firstMs: 1_000, longestMs: 10_000, attempts: 4 };
 const LINES_OFFERED = 25;
 const SUMMARY_LENGTH = 60;
 
@@ -162,16 +160,14 @@ async function offered(ports: InteractionPorts, interaction: Interaction): Promi
 async function show(ports: InteractionPorts, interaction: Interaction, answer: Answer): Promise<void> {
   const route = Routes.webhookMessage(ports.self.applicationId, interaction.token, '@original');
   const body = answerBody(answer.text, { ephemeral: true });
-  for (const pauseMs of [...EDIT_PAUSES_MS, null]) {
-    try {
-      await ports.rest.patch(route, { body, auth: false });
-      return;
-    } catch (error) {
+  await retry(() => ports.rest.patch(route, { body, auth: false }), ANSWER_AGAIN, {
+    timers: ports.timers,
+    judge({ error }) {
       const failed = chatError(error, { method: 'answer', channel: placeOf(interaction) });
-      if (pauseMs === null || failed.fault === 'refused') throw failed;
-      await new Promise<void>((resume) => ports.timers.after(failed.retryAfterMs ?? pauseMs, resume));
-    }
-  }
+      if (failed.fault === 'refused') throw failed;
+      return { notBeforeMs: failed.retryAfterMs ?? 0 };
+    },
+  });
 }
 
 async function callback(ports: InteractionPorts, { id, token }: Interaction, body: object): Promise<void> {
@@ -180,4 +176,48 @@ async function callback(ports: InteractionPorts, { id, token }: Interaction, bod
 
 function placeOf(interaction: Interaction): string {
   return channelId(interaction.channel_id ?? 'nowhere');
+}
+
+/** What commands that are typed as messages need. */
+export type TypedPorts = {
+  readonly calls: Calls;
+  readonly intake: Pick<Intake, 'command'>;
+  readonly places: Pick<Places, 'resolve'>;
+  readonly context: MessageContext;
+  readonly memory: Memory;
+  readonly log: Logger;
+};
+
+/**
+ * Runs commands that are typed as messages ("!floor skip"), each once even if it is heard again after a restart, and replies.
+ * Never rejects.
+ */
+export function createTyped(ports: TypedPorts): (message: MessagePayload) => Promise<void> {
+  const isFirst = createFirstTime(ports.memory);
+  return async (message) => {
+    const line = typedCommand(message.content);
+    if (line === null) return;
+    try {
+      const where = await ports.places.resolve(message.channel_id);
+      if (where === null || humanMessage(message, where, ports.context).ignore !== COMMAND_RULE) return;
+      if (await isFirst(where.channel, message.id)) await run(ports, { message, line, channel: where.channel });
+    } catch (error) {
+      ports.log.error({ message: message.id, why: wordsOf(error) }, 'a typed command failed');
+    }
+  };
+}
+
+type Order = { readonly message: MessagePayload; readonly line: string; readonly channel: ChannelId };
+
+/** Programs are refused without an answer: two of them would talk for ever. */
+async function run(ports: TypedPorts, { message, line, channel }: Order): Promise<void> {
+  const isProgram = authorOf(message) !== 'person';
+  const roles = message.member?.roles ?? [];
+  const by = { id: message.author.id, name: nameOf(message), roles, ...(isProgram ? { bot: true } : {}) };
+  const answer = await ports.intake.command(channel, by, line);
+  if (isProgram) return;
+  const reply = { message_reference: { message_id: message.id, fail_if_not_exists: false } };
+  const body = { ...answerBody(answer.text, { ephemeral: false }), ...reply };
+  const route = Routes.channelMessages(message.channel_id);
+  await ports.calls.tell({ method: 'post', route, channel, what: 'answer', body });
 }

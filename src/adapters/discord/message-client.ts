@@ -9,13 +9,12 @@ import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { isAfter } from '../delivery/message-client.ts';
 import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
 import { ChatError } from '../port.ts';
-import type { Call, Calls } from './calls.ts';
-import type { Self } from './client.ts';
+import type { Call, Calls, Self } from './client.ts';
 import { FILE_ABOVE, bodyOf, contentOf, endsWithCursor, readCustomId, sameContent, shownOf } from './content.ts';
 import { CODES, isUnknownMessage, rejectionOf } from './errors.ts';
 import { platformChannel, platformMessage, timeOf } from './ids.ts';
 import type { Places } from './places.ts';
-import { avatarUrlOf, sameName, usernameOf } from './names.ts';
+import { avatarUrlOf, sameName, usernameOf } from './identity.ts';
 import type { Webhook, Webhooks } from './webhooks.ts';
 
 /** What the client needs. */

@@ -7,7 +7,7 @@ import type { Whereabouts } from '../delivery/floor-of.ts';
 import type { Intake, FloorQueries } from '../port.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { channelId, platformChannel } from './ids.ts';
-import type { Reader } from './calls.ts';
+import type { Reader } from './client.ts';
 
 /** Discord's ids: numbers that grow with time. */
 export const snowflakeSchema = z.string().regex(/^\d{1,20}$/);

@@ -3,19 +3,17 @@ import type { Clock, Timers } from '../../lib/time.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { createMessageSender } from '../delivery/sender.ts';
 import type { MessageSender } from '../delivery/sender.ts';
-import type { Memory, FloorQueries } from '../port.ts';
-import type { Calls } from './calls.ts';
-import type { DiscordSettings, Self } from './client.ts';
+import type { FloorQueries, Memory } from '../port.ts';
+import type { Calls, DiscordSettings, Self } from './client.ts';
 import { wordsOf } from './errors.ts';
 import { createIdentities } from './identity.ts';
 import type { Identities } from './identity.ts';
 import { platformChannel } from './ids.ts';
 import { createMessageClient } from './message-client.ts';
-import { channelPermissions } from './permissions.ts';
+import { channelPermissions } from './channel-membership.ts';
 import type { Places } from './places.ts';
-import { createRoles } from './roles.ts';
 import { createStatuses } from './status.ts';
-import { createWebhooks } from './webhooks.ts';
+import { Webhooks } from './webhooks.ts';
 
 /** What speaking on Discord needs. */
 export type SenderPorts = {
@@ -45,8 +43,8 @@ const CHANNELS_AT_ONCE = 8;
 export function createSender(ports: SenderPorts): Sender {
   const { calls, self, settings, queries, log } = ports;
   const { locate } = ports.places;
-  const webhooks = createWebhooks({ ...ports, locate, enabled: settings.webhooks });
-  const roles = createRoles(ports);
+  const webhooks = new Webhooks({ ...ports, locate, enabled: settings.webhooks });
+  const identities = createIdentities({ ...ports, webhooks });
   const statuses = createStatuses({ ...ports, enabled: settings.typing });
   const mayRead = async (channel: ChannelId): Promise<boolean> => {
     const { missing } = await channelPermissions({ calls, self: self() }, platformChannel(channel));
@@ -60,7 +58,7 @@ export function createSender(ports: SenderPorts): Sender {
       const { guild } = await locate(channel);
       if (settings.roles && guild !== null && !guilds.has(guild)) {
         guilds.add(guild);
-        await roles.ensure(guild, channel);
+        await identities.ensureRoles(guild, channel);
       }
       await webhooks.of(channel);
     } catch (error) {
@@ -69,7 +67,7 @@ export function createSender(ports: SenderPorts): Sender {
   };
   return {
     ...sender,
-    identities: createIdentities({ queries, webhooks, roles }),
+    identities,
     async start() {
       const own = queries.channels().filter(({ parent }) => parent === null);
       for (let first = 0; first < own.length; first += CHANNELS_AT_ONCE) {

@@ -3,16 +3,15 @@ import type { REST } from 'discord.js';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
+import { bad, good, warning } from '../delivery/check-result.ts';
 import type { CheckResult } from '../delivery/check-result.ts';
 import type { ChatError } from '../port.ts';
-import { createCalls } from './calls.ts';
-import type { Calls } from './calls.ts';
-import { createClient } from './client.ts';
+import { createCalls, createClient } from './client.ts';
+import type { Calls, DiscordSettings, Self } from './client.ts';
 import { chatError, rejectionOf } from './errors.ts';
 import { channelId, platformChannel } from './ids.ts';
-import type { DiscordSettings, Self } from './client.ts';
-import { PERMISSIONS, channelPermissions, neededPermissions } from './permissions.ts';
-import type { ChannelPermissions, PermissionName } from './permissions.ts';
+import { PERMISSIONS, channelPermissions, neededPermissions } from './channel-membership.ts';
+import type { ChannelPermissions, PermissionName } from './channel-membership.ts';
 
 type Channel = { readonly id: ChannelId; readonly name: string };
 
@@ -109,7 +108,7 @@ function watchClock(rest: REST, clock: Clock): () => readonly CheckResult[] {
     if (Math.abs(skewMs) <= SKEW_MS) return [good(what, "it agrees with Discord's")];
     const text = `it is ${seconds} seconds ${skewMs > 0 ? 'ahead of' : 'behind'} Discord's`;
     const todo = 'Let this machine take the time from the network; cards show the time left by it.';
-    return [{ what, verdict: 'warning', text, todo }];
+    return [warning(what, text, todo)];
   };
 }
 
@@ -176,7 +175,7 @@ async function webhooks({ rest, self }: At, what: string, snowflake: string): Pr
     const count = `${listed.length} of ${WEBHOOKS_A_CHANNEL} are used`;
     if (has || listed.length < WEBHOOKS_A_CHANNEL) return [good(title, count)];
     const todo = 'Delete one under the channel\'s settings, "Integrations"; until then agents speak as the bot itself.';
-    return [{ what: title, verdict: 'warning', text: count, todo }];
+    return [warning(title, count, todo)];
   } catch (error) {
     // A thread has none of its own.
     return rejectionOf(asked(error))?.status === 404 ? [] : [bad(title, asked(error).message, 'Try again later.')];
@@ -185,12 +184,4 @@ async function webhooks({ rest, self }: At, what: string, snowflake: string): Pr
 
 function asked(error: unknown): ChatError {
   return chatError(error, { method: 'check the setup', channel: channelId('0') });
-}
-
-function good(what: string, text: string): CheckResult {
-  return { what, verdict: 'good', text, todo: null };
-}
-
-function bad(what: string, text: string, todo: string): CheckResult {
-  return { what, verdict: 'bad', text, todo };
 }

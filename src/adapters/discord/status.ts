@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Timer, Timers } from '../../lib/time.ts';
 import type { FloorView } from '../../turns/view.ts';
-import type { Calls } from './calls.ts';
+import type { Calls } from './client.ts';
 import { wordsOf } from './errors.ts';
 import { platformChannel } from './ids.ts';
 

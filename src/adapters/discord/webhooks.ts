@@ -3,29 +3,16 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
-import { ChatError } from '../port.ts';
-import type { Memory, FloorQueries } from '../port.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
-import type { Calls } from './calls.ts';
-import type { Self } from './client.ts';
+import { ChatError } from '../port.ts';
+import type { FloorQueries, Memory } from '../port.ts';
+import type { Calls, Self } from './client.ts';
 import { wordsOf } from './errors.ts';
 import { platformChannel } from './ids.ts';
 import type { Location, Places } from './places.ts';
 
 /** A webhook of Conch's own. The token is as good as a password for the channel. */
 export type Webhook = { readonly id: string; readonly token: string };
-
-/** The webhooks through which agents speak: one for each channel, made when it is missing. */
-export type Webhooks = {
-  /**
-   * The webhook of a channel and its threads; `null` when the bot itself must speak there. Rejects with a `ChatError` when
-   * Discord could not be asked; nothing was said then.
-   */
-  of(channel: ChannelId): Promise<Webhook | null>;
-  /** Discord does not know this webhook any more: another one is made once, then the bot speaks itself for a while. */
-  lost(channel: ChannelId, webhook: Webhook): Promise<void>;
-  isOwn(webhookId: string): boolean;
-};
 
 export type WebhooksPorts = {
   readonly calls: Calls;
@@ -61,12 +48,11 @@ type State = {
   lostAt: Instant;
 };
 
-/** The webhooks of one bot. Their tokens are neither stored nor logged; their ids are remembered to know old echoes. */
-export function createWebhooks(ports: WebhooksPorts): Webhooks {
-  return new OwnWebhooks(ports);
-}
-
-class OwnWebhooks implements Webhooks {
+/**
+ * The webhooks through which agents speak: one for each channel, made when it is missing. The webhooks of one bot. Their
+ * tokens are neither stored nor logged; their ids are remembered to know old echoes.
+ */
+export class Webhooks {
   readonly #ports: WebhooksPorts;
   readonly #states = new Map<string, State>();
   readonly #own = new BoundedMap<string, true>(IDS_KEPT);
@@ -78,6 +64,10 @@ class OwnWebhooks implements Webhooks {
     }
   }
 
+  /**
+   * The webhook of a channel and its threads; `null` when the bot itself must speak there. Rejects with a `ChatError` when
+   * Discord could not be asked; nothing was said then.
+   */
   async of(channel: ChannelId): Promise<Webhook | null> {
     if (!this.#ports.enabled) return null;
     const location = await locating(this.#ports.locate(channel), channel);
@@ -87,6 +77,7 @@ class OwnWebhooks implements Webhooks {
     return state.looking;
   }
 
+  /** Discord does not know this webhook any more: another one is made once, then the bot speaks itself for a while. */
   async lost(channel: ChannelId, webhook: Webhook): Promise<void> {
     const { clock, log } = this.#ports;
     const state = this.#stateOf(await locating(this.#ports.locate(channel), channel));

@@ -3,12 +3,11 @@ import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { parseLine } from '../../turns/commands/parse.ts';
 import type { Timers } from '../../lib/time.ts';
-import type { Answer, Intake, FloorQueries, Principal } from '../port.ts';
-import type { Groups } from './groups.ts';
+import type { Answer, FloorQueries, Intake, Principal } from '../port.ts';
+import type { Groups, People } from './people.ts';
 import type { Typed } from './events.ts';
 import type { Spot } from './parse-message.ts';
 import type { Deduplicator } from '../delivery/deduplicator.ts';
-import type { People } from './people.ts';
 import { escaped } from './text.ts';
 
 /** What commands, buttons and forms need. */

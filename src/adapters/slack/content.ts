@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import { fenceAfter } from '../../turns/text/fence.ts';
 import type { Fence } from '../../turns/text/fence.ts';
+import type { AgentId } from '../../turns/floor/settings.ts';
 import type { CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';
-import { identityOf, prefixed } from './identity.ts';
 import { JOINER, clipped, escaped, withoutBroadcasts } from './text.ts';
+import type { Speaker } from '../port.ts';
 
 /** The words of a message as Slack takes them; nothing in them mentions anybody. */
 export type Wording = {
@@ -205,4 +206,64 @@ function hostOf(url: string): string {
 
 function bare(host: string): string {
   return host.toLowerCase().replace(/^www\./, '');
+}
+
+/** How a message, a status or a session names its author. */
+export type Identity = {
+  readonly username: string;
+  readonly icon_emoji?: string;
+  readonly icon_url?: string;
+};
+
+/** The name and the picture under which an agent speaks. An emoji for which Slack has no name goes before the name. */
+export function identityOf(speaker: NonNullable<Speaker>): Identity {
+  const username = shownName(speaker);
+  const avatar = speaker.avatar?.trim() ?? '';
+  if (/^https:\/\/\S+$/.test(avatar)) return { username, icon_url: avatar };
+  if (/^:[\w+-]{1,100}:$/.test(avatar)) return { username, icon_emoji: avatar };
+  const emoji = emojiName(avatar);
+  if (emoji !== null) return { username, icon_emoji: `:${emoji}:` };
+  const isPicture = avatar !== '' && /^\P{ASCII}{1,16}$/u.test(avatar);
+  return { username: isPicture ? `${avatar} ${username}` : username };
+}
+
+/** An agent's name as text that mentions nobody and that Slack takes for a name. */
+export function shownName({ id, name }: { readonly id: AgentId; readonly name: string }): string {
+  const plain = name.replaceAll(/[<>\p{Cc}]/gu, '').trim();
+  return withoutBroadcasts(clipped(plain === '' ? id : plain, MOST_LETTERS));
+}
+
+/** An agent's text as Conch itself says it, for apps that may not speak under other names. */
+export function prefixed(speaker: NonNullable<Speaker>, text: string): string {
+  const name = shownName(speaker).replaceAll(/([*_~`\\[\]])/g, '\\$1');
+  const isBlock = /^(?:\s{0,3}(?:[#>|+-]|\* |\d+[.)]|`{3}|~{3})| {4})/.test(text);
+  return `**${name}**:${isBlock ? '\n\n' : ' '}${text}`;
+}
+
+/** Slack takes no longer names. */
+const MOST_LETTERS = 80;
+
+/** Slack's name for an emoji that is a likely picture of an agent; `null` for one that is not in this list. */
+export function emojiName(emoji: string): string | null {
+  return NAMES.get(uncoloured(emoji)) ?? null;
+}
+
+const LIST = `
+🤖 robot_face 🧭 compass 🛠 hammer_and_wrench 🔎 mag_right 🔍 mag 🧪 test_tube 🐛 bug 🚀 rocket 📝 memo 📚 books 💡 bulb
+🎨 art 🔧 wrench 🔨 hammer ⚙ gear 🧠 brain 👀 eyes 🦊 fox_face 🐙 octopus 🐳 whale 🦉 owl 🐝 bee 🐢 turtle 🦀 crab
+🐍 snake 🐧 penguin 🐱 cat 🐶 dog 🦁 lion_face 🐼 panda_face 🐻 bear 🦄 unicorn_face 🐸 frog 🐚 shell 👷 construction_worker
+🕵 sleuth_or_spy 🧙 mage 🥷 ninja 👩‍💻 female-technologist 👨‍💻 male-technologist 🧑‍💻 technologist 👩‍🔬 female-scientist
+👨‍🔬 male-scientist 🧑‍🔬 scientist 🧑‍🎨 artist 🧑‍🏫 teacher 🧑‍⚖ judge 🧑‍🔧 mechanic 🧑‍✈ pilot 🧑‍🚀 astronaut 📊 bar_chart
+📈 chart_with_upwards_trend 📋 clipboard 📌 pushpin 🔒 lock 🔐 closed_lock_with_key 🛡 shield ⚡ zap 🔥 fire ⭐ star 🌟 star2
+✨ sparkles 🎯 dart 🏗 building_construction 📦 package 👻 ghost 👽 alien 🤓 nerd_face 🧐 face_with_monocle 😎 sunglasses
+🎤 microphone 💬 speech_balloon ✅ white_check_mark ✏ pencil2 🧹 broom 🧰 toolbox 🔬 microscope 🔭 telescope 🌍 earth_africa
+🌱 seedling 🌈 rainbow 🍀 four_leaf_clover 👑 crown 🎩 tophat 📣 mega 🗂 card_index_dividers 💻 computer 🖥 desktop_computer
+📐 triangular_ruler 🧩 jigsaw ♟ chess_pawn 🎲 game_die 🪄 magic_wand 🟢 large_green_circle 🔵 large_blue_circle
+🔴 red_circle 🟡 large_yellow_circle 🟣 large_purple_circle 🟠 large_orange_circle ↪ arrow_right_hook 👁 eye ⚠ warning`;
+
+const NAMES = new Map([...LIST.matchAll(/(\S+) (\S+)/g)].map(([, emoji = '', name = '']) => [uncoloured(emoji), name]));
+
+/** Without the character that asks for a coloured picture. */
+function uncoloured(emoji: string): string {
+  return emoji.trim().replaceAll('\uFE0F', '');
 }

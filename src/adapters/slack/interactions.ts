@@ -1,10 +1,14 @@
 import { z } from 'zod';
-import { readButtonValue, SETTINGS_ACTION } from './content.ts';
+import { INTERRUPT_MODES, MODES } from '../../turns/floor/modes.ts';
+import { ORDERS, POLICIES } from '../../turns/floor/policies.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
+import type { FloorView } from '../../turns/view.ts';
+import { SETTINGS_ACTION, readButtonValue } from './content.ts';
 import { NO_FLOOR, SETTINGS, answer, command, lineOf, obey } from './commands.ts';
 import type { Ack, Asker, CommandPorts } from './commands.ts';
 import { floorAt } from './to-human-message.ts';
 import type { Spot } from './parse-message.ts';
-import { openSettings, submissionSchema, submitted } from './modal.ts';
+import { platformChannel } from './ids.ts';
 
 /** What clicks, forms and `/conch` are answered with. */
 export type Interactions = {
@@ -32,11 +36,6 @@ type Click = z.output<typeof clickSchema>;
 
 /** Answers everything that people do beside writing. */
 export function createInteractions(ports: CommandPorts): Interactions {
-  const form = {
-    ports,
-    obey: obey.bind(null, ports),
-    answer: answer.bind(null, ports),
-  };
   return {
     async take(body, ack) {
       const asked = slashSchema.safeParse(body);
@@ -50,7 +49,7 @@ export function createInteractions(ports: CommandPorts): Interactions {
         return true;
       }
       const submission = submissionSchema.safeParse(body);
-      if (submission.success) await submitted(form, submission.data, ack);
+      if (submission.success) await submitted(ports, submission.data, ack);
       return submission.success;
     },
   };
@@ -67,8 +66,7 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
   const floor = floorAt(ports.queries, at);
   const meant = floor === null ? null : readButtonValue(action.value ?? '');
   if (floor !== null && action.action_id === SETTINGS_ACTION) {
-    const form = { ports, answer: answer.bind(null, ports) };
-    return openSettings(form, { asker, floor, trigger: click.trigger_id });
+    return openSettings(ports, { asker, floor, trigger: click.trigger_id });
   }
   if (floor === null || meant === null) return answer(ports, asker, OLD_BUTTON);
   const { line, epoch } = meant;
@@ -105,6 +103,145 @@ async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ac
   if (floor === null) return answer(ports, asker, NO_FLOOR);
   const line = lineOf(sent.text);
   if (line !== SETTINGS) return command(ports, asker, { floor, line });
-  const form = { ports, answer: answer.bind(null, ports) };
-  await openSettings(form, { asker, floor, trigger: sent.trigger_id });
+  await openSettings(ports, { asker, floor, trigger: sent.trigger_id });
+}
+
+/** The form's name in Slack's payloads. */
+export const SETTINGS_FORM = 'conch:settings';
+
+const selected = z.looseObject({ selected_option: z.looseObject({ value: z.string() }).nullish() });
+
+/** What a submitted form sends. */
+export const submissionSchema = z.looseObject({
+  type: z.literal('view_submission'),
+  user: z.looseObject({ id: z.string().min(1) }),
+  trigger_id: z.string().min(1),
+  view: z.looseObject({
+    callback_id: z.literal(SETTINGS_FORM),
+    private_metadata: z.string().min(1),
+    state: z.looseObject({
+      values: z.looseObject({
+        mode: z.looseObject({ mode: selected }).optional(),
+        order: z.looseObject({ order: selected }).optional(),
+        extend: z.looseObject({ extend: z.looseObject({ value: z.string().nullish() }) }).optional(),
+      }),
+    }),
+  }),
+});
+export type Submission = z.output<typeof submissionSchema>;
+
+/** Shows the form with a floor's mode and order; must come within 3 s of the click. */
+export async function openSettings(
+  ports: CommandPorts,
+  asked: { readonly asker: Asker; readonly floor: ChannelId; readonly trigger: string },
+): Promise<void> {
+  const view = ports.queries.view(asked.floor);
+  if (view === null) return answer(ports, asked.asker, { ok: false, text: 'There is no floor here yet.' });
+  try {
+    await ports.web.apiCall('views.open', { trigger_id: asked.trigger, view: settingsForm(view) });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    ports.log.warn({ channel: asked.floor, why }, 'the settings could not be shown');
+    const text = 'Slack did not show the form. Try again, or use `/conch floor mode …` and `/conch floor order …`.';
+    await answer(ports, asked.asker, { ok: false, text });
+  }
+}
+
+/** Runs the command lines that a form stands for. What is refused is shown beside its field, and the form stays open. */
+export async function submitted(ports: CommandPorts, sent: Submission, ack: Ack): Promise<void> {
+  if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return ack();
+  const floor = sent.view.private_metadata;
+  const errors: Record<string, string> = {};
+  const running = (async () => {
+    for (const { field, line } of linesOf(sent, ports.queries.view(floor))) {
+      const { ok, text } = await obey(ports, sent.user.id, { floor, line });
+      if (!ok) errors[field] = text.slice(0, ERROR_LIMIT);
+    }
+  })();
+  const late = Promise.withResolvers<'late'>();
+  const timer = ports.timers.after(ACK_WITHIN_MS, () => late.resolve('late'));
+  const outcome = await Promise.race([running, late.promise]);
+  timer.cancel();
+  const isRefused = Object.keys(errors).length > 0;
+  await ack(isRefused ? { response_action: 'errors', errors: { ...errors } } : undefined);
+  if (outcome !== 'late' || isRefused) return;
+  await running;
+  const refused = Object.values(errors).join('\n');
+  const asker: Asker = { user: sent.user.id, at: platformChannel(floor), responseUrl: null };
+  if (refused !== '') await answer(ports, asker, { ok: false, text: refused });
+}
+
+/** The form as Slack's Block Kit. Its fields have the names of the commands they stand for. */
+export function settingsForm(view: FloorView): object {
+  const modes = INTERRUPT_MODES.map((mode) => option(mode, `${mode}: ${MODES[mode].summary}`));
+  const orders = ORDERS.map((order) => option(order, `${order}: ${POLICIES[order].summary}`));
+  return {
+    type: 'modal',
+    callback_id: SETTINGS_FORM,
+    private_metadata: view.channel,
+    title: plain('Conch'),
+    submit: plain('Save'),
+    close: plain('Cancel'),
+    blocks: [
+      input('mode', 'A message during a turn', choice('mode', modes, view.mode)),
+      input('order', 'Who is next', choice('order', orders, view.order)),
+      ...(view.holder === null ? [] : [input('extend', 'More seconds for the turn under way', SECONDS, true)]),
+    ],
+  };
+}
+
+const ACK_WITHIN_MS = 2_300;
+/** What Slack shows of an error beside a field. */
+const ERROR_LIMIT = 300;
+const OPTION_LIMIT = 75;
+const SECONDS = {
+  type: 'number_input',
+  action_id: 'extend',
+  is_decimal_allowed: false,
+  min_value: '1',
+  max_value: '86400',
+};
+
+/** Only what differs from what is in force is a command. */
+function linesOf(
+  sent: Submission,
+  view: FloorView | null,
+): readonly { readonly field: string; readonly line: string }[] {
+  const { mode, order, extend } = sent.view.state.values;
+  const chosenMode = mode?.mode.selected_option?.value;
+  const chosenOrder = order?.order.selected_option?.value;
+  const seconds = extend?.extend.value?.trim();
+  return [
+    ...(chosenMode === undefined || chosenMode === view?.mode
+      ? []
+      : [{ field: 'mode', line: `/floor mode ${chosenMode}` }]),
+    ...(chosenOrder === undefined || chosenOrder === view?.order
+      ? []
+      : [{ field: 'order', line: `/floor order ${chosenOrder}` }]),
+    ...(seconds ? [{ field: 'extend', line: `/floor extend ${seconds}` }] : []),
+  ];
+}
+
+type Option = { readonly text: object; readonly value: string };
+
+function option(value: string, text: string): Option {
+  return { text: plain(text.length > OPTION_LIMIT ? `${text.slice(0, OPTION_LIMIT - 1)}…` : text), value };
+}
+
+function choice(name: string, options: readonly Option[], current: string): object {
+  const initial = options.find(({ value }) => value === current);
+  return {
+    type: 'static_select',
+    action_id: name,
+    options,
+    ...(initial === undefined ? {} : { initial_option: initial }),
+  };
+}
+
+function input(id: string, label: string, element: object, optional = false): object {
+  return { type: 'input', block_id: id, label: plain(label), element, optional };
+}
+
+function plain(text: string): object {
+  return { type: 'plain_text', text };
 }

@@ -9,8 +9,7 @@ import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } fro
 import { ChatError } from '../port.ts';
 import { ANY_ANSWER, call } from './client.ts';
 import type { Self } from './client.ts';
-import { roughlyLeft, wordingOf } from './content.ts';
-import { emojiName } from './emoji.ts';
+import { emojiName, roughlyLeft, wordingOf } from './content.ts';
 import { slackCode } from './errors.ts';
 import { messageId, platformChannel, platformMessage } from './ids.ts';
 import { sentAt } from './parse-message.ts';

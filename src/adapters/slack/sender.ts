@@ -6,7 +6,7 @@ import type { MessageSender } from '../delivery/sender.ts';
 import type { Memory, FloorQueries } from '../port.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { createMessageClient } from './message-client.ts';
-import { createStatuses } from './status.ts';
+import { Statuses } from './status.ts';
 
 /** What speaking on Slack needs. `web` is a client from `createClient`. */
 export type SenderPorts = {
@@ -29,7 +29,7 @@ export type Sender = MessageSender & {
 /** Speaks on Slack. */
 export function createSender(ports: SenderPorts): Sender {
   const { queries, settings } = ports;
-  const statuses = createStatuses({
+  const statuses = new Statuses({
     ...ports,
     ...settings,
     speakerOf: (agent) => queries.agents().find(({ id }) => id === agent) ?? { id: agent, name: agent, avatar: null },

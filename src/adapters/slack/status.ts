@@ -6,23 +6,8 @@ import type { FloorView } from '../../turns/view.ts';
 import type { Speaker } from '../port.ts';
 import { ANY_ANSWER, call } from './client.ts';
 import { slackCode } from './errors.ts';
-import { identityOf } from './identity.ts';
+import { identityOf } from './content.ts';
 import { platformChannel, platformMessage } from './ids.ts';
-
-/**
- * Who is writing, as Slack itself shows it: in threads, and in direct messages below the newest message. Channels have no
- * place for it; their card says it. Never throws.
- */
-export type Statuses = {
-  /** The floor is like this now. */
-  show(channel: ChannelId, view: FloorView): void;
-  /** A message by somebody stands in the channel. */
-  anchor(channel: ChannelId, message: MessageId): void;
-  /** The app said something, which took the status away. */
-  posted(channel: ChannelId): void;
-  /** Takes all status lines away; resolves when that was tried. */
-  stop(): Promise<void>;
-};
 
 /** What status lines need. */
 export type StatusesPorts = {
@@ -66,12 +51,11 @@ type Line = {
   calls: Promise<void>;
 };
 
-/** Keeps the status lines of all places. */
-export function createStatuses(ports: StatusesPorts): Statuses {
-  return new StatusKeeper(ports);
-}
-
-class StatusKeeper implements Statuses {
+/**
+ * Who is writing, as Slack itself shows it: in threads, and in direct messages below the newest message. Channels have no
+ * place for it; their card says it. Never throws. Keeps the status lines of all places.
+ */
+export class Statuses {
   readonly #ports: StatusesPorts;
   readonly #lines = new Map<ChannelId, Line>();
   readonly #newest = new Map<ChannelId, string>();
@@ -81,6 +65,7 @@ class StatusKeeper implements Statuses {
     this.#ports = ports;
   }
 
+  /** The floor is like this now. */
   show(channel: ChannelId, view: FloorView): void {
     if (!this.#ports.status && !this.#ports.agentSessions) return;
     const line = this.#line(channel);
@@ -91,10 +76,12 @@ class StatusKeeper implements Statuses {
     if (view.condition === 'resting' && line.writer === null) this.#lines.delete(channel);
   }
 
+  /** A message by somebody stands in the channel. */
   anchor(channel: ChannelId, message: MessageId): void {
     if (isDirect(channel)) this.#newest.set(channel, platformMessage(message).ts);
   }
 
+  /** The app said something, which took the status away. */
   posted(channel: ChannelId): void {
     const line = this.#lines.get(channel);
     if (line === undefined || line.shown === null) return;
@@ -102,6 +89,7 @@ class StatusKeeper implements Statuses {
     this.#arm(line, AFTER_POST_MS);
   }
 
+  /** Takes all status lines away; resolves when that was tried. */
   async stop(): Promise<void> {
     for (const line of this.#lines.values()) {
       line.timer?.cancel();

@@ -309,6 +309,16 @@ describe('a floor card', () => {
     expect(platform.calls).toEqual(['send card', 'change card', 'change card']);
   });
 
+  test('is posted after an exchange that was over at once, too', async () => {
+    const platform = fakePlatform();
+    for (const condition of ['resting', 'open', 'resting'] as const) {
+      platform.sender.card(CHANNEL, floorView(condition));
+      await platform.time.advance(500);
+    }
+    await platform.time.advance(3_000);
+    expect(platform.shown()).toEqual([RESTING]);
+  });
+
   test('is not edited for nothing', async () => {
     const platform = fakePlatform();
     for (let n = 0; n < 20; n += 1) {

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createCalls } from '../../../src/adapters/discord/calls.ts';
-import { createClient } from '../../../src/adapters/discord/client.ts';
+import { createCalls, createClient } from '../../../src/adapters/discord/client.ts';
 import { choicesFor, commandSet, lineOf, registerCommands } from '../../../src/adapters/discord/commands.ts';
 import type { Given, Option } from '../../../src/adapters/discord/commands.ts';
 import { parseLine } from '../../../src/turns/commands/parse.ts';

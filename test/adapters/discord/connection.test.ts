@@ -2,12 +2,11 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createClient } from '../../../src/adapters/discord/client.ts';
-import { createConnection } from '../../../src/adapters/discord/connection/connection.ts';
-import type { Connection } from '../../../src/adapters/discord/connection/connection.ts';
+import { Connection } from '../../../src/adapters/discord/connection/connection.ts';
 import { createIdentifies, IDENTIFIES_A_DAY } from '../../../src/adapters/discord/connection/identifies.ts';
 import { createConnectRetry } from '../../../src/adapters/delivery/connect-retry.ts';
 import { untilDiscord } from '../../../src/adapters/discord/errors.ts';
-import { createSessions } from '../../../src/adapters/discord/connection/sessions.ts';
+import { Sessions } from '../../../src/adapters/discord/connection/sessions.ts';
 import { ChatError } from '../../../src/adapters/port.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
@@ -51,7 +50,7 @@ function connectionTo(
 ): Heard {
   const notes: string[] = [];
   const texts: string[] = [];
-  const connection = createConnection({
+  const connection = new Connection({
     rest: createClient(discord),
     token: discord.token,
     bot: 'bot',
@@ -322,7 +321,7 @@ describe('new sessions', () => {
 describe('a kept session', () => {
   test('never runs ahead of what was taken in', async () => {
     const memory = createMemory();
-    const sessions = createSessions({ bot: 'bot', memory, timers: systemTimers, log: createLogbook().log });
+    const sessions = new Sessions({ bot: 'bot', memory, timers: systemTimers, log: createLogbook().log });
     const session = { sessionId: 's', sequence: 1, resumeURL: 'ws://127.0.0.1:1', shardCount: 1, shardId: 0 };
     sessions.set(0, session);
     const taken = Promise.withResolvers<void>();
@@ -331,7 +330,7 @@ describe('a kept session', () => {
     sessions.passed(0, 4, null);
     await sessions.stop();
     const reread = (): number | undefined =>
-      createSessions({ bot: 'bot', memory, timers: systemTimers, log: createLogbook().log }).get(0)?.sequence;
+      new Sessions({ bot: 'bot', memory, timers: systemTimers, log: createLogbook().log }).get(0)?.sequence;
     expect(reread()).toBe(2);
     taken.resolve();
     await taken.promise;

@@ -1,14 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createClient } from '../../../src/adapters/discord/client.ts';
+import { createCalls, createClient, createReader } from '../../../src/adapters/discord/client.ts';
 import { OVERLAP_MS, PAGES, readHistory } from '../../../src/adapters/discord/history.ts';
 import type { HistoryPorts } from '../../../src/adapters/discord/history.ts';
 import { snowflakeAt, timeOf } from '../../../src/adapters/discord/ids.ts';
-import { channelPermissions } from '../../../src/adapters/discord/permissions.ts';
+import { channelPermissions } from '../../../src/adapters/discord/channel-membership.ts';
 import { createPlaces } from '../../../src/adapters/discord/places.ts';
-import { createCalls, createReader } from '../../../src/adapters/discord/calls.ts';
 import type { History, Place, Position } from '../../../src/adapters/port.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
-import { createListener, createLogbook, queriesOf, placeOf } from './listening.ts';
+import { createListener, createLogbook, placeOf, queriesOf } from './listening.ts';
 import type { Listener } from './listening.ts';
 import { startDiscord } from './server.ts';
 import type { DiscordServer } from './server.ts';

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { channelId } from '../../../src/adapters/discord/ids.ts';
-import { missingPermissions, neededPermissions } from '../../../src/adapters/discord/permissions.ts';
+import { missingPermissions, neededPermissions } from '../../../src/adapters/discord/channel-membership.ts';
 import { applicationIdOf, checkSetup, inviteUrl } from '../../../src/adapters/discord/setup.ts';
 import type { CheckResult } from '../../../src/adapters/delivery/check-result.ts';
 import { systemClock } from '../../../src/lib/time.ts';

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { plainText } from '../../../src/adapters/discord/text.ts';
-import type { Lookups } from '../../../src/adapters/discord/text.ts';
+import { plainText } from '../../../src/adapters/discord/parse-message.ts';
+import type { Lookups } from '../../../src/adapters/discord/parse-message.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 
 const LOOKUPS: Lookups = {

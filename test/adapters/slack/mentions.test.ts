@@ -1,12 +1,12 @@
 import { strict as assert } from 'node:assert';
-import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { inertMarkdown } from '../../../src/adapters/slack/content.ts';
+import { identityOf, inertMarkdown, prefixed } from '../../../src/adapters/slack/content.ts';
 import { clipped } from '../../../src/adapters/slack/text.ts';
-import { identityOf, prefixed } from '../../../src/adapters/slack/identity.ts';
+import { mustGrowLinearly } from '../../lib/growth.ts';
 import { DEV, holding, said, speaking, viewOf } from './speaking.ts';
 import { ALL_SCOPES } from './server.ts';
-import { mustGrowLinearly } from '../../lib/growth.ts';
+
+import * as fc from 'fast-check';
 
 const HOSTILE = [
   '<!channel>',

@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { CheckResult } from '../../../src/adapters/delivery/check-result.ts';
-import { BOT_EVENTS, BOT_SCOPES, manifestText } from '../../../src/adapters/slack/manifest.ts';
-import { checkSetup } from '../../../src/adapters/slack/setup.ts';
+import { BOT_EVENTS, BOT_SCOPES, checkSetup, manifestText } from '../../../src/adapters/slack/setup.ts';
 import type { SetupOptions } from '../../../src/adapters/slack/setup.ts';
 import { ALL_SCOPES, startSlack } from './server.ts';
 import type { SlackOptions, SlackServer } from './server.ts';

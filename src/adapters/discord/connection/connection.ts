@@ -11,8 +11,7 @@ import type { Memory } from '../../port.ts';
 import { CONNECT_RETRY, createConnectRetry } from '../../delivery/connect-retry.ts';
 import { tokenRefused, untilDiscord, wordsOf } from '../errors.ts';
 import { createIdentifies } from './identifies.ts';
-import { createSessions, gatewayUrl } from './sessions.ts';
-import type { Sessions } from './sessions.ts';
+import { Sessions, gatewayUrl } from './sessions.ts';
 import { GuardedShards } from './shards.ts';
 
 /** What a connection needs, and whom it tells. */
@@ -34,19 +33,6 @@ export type ConnectionPorts = {
   /** Discord will never take this bot as it is, after it did. */
   readonly fatal: (error: AdapterError) => void;
 };
-
-/** The bot's line to Discord's gateway. */
-export type Connection = {
-  /** Connects with patience. Resolves when events come in, or when stopped; rejects with an `AdapterError`. */
-  start(): Promise<void>;
-  /** Hangs up without ending the session, so that the next start goes on with it. */
-  stop(): Promise<void>;
-};
-
-/** Makes a connection by discord.js's own gateway client: heartbeats, dead sockets and resuming are its work. */
-export function createConnection(ports: ConnectionPorts): Connection {
-  return new Line(ports);
-}
 
 /** A set of bits, which has no name of its own in the enumeration. */
 const INTENTS = (GatewayIntentBits.Guilds |
@@ -79,7 +65,11 @@ function noSessionLeft(retryAfterMs: number): ChatError {
   return new ChatError('Discord allows no new session before its daily limit starts anew', where);
 }
 
-class Line implements Connection {
+/**
+ * The bot's line to Discord's gateway. Makes a connection by discord.js's own gateway client: heartbeats, dead sockets and
+ * resuming are its work.
+ */
+export class Connection {
   readonly #ports: ConnectionPorts;
   readonly #sessions: Sessions;
   readonly #manager: WebSocketManager;
@@ -99,7 +89,7 @@ class Line implements Connection {
   constructor(ports: ConnectionPorts) {
     const { rest, token, log } = ports;
     this.#ports = ports;
-    this.#sessions = createSessions(ports);
+    this.#sessions = new Sessions(ports);
     const identifies = createIdentifies(ports);
     this.#manager = new WebSocketManager({
       rest,
@@ -134,6 +124,7 @@ class Line implements Connection {
     });
   }
 
+  /** Connects with patience. Resolves when events come in, or when stopped; rejects with an `AdapterError`. */
   async start(): Promise<void> {
     try {
       await Promise.race([this.#connect().then(() => this.#first.promise), this.#first.promise]);
@@ -142,6 +133,7 @@ class Line implements Connection {
     }
   }
 
+  /** Hangs up without ending the session, so that the next start goes on with it. */
   async stop(): Promise<void> {
     this.#ending.abort();
     this.#first.resolve();

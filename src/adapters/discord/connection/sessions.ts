@@ -5,27 +5,7 @@ import type { Timer, Timers } from '../../../lib/time.ts';
 import type { Memory } from '../../port.ts';
 import { wordsOf } from '../errors.ts';
 
-/** The gateway's sessions, kept over a restart so that Discord hands over what was missed. */
-export type Sessions = {
-  /** The session of a shard as the connection knows it. */
-  get(shard: number): SessionInfo | null;
-  /** One that cannot be gone on with is none. */
-  set(shard: number, session: SessionInfo | null): void;
-  /** An event was passed on; it counts as received once `taken` resolves. */
-  passed(shard: number, sequence: number, taken: Promise<unknown> | null): void;
-  /** Writes where every session stands; nothing changes afterwards. */
-  stop(): Promise<void>;
-};
-
 const WRITE_MS = 1_000;
-
-/**
- * Keeps sessions in the memory under `session:<bot>:<shard>`, written at most once a second. What is kept never runs ahead of
- * what was taken in: after a crash the rest is sent again.
- */
-export function createSessions(ports: SessionsPorts): Sessions {
-  return new Ledger(ports);
-}
 
 export type SessionsPorts = {
   readonly bot: string;
@@ -34,7 +14,12 @@ export type SessionsPorts = {
   readonly log: Logger;
 };
 
-class Ledger implements Sessions {
+/**
+ * The gateway's sessions, kept over a restart so that Discord hands over what was missed. Keeps sessions in the memory under
+ * `session:<bot>:<shard>`, written at most once a second. What is kept never runs ahead of what was taken in: after a crash
+ * the rest is sent again.
+ */
+export class Sessions {
   readonly #ports: SessionsPorts;
   readonly #tracks = new Map<number, Track>();
   #timer: Timer | null = null;
@@ -44,10 +29,12 @@ class Ledger implements Sessions {
     this.#ports = ports;
   }
 
+  /** The session of a shard as the connection knows it. */
   get(shard: number): SessionInfo | null {
     return this.#track(shard).session;
   }
 
+  /** One that cannot be gone on with is none. */
   set(shard: number, given: SessionInfo | null): void {
     if (this.#stopped) return;
     const session = sessionSchema.safeParse(given).success ? given : null;
@@ -57,6 +44,7 @@ class Ledger implements Sessions {
     this.#later();
   }
 
+  /** An event was passed on; it counts as received once `taken` resolves. */
   passed(shard: number, sequence: number, taken: Promise<unknown> | null): void {
     const track = this.#track(shard);
     track.newest = Math.max(track.newest, sequence);
@@ -71,6 +59,7 @@ class Ledger implements Sessions {
     this.#later();
   }
 
+  /** Writes where every session stands; nothing changes afterwards. */
   async stop(): Promise<void> {
     this.#stopped = true;
     await this.#write();

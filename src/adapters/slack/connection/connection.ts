@@ -1,12 +1,13 @@
 import type { Logger } from 'pino';
 import type { WebClient } from '@slack/web-api';
-import type { Clock, Timer, Timers } from '../../../lib/time.ts';
+import { pause } from '../../../lib/retry.ts';
+import type { Clock, Timers } from '../../../lib/time.ts';
 import { AdapterError } from '../../port.ts';
+import { reasonOf } from '../../delivery/connect-retry.ts';
 import type { Ack } from '../commands.ts';
 import { openHttpReceiver } from './http-receiver.ts';
 import type { HttpReceiver } from './http-receiver.ts';
 import { Sockets } from './sockets.ts';
-import { reasonOf } from '../../delivery/connect-retry.ts';
 import { brokenBy } from '../errors.ts';
 
 /** How Slack's events come: over sockets that Conch opens, or as signed requests. */
@@ -58,7 +59,6 @@ export function createConnection(ports: ConnectionPorts): Connection {
     heardAt = clock.now();
     await ports.take(body, ack);
   };
-  const watch = createWatch(ports, () => heardAt);
   const sockets = new Sockets({
     ...ports,
     take: (body, ack) => {
@@ -79,10 +79,9 @@ export function createConnection(ports: ConnectionPorts): Connection {
           signingSecret: needed(ports.signingSecret),
           take,
         });
-      watch.start();
+      watch(ports, () => heardAt).catch(() => undefined);
     },
     async stop() {
-      watch.stop();
       sockets.close();
       await receiver?.close();
       receiver = null;
@@ -98,31 +97,15 @@ function needed(signingSecret: string | null): string {
   });
 }
 
-type Watch = { start(): void; stop(): void };
-
 /** Sockets notice in seconds that they are dead; a token that was taken back only shows by silence. */
-function createWatch(ports: ConnectionPorts, heardAt: () => number): Watch {
-  let timer: Timer | null = null;
-  let running = false;
-
-  async function look(): Promise<void> {
+async function watch(ports: ConnectionPorts, heardAt: () => number): Promise<void> {
+  for (;;) {
+    await pause(QUIET_MS, ports);
     try {
       if (ports.clock.now() - heardAt() >= QUIET_MS) await ports.web.auth.test();
     } catch (error) {
       const broken = brokenBy(error, 'SLACK_BOT_TOKEN');
-      if (broken !== null && running) ports.broken(broken);
+      if (broken !== null && !ports.signal.aborted) ports.broken(broken);
     }
-    if (running) timer = ports.timers.after(QUIET_MS, () => void look());
   }
-
-  return {
-    start() {
-      running = true;
-      timer = ports.timers.after(QUIET_MS, () => void look());
-    },
-    stop() {
-      running = false;
-      timer?.cancel();
-    },
-  };
 }

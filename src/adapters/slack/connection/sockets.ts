@@ -1,9 +1,9 @@
 import type { Logger } from 'pino';
 import type { Clock, Timers } from '../../../lib/time.ts';
 import { AdapterError } from '../../port.ts';
-import type { Ack } from '../commands.ts';
 import { CONNECT_RETRY, createConnectRetry } from '../../delivery/connect-retry.ts';
 import { backoffMs, pause } from '../../../lib/retry.ts';
+import type { Ack } from '../commands.ts';
 import { untilSlack } from '../errors.ts';
 import { openSocket } from './socket.ts';
 import type { Socket } from './socket.ts';
