@@ -29,6 +29,8 @@ export class Commits {
   readonly #db: Database;
   readonly #path: string;
   readonly #hooks: CommitHooks;
+  readonly #begin;
+  readonly #commit;
   #jobs: Job[] = [];
   #scheduled = false;
   #resting = true;
@@ -40,6 +42,8 @@ export class Commits {
   constructor(db: Database, path: string, hooks: CommitHooks, sync: DiskSync | null = null) {
     this.#sync = sync;
     this.#db = db;
+    this.#begin = db.prepare('BEGIN IMMEDIATE');
+    this.#commit = db.prepare('COMMIT');
     this.#path = path;
     this.#hooks = hooks;
   }
@@ -95,10 +99,10 @@ export class Commits {
     this.#restAfterThisTurn();
     const settlements: (() => void)[] = [];
     try {
-      this.#db.exec('BEGIN IMMEDIATE');
+      this.#begin.run();
       for (const job of jobs) settlements.push(this.#attempt(job));
       this.#hooks.beforeCommit();
-      this.#db.exec('COMMIT');
+      this.#commit.run();
     } catch (error) {
       this.#fail(jobs, error);
       return;

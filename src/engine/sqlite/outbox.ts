@@ -195,14 +195,16 @@ export class Outbox {
     if (n === null) return;
     if (settlement.state === 'failed')
       this.#sql.settle.run({ n, state: 'failed', platform_id: null, why: settlement.why });
-    else if (settlement.state === 'confirmed' && row.text !== null)
-      this.#sql.settle.run({ n, state: 'confirmed', platform_id: settlement.platformId ?? row.editsId, why: null });
-    else this.#sql.remove.run(n);
+    else if (settlement.state === 'confirmed' && row.text !== null) {
+      const platformId = settlement.platformId ?? row.editsId;
+      this.#sql.settle.run({ n, state: 'confirmed', platform_id: platformId, why: null });
+      if (platformId !== null) this.#sql.notePosted.run(row.channel, platformId);
+    } else this.#sql.remove.run(n);
   }
 
   #leased({ n, row, attempts, uncertain, key, repeats }: Entry): OwedEffect<unknown> {
     const { channel } = row;
-    const afterId = n === null ? null : (this.#sql.lastPosted.get(channel, n) ?? null);
+    const afterId = n === null ? null : (this.#sql.lastPosted.get(channel) ?? null);
     const editsId =
       n === null || key === null || repeats < 2 ? null : (this.#sql.lastAnnounced.get(channel, key, n) ?? null);
     return { ...row, attempts, uncertain, afterId, editsId };
@@ -243,11 +245,10 @@ function statements(db: Database) {
       `UPDATE outbox SET state = @state, checksum = ${checksum('outbox', ['state'])} WHERE n = @n`,
     ),
     remove: db.prepare<[number]>('DELETE FROM outbox WHERE n = ?'),
-    lastPosted: db
-      .prepare<[string, number], string>(
-        'SELECT platform_id FROM outbox WHERE channel = ? AND n < ? AND platform_id IS NOT NULL ORDER BY n DESC LIMIT 1',
-      )
-      .pluck(),
+    lastPosted: db.prepare<[string], string>('SELECT platform_id FROM posted WHERE channel = ?').pluck(),
+    notePosted: db.prepare<[string, string]>(
+      'INSERT INTO posted VALUES (?, ?) ON CONFLICT (channel) DO UPDATE SET platform_id = excluded.platform_id',
+    ),
     lastAnnounced: db
       .prepare<[string, string, number], string>(
         `SELECT platform_id FROM outbox WHERE channel = ? AND key = ? AND n < ? AND platform_id IS NOT NULL

@@ -76,7 +76,13 @@ INSERT INTO outbox
   FROM former_outbox WHERE lane IN ('posts', 'receipts');
 DROP TABLE former_outbox;
 CREATE INDEX outbox_open ON outbox (n) WHERE state IN ('owed', 'uncertain');
-CREATE INDEX outbox_posted ON outbox (channel, n) WHERE platform_id IS NOT NULL;
+-- The last post of each channel that stands there for certain.
+CREATE TABLE posted (
+  channel TEXT NOT NULL PRIMARY KEY,
+  platform_id TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO posted
+  SELECT channel, platform_id FROM outbox WHERE n IN (SELECT max(n) FROM outbox WHERE platform_id IS NOT NULL GROUP BY channel);
 CREATE INDEX outbox_announced ON outbox (channel, key, n) WHERE platform_id IS NOT NULL AND key IS NOT NULL;
 
 -- `since` is the last row of the journal when the message came: nothing before it names the message.
