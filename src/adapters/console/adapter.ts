@@ -6,8 +6,8 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
 import { guardSocket } from '../../lib/guarded-server.ts';
 import { systemTimers } from '../../lib/time.ts';
-import { createInboundQueue } from '../delivery/inbound-queue.ts';
-import type { InboundQueue } from '../delivery/inbound-queue.ts';
+import { createInboundQueue } from '../delivery/inbound.ts';
+import type { InboundQueue } from '../delivery/inbound.ts';
 import { ChatError } from '../port.ts';
 import type {
   Answer,

@@ -15,7 +15,7 @@ import { authorOf, humanMessage, memberSchema, nameOf, userSchema } from './pars
 import type { Calls, Self } from './client.ts';
 import { snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
-import { COMMAND_RULE, createFirstTime, typedCommand } from '../delivery/typed-command.ts';
+import { COMMAND_RULE, createFirstTime, typedCommand } from '../delivery/inbound.ts';
 import type { MessageContext, MessagePayload } from './parse-message.ts';
 
 /** What commands and buttons are answered with. */

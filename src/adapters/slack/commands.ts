@@ -7,7 +7,7 @@ import type { Answer, FloorQueries, Intake, Principal } from '../port.ts';
 import type { Groups, People } from './people.ts';
 import type { Typed } from './events.ts';
 import type { Spot } from './parse-message.ts';
-import type { Deduplicator } from '../delivery/deduplicator.ts';
+import type { Deduplicator } from '../delivery/inbound.ts';
 import { escaped } from './text.ts';
 
 /** What commands, buttons and forms need. */

@@ -2,16 +2,15 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Timers } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { createInboundQueue } from '../delivery/inbound-queue.ts';
+import { createInboundQueue } from '../delivery/inbound.ts';
+import type { FirstTime, Deduplicator } from '../delivery/inbound.ts';
 import { AdapterError } from '../port.ts';
 import type { Intake } from '../port.ts';
-import type { FirstTime } from '../delivery/typed-command.ts';
 import { floorAt, threadAt, toChange, toHumanMessage, whereabouts } from './to-human-message.ts';
 import type { MessageContext } from './to-human-message.ts';
 import { channelId, messageId } from './ids.ts';
 import { parseEvent, sentAt } from './parse-message.ts';
 import type { SlackEvent, Ourselves, Said, Spot } from './parse-message.ts';
-import type { Deduplicator } from '../delivery/deduplicator.ts';
 import type { ChannelMembership } from './channel-membership.ts';
 
 /** A command line that somebody wrote as a message, or Slack's own Stop. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Author } from '../delivery/bot-filter.ts';
+import type { Author } from '../delivery/inbound.ts';
 
 /** Who Conch is on Slack: its bot user, its bot and its app. */
 export type Ourselves = { readonly userId: string; readonly botId: string; readonly appId: string | null };

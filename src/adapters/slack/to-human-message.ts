@@ -1,11 +1,9 @@
 import { addressedIn } from '../../turns/text/addressing.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
-import { ignoreRule } from '../delivery/bot-filter.ts';
-import { floorOf } from '../delivery/floor-of.ts';
-import type { Whereabouts } from '../delivery/floor-of.ts';
+import { ignoreRule, floorOf, COMMAND_RULE, typedCommand } from '../delivery/inbound.ts';
+import type { Whereabouts } from '../delivery/inbound.ts';
 import type { FloorQueries, Thread } from '../port.ts';
-import { COMMAND_RULE, typedCommand } from '../delivery/typed-command.ts';
 import { channelId, messageId } from './ids.ts';
 import { sentAt } from './parse-message.ts';
 import type { Said, SlackFile, Spot } from './parse-message.ts';
