@@ -1,8 +1,8 @@
 import type { Logger } from 'pino';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
-import { createMessageSender } from '../delivery/sender.ts';
-import type { MessageSender } from '../delivery/sender.ts';
+import { createMessageSender } from '../delivery/chat-adapter.ts';
+import type { MessageSender } from '../delivery/chat-adapter.ts';
 import type { FloorQueries, Memory } from '../port.ts';
 import type { Calls, DiscordSettings, Self } from './client.ts';
 import { wordsOf } from './errors.ts';

@@ -1,8 +1,8 @@
 import type { WebClient } from '@slack/web-api';
 import type { Logger } from 'pino';
 import type { Clock, Timers } from '../../lib/time.ts';
-import { createMessageSender } from '../delivery/sender.ts';
-import type { MessageSender } from '../delivery/sender.ts';
+import { createMessageSender } from '../delivery/chat-adapter.ts';
+import type { MessageSender } from '../delivery/chat-adapter.ts';
 import type { Memory, FloorQueries } from '../port.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { createMessageClient } from './message-client.ts';
