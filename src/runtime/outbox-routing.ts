@@ -1,5 +1,5 @@
-import { createOutboxSender } from '../adapters/delivery/outbox-sender.ts';
-import type { OutboxSenderPorts } from '../adapters/delivery/outbox-sender.ts';
+import { createOutboxSender } from '../adapters/port.ts';
+import type { OutboxSenderPorts } from '../adapters/port.ts';
 import { Delivery } from '../engine/outbox-delivery.ts';
 import type { Settlement } from '../engine/port.ts';
 import type { Clock, Timers } from '../lib/time.ts';

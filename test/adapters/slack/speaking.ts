@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { afterEach } from 'vitest';
-import { createOutboxSender } from '../../../src/adapters/delivery/outbox-sender.ts';
+import { createOutboxSender } from '../../../src/adapters/port.ts';
 import type { ChatAdapter, Memory, FloorQueries, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import type { SlackSettings } from '../../../src/adapters/slack/client.ts';
