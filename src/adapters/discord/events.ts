@@ -7,7 +7,7 @@ import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { InboundQueue } from '../delivery/inbound.ts';
 import type { Intake } from '../port.ts';
 import type { ChannelMembership } from './channel-membership.ts';
-import { channelId, messageId, platformChannel } from './ids.ts';
+import { channelId, messageId, platformChannel } from './client.ts';
 import {
   bulkDeletedSchema,
   deletedSchema,

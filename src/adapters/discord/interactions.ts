@@ -10,9 +10,9 @@ import type { Answer, FloorQueries, Intake, Memory, Principal } from '../port.ts
 import { answerBody, readCustomId } from './content.ts';
 import { choicesFor, givenSchema, lineOf } from './commands.ts';
 import { chatError, rejectionOf, wordsOf } from './errors.ts';
-import { channelId } from './ids.ts';
-import { authorOf, humanMessage, memberSchema, nameOf, userSchema } from './parse-message.ts';
+import { channelId } from './client.ts';
 import type { Calls, Self } from './client.ts';
+import { authorOf, humanMessage, memberSchema, nameOf, userSchema } from './parse-message.ts';
 import { snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
 import { COMMAND_RULE, createFirstTime, typedCommand } from '../delivery/inbound.ts';

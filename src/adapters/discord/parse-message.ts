@@ -6,7 +6,7 @@ import { ignoreRule, COMMAND_RULE, typedCommand } from '../delivery/inbound.ts';
 import type { Author } from '../delivery/inbound.ts';
 import type { FloorQueries, Place } from '../port.ts';
 import type { Identities } from './identity.ts';
-import { messageId, timeOf } from './ids.ts';
+import { messageId, timeOf } from './client.ts';
 import type { Self } from './client.ts';
 import { snowflakeSchema } from './places.ts';
 

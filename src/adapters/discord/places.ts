@@ -6,7 +6,7 @@ import type { Intake, FloorQueries } from '../port.ts';
 import { floorOf } from '../delivery/inbound.ts';
 import type { Whereabouts } from '../delivery/inbound.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
-import { channelId, platformChannel } from './ids.ts';
+import { channelId, platformChannel } from './client.ts';
 import type { Reader } from './client.ts';
 
 /** Discord's ids: numbers that grow with time. */

@@ -6,10 +6,9 @@ import type { Clock } from '../../lib/time.ts';
 import { bad, good, warning } from '../delivery/check-result.ts';
 import type { CheckResult } from '../delivery/check-result.ts';
 import type { ChatError } from '../port.ts';
-import { createCalls, createClient } from './client.ts';
+import { createCalls, createClient, channelId, platformChannel } from './client.ts';
 import type { Calls, DiscordSettings, Self } from './client.ts';
 import { chatError, rejectionOf } from './errors.ts';
-import { channelId, platformChannel } from './ids.ts';
 import { PERMISSIONS, channelPermissions, neededPermissions } from './channel-membership.ts';
 import type { ChannelPermissions, PermissionName } from './channel-membership.ts';
 

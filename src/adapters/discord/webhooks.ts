@@ -6,9 +6,9 @@ import type { Clock, Instant } from '../../lib/time.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { ChatError } from '../port.ts';
 import type { FloorQueries, Memory } from '../port.ts';
+import { platformChannel } from './client.ts';
 import type { Calls, Self } from './client.ts';
 import { wordsOf } from './errors.ts';
-import { platformChannel } from './ids.ts';
 import type { Location, Places } from './places.ts';
 
 /** A webhook of Conch's own. The token is as good as a password for the channel. */
