@@ -98,13 +98,12 @@ const LIMITED_FOR_MS = 60_000;
 const selfSchema = z.looseObject({
   user_id: z.string(),
   bot_id: z.string().nullish(),
-  team_id: z.string(),
   app_id: z.string().nullish(),
 });
 
 async function whoWeAre(web: WebClient): Promise<Self> {
-  const { user_id: userId, bot_id: botId, team_id: teamId, app_id: appId } = selfSchema.parse(await web.auth.test());
-  if (botId) return { userId, botId, teamId, appId: appId ?? null };
+  const { user_id: userId, bot_id: botId, app_id: appId } = selfSchema.parse(await web.auth.test());
+  if (botId) return { userId, botId, appId: appId ?? null };
   const todo =
     'Copy the Bot User OAuth Token, which begins with xoxb-, from the page "OAuth & Permissions" of your app.';
   throw new AdapterError(`SLACK_BOT_TOKEN is the token of a person, not of a bot. ${todo}`, { adapter: 'slack' });

@@ -3,9 +3,8 @@ import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Intake, FloorQueries } from '../port.ts';
-import { call } from './client.ts';
+import { call, channelId, platformChannel } from './client.ts';
 import { channelTrouble, slackCode } from './errors.ts';
-import { channelId, platformChannel } from './ids.ts';
 
 /** What asking about channels needs. */
 export type ChannelMembershipPorts = {

@@ -8,7 +8,7 @@ import type { Groups, People } from './people.ts';
 import type { Typed } from './events.ts';
 import type { Spot } from './parse-message.ts';
 import type { Deduplicator } from '../delivery/inbound.ts';
-import { escaped } from './text.ts';
+import { escaped } from './content.ts';
 
 /** What commands, buttons and forms need. */
 export type CommandPorts = {

@@ -4,7 +4,6 @@ import type { Fence } from '../../turns/text/fence.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import type { CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';
-import { JOINER, clipped, escaped, withoutBroadcasts } from './text.ts';
 import type { Speaker } from '../port.ts';
 
 /** The words of a message as Slack takes them; nothing in them mentions anybody. */
@@ -207,6 +206,26 @@ function hostOf(url: string): string {
 function bare(host: string): string {
   return host.toLowerCase().replace(/^www\./, '');
 }
+
+/** Text that Slack shows as it stands: no `<!channel>`, `<!here>`, `<!subteam^…>`, `<@U…>` or link can form in it. */
+export function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+/** Words that address everybody, parted by a character that nobody sees, so that they address nobody. */
+export function withoutBroadcasts(text: string): string {
+  return text.replaceAll(/@(?=(?:channel|here|everyone|group)(?![\p{L}\p{N}_]))/giu, `@${JOINER}`);
+}
+
+/** The beginning of a text, at most so long; neither a character nor an entity is cut in two. */
+export function clipped(text: string, limit: number): string {
+  if (text.length <= limit) return text;
+  const whole = text.slice(0, limit - 1).replace(/&[a-z]{0,3}$/, '');
+  return `${/[\uD800-\uDBFF]$/.test(whole) ? whole.slice(0, -1) : whole}…`;
+}
+
+/** Neither seen nor a place to break a line. */
+export const JOINER = '\u2060';
 
 /** How a message, a status or a session names its author. */
 export type Identity = {

@@ -6,9 +6,9 @@ import type { FloorView } from '../../turns/view.ts';
 import { SETTINGS_ACTION, readButtonValue } from './content.ts';
 import { NO_FLOOR, SETTINGS, answer, command, lineOf, obey } from './commands.ts';
 import type { Ack, Asker, CommandPorts } from './commands.ts';
-import { floorAt } from './to-human-message.ts';
+import { floorAt } from './parse-message.ts';
 import type { Spot } from './parse-message.ts';
-import { platformChannel } from './ids.ts';
+import { platformChannel } from './client.ts';
 
 /** What clicks, forms and `/conch` are answered with. */
 export type Interactions = {

@@ -7,11 +7,10 @@ import type { Receipt } from '../../turns/floor/effect.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
 import { ChatError } from '../port.ts';
-import { ANY_ANSWER, call } from './client.ts';
+import { ANY_ANSWER, call, messageId, platformChannel, platformMessage } from './client.ts';
 import type { Self } from './client.ts';
 import { emojiName, roughlyLeft, wordingOf } from './content.ts';
 import { slackCode } from './errors.ts';
-import { messageId, platformChannel, platformMessage } from './ids.ts';
 import { sentAt } from './parse-message.ts';
 
 /** What the client needs. */

@@ -5,10 +5,9 @@ import type { Clock } from '../../lib/time.ts';
 import { bad, good, warning } from '../delivery/check-result.ts';
 import type { CheckResult } from '../delivery/check-result.ts';
 import type { ChatError } from '../port.ts';
-import { ANY_ANSWER, call, createClient } from './client.ts';
-import { chatError, slackCode } from './errors.ts';
-import { platformChannel } from './ids.ts';
+import { ANY_ANSWER, call, createClient, platformChannel } from './client.ts';
 import type { SlackSettings } from './client.ts';
+import { chatError, slackCode } from './errors.ts';
 
 /** What is to be checked: the tokens, and the channels of the configuration that are on Slack. */
 export type SetupOptions = {

@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { pino } from 'pino';
 import { createAdapter } from '../../../src/adapters/slack/adapter.ts';
 import type { AdapterOptions, SlackAdapter } from '../../../src/adapters/slack/adapter.ts';
-import { channelId } from '../../../src/adapters/slack/ids.ts';
+import { channelId } from '../../../src/adapters/slack/client.ts';
 import type {
   AdapterError,
   Answer,
