@@ -4,8 +4,8 @@ import type { WebClient } from '@slack/web-api';
 import { pause } from '../../lib/retry.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
-import { createChatAdapter } from '../delivery/chat-adapter.ts';
-import type { OpenPlatform } from '../delivery/chat-adapter.ts';
+import { createChatAdapter, createMessageSender } from '../delivery/chat-adapter.ts';
+import type { OpenPlatform, MessageSender } from '../delivery/chat-adapter.ts';
 import { createConnectRetry } from '../delivery/connect-retry.ts';
 import { createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
 import { AdapterError } from '../port.ts';
@@ -13,8 +13,8 @@ import type { Capabilities, ChatAdapter, FloorQueries, Intake, Memory } from '..
 import { createClient } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
 import { typed } from './commands.ts';
-import { createInteractions } from './interactions.ts';
 import type { Ack, CommandPorts } from './commands.ts';
+import { createInteractions } from './interactions.ts';
 import type { Interactions } from './interactions.ts';
 import { createConnection } from './connection/connection.ts';
 import type { Connection, ConnectionMode } from './connection/connection.ts';
@@ -23,8 +23,9 @@ import { createGroups, createPeople } from './people.ts';
 import { createEvents, eventPayloadSchema } from './events.ts';
 import type { Events } from './events.ts';
 import { readHistory } from './history.ts';
-import { createSender } from './sender.ts';
 import { ChannelMembership } from './channel-membership.ts';
+import { createMessageClient } from './message-client.ts';
+import { Statuses } from './status.ts';
 
 /** What Slack is and how it is reached. */
 export type AdapterOptions = {
@@ -181,4 +182,49 @@ async function take(takers: Takers, body: unknown, ack: Ack): Promise<void> {
     log.warn({ type }, 'a payload of Slack was not understood');
   }
   await ack();
+}
+
+/** What speaking on Slack needs. `web` is a client from `createClient`. */
+export type SenderPorts = {
+  readonly web: WebClient;
+  readonly self: () => Self;
+  readonly queries: FloorQueries;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Logger;
+  readonly memory: Memory;
+  readonly settings: SlackSettings;
+};
+
+/** Everything that Conch says and shows on Slack. */
+export type Sender = MessageSender & {
+  /** Learns what speaking needs. Never rejects. */
+  start(): Promise<void>;
+};
+
+/** Speaks on Slack. */
+export function createSender(ports: SenderPorts): Sender {
+  const { queries, settings } = ports;
+  const statuses = new Statuses({
+    ...ports,
+    ...settings,
+    speakerOf: (agent) => queries.agents().find(({ id }) => id === agent) ?? { id: agent, name: agent, avatar: null },
+  });
+  const client = createMessageClient({ ...ports, posted: (channel) => statuses.posted(channel) });
+  const sender = createMessageSender({ ...ports, client });
+  return {
+    ...sender,
+    start: () => client.start(),
+    receipt(channel, message, receipt) {
+      statuses.anchor(channel, message);
+      return sender.receipt(channel, message, receipt);
+    },
+    card(channel, view) {
+      sender.card(channel, view);
+      statuses.show(channel, view);
+    },
+    async stop() {
+      await Promise.all([sender.stop(), statuses.stop()]);
+    },
+  };
 }
