@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
+import { readJson } from '../../lib/json.ts';
 import { KeyedQueue } from '../../lib/keyed-queue.ts';
 import { retry } from '../../lib/retry.ts';
 import type { Timers, Clock, Instant } from '../../lib/time.ts';
@@ -179,20 +180,11 @@ export function createFirstTime(memory: Memory): FirstTime {
   const known = new Map<ChannelId, readonly string[]>();
   return async (channel, message) => {
     const key = `typed:${channel}`;
-    const before = known.get(channel) ?? keptIn(memory.get(key));
+    const before = known.get(channel) ?? readJson(memory.get(key) ?? '[]', keptSchema) ?? [];
     if (before.includes(message)) return false;
     const next = [...before, message].slice(-COMMANDS_KEPT);
     known.set(channel, next);
     await memory.set(key, JSON.stringify(next));
     return true;
   };
-}
-
-function keptIn(kept: string | null): readonly string[] {
-  try {
-    const parsed = keptSchema.safeParse(JSON.parse(kept ?? '[]'));
-    return parsed.success ? parsed.data : [];
-  } catch {
-    return [];
-  }
 }

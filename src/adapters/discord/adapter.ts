@@ -87,7 +87,7 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   const calls = createCalls({ rest, clock });
   const read = createReader(calls, parts);
   const places = createPlaces({ read, queries, intake });
-  const sender = createSender({ ...parts, calls, places, self: () => self });
+  const sender = createSender({ ...parts, calls, places, self });
   const missing = async (channel: string): Promise<readonly PermissionName[]> =>
     (await insisting(() => channelPermissions({ calls, self }, channel, parts.settings), parts)).missing;
   const membership = new ChannelMembership({
@@ -202,7 +202,7 @@ function never(error: ChatError): AdapterError {
 export type SenderPorts = {
   readonly calls: Calls;
   readonly places: Pick<Places, 'locate'>;
-  readonly self: () => Self;
+  readonly self: Self;
   readonly queries: FloorQueries;
   readonly clock: Clock;
   readonly timers: Timers;
@@ -230,7 +230,7 @@ export function createSender(ports: SenderPorts): Sender {
   const identities = createIdentities({ ...ports, webhooks });
   const statuses = createStatuses({ ...ports, enabled: settings.typing });
   const mayRead = async (channel: ChannelId): Promise<boolean> => {
-    const { missing } = await channelPermissions({ calls, self: self() }, platformChannel(channel));
+    const { missing } = await channelPermissions({ calls, self }, platformChannel(channel));
     return !missing.includes('Read Message History');
   };
   const client = createMessageClient({ calls, locate, webhooks, self, mayRead });

@@ -12,7 +12,7 @@ import { AdapterError } from '../port.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Memory } from '../port.ts';
 import { createClient } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
-import { typed } from './commands.ts';
+import { command } from './commands.ts';
 import type { Ack, CommandPorts } from './commands.ts';
 import { createInteractions } from './interactions.ts';
 import type { Interactions } from './interactions.ts';
@@ -112,7 +112,7 @@ async function whoWeAre(web: WebClient): Promise<Self> {
 
 function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; readonly connection: Connection } {
   const { intake, clock, log, memory, settings } = parts;
-  const shared = { ...parts, self: () => self, deduplicator: createDeduplicator(clock) };
+  const shared = { ...parts, self, deduplicator: createDeduplicator(clock) };
   const people = createPeople(shared);
   const sender = createSender(shared);
   const membership = new ChannelMembership(shared);
@@ -122,7 +122,7 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
     people,
     membership,
     agentSessions: settings.agentSessions,
-    typed: (command) => void typed(commands, command),
+    typed: ({ user, at, floor, line }) => void command(commands, { user, at, responseUrl: null }, { floor, line }),
     isFirst: createFirstTime(memory),
     seen: (channel) => sender.seen(channel),
   });
@@ -187,7 +187,7 @@ async function take(takers: Takers, body: unknown, ack: Ack): Promise<void> {
 /** What speaking on Slack needs. `web` is a client from `createClient`. */
 export type SenderPorts = {
   readonly web: WebClient;
-  readonly self: () => Self;
+  readonly self: Self;
   readonly queries: FloorQueries;
   readonly clock: Clock;
   readonly timers: Timers;

@@ -5,7 +5,6 @@ import { parseLine } from '../../turns/commands/parse.ts';
 import type { Timers } from '../../lib/time.ts';
 import type { Answer, FloorQueries, Intake, Principal } from '../port.ts';
 import type { Groups, People } from './people.ts';
-import type { Typed } from './events.ts';
 import type { Spot } from './parse-message.ts';
 import type { Deduplicator } from '../delivery/inbound.ts';
 import { escaped } from './content.ts';
@@ -32,11 +31,6 @@ export type Asker = {
 
 /** Tells Slack that a payload has arrived, with what it is to show. */
 export type Ack = (reply?: object) => Promise<void>;
-
-/** Runs a command that was typed as a message, or Slack's own Stop. */
-export async function typed(ports: CommandPorts, { user, line, at, floor }: Typed): Promise<void> {
-  await command(ports, { user, at, responseUrl: null }, { floor, line });
-}
 
 /** One command line, for a floor, perhaps for one turn of it. */
 export type Order = { readonly floor: ChannelId; readonly line: string; readonly epoch?: number };

@@ -32,7 +32,7 @@ export type Typed = { readonly user: string; readonly line: string; readonly at:
 /** What taking in events needs of the adapter. */
 export type EventsPorts = MessageContext & {
   readonly intake: Intake;
-  readonly self: () => Self;
+  readonly self: Self;
   readonly deduplicator: Deduplicator;
   readonly membership: ChannelMembership;
   readonly timers: Timers;
@@ -71,7 +71,7 @@ export function createEvents(ports: EventsPorts): Events {
   return {
     event({ event_id: id, api_app_id: appId, event }) {
       return deduplicator.run(id, async () => {
-        const self = ports.self();
+        const self = ports.self;
         const what = parseEvent(event, self.appId === null ? { ...self, appId: appId ?? null } : self);
         if (what === null) return log.warn({ event: id, type: event.type }, 'an event of Slack was not understood');
         if (what.kind === 'nothing') return;

@@ -15,7 +15,7 @@ import type { MessageContext } from './parse-message.ts';
 /** What reading histories needs of the adapter. */
 export type HistoryPorts = MessageContext & {
   readonly web: WebClient;
-  readonly self: () => Self;
+  readonly self: Self;
   readonly intake: Intake;
   readonly timers: Timers;
   readonly log: Logger;
@@ -112,7 +112,7 @@ async function sorted(
   const messages: HumanMessage[] = [];
   const changes: MessageChange[] = [];
   const own = platformChannel(channel).channel;
-  const found = raw.map((message) => parseMessage(own, message, ports.self())).filter((said) => said !== null);
+  const found = raw.map((message) => parseMessage(own, message, ports.self)).filter((said) => said !== null);
   const byTs = new Map(found.map((said) => [said.ts, said]));
   for (const said of [...byTs.values()].sort((a, b) => (a.ts < b.ts ? -1 : 1))) {
     const where = whereabouts(ports.queries, said);

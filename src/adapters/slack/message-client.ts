@@ -16,7 +16,7 @@ import { sentAt } from './parse-message.ts';
 /** What the client needs. */
 export type MessageClientPorts = {
   readonly web: WebClient;
-  readonly self: () => Self;
+  readonly self: Self;
   readonly clock: Clock;
   readonly log: Logger;
   /** A new message of Conch's stands in the channel. */
@@ -60,14 +60,14 @@ export function createMessageClient(ports: MessageClientPorts): SlackMessageClie
       const request = { method: 'chat.delete', channel: message.channel, args: whereIs(message), answer: ANY_ANSWER };
       await unless(GONE, call(web, request), {});
     },
-    own: (channel, range) => ownMessages({ web, self: self() }, channel, range),
+    own: (channel, range) => ownMessages({ web, self }, channel, range),
     async react({ channel, id }, receipt, on) {
       const { channel: own, ts } = platformMessage(id);
       const args = { channel: own, timestamp: ts, name: reactionName(receipt) };
       const method = on ? 'reactions.add' : 'reactions.remove';
       await unless(REACTED, call(web, { method, channel, args, answer: ANY_ANSWER }), {});
     },
-    receipts: (message) => receiptsOn(web, self(), message),
+    receipts: (message) => receiptsOn(web, self, message),
     sentAt: (message) => sentAt(platformMessage(message).ts),
     timeLeft: (endsAt) => roughlyLeft(endsAt - clock.now()),
   };

@@ -92,7 +92,7 @@ export async function sendingRig(
     return createSender({
       calls,
       places: createPlaces({ read: createReader(calls, { timers: time }), queries, intake }),
-      self: () => ({ userId: server.botUser, applicationId: server.application }),
+      self: { userId: server.botUser, applicationId: server.application },
       queries,
       clock: time,
       timers: time,

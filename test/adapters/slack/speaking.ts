@@ -37,7 +37,7 @@ export async function speaking(
   const run = (settings: Partial<SlackSettings> = {}): Sender => {
     const outgoing = createSender({
       web: createClient({ token: slack.botToken, apiUrl: slack.apiUrl, timeoutMs: how.timeoutMs ?? 2_000 }),
-      self: () => ({ userId: slack.ids.botUser, botId: slack.ids.bot, appId: slack.ids.app }),
+      self: { userId: slack.ids.botUser, botId: slack.ids.bot, appId: slack.ids.app },
       queries: queries([DEV, QA]),
       clock: time.clock,
       timers: time.timers,

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { Timer, Timers, Clock } from '../../../lib/time.ts';
 import type { Memory } from '../../port.ts';
 import { wordsOf } from '../errors.ts';
+import { readJson } from '../../../lib/json.ts';
 import { pause } from '../../../lib/retry.ts';
 
 const WRITE_MS = 1_000;
@@ -130,13 +131,8 @@ function valueOf({ session, newest, flying }: Track): string {
 }
 
 function readSession(kept: string | null, shardId: number): SessionInfo | null {
-  if (kept === null || kept === '') return null;
-  try {
-    const parsed = sessionSchema.safeParse(JSON.parse(kept));
-    return parsed.success ? { ...parsed.data, shardId } : null;
-  } catch {
-    return null;
-  }
+  const session = readJson(kept ?? '', sessionSchema);
+  return session === null ? null : { ...session, shardId };
 }
 
 /** New sessions cost: beyond 1,000 in 24 hours Discord takes the token away. So many are used, the rest is for repairs. */
@@ -164,7 +160,9 @@ export function createIdentifies(ports: {
   return {
     async take(signal) {
       for (;;) {
-        const hours = hoursOf(memory.get(key)).filter(({ at }) => at + HOUR_MS + DAY_MS > clock.now());
+        const hours = (readJson(memory.get(key) ?? '[]', hoursSchema) ?? []).filter(
+          ({ at }) => at + HOUR_MS + DAY_MS > clock.now(),
+        );
         const [oldest] = hours;
         const used = hours.reduce((sum, { count }) => sum + count, 0);
         if (oldest === undefined || used < IDENTIFIES_A_DAY) {
@@ -190,13 +188,4 @@ function counted(hours: readonly Hour[], now: number): readonly Hour[] {
   const at = Math.floor(now / HOUR_MS) * HOUR_MS;
   const count = hours.find((hour) => hour.at === at)?.count ?? 0;
   return [...hours.filter((hour) => hour.at !== at), { at, count: count + 1 }];
-}
-
-function hoursOf(kept: string | null): readonly Hour[] {
-  try {
-    const parsed = hoursSchema.safeParse(JSON.parse(kept ?? '[]'));
-    return parsed.success ? parsed.data : [];
-  } catch {
-    return [];
-  }
 }

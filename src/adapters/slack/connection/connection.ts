@@ -2,10 +2,12 @@ import type { Logger } from 'pino';
 import type { WebClient } from '@slack/web-api';
 import { LogLevel, SocketModeClient } from '@slack/socket-mode';
 import { z } from 'zod';
-import { pause, backoffMs } from '../../../lib/retry.ts';
+import { readJson } from '../../../lib/json.ts';
+import { backoffMs, pause } from '../../../lib/retry.ts';
 import type { Clock, Timers } from '../../../lib/time.ts';
 import { AdapterError } from '../../port.ts';
 import { reasonOf, CONNECT_RETRY, createConnectRetry } from '../../delivery/connect-retry.ts';
+import { CALL_TIMEOUT_MS } from '../client.ts';
 import type { Ack } from '../commands.ts';
 import { openHttpReceiver } from './http-receiver.ts';
 import type { HttpReceiver } from './http-receiver.ts';
@@ -30,10 +32,11 @@ export type ConnectionPorts = {
   readonly log: Logger;
   /** Acknowledges a payload once it is durable; rejects when Slack had better send it again. */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
-  /** Nothing can be heard. */
+  /** Nothing can be heard any more. */
   readonly lost: () => void;
-  /** Something may have been missed; it can be heard again. */
+  /** It can be heard again, or what one of several sockets was sent may be missing for a while. */
   readonly back: () => void;
+  /** Slack will never be heard as it is set up. */
   readonly broken: (error: AdapterError) => void;
 };
 
@@ -111,28 +114,16 @@ async function watch(ports: ConnectionPorts, heardAt: () => number): Promise<voi
   }
 }
 
-/** What the sockets need, and whom they tell. */
-export type SocketsPorts = {
-  readonly appToken: string | null;
-  readonly apiUrl: string | null;
-  readonly signal: AbortSignal;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly log: Logger;
+/** What is taken from a socket, to be acknowledged once it is safe. */
+type SocketsPorts = Omit<ConnectionPorts, 'connection' | 'signingSecret' | 'web' | 'take'> & {
   readonly take: (body: unknown, ack: Ack) => void;
-  /** No socket is left. */
-  readonly lost: () => void;
-  /** There is one again, or what one of them was sent may be missing for a while. */
-  readonly back: () => void;
-  /** There will never be one. */
-  readonly broken: (error: AdapterError) => void;
 };
 
 /** A connection that is lost sooner was no good: the next one is not opened at once. */
 const GOOD_AFTER_MS = 5_000;
 
 /** Sockets side by side: while Slack renews one, the others hear. */
-export class Sockets {
+class Sockets {
   readonly #ports: SocketsPorts;
   readonly #live = new Set<Socket>();
   readonly #first = Promise.withResolvers<void>();
@@ -222,30 +213,22 @@ function socketModeOff(): AdapterError {
 }
 
 /** What a socket needs. */
-export type SocketPorts = {
-  readonly appToken: string;
-  readonly apiUrl: string | null;
-  readonly timers: Timers;
-  readonly log: Logger;
-  /** A payload as it came, to be acknowledged once it is safe. */
-  readonly take: (body: unknown, ack: Ack) => void;
-};
+type SocketPorts = Pick<SocketsPorts, 'apiUrl' | 'timers' | 'log' | 'take'> & { readonly appToken: string };
 
 /** How a socket ended: Slack asked for a new one, switched Socket Mode off, or it was lost. */
-export type End = 'refresh' | 'disabled' | 'lost';
+type End = 'refresh' | 'disabled' | 'lost';
 
 /** One Socket Mode connection that Slack has greeted. */
-export type Socket = {
+type Socket = {
   /** After `refresh` it may still bring something until it is closed. */
   readonly ended: Promise<End>;
   close(): void;
 };
 
 const HELLO_WITHIN_MS = 20_000;
-const CALL_TIMEOUT_MS = 15_000;
 
 /** Opens one connection. Rejects with the error of `apps.connections.open`, or when Slack does not greet in time. */
-export async function openSocket(ports: SocketPorts): Promise<Socket> {
+async function openSocket(ports: SocketPorts): Promise<Socket> {
   const client = new Client(ports);
   client.on('slack_event', (event: { readonly body: unknown; readonly ack: Ack }) =>
     ports.take(event.body, async (reply) => event.ack(reply ?? {})),
@@ -299,7 +282,7 @@ class Client extends SocketModeClient {
   }
 
   protected override async onWebSocketMessage(raw: string | ArrayBuffer, isBinary: boolean): Promise<void> {
-    const frame = frameIn(raw, isBinary);
+    const frame = isBinary || typeof raw !== 'string' ? null : readJson(raw, frameSchema);
     if (frame === null) return this.#ports.log.warn('a frame of Slack was not understood');
     if (frame.type === 'disconnect') {
       this.emit('told', ENDS[frame.reason ?? ''] ?? 'refresh');
@@ -311,15 +294,6 @@ class Client extends SocketModeClient {
     } catch {
       this.#ports.log.warn({ type: frame.type }, 'a payload of Slack was not understood');
     }
-  }
-}
-
-function frameIn(raw: string | ArrayBuffer, isBinary: boolean): z.output<typeof frameSchema> | null {
-  if (isBinary || typeof raw !== 'string') return null;
-  try {
-    return frameSchema.safeParse(JSON.parse(raw)).data ?? null;
-  } catch {
-    return null;
   }
 }
 
