@@ -10,13 +10,11 @@ import type {
   Position,
   Memory,
   OutgoingPost,
-  Speaker,
 } from '../port.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { KeyedQueue } from '../../lib/keyed-queue.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { Receipt } from '../../turns/floor/effect.ts';
-import type { FloorView } from '../../turns/view.ts';
 import { Drafts } from './drafts.ts';
 import { FloorCards } from './floor-cards.ts';
 import { isAfter } from './message-client.ts';
@@ -120,16 +118,7 @@ function asking({ title }: PlatformOptions, state: State) {
 }
 
 /** The sending half of a chat adapter. What is posted rejects with a `ChatError` and is not tried again here; nothing else surfaces an error. */
-export type MessageSender = {
-  /** Returns the message's id. A second call for a post that was being written into its draft changes the same message. */
-  post(channel: ChannelId, post: OutgoingPost): Promise<MessageId>;
-  /** Looks for a post whose outcome is not known; `null` when it is not there. */
-  find(channel: ChannelId, post: OutgoingPost): Promise<MessageId | null>;
-  /** Changes what Conch itself said; a message that somebody deleted stays deleted. */
-  edit(channel: ChannelId, id: MessageId, text: string): Promise<void>;
-  receipt(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
-  draft(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;
-  card(channel: ChannelId, view: FloorView): void;
+export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' | 'receipt' | 'draft' | 'card'>> & {
   /** Takes away drafts and cards that a former run left behind; called with every catch-up of a channel. Never rejects. */
   tidy(channel: ChannelId): Promise<void>;
   /** A message by somebody other than Conch appeared in the channel. */
@@ -154,7 +143,10 @@ export type MessageSenderPorts = {
 
 const ADOPTED_KEPT = 1_000;
 
-/** Says everything that Conch says on one platform. */
+/**
+ * Says everything that Conch says on one platform. A second call for a post that was being written into its draft changes the
+ * same message; one that somebody deleted stays deleted.
+ */
 export function createMessageSender(ports: MessageSenderPorts): MessageSender {
   const parts = assemble(ports);
   const { drafts, cards, stale, rates } = parts;

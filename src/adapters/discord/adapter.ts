@@ -99,9 +99,14 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   });
   const mayRead = async (channel: string): Promise<boolean> =>
     !(await missing(channel)).includes('Read Message History');
-  const known: Known = { self, calls, places, sender, membership, inbound: createInboundQueue(parts) };
-  const context = contextOf(parts, known);
-  const connection = listen(parts, known, context);
+  const context: MessageContext = {
+    self,
+    identities: sender.identities,
+    agents: () => queries.agents(),
+    channelName: (channel) => places.nameOf(channel),
+  };
+  const known: Known = { self, calls, places, sender, membership, context, inbound: createInboundQueue(parts) };
+  const connection = listen(parts, known);
   const settle = createSettling({ ...parts, ...known, reached });
   const history = { read, places, queries, context, mayRead, log };
   await membership.check();
@@ -131,27 +136,17 @@ type Known = {
   readonly sender: Sender;
   readonly membership: ChannelMembership;
   readonly inbound: InboundQueue;
+  readonly context: MessageContext;
 };
 
-function contextOf({ queries }: Parts, { self, sender, places }: Known): MessageContext {
-  const { identities } = sender;
-  return {
-    self,
-    identities,
-    agents: () => queries.agents(),
-    channelName: (channel) => places.nameOf(channel),
-  };
-}
-
-function listen(parts: Parts, known: Known, context: MessageContext): Connection {
+function listen(parts: Parts, known: Known): Connection {
   const { intake } = parts;
   const { self, sender } = known;
   const dispatch = createEvents({
     ...parts,
     ...known,
-    context,
     interact: createInteractions({ ...parts, ...known }),
-    typed: createTyped({ ...parts, ...known, context }),
+    typed: createTyped({ ...parts, ...known }),
     seen: (channel) => sender.seen(channel),
     stands: (message, thread) => sender.stands(message, thread),
   });
@@ -199,17 +194,8 @@ function never(error: ChatError): AdapterError {
 }
 
 /** What speaking on Discord needs. */
-export type SenderPorts = {
-  readonly calls: Calls;
-  readonly places: Pick<Places, 'locate'>;
-  readonly self: Self;
-  readonly queries: FloorQueries;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly log: Logger;
-  readonly memory: Memory;
-  readonly settings: DiscordSettings;
-};
+type SenderPorts = Pick<Parts, 'queries' | 'clock' | 'timers' | 'log' | 'memory' | 'settings'> &
+  Pick<Known, 'calls' | 'self'> & { readonly places: Pick<Places, 'locate'> };
 
 /** Everything that Conch says and shows on Discord. */
 export type Sender = MessageSender & {

@@ -185,15 +185,8 @@ async function take(takers: Takers, body: unknown, ack: Ack): Promise<void> {
 }
 
 /** What speaking on Slack needs. `web` is a client from `createClient`. */
-export type SenderPorts = {
-  readonly web: WebClient;
+type SenderPorts = Pick<Parts, 'web' | 'queries' | 'clock' | 'timers' | 'log' | 'memory' | 'settings'> & {
   readonly self: Self;
-  readonly queries: FloorQueries;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly log: Logger;
-  readonly memory: Memory;
-  readonly settings: SlackSettings;
 };
 
 /** Everything that Conch says and shows on Slack. */

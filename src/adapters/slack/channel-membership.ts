@@ -46,14 +46,8 @@ export class ChannelMembership {
    * let in again: Slack is asked how things are now, and what it told counts unless it says otherwise. Never rejects.
    */
   async told(channel: string, why: string): Promise<void> {
-    const request = {
-      method: 'conversations.info',
-      channel: channelId(channel),
-      args: { channel },
-      answer: infoSchema,
-    };
     try {
-      const { channel: found } = await call(this.#ports.web, request);
+      const found = await describe(this.#ports.web, channelId(channel));
       if (found.is_member === true && found.is_archived !== true) return;
     } catch (error) {
       this.#ports.log.debug({ channel: channelId(channel), err: error }, 'Slack did not tell about a channel');
@@ -79,9 +73,8 @@ export class ChannelMembership {
   async check(floor: ChannelId): Promise<void> {
     const { channel, thread } = platformChannel(floor);
     if (thread !== null || (this.#checked.has(channel) && !this.#away.has(channel))) return;
-    const request = { method: 'conversations.info', channel: floor, args: { channel }, answer: infoSchema };
     try {
-      const { channel: found } = await call(this.#ports.web, request);
+      const found = await describe(this.#ports.web, floor);
       this.#checked.add(channel);
       if (found.is_archived === true) return this.gone(channel, 'it is archived');
       if (found.is_member === false && found.is_im !== true) return this.gone(channel, 'Conch is not in it');
@@ -97,4 +90,10 @@ export class ChannelMembership {
     const places = this.#ports.queries.channels();
     return places.map(({ id }) => id).filter((id) => platformChannel(id).channel === channel);
   }
+}
+
+/** What Slack says of a floor's channel; rejects with a `ChatError`. */
+export async function describe(web: WebClient, floor: ChannelId): Promise<z.output<typeof infoSchema>['channel']> {
+  const args = { channel: platformChannel(floor).channel };
+  return (await call(web, { method: 'conversations.info', channel: floor, args, answer: infoSchema })).channel;
 }

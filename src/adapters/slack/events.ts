@@ -89,17 +89,8 @@ export function createEvents(ports: EventsPorts): Events {
 type Local = Exclude<SlackEvent, { readonly kind: 'nothing' | 'broken' }>;
 
 function channelOf(what: Local): string {
-  switch (what.kind) {
-    case 'said':
-    case 'edited':
-      return what.said.channel;
-    case 'deleted':
-    case 'stopped':
-      return what.at.channel;
-    case 'gone':
-    case 'again':
-      return what.channel;
-  }
+  if ('said' in what) return what.said.channel;
+  return 'at' in what ? what.at.channel : what.channel;
 }
 
 async function takeIn(ports: EventsPorts, what: Local): Promise<void> {

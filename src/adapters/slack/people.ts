@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
 
 /** The names of Slack's users. */
@@ -33,7 +34,7 @@ export function createPeople(ports: {
   readonly timers: Timers;
   readonly log: Logger;
 }): People {
-  const found = new Map<string, { readonly name: string; readonly until: Instant }>();
+  const found = new BoundedMap<string, { readonly name: string; readonly until: Instant }>(REMEMBERED);
   const asking = new Map<string, Promise<string>>();
 
   const fresh = (user: string): string | null => {
@@ -42,10 +43,7 @@ export function createPeople(ports: {
   };
 
   function remember(user: string, name: string, forMs: number): string {
-    found.delete(user);
     found.set(user, { name, until: ports.clock.now() + forMs });
-    const [oldest] = found.keys();
-    if (found.size > REMEMBERED && oldest !== undefined) found.delete(oldest);
     return name;
   }
 

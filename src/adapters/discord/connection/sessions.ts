@@ -148,13 +148,7 @@ export type Identifies = {
 };
 
 /** Counts by the hour, in the memory under `identifies:<bot>`. */
-export function createIdentifies(ports: {
-  readonly bot: string;
-  readonly memory: Memory;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  readonly log: Logger;
-}): Identifies {
+export function createIdentifies(ports: SessionsPorts & { readonly clock: Clock }): Identifies {
   const { bot, memory, clock, timers, log } = ports;
   const key = `identifies:${bot}`;
   return {
