@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import { readJson } from '../../lib/json.ts';
+import { parsedJson } from '../../lib/parsed-json.ts';
 import { KeyedQueue } from '../../lib/keyed-queue.ts';
 import { retry } from '../../lib/retry.ts';
 import type { Timers, Clock, Instant } from '../../lib/time.ts';
@@ -180,7 +180,7 @@ export function createFirstTime(memory: Memory): FirstTime {
   const known = new Map<ChannelId, readonly string[]>();
   return async (channel, message) => {
     const key = `typed:${channel}`;
-    const before = known.get(channel) ?? readJson(memory.get(key) ?? '[]', keptSchema) ?? [];
+    const before = known.get(channel) ?? parsedJson(memory.get(key) ?? '[]', keptSchema) ?? [];
     if (before.includes(message)) return false;
     const next = [...before, message].slice(-COMMANDS_KEPT);
     known.set(channel, next);

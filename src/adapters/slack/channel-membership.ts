@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
+import { reasonOf } from '../delivery/connect-retry.ts';
 import type { Intake, FloorQueries } from '../port.ts';
 import { call, channelId, platformChannel } from './client.ts';
 import { channelTrouble, slackCode } from './errors.ts';
@@ -81,8 +82,7 @@ export class ChannelMembership {
       this.again(channel);
     } catch (error) {
       this.trouble(floor, error);
-      const why = error instanceof Error ? error.message : String(error);
-      this.#ports.log.debug({ channel: floor, why }, 'Slack did not tell about a channel');
+      this.#ports.log.debug({ channel: floor, why: reasonOf(error) }, 'Slack did not tell about a channel');
     }
   }
 

@@ -3,6 +3,7 @@ import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { parseLine } from '../../turns/commands/parse.ts';
 import type { Timers } from '../../lib/time.ts';
+import { reasonOf } from '../delivery/connect-retry.ts';
 import type { Answer, FloorQueries, Intake, Principal } from '../port.ts';
 import type { Groups, People } from './people.ts';
 import type { Spot } from './parse-message.ts';
@@ -63,8 +64,7 @@ export async function answer(ports: Pick<CommandPorts, 'web' | 'log'>, asker: As
       ...(thread === null ? {} : { thread_ts: thread }),
     });
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    ports.log.warn({ channel: asker.at.channel, why }, 'an answer could not be shown');
+    ports.log.warn({ channel: asker.at.channel, why: reasonOf(error) }, 'an answer could not be shown');
   }
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { readJson } from '../../lib/json.ts';
+import { parsedJson } from '../../lib/parsed-json.ts';
 import { fenceAfter } from '../../turns/text/fence.ts';
 import type { Fence } from '../../turns/text/fence.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
@@ -43,7 +43,7 @@ export function buttonValue({ line, epoch }: Pick<CardButton, 'line' | 'epoch'>)
 
 /** Reads a button's value back; `null` when it is not one of ours. */
 export function readButtonValue(text: string): ButtonValue | null {
-  return readJson(text, valueSchema);
+  return parsedJson(text, valueSchema);
 }
 
 const valueSchema = z.object({ line: z.string().startsWith('/').max(500), epoch: z.int().nullable().default(null) });

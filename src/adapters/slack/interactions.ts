@@ -3,6 +3,7 @@ import { INTERRUPT_MODES, MODES } from '../../turns/floor/modes.ts';
 import { ORDERS, POLICIES } from '../../turns/floor/policies.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { FloorView } from '../../turns/view.ts';
+import { reasonOf } from '../delivery/connect-retry.ts';
 import { SETTINGS_ACTION, readButtonValue } from './content.ts';
 import { NO_FLOOR, SETTINGS, answer, command, lineOf, obey } from './commands.ts';
 import type { Ack, Asker, CommandPorts } from './commands.ts';
@@ -140,8 +141,7 @@ export async function openSettings(
   try {
     await ports.web.apiCall('views.open', { trigger_id: asked.trigger, view: settingsForm(view) });
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    ports.log.warn({ channel: asked.floor, why }, 'the settings could not be shown');
+    ports.log.warn({ channel: asked.floor, why: reasonOf(error) }, 'the settings could not be shown');
     const text = 'Slack did not show the form. Try again, or use `/conch floor mode …` and `/conch floor order …`.';
     await answer(ports, asked.asker, { ok: false, text });
   }

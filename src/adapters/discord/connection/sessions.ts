@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { Timer, Timers, Clock } from '../../../lib/time.ts';
 import type { Memory } from '../../port.ts';
 import { wordsOf } from '../errors.ts';
-import { readJson } from '../../../lib/json.ts';
+import { parsedJson } from '../../../lib/parsed-json.ts';
 import { pause } from '../../../lib/retry.ts';
 
 const WRITE_MS = 1_000;
@@ -131,7 +131,7 @@ function valueOf({ session, newest, flying }: Track): string {
 }
 
 function readSession(kept: string | null, shardId: number): SessionInfo | null {
-  const session = readJson(kept ?? '', sessionSchema);
+  const session = parsedJson(kept ?? '', sessionSchema);
   return session === null ? null : { ...session, shardId };
 }
 
@@ -154,7 +154,7 @@ export function createIdentifies(ports: SessionsPorts & { readonly clock: Clock 
   return {
     async take(signal) {
       for (;;) {
-        const hours = (readJson(memory.get(key) ?? '[]', hoursSchema) ?? []).filter(
+        const hours = (parsedJson(memory.get(key) ?? '[]', hoursSchema) ?? []).filter(
           ({ at }) => at + HOUR_MS + DAY_MS > clock.now(),
         );
         const [oldest] = hours;

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { WebClient } from '@slack/web-api';
 import { LogLevel, SocketModeClient } from '@slack/socket-mode';
 import { z } from 'zod';
-import { readJson } from '../../../lib/json.ts';
+import { parsedJson } from '../../../lib/parsed-json.ts';
 import { backoffMs, pause } from '../../../lib/retry.ts';
 import type { Clock, Timers } from '../../../lib/time.ts';
 import { AdapterError } from '../../port.ts';
@@ -282,7 +282,7 @@ class Client extends SocketModeClient {
   }
 
   protected override async onWebSocketMessage(raw: string | ArrayBuffer, isBinary: boolean): Promise<void> {
-    const frame = isBinary || typeof raw !== 'string' ? null : readJson(raw, frameSchema);
+    const frame = isBinary || typeof raw !== 'string' ? null : parsedJson(raw, frameSchema);
     if (frame === null) return this.#ports.log.warn('a frame of Slack was not understood');
     if (frame.type === 'disconnect') {
       this.emit('told', ENDS[frame.reason ?? ''] ?? 'refresh');
