@@ -15,6 +15,7 @@ import { createAgents } from './agent-supervisor.ts';
 import { Suspensions } from './channel-suspension.ts';
 import { ChannelSync } from './channel-sync.ts';
 import { createCommandContext } from './command-context.ts';
+import { logChange } from './log.ts';
 import type { Log } from './log.ts';
 import { createOutbox } from './outbox-routing.ts';
 import { concerns, intakeFor, queriesFor } from './own-channels.ts';
@@ -23,7 +24,6 @@ import type { ReadModel } from './read-model.ts';
 import { textRedactor } from './redact.ts';
 import { isDiskFull, retryOnFullDisk } from './retry-on-full-disk.ts';
 import { Threads } from './thread-registry.ts';
-import { logChange } from './transition-log.ts';
 
 /** What a running Conch is put together from. */
 export type AppParts = {
