@@ -30,8 +30,10 @@ export type AgentsPorts = {
 
 /** The agents of the configuration, run by one supervisor; `configure` brings it in step with configuration and seats. */
 export function createAgents(ports: AgentsPorts): { readonly supervisor: Supervisor; configure(): Promise<void> } {
-  const { store, clock, timers, log, config } = ports;
+  const { store, clock, timers, log, config, floors, apply, adapterOf, clean } = ports;
   const backendOf = keptBackends(ports.backendFor);
+  const draft: FloorPort['draft'] = (channel, agent, epoch, text) =>
+    adapterOf(channel)?.draft?.(channel, floors.speaker(agent), epoch, text === null ? null : clean(text));
   const supervisor = createSupervisor({
     agents: [],
     clock,
@@ -42,23 +44,10 @@ export function createAgents(ports: AgentsPorts): { readonly supervisor: Supervi
       save: (channel, agent, session) =>
         retryOnFullDisk(() => store.saveAgent(`${channel} ${agent}`, session), { timers, log }),
     },
-    floors: floorsOf(ports),
+    floors: { ...floors, apply, draft },
     settings: settingsOf(config),
   });
   return { supervisor, configure: () => supervisor.configure(specsOf(ports, backendOf)) };
-}
-
-/** The floors as agents see them: drafts go to the channel's platform. */
-function floorsOf({ floors, apply, adapterOf, clean }: AgentsPorts): FloorPort {
-  return {
-    apply,
-    lines: (channel, after, upto) => floors.linesBetween(channel, after, upto),
-    recent: (channel, limit) => floors.lines(channel, limit),
-    message: (id) => floors.message(id),
-    view: (channel) => floors.view(channel),
-    draft: (channel, agent, epoch, text) =>
-      adapterOf(channel)?.draft?.(channel, floors.speaker(agent), epoch, text === null ? null : clean(text)),
-  };
 }
 
 function settingsOf(config: () => Config): SupervisorSettings {

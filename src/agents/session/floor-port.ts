@@ -8,9 +8,9 @@ export type FloorPort = {
   /** Resolves once what follows is durable; a refusal is a value. A rejection means that nothing was written. */
   apply(channel: ChannelId, command: AgentCommand): Promise<Applied>;
   /** Lines after one and up to another, oldest first. */
-  lines(channel: ChannelId, after: number, upto: number): readonly Line[];
+  linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
   /** The newest lines, oldest first. */
-  recent(channel: ChannelId, limit: number): readonly Line[];
+  lines(channel: ChannelId, limit: number): readonly Line[];
   /** A person's message in its latest wording; `null` when it is not known. */
   message(id: MessageId): Line | null;
   view(channel: ChannelId): FloorView | null;

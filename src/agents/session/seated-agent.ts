@@ -186,7 +186,7 @@ export class SeatedAgent {
 
   /** Asks who is next; the answer goes to the floor. */
   ask(effect: Of<'ask'>): Settlement {
-    const lines = this.#ports.floors.recent(this.channel, ASK_LINES);
+    const lines = this.#ports.floors.lines(this.channel, ASK_LINES);
     const opinion = this.#executor.session?.choose?.(effect.candidates, lines) ?? Promise.resolve(null);
     const { id: agent } = this.spec;
     const { ask } = effect;
