@@ -11,7 +11,6 @@ import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { Log } from './log.ts';
 import type { ReadModel } from './read-model.ts';
-import { retryOnFullDisk } from './retry-on-full-disk.ts';
 
 /** What running the agents needs of the program. */
 export type AgentsPorts = {
@@ -24,13 +23,15 @@ export type AgentsPorts = {
   readonly apply: FloorPort['apply'];
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
   readonly backendFor: (agent: AgentConfig) => AgentBackend;
+  /** Does work again while the disk is full. */
+  readonly retrying: (work: () => Promise<void>) => Promise<void>;
   /** Takes out what must never be shown. */
   readonly clean: (text: string) => string;
 };
 
 /** The agents of the configuration, run by one supervisor; `configure` brings it in step with configuration and seats. */
 export function createAgents(ports: AgentsPorts): { readonly supervisor: Supervisor; configure(): Promise<void> } {
-  const { store, clock, timers, log, config, floors, apply, adapterOf, clean } = ports;
+  const { store, clock, timers, log, config, floors, apply, adapterOf, retrying, clean } = ports;
   const backendOf = keptBackends(ports.backendFor);
   const draft: FloorPort['draft'] = (channel, agent, epoch, text) =>
     adapterOf(channel)?.draft?.(channel, floors.speaker(agent), epoch, text === null ? null : clean(text));
@@ -41,8 +42,7 @@ export function createAgents(ports: AgentsPorts): { readonly supervisor: Supervi
     log,
     memory: {
       load: (channel, agent) => store.agent(`${channel} ${agent}`),
-      save: (channel, agent, session) =>
-        retryOnFullDisk(() => store.saveAgent(`${channel} ${agent}`, session), { timers, log }),
+      save: (channel, agent, session) => retrying(() => store.saveAgent(`${channel} ${agent}`, session)),
     },
     floors: { ...floors, apply, draft },
     settings: settingsOf(config),

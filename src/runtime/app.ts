@@ -2,6 +2,8 @@ import { adapterOf } from '../adapters/port.ts';
 import type { ChatAdapter, Intake, Thread } from '../adapters/port.ts';
 import type { AgentBackend } from '../agents/backends/backend.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
+import { StoreError } from '../engine/errors.ts';
+import { retry } from '../lib/retry.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import { createOperators } from '../turns/commands/execute.ts';
 import type { Operators } from '../turns/commands/execute.ts';
@@ -21,7 +23,6 @@ import { createOutbox } from './outbox-routing.ts';
 import { channelsOf, concerns, createReadModel, intakeFor, queriesFor } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
 import { textRedactor } from './redact.ts';
-import { isDiskFull, retryOnFullDisk } from './retry-on-full-disk.ts';
 import { Threads } from './thread-registry.ts';
 
 /** What a running Conch is put together from. */
@@ -42,6 +43,9 @@ export type AppParts = {
 
 /** A drain that needs more rounds waits for a platform that does not answer; what is left is sent after the next start. */
 const DRAIN_ROUNDS = 20;
+
+/** How long is waited for room on a full disk, from try to try. */
+const FULL_DISK = { firstMs: 250, longestMs: 5_000 };
 
 /** How long the first grant of a new channel waits for its agents. */
 const SEATING_MS = 5_000;
@@ -71,6 +75,7 @@ export class App {
       ...parts,
       config: () => this.#config,
       adapterOf: (channel: ChannelId) => this.#adapterOf(channel),
+      retrying: <Result>(work: () => Promise<Result>) => this.#retrying(work),
       clean: textRedactor(parts.config.secrets.map((secret) => secret.reveal())),
     };
     this.#floors = createReadModel(store, shared.config, clock);
@@ -99,7 +104,6 @@ export class App {
       ...shared,
       manager,
       channelsOf: ({ name }) => channelsOf(this.#config, name),
-      retrying: (work) => retryOnFullDisk(work, parts),
       failed: parts.onBroken,
     });
     this.#operators = createOperators(createCommandContext({ ...shared, manager, roster: supervisor, floors }));
@@ -155,9 +159,9 @@ export class App {
     const gone = before.filter(({ id }) => !next.channels.some((channel) => channel.id === id));
     const fresh = next.channels.filter(({ id }) => !before.some((channel) => channel.id === id));
     const plans = [...next.channels.map(planOf), ...gone.map((channel) => ({ ...planOf(channel), seats: [] }))];
-    const lose = (id: ChannelId) => retryOnFullDisk(() => this.#manager.apply(id, { type: 'disconnect' }), this.#parts);
+    const lose = (id: ChannelId) => this.#retrying(() => this.#manager.apply(id, { type: 'disconnect' }));
     await Promise.all(fresh.map(({ id }) => lose(id)));
-    await retryOnFullDisk(() => this.#manager.configure(plans), this.#parts);
+    await this.#retrying(() => this.#manager.configure(plans));
     const seated = this.#agents.configure();
     for (const { id } of fresh) this.#open(id, seated).catch(this.#parts.onBroken);
     await seated;
@@ -202,6 +206,21 @@ export class App {
     opened.catch(this.#parts.onBroken);
   }
 
+  /**
+   * Does work that nobody waits for, again and again while the disk is full: nothing of it was written, and all is well
+   * once there is room. Any other error rejects.
+   */
+  #retrying<Result>(work: () => Promise<Result>): Promise<Result> {
+    const { timers, log } = this.#parts;
+    return retry(work, FULL_DISK, {
+      timers,
+      judge: ({ error }) => (isDiskFull(error) ? 'again' : 'give-up'),
+      waiting: ({ error, failures }) => {
+        if (isDiskFull(error)) log.error({ attempt: failures }, error.message);
+      },
+    });
+  }
+
   /** A deadline that could not be written for want of room is only late. */
   #deadlineFailed(failure: unknown): void {
     const { log, onBroken } = this.#parts;
@@ -226,4 +245,9 @@ export class App {
 
 function planOf(channel: Config['channels'][number]): ChannelPlan {
   return { id: channel.id, settings: floorSettings(channel), seats: seatSettings(channel) };
+}
+
+/** Whether the disk had no room for what was to be written. */
+function isDiskFull(error: unknown): error is StoreError {
+  return error instanceof StoreError && error.code === 'full';
 }

@@ -9,7 +9,6 @@ import type { FloorStore } from '../turns/floor-store.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import type { OutboxRow } from '../turns/records.ts';
 import type { Log } from './log.ts';
-import { retryOnFullDisk } from './retry-on-full-disk.ts';
 
 /** What bringing owed effects to where they are done needs of the program. */
 export type OutboxPorts = Pick<OutboxSenderPorts, 'adapterOf' | 'speakerOf' | 'clean'> & {
@@ -19,6 +18,8 @@ export type OutboxPorts = Pick<OutboxSenderPorts, 'adapterOf' | 'speakerOf' | 'c
   readonly log: Log;
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly toAgent: (row: OutboxRow) => Promise<Settlement>;
+  /** Does work again while the disk is full. */
+  readonly retrying: <Result>(work: () => Promise<Result>) => Promise<Result>;
   readonly isSuspended: (channel: ChannelId) => boolean;
   /** The store itself failed. */
   readonly broken: (error: unknown) => void;
@@ -26,7 +27,7 @@ export type OutboxPorts = Pick<OutboxSenderPorts, 'adapterOf' | 'speakerOf' | 'c
 
 /** Brings what the floors owe to platforms and agents, and tells a floor what its platform refused for good. */
 export function createOutbox(ports: OutboxPorts): Delivery<Effect> {
-  const { store, clock, timers, log, manager, broken } = ports;
+  const { store, clock, timers, log, manager, retrying, broken } = ports;
   const toPlatform = createOutboxSender({
     ...ports,
     now: () => clock.now(),
@@ -34,8 +35,8 @@ export function createOutbox(ports: OutboxPorts): Delivery<Effect> {
   });
   return new Delivery({
     store: {
-      owed: (limit, at) => retryOnFullDisk(() => store.owed(limit, at), ports),
-      settle: (row, settlement) => retryOnFullDisk(() => store.settle(row, settlement), ports),
+      owed: (limit, at) => retrying(() => store.owed(limit, at)),
+      settle: (row, settlement) => retrying(() => store.settle(row, settlement)),
     },
     clock,
     timers,
