@@ -17,12 +17,11 @@ import { createAgents } from './agent-supervisor.ts';
 import { Suspensions } from './channel-suspension.ts';
 import { ChannelSync } from './channel-sync.ts';
 import { createCommandContext } from './command-context.ts';
-import { logChange } from './log.ts';
+import { logChange, textRedactor } from './log.ts';
 import type { Log } from './log.ts';
 import { createOutbox } from './outbox-routing.ts';
 import { channelsOf, concerns, createReadModel, intakeFor, queriesFor } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
-import { textRedactor } from './redact.ts';
 import { Threads } from './thread-registry.ts';
 
 /** What a running Conch is put together from. */
