@@ -1,16 +1,21 @@
+import { createOutboxSender } from '../adapters/delivery/outbox-sender.ts';
 import { adapterOf } from '../adapters/port.ts';
 import type { ChatAdapter, Intake, Thread } from '../adapters/port.ts';
 import type { AgentBackend } from '../agents/backends/backend.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import { StoreError } from '../engine/errors.ts';
+import { Delivery } from '../engine/outbox-delivery.ts';
+import type { Settlement } from '../engine/port.ts';
 import { retry } from '../lib/retry.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import { createOperators } from '../turns/commands/execute.ts';
 import type { Operators } from '../turns/commands/execute.ts';
+import type { Effect } from '../turns/floor/effect.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import { TurnManager } from '../turns/manager.ts';
 import type { Change, ChannelPlan } from '../turns/manager.ts';
+import type { OutboxRow } from '../turns/records.ts';
 import { floorSettings, seatSettings } from '../turns/settings.ts';
 import { viewOf } from '../turns/view.ts';
 import { createAgents } from './agent-supervisor.ts';
@@ -19,7 +24,6 @@ import { ChannelSync } from './channel-sync.ts';
 import { createCommandContext } from './command-context.ts';
 import { logChange, textRedactor } from './log.ts';
 import type { Log } from './log.ts';
-import { createOutbox } from './outbox-routing.ts';
 import { channelsOf, concerns, createReadModel, intakeFor, queriesFor } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
 import { Threads } from './thread-registry.ts';
@@ -55,7 +59,7 @@ export class App {
   readonly #floors: ReadModel;
   readonly #manager: TurnManager;
   readonly #agents: ReturnType<typeof createAgents>;
-  readonly #outbox: ReturnType<typeof createOutbox>;
+  readonly #outbox: Delivery<Effect>;
   readonly #operators: Operators;
   readonly #sync: ChannelSync;
   readonly #suspensions: Suspensions;
@@ -91,14 +95,7 @@ export class App {
     const { supervisor } = this.#agents;
     this.#suspensions = new Suspensions({ store, log, manager });
     this.#threads = new Threads(store);
-    this.#outbox = createOutbox({
-      ...shared,
-      manager,
-      speakerOf: (agent) => floors.speaker(agent),
-      toAgent: (row) => supervisor.deliver(row),
-      isSuspended: (channel) => this.#suspensions.isSuspended(channel),
-      broken: parts.onBroken,
-    });
+    this.#outbox = this.#createOutbox(shared.clean);
     this.#sync = new ChannelSync({
       ...shared,
       manager,
@@ -237,9 +234,58 @@ export class App {
     this.#outbox.kick();
   }
 
+  /** Brings what the floors owe to platforms and agents, and tells a floor what its platform refused for good. */
+  #createOutbox(clean: (text: string) => string): Delivery<Effect> {
+    const { store, clock, timers, log, onBroken } = this.#parts;
+    const manager = this.#manager;
+    const toPlatform = createOutboxSender({
+      adapterOf: (channel) => this.#adapterOf(channel),
+      speakerOf: (agent) => this.#floors.speaker(agent),
+      now: () => clock.now(),
+      clean,
+      doubtful: ({ channel, id }, done, why) => log.warn({ channel, outboxId: id, done, why }, 'possible duplicate'),
+    });
+    return new Delivery({
+      store: {
+        owed: (limit, at) => this.#retrying(() => store.owed(limit, at)),
+        settle: (row, settlement) => this.#retrying(() => store.settle(row, settlement)),
+      },
+      clock,
+      timers,
+      broken: onBroken,
+      carry: (row) => {
+        if (row.effect.type === 'offer') return openToAnswers(manager, row.channel, row.effect.question);
+        return row.lane === 'posts' || row.lane === 'receipts' ? toPlatform(row) : this.#agents.supervisor.deliver(row);
+      },
+      failed: (row, why, settled) => {
+        const { channel, id, effect, attempts } = row;
+        log.error({ channel, outboxId: id, effect: effect.type, attempts, why }, 'not delivered');
+        if (!settled || (effect.type === 'post' && this.#suspensions.isSuspended(channel))) return;
+        reportUnposted(manager, row, why).catch((error: unknown) =>
+          log.error({ channel, err: error }, 'the channel was not told'),
+        );
+      },
+    });
+  }
+
   #adapterOf(channel: ChannelId): ChatAdapter | null {
     return adapterOf(this.#parts.adapters, channel);
   }
+}
+
+type Manager = Pick<TurnManager, 'apply'>;
+
+/** Lets people answer a question. Its text came before this in the same lane; if it was refused, the question is over already. */
+export async function openToAnswers(manager: Manager, channel: ChannelId, question: number): Promise<Settlement> {
+  await manager.apply(channel, { type: 'shown', question });
+  return { state: 'confirmed', platformId: null };
+}
+
+/** Tells a floor of a text that its platform will never show: what an agent said, or a question. It need not know of others. */
+export async function reportUnposted(manager: Manager, { channel, effect }: OutboxRow, why: string): Promise<void> {
+  if (effect.type === 'post') await manager.apply(channel, { type: 'undelivered', agent: effect.agent, why });
+  if (effect.type !== 'announce' || effect.announcement.kind !== 'approval') return;
+  await manager.apply(channel, { type: 'shown', question: effect.announcement.question, why });
 }
 
 function planOf(channel: Config['channels'][number]): ChannelPlan {
