@@ -18,5 +18,13 @@ export type FloorPort = {
   draft(channel: ChannelId, agent: AgentId, epoch: number, text: string | null): void;
 };
 
+/** How one agent tells its floor what it does. */
+export type CommandSender = {
+  /** Resolves when the command was applied, refused or given up (`null`). Never rejects. */
+  send(command: AgentCommand): Promise<Applied | null>;
+  /** Resolves when everything sent so far is done; nothing is tried again from now on. */
+  close(): Promise<void>;
+};
+
 /** Structured logging, as pino does it. */
 export type AgentLog = Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>;

@@ -6,8 +6,7 @@ import type { Settlement } from '../../engine/port.ts';
 import type { OutboxRow } from '../../turns/records.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt } from '../backends/backend.ts';
-import { CommandQueue } from './command-queue.ts';
-import type { FloorPort, AgentLog } from './floor-port.ts';
+import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
 import type { Beat } from './heartbeat.ts';
 import { SessionExecutor } from './session-executor.ts';
 import { createSessionMachine } from './session-machine.ts';
@@ -40,9 +39,10 @@ export type SessionSettings = {
   readonly thresholds?: Thresholds;
 };
 
-/** What all seated agents share. */
+/** What a seated agent needs; all but `commands` is shared by all. */
 export type SeatedAgentPorts = {
   readonly floors: FloorPort;
+  readonly commands: CommandSender;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: AgentLog;
@@ -61,7 +61,7 @@ export class SeatedAgent {
   readonly spec: AgentSpec;
   readonly channel: ChannelId;
   readonly #ports: SeatedAgentPorts;
-  readonly #commands: CommandQueue;
+  readonly #commands: CommandSender;
   readonly #executor: SessionExecutor;
   #joined = false;
   readonly #knowledge = new SessionKnowledge();
@@ -73,7 +73,7 @@ export class SeatedAgent {
     this.spec = spec;
     this.channel = channel;
     this.#ports = ports;
-    this.#commands = new CommandQueue({ ...ports, channel });
+    this.#commands = ports.commands;
     this.#executor = new SessionExecutor({
       ...ports,
       machine: () => createSessionMachine(ports.sessionSettings(channel).thresholds),
