@@ -59,14 +59,8 @@ export type Supervisor = Roster & {
 /** Makes a supervisor; nothing runs before `start`. */
 export function createSupervisor(options: SupervisorOptions): Supervisor {
   const pool = new SessionPool(options);
-  return {
-    start: () => pool.start(),
-    stop: () => pool.stop(),
-    deliver: (row) => pool.deliver(row),
-    takeDraft: (channel) => pool.takeDraft(channel),
-    configure: (agents) => pool.configure(agents),
-    ...createRoster({ agents: () => pool.agents, seated: (agent) => pool.seatedAs(agent) }),
-  };
+  const roster = createRoster({ agents: () => pool.agents, seated: (agent) => pool.seatedAs(agent) });
+  return Object.assign(pool, roster);
 }
 
 /** Where the commands of one agent go, and what happens around it. */
