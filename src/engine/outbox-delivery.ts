@@ -1,4 +1,4 @@
-import { Alarm } from '../lib/alarm.ts';
+import { Alarm } from '../lib/time.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import type { OutboxStore, OwedEffect, Settlement } from './port.ts';
 

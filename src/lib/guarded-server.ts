@@ -1,3 +1,4 @@
+import { BlockList, isIPv6 } from 'node:net';
 import { STATUS_CODES } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
@@ -94,6 +95,15 @@ export function targetOf({ url = '' }: IncomingMessage): { readonly path: string
   if (!ORIGIN_FORM.test(url)) return null;
   const mark = url.indexOf('?');
   return mark === -1 ? { path: url, query: '' } : { path: url.slice(0, mark), query: url.slice(mark + 1) };
+}
+
+/** Whether only this machine reaches a host, by its name or address. */
+export function isLoopback(host: string): boolean {
+  if (host === 'localhost') return true;
+  const loopback = new BlockList();
+  loopback.addSubnet('127.0.0.0', 8);
+  loopback.addAddress('::1', 'ipv6');
+  return loopback.check(host, isIPv6(host) ? 'ipv6' : 'ipv4');
 }
 
 const ORIGIN_FORM = /^\/(?!\/)[^\s#]*$/;

@@ -1,4 +1,4 @@
-import { Alarm } from '../lib/alarm.ts';
+import { Alarm } from '../lib/time.ts';
 import type { Command } from './floor/command.ts';
 import { deadlines, nextDeadline } from './floor/deadline.ts';
 import type { Fact } from './floor/fact.ts';

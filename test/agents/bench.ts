@@ -47,8 +47,8 @@ export function fakeFloors() {
       told.push(command);
       return { ok: true, state: floor, facts: [], effects: [] };
     },
-    lines: (_channel, after, upto) => state.lines.filter(({ line }) => line > after && line <= upto),
-    recent: (_channel, limit) => state.lines.slice(-limit),
+    linesBetween: (_channel, after, upto) => state.lines.filter(({ line }) => line > after && line <= upto),
+    lines: (_channel, limit) => state.lines.slice(-limit),
     message: (id) => state.lines.findLast(({ message }) => message === id) ?? null,
     view: () => state.view,
     draft: (_channel, _agent, _epoch, text) => void drafts.push(text),

@@ -78,8 +78,8 @@ export async function table(settings: Partial<FloorSettings> = {}) {
   };
   const floors: FloorPort = {
     apply: async (_channel, command) => await apply(command),
-    lines: (_channel, after, upto) => lines.filter(({ line }) => line > after && line <= upto),
-    recent: (_channel, limit) => lines.slice(-limit),
+    linesBetween: (_channel, after, upto) => lines.filter(({ line }) => line > after && line <= upto),
+    lines: (_channel, limit) => lines.slice(-limit),
     message: (id) => lines.findLast(({ message }) => message === id) ?? null,
     view: () => viewOf(floor, time.clock.now()),
     draft: () => {},

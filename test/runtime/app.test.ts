@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { openToAnswers, reportUnposted } from '../../src/runtime/outbox-routing.ts';
+import { openToAnswers, reportUnposted } from '../../src/runtime/app.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { Effect } from '../../src/turns/floor/effect.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
