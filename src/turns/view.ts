@@ -1,7 +1,6 @@
-import type { InterruptMode } from './floor/modes.ts';
+import type { InterruptMode, OrderPolicy } from './floor/policies.ts';
 import type { Status } from './floor/seat.ts';
 import type { AgentId, ChannelId, MessageId, Question } from './floor/settings.ts';
-import type { OrderPolicy } from './floor/policies.ts';
 import type { Instant } from '../lib/time.ts';
 import type { Fact, Outcome } from './floor/fact.ts';
 import { endOf } from './floor/deadline.ts';

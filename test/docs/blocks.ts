@@ -1,5 +1,5 @@
-import type { InterruptMode } from '../../src/turns/floor/modes.ts';
-import { INTERRUPT_MODES, MODES } from '../../src/turns/floor/modes.ts';
+import type { InterruptMode } from '../../src/turns/floor/policies.ts';
+import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../src/turns/floor/policies.ts';
 import { configTable, environmentTable } from '../../src/config/documents.ts';
 import { roomsPicture, roomsTable } from '../house/measure.ts';
 import { DEMO_WORDS } from '../../src/agents/backends/scripted/scenarios.ts';
@@ -10,7 +10,6 @@ import { transitionLine } from '../../src/runtime/transition-log.ts';
 import { RECEIPTS } from '../../src/turns/floor/effect.ts';
 import type { Receipt } from '../../src/turns/floor/effect.ts';
 import { TRANSITIONS } from '../../src/turns/floor/seat.ts';
-import { ORDERS, POLICIES } from '../../src/turns/floor/policies.ts';
 import { usage } from '../../src/turns/commands/parse.ts';
 import { COMMANDS } from '../../src/turns/commands/table.ts';
 import type { CommandRow } from '../../src/turns/commands/table.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { fateWords } from '../../src/turns/commands/fact-words.ts';
-import { INTERRUPT_MODES } from '../../src/turns/floor/modes.ts';
+import { INTERRUPT_MODES } from '../../src/turns/floor/policies.ts';
 import type { FloorSettings } from '../../src/turns/floor/settings.ts';
 import { outlookOf } from '../../src/turns/outlook.ts';
 import { stage } from './floor/stage.ts';

@@ -1,5 +1,4 @@
-import { MODES } from '../floor/modes.ts';
-import { POLICIES } from '../floor/policies.ts';
+import { MODES, POLICIES } from '../floor/policies.ts';
 import type { OperatorCommand, Refusal } from '../floor/command.ts';
 import type { Fact } from '../floor/fact.ts';
 import type { AgentId, Choice } from '../floor/settings.ts';

@@ -1,5 +1,4 @@
-import { INTERRUPT_MODES, MODES } from '../floor/modes.ts';
-import { ORDERS, POLICIES } from '../floor/policies.ts';
+import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../floor/policies.ts';
 import type { MessageId } from '../floor/settings.ts';
 import { wordsOf } from './parse.ts';
 import type { CommandTable } from './parse.ts';

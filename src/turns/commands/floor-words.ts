@@ -1,5 +1,4 @@
-import { MODES } from '../floor/modes.ts';
-import { POLICIES } from '../floor/policies.ts';
+import { MODES, POLICIES } from '../floor/policies.ts';
 import type { MessageId } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { Obstacle } from '../floor/gate.ts';

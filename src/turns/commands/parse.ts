@@ -1,7 +1,5 @@
-import type { InterruptMode } from '../floor/modes.ts';
-import { INTERRUPT_MODES, MODES } from '../floor/modes.ts';
-import { ORDERS } from '../floor/policies.ts';
-import type { OrderPolicy } from '../floor/policies.ts';
+import type { InterruptMode, OrderPolicy } from '../floor/policies.ts';
+import { INTERRUPT_MODES, MODES, ORDERS } from '../floor/policies.ts';
 import { didYouMean } from '../../lib/nearest.ts';
 import { COMMANDS } from './table.ts';
 import type { Argument, CommandPath, CommandRow } from './table.ts';
