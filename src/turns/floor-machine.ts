@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Machine } from '../engine/machine.ts';
 import type { Command, Refusal } from './floor/command.ts';
-import { nextDeadline } from './floor/deadline.ts';
+import { nextDeadline } from './floor/seats.ts';
 import { decide } from './floor/decide.ts';
 import type { Effect } from './floor/effect.ts';
 import { evolve } from './floor/evolve.ts';

@@ -1,6 +1,6 @@
 import { Alarm } from '../lib/alarm.ts';
 import type { Command } from './floor/command.ts';
-import { deadlines, nextDeadline } from './floor/deadline.ts';
+import { deadlines, nextDeadline } from './floor/seats.ts';
 import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
 import { gate } from './floor/gate.ts';

@@ -1,12 +1,9 @@
 import type { InterruptMode, OrderPolicy } from './floor/policies.ts';
-import type { Status } from './floor/seat.ts';
+import type { Status, Floor, Turn } from './floor/floor.ts';
 import type { AgentId, ChannelId, MessageId, Question } from './floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 import type { Fact, Outcome } from './floor/fact.ts';
-import { endOf } from './floor/deadline.ts';
-import { openQuestion } from './floor/floor.ts';
-import { waitOf } from './floor/turn.ts';
-import type { Floor, Turn } from './floor/floor.ts';
+import { endOf, waitOf, openQuestion } from './floor/seats.ts';
 import { obstacles } from './floor/gate.ts';
 import type { Obstacle } from './floor/gate.ts';
 import { upcoming } from './floor/order.ts';

@@ -4,7 +4,7 @@ import { createSupervisor } from '../../src/agents/session/supervisor.ts';
 import { addressedIn } from '../../src/turns/text/addressing.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import { decide } from '../../src/turns/floor/decide.ts';
-import { nextDeadline } from '../../src/turns/floor/deadline.ts';
+import { nextDeadline } from '../../src/turns/floor/seats.ts';
 import type { Effect } from '../../src/turns/floor/effect.ts';
 import type { Announcement, Fact } from '../../src/turns/floor/fact.ts';
 import { PLAIN_SETTINGS, emptyFloor } from '../../src/turns/floor/floor.ts';

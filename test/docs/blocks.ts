@@ -9,7 +9,7 @@ import { createLog } from '../../src/runtime/log.ts';
 import { transitionLine } from '../../src/runtime/transition-log.ts';
 import { RECEIPTS } from '../../src/turns/floor/effect.ts';
 import type { Receipt } from '../../src/turns/floor/effect.ts';
-import { TRANSITIONS } from '../../src/turns/floor/seat.ts';
+import { TRANSITIONS } from '../../src/turns/floor/seats.ts';
 import { usage } from '../../src/turns/commands/parse.ts';
 import { COMMANDS } from '../../src/turns/commands/table.ts';
 import type { CommandRow } from '../../src/turns/commands/table.ts';

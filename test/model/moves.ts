@@ -5,7 +5,7 @@ import type { Instant } from '../../src/lib/time.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
 import type { Channel, Family } from './channels.ts';
-import { waitOf } from '../../src/turns/floor/turn.ts';
+import { waitOf } from '../../src/turns/floor/seats.ts';
 
 /** One thing that may happen at a place, and when. */
 export type Move = {

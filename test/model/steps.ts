@@ -11,7 +11,7 @@ import { checkFact } from './facts.ts';
 import { of } from './step.ts';
 import type { Step } from './step.ts';
 import { must } from './violation.ts';
-import { waitOf } from '../../src/turns/floor/turn.ts';
+import { waitOf } from '../../src/turns/floor/seats.ts';
 
 /** A refusal changes nothing and tells nobody; what was refused is at most recorded. */
 export function checkRefusal(

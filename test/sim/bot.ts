@@ -3,7 +3,7 @@ import { App } from '../../src/runtime/app.ts';
 import type { Config } from '../../src/config/config.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
-import { nextDeadline } from '../../src/turns/floor/deadline.ts';
+import { nextDeadline } from '../../src/turns/floor/seats.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { HumanMessage } from '../../src/engine/port.ts';
 import type { Applied } from '../../src/turns/records.ts';

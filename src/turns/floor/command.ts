@@ -121,7 +121,7 @@ export type Command = PersonCommand | OperatorCommand | AgentCommand | SystemCom
 /** The commands of some types. */
 export type CommandOf<T extends Command['type']> = Extract<Command, { readonly type: T }>;
 
-/** Why a command was refused; words for people stand in `turns/words.ts`. */
+/** Why a command was refused; words for people stand in `turns/text/words.ts`. */
 export type Refusal =
   | 'duplicate'
   | 'not-holder'

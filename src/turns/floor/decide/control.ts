@@ -5,9 +5,8 @@ import { advance, prioritise, facilitatorAnswered, goOn, grant, wake } from './g
 import { finish, resume } from './turns.ts';
 import { gate } from '../gate.ts';
 import { isGrantable } from '../order.ts';
-import { findSeat } from '../seats.ts';
+import { findSeat, turnsOf, waitOf } from '../seats.ts';
 import type { AgentId } from '../settings.ts';
-import { turnsOf, waitOf } from '../turn.ts';
 
 /** A person stops everything: turns end, the exchange closes, held messages stay. */
 export function stop(decision: DecisionBuilder): Refusal | null {

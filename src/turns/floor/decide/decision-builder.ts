@@ -3,7 +3,7 @@ import { evolve } from '../evolve.ts';
 import type { Announcement, Fact, Fate } from '../fact.ts';
 import type { Floor, Held } from '../floor.ts';
 import type { FloorSettings } from '../settings.ts';
-import { speaking } from '../turn.ts';
+import { speaking } from '../seats.ts';
 import type { Instant } from '../../../lib/time.ts';
 
 /** A command that was carried out: what happened, in order, and the floor after it. */

@@ -7,9 +7,8 @@ import type { Held } from '../floor.ts';
 import { gate } from '../gate.ts';
 import { isGrantable, nextInTurn, nextUp, policyOf } from '../order.ts';
 import type { Caller } from '../policies.ts';
-import { findSeat, seatOf } from '../seats.ts';
+import { findSeat, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, MessageId } from '../settings.ts';
-import { waitOf } from '../turn.ts';
 
 /** Lets the floor go on: to a turn whose wait is over, else to the next speaker, else to rest. Does nothing while somebody has it. */
 export function advance(decision: DecisionBuilder): void {

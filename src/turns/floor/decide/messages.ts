@@ -7,9 +7,8 @@ import type { Fate } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import { gate } from '../gate.ts';
 import { isGrantable } from '../order.ts';
-import { seatOf } from '../seats.ts';
+import { seatOf, missedBy, speaking, turnsOf, waitOf } from '../seats.ts';
 import type { MessageId } from '../settings.ts';
-import { missedBy, speaking, turnsOf, waitOf } from '../turn.ts';
 
 /** Takes a person's message in: it goes the way that the channel's mode says (the owner's edge case 3). */
 export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>): Refusal | null {

@@ -1,7 +1,7 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { dispatch } from './messages.ts';
-import { openQuestion } from '../floor.ts';
+import { openQuestion } from '../seats.ts';
 import type { Turn } from '../floor.ts';
 import type { AgentId, Choice } from '../settings.ts';
 

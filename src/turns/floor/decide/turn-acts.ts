@@ -5,9 +5,8 @@ import { afterInterrupt } from './messages.ts';
 import { finish, resume } from './turns.ts';
 import type { Floor, Turn } from '../floor.ts';
 import { gate } from '../gate.ts';
-import { findSeat, seatOf } from '../seats.ts';
+import { findSeat, seatOf, findTurn, turnOf, waitOf } from '../seats.ts';
 import type { AgentId } from '../settings.ts';
-import { findTurn, turnOf, waitOf } from '../turn.ts';
 
 /** How often a turn goes on for messages that could not be injected. */
 const MAX_REPROMPTS = 3;

@@ -3,10 +3,9 @@ import { openExchange, pending } from './exchange.ts';
 import { isNewFromPerson } from '../evolve/evolve-message.ts';
 import type { Fact, Outcome } from '../fact.ts';
 import type { Held, Turn } from '../floor.ts';
-import type { Trigger } from '../seat.ts';
-import { seatOf } from '../seats.ts';
+import type { Trigger } from '../seats.ts';
+import { seatOf, missedBy, turnsOf } from '../seats.ts';
 import type { AgentId, MessageId } from '../settings.ts';
-import { missedBy, turnsOf } from '../turn.ts';
 
 export function begin(
   decision: DecisionBuilder,
