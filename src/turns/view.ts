@@ -4,9 +4,8 @@ import type { AgentId, ChannelId, MessageId, Question } from './floor/settings.t
 import type { Instant } from '../lib/time.ts';
 import type { Fact, Outcome } from './floor/fact.ts';
 import { endOf, waitOf, openQuestion } from './floor/seats.ts';
-import { obstacles } from './floor/gate.ts';
+import { obstacles, upcoming } from './floor/gate.ts';
 import type { Obstacle } from './floor/gate.ts';
-import { upcoming } from './floor/order.ts';
 import type { JournalEntry } from './records.ts';
 
 /** One floor as people see it: plain JSON for cards, the console and `/floor status`. */

@@ -143,7 +143,7 @@ const QUEUE: readonly Planted[] = [
   {
     name: 'every agent gets one round too many',
     near: 'mode inject',
-    file: 'order.ts',
+    file: 'gate.ts',
     find: 'rounds === 0 || seat.taken < rounds',
     replace: 'rounds === 0 || seat.taken <= rounds',
   },
@@ -373,7 +373,7 @@ const WORLD: readonly Planted[] = [
   {
     name: 'one turn more than the budget is granted',
     near: 'mode parallel',
-    file: 'limits.ts',
+    file: 'gate.ts',
     find: 'used.turns >= settings.maxTurns',
     replace: 'used.turns > settings.maxTurns',
   },

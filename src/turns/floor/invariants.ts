@@ -1,6 +1,5 @@
 import type { Floor } from './floor.ts';
-import { gate, obstacles } from './gate.ts';
-import { nextUp } from './order.ts';
+import { gate, obstacles, nextUp } from './gate.ts';
 import type { Instant } from '../../lib/time.ts';
 
 /** A rule that every floor keeps, and how this one breaks it. */

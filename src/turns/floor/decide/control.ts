@@ -3,8 +3,7 @@ import type { DecisionBuilder } from './decision-builder.ts';
 import { openExchange, pending, recall } from './exchange.ts';
 import { advance, prioritise, facilitatorAnswered, goOn, grant, wake } from './grant.ts';
 import { finish, resume } from './turns.ts';
-import { gate } from '../gate.ts';
-import { isGrantable } from '../order.ts';
+import { gate, isGrantable } from '../gate.ts';
 import { findSeat, turnsOf, waitOf } from '../seats.ts';
 import type { AgentId } from '../settings.ts';
 

@@ -5,8 +5,7 @@ import { resume } from './turns.ts';
 import { isNewFromPerson } from '../evolve/evolve-message.ts';
 import type { Fate } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
-import { gate } from '../gate.ts';
-import { isGrantable } from '../order.ts';
+import { gate, isGrantable } from '../gate.ts';
 import { seatOf, missedBy, speaking, turnsOf, waitOf } from '../seats.ts';
 import type { MessageId } from '../settings.ts';
 

@@ -1,7 +1,7 @@
 import type { Evolution, FactOf } from '../fact.ts';
 import { NOTHING_USED } from '../floor.ts';
 import type { Floor } from '../floor.ts';
-import { openMs } from '../limits.ts';
+import { openMs } from '../gate.ts';
 import type { Instant } from '../../../lib/time.ts';
 
 /** The part of `evolve` about the exchange: what follows one human message until the floor rests. */
