@@ -30,7 +30,7 @@ const EPOCHS: readonly Planted[] = [
   },
   {
     name: 'a grant does not raise the epoch of the floor',
-    file: 'evolve/evolve-turn.ts',
+    file: 'evolve-turn.ts',
     find: '    epoch: fact.epoch,\n    usageSincePerson: { ...',
     replace: '    usageSincePerson: { ...',
   },
@@ -60,14 +60,14 @@ const TURNS: readonly Planted[] = [
   {
     name: 'a turn that ends without the floor stays parked',
     near: 'waits lend the floor',
-    file: 'evolve/evolve-turn.ts',
+    file: 'evolve-turn.ts',
     find: 'parked: floor.parked.filter((parked) => parked.agent !== fact.agent),\n    held: [',
     replace: 'parked: floor.parked,\n    held: [',
   },
   {
     name: 'a turn that resumes stays parked as well',
     near: 'waits lend the floor',
-    file: 'evolve/evolve-turn.ts',
+    file: 'evolve-turn.ts',
     find: 'parked: floor.parked.filter((parked) => parked.agent !== fact.agent),\n    turn: {',
     replace: 'parked: floor.parked,\n    turn: {',
   },
@@ -114,7 +114,7 @@ const TURNS: readonly Planted[] = [
   {
     name: 'a restart does not suspend the turn that was open',
     near: 'restarts',
-    file: 'evolve/evolve-turn.ts',
+    file: 'evolve-turn.ts',
     find: "if (turn.status !== 'waiting') return suspended(floor, turn, at);",
     replace: "if (turn.status !== 'waiting') return turn;",
   },
@@ -150,7 +150,7 @@ const QUEUE: readonly Planted[] = [
   {
     name: "an agent's hand-over goes before a person's call",
     near: 'mode inject',
-    file: 'evolve/evolve-exchange.ts',
+    file: 'evolve.ts',
     find: '{ operator: 0, person: 1, agent: 2 }',
     replace: '{ operator: 0, person: 2, agent: 1 }',
   },
@@ -178,14 +178,14 @@ const MESSAGES: readonly Planted[] = [
   },
   {
     name: 'a message that the agent could not take is lost when its turn expires',
-    file: 'evolve/evolve-turn.ts',
+    file: 'evolve-turn.ts',
     find: "      ...missed.map((message): Held => ({ ...message, order: '', until: 'prompt' })),\n",
     replace: '',
   },
   {
     name: 'a change of the mode drops what is held',
     near: 'modes change',
-    file: 'evolve/evolve-seat.ts',
+    file: 'evolve.ts',
     find: '({ ...floor, settings, queue })',
     replace: '({ ...floor, settings, queue, held: [] })',
   },
@@ -199,7 +199,7 @@ const MESSAGES: readonly Planted[] = [
   {
     name: 'held messages are released backwards',
     near: 'mode queue',
-    file: 'evolve/evolve-message.ts',
+    file: 'evolve.ts',
     find: 'compareOrder(message.order, other.order) < 0',
     replace: 'compareOrder(message.order, other.order) > 0',
   },
@@ -277,7 +277,7 @@ const ANSWERS: readonly Planted[] = [
   {
     name: 'T3: a message for which there was no room counts as given',
     near: 'prompted again',
-    file: 'evolve/evolve-message.ts',
+    file: 'evolve.ts',
     find: 'injecting, given, unseen: [...turn.unseen, message] }',
     replace: 'injecting, unseen: [...turn.unseen, message] }',
   },
@@ -331,7 +331,7 @@ const TIME: readonly Planted[] = [
   },
   {
     name: 'a sign of work does not put off the limit',
-    file: 'evolve/evolve-turn.ts',
+    file: 'evolve-turn.ts',
     find: 'const next = { ...turn, openWork: fact.open };\n    return { ...next, ...working(floor, next, at) };',
     replace:
       'const next = { ...turn, openWork: fact.open };\n    return { ...next, ...working(floor, next, at), deadlineAt: fact.open > 0 ? null : turn.deadlineAt };',
@@ -339,7 +339,7 @@ const TIME: readonly Planted[] = [
   {
     name: 'waiting uses up the time of the turn',
     near: 'mode interrupt',
-    file: 'evolve/evolve-turn.ts',
+    file: 'evolve-turn.ts',
     find: 'hardEndAt: at + turn.leftMs }',
     replace: 'hardEndAt: turn.startedAt + floor.settings.maxTurnMs }',
   },
@@ -380,7 +380,7 @@ const WORLD: readonly Planted[] = [
   {
     name: 'turns are not counted',
     near: 'mode parallel',
-    file: 'evolve/evolve-turn.ts',
+    file: 'evolve-turn.ts',
     find: 'turns: usageSincePerson.turns + 1 }',
     replace: 'turns: usageSincePerson.turns }',
   },
@@ -435,7 +435,7 @@ const PROGRAMS: readonly Planted[] = [
   {
     name: 'a program’s message opens an exchange with a new count',
     near: 'programs and one agent',
-    file: 'evolve/evolve-exchange.ts',
+    file: 'evolve.ts',
     find: "exchange, condition: 'open', limit: null, stopped: false };",
     replace: "exchange, condition: 'open', limit: null, stopped: false, usageSincePerson: NOTHING_USED };",
   },
@@ -449,14 +449,14 @@ const PROGRAMS: readonly Planted[] = [
   {
     name: 'a message that an agent could not take is no longer a program’s',
     near: 'programs interrupt',
-    file: 'evolve/evolve-message.ts',
+    file: 'evolve.ts',
     find: 'addressed: fact.addressed, ...written(fact) };',
     replace: 'addressed: fact.addressed };',
   },
   {
     name: 'a message that waits is no longer a program’s',
     near: 'programs wait for the floor',
-    file: 'evolve/evolve-message.ts',
+    file: 'evolve.ts',
     find: 'line: known?.line ?? fact.line,\n        ...written(fact),',
     replace: 'line: known?.line ?? fact.line,',
   },
@@ -515,7 +515,7 @@ const QUESTIONS: readonly Planted[] = [
   {
     name: 'every question of a floor has the same number',
     near: 'tools need a yes',
-    file: 'evolve/evolve-turn.ts',
+    file: 'evolve-turn.ts',
     find: 'Math.max(floor.questions, wait.question.question)',
     replace: 'floor.questions',
   },

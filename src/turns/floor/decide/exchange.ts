@@ -1,5 +1,5 @@
 import type { DecisionBuilder } from './decision-builder.ts';
-import { compareOrder, isNewFromPerson } from '../evolve/evolve-message.ts';
+import { compareOrder, isNewFromPerson } from '../evolve.ts';
 import type { Held } from '../floor.ts';
 import { obstacles } from '../gate.ts';
 import type { Obstacle } from '../gate.ts';

@@ -1,7 +1,7 @@
 import type { DecisionBuilder } from './decision-builder.ts';
 import { closeExchange, isOverBudget, openExchange, pending, recall } from './exchange.ts';
 import { begin, deliver, nextLine, resume } from './turns.ts';
-import { NOBODY, isNewFromPerson } from '../evolve/evolve-message.ts';
+import { NOBODY, isNewFromPerson } from '../evolve.ts';
 import type { Fact } from '../fact.ts';
 import type { Held } from '../floor.ts';
 import { gate, isGrantable, nextInTurn, nextUp, policyOf } from '../gate.ts';

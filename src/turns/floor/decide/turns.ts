@@ -1,6 +1,6 @@
 import type { DecisionBuilder } from './decision-builder.ts';
 import { openExchange, pending } from './exchange.ts';
-import { isNewFromPerson } from '../evolve/evolve-message.ts';
+import { isNewFromPerson } from '../evolve.ts';
 import type { Fact, Outcome } from '../fact.ts';
 import type { Held, Turn } from '../floor.ts';
 import type { Trigger } from '../seats.ts';
