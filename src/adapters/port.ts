@@ -1,4 +1,4 @@
-import type { Receipt } from '../turns/floor/effect.ts';
+import type { Receipt } from '../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../engine/port.ts';
 import type { JournalEntry, Line } from '../turns/records.ts';

@@ -3,7 +3,7 @@ import type { OutboxSenderPorts } from '../adapters/delivery/outbox-sender.ts';
 import { Delivery } from '../engine/outbox-delivery.ts';
 import type { Settlement } from '../engine/port.ts';
 import type { Clock, Timers } from '../lib/time.ts';
-import type { Effect } from '../turns/floor/effect.ts';
+import type { Effect } from '../turns/floor/react.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { TurnManager } from '../turns/manager.ts';

@@ -3,7 +3,7 @@ import type { Machine } from '../engine/machine.ts';
 import type { Command, Refusal } from './floor/command.ts';
 import { nextDeadline } from './floor/seats.ts';
 import { decide } from './floor/decide.ts';
-import type { Effect } from './floor/effect.ts';
+import type { Effect } from './floor/react.ts';
 import { evolve } from './floor/evolve.ts';
 import type { Fact } from './floor/fact.ts';
 import { emptyFloor, floorSchema } from './floor/floor.ts';

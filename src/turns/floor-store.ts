@@ -6,7 +6,7 @@ import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
 import type { StoreOptions } from '../engine/sqlite/sqlite.ts';
 import type { Instant } from '../lib/time.ts';
 import type { Command, Refusal } from './floor/command.ts';
-import type { Effect } from './floor/effect.ts';
+import type { Effect } from './floor/react.ts';
 import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
 import type { ChannelId, MessageId } from './floor/settings.ts';

@@ -1,6 +1,6 @@
 import type { Cancel, Debt, KnownMessage, MachineUses } from '../engine/machine.ts';
 import type { Command, Refusal } from './floor/command.ts';
-import type { Effect } from './floor/effect.ts';
+import type { Effect } from './floor/react.ts';
 import type { Announcement, Fact } from './floor/fact.ts';
 import type { ChannelId, MessageId } from './floor/settings.ts';
 import { splitText } from './text/split.ts';

@@ -1,7 +1,7 @@
 import type { Instant } from '../lib/time.ts';
 import type { Attachment, CommandResult, OwedEffect, StoredFact, StoredMessage } from '../engine/port.ts';
 import type { Refusal } from './floor/command.ts';
-import type { Effect } from './floor/effect.ts';
+import type { Effect } from './floor/react.ts';
 import type { Fact, Fate } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
 import type { ChannelId, MessageId } from './floor/settings.ts';

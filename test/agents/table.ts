@@ -5,7 +5,7 @@ import { addressedIn } from '../../src/turns/text/addressing.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import { decide } from '../../src/turns/floor/decide.ts';
 import { nextDeadline } from '../../src/turns/floor/seats.ts';
-import type { Effect } from '../../src/turns/floor/effect.ts';
+import type { Effect } from '../../src/turns/floor/react.ts';
 import type { Announcement, Fact } from '../../src/turns/floor/fact.ts';
 import { PLAIN_SETTINGS, emptyFloor } from '../../src/turns/floor/floor.ts';
 import { react } from '../../src/turns/floor/react.ts';

@@ -1,5 +1,5 @@
 import type { Decision } from '../../src/turns/floor/decide.ts';
-import type { Effect } from '../../src/turns/floor/effect.ts';
+import type { Effect } from '../../src/turns/floor/react.ts';
 import type { Announcement, Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { MessageId } from '../../src/turns/floor/settings.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Receipt } from '../../turns/floor/effect.ts';
+import type { Receipt } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId, Choice } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { JournalEntry } from '../../turns/records.ts';

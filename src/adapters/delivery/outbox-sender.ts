@@ -1,4 +1,4 @@
-import type { Effect } from '../../turns/floor/effect.ts';
+import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { backoffMs } from '../../engine/outbox-delivery.ts';

@@ -1,4 +1,4 @@
-import type { Effect } from '../../turns/floor/effect.ts';
+import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, MessageId } from '../../turns/floor/settings.ts';
 import type { Attachment } from '../../engine/port.ts';
 import type { Line } from '../../turns/records.ts';

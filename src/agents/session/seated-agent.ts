@@ -1,5 +1,5 @@
 import type { AgentCommand } from '../../turns/floor/command.ts';
-import type { Effect } from '../../turns/floor/effect.ts';
+import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { Draft } from '../../turns/manager.ts';
 import type { Settlement } from '../../engine/port.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Effect } from '../../../src/turns/floor/effect.ts';
+import type { Effect } from '../../../src/turns/floor/react.ts';
 import { openDatabase } from '../../../src/engine/sqlite/open.ts';
 import { Outbox } from '../../../src/engine/sqlite/outbox.ts';
 import type { Lease, Settlement } from '../../../src/engine/port.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Effect } from '../../../src/turns/floor/effect.ts';
+import type { Effect } from '../../../src/turns/floor/react.ts';
 import type { Fact } from '../../../src/turns/floor/fact.ts';
 import type { Floor } from '../../../src/turns/floor/floor.ts';
 import { isAllowed, waitOf } from '../../../src/turns/floor/seats.ts';
