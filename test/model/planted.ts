@@ -157,7 +157,7 @@ const QUEUE: readonly Planted[] = [
   {
     name: 'the facilitator may name somebody who is not queued',
     near: 'a facilitator',
-    file: 'decide/grant.ts',
+    file: 'decide/turns.ts',
     find: 'const usable = next !== null && !isTooEarly && isGrantable(decision.floor, next);',
     replace: 'const usable = next !== null && !isTooEarly;',
   },
@@ -172,7 +172,7 @@ const QUEUE: readonly Planted[] = [
 const MESSAGES: readonly Planted[] = [
   {
     name: 'a grant forgets the held messages',
-    file: 'decide/grant.ts',
+    file: 'decide/turns.ts',
     find: 'const messages = deliver(decision, agent, pending(decision));',
     replace: 'const messages = deliver(decision, agent, decision.unplaced);',
   },
@@ -354,7 +354,7 @@ const WORLD: readonly Planted[] = [
   },
   {
     name: 'people are told again with every message that nobody is there',
-    file: 'decide/grant.ts',
+    file: 'decide/turns.ts',
     find: "if (!decision.floor.outage) decision.announce({ kind: 'nobody' });",
     replace: "decision.announce({ kind: 'nobody' });",
   },
@@ -397,7 +397,7 @@ const TOUCH: readonly Planted[] = [
   {
     name: 'a facilitator’s answer grants though the platform cannot be heard',
     near: 'touch is lost, a facilitator',
-    file: 'decide/grant.ts',
+    file: 'decide/turns.ts',
     find: "if (gate(floor, decision.at, 'next') !== null) return;",
     replace: "if (floor.condition !== 'open' || floor.turn !== null) return;",
   },
@@ -442,7 +442,7 @@ const PROGRAMS: readonly Planted[] = [
   {
     name: 'what a program’s message restarts is the count too',
     near: 'programs speak',
-    file: 'decide/exchange.ts',
+    file: 'decide/decision-builder.ts',
     find: "if (renews !== null) decision.record({ type: 'usageReset', why: renews });",
     replace: "decision.record({ type: 'usageReset', why: renews ?? 'operator' });",
   },
@@ -487,14 +487,14 @@ const QUESTIONS: readonly Planted[] = [
   {
     name: 'an answer counts for whatever is asked when it arrives',
     near: 'tools need a yes',
-    file: 'decide/questions.ts',
+    file: 'decide/turn-acts.ts',
     find: "  if (asked?.question !== command.question) return 'stale-question';\n",
     replace: "  if (asked === null) return 'stale-question';\n",
   },
   {
     name: 'an answer counts for any question of the same turn',
     near: 'tools need a yes',
-    file: 'decide/questions.ts',
+    file: 'decide/turn-acts.ts',
     find: "  if (asked?.question !== command.question) return 'stale-question';\n",
     replace: "  if (asked === null || command.question > asked.question) return 'stale-question';\n",
   },
@@ -508,7 +508,7 @@ const QUESTIONS: readonly Planted[] = [
   {
     name: 'a yes is taken before the question is shown',
     near: 'tools need a yes',
-    file: 'decide/questions.ts',
+    file: 'decide/turn-acts.ts',
     find: "  if (command.choice === 'allow' && !asked.shown) return 'not-shown';\n",
     replace: '',
   },
@@ -522,21 +522,21 @@ const QUESTIONS: readonly Planted[] = [
   {
     name: 'an agent takes back a question that is not its last',
     near: 'tools need a yes',
-    file: 'decide/questions.ts',
+    file: 'decide/turn-acts.ts',
     find: "  if (openQuestion(decision.floor)?.question !== question) return 'stale-question';\n",
     replace: "  if (openQuestion(decision.floor) === null) return 'stale-question';\n",
   },
   {
     name: 'a question counts as shown when another one was',
     near: 'tools need a yes',
-    file: 'decide/questions.ts',
+    file: 'decide/turn-acts.ts',
     find: 'if (turn === null || asked?.question !== command.question)',
     replace: 'if (turn === null || asked === null)',
   },
   {
     name: 'a question that is taken back leaves its agent waiting',
     near: 'tools need a yes',
-    file: 'decide/questions.ts',
+    file: 'decide/turn-acts.ts',
     find: 'choice: null, by: agent });\n  goOnAfter(decision, agent);\n',
     replace: 'choice: null, by: agent });\n',
   },

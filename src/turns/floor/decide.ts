@@ -4,9 +4,23 @@ import { DecisionBuilder } from './decide/decision-builder.ts';
 import type { Decision, Refused } from './decide/decision-builder.ts';
 import { add, configure, disable, enable, join, leave, remove } from './decide/membership.ts';
 import { amend, receive } from './decide/messages.ts';
-import { decideRequest, request, shown, withdraw } from './decide/questions.ts';
+import {
+  decideRequest,
+  request,
+  shown,
+  withdraw,
+  byHolder,
+  end,
+  extend,
+  injected,
+  interrupted,
+  say,
+  skip,
+  spend,
+  wait,
+  work,
+} from './decide/turn-acts.ts';
 import { catchUp, disconnect, raiseEpoch, restart, tick, undelivered } from './decide/recovery.ts';
-import { byHolder, end, extend, injected, interrupted, say, skip, spend, wait, work } from './decide/turn-acts.ts';
 import type { Floor } from './floor.ts';
 import type { Instant } from '../../lib/time.ts';
 import { gate, obstacles, nextUp } from './gate.ts';

@@ -1,8 +1,7 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { facilitatorAnswered, goOn } from './grant.ts';
+import { facilitatorAnswered, goOn, finish, resume } from './turns.ts';
 import { afterInterrupt } from './messages.ts';
-import { finish, resume } from './turns.ts';
 import { gate } from '../gate.ts';
 import { findSeat, seatOf, findTurn, waitOf } from '../seats.ts';
 import type { AgentId, FloorSettings, SeatSettings } from '../settings.ts';

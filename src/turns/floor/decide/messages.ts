@@ -1,7 +1,6 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { advance, prioritise, grantOnBehalf, wake } from './grant.ts';
-import { resume } from './turns.ts';
+import { advance, prioritise, grantOnBehalf, wake, resume } from './turns.ts';
 import { isNewFromPerson } from '../evolve.ts';
 import type { Fate } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';

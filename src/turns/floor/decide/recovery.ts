@@ -2,10 +2,9 @@ import type { CommandOf, Refusal } from '../command.ts';
 import { deadlines, seatOf, turnOf } from '../seats.ts';
 import type { Deadline } from '../seats.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { facilitatorAnswered, goOn } from './grant.ts';
+import { facilitatorAnswered, goOn, finish } from './turns.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
-import { finish } from './turns.ts';
 import type { AgentId } from '../settings.ts';
 
 /** The program started: nothing is granted before the history is read. */
