@@ -7,7 +7,7 @@ import type { Effect } from '../turns/floor/react.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { TurnManager } from '../turns/manager.ts';
-import type { OutboxRow } from '../turns/records.ts';
+import type { OutboxRow } from '../turns/floor-machine.ts';
 import type { Log } from './log.ts';
 import { retryOnFullDisk } from './retry-on-full-disk.ts';
 

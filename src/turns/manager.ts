@@ -9,7 +9,7 @@ import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { isNewerEdit } from '../engine/newer-edit.ts';
 import type { HumanMessage, MessageChange } from '../engine/port.ts';
 import type { FloorStore } from './floor-store.ts';
-import type { Applied } from './records.ts';
+import type { Applied } from './floor-machine.ts';
 
 /** Text of a holder that people have seen as it was generated, and that is not yet said. */
 export type Draft = {

@@ -1,6 +1,6 @@
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import type { Applied } from '../../turns/records.ts';
+import type { Applied } from '../../turns/floor-machine.ts';
 import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';

@@ -3,7 +3,7 @@ import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Draft } from '../../turns/manager.ts';
 import type { Roster } from '../../turns/roster.ts';
 import type { Settlement } from '../../engine/port.ts';
-import type { OutboxRow } from '../../turns/records.ts';
+import type { OutboxRow } from '../../turns/floor-machine.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { SeatedAgent } from './seated-agent.ts';
 import type { AgentSpec, SessionSettings, SeatedAgentPorts } from './seated-agent.ts';

@@ -1,5 +1,5 @@
 import type { InterruptMode, OrderPolicy } from './policies.ts';
-import type { Approval, Choice, AgentId, FloorSettings, MessageId, SeatSettings } from './settings.ts';
+import type { AgentId, Approval, Choice, FloorSettings, MessageId, SeatSettings } from './settings.ts';
 
 /** Who did it: a platform's user id for a person, or the program itself. */
 export type Actor = string;

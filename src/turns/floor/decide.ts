@@ -5,25 +5,25 @@ import type { Decision, Refused } from './decide/decision-builder.ts';
 import { add, configure, disable, enable, join, leave, remove } from './decide/membership.ts';
 import { amend, receive } from './decide/messages.ts';
 import {
-  decideRequest,
-  request,
-  shown,
-  withdraw,
   byHolder,
+  decideRequest,
   end,
   extend,
   injected,
   interrupted,
+  request,
   say,
+  shown,
   skip,
   spend,
   wait,
+  withdraw,
   work,
 } from './decide/turn-acts.ts';
 import { catchUp, disconnect, raiseEpoch, restart, tick, undelivered } from './decide/recovery.ts';
 import type { Floor } from './floor.ts';
 import type { Instant } from '../../lib/time.ts';
-import { gate, obstacles, nextUp } from './gate.ts';
+import { gate, nextUp, obstacles } from './gate.ts';
 
 export type { Decision } from './decide/decision-builder.ts';
 

@@ -1,7 +1,7 @@
 import type { Evolution, FactOf } from './fact.ts';
 import type { ActiveTurn, Floor, Held, Turn, Wait, WaitingTurn } from './floor.ts';
 import { today } from './gate.ts';
-import { patchSeat, seatOf, showLine, changeTurn, missedBy, turnOf } from './seats.ts';
+import { changeTurn, missedBy, patchSeat, seatOf, showLine, turnOf } from './seats.ts';
 import type { AgentId, MessageId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 

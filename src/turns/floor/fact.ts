@@ -1,6 +1,6 @@
 import type { Caller } from './policies.ts';
 import type { Trigger } from './seats.ts';
-import type { Status, BUDGETS, Floor, Held, Wait } from './floor.ts';
+import type { BUDGETS, Floor, Held, Status, Wait } from './floor.ts';
 import type { AgentId, Choice, FloorSettings, MessageId, Question, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { Refusal } from './command.ts';

@@ -1,4 +1,4 @@
-import type { Fact, FactOf, PromptReason, Announcement } from './fact.ts';
+import type { Announcement, Fact, FactOf, PromptReason } from './fact.ts';
 import type { Floor } from './floor.ts';
 import type { AgentId, Choice, MessageId } from './settings.ts';
 

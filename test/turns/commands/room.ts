@@ -5,7 +5,7 @@ import { timeWords } from '../../../src/turns/commands/clock-words.ts';
 import type { Answer, Audit, CommandContext } from '../../../src/turns/commands/context.ts';
 import { createOperators } from '../../../src/turns/commands/execute.ts';
 import type { OperatorSet, Person } from '../../../src/turns/commands/roles.ts';
-import type { InboxRow, JournalEntry } from '../../../src/turns/records.ts';
+import type { JournalEntry, InboxRow } from '../../../src/turns/floor-machine.ts';
 import type { FloorView, TurnRecord } from '../../../src/turns/view.ts';
 
 export const T0 = Date.parse('2026-02-04T21:00:30Z');

@@ -1,7 +1,7 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { openExchange, pending, recall } from './decision-builder.ts';
-import { advance, prioritise, facilitatorAnswered, goOn, grant, wake, finish, resume } from './turns.ts';
+import { advance, facilitatorAnswered, finish, goOn, grant, prioritise, resume, wake } from './turns.ts';
 import { gate, isGrantable } from '../gate.ts';
 import { findSeat, turnsOf, waitOf } from '../seats.ts';
 import type { AgentId } from '../settings.ts';

@@ -1,5 +1,5 @@
 import type { Refusal } from '../command.ts';
-import { evolve, compareOrder, isNewFromPerson } from '../evolve.ts';
+import { compareOrder, evolve, isNewFromPerson } from '../evolve.ts';
 import type { Announcement, Fact, Fate } from '../fact.ts';
 import type { Floor, Held } from '../floor.ts';
 import type { FloorSettings } from '../settings.ts';

@@ -1,9 +1,9 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { facilitatorAnswered, goOn, finish, resume } from './turns.ts';
+import { facilitatorAnswered, finish, goOn, resume } from './turns.ts';
 import { afterInterrupt } from './messages.ts';
 import { gate } from '../gate.ts';
-import { findSeat, seatOf, findTurn, waitOf } from '../seats.ts';
+import { findSeat, findTurn, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, FloorSettings, SeatSettings } from '../settings.ts';
 
 /** An agent is connected: it is queued if it belongs here, and a turn that it left open goes on. */

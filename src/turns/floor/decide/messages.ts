@@ -1,11 +1,11 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { advance, prioritise, grantOnBehalf, wake, resume } from './turns.ts';
+import { advance, grantOnBehalf, prioritise, resume, wake } from './turns.ts';
 import { isNewFromPerson } from '../evolve.ts';
 import type { Fate } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import { gate, isGrantable } from '../gate.ts';
-import { seatOf, missedBy, speaking, turnsOf, waitOf } from '../seats.ts';
+import { missedBy, seatOf, speaking, turnsOf, waitOf } from '../seats.ts';
 import type { MessageId } from '../settings.ts';
 
 /** Takes a person's message in: it goes the way that the channel's mode says (the owner's edge case 3). */

@@ -2,7 +2,7 @@ import type { CommandOf, Refusal } from '../command.ts';
 import { deadlines, seatOf, turnOf } from '../seats.ts';
 import type { Deadline } from '../seats.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { facilitatorAnswered, goOn, finish } from './turns.ts';
+import { facilitatorAnswered, finish, goOn } from './turns.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
 import type { AgentId } from '../settings.ts';

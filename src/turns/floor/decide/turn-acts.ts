@@ -1,10 +1,10 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { prioritise, goOn, finish, resume } from './turns.ts';
+import { finish, goOn, prioritise, resume } from './turns.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
 import type { Floor, Turn } from '../floor.ts';
 import { gate } from '../gate.ts';
-import { findSeat, seatOf, findTurn, turnOf, waitOf, openQuestion } from '../seats.ts';
+import { findSeat, findTurn, openQuestion, seatOf, turnOf, waitOf } from '../seats.ts';
 import type { AgentId, Choice } from '../settings.ts';
 
 /** How often a turn goes on for messages that could not be injected. */

@@ -1,11 +1,11 @@
 import type { DecisionBuilder } from './decision-builder.ts';
 import { closeExchange, isOverBudget, openExchange, pending, recall } from './decision-builder.ts';
-import { NOBODY, isNewFromPerson } from '../evolve.ts';
+import { isNewFromPerson, NOBODY } from '../evolve.ts';
 import type { Fact, Outcome } from '../fact.ts';
 import type { Held, Turn } from '../floor.ts';
 import { gate, isGrantable, nextInTurn, nextUp, policyOf } from '../gate.ts';
 import type { Caller } from '../policies.ts';
-import { findSeat, seatOf, waitOf, missedBy, turnsOf } from '../seats.ts';
+import { findSeat, missedBy, seatOf, turnsOf, waitOf } from '../seats.ts';
 import type { AgentId, MessageId } from '../settings.ts';
 import type { Trigger } from '../seats.ts';
 
