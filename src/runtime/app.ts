@@ -8,8 +8,8 @@ import type { Operators } from '../turns/commands/execute.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import { TurnManager } from '../turns/manager.ts';
-import type { Change, ChannelPlan } from '../turns/manager.ts';
-import { floorSettings, seatSettings } from '../turns/settings.ts';
+import type { Change } from '../turns/manager.ts';
+import { planOf } from '../turns/channel-plan.ts';
 import { viewOf } from '../turns/view.ts';
 import { createAgents } from './agent-supervisor.ts';
 import { Suspensions } from './channel-suspension.ts';
@@ -223,8 +223,4 @@ export class App {
   #adapterOf(channel: ChannelId): ChatAdapter | null {
     return adapterOf(this.#parts.adapters, channel);
   }
-}
-
-function planOf(channel: Config['channels'][number]): ChannelPlan {
-  return { id: channel.id, settings: floorSettings(channel), seats: seatSettings(channel) };
 }
