@@ -11,8 +11,8 @@ import { RECEIPTS } from '../../src/turns/floor/react.ts';
 import type { Receipt } from '../../src/turns/floor/react.ts';
 import { TRANSITIONS } from '../../src/turns/floor/seats.ts';
 import { usage } from '../../src/turns/commands/parse.ts';
-import { COMMANDS } from '../../src/turns/commands/table.ts';
-import type { CommandRow } from '../../src/turns/commands/table.ts';
+import { COMMANDS } from '../../src/turns/commands/command-table.ts';
+import type { CommandRow } from '../../src/turns/commands/command-table.ts';
 
 /** What stands between `<!-- begin: name -->` and `<!-- end: name -->` in the documents, by name. */
 export const BLOCKS: Readonly<Record<string, () => string>> = {

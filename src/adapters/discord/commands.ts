@@ -3,8 +3,8 @@ import { ApplicationCommandOptionType, Routes } from 'discord.js';
 import { z } from 'zod';
 import { completions, MAX_COMPLETIONS } from '../../turns/commands/completions.ts';
 import type { Known } from '../../turns/commands/completions.ts';
-import { COMMANDS } from '../../turns/commands/table.ts';
-import type { Argument, CommandRow } from '../../turns/commands/table.ts';
+import { COMMANDS } from '../../turns/commands/command-table.ts';
+import type { Argument, CommandRow } from '../../turns/commands/command-table.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Calls } from './client.ts';
 

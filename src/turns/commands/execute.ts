@@ -23,7 +23,7 @@ import type { Invocation } from './parse.ts';
 import { agentsText, helpText, logText, noHelp, whoamiText, whyText } from './read.ts';
 import { mayOperate } from './roles.ts';
 import type { Person } from './roles.ts';
-import type { CommandPath } from './table.ts';
+import type { CommandPath } from './command-table.ts';
 
 /** Answers command lines. */
 export type Operators = {

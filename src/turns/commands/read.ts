@@ -8,8 +8,8 @@ import { obstacleWords } from './floor-words.ts';
 import { didYouMean } from '../../lib/nearest.ts';
 import { quoted, usage } from './parse.ts';
 import type { Person } from './roles.ts';
-import { COMMANDS } from './table.ts';
-import type { CommandRow } from './table.ts';
+import { COMMANDS } from './command-table.ts';
+import type { CommandRow } from './command-table.ts';
 
 /** The answer of `/floor log`: one line per turn, oldest first. */
 export function logText(channel: ChannelId, count: number, context: CommandContext): string {
