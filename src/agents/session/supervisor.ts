@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Draft } from '../../turns/manager.ts';
-import type { Roster } from '../../turns/roster.ts';
+import type { Roster } from '../../turns/commands/context.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { OutboxRow } from '../../turns/floor-machine.ts';
 import type { Clock, Timers } from '../../lib/time.ts';

@@ -5,7 +5,7 @@ import type { AgentId, Choice } from '../floor/settings.ts';
 import { clockWords, counted } from './clock-words.ts';
 import type { Answer, CommandContext, Request } from './context.ts';
 import { list } from './fact-words.ts';
-import { floorLine, questionLine } from './floor-words.ts';
+import { floorLine, questionLine } from './read.ts';
 
 /** What to do to the floor of the request's channel, and how to say that it was done. */
 type Act = {
