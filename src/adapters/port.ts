@@ -1,9 +1,8 @@
-import type { Receipt } from '../turns/floor/effect.ts';
+import type { Receipt } from '../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../engine/port.ts';
-import type { JournalEntry, Line } from '../turns/records.ts';
-import type { Outlook } from '../turns/outlook.ts';
-import type { FloorView, TurnRecord } from '../turns/view.ts';
+import type { JournalEntry } from '../turns/floor-machine.ts';
+import type { Line, Outlook, FloorView, TurnRecord } from '../turns/view.ts';
 
 /** What a platform can do; where it cannot, the floor shows a fall-back. */
 export type Capabilities = {

@@ -10,13 +10,13 @@ import { retry } from '../lib/retry.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import { createOperators } from '../turns/commands/execute.ts';
 import type { Operators } from '../turns/commands/execute.ts';
-import type { Effect } from '../turns/floor/effect.ts';
+import type { Effect } from '../turns/floor/react.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import { TurnManager } from '../turns/manager.ts';
-import type { Change, ChannelPlan } from '../turns/manager.ts';
-import type { OutboxRow } from '../turns/records.ts';
-import { floorSettings, seatSettings } from '../turns/settings.ts';
+import type { Change } from '../turns/manager.ts';
+import type { OutboxRow } from '../turns/floor-machine.ts';
+import { planOf } from '../turns/channel-plan.ts';
 import { viewOf } from '../turns/view.ts';
 import { createAgents } from './agent-supervisor.ts';
 import { Suspensions } from './channel-suspension.ts';
@@ -286,10 +286,6 @@ export async function reportUnposted(manager: Manager, { channel, effect }: Outb
   if (effect.type === 'post') await manager.apply(channel, { type: 'undelivered', agent: effect.agent, why });
   if (effect.type !== 'announce' || effect.announcement.kind !== 'approval') return;
   await manager.apply(channel, { type: 'shown', question: effect.announcement.question, why });
-}
-
-function planOf(channel: Config['channels'][number]): ChannelPlan {
-  return { id: channel.id, settings: floorSettings(channel), seats: seatSettings(channel) };
 }
 
 /** Whether the disk had no room for what was to be written. */

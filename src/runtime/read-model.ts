@@ -4,10 +4,9 @@ import type { Capabilities, ChatAdapter, FloorQueries, Intake, Speaker } from '.
 import type { Config } from '../config/config.ts';
 import type { Clock } from '../lib/time.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
-import type { FloorReader, Line } from '../turns/records.ts';
-import { outlookOf } from '../turns/outlook.ts';
+import type { FloorReader, Line } from '../turns/view.ts';
+import { outlookOf, turnRecords, viewOf } from '../turns/view.ts';
 import { addressedIn } from '../turns/text/addressing.ts';
-import { turnRecords, viewOf } from '../turns/view.ts';
 
 /** What is asked of the stored floors: for the console, cards, agents and operators. */
 export type ReadModel = FloorQueries & {

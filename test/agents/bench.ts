@@ -14,10 +14,10 @@ import type { SessionMemory } from '../../src/agents/session/session-memory.ts';
 import { createSupervisor } from '../../src/agents/session/supervisor.ts';
 import type { SupervisorSettings } from '../../src/agents/session/supervisor.ts';
 import type { AgentCommand } from '../../src/turns/floor/command.ts';
-import type { Effect } from '../../src/turns/floor/effect.ts';
+import type { Effect } from '../../src/turns/floor/react.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
-import type { Line, OutboxRow } from '../../src/turns/records.ts';
-import type { FloorView } from '../../src/turns/view.ts';
+import type { Line, FloorView } from '../../src/turns/view.ts';
+import type { OutboxRow } from '../../src/turns/floor-machine.ts';
 import { createTime } from './time.ts';
 import type { Time } from './time.ts';
 

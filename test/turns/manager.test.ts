@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, expect, test } from 'vitest';
 import type { Command } from '../../src/turns/floor/command.ts';
-import { nextDeadline } from '../../src/turns/floor/deadline.ts';
+import { nextDeadline } from '../../src/turns/floor/seats.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import type { ChannelId, FloorSettings } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import type { JournalEntry } from '../../turns/records.ts';
+import type { JournalEntry } from '../../turns/floor-machine.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { FloorQueries } from '../port.ts';

@@ -1,10 +1,9 @@
 import { z } from 'zod';
-import type { Receipt } from '../../turns/floor/effect.ts';
+import type { Receipt } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId, Choice } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import type { JournalEntry } from '../../turns/records.ts';
-import type { Outlook } from '../../turns/outlook.ts';
-import type { FloorView, TurnRecord } from '../../turns/view.ts';
+import type { JournalEntry } from '../../turns/floor-machine.ts';
+import type { Outlook, FloorView, TurnRecord } from '../../turns/view.ts';
 
 /** The longest text of one message, in UTF-16 units. */
 export const TEXT_LIMIT = 16_000;

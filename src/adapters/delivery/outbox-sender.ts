@@ -1,10 +1,10 @@
-import type { Effect } from '../../turns/floor/effect.ts';
+import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { backoffMs } from '../../engine/outbox-delivery.ts';
 import type { Carrier } from '../../engine/outbox-delivery.ts';
 import type { Settlement } from '../../engine/port.ts';
-import type { OutboxRow } from '../../turns/records.ts';
+import type { OutboxRow } from '../../turns/floor-machine.ts';
 import type { ChatAdapter, OutgoingPost, Speaker } from '../port.ts';
 import { ChatError } from '../port.ts';
 

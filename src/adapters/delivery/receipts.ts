@@ -1,6 +1,6 @@
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Clock } from '../../lib/time.ts';
-import type { Receipt } from '../../turns/floor/effect.ts';
+import type { Receipt } from '../../turns/floor/react.ts';
 import type { MessageId } from '../../turns/floor/settings.ts';
 import type { MessageClient, MessageRef } from './message-client.ts';
 

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { KeyedQueue } from '../../lib/keyed-queue.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
-import type { Receipt } from '../../turns/floor/effect.ts';
+import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { ChatError } from '../port.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isCommandLine } from '../../turns/text/addressing.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { COMMAND_WORDS } from '../../turns/commands/table.ts';
+import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
 import type { Memory } from '../port.ts';
 
 /** The rule under which a message that was a command is recorded: agents do not get it. */

@@ -7,9 +7,8 @@ import type {
   Draft,
   ServerFrame,
 } from '../console/protocol.ts';
-import type { JournalEntry } from '../../turns/records.ts';
-import type { Outlook } from '../../turns/outlook.ts';
-import type { FloorView, TurnRecord } from '../../turns/view.ts';
+import type { JournalEntry } from '../../turns/floor-machine.ts';
+import type { Outlook, FloorView, TurnRecord } from '../../turns/view.ts';
 
 /** The most messages that the page keeps and draws. */
 export const SHOWN = 400;

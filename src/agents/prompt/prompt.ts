@@ -1,7 +1,7 @@
-import type { Effect } from '../../turns/floor/effect.ts';
+import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, MessageId } from '../../turns/floor/settings.ts';
 import type { Attachment } from '../../engine/port.ts';
-import type { Line } from '../../turns/records.ts';
+import type { Line } from '../../turns/view.ts';
 import type { SeatContext, TurnPrompt } from '../backends/backend.ts';
 import type { FloorPort } from '../session/floor-port.ts';
 

@@ -1,7 +1,7 @@
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
-import type { Applied, Line } from '../../turns/records.ts';
-import type { FloorView } from '../../turns/view.ts';
+import type { Applied } from '../../turns/floor-machine.ts';
+import type { Line, FloorView } from '../../turns/view.ts';
 
 /** What agents see of the floors. */
 export type FloorPort = {

@@ -1,12 +1,11 @@
-import { MODES } from '../floor/modes.ts';
-import { POLICIES } from '../floor/policies.ts';
+import { MODES, POLICIES } from '../floor/policies.ts';
 import type { OperatorCommand, Refusal } from '../floor/command.ts';
 import type { Fact } from '../floor/fact.ts';
 import type { AgentId, Choice } from '../floor/settings.ts';
 import { clockWords, counted } from './clock-words.ts';
 import type { Answer, CommandContext, Request } from './context.ts';
 import { list } from './fact-words.ts';
-import { floorLine, questionLine } from './floor-words.ts';
+import { floorLine, questionLine } from './read.ts';
 
 /** What to do to the floor of the request's channel, and how to say that it was done. */
 type Act = {

@@ -15,15 +15,25 @@ import {
   stop,
   switchAgent,
 } from './act.ts';
-import type { Answer, CommandContext, Request } from './context.ts';
-import { modeText, orderText, queueText, statusText } from './floor-words.ts';
-import { findAgent } from './lookup.ts';
+import type { Answer, CommandContext, Person, Request, RosterEntry } from './context.ts';
+import {
+  agentsText,
+  helpText,
+  logText,
+  modeText,
+  noHelp,
+  orderText,
+  queueText,
+  statusText,
+  whoamiText,
+  whyText,
+} from './read.ts';
 import { parseLine, quoted } from './parse.ts';
 import type { Invocation } from './parse.ts';
-import { agentsText, helpText, logText, noHelp, whoamiText, whyText } from './read.ts';
-import { mayOperate } from './roles.ts';
-import type { Person } from './roles.ts';
-import type { CommandPath } from './table.ts';
+import { mayOperate } from './context.ts';
+import type { CommandPath } from './command-table.ts';
+import { list } from './fact-words.ts';
+import { didYouMean } from '../../lib/nearest.ts';
 
 /** Answers command lines. */
 export type Operators = {
@@ -158,4 +168,32 @@ function withQueue(request: Request, context: CommandContext): Answer | Promise<
     found.flatMap((each) => (each.ok ? [each.agent] : [])),
     context,
   );
+}
+
+/** The agent that a person meant, or one sentence that says whom they could have meant. */
+export type Lookup = { readonly ok: true; readonly agent: AgentId } | { readonly ok: false; readonly message: string };
+
+/** Finds an agent by its id, in any case, or by its display name if only one has it. */
+export function findAgent(word: string, agents: readonly RosterEntry[]): Lookup {
+  const wanted = word.toLowerCase();
+  const exact = agents.find((agent) => agent.id === word) ?? agents.find((agent) => agent.id.toLowerCase() === wanted);
+  if (exact !== undefined) return { ok: true, agent: exact.id };
+  const named = agents.filter((agent) => agent.name.toLowerCase() === wanted);
+  const [one, other] = named;
+  if (one !== undefined && other === undefined) return { ok: true, agent: one.id };
+  const ids = agents.map((agent) => agent.id);
+  if (one !== undefined) {
+    const same = list(
+      named.map((agent) => agent.id),
+      String,
+    );
+    return { ok: false, message: `More than one agent is called ${quoted(word)}: write ${same} instead.` };
+  }
+  const meant =
+    didYouMean(word, ids) ||
+    didYouMean(
+      word,
+      agents.map((agent) => agent.name),
+    );
+  return { ok: false, message: `There is no agent ${quoted(word)}.${meant} Agents: ${list(ids, String)}.` };
 }

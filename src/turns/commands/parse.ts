@@ -1,10 +1,8 @@
-import type { InterruptMode } from '../floor/modes.ts';
-import { INTERRUPT_MODES, MODES } from '../floor/modes.ts';
-import { ORDERS } from '../floor/policies.ts';
-import type { OrderPolicy } from '../floor/policies.ts';
+import type { InterruptMode, OrderPolicy } from '../floor/policies.ts';
+import { INTERRUPT_MODES, MODES, ORDERS } from '../floor/policies.ts';
 import { didYouMean } from '../../lib/nearest.ts';
-import { COMMANDS } from './table.ts';
-import type { Argument, CommandPath, CommandRow } from './table.ts';
+import { COMMANDS } from './command-table.ts';
+import type { Argument, CommandPath, CommandRow } from './command-table.ts';
 
 /** The arguments of a command, by what they are. Agents are still as they were written. */
 export type Values = {

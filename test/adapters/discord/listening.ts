@@ -2,10 +2,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import type { Logger } from 'pino';
 import { createAdapter } from '../../../src/adapters/discord/adapter.ts';
-import type { AdapterError, Answer, ChatAdapter, Intake, Memory } from '../../../src/adapters/port.ts';
-import type { FloorQueries, Place, Principal, Thread } from '../../../src/adapters/port.ts';
+import type {
+  AdapterError,
+  Answer,
+  ChatAdapter,
+  Intake,
+  Memory,
+  FloorQueries,
+  Place,
+  Principal,
+  Thread,
+} from '../../../src/adapters/port.ts';
 import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
-import type { Line } from '../../../src/turns/records.ts';
+import type { Line } from '../../../src/turns/view.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
 import type { DiscordServer } from './server.ts';

@@ -2,7 +2,7 @@ import { assert, property, string } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseLine, usage, wordsOf } from '../../../src/turns/commands/parse.ts';
 import type { Parsed } from '../../../src/turns/commands/parse.ts';
-import { COMMAND_WORDS, COMMANDS } from '../../../src/turns/commands/table.ts';
+import { COMMAND_WORDS, COMMANDS } from '../../../src/turns/commands/command-table.ts';
 
 describe('the command table', () => {
   test.each(COMMANDS)('$path is understood from its own example', (row) => {

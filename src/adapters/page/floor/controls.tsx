@@ -1,6 +1,5 @@
-import { INTERRUPT_MODES, MODES } from '../../../turns/floor/modes.ts';
+import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../../turns/floor/policies.ts';
 import type { JSX } from 'preact';
-import { ORDERS, POLICIES } from '../../../turns/floor/policies.ts';
 import { Icon } from '../icons.tsx';
 import { command } from '../sending.ts';
 import { view } from '../state.ts';

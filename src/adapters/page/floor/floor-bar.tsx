@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { WAITS_FOR } from '../../../turns/commands/fact-words.ts';
-import { obstacleWords } from '../../../turns/commands/floor-words.ts';
+import { obstacleWords } from '../../../turns/commands/read.ts';
 import type { FloorView } from '../../../turns/view.ts';
 import { AskWhy } from './seats.tsx';
 import { Avatar, toneOf } from '../avatar.tsx';

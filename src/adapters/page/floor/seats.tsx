@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
-import type { Status } from '../../../turns/floor/seat.ts';
+import type { Status } from '../../../turns/floor/floor.ts';
 import type { FloorView } from '../../../turns/view.ts';
 import { Avatar, toneOf } from '../avatar.tsx';
 import { Icon, StatusShape } from '../icons.tsx';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { RequestError } from '@agentclientprotocol/sdk';
 import { z } from 'zod';
-import type { Line } from '../../../turns/records.ts';
+import type { Line } from '../../../turns/view.ts';
 import type { Timers } from '../../../lib/time.ts';
 import { acpFailure } from './acp-errors.ts';
 import { initialize } from './acp-initialize.ts';

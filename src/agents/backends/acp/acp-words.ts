@@ -1,4 +1,4 @@
-import type { Line } from '../../../turns/records.ts';
+import type { Line } from '../../../turns/view.ts';
 import { neutralised } from '../../prompt/prompt.ts';
 import { FLOOR_TOOLS } from '../../tools/floor-tools.ts';
 
