@@ -17,6 +17,8 @@ export type InboundQueue = {
   hasRoom(channel: ChannelId): boolean;
   /** Resolves with `true` once it was taken, with `false` when it was given up by `stop`. */
   push(channel: ChannelId, act: () => Promise<void>): Promise<boolean>;
+  /** Resolves when all that was pushed so far was taken, or given up. */
+  settled(): Promise<void>;
   /** Gives up what was not taken; the next start's catch-up finds it. */
   stop(): void;
 };
@@ -51,6 +53,7 @@ export function createInboundQueue({ log, timers, delayed }: InboundQueuePorts):
   return {
     hasRoom: (channel) => lanes.unfinished(channel) < WAITING_LIMIT,
     push: (channel, act) => lanes.run(channel, () => untilTaken(channel, act)),
+    settled: () => lanes.settled(),
     stop: () => stopping.abort(),
   };
 }
