@@ -14,7 +14,7 @@ export type Listeners = {
 };
 
 /** Why an upgrade is refused: an HTTP status, a line for people, and headers beside the usual ones. */
-export type Refusal = {
+export type UpgradeRefusal = {
   readonly status: number;
   readonly why: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -78,7 +78,7 @@ export function closeSocket(socket: WebSocket, code: number, why: string): void 
 }
 
 /** Answers an upgrade with a refusal and ends the connection. */
-export function refuseUpgrade(socket: Duplex, { status, why, headers = {} }: Refusal): void {
+export function refuseUpgrade(socket: Duplex, { status, why, headers = {} }: UpgradeRefusal): void {
   const body = `${why}\n`;
   const usual = {
     'Content-Type': 'text/plain; charset=utf-8',

@@ -1,4 +1,4 @@
-import { TEXT_LIMIT } from '../adapters/console/protocol.ts';
+import { LONGEST_TEXT } from '../adapters/console/protocol.ts';
 import { adapterOf } from '../adapters/port.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Speaker } from '../adapters/port.ts';
 import type { Config } from '../config/config.ts';
@@ -84,7 +84,7 @@ export function lengthsOf(
   channel: ChannelId,
   adapters: readonly ChatAdapter[],
 ): Pick<Capabilities, 'textLimit' | 'fileAbove'> {
-  return adapterOf(adapters, channel)?.capabilities ?? { textLimit: TEXT_LIMIT, fileAbove: null };
+  return adapterOf(adapters, channel)?.capabilities ?? { textLimit: LONGEST_TEXT, fileAbove: null };
 }
 
 /** Whether an adapter is told of a channel: of its own, or of any if it oversees them. */

@@ -13,7 +13,7 @@ import type { FloorStore } from './floor-store.ts';
 import type { Applied } from './floor-machine.ts';
 
 /** Text of a holder that people have seen as it was generated, and that is not yet said. */
-export type Draft = {
+export type TurnDraft = {
   readonly agent: AgentId;
   readonly epoch: number;
   readonly text: string;
@@ -28,7 +28,7 @@ export type ManagerPorts = {
   /** The agents that a text addresses. */
   readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
   /** Takes what the holder has shown but not said, so that an interruption keeps it. */
-  readonly takeDraft: (channel: ChannelId) => Draft | null;
+  readonly takeDraft: (channel: ChannelId) => TurnDraft | null;
   /** Told after every command that changed something, once that is durable. */
   readonly changed: (change: Change) => void;
   /** A deadline could not be met: nothing was written, and it is tried again within a second. Others are met all the same. */

@@ -1,7 +1,7 @@
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
-import type { Draft } from '../../turns/manager.ts';
+import type { TurnDraft } from '../../turns/manager.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { OutboxRow } from '../../turns/floor-machine.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
@@ -200,7 +200,7 @@ export class SeatedAgent {
   }
 
   /** What the holder has streamed and not yet said; it counts as said by whoever takes it. */
-  takeDraft(): Draft | null {
+  takeDraft(): TurnDraft | null {
     const draft = this.#executor.generation?.takeDraft() ?? null;
     if (draft !== null) this.#ports.floors.draft(this.channel, draft.agent, draft.epoch, null);
     return draft;

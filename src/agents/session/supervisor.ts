@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import type { Draft } from '../../turns/manager.ts';
+import type { TurnDraft } from '../../turns/manager.ts';
 import type { Roster } from '../../turns/commands/context.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { Applied, OutboxRow } from '../../turns/floor-machine.ts';
@@ -51,7 +51,7 @@ export type Supervisor = Roster & {
   /** Does what one row owes to an agent; resolves once it is handed over. Rows of other lanes fail. */
   deliver(row: OutboxRow): Promise<Settlement>;
   /** Takes what the holder of a channel has streamed and not yet said. */
-  takeDraft(channel: ChannelId): Draft | null;
+  takeDraft(channel: ChannelId): TurnDraft | null;
   /** Goes over to other agents: opens and closes what changed, leaves alone what did not. Resolves as `start` does. */
   configure(agents: readonly AgentSpec[]): Promise<void>;
 };
@@ -219,7 +219,7 @@ class SessionPool {
     }
   }
 
-  takeDraft(channel: ChannelId): Draft | null {
+  takeDraft(channel: ChannelId): TurnDraft | null {
     const drafts = [...this.#seated.values()]
       .filter((each) => each.channel === channel)
       .map((each) => each.takeDraft())

@@ -1,18 +1,18 @@
 import type { AgentId, ChannelId } from '../floor/settings.ts';
 import type { FloorView } from '../view.ts';
 import {
-  add,
-  decide,
-  extend,
-  grant,
-  mode,
-  order,
-  pause,
-  remove,
-  resume,
-  skip,
-  start,
-  stop,
+  runAdd,
+  runAnswer,
+  runExtend,
+  runGrant,
+  runMode,
+  runOrder,
+  runPause,
+  runRemove,
+  runResume,
+  runSkip,
+  runStart,
+  runStop,
   switchAgent,
 } from './act.ts';
 import type { Answer, CommandContext, Person, Request, RosterEntry } from './context.ts';
@@ -66,15 +66,15 @@ type Run = (request: Request, context: CommandContext) => Answer | Promise<Answe
 
 const RUN: Readonly<Record<CommandPath, Run>> = {
   'floor status': (request, context) => withView(request, context, (view) => statusText(view, context)),
-  'floor start': (request, context) => withFloor(request, context, () => start(request, context)),
-  'floor grant': (request, context) => withAgent(request, context, (agent) => grant(request, agent, context)),
+  'floor start': (request, context) => withFloor(request, context, () => runStart(request, context)),
+  'floor grant': (request, context) => withAgent(request, context, (agent) => runGrant(request, agent, context)),
   'floor skip': (request, context) =>
     request.values.agent === undefined
-      ? withFloor(request, context, () => skip(request, undefined, context))
-      : withAgent(request, context, (agent) => skip(request, agent, context)),
-  'floor extend': (request, context) => withFloor(request, context, () => extend(request, context)),
-  'floor pause': (request, context) => withFloor(request, context, () => pause(request, context)),
-  'floor resume': (request, context) => withFloor(request, context, () => resume(request, context)),
+      ? withFloor(request, context, () => runSkip(request, undefined, context))
+      : withAgent(request, context, (agent) => runSkip(request, agent, context)),
+  'floor extend': (request, context) => withFloor(request, context, () => runExtend(request, context)),
+  'floor pause': (request, context) => withFloor(request, context, () => runPause(request, context)),
+  'floor resume': (request, context) => withFloor(request, context, () => runResume(request, context)),
   'floor order': (request, context) =>
     request.values.order === undefined
       ? withView(request, context, (view) => orderText(view, context.names.agent))
@@ -82,9 +82,9 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'floor mode': (request, context) =>
     request.values.mode === undefined
       ? withView(request, context, modeText)
-      : withFloor(request, context, () => mode(request, context)),
-  'floor add': (request, context) => withAgent(request, context, (agent) => add(request, agent, context)),
-  'floor remove': (request, context) => withAgent(request, context, (agent) => remove(request, agent, context)),
+      : withFloor(request, context, () => runMode(request, context)),
+  'floor add': (request, context) => withAgent(request, context, (agent) => runAdd(request, agent, context)),
+  'floor remove': (request, context) => withAgent(request, context, (agent) => runRemove(request, agent, context)),
   'floor log': (request, context) =>
     withView(request, context, () => logText(request.channel, request.values.count ?? DEFAULT_LOG_COUNT, context)),
   'agent list': (_, context) => ({ ok: true, text: agentsText(context) }),
@@ -95,9 +95,9 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'agent disable': (request, context) =>
     withKnown(request, context, (agent) => switchAgent(request, { type: 'disable', agent }, context)),
   'agent restart': (request, context) => withKnown(request, context, (agent) => context.roster.restart(agent)),
-  stop: (request, context) => withFloor(request, context, () => stop(request, context)),
-  allow: (request, context) => withFloor(request, context, () => decide(request, 'allow', context)),
-  reject: (request, context) => withFloor(request, context, () => decide(request, 'reject', context)),
+  stop: (request, context) => withFloor(request, context, () => runStop(request, context)),
+  allow: (request, context) => withFloor(request, context, () => runAnswer(request, 'allow', context)),
+  reject: (request, context) => withFloor(request, context, () => runAnswer(request, 'reject', context)),
   queue: (request, context) => withView(request, context, (view) => queueText(view, context)),
   why: ({ channel, values: { message = '' } }, context) => {
     const text = whyText(channel, message, context);
@@ -163,7 +163,7 @@ function withQueue(request: Request, context: CommandContext): Answer | Promise<
   const found = (request.values.agents ?? []).map((word) => findAgent(word, context.roster.list()));
   const missing = found.find((each) => !each.ok);
   if (missing !== undefined) return { ok: false, text: missing.message };
-  return order(
+  return runOrder(
     request,
     found.flatMap((each) => (each.ok ? [each.agent] : [])),
     context,

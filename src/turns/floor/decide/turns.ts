@@ -175,7 +175,7 @@ function isWord(fact: Fact): boolean {
 }
 
 /** How a turn ends, and where that leaves the agent. */
-export type End = {
+export type TurnEnd = {
   readonly outcome: Outcome;
   readonly trigger: Trigger;
   readonly to: 'QUEUED' | 'IDLE' | 'OFFLINE';
@@ -184,7 +184,7 @@ export type End = {
 };
 
 /** Ends a turn, with or without the floor. What the agent did not get of people's messages waits for the next. */
-export function finish(decision: DecisionBuilder, turn: Turn, end: End): void {
+export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): void {
   const { agent, epoch, said } = turn;
   const from = seatOf(decision.floor, agent).status;
   const { outcome, trigger, to, cause } = end;
