@@ -1,7 +1,7 @@
 import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { backoffMs } from '../../engine/outbox-delivery.ts';
+import { deliveryBackoffMs } from '../../engine/outbox-delivery.ts';
 import type { Carrier } from '../../engine/outbox-delivery.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { OutboxRow } from '../../turns/floor-machine.ts';
@@ -107,7 +107,7 @@ function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
 }
 
 function settlementOf(error: ChatError, row: OutboxRow, now: Instant): Settlement {
-  const later = now + (error.retryAfterMs ?? backoffMs(row.attempts));
+  const later = now + (error.retryAfterMs ?? deliveryBackoffMs(row.attempts));
   switch (error.fault) {
     case 'refused':
       return { state: 'failed', why: error.message };
