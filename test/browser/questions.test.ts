@@ -102,6 +102,8 @@ describe.runIf(hasBrowser)('a request for permission', () => {
   });
 
   test('T45 that does not yet stand whole in the channel cannot be allowed by its key', async () => {
+    stage.hold(here, 'dev');
+    await page.getByTestId('approval').waitFor({ state: 'detached' });
     asks(here, { shown: false });
     await settled();
     await page.keyboard.press('Alt+a');
