@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Alarm } from '../src/lib/alarm.ts';
+import { Alarm } from '../src/lib/time.ts';
 import { decide } from '../src/turns/floor/decide.ts';
 import type { Command } from '../src/turns/floor/command.ts';
 import { PLAIN_SETTINGS, emptyFloor } from '../src/turns/floor/floor.ts';

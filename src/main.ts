@@ -9,7 +9,7 @@ import {
   rotateAgentToken,
 } from './agents/backends/remote/tokens.ts';
 import { parseCall } from './cli/arguments.ts';
-import type { Invocation } from './cli/arguments.ts';
+import type { CommandLine } from './cli/arguments.ts';
 import { runCtl } from './cli/ctl.ts';
 import type { CtlCall } from './cli/ctl.ts';
 import { EXIT_CODES, STORE_CODES } from './runtime/exit-codes.ts';
@@ -40,7 +40,7 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   }
 }
 
-async function run(call: Invocation): Promise<ExitCode> {
+async function run(call: CommandLine): Promise<ExitCode> {
   switch (call.verb) {
     case 'help':
       return say(usageText());
@@ -90,7 +90,7 @@ async function doctor(json: boolean): Promise<ExitCode> {
 }
 
 /** A first signal ends the agent and the check in good order, a second one this program at once. */
-async function checkAgent(call: Extract<Invocation, { verb: 'agent check' }>, config: Config): Promise<ExitCode> {
+async function checkAgent(call: Extract<CommandLine, { verb: 'agent check' }>, config: Config): Promise<ExitCode> {
   const check = await import('./cli/agent-check.ts');
   const { createLog } = await import('./runtime/log.ts');
   const found = check.checkable(call.agent, config.agents);
@@ -130,7 +130,7 @@ function listTokens(config: Config): ExitCode {
   return say(tokens.map(({ agent, createdAt }) => `${agent} since ${createdAt}`).join('\n'));
 }
 
-function changeToken(call: Extract<Invocation, { verb: 'agent' }>, config: Config): ExitCode {
+function changeToken(call: Extract<CommandLine, { verb: 'agent' }>, config: Config): ExitCode {
   const { what, agent } = call;
   const { dataDir, agents } = config;
   if (what === 'revoke') {
@@ -198,7 +198,7 @@ async function withStore(use: (store: FloorStore) => ExitCode | Promise<ExitCode
   }
 }
 
-function replay(store: FloorStore, call: Extract<Invocation, { verb: 'replay' }>): ExitCode {
+function replay(store: FloorStore, call: Extract<CommandLine, { verb: 'replay' }>): ExitCode {
   const known = store.channels();
   const channels =
     call.channel === null ? known : known.filter((id) => id === call.channel || id.endsWith(`:${call.channel}`));

@@ -1,12 +1,11 @@
-import type { Receipt, Effect } from '../turns/floor/effect.ts';
-import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
-import type { HumanMessage, MessageChange, Settlement } from '../engine/port.ts';
-import type { JournalEntry, Line, OutboxRow } from '../turns/records.ts';
-import type { Outlook } from '../turns/outlook.ts';
-import type { FloorView, TurnRecord } from '../turns/view.ts';
-import type { Instant } from '../lib/time.ts';
-import { backoffMs } from '../engine/outbox-delivery.ts';
+import { deliveryBackoffMs } from '../engine/outbox-delivery.ts';
 import type { Carrier } from '../engine/outbox-delivery.ts';
+import type { HumanMessage, MessageChange, Settlement } from '../engine/port.ts';
+import type { Instant } from '../lib/time.ts';
+import type { JournalEntry, OutboxRow } from '../turns/floor-machine.ts';
+import type { Effect, Receipt } from '../turns/floor/react.ts';
+import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
+import type { FloorView, Line, Outlook, TurnRecord } from '../turns/view.ts';
 
 /** What a platform can do; where it cannot, the floor shows a fall-back. */
 export type Capabilities = {
@@ -310,7 +309,7 @@ function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
 }
 
 function settlementOf(error: ChatError, row: OutboxRow, now: Instant): Settlement {
-  const later = now + (error.retryAfterMs ?? backoffMs(row.attempts));
+  const later = now + (error.retryAfterMs ?? deliveryBackoffMs(row.attempts));
   switch (error.fault) {
     case 'refused':
       return { state: 'failed', why: error.message };

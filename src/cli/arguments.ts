@@ -4,7 +4,7 @@ import { quoted } from '../turns/commands/parse.ts';
 import { VERBS } from './help.ts';
 
 /** What the program was asked to do. */
-export type Invocation =
+export type CommandLine =
   | { readonly verb: 'help' }
   | { readonly verb: 'version' }
   | { readonly verb: 'start' }
@@ -23,7 +23,7 @@ export type Invocation =
 
 /** A call that was understood, or one sentence that says what was expected. */
 export type Understood =
-  | { readonly ok: true; readonly call: Invocation }
+  | { readonly ok: true; readonly call: CommandLine }
   | { readonly ok: false; readonly message: string };
 
 /** Reads the command line (without node and script); no words at all mean `start`. */
@@ -104,7 +104,7 @@ function readConfig(given: Given): Understood {
 }
 
 /** A verb after which only one word can follow. */
-function readOnly(given: Given, call: Extract<Invocation, { verb: `${string} ${string}` }>, verb: string): Understood {
+function readOnly(given: Given, call: Extract<CommandLine, { verb: `${string} ${string}` }>, verb: string): Understood {
   const [, wanted = ''] = call.verb.split(' ');
   const [word, extra] = given.words;
   if (word !== wanted) return no(`Expected "${wanted}" after ${verb}. Usage: conch ${usageOf(verb)}`);
@@ -126,7 +126,7 @@ function readAgent(given: Given): Understood {
   return no(`Expected what to do and an agent. Usage: conch ${usageOf('agent')} or ${usageOf('agent check')}`);
 }
 
-function nothingMore(given: Given, call: Invocation, verb: string): Understood {
+function nothingMore(given: Given, call: CommandLine, verb: string): Understood {
   const [extra] = given.words;
   return extra === undefined ? yes(call) : unexpected(extra, verb);
 }
@@ -182,7 +182,7 @@ function unexpected(word: string, verb: string): Understood {
   return no(`Expected nothing after ${quoted(word)}. Usage: conch ${usageOf(verb)}`);
 }
 
-function yes(call: Invocation): Understood {
+function yes(call: CommandLine): Understood {
   return { ok: true, call };
 }
 

@@ -1,4 +1,4 @@
-import { waitOf } from '../turns/floor/turn.ts';
+import { waitOf } from '../turns/floor/seats.ts';
 import type { Floor } from '../turns/floor/floor.ts';
 import { factWords, list, WAITS_FOR } from '../turns/commands/fact-words.ts';
 import type { Replayed } from '../engine/replay.ts';

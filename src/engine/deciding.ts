@@ -19,7 +19,7 @@ export type Deciding = {
 };
 
 /** What a store knows of one machine's keys. */
-export type Known<State> = {
+export type KnownStates<State> = {
   /** The newest state of a key, and the number of its last fact. */
   state(key: string): { readonly state: State; readonly seq: number };
   /** Whether a command with this id was carried out for a key. */
@@ -28,7 +28,7 @@ export type Known<State> = {
 };
 
 /** What one key is to become. */
-export type Draft<State, Fact, Effect> = {
+export type DecidedRow<State, Fact, Effect> = {
   readonly key: string;
   readonly state: State;
   readonly facts: readonly Fact[];
@@ -64,16 +64,16 @@ export function decideChain<T>(
 }
 
 /** What one machine's commands in a chain have come to: each is decided on the state that those before it left. */
-export class Drafts<State, Command, Fact, Effect, Refusal extends string> {
+export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   readonly #machine: Machine<State, Command, Fact, Effect, Refusal>;
   readonly #uses: MachineUses<Command, Fact, Effect, Refusal>;
-  readonly #known: Known<State>;
-  readonly #drafts = new Map<string, Draft<State, Fact, Effect>>();
+  readonly #known: KnownStates<State>;
+  readonly #drafts = new Map<string, DecidedRow<State, Fact, Effect>>();
 
   constructor(
     machine: Machine<State, Command, Fact, Effect, Refusal>,
     uses: MachineUses<Command, Fact, Effect, Refusal>,
-    known: Known<State>,
+    known: KnownStates<State>,
   ) {
     this.#machine = machine;
     this.#uses = uses;
@@ -131,7 +131,7 @@ export class Drafts<State, Command, Fact, Effect, Refusal extends string> {
   }
 
   /** What was decided, to be written; nothing is left of it here. */
-  takeAll(): readonly Draft<State, Fact, Effect>[] {
+  takeAll(): readonly DecidedRow<State, Fact, Effect>[] {
     const drafts = [...this.#drafts.values()];
     this.#drafts.clear();
     return drafts;

@@ -1,4 +1,4 @@
-import { Alarm } from '../lib/alarm.ts';
+import { Alarm } from '../lib/time.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import type { OutboxStore, OwedEffect, Settlement } from './port.ts';
 
@@ -23,7 +23,7 @@ const FIRST_BACKOFF_MS = 500;
 const LONGEST_BACKOFF_MS = 60_000;
 
 /** How long to wait before a row is tried again after so many attempts, in milliseconds. */
-export function backoffMs(attempts: number): number {
+export function deliveryBackoffMs(attempts: number): number {
   return Math.min(FIRST_BACKOFF_MS * 2 ** Math.max(0, attempts - 1), LONGEST_BACKOFF_MS);
 }
 
@@ -112,6 +112,6 @@ export class Delivery<Effect> {
   }
 
   #later(row: OwedEffect<Effect>): Instant {
-    return this.#ports.clock.now() + backoffMs(row.attempts);
+    return this.#ports.clock.now() + deliveryBackoffMs(row.attempts);
   }
 }

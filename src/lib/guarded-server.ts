@@ -1,3 +1,4 @@
+import { BlockList, isIPv6 } from 'node:net';
 import { STATUS_CODES } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
@@ -13,7 +14,7 @@ export type Listeners = {
 };
 
 /** Why an upgrade is refused: an HTTP status, a line for people, and headers beside the usual ones. */
-export type Refusal = {
+export type UpgradeRefusal = {
   readonly status: number;
   readonly why: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -77,7 +78,7 @@ export function closeSocket(socket: WebSocket, code: number, why: string): void 
 }
 
 /** Answers an upgrade with a refusal and ends the connection. */
-export function refuseUpgrade(socket: Duplex, { status, why, headers = {} }: Refusal): void {
+export function refuseUpgrade(socket: Duplex, { status, why, headers = {} }: UpgradeRefusal): void {
   const body = `${why}\n`;
   const usual = {
     'Content-Type': 'text/plain; charset=utf-8',
@@ -94,6 +95,15 @@ export function targetOf({ url = '' }: IncomingMessage): { readonly path: string
   if (!ORIGIN_FORM.test(url)) return null;
   const mark = url.indexOf('?');
   return mark === -1 ? { path: url, query: '' } : { path: url.slice(0, mark), query: url.slice(mark + 1) };
+}
+
+/** Whether only this machine reaches a host, by its name or address. */
+export function isLoopback(host: string): boolean {
+  if (host === 'localhost') return true;
+  const loopback = new BlockList();
+  loopback.addSubnet('127.0.0.0', 8);
+  loopback.addAddress('::1', 'ipv6');
+  return loopback.check(host, isIPv6(host) ? 'ipv6' : 'ipv4');
 }
 
 const ORIGIN_FORM = /^\/(?!\/)[^\s#]*$/;

@@ -1,11 +1,9 @@
 import { CONSOLE_PERSON, createConsoleAdapter } from '../adapters/console/adapter.ts';
 import type { ConsoleAdapter } from '../adapters/console/adapter.ts';
-import { TEXT_LIMIT } from '../adapters/console/protocol.ts';
-import { AdapterError, adapterOf } from '../adapters/port.ts';
-import type { Answer, Capabilities, ChatAdapter, Memory } from '../adapters/port.ts';
+import { AdapterError } from '../adapters/port.ts';
+import type { Answer, ChatAdapter, Memory } from '../adapters/port.ts';
 import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
-import type { ChannelId } from '../turns/floor/settings.ts';
 import { copied } from '../engine/sqlite/backup.ts';
 import { lockInstance } from './instance-lock.ts';
 import type { InstanceLock } from './instance-lock.ts';
@@ -72,14 +70,6 @@ const ALREADY_USED = {
   slack:
     'Another Conch on this machine uses the same Slack app, and each would hear only some of the messages: stop that one, or make a second app',
 } as const;
-
-/** How texts are cut for a channel, by the platform that its id begins with. */
-export function lengthsOf(
-  channel: ChannelId,
-  adapters: readonly ChatAdapter[],
-): Pick<Capabilities, 'textLimit' | 'fileAbove'> {
-  return adapterOf(adapters, channel)?.capabilities ?? { textLimit: TEXT_LIMIT, fileAbove: null };
-}
 
 function openConsole(parts: PlatformsParts): ConsoleAdapter {
   const { config, clock, log, store } = parts;

@@ -11,7 +11,6 @@ import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { Log } from './log.ts';
 import type { ReadModel } from './read-model.ts';
-import { retryOnFullDisk } from './retry-on-full-disk.ts';
 
 /** What running the agents needs of the program. */
 export type AgentsPorts = {
@@ -24,14 +23,18 @@ export type AgentsPorts = {
   readonly apply: FloorPort['apply'];
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
   readonly backendFor: (agent: AgentConfig) => AgentBackend;
+  /** Does work again while the disk is full. */
+  readonly retrying: (work: () => Promise<void>) => Promise<void>;
   /** Takes out what must never be shown. */
   readonly clean: (text: string) => string;
 };
 
 /** The agents of the configuration, run by one supervisor; `configure` brings it in step with configuration and seats. */
 export function createAgents(ports: AgentsPorts): { readonly supervisor: Supervisor; configure(): Promise<void> } {
-  const { store, clock, timers, log, config } = ports;
+  const { store, clock, timers, log, config, floors, apply, adapterOf, retrying, clean } = ports;
   const backendOf = keptBackends(ports.backendFor);
+  const draft: FloorPort['draft'] = (channel, agent, epoch, text) =>
+    adapterOf(channel)?.draft?.(channel, floors.speaker(agent), epoch, text === null ? null : clean(text));
   const supervisor = createSupervisor({
     agents: [],
     clock,
@@ -39,26 +42,12 @@ export function createAgents(ports: AgentsPorts): { readonly supervisor: Supervi
     log,
     memory: {
       load: (channel, agent) => store.agent(`${channel} ${agent}`),
-      save: (channel, agent, session) =>
-        retryOnFullDisk(() => store.saveAgent(`${channel} ${agent}`, session), { timers, log }),
+      save: (channel, agent, session) => retrying(() => store.saveAgent(`${channel} ${agent}`, session)),
     },
-    floors: floorsOf(ports),
+    floors: { ...floors, apply, draft },
     settings: settingsOf(config),
   });
   return { supervisor, configure: () => supervisor.configure(specsOf(ports, backendOf)) };
-}
-
-/** The floors as agents see them: drafts go to the channel's platform. */
-function floorsOf({ floors, apply, adapterOf, clean }: AgentsPorts): FloorPort {
-  return {
-    apply,
-    lines: (channel, after, upto) => floors.linesBetween(channel, after, upto),
-    recent: (channel, limit) => floors.lines(channel, limit),
-    message: (id) => floors.message(id),
-    view: (channel) => floors.view(channel),
-    draft: (channel, agent, epoch, text) =>
-      adapterOf(channel)?.draft?.(channel, floors.speaker(agent), epoch, text === null ? null : clean(text)),
-  };
 }
 
 function settingsOf(config: () => Config): SupervisorSettings {

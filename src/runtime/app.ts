@@ -1,29 +1,31 @@
-import { adapterOf } from '../adapters/port.ts';
+import { adapterOf, createOutboxSender } from '../adapters/port.ts';
 import type { ChatAdapter, Intake, Thread } from '../adapters/port.ts';
 import type { AgentBackend } from '../agents/backends/backend.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
+import { StoreError } from '../engine/errors.ts';
+import { Delivery } from '../engine/outbox-delivery.ts';
+import type { Settlement } from '../engine/port.ts';
+import { retry } from '../lib/retry.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import { createOperators } from '../turns/commands/execute.ts';
 import type { Operators } from '../turns/commands/execute.ts';
+import type { Effect } from '../turns/floor/react.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import { TurnManager } from '../turns/manager.ts';
-import type { Change, ChannelPlan } from '../turns/manager.ts';
-import { floorSettings, seatSettings } from '../turns/settings.ts';
+import type { Change } from '../turns/manager.ts';
+import type { OutboxRow } from '../turns/floor-machine.ts';
+import { planOf } from '../turns/channel-plan.ts';
 import { viewOf } from '../turns/view.ts';
 import { createAgents } from './agent-supervisor.ts';
 import { Suspensions } from './channel-suspension.ts';
 import { ChannelSync } from './channel-sync.ts';
 import { createCommandContext } from './command-context.ts';
+import { logChange, textRedactor } from './log.ts';
 import type { Log } from './log.ts';
-import { createOutbox } from './outbox-routing.ts';
-import { concerns, intakeFor, queriesFor } from './own-channels.ts';
-import { channelsOf, createReadModel } from './read-model.ts';
+import { channelsOf, concerns, createReadModel, intakeFor, queriesFor } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
-import { textRedactor } from './redact.ts';
-import { isDiskFull, retryOnFullDisk } from './retry-on-full-disk.ts';
 import { Threads } from './thread-registry.ts';
-import { logChange } from './transition-log.ts';
 
 /** What a running Conch is put together from. */
 export type AppParts = {
@@ -44,6 +46,9 @@ export type AppParts = {
 /** A drain that needs more rounds waits for a platform that does not answer; what is left is sent after the next start. */
 const DRAIN_ROUNDS = 20;
 
+/** How long is waited for room on a full disk, from try to try. */
+const FULL_DISK = { firstMs: 250, longestMs: 5_000 };
+
 /** How long the first grant of a new channel waits for its agents. */
 const SEATING_MS = 5_000;
 
@@ -53,7 +58,7 @@ export class App {
   readonly #floors: ReadModel;
   readonly #manager: TurnManager;
   readonly #agents: ReturnType<typeof createAgents>;
-  readonly #outbox: ReturnType<typeof createOutbox>;
+  readonly #outbox: Delivery<Effect>;
   readonly #operators: Operators;
   readonly #sync: ChannelSync;
   readonly #suspensions: Suspensions;
@@ -72,6 +77,7 @@ export class App {
       ...parts,
       config: () => this.#config,
       adapterOf: (channel: ChannelId) => this.#adapterOf(channel),
+      retrying: <Result>(work: () => Promise<Result>) => this.#retrying(work),
       clean: textRedactor(parts.config.secrets.map((secret) => secret.reveal())),
     };
     this.#floors = createReadModel(store, shared.config, clock);
@@ -88,19 +94,11 @@ export class App {
     const { supervisor } = this.#agents;
     this.#suspensions = new Suspensions({ store, log, manager });
     this.#threads = new Threads(store);
-    this.#outbox = createOutbox({
-      ...shared,
-      manager,
-      speakerOf: (agent) => floors.speaker(agent),
-      toAgent: (row) => supervisor.deliver(row),
-      isSuspended: (channel) => this.#suspensions.isSuspended(channel),
-      broken: parts.onBroken,
-    });
+    this.#outbox = this.#createOutbox(shared.clean);
     this.#sync = new ChannelSync({
       ...shared,
       manager,
       channelsOf: ({ name }) => channelsOf(this.#config, name),
-      retrying: (work) => retryOnFullDisk(work, parts),
       failed: parts.onBroken,
     });
     this.#operators = createOperators(createCommandContext({ ...shared, manager, roster: supervisor, floors }));
@@ -156,9 +154,9 @@ export class App {
     const gone = before.filter(({ id }) => !next.channels.some((channel) => channel.id === id));
     const fresh = next.channels.filter(({ id }) => !before.some((channel) => channel.id === id));
     const plans = [...next.channels.map(planOf), ...gone.map((channel) => ({ ...planOf(channel), seats: [] }))];
-    const lose = (id: ChannelId) => retryOnFullDisk(() => this.#manager.apply(id, { type: 'disconnect' }), this.#parts);
+    const lose = (id: ChannelId) => this.#retrying(() => this.#manager.apply(id, { type: 'disconnect' }));
     await Promise.all(fresh.map(({ id }) => lose(id)));
-    await retryOnFullDisk(() => this.#manager.configure(plans), this.#parts);
+    await this.#retrying(() => this.#manager.configure(plans));
     const seated = this.#agents.configure();
     for (const { id } of fresh) this.#open(id, seated).catch(this.#parts.onBroken);
     await seated;
@@ -203,6 +201,21 @@ export class App {
     opened.catch(this.#parts.onBroken);
   }
 
+  /**
+   * Does work that nobody waits for, again and again while the disk is full: nothing of it was written, and all is well
+   * once there is room. Any other error rejects.
+   */
+  #retrying<Result>(work: () => Promise<Result>): Promise<Result> {
+    const { timers, log } = this.#parts;
+    return retry(work, FULL_DISK, {
+      timers,
+      judge: ({ error }) => (isDiskFull(error) ? 'again' : 'give-up'),
+      waiting: ({ error, failures }) => {
+        if (isDiskFull(error)) log.error({ attempt: failures }, error.message);
+      },
+    });
+  }
+
   /** A deadline that could not be written for want of room is only late. */
   #deadlineFailed(failure: unknown): void {
     const { log, onBroken } = this.#parts;
@@ -220,11 +233,61 @@ export class App {
     this.#outbox.kick();
   }
 
+  /** Brings what the floors owe to platforms and agents, and tells a floor what its platform refused for good. */
+  #createOutbox(clean: (text: string) => string): Delivery<Effect> {
+    const { store, clock, timers, log, onBroken } = this.#parts;
+    const manager = this.#manager;
+    const toPlatform = createOutboxSender({
+      adapterOf: (channel) => this.#adapterOf(channel),
+      speakerOf: (agent) => this.#floors.speaker(agent),
+      now: () => clock.now(),
+      clean,
+      doubtful: ({ channel, id }, done, why) => log.warn({ channel, outboxId: id, done, why }, 'possible duplicate'),
+    });
+    return new Delivery({
+      store: {
+        owed: (limit, at) => this.#retrying(() => store.owed(limit, at)),
+        settle: (row, settlement) => this.#retrying(() => store.settle(row, settlement)),
+      },
+      clock,
+      timers,
+      broken: onBroken,
+      carry: (row) => {
+        if (row.effect.type === 'offer') return openToAnswers(manager, row.channel, row.effect.question);
+        return row.lane === 'posts' || row.lane === 'receipts' ? toPlatform(row) : this.#agents.supervisor.deliver(row);
+      },
+      failed: (row, why, settled) => {
+        const { channel, id, effect, attempts } = row;
+        log.error({ channel, outboxId: id, effect: effect.type, attempts, why }, 'not delivered');
+        if (!settled || (effect.type === 'post' && this.#suspensions.isSuspended(channel))) return;
+        reportUnposted(manager, row, why).catch((error: unknown) =>
+          log.error({ channel, err: error }, 'the channel was not told'),
+        );
+      },
+    });
+  }
+
   #adapterOf(channel: ChannelId): ChatAdapter | null {
     return adapterOf(this.#parts.adapters, channel);
   }
 }
 
-function planOf(channel: Config['channels'][number]): ChannelPlan {
-  return { id: channel.id, settings: floorSettings(channel), seats: seatSettings(channel) };
+type Manager = Pick<TurnManager, 'apply'>;
+
+/** Lets people answer a question. Its text came before this in the same lane; if it was refused, the question is over already. */
+export async function openToAnswers(manager: Manager, channel: ChannelId, question: number): Promise<Settlement> {
+  await manager.apply(channel, { type: 'shown', question });
+  return { state: 'confirmed', platformId: null };
+}
+
+/** Tells a floor of a text that its platform will never show: what an agent said, or a question. It need not know of others. */
+export async function reportUnposted(manager: Manager, { channel, effect }: OutboxRow, why: string): Promise<void> {
+  if (effect.type === 'post') await manager.apply(channel, { type: 'undelivered', agent: effect.agent, why });
+  if (effect.type !== 'announce' || effect.announcement.kind !== 'approval') return;
+  await manager.apply(channel, { type: 'shown', question: effect.announcement.question, why });
+}
+
+/** Whether the disk had no room for what was to be written. */
+function isDiskFull(error: unknown): error is StoreError {
+  return error instanceof StoreError && error.code === 'full';
 }

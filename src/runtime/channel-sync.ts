@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { ChatAdapter, History, Position } from '../adapters/port.ts';
 import type { Log } from './log.ts';
-import { compareOrder } from '../turns/floor/evolve/evolve-message.ts';
+import { compareOrder } from '../turns/floor/evolve.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import type { FloorStore } from '../turns/floor-store.ts';

@@ -5,9 +5,8 @@ import type { Log } from './log.ts';
 import type { AgentId, ChannelId, SeatSettings } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import { timeWords } from '../turns/commands/clock-words.ts';
-import type { CommandContext } from '../turns/commands/context.ts';
-import type { Roster } from '../turns/roster.ts';
-import type { FloorReader } from '../turns/records.ts';
+import type { CommandContext, Roster } from '../turns/commands/context.ts';
+import type { FloorReader } from '../turns/view.ts';
 import type { Clock } from '../lib/time.ts';
 import { refusalText } from '../turns/text/words.ts';
 

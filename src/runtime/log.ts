@@ -1,8 +1,9 @@
 import { pino } from 'pino';
 import type { Logger } from 'pino';
 import pretty from 'pino-pretty';
-import { redactor } from './redact.ts';
 import type { Instant } from '../lib/time.ts';
+import type { Fact, Outcome } from '../turns/floor/fact.ts';
+import type { Change } from '../turns/manager.ts';
 
 /** Where lines go, each with its line feed. */
 export type LogDestination = {
@@ -51,6 +52,66 @@ export function createLog(options: LogOptions): Log {
   );
 }
 
+/** The owner's words for a turn that an agent spoke in and that neither its signal nor an end of its protocol ended. */
+export const NO_SIGNAL = 'Agent completed response without TURN_COMPLETE';
+
+/** One line of the owner's log format: a seat's change of state. */
+export type TransitionLine = {
+  readonly timestamp: string;
+  readonly event: 'state_transition';
+  readonly agentId: string;
+  readonly from: string;
+  readonly to: string;
+  readonly trigger: string;
+  readonly channel: string;
+  readonly cause?: string;
+};
+
+/** Logs what a command changed: one line for each change of a seat's state, a warning or an error for what people should look into. */
+export function logChange(log: Log, change: Change, channel: string): void {
+  for (const fact of change.facts) logFact(log, fact, { at: change.at, channel });
+}
+
+/** The line of a transition that happened `at` in the channel of this name (without its adapter). */
+export function transitionLine(
+  fact: Extract<Fact, { readonly type: 'seatMoved' }>,
+  at: Instant,
+  channel: string,
+): TransitionLine {
+  const { agent, from, to, trigger, cause } = fact;
+  return {
+    timestamp: new Date(at).toISOString(),
+    event: 'state_transition',
+    agentId: agent,
+    from,
+    to,
+    trigger,
+    channel,
+    ...(cause === undefined ? {} : { cause }),
+  };
+}
+
+/**
+ * Returns a function that takes secrets out of a line of JSON: the given values of at least six characters, plain,
+ * escaped, URL-encoded and in base64, and whatever looks like a token of a known service. The line stays JSON.
+ */
+export function redactor(secrets: readonly string[]): (line: string) => string {
+  const redact = textRedactor(secrets);
+  const hasNumbers = secrets.some((secret) => secret.length >= SHORTEST && isNumber(secret));
+  return hasNumbers ? (line) => redactValues(line, redact) : redact;
+}
+
+/** The same for a text that is not JSON, such as one for a channel. */
+export function textRedactor(secrets: readonly string[]): (text: string) => string {
+  const values = [...new Set(secrets)].filter((secret) => secret.length >= SHORTEST);
+  const forms = [...new Set(values.flatMap(formsOf))].sort((a, b) => b.length - a.length);
+  const known = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');
+  return (text) => {
+    const rest = known === null ? text : text.replaceAll(known, SHOWN);
+    return PATTERNS.reduce((shown, pattern) => shown.replaceAll(pattern, `$1${SHOWN}`), rest);
+  };
+}
+
 /** What is kept of lines that could not be written, in bytes, to be tried again with the next; further ones are lost. */
 const MOST_KEPT = 1_024 * 1_024;
 const CAUSES = 5;
@@ -79,16 +140,16 @@ function forPeople(): (line: string) => string {
     translateTime: 'SYS:HH:MM:ss.l',
     ignore: 'event,from,to,trigger',
     singleLine: true,
-    messageFormat: (line, key) => (line['event'] === 'state_transition' ? transitionWords(line) : text(line[key])),
+    messageFormat: (line, key) => (line['event'] === 'state_transition' ? transitionWords(line) : textOf(line[key])),
   });
 }
 
 function transitionWords(line: Readonly<Record<string, unknown>>): string {
-  const [agent, from, to, trigger] = ['agentId', 'from', 'to', 'trigger'].map((key) => text(line[key]));
+  const [agent, from, to, trigger] = ['agentId', 'from', 'to', 'trigger'].map((key) => textOf(line[key]));
   return `${agent} ${from} → ${to} (${trigger})`;
 }
 
-function text(value: unknown): string {
+function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
@@ -111,4 +172,91 @@ function described(error: Error, withStack: boolean, depth = 0): Readonly<Record
     ...(cause instanceof Error && !isDeep ? { cause: described(cause, withStack, depth + 1) } : {}),
     ...(typeof cause === 'string' ? { cause } : {}),
   };
+}
+
+function logFact(log: Log, fact: Fact, where: { readonly at: number; readonly channel: string }): void {
+  const { channel } = where;
+  switch (fact.type) {
+    case 'seatMoved':
+      log[fact.trigger === 'CRASHED' ? 'error' : 'info'](transitionLine(fact, where.at, channel));
+      return;
+    case 'turnEnded':
+      if (UNSIGNALLED.has(fact.outcome) && fact.said && !fact.signalled) {
+        log.warn({ channel, agentId: fact.agent, epoch: fact.epoch, outcome: fact.outcome }, NO_SIGNAL);
+      }
+      return;
+    case 'actRefused':
+      log.warn(
+        { channel, agentId: fact.agent, act: fact.act, epoch: fact.epoch, refusal: fact.refusal },
+        'act refused',
+      );
+      return;
+    case 'messageRouted':
+      if (fact.fate.state === 'unrouted')
+        log.warn({ channel, message: fact.id, why: fact.fate.why }, 'message not routed');
+      return;
+    case 'announced':
+      log.info({ channel, announcement: fact.announcement, repeat: fact.repeat, shown: fact.shown }, 'announced');
+      return;
+    default:
+      log.debug({ channel, fact }, 'fact');
+  }
+}
+
+const UNSIGNALLED: ReadonlySet<Outcome> = new Set(['completed', 'expired', 'lapsed']);
+
+const SHOWN = '[secret]';
+/** Shorter values would blot out plain words. */
+const SHORTEST = 6;
+/** Of a base64 form only the characters that no neighbour changes can be looked for; fewer would be found everywhere. */
+const SHORTEST_BASE64 = 8;
+
+/** Begins a word: not after a letter, unless that ends a JSON escape ("\n"). */
+const START = String.raw`(?<=^|[^\w-]|\\[bfnrt])`;
+
+/** What tokens of known services look like; what stands in the first group is kept. */
+const PATTERNS = [
+  new RegExp(`()${START}(?:xox[a-z]-|xapp-|sk-)[\\w-]{10,}`, 'g'),
+  new RegExp(`()${START}[MNO][\\w-]{22,28}\\.[\\w-]{6,7}\\.[\\w-]{27,}`, 'g'),
+  /(webhooks(?:\/|%2F)\d{5,}(?:\/|%2F))[\w-]{10,}/gi,
+  /(hooks\.slack\.com(?:\/|%2F)services(?:\/|%2F))[\w/%]{10,}/gi,
+  /(\bBearer(?:\s|%20|\+)+)[\w.~+/=-]{8,}/gi,
+  /(:\/\/[^\s/:@"\\]{0,64}:)[^\s/@"\\]{1,256}(?=@)/g,
+] as const;
+
+/** Expressions for a value as it is and as it may be written in a line, however often it was put into JSON on the way. */
+function formsOf(secret: string): readonly string[] {
+  const url = encodeURIComponent(secret.toWellFormed());
+  const lowerUrl = url.replaceAll(/%[\dA-F]{2}/g, (byte) => byte.toLowerCase());
+  const form = new URLSearchParams({ '': secret }).toString().slice(1);
+  const inJson = literal(JSON.stringify(secret).slice(1, -1)).replaceAll(/(?:\\\\)+/g, String.raw`\\+`);
+  return [inJson, ...[secret, url, lowerUrl, form, ...base64Of(secret)].map(literal)];
+}
+
+function literal(text: string): string {
+  return text.replaceAll(/[$()*+.?[\\\]^{|}/-]/g, String.raw`\$&`);
+}
+
+/** How a value looks inside base64 that holds it, at each of the three places where it can begin. */
+function base64Of(secret: string): readonly string[] {
+  const bytes = Buffer.from(secret);
+  return [0, 1, 2].flatMap((offset) => {
+    const whole = Buffer.concat([Buffer.alloc(offset), bytes]).toString('base64');
+    const own = whole.slice(Math.ceil((offset * 4) / 3), Math.floor(((offset + bytes.length) * 4) / 3));
+    return own.length < SHORTEST_BASE64 ? [] : [own, own.replaceAll('+', '-').replaceAll('/', '_')];
+  });
+}
+
+function isNumber(secret: string): boolean {
+  return !Number.isNaN(Number(secret));
+}
+
+/** A secret that is a number may stand in a line without quotes, where a replacement would break the JSON. */
+function redactValues(line: string, redact: (text: string) => string): string {
+  const parsed: unknown = JSON.parse(line, (_, value: unknown) => {
+    if (typeof value !== 'number') return value;
+    const shown = redact(String(value));
+    return shown === String(value) ? value : shown;
+  });
+  return `${redact(JSON.stringify(parsed))}\n`;
 }

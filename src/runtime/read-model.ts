@@ -1,11 +1,12 @@
-import type { FloorQueries, Speaker } from '../adapters/port.ts';
+import { LONGEST_TEXT } from '../adapters/console/protocol.ts';
+import { adapterOf } from '../adapters/port.ts';
+import type { Capabilities, ChatAdapter, FloorQueries, Intake, Speaker } from '../adapters/port.ts';
 import type { Config } from '../config/config.ts';
 import type { Clock } from '../lib/time.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
-import type { FloorReader, Line } from '../turns/records.ts';
-import { outlookOf } from '../turns/outlook.ts';
+import type { FloorReader, Line } from '../turns/view.ts';
+import { outlookOf, turnRecords, viewOf } from '../turns/view.ts';
 import { addressedIn } from '../turns/text/addressing.ts';
-import { turnRecords, viewOf } from '../turns/view.ts';
 
 /** What is asked of the stored floors: for the console, cards, agents and operators. */
 export type ReadModel = FloorQueries & {
@@ -76,6 +77,72 @@ export function createReadModel(reader: FloorReader, config: () => Config, clock
 /** The channels that one adapter serves. */
 export function channelsOf(config: Config, adapter: string): readonly ChannelId[] {
   return config.channels.filter((channel) => channel.adapter === adapter).map(({ id }) => id);
+}
+
+/** How texts are cut for a channel, by the platform that its id begins with. */
+export function lengthsOf(
+  channel: ChannelId,
+  adapters: readonly ChatAdapter[],
+): Pick<Capabilities, 'textLimit' | 'fileAbove'> {
+  return adapterOf(adapters, channel)?.capabilities ?? { textLimit: LONGEST_TEXT, fileAbove: null };
+}
+
+/** Whether an adapter is told of a channel: of its own, or of any if it oversees them. */
+export function concerns(adapter: ChatAdapter, channel: ChannelId): boolean {
+  return adapter.capabilities.oversees === true || isOwn(adapter, channel);
+}
+
+/** What an adapter may look at. */
+export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQueries {
+  const at = <T>(channel: ChannelId, look: () => T, nothing: T): T => (concerns(adapter, channel) ? look() : nothing);
+  return {
+    channels: () => all.channels().filter(({ id }) => concerns(adapter, id)),
+    agents: () => all.agents(),
+    view: (channel) => at(channel, () => all.view(channel), null),
+    outlook: (channel) => at(channel, () => all.outlook(channel), null),
+    turns: (channel, limit) => at(channel, () => all.turns(channel, limit), []),
+    journal: (channel, limit, before) => at(channel, () => all.journal(channel, limit, before), []),
+    lines: (channel, limit) => at(channel, () => all.lines(channel, limit), []),
+  };
+}
+
+/** The intake for one adapter: takes reports of its own channels, and commands for all that concern it. */
+export function intakeFor(adapter: ChatAdapter, intake: Intake): Intake {
+  const mine = (channel: ChannelId, what: string, allowed = isOwn(adapter, channel)): void => {
+    if (!allowed) throw new Error(`impossible: ${adapter.name} reports ${what} of ${channel}`);
+  };
+  return {
+    ...intake,
+    async message(message) {
+      mine(message.channel, 'a message');
+      await intake.message(message);
+    },
+    async amend(change) {
+      mine(change.channel, 'a change');
+      await intake.amend(change);
+    },
+    async command(channel, by, line, epoch) {
+      mine(channel, 'a command', concerns(adapter, channel));
+      return await intake.command(channel, by, line, epoch);
+    },
+    async thread(thread) {
+      mine(thread.id, 'a thread');
+      mine(thread.parent, 'a thread');
+      await intake.thread(thread);
+    },
+    suspend(channel, why) {
+      mine(channel, 'the end');
+      intake.suspend(channel, why);
+    },
+    restore(channel) {
+      mine(channel, 'the return');
+      intake.restore(channel);
+    },
+  };
+}
+
+function isOwn(adapter: ChatAdapter, channel: ChannelId): boolean {
+  return adapterOf([adapter], channel) !== null;
 }
 
 function namesOf(config: () => Config) {

@@ -1,4 +1,4 @@
-import type { ReplayStep, Replayed } from '../engine/replay.ts';
+import type { Replayed, ReplayStep } from '../engine/replay.ts';
 import type { Due, HumanMessage, Lease, MessageChange, Recovery, Settlement } from '../engine/port.ts';
 import type { Keeper } from '../engine/sqlite/keeper.ts';
 import type { openDatabase } from '../engine/sqlite/open.ts';
@@ -6,16 +6,14 @@ import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
 import type { StoreOptions } from '../engine/sqlite/sqlite.ts';
 import type { Instant } from '../lib/time.ts';
 import type { Command, Refusal } from './floor/command.ts';
-import type { Effect } from './floor/effect.ts';
+import type { Effect } from './floor/react.ts';
 import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
 import type { ChannelId, MessageId } from './floor/settings.ts';
-import { floorMachine } from './floor-machine.ts';
-import type { FloorMachine } from './floor-machine.ts';
-import { effectOf, floorUses, messagesOf } from './floor-uses.ts';
-import type { TextRendering } from './floor-uses.ts';
-import { linesOf } from './records.ts';
-import type { Applied, FloorReader, InboxRow, JournalEntry, Line, OutboxRow } from './records.ts';
+import { effectOf, floorMachine, floorUses, messagesOf } from './floor-machine.ts';
+import type { Applied, FloorMachine, InboxRow, JournalEntry, OutboxRow, TextRendering } from './floor-machine.ts';
+import { linesOf } from './view.ts';
+import type { FloorReader, Line } from './view.ts';
 
 /** One step of a floor's replay. */
 export type FloorStep = ReplayStep<Floor, Fact>;

@@ -1,18 +1,19 @@
-import { Alarm } from '../lib/alarm.ts';
+import { Alarm } from '../lib/time.ts';
 import type { Command } from './floor/command.ts';
-import { deadlines, nextDeadline } from './floor/deadline.ts';
+import { deadlines, nextDeadline } from './floor/seats.ts';
 import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
 import { gate } from './floor/gate.ts';
-import type { AgentId, ChannelId, FloorSettings, SeatSettings } from './floor/settings.ts';
+import type { AgentId, ChannelId } from './floor/settings.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { isNewerEdit } from '../engine/newer-edit.ts';
 import type { HumanMessage, MessageChange } from '../engine/port.ts';
+import type { ChannelPlan } from './channel-plan.ts';
 import type { FloorStore } from './floor-store.ts';
-import type { Applied } from './records.ts';
+import type { Applied } from './floor-machine.ts';
 
 /** Text of a holder that people have seen as it was generated, and that is not yet said. */
-export type Draft = {
+export type TurnDraft = {
   readonly agent: AgentId;
   readonly epoch: number;
   readonly text: string;
@@ -27,7 +28,7 @@ export type ManagerPorts = {
   /** The agents that a text addresses. */
   readonly addressed: (channel: ChannelId, text: string) => readonly AgentId[];
   /** Takes what the holder has shown but not said, so that an interruption keeps it. */
-  readonly takeDraft: (channel: ChannelId) => Draft | null;
+  readonly takeDraft: (channel: ChannelId) => TurnDraft | null;
   /** Told after every command that changed something, once that is durable. */
   readonly changed: (change: Change) => void;
   /** A deadline could not be met: nothing was written, and it is tried again within a second. Others are met all the same. */
@@ -40,13 +41,6 @@ export type Change = {
   readonly at: Instant;
   readonly facts: readonly Fact[];
   readonly floor: Floor;
-};
-
-/** How a channel is set up. */
-export type ChannelPlan = {
-  readonly id: ChannelId;
-  readonly settings: FloorSettings;
-  readonly seats: readonly SeatSettings[];
 };
 
 /** How long until a deadline that could not be met is tried again, in milliseconds. */

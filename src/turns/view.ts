@@ -1,17 +1,14 @@
-import type { InterruptMode } from './floor/modes.ts';
-import type { Status } from './floor/seat.ts';
+import type { InterruptMode, OrderPolicy } from './floor/policies.ts';
+import type { Floor, Status, Turn } from './floor/floor.ts';
 import type { AgentId, ChannelId, MessageId, Question } from './floor/settings.ts';
-import type { OrderPolicy } from './floor/policies.ts';
 import type { Instant } from '../lib/time.ts';
-import type { Fact, Outcome } from './floor/fact.ts';
-import { endOf } from './floor/deadline.ts';
-import { openQuestion } from './floor/floor.ts';
-import { waitOf } from './floor/turn.ts';
-import type { Floor, Turn } from './floor/floor.ts';
-import { obstacles } from './floor/gate.ts';
+import type { Fact, Fate, Outcome } from './floor/fact.ts';
+import { endOf, openQuestion, waitOf } from './floor/seats.ts';
+import { obstacles, upcoming } from './floor/gate.ts';
 import type { Obstacle } from './floor/gate.ts';
-import { upcoming } from './floor/order.ts';
-import type { JournalEntry } from './records.ts';
+import type { InboxRow, JournalEntry } from './floor-machine.ts';
+import { decide } from './floor/decide.ts';
+import type { Attachment } from '../engine/port.ts';
 
 /** One floor as people see it: plain JSON for cards, the console and `/floor status`. */
 export type FloorView = {
@@ -134,5 +131,93 @@ function holderOf(turn: Turn, approval: Question | null): NonNullable<FloorView[
     waitingFor: waitOf(turn)?.reason ?? null,
     working: turn.status === 'active' && turn.openWork > 0,
     approval,
+  };
+}
+
+/** What would become of a person's message that came now: one that names nobody, and one that names a seated agent. */
+export type Outlook = { readonly unaddressed: Fate; readonly addressed: Readonly<Record<AgentId, Fate>> };
+
+/** Decides it as the message itself would be decided, and changes nothing. */
+export function outlookOf(floor: Floor, at: Instant): Outlook {
+  return {
+    unaddressed: fateOf(floor, [], at),
+    addressed: Object.fromEntries(floor.seats.map(({ agent }) => [agent, fateOf(floor, [agent], at)])),
+  };
+}
+
+/** No platform gives such an id, and in every platform's order it comes last. */
+const IMAGINED = '\uFFFF';
+
+function fateOf(floor: Floor, addressed: readonly AgentId[], at: Instant): Fate {
+  const decision = decide(floor, { type: 'receive', id: IMAGINED, addressed, order: IMAGINED }, at);
+  const facts = decision.ok ? decision.facts : [];
+  const routed = facts.findLast((fact) => fact.type === 'messageRouted' && fact.id === IMAGINED);
+  if (routed?.type !== 'messageRouted') throw new Error(`impossible: a message has no fate in ${floor.channel}`);
+  return routed.fate;
+}
+
+/** One line of a conversation as agents are given it. */
+export type Line = {
+  readonly line: number;
+  readonly at: Instant;
+  readonly author: { readonly kind: 'person' | 'agent'; readonly id: string; readonly name: string };
+  readonly text: string;
+  readonly attachments: readonly Attachment[];
+  /** Set on lines of people. */
+  readonly message: MessageId | null;
+  readonly change: 'edited' | 'deleted' | null;
+};
+
+/** Reading, for prompts, operators and the console; never waits for writers. */
+export type FloorReader = {
+  floor(channel: ChannelId): Floor | null;
+  channels(): readonly ChannelId[];
+  /** Lines after one and up to another, oldest first. */
+  lines(channel: ChannelId, after: number, upto: number): readonly Line[];
+  message(id: MessageId): InboxRow | null;
+  /** The newest entries before `before` (or the newest of all), oldest first. */
+  journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[];
+  /** The entries that name this message, oldest first. */
+  why(message: MessageId): readonly JournalEntry[];
+};
+
+/**
+ * The lines after one and up to another that a journal holds, with the latest wording of people's messages; `newest` is read only
+ * as far back as they reach. A deleted message has no text any more. The name of an agent is its id: names belong to the configuration.
+ */
+export function linesOf(
+  newest: Iterable<JournalEntry>,
+  { after, upto }: { readonly after: number; readonly upto: number },
+  messageOf: (id: MessageId) => InboxRow | null,
+): readonly Line[] {
+  const found: Line[] = [];
+  for (const entry of newest) {
+    const { fact } = entry;
+    const number = 'line' in fact ? fact.line : null;
+    if (number !== null && number <= after) break;
+    const line = number === null || number > upto ? null : lineOf(entry, messageOf);
+    if (line !== null) found.push(line);
+    if (number === after + 1) break;
+  }
+  return found.toReversed();
+}
+
+function lineOf({ fact, at }: JournalEntry, messageOf: (id: MessageId) => InboxRow | null): Line | null {
+  if (fact.type === 'said') {
+    const author = { kind: 'agent', id: fact.agent, name: fact.agent } as const;
+    return { line: fact.line, at, author, text: fact.text, attachments: [], message: null, change: null };
+  }
+  if (fact.type !== 'messageRouted' && fact.type !== 'messageAmended') return null;
+  const message = messageOf(fact.id);
+  if (message === null || fact.line === null) return null;
+  const { author, deleted, text, attachments } = message;
+  return {
+    line: fact.line,
+    at: fact.type === 'messageRouted' ? message.sentAt : at,
+    author: { kind: 'person', ...author },
+    text: deleted ? '' : text,
+    attachments: deleted ? [] : attachments,
+    message: fact.id,
+    change: deleted ? 'deleted' : fact.type === 'messageAmended' ? fact.change : null,
   };
 }

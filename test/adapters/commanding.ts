@@ -1,5 +1,5 @@
-import { COMMANDS } from '../../src/turns/commands/table.ts';
-import type { CommandRow } from '../../src/turns/commands/table.ts';
+import { COMMANDS } from '../../src/turns/commands/command-table.ts';
+import type { CommandRow } from '../../src/turns/commands/command-table.ts';
 
 /** A command line as somebody fills it in: the command, and its arguments by name. */
 export function filledIn(line: string): { readonly path: string; readonly values: Readonly<Record<string, string>> } {

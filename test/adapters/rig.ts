@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Capabilities, ChatAdapter, Memory } from '../../src/adapters/port.ts';
-import type { Receipt } from '../../src/turns/floor/effect.ts';
+import type { Receipt } from '../../src/turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../../src/turns/floor/settings.ts';
 import type { Clock, Timers } from '../../src/lib/time.ts';
 

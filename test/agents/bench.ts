@@ -14,10 +14,10 @@ import type { SessionMemory } from '../../src/agents/session/session-memory.ts';
 import { createSupervisor } from '../../src/agents/session/supervisor.ts';
 import type { SupervisorSettings } from '../../src/agents/session/supervisor.ts';
 import type { AgentCommand } from '../../src/turns/floor/command.ts';
-import type { Effect } from '../../src/turns/floor/effect.ts';
+import type { Effect } from '../../src/turns/floor/react.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
-import type { Line, OutboxRow } from '../../src/turns/records.ts';
-import type { FloorView } from '../../src/turns/view.ts';
+import type { Line, FloorView } from '../../src/turns/view.ts';
+import type { OutboxRow } from '../../src/turns/floor-machine.ts';
 import { createTime } from './time.ts';
 import type { Time } from './time.ts';
 
@@ -47,8 +47,8 @@ export function fakeFloors() {
       told.push(command);
       return { ok: true, state: floor, facts: [], effects: [] };
     },
-    lines: (_channel, after, upto) => state.lines.filter(({ line }) => line > after && line <= upto),
-    recent: (_channel, limit) => state.lines.slice(-limit),
+    linesBetween: (_channel, after, upto) => state.lines.filter(({ line }) => line > after && line <= upto),
+    lines: (_channel, limit) => state.lines.slice(-limit),
     message: (id) => state.lines.findLast(({ message }) => message === id) ?? null,
     view: () => state.view,
     draft: (_channel, _agent, _epoch, text) => void drafts.push(text),

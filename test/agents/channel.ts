@@ -4,7 +4,7 @@ import type { Fact } from '../../src/turns/floor/fact.ts';
 import { openFloorStore } from '../../src/turns/floor-store.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { load } from '../config/world.ts';
-import { waitOf } from '../../src/turns/floor/turn.ts';
+import { waitOf } from '../../src/turns/floor/seats.ts';
 import { startApp } from '../runtime/start-app.ts';
 
 const CHANNEL = 'console:demo';

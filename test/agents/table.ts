@@ -4,13 +4,14 @@ import { createSupervisor } from '../../src/agents/session/supervisor.ts';
 import { addressedIn } from '../../src/turns/text/addressing.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import { decide } from '../../src/turns/floor/decide.ts';
-import { nextDeadline } from '../../src/turns/floor/deadline.ts';
-import type { Effect } from '../../src/turns/floor/effect.ts';
+import { nextDeadline } from '../../src/turns/floor/seats.ts';
+import type { Effect } from '../../src/turns/floor/react.ts';
 import type { Announcement, Fact } from '../../src/turns/floor/fact.ts';
 import { PLAIN_SETTINGS, emptyFloor } from '../../src/turns/floor/floor.ts';
 import { react } from '../../src/turns/floor/react.ts';
 import type { FloorSettings } from '../../src/turns/floor/settings.ts';
-import type { Applied, Line, OutboxRow } from '../../src/turns/records.ts';
+import type { Applied, OutboxRow } from '../../src/turns/floor-machine.ts';
+import type { Line } from '../../src/turns/view.ts';
 import { viewOf } from '../../src/turns/view.ts';
 import { SETTINGS } from './bench.ts';
 import { createTime } from './time.ts';
@@ -78,8 +79,8 @@ export async function table(settings: Partial<FloorSettings> = {}) {
   };
   const floors: FloorPort = {
     apply: async (_channel, command) => await apply(command),
-    lines: (_channel, after, upto) => lines.filter(({ line }) => line > after && line <= upto),
-    recent: (_channel, limit) => lines.slice(-limit),
+    linesBetween: (_channel, after, upto) => lines.filter(({ line }) => line > after && line <= upto),
+    lines: (_channel, limit) => lines.slice(-limit),
     message: (id) => lines.findLast(({ message }) => message === id) ?? null,
     view: () => viewOf(floor, time.clock.now()),
     draft: () => {},

@@ -1,8 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { FloorSettings } from '../../src/turns/floor/settings.ts';
-import { outlookOf } from '../../src/turns/outlook.ts';
-import { viewOf } from '../../src/turns/view.ts';
+import { outlookOf, viewOf } from '../../src/turns/view.ts';
 import { stage as play } from '../turns/floor/stage.ts';
 import type { Stage as Play } from '../turns/floor/stage.ts';
 import { hasBrowser, openBrowser } from './chromium.ts';

@@ -2,8 +2,7 @@ import { createConsoleAdapter } from '../../src/adapters/console/adapter.ts';
 import type { ConsoleAdapter } from '../../src/adapters/console/adapter.ts';
 import type { Place } from '../../src/adapters/port.ts';
 import type { ChannelId } from '../../src/turns/floor/settings.ts';
-import type { Outlook } from '../../src/turns/outlook.ts';
-import type { FloorView } from '../../src/turns/view.ts';
+import type { Outlook, FloorView } from '../../src/turns/view.ts';
 import { fakeIntake, fakeQueries, newFolder, restingView, silent, wallClock } from '../adapters/console/fakes.ts';
 import type { FakeIntake, FakeQueries } from '../adapters/console/fakes.ts';
 

@@ -1,4 +1,4 @@
-import { INTERRUPT_MODES, MODES } from '../../src/turns/floor/modes.ts';
+import { INTERRUPT_MODES, MODES } from '../../src/turns/floor/policies.ts';
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { turnKeys } from '../../src/config/turn-config.ts';

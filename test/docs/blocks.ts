@@ -1,19 +1,17 @@
-import type { InterruptMode } from '../../src/turns/floor/modes.ts';
-import { INTERRUPT_MODES, MODES } from '../../src/turns/floor/modes.ts';
+import type { InterruptMode } from '../../src/turns/floor/policies.ts';
+import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../src/turns/floor/policies.ts';
 import { configTable, environmentTable } from '../../src/config/documents.ts';
 import { roomsPicture, roomsTable } from '../house/measure.ts';
 import { DEMO_WORDS } from '../../src/agents/backends/scripted/scenarios.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../../src/runtime/exit-codes.ts';
 import { VERBS } from '../../src/cli/help.ts';
-import { createLog } from '../../src/runtime/log.ts';
-import { transitionLine } from '../../src/runtime/transition-log.ts';
-import { RECEIPTS } from '../../src/turns/floor/effect.ts';
-import type { Receipt } from '../../src/turns/floor/effect.ts';
-import { TRANSITIONS } from '../../src/turns/floor/seat.ts';
-import { ORDERS, POLICIES } from '../../src/turns/floor/policies.ts';
+import { createLog, transitionLine } from '../../src/runtime/log.ts';
+import { RECEIPTS } from '../../src/turns/floor/react.ts';
+import type { Receipt } from '../../src/turns/floor/react.ts';
+import { TRANSITIONS } from '../../src/turns/floor/seats.ts';
 import { usage } from '../../src/turns/commands/parse.ts';
-import { COMMANDS } from '../../src/turns/commands/table.ts';
-import type { CommandRow } from '../../src/turns/commands/table.ts';
+import { COMMANDS } from '../../src/turns/commands/command-table.ts';
+import type { CommandRow } from '../../src/turns/commands/command-table.ts';
 
 /** What stands between `<!-- begin: name -->` and `<!-- end: name -->` in the documents, by name. */
 export const BLOCKS: Readonly<Record<string, () => string>> = {

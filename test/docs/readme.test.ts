@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import packageJson from '../../package.json' with { type: 'json' };
 import { parseCall } from '../../src/cli/arguments.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { COMMANDS } from '../../src/turns/commands/table.ts';
+import { COMMANDS } from '../../src/turns/commands/command-table.ts';
 import { parseLine, usage } from '../../src/turns/commands/parse.ts';
 import { BLOCKS, filled } from './blocks.ts';
 import { documents, ROOT } from './documents.ts';
+import packageJson from '../../package.json' with { type: 'json' };
 
 const ALL = documents();
 

@@ -47,7 +47,7 @@ describe.concurrent('SIGTERM', () => {
       expect([code, signal]).toEqual([EXIT_CODES.ok, null]);
 
       const again = await readyPage(start());
-      await again.until(() => again.drafts.get('dev')?.startsWith('I take') === true, 'dev going on');
+      await again.until(() => goesOn(again), 'dev going on');
     }));
 
   test('during the start ends it as soon as it has started', () =>
@@ -101,7 +101,7 @@ describe.concurrent('a fault that nobody foresaw', () => {
 
         const again = await readyPage(start());
         expect(again.messages.get(id)?.text).toBe('dev: slow');
-        await again.until(() => again.drafts.get('dev')?.startsWith('I take') === true, 'dev going on');
+        await again.until(() => goesOn(again), 'dev going on');
       }),
   );
 });
@@ -122,3 +122,9 @@ describe.concurrent('a log that cannot be written', () => {
       expect([code, bot.err()]).toEqual([EXIT_CODES.ok, '']);
     }));
 });
+
+/** Whether dev says what it was asked for, or has said it: on a busy machine a page may come after the words. */
+function goesOn(page: Awaited<ReturnType<typeof readyPage>>): boolean {
+  const words = [page.drafts.get('dev') ?? '', ...page.texts('agent')];
+  return words.some((text) => text.startsWith('I take'));
+}

@@ -157,7 +157,7 @@ describe('a Conch on a Slack that somebody else wrote', () => {
       expect(user).toBe(BOT);
       expect(blocks?.map(({ type }) => type)).toEqual(['markdown']);
       expect(text).not.toBe('');
-      expect(metadata?.event_payload['outbox_id']).toMatch(/^\w+-\d+$/);
+      expect(metadata?.event_payload['outbox_id']).toMatch(/^\w+-\d+-\d+$/);
     }
     const marks = answers.map(({ metadata }) => metadata?.event_payload['outbox_id']);
     expect(new Set(marks).size).toBe(marks.length);

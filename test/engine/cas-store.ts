@@ -1,5 +1,5 @@
-import { Drafts, decideChain } from '../../src/engine/deciding.ts';
-import type { Chain, Deciding, Draft } from '../../src/engine/deciding.ts';
+import { Decided, decideChain } from '../../src/engine/deciding.ts';
+import type { Chain, Deciding, DecidedRow } from '../../src/engine/deciding.ts';
 import type { Machine, MachineUses } from '../../src/engine/machine.ts';
 import { isNewerEdit } from '../../src/engine/newer-edit.ts';
 import type {
@@ -234,7 +234,7 @@ class CasMachine<State, Command, Fact, Effect, Refusal extends string>
   readonly #machine: Machine<State, Command, Fact, Effect, Refusal>;
   readonly #uses: MachineUses<Command, Fact, Effect, Refusal>;
   readonly #shared: CasShared;
-  readonly #drafts: Drafts<State, Command, Fact, Effect, Refusal>;
+  readonly #drafts: Decided<State, Command, Fact, Effect, Refusal>;
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
   #attempt: Attempt;
 
@@ -247,7 +247,7 @@ class CasMachine<State, Command, Fact, Effect, Refusal extends string>
     this.#uses = uses;
     this.#shared = shared;
     this.#attempt = new Attempt(shared.cells);
-    this.#drafts = new Drafts(machine, uses, {
+    this.#drafts = new Decided(machine, uses, {
       state: (key) => this.#read(this.#attempt, key),
       isDone: (key, id) => this.#attempt.get(`done ${machine.name} ${key} ${id}`, false),
       message: (id) => this.#attempt.get<StoredMessage | null>(`message ${id}`, null),
@@ -324,7 +324,7 @@ class CasMachine<State, Command, Fact, Effect, Refusal extends string>
     return this.#drafts.takeAll().map((draft) => this.#writeOne(attempt, draft, at));
   }
 
-  #writeOne(attempt: Attempt, draft: Draft<State, Fact, Effect>, at: Instant): () => void {
+  #writeOne(attempt: Attempt, draft: DecidedRow<State, Fact, Effect>, at: Instant): () => void {
     const { name } = this.#machine;
     const deadline = this.#machine.nextDeadline(draft.state);
     const { key, state, facts, effects, cause } = draft;
@@ -343,7 +343,7 @@ class CasMachine<State, Command, Fact, Effect, Refusal extends string>
     };
   }
 
-  #owe(attempt: Attempt, { key, effects }: Draft<State, Fact, Effect>, id: string): void {
+  #owe(attempt: Attempt, { key, effects }: DecidedRow<State, Fact, Effect>, id: string): void {
     let index = 0;
     for (const owed of effects.flatMap((effect) => this.#uses.outbox?.owes(key, effect) ?? [])) {
       if (owed.type === 'cancel') throw new Error('impossible: no machine of the contract takes anything back');

@@ -31,7 +31,7 @@ describe('the source', () => {
     const source = readSource(root);
     const page = source.files.filter((file) => file.startsWith('adapters/page/') && !file.includes('vite'));
     const others = reachedFrom(page, source).filter((file) => !page.includes(file));
-    expect(others).toContain('turns/commands/table.ts');
+    expect(others).toContain('turns/commands/command-table.ts');
     expect(others.flatMap((file) => packagesOf(root, file).map((name) => `${file} imports ${name}`))).toEqual([]);
   });
 

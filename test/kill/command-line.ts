@@ -1,5 +1,5 @@
-import type { InterruptMode } from '../../src/turns/floor/modes.ts';
-import { INTERRUPT_MODES } from '../../src/turns/floor/modes.ts';
+import type { InterruptMode } from '../../src/turns/floor/policies.ts';
+import { INTERRUPT_MODES } from '../../src/turns/floor/policies.ts';
 import { parseArgs } from 'node:util';
 
 /** What the command line of a kill loop asks for. */

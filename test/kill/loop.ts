@@ -1,5 +1,5 @@
-import type { InterruptMode } from '../../src/turns/floor/modes.ts';
-import { INTERRUPT_MODES } from '../../src/turns/floor/modes.ts';
+import type { InterruptMode } from '../../src/turns/floor/policies.ts';
+import { INTERRUPT_MODES } from '../../src/turns/floor/policies.ts';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -3,7 +3,7 @@ import type { Floor, Held, Turn } from '../../src/turns/floor/floor.ts';
 import type { AgentId, MessageId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import type { Answers } from './answers.ts';
-import { waitOf } from '../../src/turns/floor/turn.ts';
+import { waitOf } from '../../src/turns/floor/seats.ts';
 import { flat } from '../turns/floor/flat-turn.ts';
 
 /** A point of the search: a floor as it was really reached, and what the search counts beside it. */

@@ -7,7 +7,7 @@ import { callable, isBarred, isReady, isUsedUp } from './floors.ts';
 import { of, statusOf } from './step.ts';
 import type { Step } from './step.ts';
 import { must } from './violation.ts';
-import { waitOf } from '../../src/turns/floor/turn.ts';
+import { waitOf } from '../../src/turns/floor/seats.ts';
 import { flat, flatOrNull } from '../turns/floor/flat-turn.ts';
 
 type On<T extends Command['type']> = Step & { readonly command: Extract<Command, { type: T }> };

@@ -1,4 +1,4 @@
-import type { InterruptMode } from '../../src/turns/floor/modes.ts';
+import type { InterruptMode } from '../../src/turns/floor/policies.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { AgentId, FloorSettings, SeatSettings } from '../../src/turns/floor/settings.ts';

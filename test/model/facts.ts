@@ -1,7 +1,7 @@
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor, Seat, Turn } from '../../src/turns/floor/floor.ts';
-import { isAllowed } from '../../src/turns/floor/seat.ts';
+import { isAllowed } from '../../src/turns/floor/seats.ts';
 import type { AgentId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';

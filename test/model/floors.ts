@@ -5,7 +5,7 @@ import type { AgentId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { outstanding, turnsOf } from './abstraction.ts';
 import { must } from './violation.ts';
-import { waitOf } from '../../src/turns/floor/turn.ts';
+import { waitOf } from '../../src/turns/floor/seats.ts';
 
 /** What must hold of every floor that is reached, however it was reached. */
 export function checkFloor(floor: Floor, at: Instant): void {

@@ -1,12 +1,11 @@
-import { INTERRUPT_MODES } from '../../src/turns/floor/modes.ts';
+import { INTERRUPT_MODES, ORDERS } from '../../src/turns/floor/policies.ts';
 import type { AgentCommand, Command, OperatorCommand } from '../../src/turns/floor/command.ts';
-import { ORDERS } from '../../src/turns/floor/policies.ts';
 import type { AgentId, Approval } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
 import type { Channel, Family } from './channels.ts';
-import { waitOf } from '../../src/turns/floor/turn.ts';
+import { waitOf } from '../../src/turns/floor/seats.ts';
 
 /** One thing that may happen at a place, and when. */
 export type Move = {

@@ -97,7 +97,7 @@ async function plant(bug: Planted, folder: string): Promise<FloorMachine> {
     load('decide.ts'),
     load('evolve.ts'),
     load('react.ts'),
-    load('deadline.ts'),
+    load('seats.ts'),
     load('floor.ts'),
   ]);
   return {

@@ -78,19 +78,19 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   },
   {
     name: 'an alarm is not moved to an earlier deadline',
-    file: 'lib/alarm.ts',
+    file: 'lib/time.ts',
     find: 'this.#at !== null && this.#at <= at',
     replace: 'this.#at !== null',
   },
   {
     name: 'an alarm that comes too soon is not set again',
-    file: 'lib/alarm.ts',
+    file: 'lib/time.ts',
     find: 'if (this.#clock.now() < at) this.noLaterThan(at);',
     replace: 'if (this.#clock.now() < at) return;',
   },
   {
     name: 'an alarm waits for the millisecond after its deadline',
-    file: 'lib/alarm.ts',
+    file: 'lib/time.ts',
     find: 'this.#clock.now() < at',
     replace: 'this.#clock.now() <= at',
   },

@@ -3,7 +3,7 @@ import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { ChannelId } from '../../src/turns/floor/settings.ts';
 import type { Instant, Timer } from '../../src/lib/time.ts';
-import type { Draft, TurnManager } from '../../src/turns/manager.ts';
+import type { TurnDraft, TurnManager } from '../../src/turns/manager.ts';
 import { floorMachine } from '../../src/turns/floor-machine.ts';
 import { SlowFloors } from '../turns/slow-floors.ts';
 import type { Commit, Moment } from '../turns/slow-floors.ts';
@@ -113,7 +113,7 @@ class Play {
   readonly #floors: SlowFloors;
   readonly #manager: TurnManager;
   /** What people have seen of the turn in the first channel, until it is taken. */
-  #draft: Draft | null = { agent: 'dev', epoch: 2, text: 'half a sentence', mentions: [] };
+  #draft: TurnDraft | null = { agent: 'dev', epoch: 2, text: 'half a sentence', mentions: [] };
   readonly #failed = new Set<ChannelId>();
   #isUntold = false;
   /** The first thing that went wrong where nobody waits. */
@@ -223,7 +223,7 @@ class Play {
     must(channel !== A || !isOver, 'I11', 'a turn ends without what people have seen of it');
   }
 
-  #takeDraft(channel: ChannelId): Draft | null {
+  #takeDraft(channel: ChannelId): TurnDraft | null {
     const draft = channel === A ? this.#draft : null;
     if (draft !== null) this.#draft = null;
     return draft;

@@ -1,5 +1,5 @@
 import type { Command } from '../../src/turns/floor/command.ts';
-import type { Effect } from '../../src/turns/floor/effect.ts';
+import type { Effect } from '../../src/turns/floor/react.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { AgentId } from '../../src/turns/floor/settings.ts';

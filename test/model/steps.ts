@@ -1,5 +1,5 @@
 import type { Decision } from '../../src/turns/floor/decide.ts';
-import type { Effect } from '../../src/turns/floor/effect.ts';
+import type { Effect } from '../../src/turns/floor/react.ts';
 import type { Announcement, Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { MessageId } from '../../src/turns/floor/settings.ts';
@@ -11,7 +11,7 @@ import { checkFact } from './facts.ts';
 import { of } from './step.ts';
 import type { Step } from './step.ts';
 import { must } from './violation.ts';
-import { waitOf } from '../../src/turns/floor/turn.ts';
+import { waitOf } from '../../src/turns/floor/seats.ts';
 
 /** A refusal changes nothing and tells nobody; what was refused is at most recorded. */
 export function checkRefusal(

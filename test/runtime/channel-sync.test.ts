@@ -65,11 +65,11 @@ async function program(file: string, time: Time, histories: (History | Error | P
     },
     backendFor: () => backend,
   });
-  const until = async (isSo: () => boolean): Promise<void> => {
+  const until = async (isSo: () => boolean, meanwhile = time.settle): Promise<void> => {
     const late = AbortSignal.timeout(TOO_LONG_MS);
     while (!isSo()) {
       late.throwIfAborted();
-      await time.settle();
+      await meanwhile();
     }
   };
   const places = (): readonly string[] =>
@@ -126,8 +126,10 @@ describe('contact with a platform', () => {
     expect(asked).toHaveLength(1);
     await time.advance(1);
     await until(() => store.floor(CHANNEL)?.epoch === 1);
-    await time.advance(300_000);
-    await until(() => asked.length === 3);
+    await until(
+      () => asked.length === 3,
+      () => time.advance(300_000),
+    );
     expect(store.lines(CHANNEL, 0, 9).filter((line) => line.message === 'm7')).toHaveLength(1);
     await app.stop();
   });

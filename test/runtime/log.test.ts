@@ -6,10 +6,8 @@ import type { Readable } from 'node:stream';
 import { text as readText } from 'node:stream/consumers';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createLog } from '../../src/runtime/log.ts';
-import { transitionLine } from '../../src/runtime/transition-log.ts';
+import { createLog, redactor, transitionLine } from '../../src/runtime/log.ts';
 import type { LogOptions } from '../../src/runtime/log.ts';
-import { redactor } from '../../src/runtime/redact.ts';
 import { mustGrowLinearly } from '../lib/growth.ts';
 
 const AT = Date.parse('2026-02-04T21:00:00Z');

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { createLog } from '../../src/runtime/log.ts';
-import { NO_SIGNAL, logChange } from '../../src/runtime/transition-log.ts';
+import { createLog, logChange, NO_SIGNAL } from '../../src/runtime/log.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
 

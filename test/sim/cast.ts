@@ -9,7 +9,7 @@ import type {
   TurnPrompt,
 } from '../../src/agents/backends/backend.ts';
 import type { AgentConfig } from '../../src/config/config.ts';
-import type { Line } from '../../src/turns/records.ts';
+import type { Line } from '../../src/turns/view.ts';
 import { Answers } from './answers.ts';
 import type { Random } from './random.ts';
 import type { Situations } from './situations.ts';

@@ -1,6 +1,6 @@
 import type { Principal } from '../../src/adapters/port.ts';
 import type { AgentCommand } from '../../src/turns/floor/command.ts';
-import { openQuestion } from '../../src/turns/floor/floor.ts';
+import { openQuestion, waitOf } from '../../src/turns/floor/seats.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { Bot } from './bot.ts';
 import type { Cast } from './cast.ts';
@@ -11,7 +11,6 @@ import type { Scope } from './settings.ts';
 import type { Situations } from './situations.ts';
 import type { Life, Timeline } from './timeline.ts';
 import { must } from './violation.ts';
-import { waitOf } from '../../src/turns/floor/turn.ts';
 
 /** Everything that the driver may touch. */
 export type DriverPorts = {

@@ -1,13 +1,11 @@
 import type { Command } from '../../src/turns/floor/command.ts';
-import { nextDeadline } from '../../src/turns/floor/deadline.ts';
+import { nextDeadline, waitOf, openQuestion } from '../../src/turns/floor/seats.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
 import type { Floor, Held, Turn } from '../../src/turns/floor/floor.ts';
-import type { Applied } from '../../src/turns/records.ts';
+import type { Applied } from '../../src/turns/floor-machine.ts';
 import { canonical } from '../../src/engine/canonical.ts';
 import { must } from './violation.ts';
-import { waitOf } from '../../src/turns/floor/turn.ts';
-import { openQuestion } from '../../src/turns/floor/floor.ts';
 import { flat, flatOrNull } from '../turns/floor/flat-turn.ts';
 
 /** One command, and the floor before and after it. */

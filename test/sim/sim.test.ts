@@ -4,7 +4,7 @@ import { floorMachine } from '../../src/turns/floor-machine.ts';
 import type { FloorMachine } from '../../src/turns/floor-machine.ts';
 import { SITUATIONS } from './situations.ts';
 import { runSeed } from './world.ts';
-import { openQuestion } from '../../src/turns/floor/floor.ts';
+import { openQuestion } from '../../src/turns/floor/seats.ts';
 
 const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8];
 /** A planted bug is looked for in so many seeds. */

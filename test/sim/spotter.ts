@@ -2,7 +2,7 @@ import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { Move } from './referee.ts';
 import type { Situations } from './situations.ts';
-import { waitOf } from '../../src/turns/floor/turn.ts';
+import { waitOf } from '../../src/turns/floor/seats.ts';
 import { flatOrNull } from '../turns/floor/flat-turn.ts';
 
 type Of<Type extends Fact['type']> = Extract<Fact, { readonly type: Type }>;

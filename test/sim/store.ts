@@ -3,7 +3,7 @@ import type { Command } from '../../src/turns/floor/command.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { MEMORY, defineFunctions, openDatabase } from '../../src/engine/sqlite/open.ts';
 import type { HumanMessage, MessageChange, Recovery, Settlement } from '../../src/engine/port.ts';
-import type { Applied, OutboxRow } from '../../src/turns/records.ts';
+import type { Applied, OutboxRow } from '../../src/turns/floor-machine.ts';
 import { FloorStore } from '../../src/turns/floor-store.ts';
 import type { FloorStoreOptions } from '../../src/turns/floor-store.ts';
 import type { Life } from './timeline.ts';

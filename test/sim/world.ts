@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { nextDeadline } from '../../src/turns/floor/deadline.ts';
+import { nextDeadline } from '../../src/turns/floor/seats.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import { floorMachine } from '../../src/turns/floor-machine.ts';
 import type { FloorMachine } from '../../src/turns/floor-machine.ts';

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, expect, test } from 'vitest';
 import type { Command } from '../../src/turns/floor/command.ts';
-import { nextDeadline } from '../../src/turns/floor/deadline.ts';
+import { nextDeadline } from '../../src/turns/floor/seats.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import type { ChannelId, FloorSettings } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { TurnManager } from '../../src/turns/manager.ts';
-import type { Draft, ManagerPorts } from '../../src/turns/manager.ts';
+import type { TurnDraft, ManagerPorts } from '../../src/turns/manager.ts';
 import { floorMachine } from '../../src/turns/floor-machine.ts';
 import { createTime } from '../agents/time.ts';
 import { SlowFloors } from './slow-floors.ts';
@@ -20,7 +20,7 @@ const B: ChannelId = 'test:b';
 type Setting = {
   /** What happens at each point of the store's work; nothing unless told. */
   readonly pass?: (moment: Moment, time: ReturnType<typeof createTime>) => void | Promise<void>;
-  readonly takeDraft?: (channel: ChannelId) => Draft | null;
+  readonly takeDraft?: (channel: ChannelId) => TurnDraft | null;
   readonly settings?: Partial<FloorSettings>;
   /** Time that each look at the clock takes. */
   readonly lookMs?: number;
@@ -156,7 +156,7 @@ describe('time that passes while a deadline is met', () => {
   });
 
   test.for([1, 2, 3, 4, 5, 6])('T48 ends no turn without what people saw of it, due %i ms later', async (laterMs) => {
-    const drafts: Draft[] = [{ agent: 'dev', epoch: 2, text: 'half a', mentions: [] }];
+    const drafts: TurnDraft[] = [{ agent: 'dev', epoch: 2, text: 'half a', mentions: [] }];
     const { time, manager, granted, commits } = rig({
       lookMs: 1,
       settings: { waitPolicy: 'release', waitTimeoutMs: LIMIT_MS - laterMs },

@@ -23,7 +23,7 @@ import { createHub } from './hub.ts';
 import type { Hub } from './hub.ts';
 import { openPlatform } from './platform.ts';
 import type { Platform } from './platform.ts';
-import { TEXT_LIMIT } from './protocol.ts';
+import { LONGEST_TEXT } from './protocol.ts';
 import type { ChatMessage } from './protocol.ts';
 import { startServer } from './server.ts';
 import type { ConsoleServer, Health } from './server.ts';
@@ -36,7 +36,7 @@ import { createWindow } from './window.ts';
 export const CONSOLE_PERSON: Principal = { id: 'console:you', name: 'You', roles: [] };
 
 const CAPABILITIES: Capabilities = {
-  textLimit: TEXT_LIMIT,
+  textLimit: LONGEST_TEXT,
   edits: true,
   receipts: true,
   cards: true,
@@ -218,7 +218,7 @@ async function ctl(
 
 async function publish({ platform, hub }: Running, channel: ChannelId, post: OutgoingPost): Promise<string> {
   const { speaker, text, epoch, outboxId } = post;
-  if (text.length > TEXT_LIMIT) {
+  if (text.length > LONGEST_TEXT) {
     throw new ChatError('The text is too long for the console', { method: 'post', channel, fault: 'refused' });
   }
   const writing = platform.add({

@@ -1,11 +1,11 @@
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import type { JournalEntry } from '../../turns/records.ts';
+import type { JournalEntry } from '../../turns/floor-machine.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { FloorQueries } from '../port.ts';
-import type { AnsweredQuestion, ChannelEntry, ChatMessage, Draft, FloorNow, ServerFrame } from './protocol.ts';
+import type { AnsweredQuestion, ChannelEntry, ChatMessage, ShownDraft, FloorNow, ServerFrame } from './protocol.ts';
 
 /** What happens within this time goes out in one frame: the page stays usable with hundreds of messages a second. */
 const FLUSH_MS = 50;
@@ -32,7 +32,7 @@ export type Client = {
 type ChannelState = {
   messages: ChatMessage[];
   changed: Map<string, ChatMessage>;
-  drafts: Map<AgentId, Draft>;
+  drafts: Map<AgentId, ShownDraft>;
   redrafted: Set<AgentId>;
   floorMoved: boolean;
   floorSent: string;
@@ -45,8 +45,8 @@ export type Hub = {
   leave(client: Client): void;
   message(channel: ChannelId, message: ChatMessage): void;
   changed(channel: ChannelId, message: ChatMessage): void;
-  draft(channel: ChannelId, draft: Draft): void;
-  drafts(channel: ChannelId): readonly Draft[];
+  draft(channel: ChannelId, draft: ShownDraft): void;
+  drafts(channel: ChannelId): readonly ShownDraft[];
   /** The floor of the channel may have changed. */
   card(channel: ChannelId): void;
   floor(channel: ChannelId): FloorNow;
@@ -198,7 +198,7 @@ function emptyChannelState(): ChannelState {
   };
 }
 
-function redraft(pending: ChannelState, draft: Draft): void {
+function redraft(pending: ChannelState, draft: ShownDraft): void {
   if (draft.text === null) pending.drafts.delete(draft.agent);
   else pending.drafts.set(draft.agent, draft);
   pending.redrafted.add(draft.agent);
@@ -242,7 +242,7 @@ function drain(parts: Parts, channel: ChannelId, pending: ChannelState, watched:
   return { type: 'batch', now, channel, messages, changed: [...changed.values()], drafts, ...floor };
 }
 
-function noDraft(agent: AgentId): Draft {
+function noDraft(agent: AgentId): ShownDraft {
   return { agent, name: agent, epoch: 0, text: null };
 }
 

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import type { Receipt } from '../../turns/floor/effect.ts';
+import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { StoreError, storeError } from '../../engine/errors.ts';
 import type { Clock } from '../../lib/time.ts';

@@ -1,13 +1,12 @@
 import { z } from 'zod';
-import type { Receipt } from '../../turns/floor/effect.ts';
+import type { Receipt } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId, Choice } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import type { JournalEntry } from '../../turns/records.ts';
-import type { Outlook } from '../../turns/outlook.ts';
-import type { FloorView, TurnRecord } from '../../turns/view.ts';
+import type { JournalEntry } from '../../turns/floor-machine.ts';
+import type { Outlook, FloorView, TurnRecord } from '../../turns/view.ts';
 
 /** The longest text of one message, in UTF-16 units. */
-export const TEXT_LIMIT = 16_000;
+export const LONGEST_TEXT = 16_000;
 /** The longest command line, in UTF-16 units. */
 export const LINE_LIMIT = 2_000;
 
@@ -16,7 +15,7 @@ const key = z.uuid();
 const id = z.string().min(1).max(200);
 const text = z
   .string()
-  .max(TEXT_LIMIT, `The message is longer than ${TEXT_LIMIT.toLocaleString('en')} characters. Nothing was sent.`)
+  .max(LONGEST_TEXT, `The message is longer than ${LONGEST_TEXT.toLocaleString('en')} characters. Nothing was sent.`)
   .refine((value) => value.trim() !== '', 'The message is empty. Nothing was sent.');
 
 /** What a page may send. `key` is made by the page: a second frame with the same key is the first one. */
@@ -61,7 +60,7 @@ export type ChatMessage = {
 };
 
 /** Text that an agent is still generating; `text` is `null` when it is taken away. */
-export type Draft = {
+export type ShownDraft = {
   readonly agent: AgentId;
   readonly name: string;
   readonly epoch: number;
@@ -118,7 +117,7 @@ export type ServerFrame =
       readonly messages: readonly ChatMessage[];
       /** Older messages exist. */
       readonly more: boolean;
-      readonly drafts: readonly Draft[];
+      readonly drafts: readonly ShownDraft[];
     } & FloorNow)
   /** What happened in the open channel since the last frame. */
   | ({
@@ -127,7 +126,7 @@ export type ServerFrame =
       readonly channel: ChannelId;
       readonly messages: readonly ChatMessage[];
       readonly changed: readonly ChatMessage[];
-      readonly drafts: readonly Draft[];
+      readonly drafts: readonly ShownDraft[];
     } & Partial<FloorNow>)
   /** The channels, the agents, or who has a floor are not what they were. */
   | { readonly type: 'channels'; readonly channels: readonly ChannelEntry[]; readonly agents: readonly AgentEntry[] }

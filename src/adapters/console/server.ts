@@ -7,7 +7,7 @@ import sirv from 'sirv';
 import { WebSocketServer } from 'ws';
 import type { WebSocket } from 'ws';
 import { guardServer, refuseUpgrade, targetOf } from '../../lib/guarded-server.ts';
-import type { FaultLog, Listeners, Refusal } from '../../lib/guarded-server.ts';
+import type { FaultLog, Listeners, UpgradeRefusal } from '../../lib/guarded-server.ts';
 import type { Answer } from '../port.ts';
 import { ctlAnswer } from './command-endpoint.ts';
 import { sameSecret } from './token.ts';
@@ -129,9 +129,9 @@ function pageOf(parts: ServerParts): Page {
   };
 }
 
-const FULL: Refusal = { status: 503, why: 'Too many pages are open' };
+const FULL: UpgradeRefusal = { status: 503, why: 'Too many pages are open' };
 
-function refusalOf(request: IncomingMessage, http: Server, token: string): Refusal | null {
+function refusalOf(request: IncomingMessage, http: Server, token: string): UpgradeRefusal | null {
   if (targetOf(request) === null) return { status: 400, why: 'This is no path of the console' };
   if (request.url !== '/socket') return { status: 404, why: 'Not found' };
   const why = reasonToRefuse(request, cookieName(http), token);

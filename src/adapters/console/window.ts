@@ -1,5 +1,5 @@
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import type { Line } from '../../turns/records.ts';
+import type { Line } from '../../turns/view.ts';
 import type { FloorQueries } from '../port.ts';
 import type { ChatMessage } from './protocol.ts';
 

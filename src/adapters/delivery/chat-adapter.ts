@@ -14,7 +14,7 @@ import type {
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { KeyedQueue } from '../../lib/keyed-queue.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
-import type { Receipt } from '../../turns/floor/effect.ts';
+import type { Receipt } from '../../turns/floor/react.ts';
 import { Drafts } from './drafts.ts';
 import { FloorCards } from './floor-cards.ts';
 import { isAfter } from './message-client.ts';

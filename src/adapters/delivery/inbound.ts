@@ -7,7 +7,7 @@ import type { Timers, Clock, Instant } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { FloorQueries, Place, Memory } from '../port.ts';
 import { isCommandLine } from '../../turns/text/addressing.ts';
-import { COMMAND_WORDS } from '../../turns/commands/table.ts';
+import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
 
 /** The most that waits for one channel. */
 const WAITING_LIMIT = 5_000;
@@ -22,6 +22,8 @@ export type InboundQueue = {
   hasRoom(channel: ChannelId): boolean;
   /** Resolves with `true` once it was taken, with `false` when it was given up by `stop`. */
   push(channel: ChannelId, act: () => Promise<void>): Promise<boolean>;
+  /** Resolves when all that was pushed so far was taken, or given up. */
+  settled(): Promise<void>;
   /** Gives up what was not taken; the next start's catch-up finds it. */
   stop(): void;
 };
@@ -56,6 +58,7 @@ export function createInboundQueue({ log, timers, delayed }: InboundQueuePorts):
   return {
     hasRoom: (channel) => lanes.unfinished(channel) < WAITING_LIMIT,
     push: (channel, act) => lanes.run(channel, () => untilTaken(channel, act)),
+    settled: () => lanes.settled(),
     stop: () => stopping.abort(),
   };
 }

@@ -1,5 +1,5 @@
 import type { Instant } from '../../lib/time.ts';
-import type { Receipt } from '../../turns/floor/effect.ts';
+import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { Speaker } from '../port.ts';
 import type { CardButton } from './card.ts';

@@ -150,12 +150,23 @@ function listen(parts: Parts, known: Known): Connection {
     seen: (channel) => sender.seen(channel),
     stands: (message, thread) => sender.stands(message, thread),
   });
+  let losses = 0;
+  // What Discord sends after all is taken in before anything is granted.
+  const resumed = (): void => {
+    const before = losses;
+    void known.inbound
+      .settled()
+      .then(() => (losses === before ? intake.reconnected({ missed: 'nothing' }) : undefined));
+  };
   return new Connection({
     ...parts,
     bot: self.userId,
     dispatch,
-    lost: () => intake.disconnected(),
-    back: (missed) => intake.reconnected({ missed }),
+    lost() {
+      losses += 1;
+      intake.disconnected();
+    },
+    back: (missed) => (missed === 'nothing' ? resumed() : intake.reconnected({ missed })),
     fatal: (error) => intake.broken(error),
   });
 }

@@ -1,12 +1,11 @@
-import { INTERRUPT_MODES, MODES } from '../../turns/floor/modes.ts';
+import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../turns/floor/policies.ts';
 import { ApplicationCommandOptionType, Routes } from 'discord.js';
 import { z } from 'zod';
 import { completions, MAX_COMPLETIONS } from '../../turns/commands/completions.ts';
-import type { Known } from '../../turns/commands/completions.ts';
-import { COMMANDS } from '../../turns/commands/table.ts';
-import type { Argument, CommandRow } from '../../turns/commands/table.ts';
+import type { Completable } from '../../turns/commands/completions.ts';
+import { COMMANDS } from '../../turns/commands/command-table.ts';
+import type { Argument, CommandRow } from '../../turns/commands/command-table.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { ORDERS, POLICIES } from '../../turns/floor/policies.ts';
 import type { Calls } from './client.ts';
 
 /** One slash command, group or option, as far as Conch sets it; Discord takes and gives it in this form. */
@@ -69,7 +68,7 @@ export function lineOf(given: Given): string {
 }
 
 /** What Discord offers for the option that somebody is filling in, at most 25. */
-export function choicesFor(given: Given, known: Known): readonly Choice[] {
+export function choicesFor(given: Given, known: Completable): readonly Choice[] {
   const { path, row, values } = understood(given);
   const focused = values.find((value) => value.focused === true);
   const argument = row?.arguments.find(({ name }) => name === focused?.name);

@@ -1,7 +1,6 @@
 import type { RawFile } from 'discord.js';
-import { fenceAfter } from '../../turns/text/fence.ts';
-import type { Fence } from '../../turns/text/fence.ts';
-import { splitText } from '../../turns/text/split.ts';
+import { fenceAfter, splitText } from '../../turns/text/split.ts';
+import type { Fence } from '../../turns/text/split.ts';
 import type { CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';
 import type { Speaker } from '../port.ts';

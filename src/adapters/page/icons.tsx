@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact';
-import type { Status } from '../../turns/floor/seat.ts';
+import type { Status } from '../../turns/floor/floor.ts';
 
 /** The shell: Conch's own sign. */
 export function Shell(): JSX.Element {

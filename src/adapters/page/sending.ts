@@ -42,7 +42,7 @@ export function ask(frame: PageFrame): void {
 }
 
 /** Sends a message; it is kept until the server confirms it. */
-export function say(text: string, replyTo: string | null): void {
+export function sendWords(text: string, replyTo: string | null): void {
   if (channel.value === null) return;
   const message = { key: crypto.randomUUID(), channel: channel.value, text, replyTo, refusal: null };
   keep([...unsent.value, message]);
@@ -60,7 +60,7 @@ export function discard(key: string): void {
 }
 
 /** Runs a command line. `typed` answers stand in the conversation, those of buttons are toasts. */
-export function command(line: string, options: { readonly epoch?: number; readonly typed?: boolean } = {}): void {
+export function sendCommand(line: string, options: { readonly epoch?: number; readonly typed?: boolean } = {}): void {
   if (channel.value === null) return;
   const { epoch, typed = false } = options;
   const key = crypto.randomUUID();
@@ -71,7 +71,7 @@ export function command(line: string, options: { readonly epoch?: number; readon
 }
 
 /** Changes or takes back a message of one's own. */
-export function amend(id: string, text: string | null): void {
+export function sendEdit(id: string, text: string | null): void {
   if (channel.value === null) return;
   const key = crypto.randomUUID();
   const where = { channel: channel.value, key, id };

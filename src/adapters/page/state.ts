@@ -4,12 +4,11 @@ import type {
   AnsweredQuestion,
   ChannelEntry,
   ChatMessage,
-  Draft,
+  ShownDraft,
   ServerFrame,
 } from '../console/protocol.ts';
-import type { JournalEntry } from '../../turns/records.ts';
-import type { Outlook } from '../../turns/outlook.ts';
-import type { FloorView, TurnRecord } from '../../turns/view.ts';
+import type { JournalEntry } from '../../turns/floor-machine.ts';
+import type { Outlook, FloorView, TurnRecord } from '../../turns/view.ts';
 
 /** The most messages that the page keeps and draws. */
 export const SHOWN = 400;
@@ -35,7 +34,7 @@ export const unread = signal(0);
 export const following = signal(true);
 /** The reader asked for the end, and the server has not yet sent it. */
 export const returning = signal(false);
-export const drafts = signal<ReadonlyMap<string, Draft>>(new Map());
+export const drafts = signal<ReadonlyMap<string, ShownDraft>>(new Map());
 export const view = signal<FloorView | null>(null);
 /** What would become of a message that is written now. */
 export const outlook = signal<Outlook | null>(null);

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parsedJson } from '../../lib/parsed-json.ts';
-import { fenceAfter } from '../../turns/text/fence.ts';
-import type { Fence } from '../../turns/text/fence.ts';
+import { fenceAfter } from '../../turns/text/split.ts';
+import type { Fence } from '../../turns/text/split.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import type { CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { INTERRUPT_MODES, MODES } from '../../turns/floor/modes.ts';
-import { ORDERS, POLICIES } from '../../turns/floor/policies.ts';
+import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../turns/floor/policies.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';

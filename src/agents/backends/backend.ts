@@ -1,5 +1,5 @@
 import type { AgentId, ChannelId, Choice, MessageId } from '../../turns/floor/settings.ts';
-import type { Line } from '../../turns/records.ts';
+import type { Line } from '../../turns/view.ts';
 
 /** What one prompt holds. Backends that talk to models send `text`; scripts look at the parts. */
 export type TurnPrompt = {

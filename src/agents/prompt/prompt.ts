@@ -1,7 +1,7 @@
-import type { Effect } from '../../turns/floor/effect.ts';
+import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, MessageId } from '../../turns/floor/settings.ts';
 import type { Attachment } from '../../engine/port.ts';
-import type { Line } from '../../turns/records.ts';
+import type { Line } from '../../turns/view.ts';
 import type { SeatContext, TurnPrompt } from '../backends/backend.ts';
 import type { FloorPort } from '../session/floor-port.ts';
 
@@ -71,11 +71,11 @@ export function turnPrompt(
   const { knowledge } = settings;
   const from = knowledge.fresh ? Math.max(0, uptoLine - LINES_FOR_A_NEW_SESSION) : knowledge.upto;
   const lines = floors
-    .lines(channel, Math.min(afterLine, from), uptoLine)
+    .linesBetween(channel, Math.min(afterLine, from), uptoLine)
     .filter((line) => knowledge.fresh || line.line > afterLine || !isKnown(line, agent, knowledge));
   const asked = effect.messages.map((id) => floors.message(id)).filter((line) => line !== null);
   const startedAt = reason === 'grant' ? null : (view?.holder?.startedAt ?? null);
-  const recent = startedAt === null ? [] : floors.recent(channel, TURN_LINES);
+  const recent = startedAt === null ? [] : floors.lines(channel, TURN_LINES);
   const said = recent.filter(
     ({ at, author }) => at >= (startedAt ?? 0) && author.kind === 'agent' && author.id === agent,
   );

@@ -1,21 +1,29 @@
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
-import type { Applied, Line } from '../../turns/records.ts';
-import type { FloorView } from '../../turns/view.ts';
+import type { Applied } from '../../turns/floor-machine.ts';
+import type { Line, FloorView } from '../../turns/view.ts';
 
 /** What agents see of the floors. */
 export type FloorPort = {
   /** Resolves once what follows is durable; a refusal is a value. A rejection means that nothing was written. */
   apply(channel: ChannelId, command: AgentCommand): Promise<Applied>;
   /** Lines after one and up to another, oldest first. */
-  lines(channel: ChannelId, after: number, upto: number): readonly Line[];
+  linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
   /** The newest lines, oldest first. */
-  recent(channel: ChannelId, limit: number): readonly Line[];
+  lines(channel: ChannelId, limit: number): readonly Line[];
   /** A person's message in its latest wording; `null` when it is not known. */
   message(id: MessageId): Line | null;
   view(channel: ChannelId): FloorView | null;
   /** The text that the holder has generated and not yet said; `null` takes it away. Never durable. */
   draft(channel: ChannelId, agent: AgentId, epoch: number, text: string | null): void;
+};
+
+/** How one agent tells its floor what it does. */
+export type CommandSender = {
+  /** Resolves when the command was applied, refused or given up (`null`). Never rejects. */
+  send(command: AgentCommand): Promise<Applied | null>;
+  /** Resolves when everything sent so far is done; nothing is tried again from now on. */
+  close(): Promise<void>;
 };
 
 /** Structured logging, as pino does it. */

@@ -1,10 +1,10 @@
 import { mentionsIn } from '../../turns/text/addressing.ts';
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { AgentId, Approval, Choice } from '../../turns/floor/settings.ts';
-import type { Draft } from '../../turns/manager.ts';
+import type { TurnDraft } from '../../turns/manager.ts';
 import { createSignalScanner } from '../../turns/text/signal.ts';
 import type { SignalScanner } from '../../turns/text/signal.ts';
-import type { Applied } from '../../turns/records.ts';
+import type { Applied } from '../../turns/floor-machine.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { PermissionQueue } from './permission-queue.ts';
 import type { AgentSession, Ending, PermissionRequest, Report, TurnPrompt } from '../backends/backend.ts';
@@ -92,7 +92,7 @@ export class Generation {
   }
 
   /** Takes what was streamed and not yet said, so that whoever calls can have it said. */
-  takeDraft(): Draft | null {
+  takeDraft(): TurnDraft | null {
     const text = closed(this.#text.trim());
     this.#text = '';
     this.#visible = false;

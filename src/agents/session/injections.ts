@@ -1,4 +1,4 @@
-import type { Line } from '../../turns/records.ts';
+import type { Line } from '../../turns/view.ts';
 import type { Timer, Timers } from '../../lib/time.ts';
 import type { AgentSession, InjectOutcome } from '../backends/backend.ts';
 import type { AgentLog } from './floor-port.ts';

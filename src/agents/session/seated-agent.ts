@@ -1,13 +1,13 @@
 import type { AgentCommand } from '../../turns/floor/command.ts';
-import type { Effect } from '../../turns/floor/effect.ts';
+import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
-import type { Draft } from '../../turns/manager.ts';
+import type { TurnDraft } from '../../turns/manager.ts';
 import type { Settlement } from '../../engine/port.ts';
-import type { OutboxRow } from '../../turns/records.ts';
+import type { OutboxRow } from '../../turns/floor-machine.ts';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt } from '../backends/backend.ts';
-import { CommandQueue } from './command-queue.ts';
-import type { FloorPort, AgentLog } from './floor-port.ts';
+import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
 import type { Beat } from './heartbeat.ts';
 import { SessionExecutor } from './session-executor.ts';
 import { createSessionMachine } from './session-machine.ts';
@@ -40,9 +40,10 @@ export type SessionSettings = {
   readonly thresholds?: Thresholds;
 };
 
-/** What all seated agents share. */
+/** What a seated agent needs; all but `commands` is shared by all. */
 export type SeatedAgentPorts = {
   readonly floors: FloorPort;
+  readonly commands: CommandSender;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: AgentLog;
@@ -61,19 +62,20 @@ export class SeatedAgent {
   readonly spec: AgentSpec;
   readonly channel: ChannelId;
   readonly #ports: SeatedAgentPorts;
-  readonly #commands: CommandQueue;
+  readonly #commands: CommandSender;
   readonly #executor: SessionExecutor;
   #joined = false;
   readonly #knowledge = new SessionKnowledge();
   /** Prompts and messages of this epoch and older ones are not wanted any more. */
   #fence = 0;
-  readonly #handed = new Set<string>();
+  /** The rows and messages that were handed over. */
+  readonly #handed = new BoundedMap<string, true>(REMEMBERED);
 
   constructor(spec: AgentSpec, channel: ChannelId, ports: SeatedAgentPorts) {
     this.spec = spec;
     this.channel = channel;
     this.#ports = ports;
-    this.#commands = new CommandQueue({ ...ports, channel });
+    this.#commands = ports.commands;
     this.#executor = new SessionExecutor({
       ...ports,
       machine: () => createSessionMachine(ports.sessionSettings(channel).thresholds),
@@ -125,7 +127,7 @@ export class SeatedAgent {
     if (session === null || this.#executor.generation !== null) {
       return { state: 'retry', notBefore: this.#ports.clock.now() + RETRY_MS };
     }
-    this.#remember(row.id);
+    this.#handed.set(row.id, true);
     this.#start(session, effect);
     return CONFIRMED;
   }
@@ -135,7 +137,7 @@ export class SeatedAgent {
     const { message, epoch, observed, change } = effect;
     const key = change === undefined ? `${message}#${epoch}` : row.id;
     if (epoch <= this.#fence || this.#handed.has(key)) return CONFIRMED;
-    this.#remember(key);
+    this.#handed.set(key, true);
     const known = this.#ports.floors.message(message);
     const line = known === null || change === undefined ? known : { ...known, change };
     const awaited = !observed && change === undefined;
@@ -186,7 +188,7 @@ export class SeatedAgent {
 
   /** Asks who is next; the answer goes to the floor. */
   ask(effect: Of<'ask'>): Settlement {
-    const lines = this.#ports.floors.recent(this.channel, ASK_LINES);
+    const lines = this.#ports.floors.lines(this.channel, ASK_LINES);
     const opinion = this.#executor.session?.choose?.(effect.candidates, lines) ?? Promise.resolve(null);
     const { id: agent } = this.spec;
     const { ask } = effect;
@@ -198,7 +200,7 @@ export class SeatedAgent {
   }
 
   /** What the holder has streamed and not yet said; it counts as said by whoever takes it. */
-  takeDraft(): Draft | null {
+  takeDraft(): TurnDraft | null {
     const draft = this.#executor.generation?.takeDraft() ?? null;
     if (draft !== null) this.#ports.floors.draft(this.channel, draft.agent, draft.epoch, null);
     return draft;
@@ -299,12 +301,6 @@ export class SeatedAgent {
     if (effect.epoch <= this.#fence || this.#handed.has(row.id)) return true;
     const view = this.#ports.floors.view(this.channel);
     return view !== null && (view.holder?.agent !== this.spec.id || view.holder.epoch !== effect.epoch);
-  }
-
-  #remember(key: string): void {
-    this.#handed.add(key);
-    const [oldest] = this.#handed;
-    if (this.#handed.size > REMEMBERED && oldest !== undefined) this.#handed.delete(oldest);
   }
 
   #seat(): SeatContext {

@@ -1,4 +1,4 @@
-import { Alarm } from '../../lib/alarm.ts';
+import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { AbsentError, BackendError } from '../backends/backend.ts';
 import type { AgentSession, TurnPrompt } from '../backends/backend.ts';

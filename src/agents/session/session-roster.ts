@@ -1,5 +1,5 @@
 import type { AgentId } from '../../turns/floor/settings.ts';
-import type { Roster } from '../../turns/roster.ts';
+import type { Roster } from '../../turns/commands/context.ts';
 import type { AgentBackend } from '../backends/backend.ts';
 import type { AgentSpec, SeatedAgent } from './seated-agent.ts';
 import type { Phase } from './session-machine.ts';

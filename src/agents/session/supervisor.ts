@@ -1,13 +1,16 @@
 import { randomBytes } from 'node:crypto';
+import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import type { Draft } from '../../turns/manager.ts';
-import type { Roster } from '../../turns/roster.ts';
+import type { TurnDraft } from '../../turns/manager.ts';
+import type { Roster } from '../../turns/commands/context.ts';
 import type { Settlement } from '../../engine/port.ts';
-import type { OutboxRow } from '../../turns/records.ts';
+import type { Applied, OutboxRow } from '../../turns/floor-machine.ts';
+import { retry } from '../../lib/retry.ts';
+import type { RetryPolicy } from '../../lib/retry.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { SeatedAgent } from './seated-agent.ts';
 import type { AgentSpec, SessionSettings, SeatedAgentPorts } from './seated-agent.ts';
-import type { FloorPort, AgentLog } from './floor-port.ts';
+import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { createRoster } from './session-roster.ts';
 import { NO_MEMORY } from './session-memory.ts';
@@ -48,7 +51,7 @@ export type Supervisor = Roster & {
   /** Does what one row owes to an agent; resolves once it is handed over. Rows of other lanes fail. */
   deliver(row: OutboxRow): Promise<Settlement>;
   /** Takes what the holder of a channel has streamed and not yet said. */
-  takeDraft(channel: ChannelId): Draft | null;
+  takeDraft(channel: ChannelId): TurnDraft | null;
   /** Goes over to other agents: opens and closes what changed, leaves alone what did not. Resolves as `start` does. */
   configure(agents: readonly AgentSpec[]): Promise<void>;
 };
@@ -56,19 +59,91 @@ export type Supervisor = Roster & {
 /** Makes a supervisor; nothing runs before `start`. */
 export function createSupervisor(options: SupervisorOptions): Supervisor {
   const pool = new SessionPool(options);
-  return {
-    start: () => pool.start(),
-    stop: () => pool.stop(),
-    deliver: (row) => pool.deliver(row),
-    takeDraft: (channel) => pool.takeDraft(channel),
-    configure: (agents) => pool.configure(agents),
-    ...createRoster({ agents: () => pool.agents, seated: (agent) => pool.seatedAs(agent) }),
-  };
+  const roster = createRoster({ agents: () => pool.agents, seated: (agent) => pool.seatedAs(agent) });
+  return Object.assign(pool, roster);
+}
+
+/** Where the commands of one agent go, and what happens around it. */
+export type CommandQueuePorts = {
+  readonly channel: ChannelId;
+  readonly floors: Pick<FloorPort, 'apply'>;
+  readonly timers: Timers;
+  readonly log: AgentLog;
+};
+
+type Waiting = { readonly command: AgentCommand; readonly resolve: (applied: Applied | null) => void };
+
+/**
+ * Hands commands to a floor in the order in which they were sent; those that wait together are handed over together, and
+ * share a commit. A refused one is dropped; when the floor cannot be written, what was not is tried again until it can be,
+ * or until the queue is closed.
+ */
+export class CommandQueue implements CommandSender {
+  readonly #ports: CommandQueuePorts;
+  readonly #closing = new AbortController();
+  #waiting: Waiting[] = [];
+  #carrying: Promise<void> | null = null;
+
+  constructor(ports: CommandQueuePorts) {
+    this.#ports = ports;
+  }
+
+  send(command: AgentCommand): Promise<Applied | null> {
+    const { promise, resolve } = Promise.withResolvers<Applied | null>();
+    this.#waiting.push({ command, resolve });
+    this.#carrying ??= this.#carryAll();
+    return promise;
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#carrying;
+  }
+
+  async #carryAll(): Promise<void> {
+    // What else is sent in this task goes along.
+    await Promise.resolve();
+    while (this.#waiting.length > 0) await this.#carry(this.#waiting.splice(0));
+    this.#carrying = null;
+  }
+
+  async #carry(batch: readonly Waiting[]): Promise<void> {
+    const { channel, timers, log } = this.#ports;
+    const { signal } = this.#closing;
+    let left = batch;
+    // What waited when the queue was closed is still tried once.
+    const ports = signal.aborted ? { timers } : { timers, signal };
+    const attempt = async (): Promise<void> => {
+      const outcomes = await Promise.allSettled(left.map((each) => this.#apply(each)));
+      left = left.filter((_, index) => outcomes[index]?.status === 'rejected');
+      for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+    };
+    try {
+      await retry(attempt, POLICY, {
+        ...ports,
+        judge: ({ error, failures }) => {
+          const { type, agent } = left[0]?.command ?? {};
+          log.error({ channel, agent, command: type, attempt: failures, err: error }, 'floor could not be written');
+          return signal.aborted ? 'give-up' : 'again';
+        },
+      });
+    } catch {
+      for (const { resolve } of left) resolve(null);
+    }
+  }
+
+  async #apply({ command, resolve }: Waiting): Promise<void> {
+    const { channel, floors, log } = this.#ports;
+    const applied = await floors.apply(channel, command);
+    const { type, agent } = command;
+    if (!applied.ok) log.debug({ channel, agent, command: type, refusal: applied.refusal }, 'command refused');
+    resolve(applied);
+  }
 }
 
 class SessionPool {
   agents: readonly AgentSpec[];
-  readonly #ports: SeatedAgentPorts;
+  readonly #ports: Omit<SeatedAgentPorts, 'commands'>;
   readonly #heartbeat: Heartbeat;
   readonly #seated = new Map<string, SeatedAgent>();
   #running = false;
@@ -144,7 +219,7 @@ class SessionPool {
     }
   }
 
-  takeDraft(channel: ChannelId): Draft | null {
+  takeDraft(channel: ChannelId): TurnDraft | null {
     const drafts = [...this.#seated.values()]
       .filter((each) => each.channel === channel)
       .map((each) => each.takeDraft())
@@ -159,7 +234,8 @@ class SessionPool {
   async #seat(spec: AgentSpec, channel: ChannelId): Promise<void> {
     const key = keyOf(channel, spec.id);
     if (this.#seated.has(key)) return;
-    const agent = new SeatedAgent(spec, channel, this.#ports);
+    const commands = new CommandQueue({ ...this.#ports, channel });
+    const agent = new SeatedAgent(spec, channel, { ...this.#ports, commands });
     this.#seated.set(key, agent);
     await agent.open();
   }
@@ -173,6 +249,8 @@ class SessionPool {
     for (const agent of this.#seated.values()) act(agent);
   }
 }
+
+const POLICY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000, attempts: 120 };
 
 function keyOf(channel: ChannelId, agent: AgentId): string {
   return `${channel}\n${agent}`;

@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { resolve } from 'node:path';
-import { isLoopback } from '../../lib/loopback.ts';
+import { isLoopback } from '../../lib/guarded-server.ts';
 import { DEMO_AGENTS } from '../demo.ts';
 import type { Found } from '../error.ts';
 import type { ConfigFile } from '../schema.ts';

@@ -1,7 +1,7 @@
 import type { Instant } from '../../lib/time.ts';
 import { StoreError, sentence } from '../errors.ts';
-import { Drafts } from '../deciding.ts';
-import type { Chain, Deciding, Draft } from '../deciding.ts';
+import { Decided } from '../deciding.ts';
+import type { Chain, Deciding, DecidedRow } from '../deciding.ts';
 import type { Machine, MachineUses } from '../machine.ts';
 import type { CommandResult, Due, MachineStore, StateChange, StoredFact } from '../port.ts';
 import { readRecord, readState, recordOf } from '../record.ts';
@@ -40,7 +40,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   readonly #shared: Shared;
   readonly #limit: number;
   readonly #heads = new Map<string, Head<State>>();
-  readonly #drafts: Drafts<State, Command, Fact, Effect, Refusal>;
+  readonly #drafts: Decided<State, Command, Fact, Effect, Refusal>;
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
 
   /** `limit` is how many states stay in memory, but for those that are not stored yet. */
@@ -54,7 +54,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     this.#uses = uses;
     this.#shared = shared;
     this.#limit = limit;
-    this.#drafts = new Drafts(machine, uses, {
+    this.#drafts = new Decided(machine, uses, {
       state: (key) => {
         const { state, tail } = this.#head(key);
         return { state, seq: tail.seq };
@@ -169,7 +169,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
       for (const key of this.keys()) this.#drafts.decide(key, restored, { chain, owner: this });
   }
 
-  #writeOne(draft: Draft<State, Fact, Effect>, at: Instant): StateChange<State, Fact, Effect> {
+  #writeOne(draft: DecidedRow<State, Fact, Effect>, at: Instant): StateChange<State, Fact, Effect> {
     const { rows, inbox, outbox } = this.#shared;
     const { machine } = this;
     const { key, state, facts, effects, cause } = draft;

@@ -164,7 +164,11 @@ export class Rows {
   }
 
   /** Adds a row after the end of its chain. */
-  append(owner: Owner, row: Pick<JournalRow, 'at' | 'deadline' | 'version' | 'facts' | 'cause'>, after: Ending): Tail {
+  append(
+    owner: Owner,
+    row: Pick<JournalRow, 'at' | 'deadline' | 'version' | 'facts' | 'cause'>,
+    after: JournalEnd,
+  ): Tail {
     const place = { machine: owner.id, seq: after.tail.seq + after.count, prev: after.tail.row || null };
     const own = rowHash(after.tail.hash, { ...row, ...place });
     this.#row += 1;
@@ -217,7 +221,7 @@ export class Rows {
 }
 
 /** Where a row is added, and how many facts it holds. */
-export type Ending = { readonly tail: Tail; readonly count: number };
+export type JournalEnd = { readonly tail: Tail; readonly count: number };
 
 function hashAfter(before: Buffer, head: string, facts: string): Buffer {
   return hash('sha256', `${before.toString('hex')}${head}${facts}`, 'buffer');

@@ -27,6 +27,7 @@ import { MIGRATIONS, openDatabase } from './open.ts';
 import { Outbox } from './outbox.ts';
 import { Rows } from './rows.ts';
 import { WalSync } from './wal-sync.ts';
+import type { DiskSync } from './wal-sync.ts';
 
 /** What a store is built from. */
 export type StoreOptions = {
@@ -37,6 +38,8 @@ export type StoreOptions = {
   readonly statesInMemory?: number;
   /** A word of at most 12 letters and digits that no other store was ever given; random unless told. */
   readonly ids?: () => string;
+  /** How commits reach the disk; the store's own sync of its log unless told. */
+  readonly disk?: DiskSync;
   /** Told in a sentence what operators should know of the file. */
   readonly say?: (line: string) => void;
 };
@@ -96,7 +99,7 @@ export class SqliteStore implements Store {
       committed: () => this.#outbox.committed(),
       undone: () => this.#forget(),
     };
-    this.#commits = new Commits(db, path, hooks, db.memory ? null : new WalSync(path));
+    this.#commits = new Commits(db, path, hooks, db.memory ? null : (options.disk ?? new WalSync(path)));
     const reading = <T>(read: () => T): T => this.#reading(read);
     this.keyValues = new KeyValues(db, { commits: this.#commits, reading });
     this.#shared = {

@@ -5,11 +5,12 @@ import { promisify } from 'node:util';
 /** Brings what was committed to the disk. `null`: it is there; else the promise resolves when it is. Throws or rejects when it may never be. */
 export type DiskSync = { sync(): Promise<void> | null; close(): void };
 
-/** A disk slower than this on average is waited for beside the event loop, in milliseconds. */
-const SLOW_MS = 0.5;
+/** A disk slower than this on average is waited for beside the event loop, in milliseconds: a thread of the pool costs about as much as it saves below. */
+const SLOW_MS = 3;
 
-/** How much one sync counts in the average. */
+/** How much one sync counts in the average, and the most that it counts as, so that one hitch is not taken for a slow disk. */
 const WEIGHT = 0.1;
+const MOST_MS = 10;
 
 /**
  * Syncs the write-ahead log of a database, in place of SQLite: a fast disk in this thread, a slow one in a thread of the pool,
@@ -40,7 +41,7 @@ export class WalSync implements DiskSync {
   }
 
   #took(started: number): void {
-    this.#averageMs += (performance.now() - started - this.#averageMs) * WEIGHT;
+    this.#averageMs += (Math.min(performance.now() - started, MOST_MS) - this.#averageMs) * WEIGHT;
   }
 }
 

@@ -1,12 +1,11 @@
-import { MODES } from '../floor/modes.ts';
-import { POLICIES } from '../floor/policies.ts';
+import { MODES, POLICIES } from '../floor/policies.ts';
 import type { OperatorCommand, Refusal } from '../floor/command.ts';
 import type { Fact } from '../floor/fact.ts';
 import type { AgentId, Choice } from '../floor/settings.ts';
 import { clockWords, counted } from './clock-words.ts';
 import type { Answer, CommandContext, Request } from './context.ts';
 import { list } from './fact-words.ts';
-import { floorLine, questionLine } from './floor-words.ts';
+import { floorLine, questionLine } from './read.ts';
 
 /** What to do to the floor of the request's channel, and how to say that it was done. */
 type Act = {
@@ -17,7 +16,7 @@ type Act = {
 };
 
 /** Ends the turn, closes the exchange, keeps held messages. */
-export function stop(request: Request, context: CommandContext): Promise<Answer> {
+export function runStop(request: Request, context: CommandContext): Promise<Answer> {
   const did = (facts: readonly Fact[]): string => {
     const stopped = facts
       .flatMap((fact) => (fact.type === 'announced' ? [fact.announcement] : []))
@@ -30,12 +29,12 @@ export function stop(request: Request, context: CommandContext): Promise<Answer>
 }
 
 /** Opens an exchange without a message. */
-export function start(request: Request, context: CommandContext): Promise<Answer> {
+export function runStart(request: Request, context: CommandContext): Promise<Answer> {
   return apply(request, { command: { type: 'start', by: request.person.id }, did: () => 'Started.' }, context);
 }
 
 /** Gives an agent the floor, or the next turn when another has it. */
-export function grant(request: Request, agent: AgentId, context: CommandContext): Promise<Answer> {
+export function runGrant(request: Request, agent: AgentId, context: CommandContext): Promise<Answer> {
   const did = (facts: readonly Fact[]): string => {
     const now = facts.some(
       (fact) => (fact.type === 'turnGranted' || fact.type === 'turnResumed') && fact.agent === agent,
@@ -46,7 +45,7 @@ export function grant(request: Request, agent: AgentId, context: CommandContext)
 }
 
 /** Ends a turn; a button's epoch goes with it, so that it ends no other turn. */
-export function skip(request: Request, agent: AgentId | undefined, context: CommandContext): Promise<Answer> {
+export function runSkip(request: Request, agent: AgentId | undefined, context: CommandContext): Promise<Answer> {
   const named = agent === undefined ? {} : { agent };
   const drawn = request.epoch === undefined ? {} : { epoch: request.epoch };
   const did = (facts: readonly Fact[]): string => {
@@ -61,7 +60,7 @@ export function skip(request: Request, agent: AgentId | undefined, context: Comm
 }
 
 /** Gives the holder more time. */
-export async function extend(request: Request, context: CommandContext): Promise<Answer> {
+export async function runExtend(request: Request, context: CommandContext): Promise<Answer> {
   const holder = context.floors.view(request.channel)?.holder ?? null;
   if (request.epoch !== undefined && request.epoch !== holder?.epoch) return { ok: false, text: OVER };
   const ms = (request.values.seconds ?? DEFAULT_EXTENSION_SECONDS) * 1_000;
@@ -74,7 +73,7 @@ export async function extend(request: Request, context: CommandContext): Promise
  * Answers the question with the number that was given, and no other: by the time a command or a click arrives another one
  * may be open. Without a number nothing is decided, and the answer says what is asked.
  */
-export async function decide(request: Request, choice: Choice, context: CommandContext): Promise<Answer> {
+export async function runAnswer(request: Request, choice: Choice, context: CommandContext): Promise<Answer> {
   const { question } = request.values;
   if (question === undefined) {
     const asked = context.floors.view(request.channel)?.holder ?? null;
@@ -85,18 +84,18 @@ export async function decide(request: Request, choice: Choice, context: CommandC
 }
 
 /** Grants nothing more until `resume`. */
-export function pause(request: Request, context: CommandContext): Promise<Answer> {
+export function runPause(request: Request, context: CommandContext): Promise<Answer> {
   const did = (): string => '⏸ Paused: no new turns until /floor resume.';
   return apply(request, { command: { type: 'pause', by: request.person.id }, did }, context);
 }
 
 /** Goes on after a pause or a limit. */
-export function resume(request: Request, context: CommandContext): Promise<Answer> {
+export function runResume(request: Request, context: CommandContext): Promise<Answer> {
   return apply(request, { command: { type: 'resume', by: request.person.id }, did: () => '▶️ Resumed.' }, context);
 }
 
 /** Changes the policy, and the queue if agents were named. */
-export async function order(request: Request, queue: readonly AgentId[], context: CommandContext): Promise<Answer> {
+export async function runOrder(request: Request, queue: readonly AgentId[], context: CommandContext): Promise<Answer> {
   const policy = request.values.order;
   if (policy === undefined) return { ok: false, text: 'Expected a policy: /floor order [policy] [agents…]' };
   const named = queue.length === 0 ? {} : { queue };
@@ -106,7 +105,7 @@ export async function order(request: Request, queue: readonly AgentId[], context
 }
 
 /** Changes what a message does to a turn under way. */
-export async function mode(request: Request, context: CommandContext): Promise<Answer> {
+export async function runMode(request: Request, context: CommandContext): Promise<Answer> {
   const chosen = request.values.mode;
   if (chosen === undefined) return { ok: false, text: 'Expected a mode: /floor mode [mode]' };
   const did = (): string => `Mode: ${chosen}, ${MODES[chosen].summary}.`;
@@ -114,7 +113,7 @@ export async function mode(request: Request, context: CommandContext): Promise<A
 }
 
 /** Puts an agent at the end of the queue, with a new seat if the channel had none for it and allows one. */
-export function add(request: Request, agent: AgentId, context: CommandContext): Promise<Answer> {
+export function runAdd(request: Request, agent: AgentId, context: CommandContext): Promise<Answer> {
   const seat = context.seat?.(request.channel, agent) ?? null;
   const name = context.names.agent(agent);
   const did = (facts: readonly Fact[]): string => {
@@ -126,7 +125,7 @@ export function add(request: Request, agent: AgentId, context: CommandContext): 
 }
 
 /** Takes an agent out of the channel; its turn ends. */
-export function remove(request: Request, agent: AgentId, context: CommandContext): Promise<Answer> {
+export function runRemove(request: Request, agent: AgentId, context: CommandContext): Promise<Answer> {
   const did = (): string => `${context.names.agent(agent)} is out of this channel's queue.`;
   return apply(request, { command: { type: 'remove', by: request.person.id, agent }, agent, did }, context);
 }

@@ -1,16 +1,15 @@
-import { INTERRUPT_MODES, MODES } from '../floor/modes.ts';
-import { ORDERS, POLICIES } from '../floor/policies.ts';
+import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../floor/policies.ts';
 import type { MessageId } from '../floor/settings.ts';
-import { wordsOf } from './parse.ts';
+import { lineWords } from './parse.ts';
 import type { CommandTable } from './parse.ts';
-import { COMMANDS } from './table.ts';
-import type { Argument } from './table.ts';
+import { COMMANDS } from './command-table.ts';
+import type { Argument } from './command-table.ts';
 
 /** One way to go on with a line: the word alone, the whole line with it, and what it means. */
 export type Completion = { readonly value: string; readonly line: string; readonly summary: string };
 
 /** What words of a line may stand for. */
-export type Known = {
+export type Completable = {
   readonly agents: readonly { readonly id: string; readonly name: string }[];
   /** Newest first. */
   readonly messages?: readonly { readonly id: MessageId; readonly summary: string }[];
@@ -25,9 +24,13 @@ export const MAX_COMPLETIONS = 25;
  * How the last word of a line may go on, best first, at most 25. The line may begin with "/", "!" or neither, and
  * completed lines keep that; a line that ends in a space asks for the next word.
  */
-export function completions(partialLine: string, known: Known, table: CommandTable = COMMANDS): readonly Completion[] {
+export function completions(
+  partialLine: string,
+  known: Completable,
+  table: CommandTable = COMMANDS,
+): readonly Completion[] {
   const [, lead = '', body = ''] = /^\s*([/!]?)(.*)$/s.exec(partialLine) ?? [];
-  const words = wordsOf(body);
+  const words = lineWords(body);
   const last = /\s$/.test(body) || words.length === 0 ? '' : (words.pop() ?? '');
   const typed = last.toLowerCase().replace(/^@/, '');
   const front = lead + body.slice(0, body.length - (body.endsWith(last) ? last.length : 0)).replace(/"$/, '');
@@ -39,7 +42,7 @@ export function completions(partialLine: string, known: Known, table: CommandTab
 
 type Choice = { readonly value: string; readonly summary: string; readonly also?: string };
 
-function choices(words: readonly string[], known: Known, table: CommandTable): readonly Choice[] {
+function choices(words: readonly string[], known: Completable, table: CommandTable): readonly Choice[] {
   const [first, second] = words.map((word) => word.toLowerCase());
   if (first === undefined) return firstWords(table);
   const group = table.filter((row) => row.path.startsWith(`${first} `));
@@ -65,7 +68,7 @@ function firstWords(table: CommandTable): readonly Choice[] {
   return [...seen.values()];
 }
 
-type Asked = { readonly given: readonly string[]; readonly known: Known; readonly table: CommandTable };
+type Asked = { readonly given: readonly string[]; readonly known: Completable; readonly table: CommandTable };
 
 const CHOICES: Readonly<Record<Argument['kind'], (asked: Asked) => readonly Choice[]>> = {
   agent: ({ given, known }) =>

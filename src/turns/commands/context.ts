@@ -1,12 +1,10 @@
 import type { Command, Refusal } from '../floor/command.ts';
 import type { AgentId, ChannelId, MessageId, SeatSettings } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import type { Roster } from '../roster.ts';
-import type { Applied, InboxRow, JournalEntry } from '../records.ts';
+import type { Applied, InboxRow, JournalEntry } from '../floor-machine.ts';
 import type { FloorView, TurnRecord } from '../view.ts';
 import type { TimeWords } from './clock-words.ts';
 import type { Values } from './parse.ts';
-import type { OperatorSet, Person } from './roles.ts';
 
 /** What operator commands need of the floors; the TurnManager offers it. */
 export type Floors = {
@@ -55,4 +53,45 @@ export type CommandContext = {
   seat?(channel: ChannelId, agent: AgentId): SeatSettings | null;
   /** Told of every attempt to change something, refused ones too. */
   audit?(entry: Audit): void;
+};
+
+/** Who asks, as the platform vouches for them; `bot` when it is a program. */
+export type Person = {
+  readonly id: string;
+  readonly name: string;
+  readonly roles: readonly string[];
+  readonly bot?: boolean;
+};
+
+/** Who may change floors: ids of people, and ids of roles or groups. Nobody else may. */
+export type OperatorSet = { readonly users: readonly string[]; readonly roles: readonly string[] };
+
+/**
+ * Whether this person may change a floor, judged by ids alone and anew at every use.
+ * Everybody who is not named may not; bots and agents (`never`) may not even when they are named.
+ */
+export function mayOperate(person: Person, operators: OperatorSet, never: readonly string[]): boolean {
+  if (person.bot === true || person.id === '' || never.includes(person.id)) return false;
+  return (
+    operators.users.includes(person.id) || person.roles.some((role) => role !== '' && operators.roles.includes(role))
+  );
+}
+
+/** One agent as operators list it. `state` is its session's, the worst one first when it sits in several channels. */
+export type RosterEntry = {
+  readonly id: AgentId;
+  readonly name: string;
+  /** The kind of its backend: "scripted", say, with a warning when it may change things unasked. */
+  readonly backend: string;
+  readonly state: string;
+  readonly channels: readonly ChannelId[];
+};
+
+/** The agents of this program, for operators. Whoever runs agents implements it. */
+export type Roster = {
+  list(): readonly RosterEntry[];
+  /** What is known of one agent, a line of text for each matter; `null` when there is no such agent. */
+  status(agent: AgentId): readonly string[] | null;
+  /** Closes an agent's sessions and opens them anew, with its error counters at zero. Resolves after the first attempt. */
+  restart(agent: AgentId): Promise<{ readonly ok: boolean; readonly text: string }>;
 };

@@ -1,29 +1,39 @@
 import type { AgentId, ChannelId } from '../floor/settings.ts';
 import type { FloorView } from '../view.ts';
 import {
-  add,
-  decide,
-  extend,
-  grant,
-  mode,
-  order,
-  pause,
-  remove,
-  resume,
-  skip,
-  start,
-  stop,
+  runAdd,
+  runAnswer,
+  runExtend,
+  runGrant,
+  runMode,
+  runOrder,
+  runPause,
+  runRemove,
+  runResume,
+  runSkip,
+  runStart,
+  runStop,
   switchAgent,
 } from './act.ts';
-import type { Answer, CommandContext, Request } from './context.ts';
-import { modeText, orderText, queueText, statusText } from './floor-words.ts';
-import { findAgent } from './lookup.ts';
+import type { Answer, CommandContext, Person, Request, RosterEntry } from './context.ts';
+import {
+  agentsText,
+  helpText,
+  logText,
+  modeText,
+  noHelp,
+  orderText,
+  queueText,
+  statusText,
+  whoamiText,
+  whyText,
+} from './read.ts';
 import { parseLine, quoted } from './parse.ts';
 import type { Invocation } from './parse.ts';
-import { agentsText, helpText, logText, noHelp, whoamiText, whyText } from './read.ts';
-import { mayOperate } from './roles.ts';
-import type { Person } from './roles.ts';
-import type { CommandPath } from './table.ts';
+import { mayOperate } from './context.ts';
+import type { CommandPath } from './command-table.ts';
+import { list } from './fact-words.ts';
+import { didYouMean } from '../../lib/nearest.ts';
 
 /** Answers command lines. */
 export type Operators = {
@@ -56,15 +66,15 @@ type Run = (request: Request, context: CommandContext) => Answer | Promise<Answe
 
 const RUN: Readonly<Record<CommandPath, Run>> = {
   'floor status': (request, context) => withView(request, context, (view) => statusText(view, context)),
-  'floor start': (request, context) => withFloor(request, context, () => start(request, context)),
-  'floor grant': (request, context) => withAgent(request, context, (agent) => grant(request, agent, context)),
+  'floor start': (request, context) => withFloor(request, context, () => runStart(request, context)),
+  'floor grant': (request, context) => withAgent(request, context, (agent) => runGrant(request, agent, context)),
   'floor skip': (request, context) =>
     request.values.agent === undefined
-      ? withFloor(request, context, () => skip(request, undefined, context))
-      : withAgent(request, context, (agent) => skip(request, agent, context)),
-  'floor extend': (request, context) => withFloor(request, context, () => extend(request, context)),
-  'floor pause': (request, context) => withFloor(request, context, () => pause(request, context)),
-  'floor resume': (request, context) => withFloor(request, context, () => resume(request, context)),
+      ? withFloor(request, context, () => runSkip(request, undefined, context))
+      : withAgent(request, context, (agent) => runSkip(request, agent, context)),
+  'floor extend': (request, context) => withFloor(request, context, () => runExtend(request, context)),
+  'floor pause': (request, context) => withFloor(request, context, () => runPause(request, context)),
+  'floor resume': (request, context) => withFloor(request, context, () => runResume(request, context)),
   'floor order': (request, context) =>
     request.values.order === undefined
       ? withView(request, context, (view) => orderText(view, context.names.agent))
@@ -72,9 +82,9 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'floor mode': (request, context) =>
     request.values.mode === undefined
       ? withView(request, context, modeText)
-      : withFloor(request, context, () => mode(request, context)),
-  'floor add': (request, context) => withAgent(request, context, (agent) => add(request, agent, context)),
-  'floor remove': (request, context) => withAgent(request, context, (agent) => remove(request, agent, context)),
+      : withFloor(request, context, () => runMode(request, context)),
+  'floor add': (request, context) => withAgent(request, context, (agent) => runAdd(request, agent, context)),
+  'floor remove': (request, context) => withAgent(request, context, (agent) => runRemove(request, agent, context)),
   'floor log': (request, context) =>
     withView(request, context, () => logText(request.channel, request.values.count ?? DEFAULT_LOG_COUNT, context)),
   'agent list': (_, context) => ({ ok: true, text: agentsText(context) }),
@@ -85,9 +95,9 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'agent disable': (request, context) =>
     withKnown(request, context, (agent) => switchAgent(request, { type: 'disable', agent }, context)),
   'agent restart': (request, context) => withKnown(request, context, (agent) => context.roster.restart(agent)),
-  stop: (request, context) => withFloor(request, context, () => stop(request, context)),
-  allow: (request, context) => withFloor(request, context, () => decide(request, 'allow', context)),
-  reject: (request, context) => withFloor(request, context, () => decide(request, 'reject', context)),
+  stop: (request, context) => withFloor(request, context, () => runStop(request, context)),
+  allow: (request, context) => withFloor(request, context, () => runAnswer(request, 'allow', context)),
+  reject: (request, context) => withFloor(request, context, () => runAnswer(request, 'reject', context)),
   queue: (request, context) => withView(request, context, (view) => queueText(view, context)),
   why: ({ channel, values: { message = '' } }, context) => {
     const text = whyText(channel, message, context);
@@ -153,9 +163,37 @@ function withQueue(request: Request, context: CommandContext): Answer | Promise<
   const found = (request.values.agents ?? []).map((word) => findAgent(word, context.roster.list()));
   const missing = found.find((each) => !each.ok);
   if (missing !== undefined) return { ok: false, text: missing.message };
-  return order(
+  return runOrder(
     request,
     found.flatMap((each) => (each.ok ? [each.agent] : [])),
     context,
   );
+}
+
+/** The agent that a person meant, or one sentence that says whom they could have meant. */
+export type Lookup = { readonly ok: true; readonly agent: AgentId } | { readonly ok: false; readonly message: string };
+
+/** Finds an agent by its id, in any case, or by its display name if only one has it. */
+export function findAgent(word: string, agents: readonly RosterEntry[]): Lookup {
+  const wanted = word.toLowerCase();
+  const exact = agents.find((agent) => agent.id === word) ?? agents.find((agent) => agent.id.toLowerCase() === wanted);
+  if (exact !== undefined) return { ok: true, agent: exact.id };
+  const named = agents.filter((agent) => agent.name.toLowerCase() === wanted);
+  const [one, other] = named;
+  if (one !== undefined && other === undefined) return { ok: true, agent: one.id };
+  const ids = agents.map((agent) => agent.id);
+  if (one !== undefined) {
+    const same = list(
+      named.map((agent) => agent.id),
+      String,
+    );
+    return { ok: false, message: `More than one agent is called ${quoted(word)}: write ${same} instead.` };
+  }
+  const meant =
+    didYouMean(word, ids) ||
+    didYouMean(
+      word,
+      agents.map((agent) => agent.name),
+    );
+  return { ok: false, message: `There is no agent ${quoted(word)}.${meant} Agents: ${list(ids, String)}.` };
 }

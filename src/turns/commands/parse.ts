@@ -1,10 +1,8 @@
-import type { InterruptMode } from '../floor/modes.ts';
-import { INTERRUPT_MODES, MODES } from '../floor/modes.ts';
-import { ORDERS } from '../floor/policies.ts';
-import type { OrderPolicy } from '../floor/policies.ts';
+import type { InterruptMode, OrderPolicy } from '../floor/policies.ts';
+import { INTERRUPT_MODES, MODES, ORDERS } from '../floor/policies.ts';
 import { didYouMean } from '../../lib/nearest.ts';
-import { COMMANDS } from './table.ts';
-import type { Argument, CommandPath, CommandRow } from './table.ts';
+import { COMMANDS } from './command-table.ts';
+import type { Argument, CommandPath, CommandRow } from './command-table.ts';
 
 /** The arguments of a command, by what they are. Agents are still as they were written. */
 export type Values = {
@@ -39,7 +37,7 @@ export type CommandTable = readonly (CommandRow & { readonly path: CommandPath }
  * case; an argument with spaces stands in double quotes. "stop" is understood whatever follows it.
  */
 export function parseLine(line: string, table: CommandTable = COMMANDS): Parsed {
-  const words = wordsOf(line.trim().replace(/^[/!]\s*/, ''));
+  const words = lineWords(line.trim().replace(/^[/!]\s*/, ''));
   const stop = STOP.test(words[0] ?? '') ? table.find(({ path }) => path === 'stop') : undefined;
   if (stop !== undefined) return { ok: true, invocation: { path: stop.path, needs: stop.needs, values: {} } };
   if (line.length > MAX_LINE) return no(`That line is too long: a command has at most ${MAX_LINE} characters.`);
@@ -63,7 +61,7 @@ export function usage(row: CommandRow): string {
 }
 
 /** The words of a line; double quotes keep spaces together, a missing closing quote ends at the end. */
-export function wordsOf(line: string): string[] {
+export function lineWords(line: string): string[] {
   return [...line.matchAll(/"([^"]*)"?|[^\s"]+/gu)].map((match) => match[1] ?? match[0]);
 }
 

@@ -1,6 +1,5 @@
-import type { InterruptMode } from './modes.ts';
-import type { Approval, Choice, AgentId, FloorSettings, MessageId, SeatSettings } from './settings.ts';
-import type { OrderPolicy } from './policies.ts';
+import type { InterruptMode, OrderPolicy } from './policies.ts';
+import type { AgentId, Approval, Choice, FloorSettings, MessageId, SeatSettings } from './settings.ts';
 
 /** Who did it: a platform's user id for a person, or the program itself. */
 export type Actor = string;
@@ -122,7 +121,7 @@ export type Command = PersonCommand | OperatorCommand | AgentCommand | SystemCom
 /** The commands of some types. */
 export type CommandOf<T extends Command['type']> = Extract<Command, { readonly type: T }>;
 
-/** Why a command was refused; words for people stand in `turns/words.ts`. */
+/** Why a command was refused; words for people stand in `turns/text/words.ts`. */
 export type Refusal =
   | 'duplicate'
   | 'not-holder'

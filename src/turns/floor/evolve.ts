@@ -1,10 +1,10 @@
-import { EXCHANGE } from './evolve/evolve-exchange.ts';
-import { MESSAGES } from './evolve/evolve-message.ts';
-import { SEATS } from './evolve/evolve-seat.ts';
-import { TURNS } from './evolve/evolve-turn.ts';
+import { TURNS } from './evolve-turn.ts';
 import type { Evolution, Fact, FactOf } from './fact.ts';
-import type { Floor } from './floor.ts';
+import type { Floor, Held, Seat, Turn } from './floor.ts';
 import type { Instant } from '../../lib/time.ts';
+import { moveSeat, newSeat, patchSeat, showLine } from './seats.ts';
+import { NOTHING_USED } from './floor.ts';
+import { openMs } from './gate.ts';
 
 /**
  * The floor after a fact. Total over every fact that `decide` can produce; a fact that does not fit the floor is a bug
@@ -14,8 +14,40 @@ export function evolve(floor: Floor, fact: Fact, at: Instant): Floor {
   return apply(fact.type, fact, { floor, at });
 }
 
-/** The compiler refuses a fact that no part knows. */
-const EVOLUTION: Evolution = { ...SEATS, ...EXCHANGE, ...MESSAGES, ...TURNS };
+/** What each fact does. */
+const EVOLUTION: Evolution = {
+  configured,
+  settingsChanged: (floor, { settings, queue = floor.queue }) => ({ ...floor, settings, queue }),
+  seatMoved: moveSeat,
+  seatMarked: (floor, fact) => patchSeat(floor, fact.agent, marked(fact)),
+  seatDropped: (floor, { agent }) => ({ ...floor, seats: floor.seats.filter((seat) => seat.agent !== agent) }),
+  seatCreated: (floor, { seat }) => ({ ...floor, seats: [...floor.seats, newSeat(floor, seat)] }),
+  announced: (floor, { key, repeat, announcement }) => ({
+    ...floor,
+    notice: { key, count: repeat },
+    outage: floor.outage || announcement.kind === 'nobody',
+  }),
+  epochRaised: (floor, { by }) => ({ ...floor, epoch: floor.epoch + by, questions: floor.questions + by }),
+  actRefused: (floor) => floor,
+  exchangeOpened: (floor, _opened, at) => opened(floor, at),
+  exchangeClosed: closed,
+  usageReset: reset,
+  floorPaused: (floor, { on }) => ({
+    ...floor,
+    condition: on ? 'paused' : floor.exchange === null ? 'resting' : 'open',
+  }),
+  prioritised,
+  facilitatorAsked: (floor, { facilitator, ask, deadlineAt }) => ({
+    ...floor,
+    asks: ask,
+    facilitation: { facilitator, ask, deadlineAt },
+  }),
+  facilitatorAnswered: (floor) => ({ ...floor, facilitation: null }),
+  messageRouted: routed,
+  injectReported: reported,
+  messageAmended: amended,
+  ...TURNS,
+};
 
 function apply<T extends Fact['type']>(
   type: T,
@@ -23,4 +55,191 @@ function apply<T extends Fact['type']>(
   { floor, at }: { readonly floor: Floor; readonly at: Instant },
 ): Floor {
   return EVOLUTION[type](floor, fact, at);
+}
+
+function marked({ mark, on }: FactOf<'seatMarked'>): Partial<Seat> {
+  switch (mark) {
+    case 'assigned':
+      return { assigned: on };
+    case 'disabled':
+      return { disabled: on };
+    case 'present':
+      return { present: on };
+  }
+}
+
+function configured(floor: Floor, fact: FactOf<'configured'>): Floor {
+  const { settings, seats, configuration } = fact;
+  const kept = seats.map((wanted) => {
+    const seat = floor.seats.find((candidate) => candidate.agent === wanted.agent);
+    return seat === undefined ? newSeat(floor, wanted) : { ...seat, ...wanted };
+  });
+  const others = floor.seats.filter((seat) => !seats.some((wanted) => wanted.agent === seat.agent));
+  return { ...floor, settings, configured: configuration, seats: [...kept, ...others] };
+}
+
+function opened(floor: Floor, at: Instant): Floor {
+  const seats = floor.seats.map((seat) => ({ ...seat, taken: 0 }));
+  if (floor.exchange !== null) return { ...floor, seats, exchange: { ...floor.exchange, silent: 0 } };
+  const exchange = { openedAt: at, silent: 0 };
+  return { ...floor, seats, exchange, condition: 'open', limit: null, stopped: false };
+}
+
+function reset(floor: Floor, { why }: FactOf<'usageReset'>, at: Instant): Floor {
+  if (why === 'midnight') return { ...floor, limit: null };
+  const exchange = floor.exchange === null ? null : { openedAt: at, silent: 0 };
+  const day = why === 'more' && floor.limit?.until != null ? { startedAt: at, ...NOTHING_OF_A_DAY } : floor.day;
+  return { ...floor, exchange, day, usageSincePerson: NOTHING_USED };
+}
+
+const NOTHING_OF_A_DAY = { tokens: 0, costMicros: 0, ms: 0 };
+
+function closed(floor: Floor, fact: FactOf<'exchangeClosed'>, at: Instant): Floor {
+  const limited = fact.reason === 'limit';
+  return {
+    ...floor,
+    condition: floor.condition === 'paused' ? 'paused' : 'resting',
+    exchange: null,
+    usageSincePerson: { ...floor.usageSincePerson, ms: openMs(floor, at) },
+    facilitation: null,
+    seats: floor.seats.map((seat) => ({ ...seat, taken: 0 })),
+    prioritised: limited ? floor.prioritised : [],
+    limit: limited ? { budget: fact.budget ?? 'turns', until: fact.until ?? null } : floor.limit,
+    stopped: fact.reason === 'stopped',
+  };
+}
+
+const RANK = { operator: 0, person: 1, agent: 2 } as const;
+
+/** Whom people name goes before whom agents hand over to; within a rank whoever was named first. */
+function prioritised(floor: Floor, fact: FactOf<'prioritised'>): Floor {
+  const earlier = floor.prioritised.find((named) => named.agent === fact.agent);
+  const messages = [...(earlier?.messages ?? []), ...(fact.message === undefined ? [] : [fact.message])];
+  if (earlier !== undefined && RANK[earlier.by] <= RANK[fact.by]) {
+    return {
+      ...floor,
+      prioritised: floor.prioritised.map((named) => (named === earlier ? { ...named, messages } : named)),
+    };
+  }
+  const others = floor.prioritised.filter((named) => named.agent !== fact.agent);
+  const before = others.filter((named) => RANK[named.by] <= RANK[fact.by]);
+  const behind = others.filter((named) => RANK[named.by] > RANK[fact.by]);
+  return { ...floor, prioritised: [...before, { agent: fact.agent, by: fact.by, messages }, ...behind] };
+}
+
+/** Why a message was not routed when nobody is online: the one reason for which it is kept for whoever comes back. */
+export const NOBODY = 'no agent available';
+
+type Routed = FactOf<'messageRouted'>;
+type Reported = FactOf<'injectReported'>;
+
+/** Whether a message is a person's word that no agent was given yet: only such a word renews what agents may use. */
+export function isNewFromPerson({ fromProgram, line }: Held): boolean {
+  return fromProgram !== true && line === null;
+}
+
+/** Orders two of a platform's sort keys: numbers of any length, and texts of equal length. */
+export function compareOrder(a: string, b: string): number {
+  if (a.length !== b.length) return a.length - b.length;
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}
+
+function routed(before: Floor, fact: Routed): Floor {
+  const known = before.held.find((held) => held.id === fact.id);
+  const floor = {
+    ...before,
+    lines: fact.line ?? before.lines,
+    notice: fact.line === null ? before.notice : null,
+    held: before.held.filter((held) => held.id !== fact.id),
+  };
+  const { fate } = fact;
+  switch (fate.state) {
+    case 'held':
+      return hold(floor, {
+        id: fact.id,
+        addressed: fact.addressed,
+        order: fact.order,
+        until: fate.until,
+        line: known?.line ?? fact.line,
+        ...written(fact),
+      });
+    case 'unrouted':
+      return fate.why === NOBODY
+        ? hold(floor, {
+            id: fact.id,
+            addressed: fact.addressed,
+            order: fact.order,
+            until: 'agent',
+            line: known?.line ?? null,
+            ...written(fact),
+          })
+        : withoutMessage(floor, fact.id);
+    case 'ignored':
+      return withoutMessage(floor, fact.id);
+    case 'delivered':
+      return delivered(floor, fact, fate.via);
+  }
+}
+
+function delivered(floor: Floor, fact: Routed, via: 'prompt' | 'inject' | 'interrupt' | 'observe'): Floor {
+  const { turn } = floor;
+  const line = fact.line ?? floor.lines;
+  const message = { id: fact.id, line, addressed: fact.addressed, ...written(fact) };
+  if (via === 'prompt' || turn === null) return floor;
+  if (via === 'interrupt') {
+    if (turn.status !== 'waiting') return floor;
+    return { ...floor, turn: { ...turn, wait: { ...turn.wait, answers: [...turn.wait.answers, message] } } };
+  }
+  if (turn.status !== 'active' || fact.line === null) return floor;
+  const seen = showLine(floor, turn.agent, fact.line);
+  return via === 'observe' ? seen : { ...seen, turn: { ...turn, injecting: [...turn.injecting, message] } };
+}
+
+function written({ fromProgram }: Routed): { readonly fromProgram?: true } {
+  return fromProgram === true ? { fromProgram } : {};
+}
+
+function hold(floor: Floor, message: Held): Floor {
+  const index = floor.held.findIndex((other) => compareOrder(message.order, other.order) < 0);
+  const place = index === -1 ? floor.held.length : index;
+  return { ...floor, held: [...floor.held.slice(0, place), message, ...floor.held.slice(place)] };
+}
+
+function reported(floor: Floor, fact: Reported): Floor {
+  const { turn } = floor;
+  const message = turn === null ? undefined : beingGiven(floor, turn, fact);
+  if (turn === null || message === undefined) {
+    throw new Error(`impossible: ${fact.id} is not being given to ${fact.agent} in ${floor.channel}`);
+  }
+  const injecting = turn.injecting.filter((candidate) => candidate.id !== fact.id);
+  const given = turn.given.filter((candidate) => candidate.id !== fact.id);
+  return fact.outcome === 'injected'
+    ? { ...floor, turn: { ...turn, injecting, given: [...given, { id: fact.id, begun: false }] } }
+    : { ...floor, turn: { ...turn, injecting, given, unseen: [...turn.unseen, message] } };
+}
+
+/** A message on its way into the generation; one of the prompt that did not fit into it is taken back. */
+function beingGiven(floor: Floor, turn: Turn, { id, outcome }: Reported): Turn['unseen'][number] | undefined {
+  if (outcome !== 'no-room') return turn.injecting.find((message) => message.id === id);
+  return turn.given.some((message) => message.id === id) ? { id, line: floor.lines, addressed: [] } : undefined;
+}
+
+function amended(before: Floor, fact: FactOf<'messageAmended'>): Floor {
+  const floor = fact.change === 'deleted' ? withoutMessage(before, fact.id) : before;
+  if (fact.line === null) return floor;
+  const next = { ...floor, lines: fact.line, notice: null };
+  return fact.holder === null ? next : showLine(next, fact.holder, fact.line);
+}
+
+/** Nobody waits for a message any more that is not for agents, or that its author took back. */
+function withoutMessage(floor: Floor, id: Held['id']): Floor {
+  return {
+    ...floor,
+    held: floor.held.filter((message) => message.id !== id),
+    prioritised: floor.prioritised.map((call) => ({
+      ...call,
+      messages: call.messages.filter((message) => message !== id),
+    })),
+  };
 }

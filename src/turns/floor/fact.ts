@@ -1,9 +1,9 @@
 import type { Caller } from './policies.ts';
-import type { Status, Trigger } from './seat.ts';
+import type { Trigger } from './seats.ts';
+import type { BUDGETS, Floor, Held, Status, Wait } from './floor.ts';
 import type { AgentId, Choice, FloorSettings, MessageId, Question, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { Refusal } from './command.ts';
-import type { BUDGETS, Floor, Held, Wait } from './floor.ts';
 
 /** How a turn ended. */
 export type Outcome = 'completed' | 'passed' | 'lapsed' | 'expired' | 'forfeited' | 'revoked';

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { floorSettingsSchema, questionSchema, seatSettingsSchema } from './settings.ts';
-import type { ChannelId, FloorSettings, Question } from './settings.ts';
-import { STATUSES } from './seat.ts';
+import type { ChannelId, FloorSettings } from './settings.ts';
 
 /** What can be used up. */
 export const BUDGETS = [
@@ -14,6 +13,12 @@ export const BUDGETS = [
   'minutes a day',
   'held messages',
 ] as const;
+
+/** The five states of a seat, as the owner's document names them. */
+export const STATUSES = ['OFFLINE', 'IDLE', 'QUEUED', 'ACTIVE', 'WAITING'] as const;
+
+/** One of the five states of a seat: an agent's place at one floor. */
+export type Status = (typeof STATUSES)[number];
 
 const instant = z.number();
 const agent = z.string();
@@ -232,12 +237,6 @@ export function emptyFloor(channel: ChannelId): Floor {
     outage: false,
     notice: null,
   };
-}
-
-/** The request for permission that people may decide about now, if there is one. */
-export function openQuestion({ turn }: Floor): Question | null {
-  const wait = turn?.status === 'waiting' ? turn.wait : null;
-  return wait?.reason === 'approval' && !wait.ready ? wait.question : null;
 }
 
 const NO_LIMIT = { tokens: null, costMicros: null, ms: null };

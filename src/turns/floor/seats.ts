@@ -1,7 +1,61 @@
-import type { Floor, Seat } from './floor.ts';
-import { isAllowed } from './seat.ts';
-import type { Status, Trigger } from './seat.ts';
-import type { AgentId, SeatSettings } from './settings.ts';
+import type { ActiveTurn, Floor, Seat, Status, Turn, Wait, WaitingTurn } from './floor.ts';
+import type { AgentId, Question, SeatSettings } from './settings.ts';
+import type { Instant } from '../../lib/time.ts';
+
+type Row = {
+  readonly from: readonly Status[];
+  readonly to: Status;
+  readonly trigger: string;
+  readonly action: string;
+};
+
+/**
+ * Every transition that a seat may make: the owner's thirteen rows, then those that the owner's prose adds.
+ * The README's table and diagram are generated from it, `evolve` enforces it, and logs carry its trigger names.
+ */
+export const TRANSITIONS = [
+  { from: ['OFFLINE'], to: 'IDLE', trigger: 'AGENT_STARTED', action: 'register' },
+  { from: ['IDLE'], to: 'QUEUED', trigger: 'ASSIGNED', action: "append to the channel's queue" },
+  { from: ['IDLE'], to: 'OFFLINE', trigger: 'AGENT_STOPPED', action: 'deregister' },
+  { from: ['QUEUED'], to: 'ACTIVE', trigger: 'TURN_GRANTED', action: 'becomes holder, agent notified' },
+  { from: ['QUEUED'], to: 'IDLE', trigger: 'REMOVED', action: 'out of the queue' },
+  { from: ['QUEUED'], to: 'OFFLINE', trigger: 'DISCONNECTED', action: 'out of the queue, log' },
+  { from: ['ACTIVE'], to: 'QUEUED', trigger: 'TURN_COMPLETE', action: 'advance' },
+  { from: ['ACTIVE'], to: 'QUEUED', trigger: 'TIMEOUT', action: 'force advance, log, announce' },
+  { from: ['ACTIVE'], to: 'WAITING', trigger: 'WAIT_REQUESTED', action: 'pause the turn, start the wait timer' },
+  { from: ['ACTIVE'], to: 'OFFLINE', trigger: 'CRASHED', action: 'advance, log the cause, announce' },
+  { from: ['WAITING'], to: 'ACTIVE', trigger: 'WAIT_RESOLVED', action: 'resume the turn' },
+  { from: ['WAITING'], to: 'QUEUED', trigger: 'WAIT_TIMEOUT', action: 'forfeit the turn, advance' },
+  { from: ['WAITING'], to: 'OFFLINE', trigger: 'DISCONNECTED', action: 'remove, log, announce' },
+  { from: ['ACTIVE'], to: 'IDLE', trigger: 'TURN_COMPLETE', action: 'alone in the channel: rest' },
+  { from: ['IDLE'], to: 'QUEUED', trigger: 'RECALLED', action: 'the next human message came' },
+  { from: ['ACTIVE'], to: 'QUEUED', trigger: 'SILENCE', action: 'auto-detected end, advance' },
+  { from: ['ACTIVE', 'WAITING'], to: 'IDLE', trigger: 'REMOVED', action: 'end the turn, advance' },
+  { from: ['ACTIVE'], to: 'WAITING', trigger: 'PREEMPTED', action: 'stop the generation, a human goes first' },
+  { from: ['WAITING'], to: 'QUEUED', trigger: 'HUMAN_OVERRIDE', action: 'an operator gave the floor to another' },
+  { from: ['WAITING'], to: 'ACTIVE', trigger: 'HUMAN_OVERRIDE', action: 'an operator resumed the turn' },
+  { from: ['ACTIVE', 'WAITING'], to: 'QUEUED', trigger: 'SKIPPED', action: 'an operator ended the turn, advance' },
+  { from: ['ACTIVE', 'WAITING'], to: 'QUEUED', trigger: 'STOPPED', action: 'stop: end the turn, close the exchange' },
+  {
+    from: ['IDLE', 'QUEUED', 'ACTIVE', 'WAITING'],
+    to: 'OFFLINE',
+    trigger: 'DISABLED',
+    action: 'an operator disabled the agent',
+  },
+  { from: ['OFFLINE'], to: 'IDLE', trigger: 'ENABLED', action: 'an operator enabled the agent' },
+] as const satisfies readonly Row[];
+
+/** The name of what made a seat change its state. */
+export type Trigger = (typeof TRANSITIONS)[number]['trigger'];
+
+/** Whether the table lets a seat go from one state to another for this reason. */
+export function isAllowed(from: Status, to: Status, trigger: Trigger): boolean {
+  return ROWS.has(`${from}>${to}:${trigger}`);
+}
+
+const ROWS: ReadonlySet<string> = new Set(
+  TRANSITIONS.flatMap((row) => row.from.map((from) => `${from}>${row.to}:${row.trigger}`)),
+);
 
 /** How many earlier lines an agent that is new at a floor is given. */
 const LINES_FOR_NEWCOMERS = 50;
@@ -71,4 +125,102 @@ export function moveSeat(floor: Floor, move: Move): Floor {
         ? floor.prioritised.filter((named) => named.agent !== agent)
         : floor.prioritised,
   };
+}
+
+/** Every turn of a floor, the holder's first. */
+export function turnsOf({ turn, parked }: Floor): readonly Turn[] {
+  return turn === null ? parked : [turn, ...parked];
+}
+
+/** The turn of an agent, with or without the floor; `null` if there is none. */
+export function findTurn(floor: Floor, agent: AgentId): Turn | null {
+  return turnsOf(floor).find((turn) => turn.agent === agent) ?? null;
+}
+
+/** The turn of an agent, with or without the floor; it is a bug if there is none. */
+export function turnOf(floor: Floor, agent: AgentId): Turn {
+  const turn = findTurn(floor, agent);
+  if (turn === null) throw new Error(`impossible: ${agent} has no turn in ${floor.channel}`);
+  return turn;
+}
+
+/** What a turn waits for, if it does. */
+export function waitOf(turn: Turn | null | undefined): Wait | null {
+  return turn?.status === 'waiting' ? turn.wait : null;
+}
+
+/** The request for permission that people may decide about now, if there is one. */
+export function openQuestion({ turn }: Floor): Question | null {
+  const wait = turn?.status === 'waiting' ? turn.wait : null;
+  return wait?.reason === 'approval' && !wait.ready ? wait.question : null;
+}
+
+/** The turn that speaks now, if one does: it neither waits nor was cut by a restart. */
+export function speaking({ turn }: Floor): ActiveTurn | null {
+  return turn?.status === 'active' ? turn : null;
+}
+
+/** What a turn was to be told and was not: messages that its agent could not take, and the answers to its wait. */
+export function missedBy(turn: Turn): Turn['unseen'] {
+  return [...turn.unseen, ...turn.injecting, ...(waitOf(turn)?.answers ?? [])];
+}
+
+/** The floor with the turn of an agent changed. */
+export function changeTurn(floor: Floor, agent: AgentId, change: (turn: Turn) => Turn): Floor {
+  const turn = change(turnOf(floor, agent));
+  return floor.turn?.agent === agent
+    ? { ...floor, turn }
+    : { ...floor, parked: floor.parked.map((parked) => (parked.agent === agent ? turn : parked)) };
+}
+
+/** Something that happens by itself at an instant. */
+export type Deadline =
+  | { readonly kind: 'expire' | 'lapse' | 'force' | 'waitOver'; readonly agent: AgentId; readonly at: Instant }
+  | { readonly kind: 'choose' | 'limit'; readonly at: Instant };
+
+/**
+ * Every deadline of a floor, earliest first. Until the channel's history has been read only what runs has one: a wait is
+ * not over before it is known what people wrote meanwhile, nor a turn whose agent has yet to come back.
+ */
+export function deadlines(floor: Floor): readonly Deadline[] {
+  const found: Deadline[] = [];
+  if (floor.turn !== null) found.push(...turnDeadlines(floor.turn));
+  for (const parked of floor.parked) found.push(...turnDeadlines(parked));
+  if (floor.facilitation !== null) found.push({ kind: 'choose', at: floor.facilitation.deadlineAt });
+  if (floor.limit !== null && floor.limit.until !== null) found.push({ kind: 'limit', at: floor.limit.until });
+  const due = floor.catchingUp ? found.filter((deadline) => isRunning(floor, deadline)) : found;
+  return due.sort((a, b) => a.at - b.at);
+}
+
+function isRunning({ turn }: Floor, { kind }: Deadline): boolean {
+  return kind !== 'waitOver' && kind !== 'limit' && turn?.status !== 'suspended';
+}
+
+/** When the floor next changes by itself, or `null`: the one alarm of its channel. */
+export function nextDeadline(floor: Floor): Instant | null {
+  return deadlines(floor)[0]?.at ?? null;
+}
+
+function turnDeadlines(turn: Turn): readonly Deadline[] {
+  const { agent } = turn;
+  switch (turn.status) {
+    case 'waiting': {
+      const { wait } = turn;
+      if (wait.ready) return [];
+      const over: Deadline = { kind: 'waitOver', agent, at: wait.deadlineAt };
+      if (wait.reason !== 'human' || wait.graceEndAt === null) return [over];
+      return [{ kind: 'force', agent, at: wait.graceEndAt }, over];
+    }
+    case 'active': {
+      const end: Deadline = { kind: 'expire', agent, at: endOf(turn) };
+      return turn.silenceAt === null ? [end] : [{ kind: 'lapse', agent, at: turn.silenceAt }, end];
+    }
+    case 'suspended':
+      return [{ kind: 'expire', agent, at: endOf(turn) }];
+  }
+}
+
+/** When a turn ends by itself, without a further sign of work or in any case. */
+export function endOf({ deadlineAt, hardEndAt }: Exclude<Turn, WaitingTurn>): Instant {
+  return deadlineAt === null ? hardEndAt : Math.min(deadlineAt, hardEndAt);
 }

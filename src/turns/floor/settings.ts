@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { INTERRUPT_MODES } from './modes.ts';
-import { ORDERS } from './policies.ts';
+import { INTERRUPT_MODES, ORDERS } from './policies.ts';
 
 /** Names of agents, channels and messages are strings of the platform or the configuration; never display names. */
 export type AgentId = string & { readonly brand?: 'AgentId' };

@@ -1,6 +1,6 @@
 import type { AgentId } from '../floor/settings.ts';
-import { fenceAfter, isQuote } from './fence.ts';
-import type { Fence } from './fence.ts';
+import { fenceAfter, isQuote } from './split.ts';
+import type { Fence } from './split.ts';
 
 /** An agent as people may call it. */
 export type Addressee = { readonly id: AgentId; readonly name: string };

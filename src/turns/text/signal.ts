@@ -1,5 +1,5 @@
-import { fenceAfter, isQuote } from './fence.ts';
-import type { Fence } from './fence.ts';
+import { fenceAfter, isQuote } from './split.ts';
+import type { Fence } from './split.ts';
 
 /** What the end of an output said. `argument` is whom it hands over to, without the "@". */
 export type SignalEnd = {

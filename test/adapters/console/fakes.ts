@@ -10,9 +10,8 @@ import type { Clock } from '../../../src/lib/time.ts';
 import type { Answer, Intake, FloorQueries } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
-import type { JournalEntry, Line } from '../../../src/turns/records.ts';
-import type { Outlook } from '../../../src/turns/outlook.ts';
-import type { FloorView, TurnRecord } from '../../../src/turns/view.ts';
+import type { JournalEntry } from '../../../src/turns/floor-machine.ts';
+import type { Line, Outlook, FloorView, TurnRecord } from '../../../src/turns/view.ts';
 
 export const CHANNEL = 'console:demo';
 export const OTHER = 'discord:42';

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
-import { createServer } from 'node:http';
-import { request } from 'node:http';
+import { createServer, request } from 'node:http';
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
 import { createServer as createNetServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
@@ -9,7 +8,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
-import type { Status } from '../../../src/turns/floor/seat.ts';
+import type { Status } from '../../../src/turns/floor/floor.ts';
 import {
   CHANNEL,
   OTHER,

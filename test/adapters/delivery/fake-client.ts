@@ -9,7 +9,7 @@ import { createMessageSender } from '../../../src/adapters/delivery/chat-adapter
 import type { MessageSender } from '../../../src/adapters/delivery/chat-adapter.ts';
 import { ChatError } from '../../../src/adapters/port.ts';
 import type { Memory, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
-import type { Receipt } from '../../../src/turns/floor/effect.ts';
+import type { Receipt } from '../../../src/turns/floor/react.ts';
 import type { FloorView } from '../../../src/turns/view.ts';
 import { createTime } from '../../agents/time.ts';
 

@@ -3,7 +3,7 @@ import { createCalls, createClient } from '../../../src/adapters/discord/client.
 import { choicesFor, commandSet, lineOf, registerCommands } from '../../../src/adapters/discord/commands.ts';
 import type { Given, Option } from '../../../src/adapters/discord/commands.ts';
 import { parseLine } from '../../../src/turns/commands/parse.ts';
-import { COMMANDS } from '../../../src/turns/commands/table.ts';
+import { COMMANDS } from '../../../src/turns/commands/command-table.ts';
 import { systemClock } from '../../../src/lib/time.ts';
 import { startDiscord } from './server.ts';
 

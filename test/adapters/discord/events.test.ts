@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { LOOK_AGAIN_MS } from '../../../src/adapters/discord/channel-membership.ts';
 import { commandSet } from '../../../src/adapters/discord/commands.ts';
-import { compareOrder } from '../../../src/turns/floor/evolve/evolve-message.ts';
+import { compareOrder } from '../../../src/turns/floor/evolve.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
 import { createMemory, mustCome, placeOf, rigOf } from './listening.ts';

@@ -14,7 +14,7 @@ import type {
   Thread,
 } from '../../../src/adapters/port.ts';
 import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
-import type { Line } from '../../../src/turns/records.ts';
+import type { Line } from '../../../src/turns/view.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';
 import type { Timers } from '../../../src/lib/time.ts';
 import type { DiscordServer } from './server.ts';

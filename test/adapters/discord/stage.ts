@@ -1,8 +1,8 @@
 import { CAPABILITIES, createAdapter } from '../../../src/adapters/discord/adapter.ts';
 import { CURSOR } from '../../../src/adapters/discord/content.ts';
 import { channelId } from '../../../src/adapters/discord/client.ts';
-import { RECEIPTS } from '../../../src/turns/floor/effect.ts';
-import type { Receipt } from '../../../src/turns/floor/effect.ts';
+import { RECEIPTS } from '../../../src/turns/floor/react.ts';
+import type { Receipt } from '../../../src/turns/floor/react.ts';
 import { filledIn } from '../commanding.ts';
 import { seeEqual } from '../program.ts';
 import { SKEW_MS } from '../rig.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { RECEIPTS } from '../../../src/turns/floor/effect.ts';
-import type { Receipt } from '../../../src/turns/floor/effect.ts';
+import { RECEIPTS } from '../../../src/turns/floor/react.ts';
+import type { Receipt } from '../../../src/turns/floor/react.ts';
 import { reactionName } from '../../../src/adapters/slack/message-client.ts';
 import { deliver, speaking } from './speaking.ts';
 

@@ -1,8 +1,8 @@
 import { CAPABILITIES, createAdapter } from '../../../src/adapters/slack/adapter.ts';
 import { emojiName } from '../../../src/adapters/slack/content.ts';
 import { channelId, messageId, platformMessage } from '../../../src/adapters/slack/client.ts';
-import { RECEIPTS } from '../../../src/turns/floor/effect.ts';
-import type { Receipt } from '../../../src/turns/floor/effect.ts';
+import { RECEIPTS } from '../../../src/turns/floor/react.ts';
+import type { Receipt } from '../../../src/turns/floor/react.ts';
 import type { AgentId } from '../../../src/turns/floor/settings.ts';
 import { AGENTS } from '../program.ts';
 import { SKEW_MS } from '../rig.ts';

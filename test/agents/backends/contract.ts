@@ -1,4 +1,4 @@
-import { INTERRUPT_MODES } from '../../../src/turns/floor/modes.ts';
+import { INTERRUPT_MODES } from '../../../src/turns/floor/policies.ts';
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import * as fc from 'fast-check';

@@ -1,5 +1,5 @@
 import type { Report, TurnPrompt } from '../../../src/agents/backends/backend.ts';
-import type { Line } from '../../../src/turns/records.ts';
+import type { Line } from '../../../src/turns/view.ts';
 
 /** A line of a person. */
 export function person(line: number, text: string, more: Partial<Line> = {}): Line {

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { buildPrompt, looksLikeHost, neutralised } from '../../../src/agents/prompt/prompt.ts';
 import type { PromptParts } from '../../../src/agents/prompt/prompt.ts';
-import type { Line } from '../../../src/turns/records.ts';
+import type { Line } from '../../../src/turns/view.ts';
 
 const BOUNDARY = 'b0a1f7c2';
 

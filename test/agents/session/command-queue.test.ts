@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { CommandQueue } from '../../../src/agents/session/command-queue.ts';
+import { CommandQueue } from '../../../src/agents/session/supervisor.ts';
 import { emptyFloor } from '../../../src/turns/floor/floor.ts';
 import type { AgentCommand } from '../../../src/turns/floor/command.ts';
 import { createTime } from '../time.ts';

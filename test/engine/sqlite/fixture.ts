@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Command } from '../../../src/turns/floor/command.ts';
 import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import { canonical } from '../../../src/engine/canonical.ts';
+import type { DiskSync } from '../../../src/engine/sqlite/wal-sync.ts';
 import type { HumanMessage } from '../../../src/engine/port.ts';
 import { openFloorStore } from '../../../src/turns/floor-store.ts';
 import type { FloorStore, FloorStoreOptions } from '../../../src/turns/floor-store.ts';
@@ -11,11 +12,15 @@ import type { FloorStore, FloorStoreOptions } from '../../../src/turns/floor-sto
 export const AT = 1_700_000_000_000;
 export const AGENTS = ['pm', 'dev', 'qa'] as const;
 
+/** A disk on which everything is at once: a test of what follows from what waits for none. */
+const QUICK_DISK: DiskSync = { sync: () => null, close: () => undefined };
+
 /** Options of a store whose posts hold 40 characters and whose announcements are their kind. */
 export function options(path: string, changes: Partial<FloorStoreOptions> = {}): FloorStoreOptions {
   return {
     path,
     clock: { now: () => AT },
+    disk: QUICK_DISK,
     textLimit: () => 40,
     words: (announcement, _channel, repeat) => `${announcement.kind} ${repeat}`,
     ...changes,

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import type { Effect } from '../../../src/turns/floor/effect.ts';
+import type { Effect } from '../../../src/turns/floor/react.ts';
 import { openDatabase } from '../../../src/engine/sqlite/open.ts';
 import { Outbox } from '../../../src/engine/sqlite/outbox.ts';
 import type { Lease, Settlement } from '../../../src/engine/port.ts';
-import type { OutboxRow } from '../../../src/turns/records.ts';
+import type { OutboxRow } from '../../../src/turns/floor-machine.ts';
 import type { FloorStoreOptions } from '../../../src/turns/floor-store.ts';
-import { effectOf, floorUses } from '../../../src/turns/floor-uses.ts';
+import { effectOf, floorUses } from '../../../src/turns/floor-machine.ts';
 import { AT, options } from './fixture.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 

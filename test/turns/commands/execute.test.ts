@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { COMMANDS } from '../../../src/turns/commands/table.ts';
+import { COMMANDS } from '../../../src/turns/commands/command-table.ts';
 import { ANN, OLA, room, seats, T0, view } from './room.ts';
 
 describe('somebody who is not an operator', () => {

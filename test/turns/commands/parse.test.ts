@@ -1,8 +1,8 @@
 import { assert, property, string } from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseLine, usage, wordsOf } from '../../../src/turns/commands/parse.ts';
+import { parseLine, usage, lineWords } from '../../../src/turns/commands/parse.ts';
 import type { Parsed } from '../../../src/turns/commands/parse.ts';
-import { COMMAND_WORDS, COMMANDS } from '../../../src/turns/commands/table.ts';
+import { COMMAND_WORDS, COMMANDS } from '../../../src/turns/commands/command-table.ts';
 
 describe('the command table', () => {
   test.each(COMMANDS)('$path is understood from its own example', (row) => {
@@ -148,7 +148,7 @@ describe('a line that is not understood', () => {
 
 describe('words', () => {
   test('are parted by any white space, and quotes keep them together', () => {
-    expect(wordsOf('a  "b c"\td\n"e')).toEqual(['a', 'b c', 'd', 'e']);
+    expect(lineWords('a  "b c"\td\n"e')).toEqual(['a', 'b c', 'd', 'e']);
   });
 });
 

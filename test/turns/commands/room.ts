@@ -2,10 +2,9 @@ import type { Command, Refusal } from '../../../src/turns/floor/command.ts';
 import type { Fact } from '../../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../../src/turns/floor/floor.ts';
 import { timeWords } from '../../../src/turns/commands/clock-words.ts';
-import type { Answer, Audit, CommandContext } from '../../../src/turns/commands/context.ts';
+import type { Answer, Audit, CommandContext, OperatorSet, Person } from '../../../src/turns/commands/context.ts';
 import { createOperators } from '../../../src/turns/commands/execute.ts';
-import type { OperatorSet, Person } from '../../../src/turns/commands/roles.ts';
-import type { InboxRow, JournalEntry } from '../../../src/turns/records.ts';
+import type { JournalEntry, InboxRow } from '../../../src/turns/floor-machine.ts';
 import type { FloorView, TurnRecord } from '../../../src/turns/view.ts';
 
 export const T0 = Date.parse('2026-02-04T21:00:30Z');

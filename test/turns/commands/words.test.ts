@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { clockWords, counted, excerpt, timeWords } from '../../../src/turns/commands/clock-words.ts';
 import { factWords, fateWords } from '../../../src/turns/commands/fact-words.ts';
-import { findAgent } from '../../../src/turns/commands/lookup.ts';
+import { findAgent } from '../../../src/turns/commands/execute.ts';
 import { nearest } from '../../../src/lib/nearest.ts';
 
 describe('a duration', () => {

@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { openQuestion } from '../../../src/turns/floor/floor.ts';
+import { openQuestion, waitOf } from '../../../src/turns/floor/seats.ts';
 import type { FloorSettings } from '../../../src/turns/floor/settings.ts';
 import { factsOf, stage } from './stage.ts';
 import type { Act, Stage } from './stage.ts';
-import { waitOf } from '../../../src/turns/floor/turn.ts';
 
 const APPROVAL = { title: 'run the tests', detail: 'npm test' };
 const DANGER = { title: 'clean up', detail: 'rm -rf build' };

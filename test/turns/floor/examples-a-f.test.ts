@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { nextDeadline } from '../../../src/turns/floor/deadline.ts';
+import { nextDeadline, waitOf } from '../../../src/turns/floor/seats.ts';
 import { announcementsIn, effectsOf, factsOf, movesIn, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
-import { waitOf } from '../../../src/turns/floor/turn.ts';
 
 /** dev ACTIVE #2 after pm's turn; qa is next, then pm. */
 function second(settings = {}): Stage {

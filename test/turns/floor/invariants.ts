@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import type { Effect } from '../../../src/turns/floor/effect.ts';
+import type { Effect } from '../../../src/turns/floor/react.ts';
 import type { Fact } from '../../../src/turns/floor/fact.ts';
 import type { Floor } from '../../../src/turns/floor/floor.ts';
-import { isAllowed } from '../../../src/turns/floor/seat.ts';
+import { isAllowed, waitOf } from '../../../src/turns/floor/seats.ts';
 import type { Instant } from '../../../src/lib/time.ts';
-import { waitOf } from '../../../src/turns/floor/turn.ts';
 
 /** What must hold of every floor, at every moment. */
 export function checkFloor(floor: Floor, context: string): void {

@@ -1,14 +1,12 @@
-import { INTERRUPT_MODES } from '../../../src/turns/floor/modes.ts';
+import { INTERRUPT_MODES, ORDERS } from '../../../src/turns/floor/policies.ts';
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { describe, test } from 'vitest';
-import { nextDeadline } from '../../../src/turns/floor/deadline.ts';
-import { ORDERS } from '../../../src/turns/floor/policies.ts';
+import { nextDeadline, waitOf } from '../../../src/turns/floor/seats.ts';
 import type { Command } from '../../../src/turns/floor/command.ts';
 import type { FloorSettings } from '../../../src/turns/floor/settings.ts';
 import { stage } from './stage.ts';
 import type { Stage } from './stage.ts';
-import { waitOf } from '../../../src/turns/floor/turn.ts';
 
 const AGENTS = ['pm', 'dev', 'qa'];
 const agent = fc.constantFrom(...AGENTS, 'eve');

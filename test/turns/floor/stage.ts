@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { decide } from '../../../src/turns/floor/decide.ts';
 import { evolve } from '../../../src/turns/floor/evolve.ts';
-import { nextDeadline } from '../../../src/turns/floor/deadline.ts';
+import { nextDeadline } from '../../../src/turns/floor/seats.ts';
 import { react } from '../../../src/turns/floor/react.ts';
 import type { AgentCommand, Command, OperatorCommand, Refusal } from '../../../src/turns/floor/command.ts';
-import type { Effect, Receipt } from '../../../src/turns/floor/effect.ts';
+import type { Effect, Receipt } from '../../../src/turns/floor/react.ts';
 import type { Announcement, Fact, Fate } from '../../../src/turns/floor/fact.ts';
 import { emptyFloor, floorSchema, PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
-import type { Floor, Turn } from '../../../src/turns/floor/floor.ts';
-import type { Status } from '../../../src/turns/floor/seat.ts';
+import type { Floor, Turn, Status } from '../../../src/turns/floor/floor.ts';
 import type { AgentId, FloorSettings, MessageId, SeatSettings } from '../../../src/turns/floor/settings.ts';
 import type { Instant } from '../../../src/lib/time.ts';
 import { checkEffect, checkFact, checkFloor } from './invariants.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { nextDeadline } from '../../../src/turns/floor/deadline.ts';
+import { nextDeadline } from '../../../src/turns/floor/seats.ts';
 import { announcementsIn, factsOf, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 import { flatOrNull } from './flat-turn.ts';

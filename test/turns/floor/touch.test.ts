@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { nextDeadline } from '../../../src/turns/floor/deadline.ts';
+import { nextDeadline } from '../../../src/turns/floor/seats.ts';
 import { announcementsIn, effectsOf, factsOf, stage } from './stage.ts';
 import type { Casting, Stage } from './stage.ts';
 

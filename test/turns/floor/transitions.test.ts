@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { evolve } from '../../../src/turns/floor/evolve.ts';
-import { isAllowed, STATUSES, TRANSITIONS } from '../../../src/turns/floor/seat.ts';
-import type { Status, Trigger } from '../../../src/turns/floor/seat.ts';
-import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
+import { isAllowed, TRANSITIONS } from '../../../src/turns/floor/seats.ts';
+import { STATUSES, PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
+import type { Trigger } from '../../../src/turns/floor/seats.ts';
+import type { Status } from '../../../src/turns/floor/floor.ts';
 import { announcementsIn, factsOf, movesIn, seatOf, stage, Stage } from './stage.ts';
 import { flatOrNull } from './flat-turn.ts';
 

@@ -2,12 +2,12 @@ import { useSignalEffect } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import type { JSX, RefObject } from 'preact';
 import { isCommandLine } from '../../../turns/text/addressing.ts';
-import { COMMAND_WORDS } from '../../../turns/commands/table.ts';
+import { COMMAND_WORDS } from '../../../turns/commands/command-table.ts';
 import { Choices, chosen, pressInChoices, offer, offered } from './choices.tsx';
 import { MessagePromise } from './promise.tsx';
 import { Icon } from '../icons.tsx';
 import { goToEnd, suggestion } from '../layout.ts';
-import { command, say, toast } from '../sending.ts';
+import { sendCommand, sendWords, toast } from '../sending.ts';
 import { channel, channelName, writable } from '../state.ts';
 import { keepUnfinished, unfinished } from './unfinished.ts';
 
@@ -156,8 +156,8 @@ function submit(field: FieldRef['field']): void {
   if (wanted.length > TEXT_LIMIT) {
     return toast('refused', `The message is longer than ${TEXT_LIMIT.toLocaleString()} characters. Nothing was sent.`);
   }
-  if (isCommand(wanted)) command(wanted, { typed: true });
-  else if (writable.value) say(wanted, unfinished.peek().replyTo?.id ?? null);
+  if (isCommand(wanted)) sendCommand(wanted, { typed: true });
+  else if (writable.value) sendWords(wanted, unfinished.peek().replyTo?.id ?? null);
   else return toast('refused', 'This channel lives on another platform: write there. Commands work here too.');
   keepUnfinished({ replyTo: null });
   write(field, '');

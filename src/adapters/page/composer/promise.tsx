@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { fateWords } from '../../../turns/commands/fact-words.ts';
-import { obstacleWords } from '../../../turns/commands/floor-words.ts';
+import { obstacleWords } from '../../../turns/commands/read.ts';
 import { firstFor } from '../../../turns/floor/gate.ts';
 import { addressedIn } from '../../../turns/text/addressing.ts';
 import { agentOf, connection, messages, outlook, view, writable } from '../state.ts';

@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import { Avatar, toneOf } from '../avatar.tsx';
 import { RichText } from './rich-text.tsx';
-import { discard, say, unsent } from '../sending.ts';
+import { discard, sendWords, unsent } from '../sending.ts';
 import type { Unsent } from '../sending.ts';
 import { agentOf, channel, connection, drafts, messages, view } from '../state.ts';
 
@@ -27,7 +27,7 @@ function OnItsWay({ message }: { readonly message: Unsent }): JSX.Element {
   const { key, text, replyTo, refusal } = message;
   const again = (): void => {
     discard(key);
-    say(text, replyTo);
+    sendWords(text, replyTo);
   };
   return (
     <div class="message is-own tone-person on-its-way" data-testid="unsent">

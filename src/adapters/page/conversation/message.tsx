@@ -2,15 +2,15 @@ import { signal } from '@preact/signals';
 import { memo } from 'preact/compat';
 import { useEffect, useRef } from 'preact/hooks';
 import type { JSX } from 'preact';
-import { RECEIPTS } from '../../../turns/floor/effect.ts';
-import type { Receipt } from '../../../turns/floor/effect.ts';
+import { RECEIPTS } from '../../../turns/floor/react.ts';
+import type { Receipt } from '../../../turns/floor/react.ts';
 import type { ChatMessage } from '../../console/protocol.ts';
 import { Avatar, toneOf } from '../avatar.tsx';
 import { Icon } from '../icons.tsx';
 import { deleteSoon, deleting, keepMessage } from './deleting.ts';
 import { exactTime, timeOfDay } from '../now.ts';
 import { RichText } from './rich-text.tsx';
-import { amend, command } from '../sending.ts';
+import { sendEdit, sendCommand } from '../sending.ts';
 import { messages, person, writable } from '../state.ts';
 import { keepUnfinished } from '../composer/unfinished.ts';
 
@@ -129,7 +129,7 @@ function Editor({ message }: { readonly message: ChatMessage }): JSX.Element {
   const save = (event: Event): void => {
     event.preventDefault();
     const text = field.current?.value.trim() ?? '';
-    if (text !== '' && text !== message.text) amend(message.id, text);
+    if (text !== '' && text !== message.text) sendEdit(message.id, text);
     close();
   };
   const press = (event: KeyboardEvent): void => {
@@ -173,7 +173,7 @@ function MessageActions(props: { readonly message: ChatMessage; readonly isOwn: 
         <Action icon="reply" label="Reply" act={() => keepUnfinished({ replyTo: { id, name: speaker.name, text } })} />
       )}
       {kind === 'person' && (
-        <Action icon="help" label="What became of it?" act={() => command(`/why ${id}`, { typed: true })} />
+        <Action icon="help" label="What became of it?" act={() => sendCommand(`/why ${id}`, { typed: true })} />
       )}
       {own && <Action icon="edit" label="Edit" act={() => (editing.value = id)} />}
       {own && <Action icon="trash" label="Delete" act={() => deleteSoon(id)} />}

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { JSX } from 'preact';
 import { wantedQuestion } from '../frame/attention.ts';
 import { focusableIfCut } from '../conversation/code-block.tsx';
-import { command } from '../sending.ts';
+import { sendCommand } from '../sending.ts';
 import type { AnsweredQuestion } from '../../console/protocol.ts';
 import { exactTime, timeOfDay } from '../now.ts';
 import { agentOf, channel, messages, person, view } from '../state.ts';
@@ -61,7 +61,7 @@ function Request(props: { readonly agent: string; readonly epoch: number; readon
     wantedQuestion.value = null;
     box.current?.focus();
   });
-  const answer = (line: '/allow' | '/reject'): void => command(`${line} ${question}`, { epoch });
+  const answer = (line: '/allow' | '/reject'): void => sendCommand(`${line} ${question}`, { epoch });
   /** The second half of a double click may come when the next question stands under the pointer: it answers nothing. */
   const click = (line: '/allow' | '/reject') => (event: MouseEvent) => {
     if (event.detail < 2) answer(line);

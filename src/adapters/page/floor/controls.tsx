@@ -1,8 +1,7 @@
-import { INTERRUPT_MODES, MODES } from '../../../turns/floor/modes.ts';
+import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../../turns/floor/policies.ts';
 import type { JSX } from 'preact';
-import { ORDERS, POLICIES } from '../../../turns/floor/policies.ts';
 import { Icon } from '../icons.tsx';
-import { command } from '../sending.ts';
+import { sendCommand } from '../sending.ts';
 import { view } from '../state.ts';
 
 /** How this floor works, and the rest of what operators can do. */
@@ -18,30 +17,30 @@ export function Controls(): JSX.Element {
         value={mode}
         values={INTERRUPT_MODES}
         summary={MODES[mode].summary}
-        choose={(value) => command(`/floor mode ${value}`)}
+        choose={(value) => sendCommand(`/floor mode ${value}`)}
       />
       <Choice
         label="Who is next"
         value={order}
         values={ORDERS}
         summary={POLICIES[order].summary}
-        choose={(value) => command(`/floor order ${value}`)}
+        choose={(value) => sendCommand(`/floor order ${value}`)}
       />
       <div class="buttons">
         {floor?.holder != null && (
-          <button type="button" class="small-button" onClick={() => command('/floor extend 60')}>
+          <button type="button" class="small-button" onClick={() => sendCommand('/floor extend 60')}>
             <Icon name="clock" />
             One minute more
           </button>
         )}
-        <button type="button" class="small-button" onClick={() => command('/floor start')}>
+        <button type="button" class="small-button" onClick={() => sendCommand('/floor start')}>
           <Icon name="play" />
           Start an exchange
         </button>
-        <button type="button" class="small-button" onClick={() => command('/floor status', { typed: true })}>
+        <button type="button" class="small-button" onClick={() => sendCommand('/floor status', { typed: true })}>
           Status
         </button>
-        <button type="button" class="small-button" onClick={() => command('/help', { typed: true })}>
+        <button type="button" class="small-button" onClick={() => sendCommand('/help', { typed: true })}>
           All commands
         </button>
       </div>

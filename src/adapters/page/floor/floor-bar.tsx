@@ -1,13 +1,13 @@
 import type { JSX } from 'preact';
 import { WAITS_FOR } from '../../../turns/commands/fact-words.ts';
-import { obstacleWords } from '../../../turns/commands/floor-words.ts';
+import { obstacleWords } from '../../../turns/commands/read.ts';
 import type { FloorView } from '../../../turns/view.ts';
 import { AskWhy } from './seats.tsx';
 import { Avatar, toneOf } from '../avatar.tsx';
 import { Icon, Shell } from '../icons.tsx';
 import { drawerOpen, tab } from '../layout.ts';
 import { clockText, now, timeToTheSecond } from '../now.ts';
-import { command } from '../sending.ts';
+import { sendCommand } from '../sending.ts';
 import { pauseOrResume, skipTurn, stopAll } from '../frame/shortcuts.ts';
 import { agentOf, connection, view, writable } from '../state.ts';
 
@@ -225,7 +225,7 @@ function Actions({ floor }: Floor): JSX.Element {
         </button>
       )}
       {idle && !limited && (
-        <button type="button" data-testid="start" disabled={lost} onClick={() => command('/floor start')}>
+        <button type="button" data-testid="start" disabled={lost} onClick={() => sendCommand('/floor start')}>
           <Icon name="play" />
           Start
         </button>
@@ -256,7 +256,7 @@ function PauseOrResume(props: { readonly paused: boolean; readonly limited: bool
       type="button"
       data-testid={resumes ? 'resume' : 'pause'}
       disabled={connection.value === 'lost'}
-      onClick={limited ? () => command('/floor resume') : pauseOrResume}
+      onClick={limited ? () => sendCommand('/floor resume') : pauseOrResume}
       title={resumes ? 'Let the agents go on (Alt+P)' : 'Grant no new turns (Alt+P)'}
     >
       <Icon name={resumes ? 'play' : 'pause'} />

@@ -1,12 +1,12 @@
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
-import type { Status } from '../../../turns/floor/seat.ts';
+import type { Status } from '../../../turns/floor/floor.ts';
 import type { FloorView } from '../../../turns/view.ts';
 import { Avatar, toneOf } from '../avatar.tsx';
 import { Icon, StatusShape } from '../icons.tsx';
 import { drawerOpen } from '../layout.ts';
 import { clockText, now } from '../now.ts';
-import { command } from '../sending.ts';
+import { sendCommand } from '../sending.ts';
 import { agentOf, agents, view } from '../state.ts';
 
 type Seat = FloorView['seats'][number];
@@ -118,7 +118,7 @@ function Act(props: { readonly line: string; readonly label: string }): JSX.Elem
       type="button"
       class="small-button"
       title={props.line}
-      onClick={() => command(props.line, ofTurn ? { epoch: holder.epoch } : {})}
+      onClick={() => sendCommand(props.line, ofTurn ? { epoch: holder.epoch } : {})}
     >
       {props.label}
     </button>
@@ -129,7 +129,7 @@ function Act(props: { readonly line: string; readonly label: string }): JSX.Elem
 export function AskWhy(props: { readonly line: string }): JSX.Element {
   const act = (): void => {
     drawerOpen.value = false;
-    command(props.line, { typed: true });
+    sendCommand(props.line, { typed: true });
   };
   return (
     <button type="button" class="small-button" title={props.line} onClick={act}>
@@ -146,7 +146,7 @@ function Unseated(): JSX.Element | null {
   return (
     <div class="buttons unseated">
       {others.map((agent) => (
-        <button key={agent.id} type="button" class="small-button" onClick={() => command(`/floor add ${agent.id}`)}>
+        <button key={agent.id} type="button" class="small-button" onClick={() => sendCommand(`/floor add ${agent.id}`)}>
           <Icon name="plus" />
           Add {agent.name}
         </button>

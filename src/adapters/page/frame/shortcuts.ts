@@ -1,6 +1,6 @@
 import { showQuestion } from './attention.ts';
 import { drawerOpen, goToBeginning, goToEnd, helpOpen, tab } from '../layout.ts';
-import { command } from '../sending.ts';
+import { sendCommand } from '../sending.ts';
 import { view } from '../state.ts';
 import { toggleTheme } from './theme.ts';
 
@@ -38,17 +38,17 @@ export function startShortcuts(): void {
 /** Skips the turn that is drawn now. */
 export function skipTurn(): void {
   const holder = view.value?.holder;
-  command('/floor skip', holder == null ? {} : { epoch: holder.epoch });
+  sendCommand('/floor skip', holder == null ? {} : { epoch: holder.epoch });
 }
 
 /** Stops, whatever is going on. */
 export function stopAll(): void {
-  command('/stop');
+  sendCommand('/stop');
 }
 
 /** Pauses a floor, or lets a paused one go on. */
 export function pauseOrResume(): void {
-  command(view.value?.condition === 'paused' ? '/floor resume' : '/floor pause');
+  sendCommand(view.value?.condition === 'paused' ? '/floor resume' : '/floor pause');
 }
 
 const WITH_ALT: Readonly<Record<string, () => void>> = {

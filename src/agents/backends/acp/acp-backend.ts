@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { Line } from '../../../turns/records.ts';
+import type { Line } from '../../../turns/view.ts';
 import { systemTimers } from '../../../lib/time.ts';
 import type { Timers } from '../../../lib/time.ts';
 import { lineStream } from './acp-lines.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { RequestError } from '@agentclientprotocol/sdk';
 import { z } from 'zod';
-import type { Line } from '../../../turns/records.ts';
+import type { Line } from '../../../turns/view.ts';
 import type { Timers } from '../../../lib/time.ts';
 import { acpFailure } from './acp-errors.ts';
 import { initialize } from './acp-initialize.ts';
@@ -14,7 +14,7 @@ import { AcpGeneration } from './acp-generation.ts';
 import { Tripwire } from './acp-tripwire.ts';
 import { permissionRequest, prompted, sessionUpdate, steered } from './acp-wire.ts';
 import type { Update } from './acp-wire.ts';
-import { begunAnew, injected, toolHint } from './acp-words.ts';
+import { begunAnew, injectedWords, toolHint } from './acp-words.ts';
 import { UnaskedError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import type { ToolEndpoint } from '../../tools/tool-server.ts';
@@ -146,7 +146,7 @@ class Session implements AcpSession {
     if (run === null) return 'next-prompt';
     await run.answered();
     if (run.ended || run.interrupted) return 'next-prompt';
-    const text = injected(message, this.#boundary());
+    const text = injectedWords(message, this.#boundary());
     if (this.#known.steering) return await this.#steer(text);
     if (this.#options.profile.takesSecondPrompt) return await this.#promptBeside(run, text);
     if (this.#options.injectFallback !== 'cancel' || observed) return 'next-prompt';

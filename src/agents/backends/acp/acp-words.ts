@@ -1,4 +1,4 @@
-import type { Line } from '../../../turns/records.ts';
+import type { Line } from '../../../turns/view.ts';
 import { neutralised } from '../../prompt/prompt.ts';
 import { FLOOR_TOOLS } from '../../tools/floor-tools.ts';
 
@@ -9,7 +9,7 @@ export function toolHint(server: string): string {
 }
 
 /** A message that comes in the middle of a turn, attributed by the host inside a boundary. */
-export function injected(line: Line, boundary: string): string {
+export function injectedWords(line: Line, boundary: string): string {
   const change = line.change === null ? '' : `, ${line.change}`;
   const text = line.change === 'deleted' ? '(deleted)' : neutralised(line.text, boundary);
   return [

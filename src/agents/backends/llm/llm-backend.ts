@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { generateText } from 'ai';
 import type { ModelMessage } from 'ai';
 import type { AgentId } from '../../../turns/floor/settings.ts';
-import type { Line } from '../../../turns/records.ts';
+import type { Line } from '../../../turns/view.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import { failureOf } from './llm-errors.ts';
 import { modelOf } from './llm-models.ts';

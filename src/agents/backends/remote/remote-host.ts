@@ -5,13 +5,12 @@ import type { AddressInfo } from 'node:net';
 import { isIPv6 } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
-import { guardServer, refuseUpgrade, targetOf } from '../../../lib/guarded-server.ts';
-import type { Refusal } from '../../../lib/guarded-server.ts';
+import { guardServer, isLoopback, refuseUpgrade, targetOf } from '../../../lib/guarded-server.ts';
+import type { UpgradeRefusal } from '../../../lib/guarded-server.ts';
 import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../../lib/time.ts';
 import type { AgentLog } from '../../session/floor-port.ts';
 import { Heartbeat } from '../../session/heartbeat.ts';
-import { isLoopback } from '../../../lib/loopback.ts';
 import { callerOf, isEncrypted, toolsUrlOf } from './remote-address.ts';
 import { ConnectionSlot } from './connection-slot.ts';
 import { HANDSHAKE_LIMITS, HandshakeLimiter } from './handshake-limiter.ts';
@@ -196,7 +195,7 @@ class Host implements RemoteHost {
     });
   }
 
-  #authorize(request: IncomingMessage, address: string): Caller | Refusal {
+  #authorize(request: IncomingMessage, address: string): Caller | UpgradeRefusal {
     const retryAfter = this.#limiter.admit(address);
     if (retryAfter > 0) {
       const headers = { 'Retry-After': String(retryAfter) };
@@ -217,7 +216,7 @@ class Host implements RemoteHost {
     return this.#identify(request, address);
   }
 
-  #identify(request: IncomingMessage, address: string): Caller | Refusal {
+  #identify(request: IncomingMessage, address: string): Caller | UpgradeRefusal {
     const [, token] = /^Bearer ([\w~+/.=-]{1,512})$/i.exec(request.headers.authorization ?? '') ?? [];
     if (token === undefined) return unknown('expected the header "Authorization: Bearer <token>"');
     const { tokens, log } = this.#options;
@@ -291,7 +290,7 @@ function serverOf({ tls, limits }: RemoteHostOptions): Server {
   return server;
 }
 
-function unknown(why: string): Refusal {
+function unknown(why: string): UpgradeRefusal {
   return { status: 401, why, headers: { 'WWW-Authenticate': 'Bearer' } };
 }
 

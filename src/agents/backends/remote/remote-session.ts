@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import type { Line } from '../../../turns/records.ts';
+import type { Line } from '../../../turns/view.ts';
 import type { Timers } from '../../../lib/time.ts';
 import type { AcpPeer } from '../acp/acp-link.ts';
 import type { AcpSession } from '../acp/acp-session.ts';
-import { injected } from '../acp/acp-words.ts';
+import { injectedWords } from '../acp/acp-words.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, TurnPrompt } from '../backend.ts';
 import type { ConnectionSlot } from './connection-slot.ts';
@@ -233,7 +233,7 @@ function again(turn: TurnPrompt, heard: string, told: readonly Line[]): TurnProm
     part === ''
       ? 'Nothing of your answer had arrived: answer now.'
       : `This much of your answer had arrived and stands in the channel. Do not repeat it; go on from there:\n${part}`;
-  const news = told.map((line) => injected(line, randomBytes(8).toString('hex')));
+  const news = told.map((line) => injectedWords(line, randomBytes(8).toString('hex')));
   const lost = `The connection to you was lost in the middle of this turn. ${arrived}`;
   const text = [turn.text, ...news, lost].join('\n\n');
   const saidSoFar = part === '' ? turn.saidSoFar : [...turn.saidSoFar, part];

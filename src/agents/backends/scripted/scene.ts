@@ -1,7 +1,7 @@
 import { addressedIn, mentionsIn } from '../../../turns/text/addressing.ts';
 import type { Addressee } from '../../../turns/text/addressing.ts';
 import type { AgentId } from '../../../turns/floor/settings.ts';
-import type { Line } from '../../../turns/records.ts';
+import type { Line } from '../../../turns/view.ts';
 import type { Ending, TurnPrompt } from '../backend.ts';
 import { topicOf } from './topic.ts';
 import type { Topic } from './topic.ts';

@@ -1,5 +1,5 @@
 import type { AgentId } from '../../../turns/floor/settings.ts';
-import type { Line } from '../../../turns/records.ts';
+import type { Line } from '../../../turns/view.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import { dev } from './dev.ts';

@@ -1,13 +1,10 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { openExchange, pending, recall } from './exchange.ts';
-import { advance, prioritise, facilitatorAnswered, goOn, grant, wake } from './grant.ts';
-import { finish, resume } from './turns.ts';
-import { gate } from '../gate.ts';
-import { isGrantable } from '../order.ts';
-import { findSeat } from '../seats.ts';
+import { openExchange, pending, recall } from './decision-builder.ts';
+import { advance, facilitatorAnswered, finish, goOn, grant, prioritise, resume, wake } from './turns.ts';
+import { gate, isGrantable } from '../gate.ts';
+import { findSeat, turnsOf, waitOf } from '../seats.ts';
 import type { AgentId } from '../settings.ts';
-import { turnsOf, waitOf } from '../turn.ts';
 
 /** A person stops everything: turns end, the exchange closes, held messages stay. */
 export function stop(decision: DecisionBuilder): Refusal | null {

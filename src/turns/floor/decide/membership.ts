@@ -1,12 +1,10 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { facilitatorAnswered, goOn } from './grant.ts';
+import { facilitatorAnswered, finish, goOn, resume } from './turns.ts';
 import { afterInterrupt } from './messages.ts';
-import { finish, resume } from './turns.ts';
 import { gate } from '../gate.ts';
-import { findSeat, seatOf } from '../seats.ts';
+import { findSeat, findTurn, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, FloorSettings, SeatSettings } from '../settings.ts';
-import { findTurn, waitOf } from '../turn.ts';
 
 /** An agent is connected: it is queued if it belongs here, and a turn that it left open goes on. */
 export function join(decision: DecisionBuilder, { agent }: CommandOf<'join'>): Refusal | null {

@@ -1,15 +1,12 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { advance, prioritise, grantOnBehalf, wake } from './grant.ts';
-import { resume } from './turns.ts';
-import { isNewFromPerson } from '../evolve/evolve-message.ts';
+import { advance, grantOnBehalf, prioritise, resume, wake } from './turns.ts';
+import { isNewFromPerson } from '../evolve.ts';
 import type { Fate } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
-import { gate } from '../gate.ts';
-import { isGrantable } from '../order.ts';
-import { seatOf } from '../seats.ts';
+import { gate, isGrantable } from '../gate.ts';
+import { missedBy, seatOf, speaking, turnsOf, waitOf } from '../seats.ts';
 import type { MessageId } from '../settings.ts';
-import { missedBy, speaking, turnsOf, waitOf } from '../turn.ts';
 
 /** Takes a person's message in: it goes the way that the channel's mode says (the owner's edge case 3). */
 export function receive(decision: DecisionBuilder, command: CommandOf<'receive'>): Refusal | null {

@@ -1,14 +1,11 @@
 import type { CommandOf, Refusal } from '../command.ts';
-import { deadlines } from '../deadline.ts';
-import type { Deadline } from '../deadline.ts';
+import { deadlines, seatOf, turnOf } from '../seats.ts';
+import type { Deadline } from '../seats.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { facilitatorAnswered, goOn } from './grant.ts';
+import { facilitatorAnswered, finish, goOn } from './turns.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
-import { finish } from './turns.ts';
-import { seatOf } from '../seats.ts';
 import type { AgentId } from '../settings.ts';
-import { turnOf } from '../turn.ts';
 
 /** The program started: nothing is granted before the history is read. */
 export function restart(decision: DecisionBuilder): Refusal | null {

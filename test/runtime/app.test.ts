@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { openToAnswers, reportUnposted } from '../../src/runtime/outbox-routing.ts';
+import { openToAnswers, reportUnposted } from '../../src/runtime/app.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
-import type { Effect } from '../../src/turns/floor/effect.ts';
+import type { Effect } from '../../src/turns/floor/react.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
 
 const ROW = { id: '1', channel: 'slack:C1', lane: 'posts', part: 0, text: '', attempts: 1 } as const;

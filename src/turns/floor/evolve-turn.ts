@@ -1,10 +1,9 @@
-import type { Evolution, FactOf } from '../fact.ts';
-import type { ActiveTurn, Floor, Held, Turn, Wait, WaitingTurn } from '../floor.ts';
-import { today } from '../limits.ts';
-import { patchSeat, seatOf, showLine } from '../seats.ts';
-import type { AgentId, MessageId } from '../settings.ts';
-import { changeTurn, missedBy, turnOf } from '../turn.ts';
-import type { Instant } from '../../../lib/time.ts';
+import type { Evolution, FactOf } from './fact.ts';
+import type { ActiveTurn, Floor, Held, Turn, Wait, WaitingTurn } from './floor.ts';
+import { today } from './gate.ts';
+import { changeTurn, missedBy, patchSeat, seatOf, showLine, turnOf } from './seats.ts';
+import type { AgentId, MessageId } from './settings.ts';
+import type { Instant } from '../../lib/time.ts';
 
 /** The part of `evolve` about turns: one period of holding the floor, with its waits. */
 export const TURNS = {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { fateWords } from '../../src/turns/commands/fact-words.ts';
-import { INTERRUPT_MODES } from '../../src/turns/floor/modes.ts';
+import { INTERRUPT_MODES } from '../../src/turns/floor/policies.ts';
 import type { FloorSettings } from '../../src/turns/floor/settings.ts';
-import { outlookOf } from '../../src/turns/outlook.ts';
+import { outlookOf } from '../../src/turns/view.ts';
 import { stage } from './floor/stage.ts';
 import type { Stage } from './floor/stage.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { mayOperate } from '../../../src/turns/commands/roles.ts';
+import { mayOperate } from '../../../src/turns/commands/context.ts';
 
 const OPERATORS = { users: ['7', 'dev'], roles: ['admins'] };
 const person = (id: string, roles: readonly string[] = []) => ({ id, name: 'Ann', roles });

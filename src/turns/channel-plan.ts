@@ -1,12 +1,24 @@
 import type { ChannelConfig, SpendingConfig } from '../config/config.ts';
-import type { FloorSettings, SeatSettings } from './floor/settings.ts';
+import type { ChannelId, FloorSettings, SeatSettings } from './floor/settings.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
 const MICROS = 1_000_000;
 
+/** How a channel is set up. */
+export type ChannelPlan = {
+  readonly id: ChannelId;
+  readonly settings: FloorSettings;
+  readonly seats: readonly SeatSettings[];
+};
+
+/** A channel's plan, from its configuration. */
+export function planOf(channel: ChannelConfig): ChannelPlan {
+  return { id: channel.id, settings: floorSettings(channel), seats: seatSettings(channel) };
+}
+
 /** What a floor goes by, from its channel's configuration. An announcement that the texts switch off is off here too. */
-export function floorSettings(channel: ChannelConfig): FloorSettings {
+function floorSettings(channel: ChannelConfig): FloorSettings {
   const turns = channel.turnConfig;
   return {
     mode: turns.humanInterruptMode,
@@ -36,7 +48,7 @@ export function floorSettings(channel: ChannelConfig): FloorSettings {
 }
 
 /** What each seat of a channel goes by, in the order of assignment. */
-export function seatSettings(channel: ChannelConfig): readonly SeatSettings[] {
+function seatSettings(channel: ChannelConfig): readonly SeatSettings[] {
   return channel.seats.map(({ agent, priority, timeoutSeconds, rejoin }) => ({
     agent,
     priority,
