@@ -2,6 +2,7 @@ import { deliveryBackoffMs } from '../engine/outbox-delivery.ts';
 import type { Carrier } from '../engine/outbox-delivery.ts';
 import type { HumanMessage, MessageChange, Settlement } from '../engine/port.ts';
 import type { Instant } from '../lib/time.ts';
+import type { Answer } from '../turns/commands/context.ts';
 import type { JournalEntry, OutboxRow } from '../turns/floor-machine.ts';
 import type { Effect, Receipt } from '../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
@@ -61,9 +62,6 @@ export type Principal = {
   /** A program, not a person: it never operates. */
   readonly bot?: boolean;
 };
-
-/** The answer to a command: shown to whoever asked, and to nobody else. */
-export type Answer = { readonly ok: boolean; readonly text: string };
 
 /**
  * What adapters hand in, of their own channels; commands of any if they oversee them. Every promise resolves once the matter

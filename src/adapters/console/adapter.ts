@@ -9,16 +9,8 @@ import { systemTimers } from '../../lib/time.ts';
 import { createInboundQueue } from '../delivery/inbound.ts';
 import type { InboundQueue } from '../delivery/inbound.ts';
 import { ChatError } from '../port.ts';
-import type {
-  Answer,
-  Capabilities,
-  ChatAdapter,
-  History,
-  Intake,
-  FloorQueries,
-  OutgoingPost,
-  Principal,
-} from '../port.ts';
+import type { Answer } from '../../turns/commands/context.ts';
+import type { Capabilities, ChatAdapter, History, Intake, FloorQueries, OutgoingPost, Principal } from '../port.ts';
 import { createHub } from './hub.ts';
 import type { Hub } from './hub.ts';
 import { openPlatform } from './platform.ts';

@@ -112,10 +112,10 @@ export function createCalls(ports: { readonly rest: REST; readonly clock: Clock 
 }
 
 /** Something to be read from Discord, and what for. */
-export type Question = Pick<Call, 'route' | 'channel' | 'what' | 'query'>;
+export type ReadCall = Pick<Call, 'route' | 'channel' | 'what' | 'query'>;
 
 /** Reads from Discord, for at most about a minute. Rejects with a `ChatError`, or with the reason why everything ends. */
-export type Reader = <T>(question: Question, answer: z.ZodType<T>) => Promise<T>;
+export type Reader = <T>(question: ReadCall, answer: z.ZodType<T>) => Promise<T>;
 
 /** Reads again while Discord limits calls or cannot be reached: reading twice does no harm, and a gap in the history does. */
 export function createReader(calls: Calls, ports: WaitPorts): Reader {

@@ -48,7 +48,7 @@ export class ChannelMembership {
    */
   async told(channel: string, why: string): Promise<void> {
     try {
-      const found = await describe(this.#ports.web, channelId(channel));
+      const found = await lookUp(this.#ports.web, channelId(channel));
       if (found.is_member === true && found.is_archived !== true) return;
     } catch (error) {
       this.#ports.log.debug({ channel: channelId(channel), err: error }, 'Slack did not tell about a channel');
@@ -75,7 +75,7 @@ export class ChannelMembership {
     const { channel, thread } = platformChannel(floor);
     if (thread !== null || (this.#checked.has(channel) && !this.#away.has(channel))) return;
     try {
-      const found = await describe(this.#ports.web, floor);
+      const found = await lookUp(this.#ports.web, floor);
       this.#checked.add(channel);
       if (found.is_archived === true) return this.gone(channel, 'it is archived');
       if (found.is_member === false && found.is_im !== true) return this.gone(channel, 'Conch is not in it');
@@ -93,7 +93,7 @@ export class ChannelMembership {
 }
 
 /** What Slack says of a floor's channel; rejects with a `ChatError`. */
-export async function describe(web: WebClient, floor: ChannelId): Promise<z.output<typeof infoSchema>['channel']> {
+export async function lookUp(web: WebClient, floor: ChannelId): Promise<z.output<typeof infoSchema>['channel']> {
   const args = { channel: platformChannel(floor).channel };
   return (await call(web, { method: 'conversations.info', channel: floor, args, answer: infoSchema })).channel;
 }

@@ -48,7 +48,7 @@ export function createClient({ token, apiUrl, fetch, timeoutMs }: ClientOptions)
 }
 
 /** One call for a channel, and the shape of the answer that is needed. */
-export type Request<Answer> = {
+export type Call<Answer> = {
   readonly method: string;
   readonly channel: ChannelId;
   readonly args: Readonly<Record<string, unknown>>;
@@ -56,7 +56,7 @@ export type Request<Answer> = {
 };
 
 /** Calls Slack; rejects with a ChatError. An answer of another shape is `unclear`: something was carried out, but not what. */
-export async function call<Answer>(web: WebClient, request: Request<Answer>): Promise<Answer> {
+export async function call<Answer>(web: WebClient, request: Call<Answer>): Promise<Answer> {
   const { method, channel, args, answer } = request;
   try {
     const parsed = answer.safeParse(await web.apiCall(method, { ...args }));

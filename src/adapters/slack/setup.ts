@@ -9,7 +9,7 @@ import { ANY_ANSWER, call, createClient, platformChannel } from './client.ts';
 import type { SlackSettings } from './client.ts';
 import type { ConnectionMode } from './connection/connection.ts';
 import type { AdapterOptions } from './adapter.ts';
-import { describe } from './channel-membership.ts';
+import { lookUp } from './channel-membership.ts';
 import { chatError, slackCode } from './errors.ts';
 
 /** What is to be checked: the tokens, and the channels of the configuration that are on Slack. */
@@ -120,7 +120,7 @@ async function channelFinding(
   const what = name.startsWith('#') ? name : `#${name}`;
   const invite = `Invite the app: write "/invite @${bot}" in ${what}.`;
   try {
-    const channel = await describe(web, id);
+    const channel = await lookUp(web, id);
     if (channel.is_archived === true)
       return bad(what, 'it is archived', 'Unarchive it, or take it out of the configuration.');
     if (channel.is_member !== true && channel.is_im !== true) return bad(what, `@${bot} is not in it`, invite);

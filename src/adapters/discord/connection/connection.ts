@@ -19,7 +19,7 @@ import { tokenRefused, untilDiscord, wordsOf } from '../errors.ts';
 import { createIdentifies, Sessions, gatewayUrl } from './sessions.ts';
 
 /** What a connection needs, and whom it tells. */
-export type ConnectionPorts = {
+type ConnectionPorts = {
   readonly rest: REST;
   readonly token: string;
   /** The bot's own id: sessions of another bot are not gone on with. */

@@ -19,7 +19,7 @@ export type ConnectionMode =
   | { readonly mode: 'http'; readonly host: string; readonly port: number; readonly path: string };
 
 /** What a connection needs, and whom it tells. */
-export type ConnectionPorts = {
+type ConnectionPorts = {
   readonly connection: ConnectionMode;
   readonly appToken: string | null;
   readonly signingSecret: string | null;
