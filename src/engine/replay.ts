@@ -1,8 +1,7 @@
 import type { Instant } from '../lib/time.ts';
 import { canonical } from './canonical.ts';
-import type { Machine } from './machine.ts';
-import { readRecord, readState } from './record.ts';
-import type { Reading } from './record.ts';
+import { readRecord, readState } from './machine.ts';
+import type { Machine, Reading } from './machine.ts';
 import { NO_TAIL, rowHash } from './sqlite/rows.ts';
 import type { JournalRow, Snapshot } from './sqlite/rows.ts';
 

@@ -145,7 +145,7 @@ const ADOPTED_KEPT = 1_000;
 
 /**
  * Says everything that Conch says on one platform. A second call for a post that was being written into its draft changes the
- * same message; one that somebody deleted stays deleted.
+ * same message. A message that somebody deleted stays deleted.
  */
 export function createMessageSender(ports: MessageSenderPorts): MessageSender {
   const parts = assemble(ports);

@@ -4,7 +4,7 @@ import { Decided } from '../deciding.ts';
 import type { Chain, Deciding, DecidedRow } from '../deciding.ts';
 import type { Machine, MachineUses } from '../machine.ts';
 import type { CommandResult, Due, MachineStore, StateChange, StoredFact } from '../port.ts';
-import { readRecord, readState, recordOf } from '../record.ts';
+import { readRecord, readState, recordOf } from '../machine.ts';
 import { replayJournal } from '../replay.ts';
 import type { Replayed, ReplayStep } from '../replay.ts';
 import type { Inbox } from './inbox.ts';

@@ -18,7 +18,8 @@ import type {
 import type { Replayed } from '../replay.ts';
 import { backUp, noteEndedWell, noteTold, readMarks } from './backup.ts';
 import { checkAtStart, verifyAll } from './check.ts';
-import { Commits } from './commits.ts';
+import { Commits, WalSync } from './commits.ts';
+import type { DiskSync } from './commits.ts';
 import { Inbox } from './inbox.ts';
 import { Keeper } from './keeper.ts';
 import type { Shared } from './keeper.ts';
@@ -26,8 +27,6 @@ import { KeyValues } from './key-values.ts';
 import { MIGRATIONS, openDatabase } from './open.ts';
 import { Outbox } from './outbox.ts';
 import { Rows } from './rows.ts';
-import { WalSync } from './wal-sync.ts';
-import type { DiskSync } from './wal-sync.ts';
 
 /** What a store is built from. */
 export type StoreOptions = {

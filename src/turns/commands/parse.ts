@@ -1,6 +1,7 @@
 import type { InterruptMode, OrderPolicy } from '../floor/policies.ts';
 import { INTERRUPT_MODES, MODES, ORDERS } from '../floor/policies.ts';
 import { didYouMean } from '../../lib/nearest.ts';
+import { isStopWord } from '../text/addressing.ts';
 import { COMMANDS } from './command-table.ts';
 import type { Argument, CommandPath, CommandRow } from './command-table.ts';
 
@@ -38,7 +39,7 @@ export type CommandTable = readonly (CommandRow & { readonly path: CommandPath }
  */
 export function parseLine(line: string, table: CommandTable = COMMANDS): Parsed {
   const words = lineWords(line.trim().replace(/^[/!]\s*/, ''));
-  const stop = STOP.test(words[0] ?? '') ? table.find(({ path }) => path === 'stop') : undefined;
+  const stop = isStopWord(words[0] ?? '') ? table.find(({ path }) => path === 'stop') : undefined;
   if (stop !== undefined) return { ok: true, invocation: { path: stop.path, needs: stop.needs, values: {} } };
   if (line.length > MAX_LINE) return no(`That line is too long: a command has at most ${MAX_LINE} characters.`);
   if (words.length === 0) return no('Expected a command. /help shows them all.');
@@ -71,8 +72,6 @@ export function quoted(word: string): string {
   return `"${plain.length > MAX_QUOTED ? `${plain.slice(0, MAX_QUOTED)}…` : plain}"`;
 }
 
-/** Whoever writes "/stop now", "!STOP!!" or "stop, please" wants it stopped. */
-const STOP = /^stop[\p{P}\p{S}]*$/iu;
 const MAX_LINE = 2_000;
 const MAX_QUOTED = 40;
 const MAX_SECONDS = 86_400;

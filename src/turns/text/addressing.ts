@@ -22,12 +22,18 @@ export function mentionsIn(text: string, agents: readonly Addressee[]): AgentId[
 }
 
 /**
- * Whether a text is an operator command: one line, "/" or "!" and then one of the known first words ("floor", "agent").
- * Anything else that begins so ("!nice", "/shrug") is an ordinary message.
+ * Whether a text is an operator command: one line, "/" or "!" and then one of the known first words ("floor", "agent"); for
+ * "stop" whatever follows it. Anything else that begins so ("!nice", "/shrug") is an ordinary message.
  */
 export function isCommandLine(text: string, known: readonly string[]): boolean {
-  const [, word = ''] = /^[/!](\S+)(?:[^\S\n]+[^\n]*)?$/.exec(text.trim()) ?? [];
-  return known.some((each) => each.toLowerCase() === word.toLowerCase());
+  const [, word = '', rest = ''] = /^[/!](\S+)(.*)$/s.exec(text.trim()) ?? [];
+  if (isStopWord(word)) return known.includes('stop');
+  return !rest.includes('\n') && known.some((each) => each.toLowerCase() === word.toLowerCase());
+}
+
+/** Whoever writes "/stop now", "!STOP!!" or "stop, please" wants it stopped. */
+export function isStopWord(word: string): boolean {
+  return /^stop[\p{P}\p{S}]*$/iu.test(word);
 }
 
 type Names = {

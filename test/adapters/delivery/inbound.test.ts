@@ -120,7 +120,8 @@ describe('a message that is a command', () => {
     ['!floor skip', '!floor skip'],
     ['  /stop ', '/stop'],
     ['!nice', null],
-    ['!stop\nplease', null],
+    ['!stop\nplease', '!stop\nplease'],
+    ['!floor skip\nplease', null],
     ['stop', null],
   ])('%j is %j', (text, line) => {
     expect(typedCommand(text)).toBe(line);

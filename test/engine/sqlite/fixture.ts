@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Command } from '../../../src/turns/floor/command.ts';
 import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import { canonical } from '../../../src/engine/canonical.ts';
-import type { DiskSync } from '../../../src/engine/sqlite/wal-sync.ts';
+import type { DiskSync } from '../../../src/engine/sqlite/commits.ts';
 import type { HumanMessage } from '../../../src/engine/port.ts';
 import { openFloorStore } from '../../../src/turns/floor-store.ts';
 import type { FloorStore, FloorStoreOptions } from '../../../src/turns/floor-store.ts';

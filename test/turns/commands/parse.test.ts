@@ -42,12 +42,16 @@ describe('a line', () => {
     });
   });
 
-  test.each(['/stop now', '!STOP!!', 'stop, please', '!stop "that', `/stop ${'now '.repeat(1_000)}`])(
-    'T20 %j stops, whatever follows the word',
-    (line) => {
-      expect(parseLine(line)).toEqual({ ok: true, invocation: { path: 'stop', needs: 'operate', values: {} } });
-    },
-  );
+  test.each([
+    '/stop now',
+    '!STOP!!',
+    'stop, please',
+    '!stop "that',
+    '!stop\nall of you',
+    `/stop ${'now '.repeat(1_000)}`,
+  ])('T20 %j stops, whatever follows the word', (line) => {
+    expect(parseLine(line)).toEqual({ ok: true, invocation: { path: 'stop', needs: 'operate', values: {} } });
+  });
 
   test('gives an agent without its at sign', () => {
     expect(valuesOf('/floor grant @dev')).toEqual({ agent: 'dev' });

@@ -160,6 +160,21 @@ describe('a command', () => {
     expect(['/floor', '!floor skip', ' /Agent list\n'].filter((text) => !isCommandLine(text, known))).toEqual([]);
   });
 
+  test('T20 is stop with whatever follows it', () => {
+    const texts = [
+      '!stop',
+      '/STOP!!',
+      '!stop now',
+      '!stop!! please',
+      '!stop\nyou are all wrong',
+      '/stop, all of you\n\nnow',
+    ];
+    expect(texts.filter((text) => !isCommandLine(text, ['floor', 'stop']))).toEqual([]);
+    expect(['!stopgap', '/stop-the-presses', 'stop'].filter((text) => isCommandLine(text, ['floor', 'stop']))).toEqual(
+      [],
+    );
+  });
+
   test('is nothing else', () => {
     const texts = ['!nice', '/floors', 'floor skip', '//floor', '/ floor', 'so /floor', '/floor\nskip', '!', ''];
     expect(texts.filter((text) => isCommandLine(text, known))).toEqual([]);
