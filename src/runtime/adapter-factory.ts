@@ -1,7 +1,8 @@
 import { CONSOLE_PERSON, createConsoleAdapter } from '../adapters/console/adapter.ts';
 import type { ConsoleAdapter } from '../adapters/console/adapter.ts';
 import { AdapterError } from '../adapters/port.ts';
-import type { Answer, ChatAdapter, Memory } from '../adapters/port.ts';
+import type { Answer } from '../turns/commands/context.ts';
+import type { ChatAdapter, Memory } from '../adapters/port.ts';
 import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import { copied } from '../engine/sqlite/backup.ts';

@@ -1,5 +1,4 @@
-import { createOutboxSender } from '../adapters/delivery/outbox-sender.ts';
-import { adapterOf } from '../adapters/port.ts';
+import { adapterOf, createOutboxSender } from '../adapters/port.ts';
 import type { ChatAdapter, Intake, Thread } from '../adapters/port.ts';
 import type { AgentBackend } from '../agents/backends/backend.ts';
 import type { AgentConfig, Config } from '../config/config.ts';

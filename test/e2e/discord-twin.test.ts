@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CURSOR } from '../../src/adapters/discord/content.ts';
-import { channelId } from '../../src/adapters/discord/ids.ts';
+import { channelId } from '../../src/adapters/discord/client.ts';
 import { clearPlace, makePlace, startBot } from '../kill/bot.ts';
 import type { Bot, Place } from '../kill/bot.ts';
 import { logLines } from './demo.ts';

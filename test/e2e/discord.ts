@@ -1,4 +1,4 @@
-import { channelId } from '../../src/adapters/discord/ids.ts';
+import { channelId } from '../../src/adapters/discord/client.ts';
 import { startDiscord } from '../adapters/discord/server.ts';
 import type { DiscordOptions, DiscordServer } from '../adapters/discord/server.ts';
 import type { Bot, Place, Start } from '../kill/bot.ts';

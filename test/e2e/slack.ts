@@ -1,4 +1,4 @@
-import { channelId } from '../../src/adapters/slack/ids.ts';
+import { channelId } from '../../src/adapters/slack/client.ts';
 import type { Seen } from '../adapters/slack/server-people.ts';
 import { startSlack } from '../adapters/slack/server.ts';
 import type { SlackOptions, SlackServer } from '../adapters/slack/server.ts';

@@ -1,6 +1,6 @@
 import type { Shown } from '../adapters/discord/server-view.ts';
 import { CURSOR } from '../../src/adapters/discord/content.ts';
-import { channelId } from '../../src/adapters/discord/ids.ts';
+import { channelId } from '../../src/adapters/discord/client.ts';
 import { prefixOf } from '../../src/adapters/discord/identity.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { Written } from './discord-crowd.ts';

@@ -1,4 +1,4 @@
-import { channelId, messageId } from '../../src/adapters/slack/ids.ts';
+import { channelId, messageId } from '../../src/adapters/slack/client.ts';
 import type { SlackServer } from '../adapters/slack/server.ts';
 import type { Random } from './random.ts';
 

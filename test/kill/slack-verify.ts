@@ -2,7 +2,7 @@ import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CAPABILITIES } from '../../src/adapters/slack/adapter.ts';
-import { messageId } from '../../src/adapters/slack/ids.ts';
+import { messageId } from '../../src/adapters/slack/client.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { splitText } from '../../src/turns/text/split.ts';
 import type { Seen } from '../adapters/slack/server-people.ts';

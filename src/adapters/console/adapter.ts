@@ -6,19 +6,11 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
 import { guardSocket } from '../../lib/guarded-server.ts';
 import { systemTimers } from '../../lib/time.ts';
-import { createInboundQueue } from '../delivery/inbound-queue.ts';
-import type { InboundQueue } from '../delivery/inbound-queue.ts';
+import { createInboundQueue } from '../delivery/inbound.ts';
+import type { InboundQueue } from '../delivery/inbound.ts';
 import { ChatError } from '../port.ts';
-import type {
-  Answer,
-  Capabilities,
-  ChatAdapter,
-  History,
-  Intake,
-  FloorQueries,
-  OutgoingPost,
-  Principal,
-} from '../port.ts';
+import type { Answer } from '../../turns/commands/context.ts';
+import type { Capabilities, ChatAdapter, History, Intake, FloorQueries, OutgoingPost, Principal } from '../port.ts';
 import { createHub } from './hub.ts';
 import type { Hub } from './hub.ts';
 import { openPlatform } from './platform.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
-import type { Answer } from '../port.ts';
+import type { Answer } from '../../turns/commands/context.ts';
 import { LINE_LIMIT } from './protocol.ts';
 import { sameSecret } from './token.ts';
 

@@ -8,7 +8,7 @@ import { WebSocketServer } from 'ws';
 import type { WebSocket } from 'ws';
 import { guardServer, refuseUpgrade, targetOf } from '../../lib/guarded-server.ts';
 import type { FaultLog, Listeners, UpgradeRefusal } from '../../lib/guarded-server.ts';
-import type { Answer } from '../port.ts';
+import type { Answer } from '../../turns/commands/context.ts';
 import { ctlAnswer } from './command-endpoint.ts';
 import { sameSecret } from './token.ts';
 

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage } from '../../engine/port.ts';
 import type { Clock } from '../../lib/time.ts';
-import type { InboundQueue } from '../delivery/inbound-queue.ts';
+import type { InboundQueue } from '../delivery/inbound.ts';
 import type { Intake, FloorQueries, Principal } from '../port.ts';
 import type { Client, Hub } from './hub.ts';
 import type { Platform } from './platform.ts';

@@ -5,9 +5,8 @@ import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 import type { OutgoingPost, Speaker } from '../port.ts';
 import type { Content, MessageClient, MessageRef } from './message-client.ts';
-import type { RateLimits } from './rate-limits.ts';
-import { createThrottle } from './throttle.ts';
-import type { Throttle } from './throttle.ts';
+import { createThrottle } from './rate-limits.ts';
+import type { RateLimits, Throttle } from './rate-limits.ts';
 
 /** What drafts need. */
 export type DraftsPorts = {

@@ -8,9 +8,8 @@ import type { Memory } from '../port.ts';
 import { cardOf } from './card.ts';
 import { isAfter } from './message-client.ts';
 import type { Content, MessageClient } from './message-client.ts';
-import type { RateLimits } from './rate-limits.ts';
-import { createThrottle } from './throttle.ts';
-import type { Throttle } from './throttle.ts';
+import { createThrottle } from './rate-limits.ts';
+import type { RateLimits, Throttle } from './rate-limits.ts';
 
 /** What floor cards need. */
 export type FloorCardsPorts = {

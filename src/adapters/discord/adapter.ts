@@ -2,32 +2,34 @@ import { Routes } from 'discord.js';
 import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { ChannelId } from '../../turns/floor/settings.ts';
+import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
-import { createChatAdapter } from '../delivery/chat-adapter.ts';
-import type { OpenPlatform } from '../delivery/chat-adapter.ts';
+import { createChatAdapter, createMessageSender } from '../delivery/chat-adapter.ts';
+import type { OpenPlatform, MessageSender } from '../delivery/chat-adapter.ts';
 import { createConnectRetry } from '../delivery/connect-retry.ts';
-import { createInboundQueue } from '../delivery/inbound-queue.ts';
-import type { InboundQueue } from '../delivery/inbound-queue.ts';
+import { createInboundQueue } from '../delivery/inbound.ts';
+import type { InboundQueue } from '../delivery/inbound.ts';
 import { AdapterError, ChatError } from '../port.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Memory } from '../port.ts';
 import { ChannelMembership, channelPermissions } from './channel-membership.ts';
+import type { PermissionName } from './channel-membership.ts';
 import { FILE_ABOVE, TEXT_LIMIT } from './content.ts';
-import { createCalls, createClient, createReader, insisting } from './client.ts';
+import { createCalls, createClient, createReader, insisting, platformChannel } from './client.ts';
 import type { Calls, DiscordSettings, Self } from './client.ts';
 import { registerCommands } from './commands.ts';
 import { Connection } from './connection/connection.ts';
 import { untilDiscord, wordsOf } from './errors.ts';
 import { createEvents } from './events.ts';
 import { readHistory } from './history.ts';
-import { platformChannel } from './ids.ts';
 import type { MessageContext } from './parse-message.ts';
 import { createInteractions, createTyped } from './interactions.ts';
-import { createSender } from './sender.ts';
-import type { Sender } from './sender.ts';
-import type { PermissionName } from './channel-membership.ts';
 import { createPlaces, snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
+import { createIdentities } from './identity.ts';
+import type { Identities } from './identity.ts';
+import { createMessageClient } from './message-client.ts';
+import { createStatuses } from './status.ts';
+import { Webhooks } from './webhooks.ts';
 
 /** What the adapter is given. */
 export type AdapterOptions = {
@@ -85,7 +87,7 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   const calls = createCalls({ rest, clock });
   const read = createReader(calls, parts);
   const places = createPlaces({ read, queries, intake });
-  const sender = createSender({ ...parts, calls, places, self: () => self });
+  const sender = createSender({ ...parts, calls, places, self });
   const missing = async (channel: string): Promise<readonly PermissionName[]> =>
     (await insisting(() => channelPermissions({ calls, self }, channel, parts.settings), parts)).missing;
   const membership = new ChannelMembership({
@@ -97,9 +99,14 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   });
   const mayRead = async (channel: string): Promise<boolean> =>
     !(await missing(channel)).includes('Read Message History');
-  const known: Known = { self, calls, places, sender, membership, inbound: createInboundQueue(parts) };
-  const context = contextOf(parts, known);
-  const connection = listen(parts, known, context);
+  const context: MessageContext = {
+    self,
+    identities: sender.identities,
+    agents: () => queries.agents(),
+    channelName: (channel) => places.nameOf(channel),
+  };
+  const known: Known = { self, calls, places, sender, membership, context, inbound: createInboundQueue(parts) };
+  const connection = listen(parts, known);
   const settle = createSettling({ ...parts, ...known, reached });
   const history = { read, places, queries, context, mayRead, log };
   await membership.check();
@@ -129,27 +136,17 @@ type Known = {
   readonly sender: Sender;
   readonly membership: ChannelMembership;
   readonly inbound: InboundQueue;
+  readonly context: MessageContext;
 };
 
-function contextOf({ queries }: Parts, { self, sender, places }: Known): MessageContext {
-  const { identities } = sender;
-  return {
-    self,
-    identities,
-    agents: () => queries.agents(),
-    channelName: (channel) => places.nameOf(channel),
-  };
-}
-
-function listen(parts: Parts, known: Known, context: MessageContext): Connection {
+function listen(parts: Parts, known: Known): Connection {
   const { intake } = parts;
   const { self, sender } = known;
   const dispatch = createEvents({
     ...parts,
     ...known,
-    context,
     interact: createInteractions({ ...parts, ...known }),
-    typed: createTyped({ ...parts, ...known, context }),
+    typed: createTyped({ ...parts, ...known }),
     seen: (channel) => sender.seen(channel),
     stands: (message, thread) => sender.stands(message, thread),
   });
@@ -205,4 +202,70 @@ function createSettling(ports: Parts & Known & { readonly reached: ReturnType<ty
 
 function never(error: ChatError): AdapterError {
   return new AdapterError(`Discord will not have this bot: ${error.message}`, { adapter: 'discord', cause: error });
+}
+
+/** What speaking on Discord needs. */
+type SenderPorts = Pick<Parts, 'queries' | 'clock' | 'timers' | 'log' | 'memory' | 'settings'> &
+  Pick<Known, 'calls' | 'self'> & { readonly places: Pick<Places, 'locate'> };
+
+/** Everything that Conch says and shows on Discord. */
+export type Sender = MessageSender & {
+  readonly identities: Identities;
+  /** Learns and prepares what speaking needs. Never rejects. */
+  start(): Promise<void>;
+  /** A message of this floor stands in a thread that shares it: that is where its receipts belong. */
+  stands(message: MessageId, thread: string): void;
+};
+
+const CHANNELS_AT_ONCE = 8;
+
+/** Speaks on Discord. */
+export function createSender(ports: SenderPorts): Sender {
+  const { calls, self, settings, queries, log } = ports;
+  const { locate } = ports.places;
+  const webhooks = new Webhooks({ ...ports, locate, enabled: settings.webhooks });
+  const identities = createIdentities({ ...ports, webhooks });
+  const statuses = createStatuses({ ...ports, enabled: settings.typing });
+  const mayRead = async (channel: ChannelId): Promise<boolean> => {
+    const { missing } = await channelPermissions({ calls, self }, platformChannel(channel));
+    return !missing.includes('Read Message History');
+  };
+  const client = createMessageClient({ calls, locate, webhooks, self, mayRead });
+  const sender = createMessageSender({ ...ports, client });
+  const guilds = new Set<string>();
+  const prepare = async (channel: ChannelId): Promise<void> => {
+    try {
+      const { guild } = await locate(channel);
+      if (settings.roles && guild !== null && !guilds.has(guild)) {
+        guilds.add(guild);
+        await identities.ensureRoles(guild, channel);
+      }
+      await webhooks.of(channel);
+    } catch (error) {
+      log.debug({ channel, why: wordsOf(error) }, 'a channel could not be prepared yet');
+    }
+  };
+  return {
+    ...sender,
+    identities,
+    async start() {
+      const own = queries.channels().filter(({ parent }) => parent === null);
+      for (let first = 0; first < own.length; first += CHANNELS_AT_ONCE) {
+        await Promise.all(own.slice(first, first + CHANNELS_AT_ONCE).map(({ id }) => prepare(id)));
+      }
+    },
+    card(channel, view) {
+      sender.card(channel, view);
+      statuses.show(channel, view);
+    },
+    stands: (message, thread) => client.stands(message, thread),
+    reopened(channel) {
+      calls.reopen(channel);
+      sender.reopened(channel);
+    },
+    async stop() {
+      statuses.stop();
+      await sender.stop();
+    },
+  };
 }

@@ -7,10 +7,10 @@ import type { Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { FloorQueries, Intake, Place } from '../port.ts';
 import { CODES, rejectionOf, wordsOf } from './errors.ts';
-import { channelId, platformChannel } from './ids.ts';
+import { channelId, platformChannel } from './client.ts';
+import type { Calls, DiscordSettings, Reader, Self } from './client.ts';
 import { describe } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
-import type { Calls, DiscordSettings, Reader, Self } from './client.ts';
 
 /** What watching over membership in channels needs. */
 export type ChannelMembershipPorts = {

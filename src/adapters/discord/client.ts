@@ -1,7 +1,7 @@
 import { REST } from 'discord.js';
 import type { RawFile } from 'discord.js';
 import type { z } from 'zod';
-import type { ChannelId } from '../../turns/floor/settings.ts';
+import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { retry } from '../../lib/retry.ts';
 import type { WaitPorts } from '../../lib/retry.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
@@ -112,10 +112,10 @@ export function createCalls(ports: { readonly rest: REST; readonly clock: Clock 
 }
 
 /** Something to be read from Discord, and what for. */
-export type Question = Pick<Call, 'route' | 'channel' | 'what' | 'query'>;
+export type ReadCall = Pick<Call, 'route' | 'channel' | 'what' | 'query'>;
 
 /** Reads from Discord, for at most about a minute. Rejects with a `ChatError`, or with the reason why everything ends. */
-export type Reader = <T>(question: Question, answer: z.ZodType<T>) => Promise<T>;
+export type Reader = <T>(question: ReadCall, answer: z.ZodType<T>) => Promise<T>;
 
 /** Reads again while Discord limits calls or cannot be reached: reading twice does no harm, and a gap in the history does. */
 export function createReader(calls: Calls, ports: WaitPorts): Reader {
@@ -159,3 +159,35 @@ function closes(call: Call, error: ChatError): boolean {
     return false;
   return answer.status === 401 || answer.status === 403;
 }
+
+/** The id of a Discord channel or thread as the rest of Conch knows it. */
+export function channelId(snowflake: string): ChannelId {
+  return `discord:${snowflake}`;
+}
+
+/** Discord's own id of a channel or thread. */
+export function platformChannel(channel: ChannelId): string {
+  return channel.slice(channel.indexOf(':') + 1);
+}
+
+/** The id of a message: Discord's are unique in all of Discord. */
+export function messageId(snowflake: string): MessageId {
+  return snowflake;
+}
+
+/** Discord's own id of a message. */
+export function platformMessage(message: MessageId): string {
+  return message;
+}
+
+/** When something was made, by its id. */
+export function timeOf(snowflake: string): Instant {
+  return Number(BigInt(snowflake) >> 22n) + DISCORD_EPOCH_MS;
+}
+
+/** The smallest id of a moment. */
+export function snowflakeAt(at: Instant): string {
+  return (BigInt(Math.max(0, at - DISCORD_EPOCH_MS)) << 22n).toString();
+}
+
+const DISCORD_EPOCH_MS = 1_420_070_400_000;

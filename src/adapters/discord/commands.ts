@@ -17,12 +17,12 @@ export type Option = {
   readonly autocomplete?: boolean;
   readonly min_value?: number;
   readonly max_value?: number;
-  readonly choices?: readonly Choice[];
+  readonly choices?: readonly OptionChoice[];
   readonly options?: readonly Option[];
 };
 
 /** One way to fill an option. */
-export type Choice = { readonly name: string; readonly value: string };
+export type OptionChoice = { readonly name: string; readonly value: string };
 
 /** What somebody filled in: a command with its options, as interactions bring it. */
 export type Given = {
@@ -68,7 +68,7 @@ export function lineOf(given: Given): string {
 }
 
 /** What Discord offers for the option that somebody is filling in, at most 25. */
-export function choicesFor(given: Given, known: Completable): readonly Choice[] {
+export function choicesFor(given: Given, known: Completable): readonly OptionChoice[] {
   const { path, row, values } = understood(given);
   const focused = values.find((value) => value.focused === true);
   const argument = row?.arguments.find(({ name }) => name === focused?.name);
@@ -148,7 +148,7 @@ function optionOf(argument: Argument): Option {
   }
 }
 
-function choice(value: string, summary: string): Choice {
+function choice(value: string, summary: string): OptionChoice {
   return { value, name: cut(`${value}: ${summary}`) };
 }
 

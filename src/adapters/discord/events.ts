@@ -4,10 +4,10 @@ import { z } from 'zod';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { MessageChange } from '../../engine/port.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
-import type { InboundQueue } from '../delivery/inbound-queue.ts';
+import type { InboundQueue } from '../delivery/inbound.ts';
 import type { Intake } from '../port.ts';
 import type { ChannelMembership } from './channel-membership.ts';
-import { channelId, messageId, platformChannel } from './ids.ts';
+import { channelId, messageId, platformChannel } from './client.ts';
 import {
   bulkDeletedSchema,
   deletedSchema,

@@ -4,12 +4,12 @@ import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../engine/port.ts';
 import type { FloorQueries, History, Place, Position } from '../port.ts';
-import { channelId, platformChannel, snowflakeAt, timeOf } from './ids.ts';
+import { channelId, platformChannel, snowflakeAt, timeOf } from './client.ts';
+import type { Reader } from './client.ts';
 import { editOf, humanMessage, isOwn, isSpeech, messageSchema } from './parse-message.ts';
 import type { MessageContext, MessagePayload } from './parse-message.ts';
 import { channelSchema, snowflakeSchema } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
-import type { Reader } from './client.ts';
 
 /** What reading back needs. */
 export type HistoryPorts = {

@@ -3,19 +3,19 @@ import { Routes } from 'discord.js';
 import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Timers } from '../../lib/time.ts';
-import { BoundedMap } from '../../lib/bounded-map.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import type { Answer, FloorQueries, Intake, Memory, Principal } from '../port.ts';
+import type { Answer } from '../../turns/commands/context.ts';
+import type { FloorQueries, Intake, Memory, Principal } from '../port.ts';
 import { answerBody, readCustomId } from './content.ts';
 import { choicesFor, givenSchema, lineOf } from './commands.ts';
 import { chatError, rejectionOf, wordsOf } from './errors.ts';
-import { channelId } from './ids.ts';
-import { authorOf, humanMessage, memberSchema, nameOf, userSchema } from './parse-message.ts';
+import { channelId } from './client.ts';
 import type { Calls, Self } from './client.ts';
+import { authorOf, humanMessage, memberSchema, nameOf, userSchema } from './parse-message.ts';
 import { snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
-import { COMMAND_RULE, createFirstTime, typedCommand } from '../delivery/typed-command.ts';
+import { COMMAND_RULE, createDeduplicator, createFirstTime, typedCommand } from '../delivery/inbound.ts';
 import type { MessageContext, MessagePayload } from './parse-message.ts';
 
 /** What commands and buttons are answered with. */
@@ -25,6 +25,7 @@ export type InteractionPorts = {
   readonly intake: Pick<Intake, 'command'>;
   readonly queries: FloorQueries;
   readonly places: Pick<Places, 'resolve'>;
+  readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Logger;
 };
@@ -34,7 +35,7 @@ export type InteractionPorts = {
  * same one does nothing, and it waits for nothing else: neither for messages nor for the floor.
  */
 export function createInteractions(ports: InteractionPorts): (payload: unknown) => Promise<void> {
-  const served = new BoundedMap<string, true>(SERVED_LIMIT);
+  const served = createDeduplicator(ports.clock);
   return async (payload) => {
     const parsed = interactionSchema.safeParse(payload);
     if (!parsed.success) {
@@ -42,15 +43,13 @@ export function createInteractions(ports: InteractionPorts): (payload: unknown) 
       return;
     }
     const interaction = parsed.data;
-    if (served.has(interaction.id)) return;
-    served.set(interaction.id, true);
+    if (!served.claim(interaction.id)) return;
     await answered(ports, interaction).catch((error: unknown) => {
       ports.log.warn({ interaction: interaction.id, why: wordsOf(error) }, 'a command or button was not answered');
     });
   };
 }
 
-const SERVED_LIMIT = 2_000;
 const TYPES = { command: 2, button: 3, autocomplete: 4 } as const;
 const DEFERRED = 5;
 const CHOICES = 8;

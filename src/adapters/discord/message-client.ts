@@ -9,10 +9,10 @@ import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { isAfter } from '../delivery/message-client.ts';
 import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
 import { ChatError } from '../port.ts';
+import { platformChannel, platformMessage, timeOf } from './client.ts';
 import type { Call, Calls, Self } from './client.ts';
 import { FILE_ABOVE, bodyOf, contentOf, endsWithCursor, readCustomId, sameContent, shownOf } from './content.ts';
 import { CODES, isUnknownMessage, rejectionOf } from './errors.ts';
-import { platformChannel, platformMessage, timeOf } from './ids.ts';
 import type { Places } from './places.ts';
 import { avatarUrlOf, sameName, usernameOf } from './identity.ts';
 import type { Webhook, Webhooks } from './webhooks.ts';
@@ -22,7 +22,7 @@ export type MessageClientPorts = {
   readonly calls: Calls;
   readonly locate: Places['locate'];
   readonly webhooks: Webhooks;
-  readonly self: () => Self;
+  readonly self: Self;
   /** Without the permission, Discord shows an empty history and no error. */
   readonly mayRead: (channel: ChannelId) => Promise<boolean>;
 };
@@ -194,7 +194,7 @@ class BotMessages implements DiscordMessageClient {
     const { id, webhook_id: by, author, content } = message;
     const { webhooks, self } = this.#ports;
     const byWebhook = typeof by === 'string';
-    if (byWebhook ? !webhooks.isOwn(by) : author.id !== self().userId) return null;
+    if (byWebhook ? !webhooks.isOwn(by) : author.id !== self.userId) return null;
     if (byWebhook && !this.#webhooks.has(id)) this.#webhooks.set(id, by === webhook?.id ? webhook : null);
     const kind = isCard(message) ? 'card' : endsWithCursor(content) ? 'draft' : 'post';
     return { id, kind, is: (post) => isPost(message, post) };

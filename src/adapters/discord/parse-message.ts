@@ -2,12 +2,11 @@ import { z } from 'zod';
 import { addressedIn } from '../../turns/text/addressing.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
-import { ignoreRule } from '../delivery/bot-filter.ts';
-import type { Author } from '../delivery/bot-filter.ts';
+import { ignoreRule, COMMAND_RULE, typedCommand } from '../delivery/inbound.ts';
+import type { Author } from '../delivery/inbound.ts';
 import type { FloorQueries, Place } from '../port.ts';
-import { COMMAND_RULE, typedCommand } from '../delivery/typed-command.ts';
 import type { Identities } from './identity.ts';
-import { messageId, timeOf } from './ids.ts';
+import { messageId, timeOf } from './client.ts';
 import type { Self } from './client.ts';
 import { snowflakeSchema } from './places.ts';
 

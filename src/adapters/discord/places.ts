@@ -2,11 +2,11 @@ import { Routes } from 'discord.js';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
-import { floorOf } from '../delivery/floor-of.ts';
-import type { Whereabouts } from '../delivery/floor-of.ts';
 import type { Intake, FloorQueries } from '../port.ts';
+import { floorOf } from '../delivery/inbound.ts';
+import type { Whereabouts } from '../delivery/inbound.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
-import { channelId, platformChannel } from './ids.ts';
+import { channelId, platformChannel } from './client.ts';
 import type { Reader } from './client.ts';
 
 /** Discord's ids: numbers that grow with time. */

@@ -6,21 +6,18 @@ import type { Clock } from '../../lib/time.ts';
 import { bad, good, warning } from '../delivery/check-result.ts';
 import type { CheckResult } from '../delivery/check-result.ts';
 import type { ChatError } from '../port.ts';
-import { createCalls, createClient } from './client.ts';
+import type { AdapterOptions } from './adapter.ts';
+import { createCalls, createClient, channelId, platformChannel } from './client.ts';
 import type { Calls, DiscordSettings, Self } from './client.ts';
 import { chatError, rejectionOf } from './errors.ts';
-import { channelId, platformChannel } from './ids.ts';
 import { PERMISSIONS, channelPermissions, neededPermissions } from './channel-membership.ts';
 import type { ChannelPermissions, PermissionName } from './channel-membership.ts';
 
 type Channel = { readonly id: ChannelId; readonly name: string };
 
-export type SetupOptions = {
-  readonly token: string;
-  readonly apiUrl: string | null;
-  readonly clock: Clock;
+/** What is to be checked: the token, and the channels of the configuration that are on Discord. */
+export type SetupOptions = Pick<AdapterOptions, 'token' | 'apiUrl' | 'clock' | 'settings'> & {
   readonly channels: readonly Channel[];
-  readonly settings: DiscordSettings;
 };
 
 /** Asks Discord whether everything is as the settings need it, changing nothing. Never rejects for what Discord answers. */

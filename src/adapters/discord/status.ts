@@ -3,9 +3,9 @@ import type { Logger } from 'pino';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Timer, Timers } from '../../lib/time.ts';
 import type { FloorView } from '../../turns/view.ts';
+import { platformChannel } from './client.ts';
 import type { Calls } from './client.ts';
 import { wordsOf } from './errors.ts';
-import { platformChannel } from './ids.ts';
 
 /** Typing signs that show that somebody is at work: Discord forgets it after ten seconds. */
 export type Statuses = {

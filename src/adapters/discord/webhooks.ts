@@ -6,9 +6,9 @@ import type { Clock, Instant } from '../../lib/time.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import { ChatError } from '../port.ts';
 import type { FloorQueries, Memory } from '../port.ts';
+import { platformChannel } from './client.ts';
 import type { Calls, Self } from './client.ts';
 import { wordsOf } from './errors.ts';
-import { platformChannel } from './ids.ts';
 import type { Location, Places } from './places.ts';
 
 /** A webhook of Conch's own. The token is as good as a password for the channel. */
@@ -18,7 +18,7 @@ export type WebhooksPorts = {
   readonly calls: Calls;
   readonly locate: Places['locate'];
   readonly queries: FloorQueries;
-  readonly self: () => Self;
+  readonly self: Self;
   readonly clock: Clock;
   readonly memory: Memory;
   readonly log: Logger;
@@ -90,7 +90,7 @@ export class Webhooks {
   }
 
   isOwn(webhookId: string): boolean {
-    return this.#own.has(webhookId) || webhookId === this.#ports.self().applicationId;
+    return this.#own.has(webhookId) || webhookId === this.#ports.self.applicationId;
   }
 
   #stateOf({ channel }: Location): State {
@@ -135,7 +135,7 @@ async function list(ports: WebhooksPorts, channel: ChannelId, location: Location
   const listed = await ports.calls.ask({ method: 'get', route, channel, what: 'list webhooks' }, listSchema);
   return listed.flatMap((each) => {
     const parsed = webhookSchema.safeParse(each);
-    if (!parsed.success || parsed.data.application_id !== ports.self().applicationId) return [];
+    if (!parsed.success || parsed.data.application_id !== ports.self.applicationId) return [];
     const { id, token } = parsed.data;
     return typeof token === 'string' && token !== '' ? [{ id, token }] : [];
   });

@@ -4,18 +4,17 @@ import type { WebClient } from '@slack/web-api';
 import { pause } from '../../lib/retry.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
-import { createChatAdapter } from '../delivery/chat-adapter.ts';
-import type { OpenPlatform } from '../delivery/chat-adapter.ts';
+import { createChatAdapter, createMessageSender } from '../delivery/chat-adapter.ts';
+import type { OpenPlatform, MessageSender } from '../delivery/chat-adapter.ts';
 import { createConnectRetry } from '../delivery/connect-retry.ts';
-import { createDeduplicator } from '../delivery/deduplicator.ts';
-import { createFirstTime } from '../delivery/typed-command.ts';
+import { createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
 import { AdapterError } from '../port.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Memory } from '../port.ts';
 import { createClient } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
-import { typed } from './commands.ts';
-import { createInteractions } from './interactions.ts';
+import { command } from './commands.ts';
 import type { Ack, CommandPorts } from './commands.ts';
+import { createInteractions } from './interactions.ts';
 import type { Interactions } from './interactions.ts';
 import { createConnection } from './connection/connection.ts';
 import type { Connection, ConnectionMode } from './connection/connection.ts';
@@ -24,8 +23,9 @@ import { createGroups, createPeople } from './people.ts';
 import { createEvents, eventPayloadSchema } from './events.ts';
 import type { Events } from './events.ts';
 import { readHistory } from './history.ts';
-import { createSender } from './sender.ts';
 import { ChannelMembership } from './channel-membership.ts';
+import { createMessageClient } from './message-client.ts';
+import { Statuses } from './status.ts';
 
 /** What Slack is and how it is reached. */
 export type AdapterOptions = {
@@ -99,13 +99,12 @@ const LIMITED_FOR_MS = 60_000;
 const selfSchema = z.looseObject({
   user_id: z.string(),
   bot_id: z.string().nullish(),
-  team_id: z.string(),
   app_id: z.string().nullish(),
 });
 
 async function whoWeAre(web: WebClient): Promise<Self> {
-  const { user_id: userId, bot_id: botId, team_id: teamId, app_id: appId } = selfSchema.parse(await web.auth.test());
-  if (botId) return { userId, botId, teamId, appId: appId ?? null };
+  const { user_id: userId, bot_id: botId, app_id: appId } = selfSchema.parse(await web.auth.test());
+  if (botId) return { userId, botId, appId: appId ?? null };
   const todo =
     'Copy the Bot User OAuth Token, which begins with xoxb-, from the page "OAuth & Permissions" of your app.';
   throw new AdapterError(`SLACK_BOT_TOKEN is the token of a person, not of a bot. ${todo}`, { adapter: 'slack' });
@@ -113,7 +112,7 @@ async function whoWeAre(web: WebClient): Promise<Self> {
 
 function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; readonly connection: Connection } {
   const { intake, clock, log, memory, settings } = parts;
-  const shared = { ...parts, self: () => self, deduplicator: createDeduplicator(clock) };
+  const shared = { ...parts, self, deduplicator: createDeduplicator(clock) };
   const people = createPeople(shared);
   const sender = createSender(shared);
   const membership = new ChannelMembership(shared);
@@ -123,7 +122,7 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
     people,
     membership,
     agentSessions: settings.agentSessions,
-    typed: (command) => void typed(commands, command),
+    typed: ({ user, at, floor, line }) => void command(commands, { user, at, responseUrl: null }, { floor, line }),
     isFirst: createFirstTime(memory),
     seen: (channel) => sender.seen(channel),
   });
@@ -183,4 +182,42 @@ async function take(takers: Takers, body: unknown, ack: Ack): Promise<void> {
     log.warn({ type }, 'a payload of Slack was not understood');
   }
   await ack();
+}
+
+/** What speaking on Slack needs. `web` is a client from `createClient`. */
+type SenderPorts = Pick<Parts, 'web' | 'queries' | 'clock' | 'timers' | 'log' | 'memory' | 'settings'> & {
+  readonly self: Self;
+};
+
+/** Everything that Conch says and shows on Slack. */
+export type Sender = MessageSender & {
+  /** Learns what speaking needs. Never rejects. */
+  start(): Promise<void>;
+};
+
+/** Speaks on Slack. */
+export function createSender(ports: SenderPorts): Sender {
+  const { queries, settings } = ports;
+  const statuses = new Statuses({
+    ...ports,
+    ...settings,
+    speakerOf: (agent) => queries.agents().find(({ id }) => id === agent) ?? { id: agent, name: agent, avatar: null },
+  });
+  const client = createMessageClient({ ...ports, posted: (channel) => statuses.posted(channel) });
+  const sender = createMessageSender({ ...ports, client });
+  return {
+    ...sender,
+    start: () => client.start(),
+    receipt(channel, message, receipt) {
+      statuses.anchor(channel, message);
+      return sender.receipt(channel, message, receipt);
+    },
+    card(channel, view) {
+      sender.card(channel, view);
+      statuses.show(channel, view);
+    },
+    async stop() {
+      await Promise.all([sender.stop(), statuses.stop()]);
+    },
+  };
 }

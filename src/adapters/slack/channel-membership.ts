@@ -2,10 +2,10 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
+import { reasonOf } from '../delivery/connect-retry.ts';
 import type { Intake, FloorQueries } from '../port.ts';
-import { call } from './client.ts';
+import { call, channelId, platformChannel } from './client.ts';
 import { channelTrouble, slackCode } from './errors.ts';
-import { channelId, platformChannel } from './ids.ts';
 
 /** What asking about channels needs. */
 export type ChannelMembershipPorts = {
@@ -47,14 +47,8 @@ export class ChannelMembership {
    * let in again: Slack is asked how things are now, and what it told counts unless it says otherwise. Never rejects.
    */
   async told(channel: string, why: string): Promise<void> {
-    const request = {
-      method: 'conversations.info',
-      channel: channelId(channel),
-      args: { channel },
-      answer: infoSchema,
-    };
     try {
-      const { channel: found } = await call(this.#ports.web, request);
+      const found = await lookUp(this.#ports.web, channelId(channel));
       if (found.is_member === true && found.is_archived !== true) return;
     } catch (error) {
       this.#ports.log.debug({ channel: channelId(channel), err: error }, 'Slack did not tell about a channel');
@@ -80,17 +74,15 @@ export class ChannelMembership {
   async check(floor: ChannelId): Promise<void> {
     const { channel, thread } = platformChannel(floor);
     if (thread !== null || (this.#checked.has(channel) && !this.#away.has(channel))) return;
-    const request = { method: 'conversations.info', channel: floor, args: { channel }, answer: infoSchema };
     try {
-      const { channel: found } = await call(this.#ports.web, request);
+      const found = await lookUp(this.#ports.web, floor);
       this.#checked.add(channel);
       if (found.is_archived === true) return this.gone(channel, 'it is archived');
       if (found.is_member === false && found.is_im !== true) return this.gone(channel, 'Conch is not in it');
       this.again(channel);
     } catch (error) {
       this.trouble(floor, error);
-      const why = error instanceof Error ? error.message : String(error);
-      this.#ports.log.debug({ channel: floor, why }, 'Slack did not tell about a channel');
+      this.#ports.log.debug({ channel: floor, why: reasonOf(error) }, 'Slack did not tell about a channel');
     }
   }
 
@@ -98,4 +90,10 @@ export class ChannelMembership {
     const places = this.#ports.queries.channels();
     return places.map(({ id }) => id).filter((id) => platformChannel(id).channel === channel);
   }
+}
+
+/** What Slack says of a floor's channel; rejects with a `ChatError`. */
+export async function lookUp(web: WebClient, floor: ChannelId): Promise<z.output<typeof infoSchema>['channel']> {
+  const args = { channel: platformChannel(floor).channel };
+  return (await call(web, { method: 'conversations.info', channel: floor, args, answer: infoSchema })).channel;
 }

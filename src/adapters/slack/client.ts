@@ -1,16 +1,15 @@
 import { LogLevel, WebClient } from '@slack/web-api';
 import type { WebClientOptions } from '@slack/web-api';
 import { z } from 'zod';
-import type { ChannelId } from '../../turns/floor/settings.ts';
+import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 import { chatError } from './errors.ts';
 
-/** Who the app is in its workspace. */
+/** Who Conch is on Slack: its bot user, its bot and its app. */
 export type Self = {
   readonly userId: string;
   readonly botId: string;
   readonly appId: string | null;
-  readonly teamId: string;
 };
 
 /** What of Slack is used, as the configuration says. */
@@ -49,7 +48,7 @@ export function createClient({ token, apiUrl, fetch, timeoutMs }: ClientOptions)
 }
 
 /** One call for a channel, and the shape of the answer that is needed. */
-export type Request<Answer> = {
+export type Call<Answer> = {
   readonly method: string;
   readonly channel: ChannelId;
   readonly args: Readonly<Record<string, unknown>>;
@@ -57,7 +56,7 @@ export type Request<Answer> = {
 };
 
 /** Calls Slack; rejects with a ChatError. An answer of another shape is `unclear`: something was carried out, but not what. */
-export async function call<Answer>(web: WebClient, request: Request<Answer>): Promise<Answer> {
+export async function call<Answer>(web: WebClient, request: Call<Answer>): Promise<Answer> {
   const { method, channel, args, answer } = request;
   try {
     const parsed = answer.safeParse(await web.apiCall(method, { ...args }));
@@ -80,3 +79,28 @@ const QUIET: NonNullable<WebClientOptions['logger']> = {
   getLevel: () => LogLevel.ERROR,
   setName: () => undefined,
 };
+
+/** Where a floor is on Slack: a channel, or a thread in it. */
+export type SlackPlace = { readonly channel: string; readonly thread: string | null };
+
+/** The id of a channel, or of the thread under the message with this `ts`, as the rest of Conch knows it. */
+export function channelId(channel: string, thread: string | null = null): ChannelId {
+  return thread === null ? `slack:${channel}` : `slack:${channel}/${thread}`;
+}
+
+/** Slack's own names for it. */
+export function platformChannel(channel: ChannelId): SlackPlace {
+  const [own = '', thread] = channel.slice(channel.indexOf(':') + 1).split('/', 2);
+  return { channel: own, thread: thread ?? null };
+}
+
+/** The id of a message: a `ts` is unique only in its channel. */
+export function messageId(channel: string, ts: string): MessageId {
+  return `${channel}/${ts}`;
+}
+
+/** Slack's own names for a message. */
+export function platformMessage(message: MessageId): { readonly channel: string; readonly ts: string } {
+  const [channel = '', ts = ''] = message.split('/', 2);
+  return { channel, ts };
+}

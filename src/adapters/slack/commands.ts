@@ -3,12 +3,13 @@ import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { parseLine } from '../../turns/commands/parse.ts';
 import type { Timers } from '../../lib/time.ts';
-import type { Answer, FloorQueries, Intake, Principal } from '../port.ts';
+import { reasonOf } from '../delivery/connect-retry.ts';
+import type { Answer } from '../../turns/commands/context.ts';
+import type { FloorQueries, Intake, Principal } from '../port.ts';
 import type { Groups, People } from './people.ts';
-import type { Typed } from './events.ts';
 import type { Spot } from './parse-message.ts';
-import type { Deduplicator } from '../delivery/deduplicator.ts';
-import { escaped } from './text.ts';
+import type { Deduplicator } from '../delivery/inbound.ts';
+import { escaped } from './content.ts';
 
 /** What commands, buttons and forms need. */
 export type CommandPorts = {
@@ -23,7 +24,7 @@ export type CommandPorts = {
 };
 
 /** Whom an answer goes to, and where it is shown: only that person sees it. */
-export type Asker = {
+export type Recipient = {
   readonly user: string;
   readonly at: Pick<Spot, 'channel' | 'thread'>;
   /** Slack's address for answers to this one question. */
@@ -33,16 +34,11 @@ export type Asker = {
 /** Tells Slack that a payload has arrived, with what it is to show. */
 export type Ack = (reply?: object) => Promise<void>;
 
-/** Runs a command that was typed as a message, or Slack's own Stop. */
-export async function typed(ports: CommandPorts, { user, line, at, floor }: Typed): Promise<void> {
-  await command(ports, { user, at, responseUrl: null }, { floor, line });
-}
-
 /** One command line, for a floor, perhaps for one turn of it. */
 export type Order = { readonly floor: ChannelId; readonly line: string; readonly epoch?: number };
 
 /** Runs a line in somebody's name and shows them the answer. */
-export async function command(ports: CommandPorts, asker: Asker, order: Order): Promise<void> {
+export async function command(ports: CommandPorts, asker: Recipient, order: Order): Promise<void> {
   await answer(ports, asker, await obey(ports, asker.user, order));
 }
 
@@ -57,7 +53,11 @@ export async function obey(ports: CommandPorts, user: string, { floor, line, epo
 }
 
 /** Shows somebody an answer that nobody else sees. Never rejects. */
-export async function answer(ports: Pick<CommandPorts, 'web' | 'log'>, asker: Asker, { text }: Answer): Promise<void> {
+export async function answer(
+  ports: Pick<CommandPorts, 'web' | 'log'>,
+  asker: Recipient,
+  { text }: Answer,
+): Promise<void> {
   const shown = escaped(text.length > ANSWER_LIMIT ? `${text.slice(0, ANSWER_LIMIT)}…` : text);
   try {
     if (asker.responseUrl !== null && (await respond(asker.responseUrl, shown))) return;
@@ -69,8 +69,7 @@ export async function answer(ports: Pick<CommandPorts, 'web' | 'log'>, asker: As
       ...(thread === null ? {} : { thread_ts: thread }),
     });
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    ports.log.warn({ channel: asker.at.channel, why }, 'an answer could not be shown');
+    ports.log.warn({ channel: asker.at.channel, why: reasonOf(error) }, 'an answer could not be shown');
   }
 }
 

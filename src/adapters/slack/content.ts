@@ -1,10 +1,10 @@
 import { z } from 'zod';
+import { parsedJson } from '../../lib/parsed-json.ts';
 import { fenceAfter } from '../../turns/text/split.ts';
 import type { Fence } from '../../turns/text/split.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import type { CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';
-import { JOINER, clipped, escaped, withoutBroadcasts } from './text.ts';
 import type { Speaker } from '../port.ts';
 
 /** The words of a message as Slack takes them; nothing in them mentions anybody. */
@@ -43,11 +43,7 @@ export function buttonValue({ line, epoch }: Pick<CardButton, 'line' | 'epoch'>)
 
 /** Reads a button's value back; `null` when it is not one of ours. */
 export function readButtonValue(text: string): ButtonValue | null {
-  try {
-    return valueSchema.safeParse(JSON.parse(text)).data ?? null;
-  } catch {
-    return null;
-  }
+  return parsedJson(text, valueSchema);
 }
 
 const valueSchema = z.object({ line: z.string().startsWith('/').max(500), epoch: z.int().nullable().default(null) });
@@ -207,6 +203,26 @@ function hostOf(url: string): string {
 function bare(host: string): string {
   return host.toLowerCase().replace(/^www\./, '');
 }
+
+/** Text that Slack shows as it stands: no `<!channel>`, `<!here>`, `<!subteam^…>`, `<@U…>` or link can form in it. */
+export function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+/** Words that address everybody, parted by a character that nobody sees, so that they address nobody. */
+export function withoutBroadcasts(text: string): string {
+  return text.replaceAll(/@(?=(?:channel|here|everyone|group)(?![\p{L}\p{N}_]))/giu, `@${JOINER}`);
+}
+
+/** The beginning of a text, at most so long; neither a character nor an entity is cut in two. */
+export function clipped(text: string, limit: number): string {
+  if (text.length <= limit) return text;
+  const whole = text.slice(0, limit - 1).replace(/&[a-z]{0,3}$/, '');
+  return `${/[\uD800-\uDBFF]$/.test(whole) ? whole.slice(0, -1) : whole}…`;
+}
+
+/** Neither seen nor a place to break a line. */
+export const JOINER = '\u2060';
 
 /** How a message, a status or a session names its author. */
 export type Identity = {

@@ -2,16 +2,28 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Timers } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { createInboundQueue } from '../delivery/inbound-queue.ts';
+import { createInboundQueue } from '../delivery/inbound.ts';
+import type { FirstTime, Deduplicator } from '../delivery/inbound.ts';
 import { AdapterError } from '../port.ts';
 import type { Intake } from '../port.ts';
-import type { FirstTime } from '../delivery/typed-command.ts';
-import { floorAt, threadAt, toChange, toHumanMessage, whereabouts } from './to-human-message.ts';
-import type { MessageContext } from './to-human-message.ts';
-import { channelId, messageId } from './ids.ts';
-import { parseEvent, sentAt } from './parse-message.ts';
-import type { SlackEvent, Ourselves, Said, Spot } from './parse-message.ts';
-import type { Deduplicator } from '../delivery/deduplicator.ts';
+import {
+  floorAt,
+  threadAt,
+  toChange,
+  toHumanMessage,
+  whereabouts,
+  SUBTYPES,
+  idSchema,
+  isOwn,
+  messageSchema,
+  saidOf,
+  sentAt,
+  spotOf,
+  tsSchema,
+} from './parse-message.ts';
+import type { MessageContext, Said, Spot } from './parse-message.ts';
+import { channelId, messageId } from './client.ts';
+import type { Self } from './client.ts';
 import type { ChannelMembership } from './channel-membership.ts';
 
 /** A command line that somebody wrote as a message, or Slack's own Stop. */
@@ -20,7 +32,7 @@ export type Typed = { readonly user: string; readonly line: string; readonly at:
 /** What taking in events needs of the adapter. */
 export type EventsPorts = MessageContext & {
   readonly intake: Intake;
-  readonly self: () => Ourselves;
+  readonly self: Self;
   readonly deduplicator: Deduplicator;
   readonly membership: ChannelMembership;
   readonly timers: Timers;
@@ -59,7 +71,7 @@ export function createEvents(ports: EventsPorts): Events {
   return {
     event({ event_id: id, api_app_id: appId, event }) {
       return deduplicator.run(id, async () => {
-        const self = ports.self();
+        const self = ports.self;
         const what = parseEvent(event, self.appId === null ? { ...self, appId: appId ?? null } : self);
         if (what === null) return log.warn({ event: id, type: event.type }, 'an event of Slack was not understood');
         if (what.kind === 'nothing') return;
@@ -77,29 +89,20 @@ export function createEvents(ports: EventsPorts): Events {
 type Local = Exclude<SlackEvent, { readonly kind: 'nothing' | 'broken' }>;
 
 function channelOf(what: Local): string {
-  switch (what.kind) {
-    case 'said':
-    case 'edited':
-      return what.said.channel;
-    case 'deleted':
-    case 'stopped':
-      return what.at.channel;
-    case 'gone':
-    case 'again':
-      return what.channel;
-  }
+  if ('said' in what) return what.said.channel;
+  return 'at' in what ? what.at.channel : what.channel;
 }
 
 async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
   switch (what.kind) {
     case 'said':
-      return said(ports, what.said);
+      return takeSaid(ports, what.said);
     case 'edited':
-      return edited(ports, what.said);
+      return takeEdited(ports, what.said);
     case 'deleted':
-      return deleted(ports, what);
+      return takeDeleted(ports, what);
     case 'stopped':
-      return stopped(ports, what);
+      return takeStopped(ports, what);
     case 'gone':
       return void ports.membership.told(what.channel, what.why);
     case 'again':
@@ -108,7 +111,7 @@ async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
 }
 
 /** A mention comes as two events with one message: its command is run once. */
-async function said(ports: EventsPorts, message: Said): Promise<void> {
+async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   const { intake, queries, deduplicator } = ports;
   const found = whereabouts(queries, message);
   if (found === null || deduplicator.has(goneKey(message.channel, message.ts))) return;
@@ -122,7 +125,7 @@ async function said(ports: EventsPorts, message: Said): Promise<void> {
 }
 
 /** An edit may overtake its message: it is handed in as the message that it made, which changes nothing if that is known. */
-async function edited(ports: EventsPorts, message: Said): Promise<void> {
+async function takeEdited(ports: EventsPorts, message: Said): Promise<void> {
   const found = whereabouts(ports.queries, message);
   if (found === null) return;
   const isFresh = message.editedTs !== null && sentAt(message.editedTs) - sentAt(message.ts) < OVERTAKING_MS;
@@ -136,11 +139,11 @@ async function edited(ports: EventsPorts, message: Said): Promise<void> {
 }
 
 /** A deletion may overtake its message, which is not wanted then. */
-async function deleted(ports: EventsPorts, gone: Extract<Local, { kind: 'deleted' }>): Promise<void> {
-  const found = whereabouts(ports.queries, gone.at);
+async function takeDeleted(ports: EventsPorts, { at, ts }: Extract<Local, { kind: 'deleted' }>): Promise<void> {
+  const found = whereabouts(ports.queries, at);
   if (found === null) return;
-  await ports.intake.amend({ change: 'deleted', id: messageId(gone.at.channel, gone.ts), channel: found.channel });
-  ports.deduplicator.claim(goneKey(gone.at.channel, gone.ts));
+  await ports.intake.amend({ change: 'deleted', id: messageId(at.channel, ts), channel: found.channel });
+  ports.deduplicator.claim(goneKey(at.channel, ts));
 }
 
 /** With several sockets, what is written within so long of each other comes in any order. */
@@ -151,7 +154,7 @@ function goneKey(channel: string, ts: string): string {
 }
 
 /** A session may hang on a message of the channel itself: that is no thread with a floor. */
-async function stopped(ports: EventsPorts, { at, user }: Extract<Local, { kind: 'stopped' }>): Promise<void> {
+async function takeStopped(ports: EventsPorts, { at, user }: Extract<Local, { kind: 'stopped' }>): Promise<void> {
   if (!ports.agentSessions) return;
   const channel = { ...at, thread: null };
   const own = floorAt(ports.queries, channel);
@@ -162,4 +165,130 @@ async function stopped(ports: EventsPorts, { at, user }: Extract<Local, { kind: 
 function broken({ intake }: EventsPorts, why: string): void {
   const todo = 'Install the app again, put its new bot token into SLACK_BOT_TOKEN and start again.';
   intake.broken(new AdapterError(`${why}. ${todo}`, { adapter: 'slack' }));
+}
+
+/** What an event of Slack means to Conch. */
+export type SlackEvent =
+  | { readonly kind: 'said'; readonly said: Said }
+  | { readonly kind: 'edited'; readonly said: Said }
+  | { readonly kind: 'deleted'; readonly at: Spot; readonly ts: string }
+  /** Conch was taken out of the channel, or the channel is closed. */
+  | { readonly kind: 'gone'; readonly channel: string; readonly why: string }
+  | { readonly kind: 'again'; readonly channel: string }
+  /** Slack's own Stop button. */
+  | { readonly kind: 'stopped'; readonly at: Spot; readonly user: string }
+  /** The app was removed or its tokens were taken back. */
+  | { readonly kind: 'broken'; readonly why: string }
+  /** Nothing that concerns a floor: our own echo, a notice, something unknown. */
+  | { readonly kind: 'nothing' };
+
+const writtenSchema = messageSchema.extend({ channel: idSchema });
+const changedSchema = z.looseObject({
+  channel: idSchema,
+  message: messageSchema,
+  previous_message: messageSchema.nullish().catch(null),
+});
+const deletedSchema = z.looseObject({
+  channel: idSchema,
+  deleted_ts: tsSchema,
+  previous_message: messageSchema.nullish().catch(null),
+});
+const typeSchema = z.looseObject({ type: z.string(), subtype: z.string().nullish() });
+const memberSchema = z.looseObject({ user: idSchema, channel: idSchema });
+const channelSchema = z.looseObject({
+  channel: z.union([idSchema, z.looseObject({ id: idSchema }).transform((channel) => channel.id)]),
+});
+const stoppedSchema = z.looseObject({ user: idSchema, channel: idSchema, thread_ts: tsSchema.nullish().catch(null) });
+const revokedSchema = z.looseObject({ tokens: z.looseObject({ bot: z.array(z.string()).nullish() }) });
+
+const NOTHING: SlackEvent = { kind: 'nothing' };
+
+/** What the `event` of an Events API payload means; `null` when it has not the shape that Slack promises. */
+export function parseEvent(event: unknown, self: Self): SlackEvent | null {
+  const typed = typeSchema.safeParse(event);
+  if (!typed.success) return null;
+  const { type, subtype } = typed.data;
+  const read = READERS.get(type === 'message' ? `message/${subtype ?? ''}` : type);
+  return read === undefined ? NOTHING : read(event, self);
+}
+
+type Reader = (event: unknown, self: Self) => SlackEvent | null;
+
+const READERS: ReadonlyMap<string, Reader> = new Map<string, Reader>([
+  ...[...SUBTYPES].map((subtype) => [`message/${subtype}`, on(writtenSchema, written)] as const),
+  ['message/message_changed', on(changedSchema, changed)],
+  ['message/message_deleted', on(deletedSchema, deleted)],
+  ['app_mention', on(writtenSchema, written)],
+  ['member_left_channel', on(memberSchema, (event, self) => member(event, self, gone('Conch is no longer in it')))],
+  ['member_joined_channel', on(memberSchema, (event, self) => member(event, self, again))],
+  ['channel_left', on(channelSchema, gone('Conch is no longer in it'))],
+  ['group_left', on(channelSchema, gone('Conch is no longer in it'))],
+  ['channel_archive', on(channelSchema, gone('it was archived'))],
+  ['group_archive', on(channelSchema, gone('it was archived'))],
+  ['channel_deleted', on(channelSchema, gone('it was deleted'))],
+  ['group_deleted', on(channelSchema, gone('it was deleted'))],
+  ['channel_unarchive', on(channelSchema, again)],
+  ['group_unarchive', on(channelSchema, again)],
+  ['agent_session_stopped', on(stoppedSchema, stopped)],
+  ['app_uninstalled', () => ({ kind: 'broken', why: 'The app was removed from the workspace' })],
+  ['tokens_revoked', on(revokedSchema, revoked)],
+]);
+
+function on<T>(schema: z.ZodType<T>, read: (event: T, self: Self) => SlackEvent | null): Reader {
+  return (event, self) => {
+    const parsed = schema.safeParse(event);
+    return parsed.success ? read(parsed.data, self) : null;
+  };
+}
+
+function written(message: z.output<typeof writtenSchema>, self: Self): SlackEvent | null {
+  if (isOwn(message, self)) return NOTHING;
+  const said = saidOf(message);
+  return said === null ? null : { kind: 'said', said };
+}
+
+/** Only another text is an edit: previews of links and reply counts come as changes as well. */
+function changed(event: z.output<typeof changedSchema>, self: Self): SlackEvent | null {
+  const { channel, message, previous_message: before } = event;
+  if (isOwn(message, self) || (before && isOwn(before, self))) return NOTHING;
+  const at = spotOf({ ...message, channel });
+  if (message.subtype === 'tombstone') return { kind: 'deleted', at, ts: message.ts };
+  if (!message.edited || (before && before.text === message.text) || !SUBTYPES.has(message.subtype ?? '')) {
+    return NOTHING;
+  }
+  const said = saidOf({ ...message, channel });
+  return said === null ? null : { kind: 'edited', said };
+}
+
+function deleted(event: z.output<typeof deletedSchema>, self: Self): SlackEvent {
+  const { channel, deleted_ts: ts, previous_message: before } = event;
+  if (before && isOwn(before, self)) return NOTHING;
+  return { kind: 'deleted', at: spotOf({ ts, ...before, channel }), ts };
+}
+
+type ChannelEvent = z.output<typeof channelSchema>;
+
+function member(
+  { user, channel }: z.output<typeof memberSchema>,
+  self: Self,
+  meaning: (event: ChannelEvent) => SlackEvent,
+): SlackEvent {
+  return user === self.userId ? meaning({ channel }) : NOTHING;
+}
+
+function gone(why: string) {
+  return ({ channel }: ChannelEvent): SlackEvent => ({ kind: 'gone', channel, why });
+}
+
+function again({ channel }: ChannelEvent): SlackEvent {
+  return { kind: 'again', channel };
+}
+
+function stopped({ user, channel, thread_ts: thread }: z.output<typeof stoppedSchema>): SlackEvent {
+  return { kind: 'stopped', user, at: { channel, thread: thread ?? null, broadcast: false } };
+}
+
+function revoked({ tokens }: z.output<typeof revokedSchema>): SlackEvent {
+  const isOurs = (tokens.bot ?? []).length > 0;
+  return isOurs ? { kind: 'broken', why: 'The bot token of the app was taken back' } : NOTHING;
 }

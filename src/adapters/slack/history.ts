@@ -7,17 +7,15 @@ import { retry } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { History, Intake, Position } from '../port.ts';
-import { call } from './client.ts';
-import { threadAt, toChange, toHumanMessage, whereabouts } from './to-human-message.ts';
-import type { MessageContext } from './to-human-message.ts';
-import { channelId, messageId, platformChannel } from './ids.ts';
-import { parseMessage, timesIn } from './parse-message.ts';
-import type { Ourselves } from './parse-message.ts';
+import { call, channelId, messageId, platformChannel } from './client.ts';
+import type { Self } from './client.ts';
+import { threadAt, toChange, toHumanMessage, whereabouts, parseMessage, timesIn } from './parse-message.ts';
+import type { MessageContext } from './parse-message.ts';
 
 /** What reading histories needs of the adapter. */
 export type HistoryPorts = MessageContext & {
   readonly web: WebClient;
-  readonly self: () => Ourselves;
+  readonly self: Self;
   readonly intake: Intake;
   readonly timers: Timers;
   readonly log: Logger;
@@ -114,7 +112,7 @@ async function sorted(
   const messages: HumanMessage[] = [];
   const changes: MessageChange[] = [];
   const own = platformChannel(channel).channel;
-  const found = raw.map((message) => parseMessage(own, message, ports.self())).filter((said) => said !== null);
+  const found = raw.map((message) => parseMessage(own, message, ports.self)).filter((said) => said !== null);
   const byTs = new Map(found.map((said) => [said.ts, said]));
   for (const said of [...byTs.values()].sort((a, b) => (a.ts < b.ts ? -1 : 1))) {
     const where = whereabouts(ports.queries, said);

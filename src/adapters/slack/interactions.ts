@@ -2,12 +2,13 @@ import { z } from 'zod';
 import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../turns/floor/policies.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { FloorView } from '../../turns/view.ts';
+import { reasonOf } from '../delivery/connect-retry.ts';
 import { SETTINGS_ACTION, readButtonValue } from './content.ts';
 import { NO_FLOOR, SETTINGS, answer, command, lineOf, obey } from './commands.ts';
-import type { Ack, Asker, CommandPorts } from './commands.ts';
-import { floorAt } from './to-human-message.ts';
+import type { Ack, Recipient, CommandPorts } from './commands.ts';
+import { floorAt } from './parse-message.ts';
 import type { Spot } from './parse-message.ts';
-import { platformChannel } from './ids.ts';
+import { platformChannel } from './client.ts';
 
 /** What clicks, forms and `/conch` are answered with. */
 export type Interactions = {
@@ -61,7 +62,7 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
   if (!ports.deduplicator.claim(`trigger:${click.trigger_id}`)) return;
   const at = spotOf(click);
   if (at === null) return;
-  const asker: Asker = { user: click.user.id, at, responseUrl: click.response_url ?? null };
+  const asker: Recipient = { user: click.user.id, at, responseUrl: click.response_url ?? null };
   const floor = floorAt(ports.queries, at);
   const meant = floor === null ? null : readButtonValue(action.value ?? '');
   if (floor !== null && action.action_id === SETTINGS_ACTION) {
@@ -97,7 +98,7 @@ async function slash(ports: CommandPorts, sent: z.output<typeof slashSchema>, ac
   await ack();
   if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return;
   const at: Spot = { channel: sent.channel_id, thread: null, broadcast: false };
-  const asker: Asker = { user: sent.user_id, at, responseUrl: sent.response_url ?? null };
+  const asker: Recipient = { user: sent.user_id, at, responseUrl: sent.response_url ?? null };
   const floor = floorAt(ports.queries, at);
   if (floor === null) return answer(ports, asker, NO_FLOOR);
   const line = lineOf(sent.text);
@@ -132,15 +133,14 @@ export type Submission = z.output<typeof submissionSchema>;
 /** Shows the form with a floor's mode and order; must come within 3 s of the click. */
 export async function openSettings(
   ports: CommandPorts,
-  asked: { readonly asker: Asker; readonly floor: ChannelId; readonly trigger: string },
+  asked: { readonly asker: Recipient; readonly floor: ChannelId; readonly trigger: string },
 ): Promise<void> {
   const view = ports.queries.view(asked.floor);
   if (view === null) return answer(ports, asked.asker, { ok: false, text: 'There is no floor here yet.' });
   try {
     await ports.web.apiCall('views.open', { trigger_id: asked.trigger, view: settingsForm(view) });
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    ports.log.warn({ channel: asked.floor, why }, 'the settings could not be shown');
+    ports.log.warn({ channel: asked.floor, why: reasonOf(error) }, 'the settings could not be shown');
     const text = 'Slack did not show the form. Try again, or use `/conch floor mode …` and `/conch floor order …`.';
     await answer(ports, asked.asker, { ok: false, text });
   }
@@ -166,7 +166,7 @@ export async function submitted(ports: CommandPorts, sent: Submission, ack: Ack)
   if (outcome !== 'late' || isRefused) return;
   await running;
   const refused = Object.values(errors).join('\n');
-  const asker: Asker = { user: sent.user.id, at: platformChannel(floor), responseUrl: null };
+  const asker: Recipient = { user: sent.user.id, at: platformChannel(floor), responseUrl: null };
   if (refused !== '') await answer(ports, asker, { ok: false, text: refused });
 }
 

@@ -7,17 +7,16 @@ import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
 import { ChatError } from '../port.ts';
-import { ANY_ANSWER, call } from './client.ts';
+import { ANY_ANSWER, call, messageId, platformChannel, platformMessage } from './client.ts';
 import type { Self } from './client.ts';
 import { emojiName, roughlyLeft, wordingOf } from './content.ts';
 import { slackCode } from './errors.ts';
-import { messageId, platformChannel, platformMessage } from './ids.ts';
 import { sentAt } from './parse-message.ts';
 
 /** What the client needs. */
 export type MessageClientPorts = {
   readonly web: WebClient;
-  readonly self: () => Self;
+  readonly self: Self;
   readonly clock: Clock;
   readonly log: Logger;
   /** A new message of Conch's stands in the channel. */
@@ -61,14 +60,14 @@ export function createMessageClient(ports: MessageClientPorts): SlackMessageClie
       const request = { method: 'chat.delete', channel: message.channel, args: whereIs(message), answer: ANY_ANSWER };
       await unless(GONE, call(web, request), {});
     },
-    own: (channel, range) => ownMessages({ web, self: self() }, channel, range),
+    own: (channel, range) => ownMessages({ web, self }, channel, range),
     async react({ channel, id }, receipt, on) {
       const { channel: own, ts } = platformMessage(id);
       const args = { channel: own, timestamp: ts, name: reactionName(receipt) };
       const method = on ? 'reactions.add' : 'reactions.remove';
       await unless(REACTED, call(web, { method, channel, args, answer: ANY_ANSWER }), {});
     },
-    receipts: (message) => receiptsOn(web, self(), message),
+    receipts: (message) => receiptsOn(web, self, message),
     sentAt: (message) => sentAt(platformMessage(message).ts),
     timeLeft: (endsAt) => roughlyLeft(endsAt - clock.now()),
   };

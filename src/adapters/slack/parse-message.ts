@@ -1,8 +1,13 @@
 import { z } from 'zod';
-import type { Author } from '../delivery/bot-filter.ts';
-
-/** Who Conch is on Slack: its bot user, its bot and its app. */
-export type Ourselves = { readonly userId: string; readonly botId: string; readonly appId: string | null };
+import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import { addressedIn } from '../../turns/text/addressing.ts';
+import { COMMAND_RULE, floorOf, ignoreRule, typedCommand } from '../delivery/inbound.ts';
+import type { Author, Whereabouts } from '../delivery/inbound.ts';
+import type { FloorQueries, Thread } from '../port.ts';
+import { channelId, messageId } from './client.ts';
+import type { Self } from './client.ts';
+import type { People } from './people.ts';
 
 /** Where something was written: a channel, or the thread under the message with this `ts`. */
 export type Spot = {
@@ -26,21 +31,6 @@ export type Said = Spot & {
   readonly editedTs: string | null;
 };
 
-/** What an event of Slack means to Conch. */
-export type SlackEvent =
-  | { readonly kind: 'said'; readonly said: Said }
-  | { readonly kind: 'edited'; readonly said: Said }
-  | { readonly kind: 'deleted'; readonly at: Spot; readonly ts: string }
-  /** Conch was taken out of the channel, or the channel is closed. */
-  | { readonly kind: 'gone'; readonly channel: string; readonly why: string }
-  | { readonly kind: 'again'; readonly channel: string }
-  /** Slack's own Stop button. */
-  | { readonly kind: 'stopped'; readonly at: Spot; readonly user: string }
-  /** The app was removed or its tokens were taken back. */
-  | { readonly kind: 'broken'; readonly why: string }
-  /** Nothing that concerns a floor: our own echo, a notice, something unknown. */
-  | { readonly kind: 'nothing' };
-
 const fileSchema = z.looseObject({
   name: z.string().nullish(),
   title: z.string().nullish(),
@@ -53,17 +43,20 @@ const fileSchema = z.looseObject({
 /** A file as Slack describes it. */
 export type SlackFile = z.output<typeof fileSchema>;
 
-const ts = z.string().regex(/^\d{1,15}\.\d{1,9}$/);
-const id = z.string().min(1).max(64);
+/** Slack's name of a message in its channel: seconds since 1970, with a number behind the point. */
+export const tsSchema = z.string().regex(/^\d{1,15}\.\d{1,9}$/);
+/** A channel, a user, a bot or an app. */
+export const idSchema = z.string().min(1).max(64);
 
-const messageSchema = z.looseObject({
-  ts,
-  channel: id.optional(),
-  thread_ts: ts.nullish(),
+/** A message, as events and the history show it. What is odd in its lesser parts is left out. */
+export const messageSchema = z.looseObject({
+  ts: tsSchema,
+  channel: idSchema.optional(),
+  thread_ts: tsSchema.nullish(),
   subtype: z.string().nullish(),
-  user: id.nullish(),
-  bot_id: id.nullish(),
-  app_id: id.nullish(),
+  user: idSchema.nullish(),
+  bot_id: idSchema.nullish(),
+  app_id: idSchema.nullish(),
   bot_profile: z.looseObject({ app_id: z.string().nullish(), name: z.string().nullish() }).nullish(),
   username: z.string().nullish(),
   text: z.string().nullish(),
@@ -72,42 +65,14 @@ const messageSchema = z.looseObject({
     .nullish()
     .catch(null),
   files: z.array(fileSchema).nullish().catch(null),
-  edited: z.looseObject({ ts }).nullish(),
-  latest_reply: ts.nullish().catch(null),
+  edited: z.looseObject({ ts: tsSchema }).nullish(),
+  latest_reply: tsSchema.nullish().catch(null),
   metadata: z.looseObject({ event_type: z.string().nullish() }).nullish().catch(null),
 });
 type SlackMessage = z.output<typeof messageSchema>;
 
-const changedSchema = z.looseObject({
-  channel: id,
-  message: messageSchema,
-  previous_message: messageSchema.nullish().catch(null),
-});
-const deletedSchema = z.looseObject({
-  channel: id,
-  deleted_ts: ts,
-  previous_message: messageSchema.nullish().catch(null),
-});
-const typeSchema = z.looseObject({ type: z.string(), subtype: z.string().nullish() });
-const memberSchema = z.looseObject({ user: id, channel: id });
-const channelSchema = z.looseObject({
-  channel: z.union([id, z.looseObject({ id }).transform((channel) => channel.id)]),
-});
-const stoppedSchema = z.looseObject({ user: id, channel: id, thread_ts: ts.nullish().catch(null) });
-const revokedSchema = z.looseObject({ tokens: z.looseObject({ bot: z.array(z.string()).nullish() }) });
-
-const NOTHING: SlackEvent = { kind: 'nothing' };
-
-/** What the `event` of an Events API payload means; `null` when it has not the shape that Slack promises. */
-export function parseEvent(event: unknown, self: Ourselves): SlackEvent | null {
-  const typed = typeSchema.safeParse(event);
-  if (!typed.success) return null;
-  const read = READERS.get(typed.data.type);
-  return read === undefined ? NOTHING : read(event, self, typed.data.subtype ?? null);
-}
-
 /** A message of the history of a channel; `null` for our own, for notices and for what has not the promised shape. */
-export function parseMessage(channel: string, message: unknown, self: Ourselves): Said | null {
+export function parseMessage(channel: string, message: unknown, self: Self): Said | null {
   const parsed = messageSchema.safeParse(message);
   if (!parsed.success || !SUBTYPES.has(parsed.data.subtype ?? '') || isOwn(parsed.data, self)) return null;
   return saidOf({ ...parsed.data, channel });
@@ -124,100 +89,17 @@ export function sentAt(slackTs: string): number {
   return Math.round(Number(slackTs) * 1_000);
 }
 
-type Reader = (event: unknown, self: Ourselves, subtype: string | null) => SlackEvent | null;
-
 /** The subtypes that are messages of somebody; the rest are notices of Slack's. */
-const SUBTYPES: ReadonlySet<string> = new Set(['', 'file_share', 'thread_broadcast', 'me_message', 'bot_message']);
-
-const READERS: ReadonlyMap<string, Reader> = new Map<string, Reader>([
-  ['message', posted],
-  ['app_mention', written],
-  ['member_left_channel', (event, self) => member(event, self, 'gone')],
-  ['member_joined_channel', (event, self) => member(event, self, 'again')],
-  ['channel_left', (event) => closed(event, 'Conch is no longer in it')],
-  ['group_left', (event) => closed(event, 'Conch is no longer in it')],
-  ['channel_archive', (event) => closed(event, 'it was archived')],
-  ['group_archive', (event) => closed(event, 'it was archived')],
-  ['channel_deleted', (event) => closed(event, 'it was deleted')],
-  ['group_deleted', (event) => closed(event, 'it was deleted')],
-  ['channel_unarchive', opened],
-  ['group_unarchive', opened],
-  ['agent_session_stopped', stopped],
-  ['app_uninstalled', () => ({ kind: 'broken', why: 'The app was removed from the workspace' })],
-  ['tokens_revoked', revoked],
+export const SUBTYPES: ReadonlySet<string> = new Set([
+  '',
+  'file_share',
+  'thread_broadcast',
+  'me_message',
+  'bot_message',
 ]);
 
-function posted(event: unknown, self: Ourselves, subtype: string | null): SlackEvent | null {
-  if (subtype === 'message_changed') return changed(event, self);
-  if (subtype === 'message_deleted') return deleted(event, self);
-  return SUBTYPES.has(subtype ?? '') ? written(event, self) : NOTHING;
-}
-
-function written(event: unknown, self: Ourselves): SlackEvent | null {
-  const parsed = messageSchema.safeParse(event);
-  if (!parsed.success || parsed.data.channel === undefined) return null;
-  if (isOwn(parsed.data, self)) return NOTHING;
-  const said = saidOf({ ...parsed.data, channel: parsed.data.channel });
-  return said === null ? null : { kind: 'said', said };
-}
-
-/** Only another text is an edit: previews of links and reply counts come as changes as well. */
-function changed(event: unknown, self: Ourselves): SlackEvent | null {
-  const parsed = changedSchema.safeParse(event);
-  if (!parsed.success) return null;
-  const { channel, message, previous_message: before } = parsed.data;
-  if (isOwn(message, self) || (before && isOwn(before, self))) return NOTHING;
-  const at = spotOf({ ...message, channel });
-  if (message.subtype === 'tombstone') return { kind: 'deleted', at, ts: message.ts };
-  if (!message.edited || (before && before.text === message.text) || !SUBTYPES.has(message.subtype ?? '')) {
-    return NOTHING;
-  }
-  const said = saidOf({ ...message, channel });
-  return said === null ? null : { kind: 'edited', said };
-}
-
-function deleted(event: unknown, self: Ourselves): SlackEvent | null {
-  const parsed = deletedSchema.safeParse(event);
-  if (!parsed.success) return null;
-  const { channel, deleted_ts: gone, previous_message: before } = parsed.data;
-  if (before && isOwn(before, self)) return NOTHING;
-  return { kind: 'deleted', at: spotOf({ ts: gone, ...before, channel }), ts: gone };
-}
-
-function member(event: unknown, self: Ourselves, kind: 'gone' | 'again'): SlackEvent | null {
-  const parsed = memberSchema.safeParse(event);
-  if (!parsed.success) return null;
-  const { user, channel } = parsed.data;
-  if (user !== self.userId) return NOTHING;
-  return kind === 'gone' ? { kind, channel, why: 'Conch is no longer in it' } : { kind, channel };
-}
-
-function closed(event: unknown, why: string): SlackEvent | null {
-  const parsed = channelSchema.safeParse(event);
-  return parsed.success ? { kind: 'gone', channel: parsed.data.channel, why } : null;
-}
-
-function opened(event: unknown): SlackEvent | null {
-  const parsed = channelSchema.safeParse(event);
-  return parsed.success ? { kind: 'again', channel: parsed.data.channel } : null;
-}
-
-function stopped(event: unknown): SlackEvent | null {
-  const parsed = stoppedSchema.safeParse(event);
-  if (!parsed.success) return null;
-  const { user, channel, thread_ts: thread } = parsed.data;
-  return { kind: 'stopped', user, at: { channel, thread: thread ?? null, broadcast: false } };
-}
-
-function revoked(event: unknown): SlackEvent | null {
-  const parsed = revokedSchema.safeParse(event);
-  if (!parsed.success) return null;
-  const isOurs = (parsed.data.tokens.bot ?? []).length > 0;
-  return isOurs ? { kind: 'broken', why: 'The bot token of the app was taken back' } : NOTHING;
-}
-
-/** Metadata can be written by any app: it tells only where nothing else does. */
-function isOwn(message: SlackMessage, self: Ourselves): boolean {
+/** Whether Conch wrote it. Metadata can be written by any app: it tells only where nothing else does. */
+export function isOwn(message: SlackMessage, self: Self): boolean {
   const { user, bot_id: bot } = message;
   const app = message.app_id ?? message.bot_profile?.app_id ?? null;
   if (user === self.userId || bot === self.botId || (app !== null && app === self.appId)) return true;
@@ -225,7 +107,8 @@ function isOwn(message: SlackMessage, self: Ourselves): boolean {
   return isAnonymous && (message.metadata?.event_type ?? '').startsWith('conch_');
 }
 
-function saidOf(message: SlackMessage & { readonly channel: string }): Said | null {
+/** A message as what somebody said; `null` when nobody is named. */
+export function saidOf(message: SlackMessage & { readonly channel: string }): Said | null {
   const { user, bot_id: bot } = message;
   const by = user ?? bot ?? (message.subtype === 'bot_message' ? 'webhook' : null);
   if (by === null) return null;
@@ -256,7 +139,169 @@ function textOf({ text, attachments }: SlackMessage): string {
 
 type Placed = Pick<SlackMessage, 'ts' | 'thread_ts' | 'subtype'> & { readonly channel: string };
 
-function spotOf({ channel, ts: own, thread_ts: thread, subtype }: Placed): Spot {
+/** Where a message stands. */
+export function spotOf({ channel, ts: own, thread_ts: thread, subtype }: Placed): Spot {
   const isReply = thread !== undefined && thread !== null && thread !== own;
   return { channel, thread: isReply ? thread : null, broadcast: isReply && subtype === 'thread_broadcast' };
+}
+
+/** What it takes to read Slack's messages. */
+export type MessageContext = {
+  readonly queries: FloorQueries;
+  readonly people: People;
+  readonly userGroups: Readonly<Record<string, AgentId>>;
+};
+
+/** Where a spot belongs; `null` when it belongs to no floor. */
+export function whereabouts(queries: FloorQueries, at: Spot): Whereabouts | null {
+  const own = floorOf(queries, channelId(at.channel), null);
+  if (at.thread === null) return own;
+  const inThread = floorOf(queries, channelId(at.channel, at.thread), channelId(at.channel));
+  return inThread ?? (at.broadcast ? own : null);
+}
+
+/** The thread to be opened before its message is taken in, if it has no floor yet. */
+export function threadAt(at: Spot, { channel, opens }: Whereabouts): Thread | null {
+  if (opens === null || at.thread === null) return null;
+  const since = { id: messageId(at.channel, at.thread), order: at.thread };
+  return { id: channel, parent: opens.id, name: `${opens.name} › ${at.thread}`, since };
+}
+
+/** The floor whose card or command stands in a spot: the thread's if there is one, else the channel's. */
+export function floorAt(queries: FloorQueries, at: Spot): ChannelId | null {
+  const found = whereabouts(queries, at);
+  return found === null ? null : (found.opens?.id ?? found.channel);
+}
+
+/** A message as the port hands it in, and the command line that it is, if a person wrote one. */
+export async function toHumanMessage(
+  said: Said,
+  { channel, place }: Whereabouts,
+  by: MessageContext,
+): Promise<{ readonly human: HumanMessage; readonly line: string | null }> {
+  const text = await readable(said.text, by);
+  const addressed = groupsIn(said.text).flatMap((group) => agentOf(group, by) ?? []);
+  const line = said.author === 'person' ? typedCommand(text) : null;
+  const agents = said.author === 'person' ? [] : addressedIn(text, by.queries.agents());
+  const rule = line === null ? ignoreRule(said.author, place, [...addressed, ...agents]) : COMMAND_RULE;
+  const human: HumanMessage = {
+    id: messageId(said.channel, said.ts),
+    channel,
+    author: { id: said.by, name: said.name ?? (await by.people.name(said.by)) },
+    text,
+    sentAt: sentAt(said.ts),
+    order: said.ts,
+    addressed: [...new Set(addressed)],
+    attachments: said.files.map(attachmentOf),
+    ...(said.editedTs === null ? {} : { version: said.editedTs }),
+    ...(rule === null ? {} : { ignore: rule }),
+    ...(said.author === 'person' || rule !== null ? {} : { bot: true }),
+  };
+  return { human, line };
+}
+
+/** An edited message as the change that it is. */
+export async function toChange(said: Said, floor: ChannelId, by: MessageContext): Promise<MessageChange> {
+  return {
+    change: 'edited',
+    id: messageId(said.channel, said.ts),
+    channel: floor,
+    text: await readable(said.text, by),
+    ...(said.editedTs === null ? {} : { version: said.editedTs }),
+  };
+}
+
+async function readable(text: string, by: MessageContext): Promise<string> {
+  const { people, queries } = by;
+  await Promise.all(usersIn(text).slice(0, MENTIONS_LOOKED_UP).map(people.name));
+  const plain = plainText(text, {
+    user: people.known,
+    group: (group) => agentOf(group, by),
+    channel: (channel) => queries.channels().find(({ id }) => id === channelId(channel))?.name ?? null,
+  });
+  return plain.toWellFormed().replaceAll('\0', '\uFFFD');
+}
+
+/** The names of so many people in one message are looked up; the rest stay ids. */
+const MENTIONS_LOOKED_UP = 20;
+
+function agentOf(group: string, { userGroups }: MessageContext): AgentId | null {
+  return Object.hasOwn(userGroups, group) ? (userGroups[group] ?? null) : null;
+}
+
+function attachmentOf(file: SlackFile): Attachment {
+  return {
+    name: file.name ?? file.title ?? 'file',
+    url: file.url_private ?? file.permalink ?? '',
+    contentType: file.mimetype ?? null,
+    bytes: file.size ?? null,
+  };
+}
+
+/** Names for the ids that Slack writes into texts; `null` for what is not known. */
+export type Lookups = {
+  readonly user: (id: string) => string | null;
+  readonly group: (id: string) => string | null;
+  readonly channel: (id: string) => string | null;
+};
+
+/** Slack's text as a person reads it: mentions as names, links with their labels, `& < >` as themselves. */
+export function plainText(text: string, lookups: Lookups): string {
+  return text.replaceAll(MARKED, (whole, inner: string | undefined, entity: string | undefined) => {
+    if (entity !== undefined) return ENTITIES[entity] ?? whole;
+    return inner === undefined ? whole : reading(inner, lookups);
+  });
+}
+
+/** The ids of the people whom Slack's text mentions. */
+export function usersIn(text: string): readonly string[] {
+  return [...new Set([...text.matchAll(/<@([UW][A-Z0-9]+)/g)].map((match) => match[1] ?? ''))];
+}
+
+/** The ids of the user groups that Slack's text mentions. */
+export function groupsIn(text: string): readonly string[] {
+  return [...new Set([...text.matchAll(/<!subteam\^([A-Z0-9]+)/g)].map((match) => match[1] ?? ''))];
+}
+
+const MARKED = /<([^<>\n]+)>|&(amp|lt|gt);/g;
+const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>' };
+
+function reading(inner: string, lookups: Lookups): string {
+  const bar = inner.indexOf('|');
+  const target = bar === -1 ? inner : inner.slice(0, bar);
+  const label = bar === -1 ? '' : unescaped(inner.slice(bar + 1));
+  const rest = target.slice(1);
+  switch (target[0]) {
+    case '@':
+      return named('@', lookups.user(rest), label, rest);
+    case '#':
+      return named('#', lookups.channel(rest), label, rest);
+    case '!':
+      return special(rest, label, lookups);
+    default:
+      return link(unescaped(target), label);
+  }
+}
+
+function special(what: string, label: string, lookups: Lookups): string {
+  const [kind = '', id = ''] = what.split('^', 2);
+  if (kind === 'subteam') return named('@', lookups.group(id), label, id);
+  if (kind === 'date') return label;
+  return named('@', null, label, kind);
+}
+
+function named(mark: '@' | '#', known: string | null, label: string, id: string): string {
+  const name = known ?? (label === '' ? id : label);
+  return name.startsWith(mark) ? name : mark + name;
+}
+
+/** A label that only repeats the address is left alone. */
+function link(url: string, label: string): string {
+  const address = url.replace(/^(?:https?:\/\/|mailto:|tel:)/, '');
+  if (label === '') return address === url || url.startsWith('http') ? url : address;
+  return label === url || label === address ? label : `${label} (${url})`;
+}
+
+function unescaped(text: string): string {
+  return text.replaceAll(/&(amp|lt|gt);/g, (whole, entity: string) => ENTITIES[entity] ?? whole);
 }

@@ -1,7 +1,9 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
+import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
+import { reasonOf } from '../delivery/connect-retry.ts';
 
 /** The names of Slack's users. */
 export type People = {
@@ -33,7 +35,7 @@ export function createPeople(ports: {
   readonly timers: Timers;
   readonly log: Logger;
 }): People {
-  const found = new Map<string, { readonly name: string; readonly until: Instant }>();
+  const found = new BoundedMap<string, { readonly name: string; readonly until: Instant }>(REMEMBERED);
   const asking = new Map<string, Promise<string>>();
 
   const fresh = (user: string): string | null => {
@@ -42,10 +44,7 @@ export function createPeople(ports: {
   };
 
   function remember(user: string, name: string, forMs: number): string {
-    found.delete(user);
     found.set(user, { name, until: ports.clock.now() + forMs });
-    const [oldest] = found.keys();
-    if (found.size > REMEMBERED && oldest !== undefined) found.delete(oldest);
     return name;
   }
 
@@ -55,7 +54,7 @@ export function createPeople(ports: {
       const names = [answer.profile?.display_name, answer.profile?.real_name, answer.real_name, answer.name];
       return remember(user, names.find(Boolean) ?? user, FRESH_MS);
     } catch (error) {
-      ports.log.debug({ user, why: error instanceof Error ? error.message : String(error) }, 'a name was not found');
+      ports.log.debug({ user, why: reasonOf(error) }, 'a name was not found');
       return remember(user, found.get(user)?.name ?? user, FAILED_FRESH_MS);
     } finally {
       asking.delete(user);
@@ -120,8 +119,10 @@ export function createGroups(ports: { readonly web: WebClient; readonly clock: C
         const members = !fresh && isRecent && known !== null ? known.members : await (reading ??= read());
         return [...members].filter(([, users]) => users.includes(user)).map(([group]) => group);
       } catch (error) {
-        const why = error instanceof Error ? error.message : String(error);
-        ports.log.warn({ why }, 'the user groups of Slack could not be read: nobody has a role by them now');
+        ports.log.warn(
+          { why: reasonOf(error) },
+          'the user groups of Slack could not be read: nobody has a role by them now',
+        );
         return [];
       }
     },

@@ -1,27 +1,21 @@
 import type { WebClient, WebClientOptions } from '@slack/web-api';
 import { z } from 'zod';
-import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock } from '../../lib/time.ts';
 import { bad, good, warning } from '../delivery/check-result.ts';
 import type { CheckResult } from '../delivery/check-result.ts';
 import type { ChatError } from '../port.ts';
-import { ANY_ANSWER, call, createClient } from './client.ts';
-import { chatError, slackCode } from './errors.ts';
-import { platformChannel } from './ids.ts';
+import { ANY_ANSWER, call, createClient, platformChannel } from './client.ts';
 import type { SlackSettings } from './client.ts';
+import type { ConnectionMode } from './connection/connection.ts';
+import type { AdapterOptions } from './adapter.ts';
+import { lookUp } from './channel-membership.ts';
+import { chatError, slackCode } from './errors.ts';
 
 /** What is to be checked: the tokens, and the channels of the configuration that are on Slack. */
-export type SetupOptions = {
-  readonly botToken: string;
-  readonly appToken: string | null;
-  readonly signingSecret: string | null;
-  /** Ends in `/api/`; `null` is Slack itself. */
-  readonly apiUrl: string | null;
-  readonly mode: 'socket' | 'http';
-  readonly clock: Clock;
+export type SetupOptions = Omit<AdapterOptions, 'connection' | 'timers' | 'log' | 'memory'> & {
+  readonly mode: ConnectionMode['mode'];
   readonly channels: readonly { readonly id: ChannelId; readonly name: string }[];
-  readonly settings: SlackSettings;
-  readonly userGroups: Readonly<Record<string, AgentId>>;
 };
 
 /** Looks at everything on Slack that a start needs, and changes nothing there. Never rejects. */
@@ -53,13 +47,6 @@ const botSchema = z.looseObject({
   team: z.string().default('that it is installed in'),
   bot_id: z.string().nullish(),
   response_metadata: z.looseObject({ scopes: z.array(z.string()).optional() }).optional(),
-});
-const channelSchema = z.looseObject({
-  channel: z.looseObject({
-    is_member: z.boolean().optional(),
-    is_im: z.boolean().optional(),
-    is_archived: z.boolean().optional(),
-  }),
 });
 const groupsSchema = z.looseObject({
   usergroups: z.array(z.looseObject({ id: z.string(), date_delete: z.number().optional() })).default([]),
@@ -133,8 +120,7 @@ async function channelFinding(
   const what = name.startsWith('#') ? name : `#${name}`;
   const invite = `Invite the app: write "/invite @${bot}" in ${what}.`;
   try {
-    const request = { method: 'conversations.info', channel: id, args: { channel: own }, answer: channelSchema };
-    const { channel } = await call(web, request);
+    const channel = await lookUp(web, id);
     if (channel.is_archived === true)
       return bad(what, 'it is archived', 'Unarchive it, or take it out of the configuration.');
     if (channel.is_member !== true && channel.is_im !== true) return bad(what, `@${bot} is not in it`, invite);

@@ -4,10 +4,9 @@ import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.t
 import type { Timer, Timers } from '../../lib/time.ts';
 import type { FloorView } from '../../turns/view.ts';
 import type { Speaker } from '../port.ts';
-import { ANY_ANSWER, call } from './client.ts';
+import { ANY_ANSWER, call, platformChannel, platformMessage } from './client.ts';
 import { slackCode } from './errors.ts';
 import { identityOf } from './content.ts';
-import { platformChannel, platformMessage } from './ids.ts';
 
 /** What status lines need. */
 export type StatusesPorts = {

@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createCalls, createClient, createReader } from '../../../src/adapters/discord/client.ts';
+import { createCalls, createClient, createReader, snowflakeAt, timeOf } from '../../../src/adapters/discord/client.ts';
 import { OVERLAP_MS, PAGES, readHistory } from '../../../src/adapters/discord/history.ts';
 import type { HistoryPorts } from '../../../src/adapters/discord/history.ts';
-import { snowflakeAt, timeOf } from '../../../src/adapters/discord/ids.ts';
 import { channelPermissions } from '../../../src/adapters/discord/channel-membership.ts';
 import { createPlaces } from '../../../src/adapters/discord/places.ts';
 import type { History, Place, Position } from '../../../src/adapters/port.ts';

@@ -1,7 +1,7 @@
-import { createOutboxSender } from '../../../src/adapters/delivery/outbox-sender.ts';
+import { createOutboxSender } from '../../../src/adapters/port.ts';
 import type { ChatAdapter } from '../../../src/adapters/port.ts';
 import { FILE_ABOVE, TEXT_LIMIT } from '../../../src/adapters/discord/content.ts';
-import type { Sender } from '../../../src/adapters/discord/sender.ts';
+import type { Sender } from '../../../src/adapters/discord/adapter.ts';
 import { Delivery } from '../../../src/engine/outbox-delivery.ts';
 import type { OutboxRow } from '../../../src/turns/floor-machine.ts';
 import { DEV, until } from './rig.ts';

@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import type { Logger } from 'pino';
 import { createAdapter } from '../../../src/adapters/discord/adapter.ts';
+import type { Answer } from '../../../src/turns/commands/context.ts';
 import type {
   AdapterError,
-  Answer,
   ChatAdapter,
   Intake,
   Memory,

@@ -9,7 +9,7 @@ import {
   isSpeech,
   messageSchema,
 } from '../../../src/adapters/discord/parse-message.ts';
-import { snowflakeAt, timeOf } from '../../../src/adapters/discord/ids.ts';
+import { snowflakeAt, timeOf } from '../../../src/adapters/discord/client.ts';
 import type { MessagePayload, MessageContext } from '../../../src/adapters/discord/parse-message.ts';
 import { createListener, queriesOf } from './listening.ts';
 

@@ -1,11 +1,10 @@
 import type { REST } from 'discord.js';
 import { pino } from 'pino';
-import { createCalls, createClient, createReader } from '../../../src/adapters/discord/client.ts';
-import { channelId } from '../../../src/adapters/discord/ids.ts';
-import { createPlaces } from '../../../src/adapters/discord/places.ts';
-import { createSender } from '../../../src/adapters/discord/sender.ts';
-import type { Sender } from '../../../src/adapters/discord/sender.ts';
+import { createCalls, createClient, createReader, channelId } from '../../../src/adapters/discord/client.ts';
 import type { DiscordSettings } from '../../../src/adapters/discord/client.ts';
+import { createPlaces } from '../../../src/adapters/discord/places.ts';
+import { createSender } from '../../../src/adapters/discord/adapter.ts';
+import type { Sender } from '../../../src/adapters/discord/adapter.ts';
 import type { FloorQueries, Memory, OutgoingPost, Place, Speaker } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { Clock, Timers } from '../../../src/lib/time.ts';
@@ -93,7 +92,7 @@ export async function sendingRig(
     return createSender({
       calls,
       places: createPlaces({ read: createReader(calls, { timers: time }), queries, intake }),
-      self: () => ({ userId: server.botUser, applicationId: server.application }),
+      self: { userId: server.botUser, applicationId: server.application },
       queries,
       clock: time,
       timers: time,

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { channelId } from '../../../src/adapters/discord/ids.ts';
+import { channelId } from '../../../src/adapters/discord/client.ts';
 import { missingPermissions, neededPermissions } from '../../../src/adapters/discord/channel-membership.ts';
 import { applicationIdOf, checkSetup, inviteUrl } from '../../../src/adapters/discord/setup.ts';
 import type { CheckResult } from '../../../src/adapters/delivery/check-result.ts';

@@ -1,6 +1,6 @@
 import { CAPABILITIES, createAdapter } from '../../../src/adapters/discord/adapter.ts';
 import { CURSOR } from '../../../src/adapters/discord/content.ts';
-import { channelId } from '../../../src/adapters/discord/ids.ts';
+import { channelId } from '../../../src/adapters/discord/client.ts';
 import { RECEIPTS } from '../../../src/turns/floor/react.ts';
 import type { Receipt } from '../../../src/turns/floor/react.ts';
 import { filledIn } from '../commanding.ts';

@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { buttonValue } from '../../../src/adapters/slack/content.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import { answer } from '../../../src/adapters/slack/commands.ts';
-import type { Answer } from '../../../src/adapters/port.ts';
+import type { Answer } from '../../../src/turns/commands/context.ts';
 import { stand, until } from './listener.ts';
 import type { Run, Stand, StandOptions } from './listener.ts';
 

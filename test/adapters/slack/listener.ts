@@ -3,16 +3,9 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { pino } from 'pino';
 import { createAdapter } from '../../../src/adapters/slack/adapter.ts';
 import type { AdapterOptions, SlackAdapter } from '../../../src/adapters/slack/adapter.ts';
-import { channelId } from '../../../src/adapters/slack/ids.ts';
-import type {
-  AdapterError,
-  Answer,
-  Intake,
-  FloorQueries,
-  Place,
-  Principal,
-  Thread,
-} from '../../../src/adapters/port.ts';
+import { channelId } from '../../../src/adapters/slack/client.ts';
+import type { Answer } from '../../../src/turns/commands/context.ts';
+import type { AdapterError, Intake, FloorQueries, Place, Principal, Thread } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
 import { systemClock, systemTimers } from '../../../src/lib/time.ts';

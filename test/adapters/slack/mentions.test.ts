@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert';
 import { describe, expect, test } from 'vitest';
 import { identityOf, inertMarkdown, prefixed } from '../../../src/adapters/slack/content.ts';
-import { clipped } from '../../../src/adapters/slack/text.ts';
+import { clipped } from '../../../src/adapters/slack/content.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 import { DEV, holding, said, speaking, viewOf } from './speaking.ts';
 import { ALL_SCOPES } from './server.ts';

@@ -1,12 +1,21 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { floorAt, threadAt, toHumanMessage, whereabouts } from '../../../src/adapters/slack/to-human-message.ts';
-import { parseEvent, parseMessage, sentAt } from '../../../src/adapters/slack/parse-message.ts';
-import type { SlackEvent, Ourselves, Said } from '../../../src/adapters/slack/parse-message.ts';
+import {
+  floorAt,
+  threadAt,
+  toHumanMessage,
+  whereabouts,
+  parseMessage,
+  sentAt,
+} from '../../../src/adapters/slack/parse-message.ts';
+import type { Said } from '../../../src/adapters/slack/parse-message.ts';
+import type { Self } from '../../../src/adapters/slack/client.ts';
+import { parseEvent } from '../../../src/adapters/slack/events.ts';
+import type { SlackEvent } from '../../../src/adapters/slack/events.ts';
 import { placeOf, sights, stand, until } from './listener.ts';
 import type { Stand, StandOptions } from './listener.ts';
 
-const SELF: Ourselves = { userId: 'U0', botId: 'B0', appId: 'A0' };
+const SELF: Self = { userId: 'U0', botId: 'B0', appId: 'A0' };
 const PLAIN = { type: 'message', channel: 'C1', ts: '1700000000.000100', user: 'U1', text: 'hello' };
 const SAID: Said = {
   channel: 'C1',

@@ -1,11 +1,11 @@
 import { pino } from 'pino';
 import { afterEach } from 'vitest';
-import { createOutboxSender } from '../../../src/adapters/delivery/outbox-sender.ts';
+import { createOutboxSender } from '../../../src/adapters/port.ts';
 import type { ChatAdapter, Memory, FloorQueries, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import type { SlackSettings } from '../../../src/adapters/slack/client.ts';
-import { createSender } from '../../../src/adapters/slack/sender.ts';
-import type { Sender } from '../../../src/adapters/slack/sender.ts';
+import { createSender } from '../../../src/adapters/slack/adapter.ts';
+import type { Sender } from '../../../src/adapters/slack/adapter.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { Settlement } from '../../../src/engine/port.ts';
 import type { OutboxRow } from '../../../src/turns/floor-machine.ts';
@@ -37,7 +37,7 @@ export async function speaking(
   const run = (settings: Partial<SlackSettings> = {}): Sender => {
     const outgoing = createSender({
       web: createClient({ token: slack.botToken, apiUrl: slack.apiUrl, timeoutMs: how.timeoutMs ?? 2_000 }),
-      self: () => ({ userId: slack.ids.botUser, botId: slack.ids.bot, appId: slack.ids.app, teamId: slack.ids.team }),
+      self: { userId: slack.ids.botUser, botId: slack.ids.bot, appId: slack.ids.app },
       queries: queries([DEV, QA]),
       clock: time.clock,
       timers: time.timers,

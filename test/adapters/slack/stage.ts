@@ -1,6 +1,6 @@
 import { CAPABILITIES, createAdapter } from '../../../src/adapters/slack/adapter.ts';
 import { emojiName } from '../../../src/adapters/slack/content.ts';
-import { channelId, messageId, platformMessage } from '../../../src/adapters/slack/ids.ts';
+import { channelId, messageId, platformMessage } from '../../../src/adapters/slack/client.ts';
 import { RECEIPTS } from '../../../src/turns/floor/react.ts';
 import type { Receipt } from '../../../src/turns/floor/react.ts';
 import type { AgentId } from '../../../src/turns/floor/settings.ts';

@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { escaped, groupsIn, plainText, usersIn } from '../../../src/adapters/slack/text.ts';
-import type { Lookups } from '../../../src/adapters/slack/text.ts';
+import { escaped } from '../../../src/adapters/slack/content.ts';
+import { groupsIn, plainText, usersIn } from '../../../src/adapters/slack/parse-message.ts';
+import type { Lookups } from '../../../src/adapters/slack/parse-message.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 
 const nobody: Lookups = { user: () => null, group: () => null, channel: () => null };

@@ -1,5 +1,11 @@
-import { SimpleIdentifyThrottler, WebSocketManager, WebSocketShardEvents, WebSocketShardStatus } from '@discordjs/ws';
-import type { SessionInfo } from '@discordjs/ws';
+import {
+  SimpleIdentifyThrottler,
+  WebSocketManager,
+  WebSocketShardEvents,
+  WebSocketShardStatus,
+  SimpleShardingStrategy,
+} from '@discordjs/ws';
+import type { SessionInfo, WebSocketShard } from '@discordjs/ws';
 import { GatewayIntentBits } from 'discord.js';
 import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
@@ -10,12 +16,10 @@ import { AdapterError, ChatError } from '../../port.ts';
 import type { Memory } from '../../port.ts';
 import { CONNECT_RETRY, createConnectRetry } from '../../delivery/connect-retry.ts';
 import { tokenRefused, untilDiscord, wordsOf } from '../errors.ts';
-import { createIdentifies } from './identifies.ts';
-import { Sessions, gatewayUrl } from './sessions.ts';
-import { GuardedShards } from './shards.ts';
+import { createIdentifies, Sessions, gatewayUrl } from './sessions.ts';
 
 /** What a connection needs, and whom it tells. */
-export type ConnectionPorts = {
+type ConnectionPorts = {
   readonly rest: REST;
   readonly token: string;
   /** The bot's own id: sessions of another bot are not gone on with. */
@@ -240,5 +244,41 @@ export class Connection {
       this.#ports.log.error({ event: event.t, why: wordsOf(error) }, 'an event of Discord could not be understood');
     }
     this.#sessions.passed(shard, event.s, taken);
+  }
+}
+
+/**
+ * Runs the connections of Discord's client in this process. A frame that the client does not expect would end the program,
+ * and so would what it does by itself afterwards: here that is told to `fault`, and the connection goes on. What it then waits
+ * for in vain it notices itself, and connects again.
+ */
+export class GuardedShards extends SimpleShardingStrategy {
+  readonly #fault: (error: unknown) => void;
+
+  constructor(manager: WebSocketManager, fault: (error: unknown) => void) {
+    super(manager);
+    this.#fault = fault;
+  }
+
+  override async spawn(shardIds: number[]): Promise<void> {
+    await super.spawn(shardIds);
+    for (const shard of this['shards'].values()) this.#guard(shard);
+  }
+
+  /** The client calls these three and looks at no rejection. */
+  #guard(shard: WebSocketShard): void {
+    shard['onMessage'] = this.#guarded(shard['onMessage'].bind(shard));
+    shard['onClose'] = this.#guarded(shard['onClose'].bind(shard));
+    shard['heartbeat'] = this.#guarded(shard['heartbeat'].bind(shard));
+  }
+
+  #guarded<A extends unknown[]>(step: (...given: A) => Promise<void>): (...given: A) => Promise<void> {
+    return async (...given) => {
+      try {
+        await step(...given);
+      } catch (error) {
+        this.#fault(error);
+      }
+    };
   }
 }

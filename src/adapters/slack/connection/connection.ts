@@ -1,14 +1,17 @@
 import type { Logger } from 'pino';
 import type { WebClient } from '@slack/web-api';
-import { pause } from '../../../lib/retry.ts';
+import { LogLevel, SocketModeClient } from '@slack/socket-mode';
+import { z } from 'zod';
+import { parsedJson } from '../../../lib/parsed-json.ts';
+import { backoffMs, pause } from '../../../lib/retry.ts';
 import type { Clock, Timers } from '../../../lib/time.ts';
 import { AdapterError } from '../../port.ts';
-import { reasonOf } from '../../delivery/connect-retry.ts';
+import { reasonOf, CONNECT_RETRY, createConnectRetry } from '../../delivery/connect-retry.ts';
+import { CALL_TIMEOUT_MS } from '../client.ts';
 import type { Ack } from '../commands.ts';
 import { openHttpReceiver } from './http-receiver.ts';
 import type { HttpReceiver } from './http-receiver.ts';
-import { Sockets } from './sockets.ts';
-import { brokenBy } from '../errors.ts';
+import { brokenBy, untilSlack } from '../errors.ts';
 
 /** How Slack's events come: over sockets that Conch opens, or as signed requests. */
 export type ConnectionMode =
@@ -16,7 +19,7 @@ export type ConnectionMode =
   | { readonly mode: 'http'; readonly host: string; readonly port: number; readonly path: string };
 
 /** What a connection needs, and whom it tells. */
-export type ConnectionPorts = {
+type ConnectionPorts = {
   readonly connection: ConnectionMode;
   readonly appToken: string | null;
   readonly signingSecret: string | null;
@@ -29,10 +32,11 @@ export type ConnectionPorts = {
   readonly log: Logger;
   /** Acknowledges a payload once it is durable; rejects when Slack had better send it again. */
   readonly take: (body: unknown, ack: Ack) => Promise<void>;
-  /** Nothing can be heard. */
+  /** Nothing can be heard any more. */
   readonly lost: () => void;
-  /** Something may have been missed; it can be heard again. */
+  /** It can be heard again, or what one of several sockets was sent may be missing for a while. */
   readonly back: () => void;
+  /** Slack will never be heard as it is set up. */
   readonly broken: (error: AdapterError) => void;
 };
 
@@ -108,4 +112,201 @@ async function watch(ports: ConnectionPorts, heardAt: () => number): Promise<voi
       if (broken !== null && !ports.signal.aborted) ports.broken(broken);
     }
   }
+}
+
+/** What is taken from a socket, to be acknowledged once it is safe. */
+type SocketsPorts = Omit<ConnectionPorts, 'connection' | 'signingSecret' | 'web' | 'take'> & {
+  readonly take: (body: unknown, ack: Ack) => void;
+};
+
+/** A connection that is lost sooner was no good: the next one is not opened at once. */
+const GOOD_AFTER_MS = 5_000;
+
+/** Sockets side by side: while Slack renews one, the others hear. */
+class Sockets {
+  readonly #ports: SocketsPorts;
+  readonly #live = new Set<Socket>();
+  readonly #first = Promise.withResolvers<void>();
+  #isStarted = false;
+  #isClosed = false;
+
+  constructor(ports: SocketsPorts) {
+    this.#ports = ports;
+    this.#first.promise.catch(() => undefined);
+  }
+
+  /** Opens so many; resolves with the first of them, rejects with an `AdapterError` when there will be none. */
+  async open(count: number): Promise<void> {
+    const { appToken } = this.#ports;
+    if (appToken === null || appToken === '') throw noAppToken();
+    for (let number = 1; number <= count; number += 1) {
+      this.#keep(number, appToken).catch((error: unknown) => this.#fail(error));
+    }
+    await this.#first.promise;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const socket of this.#live) socket.close();
+    this.#live.clear();
+    this.#first.reject(new Error('stopped before Slack answered'));
+  }
+
+  /** A socket that Slack renews goes on until the next one is there. */
+  async #keep(number: number, appToken: string): Promise<void> {
+    const { clock, log } = this.#ports;
+    const reached = createConnectRetry('Slack', this.#ports);
+    let former: Socket | null = null;
+    let failures = 0;
+    while (!this.#isClosed) {
+      const socket = await reached(() => openSocket({ ...this.#ports, appToken }), untilSlack('SLACK_APP_TOKEN'));
+      former?.close();
+      if (this.#isClosed) return socket.close();
+      const openedAt = clock.now();
+      this.#up(socket);
+      const end = await socket.ended;
+      if (end === 'disabled') throw socketModeOff();
+      this.#down(socket, end);
+      log.debug({ connection: number, end }, 'a connection to Slack ended');
+      former = socket;
+      if (end === 'lost') socket.close();
+      failures = end === 'refresh' || clock.now() - openedAt >= GOOD_AFTER_MS ? 0 : failures + 1;
+      await pause(backoffMs(CONNECT_RETRY, failures), this.#ports);
+    }
+    former?.close();
+  }
+
+  #up(socket: Socket): void {
+    this.#live.add(socket);
+    if (this.#isStarted && this.#live.size === 1) this.#ports.back();
+    this.#isStarted = true;
+    this.#first.resolve();
+  }
+
+  /** What was sent to a socket that was lost comes again, but perhaps only in minutes. */
+  #down(socket: Socket, end: 'refresh' | 'lost'): void {
+    this.#live.delete(socket);
+    if (this.#isClosed) return;
+    if (this.#live.size === 0) this.#ports.lost();
+    else if (end === 'lost') this.#ports.back();
+  }
+
+  #fail(error: unknown): void {
+    const isStarted = this.#isStarted;
+    this.#first.reject(error);
+    if (this.#isClosed || this.#ports.signal.aborted) return;
+    this.close();
+    if (!isStarted) return;
+    if (!(error instanceof AdapterError)) throw error;
+    this.#ports.broken(error);
+  }
+}
+
+function noAppToken(): AdapterError {
+  const todo = 'Make an app-level token with the scope connections:write on the page "Basic Information" of your app.';
+  return new AdapterError(`Socket Mode needs SLACK_APP_TOKEN. ${todo}`, { adapter: 'slack' });
+}
+
+function socketModeOff(): AdapterError {
+  const todo = 'Switch it on on the page "Socket Mode" of your app, or set adapters.slack.mode to "http".';
+  return new AdapterError(`Socket Mode is switched off for the Slack app. ${todo}`, { adapter: 'slack' });
+}
+
+/** What a socket needs. */
+type SocketPorts = Pick<SocketsPorts, 'apiUrl' | 'timers' | 'log' | 'take'> & { readonly appToken: string };
+
+/** How a socket ended: Slack asked for a new one, switched Socket Mode off, or it was lost. */
+type End = 'refresh' | 'disabled' | 'lost';
+
+/** One Socket Mode connection that Slack has greeted. */
+type Socket = {
+  /** After `refresh` it may still bring something until it is closed. */
+  readonly ended: Promise<End>;
+  close(): void;
+};
+
+const HELLO_WITHIN_MS = 20_000;
+
+/** Opens one connection. Rejects with the error of `apps.connections.open`, or when Slack does not greet in time. */
+async function openSocket(ports: SocketPorts): Promise<Socket> {
+  const client = new Client(ports);
+  client.on('slack_event', (event: { readonly body: unknown; readonly ack: Ack }) =>
+    ports.take(event.body, async (reply) => event.ack(reply ?? {})),
+  );
+  const ended = new Promise<End>((resolve) => {
+    client.on('told', resolve);
+    client.on('disconnected', () => resolve('lost'));
+  });
+  const close = (): void => void client.disconnect().catch(() => undefined);
+  const late = Promise.withResolvers<never>();
+  const timer = ports.timers.after(HELLO_WITHIN_MS, () => {
+    late.reject(new Error(`no greeting from Slack within ${HELLO_WITHIN_MS / 1_000} s`));
+    close();
+  });
+  try {
+    const end = await Promise.race([client.start().then(() => null), late.promise, ended]);
+    if (end === null || end === 'disabled') return { ended, close };
+    throw UNGREETED;
+  } catch (error) {
+    throw error instanceof Error ? error : UNGREETED;
+  } finally {
+    timer.cancel();
+  }
+}
+
+const UNGREETED = new Error('the connection closed before Slack greeted');
+const frameSchema = z.looseObject({ type: z.string(), reason: z.string().nullish(), payload: z.unknown().optional() });
+const ENDS: Readonly<Record<string, End>> = { link_disabled: 'disabled', too_many_websockets: 'lost' };
+const limitedSchema = z.looseObject({ type: z.literal('app_rate_limited') });
+
+/**
+ * Slack's client for one connection; whoever opened it opens the next one. A payload that the client does not expect would
+ * end the program, and it would close before another connection is there: this one looks at each frame first.
+ */
+class Client extends SocketModeClient {
+  readonly #ports: SocketPorts;
+
+  constructor(ports: SocketPorts) {
+    super({
+      appToken: ports.appToken,
+      autoReconnectEnabled: false,
+      logger: quietLogger(ports.log),
+      clientOptions: {
+        ...(ports.apiUrl === null ? {} : { slackApiUrl: ports.apiUrl }),
+        retryConfig: { retries: 0 },
+        rejectRateLimitedCalls: true,
+        timeout: CALL_TIMEOUT_MS,
+      },
+    });
+    this.#ports = ports;
+  }
+
+  protected override async onWebSocketMessage(raw: string | ArrayBuffer, isBinary: boolean): Promise<void> {
+    const frame = isBinary || typeof raw !== 'string' ? null : parsedJson(raw, frameSchema);
+    if (frame === null) return this.#ports.log.warn('a frame of Slack was not understood');
+    if (frame.type === 'disconnect') {
+      this.emit('told', ENDS[frame.reason ?? ''] ?? 'refresh');
+      return;
+    }
+    if (limitedSchema.safeParse(frame.payload).success) return this.#ports.take(frame.payload, async () => undefined);
+    try {
+      await super.onWebSocketMessage(raw, isBinary);
+    } catch {
+      this.#ports.log.warn({ type: frame.type }, 'a payload of Slack was not understood');
+    }
+  }
+}
+
+/** The client's own words go to the debug log; its debug words hold whole payloads and go nowhere. */
+function quietLogger(log: Logger): NonNullable<ConstructorParameters<typeof SocketModeClient>[0]>['logger'] & object {
+  const tell = (words: unknown): void => log.debug({ words: String(words).slice(0, 300) }, "Slack's client");
+  return {
+    debug: () => undefined,
+    info: tell,
+    warn: tell,
+    error: tell,
+    setLevel: () => undefined,
+    getLevel: () => LogLevel.INFO,
+    setName: () => undefined,
+  };
 }

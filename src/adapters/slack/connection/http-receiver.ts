@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Timers } from '../../../lib/time.ts';
 import { guardServer, targetOf } from '../../../lib/guarded-server.ts';
+import { reasonOf } from '../../delivery/connect-retry.ts';
 import { AdapterError } from '../../port.ts';
 import type { Ack } from '../commands.ts';
 
@@ -72,7 +73,7 @@ async function answer(ports: HttpReceiverPorts, request: IncomingMessage, respon
   try {
     await ports.take(body.value, async (reply) => finish(response, 200, reply));
   } catch (error) {
-    ports.log.warn({ why: error instanceof Error ? error.message : String(error) }, 'a request of Slack failed');
+    ports.log.warn({ why: reasonOf(error) }, 'a request of Slack failed');
     finish(response, 500);
   } finally {
     late.cancel();
@@ -93,7 +94,7 @@ async function bodyOf({ signingSecret, log }: HttpReceiverPorts, request: Incomi
     }
   } catch (error) {
     if (isRawBodyError(error)) return { ok: false, status: 413 };
-    log.warn({ why: error instanceof Error ? error.message : String(error) }, 'a request was not signed by Slack');
+    log.warn({ why: reasonOf(error) }, 'a request was not signed by Slack');
     return { ok: false, status: 401 };
   }
 }

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { createOutboxSender } from '../../../src/adapters/delivery/outbox-sender.ts';
-import { ChatError } from '../../../src/adapters/port.ts';
-import type { ChatAdapter, OutgoingPost } from '../../../src/adapters/port.ts';
-import type { OutboxRow } from '../../../src/turns/floor-machine.ts';
+import { createOutboxSender, ChatError } from '../../src/adapters/port.ts';
+import type { ChatAdapter, OutgoingPost } from '../../src/adapters/port.ts';
+import type { OutboxRow } from '../../src/turns/floor-machine.ts';
 
 const CHANNEL = 'test:one';
 

@@ -1,0 +1,149 @@
+import { pino } from 'pino';
+import { expect, test, describe } from 'vitest';
+import {
+  createInboundQueue,
+  floorOf,
+  ignoreRule,
+  createFirstTime,
+  typedCommand,
+} from '../../../src/adapters/delivery/inbound.ts';
+import { createTime } from '../../agents/time.ts';
+import type { Place, Memory } from '../../../src/adapters/port.ts';
+
+const CHANNEL = 'console:demo';
+const OTHER = 'discord:42';
+const log = pino({ level: 'silent' });
+
+test('an act that fails is tried again after pauses that grow to fifteen seconds; people are told once, and what comes behind it waits', async () => {
+  const time = createTime();
+  const { timers, clock } = time;
+  const tried: number[] = [];
+  const delayed: string[] = [];
+  const inbound = createInboundQueue({ log, timers, delayed: (channel, why) => delayed.push(`${channel}: ${why}`) });
+  const start = clock.now();
+  const first = inbound.push(CHANNEL, async () => {
+    tried.push(clock.now() - start);
+    if (tried.length < 9) throw new Error('no');
+  });
+  let isSecondTaken = false;
+  const second = inbound.push(CHANNEL, async () => void (isSecondTaken = true));
+  await time.advance(45_749);
+  expect(isSecondTaken).toBe(false);
+  await time.advance(1);
+  expect(await Promise.all([first, second])).toEqual([true, true]);
+  expect(delayed).toEqual(['console:demo: no']);
+  expect(tried.map((at, n) => at - (tried[n - 1] ?? 0))).toEqual([
+    0, 250, 500, 1_000, 2_000, 4_000, 8_000, 15_000, 15_000,
+  ]);
+});
+
+test('a channel has room for five thousand acts and not for more, whatever others have', () => {
+  const inbound = createInboundQueue({ log, timers: createTime().timers });
+  const never = new Promise<void>(() => undefined);
+  for (let count = 0; count < 5_000; count += 1) {
+    expect(inbound.hasRoom(CHANNEL)).toBe(true);
+    void inbound.push(CHANNEL, () => never);
+  }
+  expect(inbound.hasRoom(CHANNEL)).toBe(false);
+  expect(inbound.hasRoom(OTHER)).toBe(true);
+});
+
+test('an act that was not taken before the end is given up', async () => {
+  const time = createTime();
+  const { timers } = time;
+  const inbound = createInboundQueue({ log, timers });
+  const pushed = inbound.push(CHANNEL, () => Promise.reject(new Error('no')));
+  await time.advance(100);
+  inbound.stop();
+  expect(await pushed).toBe(false);
+});
+
+const PLACE: Place = {
+  id: 'chat:1',
+  name: 'general',
+  adapter: 'chat',
+  parent: null,
+  threads: 'own',
+  allowBots: 'off',
+};
+
+function where(threads: Place['threads'], channel: string, parent: string | null, more: readonly Place[] = []) {
+  return floorOf({ channels: () => [{ ...PLACE, threads }, ...more] }, channel, parent);
+}
+
+describe('a message in a channel', () => {
+  test('belongs to it if it is configured, and nowhere else', () => {
+    expect(where('own', 'chat:1', null)).toMatchObject({ channel: 'chat:1', opens: null });
+    expect(where('own', 'chat:2', null)).toBeNull();
+  });
+});
+
+describe('a message in a thread', () => {
+  test('belongs to the thread, to its channel or nowhere, as the channel says', () => {
+    expect(where('own', 'chat:7', 'chat:1')).toMatchObject({ channel: 'chat:7', opens: { id: 'chat:1' } });
+    expect(where('parent', 'chat:7', 'chat:1')).toMatchObject({ channel: 'chat:1', opens: null });
+    expect(where('ignore', 'chat:7', 'chat:1')).toBeNull();
+    expect(where('own', 'chat:7', 'chat:2')).toBeNull();
+  });
+
+  test('that has a floor already opens none, even if nobody says whose thread it is', () => {
+    const thread = { ...PLACE, id: 'chat:7', parent: 'chat:1' };
+    expect(where('own', 'chat:7', null, [thread])).toMatchObject({ channel: 'chat:7', place: thread, opens: null });
+  });
+
+  test('that is configured as a channel belongs to itself, whatever its channel says', () => {
+    const own = { ...PLACE, id: 'chat:7' };
+    expect(where('ignore', 'chat:7', 'chat:1', [own])).toMatchObject({ channel: 'chat:7', opens: null });
+  });
+});
+
+describe('who is heard in a channel', () => {
+  test.each([
+    ['person', 'off', [], null],
+    ['bot', 'off', ['dev'], 'bots are not heard here'],
+    ['webhook', 'off', ['dev'], 'webhooks are not heard here'],
+    ['bot', 'mentions', [], 'bots are heard only when they mention an agent'],
+    ['bot', 'mentions', ['dev'], null],
+    ['webhook', 'all', [], null],
+  ] as const)('a %s under "%s" that addresses %j: %j', (author, allowBots, addressed, rule) => {
+    expect(ignoreRule(author, { allowBots }, addressed)).toBe(rule);
+  });
+});
+
+function memory(): Memory {
+  const kept = new Map<string, string>();
+  return { get: (key) => kept.get(key) ?? null, set: async (key, value) => void kept.set(key, value) };
+}
+
+describe('a message that is a command', () => {
+  test.each([
+    ['!floor skip', '!floor skip'],
+    ['  /stop ', '/stop'],
+    ['!nice', null],
+    ['!stop\nplease', '!stop\nplease'],
+    ['!floor skip\nplease', null],
+    ['stop', null],
+  ])('%j is %j', (text, line) => {
+    expect(typedCommand(text)).toBe(line);
+  });
+
+  test('is heard for the first time once, after a restart too', async () => {
+    const kept = memory();
+    const isFirst = createFirstTime(kept);
+    expect([await isFirst('a:1', 'm1'), await isFirst('a:1', 'm1'), await isFirst('a:2', 'm1')]).toEqual([
+      true,
+      false,
+      true,
+    ]);
+    expect(await createFirstTime(kept)('a:1', 'm1')).toBe(false);
+  });
+
+  test('is remembered among the last twenty of its channel, whatever the memory holds', async () => {
+    const kept = memory();
+    await kept.set('typed:a:1', 'not a list');
+    const isFirst = createFirstTime(kept);
+    for (let n = 0; n < 20; n += 1) expect(await isFirst('a:1', `m${n}`)).toBe(true);
+    expect(await isFirst('a:1', 'm0')).toBe(false);
+    expect(JSON.parse(kept.get('typed:a:1') ?? '')).toHaveLength(20);
+  });
+});
