@@ -309,6 +309,15 @@ describe('a configured channel', () => {
     expect(factsOf('turnEnded', play.last)).toMatchObject([{ agent: 'pm', outcome: 'revoked' }]);
   });
 
+  test('grants nothing to an agent that leaves with the one before it, and counts no turn for it', () => {
+    const play = taken();
+    const { turns } = play.floor.usageSincePerson;
+    const { facts } = play.configure(PLAIN_SETTINGS, ['qa'].map(seatOf));
+    expect(play.seats).toBe('qa ACTIVE');
+    expect(factsOf('turnGranted', { facts, effects: [] })).toMatchObject([{ agent: 'qa' }]);
+    expect(play.floor.usageSincePerson.turns).toBe(turns + 1);
+  });
+
   test('does not touch a running turn when the time limits change', () => {
     const play = taken();
     const deadline = flatOrNull(play.floor.turn)?.deadlineAt;

@@ -95,14 +95,19 @@ export function add(decision: DecisionBuilder, command: CommandOf<'add'>): Refus
 export function remove(decision: DecisionBuilder, { agent }: Pick<CommandOf<'remove'>, 'agent'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
-  const turn = findTurn(decision.floor, agent);
-  if (turn !== null) finish(decision, turn, { outcome: 'revoked', trigger: 'REMOVED', to: 'IDLE' });
-  else if (seat.status === 'QUEUED')
-    decision.record({ type: 'seatMoved', agent, from: 'QUEUED', to: 'IDLE', trigger: 'REMOVED' });
-  else if (!seat.assigned) return 'already';
-  decision.record({ type: 'seatMarked', agent, mark: 'assigned', on: false });
+  if (findTurn(decision.floor, agent) === null && seat.status !== 'QUEUED' && !seat.assigned) return 'already';
+  takeOut(decision, agent);
   goOn(decision);
   return null;
+}
+
+/** Ends an agent's turn or takes it out of the queue, and grants nothing. */
+function takeOut(decision: DecisionBuilder, agent: AgentId): void {
+  const turn = findTurn(decision.floor, agent);
+  if (turn !== null) finish(decision, turn, { outcome: 'revoked', trigger: 'REMOVED', to: 'IDLE' });
+  else if (seatOf(decision.floor, agent).status === 'QUEUED')
+    decision.record({ type: 'seatMoved', agent, from: 'QUEUED', to: 'IDLE', trigger: 'REMOVED' });
+  decision.record({ type: 'seatMarked', agent, mark: 'assigned', on: false });
 }
 
 /** An operator switches an agent off; its turn ends. */
@@ -160,10 +165,11 @@ function isSame(a: unknown, b: unknown): boolean {
   return keys.length === Object.keys(b).length && keys.every((key) => isSame(Reflect.get(a, key), Reflect.get(b, key)));
 }
 
+/** Takes a seat away. Nothing is granted before all that go are gone: a turn of one that goes next would count for nothing. */
 function drop(decision: DecisionBuilder, agent: SeatSettings['agent']): void {
   const before = seatOf(decision.floor, agent);
   if (before.status !== 'OFFLINE') {
-    if (before.status !== 'IDLE' || before.assigned) remove(decision, { agent });
+    if (before.status !== 'IDLE' || before.assigned) takeOut(decision, agent);
     decision.record({
       type: 'seatMoved',
       agent,
@@ -173,6 +179,7 @@ function drop(decision: DecisionBuilder, agent: SeatSettings['agent']): void {
       cause: 'no longer configured',
     });
   }
-  if (decision.floor.facilitation?.facilitator === agent) facilitatorAnswered(decision, null, 'left');
+  if (decision.floor.facilitation?.facilitator === agent)
+    decision.record({ type: 'facilitatorAnswered', next: null, why: 'left' });
   decision.record({ type: 'seatDropped', agent });
 }
