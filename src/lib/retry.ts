@@ -53,13 +53,13 @@ export async function retry<T>(work: () => Promise<T>, policy: RetryPolicy, port
       if (verdict === 'give-up' || failures === policy.attempts) throw error;
       const waitMs = verdict === 'again' ? failure.waitMs : Math.max(failure.waitMs, verdict.notBeforeMs);
       waiting?.({ ...failure, waitMs });
-      await pause(waitMs, ports);
+      await delay(waitMs, ports);
     }
   }
 }
 
 /** Resolves after so many milliseconds; rejects with the signal's reason when that comes first. */
-export async function pause(ms: number, { timers, signal }: WaitPorts): Promise<void> {
+export async function delay(ms: number, { timers, signal }: WaitPorts): Promise<void> {
   signal?.throwIfAborted();
   const over = Promise.withResolvers<void>();
   const ended = (): void => over.reject(signal?.reason);

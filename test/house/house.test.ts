@@ -14,6 +14,15 @@ describe('the source', () => {
     expect(house.deepest).toBeLessThanOrEqual(3);
   });
 
+  test('has no folder that cannot be taken in at one look', () => {
+    const { files } = house.mostFilesInAFolder;
+    expect(files).toBeLessThanOrEqual(18);
+  });
+
+  test('gives every name one meaning', () => {
+    expect([...house.sharedFileNames, ...house.sharedExports]).toEqual([]);
+  });
+
   test('gives a reason for no name that does not need one', () => {
     expect(house.sharedByMeaning.map(({ name }) => name).toSorted()).toEqual(Object.keys(SAME_MEANING).toSorted());
   });

@@ -4,7 +4,7 @@ export const SAME_MEANING: Readonly<Record<string, string>> = {
   'errors.ts': 'the errors of one outside world, each with whose fault it is',
 };
 
-const PLATFORM = /^adapters\/(?:delivery|discord|slack|console)\/(?<file>[^/]+)$/;
+const PLATFORM = /^adapters\/(?:delivery|discord|slack|console)\/(?<file>.+)$/;
 
 /**
  * Whether the files that share a name are the same part of several platforms, and what they share of it: the folders hold

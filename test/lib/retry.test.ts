@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { backoffMs, pause, retry } from '../../src/lib/retry.ts';
+import { backoffMs, delay, retry } from '../../src/lib/retry.ts';
 import type { Verdict } from '../../src/lib/retry.ts';
 import type { Timers } from '../../src/lib/time.ts';
 
@@ -107,11 +107,11 @@ describe('a backoff', () => {
   });
 });
 
-describe('a pause', () => {
+describe('a delay', () => {
   test('leaves no timer when it is cut short', async () => {
     const { timers, set } = frozen();
     const ending = new AbortController();
-    const over = pause(60_000, { timers, signal: ending.signal });
+    const over = delay(60_000, { timers, signal: ending.signal });
     expect(set()).toBe(1);
     ending.abort(new Error('enough'));
     await expect(over).rejects.toThrow('enough');

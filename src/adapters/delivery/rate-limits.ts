@@ -1,5 +1,5 @@
 import { BoundedMap } from '../../lib/bounded-map.ts';
-import { pause } from '../../lib/retry.ts';
+import { delay } from '../../lib/retry.ts';
 import type { Clock, Instant, Timers, Timer } from '../../lib/time.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
@@ -35,7 +35,7 @@ export class RateLimits {
     const { client, timers } = this.#ports;
     const waitMs = this.wait(channel);
     this.#hold(channel, waitMs + client.limits.postGapMs);
-    if (waitMs > 0) await pause(waitMs, { timers, signal: this.#stopping.signal }).catch(() => undefined);
+    if (waitMs > 0) await delay(waitMs, { timers, signal: this.#stopping.signal }).catch(() => undefined);
     const sending = client.send(channel, content);
     this.#watch(channel, sending);
     try {

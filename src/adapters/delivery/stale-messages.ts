@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { pause, retry } from '../../lib/retry.ts';
+import { delay, retry } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
@@ -74,7 +74,7 @@ export class StaleMessages {
   async #untilKnown(channel: ChannelId): Promise<void> {
     const waiting = { timers: this.#ports.timers, signal: this.#ending.signal };
     for (let left = this.#owed.get(channel); left !== undefined; left = this.#owed.get(channel)) {
-      await pause(GAPS_MS.at(-left) ?? 0, waiting);
+      await delay(GAPS_MS.at(-left) ?? 0, waiting);
       await retry(() => this.#look(channel), AGAIN, {
         ...waiting,
         judge: ({ error }) => (this.#failed(channel, error) ? 'give-up' : { notBeforeMs: retryAfterMs(error) }),

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { PermissionFlagsBits, Routes } from 'discord.js';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { pause } from '../../lib/retry.ts';
+import { delay } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { FloorQueries, Intake, Place } from '../port.ts';
@@ -121,7 +121,7 @@ export class ChannelMembership {
     if (this.#awaited.has(channel)) return;
     this.#awaited.add(channel);
     const again = async (): Promise<void> => {
-      await pause(LOOK_AGAIN_MS, this.#ports);
+      await delay(LOOK_AGAIN_MS, this.#ports);
       this.#awaited.delete(channel);
       if (this.#closed.has(channel)) await this.#look(channel);
     };

@@ -1,7 +1,7 @@
 import { render } from 'preact';
 import { Page } from './page.tsx';
 import { startAttention } from './frame/attention.ts';
-import { connect } from './connection.ts';
+import { connect } from './live-connection.ts';
 import { startClock } from './now.ts';
 import { startShortcuts } from './frame/shortcuts.ts';
 import { startTheme } from './frame/theme.ts';

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
-import { pause } from '../../lib/retry.ts';
+import { delay } from '../../lib/retry.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { createChatAdapter, createMessageSender } from '../delivery/chat-adapter.ts';
@@ -128,7 +128,7 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
   });
   const interactions = createInteractions(commands);
   const back = (): void => intake.reconnected({ missed: 'perhaps' });
-  const afterAMinute = (): void => void pause(LIMITED_FOR_MS, parts).then(back, () => undefined);
+  const afterAMinute = (): void => void delay(LIMITED_FOR_MS, parts).then(back, () => undefined);
   const connection = createConnection({
     ...parts,
     take: (body, ack) => take({ events, interactions, log, limited: afterAMinute }, body, ack),

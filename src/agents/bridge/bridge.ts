@@ -1,6 +1,6 @@
 import type { AnyMessage } from '@agentclientprotocol/sdk';
 import { parseArgs } from 'node:util';
-import { backoffMs, pause } from '../../lib/retry.ts';
+import { backoffMs, delay } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 import { systemTimers } from '../../lib/time.ts';
 import { lineStream } from '../backends/acp/acp-lines.ts';
@@ -122,7 +122,7 @@ const RETRY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000 };
 
 /** Resolves after so many milliseconds, or when the signal ends it. */
 async function waited(ms: number, signal: AbortSignal): Promise<void> {
-  await pause(ms, { timers: systemTimers, signal }).catch(() => undefined);
+  await delay(ms, { timers: systemTimers, signal }).catch(() => undefined);
 }
 
 const USAGE = `Usage: conch-agent --url <address> --token-env <NAME> -- <command> [arguments]

@@ -10,7 +10,7 @@ import { GatewayIntentBits } from 'discord.js';
 import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import { backoffMs, pause } from '../../../lib/retry.ts';
+import { backoffMs, delay } from '../../../lib/retry.ts';
 import type { Clock, Timers } from '../../../lib/time.ts';
 import { AdapterError, ChatError } from '../../port.ts';
 import type { Memory } from '../../port.ts';
@@ -178,7 +178,7 @@ export class Connection {
       const waitMs = backoffMs(CONNECT_RETRY, this.#attempts - 1);
       this.#attempts += 1;
       if (waitMs > 0) log.warn({ shard, attempt: this.#attempts, retryInMs: waitMs }, 'connecting to Discord again');
-      await pause(waitMs, { timers, signal }).catch(() => undefined);
+      await delay(waitMs, { timers, signal }).catch(() => undefined);
     }
     if (signal.aborted) return new Promise(() => undefined);
     if (isOpening) this.#opening = Promise.withResolvers();

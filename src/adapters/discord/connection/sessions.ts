@@ -5,7 +5,7 @@ import type { Timer, Timers, Clock } from '../../../lib/time.ts';
 import type { Memory } from '../../port.ts';
 import { wordsOf } from '../errors.ts';
 import { parsedJson } from '../../../lib/parsed-json.ts';
-import { pause } from '../../../lib/retry.ts';
+import { delay } from '../../../lib/retry.ts';
 
 const WRITE_MS = 1_000;
 
@@ -168,7 +168,7 @@ export function createIdentifies(ports: SessionsPorts & { readonly clock: Clock 
         const waitMs = oldest.at + HOUR_MS + DAY_MS - clock.now();
         const why = `${used} new sessions in 24 hours; Discord resets the token at 1,000`;
         log.error({ waitMs, why }, 'waiting before a new session with Discord');
-        await pause(waitMs, { timers, signal });
+        await delay(waitMs, { timers, signal });
       }
     },
   };

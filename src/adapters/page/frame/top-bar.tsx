@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { notifies, questionWords, showQuestion, toggleNotifications } from './attention.ts';
-import { dialNow } from '../connection.ts';
+import { dialNow } from '../live-connection.ts';
 import { Icon, Shell } from '../icons.tsx';
 import { drawerOpen, helpOpen } from '../layout.ts';
 import { channel, channelName, channels, connection, openQuestions, writable } from '../state.ts';

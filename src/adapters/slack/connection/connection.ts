@@ -3,7 +3,7 @@ import type { WebClient } from '@slack/web-api';
 import { LogLevel, SocketModeClient } from '@slack/socket-mode';
 import { z } from 'zod';
 import { parsedJson } from '../../../lib/parsed-json.ts';
-import { backoffMs, pause } from '../../../lib/retry.ts';
+import { backoffMs, delay } from '../../../lib/retry.ts';
 import type { Clock, Timers } from '../../../lib/time.ts';
 import { AdapterError } from '../../port.ts';
 import { reasonOf, CONNECT_RETRY, createConnectRetry } from '../../delivery/connect-retry.ts';
@@ -104,7 +104,7 @@ function needed(signingSecret: string | null): string {
 /** Sockets notice in seconds that they are dead; a token that was taken back only shows by silence. */
 async function watch(ports: ConnectionPorts, heardAt: () => number): Promise<void> {
   for (;;) {
-    await pause(QUIET_MS, ports);
+    await delay(QUIET_MS, ports);
     try {
       if (ports.clock.now() - heardAt() >= QUIET_MS) await ports.web.auth.test();
     } catch (error) {
@@ -171,7 +171,7 @@ class Sockets {
       former = socket;
       if (end === 'lost') socket.close();
       failures = end === 'refresh' || clock.now() - openedAt >= GOOD_AFTER_MS ? 0 : failures + 1;
-      await pause(backoffMs(CONNECT_RETRY, failures), this.#ports);
+      await delay(backoffMs(CONNECT_RETRY, failures), this.#ports);
     }
     former?.close();
   }
