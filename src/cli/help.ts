@@ -34,9 +34,6 @@ export const VERBS = {
   schema: { usage: 'schema', summary: 'print the JSON Schema of turnConfig.json for editors' },
 } as const satisfies Readonly<Record<string, Verb>>;
 
-/** The first word of a call of the program. */
-export type Verbs = keyof typeof VERBS;
-
 const LEFT_WIDTH = 30;
 const TEXT_WIDTH = 66;
 

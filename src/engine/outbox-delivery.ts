@@ -1,4 +1,6 @@
 import { Alarm } from '../lib/time.ts';
+import { backoffMs } from '../lib/retry.ts';
+import type { RetryPolicy } from '../lib/retry.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import type { OutboxStore, OwedEffect, Settlement } from './port.ts';
 
@@ -19,12 +21,11 @@ export type DeliveryPorts<Effect> = {
 
 /** How many rows are taken up at once; more follow as these are done. */
 const BATCH = 256;
-const FIRST_BACKOFF_MS = 500;
-const LONGEST_BACKOFF_MS = 60_000;
+const AGAIN: RetryPolicy = { firstMs: 500, longestMs: 60_000 };
 
 /** How long to wait before a row is tried again after so many attempts, in milliseconds. */
 export function deliveryBackoffMs(attempts: number): number {
-  return Math.min(FIRST_BACKOFF_MS * 2 ** Math.max(0, attempts - 1), LONGEST_BACKOFF_MS);
+  return backoffMs(AGAIN, Math.max(1, attempts));
 }
 
 /** Serves the outbox: one row of a lane at a time, in order, each until it is confirmed or known to be impossible. */

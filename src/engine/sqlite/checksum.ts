@@ -26,11 +26,6 @@ export function checksum(table: CheckedTable, given: readonly string[] | 'all' =
   return `checksum(${columns.map((column) => (given === 'all' || given.includes(column) ? `@${column}` : column)).join(', ')})`;
 }
 
-/** The statement that writes the checksums of the rows of a table that match a condition. */
-export function checksumming(table: CheckedTable, condition: string): string {
-  return `UPDATE ${table} SET checksum = ${checksum(table)} WHERE ${condition}`;
-}
-
 /** How many rows of a table match a condition and are not what was written. */
 export function countBroken(db: Database, table: CheckedTable, condition = 'TRUE'): number {
   const sql = `SELECT count(*) FROM ${table} WHERE (${condition}) AND checksum IS NOT ${checksum(table)}`;

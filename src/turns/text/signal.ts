@@ -27,14 +27,6 @@ export function createSignalScanner(options: { readonly signal: string }): Signa
   return new Scanner(options.signal);
 }
 
-/** The same for an output that is there as a whole. */
-export function scanWhole(text: string, signal: string): SignalEnd {
-  const scanner = new Scanner(signal);
-  const shown = scanner.push(text);
-  const end = scanner.end();
-  return { ...end, text: shown + end.text };
-}
-
 const ARGUMENT = /^@?[\w-]{1,64}$/;
 const BEGUN_ARGUMENT = /^@?[\w-]{0,64}$/;
 

@@ -1,10 +1,17 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createSignalScanner, scanWhole } from '../../../src/turns/text/signal.ts';
+import { createSignalScanner } from '../../../src/turns/text/signal.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 
 const SIGNAL = 'TURN_COMPLETE';
+/** Scans an output that is there as a whole. */
+const scanWhole = (text: string, signal: string) => {
+  const scanner = createSignalScanner({ signal });
+  const shown = scanner.push(text);
+  const end = scanner.end();
+  return { ...end, text: shown + end.text };
+};
 const whole = (text: string) => scanWhole(text, SIGNAL);
 const ended = (text: string, argument: string | null = null) => ({ text, signalled: true, argument });
 const plain = (text: string) => ({ text, signalled: false, argument: null });
