@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { runBridge } from '../../../src/agents/bridge/bridge.ts';
 import { revokeAgentToken } from '../../../src/agents/backends/remote/tokens.ts';
@@ -11,6 +13,7 @@ import type { RemoteRig } from '../backends/remote/remote-rig.ts';
 
 const AGENT = new URL('fixtures/stdio-agent.ts', import.meta.url).pathname;
 const BIN = new URL('../../../src/conch-agent.js', import.meta.url).pathname;
+const BUILT = new URL('../../../dist/agent/conch-agent.mjs', import.meta.url).pathname;
 
 let rig: RemoteRig;
 let stop: AbortController;
@@ -107,8 +110,8 @@ describe('a bridge', () => {
 });
 
 describe('the command conch-agent', () => {
-  const start = (args: readonly string[], env: Record<string, string> = {}) => {
-    const child = spawn(process.execPath, [BIN, ...args], {
+  const start = (args: readonly string[], env: Record<string, string> = {}, file = BIN) => {
+    const child = spawn(process.execPath, [file, ...args], {
       env: { ...process.env, ...env },
       stdio: ['ignore', 'ignore', 'pipe'],
     });
@@ -155,6 +158,24 @@ describe('the command conch-agent', () => {
     await until(() => link() !== null && link() !== before, 'another connection');
     child.kill('SIGTERM');
     expect(await ended).toBe(0);
+  });
+
+  test('T41 as one file, alone in a folder of another machine, connects its agent', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'conch-agent-'));
+    try {
+      const file = join(folder, 'conch-agent.mjs');
+      copyFileSync(BUILT, file);
+      const command = ['--url', rig.url, '--token-env', 'T', '--', process.execPath, AGENT];
+      const { child, ended, err } = start(command, { T: rig.token }, file);
+      await connected();
+      const turn = begin(await rig.backend.open(SEAT), 'hello');
+      expect(await turn.over).toEqual({ how: 'completed' });
+      expect(turn.said()).toEqual(['Prompt 1.']);
+      child.kill('SIGTERM');
+      expect([await ended, err()]).toEqual([0, `Connected to ${rig.url}\n`]);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   test('explains itself', async () => {
