@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Cancel, Debt, KnownMessage, Machine, MachineUses } from '../engine/machine.ts';
-import type { CommandResult, OwedEffect, StoredFact, StoredMessage } from '../engine/port.ts';
+import type { Cancel, CommandResult, Debt, KnownMessage, Machine, MachineUses } from '../engine/machine.ts';
+import type { OwedEffect, StoredFact, StoredMessage } from '../engine/port.ts';
 import type { Command, Refusal } from './floor/command.ts';
 import { nextDeadline } from './floor/seats.ts';
 import { decide } from './floor/decide.ts';

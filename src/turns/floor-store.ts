@@ -1,10 +1,10 @@
 import type { Replayed, ReplayStep } from '../engine/replay.ts';
-import type { Due, HumanMessage, Lease, MessageChange, Recovery, Settlement } from '../engine/port.ts';
+import type { HumanMessage, Lease, MessageChange, Recovery, Settlement } from '../engine/port.ts';
 import type { Keeper } from '../engine/sqlite/keeper.ts';
 import type { openDatabase } from '../engine/sqlite/open.ts';
 import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
 import type { StoreOptions } from '../engine/sqlite/sqlite.ts';
-import type { Instant } from '../lib/time.ts';
+import type { Due, Instant } from '../lib/time.ts';
 import type { Command, Refusal } from './floor/command.ts';
 import type { Effect } from './floor/react.ts';
 import type { Fact } from './floor/fact.ts';

@@ -6,7 +6,7 @@ import type { Floor } from './floor/floor.ts';
 import { gate } from './floor/gate.ts';
 import type { AgentId, ChannelId } from './floor/settings.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
-import { isNewerEdit } from '../engine/newer-edit.ts';
+import { isNewerEdit } from '../engine/port.ts';
 import type { HumanMessage, MessageChange } from '../engine/port.ts';
 import type { ChannelPlan } from './channel-plan.ts';
 import type { FloorStore } from './floor-store.ts';
