@@ -3,10 +3,10 @@ import type { Carrier } from '../engine/outbox-delivery.ts';
 import type { HumanMessage, MessageChange, Settlement } from '../engine/port.ts';
 import type { Instant } from '../lib/time.ts';
 import type { Answer } from '../turns/commands/context.ts';
-import type { JournalEntry, OutboxRow } from '../turns/floor-machine.ts';
+import type { OutboxRow } from '../turns/floor-store.ts';
+import type { FloorView, JournalEntry, Line, Outlook, TurnRecord } from '../turns/view.ts';
 import type { Effect, Receipt } from '../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
-import type { FloorView, Line, Outlook, TurnRecord } from '../turns/view.ts';
 
 /** What a platform can do; where it cannot, the floor shows a fall-back. */
 export type Capabilities = {

@@ -1,5 +1,5 @@
-import type { Instant } from '../lib/time.ts';
-import type { Machine, MachineUses } from './machine.ts';
+import type { Due, Instant } from '../lib/time.ts';
+import type { CommandResult, Machine, MachineUses } from './machine.ts';
 
 /** A file that came with a message; described to agents, fetched by nobody unless asked. */
 export type Attachment = {
@@ -89,11 +89,6 @@ export type Settlement =
   | { readonly state: 'uncertain'; readonly notBefore: Instant }
   | { readonly state: 'failed'; readonly why: string };
 
-/** The answer to one command. Facts and effects are already durable when it arrives. */
-export type CommandResult<State, Fact, Effect, Refusal> =
-  | { readonly ok: true; readonly state: State; readonly facts: readonly Fact[]; readonly effects: readonly Effect[] }
-  | { readonly ok: false; readonly state: State; readonly refusal: Refusal };
-
 /** What a command changed, told once that is durable. */
 export type StateChange<State, Fact, Effect> = {
   readonly key: string;
@@ -111,9 +106,6 @@ export type Recovery = {
 
 /** The rows to do now, and when a lane that must wait may go on. */
 export type Lease<Effect> = { readonly rows: readonly OwedEffect<Effect>[]; readonly next: Instant | null };
-
-/** The keys whose deadline has passed, and the earliest deadline that remains. */
-export type Due = { readonly keys: readonly string[]; readonly next: Instant | null };
 
 /** What is owed, for whoever delivers it. */
 export type OutboxStore<Effect> = {
@@ -167,3 +159,11 @@ export type Store = OutboxStore<unknown> & {
   /** Commits what waits and lets go of the store. Whatever is asked later is rejected. */
   close(): Promise<void>;
 };
+
+/** Whether a change says something that is not known of the message yet: an edit that another overtook does not. */
+export function isNewerEdit(change: MessageChange, known: StoredMessage): boolean {
+  if (known.deleted) return false;
+  if (change.change === 'deleted') return true;
+  const isOlder = change.version !== undefined && known.version !== undefined && change.version <= known.version;
+  return !isOlder && change.text !== known.text;
+}

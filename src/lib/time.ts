@@ -1,3 +1,5 @@
+import TinyQueue from 'tinyqueue';
+
 /** A moment in milliseconds since 1970. */
 export type Instant = number;
 
@@ -70,4 +72,61 @@ export class Alarm {
     if (this.#clock.now() < at) this.noLaterThan(at);
     else this.#ring();
   }
+}
+
+/** The keys that are due, the earliest first, and the earliest deadline that remains. */
+export type Due = { readonly keys: readonly string[]; readonly next: Instant | null };
+
+type Deadline = { readonly key: string; readonly at: Instant };
+
+/** When each of many keys is due: nothing is written when a deadline moves. */
+export class Deadlines {
+  readonly #at = new Map<string, Instant>();
+  /** Earliest first; one whose key has moved since is passed over. */
+  #queue = new TinyQueue<Deadline>([], byInstant);
+
+  /** Sets when a key is due; `null` is never. */
+  set(key: string, at: Instant | null): void {
+    if (at === null) this.#at.delete(key);
+    else if (this.#at.get(key) !== at) {
+      this.#at.set(key, at);
+      this.#queue.push({ key, at });
+    }
+    if (this.#queue.length > 64 + 4 * this.#at.size) this.#rebuild();
+  }
+
+  /** The keys that are due, the earliest first, and the earliest deadline that remains. */
+  due(before: Instant): Due {
+    const found = new Map<string, Deadline>();
+    for (let first = this.#first(); first !== null && first.at <= before; first = this.#first()) {
+      found.set(first.key, first);
+      this.#queue.pop();
+    }
+    const next = this.#first()?.at ?? null;
+    for (const deadline of found.values()) this.#queue.push(deadline);
+    const due = [...found.values()].toSorted((a, b) => a.at - b.at || (a.key < b.key ? -1 : 1));
+    return { keys: due.map(({ key }) => key), next };
+  }
+
+  clear(): void {
+    this.#at.clear();
+    this.#rebuild();
+  }
+
+  #first(): Deadline | null {
+    for (let first = this.#queue.peek(); first !== undefined; first = this.#queue.peek()) {
+      if (this.#at.get(first.key) === first.at) return first;
+      this.#queue.pop();
+    }
+    return null;
+  }
+
+  #rebuild(): void {
+    const deadlines = [...this.#at].map(([key, at]): Deadline => ({ key, at }));
+    this.#queue = new TinyQueue(deadlines, byInstant);
+  }
+}
+
+function byInstant(one: Deadline, other: Deadline): number {
+  return one.at - other.at;
 }

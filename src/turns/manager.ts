@@ -6,11 +6,10 @@ import type { Floor } from './floor/floor.ts';
 import { gate } from './floor/gate.ts';
 import type { AgentId, ChannelId } from './floor/settings.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
-import { isNewerEdit } from '../engine/newer-edit.ts';
+import { isNewerEdit } from '../engine/port.ts';
 import type { HumanMessage, MessageChange } from '../engine/port.ts';
 import type { ChannelPlan } from './channel-plan.ts';
-import type { FloorStore } from './floor-store.ts';
-import type { Applied } from './floor-machine.ts';
+import type { Applied, FloorStore } from './floor-store.ts';
 
 /** Text of a holder that people have seen as it was generated, and that is not yet said. */
 export type TurnDraft = {

@@ -6,9 +6,8 @@ import type { Fact, Fate, Outcome } from './floor/fact.ts';
 import { endOf, openQuestion, waitOf } from './floor/seats.ts';
 import { obstacles, upcoming } from './floor/gate.ts';
 import type { Obstacle } from './floor/gate.ts';
-import type { InboxRow, JournalEntry } from './floor-machine.ts';
 import { decide } from './floor/decide.ts';
-import type { Attachment } from '../engine/port.ts';
+import type { Attachment, StoredFact, StoredMessage } from '../engine/port.ts';
 
 /** One floor as people see it: plain JSON for cards, the console and `/floor status`. */
 export type FloorView = {
@@ -155,6 +154,12 @@ function fateOf(floor: Floor, addressed: readonly AgentId[], at: Instant): Fate 
   if (routed?.type !== 'messageRouted') throw new Error(`impossible: a message has no fate in ${floor.channel}`);
   return routed.fate;
 }
+
+/** A message of a person with what became of it. */
+export type InboxRow = StoredMessage<Fate>;
+
+/** One fact of a channel's journal; its key is the channel. */
+export type JournalEntry = StoredFact<Fact>;
 
 /** One line of a conversation as agents are given it. */
 export type Line = {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createOutboxSender, ChatError } from '../../src/adapters/port.ts';
 import type { ChatAdapter, OutgoingPost } from '../../src/adapters/port.ts';
-import type { OutboxRow } from '../../src/turns/floor-machine.ts';
+import type { OutboxRow } from '../../src/turns/floor-store.ts';
 
 const CHANNEL = 'test:one';
 

@@ -17,7 +17,7 @@ import type { AgentCommand } from '../../src/turns/floor/command.ts';
 import type { Effect } from '../../src/turns/floor/react.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
 import type { Line, FloorView } from '../../src/turns/view.ts';
-import type { OutboxRow } from '../../src/turns/floor-machine.ts';
+import type { OutboxRow } from '../../src/turns/floor-store.ts';
 import { createTime } from './time.ts';
 import type { Time } from './time.ts';
 

@@ -10,7 +10,7 @@ import type { Announcement, Fact } from '../../src/turns/floor/fact.ts';
 import { PLAIN_SETTINGS, emptyFloor } from '../../src/turns/floor/floor.ts';
 import { react } from '../../src/turns/floor/react.ts';
 import type { FloorSettings } from '../../src/turns/floor/settings.ts';
-import type { Applied, OutboxRow } from '../../src/turns/floor-machine.ts';
+import type { Applied, OutboxRow } from '../../src/turns/floor-store.ts';
 import type { Line } from '../../src/turns/view.ts';
 import { viewOf } from '../../src/turns/view.ts';
 import { SETTINGS } from './bench.ts';

@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { JournalEntry } from '../../src/turns/floor-machine.ts';
+import type { JournalEntry } from '../../src/turns/view.ts';
 import { hasBrowser, openBrowser } from './chromium.ts';
 import { openStage } from './stage.ts';
 import type { Stage } from './stage.ts';

@@ -1,10 +1,7 @@
-import { Decided, decideChain } from '../../src/engine/deciding.ts';
-import type { Chain, Deciding, DecidedRow } from '../../src/engine/deciding.ts';
-import type { Machine, MachineUses } from '../../src/engine/machine.ts';
-import { isNewerEdit } from '../../src/engine/newer-edit.ts';
+import { Decided, decideChain } from '../../src/engine/machine.ts';
+import type { Chain, CommandResult, DecidedRow, Deciding, Machine, MachineUses } from '../../src/engine/machine.ts';
+import { isNewerEdit } from '../../src/engine/port.ts';
 import type {
-  CommandResult,
-  Due,
   HumanMessage,
   Lease,
   MachineStore,
@@ -17,7 +14,7 @@ import type {
   StoredFact,
   StoredMessage,
 } from '../../src/engine/port.ts';
-import type { Instant } from '../../src/lib/time.ts';
+import type { Due, Instant } from '../../src/lib/time.ts';
 
 type Cell = { readonly version: number; readonly value: string };
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { OutboxRow } from '../../src/turns/floor-machine.ts';
-import type { FloorStore } from '../../src/turns/floor-store.ts';
+import type { FloorStore, OutboxRow } from '../../src/turns/floor-store.ts';
 import { AT, seat, turn, write, written } from './sqlite/fixture.ts';
 
 /** A store under test; `restart` gives what a new process would find. */

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { TurnManager } from '../../src/turns/manager.ts';
-import { floorMachine } from '../../src/turns/floor-machine.ts';
+import { floorMachine } from '../../src/turns/floor-store.ts';
 import { CHANNELS } from './channels.ts';
 import { catchPlanted } from './plant.ts';
 import type { Caught } from './plant.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { TurnManager } from '../../src/turns/manager.ts';
-import { floorMachine } from '../../src/turns/floor-machine.ts';
+import { floorMachine } from '../../src/turns/floor-store.ts';
 import { CHANNELS } from './channels.ts';
 import { catchInRounds } from './plant.ts';
 import { searchRounds } from './rounds.ts';

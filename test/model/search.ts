@@ -1,7 +1,7 @@
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { Instant } from '../../src/lib/time.ts';
-import type { FloorMachine } from '../../src/turns/floor-machine.ts';
+import type { FloorMachine } from '../../src/turns/floor-store.ts';
 import { keyOf } from './abstraction.ts';
 import type { Place } from './abstraction.ts';
 import { checkHeard, followAnswers } from './answers.ts';

@@ -4,7 +4,7 @@ import type { Announcement, Fact } from '../../src/turns/floor/fact.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { MessageId } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
-import type { FloorMachine } from '../../src/turns/floor-machine.ts';
+import type { FloorMachine } from '../../src/turns/floor-store.ts';
 import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import { checkAsked } from './asked.ts';
 import { checkFact } from './facts.ts';

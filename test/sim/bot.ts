@@ -6,7 +6,7 @@ import type { Command } from '../../src/turns/floor/command.ts';
 import { nextDeadline } from '../../src/turns/floor/seats.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { HumanMessage } from '../../src/engine/port.ts';
-import type { Applied, FloorMachine } from '../../src/turns/floor-machine.ts';
+import type { Applied, FloorMachine } from '../../src/turns/floor-store.ts';
 import { MEMORY } from '../../src/engine/sqlite/open.ts';
 import { announcementText } from '../../src/turns/text/words.ts';
 import type { Cast } from './cast.ts';

@@ -3,7 +3,7 @@ import { nextDeadline, waitOf, openQuestion } from '../../src/turns/floor/seats.
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
 import type { Floor, Held, Turn } from '../../src/turns/floor/floor.ts';
-import type { Applied } from '../../src/turns/floor-machine.ts';
+import type { Applied } from '../../src/turns/floor-store.ts';
 import { canonical } from '../../src/engine/canonical.ts';
 import { must } from './violation.ts';
 import { flat, flatOrNull } from '../turns/floor/flat-turn.ts';

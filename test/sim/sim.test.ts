@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, expect, test } from 'vitest';
-import { floorMachine } from '../../src/turns/floor-machine.ts';
-import type { FloorMachine } from '../../src/turns/floor-machine.ts';
+import { floorMachine } from '../../src/turns/floor-store.ts';
+import type { FloorMachine } from '../../src/turns/floor-store.ts';
 import { SITUATIONS } from './situations.ts';
 import { runSeed } from './world.ts';
 import { openQuestion } from '../../src/turns/floor/seats.ts';

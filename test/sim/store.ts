@@ -1,11 +1,11 @@
 import Database from 'better-sqlite3';
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { Instant } from '../../src/lib/time.ts';
-import { MEMORY, defineFunctions, openDatabase } from '../../src/engine/sqlite/open.ts';
+import { MEMORY, openDatabase } from '../../src/engine/sqlite/open.ts';
+import { defineFunctions } from '../../src/engine/sqlite/rows.ts';
 import type { HumanMessage, MessageChange, Recovery, Settlement } from '../../src/engine/port.ts';
-import type { Applied, OutboxRow } from '../../src/turns/floor-machine.ts';
+import type { Applied, FloorStoreOptions, OutboxRow } from '../../src/turns/floor-store.ts';
 import { FloorStore } from '../../src/turns/floor-store.ts';
-import type { FloorStoreOptions } from '../../src/turns/floor-store.ts';
 import type { Life } from './timeline.ts';
 
 /** What the simulation learns of a store. */

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { nextDeadline } from '../../src/turns/floor/seats.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
-import { floorMachine } from '../../src/turns/floor-machine.ts';
-import type { FloorMachine } from '../../src/turns/floor-machine.ts';
+import { floorMachine } from '../../src/turns/floor-store.ts';
+import type { FloorMachine } from '../../src/turns/floor-store.ts';
 import { audit } from './audit.ts';
 import { Bot } from './bot.ts';
 import { Cast } from './cast.ts';

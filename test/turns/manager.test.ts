@@ -7,7 +7,7 @@ import type { ChannelId, FloorSettings } from '../../src/turns/floor/settings.ts
 import type { Instant } from '../../src/lib/time.ts';
 import { TurnManager } from '../../src/turns/manager.ts';
 import type { TurnDraft, ManagerPorts } from '../../src/turns/manager.ts';
-import { floorMachine } from '../../src/turns/floor-machine.ts';
+import { floorMachine } from '../../src/turns/floor-store.ts';
 import { createTime } from '../agents/time.ts';
 import { SlowFloors } from './slow-floors.ts';
 import type { Commit, Moment } from './slow-floors.ts';

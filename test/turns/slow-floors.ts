@@ -1,11 +1,10 @@
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { ChannelId } from '../../src/turns/floor/settings.ts';
-import type { Instant } from '../../src/lib/time.ts';
+import type { Due, Instant } from '../../src/lib/time.ts';
 import type { ManagerPorts } from '../../src/turns/manager.ts';
-import { floorMachine } from '../../src/turns/floor-machine.ts';
-import type { Due } from '../../src/engine/port.ts';
-import type { Applied } from '../../src/turns/floor-machine.ts';
+import { floorMachine } from '../../src/turns/floor-store.ts';
+import type { Applied } from '../../src/turns/floor-store.ts';
 
 /** A point of the store's work at which time may pass: before a look or a commit, and before its answer. */
 export type Moment =

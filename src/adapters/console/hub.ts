@@ -1,8 +1,7 @@
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import type { JournalEntry } from '../../turns/floor-machine.ts';
-import type { FloorView } from '../../turns/view.ts';
+import type { FloorView, JournalEntry } from '../../turns/view.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { FloorQueries } from '../port.ts';
 import type { AnsweredQuestion, ChannelEntry, ChatMessage, ShownDraft, FloorNow, ServerFrame } from './protocol.ts';

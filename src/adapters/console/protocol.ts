@@ -2,8 +2,7 @@ import { z } from 'zod';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId, Choice } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import type { JournalEntry } from '../../turns/floor-machine.ts';
-import type { Outlook, FloorView, TurnRecord } from '../../turns/view.ts';
+import type { FloorView, JournalEntry, Outlook, TurnRecord } from '../../turns/view.ts';
 
 /** The longest text of one message, in UTF-16 units. */
 export const LONGEST_TEXT = 16_000;

@@ -7,8 +7,7 @@ import type {
   ShownDraft,
   ServerFrame,
 } from '../console/protocol.ts';
-import type { JournalEntry } from '../../turns/floor-machine.ts';
-import type { Outlook, FloorView, TurnRecord } from '../../turns/view.ts';
+import type { FloorView, JournalEntry, Outlook, TurnRecord } from '../../turns/view.ts';
 
 /** The most messages that the page keeps and draws. */
 export const SHOWN = 400;

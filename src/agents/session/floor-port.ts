@@ -1,6 +1,6 @@
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
-import type { Applied } from '../../turns/floor-machine.ts';
+import type { Applied } from '../../turns/floor-store.ts';
 import type { Line, FloorView } from '../../turns/view.ts';
 
 /** What agents see of the floors. */

@@ -4,7 +4,7 @@ import type { AgentId, Approval, Choice } from '../../turns/floor/settings.ts';
 import type { TurnDraft } from '../../turns/manager.ts';
 import { createSignalScanner } from '../../turns/text/signal.ts';
 import type { SignalScanner } from '../../turns/text/signal.ts';
-import type { Applied } from '../../turns/floor-machine.ts';
+import type { Applied } from '../../turns/floor-store.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { PermissionQueue } from './permission-queue.ts';
 import type { AgentSession, Ending, PermissionRequest, Report, TurnPrompt } from '../backends/backend.ts';

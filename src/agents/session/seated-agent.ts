@@ -3,7 +3,7 @@ import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { TurnDraft } from '../../turns/manager.ts';
 import type { Settlement } from '../../engine/port.ts';
-import type { OutboxRow } from '../../turns/floor-machine.ts';
+import type { OutboxRow } from '../../turns/floor-store.ts';
 import { BoundedMap } from '../../lib/bounded-map.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt } from '../backends/backend.ts';

@@ -4,7 +4,7 @@ import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { TurnDraft } from '../../turns/manager.ts';
 import type { Roster } from '../../turns/commands/context.ts';
 import type { Settlement } from '../../engine/port.ts';
-import type { Applied, OutboxRow } from '../../turns/floor-machine.ts';
+import type { Applied, OutboxRow } from '../../turns/floor-store.ts';
 import { retry } from '../../lib/retry.ts';
 import type { RetryPolicy } from '../../lib/retry.ts';
 import type { Clock, Timers } from '../../lib/time.ts';

@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { StoreError, sentence } from '../errors.ts';
 import type { Replayed } from '../replay.ts';
-import { countBroken } from './checksum.ts';
+import { countBroken } from './rows.ts';
 import { OPEN } from './outbox.ts';
 import type { Rows } from './rows.ts';
 

@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
-import { isNewerEdit } from '../newer-edit.ts';
+import { isNewerEdit } from '../port.ts';
 import type { Attachment, HumanMessage, MessageChange, StoredMessage } from '../port.ts';
-import { checksum } from './checksum.ts';
+import { checksum } from './rows.ts';
 
 type Row = {
   readonly id: string;

@@ -1,10 +1,8 @@
-import type { Instant } from '../../lib/time.ts';
+import type { Due, Instant } from '../../lib/time.ts';
 import { StoreError, sentence } from '../errors.ts';
-import { Decided } from '../deciding.ts';
-import type { Chain, Deciding, DecidedRow } from '../deciding.ts';
-import type { Machine, MachineUses } from '../machine.ts';
-import type { CommandResult, Due, MachineStore, StateChange, StoredFact } from '../port.ts';
-import { readRecord, readState, recordOf } from '../machine.ts';
+import { Decided, readRecord, readState, recordOf } from '../machine.ts';
+import type { Chain, CommandResult, DecidedRow, Deciding, Machine, MachineUses } from '../machine.ts';
+import type { MachineStore, StateChange, StoredFact } from '../port.ts';
 import { replayJournal } from '../replay.ts';
 import type { Replayed, ReplayStep } from '../replay.ts';
 import type { Inbox } from './inbox.ts';

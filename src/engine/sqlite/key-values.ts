@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3';
-import { checksum } from './checksum.ts';
+import { checksum } from './rows.ts';
 import type { Commits } from './commits.ts';
 
 /** What parts of the program keep under names, as texts: where each agent's session stood, and whatever else must outlive a restart. */

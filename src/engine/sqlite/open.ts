@@ -12,8 +12,7 @@ import {
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { StoreError, sentence, storeError } from '../errors.ts';
-import { defineChecksum } from './checksum.ts';
-import { defineRowHash } from './rows.ts';
+import { defineFunctions } from './rows.ts';
 
 const FOLDER = new URL('migrations/', import.meta.url);
 
@@ -56,12 +55,6 @@ export function openDatabase(
 /** Where the copy of a file lies that was made before its schema, the one with this number, was changed. */
 export function formerFile(path: string, version: number): string {
   return `${path}.schema-${version}`;
-}
-
-/** Teaches a connection the functions that statements of the store use. */
-export function defineFunctions(db: Database.Database): void {
-  defineChecksum(db);
-  defineRowHash(db);
 }
 
 const BUSY_TIMEOUT_MS = 800;

@@ -2,8 +2,8 @@ import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
 import type { Cancel, Debt } from '../machine.ts';
 import type { Lease, OwedEffect, Settlement } from '../port.ts';
-import { checksum } from './checksum.ts';
-import { Deadlines } from './deadlines.ts';
+import { checksum } from './rows.ts';
+import { Deadlines } from '../../lib/time.ts';
 
 /** The condition of stored rows that are not done. */
 export const OPEN = "state IN ('owed', 'uncertain')";

@@ -1,8 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
+import { Deadlines } from '../../lib/time.ts';
 import type { Instant } from '../../lib/time.ts';
-import { checksum } from './checksum.ts';
-import { Deadlines } from './deadlines.ts';
 
 /** What one command did, as it is stored: `facts` is a JSON list, or `{"checkpoint": state}` where a chain begins anew. */
 export type JournalRow = {
@@ -48,13 +47,39 @@ export function rowHash(before: Buffer, row: Omit<JournalRow, 'row' | 'hash'>): 
   return hashAfter(before, JSON.stringify([machine, seq, prev, at, deadline, version, cause]), facts);
 }
 
-/** Teaches the connection how the first row of a chain is hashed, for the migration that makes it. */
-export function defineRowHash(db: Database): void {
-  const columns = ['machine', 'seq', 'prev', 'at', 'deadline', 'version', 'cause'];
-  db.function('row_hash', { varargs: true, deterministic: true }, (...values: unknown[]) => {
-    const head = JSON.stringify(values.slice(0, columns.length));
-    return hashAfter(NO_TAIL.hash, head, String(values[columns.length]));
-  });
+/** Teaches a connection the functions that statements of the store and of its migrations use. */
+export function defineFunctions(db: Database): void {
+  const add = (name: string, made: (values: readonly unknown[]) => Buffer): void =>
+    void db.function(name, { varargs: true, deterministic: true }, (...values: unknown[]) => made(values));
+  for (const name of ['checksum', 'seal']) add(name, checksumOf);
+  const columns = ['machine', 'seq', 'prev', 'at', 'deadline', 'version', 'cause'].length;
+  add('row_hash', (values) =>
+    hashAfter(NO_TAIL.hash, JSON.stringify(values.slice(0, columns)), String(values[columns])),
+  );
+}
+
+/** Columns of each table that can change; the checksum of a row is a hash over them, so that silent damage shows. */
+const CHECKED = {
+  inbox:
+    'id channel sort position author_id author_name text sent_at addressed attachments ignore_rule fate edited deleted version bot since',
+  machines: 'id name key row version deadline state',
+  outbox: 'n id channel lane type effect part text key repeats state platform_id why',
+  agents: 'id state',
+  memory: 'owner name value',
+} as const;
+
+export type CheckedTable = keyof typeof CHECKED;
+
+/** The checksum of a row as SQL, for the statement that writes it; columns in `given` are that statement's parameters of the same name. */
+export function checksum(table: CheckedTable, given: readonly string[] | 'all' = []): string {
+  const columns = CHECKED[table].split(' ');
+  return `checksum(${columns.map((column) => (given === 'all' || given.includes(column) ? `@${column}` : column)).join(', ')})`;
+}
+
+/** How many rows of a table match a condition and are not what was written. */
+export function countBroken(db: Database, table: CheckedTable, condition = 'TRUE'): number {
+  const sql = `SELECT count(*) FROM ${table} WHERE (${condition}) AND checksum IS NOT ${checksum(table)}`;
+  return Number(db.prepare(sql).pluck().get());
 }
 
 /** How many rows a state may lag behind its journal before it is stored; a start reads about as many. */
@@ -229,6 +254,11 @@ function hashAfter(before: Buffer, head: string, facts: string): Buffer {
 
 type StoredSnapshot = Omit<Snapshot, 'intact'> & { readonly intact: number };
 type Deadline = { readonly name: string; readonly key: string; readonly deadline: Instant };
+
+function checksumOf(values: readonly unknown[]): Buffer {
+  const plain = values.map((value) => (Buffer.isBuffer(value) ? value.toString('hex') : value));
+  return hash('sha256', JSON.stringify(plain), 'buffer').subarray(0, 16);
+}
 
 function statements(db: Database) {
   return {

@@ -2,9 +2,8 @@ import { randomBytes } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
 import { isEnvironmental, storeError } from '../errors.ts';
-import { decideChain } from '../deciding.ts';
-import type { Chain } from '../deciding.ts';
-import type { Machine, MachineUses } from '../machine.ts';
+import { decideChain } from '../machine.ts';
+import type { Chain, Machine, MachineUses } from '../machine.ts';
 import type {
   HumanMessage,
   Lease,

@@ -1,8 +1,8 @@
 import type { Command, Refusal } from '../floor/command.ts';
 import type { AgentId, ChannelId, MessageId, SeatSettings } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import type { Applied, InboxRow, JournalEntry } from '../floor-machine.ts';
-import type { FloorView, TurnRecord } from '../view.ts';
+import type { Applied } from '../floor-store.ts';
+import type { FloorView, InboxRow, JournalEntry, TurnRecord } from '../view.ts';
 import type { TimeWords } from './clock-words.ts';
 import type { Values } from './parse.ts';
 

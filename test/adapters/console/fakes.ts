@@ -11,8 +11,7 @@ import type { Answer } from '../../../src/turns/commands/context.ts';
 import type { Intake, FloorQueries } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
-import type { JournalEntry } from '../../../src/turns/floor-machine.ts';
-import type { Line, Outlook, FloorView, TurnRecord } from '../../../src/turns/view.ts';
+import type { FloorView, JournalEntry, Line, Outlook, TurnRecord } from '../../../src/turns/view.ts';
 
 export const CHANNEL = 'console:demo';
 export const OTHER = 'discord:42';

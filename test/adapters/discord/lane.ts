@@ -3,7 +3,7 @@ import type { ChatAdapter } from '../../../src/adapters/port.ts';
 import { FILE_ABOVE, TEXT_LIMIT } from '../../../src/adapters/discord/content.ts';
 import type { Sender } from '../../../src/adapters/discord/adapter.ts';
 import { Delivery } from '../../../src/engine/outbox-delivery.ts';
-import type { OutboxRow } from '../../../src/turns/floor-machine.ts';
+import type { OutboxRow } from '../../../src/turns/floor-store.ts';
 import { DEV, until } from './rig.ts';
 import type { SendingRig } from './rig.ts';
 

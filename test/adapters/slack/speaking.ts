@@ -8,7 +8,7 @@ import { createSender } from '../../../src/adapters/slack/adapter.ts';
 import type { Sender } from '../../../src/adapters/slack/adapter.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { Settlement } from '../../../src/engine/port.ts';
-import type { OutboxRow } from '../../../src/turns/floor-machine.ts';
+import type { OutboxRow } from '../../../src/turns/floor-store.ts';
 import type { FloorView } from '../../../src/turns/view.ts';
 import { createTime } from '../../agents/time.ts';
 import { startSlack } from './server.ts';

@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { RESTORE_JUMP } from '../../../src/turns/floor-machine.ts';
+import { RESTORE_JUMP } from '../../../src/turns/floor-store.ts';
 import { AT, everything, folder, open, seat, turn, write } from './fixture.ts';
 
 describe('a backup', () => {

@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Command } from '../../../src/turns/floor/command.ts';
-import { floorMachine } from '../../../src/turns/floor-machine.ts';
+import { floorMachine } from '../../../src/turns/floor-store.ts';
 import { AT, everything, folder, open, seating, written } from './fixture.ts';
 import type { FloorStore } from '../../../src/turns/floor-store.ts';
 

@@ -3,9 +3,8 @@ import type { Effect } from '../../../src/turns/floor/react.ts';
 import { openDatabase } from '../../../src/engine/sqlite/open.ts';
 import { Outbox } from '../../../src/engine/sqlite/outbox.ts';
 import type { Lease, Settlement } from '../../../src/engine/port.ts';
-import type { OutboxRow } from '../../../src/turns/floor-machine.ts';
-import type { FloorStoreOptions } from '../../../src/turns/floor-store.ts';
-import { effectOf, floorUses } from '../../../src/turns/floor-machine.ts';
+import type { FloorStoreOptions, OutboxRow } from '../../../src/turns/floor-store.ts';
+import { effectOf, floorUses } from '../../../src/turns/floor-store.ts';
 import { AT, options } from './fixture.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 

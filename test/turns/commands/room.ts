@@ -4,8 +4,7 @@ import { emptyFloor } from '../../../src/turns/floor/floor.ts';
 import { timeWords } from '../../../src/turns/commands/clock-words.ts';
 import type { Answer, Audit, CommandContext, OperatorSet, Person } from '../../../src/turns/commands/context.ts';
 import { createOperators } from '../../../src/turns/commands/execute.ts';
-import type { JournalEntry, InboxRow } from '../../../src/turns/floor-machine.ts';
-import type { FloorView, TurnRecord } from '../../../src/turns/view.ts';
+import type { FloorView, InboxRow, JournalEntry, TurnRecord } from '../../../src/turns/view.ts';
 
 export const T0 = Date.parse('2026-02-04T21:00:30Z');
 export const ANN: Person = { id: 'ann', name: 'Ann', roles: [] };

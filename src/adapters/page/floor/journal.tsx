@@ -1,7 +1,7 @@
 import { computed, signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { factWords } from '../../../turns/commands/fact-words.ts';
-import type { JournalEntry } from '../../../turns/floor-machine.ts';
+import type { JournalEntry } from '../../../turns/view.ts';
 import { timeToTheSecond } from '../now.ts';
 import { ask } from '../sending.ts';
 import { agentOf, channel, journal, journalHasEarlier } from '../state.ts';
