@@ -6,7 +6,7 @@ import type { Clock } from '../lib/time.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { FloorReader, Line } from '../turns/view.ts';
 import { outlookOf, turnRecords, viewOf } from '../turns/view.ts';
-import { addressedIn } from '../turns/text/addressing.ts';
+import { addressedIn } from '../turns/text/recognition.ts';
 
 /** What is asked of the stored floors: for the console, cards, agents and operators. */
 export type ReadModel = FloorQueries & {

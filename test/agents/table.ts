@@ -1,7 +1,7 @@
 import type { FloorPort, AgentLog } from '../../src/agents/session/floor-port.ts';
 import { SCRIPTS, createScriptedBackend } from '../../src/agents/backends/scripted/scripted-backend.ts';
 import { createSupervisor } from '../../src/agents/session/supervisor.ts';
-import { addressedIn } from '../../src/turns/text/addressing.ts';
+import { addressedIn } from '../../src/turns/text/recognition.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import { decide } from '../../src/turns/floor/decide.ts';
 import { nextDeadline } from '../../src/turns/floor/seats.ts';

@@ -6,7 +6,7 @@ import { retry } from '../../lib/retry.ts';
 import type { Timers, Clock, Instant } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { FloorQueries, Place, Memory } from '../port.ts';
-import { isCommandLine } from '../../turns/text/addressing.ts';
+import { isCommandLine } from '../../turns/text/recognition.ts';
 import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
 
 /** The most that waits for one channel. */

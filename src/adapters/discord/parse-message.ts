@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { addressedIn } from '../../turns/text/addressing.ts';
+import { addressedIn } from '../../turns/text/recognition.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import { ignoreRule, COMMAND_RULE, typedCommand } from '../delivery/inbound.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Attachment, HumanMessage, MessageChange } from '../../engine/port.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import { addressedIn } from '../../turns/text/addressing.ts';
+import { addressedIn } from '../../turns/text/recognition.ts';
 import { COMMAND_RULE, floorOf, ignoreRule, typedCommand } from '../delivery/inbound.ts';
 import type { Author, Whereabouts } from '../delivery/inbound.ts';
 import type { FloorQueries, Thread } from '../port.ts';

@@ -1,9 +1,8 @@
-import { mentionsIn } from '../../turns/text/addressing.ts';
+import { createSignalScanner, mentionsIn } from '../../turns/text/recognition.ts';
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { AgentId, Approval, Choice } from '../../turns/floor/settings.ts';
 import type { TurnDraft } from '../../turns/manager.ts';
-import { createSignalScanner } from '../../turns/text/signal.ts';
-import type { SignalScanner } from '../../turns/text/signal.ts';
+import type { SignalScanner } from '../../turns/text/recognition.ts';
 import type { Applied } from '../../turns/floor-store.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import { PermissionQueue } from './permission-queue.ts';

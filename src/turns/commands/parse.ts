@@ -1,7 +1,7 @@
 import type { InterruptMode, OrderPolicy } from '../floor/policies.ts';
 import { INTERRUPT_MODES, MODES, ORDERS } from '../floor/policies.ts';
 import { didYouMean } from '../../lib/nearest.ts';
-import { isStopWord } from '../text/addressing.ts';
+import { isStopWord } from '../text/recognition.ts';
 import { COMMANDS } from './command-table.ts';
 import type { Argument, CommandPath, CommandRow } from './command-table.ts';
 

@@ -1,25 +1,11 @@
 import type { Command, CommandOf, Refusal } from './command.ts';
-import { choose, grantTo, mode, order, pause, resumeFloor, start, stop } from './decide/control.ts';
+import { choose, extend, grantTo, mode, order, pause, resumeFloor, skip, start, stop } from './decide/control.ts';
 import { DecisionBuilder } from './decide/decision-builder.ts';
 import type { Decision, Refused } from './decide/decision-builder.ts';
 import { add, configure, disable, enable, join, leave, remove } from './decide/membership.ts';
 import { amend, receive } from './decide/messages.ts';
-import {
-  byHolder,
-  decideRequest,
-  end,
-  extend,
-  injected,
-  interrupted,
-  request,
-  say,
-  shown,
-  skip,
-  spend,
-  wait,
-  withdraw,
-  work,
-} from './decide/turn-acts.ts';
+import { byHolder, end, injected, say, spend, wait, work } from './decide/turns.ts';
+import { decideRequest, interrupted, request, shown, withdraw } from './decide/waits.ts';
 import { catchUp, disconnect, raiseEpoch, restart, tick, undelivered } from './decide/recovery.ts';
 import type { Floor } from './floor.ts';
 import type { Instant } from '../../lib/time.ts';

@@ -151,8 +151,15 @@ function dueByRounds(floor: Floor): readonly Seat[] {
 }
 
 function inTurn(floor: Floor, seats: readonly Seat[]): readonly Seat[] {
-  const policy = policyOf(floor);
-  return policy.goesRound ? policy.sort(seats, floor.seats) : [];
+  const { goesRound, ranksByPriority } = policyOf(floor);
+  if (!goesRound) return [];
+  return ranksByPriority ? byPriority(seats, floor) : seats;
+}
+
+/** Equal ones go by seat. */
+function byPriority(seats: readonly Seat[], floor: Floor): readonly Seat[] {
+  const placeOf = (seat: Seat): number => floor.seats.indexOf(seat);
+  return seats.toSorted((a, b) => a.taken - b.taken || a.priority - b.priority || placeOf(a) - placeOf(b));
 }
 
 /** A whole round passed with nothing said: everybody who is due had a turn, and none of the last ones said anything. */

@@ -23,8 +23,6 @@ export type OrderPolicy = TurnConfig['order'];
 /** Who says that an agent goes before the queue. */
 export type Caller = 'operator' | 'person' | 'agent';
 
-type Ranked = { readonly taken: number; readonly priority: number };
-
 /** How the next speaker is found. */
 export type Policy = {
   /** What it does, for people. */
@@ -39,8 +37,8 @@ export type Policy = {
   readonly needsName: boolean;
   /** The facilitator is asked when more than one agent is due. */
   readonly asksFacilitator: boolean;
-  /** The agents that are due, in the order of their turns, from the order of the queue and that of the channel's seats. */
-  readonly sort: <Seat extends Ranked>(queued: readonly Seat[], seats: readonly Seat[]) => readonly Seat[];
+  /** Whoever has had fewer turns goes first, then the smaller priority number; else the queue is the order. */
+  readonly ranksByPriority: boolean;
 };
 
 const EVERYBODY: readonly Caller[] = ['operator', 'person', 'agent'];
@@ -52,7 +50,7 @@ const ROUND_ROBIN: Policy = {
   goesRound: true,
   needsName: false,
   asksFacilitator: false,
-  sort: (queued) => queued,
+  ranksByPriority: false,
 };
 
 /** Every order policy; each is a way to differ from taking turns in the order of assignment. */
@@ -61,8 +59,7 @@ export const POLICIES: Readonly<Record<OrderPolicy, Policy>> = {
   priority: {
     ...ROUND_ROBIN,
     summary: 'the smallest priority number first',
-    sort: (queued, seats) =>
-      [...queued].sort((a, b) => a.taken - b.taken || a.priority - b.priority || seats.indexOf(a) - seats.indexOf(b)),
+    ranksByPriority: true,
   },
   manual: {
     ...ROUND_ROBIN,

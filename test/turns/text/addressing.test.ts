@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { addressedIn, isCommandLine, mentionsIn } from '../../../src/turns/text/addressing.ts';
+import { addressedIn, isCommandLine, mentionsIn } from '../../../src/turns/text/recognition.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 
 const AGENTS = [

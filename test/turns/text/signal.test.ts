@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createSignalScanner } from '../../../src/turns/text/signal.ts';
+import { createSignalScanner } from '../../../src/turns/text/recognition.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 
 const SIGNAL = 'TURN_COMPLETE';

@@ -1,7 +1,7 @@
 import { useSignalEffect } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import type { JSX, RefObject } from 'preact';
-import { isCommandLine } from '../../../turns/text/addressing.ts';
+import { isCommandLine } from '../../../turns/text/recognition.ts';
 import { COMMAND_WORDS } from '../../../turns/commands/command-table.ts';
 import { Choices, chosen, pressInChoices, offer, offered } from './choices.tsx';
 import { MessagePromise } from './promise.tsx';

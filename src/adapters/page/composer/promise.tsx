@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import { fateWords } from '../../../turns/commands/fact-words.ts';
 import { obstacleWords } from '../../../turns/commands/read.ts';
 import { firstFor } from '../../../turns/floor/gate.ts';
-import { addressedIn } from '../../../turns/text/addressing.ts';
+import { addressedIn } from '../../../turns/text/recognition.ts';
 import { agentOf, connection, messages, outlook, view, writable } from '../state.ts';
 import { unfinished } from './unfinished.ts';
 

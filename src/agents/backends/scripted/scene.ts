@@ -1,5 +1,5 @@
-import { addressedIn, mentionsIn } from '../../../turns/text/addressing.ts';
-import type { Addressee } from '../../../turns/text/addressing.ts';
+import { addressedIn, mentionsIn } from '../../../turns/text/recognition.ts';
+import type { Addressee } from '../../../turns/text/recognition.ts';
 import type { AgentId } from '../../../turns/floor/settings.ts';
 import type { Line } from '../../../turns/view.ts';
 import type { Ending, TurnPrompt } from '../backend.ts';

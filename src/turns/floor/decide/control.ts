@@ -1,9 +1,10 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { openExchange, pending, recall } from './decision-builder.ts';
-import { advance, facilitatorAnswered, finish, goOn, grant, prioritise, resume, wake } from './turns.ts';
-import { gate, isGrantable } from '../gate.ts';
-import { findSeat, turnsOf, waitOf } from '../seats.ts';
+import { finish, grant, isOverBudget, openExchange, pending, recall, resume } from './decision-builder.ts';
+import { advance, goOn, prioritise, wake } from './turns.ts';
+import type { FactOf } from '../fact.ts';
+import { gate, isGrantable, nextInTurn } from '../gate.ts';
+import { findSeat, findTurn, turnsOf, waitOf } from '../seats.ts';
 import type { AgentId } from '../settings.ts';
 
 /** A person stops everything: turns end, the exchange closes, held messages stay. */
@@ -145,5 +146,45 @@ export function choose(decision: DecisionBuilder, command: CommandOf<'choose'>):
   if (facilitation === null || facilitation.facilitator !== command.agent || facilitation.ask !== command.ask)
     return 'not-asked';
   facilitatorAnswered(decision, command.next, command.next === null ? 'no answer' : 'answered');
+  return null;
+}
+
+/** Goes on by round-robin after a facilitator gave no usable answer, or with the one it named; before the history is read, it will be asked again. */
+export function facilitatorAnswered(
+  decision: DecisionBuilder,
+  next: AgentId | null,
+  why: FactOf<'facilitatorAnswered'>['why'],
+): void {
+  const isTooEarly = gate(decision.floor, decision.at, 'holder') !== null;
+  const usable = next !== null && !isTooEarly && isGrantable(decision.floor, next);
+  const isOdd = next !== null && !usable;
+  decision.record({
+    type: 'facilitatorAnswered',
+    next: usable ? next : null,
+    why: isTooEarly ? 'overtaken' : isOdd ? 'named nobody queued' : why,
+  });
+  const { floor } = decision;
+  if (gate(floor, decision.at, 'next') !== null) return;
+  const agent = usable ? next : nextInTurn(floor);
+  if (agent === null) advance(decision);
+  else if (!isOverBudget(decision)) grant(decision, agent);
+}
+
+/** An operator ends a turn; the next is granted. */
+export function skip(decision: DecisionBuilder, command: CommandOf<'skip'>): Refusal | null {
+  const turn = command.agent === undefined ? decision.floor.turn : findTurn(decision.floor, command.agent);
+  if (turn === null) return command.epoch === undefined ? 'nothing-to-stop' : 'stale-epoch';
+  if (command.epoch !== undefined && command.epoch !== turn.epoch) return 'stale-epoch';
+  finish(decision, turn, { outcome: 'revoked', trigger: 'SKIPPED', to: 'QUEUED' });
+  goOn(decision);
+  return null;
+}
+
+/** An operator gives more time, to work or to wait. */
+export function extend(decision: DecisionBuilder, command: CommandOf<'extend'>): Refusal | null {
+  const turn = decision.floor.turn ?? decision.floor.parked[0];
+  if (turn === undefined) return 'nothing-to-stop';
+  const { by, ms } = command;
+  decision.record({ type: 'turnExtended', agent: turn.agent, ms, by });
   return null;
 }

@@ -1,6 +1,8 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { facilitatorAnswered, finish, goOn, resume } from './turns.ts';
+import { finish, resume } from './decision-builder.ts';
+import { facilitatorAnswered } from './control.ts';
+import { goOn } from './turns.ts';
 import { afterInterrupt } from './messages.ts';
 import { gate } from '../gate.ts';
 import { findSeat, findTurn, seatOf, waitOf } from '../seats.ts';

@@ -1,6 +1,7 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { advance, grantOnBehalf, prioritise, resume, wake } from './turns.ts';
+import { grantOnBehalf, resume } from './decision-builder.ts';
+import { advance, prioritise, wake } from './turns.ts';
 import { isNewFromPerson } from '../evolve.ts';
 import type { Fate } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';

@@ -1,13 +1,22 @@
+import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { closeExchange, isOverBudget, openExchange, pending, recall } from './decision-builder.ts';
+import {
+  closeExchange,
+  finish,
+  grant,
+  isOverBudget,
+  nextLine,
+  openExchange,
+  pending,
+  recall,
+  resume,
+} from './decision-builder.ts';
 import { isNewFromPerson, NOBODY } from '../evolve.ts';
-import type { Fact, Outcome } from '../fact.ts';
-import type { Held, Turn } from '../floor.ts';
-import { gate, isGrantable, nextInTurn, nextUp, policyOf } from '../gate.ts';
+import type { Floor, Held, Turn } from '../floor.ts';
+import { gate, nextUp, policyOf } from '../gate.ts';
 import type { Caller } from '../policies.ts';
-import { findSeat, missedBy, seatOf, turnsOf, waitOf } from '../seats.ts';
+import { findSeat, seatOf, turnOf, waitOf } from '../seats.ts';
 import type { AgentId, MessageId } from '../settings.ts';
-import type { Trigger } from '../seats.ts';
 
 /** Lets the floor go on: to a turn whose wait is over, else to the next speaker, else to rest. Does nothing while somebody has it. */
 export function advance(decision: DecisionBuilder): void {
@@ -69,39 +78,6 @@ export function prioritise(decision: DecisionBuilder, agent: AgentId, by: Caller
   decision.record({ type: 'prioritised', agent, by, ...(message === undefined ? {} : { message }) });
 }
 
-/** Gives the floor to a queued agent, with every message that waits. */
-export function grant(decision: DecisionBuilder, agent: AgentId): void {
-  const asked = decision.floor.prioritised.find((named) => named.agent === agent)?.messages ?? [];
-  const messages = deliver(decision, agent, pending(decision));
-  begin(decision, agent, { messages: [...new Set([...messages, ...asked])], keepsPlace: false });
-}
-
-/** Gives the floor for one turn to whoever answers for a paused holder; its place in the queue stays its own. */
-export function grantOnBehalf(decision: DecisionBuilder, agent: AgentId, messages: readonly MessageId[]): void {
-  begin(decision, agent, { messages, keepsPlace: true });
-}
-
-/** Goes on by round-robin after a facilitator gave no usable answer, or with the one it named; before the history is read, it will be asked again. */
-export function facilitatorAnswered(
-  decision: DecisionBuilder,
-  next: AgentId | null,
-  why: Extract<Fact, { type: 'facilitatorAnswered' }>['why'],
-): void {
-  const isTooEarly = gate(decision.floor, decision.at, 'holder') !== null;
-  const usable = next !== null && !isTooEarly && isGrantable(decision.floor, next);
-  const isOdd = next !== null && !usable;
-  decision.record({
-    type: 'facilitatorAnswered',
-    next: usable ? next : null,
-    why: isTooEarly ? 'overtaken' : isOdd ? 'named nobody queued' : why,
-  });
-  const { floor } = decision;
-  if (gate(floor, decision.at, 'next') !== null) return;
-  const agent = usable ? next : nextInTurn(floor);
-  if (agent === null) advance(decision);
-  else if (!isOverBudget(decision)) grant(decision, agent);
-}
-
 function askFacilitator(decision: DecisionBuilder, facilitator: AgentId, candidates: readonly AgentId[]): void {
   const deadlineAt = decision.at + seatOf(decision.floor, facilitator).timeoutMs;
   decision.record({ type: 'facilitatorAsked', facilitator, ask: decision.floor.asks + 1, deadlineAt, candidates });
@@ -133,109 +109,111 @@ function unroute(decision: DecisionBuilder): void {
   if (decision.floor.exchange !== null) decision.record({ type: 'exchangeClosed', reason: 'done' });
 }
 
-function begin(
-  decision: DecisionBuilder,
-  agent: AgentId,
-  how: { readonly messages: readonly MessageId[]; readonly keepsPlace: boolean },
-): void {
-  const { seenLine } = seatOf(decision.floor, agent);
-  const epoch = decision.floor.epoch + 1;
-  decision.record({ type: 'turnGranted', agent, epoch, afterLine: seenLine, uptoLine: decision.floor.lines, ...how });
-  decision.record({ type: 'seatMoved', agent, from: 'QUEUED', to: 'ACTIVE', trigger: 'TURN_GRANTED' });
+/** How often a turn goes on for messages that could not be injected. */
+const MAX_REPROMPTS = 3;
+
+type Act = CommandOf<'say' | 'work' | 'end' | 'wait' | 'request' | 'injected'>;
+
+/** An act that counts only when it comes from the holder, under its epoch. */
+export function byHolder<A extends Act>(
+  act: (decision: DecisionBuilder, command: A, turn: Turn) => Refusal | null,
+): (decision: DecisionBuilder, command: A) => Refusal | null {
+  return (decision, command) => {
+    const { turn } = decision.floor;
+    const refusal = notHolder(turn, command);
+    return refusal !== null || turn === null ? refusal : act(decision, command, turn);
+  };
 }
 
-/** Goes on with a turn under a new epoch, with all that it was given and has not answered, and what came for it meanwhile. */
-export function resume(
-  decision: DecisionBuilder,
-  turn: Turn,
-  why: Extract<Fact, { type: 'turnResumed' }>['why'],
-  trigger: Trigger = 'WAIT_RESOLVED',
-): void {
-  const { agent } = turn;
-  const ready = pending(decision).filter((message) => message.until !== 'turn');
-  const missed = missedBy(turn);
-  const isAnswer = why === 'answered' || why === 'interrupt';
-  const isAnsweredByPrograms = missed.length > 0 && missed.every(({ fromProgram }) => fromProgram === true);
-  const isProgram = isAnswer && isAnsweredByPrograms && !ready.some(isNewFromPerson);
-  const isNews = ready.some(isNewFromPerson) || decision.facts.some(isWord);
-  if (decision.floor.exchange === null) openExchange(decision, why === 'operator' ? why : isNews ? 'person' : null);
-  const unanswered = turn.given.map(({ id }) => id);
-  const messages = [...new Set([...unanswered, ...missed.map(({ id }) => id), ...deliver(decision, agent, ready)])];
-  const { seenLine, status } = seatOf(decision.floor, agent);
-  const span = { afterLine: seenLine, uptoLine: decision.floor.lines };
-  const marks = isProgram ? { fromProgram: true as const } : {};
-  const epoch = decision.floor.epoch + 1;
-  decision.record({ type: 'turnResumed', agent, epoch, ...span, messages, open: unanswered, why, ...marks });
-  if (status === 'WAITING') decision.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger });
+/** While a turn waits its generation stands still or is over; what it took in before that may be told later. */
+function notHolder(turn: Turn | null, { type, agent, epoch }: Act): Refusal | null {
+  if (turn === null || turn.agent !== agent) return 'not-holder';
+  if (turn.epoch !== epoch) return 'stale-epoch';
+  return turn.status === 'active' || (turn.status === 'waiting' && type === 'injected') ? null : 'not-holder';
 }
 
-/** Whether a person's word joined the conversation with this: a turn that was ready before may go on long after. */
-function isWord(fact: Fact): boolean {
-  return fact.type === 'messageRouted' && fact.line !== null && fact.fromProgram !== true;
+/** The holder says something: it is posted. */
+export function say(decision: DecisionBuilder, { agent, epoch, text, mentions }: CommandOf<'say'>): null {
+  const line = decision.floor.lines + 1;
+  decision.record({ type: 'said', agent, epoch, line, text, mentions: seated(decision.floor, mentions) });
+  return null;
 }
 
-/** How a turn ends, and where that leaves the agent. */
-export type TurnEnd = {
-  readonly outcome: Outcome;
-  readonly trigger: Trigger;
-  readonly to: 'QUEUED' | 'IDLE' | 'OFFLINE';
-  readonly signalled?: boolean;
-  readonly cause?: string;
-};
+/** The holder gives a sign of work. */
+export function work(decision: DecisionBuilder, { agent, epoch, open }: CommandOf<'work'>): null {
+  decision.record({ type: 'worked', agent, epoch, open });
+  return null;
+}
 
-/** Ends a turn, with or without the floor. What the agent did not get of people's messages waits for the next. */
-export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): void {
-  const { agent, epoch, said } = turn;
-  const from = seatOf(decision.floor, agent).status;
-  const { outcome, trigger, to, cause } = end;
-  const known = new Set(decision.floor.held.map(({ id }) => id));
-  const answered = [
-    ...turn.answered,
-    ...turn.given.filter((message) => isAnswered(message, outcome)).map(({ id }) => id),
-  ];
-  const returned = unclaimed(decision, turn).filter((id) => !answered.includes(id));
-  decision.record({
-    type: 'turnEnded',
-    agent,
-    epoch,
+/** The truth about a message on its way into the holder's generation. */
+export function injected(decision: DecisionBuilder, command: CommandOf<'injected'>, turn: Turn): Refusal | null {
+  if (!isBeingGiven(turn, command)) return 'unknown-message';
+  const { agent, epoch, id, outcome } = command;
+  decision.record({ type: 'injectReported', agent, epoch, id, outcome });
+  return null;
+}
+
+/** On its way into the generation, or in its prompt. An injection that is reported late may be in the next prompt already. */
+function isBeingGiven(turn: Turn, { id, outcome }: CommandOf<'injected'>): boolean {
+  const messages = outcome === 'no-room' ? turn.given : turn.injecting;
+  return messages.some((message) => message.id === id);
+}
+
+/** The holder is done; it goes on if there is a message that it could not take. */
+export function end(decision: DecisionBuilder, command: CommandOf<'end'>, turn: Turn): null {
+  const missed = [...turn.unseen, ...turn.injecting].map(({ id }) => id);
+  const { agent, epoch } = turn;
+  if (missed.length > 0 && turn.reprompts < MAX_REPROMPTS) {
+    const { lines } = decision.floor;
+    const { seenLine } = seatOf(decision.floor, agent);
+    decision.record({ type: 'turnContinued', agent, epoch, afterLine: seenLine, uptoLine: lines, messages: missed });
+    return null;
+  }
+  const { outcome, signalled } = command;
+  finish(decision, turn, {
     outcome,
-    signalled: end.signalled ?? false,
-    said,
-    answered,
-    returned,
+    signalled,
+    trigger: 'TURN_COMPLETE',
+    to: isAlone(decision.floor, agent) ? 'IDLE' : 'QUEUED',
   });
-  for (const message of decision.floor.held.filter(({ id }) => !known.has(id))) {
-    decision.route(message, { state: 'held', until: message.until }, null);
-  }
-  const place = to === 'QUEUED' && turn.place !== null ? { place: turn.place } : {};
-  decision.record({ type: 'seatMoved', agent, from, to, trigger, ...place, ...(cause === undefined ? {} : { cause }) });
+  const nextOnes = command.handTo === undefined ? turn.mentions : [command.handTo, ...turn.mentions];
+  for (const other of new Set(nextOnes)) if (other !== agent) prioritise(decision, other, 'agent');
+  goOn(decision);
+  return null;
 }
 
-/** A generation that ended by itself has answered all that it was given; one that fell silent, what it said something to. */
-function isAnswered({ begun }: Turn['given'][number], outcome: Outcome): boolean {
-  return outcome === 'completed' || outcome === 'passed' || (outcome === 'lapsed' && begun);
+/** Nobody else is online in the channel, and the exchange owes this agent no further turn. */
+function isAlone(floor: Floor, agent: AgentId): boolean {
+  const { rounds } = floor.settings;
+  const isDone = rounds !== 0 && seatOf(floor, agent).taken >= rounds;
+  const others = floor.seats.filter((seat) => seat.agent !== agent);
+  return isDone && others.every((seat) => seat.status === 'OFFLINE' || seat.status === 'IDLE');
 }
 
-/** What a turn was given and said nothing to since, and no other turn has or will be given. */
-function unclaimed(decision: DecisionBuilder, turn: Turn): readonly MessageId[] {
-  const { floor } = decision;
-  const turns = turnsOf(floor);
-  const others = turns.filter(({ epoch }) => epoch !== turn.epoch).flatMap(({ given }) => given);
-  const owed = turns.flatMap(missedBy);
-  const claimed = new Set([...others, ...owed, ...floor.held].map(({ id }) => id));
-  return turn.given.filter(({ id, begun }) => !begun && !claimed.has(id)).map(({ id }) => id);
+/** The turn stands still until it is answered; a message that its agent could not take may be that answer already. */
+export function wait(decision: DecisionBuilder, _command: CommandOf<'wait'>, turn: Turn): null {
+  const { agent, epoch } = turn;
+  const { waitTimeoutMs, waitPolicy } = decision.floor.settings;
+  const isAnswered = turn.unseen.length > 0;
+  const goesOn = isAnswered && gate(decision.floor, decision.at, 'holder') === null;
+  const parked = waitPolicy === 'release' && !goesOn ? { parked: true as const } : {};
+  const until = { reason: 'answer', deadlineAt: decision.at + waitTimeoutMs } as const;
+  decision.record({ type: 'turnWaited', agent, epoch, wait: until, ...parked });
+  decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
+  if (goesOn) resume(decision, turnOf(decision.floor, agent), 'answered');
+  else if (isAnswered) decision.record({ type: 'waitAnswered', agent, messages: [], ready: true });
+  if (decision.floor.turn === null) goOn(decision);
+  return null;
 }
 
-/** Makes messages part of the conversation and hands them over with a prompt. */
-function deliver(decision: DecisionBuilder, agent: AgentId, messages: readonly Held[]): readonly MessageId[] {
-  for (const message of messages) {
-    decision.route(message, { state: 'delivered', to: [agent], via: 'prompt' }, nextLine(decision, message));
-  }
-  decision.unplaced = decision.unplaced.filter((fresh) => !messages.some((message) => message.id === fresh.id));
-  return messages.map((message) => message.id);
+/** What was used counts, also when the turn is over. */
+export function spend(decision: DecisionBuilder, command: CommandOf<'spend'>): Refusal | null {
+  if (findSeat(decision.floor, command.agent) === undefined) return 'not-seated';
+  const { agent, epoch, tokens, costMicros } = command;
+  decision.record({ type: 'spent', agent, epoch, tokens, costMicros });
+  return null;
 }
 
-/** The line that a message gets, unless it has one. */
-function nextLine(decision: DecisionBuilder, { line }: Held): number | null {
-  return line === null ? decision.floor.lines + 1 : null;
+function seated(floor: Floor, agents: readonly AgentId[]): readonly AgentId[] {
+  return agents.filter((agent) => findSeat(floor, agent) !== undefined);
 }

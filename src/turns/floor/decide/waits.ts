@@ -1,0 +1,93 @@
+import type { CommandOf, Refusal } from '../command.ts';
+import type { DecisionBuilder } from './decision-builder.ts';
+import { afterInterrupt, dispatch } from './messages.ts';
+import type { Turn } from '../floor.ts';
+import { openQuestion, waitOf } from '../seats.ts';
+import type { AgentId, Choice } from '../settings.ts';
+
+/** The generation that was interrupted has stopped. */
+export function interrupted(decision: DecisionBuilder, command: CommandOf<'interrupted'>): Refusal | null {
+  const { turn } = decision.floor;
+  if (turn === null || turn.agent !== command.agent) return 'not-holder';
+  if (turn.epoch !== command.epoch) return 'stale-epoch';
+  const stopping = waitOf(turn);
+  if (stopping?.reason !== 'human' || stopping.graceEndAt === null) return 'not-waiting';
+  decision.record({ type: 'turnStopped', agent: turn.agent, epoch: turn.epoch, forced: false });
+  afterInterrupt(decision, turn);
+  return null;
+}
+
+/**
+ * The holder asks for a yes. Whatever the channel's wait policy: the floor is kept, for the generation goes on in place
+ * once somebody decides. What nobody can be asked is rejected in the same breath, and its text is not kept.
+ */
+export function request(decision: DecisionBuilder, command: CommandOf<'request'>, turn: Turn): null {
+  const { agent, epoch } = turn;
+  const { title, detail } = command.approval;
+  const { unaskable } = command;
+  const question = decision.floor.questions + 1;
+  const deadlineAt = decision.at + decision.floor.settings.waitTimeoutMs;
+  const asked = { question, title, detail: unaskable === undefined ? detail : '', shown: false };
+  decision.record({ type: 'turnWaited', agent, epoch, wait: { reason: 'approval', deadlineAt, question: asked } });
+  decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
+  if (unaskable === undefined) decision.announce({ kind: 'approval', agent, question, title, detail });
+  else rejectUnasked(decision, unaskable);
+  return null;
+}
+
+/** The holder takes its question back. */
+export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw'>): Refusal | null {
+  const { turn } = decision.floor;
+  if (turn?.agent !== command.agent) return 'not-holder';
+  if (turn.epoch !== command.epoch) return 'stale-epoch';
+  const { agent, epoch, question } = command;
+  if (openQuestion(decision.floor)?.question !== question) return 'stale-question';
+  decision.record({ type: 'questionClosed', agent, epoch, question, choice: null, by: agent });
+  goOnAfter(decision, agent);
+  return null;
+}
+
+/** All of a question stands in the channel, or never will: then nobody can know what a yes would allow. */
+export function shown(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
+  const { turn } = decision.floor;
+  const asked = openQuestion(decision.floor);
+  if (turn === null || asked?.question !== command.question) return 'stale-question';
+  if (command.why !== undefined) rejectUnasked(decision, command.why);
+  else if (asked.shown) return 'already';
+  else decision.record({ type: 'questionShown', agent: turn.agent, epoch: turn.epoch, question: asked.question });
+  return null;
+}
+
+/** An operator answers the question with this number, and no other. */
+export function decideRequest(decision: DecisionBuilder, command: CommandOf<'decide'>): Refusal | null {
+  const asked = openQuestion(decision.floor);
+  if (asked?.question !== command.question) return 'stale-question';
+  if (command.choice === 'allow' && !asked.shown) return 'not-shown';
+  decideQuestion(decision, { choice: command.choice, by: command.by });
+  return null;
+}
+
+/** Gives the open question its answer; its generation goes on, and takes up what people wrote meanwhile. */
+function decideQuestion(
+  decision: DecisionBuilder,
+  answer: { readonly choice: Choice; readonly by: string | null },
+): void {
+  const { turn } = decision.floor;
+  const asked = openQuestion(decision.floor);
+  if (turn === null || asked === null) throw new Error(`impossible: nothing is asked in ${decision.floor.channel}`);
+  const { agent, epoch } = turn;
+  decision.record({ type: 'questionClosed', agent, epoch, question: asked.question, ...answer });
+  goOnAfter(decision, agent);
+}
+
+function rejectUnasked(decision: DecisionBuilder, why: string): void {
+  const agent = decision.floor.turn?.agent;
+  const title = openQuestion(decision.floor)?.title ?? '';
+  if (agent !== undefined) decision.announce({ kind: 'unasked', agent, title, why });
+  decideQuestion(decision, { choice: 'reject', by: null });
+}
+
+function goOnAfter(decision: DecisionBuilder, agent: AgentId): void {
+  decision.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger: 'WAIT_RESOLVED' });
+  for (const message of decision.floor.held.filter(({ until }) => until === 'prompt')) dispatch(decision, message);
+}
