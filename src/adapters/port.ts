@@ -1,3 +1,4 @@
+import type { z } from 'zod';
 import { deliveryBackoffMs } from '../engine/outbox-delivery.ts';
 import type { Carrier } from '../engine/outbox-delivery.ts';
 import type { HumanMessage, MessageChange, Settlement } from '../engine/port.ts';
@@ -169,6 +170,15 @@ export type Memory = {
   /** Resolves once it is durable. */
   set(key: string, value: string): Promise<void>;
 };
+
+/** What a JSON text of this shape says, from a `Memory` or a platform; `null` for any other text. */
+export function parsedJson<T>(text: string, schema: z.ZodType<T>): T | null {
+  try {
+    return schema.safeParse(JSON.parse(text)).data ?? null;
+  } catch {
+    return null;
+  }
+}
 
 /** A platform that will never take this program as it is set up. The message says what to do; the program ends with it. */
 export class AdapterError extends Error {

@@ -11,9 +11,12 @@ import { SCRIPTS, createScriptedBackend } from '../agents/backends/scripted/scri
 import { openTokenBook } from '../agents/backends/remote/tokens.ts';
 import { createToolServer } from '../agents/tools/tool-server.ts';
 import type { ToolServer } from '../agents/tools/tool-server.ts';
+import type { AgentSpec } from '../agents/session/seated-agent.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import type { Clock, Timers } from '../lib/time.ts';
+import type { AgentId } from '../turns/floor/settings.ts';
+import type { ReadModel } from './read-model.ts';
 
 const SECOND_MS = 1_000;
 
@@ -48,6 +51,32 @@ export function createBackends(parts: BackendsParts): Backends {
       await host?.stop();
       await toolServer.close();
     },
+  };
+}
+
+/** Every agent with the channels in which it has a seat, by the configuration or by an operator. */
+export function agentSpecs(
+  { agents, channels }: Config,
+  floors: Pick<ReadModel, 'isSeated'>,
+  backendFor: Backends['backendFor'],
+): readonly AgentSpec[] {
+  return agents.map((agent) => {
+    const { id, name, description, persona } = agent;
+    const seats = channels.map((channel) => channel.id).filter((channel) => floors.isSeated(channel, id));
+    return { id, name, description, persona, backend: backendFor(agent), channels: seats };
+  });
+}
+
+/** An agent keeps its backend for as long as that is configured the same. */
+export function keptBackends(make: Backends['backendFor']): Backends['backendFor'] {
+  const kept = new Map<AgentId, { readonly by: string; readonly backend: AgentBackend }>();
+  return (agent) => {
+    const by = JSON.stringify(agent.backend);
+    const known = kept.get(agent.id);
+    if (known?.by === by) return known.backend;
+    const backend = make(agent);
+    kept.set(agent.id, { by, backend });
+    return backend;
   };
 }
 

@@ -1,6 +1,8 @@
 import { adapterOf, createOutboxSender } from '../adapters/port.ts';
 import type { ChatAdapter, Intake, Thread } from '../adapters/port.ts';
 import type { AgentBackend } from '../agents/backends/backend.ts';
+import { createSupervisor } from '../agents/session/supervisor.ts';
+import type { Supervisor } from '../agents/session/supervisor.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import { StoreError } from '../engine/errors.ts';
 import { Delivery } from '../engine/outbox-delivery.ts';
@@ -16,13 +18,13 @@ import { TurnManager } from '../turns/manager.ts';
 import type { Change } from '../turns/manager.ts';
 import { planOf } from '../turns/channel-plan.ts';
 import { viewOf } from '../turns/view.ts';
-import { createAgents } from './agent-supervisor.ts';
+import { agentSpecs, keptBackends } from './agent-factory.ts';
 import { Suspensions } from './channel-suspension.ts';
 import { ChannelSync } from './channel-sync.ts';
 import { createCommandContext } from './command-context.ts';
 import { logChange, textRedactor } from './log.ts';
 import type { Log } from './log.ts';
-import { channelsOf, concerns, createReadModel, intakeFor, queriesFor } from './read-model.ts';
+import { channelsOf, concerns, createReadModel, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
 import { Threads } from './thread-registry.ts';
 
@@ -56,7 +58,8 @@ export class App {
   readonly #parts: AppParts;
   readonly #floors: ReadModel;
   readonly #manager: TurnManager;
-  readonly #agents: ReturnType<typeof createAgents>;
+  readonly #agents: Supervisor;
+  readonly #backendFor: AppParts['backendFor'];
   readonly #outbox: Delivery<Effect>;
   readonly #operators: Operators;
   readonly #sync: ChannelSync;
@@ -84,13 +87,13 @@ export class App {
       ...parts,
       failed: (error) => this.#deadlineFailed(error),
       addressed: (channel, text) => this.#floors.addressed(channel, text),
-      takeDraft: (channel) => this.#agents.supervisor.takeDraft(channel),
+      takeDraft: (channel) => this.#agents.takeDraft(channel),
       changed: (change) => this.#publish(change),
     });
     const manager = this.#manager;
     const floors = this.#floors;
-    this.#agents = createAgents({ ...shared, floors, apply: (channel, command) => manager.apply(channel, command) });
-    const { supervisor } = this.#agents;
+    this.#backendFor = keptBackends(parts.backendFor);
+    this.#agents = this.#createAgents(shared.clean);
     this.#suspensions = new Suspensions({ store, log, manager });
     this.#threads = new Threads(store);
     this.#outbox = this.#createOutbox(shared.clean);
@@ -100,7 +103,7 @@ export class App {
       channelsOf: ({ name }) => channelsOf(this.#config, name),
       failed: parts.onBroken,
     });
-    this.#operators = createOperators(createCommandContext({ ...shared, manager, roster: supervisor, floors }));
+    this.#operators = createOperators(createCommandContext({ ...shared, manager, roster: this.#agents, floors }));
   }
 
   /** Recovers and begins on this machine: floors, agents, and adapters that lose nothing. Other platforms follow with `connect`. */
@@ -111,8 +114,8 @@ export class App {
     await this.#manager.recover(this.#config.channels.map(planOf));
     for (const adapter of adapters) if (adapter.capabilities.losesEvents !== true) await this.#bringUp(adapter);
     this.#outbox.start();
-    await this.#agents.supervisor.start();
-    await this.#agents.configure();
+    await this.#agents.start();
+    await this.#seatAgents();
   }
 
   /** Connects the other platforms, with patience; resolves when all can be heard. Rejects with an `AdapterError` when one never will. */
@@ -132,7 +135,7 @@ export class App {
     this.#isStopping = true;
     this.#manager.stop();
     this.#sync.stop();
-    await this.#agents.supervisor.stop();
+    await this.#agents.stop();
     await this.#outbox.drain(DRAIN_ROUNDS);
     await this.#outbox.stop();
     for (const adapter of this.#parts.adapters) await adapter.stop();
@@ -156,7 +159,7 @@ export class App {
     const lose = (id: ChannelId) => this.#retrying(() => this.#manager.apply(id, { type: 'disconnect' }));
     await Promise.all(fresh.map(({ id }) => lose(id)));
     await this.#retrying(() => this.#manager.configure(plans));
-    const seated = this.#agents.configure();
+    const seated = this.#seatAgents();
     for (const { id } of fresh) this.#open(id, seated).catch(this.#parts.onBroken);
     await seated;
   }
@@ -226,10 +229,41 @@ export class App {
     const { log, adapters, onBroken } = this.#parts;
     const { channel, facts } = change;
     logChange(log, change, this.#floors.channelName(channel));
-    if (facts.some((fact) => fact.type === 'seatCreated')) this.#agents.configure().catch(onBroken);
+    if (facts.some((fact) => fact.type === 'seatCreated')) this.#seatAgents().catch(onBroken);
     const view = viewOf(change.floor, change.at);
     for (const adapter of adapters) if (concerns(adapter, channel)) adapter.card?.(channel, view);
     this.#outbox.kick();
+  }
+
+  /** Brings the agents in step with the configuration and with the seats that operators gave. */
+  #seatAgents(): Promise<void> {
+    return this.#agents.configure(agentSpecs(this.#config, this.#floors, this.#backendFor));
+  }
+
+  #createAgents(clean: (text: string) => string): Supervisor {
+    const { store, clock, timers, log } = this.#parts;
+    return createSupervisor({
+      agents: [],
+      clock,
+      timers,
+      log,
+      memory: {
+        load: (channel, agent) => store.agent(`${channel} ${agent}`),
+        save: (channel, agent, session) => this.#retrying(() => store.saveAgent(`${channel} ${agent}`, session)),
+      },
+      floors: {
+        ...this.#floors,
+        apply: (channel, command) => this.#manager.apply(channel, command),
+        draft: (channel, agent, epoch, text) =>
+          this.#adapterOf(channel)?.draft?.(
+            channel,
+            this.#floors.speaker(agent),
+            epoch,
+            text === null ? null : clean(text),
+          ),
+      },
+      settings: sessionSettingsOf(() => this.#config),
+    });
   }
 
   /** Brings what the floors owe to platforms and agents, and tells a floor what its platform refused for good. */
@@ -253,7 +287,7 @@ export class App {
       broken: onBroken,
       carry: (row) => {
         if (row.effect.type === 'offer') return openToAnswers(manager, row.channel, row.effect.question);
-        return row.lane === 'posts' || row.lane === 'receipts' ? toPlatform(row) : this.#agents.supervisor.deliver(row);
+        return row.lane === 'posts' || row.lane === 'receipts' ? toPlatform(row) : this.#agents.deliver(row);
       },
       failed: (row, why, settled) => {
         const { channel, id, effect, attempts } = row;

@@ -1,6 +1,7 @@
 import { LONGEST_TEXT } from '../adapters/console/protocol.ts';
 import { adapterOf } from '../adapters/port.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Speaker } from '../adapters/port.ts';
+import type { SupervisorSettings } from '../agents/session/supervisor.ts';
 import type { Config } from '../config/config.ts';
 import type { Clock } from '../lib/time.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
@@ -85,6 +86,22 @@ export function lengthsOf(
   adapters: readonly ChatAdapter[],
 ): Pick<Capabilities, 'textLimit' | 'fileAbove'> {
   return adapterOf(adapters, channel)?.capabilities ?? { textLimit: LONGEST_TEXT, fileAbove: null };
+}
+
+/** What sessions go by; a channel's part is that of the configuration in force. */
+export function sessionSettingsOf(config: () => Config): SupervisorSettings {
+  const { heartbeatSeconds, heartbeatTimeoutSeconds, interruptGraceSeconds } = config().turnConfig;
+  return {
+    heartbeatMs: heartbeatSeconds * 1_000,
+    heartbeatTimeoutMs: heartbeatTimeoutSeconds * 1_000,
+    interruptGraceMs: interruptGraceSeconds * 1_000,
+    channel: (id) => {
+      const found = config().channels.find((channel) => channel.id === id);
+      const { turnCompleteSignal: signal, ...rest } = found?.turnConfig ?? config().turnConfig;
+      const { coalesceMs, contextTokens, maxConsecutiveErrors, maxTotalErrors } = rest;
+      return { coalesceMs, contextTokens, signal, thresholds: { maxConsecutiveErrors, maxTotalErrors } };
+    },
+  };
 }
 
 /** Whether an adapter is told of a channel: of its own, or of any if it oversees them. */

@@ -11,8 +11,7 @@ import type {
   Memory,
   OutgoingPost,
 } from '../port.ts';
-import { BoundedMap } from '../../lib/bounded-map.ts';
-import { KeyedQueue } from '../../lib/keyed-queue.ts';
+import { BoundedMap, KeyedQueue } from '../../lib/keyed.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
 import { Drafts } from './drafts.ts';

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { BoundedMap } from '../../lib/bounded-map.ts';
+import { BoundedMap } from '../../lib/keyed.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';

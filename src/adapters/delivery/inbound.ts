@@ -1,10 +1,10 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import { parsedJson } from '../../lib/parsed-json.ts';
-import { KeyedQueue } from '../../lib/keyed-queue.ts';
+import { KeyedQueue } from '../../lib/keyed.ts';
 import { retry } from '../../lib/retry.ts';
 import type { Timers, Clock, Instant } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
+import { parsedJson } from '../port.ts';
 import type { FloorQueries, Place, Memory } from '../port.ts';
 import { isCommandLine } from '../../turns/text/recognition.ts';
 import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';

@@ -1,4 +1,4 @@
-import { BoundedMap } from '../../lib/bounded-map.ts';
+import { BoundedMap } from '../../lib/keyed.ts';
 import { delay } from '../../lib/retry.ts';
 import type { Clock, Instant, Timers, Timer } from '../../lib/time.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';

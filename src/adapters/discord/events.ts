@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { MessageChange } from '../../engine/port.ts';
-import { BoundedMap } from '../../lib/bounded-map.ts';
+import { BoundedMap } from '../../lib/keyed.ts';
 import type { InboundQueue } from '../delivery/inbound.ts';
 import type { Intake } from '../port.ts';
 import type { ChannelMembership } from './channel-membership.ts';

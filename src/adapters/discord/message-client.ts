@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Routes } from 'discord.js';
 import { z } from 'zod';
-import { BoundedMap } from '../../lib/bounded-map.ts';
+import { BoundedMap } from '../../lib/keyed.ts';
 import type { Instant } from '../../lib/time.ts';
 import { RECEIPTS } from '../../turns/floor/react.ts';
 import type { Receipt } from '../../turns/floor/react.ts';

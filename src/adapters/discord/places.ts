@@ -5,7 +5,7 @@ import { ChatError } from '../port.ts';
 import type { Intake, FloorQueries } from '../port.ts';
 import { floorOf } from '../delivery/inbound.ts';
 import type { Whereabouts } from '../delivery/inbound.ts';
-import { BoundedMap } from '../../lib/bounded-map.ts';
+import { BoundedMap } from '../../lib/keyed.ts';
 import { channelId, platformChannel } from './client.ts';
 import type { Reader } from './client.ts';
 

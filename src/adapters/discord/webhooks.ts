@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Instant } from '../../lib/time.ts';
-import { BoundedMap } from '../../lib/bounded-map.ts';
+import { BoundedMap } from '../../lib/keyed.ts';
 import { ChatError } from '../port.ts';
 import type { FloorQueries, Memory } from '../port.ts';
 import { platformChannel } from './client.ts';

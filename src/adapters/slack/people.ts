@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
-import { BoundedMap } from '../../lib/bounded-map.ts';
+import { BoundedMap } from '../../lib/keyed.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
 

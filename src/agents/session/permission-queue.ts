@@ -1,5 +1,5 @@
 import type { Approval, Choice } from '../../turns/floor/settings.ts';
-import { KeyedQueue } from '../../lib/keyed-queue.ts';
+import { KeyedQueue } from '../../lib/keyed.ts';
 import { visible } from '../../turns/text/visible.ts';
 import type { PermissionRequest } from '../backends/backend.ts';
 

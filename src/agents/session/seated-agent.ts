@@ -4,7 +4,7 @@ import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.t
 import type { TurnDraft } from '../../turns/manager.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
-import { BoundedMap } from '../../lib/bounded-map.ts';
+import { BoundedMap } from '../../lib/keyed.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt } from '../backends/backend.ts';
 import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';

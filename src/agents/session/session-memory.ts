@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import { KeyedQueue } from '../../lib/keyed-queue.ts';
+import { KeyedQueue } from '../../lib/keyed.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import type { AgentLog } from './floor-port.ts';
 import { NEW_SESSION } from './session-machine.ts';

@@ -2,9 +2,9 @@ import type { SessionInfo } from '@discordjs/ws';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Timer, Timers, Clock } from '../../../lib/time.ts';
+import { parsedJson } from '../../port.ts';
 import type { Memory } from '../../port.ts';
 import { wordsOf } from '../errors.ts';
-import { parsedJson } from '../../../lib/parsed-json.ts';
 import { delay } from '../../../lib/retry.ts';
 
 const WRITE_MS = 1_000;

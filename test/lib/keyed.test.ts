@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { KeyedQueue } from '../../src/lib/keyed-queue.ts';
+import { KeyedQueue } from '../../src/lib/keyed.ts';
 
 describe('a keyed queue', () => {
   test('runs jobs of one key in order and those of another beside them', async () => {
