@@ -25,7 +25,7 @@ import type { Config } from './config/config.ts';
 import { AdapterError } from './adapters/port.ts';
 import { copied } from './engine/sqlite/backup.ts';
 import { StoreError } from './engine/errors.ts';
-import { openFloorStore } from './turns/floor-store.ts';
+import { openDataFolder } from './runtime/data-folder.ts';
 import type { FloorStore } from './turns/floor-store.ts';
 import { systemClock, systemTimers } from './lib/time.ts';
 
@@ -185,9 +185,10 @@ function ctl(call: CtlCall, config: Config): Promise<ExitCode> {
 /** The database belongs to one process: a running bot must be stopped first, and the error says so. */
 async function withStore(use: (store: FloorStore) => ExitCode | Promise<ExitCode>): Promise<ExitCode> {
   const config = loadConfig(thisWorld(), 'look');
-  const store = openFloorStore({
-    path: `${config.dataDir}/conch.db`,
+  const store = await openDataFolder({
+    dataDir: config.dataDir,
     clock: systemClock(),
+    say: (line) => void process.stderr.write(`${line}\n`),
     textLimit: () => Number.MAX_SAFE_INTEGER,
     words: () => null,
   });

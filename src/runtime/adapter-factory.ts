@@ -1,5 +1,6 @@
 import { CONSOLE_PERSON, createConsoleAdapter } from '../adapters/console/adapter.ts';
 import type { ConsoleAdapter } from '../adapters/console/adapter.ts';
+import { createPlatform } from '../adapters/console/platform.ts';
 import { AdapterError } from '../adapters/port.ts';
 import type { Answer } from '../turns/commands/context.ts';
 import type { ChatAdapter, Memory } from '../adapters/port.ts';
@@ -82,7 +83,9 @@ function openConsole(parts: PlatformsParts): ConsoleAdapter {
       return { ok: false, text: error instanceof Error ? error.message : String(error) };
     }
   };
-  return createConsoleAdapter({ dataDir: config.dataDir, port: config.adapters.console.port, clock, log, backup });
+  const platform = createPlatform(store.tables, clock);
+  const { port } = config.adapters.console;
+  return createConsoleAdapter({ dataDir: config.dataDir, platform, port, clock, log, backup });
 }
 
 async function openDiscord(parts: PlatformsParts): Promise<ChatAdapter> {

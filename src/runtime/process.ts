@@ -1,4 +1,3 @@
-import { mkdirSync } from 'node:fs';
 import { AdapterError } from '../adapters/port.ts';
 import type { ChatAdapter } from '../adapters/port.ts';
 import { App } from './app.ts';
@@ -14,8 +13,8 @@ import type { Log } from './log.ts';
 import { createPlatforms } from './adapter-factory.ts';
 import type { Platforms } from './adapter-factory.ts';
 import { lengthsOf } from './read-model.ts';
-import { StoreError, storeError } from '../engine/errors.ts';
-import { openFloorStore } from '../turns/floor-store.ts';
+import { StoreError } from '../engine/errors.ts';
+import { databaseIn, openDataFolder } from './data-folder.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
 import type { Clock } from '../lib/time.ts';
@@ -34,7 +33,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const log = createLog({ ...first.log, secrets: first.secrets.map((secret) => secret.reveal()) });
   const end = Promise.withResolvers<ExitCode>();
   let platforms: Platforms | null = null;
-  const store = openStore({ config: () => config, clock, adapters: () => platforms?.adapters ?? [], log });
+  const store = await openStore({ config: () => config, clock, adapters: () => platforms?.adapters ?? [], log });
   const parts = { config: first, clock, timers: systemTimers, log, store };
   const made = await createPlatforms(parts);
   platforms = made;
@@ -101,17 +100,12 @@ type StoreParts = {
   readonly log: Log;
 };
 
-function openStore({ config, clock, adapters, log }: StoreParts): FloorStore {
-  const path = `${config().dataDir}/conch.db`;
-  try {
-    mkdirSync(config().dataDir, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw storeError(error, path);
-  }
-  return openFloorStore({
-    path,
+function openStore({ config, clock, adapters, log }: StoreParts): Promise<FloorStore> {
+  const { dataDir } = config();
+  return openDataFolder({
+    dataDir,
     clock,
-    say: (line) => log.info({ file: path }, line),
+    say: (line) => log.warn({ file: databaseIn(dataDir) }, line),
     textLimit: (channel) => lengthsOf(channel, adapters()).textLimit,
     fileAbove: (channel) => lengthsOf(channel, adapters()).fileAbove,
     words: (announcement, _channel, repeat) => {

@@ -5,7 +5,7 @@ import type { Replayed, ReplayStep } from '../engine/replay.ts';
 import type { Keeper } from '../engine/sqlite/keeper.ts';
 import type { openDatabase } from '../engine/sqlite/open.ts';
 import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
-import type { StoreOptions } from '../engine/sqlite/sqlite.ts';
+import type { StoreOptions, Tables } from '../engine/sqlite/sqlite.ts';
 import type { Due, Instant } from '../lib/time.ts';
 import type { Command, Refusal } from './floor/command.ts';
 import { decide } from './floor/decide.ts';
@@ -107,6 +107,11 @@ export class FloorStore implements FloorReader {
   constructor(db: ReturnType<typeof openDatabase>, { machine = floorMachine, ...options }: FloorStoreOptions) {
     this.#store = new SqliteStore(db, options);
     this.#floors = this.#store.host(machine, floorUses(options));
+  }
+
+  /** For parts of the program that keep rows of their own in the file. */
+  get tables(): Tables {
+    return this.#store.tables;
   }
 
   accept(message: HumanMessage): Promise<'new' | 'duplicate'> {

@@ -3,7 +3,15 @@ import type { ConsoleAdapter } from '../../src/adapters/console/adapter.ts';
 import type { Place } from '../../src/adapters/port.ts';
 import type { ChannelId } from '../../src/turns/floor/settings.ts';
 import type { Outlook, FloorView } from '../../src/turns/view.ts';
-import { fakeIntake, fakeQueries, newFolder, restingView, silent, wallClock } from '../adapters/console/fakes.ts';
+import {
+  fakeIntake,
+  fakeQueries,
+  newFolder,
+  ownMessages,
+  restingView,
+  silent,
+  wallClock,
+} from '../adapters/console/fakes.ts';
 import type { FakeIntake, FakeQueries } from '../adapters/console/fakes.ts';
 
 /** How a stage is furnished. */
@@ -44,7 +52,8 @@ export async function openStage(scenery: Scenery = {}): Promise<Stage> {
   const { agents, places, queries } = furnish(scenery);
   let passed = 0;
   const clock = { now: () => wallClock.now() + passed };
-  const adapter = createConsoleAdapter({ dataDir: newFolder(), port: 0, clock, log: silent });
+  const { platform } = ownMessages(':memory:', clock);
+  const adapter = createConsoleAdapter({ dataDir: newFolder(), platform, port: 0, clock, log: silent });
   await adapter.start(intake, queries);
   adapter.setReady();
   const show: Stage['show'] = (channel, change, outlook) => {

@@ -4,7 +4,7 @@ import type { Bot, Place } from '../kill/bot.ts';
 import { CHANNEL, demoWith, inPlace, logLines, openPage, readyPage } from './demo.ts';
 import { canMount, ownDisk } from './disk.ts';
 
-const NO_ROOM = 'That did not work: database or disk is full. Nothing was sent.';
+const NO_ROOM = /That did not work: The disk that holds .*conch\.db is full .*free some space/;
 
 /** Fills the disk of a bot to the last page, seen through its own file system; what it returns makes room again. */
 function fill(place: Place, bot: Bot): () => void {

@@ -46,7 +46,7 @@ type Remains = {
 export async function verify(dataDir: string, ledger: Ledger, witnesses: Witnesses): Promise<void> {
   const facts = await readFacts(`${dataDir}/conch.db`, ledger.faults);
   const remains: Remains = {
-    messages: rows(`${dataDir}/console.db`, 'SELECT * FROM messages ORDER BY seq') as Message[],
+    messages: rows(`${dataDir}/conch.db`, 'SELECT * FROM conversation ORDER BY seq') as Message[],
     inbox: new Map((rows(`${dataDir}/conch.db`, 'SELECT * FROM inbox') as Received[]).map((row) => [row.id, row])),
     outbox: rows(`${dataDir}/conch.db`, "SELECT * FROM outbox WHERE lane = 'posts' ORDER BY n") as Owed[],
     facts,

@@ -13,7 +13,6 @@ import type { Answer } from '../../turns/commands/context.ts';
 import type { Capabilities, ChatAdapter, History, Intake, FloorQueries, OutgoingPost, Principal } from '../port.ts';
 import { createHub } from './hub.ts';
 import type { Hub } from './hub.ts';
-import { openPlatform } from './platform.ts';
 import type { Platform } from './platform.ts';
 import { LONGEST_TEXT } from './protocol.ts';
 import type { ChatMessage } from './protocol.ts';
@@ -44,8 +43,10 @@ const CATCH_UP_LIMIT = 100_000;
 
 /** Where the console lives and what it is given. */
 export type ConsoleOptions = {
-  /** An existing or new folder for `console.db` and `console-token`. */
+  /** An existing or new folder for `console-token`. */
   readonly dataDir: string;
+  /** What stands in its channels. */
+  readonly platform: Platform;
   /** 0 takes any free port. */
   readonly port: number;
   readonly host?: '127.0.0.1';
@@ -120,9 +121,8 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
 type Ports = { readonly intake: Intake; readonly queries: FloorQueries };
 
 async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean): Promise<Running> {
-  const { clock, log, dataDir } = options;
+  const { clock, log, dataDir, platform } = options;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const platform = openPlatform({ path: join(dataDir, 'console.db'), clock });
   const window = createWindow(ports.queries);
   const refresh = (channel: ChannelId): void => {
     if (isOwn(ports.queries, channel)) return;
@@ -160,7 +160,6 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
     return { platform, hub, inbound, server };
   } catch (error) {
     hub.stop();
-    platform.close();
     throw error;
   }
 }
@@ -174,11 +173,10 @@ function agentsIn(floors: FloorQueries): Health['agents'] {
   return { status: offline === 0 ? 'ok' : offline < of ? 'degraded' : 'down', offline, of };
 }
 
-async function halt({ platform, hub, inbound, server }: Running): Promise<void> {
+async function halt({ hub, inbound, server }: Running): Promise<void> {
   inbound.stop();
   hub.stop();
   await server.close();
-  platform.close();
 }
 
 function welcome(talk: Talk, socket: WebSocket): void {

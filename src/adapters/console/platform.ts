@@ -1,7 +1,12 @@
-import Database from 'better-sqlite3';
+import { existsSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import SqliteDatabase from 'better-sqlite3';
+import type { Database } from 'better-sqlite3';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { StoreError, storeError } from '../../engine/errors.ts';
+import { checksum } from '../../engine/sqlite/rows.ts';
+import type { Tables } from '../../engine/sqlite/sqlite.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { ChatMessage } from './protocol.ts';
 
@@ -21,8 +26,8 @@ export type NewMessage = {
 export type Stored = { readonly message: ChatMessage; readonly fresh: boolean };
 
 /**
- * The console's own message store: one SQLite file, durable before a promise resolves.
- * Writes of one moment share one commit. Ids grow for ever, also when the file is lost.
+ * The console's own messages, durable before a promise resolves. Ids grow for ever, also after a backup was restored or the
+ * file was lost.
  */
 export type Platform = {
   add(message: NewMessage): Promise<Stored>;
@@ -40,12 +45,11 @@ export type Platform = {
   after(channel: ChannelId, limit: number, after: number): readonly ChatMessage[];
   /** What people wrote after `after`, oldest first, without what they took back. */
   written(channel: ChannelId, limit: number, after: number): readonly ChatMessage[];
-  /** Writes what is still waiting, then closes. */
-  close(): void;
 };
 
 type Row = {
   readonly seq: number;
+  readonly channel: ChannelId;
   readonly kind: ChatMessage['kind'];
   readonly speaker_id: string;
   readonly speaker_name: string;
@@ -60,141 +64,159 @@ type Row = {
   readonly nonce: string;
 };
 
-const SCHEMA_VERSION = 1;
-const SCHEMA = `
-  CREATE TABLE messages (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    channel TEXT NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('person', 'agent', 'system')),
-    speaker_id TEXT NOT NULL,
-    speaker_name TEXT NOT NULL,
-    avatar TEXT,
-    text TEXT NOT NULL,
-    epoch INTEGER,
-    sent_at INTEGER NOT NULL,
-    edited INTEGER NOT NULL DEFAULT 0,
-    deleted INTEGER NOT NULL DEFAULT 0,
-    receipts TEXT NOT NULL DEFAULT '[]',
-    reply_to TEXT,
-    nonce TEXT NOT NULL UNIQUE
-  ) STRICT;
-  CREATE INDEX messages_by_channel ON messages (channel, seq);
-`;
-
-/** Opens or creates the store. Throws one clear line when the file is damaged or newer than this program. */
-export function openPlatform(options: { readonly path: string; readonly clock: Clock }): Platform {
-  const database = openDatabase(options.path, options.clock);
-  const commit = createCommitter(database);
-  const statement = prepare(database);
-  const find = (channel: ChannelId, id: string): Row | undefined =>
-    statement.one.get(channel, Number(id)) as Row | undefined;
+/** The console's messages, among the other rows of the store. Ids of this run begin at the present instant. */
+export function createPlatform(tables: Tables, clock: Clock): Platform {
+  const { read } = tables;
+  const statement = prepare(tables.db);
+  let last = Math.max(
+    clock.now(),
+    read(() => statement.last.get() ?? 0),
+  );
+  const find = (channel: ChannelId, id: string): Row | undefined => statement.one.get(channel, Number(id));
   const change = (channel: ChannelId, id: string, write: (row: Row) => void): Promise<ChatMessage | null> =>
-    commit.run(() => {
+    tables.write(() => {
       const row = find(channel, id);
       if (row === undefined) return null;
       write(row);
       return toMessage(find(channel, id) ?? row);
     });
   return {
-    add: (message) => commit.run(() => insert(statement, message, options.clock)),
-    edit: (channel, id, text) =>
-      change(channel, id, (row) => statement.edit.run(text, row.kind === 'person' ? 1 : 0, row.seq)),
-    remove: (channel, id) => change(channel, id, (row) => statement.remove.run(row.seq)),
-    receipt: (channel, id, receipt) =>
-      change(channel, id, (row) => {
-        const receipts = parseReceipts(row.receipts);
-        if (!receipts.includes(receipt)) statement.receipts.run(JSON.stringify([...receipts, receipt]), row.seq);
+    add: (message) =>
+      tables.write((): Stored => {
+        const known = statement.byNonce.get(message.nonce);
+        if (known !== undefined) return { message: toMessage(known), fresh: false };
+        last += 1;
+        const row = rowOf(message, { seq: last, sentAt: clock.now() });
+        statement.insert.run(row);
+        return { message: toMessage(row), fresh: true };
       }),
-    message: (channel, id) => orNull(find(channel, id)),
-    byNonce: (nonce) => orNull(statement.byNonce.get(nonce) as Row | undefined),
+    edit: (channel, id, text) =>
+      change(channel, id, ({ kind, seq }) => statement.edit.run({ text, edited: kind === 'person' ? 1 : 0, seq })),
+    remove: (channel, id) => change(channel, id, ({ seq }) => statement.remove.run({ text: '', deleted: 1, seq })),
+    receipt: (channel, id, receipt) =>
+      change(channel, id, ({ receipts, seq }) => {
+        const known = parseReceipts(receipts);
+        if (!known.includes(receipt)) statement.receipts.run({ receipts: JSON.stringify([...known, receipt]), seq });
+      }),
+    message: (channel, id) => read(() => orNull(find(channel, id))),
+    byNonce: (nonce) => read(() => orNull(statement.byNonce.get(nonce))),
     before: (channel, limit, before = Number.MAX_SAFE_INTEGER) =>
-      (statement.before.all(channel, before, limit) as Row[]).toReversed().map(toMessage),
-    after: (channel, limit, after) => (statement.after.all(channel, after, limit) as Row[]).map(toMessage),
-    written: (channel, limit, after) => (statement.written.all(channel, after, limit) as Row[]).map(toMessage),
-    close() {
-      commit.flush();
-      database.close();
-    },
+      read(() => statement.before.all(channel, before, limit).toReversed().map(toMessage)),
+    after: (channel, limit, after) => read(() => statement.after.all(channel, after, limit).map(toMessage)),
+    written: (channel, limit, after) => read(() => statement.written.all(channel, after, limit).map(toMessage)),
   };
 }
 
-function openDatabase(path: string, clock: Clock): Database.Database {
-  const database = new Database(path);
+/** How the file is named in which an earlier version kept the console's messages. */
+const FORMER_FILE = 'console.db';
+const FORMER_SCHEMA = 1;
+
+/**
+ * Takes over, once, the messages that an earlier version kept in a file of its own in this folder, and gives that file another
+ * name; `say` is told so in a sentence. It may be cut short at any point and done again. Rejects with a `StoreError`, and
+ * leaves the file as it is, when it is damaged or was written by a newer program.
+ */
+export async function takeOverMessages(tables: Tables, folder: string, say: (line: string) => void): Promise<void> {
+  const path = join(folder, FORMER_FILE);
+  if (!existsSync(path)) return;
+  const former = openFormer(path);
   try {
-    const version = Number(database.pragma('user_version', { simple: true }));
-    if (version > SCHEMA_VERSION) throw new Error('it was written by a newer Conch');
-    database.pragma('journal_mode = WAL');
-    database.pragma('synchronous = FULL');
-    if (version === 0) createSchema(database, clock);
-    return database;
+    await tables.write(() => copyMessages(former, tables.db));
+    former.pragma('wal_checkpoint(TRUNCATE)');
+    former.pragma('journal_mode = DELETE');
+  } finally {
+    former.close();
+  }
+  const kept = unusedName(`${path}.taken-over`);
+  renameSync(path, kept);
+  say(`The conversation was taken over from ${path}. It is in conch.db from now on, and ${kept} is yours to remove.`);
+}
+
+function openFormer(path: string): Database {
+  let former: Database | null = null;
+  try {
+    former = new SqliteDatabase(path);
+    const version = Number(former.pragma('user_version', { simple: true }));
+    if (version > FORMER_SCHEMA) throw new Error('it was written by a newer Conch');
+    const found = String(former.pragma('quick_check(1)', { simple: true }));
+    if (found !== 'ok') throw new SqliteDatabase.SqliteError(found, 'SQLITE_CORRUPT');
+    return former;
   } catch (error) {
-    database.close();
+    former?.close();
     const why = error instanceof Error ? error.message : String(error);
     const text = `The console's messages in ${path} cannot be read: ${why}. Move the file away or restore a copy.`;
     throw new StoreError(storeError(error, path).code, text, error);
   }
 }
 
-/** Ids start at the present instant, so that a lost file never gives an id a second time. */
-function createSchema(database: Database.Database, clock: Clock): void {
-  database.transaction(() => {
-    database.exec(SCHEMA);
-    database.prepare("INSERT INTO sqlite_sequence (name, seq) VALUES ('messages', ?)").run(clock.now());
-    database.pragma(`user_version = ${SCHEMA_VERSION}`);
-  })();
+/** All of them, or none if that was done before: what was changed since is newer. */
+function copyMessages(former: Database, db: Database): void {
+  const mark = db.prepare("INSERT OR IGNORE INTO meta VALUES ('conversation', 'taken over')");
+  if (mark.run().changes === 0 || former.pragma('user_version', { simple: true }) === 0) return;
+  const { insert } = prepare(db);
+  const all = former.prepare<[], Row>(`SELECT ${COLUMNS.join(', ')} FROM messages ORDER BY seq`);
+  for (const row of all.iterate()) insert.run(row);
 }
 
-type Statements = ReturnType<typeof prepare>;
+function unusedName(name: string, count = 1): string {
+  const tried = count === 1 ? name : `${name}-${count}`;
+  return existsSync(tried) ? unusedName(name, count + 1) : tried;
+}
 
-function prepare(database: Database.Database) {
+const COLUMNS = [
+  'seq',
+  'channel',
+  'kind',
+  'speaker_id',
+  'speaker_name',
+  'avatar',
+  'text',
+  'epoch',
+  'sent_at',
+  'edited',
+  'deleted',
+  'receipts',
+  'reply_to',
+  'nonce',
+] as const satisfies readonly (keyof Row)[];
+
+function prepare(db: Database) {
   return {
-    insert: database.prepare(
-      `INSERT INTO messages (channel, kind, speaker_id, speaker_name, avatar, text, epoch, sent_at, reply_to, nonce)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+    last: db.prepare<[], number | null>('SELECT max(seq) FROM conversation').pluck(),
+    insert: db.prepare<Row>(
+      `INSERT INTO conversation (${COLUMNS.join(', ')}, checksum)
+       VALUES (${COLUMNS.map((name) => `@${name}`).join(', ')}, ${checksum('conversation', 'all')})`,
     ),
-    one: database.prepare('SELECT * FROM messages WHERE channel = ? AND seq = ?'),
-    byNonce: database.prepare('SELECT * FROM messages WHERE nonce = ?'),
-    edit: database.prepare('UPDATE messages SET text = ?, edited = ? WHERE seq = ?'),
-    remove: database.prepare("UPDATE messages SET text = '', deleted = 1 WHERE seq = ?"),
-    receipts: database.prepare('UPDATE messages SET receipts = ? WHERE seq = ?'),
-    before: database.prepare('SELECT * FROM messages WHERE channel = ? AND seq < ? ORDER BY seq DESC LIMIT ?'),
-    after: database.prepare('SELECT * FROM messages WHERE channel = ? AND seq > ? ORDER BY seq LIMIT ?'),
-    written: database.prepare(
-      `SELECT * FROM messages WHERE channel = ? AND seq > ? AND kind = 'person' AND deleted = 0 ORDER BY seq LIMIT ?`,
+    one: db.prepare<[ChannelId, number], Row>('SELECT * FROM conversation WHERE channel = ? AND seq = ?'),
+    byNonce: db.prepare<[string], Row>('SELECT * FROM conversation WHERE nonce = ?'),
+    edit: db.prepare<Pick<Row, 'text' | 'edited' | 'seq'>>(
+      `UPDATE conversation SET text = @text, edited = @edited, checksum = ${checksum('conversation', ['text', 'edited'])}
+       WHERE seq = @seq`,
+    ),
+    remove: db.prepare<Pick<Row, 'text' | 'deleted' | 'seq'>>(
+      `UPDATE conversation SET text = @text, deleted = @deleted, checksum = ${checksum('conversation', ['text', 'deleted'])}
+       WHERE seq = @seq`,
+    ),
+    receipts: db.prepare<Pick<Row, 'receipts' | 'seq'>>(
+      `UPDATE conversation SET receipts = @receipts, checksum = ${checksum('conversation', ['receipts'])} WHERE seq = @seq`,
+    ),
+    before: db.prepare<[ChannelId, number, number], Row>(
+      'SELECT * FROM conversation WHERE channel = ? AND seq < ? ORDER BY seq DESC LIMIT ?',
+    ),
+    after: db.prepare<[ChannelId, number, number], Row>(
+      'SELECT * FROM conversation WHERE channel = ? AND seq > ? ORDER BY seq LIMIT ?',
+    ),
+    written: db.prepare<[ChannelId, number, number], Row>(
+      `SELECT * FROM conversation WHERE channel = ? AND seq > ? AND kind = 'person' AND deleted = 0 ORDER BY seq LIMIT ?`,
     ),
   };
 }
 
-function insert(statement: Statements, message: NewMessage, clock: Clock): Stored {
-  const known = statement.byNonce.get(message.nonce) as Row | undefined;
-  if (known !== undefined) return { message: toMessage(known), fresh: false };
+function rowOf(message: NewMessage, { seq, sentAt }: { readonly seq: number; readonly sentAt: number }): Row {
   const { channel, kind, speaker, text, epoch, replyTo, nonce } = message;
-  const values = [channel, kind, speaker.id, speaker.name, speaker.avatar, text, epoch, clock.now(), replyTo, nonce];
-  return { message: toMessage(statement.insert.get(...values) as Row), fresh: true };
-}
-
-/** Writes of one moment go into one transaction: all of them are durable, or none is. */
-function createCommitter(database: Database.Database) {
-  let waiting: { readonly write: () => void; readonly done: () => void; readonly failed: (why: unknown) => void }[] =
-    [];
-  const flush = (): void => {
-    const batch = waiting;
-    waiting = [];
-    if (batch.length === 0) return;
-    try {
-      database.transaction(() => batch.forEach((one) => one.write()))();
-      batch.forEach((one) => one.done());
-    } catch (error) {
-      batch.forEach((one) => one.failed(error));
-    }
-  };
-  const run = <T>(write: () => T): Promise<T> =>
-    new Promise((resolve, reject) => {
-      if (waiting.length === 0) setImmediate(flush);
-      let result: T;
-      waiting.push({ write: () => (result = write()), done: () => resolve(result), failed: reject });
-    });
-  return { run, flush };
+  const who = { speaker_id: speaker.id, speaker_name: speaker.name, avatar: speaker.avatar };
+  const fresh = { sent_at: sentAt, edited: 0, deleted: 0, receipts: '[]' };
+  return { seq, channel, kind, ...who, text, epoch, ...fresh, reply_to: replyTo, nonce };
 }
 
 function orNull(row: Row | undefined): ChatMessage | null {

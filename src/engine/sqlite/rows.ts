@@ -66,6 +66,8 @@ const CHECKED = {
   outbox: 'n id channel lane type effect part text key repeats state platform_id why',
   agents: 'id state',
   memory: 'owner name value',
+  conversation:
+    'seq channel kind speaker_id speaker_name avatar text epoch sent_at edited deleted receipts reply_to nonce',
 } as const;
 
 export type CheckedTable = keyof typeof CHECKED;

@@ -42,6 +42,14 @@ export type StoreOptions = {
   readonly say?: (line: string) => void;
 };
 
+/** For a part of the program that keeps rows of its own in the file: they are committed with everything else. */
+export type Tables = {
+  readonly db: Database;
+  /** Resolves with what the writing returned once that is durable; one that throws is undone, with what shares its commit. */
+  readonly write: <T>(write: () => T) => Promise<T>;
+  readonly read: <T>(read: () => T) => T;
+};
+
 /** A machine, whatever its types. */
 type Hosted = Pick<
   Keeper<unknown, unknown, unknown, unknown, string>,
@@ -69,6 +77,7 @@ export function openSqliteStore<Made>(
 /** Machines, messages and owed effects in one SQLite file that one process owns. */
 export class SqliteStore implements Store {
   readonly keyValues: KeyValues;
+  readonly tables: Tables;
   readonly #db: Database;
   readonly #options: StoreOptions;
   readonly #inbox: Inbox;
@@ -100,6 +109,7 @@ export class SqliteStore implements Store {
     this.#commits = new Commits(db, path, hooks, db.memory ? null : (options.disk ?? new WalSync(path)));
     const reading = <T>(read: () => T): T => this.#reading(read);
     this.keyValues = new KeyValues(db, { commits: this.#commits, reading });
+    this.tables = { db, write: (write) => this.#commits.run(() => write), read: reading };
     this.#shared = {
       path,
       reading,

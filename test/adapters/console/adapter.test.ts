@@ -254,7 +254,7 @@ describe('what Conch posts', () => {
   test('after a stop a post is not executed', async () => {
     await here.adapter.stop();
     await expect(here.adapter.post(CHANNEL, posting('1'))).rejects.toMatchObject({ fault: 'unreachable' });
-    here = await stand(here.dataDir);
+    here = await stand(here.dataDir, here.platform);
   });
 });
 
@@ -268,7 +268,7 @@ describe('catching up', () => {
     }
     await here.adapter.post(CHANNEL, posting('1'));
     await here.adapter.stop();
-    here = await stand(here.dataDir);
+    here = await stand(here.dataDir, here.platform);
     const id = ids[0] ?? '';
     const { messages, gap } = await here.adapter.catchUp(CHANNEL, { id, order: id.padStart(16, '0') });
     expect(messages.map((message) => message.text)).toEqual(['two', 'three']);

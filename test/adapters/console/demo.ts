@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
 import type { Fact, Outcome } from '../../../src/turns/floor/fact.ts';
 import type { TurnRecord } from '../../../src/turns/view.ts';
-import { CHANNEL, fakeIntake, fakeQueries, newFolder, restingView, silent, wallClock } from './fakes.ts';
+import { CHANNEL, fakeIntake, fakeQueries, newFolder, ownMessages, restingView, silent, wallClock } from './fakes.ts';
 
 const AGENTS = ['pm', 'dev', 'qa'];
 const LINES: Readonly<Record<string, readonly string[]>> = {
@@ -28,6 +28,7 @@ const intake = fakeIntake();
 const queries = fakeQueries();
 const adapter = createConsoleAdapter({
   dataDir: process.argv[3] ?? newFolder(),
+  platform: ownMessages().platform,
   port: Number(process.argv[2] ?? 7420),
   clock: wallClock,
   log: silent,

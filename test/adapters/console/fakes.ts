@@ -5,7 +5,10 @@ import { pino } from 'pino';
 import { WebSocket } from 'ws';
 import { createConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
 import type { ConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
+import { createPlatform } from '../../../src/adapters/console/platform.ts';
+import type { Platform } from '../../../src/adapters/console/platform.ts';
 import type { PageFrame, ServerFrame } from '../../../src/adapters/console/protocol.ts';
+import { openSqliteStore, SqliteStore } from '../../../src/engine/sqlite/sqlite.ts';
 import type { Clock } from '../../../src/lib/time.ts';
 import type { Answer } from '../../../src/turns/commands/context.ts';
 import type { Intake, FloorQueries } from '../../../src/adapters/port.ts';
@@ -122,24 +125,34 @@ export function newFolder(): string {
   return mkdtempSync(join(tmpdir(), 'conch-console-'));
 }
 
+/** A store that nobody else has, with a console's messages in it; in memory unless told where. */
+export function ownMessages(path = ':memory:', clock: Clock = wallClock): OwnMessages {
+  const store = openSqliteStore({ path }, (db) => new SqliteStore(db, { path, clock }));
+  return { store, platform: createPlatform(store.tables, clock) };
+}
+
+/** Messages, and the store that they are in. */
+export type OwnMessages = { readonly store: SqliteStore; readonly platform: Platform };
+
 export type Stand = {
   readonly adapter: ConsoleAdapter;
   readonly intake: FakeIntake;
   readonly queries: FakeQueries;
   readonly dataDir: string;
+  readonly platform: Platform;
   readonly pageDir: string;
   readonly url: string;
 };
 
 /** A console that runs on a free port, with fakes behind it. */
-export async function stand(dataDir: string = newFolder()): Promise<Stand> {
+export async function stand(dataDir: string = newFolder(), platform = ownMessages().platform): Promise<Stand> {
   const intake = fakeIntake();
   const queries = fakeQueries();
   const pageDir = newFolder();
   writeFileSync(join(pageDir, 'index.html'), '<!doctype html><title>Conch</title>');
-  const adapter = createConsoleAdapter({ dataDir, port: 0, clock: wallClock, log: silent, pageDir });
+  const adapter = createConsoleAdapter({ dataDir, platform, port: 0, clock: wallClock, log: silent, pageDir });
   await adapter.start(intake, queries);
-  return { adapter, intake, queries, dataDir, pageDir, url: adapter.url ?? '' };
+  return { adapter, intake, queries, dataDir, platform, pageDir, url: adapter.url ?? '' };
 }
 
 /** The cookie that opening the page gives. */

@@ -1,15 +1,19 @@
-import { existsSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import Database from 'better-sqlite3';
-import { openPlatform } from '../../../src/adapters/console/platform.ts';
+import { createPlatform, takeOverMessages } from '../../../src/adapters/console/platform.ts';
 import type { NewMessage, Platform } from '../../../src/adapters/console/platform.ts';
-import { CHANNEL, newFolder, OTHER } from './fakes.ts';
+import { CHANNEL, newFolder, OTHER, ownMessages } from './fakes.ts';
 
 const START = 1_700_000_000_000;
 
-function open(folder: string, at = START): Platform {
-  return openPlatform({ path: join(folder, 'console.db'), clock: { now: () => at } });
+function open(): Platform {
+  return ownMessages(':memory:', { now: () => START }).platform;
+}
+
+function inFile(folder: string, at = START) {
+  return ownMessages(join(folder, 'conch.db'), { now: () => at });
 }
 
 function written(nonce: string, change: Partial<NewMessage> = {}): NewMessage {
@@ -32,7 +36,7 @@ function said(nonce: string): NewMessage {
 
 describe('an empty store', () => {
   test('a message is stored with the time of the clock and read back as it was', async () => {
-    const platform = open(newFolder());
+    const platform = open();
     const { message, fresh } = await platform.add(written('a', { replyTo: '7' }));
     expect(fresh).toBe(true);
     expect(platform.message(CHANNEL, message.id)).toEqual(message);
@@ -44,61 +48,48 @@ describe('an empty store', () => {
       replyTo: '7',
       key: 'a',
     });
-    platform.close();
   });
 
   test('ids begin at the present instant, so a lost file never gives an id again', async () => {
-    const platform = open(newFolder());
+    const platform = open();
     const { message } = await platform.add(written('a'));
     expect(Number(message.id)).toBeGreaterThan(START);
-    platform.close();
-  });
-
-  test('it syncs every commit', async () => {
-    const folder = newFolder();
-    const platform = open(folder);
-    await platform.add(written('a'));
-    expect(existsSync(join(folder, 'console.db-wal'))).toBe(true);
-    expect(statSync(join(folder, 'console.db-wal')).size).toBeGreaterThan(0);
-    platform.close();
   });
 });
 
 describe('a store with messages', () => {
   test('a second post with the same outbox id is the first one', async () => {
-    const platform = open(newFolder());
+    const platform = open();
     const first = await platform.add(said('outbox 1'));
     const second = await platform.add({ ...said('outbox 1'), text: 'another text' });
     expect(second).toEqual({ message: first.message, fresh: false });
     expect(platform.before(CHANNEL, 10)).toHaveLength(1);
     expect(platform.byNonce('outbox 1')?.id).toBe(first.message.id);
     expect(platform.byNonce('outbox 2')).toBeNull();
-    platform.close();
   });
 
   test('two with the same key at the same moment are one', async () => {
-    const platform = open(newFolder());
+    const platform = open();
     const both = await Promise.all([platform.add(written('a')), platform.add(written('a'))]);
     expect(both.map((one) => one.fresh)).toEqual([true, false]);
     expect(both[0].message.id).toBe(both[1].message.id);
-    platform.close();
   });
 
-  test('a restart keeps everything, also what was waiting for its commit', async () => {
+  test('a restart keeps everything, also what was waiting for its commit, and gives no id again', async () => {
     const folder = newFolder();
-    const platform = open(folder);
-    const first = platform.add(written('a'));
-    const second = platform.add(said('b'));
-    platform.close();
-    await Promise.all([first, second]);
-    const again = open(folder);
-    expect(again.before(CHANNEL, 10).map((message) => message.text)).toEqual(['text of a', 'text of b']);
-    expect((await again.add(written('a'))).fresh).toBe(false);
-    again.close();
+    const { platform, store } = inFile(folder);
+    const both = [platform.add(written('a')), platform.add(said('b'))];
+    await store.close();
+    const [, second] = await Promise.all(both);
+    const again = inFile(folder, START - 60_000);
+    expect(again.platform.before(CHANNEL, 10).map((message) => message.text)).toEqual(['text of a', 'text of b']);
+    expect((await again.platform.add(written('a'))).fresh).toBe(false);
+    expect((await again.platform.add(written('c'))).message.seq).toBeGreaterThan(second?.message.seq ?? 0);
+    await again.store.close();
   });
 
   test('pages go back from a message and on from one, oldest first', async () => {
-    const platform = open(newFolder());
+    const platform = open();
     const seqs: number[] = [];
     for (const nonce of ['a', 'b', 'c', 'd']) seqs.push((await platform.add(written(nonce))).message.seq);
     await platform.add(written('elsewhere', { channel: OTHER }));
@@ -106,61 +97,145 @@ describe('a store with messages', () => {
     expect(keys(platform.before(CHANNEL, 2))).toEqual(['c', 'd']);
     expect(keys(platform.before(CHANNEL, 2, seqs[2]))).toEqual(['a', 'b']);
     expect(keys(platform.after(CHANNEL, 2, seqs[0] ?? 0))).toEqual(['b', 'c']);
-    platform.close();
   });
 
   test('what people wrote after a message leaves out agents and what was taken back', async () => {
-    const platform = open(newFolder());
+    const platform = open();
     const { message: first } = await platform.add(written('a'));
     await platform.add(said('b'));
     const { message: gone } = await platform.add(written('c'));
     await platform.add(written('d'));
     await platform.remove(CHANNEL, gone.id);
     expect(platform.written(CHANNEL, 10, first.seq).map((message) => message.key)).toEqual(['d']);
-    platform.close();
   });
 
   test('an edited text is marked when a person edits, not when an announcement recurs', async () => {
-    const platform = open(newFolder());
+    const platform = open();
     const { message } = await platform.add(written('a'));
     const { message: notice } = await platform.add(written('b', { kind: 'system' }));
     expect(await platform.edit(CHANNEL, message.id, 'new')).toMatchObject({ text: 'new', edited: true });
     expect(await platform.edit(CHANNEL, notice.id, 'again (×2)')).toMatchObject({ text: 'again (×2)', edited: false });
     expect(await platform.edit(OTHER, message.id, 'new')).toBeNull();
-    platform.close();
   });
 
   test('a receipt is kept once, in the order in which they came', async () => {
-    const platform = open(newFolder());
+    const platform = open();
     const { message } = await platform.add(written('a'));
     await platform.receipt(CHANNEL, message.id, 'held');
     await platform.receipt(CHANNEL, message.id, 'done');
     expect((await platform.receipt(CHANNEL, message.id, 'held'))?.receipts).toEqual(['held', 'done']);
-    platform.close();
   });
 
   test('one that cannot be stored fails alone with its commit and the store goes on', async () => {
-    const platform = open(newFolder());
+    const platform = open();
     const broken = { ...written('a'), text: null } as unknown as NewMessage;
     await expect(platform.add(broken)).rejects.toThrow('NOT NULL');
     expect((await platform.add(written('b'))).fresh).toBe(true);
-    platform.close();
   });
 });
 
-describe('a file that cannot be read', () => {
-  test('a damaged one is refused in one line that names it', () => {
+describe('the file of an earlier version', () => {
+  test('is taken over as it was, and kept under another name', async () => {
     const folder = newFolder();
+    former(folder);
+    const { platform, store } = inFile(folder);
+    const lines: string[] = [];
+    await takeOverMessages(store.tables, folder, (line) => lines.push(line));
+    expect(platform.before(CHANNEL, 10)).toEqual([
+      expect.objectContaining({ id: '41', text: 'old', receipts: ['held'], edited: true, key: 'k1' }),
+      expect.objectContaining({ id: '43', kind: 'agent', epoch: 2, speaker: { id: 'dev', name: 'Dev', avatar: null } }),
+    ]);
+    expect((await platform.add(written('k1'))).fresh).toBe(false);
+    expect(lines).toEqual([expect.stringContaining('console.db.taken-over is yours to remove.')]);
+    expect(existsSync(join(folder, 'console.db'))).toBe(false);
+    expect(existsSync(join(folder, 'console.db-wal'))).toBe(false);
+    expect(store.verify()).toEqual([]);
+    await store.close();
+    const kept = new Database(join(folder, 'console.db.taken-over'), { readonly: true });
+    expect(kept.prepare('SELECT count(*) FROM messages').pluck().get()).toBe(2);
+    kept.close();
+  });
+
+  test('is taken over once, wherever the first attempt was cut short', async () => {
+    const folder = newFolder();
+    former(folder);
+    const bytes = readFileSync(join(folder, 'console.db'));
+    const first = inFile(folder);
+    await takeOverMessages(first.store.tables, folder, () => undefined);
+    await first.platform.edit(CHANNEL, '41', 'newer');
+    await first.store.close();
+    writeFileSync(join(folder, 'console.db'), bytes);
+    const again = inFile(folder);
+    await takeOverMessages(again.store.tables, folder, () => undefined);
+    expect(again.platform.before(CHANNEL, 10).map(({ text }) => text)).toEqual(['newer', 'an answer']);
+    expect(existsSync(join(folder, 'console.db.taken-over-2'))).toBe(true);
+    await again.store.close();
+  });
+
+  test('nothing of it is taken over, and it stays, when writing fails', async () => {
+    const folder = newFolder();
+    former(folder, 'UPDATE messages SET text = hex(zeroblob(20000))');
+    const { store } = inFile(folder);
+    const { db } = store.tables;
+    db.pragma(`max_page_count = ${Number(db.pragma('page_count', { simple: true }))}`);
+    const bytes = readFileSync(join(folder, 'console.db'));
+    await expect(takeOverMessages(store.tables, folder, () => undefined)).rejects.toMatchObject({ code: 'full' });
+    expect(readFileSync(join(folder, 'console.db')).equals(bytes)).toBe(true);
+    db.pragma('max_page_count = 100000');
+    await takeOverMessages(store.tables, folder, () => undefined);
+    expect(createPlatform(store.tables, { now: () => START }).before(CHANNEL, 10)).toHaveLength(2);
+    await store.close();
+  });
+
+  test('a damaged one is refused in one line that names it', async () => {
+    const folder = newFolder();
+    const { store } = inFile(folder);
     writeFileSync(join(folder, 'console.db'), 'this is no database at all, whatever its name says'.repeat(100));
-    expect(() => open(folder)).toThrow(/console\.db cannot be read: .*Move the file away or restore a copy\.$/);
+    await expect(takeOverMessages(store.tables, folder, () => undefined)).rejects.toThrow(
+      /console\.db cannot be read: .*Move the file away or restore a copy\.$/,
+    );
+    await store.close();
   });
 
-  test('one of a newer Conch is refused', () => {
+  test('one of a newer Conch is refused', async () => {
     const folder = newFolder();
-    open(folder).close();
-    const database = new Database(join(folder, 'console.db'));
-    database.pragma('user_version = 99');
-    database.close();
-    expect(() => open(folder)).toThrow('newer Conch');
+    former(folder, 'PRAGMA user_version = 99');
+    const { store } = inFile(folder);
+    await expect(takeOverMessages(store.tables, folder, () => undefined)).rejects.toThrow('newer Conch');
+    await store.close();
   });
 });
+
+describe('a file with messages', () => {
+  test('is for its owner alone, and shows a message that was changed behind its back', async () => {
+    const folder = newFolder();
+    const { platform, store } = inFile(folder);
+    const { message } = await platform.add(written('a'));
+    await platform.edit(CHANNEL, message.id, 'better');
+    await platform.receipt(CHANNEL, message.id, 'held');
+    await platform.remove(CHANNEL, (await platform.add(said('b'))).message.id);
+    expect(store.verify()).toEqual([]);
+    expect(statSync(join(folder, 'conch.db')).mode & 0o777).toBe(0o600);
+    store.tables.db.exec("UPDATE conversation SET text = 'forged' WHERE nonce = 'a'");
+    expect(store.verify()).toEqual(['conversation: a row is not what was written']);
+    await store.close();
+  });
+});
+
+/** A file as the version before left it, with two messages. */
+function former(folder: string, change = ''): void {
+  const db = new Database(join(folder, 'console.db'));
+  db.exec(`
+    CREATE TABLE messages (
+      seq INTEGER PRIMARY KEY AUTOINCREMENT, channel TEXT NOT NULL, kind TEXT NOT NULL, speaker_id TEXT NOT NULL,
+      speaker_name TEXT NOT NULL, avatar TEXT, text TEXT NOT NULL, epoch INTEGER, sent_at INTEGER NOT NULL,
+      edited INTEGER NOT NULL DEFAULT 0, deleted INTEGER NOT NULL DEFAULT 0, receipts TEXT NOT NULL DEFAULT '[]',
+      reply_to TEXT, nonce TEXT NOT NULL UNIQUE
+    ) STRICT;
+    INSERT INTO messages VALUES
+      (41, '${CHANNEL}', 'person', 'console:you', 'You', NULL, 'old', NULL, 7, 1, 0, '["held"]', NULL, 'k1'),
+      (43, '${CHANNEL}', 'agent', 'dev', 'Dev', NULL, 'an answer', 2, 8, 0, 0, '[]', NULL, 'outbox 1');
+    PRAGMA user_version = 1;
+    ${change}`);
+  db.close();
+}

@@ -16,6 +16,7 @@ import {
   fakeIntake,
   fakeQueries,
   newFolder,
+  ownMessages,
   openPage,
   restingView,
   silent,
@@ -206,7 +207,8 @@ describe('a start', () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const { port } = other.address() as AddressInfo;
-    const adapter = createConsoleAdapter({ dataDir: newFolder(), port, clock: wallClock, log: silent });
+    const { platform } = ownMessages();
+    const adapter = createConsoleAdapter({ dataDir: newFolder(), platform, port, clock: wallClock, log: silent });
     await expect(adapter.start(fakeIntake(), fakeQueries())).rejects.toThrow(
       new RegExp(`^Port ${port} is taken: .*set CONCH_PORT to a free port\\.$`),
     );

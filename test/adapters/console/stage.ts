@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { cardOf } from '../../../src/adapters/delivery/card.ts';
 import { createConsoleAdapter, CONSOLE_PERSON } from '../../../src/adapters/console/adapter.ts';
 import type { ConsoleAdapter } from '../../../src/adapters/console/adapter.ts';
-import { openPlatform } from '../../../src/adapters/console/platform.ts';
 import type { Platform } from '../../../src/adapters/console/platform.ts';
 import type { ChatMessage, PageFrame } from '../../../src/adapters/console/protocol.ts';
 import { ChatError } from '../../../src/adapters/port.ts';
@@ -12,12 +11,18 @@ import type { ChatAdapter } from '../../../src/adapters/port.ts';
 import { PLAIN_WAYS } from '../contract.ts';
 import { clockLeft } from '../rig.ts';
 import type { Rig, Seen, SeenCard, Stage, Suffered } from '../rig.ts';
-import { newFolder, openPage, silent, wallClock } from './fakes.ts';
+import { newFolder, openPage, ownMessages, silent, wallClock } from './fakes.ts';
 import type { Page } from './fakes.ts';
 
 const CHANNEL = 'console:demo';
 /** Never started. */
-const idle = createConsoleAdapter({ dataDir: 'nowhere', port: 0, clock: wallClock, log: silent });
+const idle = createConsoleAdapter({
+  dataDir: 'nowhere',
+  platform: ownMessages().platform,
+  port: 0,
+  clock: wallClock,
+  log: silent,
+});
 
 /** The console, and one person with its page open. */
 export const rig: Rig = {
@@ -32,6 +37,7 @@ type Faults = { readonly armed: Fault[]; twice: boolean };
 
 function openStage(): Stage {
   const dataDir = newFolder();
+  const { store, platform } = ownMessages(join(dataDir, 'conch.db'));
   const pageDir = newFolder();
   writeFileSync(join(pageDir, 'index.html'), '<!doctype html><title>Conch</title>');
   const faults: Faults = { armed: [], twice: false };
@@ -42,18 +48,9 @@ function openStage(): Stage {
     open ??= await openPage(console.url);
     return open;
   };
-  /** What the console keeps, while it is not running. */
-  const kept = async <T>(look: (platform: Platform) => T | Promise<T>): Promise<T> => {
-    const platform = openPlatform({ path: join(dataDir, 'console.db'), clock: wallClock });
-    try {
-      return await look(platform);
-    } finally {
-      platform.close();
-    }
-  };
   const messages = async (): Promise<readonly ChatMessage[]> => {
     const shown = await page();
-    if (shown === null) return kept((platform) => platform.before(CHANNEL, 100));
+    if (shown === null) return platform.before(CHANNEL, 100);
     shown.send({ type: 'history', channel: CHANNEL });
     return (await shown.frame('history')).messages;
   };
@@ -84,14 +81,14 @@ function openStage(): Stage {
     env: {},
     adapter(parts) {
       open = null;
-      console = createConsoleAdapter({ dataDir, port: 0, clock: parts.clock, log: parts.log, pageDir });
+      console = createConsoleAdapter({ dataDir, platform, port: 0, clock: parts.clock, log: parts.log, pageDir });
       return faulty(console, faults);
     },
     idOf: () => CONSOLE_PERSON.id,
     nameOf: () => CONSOLE_PERSON.name,
     async write(_author, text, { replyTo } = {}) {
       const key = randomUUID();
-      if ((await page()) === null) return kept((platform) => written(platform, text, key));
+      if ((await page()) === null) return written(platform, text, key);
       const frame = {
         type: 'say',
         channel: CHANNEL,
@@ -130,6 +127,7 @@ function openStage(): Stage {
     duplicate: () => void (faults.twice = true),
     async close() {
       open?.close();
+      await store.close();
       for (const folder of [dataDir, pageDir]) rmSync(folder, { recursive: true, force: true });
     },
   };
