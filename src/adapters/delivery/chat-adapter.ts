@@ -121,7 +121,7 @@ export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' 
   /** Takes away drafts and cards that a former run left behind; called with every catch-up of a channel. Never rejects. */
   tidy(channel: ChannelId): Promise<void>;
   /** A message by somebody other than Conch appeared in the channel. */
-  seen(channel: ChannelId): void;
+  readonly seen: (channel: ChannelId) => void;
   /** The channel can be written to again. */
   reopened(channel: ChannelId): void;
   /** Takes away what is only for the moment. */
@@ -165,6 +165,7 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
     },
     card(channel, view) {
       if (hasCards) cards.draw(channel, view);
+      ports.client.status?.(channel, view);
     },
     tidy: (channel) => stale.tidy(channel),
     seen: (channel) => cards.passed(channel),
@@ -172,7 +173,7 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
     async stop() {
       stale.stop();
       rates.stop();
-      await Promise.all([drafts.stop(), cards.stop()]);
+      await Promise.all([drafts.stop(), cards.stop(), ports.client.stop?.()]);
     },
   };
 }
