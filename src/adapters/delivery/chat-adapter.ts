@@ -14,7 +14,7 @@ import type {
 import { BoundedMap, KeyedQueue } from '../../lib/keyed.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
-import { Drafts } from './drafts.ts';
+import { Drafts } from './posts.ts';
 import { FloorCards } from './floor-cards.ts';
 import { isAfter } from './message-client.ts';
 import type { Content, MessageClient, MessageRef } from './message-client.ts';
