@@ -1,10 +1,9 @@
 import { pino } from 'pino';
 import { afterEach } from 'vitest';
-import { createOutboxSender } from '../../../src/adapters/port.ts';
 import type { ChatAdapter, Memory, FloorQueries, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import type { SlackSettings } from '../../../src/adapters/slack/client.ts';
-import { createMessageSender } from '../../../src/adapters/delivery/chat-adapter.ts';
+import { createMessageSender, createOutboxSender } from '../../../src/adapters/delivery/chat-adapter.ts';
 import type { MessageSender } from '../../../src/adapters/delivery/chat-adapter.ts';
 import { createMessageClient } from '../../../src/adapters/slack/message-client.ts';
 import type { SlackMessageClient } from '../../../src/adapters/slack/message-client.ts';
