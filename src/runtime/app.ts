@@ -1,4 +1,4 @@
-import { adapterOf, createOutboxSender } from '../adapters/port.ts';
+import { adapterOf, createOutboxSender } from '../adapters/delivery/chat-adapter.ts';
 import type { ChatAdapter, Intake, Thread } from '../adapters/port.ts';
 import type { AgentBackend } from '../agents/backends/backend.ts';
 import { createSupervisor } from '../agents/session/supervisor.ts';

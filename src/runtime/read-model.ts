@@ -1,5 +1,5 @@
 import { LONGEST_TEXT } from '../adapters/console/protocol.ts';
-import { adapterOf } from '../adapters/port.ts';
+import { adapterOf } from '../adapters/delivery/chat-adapter.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Speaker } from '../adapters/port.ts';
 import type { SupervisorSettings } from '../agents/session/supervisor.ts';
 import type { Config } from '../config/config.ts';

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { createOutboxSender, ChatError } from '../../src/adapters/port.ts';
+import { createOutboxSender } from '../../src/adapters/delivery/chat-adapter.ts';
+import { ChatError } from '../../src/adapters/port.ts';
 import type { ChatAdapter, OutgoingPost } from '../../src/adapters/port.ts';
 import type { OutboxRow } from '../../src/turns/floor-store.ts';
 

@@ -1,4 +1,7 @@
 import type { Logger } from 'pino';
+import { deliveryBackoffMs } from '../../engine/outbox-delivery.ts';
+import type { Carrier } from '../../engine/outbox-delivery.ts';
+import type { Settlement } from '../../engine/port.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 import type {
@@ -10,13 +13,15 @@ import type {
   Position,
   Memory,
   OutgoingPost,
+  Speaker,
 } from '../port.ts';
 import { BoundedMap, KeyedQueue } from '../../lib/keyed.ts';
-import type { Clock, Timers } from '../../lib/time.ts';
-import type { Receipt } from '../../turns/floor/react.ts';
-import { Drafts } from './drafts.ts';
+import type { Clock, Instant, Timers } from '../../lib/time.ts';
+import type { OutboxRow } from '../../turns/floor-store.ts';
+import type { AgentId } from '../../turns/floor/settings.ts';
+import type { Effect, Receipt } from '../../turns/floor/react.ts';
+import { Drafts, Posts } from './posts.ts';
 import { FloorCards } from './floor-cards.ts';
-import { isAfter } from './message-client.ts';
 import type { Content, MessageClient, MessageRef } from './message-client.ts';
 import { RateLimits } from './rate-limits.ts';
 import { StaleMessages } from './stale-messages.ts';
@@ -121,7 +126,7 @@ export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' 
   /** Takes away drafts and cards that a former run left behind; called with every catch-up of a channel. Never rejects. */
   tidy(channel: ChannelId): Promise<void>;
   /** A message by somebody other than Conch appeared in the channel. */
-  seen(channel: ChannelId): void;
+  readonly seen: (channel: ChannelId) => void;
   /** The channel can be written to again. */
   reopened(channel: ChannelId): void;
   /** Takes away what is only for the moment. */
@@ -140,21 +145,24 @@ export type MessageSenderPorts = {
   readonly settings: { readonly streaming: boolean; readonly cards: boolean };
 };
 
-const ADOPTED_KEPT = 1_000;
-
 /**
  * Says everything that Conch says on one platform. A second call for a post that was being written into its draft changes the
  * same message. A message that somebody deleted stays deleted.
  */
 export function createMessageSender(ports: MessageSenderPorts): MessageSender {
-  const parts = assemble(ports);
-  const { drafts, cards, stale, rates } = parts;
+  const { posts, drafts, cards, stale, rates } = assemble(ports);
   const { streaming, cards: hasCards } = ports.settings;
   const show = createReceipts(ports);
   const lanes = new KeyedQueue<ChannelId>();
   return {
-    post: (channel, post) => lanes.run(channel, () => publish(parts, channel, post)),
-    find: (channel, post) => lanes.run(channel, () => find(parts, channel, post)),
+    post: (channel, post) =>
+      lanes.run(channel, async () => {
+        const id = await posts.publish(channel, post);
+        cards.passed(channel);
+        cards.writable(channel);
+        return id;
+      }),
+    find: (channel, post) => lanes.run(channel, () => posts.find(channel, post)),
     async edit(channel, id, text) {
       const content: Content = { kind: 'post', speaker: null, text, buttons: [], epoch: null, outboxId: null };
       await lanes.run(channel, () => rates.change({ channel, id }, content));
@@ -165,6 +173,7 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
     },
     card(channel, view) {
       if (hasCards) cards.draw(channel, view);
+      ports.client.status?.(channel, view);
     },
     tidy: (channel) => stale.tidy(channel),
     seen: (channel) => cards.passed(channel),
@@ -172,24 +181,12 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
     async stop() {
       stale.stop();
       rates.stop();
-      await Promise.all([drafts.stop(), cards.stop()]);
+      await Promise.all([drafts.stop(), cards.stop(), ports.client.stop?.()]);
     },
   };
 }
 
-type Parts = {
-  readonly client: MessageClient;
-  readonly rates: RateLimits;
-  readonly drafts: Drafts;
-  readonly cards: FloorCards;
-  readonly stale: StaleMessages;
-  /** The newest post of each channel. */
-  readonly newest: Map<ChannelId, MessageId>;
-  /** Drafts that a post was written into without an answer, by outbox id: it is written there again. */
-  readonly adopted: BoundedMap<string, MessageId>;
-};
-
-function assemble(ports: MessageSenderPorts): Parts {
+function assemble(ports: MessageSenderPorts) {
   const { queries } = ports;
   const rates = new RateLimits(ports);
   const doubt = (channel: ChannelId): void => stale.doubt(channel);
@@ -197,75 +194,7 @@ function assemble(ports: MessageSenderPorts): Parts {
   const nameOf = (agent: string): string => queries.agents().find(({ id }) => id === agent)?.name ?? agent;
   const cards = new FloorCards({ ...ports, rates, nameOf, doubt });
   const stale = new StaleMessages({ ...ports, rates, drafts, cards });
-  return {
-    client: ports.client,
-    rates,
-    drafts,
-    cards,
-    stale,
-    newest: new Map(),
-    adopted: new BoundedMap(ADOPTED_KEPT),
-  };
-}
-
-async function publish(parts: Parts, channel: ChannelId, post: OutgoingPost): Promise<MessageId> {
-  if (post.text.trim() === '') {
-    throw new ChatError('There is nothing to post', { method: 'post', channel, fault: 'refused' });
-  }
-  const draft = parts.adopted.get(post.outboxId) ?? (await takeOver(parts, channel, post));
-  const written = draft === null ? null : await intoDraft(parts, { channel, id: draft }, post);
-  const id = written ?? (await parts.rates.send(channel, contentOf(post)));
-  parts.newest.set(channel, id);
-  parts.cards.passed(channel);
-  parts.cards.writable(channel);
-  return id;
-}
-
-/** A draft is taken over only when no post stands below it; else it goes. */
-async function takeOver(parts: Parts, channel: ChannelId, post: OutgoingPost): Promise<MessageId | null> {
-  const { client, drafts, newest } = parts;
-  const id = await drafts.take(channel, post);
-  if (id === null) return null;
-  const { fileAbove } = client.limits;
-  const above = [newest.get(channel), post.afterId].filter((each) => typeof each === 'string');
-  if (post.text.length <= (fileAbove ?? Infinity) && above.every((each) => isAfter(id, each))) return id;
-  await drafts.drop({ channel, id });
-  return null;
-}
-
-/** Writes a post into its draft; `null` when that draft cannot be written to any more. */
-async function intoDraft(
-  { rates, drafts, adopted }: Parts,
-  draft: { readonly channel: ChannelId; readonly id: MessageId },
-  post: OutgoingPost,
-): Promise<MessageId | null> {
-  try {
-    const outcome = await rates.change(draft, contentOf(post));
-    adopted.delete(post.outboxId);
-    return outcome === 'changed' ? draft.id : null;
-  } catch (error) {
-    if (error instanceof ChatError && error.fault !== 'refused') {
-      adopted.set(post.outboxId, draft.id);
-      throw error;
-    }
-    adopted.delete(post.outboxId);
-    await drafts.drop(draft);
-    return null;
-  }
-}
-
-async function find(parts: Parts, channel: ChannelId, post: OutgoingPost): Promise<MessageId | null> {
-  const own = await parts.client.own(channel, { after: post.afterId, newest: null });
-  const content = contentOf(post);
-  const found = own.find((message) => message.kind === 'post' && message.is(content));
-  if (found === undefined) return null;
-  parts.adopted.delete(post.outboxId);
-  parts.newest.set(channel, found.id);
-  return found.id;
-}
-
-function contentOf({ speaker, text, epoch, outboxId }: OutgoingPost): Content {
-  return { kind: 'post', speaker, text, buttons: [], epoch, outboxId };
+  return { rates, drafts, cards, stale, posts: new Posts({ ...ports, rates, drafts }) };
 }
 
 /** Shows one receipt under a message: a new one takes the place of those before it. Rejects with a `ChatError`. */
@@ -301,5 +230,124 @@ async function seen(client: MessageClient, message: MessageRef): Promise<readonl
     return await client.receipts(message);
   } catch {
     return [];
+  }
+}
+
+/** The adapter that a channel is on; `null` when it is not there. */
+export function adapterOf<Named extends Pick<ChatAdapter, 'name'>>(
+  adapters: readonly Named[],
+  channel: ChannelId,
+): Named | null {
+  return adapters.find(({ name }) => channel.startsWith(`${name}:`)) ?? null;
+}
+
+/** What it takes to bring rows of the outbox to a platform. */
+export type OutboxSenderPorts = {
+  readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
+  readonly speakerOf: (agent: AgentId) => Speaker;
+  readonly now: () => Instant;
+  /** Takes out what must never be shown. */
+  readonly clean: (text: string) => string;
+  /** A text may stand in the channel twice, or not at all, for its history cannot be read. */
+  readonly doubtful: (row: OutboxRow, done: 'posted again' | 'dropped', why: string) => void;
+};
+
+/** A post whose outcome is not known is looked for this often, this far apart, before it is sent again. */
+const SCANS = 2;
+const SCAN_GAP_MS = 3_000;
+
+/** Ends a text that was posted again without knowing whether the first attempt got through. */
+const DOUBT = '\n(possible repeat)';
+
+/** Carries posts, announcements and receipts to their channel's platform. Each attempt ends in a settlement; nothing is retried here. */
+export function createOutboxSender(ports: OutboxSenderPorts): Carrier<Effect> {
+  const scans = new Map<string, number>();
+  return async (row) => {
+    const adapter = ports.adapterOf(row.channel);
+    if (adapter === null) return { state: 'failed', why: `no adapter serves ${row.channel}` };
+    try {
+      const settlement = await attempt(row, { adapter, ports, scans });
+      if (settlement.state !== 'uncertain') scans.delete(row.id);
+      return settlement;
+    } catch (error) {
+      if (error instanceof ChatError) return settlementOf(error, row, ports.now());
+      throw error;
+    }
+  };
+}
+
+type Attempt = {
+  readonly adapter: ChatAdapter;
+  readonly ports: OutboxSenderPorts;
+  readonly scans: Map<string, number>;
+};
+
+async function attempt(row: OutboxRow, at: Attempt): Promise<Settlement> {
+  const { adapter, ports } = at;
+  if (row.effect.type === 'receipt') {
+    await adapter.receipt?.(row.channel, row.effect.message, row.effect.receipt);
+    return { state: 'confirmed', platformId: null };
+  }
+  if (row.editsId !== null && adapter.edit !== undefined) {
+    await adapter.edit(row.channel, row.editsId, ports.clean(row.text ?? ''));
+    return { state: 'confirmed', platformId: row.editsId };
+  }
+  const post = postOf(row, ports);
+  if (row.uncertain && !adapter.capabilities.idempotentPosts) {
+    const found = await lookFor(adapter, post, row.channel);
+    if ('blind' in found) return blind(row, post, { ...at, why: found.blind });
+    if (found.id !== null) return { state: 'confirmed', platformId: found.id };
+    const scanned = (at.scans.get(row.id) ?? 0) + 1;
+    at.scans.set(row.id, scanned);
+    if (scanned < SCANS) return { state: 'uncertain', notBefore: ports.now() + SCAN_GAP_MS };
+    at.scans.delete(row.id);
+  }
+  return { state: 'confirmed', platformId: await adapter.post(row.channel, post) };
+}
+
+type Found = { readonly id: string | null } | { readonly blind: string };
+
+async function lookFor(adapter: ChatAdapter, post: OutgoingPost, channel: ChannelId): Promise<Found> {
+  try {
+    return { id: await adapter.find(channel, post) };
+  } catch (error) {
+    if (error instanceof ChatError && error.fault === 'refused') return { blind: error.message };
+    throw error;
+  }
+}
+
+/** Nobody can say whether it is there: what an agent said is said again with a mark, anything else is let go. */
+async function blind(row: OutboxRow, post: OutgoingPost, at: Attempt & { readonly why: string }): Promise<Settlement> {
+  if (post.speaker === null) {
+    at.ports.doubtful(row, 'dropped', at.why);
+    return { state: 'failed', why: `it may have been posted, and the history cannot be read: ${at.why}` };
+  }
+  at.ports.doubtful(row, 'posted again', at.why);
+  const platformId = await at.adapter.post(row.channel, { ...post, text: `${post.text}${DOUBT}` });
+  return { state: 'confirmed', platformId };
+}
+
+function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
+  const { effect } = row;
+  const isSpeech = effect.type === 'post';
+  return {
+    outboxId: row.id,
+    speaker: isSpeech ? ports.speakerOf(effect.agent) : null,
+    text: ports.clean(row.text ?? ''),
+    afterId: row.afterId,
+    epoch: isSpeech ? effect.epoch : null,
+  };
+}
+
+function settlementOf(error: ChatError, row: OutboxRow, now: Instant): Settlement {
+  const later = now + (error.retryAfterMs ?? deliveryBackoffMs(row.attempts));
+  switch (error.fault) {
+    case 'refused':
+      return { state: 'failed', why: error.message };
+    case 'limited':
+    case 'unreachable':
+      return { state: 'retry', notBefore: later };
+    case 'unclear':
+      return { state: 'uncertain', notBefore: later };
   }
 }

@@ -4,7 +4,6 @@ import { KeyedQueue } from '../../lib/keyed.ts';
 import { retry } from '../../lib/retry.ts';
 import type { Timers, Clock, Instant } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { parsedJson } from '../port.ts';
 import type { FloorQueries, Place, Memory } from '../port.ts';
 import { isCommandLine } from '../../turns/text/recognition.ts';
 import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
@@ -190,4 +189,13 @@ export function createFirstTime(memory: Memory): FirstTime {
     await memory.set(key, JSON.stringify(next));
     return true;
   };
+}
+
+/** What a JSON text of this shape says, from a `Memory` or a platform; `null` for any other text. */
+export function parsedJson<T>(text: string, schema: z.ZodType<T>): T | null {
+  try {
+    return schema.safeParse(JSON.parse(text)).data ?? null;
+  } catch {
+    return null;
+  }
 }

@@ -1,6 +1,7 @@
 import type { Instant } from '../../lib/time.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import type { FloorView } from '../../turns/view.ts';
 import type { Speaker } from '../port.ts';
 import type { CardButton } from './card.ts';
 
@@ -64,6 +65,10 @@ export type MessageClient = {
   react(message: MessageRef, receipt: Receipt, on: boolean): Promise<void>;
   /** The receipts that Conch has put under a message. */
   receipts(message: MessageRef): Promise<readonly Receipt[]>;
+  /** The floor is like this now: shows what the platform has for it beside messages. Never throws. */
+  status?(channel: ChannelId, view: FloorView): void;
+  /** Takes away what is only for the moment. Never rejects. */
+  stop?(): Promise<void>;
   /** When a message was written, by the platform's clock. */
   sentAt(message: MessageId): Instant;
   /** The time until an instant, for a card. */

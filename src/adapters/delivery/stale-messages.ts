@@ -4,7 +4,7 @@ import type { Timers } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 import type { Memory } from '../port.ts';
-import type { Drafts } from './drafts.ts';
+import type { Drafts } from './posts.ts';
 import type { FloorCards } from './floor-cards.ts';
 import type { MessageClient, OwnMessage } from './message-client.ts';
 import type { RateLimits } from './rate-limits.ts';

@@ -230,7 +230,7 @@ export function createSender(ports: SenderPorts): Sender {
     const { missing } = await channelPermissions({ calls, self }, platformChannel(channel));
     return !missing.includes('Read Message History');
   };
-  const client = createMessageClient({ calls, locate, webhooks, self, mayRead });
+  const client = createMessageClient({ calls, locate, webhooks, self, mayRead, statuses });
   const sender = createMessageSender({ ...ports, client });
   const guilds = new Set<string>();
   const prepare = async (channel: ChannelId): Promise<void> => {
@@ -254,18 +254,10 @@ export function createSender(ports: SenderPorts): Sender {
         await Promise.all(own.slice(first, first + CHANNELS_AT_ONCE).map(({ id }) => prepare(id)));
       }
     },
-    card(channel, view) {
-      sender.card(channel, view);
-      statuses.show(channel, view);
-    },
     stands: (message, thread) => client.stands(message, thread),
     reopened(channel) {
       calls.reopen(channel);
       sender.reopened(channel);
-    },
-    async stop() {
-      statuses.stop();
-      await sender.stop();
     },
   };
 }

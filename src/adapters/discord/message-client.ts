@@ -6,6 +6,7 @@ import type { Instant } from '../../lib/time.ts';
 import { RECEIPTS } from '../../turns/floor/react.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import type { FloorView } from '../../turns/view.ts';
 import { isAfter } from '../delivery/message-client.ts';
 import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
 import { ChatError } from '../port.ts';
@@ -15,6 +16,7 @@ import { FILE_ABOVE, bodyOf, contentOf, endsWithCursor, readCustomId, sameConten
 import { CODES, isUnknownMessage, rejectionOf } from './errors.ts';
 import type { Places } from './places.ts';
 import { avatarUrlOf, sameName, usernameOf } from './identity.ts';
+import type { Statuses } from './status.ts';
 import type { Webhook, Webhooks } from './webhooks.ts';
 
 /** What the client needs. */
@@ -25,6 +27,7 @@ export type MessageClientPorts = {
   readonly self: Self;
   /** Without the permission, Discord shows an empty history and no error. */
   readonly mayRead: (channel: ChannelId) => Promise<boolean>;
+  readonly statuses: Statuses;
 };
 
 /** The client, and what only this one has. */
@@ -135,6 +138,14 @@ class BotMessages implements DiscordMessageClient {
     const { reactions } = await this.#ports.calls.ask(call, reactedSchema);
     const own = new Set((reactions ?? []).filter(({ me }) => me).map(({ emoji }) => emoji.name));
     return KINDS.filter((kind) => own.has(RECEIPTS[kind]));
+  }
+
+  status(channel: ChannelId, view: FloorView): void {
+    this.#ports.statuses.show(channel, view);
+  }
+
+  async stop(): Promise<void> {
+    this.#ports.statuses.stop();
   }
 
   sentAt(message: MessageId): Instant {

@@ -5,27 +5,23 @@ import { delay } from '../../lib/retry.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { createChatAdapter, createMessageSender } from '../delivery/chat-adapter.ts';
-import type { OpenPlatform, MessageSender } from '../delivery/chat-adapter.ts';
+import type { OpenPlatform } from '../delivery/chat-adapter.ts';
 import { createConnectRetry } from '../delivery/connect-retry.ts';
 import { createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
 import { AdapterError } from '../port.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Memory } from '../port.ts';
-import { createClient } from './client.ts';
+import { createClient, createPeople } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
-import { command } from './commands.ts';
-import type { Ack, CommandPorts } from './commands.ts';
+import { command, createGroups } from './commands.ts';
+import type { CommandPorts } from './commands.ts';
 import { createInteractions } from './interactions.ts';
-import type { Interactions } from './interactions.ts';
 import { createConnection } from './connection/connection.ts';
 import type { Connection, ConnectionMode } from './connection/connection.ts';
 import { untilSlack } from './errors.ts';
-import { createGroups, createPeople } from './people.ts';
-import { createEvents, eventPayloadSchema } from './events.ts';
-import type { Events } from './events.ts';
+import { createEvents } from './events.ts';
 import { readHistory } from './history.ts';
 import { ChannelMembership } from './channel-membership.ts';
 import { createMessageClient } from './message-client.ts';
-import { Statuses } from './status.ts';
 
 /** What Slack is and how it is reached. */
 export type AdapterOptions = {
@@ -111,12 +107,14 @@ async function whoWeAre(web: WebClient): Promise<Self> {
 }
 
 function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; readonly connection: Connection } {
-  const { intake, clock, log, memory, settings } = parts;
+  const { intake, clock, memory, settings } = parts;
   const shared = { ...parts, self, deduplicator: createDeduplicator(clock) };
   const people = createPeople(shared);
-  const sender = createSender(shared);
+  const client = createMessageClient(shared);
+  const sender = createMessageSender({ ...shared, client });
   const membership = new ChannelMembership(shared);
   const commands: CommandPorts = { ...shared, people, groups: createGroups(shared) };
+  const back = (): void => intake.reconnected({ missed: 'perhaps' });
   const events = createEvents({
     ...shared,
     people,
@@ -124,14 +122,13 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
     agentSessions: settings.agentSessions,
     typed: ({ user, at, floor, line }) => void command(commands, { user, at, responseUrl: null }, { floor, line }),
     isFirst: createFirstTime(memory),
-    seen: (channel) => sender.seen(channel),
+    seen: sender.seen,
+    interactions: createInteractions(commands),
+    limited: () => void delay(LIMITED_FOR_MS, parts).then(back, () => undefined),
   });
-  const interactions = createInteractions(commands);
-  const back = (): void => intake.reconnected({ missed: 'perhaps' });
-  const afterAMinute = (): void => void delay(LIMITED_FOR_MS, parts).then(back, () => undefined);
   const connection = createConnection({
     ...parts,
-    take: (body, ack) => take({ events, interactions, log, limited: afterAMinute }, body, ack),
+    take: events.take,
     lost: () => intake.disconnected(),
     back,
     broken: (error) => intake.broken(error),
@@ -139,7 +136,7 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
   const platform: OpenPlatform = {
     sender,
     async connect() {
-      await sender.start();
+      await client.start();
       if (!parts.signal.aborted) await connection.start();
     },
     async disconnect() {
@@ -153,71 +150,4 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
     failed: (channel, error) => membership.trouble(channel, error),
   };
   return { platform, connection };
-}
-
-type Takers = {
-  readonly events: Events;
-  readonly interactions: Interactions;
-  readonly log: Logger;
-  /** Slack leaves out events for a minute. */
-  readonly limited: () => void;
-};
-
-const otherSchema = z.looseObject({ type: z.string().optional().catch(undefined) });
-
-/** An event is acknowledged once it is durable; a click at once; what nobody understands as well, or it came again. */
-async function take(takers: Takers, body: unknown, ack: Ack): Promise<void> {
-  const { events, interactions, log, limited } = takers;
-  const event = eventPayloadSchema.safeParse(body);
-  if (event.success) {
-    await events.event(event.data);
-    return ack();
-  }
-  if (await interactions.take(body, ack)) return;
-  const type = otherSchema.safeParse(body).data?.type ?? null;
-  if (type === 'app_rate_limited') {
-    log.warn('Slack drops events for a minute: there are too many; the history is read after it');
-    limited();
-  } else {
-    log.warn({ type }, 'a payload of Slack was not understood');
-  }
-  await ack();
-}
-
-/** What speaking on Slack needs. `web` is a client from `createClient`. */
-type SenderPorts = Pick<Parts, 'web' | 'queries' | 'clock' | 'timers' | 'log' | 'memory' | 'settings'> & {
-  readonly self: Self;
-};
-
-/** Everything that Conch says and shows on Slack. */
-export type Sender = MessageSender & {
-  /** Learns what speaking needs. Never rejects. */
-  start(): Promise<void>;
-};
-
-/** Speaks on Slack. */
-export function createSender(ports: SenderPorts): Sender {
-  const { queries, settings } = ports;
-  const statuses = new Statuses({
-    ...ports,
-    ...settings,
-    speakerOf: (agent) => queries.agents().find(({ id }) => id === agent) ?? { id: agent, name: agent, avatar: null },
-  });
-  const client = createMessageClient({ ...ports, posted: (channel) => statuses.posted(channel) });
-  const sender = createMessageSender({ ...ports, client });
-  return {
-    ...sender,
-    start: () => client.start(),
-    receipt(channel, message, receipt) {
-      statuses.anchor(channel, message);
-      return sender.receipt(channel, message, receipt);
-    },
-    card(channel, view) {
-      sender.card(channel, view);
-      statuses.show(channel, view);
-    },
-    async stop() {
-      await Promise.all([sender.stop(), statuses.stop()]);
-    },
-  };
 }

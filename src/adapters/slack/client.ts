@@ -1,7 +1,11 @@
 import { LogLevel, WebClient } from '@slack/web-api';
 import type { WebClientOptions } from '@slack/web-api';
+import type { Logger } from 'pino';
 import { z } from 'zod';
+import { BoundedMap } from '../../lib/keyed.ts';
+import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import { reasonOf } from '../delivery/connect-retry.ts';
 import { ChatError } from '../port.ts';
 import { chatError } from './errors.ts';
 
@@ -103,4 +107,82 @@ export function messageId(channel: string, ts: string): MessageId {
 export function platformMessage(message: MessageId): { readonly channel: string; readonly ts: string } {
   const [channel = '', ts = ''] = message.split('/', 2);
   return { channel, ts };
+}
+
+/** A channel between the app and one person. */
+export function isDirect(channel: ChannelId): boolean {
+  return platformChannel(channel).channel.startsWith('D');
+}
+
+/** The names of Slack's users. */
+export type People = {
+  /** The name that a user goes by; the id when Slack does not say it soon enough. Never rejects. */
+  readonly name: (user: string) => Promise<string>;
+  /** A name that was looked up before. */
+  readonly known: (user: string) => string | null;
+};
+
+const REMEMBERED = 5_000;
+const FRESH_MS = 3_600_000;
+/** A message must be acknowledged within 3 s: it is not kept waiting for a name. */
+const PATIENCE_MS = 1_500;
+const FAILED_FRESH_MS = 60_000;
+
+const text = z.string().nullish().catch(null);
+const answerSchema = z.looseObject({
+  user: z.looseObject({
+    name: text,
+    real_name: text,
+    profile: z.looseObject({ display_name: text, real_name: text }).nullish().catch(null),
+  }),
+});
+
+/** Names by `users.info`, each asked for once an hour. */
+export function createPeople(ports: {
+  readonly web: WebClient;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Logger;
+}): People {
+  const found = new BoundedMap<string, { readonly name: string; readonly until: Instant }>(REMEMBERED);
+  const asking = new Map<string, Promise<string>>();
+
+  const fresh = (user: string): string | null => {
+    const entry = found.get(user);
+    return entry !== undefined && entry.until > ports.clock.now() ? entry.name : null;
+  };
+
+  function remember(user: string, name: string, forMs: number): string {
+    found.set(user, { name, until: ports.clock.now() + forMs });
+    return name;
+  }
+
+  async function ask(user: string): Promise<string> {
+    try {
+      const answer = answerSchema.parse(await ports.web.users.info({ user })).user;
+      const names = [answer.profile?.display_name, answer.profile?.real_name, answer.real_name, answer.name];
+      return remember(user, names.find(Boolean) ?? user, FRESH_MS);
+    } catch (error) {
+      ports.log.debug({ user, why: reasonOf(error) }, 'a name was not found');
+      return remember(user, found.get(user)?.name ?? user, FAILED_FRESH_MS);
+    } finally {
+      asking.delete(user);
+    }
+  }
+
+  return {
+    async name(user) {
+      if (!/^[UW]/.test(user)) return user;
+      const known = fresh(user);
+      if (known !== null) return known;
+      const answer = asking.get(user) ?? ask(user);
+      asking.set(user, answer);
+      return Promise.race([answer, later(ports.timers, found.get(user)?.name ?? user)]);
+    },
+    known: (user) => found.get(user)?.name ?? null,
+  };
+}
+
+async function later(timers: Timers, name: string): Promise<string> {
+  return new Promise((resolve) => void timers.after(PATIENCE_MS, () => resolve(name)));
 }

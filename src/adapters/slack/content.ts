@@ -4,7 +4,7 @@ import type { Fence } from '../../turns/text/split.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
 import type { CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';
-import { parsedJson } from '../port.ts';
+import { parsedJson } from '../delivery/inbound.ts';
 import type { Speaker } from '../port.ts';
 
 /** The words of a message as Slack takes them; nothing in them mentions anybody. */

@@ -25,6 +25,8 @@ import type { MessageContext, Said, Spot } from './parse-message.ts';
 import { channelId, messageId } from './client.ts';
 import type { Self } from './client.ts';
 import type { ChannelMembership } from './channel-membership.ts';
+import type { Ack } from './commands.ts';
+import type { Interactions } from './interactions.ts';
 
 /** A command line that somebody wrote as a message, or Slack's own Stop. */
 export type Typed = { readonly user: string; readonly line: string; readonly at: Spot; readonly floor: ChannelId };
@@ -43,47 +45,66 @@ export type EventsPorts = MessageContext & {
   /** Whether a command is heard for the first time, over restarts too. */
   readonly isFirst: FirstTime;
   readonly seen: (channel: ChannelId) => void;
+  readonly interactions: Interactions;
+  /** Slack leaves out events for a minute. */
+  readonly limited: () => void;
 };
 
-/** Takes in what Slack's Events API tells. */
+/** Takes in what Slack sends. */
 export type Events = {
-  /** Resolves once the event is durable and may be acknowledged; rejects when Slack had better send it again. */
-  event(payload: EventPayload): Promise<void>;
+  /**
+   * Acknowledges an event once it is durable, a click at once, and what nobody understands as well, or it would come again.
+   * Rejects when Slack had better send it again.
+   */
+  readonly take: (body: unknown, ack: Ack) => Promise<void>;
   stop(): void;
 };
 
 /** The envelope of an event. */
-export const eventPayloadSchema = z.looseObject({
+const eventPayloadSchema = z.looseObject({
   type: z.literal('event_callback'),
   event_id: z.string().min(1).max(100),
   api_app_id: z.string().nullish(),
   event: z.looseObject({ type: z.string() }),
 });
-export type EventPayload = z.output<typeof eventPayloadSchema>;
+const otherSchema = z.looseObject({ type: z.string().optional().catch(undefined) });
 
 /**
  * Events of a channel are taken in one after the other, each until it is durable: an event is acknowledged then, and not
  * before. Slack sends it again in the meantime; the second delivery waits for the first.
  */
 export function createEvents(ports: EventsPorts): Events {
-  const { deduplicator, log } = ports;
+  const { deduplicator, self, log } = ports;
   const inbound = createInboundQueue(ports);
+  const takeEvent = async ({ event_id: id, api_app_id: appId, event }: EventPayload): Promise<void> => {
+    const what = parseEvent(event, self.appId === null ? { ...self, appId: appId ?? null } : self);
+    if (what === null) return log.warn({ event: id, type: event.type }, 'an event of Slack was not understood');
+    if (what.kind === 'nothing') return;
+    if (what.kind === 'broken') return broken(ports, what.why);
+    const lane = channelId(channelOf(what));
+    if (!inbound.hasRoom(lane)) throw new Error(`Too much waits for ${lane}: Slack sends this again`);
+    if (!(await inbound.push(lane, () => takeIn(ports, what))))
+      throw new Error(`Conch stops: what waits for ${lane} was not taken in`);
+  };
   return {
-    event({ event_id: id, api_app_id: appId, event }) {
-      return deduplicator.run(id, async () => {
-        const self = ports.self;
-        const what = parseEvent(event, self.appId === null ? { ...self, appId: appId ?? null } : self);
-        if (what === null) return log.warn({ event: id, type: event.type }, 'an event of Slack was not understood');
-        if (what.kind === 'nothing') return;
-        if (what.kind === 'broken') return broken(ports, what.why);
-        const lane = channelId(channelOf(what));
-        if (!inbound.hasRoom(lane)) throw new Error(`Too much waits for ${lane}: Slack sends this again`);
-        if (!(await inbound.push(lane, () => takeIn(ports, what))))
-          throw new Error(`Conch stops: what waits for ${lane} was not taken in`);
-      });
+    async take(body, ack) {
+      const event = eventPayloadSchema.safeParse(body);
+      if (event.success) await deduplicator.run(event.data.event_id, () => takeEvent(event.data));
+      else if (await ports.interactions.take(body, ack)) return;
+      else takeOther(ports, body);
+      await ack();
     },
     stop: () => inbound.stop(),
   };
+}
+
+type EventPayload = z.output<typeof eventPayloadSchema>;
+
+function takeOther({ log, limited }: EventsPorts, body: unknown): void {
+  const type = otherSchema.safeParse(body).data?.type ?? null;
+  if (type !== 'app_rate_limited') return log.warn({ type }, 'a payload of Slack was not understood');
+  log.warn('Slack drops events for a minute: there are too many; the history is read after it');
+  limited();
 }
 
 type Local = Exclude<SlackEvent, { readonly kind: 'nothing' | 'broken' }>;

@@ -1,26 +1,29 @@
 import type { WebClient } from '@slack/web-api';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Clock } from '../../lib/time.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
 import { RECEIPTS } from '../../turns/floor/react.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Content, HistoryRange, MessageClient, MessageRef, OwnMessage } from '../delivery/message-client.ts';
 import { ChatError } from '../port.ts';
-import { ANY_ANSWER, call, messageId, platformChannel, platformMessage } from './client.ts';
-import type { Self } from './client.ts';
+import type { FloorQueries } from '../port.ts';
+import { ANY_ANSWER, call, isDirect, messageId, platformChannel, platformMessage } from './client.ts';
+import type { Self, SlackSettings } from './client.ts';
 import { emojiName, roughlyLeft, wordingOf } from './content.ts';
 import { slackCode } from './errors.ts';
 import { sentAt } from './parse-message.ts';
+import { Statuses } from './status.ts';
 
 /** What the client needs. */
 export type MessageClientPorts = {
   readonly web: WebClient;
   readonly self: Self;
+  readonly queries: Pick<FloorQueries, 'agents'>;
   readonly clock: Clock;
+  readonly timers: Timers;
   readonly log: Logger;
-  /** A new message of Conch's stands in the channel. */
-  readonly posted: (channel: ChannelId) => void;
+  readonly settings: Pick<SlackSettings, 'status' | 'agentSessions'>;
 };
 
 /** The client, and what only this one has. */
@@ -39,6 +42,7 @@ const LIMITS = { postGapMs: 1_000, editsPerMinute: 40, fileAbove: null, timeLeft
 export function createMessageClient(ports: MessageClientPorts): SlackMessageClient {
   const { web, self, clock } = ports;
   const { write, speakAsOneself } = createWriter(ports);
+  const statuses = new Statuses(ports);
   return {
     limits: LIMITS,
     start: () => learn(ports, speakAsOneself),
@@ -46,7 +50,7 @@ export function createMessageClient(ports: MessageClientPorts): SlackMessageClie
       const { channel: own, thread } = platformChannel(channel);
       const place = { channel: own, ...FRESH, ...(thread === null ? {} : { thread_ts: thread }) };
       const posted = await write('chat.postMessage', channel, { content, extra: place });
-      ports.posted(channel);
+      if (hasStatus(channel)) statuses.posted(channel);
       const again = { channel: own, ts: posted.ts, ...INERT };
       if (posted.isUnnamed) await write('chat.update', channel, { content, extra: again }).catch(() => undefined);
       return messageId(own, posted.ts);
@@ -65,12 +69,22 @@ export function createMessageClient(ports: MessageClientPorts): SlackMessageClie
       const { channel: own, ts } = platformMessage(id);
       const args = { channel: own, timestamp: ts, name: reactionName(receipt) };
       const method = on ? 'reactions.add' : 'reactions.remove';
+      if (isDirect(channel)) statuses.anchor(channel, id);
       await unless(REACTED, call(web, { method, channel, args, answer: ANY_ANSWER }), {});
     },
     receipts: (message) => receiptsOn(web, self, message),
+    status(channel, view) {
+      if (hasStatus(channel)) statuses.show(channel, view);
+    },
+    stop: () => statuses.stop(),
     sentAt: (message) => sentAt(platformMessage(message).ts),
     timeLeft: (endsAt) => roughlyLeft(endsAt - clock.now()),
   };
+}
+
+/** Channels have no place for who is writing: their card says it. */
+function hasStatus(channel: ChannelId): boolean {
+  return platformChannel(channel).thread !== null || isDirect(channel);
 }
 
 /** The scopes stand in every answer's head. */

@@ -6,8 +6,7 @@ import { COMMAND_RULE, floorOf, ignoreRule, typedCommand } from '../delivery/inb
 import type { Author, Whereabouts } from '../delivery/inbound.ts';
 import type { FloorQueries, Thread } from '../port.ts';
 import { channelId, messageId } from './client.ts';
-import type { Self } from './client.ts';
-import type { People } from './people.ts';
+import type { People, Self } from './client.ts';
 
 /** Where something was written: a channel, or the thread under the message with this `ts`. */
 export type Spot = {

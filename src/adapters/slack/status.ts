@@ -3,8 +3,9 @@ import type { Logger } from 'pino';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { Timer, Timers } from '../../lib/time.ts';
 import type { FloorView } from '../../turns/view.ts';
-import type { Speaker } from '../port.ts';
-import { ANY_ANSWER, call, platformChannel, platformMessage } from './client.ts';
+import type { FloorQueries, Speaker } from '../port.ts';
+import { ANY_ANSWER, call, isDirect, platformChannel, platformMessage } from './client.ts';
+import type { SlackSettings } from './client.ts';
 import { slackCode } from './errors.ts';
 import { identityOf } from './content.ts';
 
@@ -13,11 +14,9 @@ export type StatusesPorts = {
   readonly web: WebClient;
   readonly timers: Timers;
   readonly log: Logger;
-  readonly speakerOf: (agent: AgentId) => NonNullable<Speaker>;
-  /** Whether a line says who is writing. */
-  readonly status: boolean;
-  /** Whether the app is an agent of Slack's, with sessions and their Stop button. */
-  readonly agentSessions: boolean;
+  readonly queries: Pick<FloorQueries, 'agents'>;
+  /** Whether a line says who is writing, and whether the app is an agent of Slack's, with sessions and their Stop button. */
+  readonly settings: Pick<SlackSettings, 'status' | 'agentSessions'>;
 };
 
 /** Slack takes a status away after two minutes. */
@@ -66,7 +65,8 @@ export class Statuses {
 
   /** The floor is like this now. */
   show(channel: ChannelId, view: FloorView): void {
-    if (!this.#ports.status && !this.#ports.agentSessions) return;
+    const { status, agentSessions } = this.#ports.settings;
+    if (!status && !agentSessions) return;
     const line = this.#line(channel);
     if (line === null) return;
     line.writer = view.holder?.status === 'ACTIVE' ? view.holder.agent : null;
@@ -117,6 +117,10 @@ export class Statuses {
     return line;
   }
 
+  #speakerOf(agent: AgentId): NonNullable<Speaker> {
+    return this.#ports.queries.agents().find(({ id }) => id === agent) ?? { id: agent, name: agent, avatar: null };
+  }
+
   #arm(line: Line, ms: number): void {
     line.timer?.cancel();
     line.timer = this.#ports.timers.after(ms, () => {
@@ -126,19 +130,23 @@ export class Statuses {
   }
 
   #write(line: Line): void {
-    const { status, speakerOf } = this.#ports;
-    if (!status) return;
+    if (!this.#ports.settings.status) return;
     const { writer } = line;
     line.shown = writer;
     if (writer === null) line.timer?.cancel();
     else this.#arm(line, REFRESH_MS);
-    const args = writer === null ? { status: '' } : { status: 'is writing…', ...identityOf(speakerOf(writer)) };
+    const args = writer === null ? { status: '' } : { status: 'is writing…', ...identityOf(this.#speakerOf(writer)) };
     this.#call(line, STATUS, args);
   }
 
   /** Sessions belong to threads. */
   #tell(line: Line, session: Session): void {
-    if (!this.#ports.agentSessions || session === line.session || platformChannel(line.channel).thread === null) return;
+    if (
+      !this.#ports.settings.agentSessions ||
+      session === line.session ||
+      platformChannel(line.channel).thread === null
+    )
+      return;
     if (line.session === null && (session === 'closed' || session === 'active')) return;
     line.session = session;
     this.#call(line, SESSION, { status: session });
@@ -169,8 +177,4 @@ function sessionOf({ holder, condition }: FloorView): Session {
   if (holder !== null) return holder.status === 'ACTIVE' ? 'processing' : 'suspended';
   if (condition === 'paused') return 'suspended';
   return condition === 'open' ? 'active' : 'closed';
-}
-
-function isDirect(channel: ChannelId): boolean {
-  return platformChannel(channel).channel.startsWith('D');
 }

@@ -1,4 +1,4 @@
-import { createOutboxSender } from '../../../src/adapters/port.ts';
+import { createOutboxSender } from '../../../src/adapters/delivery/chat-adapter.ts';
 import type { ChatAdapter } from '../../../src/adapters/port.ts';
 import { FILE_ABOVE, TEXT_LIMIT } from '../../../src/adapters/discord/content.ts';
 import type { Sender } from '../../../src/adapters/discord/adapter.ts';

@@ -1,11 +1,12 @@
 import { pino } from 'pino';
 import { afterEach } from 'vitest';
-import { createOutboxSender } from '../../../src/adapters/port.ts';
 import type { ChatAdapter, Memory, FloorQueries, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import type { SlackSettings } from '../../../src/adapters/slack/client.ts';
-import { createSender } from '../../../src/adapters/slack/adapter.ts';
-import type { Sender } from '../../../src/adapters/slack/adapter.ts';
+import { createMessageSender, createOutboxSender } from '../../../src/adapters/delivery/chat-adapter.ts';
+import type { MessageSender } from '../../../src/adapters/delivery/chat-adapter.ts';
+import { createMessageClient } from '../../../src/adapters/slack/message-client.ts';
+import type { SlackMessageClient } from '../../../src/adapters/slack/message-client.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { Settlement } from '../../../src/engine/port.ts';
 import type { OutboxRow } from '../../../src/turns/floor-store.ts';
@@ -34,8 +35,8 @@ export async function speaking(
   const time = createTime();
   const memories = new Map<string, string>();
   const logged: string[] = [];
-  const run = (settings: Partial<SlackSettings> = {}): Sender => {
-    const outgoing = createSender({
+  const run = (settings: Partial<SlackSettings> = {}): MessageSender & Pick<SlackMessageClient, 'start'> => {
+    const ports = {
       web: createClient({ token: slack.botToken, apiUrl: slack.apiUrl, timeoutMs: how.timeoutMs ?? 2_000 }),
       self: { userId: slack.ids.botUser, botId: slack.ids.bot, appId: slack.ids.app },
       queries: queries([DEV, QA]),
@@ -44,9 +45,11 @@ export async function speaking(
       log: pino({ level: 'trace' }, { write: (line: string) => void logged.push(line) }),
       memory: memoryOf(memories),
       settings: { ...ALL, ...how.settings, ...settings },
-    });
-    ends.push(() => outgoing.stop());
-    return outgoing;
+    };
+    const client = createMessageClient(ports);
+    const sender = createMessageSender({ ...ports, client });
+    ends.push(() => sender.stop());
+    return { ...sender, start: () => client.start() };
   };
   ends.push(() => slack.close());
   const outgoing = run();

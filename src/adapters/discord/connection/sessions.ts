@@ -2,7 +2,7 @@ import type { SessionInfo } from '@discordjs/ws';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Timer, Timers, Clock } from '../../../lib/time.ts';
-import { parsedJson } from '../../port.ts';
+import { parsedJson } from '../../delivery/inbound.ts';
 import type { Memory } from '../../port.ts';
 import { wordsOf } from '../errors.ts';
 import { delay } from '../../../lib/retry.ts';

@@ -4,6 +4,7 @@ import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 import type { OutgoingPost, Speaker } from '../port.ts';
+import { isAfter } from './message-client.ts';
 import type { Content, MessageClient, MessageRef } from './message-client.ts';
 import { createThrottle } from './rate-limits.ts';
 import type { RateLimits, Throttle } from './rate-limits.ts';
@@ -178,4 +179,77 @@ export class Drafts {
     if (draft.id === null || fault === 'refused') draft.isBroken = true;
     return null;
   }
+}
+
+/** What posting needs. */
+export type PostsPorts = Pick<DraftsPorts, 'client' | 'rates'> & { readonly drafts: Drafts };
+
+const ADOPTED_KEPT = 1_000;
+
+/** What is said for good. A post takes the draft of its turn over where it can; a second call for it changes the same message. */
+export class Posts {
+  readonly #ports: PostsPorts;
+  /** The newest post of each channel. */
+  readonly #newest = new Map<ChannelId, MessageId>();
+  /** Drafts that a post was written into without an answer, by outbox id: it is written there again. */
+  readonly #adopted = new BoundedMap<string, MessageId>(ADOPTED_KEPT);
+
+  constructor(ports: PostsPorts) {
+    this.#ports = ports;
+  }
+
+  async publish(channel: ChannelId, post: OutgoingPost): Promise<MessageId> {
+    if (post.text.trim() === '') {
+      throw new ChatError('There is nothing to post', { method: 'post', channel, fault: 'refused' });
+    }
+    const draft = this.#adopted.get(post.outboxId) ?? (await this.#takeOver(channel, post));
+    const written = draft === null ? null : await this.#intoDraft({ channel, id: draft }, post);
+    const id = written ?? (await this.#ports.rates.send(channel, contentOf(post)));
+    this.#newest.set(channel, id);
+    return id;
+  }
+
+  async find(channel: ChannelId, post: OutgoingPost): Promise<MessageId | null> {
+    const own = await this.#ports.client.own(channel, { after: post.afterId, newest: null });
+    const content = contentOf(post);
+    const found = own.find((message) => message.kind === 'post' && message.is(content));
+    if (found === undefined) return null;
+    this.#adopted.delete(post.outboxId);
+    this.#newest.set(channel, found.id);
+    return found.id;
+  }
+
+  /** A draft is taken over only when no post stands below it; else it goes. */
+  async #takeOver(channel: ChannelId, post: OutgoingPost): Promise<MessageId | null> {
+    const { client, drafts } = this.#ports;
+    const id = await drafts.take(channel, post);
+    if (id === null) return null;
+    const { fileAbove } = client.limits;
+    const above = [this.#newest.get(channel), post.afterId].filter((each) => typeof each === 'string');
+    if (post.text.length <= (fileAbove ?? Infinity) && above.every((each) => isAfter(id, each))) return id;
+    await drafts.drop({ channel, id });
+    return null;
+  }
+
+  /** Writes a post into its draft; `null` when that draft cannot be written to any more. */
+  async #intoDraft(draft: MessageRef, post: OutgoingPost): Promise<MessageId | null> {
+    const { rates, drafts } = this.#ports;
+    try {
+      const outcome = await rates.change(draft, contentOf(post));
+      this.#adopted.delete(post.outboxId);
+      return outcome === 'changed' ? draft.id : null;
+    } catch (error) {
+      if (error instanceof ChatError && error.fault !== 'refused') {
+        this.#adopted.set(post.outboxId, draft.id);
+        throw error;
+      }
+      this.#adopted.delete(post.outboxId);
+      await drafts.drop(draft);
+      return null;
+    }
+  }
+}
+
+function contentOf({ speaker, text, epoch, outboxId }: OutgoingPost): Content {
+  return { kind: 'post', speaker, text, buttons: [], epoch, outboxId };
 }
