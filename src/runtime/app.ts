@@ -1,6 +1,7 @@
 import { adapterOf, createOutboxSender } from '../adapters/delivery/chat-adapter.ts';
 import type { ChatAdapter, Intake, Thread } from '../adapters/port.ts';
 import type { AgentBackend } from '../agents/backends/backend.ts';
+import { sessionJournal } from '../agents/session/session-journal.ts';
 import { createSupervisor } from '../agents/session/supervisor.ts';
 import type { Supervisor } from '../agents/session/supervisor.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
@@ -242,14 +243,15 @@ export class App {
 
   #createAgents(clean: (text: string) => string): Supervisor {
     const { store, clock, timers, log } = this.#parts;
+    const sessions = store.host(sessionJournal);
     return createSupervisor({
       agents: [],
       clock,
       timers,
       log,
-      memory: {
-        load: (channel, agent) => store.agent(`${channel} ${agent}`),
-        save: (channel, agent, session) => this.#retrying(() => store.saveAgent(`${channel} ${agent}`, session)),
+      journal: {
+        state: (key) => sessions.state(key),
+        apply: (key, move, at) => this.#retrying(() => sessions.apply(key, move, at)),
       },
       floors: {
         ...this.#floors,

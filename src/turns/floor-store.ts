@@ -1,6 +1,14 @@
 import { z } from 'zod';
 import type { Cancel, CommandResult, Debt, KnownMessage, Machine, MachineUses } from '../engine/machine.ts';
-import type { HumanMessage, Lease, MessageChange, OwedEffect, Recovery, Settlement } from '../engine/port.ts';
+import type {
+  HumanMessage,
+  Lease,
+  MachineStore,
+  MessageChange,
+  OwedEffect,
+  Recovery,
+  Settlement,
+} from '../engine/port.ts';
 import type { Replayed, ReplayStep } from '../engine/replay.ts';
 import type { Keeper } from '../engine/sqlite/keeper.ts';
 import type { openDatabase } from '../engine/sqlite/open.ts';
@@ -114,6 +122,13 @@ export class FloorStore implements FloorReader {
     return this.#store.tables;
   }
 
+  /** Takes in another machine beside the floors; before `recover`. */
+  host<State, Action, Happened, Owing, Refused extends string>(
+    machine: Machine<State, Action, Happened, Owing, Refused>,
+  ): MachineStore<State, Action, Happened, Owing, Refused> {
+    return this.#store.host(machine);
+  }
+
   accept(message: HumanMessage): Promise<'new' | 'duplicate'> {
     return this.#store.accept(message);
   }
@@ -179,16 +194,6 @@ export class FloorStore implements FloorReader {
   /** The newest message of a channel, in the platform's order. */
   lastSeen(channel: ChannelId): HumanMessage | null {
     return this.#store.lastSeen(channel);
-  }
-
-  /** Keeps where an agent's supervisor stands, as plain JSON. */
-  saveAgent(id: string, state: unknown): Promise<void> {
-    return this.#store.keyValues.saveAgent(id, state);
-  }
-
-  /** What was kept of an agent; `null` when nothing was. To be parsed by whoever wrote it. */
-  agent(id: string): unknown {
-    return this.#store.keyValues.agent(id);
   }
 
   /** Keeps a text under a name for one part of the program. */

@@ -8,9 +8,8 @@ import type {
 } from '../../src/agents/backends/backend.ts';
 import type { AgentSpec } from '../../src/agents/session/seated-agent.ts';
 import type { FloorPort, AgentLog } from '../../src/agents/session/floor-port.ts';
-import { NO_MEMORY } from '../../src/agents/session/session-memory.ts';
 import type { Thresholds } from '../../src/agents/session/session-machine.ts';
-import type { SessionMemory } from '../../src/agents/session/session-memory.ts';
+import type { SessionJournal } from '../../src/agents/session/session-journal.ts';
 import { createSupervisor } from '../../src/agents/session/supervisor.ts';
 import type { SupervisorSettings } from '../../src/agents/session/supervisor.ts';
 import type { AgentCommand } from '../../src/turns/floor/command.ts';
@@ -149,11 +148,14 @@ export const SETTINGS: SupervisorSettings = {
   channel: () => ({ coalesceMs: 500, contextTokens: 4_000, signal: 'TURN_COMPLETE' }),
 };
 
+/** A journal of nothing: every session starts anew. */
+export const NO_JOURNAL: SessionJournal = { state: () => null, apply: async () => {} };
+
 /** What a bench may be given. */
 export type BenchOptions = {
   readonly needsSignal?: boolean;
   readonly failures?: Error[];
-  readonly memory?: SessionMemory;
+  readonly journal?: SessionJournal;
   readonly thresholds?: Thresholds;
   /** The time to go on with. */
   readonly time?: Time;
@@ -193,7 +195,7 @@ export async function bench(options: BenchOptions = {}) {
     timers: time.timers,
     log,
     settings: { ...SETTINGS, channel: (id) => ({ ...SETTINGS.channel(id), ...thresholds }) },
-    memory: options.memory ?? NO_MEMORY,
+    journal: options.journal ?? NO_JOURNAL,
     boundary: () => 'b0a1f7c2',
   });
   await supervisor.start();

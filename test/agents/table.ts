@@ -13,7 +13,7 @@ import type { FloorSettings } from '../../src/turns/floor/settings.ts';
 import type { Applied, OutboxRow } from '../../src/turns/floor-store.ts';
 import type { Line } from '../../src/turns/view.ts';
 import { viewOf } from '../../src/turns/view.ts';
-import { SETTINGS } from './bench.ts';
+import { NO_JOURNAL, SETTINGS } from './bench.ts';
 import { createTime } from './time.ts';
 
 const CHANNEL = 'console:demo';
@@ -95,6 +95,7 @@ export async function table(settings: Partial<FloorSettings> = {}) {
     agents,
     floors,
     log,
+    journal: NO_JOURNAL,
     settings: SETTINGS,
     clock: time.clock,
     timers: time.timers,

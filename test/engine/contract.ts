@@ -428,16 +428,6 @@ function restarts(on: On): void {
       expect(store.verify()).toEqual([]);
     }),
   );
-
-  test(
-    'what a supervisor kept of an agent is there',
-    on(async (subject) => {
-      await subject.store.saveAgent('pm', { errors: 2 });
-      const store = await subject.restart();
-      expect(store.agent('pm')).toEqual({ errors: 2 });
-      expect(store.agent('qa')).toBeNull();
-    }),
-  );
 }
 
 function posts(leased: { readonly rows: readonly OutboxRow[] }): [OutboxRow, ...OutboxRow[]] {

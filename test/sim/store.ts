@@ -86,7 +86,7 @@ export class WatchedStore extends FloorStore {
 
   override async close(): Promise<void> {
     if (!this.#watch.life.alive) return NEVER;
-    do await this.#answer('close', () => super.saveAgent('simulation', 'closed'));
+    do await this.#answer('close', () => super.remember('simulation', 'end', 'closed'));
     while (this.#pending > 0);
     this.#watch.closing(this.#db.serialize());
     await super.close();

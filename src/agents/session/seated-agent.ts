@@ -12,8 +12,8 @@ import type { Beat } from './heartbeat.ts';
 import { SessionExecutor } from './session-executor.ts';
 import { createSessionMachine } from './session-machine.ts';
 import type { SessionState, Thresholds } from './session-machine.ts';
-import { SessionRecord } from './session-memory.ts';
-import type { SessionMemory } from './session-memory.ts';
+import { SessionRecord } from './session-journal.ts';
+import type { SessionJournal } from './session-journal.ts';
 import { SessionKnowledge, turnPrompt } from '../prompt/prompt.ts';
 import { Generation } from './generation.ts';
 
@@ -47,7 +47,8 @@ export type SeatedAgentPorts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: AgentLog;
-  readonly memory: SessionMemory;
+  /** Where sessions are on record. */
+  readonly journal: SessionJournal;
   readonly interruptGraceMs: number;
   readonly sessionSettings: (channel: ChannelId) => SessionSettings;
   readonly describe: (agent: AgentId) => { readonly name: string; readonly description: string };

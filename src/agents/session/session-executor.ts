@@ -5,9 +5,10 @@ import type { AgentSession, TurnPrompt } from '../backends/backend.ts';
 import type { AgentLog } from './floor-port.ts';
 import type { Generation } from './generation.ts';
 import type { Beat } from './heartbeat.ts';
-import { NEW_SESSION, OPEN_MS } from './session-machine.ts';
+import { resumed } from './session-journal.ts';
+import type { SessionRecord } from './session-journal.ts';
+import { NEW_SESSION, OPEN_MS, outlives } from './session-machine.ts';
 import type { Phase, SessionEffect, SessionEvent, SessionMachine, SessionState } from './session-machine.ts';
-import type { SessionRecord } from './session-memory.ts';
 
 /** What carries out the effects of one session's machine, and who is told. */
 export type ExecutorPorts = {
@@ -48,6 +49,8 @@ export class SessionExecutor {
   #absence: Timer | null = null;
   #lastCause: string | null = null;
   #ping: { readonly session: AgentSession; missed: number } | null = null;
+  /** It was stopped for good, and what was counted is forgotten. */
+  #isLeaving = false;
   #closed = false;
 
   constructor(ports: ExecutorPorts) {
@@ -78,11 +81,11 @@ export class SessionExecutor {
    * Resolves after the attempt, successful or not.
    */
   async begin(): Promise<void> {
-    const { machine, record, lost } = this.#ports;
-    const remembered = record.load();
-    if (remembered !== null) {
-      this.#state = remembered.state;
-      this.#lastCause = remembered.lastCause;
+    const { clock, machine, record, lost } = this.#ports;
+    const kept = record.load();
+    if (kept !== null) {
+      this.#state = resumed(kept, clock.now());
+      this.#lastCause = kept.lastCause;
     }
     const { phase } = this.#state;
     if (phase.name !== 'Initializing') lost(this.#lastCause ?? UNKNOWN_CAUSE);
@@ -117,24 +120,26 @@ export class SessionExecutor {
 
   /** Stops the session for good; what was counted is forgotten, so that whoever comes next in this place starts anew. */
   async stop(): Promise<void> {
-    this.#ports.record.keep(NEW_SESSION, null);
-    const recorded = this.#ports.record.close();
+    const { machine, record, clock } = this.#ports;
+    const at = clock.now();
+    const forgotten = machine().decide(this.#state, { type: 'OperatorRestart' }, at);
+    for (const fact of forgotten.facts) if (outlives(this.#state, fact)) record.add(fact, null, at);
+    this.#isLeaving = true;
     this.#step({ type: 'OperatorStop' });
-    await Promise.all([recorded, this.close()]);
+    await this.close();
   }
 
   /**
-   * The program ends, which stops no agent: the session is closed, and what is remembered is the state before. Resolves
-   * when it is closed, or does not close in time.
+   * The program ends, which stops no agent: the session is closed, and on record is what was before. Resolves when it is
+   * closed, or does not close in time.
    */
   async close(): Promise<void> {
-    const recorded = this.#ports.record.close();
     this.#closed = true;
     this.#alarm.cancel();
     this.#absence?.cancel();
     this.#attempt?.resolve();
     this.#drop();
-    await Promise.all([this.#closing, recorded]);
+    await Promise.all([this.#closing, this.#inTime(this.#ports.record.settled)]);
   }
 
   /** A heartbeat is due. A session that leaves too many in a row unanswered is lost; late beats judge nobody. */
@@ -172,10 +177,10 @@ export class SessionExecutor {
       return;
     }
     for (const fact of decision.facts) {
+      if (!this.#isLeaving && (record.isBehind || outlives(this.#state, fact))) record.add(fact, this.#lastCause, at);
       this.#state = machine.evolve(this.#state, fact, at);
       const { from, trigger, to } = fact;
       log.debug({ ...about, from, trigger, to: to.name, effect: fact.effect?.type ?? 'None' }, 'session');
-      record.keep(this.#state, this.#lastCause);
       if (wasOpening && event.type !== 'SessionOpened') this.#attempt?.resolve();
       for (const effect of machine.react(fact, this.#state)) this.#carryOut(effect);
     }
@@ -317,10 +322,15 @@ export class SessionExecutor {
   }
 
   async #discard(session: AgentSession): Promise<void> {
+    const failed = (error: unknown) => this.#warn({ err: error }, 'session could not be closed');
+    await this.#inTime(session.close().catch(failed));
+  }
+
+  /** What takes longer to end is left to itself. */
+  async #inTime(work: Promise<unknown>): Promise<void> {
     const { promise: limit, resolve } = Promise.withResolvers<void>();
     const timer = this.#ports.timers.after(CLOSE_MS, resolve);
-    const failed = (error: unknown) => this.#warn({ err: error }, 'session could not be closed');
-    await Promise.race([session.close().catch(failed), limit]);
+    await Promise.race([work, limit]);
     timer.cancel();
   }
 
@@ -330,7 +340,7 @@ export class SessionExecutor {
 }
 
 const HAVE_NO_SESSION: ReadonlySet<Phase['name']> = new Set(['Initializing', 'CoolingDown', 'Stopped']);
-/** How long a session may take to close. */
+/** How long a session may take to close, and its last moves to be on record. */
 const CLOSE_MS = 5_000;
 const UNKNOWN_CAUSE = 'its session failed';
 const LONGEST_CAUSE = 200;

@@ -170,6 +170,15 @@ export function createSessionMachine(thresholds: Thresholds = DEFAULT_THRESHOLDS
   return { decide: (state, event, at) => decide({ state, event, at, thresholds }), evolve, react, nextDeadline };
 }
 
+/** Whether a move outlives the program: it changes how many errors are counted, stops the session, or ends that. */
+export function outlives(
+  { consecutiveErrors, totalErrors }: SessionState,
+  { from, to, ...after }: SessionFact,
+): boolean {
+  const isCounted = after.consecutiveErrors !== consecutiveErrors || after.totalErrors !== totalErrors;
+  return isCounted || (from === 'Stopped') !== (to.name === 'Stopped');
+}
+
 /** How long a backend may take to open a session. */
 export const OPEN_MS = 60_000;
 /** How long after the grace that a backend was given it is still believed to keep it. */

@@ -13,8 +13,7 @@ import type { AgentSpec, SessionSettings, SeatedAgentPorts } from './seated-agen
 import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { createRoster } from './session-roster.ts';
-import { NO_MEMORY } from './session-memory.ts';
-import type { SessionMemory } from './session-memory.ts';
+import type { SessionJournal } from './session-journal.ts';
 
 /** What a supervisor is made of. */
 export type SupervisorOptions = {
@@ -24,8 +23,8 @@ export type SupervisorOptions = {
   readonly timers: Timers;
   readonly log: AgentLog;
   readonly settings: SupervisorSettings;
-  /** Where sessions are remembered until the next start; nowhere unless given. */
-  readonly memory?: SessionMemory;
+  /** Where sessions are on record until the next start. */
+  readonly journal: SessionJournal;
   /** Unpredictable letters and digits for the boundaries of prompts; of the system's randomness unless given. */
   readonly boundary?: () => string;
 };
@@ -149,14 +148,14 @@ class SessionPool {
   #running = false;
 
   constructor(options: SupervisorOptions) {
-    const { settings, clock, timers, log, floors } = options;
+    const { settings, clock, timers, log, floors, journal } = options;
     this.agents = options.agents;
     this.#ports = {
       floors,
       clock,
       timers,
       log,
-      memory: options.memory ?? NO_MEMORY,
+      journal,
       interruptGraceMs: settings.interruptGraceMs,
       sessionSettings: settings.channel,
       describe: (agent) => this.#describe(agent),

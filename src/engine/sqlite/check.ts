@@ -34,7 +34,7 @@ export function verifyAll(checked: Checked): readonly string[] {
   ];
 }
 
-const TABLES = ['inbox', 'machines', 'outbox', 'agents', 'memory', 'conversation'] as const;
+const TABLES = ['inbox', 'machines', 'outbox', 'memory', 'conversation'] as const;
 
 function integrityProblems(db: Database): readonly string[] {
   const found = db.prepare<[], string>('PRAGMA integrity_check').pluck().all();

@@ -2,7 +2,7 @@ import type { Database } from 'better-sqlite3';
 import { checksum } from './rows.ts';
 import type { Commits } from './commits.ts';
 
-/** What parts of the program keep under names, as texts: where each agent's session stood, and whatever else must outlive a restart. */
+/** What parts of the program keep under names, as texts: whatever else must outlive a restart. */
 export class KeyValues {
   readonly #commits: Commits;
   readonly #reading: <T>(read: () => T) => T;
@@ -12,17 +12,6 @@ export class KeyValues {
     this.#commits = ports.commits;
     this.#reading = ports.reading;
     this.#sql = statements(db);
-  }
-
-  /** Keeps where an agent's supervisor stands, as plain JSON. */
-  saveAgent(id: string, state: unknown): Promise<void> {
-    return this.#commits.run(() => () => void this.#sql.saveAgent.run({ id, state: JSON.stringify(state) }));
-  }
-
-  /** What was kept of an agent; `null` when nothing was. To be parsed by whoever wrote it. */
-  agent(id: string): unknown {
-    const state = this.#reading(() => this.#sql.agent.get(id));
-    return state === undefined ? null : JSON.parse(state);
   }
 
   /** Keeps a text under a name for one part of the program. */
@@ -49,10 +38,6 @@ export class KeyValues {
 
 function statements(db: Database) {
   return {
-    saveAgent: db.prepare<{ id: string; state: string }>(
-      `INSERT OR REPLACE INTO agents (id, state, checksum) VALUES (@id, @state, ${checksum('agents', 'all')})`,
-    ),
-    agent: db.prepare<[string], string>('SELECT state FROM agents WHERE id = ?').pluck(),
     remember: db.prepare<{ owner: string; name: string; value: string }>(
       `INSERT OR REPLACE INTO memory (owner, name, value, checksum)
        VALUES (@owner, @name, @value, ${checksum('memory', 'all')})`,

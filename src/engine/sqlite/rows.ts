@@ -64,7 +64,6 @@ const CHECKED = {
     'id channel sort position author_id author_name text sent_at addressed attachments ignore_rule fate edited deleted version bot since',
   machines: 'id name key row version deadline state',
   outbox: 'n id channel lane type effect part text key repeats state platform_id why',
-  agents: 'id state',
   memory: 'owner name value',
   conversation:
     'seq channel kind speaker_id speaker_name avatar text epoch sent_at edited deleted receipts reply_to nonce',

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
+import { sessionJournal } from '../../../src/agents/session/session-journal.ts';
 import { MIGRATIONS, formerFile, openDatabase } from '../../../src/engine/sqlite/open.ts';
 import { AGENTS, AT, folder, open, turn, write } from './fixture.ts';
 
@@ -26,7 +27,6 @@ describe('a file of the schema before machines', () => {
     expect(store.floor('test:two')?.seats.map(({ status }) => status)).toEqual(['QUEUED', 'QUEUED', 'QUEUED']);
     expect(store.message('m1')).toMatchObject({ text: 'please build it', fate: { state: 'delivered' } });
     expect([...store.remembered('threads').keys()]).toEqual(['test:thread']);
-    expect(store.agent('test:one pm')).toEqual({ errors: 1 });
     expect(store.verify()).toEqual([]);
     const { unapplied } = await store.recover();
     expect(unapplied.map(({ id }) => id)).toEqual(['m3']);
@@ -54,6 +54,36 @@ describe('a file of the schema before machines', () => {
     expect(store.replay('test:one')).toMatchObject({ brokenAt: null, stoppedBy: null, equal: true });
     await store.close();
     const again = open(place.file());
+    expect(again.verify()).toEqual([]);
+    await again.close();
+  });
+
+  test('is taken over with what was counted of its sessions, which begins their journals', async () => {
+    using place = folder();
+    former(place.file());
+    const store = open(place.file());
+    const sessions = store.host(sessionJournal);
+    expect(sessions.keys()).toEqual(['test:one pm']);
+    expect(sessions.state('test:one pm')).toEqual({
+      phase: { name: 'Stopped', why: '5 errors in a row' },
+      sessionSeq: 7,
+      consecutiveErrors: 5,
+      totalErrors: 9,
+      lastCause: 'exited with code 1',
+      trigger: null,
+    });
+    const restarted = {
+      from: 'Stopped',
+      trigger: 'OperatorRestart',
+      to: { name: 'Initializing' },
+      sessionSeq: 1,
+    } as const;
+    const move = { type: 'sessionMoved', ...restarted, consecutiveErrors: 0, totalErrors: 0, cause: null } as const;
+    await sessions.apply('test:one pm', move, AT);
+    expect(store.verify()).toEqual([]);
+    await store.close();
+    const again = open(place.file());
+    expect(again.host(sessionJournal).state('test:one pm')).toMatchObject({ totalErrors: 0 });
     expect(again.verify()).toEqual([]);
     await again.close();
   });

@@ -16,7 +16,7 @@ async function record(path: string): Promise<void> {
   await seat(store, 'test:two');
   await write(store, 'm3', 'and here?', 'test:two');
   await store.accept(written('m4'));
-  await store.saveAgent('pm', { errors: 1 });
+  await store.remember('threads', 'test:thread', '{}');
   await store.close();
 }
 
@@ -80,7 +80,7 @@ const EDITS: Readonly<Record<string, string>> = {
   'a changed message that waits': `UPDATE inbox SET text = 'something else' WHERE id = 'm4'`,
   'a changed fate': `UPDATE inbox SET fate = NULL WHERE id = 'm1'`,
   'a changed post that is owed': `UPDATE outbox SET text = 'something else' WHERE lane = 'posts'`,
-  "a changed agent's state": `UPDATE agents SET state = '{}'`,
+  'a changed word that a part of the program keeps': `UPDATE memory SET value = '[]'`,
 };
 
 describe('an edit behind the store, with the triggers dropped', () => {
@@ -132,7 +132,7 @@ describe('a damaged file', () => {
 
 async function reread(path: string): Promise<string> {
   const store = open(path);
-  const state = everything(store, MESSAGES) + JSON.stringify(store.agent('pm'));
+  const state = everything(store, MESSAGES) + JSON.stringify(store.recall('threads', 'test:thread'));
   const { unapplied } = await store.recover();
   const owed = await store.owed(100, AT);
   await store.close();

@@ -1,0 +1,318 @@
+import { describe, expect, test } from 'vitest';
+import { BackendError } from '../../../src/agents/backends/backend.ts';
+import { STATE_WORDS } from '../../../src/agents/session/session-roster.ts';
+import { SESSION_TRANSITIONS } from '../../../src/agents/session/session-machine.ts';
+import { sessionJournal } from '../../../src/agents/session/session-journal.ts';
+import type { KeptSession, RecordedMove, SessionJournal } from '../../../src/agents/session/session-journal.ts';
+import { folder, open } from '../../engine/sqlite/fixture.ts';
+import { bench, holding } from '../bench.ts';
+
+const FRESH: KeptSession = {
+  phase: { name: 'Initializing' },
+  sessionSeq: 1,
+  consecutiveErrors: 0,
+  totalErrors: 0,
+  lastCause: null,
+  trigger: null,
+};
+
+/** A journal that can be looked into; `broken` moves cannot be put on record. */
+function fakeJournal(kept: KeptSession | null = null, broken = 0) {
+  const moves: RecordedMove[] = [];
+  const state = { kept, broken };
+  const journal: SessionJournal = {
+    state: () => state.kept,
+    async apply(_key, move) {
+      if (state.broken > 0) {
+        state.broken -= 1;
+        throw new Error('disk is on fire');
+      }
+      moves.push(move);
+      const stored = sessionJournal.fact.parse(JSON.parse(JSON.stringify(move)));
+      state.kept = sessionJournal.evolve(state.kept ?? sessionJournal.empty(), stored);
+    },
+  };
+  /** What was put on record: where from, by what, where to, and what is counted. */
+  const recorded = () =>
+    moves.map(({ from, trigger, to, consecutiveErrors: row, totalErrors: all }) =>
+      [from, trigger, to.name, row, all].join(' '),
+    );
+  return { journal, moves, recorded, state };
+}
+
+function refusals(times: number): Error[] {
+  return Array.from({ length: times }, () => new BackendError('connection refused'));
+}
+
+describe('a session that runs', () => {
+  test('puts nothing on record at its start, for its turns and for heartbeats', async () => {
+    const { journal, moves } = fakeJournal();
+    const { prompt, session, time } = await bench({ journal });
+    for (const epoch of [1, 2]) {
+      await prompt(epoch);
+      session().report?.text('words');
+      session().ends({ how: 'completed' });
+      await time.settle();
+    }
+    await time.advance(600_000);
+    expect(moves).toEqual([]);
+  });
+
+  test('puts each failure on record with its cause and the end of the pause, and the turn that ends them', async () => {
+    const { journal, moves, recorded } = fakeJournal();
+    const { time, prompt, session } = await bench({ journal, failures: refusals(2) });
+    const began = time.clock.now();
+    await time.advance(6_000);
+    await prompt(1);
+    session().report?.text('words');
+    session().ends({ how: 'completed' });
+    await time.settle();
+    expect(recorded()).toEqual([
+      'Spawning SessionExited(Error) CoolingDown 1 1',
+      'Spawning SessionExited(Error) CoolingDown 2 2',
+      'Spawning SessionStarted Running 0 2',
+    ]);
+    expect(moves.map(({ to, cause }) => [to, cause])).toEqual([
+      [{ name: 'CoolingDown', delayMs: 2_000, endsAt: began + 2_000 }, 'connection refused'],
+      [{ name: 'CoolingDown', delayMs: 4_000, endsAt: began + 6_000 }, 'connection refused'],
+      [{ name: 'Running', sessionSeq: 1 }, 'connection refused'],
+    ]);
+  });
+
+  test('puts nothing on record when it is lost while it does nothing: that counts no error', async () => {
+    const { journal, moves } = fakeJournal();
+    const { session, time } = await bench({ journal });
+    session().pings = new Error('socket closed');
+    await time.advance(15_000);
+    expect(moves).toEqual([]);
+  });
+
+  test('is not stopped by the end of the program', async () => {
+    const { journal, moves } = fakeJournal();
+    const { supervisor } = await bench({ journal });
+    await supervisor.stop();
+    expect(moves).toEqual([]);
+  });
+
+  test('whose failure cannot be put on record goes on, says so, and makes up for it with the next move', async () => {
+    const { journal, recorded } = fakeJournal(null, 1);
+    const { sessions, time, logged } = await bench({ journal, failures: refusals(1) });
+    await time.advance(2_000);
+    expect(sessions).toHaveLength(1);
+    expect(recorded()).toEqual(['CoolingDown BackoffElapsed BuildingPrompt 1 1']);
+    expect(logged).toContain('warn: a move of the session could not be put on record');
+  });
+
+  test('whose journal does not answer delays the end of the program by five seconds at most', async () => {
+    const journal: SessionJournal = { state: () => null, apply: () => new Promise(() => {}) };
+    const { supervisor, time } = await bench({ journal, failures: refusals(1) });
+    let stopped = false;
+    void supervisor.stop().then(() => (stopped = true));
+    await time.advance(4_999);
+    expect(stopped).toBe(false);
+    await time.advance(1);
+    expect([stopped, time.pending()]).toEqual([true, 0]);
+  });
+});
+
+describe('a session that was stopped before the program started', () => {
+  const kept: KeptSession = {
+    ...FRESH,
+    phase: { name: 'Stopped', why: '5 errors in a row' },
+    sessionSeq: 7,
+    consecutiveErrors: 5,
+    totalErrors: 9,
+    lastCause: 'connection refused',
+    trigger: 'SessionExited(Error)',
+  };
+
+  test('does not join, and its status says why', async () => {
+    const { supervisor, sessions, floors, time, prompt } = await bench({ journal: fakeJournal(kept).journal });
+    await time.advance(600_000);
+    expect([sessions, floors.told]).toEqual([[], []]);
+    expect(supervisor.list()[0]?.state).toBe('Stopped (until /agent restart)');
+    expect(supervisor.status('dev')?.[1]).toBe(
+      'console:demo: Stopped (until /agent restart): 5 errors in a row, session 7, 5 errors in a row, 9 in all; last: connection refused',
+    );
+    expect(await prompt(1)).toMatchObject({ state: 'failed' });
+  });
+
+  test('leaves the floor that still has it', async () => {
+    const { floors, logged } = await bench({ journal: fakeJournal(kept).journal, view: holding('dev', 3) });
+    expect(floors.told).toEqual([{ type: 'leave', agent: 'dev', cause: 'connection refused' }]);
+    expect(logged).toEqual(['error: agent stopped connection refused']);
+  });
+
+  test('is started by a restart, with its counters at zero', async () => {
+    const { journal, state } = fakeJournal(kept);
+    const { supervisor, floors, time } = await bench({ journal });
+    expect(await supervisor.restart('dev')).toEqual({ ok: true, text: 'dev is restarted.' });
+    await time.settle();
+    expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
+    expect(state.kept).toMatchObject({ ...FRESH, lastCause: 'connection refused', trigger: 'OperatorRestart' });
+  });
+
+  test('starts anew when the configuration takes the agent out and brings it back', async () => {
+    const { supervisor, floors, dev } = await bench({ journal: fakeJournal(kept).journal });
+    await supervisor.configure([]);
+    await supervisor.configure([dev]);
+    expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
+  });
+
+  test('by a fatal error gets one fresh attempt, with the counters that it had', async () => {
+    const phase = { name: 'Stopped', why: 'no such binary' } as const;
+    const { journal, recorded } = fakeJournal({ ...kept, phase, trigger: 'FatalError' });
+    const failures = [new BackendError('no such binary', { terminal: true }), ...refusals(9)];
+    const { supervisor, time } = await bench({ journal, failures });
+    await time.advance(600_000);
+    expect(failures).toHaveLength(9);
+    expect(recorded()).toEqual(['Spawning FatalError Stopped 5 9']);
+    expect(supervisor.status('dev')?.[1]).toContain('no such binary');
+  });
+});
+
+describe('a session that was cooling down when the program ended', () => {
+  /** Where a program that failed at its start leaves the time and the journal after `ms` of its pause of 2 s. */
+  async function after(ms: number) {
+    const { journal, recorded } = fakeJournal();
+    const { time, supervisor } = await bench({ journal, failures: refusals(1) });
+    await supervisor.stop();
+    await time.advance(ms);
+    return { journal, recorded, time };
+  }
+
+  test('is opened when the rest of its pause is over, and counts on', async () => {
+    const { journal, recorded, time } = await after(500);
+    const { sessions, floors, failures } = await bench({
+      journal,
+      time,
+      failures: refusals(1),
+      view: holding('dev', 1),
+    });
+    expect(floors.told).toEqual([{ type: 'leave', agent: 'dev', cause: 'connection refused' }]);
+    await time.advance(1_499);
+    expect(failures).toHaveLength(1);
+    await time.advance(1);
+    expect(failures).toHaveLength(0);
+    expect(recorded().at(-1)).toBe('Spawning SessionExited(Error) CoolingDown 2 2');
+    await time.advance(4_000);
+    expect(sessions).toHaveLength(1);
+  });
+
+  test('is opened at once when its pause is over', async () => {
+    const { journal, time } = await after(2_000);
+    const { sessions, supervisor } = await bench({ journal, time });
+    expect(sessions).toHaveLength(1);
+    expect(supervisor.status('dev')?.[1]).toContain('BuildingPrompt (ready), session 1, 1 errors in a row, 1 in all');
+  });
+
+  test('waits no longer than its whole pause when the clock was set back', async () => {
+    const phase = { name: 'CoolingDown', delayMs: 2_000, endsAt: 9_999_999_999 } as const;
+    const { journal } = fakeJournal({ ...FRESH, phase, consecutiveErrors: 1, totalErrors: 1 });
+    const { sessions, time } = await bench({ journal });
+    await time.advance(1_999);
+    expect(sessions).toHaveLength(0);
+    await time.advance(1);
+    expect(sessions).toHaveLength(1);
+  });
+});
+
+describe('a session that was in its turn when the program was killed', () => {
+  test('is opened again, with the number and the counters that it had', async () => {
+    const { journal } = fakeJournal({ ...FRESH, sessionSeq: 4, totalErrors: 2 });
+    const first = await bench({ journal });
+    await first.prompt(1);
+    first.session().report?.text('half');
+    const { supervisor, floors } = await bench({ journal });
+    expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
+    expect(supervisor.status('dev')?.[1]).toContain('session 4, 0 errors in a row, 2 in all');
+  });
+});
+
+test('a journal that cannot be read is ignored with a warning', async () => {
+  const state = () => {
+    throw new Error('unexpected end of JSON');
+  };
+  const { floors, logged } = await bench({ journal: { ...fakeJournal().journal, state } });
+  expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
+  expect(logged).toEqual(['warn: what is on record of the session cannot be read: it starts anew']);
+});
+
+describe('a recorded move', () => {
+  const move: RecordedMove = {
+    type: 'sessionMoved',
+    from: 'Running',
+    trigger: 'SessionExited(Error)',
+    to: { name: 'CoolingDown', delayMs: 2_000, endsAt: 5_000 },
+    sessionSeq: 3,
+    consecutiveErrors: 1,
+    totalErrors: 1,
+    cause: 'exited with code 1',
+  };
+
+  test('folds to the session that it led to', () => {
+    expect(sessionJournal.evolve(sessionJournal.empty(), move)).toEqual({
+      phase: move.to,
+      sessionSeq: 3,
+      consecutiveErrors: 1,
+      totalErrors: 1,
+      lastCause: 'exited with code 1',
+      trigger: 'SessionExited(Error)',
+    });
+  });
+
+  test('that is in no row of the table is a bug', () => {
+    const fold = (changed: Partial<RecordedMove>) => () =>
+      sessionJournal.evolve(sessionJournal.empty(), { ...move, ...changed });
+    expect(fold({ from: 'CoolingDown' })).toThrow('impossible: SessionExited(Error) led a session from CoolingDown');
+    expect(fold({ to: { name: 'Initializing' } })).toThrow('impossible:');
+    expect(fold({ to: { name: 'Stopped', why: '5 errors in a row' } })).not.toThrow();
+  });
+
+  test.each([
+    ['a counter below zero', { ...move, totalErrors: -1 }],
+    ['an unknown phase', { ...move, to: { name: 'Sleeping' } }],
+    ['an unknown trigger', { ...move, trigger: 'Snored' }],
+    ['a text', 'Stopped'],
+  ])('is not read when it is one with %s', (_what, stored) => {
+    expect(() => sessionJournal.fact.parse(stored)).toThrow(/invalid|too_small/u);
+  });
+});
+
+describe('sessions that are on record in a file', () => {
+  test('stay stopped after five crashes and a restart of the program, until an operator restarts them', async () => {
+    using place = folder();
+    const first = open(place.file());
+    const crashing = await bench({ journal: first.host(sessionJournal), failures: refusals(9) });
+    await crashing.time.advance(600_000);
+    await crashing.supervisor.stop();
+    await first.close();
+
+    const second = open(place.file());
+    const journal = second.host(sessionJournal);
+    const { supervisor, floors, sessions } = await bench({ journal });
+    expect([sessions, floors.told]).toEqual([[], []]);
+    expect(supervisor.status('dev')?.[1]).toContain(
+      'Stopped (until /agent restart): 5 errors in a row, session 1, 5 errors in a row, 5 in all; last: connection refused',
+    );
+    expect(await supervisor.restart('dev')).toMatchObject({ ok: true });
+    expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
+    await supervisor.stop();
+    expect(journal.state('console:demo dev')).toMatchObject({ phase: { name: 'Initializing' }, totalErrors: 0 });
+    expect(journal.journal('console:demo dev', 99).map(({ fact }) => fact.trigger)).toEqual([
+      ...Array<string>(5).fill('SessionExited(Error)'),
+      'OperatorRestart',
+    ]);
+    expect(second.verify()).toEqual([]);
+    await second.close();
+  });
+});
+
+describe('the words for the states of a session', () => {
+  test('are there for every state of the table, each one of its own', () => {
+    const names = SESSION_TRANSITIONS.flatMap(({ from, to }) => (from === 'any' ? [to] : [from, to]));
+    expect(Object.keys(STATE_WORDS).toSorted()).toEqual([...new Set<string>(names)].toSorted());
+    expect(new Set(Object.values(STATE_WORDS)).size).toBe(8);
+    expect(STATE_WORDS.BuildingPrompt).toBe('ready');
+  });
+});
