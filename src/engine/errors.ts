@@ -21,7 +21,10 @@ export function isEnvironmental(error: unknown): boolean {
 
 /** Whether this handle must not be used again: what it believes about the file may be untrue. */
 export function isFatal(error: unknown): boolean {
-  return error instanceof Database.SqliteError && /^SQLITE_(IOERR|CORRUPT|NOTADB|NOMEM|PROTOCOL)/u.test(error.code);
+  return (
+    error instanceof Database.SqliteError &&
+    /^SQLITE_(IOERR(?!_SHMSIZE)|CORRUPT|NOTADB|NOMEM|PROTOCOL)/u.test(error.code)
+  );
 }
 
 /** The error for people, whatever went wrong with the file at `path`. */
@@ -35,7 +38,7 @@ export function storeError(error: unknown, path: string): StoreError {
 export function sentence(code: StoreFault, path: string, detail: string): string {
   switch (code) {
     case 'locked':
-      return `${path} is in use by another process. Stop the other Conch first, or set CONCH_DATA_DIR to another folder.`;
+      return `${path} is in use by another process. Stop the other Conch first, or whatever else writes to it, or set CONCH_DATA_DIR to another folder.`;
     case 'newer-schema':
       return `${path} was written by a newer Conch (${detail}). Update Conch, or restore a backup made by this version.`;
     case 'corrupt':
@@ -61,6 +64,7 @@ const FAULTS: readonly (readonly [RegExp, StoreFault])[] = [
   [/^SQLITE_(BUSY|LOCKED)/u, 'locked'],
   [/^SQLITE_(CORRUPT|NOTADB)/u, 'corrupt'],
   [/^(SQLITE_READONLY|SQLITE_PERM|EACCES$|EPERM$|EROFS$)/u, 'read-only'],
-  [/^(SQLITE_FULL|ENOSPC$|EDQUOT$)/u, 'full'],
+  // The index of the log is a file, too, and this is how it says that there is no room for it.
+  [/^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC$|EDQUOT$)/u, 'full'],
   [/^SQLITE_(IOERR|CANTOPEN|NOMEM|PROTOCOL|NOLFS)/u, 'unavailable'],
 ];

@@ -7,8 +7,8 @@ import type { ChatAdapter, Memory } from '../adapters/port.ts';
 import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import { copied } from '../engine/sqlite/backup.ts';
+import type { FileLock } from '../engine/sqlite/lock.ts';
 import { lockInstance } from './instance-lock.ts';
-import type { InstanceLock } from './instance-lock.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 
@@ -49,7 +49,7 @@ export async function createPlatforms(parts: PlatformsParts): Promise<Platforms>
 function claims(config: Config, adapters: readonly ChatAdapter[]): Pick<Platforms, 'claim' | 'release'> {
   const { discord, slack } = config.credentials;
   const tokens = { discord: discord.token, slack: slack.appToken ?? slack.botToken };
-  const claimed: InstanceLock[] = [];
+  const claimed: FileLock[] = [];
   return {
     claim() {
       for (const adapter of ['discord', 'slack'] as const) {

@@ -48,8 +48,8 @@ export type AppParts = {
 /** A drain that needs more rounds waits for a platform that does not answer; what is left is sent after the next start. */
 const DRAIN_ROUNDS = 20;
 
-/** How long is waited for room on a full disk, from try to try. */
-const FULL_DISK = { firstMs: 250, longestMs: 5_000 };
+/** How long is waited, from try to try, for room on a full disk, or for another process that writes to the database. */
+const UNTIL_IT_PASSES = { firstMs: 250, longestMs: 5_000 };
 
 /** How long the first grant of a new channel waits for its agents. */
 const SEATING_MS = 5_000;
@@ -205,24 +205,24 @@ export class App {
   }
 
   /**
-   * Does work that nobody waits for, again and again while the disk is full: nothing of it was written, and all is well
-   * once there is room. Any other error rejects.
+   * Does work that nobody waits for, again and again while the disk is full or another process writes to the database:
+   * nothing of it was written, and all is well once that is over. Any other error rejects.
    */
   #retrying<Result>(work: () => Promise<Result>): Promise<Result> {
     const { timers, log } = this.#parts;
-    return retry(work, FULL_DISK, {
+    return retry(work, UNTIL_IT_PASSES, {
       timers,
-      judge: ({ error }) => (isDiskFull(error) ? 'again' : 'give-up'),
+      judge: ({ error }) => (willPass(error) ? 'again' : 'give-up'),
       waiting: ({ error, failures }) => {
-        if (isDiskFull(error)) log.error({ attempt: failures }, error.message);
+        if (willPass(error)) log.error({ attempt: failures }, error.message);
       },
     });
   }
 
-  /** A deadline that could not be written for want of room is only late. */
+  /** A deadline that could not be written for now is only late. */
   #deadlineFailed(failure: unknown): void {
     const { log, onBroken } = this.#parts;
-    if (isDiskFull(failure)) log.error({}, failure.message);
+    if (willPass(failure)) log.error({}, failure.message);
     else onBroken(failure);
   }
 
@@ -322,7 +322,7 @@ export async function reportUnposted(manager: Manager, { channel, effect }: Outb
   await manager.apply(channel, { type: 'shown', question: effect.announcement.question, why });
 }
 
-/** Whether the disk had no room for what was to be written. */
-function isDiskFull(error: unknown): error is StoreError {
-  return error instanceof StoreError && error.code === 'full';
+/** Whether nothing was written, and the same may be written later. */
+function willPass(error: unknown): error is StoreError {
+  return error instanceof StoreError && (error.code === 'full' || error.code === 'locked');
 }

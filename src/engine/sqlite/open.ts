@@ -12,6 +12,8 @@ import {
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { StoreError, sentence, storeError } from '../errors.ts';
+import { lockFile } from './lock.ts';
+import type { FileLock } from './lock.ts';
 import { defineFunctions } from './rows.ts';
 
 const FOLDER = new URL('migrations/', import.meta.url);
@@ -36,9 +38,7 @@ export function openDatabase(
 ): Database.Database {
   let db: Database.Database | null = null;
   try {
-    if (path !== MEMORY) makeFile(path);
-    db = new Database(path, { timeout: BUSY_TIMEOUT_MS });
-    lock(db);
+    db = path === MEMORY ? new Database(path) : openAlone(path);
     const version = readVersion(db, path, migrations.length);
     checkStructure(db, path);
     fixSettings(db, path);
@@ -50,6 +50,11 @@ export function openDatabase(
     db?.close();
     throw storeError(error, path);
   }
+}
+
+/** The file whose lock says that a process owns the database. */
+export function lockOf(path: string): string {
+  return `${path.replace(/\.db$/u, '')}.lock`;
 }
 
 /** Where the copy of a file lies that was made before its schema, the one with this number, was changed. */
@@ -68,14 +73,33 @@ const SETTINGS = [
   ['busy_timeout', String(BUSY_TIMEOUT_MS), BUSY_TIMEOUT_MS],
 ] as const;
 
-function makeFile(path: string): void {
-  mkdirSync(dirname(path), { recursive: true });
-  closeSync(openSync(path, 'a', 0o600));
+/** Closed together with the lock that keeps other processes from owning it; whoever only reads may do so meanwhile. */
+class OwnDatabase extends Database {
+  readonly #lock: FileLock;
+
+  constructor(path: string, lock: FileLock) {
+    super(path, { timeout: BUSY_TIMEOUT_MS });
+    this.#lock = lock;
+  }
+
+  override close(): this {
+    super.close();
+    this.#lock.release();
+    return this;
+  }
 }
 
-function lock(db: Database.Database): void {
-  db.pragma('locking_mode = EXCLUSIVE');
-  db.exec('BEGIN EXCLUSIVE; COMMIT');
+function openAlone(path: string): Database.Database {
+  mkdirSync(dirname(path), { recursive: true });
+  const lock = lockFile(lockOf(path), BUSY_TIMEOUT_MS);
+  if (lock === null) throw new StoreError('locked', sentence('locked', path, 'its lock is taken'));
+  try {
+    if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
+    return new OwnDatabase(path, lock);
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
 }
 
 function readVersion(db: Database.Database, path: string, known: number): number {
@@ -98,7 +122,7 @@ function checkStructure(db: Database.Database, path: string): void {
 function fixSettings(db: Database.Database, path: string): void {
   const journal = db.pragma('journal_mode = WAL', { simple: true });
   if (path !== MEMORY) expect('journal_mode', journal, 'wal');
-  if (path !== MEMORY) expect('locking_mode', db.pragma('locking_mode', { simple: true }), 'exclusive');
+  if (path !== MEMORY) expect('locking_mode', db.pragma('locking_mode', { simple: true }), 'normal');
   for (const [name, value, wanted] of SETTINGS) {
     db.pragma(`${name} = ${value}`);
     expect(name, db.pragma(name, { simple: true }), wanted);

@@ -32,6 +32,52 @@ describe('a database in use', () => {
     await store.close();
   });
 
+  test('can be read by others meanwhile, and what is written goes on however long they read', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await seat(store);
+    await write(store, 'm1');
+    const reader = new Database(place.file(), { readonly: true, fileMustExist: true });
+    reader.exec('BEGIN');
+    const count = reader.prepare('SELECT count(*) FROM inbox').pluck();
+    expect(count.get()).toBe(1);
+    for (const text of ['one', 'two', 'three']) await turn(store, text);
+    await write(store, 'm2');
+    expect(count.get()).toBe(1);
+    reader.exec('COMMIT');
+    expect(count.get()).toBe(2);
+    await store.close();
+    expect(reader.prepare('PRAGMA quick_check').pluck().get()).toBe('ok');
+    reader.close();
+    const again = open(place.file());
+    expect(again.verify()).toEqual([]);
+    await again.close();
+  });
+
+  test('refuses what comes while another program writes to it, loses nothing, and heals', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await seat(store);
+    const writer = new Database(place.file());
+    writer.exec('BEGIN IMMEDIATE');
+    await expect(store.accept(written('m1'))).rejects.toMatchObject({ code: 'locked' });
+    writer.exec('ROLLBACK');
+    writer.close();
+    await write(store, 'm2');
+    expect(store.message('m1')).toBeNull();
+    expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+
+  test('has its lock in a file of its own, for its owner alone', async () => {
+    using place = folder();
+    const store = open(place.file());
+    expect(statSync(place.file('conch.lock')).mode & 0o777).toBe(0o600);
+    expect(() => open(place.file())).toThrow('Stop the other Conch first');
+    await store.close();
+    await open(place.file()).close();
+  });
+
   test('is free again once its owner was killed, and has all that was acknowledged', async () => {
     using place = folder();
     const ended = await runChild('apply-and-die', place.file());
@@ -69,13 +115,7 @@ describe('opening', () => {
     using place = folder();
     const db = openDatabase(place.file());
     const names = ['journal_mode', 'synchronous', 'foreign_keys', 'locking_mode', 'user_version'];
-    expect(names.map((name) => db.pragma(name, { simple: true }))).toEqual([
-      'wal',
-      1,
-      1,
-      'exclusive',
-      MIGRATIONS.length,
-    ]);
+    expect(names.map((name) => db.pragma(name, { simple: true }))).toEqual(['wal', 1, 1, 'normal', MIGRATIONS.length]);
     db.close();
   });
 
@@ -157,6 +197,8 @@ describe('opening', () => {
     openDatabase(place.file()).close();
     chmodSync(place.path, 0o755);
     chmodSync(place.file(), 0o444);
+    asNobody(() => expect(refusal(place.file())).toMatchObject({ code: 'read-only' }));
+    chmodSync(place.file('conch.lock'), 0o666);
     asNobody(() => expect(refusal(place.file())).toMatchObject({ code: 'read-only' }));
   });
 });

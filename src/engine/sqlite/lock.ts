@@ -1,0 +1,34 @@
+import { closeSync, existsSync, openSync } from 'node:fs';
+import Database from 'better-sqlite3';
+
+/** A file that this process alone has locked, until it lets go of it or ends. */
+export type FileLock = { release(): void };
+
+/**
+ * Locks a file, made if missing, for this process, by a lock that the system lifts when the process ends in any way; `null` when
+ * another one has it and does not let go of it within `waitMs`. Throws what the file system says when it cannot be made.
+ */
+export function lockFile(path: string, waitMs = 0): FileLock | null {
+  const db = openLock(path, waitMs);
+  try {
+    db.pragma('locking_mode = EXCLUSIVE');
+    db.exec('BEGIN EXCLUSIVE; COMMIT');
+    return { release: () => void db.close() };
+  } catch (error) {
+    db.close();
+    if (error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY')) return null;
+    throw error;
+  }
+}
+
+/** Opened by SQLite alone if it is there: whatever else closed it in this process would lift the lock. */
+function openLock(path: string, waitMs: number): Database.Database {
+  if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
+  try {
+    return new Database(path, { timeout: waitMs });
+  } catch (error) {
+    // SQLite could not open it: nobody in this process has it, and the file system says why.
+    closeSync(openSync(path, 'a'));
+    throw error;
+  }
+}
