@@ -187,6 +187,9 @@ function promptFor({ id, name }: CheckedAgent, way: Way, folder: string): TurnPr
     open: [],
     saidSoFar: [],
     roster: [{ id, name, status: 'ACTIVE', description: '' }],
+    system: '',
+    parts: [],
+    longest: Infinity,
     text: `${way.text(file)}\n${AT_ONCE}`,
   };
 }

@@ -42,6 +42,8 @@ export type ChannelConfig = {
   /** The part of the id before the colon. */
   readonly adapter: (typeof ADAPTERS)[number];
   readonly name: string;
+  /** What it is about, in words for its agents. */
+  readonly topic?: string;
   /** For a thread with a floor of its own: the channel whose settings it has. */
   readonly parent?: string;
   /** The agents' ids in the order of assignment. */

@@ -85,6 +85,7 @@ const channel = z.strictObject({
     .max(100)
     .exactOptional()
     .describe('The name in logs and lists. Without one, the id after the colon.'),
+  topic: z.string().max(500).exactOptional().describe('What the channel is about, in words for its agents.'),
   agents: z.array(agentId).max(100).describe('The ids of the agents at this floor, in the order of their turns.'),
   budgets: ownBudgets.exactOptional().describe('Budgets of this channel, each key in place of the general one.'),
   ...turnOverrides,

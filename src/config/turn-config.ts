@@ -112,8 +112,10 @@ export const turnKeys = {
   announceNobody: flag('Tell the channel when no agent is available.').default(true),
   announceRecovery: flag('Tell the channel about a resumed turn or missing history after a restart.').default(true),
   contextTokens: count(500, 2_000_000)
-    .describe('How much of the conversation a prompt holds, in tokens; the oldest lines go first.')
-    .default(8_000),
+    .describe(
+      'How long a request to an agent may be in all, in tokens of four characters: rules, conversation and news. The oldest lines go first. Set it below the window of a small model.',
+    )
+    .default(32_000),
   maxHeld: count(1, 100_000).describe('How many human messages a channel keeps for later, at most.').default(500),
 };
 

@@ -99,7 +99,8 @@ export function sessionSettingsOf(config: () => Config): SupervisorSettings {
       const found = config().channels.find((channel) => channel.id === id);
       const { turnCompleteSignal: signal, ...rest } = found?.turnConfig ?? config().turnConfig;
       const { coalesceMs, contextTokens, maxConsecutiveErrors, maxTotalErrors } = rest;
-      return { coalesceMs, contextTokens, signal, thresholds: { maxConsecutiveErrors, maxTotalErrors } };
+      const place = { name: found?.name ?? id, topic: found?.topic ?? '' };
+      return { coalesceMs, contextTokens, signal, place, thresholds: { maxConsecutiveErrors, maxTotalErrors } };
     },
   };
 }

@@ -145,7 +145,12 @@ export const SETTINGS: SupervisorSettings = {
   heartbeatMs: 15_000,
   heartbeatTimeoutMs: 45_000,
   interruptGraceMs: 5_000,
-  channel: () => ({ coalesceMs: 500, contextTokens: 4_000, signal: 'TURN_COMPLETE' }),
+  channel: () => ({
+    coalesceMs: 500,
+    contextTokens: 4_000,
+    signal: 'TURN_COMPLETE',
+    place: { name: 'demo', topic: '' },
+  }),
 };
 
 /** A journal of nothing: every session starts anew. */

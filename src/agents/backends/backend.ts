@@ -22,7 +22,13 @@ export type TurnPrompt = {
     readonly status: string;
     readonly description: string;
   }[];
-  /** All of it as one text, attributed and bounded. */
+  /** Who the agent is, the rules, who is here: the same in every prompt until one of them changes. */
+  readonly system: string;
+  /** What is new, in the order in which it came about: what the agent itself posted, and what others wrote and what is to be done. */
+  readonly parts: readonly { readonly own: boolean; readonly text: string }[];
+  /** How long a whole request may be, with all that was said before, in characters. */
+  readonly longest: number;
+  /** All of it as one text, attributed and bounded; `system` stands in it unless the session has heard it. */
   readonly text: string;
 };
 
@@ -89,6 +95,13 @@ export type AgentSession = {
   readonly program?: string | null;
   /** Another object than before when the agent has forgotten the conversation. The session itself unless given. */
   readonly memory?: object;
+  /**
+   * What the session keeps of the conversation: what was posted, by the parts of its prompts (`posted`), or by itself what it
+   * was told and has answered (`own`). Absent: nothing, every prompt stands alone.
+   */
+  readonly history?: 'posted' | 'own';
+  /** How many characters a request has besides what the prompt holds; none unless given. */
+  readonly overhead?: number;
 };
 
 /** A way to run agents. */

@@ -41,6 +41,7 @@ export class Generation {
   readonly #done = Promise.withResolvers<void>();
   #generating = true;
   #muted = false;
+  #whole = false;
   #text = '';
   /** The text is more than white space. */
   #visible = false;
@@ -83,6 +84,11 @@ export class Generation {
   /** Whether its output is no longer wanted. */
   get muted(): boolean {
     return this.#muted;
+  }
+
+  /** Whether it ended by itself, and all that it said was told. */
+  get whole(): boolean {
+    return this.#whole;
   }
 
   /** Resolves when nothing more comes of it. */
@@ -137,6 +143,7 @@ export class Generation {
     const said = ending.how === 'passed' ? null : this.#endMessage();
     draft(null);
     await Promise.all([said, send({ agent, epoch, ...this.#closing(ending) })]);
+    this.#whole = ending.how !== 'interrupted';
   }
 
   /** The session failed: says what people have seen, and nothing more. */

@@ -36,6 +36,8 @@ export type SessionSettings = {
   readonly contextTokens: number;
   /** What ends a turn at the very end of an agent's output. */
   readonly signal: string;
+  /** What the channel is called, and what it is about. */
+  readonly place: { readonly name: string; readonly topic: string };
   /** How many errors stop a session; the owner's defaults unless given. */
   readonly thresholds?: Thresholds;
 };
@@ -245,13 +247,20 @@ export class SeatedAgent {
   }
 
   #start(session: AgentSession, effect: Of<'prompt'>): void {
-    const { floors, sessionSettings, describe, boundary } = this.#ports;
-    const { contextTokens, signal } = sessionSettings(this.channel);
+    const { floors, clock, sessionSettings, describe, boundary } = this.#ports;
+    const { contextTokens, signal, place } = sessionSettings(this.channel);
     const knowledge = this.#knowledge;
-    knowledge.begin(session.memory ?? session);
+    knowledge.begin(session, boundary);
     const shown = this.spec.backend.needsSignal ? signal : null;
-    const ways = { describe, signal: shown, contextTokens, boundary: boundary(), knowledge };
-    const { turn, left } = turnPrompt(effect, this.#seat(), floors, ways);
+    const { turn, left } = turnPrompt(effect, this.#seat(), floors, {
+      describe,
+      place,
+      signal: shown,
+      passWord: signal,
+      contextTokens,
+      at: clock.now(),
+      knowledge,
+    });
     knowledge.prompted(turn, effect.uptoLine);
     for (const id of left) void this.#commands.send(this.#notTaken(id, effect.epoch));
     this.#executor.prompt(turn);
@@ -260,7 +269,7 @@ export class SeatedAgent {
   #generation(session: AgentSession, { epoch, roster }: TurnPrompt): Generation {
     const { clock, timers, log, floors, sessionSettings } = this.#ports;
     const { coalesceMs, signal } = sessionSettings(this.channel);
-    return new Generation({
+    const generation = new Generation({
       agent: this.spec.id,
       epoch,
       roster,
@@ -275,6 +284,8 @@ export class SeatedAgent {
       draft: (text) => floors.draft(this.channel, this.spec.id, epoch, text),
       started: () => this.#executor.started(),
     });
+    void generation.done.then(() => void (this.#knowledge.cut = !generation.whole));
+    return generation;
   }
 
   /** A message to answer for which the prompt had no room comes with the next one. */

@@ -336,6 +336,24 @@ function answers(build: () => Promise<Rig>): void {
     }
   });
 
+  test('T9 an agent whose answer was cut is told how much of it was posted, and nothing else of it', async () => {
+    const opened = await open({ humanInterruptMode: 'interrupt' });
+    try {
+      opened.rig.play({ do: 'say', text: 'First half.' }, { do: 'pause' }, { do: 'write', text: 'Second half.' });
+      await opened.channel.write('@dev count');
+      await opened.rig.paused();
+      await expect.poll(() => opened.channel.posts, { timeout: 60_000 }).toEqual(['Dev: First half.']);
+      await opened.channel.write('@dev no further');
+      await finish(opened);
+      const given = (await opened.rig.seen()).find((seen) => seen.includes('no further')) ?? '';
+      expect(given).toContain('First half.');
+      expect(given).toContain('Your last answer was cut off');
+      expect(given).not.toContain('Second half.');
+    } finally {
+      await opened.stop();
+    }
+  });
+
   test('T2 an agent that is interrupted twice is prompted with every message, and is done with all in the end', async () => {
     const opened = await open({ humanInterruptMode: 'interrupt' });
     try {

@@ -22,9 +22,12 @@ export function prompt(more: Partial<TurnPrompt>): TurnPrompt {
     open: [],
     saidSoFar: [],
     roster,
+    system: '',
+    longest: 32_000,
     text: '',
   } as const;
-  return { ...base, lines: more.messages ?? [], messages: [], ...more };
+  const parts = [{ own: false, text: more.text ?? '' }];
+  return { ...base, parts, lines: more.messages ?? [], messages: [], ...more };
 }
 
 /** A report that keeps what was told: the messages, and what else happened. */

@@ -1,7 +1,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { buildPrompt, looksLikeHost, neutralised } from '../../../src/agents/prompt/prompt.ts';
+import { SessionKnowledge, buildPrompt, looksLikeHost, neutralised } from '../../../src/agents/prompt/prompt.ts';
 import type { PromptParts } from '../../../src/agents/prompt/prompt.ts';
+import type { AgentSession } from '../../../src/agents/backends/backend.ts';
+import type { OrderPolicy } from '../../../src/turns/floor/policies.ts';
 import type { Line } from '../../../src/turns/view.ts';
 
 const BOUNDARY = 'b0a1f7c2';
@@ -15,8 +17,31 @@ function agent(line: number, id: string, text: string): Line {
   return { ...person(line, text), author: { kind: 'agent', id, name: id.toUpperCase() }, message: null };
 }
 
+/** What a session knows that was never prompted before. */
+function known(history?: AgentSession['history']): SessionKnowledge {
+  const knowledge = new SessionKnowledge();
+  knowledge.begin({ posted: POSTING, own: REMEMBERING, none: SESSION }[history ?? 'none'], () => BOUNDARY);
+  return knowledge;
+}
+
+const SESSION: AgentSession = {
+  prompt: async () => ({ how: 'passed' }),
+  inject: async () => 'refused',
+  interrupt: async () => {},
+  ping: async () => {},
+  close: async () => {},
+};
+const VIEW = { order: 'round-robin', next: [], turns: { used: 7, allowed: 12 } } as const;
+const POSTING: AgentSession = { ...SESSION, history: 'posted' };
+const REMEMBERING: AgentSession = { ...SESSION, history: 'own' };
+
 function parts(more: Partial<PromptParts> = {}): PromptParts {
   return {
+    place: { name: 'demo', topic: '' },
+    passWord: 'PASS',
+    at: Date.UTC(2026, 10, 22),
+    view: null,
+    knowledge: known(),
     seat: { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: 'You write code.' },
     reason: 'grant',
     lines: [],
@@ -29,7 +54,6 @@ function parts(more: Partial<PromptParts> = {}): PromptParts {
     ],
     signal: null,
     contextTokens: 4_000,
-    boundary: BOUNDARY,
     ...more,
   };
 }
@@ -40,9 +64,9 @@ describe('a prompt', () => {
     const { text } = buildPrompt(
       parts({ lines: [m1, agent(2, 'pm', 'A small spec.')], messages: [m1], signal: 'TURN_COMPLETE' }),
     );
-    expect(text).toMatch(/^You write code\.\n\nYou are Developer \(dev\)/);
+    expect(text).toMatch(/^You write code\.\n\nYou are Developer \(@dev\) in the chat channel "demo"/);
     expect(text).toContain('End your turn with TURN_COMPLETE alone on the last line');
-    expect(text).toContain('- Product manager (@pm), QUEUED: writes specs\n- Developer (@dev, you), ACTIVE');
+    expect(text).toContain('- Product manager (@pm): writes specs\n- Developer (@dev, you)\n');
     expect(text).toContain(
       `=== ${BOUNDARY} ===\n[from Anna (u1), to answer now]\nBuild a login page\n[from PM (pm)]\nA small spec.\n=== end ${BOUNDARY} ===`,
     );
@@ -88,6 +112,76 @@ describe('a prompt', () => {
     expect(text).toContain('See this\n(attached: plan.png, image/png, 1200 bytes, https://files.test/1)');
     expect(text).toContain('[from Anna (u1), edited]\nbetter words\n[from Anna (u1), deleted]\n(deleted)\n===');
     expect(text).not.toContain('secret');
+  });
+});
+
+describe('what a model needs to know', () => {
+  test('T26 stands in the part that stays the same: who it is, where, the rules, who is here, and no state', () => {
+    const place = { name: 'shop', topic: 'the web shop' };
+    const { system } = buildPrompt(parts({ place, view: { ...VIEW, next: ['qa'] } }));
+    expect(system).toContain(
+      'You are Developer (@dev) in the chat channel "shop", which people and agents share. It is about: the web shop.',
+    );
+    expect(system).toContain('Every agent here gets its turn without being called. A mention (@id) calls');
+    expect(system).toContain('To ask an agent something, end with "@id, your question?"');
+    expect(system).toContain('your whole answer is the one word PASS');
+    expect(system).toContain('add what is new, and do not say again what was said');
+    expect(system).toMatch(/Agents here:\n- Product manager \(@pm\): writes specs\n- Developer \(@dev, you\)$/);
+    expect(system).not.toMatch(/QUEUED|ACTIVE|IDLE|2026|left/);
+  });
+
+  test('T26 stands behind the conversation when it changes: the date, who is next, who is away, how many turns are left', () => {
+    const away = { id: 'qa', name: 'Tester', status: 'OFFLINE', description: '' };
+    const roster = [...parts().roster, away];
+    const { text } = buildPrompt(parts({ roster, view: { ...VIEW, next: ['dev', 'pm'] } }));
+    expect(text).toMatch(
+      /It is Sunday,? 22 November 2026\. After you: pm\. Away: qa\. Turns of agents left until a person writes: 5\. You have the floor\.$/,
+    );
+  });
+
+  test('T26 says by whom a turn is given in every order', () => {
+    const said = (order: OrderPolicy) => buildPrompt(parts({ view: { ...VIEW, order } })).system;
+    expect(said('mention')).toContain('An agent gets a turn only when it is called. A mention (@id) calls');
+    expect(said('manual')).toContain('People choose who is next.');
+    expect(said('facilitator')).toContain('nobody needs to be called');
+  });
+
+  test('T25 is the same in every prompt, and is told once to a session that remembers it', () => {
+    const knowledge = known('own');
+    const first = buildPrompt(parts({ knowledge, lines: [person(1, 'One')] }));
+    expect(first.text.startsWith(first.system)).toBe(true);
+    const turn = { ...first, lines: [], messages: [], channel: 'console:demo', epoch: 1, reason: 'grant' } as const;
+    knowledge.prompted({ ...turn, open: [], saidSoFar: [], roster: [], longest: 1 }, 1);
+    knowledge.begin(REMEMBERING, () => 'another');
+    const second = buildPrompt(parts({ knowledge, lines: [person(2, 'Two')], view: VIEW }));
+    expect(second.system).toBe(first.system);
+    expect(second.text).not.toContain('Agents here');
+    const roster = parts().roster.slice(1);
+    expect(buildPrompt(parts({ knowledge, roster })).text).toContain('Agents here');
+  });
+});
+
+describe('an answer that was cut', () => {
+  test.each([['own'], [undefined]] as const)(
+    'T9 is told as far as it was posted to a session with history %j',
+    (history) => {
+      const knowledge = known(history);
+      knowledge.cut = true;
+      const { text } = buildPrompt(parts({ knowledge, lines: [agent(1, 'dev', 'One, two')] }));
+      expect(text).toContain('[from DEV (dev), you]\nOne, two');
+      expect(text).toContain('Your last answer was cut off: of it the channel has only what stands here as yours.');
+      expect(buildPrompt(parts({ knowledge })).text).toContain('cut off: nothing more of it was posted.');
+    },
+  );
+
+  test('T9 is an answer of its own for a session whose history is what was posted', () => {
+    const knowledge = known('posted');
+    knowledge.cut = true;
+    const lines = [person(1, 'Count'), agent(2, 'dev', 'One, two'), agent(3, 'dev', 'three'), person(4, 'Stop')];
+    const { parts: pieces } = buildPrompt(parts({ knowledge, lines }));
+    expect(pieces.map(({ own }) => own)).toEqual([false, true, false, false]);
+    expect(pieces[1]?.text).toBe('One, two\n\nthree');
+    expect(pieces[3]?.text).toContain('Your last answer was cut off');
   });
 });
 
@@ -218,7 +312,10 @@ describe('what people and agents write', () => {
       const said = all.map(([text], index) => agent(index + 100, 'dev', text));
       const { text } = buildPrompt(parts({ lines, messages: lines.slice(0, 1), said, reason: 'resume' }));
       const hosts = text.split(/\r\n|[\n\r\v\f\u0085\u2028\u2029]/u).filter(looksLikeHost);
-      return text.split(BOUNDARY).length === 3 && hosts.length === 2 + all.length * 3;
+      return (
+        text.split(BOUNDARY).length === (all.length === 0 ? 1 : 3) &&
+        hosts.length === all.length * 3 + (all.length === 0 ? 0 : 2)
+      );
     });
     expect(() => fc.assert(property, { numRuns: 500 })).not.toThrow();
   });

@@ -22,6 +22,9 @@ const PROMPT: TurnPrompt = {
   open: [],
   saidSoFar: [],
   roster: [],
+  system: '',
+  parts: [],
+  longest: 16_000,
   text: 'Build a clock',
 };
 

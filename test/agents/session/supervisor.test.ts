@@ -422,7 +422,7 @@ describe.each([
 describe('T14 the prompt', () => {
   test('demands the signal of those that need it, and of nobody else', async () => {
     const prompts = await Promise.all([true, false].map((needs) => performed(needs, () => {})));
-    expect(prompts.map(({ prompted }) => prompted.includes('TURN_COMPLETE'))).toEqual([true, false]);
+    expect(prompts.map(({ prompted }) => prompted.includes('End your turn with TURN_COMPLETE'))).toEqual([true, false]);
   });
 });
 

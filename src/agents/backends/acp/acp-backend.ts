@@ -10,6 +10,7 @@ import type { PrivateFolder } from '../../process/private-folder.ts';
 import { ACP_PROFILES } from './acp-profiles.ts';
 import type { AcpProfile, AcpProfileName } from './acp-profiles.ts';
 import { createAcpSession } from './acp-session.ts';
+import { withSystem } from './acp-words.ts';
 import type { AcpSession } from './acp-session.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
@@ -89,6 +90,7 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
  * that cannot open its old session again is told first what it was last asked.
  */
 class LastingSession implements AgentSession {
+  readonly history = 'own';
   readonly #start: () => Promise<AcpSession>;
   readonly #forget: () => void;
   #session: AcpSession | null = null;
@@ -115,7 +117,7 @@ class LastingSession implements AgentSession {
     const reopen = this.#ended && !this.#closed;
     if (reopen) await this.open();
     const session = this.#current;
-    const text = reopen && !session.resumed ? `${this.#last}\n\n${turn.text}` : turn.text;
+    const text = reopen && !session.resumed ? withSystem(turn, `${this.#last}\n\n${turn.text}`) : turn.text;
     this.#last = turn.text;
     try {
       return await session.prompt({ ...turn, text }, report);

@@ -69,6 +69,7 @@ export async function createAcpSession(peer: AcpPeer, options: AcpSessionOptions
 }
 
 class Session implements AcpSession {
+  readonly history = 'own';
   readonly #options: AcpSessionOptions;
   readonly #link: AcpLink;
   readonly #boundary: () => string;

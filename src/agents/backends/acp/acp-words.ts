@@ -1,11 +1,17 @@
 import type { Line } from '../../../turns/view.ts';
 import { neutralised } from '../../prompt/prompt.ts';
+import type { TurnPrompt } from '../backend.ts';
 import { FLOOR_TOOLS } from '../../tools/floor-tools.ts';
 
 /** What a prompt says of the tools of this server, because some agents do not list them. */
 export function toolHint(server: string): string {
   const names = Object.keys(FLOOR_TOOLS).join(', ');
   return `The tools of the server "${server}" are yours for the floor: ${names}. A plain answer needs none of them.`;
+}
+
+/** A prompt's text for an agent that has forgotten the rules and who is here. */
+export function withSystem({ system }: TurnPrompt, text: string): string {
+  return text.includes(system) ? text : `${system}\n\n${text}`;
 }
 
 /** A message that comes in the middle of a turn, attributed by the host inside a boundary. */

@@ -71,7 +71,8 @@ class CommandSession implements AgentSession {
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     if (this.#run) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
     const { command, args, input, output, timeoutMs, maxOutputBytes, timers = systemTimers } = this.#options;
-    const asked = output === 'text' ? turn.text : `${JSON.stringify(turn)}\n`;
+    const { parts: _parts, longest: _longest, ...shown } = turn;
+    const asked = output === 'text' ? turn.text : `${JSON.stringify(shown)}\n`;
     const given = input === 'stdin' ? { args, stdin: asked } : { args: [...args, argumentOf(asked)], stdin: '' };
     const floorTools = new FloorTools(report, this.#seat.agent, turn.roster);
     const call = { command, ...this.#place, ...given, output, timeoutMs, maxOutputBytes, timers };

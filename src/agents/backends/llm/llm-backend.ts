@@ -7,7 +7,7 @@ import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatCon
 import { failureOf } from './llm-errors.ts';
 import { modelOf } from './llm-models.ts';
 import type { ModelSettings } from './llm-models.ts';
-import { LlmGeneration, sizeOf } from './llm-generation.ts';
+import { CACHED, LlmGeneration, OVERHEAD, sizeOf } from './llm-generation.ts';
 import type { GenerationSettings } from './llm-generation.ts';
 import { neutralised } from '../../prompt/prompt.ts';
 
@@ -47,10 +47,12 @@ export function createLlmBackend(options: LlmOptions): AgentBackend {
 }
 
 class LlmSession implements AgentSession {
+  readonly history = 'posted';
+  readonly overhead = OVERHEAD;
   readonly #seat: SeatContext;
   readonly #settings: GenerationSettings;
-  /** What was prompted and said before, one entry for each prompt. */
-  #history: readonly (readonly ModelMessage[])[] = [];
+  /** What it was prompted with, and what was posted of its answers, by the parts of the prompts. */
+  #history: readonly ModelMessage[] = [];
   #run: LlmGeneration | null = null;
 
   constructor(seat: SeatContext, settings: GenerationSettings) {
@@ -61,12 +63,15 @@ class LlmSession implements AgentSession {
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     if (this.#run) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
     const { agent: self } = this.#seat;
-    const run = new LlmGeneration({ settings: this.#settings, self, turn, report, history: this.#history.flat() });
+    const before = this.#history.length;
+    this.#history = bounded(this.#history, turn);
+    const isGrown = before > 0 && this.#history.length === before + turn.parts.length;
+    const history = isGrown ? cached(this.#history, before - 1) : this.#history;
+    const run = new LlmGeneration({ settings: this.#settings, self, turn, report, history: cached(history, -1) });
     this.#run = run;
     try {
       return await run.perform();
     } finally {
-      this.#history = bounded([...this.#history, run.messages]);
       this.#run = null;
     }
   }
@@ -106,12 +111,26 @@ class LlmSession implements AgentSession {
   }
 }
 
-/** The newest exchanges whose sizes add up to no more than the limit; the last one is kept in any case. */
-function bounded(history: readonly (readonly ModelMessage[])[]): readonly (readonly ModelMessage[])[] {
-  let room = HISTORY_CHARACTERS;
-  const sizes = history.map((exchange) => exchange.reduce((sum, message) => sum + sizeOf(message), 0));
-  const first = sizes.findLastIndex((size) => (room -= size) < 0);
-  return history.slice(Math.min(first + 1, history.length - 1));
+/**
+ * The conversation with what this prompt adds. One that is too long for a request is cut at once to half of what there is
+ * room for, from the oldest on, so that for many prompts to come each begins as the one before.
+ */
+function bounded(before: readonly ModelMessage[], { parts, system, longest }: TurnPrompt): readonly ModelMessage[] {
+  const added = parts.map(({ own, text }): ModelMessage => ({ role: own ? 'assistant' : 'user', content: text }));
+  const size = (messages: readonly ModelMessage[]) => messages.reduce((sum, message) => sum + sizeOf(message), 0);
+  // A conversation that the agent itself began: providers want a user's message first.
+  if (before.length === 0) return [...(added[0]?.role === 'assistant' ? [HEAD] : []), ...added];
+  const room = longest - system.length - OVERHEAD - size(added);
+  if (size(before) <= room) return [...before, ...added];
+  let kept = Math.floor(room / 2) - sizeOf(HEAD);
+  const first = before.findLastIndex((message) => (kept -= sizeOf(message)) < 0);
+  return [HEAD, ...before.slice(first + 1), ...added];
+}
+
+/** The conversation with a mark for providers that keep what they have read only up to a mark. */
+function cached(messages: readonly ModelMessage[], at: number): readonly ModelMessage[] {
+  const index = at < 0 ? messages.length + at : at;
+  return messages.map((message, each) => (each === index ? { ...message, ...CACHED } : message));
 }
 
 /** A message in the middle of a turn, attributed by the host as in a prompt. */
@@ -137,4 +156,4 @@ function named(text: string, candidates: readonly AgentId[]): AgentId | null {
 }
 
 const STEPS = 8;
-const HISTORY_CHARACTERS = 100_000;
+const HEAD: ModelMessage = { role: 'user', content: '(what was written before this was cut)' };

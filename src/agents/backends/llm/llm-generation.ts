@@ -1,5 +1,6 @@
 import { experimental_createSteering as createSteering, isStepCount, streamText, tool } from 'ai';
 import type { LanguageModel, LanguageModelUsage, ModelMessage, TextStreamPart, ToolSet } from 'ai';
+import { z } from 'zod';
 import type { AgentId } from '../../../turns/floor/settings.ts';
 import { BackendError } from '../backend.ts';
 import type { Ending, InjectOutcome, Report, TurnPrompt } from '../backend.ts';
@@ -27,7 +28,7 @@ export type GenerationParts = {
   readonly self: AgentId;
   readonly turn: TurnPrompt;
   readonly report: Report;
-  /** The conversation before this prompt. */
+  /** The conversation, with this prompt. */
   readonly history: readonly ModelMessage[];
 };
 
@@ -39,43 +40,22 @@ export class LlmGeneration {
   readonly #abort = new AbortController();
   readonly #stopped = Promise.withResolvers<void>();
   readonly #over = Promise.withResolvers<void>();
-  readonly #messages: ModelMessage[];
-  /** Written since the last message of somebody else. */
-  #written = '';
+  /** The characters of all requests' beginning: the conversation, and what came in the middle of it. */
+  #asked: number;
   #stepWritten = 0;
   #inStep = true;
   #finishReason = 'stop';
 
   constructor(parts: GenerationParts) {
     this.#parts = parts;
-    this.#messages = [{ role: 'user', content: parts.turn.text }];
-    const { report } = parts;
-    this.#floorTools = new FloorTools(
-      {
-        ...report,
-        text: (chunk) => {
-          this.#written += chunk;
-          report.text(chunk);
-        },
-        flush: () => {
-          this.#written += '\n\n';
-          report.flush();
-        },
-      },
-      parts.self,
-      parts.turn.roster,
-    );
+    const { history, report, self, turn } = parts;
+    this.#asked = history.reduce((sum, message) => sum + sizeOf(message), turn.system.length);
+    this.#floorTools = new FloorTools(report, self, turn.roster);
   }
 
   /** Resolves when the generation is over. */
   get over(): Promise<void> {
     return this.#over.promise;
-  }
-
-  /** What was said in this generation, by whom, as far as it came; plain text only, so that any provider takes it back. */
-  get messages(): readonly ModelMessage[] {
-    const written = this.#written.trim();
-    return written === '' ? this.#messages : [...this.#messages, { role: 'assistant', content: written }];
   }
 
   /** Resolves with what the model truly saw. */
@@ -118,12 +98,12 @@ export class LlmGeneration {
   }
 
   async #listen(): Promise<void> {
-    const { settings, history } = this.#parts;
+    const { settings, history, turn } = this.#parts;
     const { model, maxOutputTokens, maxSteps, tools, stepTimeoutMs } = settings;
     const answer = streamText({
       model,
-      instructions: tools ? `${INSTRUCTIONS} ${ON_TOOLS}` : INSTRUCTIONS,
-      messages: [...history, ...this.#messages],
+      instructions: { role: 'system', content: instructionsFor(turn.system, tools), ...CACHED },
+      messages: [...history],
       ...(tools && { tools: this.#tools() }),
       toolCallConcurrency: 1,
       stopWhen: [isStepCount(maxSteps), () => this.#floorTools.over],
@@ -157,8 +137,7 @@ export class LlmGeneration {
         this.#spend(part.usage);
         return;
       case 'steering-message':
-        this.#messages.splice(0, Infinity, ...this.messages, part.message);
-        this.#written = '';
+        this.#asked += sizeOf(part.message);
         return;
       case 'abort':
         throw stepTimedOut(this.#parts.settings.stepTimeoutMs);
@@ -192,8 +171,7 @@ export class LlmGeneration {
 
   /** A step that was cut, or a provider that does not count: four characters a token. */
   #spendEstimate(): void {
-    const asked = [...this.#parts.history, ...this.#messages].reduce((sum, message) => sum + sizeOf(message), 0);
-    this.#tell(Math.ceil(asked / 4), Math.ceil(this.#stepWritten / 4));
+    this.#tell(Math.ceil(this.#asked / 4), Math.ceil(this.#stepWritten / 4));
   }
 
   #tell(inputTokens: number, outputTokens: number): void {
@@ -202,9 +180,15 @@ export class LlmGeneration {
   }
 }
 
-/** How many characters a message has. */
+/** How many characters a message has, with what says whose it is. */
 export function sizeOf({ content }: ModelMessage): number {
-  return typeof content === 'string' ? content.length : JSON.stringify(content).length;
+  return FRAME + (typeof content === 'string' ? content.length : JSON.stringify(content).length);
+}
+
+const FRAME = 32;
+
+function instructionsFor(system: string, tools: boolean): string {
+  return [system, INSTRUCTIONS, ...(tools ? [ON_TOOLS] : [])].filter((text) => text !== '').join('\n\n');
 }
 
 function isTimeout(error: unknown): boolean {
@@ -217,3 +201,16 @@ const INSTRUCTIONS =
 const ON_TOOLS =
   'Use the tools only for what they say: several messages (say), a question to people (wait_for), giving the floor to another ' +
   'agent (hand_to), nothing to add (pass).';
+
+/** Asks Anthropic to keep what it has read up to here; the others keep it unasked. */
+export const CACHED = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } } as const;
+
+/** How many characters a request has besides its prompt and the conversation: the instructions and the tools. */
+export const OVERHEAD = instructionsFor('', true).length + sizeOfTools();
+
+function sizeOfTools(): number {
+  const shapes = Object.entries(FLOOR_TOOLS).map(([name, { description, input }]) => {
+    return { type: 'function', function: { name, description, parameters: z.toJSONSchema(input) } };
+  });
+  return JSON.stringify(shapes).length;
+}

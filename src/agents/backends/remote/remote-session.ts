@@ -3,7 +3,7 @@ import type { Line } from '../../../turns/view.ts';
 import type { Timers } from '../../../lib/time.ts';
 import type { AcpPeer } from '../acp/acp-link.ts';
 import type { AcpSession } from '../acp/acp-session.ts';
-import { injectedWords } from '../acp/acp-words.ts';
+import { injectedWords, withSystem } from '../acp/acp-words.ts';
 import { BackendError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, TurnPrompt } from '../backend.ts';
 import type { ConnectionSlot } from './connection-slot.ts';
@@ -43,6 +43,7 @@ export async function openRemoteSession(ports: RemoteSessionPorts, link: RemoteL
  * had arrived. After the grace, or when it was dropped for what it did, everything rejects with the cause.
  */
 class RemoteSession implements AgentSession {
+  readonly history = 'own';
   readonly #ports: RemoteSessionPorts;
   /** The session of now, or the one that comes when the agent is back. */
   #attached: Promise<AttachedSession>;
@@ -77,7 +78,8 @@ class RemoteSession implements AgentSession {
       try {
         now.state.prompting = true;
         this.#injected = losses === 0 ? [] : this.#injected;
-        const asked = losses === 0 ? turn : again(turn, listener.heard, this.#injected);
+        const asked =
+          losses === 0 ? turn : again(turn, listener.heard, { told: this.#injected, fresh: now.state.fresh });
         return await now.session.prompt(asked, listener.report);
       } catch (error) {
         if (now.session.needsNewSession) this.#ports.forget();
@@ -227,7 +229,11 @@ async function attachSession(ports: RemoteSessionPorts, link: RemoteLink): Promi
 }
 
 /** The same turn for an agent that lost it: with what it was told meanwhile, and how much of its answer arrived. */
-function again(turn: TurnPrompt, heard: string, told: readonly Line[]): TurnPrompt {
+function again(
+  turn: TurnPrompt,
+  heard: string,
+  { told, fresh }: { readonly told: readonly Line[]; readonly fresh: boolean },
+): TurnPrompt {
   const part = heard.trim().slice(-MOST_HEARD);
   const arrived =
     part === ''
@@ -235,7 +241,7 @@ function again(turn: TurnPrompt, heard: string, told: readonly Line[]): TurnProm
       : `This much of your answer had arrived and stands in the channel. Do not repeat it; go on from there:\n${part}`;
   const news = told.map((line) => injectedWords(line, randomBytes(8).toString('hex')));
   const lost = `The connection to you was lost in the middle of this turn. ${arrived}`;
-  const text = [turn.text, ...news, lost].join('\n\n');
+  const text = [fresh ? withSystem(turn, turn.text) : turn.text, ...news, lost].join('\n\n');
   const saidSoFar = part === '' ? turn.saidSoFar : [...turn.saidSoFar, part];
   return { ...turn, reason: 'resume', messages: [...turn.messages, ...told], saidSoFar, text };
 }

@@ -20,7 +20,7 @@ async function commandRig(): Promise<Rig> {
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on('error', () => {});
-    createInterface({ input: socket }).on('line', (line) => {
+    const lines = createInterface({ input: socket }).on('line', (line) => {
       const { pid, prompt, paused } = JSON.parse(line) as { pid?: number; prompt?: string; paused?: true };
       if (paused) arrived.resolve();
       if (pid === undefined || prompt === undefined) return;
@@ -28,6 +28,7 @@ async function commandRig(): Promise<Rig> {
       seen.push(prompt);
       send(socket, plays.shift() ?? [{ do: 'write', text: 'Noted.' }]);
     });
+    lines.on('error', () => {});
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;

@@ -1,8 +1,9 @@
 import type { FixtureResponse } from '@copilotkit/aimock';
 import { APICallError } from 'ai';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { z } from 'zod';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
-import type { AgentSession, Report } from '../../../../src/agents/backends/backend.ts';
+import type { AgentSession, Report, TurnPrompt } from '../../../../src/agents/backends/backend.ts';
 import { failureOf } from '../../../../src/agents/backends/llm/llm-errors.ts';
 import { createLlmBackend } from '../../../../src/agents/backends/llm/llm-backend.ts';
 import type { LlmOptions } from '../../../../src/agents/backends/llm/llm-backend.ts';
@@ -30,8 +31,8 @@ async function again(more: Partial<LlmOptions>, provider: LlmOptions['provider']
   await begin(more, provider);
 }
 
-/** Prompts the session and keeps what it tells. */
-function ask(text: string) {
+/** Prompts the session, with what it posted since the last time, and keeps what it tells. */
+function ask(text: string, posted: readonly string[] = [], more: Partial<TurnPrompt> = {}) {
   const heard = recorder();
   const chunks: string[] = [];
   const used: { readonly tokens: number; readonly costMicros: number }[] = [];
@@ -40,9 +41,34 @@ function ask(text: string) {
     text: (chunk) => (chunks.push(chunk), heard.report.text(chunk)),
     usage: (use) => void used.push(use),
   };
-  const over = session.prompt(prompt({ text }), report);
+  const parts = [...posted.map((each) => ({ own: true, text: each })), { own: false, text }];
+  const over = session.prompt(prompt({ parts, ...more }), report);
   over.catch(() => {});
   return { over, chunks, used, text: heard.text };
+}
+
+/** Who said what in the last request, without the instructions. */
+function told(): readonly (readonly [string, string])[] {
+  const messages = messagesOf(rig.mock.getLastRequest()?.body);
+  return messages.filter(([role]) => role !== 'system');
+}
+
+function messagesOf(body: unknown): readonly (readonly [string, string])[] {
+  const parsed = z.object({ messages: z.array(z.object({ role: z.string(), content: z.unknown() })) }).parse(body);
+  return parsed.messages.map(({ role, content }) => [
+    role,
+    typeof content === 'string' ? content : JSON.stringify(content),
+  ]);
+}
+
+function sharedStart(one: string, other: string): number {
+  let end = 0;
+  while (end < one.length && one[end] === other[end]) end += 1;
+  return end;
+}
+
+function median(numbers: readonly number[]): number {
+  return numbers.toSorted((one, other) => one - other)[Math.floor(numbers.length / 2)] ?? 0;
 }
 
 const failure = async (text: string): Promise<BackendError> => {
@@ -90,7 +116,7 @@ describe('an answer', () => {
 });
 
 describe('a conversation', () => {
-  test('is remembered by the session: prompts, answers and messages in between', async () => {
+  test('takes a message in between two steps', async () => {
     rig.play({ do: 'say', text: 'First.' }, { do: 'pause' }, { do: 'write', text: 'Second.' });
     const turn = ask('What is one?');
     await rig.paused();
@@ -99,35 +125,81 @@ describe('a conversation', () => {
     await turn.over;
     expect(await injected).toBe('injected');
     expect(turn.text()).toBe('First.\n---\nSecond.\n---\nNoted.');
-    await ask('And two?').over;
-    const last = (await rig.seen()).at(-1) ?? '';
-    const places = ['What is one?', 'First.', 'Second.', 'in violet', 'Noted.', 'And two?'].map((text) =>
-      last.indexOf(text),
-    );
-    expect(places).toEqual(places.toSorted((one, other) => one - other));
-    expect(places).not.toContain(-1);
+    expect((await rig.seen()).at(-1)).toContain('in violet');
   });
 
-  test('keeps the part of an answer that was generated before an interrupt', async () => {
-    rig.play({ do: 'say', text: 'The first half.' }, { do: 'pause' }, { do: 'write', text: 'The second half.' });
-    const turn = ask('Go');
-    await rig.paused();
-    await session.interrupt(5_000);
-    expect(await turn.over).toEqual({ how: 'interrupted' });
-    await ask('Go on').over;
-    const last = (await rig.seen()).at(-1) ?? '';
-    expect(last).toContain('The first half.');
-    expect(last).not.toContain('The second half.');
+  test('T9 is what was posted, and not what the model wrote', async () => {
+    rig.play({ do: 'write', text: 'One, two, three, four.' });
+    await ask('Count').over;
+    rig.play({ do: 'write', text: 'Never posted.' });
+    await ask('Go on.', ['One, two,']).over;
+    await ask('And on.').over;
+    expect(told()).toEqual([
+      ['user', 'Count'],
+      ['assistant', 'One, two,'],
+      ['user', 'Go on.'],
+      ['user', 'And on.'],
+    ]);
   });
 
-  test('forgets its beginning when it grows long', async () => {
-    await ask(`the very beginning ${'x'.repeat(60_000)}`).over;
-    await ask(`the middle ${'x'.repeat(60_000)}`).over;
-    await ask('the end').over;
-    const last = (await rig.seen()).at(-1) ?? '';
-    expect(last).not.toContain('the very beginning');
-    expect(last).toContain('the middle');
-    expect(last).toContain('the end');
+  test('that the agent itself began is begun by the host', async () => {
+    await ask('Go on.', ['I begin.']).over;
+    expect(told().map(([role]) => role)).toEqual(['user', 'assistant', 'user']);
+  });
+
+  test.each([2_000, 8_000])('T24 is never longer than %i tokens with all that belongs to a request', async (tokens) => {
+    await again({}, 'openai-compatible');
+    const longest = tokens * 4;
+    const system = 'You are Developer. '.repeat(50);
+    for (let turn = 0; turn < 60; turn++)
+      await ask(`Question ${turn}. ${'x'.repeat(700)}`, ['y'.repeat(500)], { longest, system }).over;
+    const sizes = rig.mock.getRequests().map(({ body }) => JSON.stringify(body).length);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(longest * 1.05);
+    expect(Math.min(...sizes.slice(20))).toBeGreaterThan(longest * 0.3);
+  });
+
+  test('T25 is cut seldom and in large steps: nine tenths of a request are the one before', async () => {
+    await again({}, 'openai-compatible');
+    const longest = 60_000;
+    for (let turn = 0; turn < 100; turn++)
+      await ask(`Question ${turn}. ${'x'.repeat(2_000)}`, ['y'.repeat(900)], { longest }).over;
+    const bodies = rig.mock.getRequests().map(({ body }) => JSON.stringify(messagesOf(body)));
+    const shares = bodies.slice(1).map((body, index) => sharedStart(body, bodies[index] ?? '') / body.length);
+    expect(median(shares)).toBeGreaterThanOrEqual(0.9);
+    expect(shares.filter((share) => share < 0.5).length).toBeLessThan(10);
+  });
+
+  test('T25 has marks for Anthropic behind the instructions, the last request and this one', async () => {
+    await again({}, 'anthropic');
+    rig.play({ do: 'write', text: 'One.' });
+    await ask('Say one', [], { system: 'You are Developer.' }).over;
+    const bodies: unknown[] = [];
+    const spied = await createLlmBackend({
+      provider: 'anthropic',
+      model: 'm',
+      apiKey: 'k',
+      baseUrl: `${rig.mock.url}/v1`,
+      stepTimeoutMs: 5_000,
+      fetch: async (url, init) => {
+        bodies.push(typeof init?.body === 'string' ? JSON.parse(init.body) : null);
+        return await fetch(url, {
+          ...init,
+          headers: { ...Object.fromEntries(new Headers(init?.headers)), connection: 'close' },
+        });
+      },
+    }).open(SEAT);
+    const { report } = recorder();
+    await spied.prompt(prompt({ text: 'Say one', system: 'You are Developer.' }), report);
+    const parts = [
+      { own: true, text: 'One.' },
+      { own: false, text: 'Say two' },
+    ];
+    await spied.prompt(prompt({ parts, system: 'You are Developer.' }), report);
+    const marked = JSON.stringify(bodies.at(-1)).match(/"text":"[^"]*","cache_control":\{"type":"ephemeral"\}/g) ?? [];
+    expect(marked).toHaveLength(3);
+    expect(marked[0]).toContain('You are Developer.');
+    expect(marked[1]).toContain('Say one');
+    expect(marked[2]).toContain('Say two');
   });
 
   test('has what a person writes in the middle inside a boundary, attributed by the host', async () => {
@@ -178,7 +250,7 @@ describe('what a turn uses', () => {
     await rig.paused();
     await session.interrupt(1_000);
     await over;
-    expect(used).toEqual([{ tokens: 1_000, costMicros: 1_000 }]);
+    expect(used).toEqual([{ tokens: 1_008, costMicros: 1_008 }]);
   });
 });
 
