@@ -54,7 +54,7 @@ describe.runIf(hasBrowser)('what the composer promises', () => {
     ['inject', 'Will be delivered to pm in the middle of its turn'],
     ['queue', 'Will be held until the turn ends'],
     ['interrupt', 'Will be delivered to pm by interrupting the turn'],
-    ['parallel', 'Will be delivered to pm, dev, qa to observe'],
+    ['parallel', 'Will be kept for all to see with their next prompts'],
   ] as const)('T44 in the mode %s it is what the mode does', async (mode, words) => {
     show({ mode }, (floor) => void floor.person('m1'));
     await expect.poll(promise, WITHIN).toBe(words);

@@ -73,7 +73,7 @@ export function checkHeard({ turn }: Floor, command: Command): void {
 
 const NOTHING = { open: [], done: [] } as const;
 
-function act(answers: Map<AgentId, Answers[AgentId]>, { command }: Step): void {
+function act(answers: Map<AgentId, Answers[AgentId]>, { command, before }: Step): void {
   if (command.type !== 'say' && command.type !== 'end' && command.type !== 'injected') return;
   const { open, done } = answers.get(command.agent) ?? NOTHING;
   switch (command.type) {
@@ -84,6 +84,7 @@ function act(answers: Map<AgentId, Answers[AgentId]>, { command }: Step): void {
       answers.set(command.agent, { open: [], done: [...done, ...open.map(({ id }) => id)] });
       return;
     case 'injected': {
+      if (before.held.some(({ id, until }) => id === command.id && until === 'exchange')) return;
       const others = open.filter(({ id }) => id !== command.id);
       const taken = command.outcome === 'injected' ? [{ id: command.id, begun: false }] : [];
       answers.set(command.agent, { open: [...others, ...taken], done });

@@ -119,9 +119,11 @@ function checkMidTurn({ command, before, after, effects }: On<'receive'>, fate: 
       must(via === 'interrupt' && statusOf(after, turn.agent) === 'WAITING', 'I8', 'interrupt does not interrupt');
       return;
     case 'parallel': {
-      const online = before.seats.filter((seat) => seat.status !== 'OFFLINE').map((seat) => seat.agent);
+      const online = before.seats
+        .filter((seat) => seat.status !== 'OFFLINE' && seat.status !== 'IDLE')
+        .map((seat) => seat.agent);
       const seen = [...injected, ...of(effects, 'observe')].map((effect) => effect.agent);
-      must(via === 'observe' && to === online.join(), 'I8', 'parallel does not tell everybody online');
+      must(fate.state === 'held' && fate.until === 'exchange', 'I8', 'parallel takes a message for seen before it is');
       must(
         seen.toSorted().join() === online.toSorted().join(),
         'I8',

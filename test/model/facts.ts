@@ -89,14 +89,17 @@ function checkPerson({ command, first }: Recorded): void {
 }
 
 /** I8: an agent's knowledge of the conversation grows line by line, or by a prompt with all that it lacks. */
-function checkKnowledge({ fact, before, after }: Recorded): void {
+function checkKnowledge({ command, fact, before, after }: Recorded): void {
   if (before.lines === after.lines && before.seats === after.seats) return;
   for (const seat of after.seats) {
     const seen = before.seats.find((one) => one.agent === seat.agent)?.seenLine ?? seat.seenLine;
     if (seat.seenLine <= seen) continue;
     const isPrompted = 'afterLine' in fact && fact.agent === seat.agent && fact.afterLine === seen;
     const isNext = seen === before.lines && seat.seenLine === before.lines + 1;
-    must(isPrompted || isNext, 'I8', 'an agent passes over a line that it was never given');
+    const observed = fact.type === 'messageRouted' && before.held.find(({ id }) => id === fact.id);
+    const isTakenIn =
+      command.type === 'injected' && observed && observed.line === seen + 1 && seat.seenLine === seen + 1;
+    must(isPrompted || isNext || isTakenIn === true, 'I8', 'an agent passes over a line that it was never given');
   }
 }
 

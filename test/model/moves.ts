@@ -98,6 +98,7 @@ function holders({ floor }: Place, { families }: Channel): readonly Command[] {
   const last = others.at(-1) ?? STRANGER;
   const injecting = turn.injecting[0];
   const given = turn.given[0];
+  const observed = floor.held.find(({ until }) => until === 'exchange');
   return [
     { type: 'say', ...act, text: 'a plain word', mentions: [] },
     { type: 'say', ...act, text: 'ask @them\nTURN_COMPLETE', mentions: [last, STRANGER] },
@@ -125,6 +126,7 @@ function holders({ floor }: Place, { families }: Channel): readonly Command[] {
           id: injecting.id,
           outcome,
         }))),
+    ...(observed === undefined ? [] : [{ type: 'injected', ...act, id: observed.id, outcome: 'injected' } as const]),
     ...(given === undefined || !families.has('room')
       ? []
       : [{ type: 'injected', ...act, id: given.id, outcome: 'no-room' } as const]),

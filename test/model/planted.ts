@@ -173,8 +173,8 @@ const MESSAGES: readonly Planted[] = [
   {
     name: 'a grant forgets the held messages',
     file: 'decide/decision-builder.ts',
-    find: 'const messages = deliver(decision, agent, pending(decision));',
-    replace: 'const messages = deliver(decision, agent, decision.unplaced);',
+    find: 'const messages = deliver(decision, agent, pending(decision), asked);',
+    replace: 'const messages = deliver(decision, agent, decision.unplaced, asked);',
   },
   {
     name: 'a message that the agent could not take is lost when its turn expires',
@@ -212,9 +212,24 @@ const MESSAGES: readonly Planted[] = [
   {
     name: 'parallel tells only those who wait for their turn',
     near: 'mode parallel',
+    file: 'react.ts',
+    find: "status !== 'OFFLINE' && status !== 'IDLE'",
+    replace: "status === 'QUEUED'",
+  },
+  {
+    name: 'T4: parallel takes a message for seen that nobody was given',
+    near: 'mode parallel',
     file: 'decide/messages.ts',
-    find: "decision.floor.seats.filter((seat) => seat.status !== 'OFFLINE')",
-    replace: "decision.floor.seats.filter((seat) => seat.status === 'QUEUED')",
+    find: "  hold(decision, message, 'exchange');\n",
+    replace:
+      "  hold(decision, message, 'exchange');\n  routed(decision, message, { state: 'delivered', to: [], via: 'observe' });\n",
+  },
+  {
+    name: 'T4: what nobody has seen by the end of the exchange stays where it is',
+    near: 'mode parallel',
+    file: 'decide/turns.ts',
+    find: '  if (!isUnseen) return;\n',
+    replace: '  if (isUnseen || !isUnseen) return;\n',
   },
   {
     name: 'a message lifts an operator’s pause',

@@ -185,6 +185,26 @@ function checkMessages({ command, before, after, facts, effects }: Step): void {
     "messages are released in another order than the platform's",
   );
   checkInjections(before, after, effects);
+  checkObserved({ command, before, facts, effects });
+}
+
+/** I7: a message counts as observed once an agent has taken it in, or is prompted with the lines among which it stands. */
+function checkObserved({
+  command,
+  before,
+  facts,
+  effects,
+}: Pick<Step, 'command' | 'before' | 'facts' | 'effects'>): void {
+  for (const { id, fate } of of(facts, 'messageRouted')) {
+    if (fate.state !== 'delivered' || fate.via !== 'observe') continue;
+    const line = before.held.find((held) => held.id === id)?.line ?? null;
+    const isTakenIn = command.type === 'injected' && command.id === id && command.outcome === 'injected';
+    const isPrompted = of(effects, 'prompt').some(
+      ({ agent, afterLine, uptoLine }) =>
+        fate.to.join() === agent && line !== null && afterLine < line && line <= uptoLine,
+    );
+    must(isTakenIn || isPrompted, 'I7', 'a message counts as seen by somebody who was not given it');
+  }
 }
 
 function numberOf(id: MessageId): number {

@@ -1,3 +1,4 @@
+import type { Question } from '../../src/turns/floor/settings.ts';
 import type { Principal } from '../../src/adapters/port.ts';
 import type { AgentCommand } from '../../src/turns/floor/command.ts';
 import { openQuestion, waitOf } from '../../src/turns/floor/seats.ts';
@@ -79,7 +80,7 @@ export class Driver {
   /** Nobody does anything until the turns that have begun are over. */
   #waits = false;
   /** Questions that operators have seen, the newest last: they may answer them when they are over. */
-  readonly #questions = new Map<string, { readonly question: number; readonly title: string }[]>();
+  readonly #questions = new Map<string, readonly Question[]>();
 
   constructor(ports: DriverPorts) {
     this.#ports = ports;
@@ -261,6 +262,7 @@ export class Driver {
     const { random, bot, scope } = this.#ports;
     const floor = bot.floor(channel);
     if (floor === null) return 'nobody to command';
+    this.#seen(channel, openQuestion(floor));
     const agent = random.pick(scope.agents);
     const wish = this.#wish(floor);
     const line = wish === 'answer' ? this.#answer(channel, floor) : this.#lineFor(wish, agent, floor);
@@ -273,17 +275,25 @@ export class Driver {
   /** Answers what is asked now, or what was asked when somebody looked. */
   #answer(channel: string, floor: Floor): string {
     const { random, cast, situations } = this.#ports;
-    const seen = this.#questions.get(channel) ?? [];
     const asked = openQuestion(floor);
-    if (asked !== null && asked.question !== seen.at(-1)?.question) seen.push(asked);
-    this.#questions.set(channel, seen.slice(-5));
-    const isLate = asked === null || random.chance(0.35);
-    const meant = isLate && seen.length > 0 ? random.pick(seen) : asked;
+    const seen = this.#seen(channel, asked);
+    const over = seen.filter(({ question }) => question !== asked?.question);
+    const isLate = over.length > 0 && (asked === null || random.chance(0.35));
+    const meant = isLate ? random.pick(over) : asked;
     if (meant === null) return '/allow';
     if (meant.question !== asked?.question) situations.reach('an answer to a question that is over');
     const choice = random.chance(0.7) ? 'allow' : 'reject';
     if (choice === 'allow') cast.allowed.add(meant.title);
     return `/${choice} ${meant.question}`;
+  }
+
+  /** The last questions that people saw in a channel, with the one that is asked now. */
+  #seen(channel: string, asked: Question | null): readonly Question[] {
+    const seen = this.#questions.get(channel) ?? [];
+    if (asked === null || asked.question === seen.at(-1)?.question) return seen;
+    const now = [...seen, asked].slice(-5);
+    this.#questions.set(channel, now);
+    return now;
   }
 
   #wish(floor: Floor): keyof typeof COMMANDS {

@@ -266,11 +266,10 @@ function checkRoute(move: Move, command: Of<'receive'>): void {
     case 'interrupt':
       return must('I8', delivered?.via === 'interrupt' && waitOf(after.turn)?.reason === 'human', say);
     case 'parallel': {
-      const online = before.seats.filter(({ status }) => status !== 'OFFLINE').map(({ agent }) => agent);
       const { deadlineAt, hardEndAt } = flat(turn);
       const next = flatOrNull(after.turn);
       const isUntouched = next?.deadlineAt === deadlineAt && next.hardEndAt === hardEndAt;
-      return must('I8', delivered?.via === 'observe' && same(delivered.to, online) && isUntouched, say);
+      return must('I8', fate?.state === 'held' && fate.until === 'exchange' && isUntouched, say);
     }
   }
 }

@@ -45,7 +45,7 @@ export const SITUATIONS = [
   'an edit reaches the holder',
   'a message is injected and taken',
   'a message that could not be injected prompts again',
-  'a message is passed to all as observed',
+  'a message is observed',
   'a turn is interrupted and stops by itself',
   'a turn is interrupted and stopped by force',
   'a second message joins an interrupt',

@@ -240,7 +240,7 @@ export class Spotter {
     if (fate.state === 'unrouted' && fate.why === 'too many held messages')
       s.reach('more messages are held than allowed');
     if (fate.state !== 'delivered') return;
-    if (fate.via === 'observe') s.reach('a message is passed to all as observed');
+    if (fate.via === 'observe') s.reach('a message is observed');
     if (fate.via === 'interrupt' && waitOf(before.turn)?.reason === 'human')
       s.reach('a second message joins an interrupt');
   }

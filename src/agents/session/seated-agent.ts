@@ -143,11 +143,11 @@ export class SeatedAgent {
     this.#handed.set(key, true);
     const known = this.#ports.floors.message(message);
     const line = known === null || change === undefined ? known : { ...known, change };
-    const awaited = !observed && change === undefined;
     const { id: agent } = this.spec;
     const report = (outcome: InjectOutcome) => {
-      if (outcome === 'injected' || observed) this.#knowledge.told(message);
-      if (awaited) void this.#commands.send({ type: 'injected', agent, epoch, id: message, outcome });
+      if (outcome === 'injected') this.#knowledge.told(message);
+      if (change === undefined && (!observed || outcome === 'injected'))
+        void this.#commands.send({ type: 'injected', agent, epoch, id: message, outcome });
       else if (outcome !== 'injected' && line !== null) this.#executor.session?.observe?.(line);
     };
     if (line === null) report('refused');

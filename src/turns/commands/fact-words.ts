@@ -12,7 +12,7 @@ export function factWords(fact: Fact, name: NameOf = plain): string {
 
 /** Where a message is now: "held until the turn ends", "delivered to dev in the middle of its turn". */
 export function fateWords(fate: Fate, name: NameOf = plain): string {
-  if (fate.state === 'held') return `held until ${HELD_UNTIL[fate.until]}`;
+  if (fate.state === 'held') return HELD[fate.until];
   if (fate.state === 'unrouted') return `not given to any agent: ${fate.why}`;
   if (fate.state === 'ignored') return `not for agents: ${fate.rule}`;
   return `delivered to ${list(fate.to, name)} ${VIA[fate.via]}`;
@@ -38,12 +38,13 @@ const VIA = {
   observe: 'to observe',
 } as const;
 
-const HELD_UNTIL = {
-  turn: 'the turn ends',
-  prompt: 'an agent is prompted',
-  next: 'another agent is prompted',
-  agent: 'an agent is online',
-  start: 'the history is read',
+const HELD = {
+  turn: 'held until the turn ends',
+  prompt: 'held until an agent is prompted',
+  next: 'held until another agent is prompted',
+  exchange: 'kept for all to see with their next prompts',
+  agent: 'held until an agent is online',
+  start: 'held until the history is read',
 } as const;
 
 const RESET = {

@@ -104,6 +104,7 @@ function closed(floor: Floor, fact: FactOf<'exchangeClosed'>, at: Instant): Floo
     facilitation: null,
     seats: floor.seats.map((seat) => ({ ...seat, taken: 0 })),
     prioritised: limited ? floor.prioritised : [],
+    held: floor.held.map((held) => (held.until === 'exchange' ? { ...held, until: 'prompt' } : held)),
     limit: limited ? { budget: fact.budget ?? 'turns', until: fact.until ?? null } : floor.limit,
     stopped: fact.reason === 'stopped',
   };
@@ -178,7 +179,7 @@ function routed(before: Floor, fact: Routed): Floor {
     case 'ignored':
       return withoutMessage(floor, fact.id);
     case 'delivered':
-      return delivered(floor, fact, fate.via);
+      return delivered(floor, { ...fact, line: fact.line ?? known?.line ?? null }, fate.via);
   }
 }
 
@@ -193,7 +194,8 @@ function delivered(floor: Floor, fact: Routed, via: 'prompt' | 'inject' | 'inter
   }
   if (turn.status !== 'active' || fact.line === null) return floor;
   const seen = showLine(floor, turn.agent, fact.line);
-  return via === 'observe' ? seen : { ...seen, turn: { ...turn, injecting: [...turn.injecting, message] } };
+  if (via === 'observe') return seen;
+  return { ...seen, turn: { ...turn, injecting: [...turn.injecting, message] } };
 }
 
 function written({ fromProgram }: Routed): { readonly fromProgram?: true } {

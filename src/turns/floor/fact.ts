@@ -13,7 +13,7 @@ export type PromptReason = 'grant' | 'resume' | 'again';
 
 /** What became of a human message. */
 export type Fate =
-  /** `to` was given it: with a grant, in the middle of a turn, or as an observer. */
+  /** `to` was given it: with a prompt, in the middle of a turn, or there as something for all to see. */
   | {
       readonly state: 'delivered';
       readonly to: readonly AgentId[];

@@ -125,8 +125,9 @@ export const heldSchema = z.strictObject({
   /** The platform's sort key: held messages are released in the platform's order. */
   order: z.string(),
   /** `turn`: until the turn ends; `prompt`: until any agent is prompted; `next`: the same, but it
-   * opens no exchange, for an agent was prompted with it before and said nothing; `agent`: until one is online; `start`: until the channel's history is read. */
-  until: z.enum(['turn', 'prompt', 'next', 'agent', 'start']),
+   * opens no exchange, for an agent was prompted with it before and said nothing; `exchange`: until an
+   * agent has seen it, in the conversation, as something to observe; what nobody has seen when the exchange ends opens another; `agent`: until one is online; `start`: until the channel's history is read. */
+  until: z.enum(['turn', 'prompt', 'next', 'exchange', 'agent', 'start']),
   /** `null` while it is not part of the conversation; else its line, or the last one by which it stood there. */
   line: z.number().nullable(),
   fromProgram,

@@ -80,16 +80,19 @@ function routed(fact: FactOf<'messageRouted'>, floor: Floor): readonly Effect[] 
   const receipt = receiptOf(fact);
   const shown: Effect[] =
     receipt !== null && floor.settings.receipts ? [{ type: 'receipt', message: fact.id, receipt }] : [];
-  if (fact.fate.state !== 'delivered') return shown;
-  const { via, to } = fact.fate;
-  if (via === 'inject') return [...to.map((agent) => inject(fact, agent, false)), ...shown];
-  if (via !== 'observe') return shown;
-  return [
-    ...to.map((agent): Effect =>
+  const { fate } = fact;
+  if (fate.state === 'held' && fate.until === 'exchange') return [...looksOn(fact, floor), ...shown];
+  if (fate.state !== 'delivered' || fate.via !== 'inject') return shown;
+  return [...fate.to.map((agent) => inject(fact, agent, false)), ...shown];
+}
+
+/** The holder is offered it in the middle of its turn; whoever is queued or waits may look on. */
+function looksOn(fact: FactOf<'messageRouted'>, floor: Floor): readonly Effect[] {
+  return floor.seats
+    .filter(({ status }) => status !== 'OFFLINE' && status !== 'IDLE')
+    .map(({ agent }) =>
       agent === fact.holder?.agent ? inject(fact, agent, true) : { type: 'observe', agent, message: fact.id },
-    ),
-    ...shown,
-  ];
+    );
 }
 
 function inject(fact: FactOf<'messageRouted'>, agent: AgentId, observed: boolean): Effect {
@@ -100,17 +103,18 @@ function receiptOf(fact: FactOf<'messageRouted'>): Extract<Effect, { type: 'rece
   const { fate } = fact;
   switch (fate.state) {
     case 'held':
-      return 'held';
+      return fate.until === 'exchange' ? 'observed' : 'held';
     case 'unrouted':
       return 'unrouted';
     case 'ignored':
       return null;
     case 'delivered':
-      return fate.via === 'prompt' ? null : RECEIPT_OF[fate.via];
+      return RECEIPT_OF[fate.via];
   }
 }
 
-const RECEIPT_OF = { inject: 'injected', interrupt: 'preempted', observe: 'observed' } as const;
+/** What a prompt holds is marked once it is answered; what is observed was marked when all could see it. */
+const RECEIPT_OF = { prompt: null, inject: 'injected', interrupt: 'preempted', observe: null } as const;
 
 /** The reactions that tell a person what became of a message. */
 export const RECEIPTS = {

@@ -507,7 +507,7 @@ describe('a message in the middle of a turn', () => {
     expect(floors.told.at(-1)).toMatchObject({ type: 'injected', outcome: 'next-prompt' });
   });
 
-  test('that is only observed reports no outcome, and is observed if it could not be injected', async () => {
+  test('T4 that is only observed is told of when it was taken in, and is observed if it could not be', async () => {
     const { prompt, inject, session, floors, types, time } = await bench();
     floors.lines = [person(1, 'a'), person(2, 'b')];
     await prompt(1);
@@ -517,7 +517,8 @@ describe('a message in the middle of a turn', () => {
     await inject(1, 'm2', { observed: true });
     await time.advance(500);
     expect(session().calls.slice(1)).toEqual(['inject m1 observed', 'inject m2 observed', 'observe m2']);
-    expect(types()).toEqual(['join']);
+    expect(types()).toEqual(['join', 'injected']);
+    expect(floors.told.at(-1)).toMatchObject({ id: 'm1', outcome: 'injected' });
   });
 
   test('reaches the session again with every edit', async () => {

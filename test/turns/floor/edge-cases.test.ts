@@ -119,7 +119,9 @@ describe('edge case 3: a human interrupts mid-turn', () => {
     const turn = play.floor.turn;
     play.person('m2');
     expect(play.floor.turn).toEqual(turn);
-    expect(play.fate('m2')).toMatchObject({ state: 'delivered', via: 'observe' });
+    expect(play.receipts('m2')).toEqual(['observed']);
+    play.reports('pm', 'm2', 'injected');
+    expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['pm'], via: 'observe' });
   });
 });
 

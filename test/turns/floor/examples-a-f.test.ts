@@ -263,8 +263,11 @@ describe('example E: parallel', () => {
   test('every online seat has m2 as observed, the turn and the order are untouched', () => {
     const play = second({ mode: 'parallel' });
     const { turn, queue } = play.floor;
-    play.person('m2');
-    expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['pm', 'dev', 'qa'], via: 'observe' });
+    const shown = play
+      .person('m2')
+      .effects.flatMap((effect) => (effect.type === 'inject' || effect.type === 'observe' ? [effect.agent] : []));
+    expect(shown).toEqual(['pm', 'dev', 'qa']);
+    expect(play.receipts('m2')).toEqual(['observed']);
     expect(play.floor.turn).toEqual(turn);
     expect(play.floor.queue).toEqual(queue);
     play.speaks('dev');

@@ -222,15 +222,64 @@ describe('mode parallel', () => {
       { type: 'observe', agent: 'pm', message: 'm2' },
       { type: 'observe', agent: 'qa', message: 'm2' },
     ]);
-    expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['pm', 'dev', 'qa'], via: 'observe' });
+    expect(play.fate('m2')).toEqual({ state: 'held', until: 'exchange' });
     expect(play.receipts('m2')).toEqual(['observed']);
+  });
+
+  test('T4 counts a message as passed on once the holder has taken it in, and not before', () => {
+    const play = second({ mode: 'parallel' });
+    play.person('m2');
+    play.reports('dev', 'm2', 'injected');
+    expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['dev'], via: 'observe' });
+    play.speaks('dev');
+    play.speaks('qa');
+    expect(play.floor.condition).toBe('resting');
+    expect(play.receipts('m2')).toEqual(['observed']);
+  });
+
+  test('T4 passes on with the next prompt what the holder could not take in', () => {
+    const play = second({ mode: 'parallel' });
+    play.person('m2');
+    expect(play.refused({ type: 'injected', agent: 'dev', epoch: 2, id: 'm2', outcome: 'next-prompt' })).toBe(
+      'unknown-message',
+    );
+    const [prompt] = effectsOf('prompt', play.speaks('dev'));
+    expect(prompt).toMatchObject({ agent: 'qa', messages: [] });
+    expect(play.journal.find(({ fact }) => fact.type === 'messageRouted' && fact.id === 'm2')?.fact).toMatchObject({
+      line: (prompt?.uptoLine ?? 0) - 1,
+    });
+    expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['qa'], via: 'observe' });
+  });
+
+  test('T4 opens an exchange for a message that nobody was given by the end of the last one', () => {
+    const play = second({ mode: 'parallel' });
+    play.speaks('dev');
+    play.person('m2');
+    expect(effectsOf('prompt', play.speaks('qa'))).toMatchObject([{ agent: 'pm', epoch: 4, messages: ['m2'] }]);
+    expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['pm'], via: 'prompt' });
+    play.speaks('pm');
+    expect(play.receipts('m2')).toEqual(['observed', 'done']);
+  });
+
+  test('T4 keeps what nobody was given over a stop, for the next person to write', () => {
+    const play = second({ mode: 'parallel' });
+    play.person('m2');
+    play.operator({ type: 'stop' });
+    expect(effectsOf('prompt', play.person('m3'))).toMatchObject([{ messages: ['m2', 'm3'] }]);
+  });
+
+  test('T4 gives nothing to an agent that is idle', () => {
+    const play = second({ mode: 'parallel' });
+    play.operator({ type: 'remove', agent: 'pm' });
+    expect(play.status('pm')).toBe('IDLE');
+    const act = play.person('m2');
+    expect(effectsOf('observe', act)).toEqual([{ type: 'observe', agent: 'qa', message: 'm2' }]);
   });
 
   test('leaves out agents that are offline', () => {
     const play = second({ mode: 'parallel' });
     play.leaves('qa');
-    play.person('m2');
-    expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['pm', 'dev'], via: 'observe' });
+    expect(effectsOf('observe', play.person('m2'))).toEqual([{ type: 'observe', agent: 'pm', message: 'm2' }]);
   });
 
   test('does not touch the turn, its deadline or the order', () => {

@@ -88,7 +88,7 @@ describe("a program's message", () => {
       { state: 'delivered', to: ['pm'], via: 'inject' },
       { state: 'held', until: 'turn' },
       { state: 'delivered', to: ['pm'], via: 'interrupt' },
-      { state: 'delivered', to: ['pm', 'dev', 'qa'], via: 'observe' },
+      { state: 'held', until: 'exchange' },
     ]);
   });
 

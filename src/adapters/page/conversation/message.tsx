@@ -18,7 +18,7 @@ const RECEIPT_WORDS: Readonly<Record<Receipt, string>> = {
   injected: 'given to the holder in the middle of its turn',
   held: 'held until the turn ends',
   preempted: 'interrupted the turn and goes first',
-  observed: 'seen by every agent',
+  observed: 'for every agent to see, at the latest with its next prompt',
   done: 'taken up',
   unrouted: 'reached no agent',
 };

@@ -133,7 +133,7 @@ function overBudget(decision: DecisionBuilder): Extract<Obstacle, { why: 'over-b
 /** Gives the floor to a queued agent, with every message that waits. */
 export function grant(decision: DecisionBuilder, agent: AgentId): void {
   const asked = decision.floor.prioritised.find((named) => named.agent === agent)?.messages ?? [];
-  const messages = deliver(decision, agent, pending(decision));
+  const messages = deliver(decision, agent, pending(decision), asked);
   begin(decision, agent, { messages: [...new Set([...messages, ...asked])], keepsPlace: false });
 }
 
@@ -235,13 +235,25 @@ function unclaimed(decision: DecisionBuilder, turn: Turn): readonly MessageId[] 
   return turn.given.filter(({ id, begun }) => !begun && !claimed.has(id)).map(({ id }) => id);
 }
 
-/** Makes messages part of the conversation and hands them over with a prompt. */
-function deliver(decision: DecisionBuilder, agent: AgentId, messages: readonly Held[]): readonly MessageId[] {
+/** Makes messages part of the conversation and hands them over with a prompt; what is there for all to see is to be answered only if it is `asked`. */
+function deliver(
+  decision: DecisionBuilder,
+  agent: AgentId,
+  messages: readonly Held[],
+  asked: readonly MessageId[] = [],
+): readonly MessageId[] {
+  const toAnswer = messages.filter((message) => !isObserved(message) || asked.includes(message.id));
   for (const message of messages) {
-    decision.route(message, { state: 'delivered', to: [agent], via: 'prompt' }, nextLine(decision, message));
+    const via = toAnswer.includes(message) ? 'prompt' : 'observe';
+    decision.route(message, { state: 'delivered', to: [agent], via }, nextLine(decision, message));
   }
   decision.unplaced = decision.unplaced.filter((fresh) => !messages.some((message) => message.id === fresh.id));
-  return messages.map((message) => message.id);
+  return toAnswer.map((message) => message.id);
+}
+
+/** Whether a message is there for all to see, and for nobody in particular to answer. */
+export function isObserved({ until }: Held): boolean {
+  return until === 'exchange';
 }
 
 /** The line that a message gets, unless it has one. */

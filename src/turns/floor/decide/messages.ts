@@ -1,6 +1,6 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { grantOnBehalf, resume } from './decision-builder.ts';
+import { grantOnBehalf, nextLine, resume } from './decision-builder.ts';
 import { advance, prioritise, wake } from './turns.ts';
 import { isNewFromPerson } from '../evolve.ts';
 import type { Fate } from '../fact.ts';
@@ -158,10 +158,11 @@ function joinWait(decision: DecisionBuilder, turn: Turn, message: Held): void {
   for (const agent of message.addressed) prioritise(decision, agent, 'person', message.id);
 }
 
+/** Whoever takes part sees it at once, as far as its session can; it waits for a prompt until one has really taken it in. */
 function observe(decision: DecisionBuilder, message: Held): void {
   recount(decision, message);
-  const online = decision.floor.seats.filter((seat) => seat.status !== 'OFFLINE').map((seat) => seat.agent);
-  routed(decision, message, { state: 'delivered', to: online, via: 'observe' });
+  hold(decision, message, 'exchange');
+  if (!decision.floor.held.some(({ id }) => id === message.id)) return;
   for (const agent of message.addressed) prioritise(decision, agent, 'person', message.id);
 }
 
@@ -203,15 +204,15 @@ function recount(decision: DecisionBuilder, message: Held): void {
     decision.record({ type: 'usageReset', why: 'person' });
 }
 
-function hold(decision: DecisionBuilder, message: Held, until: 'turn' | 'prompt' | 'start'): void {
+function hold(decision: DecisionBuilder, message: Held, until: 'turn' | 'prompt' | 'exchange' | 'start'): void {
   const { held, settings } = decision.floor;
   if (held.length >= settings.maxHeld && !held.some((other) => other.id === message.id)) overflow(decision, message);
   else routed(decision, message, { state: 'held', until });
 }
 
 function routed(decision: DecisionBuilder, message: Held, fate: Fate): void {
-  const joins = fate.state === 'delivered' && message.line === null;
-  decision.route(message, fate, joins ? decision.floor.lines + 1 : null);
+  const isShown = fate.state === 'delivered' || (fate.state === 'held' && fate.until === 'exchange');
+  decision.route(message, fate, isShown ? nextLine(decision, message) : null);
 }
 
 function isKnown(floor: Floor, id: MessageId): boolean {

@@ -4,6 +4,7 @@ import {
   closeExchange,
   finish,
   grant,
+  isObserved,
   isOverBudget,
   nextLine,
   openExchange,
@@ -30,12 +31,21 @@ export function advance(decision: DecisionBuilder): void {
   const next = nextUp(floor);
   if (next.kind === 'later') return;
   if (next.kind === 'rest') {
-    closeExchange(decision);
+    rest(decision);
     return;
   }
   if (isOverBudget(decision)) return;
   if (next.kind === 'agent') grant(decision, next.agent);
   else askFacilitator(decision, next.facilitator, next.candidates);
+}
+
+/** Everybody had a turn; what none of them has seen opens the next exchange. */
+function rest(decision: DecisionBuilder): void {
+  const isUnseen = decision.floor.held.some(isObserved);
+  closeExchange(decision);
+  if (!isUnseen) return;
+  wake(decision);
+  advance(decision);
 }
 
 /** The floor is free: serves held messages first, then goes on. */
@@ -60,7 +70,7 @@ export function wake(decision: DecisionBuilder, asked = false): void {
   }
   recall(decision);
   if (!policyOf(decision.floor).opensForMessages) return;
-  const news = pending(decision).filter((message) => message.until !== 'next');
+  const news = pending(decision).filter((message) => message.until !== 'next' && !isObserved(message));
   if (news.length === 0) return;
   openExchange(decision, news.some(isNewFromPerson) ? 'person' : asked ? 'operator' : null);
   for (const message of news) prioritiseFor(decision, message);
@@ -147,8 +157,13 @@ export function work(decision: DecisionBuilder, { agent, epoch, open }: CommandO
 
 /** The truth about a message on its way into the holder's generation. */
 export function injected(decision: DecisionBuilder, command: CommandOf<'injected'>, turn: Turn): Refusal | null {
-  if (!isBeingGiven(turn, command)) return 'unknown-message';
   const { agent, epoch, id, outcome } = command;
+  const seen = decision.floor.held.find((held) => held.id === id && isObserved(held));
+  if (seen !== undefined && outcome === 'injected') {
+    decision.route(seen, { state: 'delivered', to: [agent], via: 'observe' }, null);
+    return null;
+  }
+  if (!isBeingGiven(turn, command)) return 'unknown-message';
   decision.record({ type: 'injectReported', agent, epoch, id, outcome });
   return null;
 }
