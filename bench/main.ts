@@ -2,6 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Alarm } from '../src/lib/time.ts';
+import { toolUse } from '../src/rules/tool-use.ts';
+import { decideUse, uniteRules } from '../src/rules/verdict.ts';
 import { decide } from '../src/turns/floor/decide.ts';
 import type { Command } from '../src/turns/floor/command.ts';
 import { PLAIN_SETTINGS, emptyFloor } from '../src/turns/floor/floor.ts';
@@ -104,6 +106,26 @@ function alarms(channels: number, sets: number): Promise<number> {
   });
 }
 
+/** Taking tool calls apart and deciding about them, with so many rules of which the last one fits. */
+function verdicts(rules: number, calls: number): Promise<number> {
+  const others = Array.from({ length: rules - 1 }, (_, index) => `Bash(tool${index} *)`);
+  const lists = { allow: [...others, 'Bash(git log *)', 'Edit(src/**)'] };
+  const united = uniteRules([{ scope: 'bot', lists }]);
+  const place = { folder: '/work', home: '/home/ann', realpath: (path: string) => path };
+  const asked = { name: null, kind: null, locations: [] };
+  const inputs = [
+    { name: 'Bash', input: { command: 'git log --oneline && git log -1 | git log' } },
+    { name: 'Edit', input: { file_path: 'src/a/b.ts' } },
+  ];
+  return timed(calls * inputs.length, () => {
+    for (let call = 0; call < calls; call += 1) {
+      for (const input of inputs) {
+        decideUse(toolUse({ ...asked, ...input }, place), united, { at: 0, definition: null, remembered: [] });
+      }
+    }
+  });
+}
+
 await compare(
   'group commit against one by one, 64 commands at a time',
   { name: 'together', perSecond: () => stored(6_400, 64, 64) },
@@ -123,4 +145,9 @@ await compare(
   'the alarm with 10,000 floors against 10 floors',
   { name: '10,000 floors', perSecond: () => alarms(10_000, 1_000_000) },
   { name: '10 floors', perSecond: () => alarms(10, 1_000_000) },
+);
+await compare(
+  'deciding about a tool call with 10 rules against 10,000 rules',
+  { name: '10 rules', perSecond: () => verdicts(10, 5_000) },
+  { name: '10,000 rules', perSecond: () => verdicts(10_000, 200) },
 );

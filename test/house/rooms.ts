@@ -12,7 +12,18 @@ export type Room = {
 /** Who may import whom; the README's table is made of it. */
 export const ROOMS: readonly Room[] = [
   { name: 'lib', what: 'no domain at all: the clock, the alarm, the guard of every server', may: [], mayTypes: [] },
-  { name: 'config', what: '`turnConfig.json` and the environment, checked and frozen', may: ['lib'], mayTypes: [] },
+  {
+    name: 'rules',
+    what: 'what agents may do with tools, as pure functions: rules are read and decide, commands and paths are taken apart',
+    may: ['lib'],
+    mayTypes: [],
+  },
+  {
+    name: 'config',
+    what: '`turnConfig.json` and the environment, checked and frozen',
+    may: ['rules', 'lib'],
+    mayTypes: [],
+  },
   {
     name: 'engine',
     what: 'any durable state machine behind a port, in SQLite: journal, inbox and outbox, the outbox’s delivery, replay, backup',
@@ -40,13 +51,13 @@ export const ROOMS: readonly Room[] = [
   {
     name: 'runtime',
     what: 'one running process: what joins floors, agents and adapters',
-    may: ['adapters', 'agents', 'turns', 'engine', 'config', 'lib'],
+    may: ['adapters', 'agents', 'turns', 'engine', 'config', 'rules', 'lib'],
     mayTypes: [],
   },
   {
     name: 'cli',
     what: 'the command line, the doctor',
-    may: ['runtime', 'adapters', 'agents', 'turns', 'engine', 'config', 'lib'],
+    may: ['runtime', 'adapters', 'agents', 'turns', 'engine', 'config', 'rules', 'lib'],
     mayTypes: [],
   },
 ];

@@ -1,6 +1,6 @@
 import type { Approval, Choice } from '../../turns/floor/settings.ts';
 import { KeyedQueue } from '../../lib/keyed.ts';
-import { visible } from '../../turns/text/visible.ts';
+import { visible } from '../../lib/visible.ts';
 import type { PermissionRequest } from '../backends/backend.ts';
 
 /** Where requests for permission go. */

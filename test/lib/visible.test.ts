@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { visible } from '../../../src/turns/text/visible.ts';
+import { visible } from '../../src/lib/visible.ts';
 
 describe('T53 a text in which something would hide', () => {
   test.each([

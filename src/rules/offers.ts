@@ -1,0 +1,98 @@
+import { dirname } from 'node:path';
+import { parseRule } from './rule.ts';
+import { DELETERS, RUNNERS, programOf, startsOther } from './shell.ts';
+import type { Argv } from './shell.ts';
+import type { ToolUse, UsePart } from './tool-use.ts';
+import { isAbout } from './verdict.ts';
+import type { ToolVerdict } from './verdict.ts';
+
+/** A rule that can be remembered for a call, with what it means in words. */
+export type AlwaysOffer = { readonly rule: string; readonly words: string };
+
+/** What beside the rules says whether anything may be remembered. */
+export type OfferFacts = {
+  /** Whether people saw the whole input. */
+  readonly shownWhole: boolean;
+  /** Whether the session has read what nobody vouches for. */
+  readonly tainted: boolean;
+  /** Whether an operator vouches for the tool's server. */
+  readonly trusted: boolean;
+  /** What the server says about itself; absent if it says nothing. */
+  readonly destructive?: boolean;
+};
+
+/**
+ * What "always" can mean for a call that asks, the narrowest first. Nothing is offered for what cannot be taken apart or stands in
+ * several parts, for running code, deleting, a change of mode, a path outside the folder, or a rule that always asks.
+ */
+export function offersFor(use: ToolUse, { by }: ToolVerdict, facts: OfferFacts): readonly AlwaysOffer[] {
+  const [part, more] = use.parts;
+  if (more !== undefined || by === 'ask!' || !facts.shownWhole || facts.tainted) return [];
+  const offers =
+    part.mcp === null ? offersOf(part) : facts.trusted || facts.destructive === false ? mcpOffers(part) : [];
+  return offers.filter(({ rule }) => {
+    const read = parseRule(rule);
+    return read.ok && isAbout(read.rule, part, false);
+  });
+}
+
+const LONGEST_VALUE = 200;
+/** What has a meaning of its own in a rule. */
+const SPECIAL = /[*\\,()!\n[\]?#]|^\s|\s$/;
+
+function offersOf({ kind, about }: UsePart): readonly AlwaysOffer[] {
+  if (kind === 'delete' || kind === 'switch_mode') return [];
+  if (about.of === 'words') return about.words === null ? [] : commandOffers(about.words);
+  if (about.of === 'host') return about.host === null ? [] : hostOffers(about.host);
+  const [real, other] = about.of === 'path' ? about.real : [];
+  const path = other === undefined ? real?.folder : null;
+  return !path || SPECIAL.test(path) ? [] : pathOffers(kind, path);
+}
+
+function commandOffers(words: Argv): readonly AlwaysOffer[] {
+  const [program = '', second = ''] = words;
+  const name = programOf(program);
+  if (RUNNERS.has(name) || DELETERS.has(name) || startsOther(words) !== -1) return [];
+  const exact = words.map(quotedWord).join(' ');
+  const begin = /^[a-z][\w-]*$/.test(second) && words.length > 2 ? [program, second] : [program];
+  const prefix = `${begin.map(quotedWord).join(' ')} *`;
+  const wider = words.length === 1 ? [] : [{ rule: `execute(${prefix})`, words: `every command "${prefix}"` }];
+  return [{ rule: `execute(${exact})`, words: 'exactly this command' }, ...wider];
+}
+
+function hostOffers(host: string): readonly AlwaysOffer[] {
+  return [{ rule: `fetch(domain:${host})`, words: `everything from ${host}` }];
+}
+
+function pathOffers(kind: UsePart['kind'], path: string): readonly AlwaysOffer[] {
+  const folder = dirname(path);
+  const inside = folder === '.' ? [] : [{ rule: `${kind}(/${folder}/**)`, words: `${kind} everything in ${folder}` }];
+  return [
+    { rule: `${kind}(/${path})`, words: `${kind} exactly ${path}` },
+    ...inside,
+    { rule: `${kind}(**)`, words: `${kind} everything in its folder` },
+  ];
+}
+
+/** The whole input if it is short and plain, what it names of a place, the tool. */
+function mcpOffers({ mcp, about }: UsePart): readonly AlwaysOffer[] {
+  if (mcp === null || about.of !== 'input') return [];
+  const tool = `mcp__${mcp.server}__${mcp.name}`;
+  const pairs = Object.entries(about.values);
+  const isPlain = ([key, value]: readonly [string, string]): boolean =>
+    /^[\w.-]+$/.test(key) && value.length <= LONGEST_VALUE && !SPECIAL.test(value);
+  const places = pairs.filter((pair) => /path|file|dir|folder|repo|owner|project/i.test(pair[0]));
+  const offer = (chosen: readonly (readonly [string, string])[], words: string): readonly AlwaysOffer[] => {
+    const spec = chosen.map(([key, value]) => `${key}=${value}`).join(', ');
+    return chosen.length > 0 && chosen.every(isPlain) ? [{ rule: `${tool}(${spec})`, words: `${words} ${spec}` }] : [];
+  };
+  return [
+    ...offer(pairs, 'only with'),
+    ...(places.length < pairs.length ? offer(places, 'whenever') : []),
+    { rule: tool, words: `this tool, whatever it is given` },
+  ];
+}
+
+function quotedWord(word: string): string {
+  return /^[\w@%+=:,./-][\w@%+=:,./~^-]*$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}

@@ -1,0 +1,119 @@
+import { parseRule } from './rule.ts';
+import type { Covered, RuleSpec, ToolRule } from './rule.ts';
+import { startsOther } from './shell.ts';
+import type { ToolLists } from './verdict.ts';
+import { withoutMark } from './verdict.ts';
+
+/** Something about a list of rules that is wrong, or hardly meant. */
+export type RuleFinding = {
+  readonly list: 'allow' | 'ask' | 'deny' | 'default';
+  /** The place in the list, from 0; `null` for `default`. */
+  readonly index: number | null;
+  /** Whether nothing can start with it. */
+  readonly wrong: boolean;
+  readonly message: string;
+};
+
+/** Looks at the lists of one place: rules that cannot be read, never decide, never fit, or allow more than they seem to. */
+export function lintRules(lists: ToolLists): readonly RuleFinding[] {
+  const entries = LISTS.flatMap((list) => (lists[list] ?? []).map((text, index) => entryOf(list, index, text)));
+  const unwise = (entry: Entry, message: string): RuleFinding => ({ ...entry.place, wrong: false, message });
+  const found = entries.flatMap((entry): readonly RuleFinding[] => {
+    if (entry.rule === null) return [{ ...entry.place, wrong: true, message: entry.message }];
+    const { rule } = entry;
+    const before = entries.find((other) => other !== entry && isBefore(other, entry) && contains(other.rule, rule));
+    const shadow = before === undefined ? [] : [unwise(entry, shadowed(before))];
+    const never = neverFits(rule);
+    const wide = entry.place.list === 'allow' ? allowsMuch(rule) : null;
+    return [...shadow, ...[never, wide].flatMap((message) => (message === null ? [] : [unwise(entry, message)]))];
+  });
+  if (lists.default !== 'allow') return found;
+  const message = 'Whatever no rule names runs unasked: write "ask"';
+  return [...found, { list: 'default', index: null, wrong: false, message }];
+}
+
+const LISTS = ['deny', 'ask', 'allow'] as const;
+
+type Entry = {
+  readonly place: { readonly list: (typeof LISTS)[number]; readonly index: number };
+  readonly text: string;
+  readonly rule: ToolRule | null;
+  readonly message: string;
+};
+
+function entryOf(list: (typeof LISTS)[number], index: number, text: string): Entry {
+  const place = { list, index };
+  if (list !== 'ask' && text.trim().endsWith('!')) {
+    return { place, text, rule: null, message: 'Only a rule of "ask" ends in "!": take it away' };
+  }
+  const read = parseRule(withoutMark(text));
+  return read.ok ? { place, text, rule: read.rule, message: '' } : { place, text, rule: null, message: read.message };
+}
+
+/** Deny goes before ask, and ask before allow; in one list the wider one is enough. */
+function isBefore(one: Entry, other: Entry): boolean {
+  const [first, second] = [LISTS.indexOf(one.place.list), LISTS.indexOf(other.place.list)];
+  if (first !== second) return first < second;
+  const isAlways = one.text.trim().endsWith('!');
+  if (isAlways !== other.text.trim().endsWith('!')) return isAlways;
+  return !contains(other.rule, one.rule) || one.place.index < other.place.index;
+}
+
+function shadowed({ place, text }: Entry): string {
+  return `It never decides: "${text}" of "${place.list}" goes before it and covers it; take one away`;
+}
+
+/** Whether all that one rule is about another is about, too, as far as their texts tell. */
+function contains(wider: ToolRule | null, narrower: ToolRule | null): boolean {
+  if (wider === null || narrower === null || !coversAll(wider, narrower)) return false;
+  if (wider.spec === null) return true;
+  return narrower.spec !== null && (specOf(wider) === specOf(narrower) || beginsWith(narrower.spec, wider.spec));
+}
+
+function coversAll(wider: ToolRule, narrower: ToolRule): boolean {
+  const [one, other]: readonly [Covered, Covered] = [wider.covers, narrower.covers];
+  if (one.by === 'any') return true;
+  if (one.by === 'kind') return other.by === 'kind' && other.kinds.every((kind) => one.kinds.includes(kind));
+  const [, server = '', name = ''] = /^mcp__([^_]+)__(.+)$/s.exec(narrower.tool) ?? [];
+  return other.by === 'mcp' && one.server(server) && one.name(name);
+}
+
+function beginsWith(spec: RuleSpec, begin: RuleSpec): boolean {
+  if (spec.of !== 'words' || begin.of !== 'words' || !begin.open || startsOther(spec.words) >= begin.words.length)
+    return false;
+  return begin.words.every((word, at) => spec.words[at] === word);
+}
+
+function specOf({ text }: ToolRule): string {
+  return text.slice(text.indexOf('('));
+}
+
+const ROOTS =
+  /^\/(?:etc|home|root|usr|var|tmp|opt|bin|sbin|dev|proc|sys|mnt|srv|Users|Library|private|Volumes)(?:\/|$)/;
+
+function neverFits({ text, spec }: ToolRule): string | null {
+  if (spec?.of === 'words') {
+    const star = spec.words.find((word) => word.includes('*'));
+    if (star === undefined) return null;
+    const end = `"${spec.words
+      .map((word) => word.replaceAll('*', ''))
+      .join(' ')
+      .trim()} *"`;
+    return `"${star}" means only itself, as it is written: "anything more" is a "*" of its own at the end, such as ${end}`;
+  }
+  const path = /\((.*)\)$/s.exec(text)?.[1]?.trim() ?? '';
+  if (spec?.of !== 'path' || !ROOTS.test(path)) return null;
+  return `It begins at the agent's folder: write "/${path}" for the root of the disk`;
+}
+
+function allowsMuch({ covers, spec }: ToolRule): string | null {
+  if (spec === null) {
+    if (covers.by === 'any') return 'Every tool runs unasked, commands too: name tools';
+    const isCommand = covers.by === 'kind' && covers.kinds.includes('execute');
+    return isCommand ? 'Every command runs unasked: name commands, such as "Bash(npm test)"' : null;
+  }
+  if (spec.of !== 'words' || !spec.open) return null;
+  if (spec.words.length === 0) return 'Nearly every command runs unasked: name commands, such as "Bash(npm test)"';
+  if (startsOther(spec.words) === -1) return null;
+  return `With "${spec.words.join(' ')}" any other program or code runs unasked: name the whole command`;
+}

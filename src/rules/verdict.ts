@@ -1,0 +1,209 @@
+import type { Instant } from '../lib/time.ts';
+import { parseRule } from './rule.ts';
+import type { Paths, RuleSpec, ToolRule } from './rule.ts';
+import { programOf, startsOther } from './shell.ts';
+import type { Argv } from './shell.ts';
+import type { PathFrom, ToolUse, UsePart } from './tool-use.ts';
+
+/** What a tool call may do: run, run after a yes, or not. */
+export const VERDICTS = ['allow', 'ask', 'deny'] as const;
+
+/** Lists of rules as one place of the configuration has them; a rule of `ask` that ends in `!` asks whatever is remembered. */
+export type ToolLists = {
+  readonly allow?: readonly string[];
+  readonly ask?: readonly string[];
+  readonly deny?: readonly string[];
+  readonly default?: (typeof VERDICTS)[number];
+};
+
+/** Where a rule stands. */
+export type RuleScope = 'built in' | 'bot' | 'agent' | 'channel' | 'run';
+
+export type ScopedRule = ToolRule & { readonly scope: RuleScope };
+
+/** The rules of all places that hold for one agent in one channel. */
+export type ToolRules = {
+  readonly deny: readonly ScopedRule[];
+  readonly mustAsk: readonly ScopedRule[];
+  readonly ask: readonly ScopedRule[];
+  readonly allow: readonly ScopedRule[];
+  /** The tools of this run, when it may not use all that are allowed. */
+  readonly only: readonly ScopedRule[] | null;
+  readonly default: (typeof VERDICTS)[number];
+};
+
+/** A yes that was given for more than once. */
+export type Remembered = {
+  readonly rule: ToolRule;
+  readonly until: Instant;
+  /** Digest of the definition that the tool had then; `null` for tools without one. */
+  readonly definition: string | null;
+};
+
+/** What is remembered, and what it is compared with. */
+export type RuleMemory = {
+  readonly at: Instant;
+  readonly definition: string | null;
+  readonly remembered: readonly Remembered[];
+};
+
+/** What becomes of a call, and why: the list that decided, and its rule if it was one. */
+export type ToolVerdict = {
+  readonly verdict: (typeof VERDICTS)[number];
+  readonly by: 'deny' | 'run' | 'ask!' | 'remembered' | 'ask' | 'allow' | 'default';
+  readonly rule: ToolRule | ScopedRule | null;
+};
+
+/** The rules that hold when the configuration has none: reading in the agent's folder is free, all else asks. */
+const WITHOUT_RULES: ToolLists = { allow: ['read(**)', 'search(**)'], default: 'ask' };
+
+/** Files that grant or run something when an agent, git or Conch's own agents find them: changing them always asks. */
+const GRANTING_FILES =
+  '.git .claude .mcp.json .opencode opencode.json opencode.jsonc .qwen .gemini .codex .copilot .kimi .husky .envrc'.split(
+    ' ',
+  );
+
+/**
+ * Unites the lists of every place, so that a narrower one can forbid and add questions; the narrowest `default` holds, else
+ * "deny" if there is any list. A run may only take away: `only` names the tools that it may use. Throws when a text is no
+ * rule: texts are checked where they are written.
+ */
+export function uniteRules(
+  scopes: readonly { readonly scope: RuleScope; readonly lists: ToolLists | undefined }[],
+  only: readonly string[] | null = null,
+): ToolRules {
+  const given = scopes.filter(
+    ({ lists }) => lists !== undefined && Object.values(lists).some((list) => list.length > 0),
+  );
+  const all = given.length > 0 ? given : [{ scope: 'built in' as const, lists: WITHOUT_RULES }];
+  const rulesOf = (list: 'allow' | 'ask' | 'deny'): readonly ScopedRule[] =>
+    all.flatMap(({ scope, lists }) => (lists?.[list] ?? []).map((text) => scopedRule(text, scope)));
+  const asking = rulesOf('ask');
+  const kept = GRANTING_FILES.map((file) => scopedRule(`Edit(${file})!`, 'built in'));
+  return {
+    deny: rulesOf('deny'),
+    mustAsk: [...kept, ...asking.filter(({ text }) => text.endsWith('!'))],
+    ask: asking.filter(({ text }) => !text.endsWith('!')),
+    allow: rulesOf('allow'),
+    only: only?.map((text) => scopedRule(text, 'run')) ?? null,
+    default: all.findLast(({ lists }) => lists?.default !== undefined)?.lists?.default ?? 'deny',
+  };
+}
+
+/**
+ * Decides about a call: deny, `ask!`, remembered, ask, allow, default, each part of it by itself; the strictest part decides for
+ * the whole. So a call is allowed only if every part is, and one part is enough to forbid it or to ask.
+ */
+export function decideUse(use: ToolUse, rules: ToolRules, memory: RuleMemory): ToolVerdict {
+  const [first, ...rest] = use.parts.map((part) => decidePart(part, rules, memory));
+  if (first === undefined) throw new Error('impossible: a tool call without parts');
+  return rest.reduce((strictest, each) => (strictness(each) > strictness(strictest) ? each : strictest), first);
+}
+
+/** What an agent is told of a call that is refused: why, and which tools it has, but no other rules. */
+export function toolRefusalText({ title }: ToolUse, { by, rule }: ToolVerdict, rules: ToolRules): string {
+  const why = {
+    default: 'is refused: no rule names it',
+    run: 'is refused: it is not among the tools of this run',
+  } as const;
+  const reason = by === 'default' || by === 'run' ? why[by] : `is refused by rule "${rule?.text ?? ''}"`;
+  const names = (list: readonly ToolRule[]): string => [...new Set(list.map(({ tool }) => tool))].join(', ');
+  const free = names(rules.allow);
+  const asked = rules.default === 'ask' ? 'everything else' : names([...rules.ask, ...rules.mustAsk.filter(isWritten)]);
+  const may = [free, asked && `${asked} after a yes`].filter(Boolean).join('; ');
+  return `AGENT_TOOL_NOT_ALLOWED: ${title} ${reason}. You may: ${may || 'use no tools'}.`;
+}
+
+/** A text of an `ask` list without its `!`, which only such a rule can end with. */
+export function withoutMark(text: string): string {
+  return text.trim().replace(/!$/, '');
+}
+
+/**
+ * Whether a rule is about a part. A rule that forbids or asks is read widely: any command that may be run, a path as written or
+ * where it leads, letters of any case. One that allows is read narrowly, and allows nothing that is not certain.
+ */
+export function isAbout({ covers, spec }: ToolRule, part: UsePart, isWide: boolean): boolean {
+  const { kind, mcp, about } = part;
+  if (covers.by === 'kind' && !covers.kinds.includes(kind)) return false;
+  if (covers.by === 'mcp' && (mcp === null || !covers.server(mcp.server) || !covers.name(mcp.name))) return false;
+  if (spec === null) return true;
+  switch (spec.of) {
+    case 'words':
+      if (about.of !== 'words') return false;
+      return isWide
+        ? [...(about.words === null ? [] : [about.words]), ...about.seen].some((words) => begins(words, spec, true))
+        : about.words !== null && begins(about.words, spec, false) && startsOther(about.words) < spec.words.length;
+    case 'path':
+      if (about.of !== 'path') return false;
+      return isWide
+        ? [about.written, ...about.real].some((path) => lies(path, spec, part, true))
+        : about.real.every((path) => lies(path, spec, part, false));
+    case 'host':
+      if (about.of !== 'host' || about.host === null) return false;
+      return spec.below ? about.host.endsWith(`.${spec.host}`) : about.host === spec.host;
+    case 'input': {
+      if (about.of !== 'input') return false;
+      const { values } = about;
+      return [...spec.wanted].every(([key, fits]) => Object.hasOwn(values, key) && fits(values[key] ?? ''));
+    }
+  }
+}
+
+function decidePart(part: UsePart, rules: ToolRules, memory: RuleMemory): ToolVerdict {
+  const among = (list: readonly ToolRule[], isWide: boolean) => list.find((rule) => isAbout(rule, part, isWide));
+  const denied = among(rules.deny, true);
+  if (denied !== undefined) return { verdict: 'deny', by: 'deny', rule: denied };
+  if (rules.only !== null && among(rules.only, false) === undefined) return { verdict: 'deny', by: 'run', rule: null };
+  const always = among(rules.mustAsk, true);
+  if (always !== undefined) return { verdict: 'ask', by: 'ask!', rule: always };
+  const valid = memory.remembered.filter((one) => memory.at < one.until && one.definition === memory.definition);
+  const remembered = among(
+    valid.map(({ rule }) => rule),
+    false,
+  );
+  if (remembered !== undefined) return { verdict: 'allow', by: 'remembered', rule: remembered };
+  const asked = among(rules.ask, true);
+  if (asked !== undefined) return { verdict: 'ask', by: 'ask', rule: asked };
+  const allowed = among(rules.allow, false);
+  if (allowed !== undefined) return { verdict: 'allow', by: 'allow', rule: allowed };
+  return { verdict: rules.default, by: 'default', rule: null };
+}
+
+function strictness({ verdict, by }: ToolVerdict): number {
+  return VERDICTS.indexOf(verdict) * 2 + (by === 'ask!' ? 1 : 0);
+}
+
+function begins(words: Argv, spec: Extract<RuleSpec, { of: 'words' }>, isWide: boolean): boolean {
+  if (words.length < spec.words.length || (!spec.open && words.length > spec.words.length)) return false;
+  return spec.words.every(
+    (word, at) => words[at] === word || (isWide && at === 0 && programOf(words[0] ?? '') === word),
+  );
+}
+
+/** Names that no rule can mean: what holds for them holds for everything in a folder. */
+const ANYTHING = '\u0001/\u0001';
+
+/** A search looks at all that is in its folder; what is done to a folder is done to all that is in it. */
+function lies(
+  path: PathFrom,
+  { root, exact, wide }: Extract<RuleSpec, { of: 'path' }>,
+  { kind }: UsePart,
+  isWide: boolean,
+): boolean {
+  const from = path[root];
+  if (from === null) return false;
+  const fits: Paths = isWide ? wide : exact;
+  if (from !== '' && fits(from)) return true;
+  return (isWide || kind === 'search') && fits(from === '' ? ANYTHING : `${from}/${ANYTHING}`);
+}
+
+function scopedRule(text: string, scope: RuleScope): ScopedRule {
+  const read = parseRule(withoutMark(text));
+  if (!read.ok) throw new Error(`impossible: a rule that was checked, "${text}", cannot be read: ${read.message}`);
+  return { ...read.rule, text: text.trim(), scope };
+}
+
+function isWritten({ scope }: ScopedRule): boolean {
+  return scope !== 'built in';
+}

@@ -1,0 +1,75 @@
+import { describe, expect, test } from 'vitest';
+import { lintRules } from '../../src/rules/rule-lint.ts';
+import type { ToolLists } from '../../src/rules/verdict.ts';
+
+function found(lists: ToolLists): readonly string[] {
+  return lintRules(lists).map(
+    ({ list, index, wrong, message }) => `${list}[${index}] ${wrong ? 'wrong' : 'unwise'}: ${message}`,
+  );
+}
+
+describe('rules that are in order', () => {
+  test('are passed over', () => {
+    expect(
+      found({
+        allow: ['Read', 'Grep(**)', 'Bash(npm test)', 'Bash(git diff *)', 'mcp__files__read_*', 'Bash(npm run build)'],
+        ask: ['Edit', 'Bash(git push *)!', 'Bash(npm publish *)'],
+        deny: ['Bash(curl *)', 'mcp__files__delete_*', 'Edit(.env)'],
+        default: 'ask',
+      }),
+    ).toEqual([]);
+  });
+});
+
+describe('a rule that looks right', () => {
+  test.each<readonly [string, ToolLists, string]>([
+    ['cannot be read', { allow: ['Bsh'] }, 'allow[0] wrong: There is no tool "Bsh"'],
+    [
+      'has a server with "_"',
+      { deny: ['mcp__my_server__x'] },
+      'deny[0] wrong: Expected "mcp__<server>__<tool>"; a server',
+    ],
+    ['asks always where it cannot', { allow: ['Bash(x)!'] }, 'allow[0] wrong: Only a rule of "ask" ends in "!"'],
+    [
+      'is forbidden already',
+      { deny: ['Edit'], allow: ['delete(src/**)'] },
+      'allow[0] unwise: It never decides: "Edit" of "deny"',
+    ],
+    [
+      'asks already',
+      { ask: ['Bash(git *)'], allow: ['Bash(git status)'] },
+      'allow[0] unwise: It never decides: "Bash(git *)" of "ask"',
+    ],
+    ['is there twice', { allow: ['Read', 'Read'] }, 'allow[1] unwise: It never decides: "Read" of "allow"'],
+    ['has a wider one beside it', { ask: ['mcp__a__x', 'mcp__a__*'] }, 'ask[0] unwise: It never decides: "mcp__a__*"'],
+    ['asks always already', { ask: ['Bash(x)', 'Bash!'] }, 'ask[0] unwise: It never decides: "Bash!"'],
+    ['has "*" in the middle', { allow: ['Bash(git * main)'] }, 'allow[0] unwise: "*" means only itself'],
+    [
+      'has "*" at a word',
+      { deny: ['Bash(git push*)'] },
+      'deny[0] unwise: "push*" means only itself, as it is written: "anything more" is a "*" of its own at the end, such as "git push *"',
+    ],
+    [
+      'begins at the folder',
+      { deny: ['Read(/etc/**)'] },
+      'deny[0] unwise: It begins at the agent\'s folder: write "//etc/**"',
+    ],
+    ['lets every command run', { allow: ['execute'] }, 'allow[0] unwise: Every command runs unasked'],
+    ['lets every command run by its other name', { allow: ['Bash'] }, 'allow[0] unwise: Every command runs unasked'],
+    ['lets everything run', { allow: ['*'] }, 'allow[0] unwise: Every tool runs unasked'],
+    ['lets all words run', { allow: ['Bash(*)'] }, 'allow[0] unwise: Nearly every command runs unasked'],
+    ['lets an interpreter run all', { allow: ['Bash(python *)'] }, 'allow[0] unwise: With "python" any other program'],
+    ['lets a runner run all', { allow: ['Bash(npm run *)'] }, 'allow[0] unwise: With "npm run" any other program'],
+    [
+      'lets a default run all',
+      { allow: ['Read'], default: 'allow' },
+      'default[null] unwise: Whatever no rule names runs',
+    ],
+  ])('and %s is told', (_what, lists, message) => {
+    expect(found(lists)).toEqual([expect.stringContaining(message)]);
+  });
+
+  test('is no shadow where the wider one lets less pass than it seems', () => {
+    expect(found({ allow: ['Bash(npm *)', 'Bash(npm run build)'] })).toEqual([]);
+  });
+});

@@ -1,0 +1,503 @@
+import * as fc from 'fast-check';
+import assert from 'node:assert/strict';
+import { describe, expect, test } from 'vitest';
+import { parseRule } from '../../src/rules/rule.ts';
+import { readShell } from '../../src/rules/shell.ts';
+import { decideUse, isAbout, toolRefusalText, uniteRules } from '../../src/rules/verdict.ts';
+import type { ToolLists } from '../../src/rules/verdict.ts';
+import { AT, NOTHING, asked, bash, decided, place, remembering, rule, use, verdictOf } from './fixture.ts';
+
+describe('the order of the lists', () => {
+  const status = bash('git status');
+  test('deny goes before ask!, that before what is remembered, that before ask, that before allow, that before the default', () => {
+    const git = 'Bash(git status)';
+    const lists = { deny: [git], ask: ['execute', `${git}!`], allow: [git], default: 'deny' } as const;
+    const memory = remembering(git);
+    expect([
+      decided(lists, status, memory),
+      decided({ ...lists, deny: [] }, status, memory),
+      decided({ ...lists, deny: [], ask: ['execute'] }, status, memory),
+      decided({ ...lists, deny: [], ask: ['execute'] }, status),
+      decided({ ...lists, deny: [], ask: [] }, status),
+      decided({ default: 'ask' }, status),
+      decided({ allow: ['read'] }, status),
+    ]).toEqual([
+      'deny by deny',
+      'ask by ask!',
+      'allow by remembered',
+      'ask by ask',
+      'allow by allow',
+      'ask by default',
+      'deny by default',
+    ]);
+  });
+
+  test('how special a rule is does not count', () => {
+    expect(decided({ deny: ['execute'], allow: ['Bash(git status)'] }, status)).toBe('deny by deny');
+    expect(decided({ ask: ['*'], allow: ['Bash(git status)'] }, status)).toBe('ask by ask');
+  });
+
+  test('the rule that decided is named as it is written, with its place', () => {
+    const rules = uniteRules([
+      { scope: 'bot', lists: { allow: ['Bash(git *)'] } },
+      { scope: 'channel', lists: { ask: ['Bash(git status)!'] } },
+    ]);
+    expect(decideUse(status, rules, NOTHING).rule).toMatchObject({ text: 'Bash(git status)!', scope: 'channel' });
+  });
+
+  test('what is remembered ends at its hour, and with the definition of the tool', () => {
+    const tool = use('mcp__files__write', { path: 'a' });
+    const memory = { ...remembering('mcp__files__write'), definition: 'd1' };
+    const [one] = memory.remembered.map((each) => ({ ...each, definition: 'd1' }));
+    assert(one);
+    const by = (at: number, definition: string): string =>
+      decided({ ask: ['*'] }, tool, { at, definition, remembered: [one] });
+    expect([by(AT, 'd1'), by(AT + 1, 'd1'), by(AT, 'd2')]).toEqual(['allow by remembered', 'ask by ask', 'ask by ask']);
+  });
+});
+
+describe('without any rules', () => {
+  test.each([
+    ['reading in the folder is free', use('Read', { file_path: 'src/a.ts' }), 'allow by allow'],
+    ['searching the folder is free', use('Grep', { pattern: 'x' }), 'allow by allow'],
+    ['reading outside asks', use('Read', { file_path: '/etc/passwd' }), 'ask by default'],
+    ['searching outside asks', use('Grep', { pattern: 'x', path: '..' }), 'ask by default'],
+    ['reading what is not named asks', use('Read', {}), 'ask by default'],
+    ['an edit asks', use('Edit', { file_path: 'src/a.ts' }), 'ask by default'],
+    ['a command asks', bash('ls'), 'ask by default'],
+    ['a tool of a server asks', use('mcp__files__read', {}), 'ask by default'],
+  ])('%s', (_fact, one, verdict) => {
+    expect([decided(undefined, one), decided({ allow: [], ask: [] }, one)]).toEqual([verdict, verdict]);
+  });
+});
+
+describe('the lists of several places', () => {
+  const lists = (bot: ToolLists, agent: ToolLists, only: readonly string[] | null = null) =>
+    uniteRules(
+      [
+        { scope: 'bot', lists: bot },
+        { scope: 'agent', lists: agent },
+        { scope: 'channel', lists: undefined },
+      ],
+      only,
+    );
+  const by = (rules: ReturnType<typeof lists>, command: string): string => {
+    const decision = decideUse(bash(command), rules, NOTHING);
+    return `${decision.verdict} by ${decision.by}`;
+  };
+
+  test('are one: a narrower place can allow, forbid and add a question', () => {
+    const rules = lists({ allow: ['Bash(a *)'] }, { allow: ['Bash(b)'], deny: ['Bash(a x)'], ask: ['Bash(a y)'] });
+    expect(['a', 'b', 'a x', 'a y', 'c'].map((command) => by(rules, command))).toEqual([
+      'allow by allow',
+      'allow by allow',
+      'deny by deny',
+      'ask by ask',
+      'deny by default',
+    ]);
+  });
+
+  test('have the default of the narrowest place that names one', () => {
+    expect(by(lists({ default: 'deny' }, { default: 'ask' }), 'c')).toBe('ask by default');
+    expect(by(lists({ default: 'ask' }, { allow: ['read'] }), 'c')).toBe('ask by default');
+  });
+
+  test('lose by a run what it does not name, and win nothing', () => {
+    const rules = lists({ allow: ['Bash(a)'], ask: ['Bash(b)'] }, {}, ['Bash(a)', 'Bash(c)']);
+    expect(['a', 'b', 'c'].map((command) => by(rules, command))).toEqual([
+      'allow by allow',
+      'deny by run',
+      'deny by default',
+    ]);
+  });
+});
+
+describe('a rule on commands', () => {
+  test.each([
+    ['Bash(npm test)', 'npm test', true],
+    ['Bash(npm test)', 'npm  "test"', true],
+    ['Bash(npm test)', 'npm test --watch', false],
+    ['Bash(npm test)', 'npm tests', false],
+    ['Bash(npm test *)', 'npm test', true],
+    ['Bash(npm test *)', 'npm test --watch', true],
+    ['Bash(npm test:*)', 'npm test --watch', true],
+    ['Bash(npm test *)', 'npm testing', false],
+    ['Bash(git commit -m "a (b)")', "git commit -m 'a (b)'", true],
+    ['Bash(*)', 'ls -l', true],
+    ['Bash(*)', 'sh -c x', false],
+    ['execute', 'sh -c "x" | y > z', true],
+    ['Bash(rm *)', '/bin/rm x', false],
+    ['Bash(ls *.ts)', 'ls *.ts', true],
+    ['Bash(ls *.ts)', 'ls a.ts', false],
+    ['Bash(npm run *)', 'npm run build', true],
+    ['Bash(git -c *)', 'git -c a=b log', true],
+  ])('allow %s and "%s": %j', (text, command, allowed) => {
+    expect(decided({ allow: [text] }, bash(command))).toBe(allowed ? 'allow by allow' : 'deny by default');
+  });
+
+  test.each([
+    'a && b',
+    'a; b',
+    'a | b',
+    'a\nb',
+    'a & b',
+    'a $(b)',
+    'a `b`',
+    'a <(b)',
+    'a > /tmp/b',
+    'a "$(b)"',
+    'a $b',
+    'FOO=1 b',
+    'FOO=1 a',
+    'sh -c b',
+    'env b',
+    'timeout 1 b',
+    'a <<< b',
+    '(a)',
+    'a || b',
+    './a',
+    '/tmp/a',
+    'eval a',
+    'a\u200B',
+    '',
+  ])('one for "a *" does not let "%s" pass unasked', (command) => {
+    expect(decided({ allow: ['Bash(a *)'], default: 'ask' }, bash(command))).toBe('ask by default');
+  });
+
+  test.each([
+    ['Bash(git *)', 'git -c core.pager=b log'],
+    ['Bash(git *)', 'git log --output=/etc/x'],
+    ['Bash(git *)', 'git rebase -x b'],
+    ['Bash(git *)', 'git config alias.x !b'],
+    ['Bash(git *)', 'git -C /tmp/other log'],
+    ['Bash(git -c *)', 'git -c a=b -c c=d log'],
+    ['Bash(find *)', 'find . -exec b ;'],
+    ['Bash(find *)', 'find . -delete'],
+    ['Bash(npm *)', 'npm run b'],
+    ['Bash(npm *)', 'npm exec b'],
+    ['Bash(tar *)', 'tar xf a --to-command=b'],
+    ['Bash(rsync *)', 'rsync -e b x y'],
+  ])('%s does not let "%s" start another program', (text, command) => {
+    expect(decided({ allow: [text], default: 'ask' }, bash(command))).toBe('ask by default');
+  });
+
+  test('each part of a call may be allowed by a rule of its own', () => {
+    const allow = ['Bash(a)', 'Bash(b *)'];
+    expect(decided({ allow }, bash('a && b c | b'))).toBe('allow by allow');
+    expect(decided({ allow }, bash('a && c'))).toBe('deny by default');
+  });
+
+  test.each([
+    'rm -rf x',
+    '/bin/rm -rf x',
+    'ls; rm -rf x',
+    'ls && (rm -rf x)',
+    'ls $(rm -rf x)',
+    'sudo rm -rf x',
+    `sh -c 'rm -rf x'`,
+    'ls | xargs rm -rf',
+    'find . -exec rm -rf x ;',
+    'FOO=1 rm -rf x',
+    'if true; then rm -rf x; fi',
+    'rm -rf x > log',
+    'eval rm -rf x',
+    'env -i rm -rf x',
+  ])('deny "rm *" is tried on all that may run: %s', (command) => {
+    expect(decided({ deny: ['Bash(rm *)'], allow: ['execute'] }, bash(command))).toBe('deny by deny');
+  });
+
+  test('a command in the input is one whatever kind of tool is claimed', () => {
+    const claimed = asked({ kind: 'read', input: { command: 'rm x' }, locations: ['/work/src/a'] });
+    expect(decided({ allow: ['read'] }, claimed)).toBe('deny by default');
+    expect(decided({ allow: ['read', 'Bash(rm x)'] }, claimed)).toBe('allow by allow');
+    expect(decided({ allow: ['execute'], deny: ['read'] }, claimed)).toBe('deny by deny');
+  });
+
+  test('a command may be given as words, and a script for a shell is the command', () => {
+    const words = (...command: readonly string[]) => asked({ kind: 'execute', input: { command } });
+    expect(decided({ allow: ['Bash(git status)'] }, words('git', 'status'))).toBe('allow by allow');
+    expect(decided({ allow: ['Bash(git status)'] }, words('bash', '-lc', 'git status'))).toBe('allow by allow');
+    expect(decided({ allow: ['Bash(git *)'] }, words('bash', '-lc', 'git status; x'))).toBe('deny by default');
+    expect(decided({ allow: ['Bash(echo *)'] }, words('echo', "'; x; '"))).toBe('allow by allow');
+    expect(decided({ allow: ['Bash(git *)'] }, words('git', 'log;', 'x'))).toBe('allow by allow');
+  });
+
+  test('a command that is not told is allowed by no words', () => {
+    expect(decided({ allow: ['Bash(*)'] }, asked({ kind: 'execute', input: {} }))).toBe('deny by default');
+    expect(decided({ allow: ['Bash'] }, asked({ kind: 'execute', input: {} }))).toBe('allow by allow');
+  });
+});
+
+describe('a rule on paths', () => {
+  test.each([
+    ['Edit(src/**)', 'src/a/b.ts', true],
+    ['Edit(src/**)', '/work/src/a.ts', true],
+    ['Edit(src/**)', './src/../src/a.ts', true],
+    ['Edit(src/**)', 'src/../../etc/passwd', false],
+    ['Edit(src/**)', 'docs/src/a.ts', false],
+    ['Edit(src/**)', 'SRC/a.ts', false],
+    ['Edit(src/**)', 'src\u2215a.ts', false],
+    ['Edit(src/**)', 'src', false],
+    ['Edit(*.md)', 'docs/deep/a.md', true],
+    ['Edit(/*.md)', 'docs/a.md', false],
+    ['Edit(./docs/*)', 'docs/a.md', true],
+    ['Edit(docs/)', 'docs/deep/a.md', true],
+    ['Edit(**)', 'a', true],
+    ['Edit(**)', '../a', false],
+    ['Edit(**)', '/etc/passwd', false],
+    ['Edit(//etc/**)', '/etc/passwd', true],
+    ['Edit(//etc/**)', 'etc/passwd', false],
+    ['Edit(~/notes/**)', '~/notes/a', true],
+    ['Edit(~/notes/**)', '/home/ann/notes/a', true],
+    ['Edit(~/notes/**)', '~/notes/../.ssh/id', false],
+    ['Edit(~/notes/**)', 'notes/a', false],
+  ])('allow %s and %j: %j', (text, file, allowed) => {
+    expect(decided({ allow: [text] }, use('Write', { file_path: file }))).toBe(
+      allowed ? 'allow by allow' : 'deny by default',
+    );
+  });
+
+  test('links are followed, those of the nearest parent that is there', () => {
+    const linked = place({ '/work/src/out': '/etc' });
+    const edit = (file: string) => use('Edit', { file_path: file }, linked);
+    expect(decided({ allow: ['Edit(src/**)'] }, edit('src/out/new/file'))).toBe('deny by default');
+    expect(decided({ allow: ['Edit(//etc/**)'] }, edit('src/out/new/file'))).toBe('allow by allow');
+    expect(decided({ allow: ['*'], deny: ['Edit(//etc/**)'] }, edit('src/out/passwd'))).toBe('deny by deny');
+    expect(decided({ allow: ['*'], deny: ['Edit(src/**)'] }, edit('src/out/passwd'))).toBe('deny by deny');
+  });
+
+  test('what is after a link and ".." must be meant wherever it leads', () => {
+    const linked = place({ '/work/src/out': '/etc/ssl' });
+    const edit = use('Edit', { file_path: 'src/out/../passwd' }, linked);
+    expect(decided({ allow: ['Edit(src/**)'] }, edit)).toBe('deny by default');
+    expect(decided({ allow: ['Edit(//etc/**)'] }, edit)).toBe('deny by default');
+    expect(decided({ allow: ['Edit(src/**)', 'Edit(//etc/**)'] }, edit)).toBe('deny by default');
+    expect(decided({ deny: ['Edit(//etc/**)'], default: 'allow' }, edit)).toBe('deny by deny');
+  });
+
+  test('a folder that is itself a link is still its own root', () => {
+    const linked = { ...place({ '/link': '/work' }), folder: '/link' };
+    expect(decided({ allow: ['Edit(src/**)'] }, use('Edit', { file_path: 'src/a' }, linked))).toBe('allow by allow');
+  });
+
+  test('one that forbids takes no notice of the case of letters, nor of how they are put together', () => {
+    const edit = (file: string) => use('Edit', { file_path: file });
+    expect(decided({ deny: ['Edit(src/**)'], default: 'allow' }, edit('SRC/a'))).toBe('deny by deny');
+    expect(decided({ deny: ['Edit(caf\u00E9)'], default: 'allow' }, edit('cafe\u0301'))).toBe('deny by deny');
+  });
+
+  test('every path of a call counts', () => {
+    const move = asked({ kind: 'move', input: { source: 'src/a', destination: '/etc/a' } });
+    expect(decided({ allow: ['Edit(src/**)'] }, move)).toBe('deny by default');
+    expect(decided({ allow: ['Edit(src/**)', 'Edit(//etc/a)'] }, move)).toBe('allow by allow');
+    const patch = asked({ kind: 'edit', input: { changes: { 'src/a': {}, 'docs/b': {} } }, locations: ['src/a'] });
+    expect(decided({ allow: ['Edit(src/**)'] }, patch)).toBe('deny by default');
+  });
+
+  test('a search is allowed by what covers all that it looks at', () => {
+    const search = (path?: string) => use('Grep', { pattern: 'x', ...(path === undefined ? {} : { path }) });
+    expect(decided({ allow: ['Grep(src/**)'] }, search('src'))).toBe('allow by allow');
+    expect(decided({ allow: ['Grep(src/**)'] }, search())).toBe('deny by default');
+    expect(decided({ allow: ['Grep(*.ts)'] }, search())).toBe('deny by default');
+    expect(decided({ allow: ['Grep(**)'] }, search())).toBe('allow by allow');
+  });
+
+  test('taking a folder away is forbidden with all that is in it', () => {
+    const away = asked({ kind: 'delete', input: { path: 'src' } });
+    expect(decided({ deny: ['delete(src/**)'], default: 'allow' }, away)).toBe('deny by deny');
+  });
+
+  test.each([
+    '.git/hooks/pre-commit',
+    '.claude/settings.local.json',
+    '.mcp.json',
+    'opencode.json',
+    'a/.git/config',
+    '.QWEN/x',
+  ])('an edit of %s always asks, whatever is allowed or remembered', (file) => {
+    const edit = use('Edit', { file_path: file });
+    expect(decided({ allow: ['*'], default: 'allow' }, edit, remembering('Edit'))).toBe('ask by ask!');
+  });
+});
+
+describe('a rule on addresses', () => {
+  test.each([
+    ['domain:docs.example.org', 'https://docs.example.org/a?b', true],
+    ['domain:docs.example.org', 'https://DOCS.example.org./', true],
+    ['domain:docs.example.org', 'https://example.org', false],
+    ['domain:docs.example.org', 'https://docs.example.org@evil.org', false],
+    ['domain:docs.example.org', 'https://evil.org/docs.example.org', false],
+    ['domain:docs.example.org', 'https://docs.example.org.evil.org', false],
+    ['domain:docs.example.org', 'file://docs.example.org/etc/passwd', false],
+    ['domain:docs.example.org', 'docs.example.org', false],
+    ['domain:*.example.org', 'https://a.b.example.org', true],
+    ['domain:*.example.org', 'https://example.org', false],
+    ['domain:*.example.org', 'https://evilexample.org', false],
+    ['domain:bücher.example', 'https://xn--bcher-kva.example/', true],
+  ])('%s and %s: %j', (spec, url, allowed) => {
+    expect(decided({ allow: [`WebFetch(${spec})`] }, use('WebFetch', { url }))).toBe(
+      allowed ? 'allow by allow' : 'deny by default',
+    );
+  });
+
+  test('a search has no address', () => {
+    expect(decided({ allow: ['fetch(domain:a.org)'] }, use('WebSearch', { query: 'a.org' }))).toBe('deny by default');
+    expect(decided({ allow: ['WebSearch'] }, use('WebSearch', { query: 'a.org' }))).toBe('allow by allow');
+  });
+});
+
+describe('a rule on the tools of servers', () => {
+  test.each([
+    ['mcp__github__create_issue', 'mcp__github__create_issue', {}, true],
+    ['mcp__github__*', 'mcp__github__create_issue', {}, true],
+    ['mcp__*__read_*', 'mcp__files__read_file', {}, true],
+    ['mcp__git__*', 'mcp__github__x', {}, false],
+    ['mcp__github__create', 'mcp__github__create_issue', {}, false],
+    ['mcp__github__x(repo=acme/*)', 'mcp__github__x', { repo: 'acme/web' }, true],
+    ['mcp__github__x(repo=acme/*)', 'mcp__github__x', { repo: 'evil/acme/web' }, false],
+    ['mcp__github__x(repo=acme/*)', 'mcp__github__x', {}, false],
+    ['mcp__github__x(repo=*)', 'mcp__github__x', { repo: ['acme'] }, false],
+    ['mcp__github__x(n=1, dry=true)', 'mcp__github__x', { n: 1, dry: true, more: 'x' }, true],
+    ['mcp__github__x(n=1, dry=true)', 'mcp__github__x', { n: 1 }, false],
+    ['mcp__github__x(toString=*)', 'mcp__github__x', {}, false],
+    ['other', 'mcp__github__x', {}, true],
+    ['read', 'mcp__github__read', { path: 'src/a' }, false],
+    ['execute', 'mcp__shell__run', { command: 'ls' }, false],
+  ])('%s and %s with %j: %j', (text, name, input, allowed) => {
+    expect(decided({ allow: [text] }, use(name, input))).toBe(allowed ? 'allow by allow' : 'deny by default');
+  });
+
+  test('a kind that is claimed beside the name of a server counts for nothing', () => {
+    const claimed = asked({ name: 'mcp__github__delete_repo', kind: 'read', input: { path: 'src/a' } });
+    expect(decided({ allow: ['read'] }, claimed)).toBe('deny by default');
+  });
+});
+
+describe('what is refused', () => {
+  test('is told with the rule that refused it and the tools that there are, and no other rule', () => {
+    const lists = {
+      deny: ['Bash(curl *)', 'Bash(wget *)'],
+      allow: ['Read(secret-plans/**)', 'mcp__github__*'],
+      ask: ['Bash'],
+    };
+    const rules = uniteRules([{ scope: 'bot', lists }]);
+    const curl = bash('curl https://example.org/x');
+    expect(toolRefusalText(curl, decideUse(curl, rules, NOTHING), rules)).toBe(
+      'AGENT_TOOL_NOT_ALLOWED: execute(curl https://example.org/x) is refused by rule "Bash(curl *)". You may: Read, mcp__github__*; Bash after a yes.',
+    );
+  });
+
+  test('is told when no rule names it, and when the run leaves it out', () => {
+    const rules = uniteRules([{ scope: 'bot', lists: { deny: ['Bash'] } }]);
+    const edit = use('Edit', { file_path: 'a' });
+    expect(toolRefusalText(edit, decideUse(edit, rules, NOTHING), rules)).toBe(
+      'AGENT_TOOL_NOT_ALLOWED: edit is refused: no rule names it. You may: use no tools.',
+    );
+    const narrow = uniteRules([{ scope: 'bot', lists: undefined }], ['Read']);
+    expect(toolRefusalText(edit, decideUse(edit, narrow, NOTHING), narrow)).toBe(
+      'AGENT_TOOL_NOT_ALLOWED: edit is refused: it is not among the tools of this run. You may: read, search; everything else after a yes.',
+    );
+  });
+});
+
+const WORD = fc.constantFrom(
+  'a',
+  'b',
+  'git',
+  'sh',
+  'find',
+  '-c',
+  '-exec',
+  'status',
+  'x y',
+  '$z',
+  '*',
+  "'q'",
+  '/bin/a',
+  'eval',
+  'env',
+  'rm',
+);
+const JOINT = fc.constantFrom(
+  ' ',
+  ' ',
+  ' ',
+  ' && ',
+  '; ',
+  ' | ',
+  '\n',
+  ' $(',
+  ' `',
+  ') ',
+  '` ',
+  ' > ',
+  ' "',
+  '" ',
+  ' <(',
+  ' & ',
+  '=',
+  ' {',
+  '}',
+  '\\',
+  '#',
+);
+const LINE = fc
+  .array(fc.tuple(WORD, JOINT), { minLength: 1, maxLength: 8, size: 'max' })
+  .map((pairs) => pairs.flat().join(''));
+const RULES = fc.array(
+  fc.constantFrom(
+    'Bash(a)',
+    'Bash(a *)',
+    'Bash(git status)',
+    'Bash(git *)',
+    'Bash(find *)',
+    'Bash(sh -c *)',
+    'Bash(rm *)',
+    'Bash(b *)',
+    'read',
+  ),
+  { maxLength: 5 },
+);
+
+describe('whatever a command line looks like', () => {
+  test('it is allowed only if each of its parts is, by a rule for that part', () => {
+    fc.assert(
+      fc.property(LINE, RULES, (line, allow) => {
+        const { verdict } = verdictOf({ allow, default: 'ask' }, bash(line));
+        const { parts } = readShell(line);
+        const isEach = parts?.every((words) => {
+          const quoted = words.map((word) => `'${word.replaceAll("'", String.raw`'\''`)}'`).join(' ');
+          return allow.some((text) => bash(quoted).parts.every((part) => isAbout(rule(text), part, false)));
+        });
+        assert.equal(verdict, isEach === true ? 'allow' : 'ask', line);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test('what is denied, asked or not named stays so when another part is added', () => {
+    fc.assert(
+      fc.property(LINE, LINE, RULES, RULES, (one, other, allow, deny) => {
+        const lists = { allow, deny, default: 'ask' } as const;
+        const order = ['allow', 'ask', 'deny'];
+        const alone = verdictOf(lists, bash(one)).verdict;
+        if (readShell(one).parts === null) return;
+        const both = verdictOf(lists, bash(`${one}\n${other}`)).verdict;
+        assert(order.indexOf(both) >= order.indexOf(alone), `${one} is ${alone}, with ${other} ${both}`);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test('a rule that is read is read again to the same, whatever its text', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme', maxLength: 40 }), (text) => {
+        for (const written of [text, `Bash(${text})`, `Edit(${text})`, `mcp__a__b(${text})`, `fetch(domain:${text})`]) {
+          const read = parseRule(written);
+          if (read.ok) assert.equal(rule(read.rule.text).text, read.rule.text);
+          else assert(read.message.length > 10);
+        }
+      }),
+    );
+  });
+});
