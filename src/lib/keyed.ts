@@ -57,6 +57,10 @@ export class BoundedMap<Key, Value> {
   delete(key: Key): void {
     this.#entries.delete(key);
   }
+
+  clear(): void {
+    this.#entries.clear();
+  }
 }
 
 type Lane = { unfinished: number; last: Promise<void> };

@@ -45,6 +45,9 @@ export type Change = {
 /** How long until a deadline that could not be met is tried again, in milliseconds. */
 const AGAIN_MS = 1_000;
 
+/** How long a sign of work that only puts a deadline off waits for a commit to go along with, in milliseconds. */
+const SIGN_WAITS_MS = 5_000;
+
 /** What comes just before a tick may put the deadline off, but not so often in one round. */
 const MOST_IN_VAIN = 3;
 
@@ -55,6 +58,9 @@ const MOST_IN_VAIN = 3;
 export class TurnManager {
   readonly #ports: ManagerPorts;
   readonly #alarm: Alarm;
+  /** Signs of work that wait, at most one a channel. */
+  readonly #signs = new Map<ChannelId, { readonly command: Sign; readonly at: Instant }>();
+  readonly #signAlarm: Alarm;
   #running = true;
   #meeting = false;
   #rang = false;
@@ -63,14 +69,22 @@ export class TurnManager {
   constructor(ports: ManagerPorts) {
     this.#ports = ports;
     this.#alarm = new Alarm(ports.clock, ports.timers, () => void this.#meetDeadlines());
+    this.#signAlarm = new Alarm(ports.clock, ports.timers, () => this.#takeSigns());
   }
 
-  /** Carries out a command; resolves once what follows from it is durable. A refusal is a value; a rejection means that nothing was written. */
+  /**
+   * Carries out a command; resolves once what follows from it is durable. A refusal is a value; a rejection means that nothing was written.
+   * A sign of work that only puts a deadline off is not waited for: it counts with what comes next, and within seconds.
+   */
   async apply(channel: ChannelId, command: Command): Promise<Applied> {
+    const floor = this.#ports.store.floor(channel);
+    if (floor !== null && isSign(floor, command)) return this.#keepSign(floor, command);
+    const sign = this.#takeSign(channel, command);
+    if (command.type === 'tick') await sign;
     const at = this.#ports.clock.now();
     const draft = this.#ends(channel, command, at) ? this.#ports.takeDraft(channel) : null;
     const saying = draft === null ? null : this.#commit(channel, { type: 'say', ...draft }, at);
-    const [applied] = await Promise.all([this.#commit(channel, command, at), saying]);
+    const [applied] = await Promise.all([this.#commit(channel, command, at), saying, sign]);
     return applied;
   }
 
@@ -122,6 +136,29 @@ export class TurnManager {
   stop(): void {
     this.#running = false;
     this.#alarm.cancel();
+    this.#signAlarm.cancel();
+    this.#signs.clear();
+  }
+
+  #keepSign(floor: Floor, command: Sign): Applied {
+    const at = this.#ports.clock.now();
+    const { channel } = floor;
+    this.#signs.set(channel, { command, at });
+    this.#signAlarm.noLaterThan(at + SIGN_WAITS_MS);
+    return { ok: true, state: floor, facts: [], effects: [] };
+  }
+
+  /** Carries out the sign of work that waits in a channel; what the holder says is one itself. */
+  async #takeSign(channel: ChannelId, before: Command | null): Promise<void> {
+    const sign = this.#signs.get(channel);
+    if (sign === undefined) return;
+    this.#signs.delete(channel);
+    if (before?.type === 'say' && before.epoch === sign.command.epoch) return;
+    await this.#commit(channel, sign.command, sign.at).catch((error: unknown) => this.#ports.failed(error));
+  }
+
+  #takeSigns(): void {
+    for (const channel of this.#signs.keys()) void this.#takeSign(channel, null);
   }
 
   /** One after the other: whether a wording is news is seen only once the one before it is in. */
@@ -208,6 +245,14 @@ export class TurnManager {
     this.#arm(this.#ports.clock.now() + AGAIN_MS);
     this.#ports.failed(error);
   }
+}
+
+type Sign = Extract<Command, { type: 'work' }>;
+
+/** Whether all that a command does is to put the holder's deadline off. */
+function isSign({ turn }: Floor, command: Command): command is Sign {
+  if (command.type !== 'work' || turn?.status !== 'active') return false;
+  return turn.agent === command.agent && turn.epoch === command.epoch && turn.openWork === command.open;
 }
 
 /** Whether a command may take the floor from the one who is speaking, so that what people saw of its text must be kept first. */

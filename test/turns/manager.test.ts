@@ -65,6 +65,75 @@ async function seat(manager: TurnManager, channel: ChannelId, settings: Partial<
 const isTick = (moment: Moment): boolean => moment.before === 'commit' && moment.command.type === 'tick';
 const deadlineOf = ({ before }: Commit): Instant => nextDeadline(before) ?? Infinity;
 
+describe('a sign of work of the holder', () => {
+  const work = (calls: number, epoch = 1): Command => ({ type: 'work', agent: 'pm', epoch, open: calls });
+  const worked = (commits: readonly Commit[]) =>
+    commits.flatMap(({ command, at }) => (command.type === 'work' ? [at] : []));
+
+  test('has no commit of its own: it goes along with what comes next, from when it was given', async () => {
+    const { time, manager, floors, granted, commits } = rig({});
+    await granted(A);
+    await time.advance(1_000);
+    const given = time.clock.now();
+    expect(await manager.apply(A, work(0))).toMatchObject({ ok: true, facts: [] });
+    expect(worked(commits)).toEqual([]);
+    await time.advance(500);
+    await manager.apply(A, { type: 'pause', by: 'ada' });
+    expect(worked(commits)).toEqual([given]);
+    expect(commits.at(-1)?.command.type).toBe('pause');
+    expect(floors.floor(A)?.turn).toMatchObject({ deadlineAt: given + LIMIT_MS });
+  });
+
+  test('counts before the deadline that it puts off', async () => {
+    const { time, manager, granted, ticks, floors } = rig({});
+    await granted(A);
+    await time.advance(LIMIT_MS - 1);
+    await manager.apply(A, work(0));
+    await time.advance(1);
+    expect(ticks()).toEqual([]);
+    await time.advance(LIMIT_MS - 2);
+    expect(floors.floor(A)?.turn?.agent).toBe('pm');
+    await time.advance(1);
+    expect(ticks()).toHaveLength(1);
+    expect(floors.floor(A)?.turn?.agent).toBe('dev');
+  });
+
+  test('counts within five seconds, however many follow', async () => {
+    const { time, manager, granted, commits } = rig({});
+    await granted(A);
+    for (let second = 0; second < 5; second += 1) {
+      await manager.apply(A, work(0));
+      await time.advance(1_000);
+    }
+    expect(worked(commits)).toHaveLength(1);
+  });
+
+  test('is left out when the holder says something, which is one itself', async () => {
+    const { time, manager, granted, commits } = rig({});
+    await granted(A);
+    await manager.apply(A, work(0));
+    await manager.apply(A, { type: 'say', agent: 'pm', epoch: 1, text: 'a plan', mentions: [] });
+    await time.advance(10_000);
+    expect(worked(commits)).toEqual([]);
+  });
+
+  test('is durable at once when it opens a tool call, and refused when it is of an older turn', async () => {
+    const { manager, granted, commits } = rig({});
+    await granted(A);
+    await manager.apply(A, work(1));
+    expect(worked(commits)).toHaveLength(1);
+    expect(await manager.apply(A, work(1, 0))).toMatchObject({ ok: false, refusal: 'stale-epoch' });
+  });
+
+  test('is nothing any more when the program ends', async () => {
+    const { time, manager, granted } = rig({});
+    await granted(A);
+    await manager.apply(A, work(0));
+    manager.stop();
+    expect(time.pending()).toBe(0);
+  });
+});
+
 describe('time that passes while a deadline is met', () => {
   test('T48 brings what falls due meanwhile into the same round', async () => {
     const time = createTime();

@@ -1,3 +1,4 @@
+import { BoundedMap } from '../../lib/keyed.ts';
 import type { Due, Instant } from '../../lib/time.ts';
 import { StoreError, sentence } from '../errors.ts';
 import { Decided, readRecord, readState, recordOf } from '../machine.ts';
@@ -27,6 +28,11 @@ export type Shared = {
 /** How many states are looked at for one that may leave memory: one that is not stored yet stays. */
 const EVICTION_TRIES = 4;
 
+/** How many of the newest rows stay in memory: whoever is prompted is given what was said just now. */
+const NEWEST_ROWS = 2_000;
+
+type Row<Fact> = Pick<JournalRow, 'seq' | 'at' | 'prev' | 'hash'> & { readonly facts: readonly Fact[] };
+
 type Head<State> = { readonly owner: Owner | null; readonly state: State; readonly tail: Tail };
 
 /** One machine in a SQLite store: decides on the newest states, kept in memory as long as they are in use. */
@@ -38,6 +44,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   readonly #shared: Shared;
   readonly #limit: number;
   readonly #heads = new Map<string, Head<State>>();
+  readonly #newest = new BoundedMap<number, Row<Fact>>(NEWEST_ROWS);
   readonly #drafts: Decided<State, Command, Fact, Effect, Refusal>;
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
 
@@ -103,14 +110,14 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   }
 
   *newest(key: string, since = 0): Generator<StoredFact<Fact>> {
-    const { reading, rows } = this.#shared;
-    const tail = reading(() => this.#head(key).tail);
-    for (let row = reading(() => rows.read(tail.row)); row !== null;) {
-      const { seq, at, prev, hash } = row;
-      const facts = this.#factsOf(row);
+    const { tail } = this.#shared.reading(() => this.#head(key));
+    for (let number: number | null = tail.row; number !== null && number > since;) {
+      const row: Row<Fact> | null = this.#row(number);
+      if (row === null) return;
+      const { seq, at, hash, facts } = row;
       for (const [index, fact] of facts.toReversed().entries())
         yield { key, seq: seq - index, at, fact, hash: hash.toString('hex') };
-      row = prev === null || prev <= since ? null : reading(() => rows.read(prev));
+      number = row.prev;
     }
   }
 
@@ -152,6 +159,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   forget(): void {
     this.drop();
     this.#heads.clear();
+    this.#newest.clear();
   }
 
   /** Stores the state of a key. */
@@ -177,6 +185,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     const tail = rows.append(owner, row, { tail: head.tail, count: facts.length });
     if (head.owner === null) this.#store(owner, { state, tail });
     this.#keep(key, { owner, state, tail });
+    this.#newest.set(tail.row, { ...tail, at, prev: head.tail.row || null, facts });
     for (const fact of facts) {
       const decided = this.#uses.inbox?.fate(fact) ?? null;
       if (decided !== null) inbox.decideFate(decided.message, decided.fate);
@@ -230,6 +239,13 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
       found.push(row);
     }
     return found.toReversed();
+  }
+
+  #row(number: number): Row<Fact> | null {
+    const known = this.#newest.get(number);
+    if (known !== undefined) return known;
+    const row = this.#shared.reading(() => this.#shared.rows.read(number));
+    return row === null ? null : { ...row, facts: this.#factsOf(row) };
   }
 
   #factsOf(row: JournalRow): readonly Fact[] {

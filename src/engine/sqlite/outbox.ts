@@ -22,8 +22,11 @@ type Entry = {
   isCancelled: boolean;
 };
 
-/** What commits of the store do for the outbox: a settlement is durable before it is answered. */
+/** Writes in a commit of its own; `durable` is called before whoever waits. */
 export type SettlingCommit = (write: () => void, durable: () => void) => Promise<void>;
+
+/** How long the settlement of a lane's last row may wait for a commit to go along with, in milliseconds. */
+const SETTLED_WITHIN_MS = 1_000;
 
 /**
  * Rows that the world is owed, in lanes that one process serves: they lie in memory, and those that must outlive it in the
@@ -39,6 +42,10 @@ export class Outbox {
   readonly #later = new Deadlines();
   /** What the transaction under way owes and takes back. */
   #staged: (Entry | Cancel)[] = [];
+  /** Settlements that go along with the next transaction, by lane, and since when; and those of the transaction under way. */
+  #settled = new Map<string, () => void>();
+  #settledAt: Instant | null = null;
+  #settling = new Map<string, () => void>();
   #n = 0;
 
   /** `storeId` begins every id and is never used by another file. */
@@ -62,8 +69,24 @@ export class Outbox {
     }
   }
 
+  /** Writes what was settled meanwhile into the transaction under way. */
+  writeSettled(): void {
+    this.#settling = this.#settled;
+    this.#settled = new Map();
+    this.#settledAt = null;
+    for (const write of this.#settling.values()) write();
+  }
+
+  /** Whether a settlement must be durable now: it has waited long enough, or the next row of its lane wants to be handed out. */
+  mustSettle(at: Instant): boolean {
+    if (this.#settledAt !== null && at >= this.#settledAt + SETTLED_WITHIN_MS) return true;
+    const isNext = (lane: string): boolean => this.#ready.has(lane);
+    return [...this.#settled.keys(), ...this.#settling.keys()].some(isNext);
+  }
+
   /** The transaction is durable. */
   committed(): void {
+    this.#settling.clear();
     for (const staged of this.#staged.splice(0)) {
       if ('row' in staged) this.#queue(staged);
       else this.#cancel(staged);
@@ -73,10 +96,12 @@ export class Outbox {
   /** The transaction was undone. */
   undone(): void {
     this.#staged = [];
+    for (const [lane, write] of this.#settling) this.#settled.set(lane, write);
+    this.#settling.clear();
     this.#n = this.#sql.last.get() ?? 0;
   }
 
-  /** Hands out the first row of every lane that may go now; `next` is when a lane that must wait may go on. */
+  /** Hands out the first row of every lane that may go now; `next` is when it is to be called again at the latest. */
   lease(limit: number, at: Instant): Lease<unknown> {
     const { keys, next } = this.#later.due(at);
     for (const lane of keys) {
@@ -93,10 +118,16 @@ export class Outbox {
       entry.inFlight = true;
       entry.attempts += 1;
     }
-    return { rows, next };
+    if (this.#settled.size === 0) return { rows, next };
+    this.#settledAt ??= at;
+    return { rows, next: Math.min(next ?? Infinity, this.#settledAt + SETTLED_WITHIN_MS) };
   }
 
-  /** Ends a lease. A row that is not leased, or not known, is left as it is. */
+  /**
+   * Ends a lease. A row that is not leased, or not known, is left as it is. Before the next row of a lane is handed out it is
+   * durable that this one is settled, so that a crash leaves one row in doubt; that of the last row goes along with the next
+   * transaction, as whatever comes behind it does.
+   */
   async settle(row: OwedEffect<unknown>, settlement: Settlement, commit: SettlingCommit): Promise<void> {
     const lane = laneOf(row);
     const entry = this.#lanes.get(lane)?.[0];
@@ -108,7 +139,10 @@ export class Outbox {
     }
     const done = (): void => this.#shift(lane);
     if (entry.n === null) return done();
-    await commit(() => this.#write(entry, row, settlement), done);
+    const write = (): void => this.#write(entry, row, settlement);
+    if ((this.#lanes.get(lane) ?? []).length > 1) return commit(write, done);
+    this.#settled.set(lane, write);
+    done();
   }
 
   /**

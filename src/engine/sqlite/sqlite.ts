@@ -102,7 +102,10 @@ export class SqliteStore implements Store {
     this.#rows = new Rows(db);
     this.#outbox = new Outbox(db, storeId);
     const hooks = {
-      beforeCommit: () => this.#storeOverdue(),
+      beforeCommit: () => {
+        this.#outbox.writeSettled();
+        this.#storeOverdue();
+      },
       committed: () => this.#outbox.committed(),
       undone: () => this.#forget(),
     };
@@ -150,6 +153,7 @@ export class SqliteStore implements Store {
 
   /** Rejects when the store is closed. */
   async owed(limit: number, at: Instant): Promise<Lease<unknown>> {
+    while (this.#outbox.mustSettle(at)) await this.#commits.run(() => () => {});
     return this.#reading(() => this.#outbox.lease(limit, at));
   }
 

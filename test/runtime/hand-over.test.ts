@@ -1,0 +1,141 @@
+import { statSync } from 'node:fs';
+import type { Database, Statement } from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import type { AgentBackend, AgentSession } from '../../src/agents/backends/backend.ts';
+import { openDatabase } from '../../src/engine/sqlite/open.ts';
+import { FloorStore } from '../../src/turns/floor-store.ts';
+import { createTime } from '../agents/time.ts';
+import { load } from '../config/world.ts';
+import { folder, options } from '../engine/sqlite/fixture.ts';
+import { startApp } from './start-app.ts';
+
+const AGENTS = ['pm', 'dev', 'qa'];
+
+/** Agents that answer at once, for ever. */
+const backend: AgentBackend = {
+  kind: 'quick',
+  needsSignal: false,
+  promisesToAsk: true,
+  async open(): Promise<AgentSession> {
+    return {
+      async prompt(turn, report) {
+        report.text(`an answer in turn ${turn.epoch}`);
+        return { how: 'completed' };
+      },
+      inject: async () => 'injected',
+      interrupt: async () => {},
+      ping: async () => {},
+      close: async () => {},
+    };
+  },
+};
+
+/** What a database is asked, by its text; each time that it is asked counts. */
+function watch(db: Database) {
+  const asked = new Map<string, number>();
+  const prepare = db.prepare.bind(db);
+  const watched = (statement: Statement, sql: string): Statement =>
+    new Proxy(statement, {
+      get(target, name) {
+        const found: unknown = Reflect.get(target, name, target);
+        if (typeof found !== 'function') return found;
+        return (...given: unknown[]) => {
+          if (['run', 'get', 'all', 'iterate'].includes(String(name))) asked.set(sql, (asked.get(sql) ?? 0) + 1);
+          const answer: unknown = Reflect.apply(found, target, given);
+          return answer === target ? watched(target, sql) : answer;
+        };
+      },
+    });
+  Object.assign(db, { prepare: (sql: string) => watched(prepare(sql), sql) });
+  /** What is done for a statement, step by step, in SQLite's words. */
+  const plan = (sql: string): readonly string[] =>
+    prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql.replaceAll(/@\w+|\?/gu, '1')}`)
+      .all()
+      .map(({ detail }) => `${detail}: ${sql}`);
+  return { asked, plan };
+}
+
+/** The whole program over a file, with channels in which three agents answer in turn as often as they are allowed to. */
+async function talk(path: string, { channels, turns }: { channels: number; turns: number }) {
+  const ids = Array.from({ length: channels }, (_, index) => `console:c${index}`);
+  const db = openDatabase(path);
+  const { asked, plan } = watch(db);
+  const disk = { syncs: 0 };
+  const sync = (): null => {
+    disk.syncs += 1;
+    return null;
+  };
+  const time = createTime();
+  const store = new FloorStore(db, options(path, { clock: time.clock, disk: { sync, close: () => undefined } }));
+  const { app, intake, broken } = await startApp({
+    config: load({
+      agents: AGENTS.map((id) => ({ id, backend: { kind: 'scripted', script: 'dev' } })),
+      channels: ids.map((id) => ({ id, agents: AGENTS, rounds: 0, maxTurns: turns })),
+    }),
+    store,
+    time,
+    adapter: { name: 'console' },
+    backendFor: () => backend,
+  });
+  await time.advance(2_000);
+  const start = { commits: disk.syncs, bytes: statSync(`${path}-wal`).size, statements: total(asked) };
+  await Promise.all(
+    ids.map((channel, index) =>
+      intake().message({
+        id: `m${index}`,
+        channel,
+        author: { id: 'u1', name: 'Ada' },
+        text: 'go on',
+        sentAt: time.clock.now(),
+        order: '1',
+        addressed: [],
+        attachments: [],
+      }),
+    ),
+  );
+  for (let waits = 0; waits < 40 * turns && ids.some((id) => store.floor(id)?.turn !== null); waits += 1)
+    await time.settle();
+  expect(ids.map((id) => store.floor(id)?.epoch)).toEqual(ids.map(() => turns));
+  const handOvers = channels * turns;
+  const spent = {
+    commits: (disk.syncs - start.commits) / handOvers,
+    bytes: (statSync(`${path}-wal`).size - start.bytes) / handOvers,
+    statements: (total(asked) - start.statements) / handOvers,
+  };
+  const plans = [...asked.keys()].filter((sql) => !/^(?:BEGIN|COMMIT|ROLLBACK)/u.test(sql)).flatMap(plan);
+  await app.stop();
+  expect(broken).toEqual([]);
+  return { spent, plans };
+}
+
+function total(asked: ReadonlyMap<string, number>): number {
+  return [...asked.values()].reduce((sum, each) => sum + each, 0);
+}
+
+describe('a hand-over between healthy agents', () => {
+  test('is one commit, of eight statements', async () => {
+    using place = folder();
+    const { spent } = await talk(place.file(), { channels: 1, turns: 60 });
+    expect(spent.commits).toBeLessThanOrEqual(1.02);
+    expect(spent.statements).toBeLessThanOrEqual(8.3);
+    expect(spent.bytes).toBeLessThanOrEqual(16_000);
+  });
+
+  test('shares its commit and its pages with those of other channels', async () => {
+    using place = folder();
+    const { spent } = await talk(place.file(), { channels: 100, turns: 5 });
+    expect(spent.commits).toBeLessThanOrEqual(0.1);
+    expect(spent.statements).toBeLessThanOrEqual(8.1);
+    expect(spent.bytes).toBeLessThanOrEqual(4_500);
+  });
+});
+
+/** Indexes that hold only what is open: to read all of one is to read what is to be done. */
+const OPEN = /USING INDEX (?:inbox_unapplied|outbox_open|machines_deadline)\b/u;
+
+test('no statement of the store reads a whole table', async () => {
+  using place = folder();
+  const { plans } = await talk(place.file(), { channels: 2, turns: 5 });
+  expect(plans.length).toBeGreaterThan(20);
+  expect(plans.filter((step) => step.startsWith('SCAN') && !OPEN.test(step))).toEqual([]);
+});
