@@ -174,7 +174,7 @@ export class ChatError extends Error {
   override readonly name = 'ChatError';
   readonly method: string;
   readonly channel: ChannelId;
-  /** `refused`: it will never work; `limited`: not executed, try later; `unclear`: perhaps executed; `unreachable`: not executed. */
+  /** `refused`: it will never work, or with `retryAfterMs` not until the channel takes messages again; `limited`: not executed, try later; `unclear`: perhaps executed; `unreachable`: not executed. */
   readonly fault: 'refused' | 'limited' | 'unclear' | 'unreachable';
   readonly retryAfterMs: number | null;
 

@@ -104,7 +104,9 @@ export class App {
       channelsOf: ({ name }) => channelsOf(this.#config, name),
       failed: parts.onBroken,
     });
-    this.#operators = createOperators(createCommandContext({ ...shared, manager, roster: this.#agents, floors }));
+    const suspended = (channel: ChannelId) => this.#suspensions.why(channel);
+    const asked = { ...shared, manager, roster: this.#agents, floors, suspended };
+    this.#operators = createOperators(createCommandContext(asked));
   }
 
   /** Recovers and begins on this machine: floors, agents, and adapters that lose nothing. Other platforms follow with `connect`. */
@@ -294,7 +296,7 @@ export class App {
       failed: (row, why, settled) => {
         const { channel, id, effect, attempts } = row;
         log.error({ channel, outboxId: id, effect: effect.type, attempts, why }, 'not delivered');
-        if (!settled || (effect.type === 'post' && this.#suspensions.isSuspended(channel))) return;
+        if (!settled || (effect.type === 'post' && this.#suspensions.why(channel) !== null)) return;
         reportUnposted(manager, row, why).catch((error: unknown) =>
           log.error({ channel, err: error }, 'the channel was not told'),
         );

@@ -26,9 +26,10 @@ export class Suspensions {
     this.#ports = ports;
   }
 
-  /** Whether the platform took a channel away. */
-  isSuspended(channel: ChannelId): boolean {
-    return this.#ports.store.recall(OWNER, channel) !== null;
+  /** Why the platform took a channel away; `null` when it did not. */
+  why(channel: ChannelId): string | null {
+    const kept = this.#ports.store.recall(OWNER, channel);
+    return kept === null ? null : keptSchema.parse(JSON.parse(kept)).why;
   }
 
   /** Ends the turn under way and pauses the floor. A floor that people paused already stays theirs. */

@@ -21,11 +21,12 @@ export type CommandContextPorts = {
   readonly log: Log;
   /** Who may operate without being named in the configuration. */
   readonly owners: readonly string[];
+  readonly suspended: (channel: ChannelId) => string | null;
 };
 
 /** The running floors and agents for operators' commands, with the names and roles of the configuration in force. */
 export function createCommandContext(ports: CommandContextPorts): CommandContext {
-  const { manager, roster, floors, store, config, clock, log, owners } = ports;
+  const { manager, roster, floors, store, config, clock, log, owners, suspended } = ports;
   return {
     floors: {
       apply: (channel, command) => manager.apply(channel, command),
@@ -40,6 +41,7 @@ export function createCommandContext(ports: CommandContextPorts): CommandContext
     words: { refusal: refusalText },
     clock,
     time: timeWords(),
+    suspended,
     seat: (channel, agent) => seatFor(config(), channel, agent),
     audit: (entry) => log.info(entry, 'operator command'),
   };

@@ -32,7 +32,10 @@ function chatError(fault: ChatError['fault'], retryAfterMs?: number): ChatError 
 }
 
 /** A carrier over a platform that answers each call with the next of these. */
-function bench(answers: { post?: (string | ChatError)[]; find?: (string | null | ChatError)[] }) {
+function bench(
+  answers: { post?: (string | ChatError)[]; find?: (string | null | ChatError)[] },
+  clock = { now: 1_000 },
+) {
   const posted: OutgoingPost[] = [];
   const doubts: string[] = [];
   const next = <T>(list: (T | ChatError)[] | undefined, otherwise: T): T => {
@@ -63,7 +66,7 @@ function bench(answers: { post?: (string | ChatError)[]; find?: (string | null |
   const carry = createOutboxSender({
     adapterOf: () => adapter,
     speakerOf: (id) => ({ id, name: id, avatar: null }),
-    now: () => 1_000,
+    now: () => clock.now,
     clean: (text) => text.replaceAll('hunter2', '[secret]'),
     doubtful: (_row, done) => doubts.push(done),
   });
@@ -90,6 +93,53 @@ describe('an attempt to post', () => {
     const { carry, posted } = bench({});
     await carry(row({ text: 'the password is hunter2' }));
     expect(posted[0]?.text).toBe('the password is [secret]');
+  });
+});
+
+describe('what a channel refuses for now', () => {
+  const closed = (): ChatError => chatError('refused', 60_000);
+
+  test('T6 is kept, and tried again after ever longer waits of at most a minute', async () => {
+    const { carry } = bench({ post: Array.from({ length: 9 }, closed) });
+    const waits: unknown[] = [];
+    for (let attempt = 1; attempt <= 9; attempt += 1) waits.push(await carry(row({ attempts: attempt })));
+    expect(waits).toEqual(
+      [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000].map((waitMs) => ({
+        state: 'retry',
+        notBefore: 1_000 + waitMs,
+      })),
+    );
+  });
+
+  test('T6 is said late with its time once the channel takes it', async () => {
+    const clock = { now: Date.parse('2026-03-01T14:02:30Z') };
+    const { carry, posted } = bench({ post: Array.from({ length: 5 }, closed) }, clock);
+    for (let attempt = 1; attempt <= 5; attempt += 1) await carry(row({ attempts: attempt }));
+    clock.now += 3_600_000;
+    expect(await carry(row())).toMatchObject({ state: 'confirmed' });
+    expect(posted.at(-1)?.text).toBe('hello\n(said at 14:02 UTC, when this channel took no messages)');
+  });
+
+  test('T6 is said as it was when the channel takes it soon', async () => {
+    const { carry, posted } = bench({ post: [closed(), closed()] });
+    for (let attempt = 1; attempt <= 3; attempt += 1) await carry(row({ attempts: attempt }));
+    expect(posted.map(({ text }) => text)).toEqual(['hello', 'hello', 'hello']);
+  });
+
+  test('T6 is given up after a day', async () => {
+    const clock = { now: 0 };
+    const { carry } = bench({ post: [closed(), closed(), closed()] }, clock);
+    await carry(row());
+    clock.now = 86_399_999;
+    expect(await carry(row())).toMatchObject({ state: 'retry' });
+    clock.now = 86_400_000;
+    expect(await carry(row())).toEqual({ state: 'failed', why: 'refused' });
+  });
+
+  test('T6 is not said twice when its history cannot be read meanwhile', async () => {
+    const { carry, posted } = bench({ find: [closed()] });
+    expect(await carry(row({ uncertain: true }))).toMatchObject({ state: 'retry' });
+    expect(posted).toEqual([]);
   });
 });
 

@@ -15,6 +15,7 @@ const nobody = {
   clock: { now: () => 0 },
   log: createLog({ level: 'fatal', pretty: false, secrets: [] }),
   owners: [],
+  suspended: () => null,
 };
 
 test.each([

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { deliveryBackoffMs } from '../../engine/outbox-delivery.ts';
 import type { Carrier } from '../../engine/outbox-delivery.ts';
 import type { Settlement } from '../../engine/port.ts';
-import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
 import type {
   Capabilities,
@@ -15,14 +15,15 @@ import type {
   OutgoingPost,
   Speaker,
 } from '../port.ts';
-import { BoundedMap, KeyedQueue } from '../../lib/keyed.ts';
+import { KeyedQueue } from '../../lib/keyed.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
-import type { Effect, Receipt } from '../../turns/floor/react.ts';
-import { Drafts, Posts } from './posts.ts';
+import type { Effect } from '../../turns/floor/react.ts';
+import { Drafts, Posts, createReceipts } from './posts.ts';
+import type { ChannelAccess } from './channel-access.ts';
 import { FloorCards } from './floor-cards.ts';
-import type { Content, MessageClient, MessageRef } from './message-client.ts';
+import type { Content, MessageClient } from './message-client.ts';
 import { RateLimits } from './rate-limits.ts';
 import { StaleMessages } from './stale-messages.ts';
 
@@ -34,8 +35,7 @@ export type OpenPlatform = {
   /** Hears nothing more, and gives up what was not taken in. */
   disconnect(): Promise<void>;
   readHistory(channel: ChannelId, after: Position | null): Promise<History>;
-  /** A call for a channel failed: perhaps it cannot be used any more. */
-  failed(channel: ChannelId, error: unknown): void;
+  readonly access: Pick<ChannelAccess, 'failed' | 'written'>;
 };
 
 /** What makes an adapter of a platform. */
@@ -60,7 +60,7 @@ const CONNECTING_MS = 1_000;
  */
 export function createChatAdapter(options: PlatformOptions): ChatAdapter {
   const ending = new AbortController();
-  const state: State = { platform: null };
+  const state: State = { platform: null, failing: new Set() };
   const { trying, up } = asking(options, state);
   return {
     name: options.name,
@@ -97,7 +97,11 @@ export function createChatAdapter(options: PlatformOptions): ChatAdapter {
   };
 }
 
-type State = { platform: OpenPlatform | null };
+type State = {
+  platform: OpenPlatform | null;
+  /** Channels for which the last call failed. */
+  readonly failing: Set<ChannelId>;
+};
 
 function asking({ title }: PlatformOptions, state: State) {
   const up = (method: string, channel: ChannelId): OpenPlatform => {
@@ -112,9 +116,12 @@ function asking({ title }: PlatformOptions, state: State) {
   ): Promise<T> => {
     const here = up(method, channel);
     try {
-      return await work(here);
+      const done = await work(here);
+      if (method === 'post' && state.failing.delete(channel)) here.access.written(channel);
+      return done;
     } catch (error) {
-      here.failed(channel, error);
+      state.failing.add(channel);
+      here.access.failed(channel, error);
       throw error;
     }
   };
@@ -128,7 +135,7 @@ export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' 
   /** A message by somebody other than Conch appeared in the channel. */
   readonly seen: (channel: ChannelId) => void;
   /** The channel can be written to again. */
-  reopened(channel: ChannelId): void;
+  readonly reopened: (channel: ChannelId) => void;
   /** Takes away what is only for the moment. */
   stop(): Promise<void>;
 };
@@ -197,42 +204,6 @@ function assemble(ports: MessageSenderPorts) {
   return { rates, drafts, cards, stale, posts: new Posts({ ...ports, rates, drafts }) };
 }
 
-/** Shows one receipt under a message: a new one takes the place of those before it. Rejects with a `ChatError`. */
-export type ShowReceipt = (message: MessageRef, receipt: Receipt) => Promise<void>;
-
-const MESSAGES_KEPT = 2_000;
-
-/** The receipts of one adapter. Messages from before it began are looked at first, for what a former run left there. */
-export function createReceipts({
-  client,
-  clock,
-}: {
-  readonly client: MessageClient;
-  readonly clock: Clock;
-}): ShowReceipt {
-  const bornAt = clock.now();
-  const shown = new BoundedMap<MessageId, ReadonlySet<Receipt>>(MESSAGES_KEPT);
-  return async (message, receipt) => {
-    const isOlder = client.sentAt(message.id) < bornAt;
-    const left = new Set(shown.get(message.id) ?? (isOlder ? await seen(client, message) : []));
-    if (!left.has(receipt)) await client.react(message, receipt, true);
-    shown.set(message.id, left.add(receipt));
-    for (const old of [...left].filter((one) => one !== receipt)) {
-      await client.react(message, old, false);
-      left.delete(old);
-    }
-  };
-}
-
-/** None when that cannot be seen. */
-async function seen(client: MessageClient, message: MessageRef): Promise<readonly Receipt[]> {
-  try {
-    return await client.receipts(message);
-  } catch {
-    return [];
-  }
-}
-
 /** The adapter that a channel is on; `null` when it is not there. */
 export function adapterOf<Named extends Pick<ChatAdapter, 'name'>>(
   adapters: readonly Named[],
@@ -262,16 +233,25 @@ const DOUBT = '\n(possible repeat)';
 /** Carries posts, announcements and receipts to their channel's platform. Each attempt ends in a settlement; nothing is retried here. */
 export function createOutboxSender(ports: OutboxSenderPorts): Carrier<Effect> {
   const scans = new Map<string, number>();
+  const refusals = new Map<string, Refusals>();
   return async (row) => {
     const adapter = ports.adapterOf(row.channel);
     if (adapter === null) return { state: 'failed', why: `no adapter serves ${row.channel}` };
     try {
-      const settlement = await attempt(row, { adapter, ports, scans });
+      const settlement = await attempt(row, { adapter, ports, scans, refusals });
       if (settlement.state !== 'uncertain') scans.delete(row.id);
+      if (settlement.state === 'confirmed') refusals.delete(row.id);
       return settlement;
     } catch (error) {
-      if (error instanceof ChatError) return settlementOf(error, row, ports.now());
-      throw error;
+      if (!(error instanceof ChatError)) throw error;
+      if (!isPassing(error)) return settlementOf(error, row, ports.now());
+      const { count, since } = refusals.get(row.id) ?? { count: 0, since: ports.now() };
+      refusals.set(row.id, { count: count + 1, since });
+      if (row.effect.type === 'receipt' || ports.now() - since >= KEPT_MS) {
+        refusals.delete(row.id);
+        return { state: 'failed', why: error.message };
+      }
+      return { state: 'retry', notBefore: ports.now() + deliveryBackoffMs(count + 1) };
     }
   };
 }
@@ -280,7 +260,27 @@ type Attempt = {
   readonly adapter: ChatAdapter;
   readonly ports: OutboxSenderPorts;
   readonly scans: Map<string, number>;
+  readonly refusals: ReadonlyMap<string, Refusals>;
 };
+
+/** How often the channel did not take a row, and since when. */
+type Refusals = { readonly count: number; readonly since: Instant };
+
+/** What a channel does not take is kept for so long. */
+const KEPT_MS = 86_400_000;
+/** What was refused so often is said late, about a quarter of a minute and more. */
+const LATE_AFTER = 5;
+
+function isPassing(error: ChatError): boolean {
+  return error.fault === 'refused' && error.retryAfterMs !== null;
+}
+
+/** Nothing for what was said in its time. */
+function lateWords(refusals: Refusals | undefined): string {
+  if (refusals === undefined || refusals.count < LATE_AFTER) return '';
+  const time = new Date(refusals.since).toISOString().slice(11, 16);
+  return `\n(said at ${time} UTC, when this channel took no messages)`;
+}
 
 async function attempt(row: OutboxRow, at: Attempt): Promise<Settlement> {
   const { adapter, ports } = at;
@@ -292,7 +292,8 @@ async function attempt(row: OutboxRow, at: Attempt): Promise<Settlement> {
     await adapter.edit(row.channel, row.editsId, ports.clean(row.text ?? ''));
     return { state: 'confirmed', platformId: row.editsId };
   }
-  const post = postOf(row, ports);
+  const said = postOf(row, ports);
+  const post = { ...said, text: `${said.text}${lateWords(at.refusals.get(row.id))}` };
   if (row.uncertain && !adapter.capabilities.idempotentPosts) {
     const found = await lookFor(adapter, post, row.channel);
     if ('blind' in found) return blind(row, post, { ...at, why: found.blind });
@@ -311,7 +312,7 @@ async function lookFor(adapter: ChatAdapter, post: OutgoingPost, channel: Channe
   try {
     return { id: await adapter.find(channel, post) };
   } catch (error) {
-    if (error instanceof ChatError && error.fault === 'refused') return { blind: error.message };
+    if (error instanceof ChatError && error.fault === 'refused' && !isPassing(error)) return { blind: error.message };
     throw error;
   }
 }

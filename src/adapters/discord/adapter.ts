@@ -95,7 +95,7 @@ async function open(parts: Parts): Promise<OpenPlatform> {
     read,
     places,
     missing,
-    reopened: (channel) => sender.reopened(channel),
+    reopened: sender.reopened,
   });
   const mayRead = async (channel: string): Promise<boolean> =>
     !(await missing(channel)).includes('Read Message History');
@@ -109,7 +109,7 @@ async function open(parts: Parts): Promise<OpenPlatform> {
   const connection = listen(parts, known);
   const settle = createSettling({ ...parts, ...known, reached });
   const history = { read, places, queries, context, mayRead, log };
-  await membership.check();
+  await membership.checkAll();
   await sender.start();
   return {
     sender,
@@ -125,7 +125,7 @@ async function open(parts: Parts): Promise<OpenPlatform> {
       settle(channel);
       return readHistory(history, channel, after);
     },
-    failed: (channel, error) => membership.failed(channel, error),
+    access: membership,
   };
 }
 

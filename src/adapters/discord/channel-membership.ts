@@ -1,44 +1,32 @@
-import type { Logger } from 'pino';
 import { PermissionFlagsBits, Routes } from 'discord.js';
 import { z } from 'zod';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { delay } from '../../lib/retry.ts';
-import type { Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
-import type { FloorQueries, Intake, Place } from '../port.ts';
-import { CODES, rejectionOf, wordsOf } from './errors.ts';
+import { ChannelAccess } from '../delivery/channel-access.ts';
+import type { ChannelAccessPorts } from '../delivery/channel-access.ts';
+import type { FloorQueries, Place } from '../port.ts';
+import { CODES, rejectionOf } from './errors.ts';
 import { channelId, platformChannel } from './client.ts';
 import type { Calls, DiscordSettings, Reader, Self } from './client.ts';
 import { describe } from './places.ts';
 import type { ChannelPayload, Places } from './places.ts';
 
 /** What watching over membership in channels needs. */
-export type ChannelMembershipPorts = {
+export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopened' | 'timers' | 'signal' | 'log'> & {
   readonly read: Reader;
   readonly places: Places;
   readonly queries: FloorQueries;
-  readonly intake: Pick<Intake, 'suspend' | 'restore'>;
   /** The permissions that Conch needs in a channel and does not have. Rejects with a `ChatError`. */
   readonly missing: (channel: string) => Promise<readonly PermissionName[]>;
-  /** The channel can be used again: what was refused there may be tried again. */
-  readonly reopened: (channel: ChannelId) => void;
-  readonly timers: Timers;
-  readonly signal: AbortSignal;
-  readonly log: Logger;
 };
 
 /** Where in Discord something changed. */
 export type Whereat = { readonly guild: string } | { readonly channel: string };
 
-/** Changes of permissions are not always told: a channel that refused the bot is looked at again after so long. */
-export const LOOK_AGAIN_MS = 660_000;
-
-const MISSING_ACCESS = 50_001;
-const MISSING_PERMISSIONS = 50_013;
 const CLOSED: ReadonlyMap<number, string> = new Map([
   [CODES.unknownChannel, 'the channel is not there'],
-  [MISSING_ACCESS, 'the bot may not see this channel'],
-  [MISSING_PERMISSIONS, 'the bot may not write in this channel'],
+  [CODES.missingAccess, 'the bot may not see this channel'],
+  [CODES.missingPermissions, 'the bot may not write in this channel'],
 ]);
 /** Without these there is no floor; without others there is a lesser one. */
 const NEEDED: ReadonlySet<PermissionName> = new Set<PermissionName>(['View Channels', 'Send Messages']);
@@ -46,87 +34,47 @@ const NEEDED: ReadonlySet<PermissionName> = new Set<PermissionName>(['View Chann
 /** Without these agents speak as the bot, or cannot be mentioned with @. */
 const OPTIONAL: ReadonlySet<PermissionName> = new Set<PermissionName>(['Manage Webhooks', 'Manage Roles']);
 
-/**
- * Knows which channels the bot can use. One that it cannot use is suspended until that changes. Watches over the configured
- * channels and their threads.
- */
-export class ChannelMembership {
-  readonly #ports: ChannelMembershipPorts;
-  readonly #closed = new Set<ChannelId>();
-  /** Channels that are looked at again after a while. */
-  readonly #awaited = new Set<ChannelId>();
+const CHANNELS_AT_ONCE = 8;
+
+/** Which channels the bot can use: every one of the configuration and every thread for itself. */
+export class ChannelMembership extends ChannelAccess {
+  readonly #places: Places;
+  readonly #floors: () => readonly Place[];
 
   constructor(ports: ChannelMembershipPorts) {
-    this.#ports = ports;
+    super({ ...ports, ask: (channel) => ask(ports, channel), whyClosed, floorsOf: (channel) => [channel] });
+    this.#places = ports.places;
+    this.#floors = () => ports.queries.channels();
   }
 
-  /** Looks at every channel with a floor: whether it is there, and what the bot lacks. Never rejects. */
-  async check(): Promise<void> {
-    for (const { id } of this.#floors()) await this.#look(id);
+  /** Asks about every channel with a floor: whether it is there, and what the bot lacks. Never rejects. */
+  async checkAll(): Promise<void> {
+    const floors = this.#floors();
+    for (let first = 0; first < floors.length; first += CHANNELS_AT_ONCE)
+      await Promise.all(floors.slice(first, first + CHANNELS_AT_ONCE).map(({ id }) => this.check(id)));
   }
 
-  /** Suspends the channels that a test names, and says why. */
-  close(is: (channel: ChannelId, parent: ChannelId | null) => boolean, why: string): void {
-    for (const { id, parent } of this.#floors()) if (is(id, parent)) this.#suspend(id, why);
+  /** Closes the channels that a test names, and says why. */
+  closeAll(is: (channel: ChannelId, parent: ChannelId | null) => boolean, why: string): void {
+    for (const { id, parent } of this.#floors()) if (is(id, parent)) this.close(id, why);
   }
 
-  /** A call for the channel failed: if that means that it is closed to the bot, it is suspended. */
-  failed(channel: ChannelId, error: unknown): void {
-    const why = whyClosed(error);
-    if (why === null) return;
-    this.#suspend(channel, why);
-    this.#lookLater(channel);
-  }
-
-  /** What the bot may do there may have changed: channels that are suspended are looked at again. */
+  /** What the bot may do there may have changed: channels that are closed are asked about again. */
   changed(at: Whereat): void {
-    for (const floor of this.#floors()) {
-      if (this.#closed.has(floor.id) && isAt(at, floor, this.#ports.places)) void this.#look(floor.id);
-    }
+    for (const floor of this.#floors())
+      if (this.isClosed(floor.id) && isAt(at, floor, this.#places)) void this.check(floor.id);
   }
+}
 
-  #floors(): readonly Place[] {
-    return this.#ports.queries.channels();
+async function ask({ read, places, missing, log }: ChannelMembershipPorts, channel: ChannelId): Promise<string | null> {
+  const found = await describe(read, platformChannel(channel));
+  places.learn(found);
+  const lacks = await missing(platformChannel(channel));
+  if (lacks.length > 0) {
+    const level = lacks.every((name) => OPTIONAL.has(name)) ? 'warn' : 'error';
+    log[level]({ channel, missing: lacks }, 'the bot lacks permissions in this channel');
   }
-
-  #suspend(channel: ChannelId, why: string): void {
-    this.#closed.add(channel);
-    this.#ports.intake.suspend(channel, why);
-  }
-
-  async #look(channel: ChannelId): Promise<void> {
-    const { read, places, missing, reopened, intake, log } = this.#ports;
-    try {
-      const found = await describe(read, platformChannel(channel));
-      places.learn(found);
-      const lacks = await missing(platformChannel(channel));
-      if (lacks.length > 0) {
-        const level = lacks.every((name) => OPTIONAL.has(name)) ? 'warn' : 'error';
-        log[level]({ channel, missing: lacks }, 'the bot lacks permissions in this channel');
-      }
-      const why = isClosedThread(found) ? 'the thread was closed' : whyWithout(lacks);
-      if (why === null) {
-        if (this.#closed.delete(channel)) reopened(channel);
-        return intake.restore(channel);
-      }
-      this.#suspend(channel, why);
-    } catch (error) {
-      this.failed(channel, error);
-      log.warn({ channel, why: wordsOf(error) }, 'a channel could not be looked at');
-    }
-    this.#lookLater(channel);
-  }
-
-  #lookLater(channel: ChannelId): void {
-    if (this.#awaited.has(channel)) return;
-    this.#awaited.add(channel);
-    const again = async (): Promise<void> => {
-      await delay(LOOK_AGAIN_MS, this.#ports);
-      this.#awaited.delete(channel);
-      if (this.#closed.has(channel)) await this.#look(channel);
-    };
-    again().catch(() => this.#awaited.delete(channel));
-  }
+  return isClosedThread(found) ? 'the thread was closed' : whyWithout(lacks);
 }
 
 function isAt(

@@ -10,6 +10,8 @@ export const CODES = {
   unknownEmoji: 10_014,
   tooManyWebhooks: 30_007,
   tooManyReactions: 30_010,
+  missingAccess: 50_001,
+  missingPermissions: 50_013,
   reactionBlocked: 90_001,
 } as const;
 
@@ -92,6 +94,8 @@ const NOT_SENT: ReadonlySet<string> = new Set([
 ]);
 
 const MESSAGE_LENGTH = 200;
+/** Permissions may be given again. */
+const CLOSED_MS = 60_000;
 
 function limited(error: RateLimitError, where: Where): ChatError {
   const waits = [Math.max(error.retryAfter, error.sublimitTimeout), error.timeToReset];
@@ -110,7 +114,13 @@ function refused(error: DiscordAPIError, where: Where): ChatError {
   const cause = new Rejection(said, { status, code });
   const number = code === null || code === 0 ? `${status}` : `${status}, code ${code}`;
   const fault = status === 408 ? 'unclear' : status === 429 ? 'limited' : 'refused';
-  return new ChatError(`Discord refused ${where.method}: ${said} (${number})`, { ...where, fault, cause });
+  const isPassing = code === CODES.missingAccess || code === CODES.missingPermissions;
+  return new ChatError(`Discord refused ${where.method}: ${said} (${number})`, {
+    ...where,
+    fault,
+    cause,
+    ...(isPassing ? { retryAfterMs: CLOSED_MS } : {}),
+  });
 }
 
 function brief(text: string): string {

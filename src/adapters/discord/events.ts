@@ -36,7 +36,7 @@ export type EventsPorts = {
   readonly seen: (channel: ChannelId) => void;
   /** A message of a floor stands in a thread that shares it. */
   readonly stands: (message: MessageId, thread: string) => void;
-  readonly membership: Pick<ChannelMembership, 'close' | 'changed'>;
+  readonly membership: Pick<ChannelMembership, 'closeAll' | 'changed'>;
   readonly log: Logger;
 };
 
@@ -192,7 +192,7 @@ function left(here: EventContext, { id, unavailable }: z.infer<typeof guildSchem
   }
   const isThere = (channel: ChannelId, parent: ChannelId | null): boolean =>
     places.guildOf(platformChannel(parent ?? channel)) === id;
-  membership.close(isThere, 'the bot was removed from the server');
+  membership.closeAll(isThere, 'the bot was removed from the server');
   return null;
 }
 
@@ -205,7 +205,7 @@ function described(here: EventContext, channel: ChannelPayload): null {
   here.places.learn(channel);
   const { archived = false, locked = false } = channel.thread_metadata ?? {};
   const own = channelId(channel.id);
-  if (archived && locked) here.membership.close((id) => id === own, 'the thread was closed');
+  if (archived && locked) here.membership.closeAll((id) => id === own, 'the thread was closed');
   else here.membership.changed({ channel: channel.id });
   return null;
 }
@@ -213,7 +213,7 @@ function described(here: EventContext, channel: ChannelPayload): null {
 function removed(here: EventContext, channel: ChannelPayload): null {
   const own = channelId(channel.id);
   const what = isThread(channel) ? 'the thread was deleted' : 'the channel was deleted';
-  here.membership.close((id, parent) => id === own || parent === own, what);
+  here.membership.closeAll((id, parent) => id === own || parent === own, what);
   here.places.forget(channel.id);
   return null;
 }

@@ -112,7 +112,7 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
   const people = createPeople(shared);
   const client = createMessageClient(shared);
   const sender = createMessageSender({ ...shared, client });
-  const membership = new ChannelMembership(shared);
+  const membership = new ChannelMembership({ ...shared, reopened: sender.reopened });
   const commands: CommandPorts = { ...shared, people, groups: createGroups(shared) };
   const back = (): void => intake.reconnected({ missed: 'perhaps' });
   const events = createEvents({
@@ -144,10 +144,10 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
       events.stop();
     },
     async readHistory(channel, after) {
-      await membership.check(channel);
+      await membership.caughtUp(channel);
       return readHistory({ ...shared, people }, channel, after);
     },
-    failed: (channel, error) => membership.trouble(channel, error),
+    access: membership,
   };
   return { platform, connection };
 }

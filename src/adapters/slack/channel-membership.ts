@@ -1,18 +1,16 @@
-import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { WebClient } from '@slack/web-api';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import { reasonOf } from '../delivery/connect-retry.ts';
-import type { Intake, FloorQueries } from '../port.ts';
+import { ChannelAccess } from '../delivery/channel-access.ts';
+import type { ChannelAccessPorts } from '../delivery/channel-access.ts';
+import type { FloorQueries } from '../port.ts';
 import { call, channelId, platformChannel } from './client.ts';
 import { channelTrouble, slackCode } from './errors.ts';
 
-/** What asking about channels needs. */
-export type ChannelMembershipPorts = {
+/** What knowing whether Conch can be in its channels needs. */
+export type ChannelMembershipPorts = Pick<ChannelAccessPorts, 'intake' | 'reopened' | 'timers' | 'signal' | 'log'> & {
   readonly web: WebClient;
-  readonly intake: Intake;
   readonly queries: FloorQueries;
-  readonly log: Logger;
 };
 
 const infoSchema = z.looseObject({
@@ -23,77 +21,57 @@ const infoSchema = z.looseObject({
   }),
 });
 
-/** What passes when somebody lets Conch in again. */
-const PASSING: ReadonlySet<string> = new Set(['channel_not_found', 'not_in_channel', 'is_archived']);
+/** What passes when somebody lets Conch in again, for the channel and all its threads. */
+const OF_CHANNEL: ReadonlySet<string> = new Set(['channel_not_found', 'not_in_channel', 'is_archived']);
 
-/** Whether Conch can be in its channels. */
-export class ChannelMembership {
-  readonly #ports: ChannelMembershipPorts;
-  readonly #checked = new Set<string>();
-  readonly #away = new Set<string>();
+/** Whether Conch can be in its channels: threads go with their channel, but for what concerns them alone. */
+export class ChannelMembership extends ChannelAccess {
+  readonly #checked = new Set<ChannelId>();
 
-  constructor(ports: ChannelMembershipPorts) {
-    this.#ports = ports;
+  constructor({ web, queries, ...ports }: ChannelMembershipPorts) {
+    super({
+      ...ports,
+      ask: async (channel) => whyAway(await lookUp(web, channel)),
+      whyClosed: channelTrouble,
+      floorsOf: (channel) =>
+        platformChannel(channel).thread === null
+          ? queries.channels().flatMap(({ id }) => (ownChannel(id) === channel ? [id] : []))
+          : [channel],
+    });
   }
 
-  /** Conch was taken out of a channel, or the channel was closed: its floor and those of its threads are suspended. */
-  gone(channel: string, why: string): void {
-    this.#away.add(channel);
-    for (const floor of this.#floorsOf(channel)) this.#ports.intake.suspend(floor, why);
+  /** A call for a floor failed. */
+  override failed(floor: ChannelId, error: unknown): void {
+    super.failed(OF_CHANNEL.has(slackCode(error) ?? '') ? ownChannel(floor) : floor, error);
   }
 
-  /**
-   * Slack told that Conch was taken out of a channel, or that the channel was closed. It may tell so long after Conch was
-   * let in again: Slack is asked how things are now, and what it told counts unless it says otherwise. Never rejects.
-   */
-  async told(channel: string, why: string): Promise<void> {
-    try {
-      const found = await lookUp(this.#ports.web, channelId(channel));
-      if (found.is_member === true && found.is_archived !== true) return;
-    } catch (error) {
-      this.#ports.log.debug({ channel: channelId(channel), err: error }, 'Slack did not tell about a channel');
-    }
-    this.gone(channel, why);
+  override written(floor: ChannelId): void {
+    super.written(floor);
+    if (ownChannel(floor) !== floor) super.written(ownChannel(floor));
   }
 
-  /** The channel can be used. */
-  again(channel: string): void {
-    this.#away.delete(channel);
-    for (const floor of this.#floorsOf(channel)) this.#ports.intake.restore(floor);
-  }
-
-  /** A call for a floor failed; if that means that nothing can be said there any more, it is suspended. */
-  trouble(floor: ChannelId, error: unknown): void {
-    const why = channelTrouble(error);
-    if (why === null) return;
-    if (PASSING.has(slackCode(error) ?? '')) this.gone(platformChannel(floor).channel, why);
-    else this.#ports.intake.suspend(floor, why);
-  }
-
-  /** Asks Slack about a channel once a run, and again while it is suspended: events may have been missed. Never rejects. */
-  async check(floor: ChannelId): Promise<void> {
-    const { channel, thread } = platformChannel(floor);
-    if (thread !== null || (this.#checked.has(channel) && !this.#away.has(channel))) return;
-    try {
-      const found = await lookUp(this.#ports.web, floor);
-      this.#checked.add(channel);
-      if (found.is_archived === true) return this.gone(channel, 'it is archived');
-      if (found.is_member === false && found.is_im !== true) return this.gone(channel, 'Conch is not in it');
-      this.again(channel);
-    } catch (error) {
-      this.trouble(floor, error);
-      this.#ports.log.debug({ channel: floor, why: reasonOf(error) }, 'Slack did not tell about a channel');
-    }
-  }
-
-  #floorsOf(channel: string): readonly ChannelId[] {
-    const places = this.#ports.queries.channels();
-    return places.map(({ id }) => id).filter((id) => platformChannel(id).channel === channel);
+  /** Asks about a floor's channel once a run, and again while it is closed: events may have been missed. */
+  async caughtUp(floor: ChannelId): Promise<void> {
+    const channel = ownChannel(floor);
+    if (floor !== channel || (this.#checked.has(channel) && !this.isClosed(channel))) return;
+    await this.check(channel);
+    this.#checked.add(channel);
   }
 }
 
+function ownChannel(floor: ChannelId): ChannelId {
+  return channelId(platformChannel(floor).channel);
+}
+
+type Found = z.output<typeof infoSchema>['channel'];
+
+function whyAway({ is_archived: isArchived, is_member: isMember, is_im: isDirect }: Found): string | null {
+  if (isArchived === true) return 'it is archived';
+  return isMember === false && isDirect !== true ? 'Conch is not in it' : null;
+}
+
 /** What Slack says of a floor's channel; rejects with a `ChatError`. */
-export async function lookUp(web: WebClient, floor: ChannelId): Promise<z.output<typeof infoSchema>['channel']> {
+export async function lookUp(web: WebClient, floor: ChannelId): Promise<Found> {
   const args = { channel: platformChannel(floor).channel };
   return (await call(web, { method: 'conversations.info', channel: floor, args, answer: infoSchema })).channel;
 }

@@ -73,6 +73,8 @@ const WORDS = {
   unreachable: 'Slack could not be reached for',
 } as const;
 
+/** Another time the channel may take it. */
+const CLOSED_MS = 60_000;
 const CHANNEL_TROUBLES = new Map([
   ['channel_not_found', 'Slack does not know the channel, or Conch is not in it'],
   ['not_in_channel', 'Conch is not in the channel'],
@@ -121,7 +123,7 @@ function verdictOnWord(code: string | null): Verdict {
   if (code === null) return { fault: 'unclear', why: 'the answer could not be read' };
   if (UNCLEAR.has(code)) return { fault: 'unclear', why: code, code };
   if (LIMITED.has(code)) return { fault: 'limited', why: code, code, retryAfterMs: BUSY_MS };
-  return { fault: 'refused', why: code, code };
+  return { fault: 'refused', why: code, code, ...(CHANNEL_TROUBLES.has(code) ? { retryAfterMs: CLOSED_MS } : {}) };
 }
 
 function verdictOnStatus(status: number): Verdict {

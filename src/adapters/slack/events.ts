@@ -125,9 +125,9 @@ async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
     case 'stopped':
       return takeStopped(ports, what);
     case 'gone':
-      return void ports.membership.told(what.channel, what.why);
+      return void ports.membership.check(channelId(what.channel), { told: what.why });
     case 'again':
-      return ports.membership.again(what.channel);
+      return ports.membership.open(channelId(what.channel));
   }
 }
 

@@ -49,6 +49,8 @@ export type CommandContext = {
   readonly words: { refusal(refusal: Refusal, context: { readonly agent?: string }): string };
   readonly clock: { now(): Instant };
   readonly time: TimeWords;
+  /** Why the platform takes nothing in a channel for now; `null` when it does. */
+  suspended?(channel: ChannelId): string | null;
   /** The seat of an agent that the channel's configuration does not name; `null` when it must not sit there. */
   seat?(channel: ChannelId, agent: AgentId): SeatSettings | null;
   /** Told of every attempt to change something, refused ones too. */

@@ -129,8 +129,10 @@ export function statusText(view: FloorView, context: CommandContext): string {
   const name = context.names.agent;
   const turns = view.turns === null ? [] : [`${view.turns.used} of ${view.turns.allowed} turns since the last message`];
   const settings = [view.condition, `mode ${view.mode}`, `order ${view.order}`, ...turns];
+  const suspended = context.suspended?.(view.channel) ?? null;
   return [
     floorLine(view, name, context.clock.now()),
+    ...(suspended === null ? [] : [`⏸ ${suspended}: Conch asks every minute, and goes on by itself once it can.`]),
     ...notices(view, name),
     ...[questionLine(view.holder, name)].filter((line) => line !== null),
     settings.join(' · '),

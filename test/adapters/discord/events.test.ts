@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { LOOK_AGAIN_MS } from '../../../src/adapters/discord/channel-membership.ts';
+import { ASK_AGAIN_MS } from '../../../src/adapters/delivery/channel-access.ts';
 import { commandSet } from '../../../src/adapters/discord/commands.ts';
 import { compareOrder } from '../../../src/turns/floor/evolve.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
@@ -331,13 +331,34 @@ describe('row 42: a channel that is taken away', () => {
     await expect(here.adapter.post(channel(), post)).resolves.toMatch(/^\d+$/);
   });
 
+  test.each([
+    [403, 50_013, 'Missing Permissions'],
+    [403, 50_001, 'Missing Access'],
+    [404, 10_003, 'Unknown Channel'],
+  ])('T36 that answers %s, code %s once, and wrongly, is not suspended', async (status, code, message) => {
+    await started();
+    const asked = (): number =>
+      discord.requests.filter(({ method, path }) => method === 'GET' && path.endsWith(`/channels/${discord.channel}`))
+        .length;
+    const before = asked();
+    const post = { outboxId: '1', speaker: null, text: 'x', afterId: null, epoch: null };
+    discord.fail('POST /channels/*/messages', { kind: 'status', status, code, message });
+    await expect(here.adapter.post(channel(), post)).rejects.toMatchObject({ fault: 'refused' });
+    await mustCome('the question', () => asked() > before);
+    const isSure = (): boolean => here.lines.some(({ message: words }) => String(words).includes('though it is open'));
+    await mustCome('the answer', isSure);
+    await here.adapter.post(channel(), post);
+    expect(here.listener.notes.filter((note) => note.startsWith('suspend'))).toEqual([]);
+  });
+
   test('that refused the bot is looked at again after a while, though nobody told of a change', async () => {
-    const after: Timers['after'] = (ms, run) => systemTimers.after(ms === LOOK_AGAIN_MS ? 300 : ms, run);
+    const after: Timers['after'] = (ms, run) => systemTimers.after(ms === ASK_AGAIN_MS ? 300 : ms, run);
     await started({ timers: { after } });
     discord.drop('CHANNEL_UPDATE');
     discord.permit(discord.channel, 'ViewChannel', 'deny');
     const post = { outboxId: '1', speaker: null, text: 'x', afterId: null, epoch: null };
     await expect(here.adapter.post(channel(), post)).rejects.toMatchObject({ fault: 'refused' });
+    await mustCome('the end', () => here.listener.notes.some((note) => note.startsWith(`suspend ${channel()}`)));
     here.listener.notes.length = 0;
     discord.drop('CHANNEL_UPDATE');
     discord.permit(discord.channel, 'ViewChannel', null);

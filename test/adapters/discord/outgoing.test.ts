@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { FILE_ABOVE, TEXT_LIMIT } from '../../../src/adapters/discord/content.ts';
 import { lane } from './lane.ts';
 import type { Said } from './lane.ts';
-import { DEV, PM, QA, post, sendingRig } from './rig.ts';
+import { DEV, PM, QA, post, sendingRig, until } from './rig.ts';
 import type { SendingRig } from './rig.ts';
 
 let rig: SendingRig;
@@ -321,6 +321,22 @@ describe('texts of any length', () => {
 });
 
 describe('a channel where the bot may not write', () => {
+  test('T6 has what was said meanwhile said late, once the rights come back', async () => {
+    rig = await sendingRig({ settings: { webhooks: false } });
+    rig.server.fail(BOT_POST, { kind: 'status', status: 403, code: 50_013, message: 'Missing Permissions' }, null);
+    const queue = lane(rig, [{ by: 'dev', text: 'Meanwhile.' }]);
+    queue.start();
+    await until(() => {
+      rig.time.advance(500);
+      return queue.waits.length > 6;
+    }, 'refusals');
+    expect(rig.conversation()).toEqual([]);
+    rig.server.heal();
+    rig.outgoing.reopened(rig.channel);
+    await queue.finish();
+    expect(rig.conversation()).toEqual([expect.stringMatching(/Meanwhile\.\n\(said at \d\d:\d\d UTC/)]);
+  });
+
   test('is not asked again for ten minutes', async () => {
     rig = await sendingRig();
     rig.server.permit(rig.server.channel, 'SendMessages', 'deny');

@@ -275,12 +275,12 @@ describe('a channel on Slack', () => {
       await until('the thread', () => ears.threads.length === 1);
       slack.archive(slack.ids.channel);
       await until('suspended', () => ears.told.length === 2);
-      expect(ears.told).toEqual([`suspend ${floor}: it was archived`, `suspend ${floor}/${root}: it was archived`]);
+      expect(ears.told).toEqual([`suspend ${floor}: it is archived`, `suspend ${floor}/${root}: it is archived`]);
       slack.unarchive(slack.ids.channel);
       await until('restored', () => ears.told.length === 4);
       slack.kickBot(slack.ids.channel);
       await until('suspended', () => ears.told.length >= 6);
-      expect(ears.told[4]).toBe(`suspend ${floor}: Conch is no longer in it`);
+      expect(ears.told[4]).toBe(`suspend ${floor}: Conch is not in it`);
       slack.inviteBot(slack.ids.channel);
       await until(
         'restored',
@@ -297,12 +297,31 @@ describe('a channel on Slack', () => {
       slack.kickBot(slack.ids.channel);
       ears.told.length = 0;
       await expect(adapter.post(floor, post)).rejects.toMatchObject({ fault: 'refused' });
-      expect(ears.told).toEqual([`suspend ${floor}: Conch is not in the channel`]);
+      await until('suspended', () => ears.told.length > 0);
+      expect(ears.told).toEqual([`suspend ${floor}: Conch is not in it`]);
       slack.inviteBot(slack.ids.channel);
       await adapter.catchUp(floor, null);
       expect(ears.told.at(-1)).toBe(`restore ${floor}`);
     });
   });
+
+  test.each(['not_in_channel', 'is_archived', 'channel_not_found'])(
+    'T36 that answers %s once, and wrongly, is not suspended',
+    async (error) => {
+      await hearing({}, async ({ slack, ears, adapter, floor }) => {
+        const post = { outboxId: '1', speaker: null, text: 'own', afterId: null, epoch: null };
+        const asked = (): number => slack.requests.filter(({ method }) => method === 'conversations.info').length;
+        await adapter.catchUp(floor, null);
+        ears.told.length = 0;
+        const before = asked();
+        slack.fail('chat.postMessage', { kind: 'error', error });
+        await expect(adapter.post(floor, post)).rejects.toMatchObject({ fault: 'refused', retryAfterMs: 60_000 });
+        await until('asked', () => asked() > before);
+        await adapter.post(floor, post);
+        expect(ears.told.filter((each) => each.startsWith('suspend'))).toEqual([]);
+      });
+    },
+  );
 
   test('row 42: that was archived while Conch was away is suspended by the catch-up', async () => {
     const first: StandOptions['first'] = (slack) => slack.archive(slack.ids.channel);
