@@ -99,6 +99,7 @@ function backendOf(agent: AgentConfig, shared: Shared): AgentBackend {
         inputUsdPerMTok: backend.inputUsdPerMTok ?? undefined,
         outputUsdPerMTok: backend.outputUsdPerMTok ?? undefined,
         stepTimeoutMs: backend.stepTimeoutSeconds * SECOND_MS,
+        timers: shared.timers,
       });
     case 'acp': {
       const { kind: _kind, env, set, ...rest } = backend;

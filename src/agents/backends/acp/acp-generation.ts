@@ -55,6 +55,20 @@ export class AcpGeneration {
     return this.#ended;
   }
 
+  /** Aborted when it is interrupted, or over. */
+  get stopping(): AbortSignal {
+    return this.#stop.signal;
+  }
+
+  /** The agent's service failed: what to prompt it with now, in place of this text. What was written is said. */
+  breakOff(text: string): string {
+    const begun = this.#written.trim() !== '' || this.#worked || this.#tools.size > 0;
+    this.#tools.clear();
+    this.floorTools.apart();
+    this.#report.work(this.#open, 'host');
+    return begun ? GO_ON : text;
+  }
+
   get written(): string {
     return this.#written;
   }
@@ -73,7 +87,7 @@ export class AcpGeneration {
     this.#updates += 1;
     if (update.sessionUpdate === 'agent_message_chunk') this.#text(update.content.text, update.messageId ?? null);
     else if ('toolCallId' in update) this.#tool(update, update.sessionUpdate);
-    else this.#report.work(this.#open);
+    else this.#report.work(this.#open, 'host');
   }
 
   /**
@@ -215,6 +229,8 @@ function titleOf(told: readonly ToolCall[]): string {
 }
 
 const CANCELLED: PermissionOutcome = { outcome: 'cancelled' };
+const GO_ON =
+  'The service of your model failed in the middle of your answer. What you have written is posted: go on from there and do not repeat it.';
 const MOST_WAITS = 10;
 const MOST_TOOLS = 1_000;
 const MOST_TEXT = 2_000_000;

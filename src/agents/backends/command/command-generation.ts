@@ -58,11 +58,11 @@ export class CommandGeneration {
     const limit = timers.after(timeoutMs, () => this.#end(late, GRACE_MS));
     try {
       const group = await startProcessGroup(this.#call);
-      this.#report.work(1);
+      this.#report.work(1, 'host');
       return this.#ending(await this.#ended(group));
     } finally {
       limit.cancel();
-      this.#report.work(0);
+      this.#report.work(0, 'host');
       this.#over.resolve();
     }
   }

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { generateText } from 'ai';
 import type { ModelMessage } from 'ai';
+import { systemTimers } from '../../../lib/time.ts';
+import type { Timers } from '../../../lib/time.ts';
 import type { AgentId } from '../../../turns/floor/settings.ts';
 import type { Line } from '../../../turns/view.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
@@ -24,6 +26,7 @@ export type LlmOptions = ModelSettings & {
   readonly outputUsdPerMTok?: number | undefined;
   /** A step that takes longer counts as failed. */
   readonly stepTimeoutMs: number;
+  readonly timers?: Timers;
 };
 
 /** Agents that are a model behind an API: its plain answer is the turn, the floor's tools are its tools. */
@@ -41,6 +44,7 @@ export function createLlmBackend(options: LlmOptions): AgentBackend {
         maxSteps: options.maxSteps ?? STEPS,
         tools: options.tools ?? true,
         stepTimeoutMs: options.stepTimeoutMs,
+        timers: options.timers ?? systemTimers,
         costOf: (inputTokens, outputTokens) => inputTokens * input + outputTokens * output,
       }),
   };
