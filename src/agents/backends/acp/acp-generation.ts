@@ -29,7 +29,8 @@ export class AcpGeneration {
   readonly #asks = new Map<AbortController, string>();
   #asked: Promise<unknown> = Promise.resolve();
   #asking = 0;
-  #refused: string | null = null;
+  /** What was not allowed last, and how much had been written by then. */
+  #refused: { readonly title: string; readonly written: number } | null = null;
   #message: string | null = null;
   #worked = false;
   #interrupted = false;
@@ -107,7 +108,7 @@ export class AcpGeneration {
     const choice = await asked;
     this.#asking -= 1;
     this.#report.work(this.#open);
-    if (choice === 'reject') this.#refused = titleOf(told);
+    if (choice === 'reject') this.#refused = { title: titleOf(told), written: this.#written.length };
     return outcomeOf(optionFor(choice, options));
   }
 
@@ -142,8 +143,12 @@ export class AcpGeneration {
   /** How the turn ends, given why the generation stopped; an answer without a word is explained. */
   ending(stopReason: string): Ending {
     if (this.#interrupted) return { how: 'interrupted' };
-    if (this.floorTools.over || this.floorTools.ending.how !== 'passed') return this.floorTools.ending;
-    const words = explainSilence(stopReason, this.#refused);
+    const { over, ending } = this.floorTools;
+    const refused = this.#refused;
+    const isSilentSince = refused !== null && this.#written.slice(refused.written).trim() === '';
+    if (over || (ending.how !== 'passed' && !isSilentSince)) return ending;
+    this.floorTools.apart();
+    const words = explainSilence(stopReason, refused?.title ?? null);
     if (words !== null) this.floorTools.text(words);
     else if (this.#worked || this.#tools.size > 0) return { how: 'completed' };
     return this.floorTools.ending;

@@ -19,7 +19,7 @@ export type LlmOptions = ModelSettings & {
   readonly maxOutputTokens?: number | undefined;
   /** How many times the model is asked in one turn, 8 unless given. */
   readonly maxSteps?: number | undefined;
-  /** Whether the model is given the floor's tools as tools, true unless given. Some small models take no tools. */
+  /** Whether the model is given the floor's tools as tools; true until its service says that it takes none. */
   readonly tools?: boolean | undefined;
   /** Prices, in US dollars for a million tokens; absent: the cost counts as nothing. */
   readonly inputUsdPerMTok?: number | undefined;
@@ -32,6 +32,7 @@ export type LlmOptions = ModelSettings & {
 /** Agents that are a model behind an API: its plain answer is the turn, the floor's tools are its tools. */
 export function createLlmBackend(options: LlmOptions): AgentBackend {
   const { inputUsdPerMTok: input = 0, outputUsdPerMTok: output = 0 } = options;
+  const tools = { offered: options.tools ?? true };
   return {
     kind: 'llm',
     needsSignal: false,
@@ -42,7 +43,7 @@ export function createLlmBackend(options: LlmOptions): AgentBackend {
         modelName: options.model,
         maxOutputTokens: options.maxOutputTokens,
         maxSteps: options.maxSteps ?? STEPS,
-        tools: options.tools ?? true,
+        tools,
         stepTimeoutMs: options.stepTimeoutMs,
         timers: options.timers ?? systemTimers,
         costOf: (inputTokens, outputTokens) => inputTokens * input + outputTokens * output,

@@ -18,6 +18,13 @@ export function stepTimedOut(ms: number): BackendError {
   return new BackendError(`the model did not answer within ${Math.round(ms / 100) / 10} s`);
 }
 
+/** Whether a service said no because of the tools that it was offered. */
+export function takesNoTools(error: unknown): boolean {
+  if (!APICallError.isInstance(error) || ![400, 404, 422, 501].includes(error.statusCode ?? 0)) return false;
+  const said = `${error.message} ${error.responseBody ?? ''}`;
+  return /\b(?:tools?|tool_choice|function.?call\w*|functions)\b/i.test(said) && NOT_TAKEN.test(said);
+}
+
 function ofCall(error: APICallError, model: string): BackendError {
   const { statusCode: status } = error;
   const reason = oneLine(error.message);
@@ -88,6 +95,8 @@ function oneLine(text: string): string {
   return plain.length > LONGEST ? `${plain.slice(0, LONGEST)}…` : plain;
 }
 
+const NOT_TAKEN =
+  /not (?:\w+ ){0,2}support|unsupported|no endpoints? found|not allowed|not permitted|not available|unknown|unrecognized|extra/i;
 const BROKEN = /ECONN|EPIPE|ETIMEDOUT|UND_ERR|socket|terminated|aborted|network|No ?Output/i;
 const BUSY = /overloaded|server_error|api_error|internal|rate_limit|unavailable|timeout/i;
 const KEY = /\b(?:sk|key|pk)-[\w*-]{4,}/g;

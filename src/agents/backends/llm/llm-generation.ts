@@ -6,7 +6,7 @@ import { BackendError } from '../backend.ts';
 import type { Ending, InjectOutcome, Report, TurnPrompt } from '../backend.ts';
 import type { Timers } from '../../../lib/time.ts';
 import { insist } from '../insist.ts';
-import { failureOf, stepTimedOut } from './llm-errors.ts';
+import { failureOf, stepTimedOut, takesNoTools } from './llm-errors.ts';
 import { FLOOR_TOOLS, FloorTools } from '../../tools/floor-tools.ts';
 import type { FloorToolName } from '../../tools/floor-tools.ts';
 
@@ -17,8 +17,8 @@ export type GenerationSettings = {
   readonly modelName: string;
   readonly maxOutputTokens: number | undefined;
   readonly maxSteps: number;
-  /** Whether it may use the tools of the floor. */
-  readonly tools: boolean;
+  /** Whether it may use the tools of the floor; set to false once its service has said that it takes none. */
+  readonly tools: { offered: boolean };
   readonly stepTimeoutMs: number;
   readonly timers: Timers;
   /** In micro-dollars for a number of tokens. */
@@ -107,13 +107,26 @@ export class LlmGeneration {
 
   async #insist(): Promise<void> {
     const { report, settings } = this.#parts;
-    await insist(() => this.#listen(), {
+    await insist(() => this.#listenAsTaken(), {
       report,
       timers: settings.timers,
       signal: this.#abort.signal,
       failureOf: (error) => failureOf(error, settings.modelName),
       failed: () => this.#breakOff(),
     });
+  }
+
+  /** A model that takes no tools is asked once more, and from now on, without them. */
+  async #listenAsTaken(): Promise<void> {
+    const { tools } = this.#parts.settings;
+    try {
+      await this.#listen();
+    } catch (error) {
+      if (!tools.offered || !takesNoTools(error)) throw error;
+      tools.offered = false;
+      this.#breakOff();
+      await this.#listen();
+    }
   }
 
   /** The model is asked anew; it goes on from what it has written, which is said. */
@@ -133,7 +146,8 @@ export class LlmGeneration {
 
   async #listen(): Promise<void> {
     const { settings, history, turn } = this.#parts;
-    const { model, maxOutputTokens, maxSteps, tools, stepTimeoutMs } = settings;
+    const { model, maxOutputTokens, maxSteps, stepTimeoutMs } = settings;
+    const tools = settings.tools.offered;
     const answer = streamText({
       model,
       instructions: { role: 'system', content: instructionsFor(turn.system, tools), ...CACHED },

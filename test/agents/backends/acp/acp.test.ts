@@ -421,6 +421,14 @@ describe('a permission', () => {
     expect(turn.said()).toEqual(['(I was not allowed to: Delete it)']);
   });
 
+  test('T29 that is refused is said when no word follows, though some came before', async () => {
+    await ready();
+    rig!.play({ do: 'write', text: 'I delete it now.' }, { do: 'ask', title: 'Delete it', silent: true });
+    const turn = begin('Clean up', 'reject');
+    expect(await turn.over).toEqual({ how: 'completed' });
+    expect(turn.said()).toEqual(['I delete it now.', '(I was not allowed to: Delete it)']);
+  });
+
   test('T21 shows what would run, though only an earlier update of the tool call said it', async () => {
     await ready();
     const body = {

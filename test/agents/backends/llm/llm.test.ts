@@ -107,6 +107,31 @@ describe('an answer', () => {
     expect(body && 'tools' in body ? body.tools : undefined).toBeUndefined();
   });
 
+  test.each([
+    ['registry.ollama.ai/library/gemma:2b does not support tools', 400],
+    ['No endpoints found that support tool use', 404],
+    ['Unrecognized request argument supplied: tools', 400],
+    ['function calling is not enabled: unsupported', 422],
+  ])('T29 is asked for without tools from then on when the service says: %s', async (message, status) => {
+    await again({}, 'openai-compatible');
+    const isOffered = ({ tools = [] }: { readonly tools?: readonly unknown[] | undefined }) => tools.length > 0;
+    rig.mock.prependFixture({ match: { predicate: isOffered }, response: { error: { message }, status } });
+    rig.play({ do: 'write', text: 'Plain.' });
+    expect(await ask('Go').over).toEqual({ how: 'completed' });
+    const other = await rig.backend.open({ ...SEAT, channel: 'console:other' });
+    await other.prompt(prompt({ text: 'Go' }), recorder().report);
+    await other.close();
+    expect(rig.mock.getRequests().map(({ body }) => isOffered(body ?? {}))).toEqual([true, false, false]);
+  });
+
+  test('T29 is refused with its reason when that is another one', async () => {
+    await again({}, 'openai-compatible');
+    const response: FixtureResponse = { error: { message: 'temperature is not supported' }, status: 400 };
+    rig.mock.prependFixture({ match: { predicate: () => true }, response });
+    expect((await failure('Go')).message).toBe('the request was refused (400): temperature is not supported');
+    expect(rig.mock.getRequests()).toHaveLength(1);
+  });
+
   test('ends after as many steps as a turn may have', async () => {
     await again({ maxSteps: 2 });
     rig.play(...['One.', 'Two.', 'Three.', 'Four.'].map((text) => ({ do: 'say' as const, text })));
