@@ -146,7 +146,7 @@ async function attempt(
 ): Promise<Omit<Seen, 'made'>> {
   const asked: string[] = [];
   const refuse = async ({ title }: PermissionRequest) => (asked.push(title), 'reject' as const);
-  const report: Report = { text() {}, flush() {}, work() {}, usage() {}, permission: refuse };
+  const report: Report = { text() {}, flush() {}, work() {}, usage() {}, leftMs: () => limitMs, permission: refuse };
   const late = Promise.withResolvers<Error>();
   const timer = timers.after(limitMs, () => late.resolve(new Error(`came to no end within ${limitMs / 1_000} s`)));
   const over = session.prompt(prompt, report).then(

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { AgentBackend } from '../agents/backends/backend.ts';
+import type { AgentBackend, SeatContext } from '../agents/backends/backend.ts';
 import { createAcpBackend } from '../agents/backends/acp/acp-backend.ts';
 import { createCommandBackend } from '../agents/backends/command/command-backend.ts';
 import { createLlmBackend } from '../agents/backends/llm/llm-backend.ts';
@@ -99,6 +99,7 @@ function backendOf(agent: AgentConfig, shared: Shared): AgentBackend {
         inputUsdPerMTok: backend.inputUsdPerMTok ?? undefined,
         outputUsdPerMTok: backend.outputUsdPerMTok ?? undefined,
         stepTimeoutMs: backend.stepTimeoutSeconds * SECOND_MS,
+        timers: shared.timers,
       });
     case 'acp': {
       const { kind: _kind, env, set, ...rest } = backend;
@@ -108,15 +109,26 @@ function backendOf(agent: AgentConfig, shared: Shared): AgentBackend {
         passEnv: env,
         toolServer: shared.toolServer,
         timers: shared.timers,
+        lastWords: lastWordsTo(shared.log),
         noise: (seat, line) =>
           shared.log.debug({ ...seat, persona: undefined, line }, 'noise on the standard output of an agent'),
       });
     }
     case 'command':
-      return createCommandBackend({ ...backend, timeoutMs: backend.timeoutSeconds * SECOND_MS, timers: shared.timers });
+      return createCommandBackend({
+        ...backend,
+        timeoutMs: backend.timeoutSeconds * SECOND_MS,
+        timers: shared.timers,
+        lastWords: lastWordsTo(shared.log),
+      });
     case 'remote':
       return remoteBackend(agent, backend, shared);
   }
+}
+
+function lastWordsTo(log: Log): (seat: SeatContext, stderr: string) => void {
+  return ({ channel, agent }, stderr) =>
+    log.warn({ channel, agent, stderr }, 'the standard error of an agent that ended');
 }
 
 /** An agent that a reloaded configuration brings opens the door, if it is the first of its kind. */

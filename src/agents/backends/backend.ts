@@ -38,8 +38,11 @@ export type Report = {
   text(chunk: string): void;
   /** Ends the message under way, so that what follows is a message of its own. */
   flush(): void;
-  /** A tool call, permission or other silent work began or ended: how many are open now. A beat of work even if unchanged. */
-  work(open: number): void;
+  /**
+   * A tool call, permission or other silent work began or ended: how many are open now. A beat of work even if unchanged.
+   * `host`: the agent itself has given no sign of life by it.
+   */
+  work(open: number, by?: 'host'): void;
   /**
    * Asks people for a yes before a tool runs: the turn is WAITING for `approval` until somebody decides, the wait is over
    * or the turn ends. Resolves with what was chosen, or `cancelled`. The generation goes on under the same prompt.
@@ -47,6 +50,8 @@ export type Report = {
    */
   permission(request: PermissionRequest, withdrawn: AbortSignal): Promise<Choice | 'cancelled'>;
   usage(use: { readonly tokens: number; readonly costMicros: number }): void;
+  /** How long the turn may last if nothing more is heard of its agent, in milliseconds. */
+  leftMs(): number;
 };
 
 /** What an agent wants to do, in words for people. */
@@ -114,14 +119,24 @@ export type AgentBackend = {
   open(seat: SeatContext): Promise<AgentSession>;
 };
 
+/** What is known of a failure besides its words. */
+export type FailureParts = {
+  readonly terminal?: boolean;
+  readonly retryAfterMs?: number | null;
+  readonly cause?: unknown;
+};
+
 /** An agent or its service failed. `terminal`: trying again will not help (a rejected key, a missing binary). */
 export class BackendError extends Error {
   override readonly name = 'BackendError';
   readonly terminal: boolean;
+  /** A service that is busy or out of reach: the same may succeed after so many milliseconds; `null` when nothing says so. */
+  readonly retryAfterMs: number | null;
 
-  constructor(message: string, options: { readonly terminal?: boolean; readonly cause?: unknown } = {}) {
-    super(message, { cause: options.cause });
-    this.terminal = options.terminal ?? false;
+  constructor(message: string, { terminal = false, retryAfterMs = null, cause }: FailureParts = {}) {
+    super(message, { cause });
+    this.terminal = terminal;
+    this.retryAfterMs = retryAfterMs;
   }
 }
 

@@ -22,9 +22,17 @@ export type BridgeOptions = {
   readonly signal: AbortSignal;
   /** One line for people. */
   readonly say: (line: string) => void;
-  /** How long it waits after failures in a row; from a second to 30 unless given. */
-  readonly retry?: RetryPolicy;
+  /** How long it waits after so many failures in a row, in milliseconds; `reconnectMs` unless given. */
+  readonly waitMs?: (failures: number) => number;
 };
+
+/**
+ * A host that starts anew gives its agents `reconnectGraceSeconds` to keep their turn: for the first five minutes it is tried
+ * every 3 seconds at least, then every 30.
+ */
+export function reconnectMs(failures: number): number {
+  return backoffMs(failures <= SOON ? { ...RETRY, longestMs: 3_000 } : RETRY, failures);
+}
 
 /** `conch-agent`: the exit code is 0 when it was told to end, 1 when the host refuses it, 2 for a wrong command line. */
 export async function bridgeMain(argv: readonly string[]): Promise<number> {
@@ -50,7 +58,7 @@ export async function bridgeMain(argv: readonly string[]): Promise<number> {
  * process group ends.
  */
 export async function runBridge(options: BridgeOptions): Promise<number> {
-  const { signal, say, retry = RETRY } = options;
+  const { signal, say, waitMs: waitAfter = reconnectMs } = options;
   for (let failures = 0; !signal.aborted;) {
     let group;
     try {
@@ -68,7 +76,7 @@ export async function runBridge(options: BridgeOptions): Promise<number> {
     if (signal.aborted) return 0;
     const { words } = await group.exited;
     failures = performance.now() - startedAt > STEADY_MS ? 1 : failures + 1;
-    const waitMs = backoffMs(retry, failures);
+    const waitMs = waitAfter(failures);
     say(`The agent ${words}; starting it again in ${waitMs / 1_000} s`);
     await waited(waitMs, signal);
   }
@@ -77,7 +85,7 @@ export async function runBridge(options: BridgeOptions): Promise<number> {
 
 /** Keeps one process connected until it ends or the bridge does. Whether the host refused it for good. */
 async function serve(group: ProcessGroup, options: BridgeOptions): Promise<boolean> {
-  const { signal, say, retry = RETRY } = options;
+  const { signal, say, waitMs: waitAfter = reconnectMs } = options;
   const over = new AbortController();
   const end = () => over.abort();
   signal.addEventListener('abort', end);
@@ -97,7 +105,7 @@ async function serve(group: ProcessGroup, options: BridgeOptions): Promise<boole
     if (over.signal.aborted) break;
     refused = final;
     failures = connected ? 1 : failures + 1;
-    const waitMs = backoffMs(retry, failures);
+    const waitMs = waitAfter(failures);
     say(final ? why : `${why}; trying again in ${waitMs / 1_000} s`);
     if (!final) await waited(waitMs, over.signal);
   }
@@ -119,6 +127,8 @@ const CANCEL_GRACE_MS = 10_000;
 const STEADY_MS = 60_000;
 
 const RETRY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000 };
+/** So many attempts, one every three seconds, are five minutes. */
+const SOON = 100;
 
 /** Resolves after so many milliseconds, or when the signal ends it. */
 async function waited(ms: number, signal: AbortSignal): Promise<void> {

@@ -29,13 +29,15 @@ export function childEnvironment(parts: EnvironmentParts): Record<string, string
   return { ...Object.fromEntries(inherited), ...set };
 }
 
-/** Values of an environment that must not be shown: those whose names say so. */
+/** Values of an environment that must not be shown: those whose names say so, and passwords in addresses. */
 export function secretsOf(environment: Readonly<Record<string, string>>): readonly string[] {
   const secret = Object.entries(environment).filter(([name, value]) => SECRET.test(name) && value.length >= SHORTEST);
-  return secret.map(([, value]) => value);
+  const passwords = Object.values(environment).flatMap((value) => PASSWORD.exec(value)?.[1] ?? []);
+  return [...secret.map(([, value]) => value), ...passwords];
 }
 
 const ORDINARY =
   /^(?:PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TERM|COLORTERM|TMPDIR|TMP|TEMP|TZ|XDG_\w+|(?:HTTPS?|NO|ALL)_PROXY|SSL_CERT_(?:FILE|DIR)|NODE_EXTRA_CA_CERTS|SYSTEMROOT|APPDATA|LOCALAPPDATA|USERPROFILE|PATHEXT|COMSPEC)$/i;
 const SECRET = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i;
+const PASSWORD = /^\w+:\/\/[^/@\s]*?:([^/\s]+)@/;
 const SHORTEST = 6;

@@ -29,8 +29,16 @@ export type ProcessGroup = {
   stop(graceMs: number): Promise<void>;
 };
 
-/** How a process ended: `words` for people, with the last line that it wrote to its standard error. */
-export type ProcessEnd = { readonly code: number | null; readonly signal: string | null; readonly words: string };
+/**
+ * How a process ended: `words` for people, with the line of its standard error that says why, without paths of this machine;
+ * `stderr` is the end of all that it wrote there, for the log. Both without the secrets of its environment.
+ */
+export type ProcessEnd = {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly words: string;
+  readonly stderr: string;
+};
 
 /** Starts a process as the leader of a group of its own. Rejects with a terminal `BackendError` when it cannot be started. */
 export async function startProcessGroup(options: ProcessOptions): Promise<ProcessGroup> {
@@ -66,7 +74,7 @@ class Group implements ProcessGroup {
     this.stdin = child.stdin;
     this.stdout = child.stdout;
     this.#timers = options.timers;
-    const lastLine = lastLineOf(child.stderr, secretsOf(options.env));
+    const lastLines = lastLinesOf(child.stderr, secretsOf(options.env));
     child.stdin.on('error', () => undefined);
     // Whoever reads hears of it; an output that nobody reads at the moment may break, too.
     child.stdout.on('error', () => undefined);
@@ -76,7 +84,10 @@ class Group implements ProcessGroup {
         this.#over = true;
         signalGroup(pid, 'SIGKILL');
         guard.kill('SIGKILL');
-        setImmediate(() => resolve({ code, signal, words: wordsOf(code, signal, lastLine()) }));
+        setImmediate(() => {
+          const lines = lastLines();
+          resolve({ code, signal, words: wordsOf(code, signal, reasonIn(lines)), stderr: lines.join('\n') });
+        });
       });
     });
   }
@@ -110,20 +121,28 @@ function notStarted(error: NodeJS.ErrnoException, { command, install }: ProcessO
   return new BackendError(`"${command}" could not be started: ${error.message}`, { cause: error });
 }
 
-function wordsOf(code: number | null, signal: string | null, lastLine: string): string {
+function wordsOf(code: number | null, signal: string | null, reason: string): string {
   const how = signal === null ? `exited with code ${code ?? 0}` : `was ended by ${signal}`;
-  return lastLine === '' ? how : `${how}: ${lastLine}`;
+  return reason === '' ? how : `${how}: ${reason}`;
 }
 
-/** Reads to the end, so that a process that writes much is never held up, and keeps only the last line. */
-function lastLineOf(stderr: Readable, secrets: readonly string[]): () => string {
+/** The line that names an error, or else the last one that is no part of a stack trace; paths become names of files. */
+function reasonIn(lines: readonly string[]): string {
+  const said = lines.filter((line) => !TRACE.test(line));
+  const reason = said.findLast((line) => ERROR.test(line)) ?? said.at(-1) ?? '';
+  const plain = reason.replace(PATHS, (path) => path.split(/[\\/]/).findLast((name) => name !== '') ?? '');
+  return plain.length > LONGEST_REASON ? `${plain.slice(0, LONGEST_REASON)}…` : plain;
+}
+
+/** Reads to the end, so that a process that writes much is never held up, and keeps only the last lines. */
+function lastLinesOf(stderr: Readable, secrets: readonly string[]): () => readonly string[] {
   let tail = '';
   stderr.setEncoding('utf8').on('data', (text: string) => void (tail = (tail + text).slice(-TAIL)));
   stderr.on('error', () => undefined);
   return () => {
     const lines = tail.split('\n').map((line) => line.replace(NOT_TEXT, '').trim());
-    const last = lines.findLast((line) => line !== '') ?? '';
-    return secrets.reduce((text, secret) => text.replaceAll(secret, '[secret]'), last);
+    const clean = (line: string) => secrets.reduce((text, secret) => text.replaceAll(secret, '[secret]'), line);
+    return lines.filter((line) => line !== '').map(clean);
   };
 }
 
@@ -154,5 +173,10 @@ function isFolder(path: string): boolean {
 }
 
 const TAIL = 4_096;
+const LONGEST_REASON = 160;
+const TRACE =
+  /^(?:at |Node\.js v\d|node:internal|Traceback |File "|\^+$|[{}]+$|npm (?:error|ERR!) (?:code|A complete log))/;
+const ERROR = /^(?:Uncaught )?(?:[\w.]*(?:Error|Exception|Panic)\b|error\b|fatal\b|panic\b)/i;
+const PATHS = /(?<![\w:/])(?:file:\/\/)?(?:\/[^\s/'":,;()]+){2,}\/?|[A-Za-z]:\\[^\s'":,;()]+/g;
 // eslint-disable-next-line no-control-regex
 const NOT_TEXT = /\u001B\[[0-9;?]*[A-Za-z]|[\p{Cc}\p{Cf}]/gu;

@@ -31,6 +31,8 @@ export type GenerationPorts = {
   readonly draft: (text: string | null) => void;
   /** The first sign of life. */
   readonly started: () => void;
+  /** How long the turn may last without a further one, in milliseconds. */
+  readonly leftMs: () => number;
 };
 
 /** One generation of one turn: what the session streams becomes a draft, signs of work, and messages for the floor. */
@@ -67,12 +69,13 @@ export class Generation {
     this.report = {
       text: (chunk) => this.#hear(chunk),
       flush: () => void this.#endMessage(),
-      work: (open) => this.#work(open),
+      work: (open, by) => this.#work(open, by),
       permission: (request, withdrawn) => this.#permit(request, withdrawn),
       usage: ({ tokens, costMicros }) => {
         const { agent, epoch } = ports;
         void ports.send({ type: 'spend', agent, epoch, tokens, costMicros });
       },
+      leftMs: ports.leftMs,
     };
   }
 
@@ -196,9 +199,9 @@ export class Generation {
     this.#beat();
   }
 
-  #work(open: number): void {
+  #work(open: number, by?: 'host'): void {
     if (this.#muted || !this.#generating) return;
-    this.#ports.started();
+    if (by !== 'host') this.#ports.started();
     if (open !== this.#open) this.#beatAt = -Infinity;
     this.#open = open;
     this.#beat();

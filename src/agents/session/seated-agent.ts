@@ -283,6 +283,10 @@ export class SeatedAgent {
       send: (command) => this.#commands.send(command),
       draft: (text) => floors.draft(this.channel, this.spec.id, epoch, text),
       started: () => this.#executor.started(),
+      leftMs: () => {
+        const { holder = null } = floors.view(this.channel) ?? {};
+        return holder?.epoch === epoch ? (holder.deadlineAt ?? Infinity) - clock.now() : 0;
+      },
     });
     void generation.done.then(() => void (this.#knowledge.cut = !generation.whole));
     return generation;

@@ -219,6 +219,14 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
       expect(terminal).toBe(false);
     });
 
+    test('T23 has given no sign of life by then: it counts as one more failure in a row', async () => {
+      rig.play({ do: 'crash' });
+      const heard = recorder();
+      await expect(session.prompt(asking('Build it'), heard.report)).rejects.toBeInstanceOf(BackendError);
+      expect(heard.events.filter((event) => event.startsWith('work'))).toEqual([]);
+      expect(heard.text().replaceAll('---', '').trim()).toBe('');
+    });
+
     test('goes on in a new session that is told what was said so far', async () => {
       await session.close();
       session = await open();

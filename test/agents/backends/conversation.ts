@@ -37,8 +37,9 @@ export function recorder() {
   const report: Report = {
     text: (chunk) => void (messages[messages.length - 1] += chunk),
     flush: () => void messages.push(''),
-    work: (open) => void events.push(`work ${open}`),
+    work: (open, by) => void events.push(by === 'host' ? `host ${open}` : `work ${open}`),
     permission: () => Promise.resolve('reject'),
+    leftMs: () => 0,
     usage: ({ tokens }) => void events.push(tokens > 0 ? 'tokens' : 'no tokens'),
   };
   return { report, events, messages, text: () => messages.join('\n---\n') };

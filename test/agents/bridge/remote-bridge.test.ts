@@ -4,7 +4,7 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { runBridge } from '../../../src/agents/bridge/bridge.ts';
+import { reconnectMs, runBridge } from '../../../src/agents/bridge/bridge.ts';
 import { revokeAgentToken } from '../../../src/agents/backends/remote/tokens.ts';
 import { livingIn } from '../backends/acp/acp-rig.ts';
 import { person, prompt, recorder } from '../backends/conversation.ts';
@@ -42,7 +42,7 @@ const bridge = (token = rig.token, command = process.execPath) => {
     cwd: import.meta.dirname,
     signal: stop.signal,
     say: (line) => void said.push(line),
-    retry: { firstMs: 20, longestMs: 20 },
+    waitMs: () => 20,
   });
   running.push(over);
   return over;
@@ -55,6 +55,16 @@ const begin = (session: Awaited<ReturnType<typeof rig.backend.open>>, text: stri
   over.catch(() => undefined);
   return { over, said: () => heard.messages.map((each) => each.trim()).filter((each) => each !== '') };
 };
+
+describe('a host that is away', () => {
+  test('T28 is tried after 1 and 2 seconds, every 3 for five minutes, then every 30', () => {
+    const waits = Array.from({ length: 101 }, (_, index) => reconnectMs(index + 1));
+    expect(waits.slice(0, 4)).toEqual([1_000, 2_000, 3_000, 3_000]);
+    expect(new Set(waits.slice(3, 100))).toEqual(new Set([3_000]));
+    expect(waits.slice(0, 100).reduce((sum, each) => sum + each, 0)).toBeGreaterThan(4.9 * 60_000);
+    expect(waits[100]).toBe(30_000);
+  });
+});
 
 describe('a bridge', () => {
   test('connects an agent that speaks over its standard input and output, in its own folder', async () => {

@@ -50,6 +50,34 @@ describe('a process group', () => {
     await group.stop(0);
   });
 
+  test.for([
+    ['throw new TypeError("no such model\\nmore")', /^exited with code 1: TypeError: no such model$/],
+    [
+      'require("fs").readFileSync("/home/anna/secrets/key.pem")',
+      /^exited with code 1: Error: ENOENT: .*open 'key.pem'$/,
+    ],
+    ['Promise.reject(new Error("quota in /srv/app/config.json"))', /^exited with code 1: Error: quota in config.json$/],
+    [
+      'console.error("cannot open /var/lib/agent/state.db: locked"); process.exitCode = 4',
+      /^exited with code 4: cannot open state.db: locked$/,
+    ],
+    [
+      'console.error("see https://example.org/docs/start"); process.exitCode = 4',
+      /^exited with code 4: see https:\/\/example.org\/docs\/start$/,
+    ],
+    ['console.error("Error: " + "x".repeat(500)); process.exitCode = 1', /^exited with code 1: Error: x{153}…$/],
+  ] as const)('T29 says of %s the line that says why, short and without paths', async ([code, words]) => {
+    const { exited } = await run(code);
+    expect((await exited).words).toMatch(words);
+  });
+
+  test('T29 keeps the whole end of its standard error for the log', async () => {
+    const { exited } = await run('throw new Error("why")');
+    const { words, stderr } = await exited;
+    expect(words).toBe('exited with code 1: Error: why');
+    expect(stderr).toMatch(/Error: why\nat .*\n[^]*Node\.js v\d/);
+  });
+
   test('that does not exist is not alive', () => {
     expect(isGroupAlive(2_000_000_000)).toBe(false);
   });
@@ -72,7 +100,9 @@ describe('the environment of a child', () => {
     expect(() => childEnvironment({ from, set: { [name]: 'x' } })).toThrow(name);
   });
 
-  test('tells which of its values are secrets by their names', () => {
-    expect(secretsOf({ MY_KEY: 'secret-key', PATH: '/usr/bin', SHORT_KEY: 'k' })).toEqual(['secret-key']);
+  test('T29 tells which of its values are secrets: by their names, and passwords in addresses', () => {
+    const proxy = 'http://anna:pass-word@proxy.test:8080';
+    const environment = { MY_KEY: 'secret-key', PATH: '/usr/bin', SHORT_KEY: 'k', HTTPS_PROXY: proxy };
+    expect(secretsOf(environment)).toEqual(['secret-key', 'pass-word']);
   });
 });

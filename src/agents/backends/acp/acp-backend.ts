@@ -16,7 +16,7 @@ import { BackendError } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import { childEnvironment } from '../../process/process-environment.ts';
 import { startProcessGroup } from '../../process/process-group.ts';
-import type { ProcessGroup } from '../../process/process-group.ts';
+import type { ProcessEnd, ProcessGroup } from '../../process/process-group.ts';
 import type { ToolServer } from '../../tools/tool-server.ts';
 
 /** Which agent to run, and how; durations in milliseconds. */
@@ -46,6 +46,8 @@ export type AcpBackendOptions = {
   readonly inherited?: Readonly<Record<string, string | undefined>>;
   /** Told of every line of an agent that is no message. */
   readonly noise?: (seat: SeatContext, line: string) => void;
+  /** Told of the end of the standard error of an agent that ended by itself. */
+  readonly lastWords?: (seat: SeatContext, stderr: string) => void;
 };
 
 /**
@@ -230,7 +232,7 @@ function peerOf(
   seat: SeatContext,
   options: AcpBackendOptions & { readonly timers: Timers; readonly gone: () => void },
 ): AcpPeer {
-  const { limits, noise, stopGraceMs = STOP_GRACE_MS, timers, gone } = options;
+  const { limits, noise, lastWords, stopGraceMs = STOP_GRACE_MS, timers, gone } = options;
   const stream = lineStream(group.stdout, group.stdin, {
     ...(limits && { limits }),
     ...(noise && { noise: (line: string) => noise(seat, line) }),
@@ -238,18 +240,23 @@ function peerOf(
   void group.exited.then(() => timers.after(EXIT_MS, () => group.stdout.destroy()));
   return {
     stream,
-    cause: (broken) => causeOf(broken, group, timers),
+    async cause(broken) {
+      if (broken instanceof BackendError) return broken.message;
+      const end = await endOf(group, timers);
+      if (end !== null && end.stderr !== '') lastWords?.(seat, end.stderr);
+      return end?.words ?? 'closed its output';
+    },
     close: () => group.stop(stopGraceMs).finally(gone),
   };
 }
 
-async function causeOf(broken: unknown, group: ProcessGroup, timers: Timers): Promise<string> {
-  if (broken instanceof BackendError) return broken.message;
+/** How the process ended; `null` when it has not. */
+async function endOf(group: ProcessGroup, timers: Timers): Promise<ProcessEnd | null> {
   const late = Promise.withResolvers<null>();
   const timer = timers.after(EXIT_MS, () => late.resolve(null));
   const end = await Promise.race([group.exited, late.promise]);
   timer.cancel();
-  return end?.words ?? 'closed its output';
+  return end;
 }
 
 const STOP_GRACE_MS = 2_000;

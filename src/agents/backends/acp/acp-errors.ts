@@ -18,10 +18,20 @@ export function acpFailure(error: unknown, profile: AcpProfile): BackendError {
     return new BackendError(words, { terminal: true, cause: error });
   }
   const words = reasonOf(error);
-  return new BackendError(words, { terminal: REJECTED.test(words), cause: error });
+  const terminal = REJECTED.test(words);
+  return new BackendError(words, { terminal, retryAfterMs: terminal ? null : waitOf(words), cause: error });
+}
+
+/** Agents pass on in words what their model's service said, some with how long to wait. */
+function waitOf(words: string): number | null {
+  const [, after, unit] = /(?:retry|try again)[^.]{0,20}?(\d+(?:\.\d+)?) ?(ms|s)/i.exec(words) ?? [];
+  if (!BUSY.test(words)) return null;
+  return after === undefined ? 0 : Number(after) * (unit === 'ms' ? 1 : 1_000);
 }
 
 const SIGN_IN = -32_000;
+const BUSY =
+  /\b429\b|\b5(?:0[0234]|29)\b|too many requests|rate.?limit|overloaded|unavailable|ECONN|ETIMEDOUT|socket|fetch failed|connection (?:error|closed|reset|refused)|network error/i;
 const REJECTED =
   /\b401\b|\b403\b|invalid.{0,12}(?:api.?key|x-api-key|token)|api.?key.{0,24}(?:invalid|not valid|rejected)|unauthori[sz]ed|authentication.{0,12}(?:failed|error)|insufficient.{0,12}(?:quota|credit)|credit balance/i;
 

@@ -29,7 +29,8 @@ export class AcpGeneration {
   readonly #asks = new Map<AbortController, string>();
   #asked: Promise<unknown> = Promise.resolve();
   #asking = 0;
-  #refused: string | null = null;
+  /** What was not allowed last, and how much had been written by then. */
+  #refused: { readonly title: string; readonly written: number } | null = null;
   #message: string | null = null;
   #worked = false;
   #interrupted = false;
@@ -55,6 +56,20 @@ export class AcpGeneration {
     return this.#ended;
   }
 
+  /** Aborted when it is interrupted, or over. */
+  get stopping(): AbortSignal {
+    return this.#stop.signal;
+  }
+
+  /** The agent's service failed: what to prompt it with now, in place of this text. What was written is said. */
+  breakOff(text: string): string {
+    const begun = this.#written.trim() !== '' || this.#worked || this.#tools.size > 0;
+    this.#tools.clear();
+    this.floorTools.apart();
+    this.#report.work(this.#open, 'host');
+    return begun ? GO_ON : text;
+  }
+
   get written(): string {
     return this.#written;
   }
@@ -73,7 +88,7 @@ export class AcpGeneration {
     this.#updates += 1;
     if (update.sessionUpdate === 'agent_message_chunk') this.#text(update.content.text, update.messageId ?? null);
     else if ('toolCallId' in update) this.#tool(update, update.sessionUpdate);
-    else this.#report.work(this.#open);
+    else this.#report.work(this.#open, 'host');
   }
 
   /**
@@ -93,7 +108,7 @@ export class AcpGeneration {
     const choice = await asked;
     this.#asking -= 1;
     this.#report.work(this.#open);
-    if (choice === 'reject') this.#refused = titleOf(told);
+    if (choice === 'reject') this.#refused = { title: titleOf(told), written: this.#written.length };
     return outcomeOf(optionFor(choice, options));
   }
 
@@ -128,8 +143,12 @@ export class AcpGeneration {
   /** How the turn ends, given why the generation stopped; an answer without a word is explained. */
   ending(stopReason: string): Ending {
     if (this.#interrupted) return { how: 'interrupted' };
-    if (this.floorTools.over || this.floorTools.ending.how !== 'passed') return this.floorTools.ending;
-    const words = explainSilence(stopReason, this.#refused);
+    const { over, ending } = this.floorTools;
+    const refused = this.#refused;
+    const isSilentSince = refused !== null && this.#written.slice(refused.written).trim() === '';
+    if (over || (ending.how !== 'passed' && !isSilentSince)) return ending;
+    this.floorTools.apart();
+    const words = explainSilence(stopReason, refused?.title ?? null);
     if (words !== null) this.floorTools.text(words);
     else if (this.#worked || this.#tools.size > 0) return { how: 'completed' };
     return this.floorTools.ending;
@@ -215,6 +234,8 @@ function titleOf(told: readonly ToolCall[]): string {
 }
 
 const CANCELLED: PermissionOutcome = { outcome: 'cancelled' };
+const GO_ON =
+  'The service of your model failed in the middle of your answer. What you have written is posted: go on from there and do not repeat it.';
 const MOST_WAITS = 10;
 const MOST_TOOLS = 1_000;
 const MOST_TEXT = 2_000_000;

@@ -15,6 +15,7 @@ import { Tripwire } from './acp-tripwire.ts';
 import { permissionRequest, prompted, sessionUpdate, steered } from './acp-wire.ts';
 import type { Update } from './acp-wire.ts';
 import { begunAnew, injectedWords, toolHint } from './acp-words.ts';
+import { insist } from '../insist.ts';
 import { UnaskedError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import type { ToolEndpoint } from '../../tools/tool-server.ts';
@@ -200,7 +201,13 @@ class Session implements AcpSession {
     let tokens = 0;
     try {
       for (;;) {
-        const { stopReason, usage } = await this.#ask(text);
+        const { stopReason, usage } = await insist(() => this.#ask(text), {
+          report,
+          timers: this.#options.timers,
+          signal: run.stopping,
+          failureOf: (error) => acpFailure(error, this.#options.profile),
+          failed: () => void (text = run.breakOff(text)),
+        });
         tokens += usage?.totalTokens ?? 0;
         while (this.#seconds.size > 0) await Promise.all(this.#seconds);
         await run.quiet(quietMs);

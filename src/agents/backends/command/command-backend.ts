@@ -30,6 +30,8 @@ export type CommandOptions = {
   /** The variables to choose from; this program's own unless given. */
   readonly environment?: Readonly<Record<string, string | undefined>>;
   readonly timers?: Timers;
+  /** Told of the end of the standard error of a command that failed. */
+  readonly lastWords?: (seat: SeatContext, stderr: string) => void;
 };
 
 /**
@@ -75,7 +77,8 @@ class CommandSession implements AgentSession {
     const asked = output === 'text' ? turn.text : `${JSON.stringify(shown)}\n`;
     const given = input === 'stdin' ? { args, stdin: asked } : { args: [...args, argumentOf(asked)], stdin: '' };
     const floorTools = new FloorTools(report, this.#seat.agent, turn.roster);
-    const call = { command, ...this.#place, ...given, output, timeoutMs, maxOutputBytes, timers };
+    const lastWords = (stderr: string) => this.#options.lastWords?.(this.#seat, stderr);
+    const call = { command, ...this.#place, ...given, output, timeoutMs, maxOutputBytes, timers, lastWords };
     const run = new CommandGeneration(call, floorTools, report);
     this.#run = run;
     try {

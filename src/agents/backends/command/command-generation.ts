@@ -20,6 +20,8 @@ export type CommandCall = {
   readonly timeoutMs: number;
   readonly maxOutputBytes: number;
   readonly timers: Timers;
+  /** Told of the end of its standard error when it failed. */
+  readonly lastWords: (stderr: string) => void;
 };
 
 /** A command that answers one prompt: its output is the answer, its exit is the end. */
@@ -58,11 +60,11 @@ export class CommandGeneration {
     const limit = timers.after(timeoutMs, () => this.#end(late, GRACE_MS));
     try {
       const group = await startProcessGroup(this.#call);
-      this.#report.work(1);
+      this.#report.work(1, 'host');
       return this.#ending(await this.#ended(group));
     } finally {
       limit.cancel();
-      this.#report.work(0);
+      this.#report.work(0, 'host');
       this.#over.resolve();
     }
   }
@@ -99,14 +101,14 @@ export class CommandGeneration {
     }
   }
 
-  #ending({ code, words }: ProcessEnd): Ending {
+  #ending({ code, words, stderr }: ProcessEnd): Ending {
     if (this.#stopped === null && code === 0) this.#read(() => this.#reader.end());
     if (this.#stopped?.why === 'interrupted') return { how: 'interrupted' };
     if (this.#stopped !== null) throw this.#stopped.why;
-    if (code !== 0) throw new BackendError(words);
-    return this.#floorTools.ending;
+    if (code === 0) return this.#floorTools.ending;
+    if (stderr !== '') this.#call.lastWords(stderr);
+    throw new BackendError(words);
   }
-
   #end(why: 'interrupted' | BackendError, graceMs: number): void {
     this.#stopped ??= { why, graceMs };
     void this.#group?.stop(graceMs);

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { generateText } from 'ai';
 import type { ModelMessage } from 'ai';
+import { systemTimers } from '../../../lib/time.ts';
+import type { Timers } from '../../../lib/time.ts';
 import type { AgentId } from '../../../turns/floor/settings.ts';
 import type { Line } from '../../../turns/view.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
@@ -17,18 +19,20 @@ export type LlmOptions = ModelSettings & {
   readonly maxOutputTokens?: number | undefined;
   /** How many times the model is asked in one turn, 8 unless given. */
   readonly maxSteps?: number | undefined;
-  /** Whether the model is given the floor's tools as tools, true unless given. Some small models take no tools. */
+  /** Whether the model is given the floor's tools as tools; true until its service says that it takes none. */
   readonly tools?: boolean | undefined;
   /** Prices, in US dollars for a million tokens; absent: the cost counts as nothing. */
   readonly inputUsdPerMTok?: number | undefined;
   readonly outputUsdPerMTok?: number | undefined;
   /** A step that takes longer counts as failed. */
   readonly stepTimeoutMs: number;
+  readonly timers?: Timers;
 };
 
 /** Agents that are a model behind an API: its plain answer is the turn, the floor's tools are its tools. */
 export function createLlmBackend(options: LlmOptions): AgentBackend {
   const { inputUsdPerMTok: input = 0, outputUsdPerMTok: output = 0 } = options;
+  const tools = { offered: options.tools ?? true };
   return {
     kind: 'llm',
     needsSignal: false,
@@ -39,8 +43,9 @@ export function createLlmBackend(options: LlmOptions): AgentBackend {
         modelName: options.model,
         maxOutputTokens: options.maxOutputTokens,
         maxSteps: options.maxSteps ?? STEPS,
-        tools: options.tools ?? true,
+        tools,
         stepTimeoutMs: options.stepTimeoutMs,
+        timers: options.timers ?? systemTimers,
         costOf: (inputTokens, outputTokens) => inputTokens * input + outputTokens * output,
       }),
   };

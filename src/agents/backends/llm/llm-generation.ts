@@ -4,7 +4,9 @@ import { z } from 'zod';
 import type { AgentId } from '../../../turns/floor/settings.ts';
 import { BackendError } from '../backend.ts';
 import type { Ending, InjectOutcome, Report, TurnPrompt } from '../backend.ts';
-import { failureOf, stepTimedOut } from './llm-errors.ts';
+import type { Timers } from '../../../lib/time.ts';
+import { insist } from '../insist.ts';
+import { failureOf, stepTimedOut, takesNoTools } from './llm-errors.ts';
 import { FLOOR_TOOLS, FloorTools } from '../../tools/floor-tools.ts';
 import type { FloorToolName } from '../../tools/floor-tools.ts';
 
@@ -15,9 +17,10 @@ export type GenerationSettings = {
   readonly modelName: string;
   readonly maxOutputTokens: number | undefined;
   readonly maxSteps: number;
-  /** Whether it may use the tools of the floor. */
-  readonly tools: boolean;
+  /** Whether it may use the tools of the floor; set to false once its service has said that it takes none. */
+  readonly tools: { offered: boolean };
   readonly stepTimeoutMs: number;
+  readonly timers: Timers;
   /** In micro-dollars for a number of tokens. */
   readonly costOf: (inputTokens: number, outputTokens: number) => number;
 };
@@ -36,21 +39,26 @@ export type GenerationParts = {
 export class LlmGeneration {
   readonly #parts: GenerationParts;
   readonly #floorTools: FloorTools;
-  readonly #steering = createSteering();
+  #steering = createSteering();
   readonly #abort = new AbortController();
   readonly #stopped = Promise.withResolvers<void>();
   readonly #over = Promise.withResolvers<void>();
-  /** The characters of all requests' beginning: the conversation, and what came in the middle of it. */
-  #asked: number;
+  /** What came after the prompt and is to stand in a request that begins anew. */
+  readonly #since: ModelMessage[] = [];
+  /** Written since then. */
+  #written = '';
   #stepWritten = 0;
   #inStep = true;
   #finishReason = 'stop';
 
   constructor(parts: GenerationParts) {
     this.#parts = parts;
-    const { history, report, self, turn } = parts;
-    this.#asked = history.reduce((sum, message) => sum + sizeOf(message), turn.system.length);
-    this.#floorTools = new FloorTools(report, self, turn.roster);
+    const { report, self, turn } = parts;
+    const text = (chunk: string) => {
+      this.#written += chunk;
+      report.text(chunk);
+    };
+    this.#floorTools = new FloorTools({ ...report, text }, self, turn.roster);
   }
 
   /** Resolves when the generation is over. */
@@ -74,7 +82,7 @@ export class LlmGeneration {
   /** Rejects with a `BackendError` when the model failed. */
   async perform(): Promise<Ending> {
     try {
-      await Promise.race([this.#listen(), this.#stopped.promise]);
+      await Promise.race([this.#insist(), this.#stopped.promise]);
       if (this.#abort.signal.aborted) {
         if (this.#inStep) this.#spendEstimate();
         return { how: 'interrupted' };
@@ -97,13 +105,53 @@ export class LlmGeneration {
     return ending;
   }
 
+  async #insist(): Promise<void> {
+    const { report, settings } = this.#parts;
+    await insist(() => this.#listenAsTaken(), {
+      report,
+      timers: settings.timers,
+      signal: this.#abort.signal,
+      failureOf: (error) => failureOf(error, settings.modelName),
+      failed: () => this.#breakOff(),
+    });
+  }
+
+  /** A model that takes no tools is asked once more, and from now on, without them. */
+  async #listenAsTaken(): Promise<void> {
+    const { tools } = this.#parts.settings;
+    try {
+      await this.#listen();
+    } catch (error) {
+      if (!tools.offered || !takesNoTools(error)) throw error;
+      tools.offered = false;
+      this.#breakOff();
+      await this.#listen();
+    }
+  }
+
+  /** The model is asked anew; it goes on from what it has written, which is said. */
+  #breakOff(): void {
+    if (this.#inStep && this.#stepWritten > 0) this.#spendEstimate();
+    this.#steering = createSteering();
+    this.#floorTools.apart();
+    this.#keepWritten();
+    if (this.#since.at(-1)?.role === 'assistant') this.#since.push({ role: 'user', content: BROKEN_OFF });
+  }
+
+  #keepWritten(): void {
+    const content = this.#written.trim();
+    this.#written = '';
+    if (content !== '') this.#since.push({ role: 'assistant', content });
+  }
+
   async #listen(): Promise<void> {
     const { settings, history, turn } = this.#parts;
-    const { model, maxOutputTokens, maxSteps, tools, stepTimeoutMs } = settings;
+    const { model, maxOutputTokens, maxSteps, stepTimeoutMs } = settings;
+    const tools = settings.tools.offered;
     const answer = streamText({
       model,
       instructions: { role: 'system', content: instructionsFor(turn.system, tools), ...CACHED },
-      messages: [...history],
+      messages: [...history, ...this.#since],
       ...(tools && { tools: this.#tools() }),
       toolCallConcurrency: 1,
       stopWhen: [isStepCount(maxSteps), () => this.#floorTools.over],
@@ -137,8 +185,11 @@ export class LlmGeneration {
         this.#spend(part.usage);
         return;
       case 'steering-message':
-        this.#asked += sizeOf(part.message);
+        this.#keepWritten();
+        this.#since.push(part.message);
         return;
+      case 'start':
+        return; // Of the library, before the model has answered.
       case 'abort':
         throw stepTimedOut(this.#parts.settings.stepTimeoutMs);
       case 'error':
@@ -171,7 +222,9 @@ export class LlmGeneration {
 
   /** A step that was cut, or a provider that does not count: four characters a token. */
   #spendEstimate(): void {
-    this.#tell(Math.ceil(this.#asked / 4), Math.ceil(this.#stepWritten / 4));
+    const { history, turn } = this.#parts;
+    const asked = [...history, ...this.#since].reduce((sum, message) => sum + sizeOf(message), turn.system.length);
+    this.#tell(Math.ceil(asked / 4), Math.ceil(this.#stepWritten / 4));
   }
 
   #tell(inputTokens: number, outputTokens: number): void {
@@ -198,6 +251,8 @@ function isTimeout(error: unknown): boolean {
 const INSTRUCTIONS =
   'You take part in a chat. Write what you want to post as your plain answer; it is posted as it stands. ' +
   'Messages that arrive while you work are marked as such: take them into account.';
+const BROKEN_OFF =
+  'The connection broke off there. What you have written is posted: go on from there and do not repeat it.';
 const ON_TOOLS =
   'Use the tools only for what they say: several messages (say), a question to people (wait_for), giving the floor to another ' +
   'agent (hand_to), nothing to add (pass).';

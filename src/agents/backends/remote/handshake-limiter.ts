@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../../../lib/time.ts';
 
-/** How many attempts an address has; durations in milliseconds. */
+/** How many attempts a caller has: an address, or whoever shows a good token; durations in milliseconds. */
 export type HandshakeLimits = {
   /** So many different wrong tokens lock an address out. */
   readonly wrongTokens: number;
@@ -35,10 +35,10 @@ export class HandshakeLimiter {
     this.#limits = limits;
   }
 
-  /** Counts a handshake; how many seconds this address has to stay away, 0 when it is admitted. */
-  admit(address: string): number {
+  /** Counts a handshake; how many seconds this caller has to stay away, 0 when it is admitted. */
+  admit(by: string): number {
     const now = this.#clock.now();
-    const caller = this.#caller(address, now);
+    const caller = this.#caller(by, now);
     if (now < caller.lockedUntil) return secondsUntil(caller.lockedUntil, now);
     if (now - caller.since >= this.#limits.windowMs) {
       caller.since = now;
@@ -64,11 +64,11 @@ export class HandshakeLimiter {
     return true;
   }
 
-  #caller(address: string, now: number): Caller {
-    const known = this.#callers.get(address);
+  #caller(by: string, now: number): Caller {
+    const known = this.#callers.get(by);
     if (known !== undefined) return known;
     const caller = { since: now, handshakes: 0, wrong: new Set<string>(), wrongSince: now, lockedUntil: 0 };
-    this.#callers.set(address, caller);
+    this.#callers.set(by, caller);
     const [oldest] = this.#callers.keys();
     if (this.#callers.size > REMEMBERED && oldest !== undefined) this.#callers.delete(oldest);
     return caller;

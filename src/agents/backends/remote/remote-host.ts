@@ -70,6 +70,8 @@ export function createRemoteHost(options: RemoteHostOptions): RemoteHost {
 }
 
 type Caller = { readonly agent: AgentId; readonly entry: TokenEntry };
+/** Why nobody is let in for what was shown, and the token if it is a wrong one. */
+type Stranger = UpgradeRefusal & { readonly wrong?: string };
 type Attached = { readonly agent: AgentId; readonly link: RemoteLink; readonly sha256: string };
 
 class Host implements RemoteHost {
@@ -196,7 +198,9 @@ class Host implements RemoteHost {
   }
 
   #authorize(request: IncomingMessage, address: string): Caller | UpgradeRefusal {
-    const retryAfter = this.#limiter.admit(address);
+    const caller = this.#identify(request);
+    // An agent with a token that is good pays for its own attempts only, whoever else calls from its address.
+    const retryAfter = this.#limiter.admit('entry' in caller ? `token ${caller.entry.sha256}` : address);
     if (retryAfter > 0) {
       const headers = { 'Retry-After': String(retryAfter) };
       return { status: 429, why: `too many attempts, try again in ${retryAfter} s`, headers };
@@ -213,26 +217,29 @@ class Host implements RemoteHost {
     if (!isEncrypted(request, this.#options)) {
       return { status: 403, why: 'the connection to the proxy is not encrypted' };
     }
-    return this.#identify(request, address);
+    if (!('entry' in caller)) return this.#refused(caller, address);
+    if (this.#slots.has(caller.agent)) return caller;
+    return { status: 403, why: `the configuration has no remote agent ${caller.agent}` };
   }
 
-  #identify(request: IncomingMessage, address: string): Caller | UpgradeRefusal {
+  /** A wrong token is counted against the address that it came from. */
+  #refused({ wrong, ...refusal }: Stranger, address: string): UpgradeRefusal {
+    if (wrong !== undefined && this.#limiter.wrong(address, wrong)) {
+      this.#options.log.warn({ address }, 'locked out after too many wrong tokens');
+    }
+    return refusal;
+  }
+
+  #identify(request: IncomingMessage): Caller | Stranger {
     const [, token] = /^Bearer ([\w~+/.=-]{1,512})$/i.exec(request.headers.authorization ?? '') ?? [];
     if (token === undefined) return unknown('expected the header "Authorization: Bearer <token>"');
     const { tokens, log } = this.#options;
-    let caller;
     try {
-      caller = tokens.holderOf(token);
+      return tokens.holderOf(token) ?? { ...unknown('the token is not known'), wrong: token };
     } catch (error) {
       log.error({ err: error }, 'tokens cannot be read');
       return { status: 503, why: 'tokens cannot be read' };
     }
-    if (caller === null) {
-      if (this.#limiter.wrong(address, token)) log.warn({ address }, 'locked out after too many wrong tokens');
-      return unknown('the token is not known');
-    }
-    if (this.#slots.has(caller.agent)) return caller;
-    return { status: 403, why: `the configuration has no remote agent ${caller.agent}` };
   }
 
   #attach(attached: Attached, channels: readonly ChannelId[] | undefined): void {

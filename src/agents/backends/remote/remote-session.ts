@@ -86,7 +86,7 @@ class RemoteSession implements AgentSession {
         const forGood = error instanceof BackendError && error.terminal;
         if (forGood || now.link.open || losses === MOST_LOSSES || (await now.link.closed).final) throw error;
         report.flush();
-        report.work(0);
+        report.work(0, 'host');
       } finally {
         now.state.prompting = false;
       }

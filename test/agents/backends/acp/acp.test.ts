@@ -1,9 +1,11 @@
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createAcpBackend } from '../../../../src/agents/backends/acp/acp-backend.ts';
 import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp-backend.ts';
 import { toolHint } from '../../../../src/agents/backends/acp/acp-words.ts';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, PermissionRequest } from '../../../../src/agents/backends/backend.ts';
+import { systemTimers } from '../../../../src/lib/time.ts';
+import type { Timers } from '../../../../src/lib/time.ts';
 import type { Choice } from '../../../../src/turns/floor/settings.ts';
 import { acpRig, livingIn } from './acp-rig.ts';
 import type { AcpRig } from './acp-rig.ts';
@@ -38,7 +40,7 @@ async function failure(promise: Promise<unknown>): Promise<BackendError> {
   return error as BackendError;
 }
 
-function begin(text = 'Build it', choice: Choice | 'cancelled' | Promise<never> = 'cancelled') {
+function begin(text = 'Build it', choice: Choice | 'cancelled' | Promise<never> = 'cancelled', leftMs = 0) {
   const heard = recorder();
   const asked: PermissionRequest[] = [];
   const usage: { tokens: number; costMicros: number }[] = [];
@@ -46,6 +48,7 @@ function begin(text = 'Build it', choice: Choice | 'cancelled' | Promise<never> 
     ...heard.report,
     permission: async (request: PermissionRequest) => (asked.push(request), choice),
     usage: (use: { tokens: number; costMicros: number }) => void usage.push(use),
+    leftMs: () => leftMs,
   };
   const over = session!.prompt(prompt({ messages: [person(1, text)], text }), report);
   over.catch(() => {});
@@ -237,6 +240,52 @@ describe('an agent that answers a prompt with an error', () => {
     expect([error.message, error.terminal]).toEqual(['Internal error: overloaded', false]);
   });
 
+  describe('because its service is busy', () => {
+    const waits: number[] = [];
+    /** Waits of a second and more are over at once. */
+    const timers: Timers = {
+      after: (ms, run) => (ms < 1_000 || ms > 25_000 ? systemTimers : hasty).after(ms, run),
+    };
+    const hasty: Timers = {
+      after: (ms, run) => {
+        waits.push(ms);
+        return systemTimers.after(0, run);
+      },
+    };
+    const busy = (details: string): FakeAct => ({
+      do: 'fail',
+      error: { code: -32_603, message: 'Internal error', data: { details } },
+    });
+    beforeEach(() => void waits.splice(0));
+
+    test('T23 is prompted again within its turn, no sooner than it says', async () => {
+      await ready({}, { timers });
+      rig!.play(busy('API Error: 529 overloaded'));
+      rig!.play(busy('429 too many requests, retry after 9 s'));
+      rig!.play({ do: 'write', text: 'Built.' });
+      const turn = begin('Build it', 'cancelled', 60_000);
+      expect([await turn.over, turn.said(), waits]).toEqual([{ how: 'completed' }, ['Built.'], [1_000, 9_000]]);
+      expect(rig!.told.seen.map((text) => text.startsWith('Build it'))).toEqual([true, true, true]);
+    });
+
+    test('T23 goes on from what it had written', async () => {
+      await ready({}, { timers });
+      rig!.play({ do: 'write', text: 'The first half.' }, busy('socket hang up'));
+      rig!.play({ do: 'write', text: 'The second half.' });
+      const turn = begin('Build it', 'cancelled', 60_000);
+      await turn.over;
+      expect(turn.said()).toEqual(['The first half.', 'The second half.']);
+      expect(rig!.told.seen[1]).toMatch(/go on from there and do not repeat it\.$/);
+    });
+
+    test('T23 fails at once when it asks for more time than the turn has', async () => {
+      await ready({}, { timers });
+      rig!.play(busy('rate limit: try again in 20 s'));
+      expect((await failure(begin('Build it', 'cancelled', 15_000).over)).retryAfterMs).toBe(20_000);
+      expect(waits).toEqual([]);
+    });
+  });
+
   test('is a failure for good when its key is rejected', async () => {
     await ready();
     rig!.play({ do: 'fail', error: { code: -32_603, message: 'API Error: 401 invalid x-api-key' } });
@@ -370,6 +419,14 @@ describe('a permission', () => {
     const turn = begin('Clean up', 'reject');
     expect(await turn.over).toEqual({ how: 'completed' });
     expect(turn.said()).toEqual(['(I was not allowed to: Delete it)']);
+  });
+
+  test('T29 that is refused is said when no word follows, though some came before', async () => {
+    await ready();
+    rig!.play({ do: 'write', text: 'I delete it now.' }, { do: 'ask', title: 'Delete it', silent: true });
+    const turn = begin('Clean up', 'reject');
+    expect(await turn.over).toEqual({ how: 'completed' });
+    expect(turn.said()).toEqual(['I delete it now.', '(I was not allowed to: Delete it)']);
   });
 
   test('T21 shows what would run, though only an earlier update of the tool call said it', async () => {

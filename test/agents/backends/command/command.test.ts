@@ -67,7 +67,7 @@ describe('a command with text', () => {
   test('reads the prompt and writes the answer', async () => {
     const { said, ending, events } = await run('read line; echo "You said: $line"');
     expect([said, ending]).toEqual([['You said: Build it\n'], { how: 'completed' }]);
-    expect(events).toEqual(['work 1', 'work 0']);
+    expect(events).toEqual(['host 1', 'host 0']);
   });
 
   test('takes the prompt as its last argument, whatever is in it', async () => {

@@ -32,7 +32,7 @@ async function again(more: Partial<LlmOptions>, provider: LlmOptions['provider']
 }
 
 /** Prompts the session, with what it posted since the last time, and keeps what it tells. */
-function ask(text: string, posted: readonly string[] = [], more: Partial<TurnPrompt> = {}) {
+function ask(text: string, posted: readonly string[] = [], more: Partial<TurnPrompt> = {}, leftMs = 0) {
   const heard = recorder();
   const chunks: string[] = [];
   const used: { readonly tokens: number; readonly costMicros: number }[] = [];
@@ -40,6 +40,7 @@ function ask(text: string, posted: readonly string[] = [], more: Partial<TurnPro
     ...heard.report,
     text: (chunk) => (chunks.push(chunk), heard.report.text(chunk)),
     usage: (use) => void used.push(use),
+    leftMs: () => leftMs,
   };
   const parts = [...posted.map((each) => ({ own: true, text: each })), { own: false, text }];
   const over = session.prompt(prompt({ parts, ...more }), report);
@@ -104,6 +105,31 @@ describe('an answer', () => {
     expect(await ask('Go').over).toEqual({ how: 'completed' });
     const body = rig.mock.getLastRequest()?.body;
     expect(body && 'tools' in body ? body.tools : undefined).toBeUndefined();
+  });
+
+  test.each([
+    ['registry.ollama.ai/library/gemma:2b does not support tools', 400],
+    ['No endpoints found that support tool use', 404],
+    ['Unrecognized request argument supplied: tools', 400],
+    ['function calling is not enabled: unsupported', 422],
+  ])('T29 is asked for without tools from then on when the service says: %s', async (message, status) => {
+    await again({}, 'openai-compatible');
+    const isOffered = ({ tools = [] }: { readonly tools?: readonly unknown[] | undefined }) => tools.length > 0;
+    rig.mock.prependFixture({ match: { predicate: isOffered }, response: { error: { message }, status } });
+    rig.play({ do: 'write', text: 'Plain.' });
+    expect(await ask('Go').over).toEqual({ how: 'completed' });
+    const other = await rig.backend.open({ ...SEAT, channel: 'console:other' });
+    await other.prompt(prompt({ text: 'Go' }), recorder().report);
+    await other.close();
+    expect(rig.mock.getRequests().map(({ body }) => isOffered(body ?? {}))).toEqual([true, false, false]);
+  });
+
+  test('T29 is refused with its reason when that is another one', async () => {
+    await again({}, 'openai-compatible');
+    const response: FixtureResponse = { error: { message: 'temperature is not supported' }, status: 400 };
+    rig.mock.prependFixture({ match: { predicate: () => true }, response });
+    expect((await failure('Go')).message).toBe('the request was refused (400): temperature is not supported');
+    expect(rig.mock.getRequests()).toHaveLength(1);
   });
 
   test('ends after as many steps as a turn may have', async () => {
@@ -278,10 +304,103 @@ describe('a model that fails', () => {
     }
   });
 
-  test('is asked once: the supervisor knows when to ask again', async () => {
+  test('is asked once when its turn has no time left', async () => {
     rig.play({ do: 'crash' });
     await failure('Go');
     expect(await rig.seen()).toHaveLength(1);
+  });
+
+  describe('for a while', () => {
+    const waits: number[] = [];
+    const timers = {
+      after(ms: number, run: () => void) {
+        waits.push(ms);
+        const due = setImmediate(run);
+        return { cancel: () => clearImmediate(due) };
+      },
+    };
+    beforeEach(() => void waits.splice(0));
+
+    const fails = (...responses: FixtureResponse[]) => {
+      const left = [...responses];
+      rig.mock.prependFixture({
+        match: { predicate: () => left.length > 0 },
+        response: () => left.shift() ?? { content: '' },
+      });
+    };
+    const insisting = (leftMs = 60_000) => ask('Go', [], {}, leftMs);
+    const busy = (status: number, more: object = {}): FixtureResponse => ({
+      error: { message: 'later' },
+      status,
+      ...more,
+    });
+
+    test.each(['openai', 'anthropic', 'openai-compatible'] as const)(
+      'T23 is asked again within its turn: 429 and 500 of %s cost nothing but time',
+      async (provider) => {
+        await again({ timers }, provider);
+        fails(busy(429), busy(500), busy(503));
+        const turn = insisting();
+        expect(await turn.over).toEqual({ how: 'completed' });
+        expect([turn.text(), waits]).toEqual(['Noted.', [1_000, 2_000, 4_000]]);
+      },
+    );
+
+    test('T23 is asked again no sooner than it asks for', async () => {
+      await again({ timers }, 'openai-compatible');
+      fails(busy(429, { retryAfter: 7 }));
+      await insisting().over;
+      expect(waits).toEqual([7_000]);
+    });
+
+    test('T23 fails at once when it asks for more time than the turn has', async () => {
+      await again({ timers }, 'openai-compatible');
+      fails(busy(429, { retryAfter: 90 }));
+      await expect(insisting().over).rejects.toMatchObject({
+        message: 'too many requests (429): later',
+        retryAfterMs: 90_000,
+      });
+      expect(waits).toEqual([]);
+    });
+
+    test('T23 is not asked again by anybody who stopped it meanwhile', async () => {
+      const held: (() => void)[] = [];
+      await again({ timers: { after: (_ms, run) => (held.push(run), { cancel: () => {} }) } }, 'openai-compatible');
+      fails(busy(500));
+      const turn = insisting();
+      await expect.poll(() => held.length).toBe(1);
+      await session.interrupt(1_000);
+      expect(await turn.over).toEqual({ how: 'interrupted' });
+      held[0]?.();
+      expect(await rig.seen()).toEqual([]);
+    });
+
+    test('T23 goes on from what it had written when the connection broke', async () => {
+      await again({ timers }, 'openai-compatible');
+      let broken = false;
+      const response: FixtureResponse = { content: 'A somewhat longer answer in many pieces.' };
+      rig.mock.prependFixture({
+        match: { predicate: () => !broken && (broken = true) },
+        response,
+        latency: 5,
+        truncateAfterChunks: 12,
+      });
+      const turn = insisting();
+      expect(await turn.over).toEqual({ how: 'completed' });
+      const [first = '', second] = turn.text().split('\n---\n');
+      expect('A somewhat longer answer in many pieces.'.startsWith(first) && first !== '').toBe(true);
+      expect(second).toBe('Noted.');
+      expect(told().slice(-2)).toEqual([
+        ['assistant', first.trim()],
+        ['user', expect.stringContaining('go on from there')],
+      ]);
+    });
+
+    test('T23 with a rejected key is never asked again', async () => {
+      await again({ timers });
+      fails(busy(401));
+      await expect(insisting().over).rejects.toMatchObject({ terminal: true, retryAfterMs: null });
+    });
   });
 
   test('with a rejected key is said by Anthropic in the same words', async () => {

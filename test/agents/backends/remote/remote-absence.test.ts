@@ -26,7 +26,7 @@ describe('an agent that comes to us and is not there at the start', () => {
     expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
   });
 
-  test('loses a turn that a restart left open when it is not back 10,000 ms later, not 9,999', async () => {
+  test('T28 loses a turn that a restart left open when it is not back 10,000 ms after the start, not 9,999', async () => {
     const { time, floors } = await bench({ failures: [absence().error] });
     await time.advance(9_999);
     expect(floors.told).toEqual([]);

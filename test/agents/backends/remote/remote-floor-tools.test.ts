@@ -239,7 +239,7 @@ describe('an agent behind a bridge', () => {
       cwd: import.meta.dirname,
       signal: stop.signal,
       say: () => undefined,
-      retry: { firstMs: 20, longestMs: 20 },
+      waitMs: () => 20,
     });
     try {
       await connected();
