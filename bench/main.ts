@@ -1,153 +1,106 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Alarm } from '../src/lib/time.ts';
-import { toolUse } from '../src/rules/tool-use.ts';
-import { decideUse, uniteRules } from '../src/rules/verdict.ts';
-import { decide } from '../src/turns/floor/decide.ts';
-import type { Command } from '../src/turns/floor/command.ts';
-import { PLAIN_SETTINGS, emptyFloor } from '../src/turns/floor/floor.ts';
-import type { Floor } from '../src/turns/floor/floor.ts';
-import { openFloorStore } from '../src/turns/floor-store.ts';
-import type { FloorStore } from '../src/turns/floor-store.ts';
+import { fileURLToPath } from 'node:url';
+import { report, write } from './report.ts';
+import type { Found, Row } from './report.ts';
 
-/**
- * Ratios, each of two ways measured in turn in one run on one machine, as the median of several rounds. Absolute numbers
- * are shown for orientation only: they say as much about the machine as about the program.
- */
-const ROUNDS = 7;
-const AGENTS = ['pm', 'dev', 'qa'];
-const SEATS = AGENTS.map((agent) => ({ agent, priority: 10, timeoutMs: 60_000, rejoin: 'auto' as const }));
-const SETUP: readonly Command[] = [
-  { type: 'configure', settings: { ...PLAIN_SETTINGS, rounds: 0, maxTurns: 1_000_000 }, seats: SEATS },
-  ...AGENTS.map((agent): Command => ({ type: 'join', agent })),
-  { type: 'start', by: 'bench' },
-];
+/** Where the contestants are; without them the rest is measured, and the report says so. */
+const CONTESTANTS = fileURLToPath(new URL('node_modules/xstate', import.meta.url));
 
-type Way = { readonly name: string; readonly perSecond: () => Promise<number> };
+const CHILD = fileURLToPath(new URL('child.ts', import.meta.url));
+const LONGEST_MS = 240_000;
+const SIZES = [1, 100, 1_000];
+const ROUNDS = 3;
+const PEERS = ['langgraph', 'xstate'];
+const ASIDE = ['xstate-groups', 'chat-sdk'];
+const KNOWN = 100_000;
+const MID_TURN = 1_000;
 
-async function compare(title: string, first: Way, second: Way): Promise<void> {
-  const pairs: (readonly [number, number])[] = [];
-  for (let round = 0; round < ROUNDS; round += 1) pairs.push([await first.perSecond(), await second.perSecond()]);
-  const ratio = median(pairs.map(([one, other]) => one / other));
-  const rate = (values: readonly number[]): string => `${Math.round(median(values)).toLocaleString('en')}/s`;
-  const [left, right] = [rate(pairs.map(([one]) => one)), rate(pairs.map(([, other]) => other))];
-  process.stdout.write(`${title}: ${ratio.toFixed(2)} times (${first.name} ${left}, ${second.name} ${right})\n`);
+const isJson = process.argv.includes('--json');
+const isShort = process.argv.includes('--short');
+const rounds = isShort ? 1 : ROUNDS;
+const hasContestants = existsSync(CONTESTANTS);
+const folder = mkdtempSync(join(tmpdir(), 'conch-bench-'));
+try {
+  const rows = [...(await handOvers()), ...(await inbound()), ...(await others()), ...(await standing())];
+  const told = report(rows);
+  if (process.argv.includes('--write')) write(told);
+  process.stdout.write(`${isJson ? '' : told.table}\n${JSON.stringify(told.figures)}\n`);
+} finally {
+  rmSync(folder, { recursive: true, force: true });
 }
 
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+/** Every contestant in turn, and that again: what disturbs the machine meanwhile disturbs all. */
+async function handOvers(): Promise<readonly Row[]> {
+  const rows: Row[] = [];
+  for (const size of SIZES) {
+    const peers = hasContestants ? PEERS : [];
+    const all = ['limit', 'conch', 'app', ...peers, ...(size === 1 ? ['core'] : [])];
+    for (let round = 0; round < rounds; round += 1) for (const what of all) rows.push(await one({ what, size, round }));
+    for (const what of hasContestants ? ASIDE : []) rows.push(await one({ what, size, round: 0 }));
+    rows.push(await one({ what: 'work', size, round: 0 }));
+  }
+  return rows;
 }
 
-async function timed(count: number, work: () => void | Promise<void>): Promise<number> {
-  const start = performance.now();
-  await work();
-  return (count * 1_000) / (performance.now() - start);
+async function inbound(): Promise<readonly Row[]> {
+  const rows: Row[] = [];
+  for (let round = 0; round < rounds; round += 1)
+    for (const what of ['inbound-limit', 'inbound', 'inbound-limit-paced', 'inbound-paced'])
+      rows.push(await one({ what, size: 1_000, round }));
+  return rows;
 }
 
-/** A turn with two messages and its end: what a talkative floor does all day. */
-function turnOf(floor: Floor): readonly Command[] {
-  const { agent = '', epoch = 0 } = floor.turn ?? {};
-  const say = { type: 'say', agent, epoch, text: 'a line of text', mentions: [] } as const;
-  return [say, say, { type: 'end', agent, epoch, outcome: 'completed', signalled: true }];
+async function others(): Promise<readonly Row[]> {
+  const most = isShort ? 100_000 : 1_000_000;
+  return [
+    await one({ what: 'first-text', size: 1, round: 0 }),
+    await one({ what: 'deadlines', size: 10_000, round: 0 }),
+    await one({ what: 'slow-disk', size: 1, round: 0 }),
+    await one({ what: 'slow-disk', size: 100, round: 0 }),
+    await one({ what: 'fan-in', size: 50, round: 0 }),
+    await one({ what: 'growth', size: most, round: 0 }),
+  ];
 }
 
-function coreTurns(turns: number): Promise<number> {
-  let floor = emptyFloor('console:bench');
-  const carryOut = (command: Command): void => {
-    const decision = decide(floor, command, 1_000);
-    if (decision.ok) floor = decision.floor;
-  };
-  for (const command of SETUP) carryOut(command);
-  return timed(turns * 3, () => {
-    for (let turn = 0; turn < turns; turn += 1) for (const command of turnOf(floor)) carryOut(command);
-  });
+/** A folder with many channels at rest, and the program on it; the same with ten, to know what the program weighs by itself. */
+async function standing(): Promise<readonly Row[]> {
+  const rows: Row[] = [];
+  for (const known of [10, isShort ? 10_000 : KNOWN]) {
+    const kept = join(folder, `${known}.db`);
+    rows.push(await one({ what: 'make', size: known, round: 0, span: [MID_TURN, 0], kept }));
+    rows.push(await one({ what: 'bare-open', size: known, round: 0, kept }));
+    rows.push(await one({ what: 'standing', size: known, round: 0, kept }));
+  }
+  return rows;
 }
 
-async function withStore<T>(use: (store: FloorStore) => Promise<T>): Promise<T> {
-  const dir = mkdtempSync(join(tmpdir(), 'conch-bench-'));
-  const wording = { textLimit: () => 16_000, words: () => 'text' };
-  const store = openFloorStore({ path: join(dir, 'bench.db'), clock: { now: () => 1_000 }, ...wording });
+type Run = Pick<Row, 'what' | 'size' | 'round'> & { readonly span?: readonly [number, number]; readonly kept?: string };
+
+/** One measurement in a process of its own; one that fails is told, and counts for nothing. */
+async function one({ what, size, round, span = [1_000, 1_000], kept = '' }: Run): Promise<Row> {
+  const args = ['--expose-gc', '--no-warnings', CHILD, what, size, ...span, kept].map(String);
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], timeout: LONGEST_MS });
+  let out = '';
+  let wrong = '';
+  child.stdout.on('data', (piece: Buffer) => (out += piece));
+  child.stderr.on('data', (piece: Buffer) => (wrong += piece));
+  await new Promise((resolve) => child.once('close', resolve));
+  const found = read(out);
+  if (found === null)
+    process.stderr.write(
+      `${what} ${size} failed: ${wrong.split('\n').find((line) => /Error/.test(line)) ?? 'too slow'}\n`,
+    );
+  else if (!isJson) process.stderr.write(`${what} ${size}: ${out}`);
+  return { what, size, round, found };
+}
+
+function read(text: string): Found | null {
   try {
-    return await use(store);
-  } finally {
-    await store.close();
-    rmSync(dir, { recursive: true, force: true });
+    return JSON.parse(text) as Found;
+  } catch {
+    return null;
   }
 }
-
-/** Commands on the disk, over so many channels, so many under way at once. */
-function stored(count: number, channels: number, atOnce: number): Promise<number> {
-  return withStore(async (store) => {
-    const ids = Array.from({ length: channels }, (_, index) => `console:${index}`);
-    await Promise.all(
-      ids.map(async (id) => {
-        for (const command of SETUP) await store.apply(id, command, 1_000);
-      }),
-    );
-    const sayIn = (id: string): Promise<unknown> => {
-      const { agent = '', epoch = 0 } = store.floor(id)?.turn ?? {};
-      return store.apply(id, { type: 'say', agent, epoch, text: 'a line of text', mentions: [] }, 1_000);
-    };
-    return timed(count, async () => {
-      for (let done = 0; done < count; done += atOnce) {
-        await Promise.all(Array.from({ length: atOnce }, (_, index) => sayIn(ids[(done + index) % channels] ?? '')));
-      }
-    });
-  });
-}
-
-/** Setting the one alarm for the earliest of so many deadlines. */
-function alarms(channels: number, sets: number): Promise<number> {
-  const timers = { after: () => ({ cancel: () => undefined }) };
-  const alarm = new Alarm({ now: () => 0 }, timers, () => undefined);
-  return timed(sets, () => {
-    for (let set = 0; set < sets; set += 1) alarm.noLaterThan(1_000_000 - (set % channels));
-  });
-}
-
-/** Taking tool calls apart and deciding about them, with so many rules of which the last one fits. */
-function verdicts(rules: number, calls: number): Promise<number> {
-  const others = Array.from({ length: rules - 1 }, (_, index) => `Bash(tool${index} *)`);
-  const lists = { allow: [...others, 'Bash(git log *)', 'Edit(src/**)'] };
-  const united = uniteRules([{ scope: 'bot', lists }]);
-  const place = { folder: '/work', home: '/home/ann', realpath: (path: string) => path };
-  const asked = { name: null, kind: null, locations: [] };
-  const inputs = [
-    { name: 'Bash', input: { command: 'git log --oneline && git log -1 | git log' } },
-    { name: 'Edit', input: { file_path: 'src/a/b.ts' } },
-  ];
-  return timed(calls * inputs.length, () => {
-    for (let call = 0; call < calls; call += 1) {
-      for (const input of inputs) {
-        decideUse(toolUse({ ...asked, ...input }, place), united, { at: 0, definition: null, remembered: [] });
-      }
-    }
-  });
-}
-
-await compare(
-  'group commit against one by one, 64 commands at a time',
-  { name: 'together', perSecond: () => stored(6_400, 64, 64) },
-  { name: 'one by one', perSecond: () => stored(640, 64, 1) },
-);
-await compare(
-  '2,000 floors against one floor, 64 commands at a time',
-  { name: '2,000 floors', perSecond: () => stored(6_400, 2_000, 64) },
-  { name: 'one floor', perSecond: () => stored(6_400, 1, 64) },
-);
-await compare(
-  'deciding alone against deciding and storing together',
-  { name: 'the core', perSecond: () => coreTurns(20_000) },
-  { name: 'on the disk', perSecond: () => stored(6_400, 64, 64) },
-);
-await compare(
-  'the alarm with 10,000 floors against 10 floors',
-  { name: '10,000 floors', perSecond: () => alarms(10_000, 1_000_000) },
-  { name: '10 floors', perSecond: () => alarms(10, 1_000_000) },
-);
-await compare(
-  'deciding about a tool call with 10 rules against 10,000 rules',
-  { name: '10 rules', perSecond: () => verdicts(10, 5_000) },
-  { name: '10,000 rules', perSecond: () => verdicts(10_000, 200) },
-);

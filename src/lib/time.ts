@@ -3,8 +3,12 @@ import TinyQueue from 'tinyqueue';
 /** A moment in milliseconds since 1970. */
 export type Instant = number;
 
-/** The time, in milliseconds since 1970. */
-export type Clock = { now(): Instant };
+/** The time, in milliseconds since 1970: it counts on evenly, whatever is done to the machine's clock. */
+export type Clock = {
+  now(): Instant;
+  /** An instant of this clock as the machine's own would show it: another, if that was set since the program began. */
+  shown?(at: Instant): Instant;
+};
 
 /** A timer that has not run yet. */
 export type Timer = { cancel(): void };
@@ -15,9 +19,32 @@ export type Timers = { after(ms: number, run: () => void): Timer };
 /** The longest delay that a timer of the platform takes; longer ones are waited for in pieces. */
 const LONGEST_MS = 2_147_483_647;
 
-/** This machine's time as it was at the start, carried on by the monotonic clock: steps of the wall clock neither fire nor starve a deadline. */
-export function systemClock(): Clock {
-  return { now: () => Math.floor(performance.timeOrigin + performance.now()) };
+/** A machine's clock that is off by less was not set: clocks that are kept right by others creep. */
+const SET_MS = 1_000;
+
+/** Where a clock takes its time from: the one that people set, and one that only counts on, in milliseconds since 1970. */
+export type ClockSources = { readonly machine: () => number; readonly steady: () => number };
+
+const SOURCES: ClockSources = { machine: () => Date.now(), steady: () => performance.timeOrigin + performance.now() };
+
+/**
+ * This machine's time as it was at the start, carried on by the monotonic clock: steps of the wall clock neither fire nor
+ * starve a deadline. What people see is `shown`, and follows them.
+ */
+export function systemClock({ machine, steady }: ClockSources = SOURCES): Clock {
+  const now = (): Instant => Math.floor(steady());
+  return {
+    now,
+    shown(at) {
+      const setBy = machine() - now();
+      return Math.abs(setBy) < SET_MS ? at : at + setBy;
+    },
+  };
+}
+
+/** The instant that people are shown for one of a clock. */
+export function shownAt(clock: Clock, at: Instant): Instant {
+  return clock.shown?.(at) ?? at;
 }
 
 /** Timers of this process; delays of any length. */

@@ -9,6 +9,7 @@ import { StoreError } from '../engine/errors.ts';
 import { Delivery } from '../engine/outbox-delivery.ts';
 import type { Settlement } from '../engine/port.ts';
 import { retry } from '../lib/retry.ts';
+import { shownAt } from '../lib/time.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import { createOperators } from '../turns/commands/execute.ts';
 import type { Operators } from '../turns/commands/execute.ts';
@@ -229,9 +230,9 @@ export class App {
   }
 
   #publish(change: Change): void {
-    const { log, adapters, onBroken } = this.#parts;
+    const { clock, log, adapters, onBroken } = this.#parts;
     const { channel, facts } = change;
-    logChange(log, change, this.#floors.channelName(channel));
+    logChange(log, { ...change, at: shownAt(clock, change.at) }, this.#floors.channelName(channel));
     if (facts.some((fact) => fact.type === 'seatCreated')) this.#seatAgents().catch(onBroken);
     const view = viewOf(change.floor, change.at);
     for (const adapter of adapters) if (concerns(adapter, channel)) adapter.card?.(channel, view);

@@ -66,15 +66,29 @@ type Parts = {
   readonly refresh: (channel: ChannelId) => void;
 };
 
-/** Starts telling; `stop` ends the timers and closes every page's connection. */
+/** Makes what tells pages; its timers run only while a page is open. `stop` closes every page's connection. */
 export function createHub(parts: Parts): Hub {
-  const state: HubState = { parts, clients: new Set(), channels: new Map(), flushing: null, channelsSent: '' };
-  const refreshing = setInterval(() => refresh(state), REFRESH_MS);
-  const beating = setInterval(() => beat(parts.clock, state.clients), BEAT_MS);
+  const state: HubState = {
+    parts,
+    clients: new Set(),
+    channels: new Map(),
+    flushing: null,
+    timers: [],
+    channelsSent: '',
+  };
   return {
     ...happenings(state),
-    join: (socket) => join(state.clients, socket),
-    leave: (client) => state.clients.delete(client),
+    join(socket) {
+      if (state.clients.size === 0) {
+        state.timers.push(setInterval(() => beat(parts.clock, state.clients), BEAT_MS));
+        state.timers.push(setInterval(() => refresh(state), REFRESH_MS));
+      }
+      return join(state.clients, socket);
+    },
+    leave(client) {
+      state.clients.delete(client);
+      if (state.clients.size === 0) for (const timer of state.timers.splice(0)) clearInterval(timer);
+    },
     drafts: (channel) => [...channelState(state, channel).drafts.values()],
     floor: (channel) => floorOf(parts.queries, channel),
     channels() {
@@ -92,8 +106,7 @@ export function createHub(parts: Parts): Hub {
     },
     stop() {
       if (state.flushing !== null) clearTimeout(state.flushing);
-      clearInterval(refreshing);
-      clearInterval(beating);
+      for (const timer of state.timers.splice(0)) clearInterval(timer);
       guarded(parts, () => flush(parts, state.clients, state.channels));
       for (const client of state.clients) client.socket.close(1001, 'Conch is stopping');
     },
@@ -105,26 +118,24 @@ type HubState = {
   readonly clients: Set<Client>;
   readonly channels: Map<ChannelId, ChannelState>;
   flushing: NodeJS.Timeout | null;
+  readonly timers: NodeJS.Timeout[];
   channelsSent: string;
 };
 
+/** Without a page nobody is told: whoever opens one asks for all there is, and for the texts that are being generated. */
 function happenings(state: HubState): Pick<Hub, 'message' | 'changed' | 'draft' | 'card'> {
+  const tell = (channel: ChannelId, note: (pending: ChannelState) => void): void => {
+    if (state.clients.size === 0) return;
+    note(channelState(state, channel));
+    soon(state);
+  };
   return {
-    message(channel, message) {
-      channelState(state, channel).messages.push(message);
-      soon(state);
-    },
-    changed(channel, message) {
-      channelState(state, channel).changed.set(message.id, message);
-      soon(state);
-    },
+    message: (channel, message) => tell(channel, ({ messages }) => messages.push(message)),
+    changed: (channel, message) => tell(channel, ({ changed }) => changed.set(message.id, message)),
+    card: (channel) => tell(channel, (pending) => (pending.floorMoved = true)),
     draft(channel, draft) {
-      redraft(channelState(state, channel), draft);
-      soon(state);
-    },
-    card(channel) {
-      channelState(state, channel).floorMoved = true;
-      soon(state);
+      if (draft.text !== null || state.channels.has(channel)) redraft(channelState(state, channel), draft);
+      tell(channel, () => {});
     },
   };
 }

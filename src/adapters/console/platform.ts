@@ -7,6 +7,7 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import { StoreError, storeError } from '../../engine/errors.ts';
 import { checksum } from '../../engine/sqlite/rows.ts';
 import type { Tables } from '../../engine/sqlite/sqlite.ts';
+import { shownAt } from '../../lib/time.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { ChatMessage } from './protocol.ts';
 
@@ -86,7 +87,7 @@ export function createPlatform(tables: Tables, clock: Clock): Platform {
         const known = statement.byNonce.get(message.nonce);
         if (known !== undefined) return { message: toMessage(known), fresh: false };
         last += 1;
-        const row = rowOf(message, { seq: last, sentAt: clock.now() });
+        const row = rowOf(message, { seq: last, sentAt: shownAt(clock, clock.now()) });
         statement.insert.run(row);
         return { message: toMessage(row), fresh: true };
       }),

@@ -1,0 +1,159 @@
+import type { ChatAdapter, Intake } from '../src/adapters/port.ts';
+import type { AgentBackend } from '../src/agents/backends/backend.ts';
+import type { Config } from '../src/config/config.ts';
+import { loadConfig } from '../src/config/load.ts';
+import type { HumanMessage } from '../src/engine/port.ts';
+import type { FloorStore } from '../src/turns/floor-store.ts';
+import { systemClock, systemTimers } from '../src/lib/time.ts';
+import { App } from '../src/runtime/app.ts';
+import { createLog } from '../src/runtime/log.ts';
+import { AGENTS, SAID, channelsNamed, openFloors } from './floors.ts';
+import { Meter, inLanes } from './steady.ts';
+import type { Measured, Span } from './steady.ts';
+
+/** The whole program but for a platform and models: its adapter takes everything at once, its agents answer at once. */
+export type Program = {
+  readonly app: App;
+  readonly store: FloorStore;
+  readonly intake: Intake;
+  stop(): Promise<void>;
+};
+
+/** What of a program differs from measurement to measurement. */
+export type ProgramParts = {
+  readonly config: Config;
+  readonly path: string;
+  readonly backend: AgentBackend;
+  readonly posted?: (channel: string, text: string) => void;
+};
+
+/** A configuration of three agents in so many channels, whose exchanges never end unless told. */
+export function configOf(channels: number, { rounds }: { readonly rounds: number } = { rounds: 0 }): Config {
+  const file = {
+    turnConfig: { rounds },
+    log: { level: 'warn' },
+    agents: AGENTS.map((id) => ({ id, backend: { kind: 'scripted', script: 'dev' } })),
+    channels: channelsNamed(channels).map((id) => ({ id, agents: AGENTS })),
+  };
+  const text = JSON.stringify(file);
+  const readFile = (path: string) => (path.endsWith('turnConfig.json') ? { text, public: false } : null);
+  const config = loadConfig({ env: {}, cwd: '/bench', readFile });
+  const endless = { ...config.turnConfig, maxTurns: Number.MAX_SAFE_INTEGER };
+  const { secrets } = config;
+  return { ...config, secrets, channels: config.channels.map((channel) => ({ ...channel, turnConfig: endless })) };
+}
+
+/** Starts it, with all channels at rest. */
+export async function startProgram({ config, path, backend, posted }: ProgramParts): Promise<Program> {
+  const store = openFloors(path);
+  const clock = systemClock();
+  const failed = Promise.withResolvers<never>();
+  let given: Intake | null = null;
+  const adapter: ChatAdapter = {
+    name: 'console',
+    capabilities: {
+      textLimit: 16_000,
+      edits: true,
+      receipts: true,
+      cards: true,
+      drafts: true,
+      idempotentPosts: true,
+      fileAbove: null,
+    },
+    start: async (intake) => void (given = intake),
+    stop: async () => {},
+    post: async (channel, { text }) => {
+      posted?.(channel, text);
+      return 'p';
+    },
+    find: async () => null,
+    receipt: async () => {},
+    draft: () => {},
+    card: () => {},
+    catchUp: async () => ({ messages: [], changes: [], gap: null }),
+  };
+  const app = new App({
+    config,
+    store,
+    clock,
+    timers: systemTimers,
+    log: createLog({ level: 'fatal', pretty: false, secrets: [], clock, destination: process.stderr }),
+    adapters: [adapter],
+    backendFor: () => backend,
+    owners: ['ada'],
+    onBroken: failed.reject,
+  });
+  await Promise.race([app.start().then(() => app.connect()), failed.promise]);
+  if (given === null) throw new Error('impossible: the adapter was not started');
+  return { app, store, intake: given, stop: () => app.stop() };
+}
+
+/** An agent that answers everything at once; `prompted` is told first. */
+export function atOnce(prompted: (channel: string) => void): AgentBackend {
+  return {
+    kind: 'at-once',
+    needsSignal: false,
+    promisesToAsk: true,
+    open: async ({ channel }) => ({
+      prompt: async (_turn, report) => {
+        prompted(channel);
+        report.text(SAID);
+        return { how: 'completed' };
+      },
+      inject: async () => 'next-prompt',
+      interrupt: async () => {},
+      ping: async () => {},
+      close: async () => {},
+    }),
+  };
+}
+
+/** Hand-overs of the whole program: from one agent's prompt to the next one's in the same channel. */
+export async function handOversInApp(path: string, channels: number, span: Span): Promise<Measured> {
+  const meter = new Meter(span);
+  const over = Promise.withResolvers<void>();
+  const promptedAt = new Map<string, number>();
+  const backend = atOnce((channel) => {
+    const now = performance.now();
+    const before = promptedAt.get(channel);
+    promptedAt.set(channel, now);
+    if (before !== undefined && !meter.did(before)) over.resolve();
+  });
+  const program = await startProgram({ config: configOf(channels), path, backend });
+  await Promise.all(channelsNamed(channels).map((channel) => program.intake.message(personSays(channel, 1))));
+  await over.promise;
+  return meter.result;
+}
+
+/** The whole program from a person's message to the first text of an agent, one message after the other in each channel. */
+export async function firstTexts(path: string, channels: number, span: Span): Promise<Measured> {
+  const posted = new Map<string, () => void>();
+  const config = configOf(channels, { rounds: 1 });
+  const program = await startProgram({
+    config,
+    path,
+    backend: atOnce(() => {}),
+    posted: (channel) => posted.get(channel)?.(),
+  });
+  const ids = channelsNamed(channels);
+  let count = 0;
+  return await inLanes(channels, span, async (lane) => {
+    const channel = ids[lane] ?? '';
+    const there = new Promise<void>((resolve) => posted.set(channel, resolve));
+    await Promise.all([program.intake.message(personSays(channel, (count += 1))), there]);
+  });
+}
+
+/** What Ada writes as her nth message. */
+export function personSays(channel: string, count: number, text = 'Please begin.'): HumanMessage {
+  return {
+    id: `${channel}-${count}`,
+    channel,
+    author: { id: 'ada', name: 'Ada' },
+    text,
+    sentAt: systemClock().now(),
+    order: String(count).padStart(12, '0'),
+    addressed: [],
+    attachments: [],
+  };
+}

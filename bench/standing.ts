@@ -1,0 +1,56 @@
+import { Database } from './group-commit.ts';
+import { atOnce, configOf, startProgram } from './app.ts';
+import { SEATED, channelsNamed, openFloors } from './floors.ts';
+import { systemClock } from '../src/lib/time.ts';
+import type { Span } from './steady.ts';
+
+/** What a program at rest costs. */
+export type Standing = {
+  /** From its modules' being loaded and its configuration read until it is ready, in milliseconds. */
+  readonly readyMs: number;
+  /** What reading the configuration took, in milliseconds. */
+  readonly configMs: number;
+  readonly heapBytes: number;
+  readonly rssBytes: number;
+};
+
+const AT_ONCE = 1_000;
+
+/** Makes a file with so many channels at rest; as many as `warmUpMs` says hold a turn. */
+export async function makeFolder(path: string, channels: number, { warmUpMs: midTurn }: Span): Promise<{ ms: number }> {
+  const begun = performance.now();
+  const store = openFloors(path, { sync: () => null, close: () => {} });
+  await store.recover();
+  const at = systemClock().now();
+  const ids = channelsNamed(channels);
+  for (let from = 0; from < channels; from += AT_ONCE) {
+    const some = ids.slice(from, from + AT_ONCE);
+    await Promise.all(some.flatMap((id) => SEATED.map((command) => store.apply(id, command, at))));
+  }
+  await Promise.all(ids.slice(0, midTurn).map((id) => store.apply(id, { type: 'start', by: 'bench' }, at)));
+  await store.close();
+  return { ms: performance.now() - begun };
+}
+
+/** Starts the whole program on such a file and says what it costs until it is ready, and at rest. */
+export async function standing(path: string, channels: number): Promise<Standing> {
+  const begun = performance.now();
+  const config = configOf(channels);
+  const configured = performance.now();
+  await startProgram({ config, path, backend: atOnce(() => {}) });
+  const readyMs = performance.now() - configured;
+  globalThis.gc?.();
+  const { heapUsed: heapBytes, rss: rssBytes } = process.memoryUsage();
+  return { readyMs, configMs: configured - begun, heapBytes, rssBytes };
+}
+
+/** What a start cannot do without: opens the file, and reads the states of the channels that are in the middle of a turn. */
+export async function bareOpen(path: string): Promise<{ readonly ms: number }> {
+  const begun = performance.now();
+  const db = new Database(path);
+  db.pragma('journal_mode = WAL');
+  db.prepare('SELECT max(row) FROM journal').get();
+  for (const state of db.prepare<[], string>('SELECT state FROM machines WHERE deadline IS NOT NULL').pluck().iterate())
+    JSON.parse(state);
+  return { ms: performance.now() - begun };
+}
