@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import type { Cancel, CommandResult, Debt, KnownMessage, Machine, MachineUses } from '../engine/machine.ts';
 import type {
   HumanMessage,
@@ -18,6 +17,7 @@ import type { Due, Instant } from '../lib/time.ts';
 import type { Command, Refusal } from './floor/command.ts';
 import { decide } from './floor/decide.ts';
 import { evolve } from './floor/evolve.ts';
+import { factSchema } from './floor/fact.ts';
 import type { Announcement, Fact } from './floor/fact.ts';
 import { emptyFloor, floorSchema } from './floor/floor.ts';
 import type { Floor } from './floor/floor.ts';
@@ -30,7 +30,7 @@ import { splitText } from './text/split.ts';
 import { linesOf } from './view.ts';
 import type { FloorReader, InboxRow, JournalEntry, Line } from './view.ts';
 
-/** The floor as shipped. Its key is the channel. What a stored fact holds is checked where it is folded. */
+/** The floor as shipped. Its key is the channel. */
 export const floorMachine = {
   name: 'floor',
   version: 1,
@@ -40,7 +40,7 @@ export const floorMachine = {
   react,
   nextDeadline,
   state: floorSchema,
-  fact: z.custom<Fact>((stored) => typeof stored === 'object' && stored !== null && 'type' in stored),
+  fact: factSchema,
   upcast: { state: formerFloor, fact: unread },
 } satisfies Machine<Floor, Command, Fact, Effect, Refusal>;
 

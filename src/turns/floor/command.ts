@@ -121,28 +121,32 @@ export type Command = PersonCommand | OperatorCommand | AgentCommand | SystemCom
 /** The commands of some types. */
 export type CommandOf<T extends Command['type']> = Extract<Command, { readonly type: T }>;
 
+/** Why a command was refused, each in one word. */
+export const REFUSALS = [
+  'duplicate',
+  'not-holder',
+  'stale-epoch',
+  'not-waiting',
+  'not-seated',
+  'not-queued',
+  'offline',
+  'disabled',
+  'already',
+  'still-stopping',
+  'nothing-to-stop',
+  'nothing-to-resume',
+  'nothing-due',
+  'paused',
+  'catching-up',
+  'needs-decision',
+  'stale-question',
+  'not-shown',
+  'nobody-available',
+  'not-asked',
+  'unknown-message',
+  'bad-queue',
+  'day-limit',
+] as const;
+
 /** Why a command was refused; words for people stand in `turns/text/words.ts`. */
-export type Refusal =
-  | 'duplicate'
-  | 'not-holder'
-  | 'stale-epoch'
-  | 'not-waiting'
-  | 'not-seated'
-  | 'not-queued'
-  | 'offline'
-  | 'disabled'
-  | 'already'
-  | 'still-stopping'
-  | 'nothing-to-stop'
-  | 'nothing-to-resume'
-  | 'nothing-due'
-  | 'paused'
-  | 'catching-up'
-  | 'needs-decision'
-  | 'stale-question'
-  | 'not-shown'
-  | 'nobody-available'
-  | 'not-asked'
-  | 'unknown-message'
-  | 'bad-queue'
-  | 'day-limit';
+export type Refusal = (typeof REFUSALS)[number];

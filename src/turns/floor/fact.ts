@@ -1,278 +1,250 @@
-import type { Caller } from './policies.ts';
-import type { Trigger } from './seats.ts';
-import type { BUDGETS, Floor, Held, Status, Wait } from './floor.ts';
-import type { AgentId, Choice, FloorSettings, MessageId, Question, SeatSettings } from './settings.ts';
+import { z } from 'zod';
+import { REFUSALS } from './command.ts';
+import { BUDGETS, STATUSES, heldSchema, linedSchema } from './floor.ts';
+import type { Floor, Frozen } from './floor.ts';
+import { floorSettingsSchema, questionSchema, seatSettingsSchema } from './settings.ts';
+import { TRANSITIONS } from './seats.ts';
 import type { Instant } from '../../lib/time.ts';
-import type { Refusal } from './command.ts';
+
+const agent = z.string();
+const message = z.string();
+const instant = z.number();
+const number = z.number();
+const fromProgram = z.literal(true).exactOptional();
+const limit = z.strictObject({ budget: z.enum(BUDGETS), used: number, max: number });
+const outcome = z.enum(['completed', 'passed', 'lapsed', 'expired', 'forfeited', 'revoked']);
+
+const fateSchema = z.discriminatedUnion('state', [
+  /** `to` was given it: with a prompt, in the middle of a turn, or there as something for all to see. */
+  z.strictObject({
+    state: z.literal('delivered'),
+    to: z.array(agent),
+    via: z.enum(['prompt', 'inject', 'interrupt', 'observe']),
+  }),
+  z.strictObject({ state: z.literal('held'), until: heldSchema.shape.until }),
+  z.strictObject({ state: z.literal('unrouted'), why: z.string() }),
+  z.strictObject({ state: z.literal('ignored'), rule: z.string() }),
+]);
+
+const announcementSchema = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('timeout'), agent }),
+  z.strictObject({ kind: z.literal('waitTimeout'), agent }),
+  z.strictObject({ kind: z.literal('disconnect'), agent, cause: z.string() }),
+  z.strictObject({ kind: z.literal('nobody') }),
+  z.strictObject({ kind: z.literal('limit'), ...limit.shape }),
+  z.strictObject({ kind: z.literal('stopped'), agent: agent.nullable(), kept: number }),
+  z.strictObject({ kind: z.literal('recovered'), agent }),
+  z.strictObject({ kind: z.literal('gap'), why: z.string() }),
+  /** Something that the agent said was refused by the platform for good. */
+  z.strictObject({ kind: z.literal('undelivered'), agent, why: z.string() }),
+  z.strictObject({ kind: z.literal('approval'), agent, question: number, title: z.string(), detail: z.string() }),
+  /** A tool needed a yes that nobody could be asked for, so it got a no. */
+  z.strictObject({ kind: z.literal('unasked'), agent, title: z.string(), why: z.string() }),
+]);
+
+const configuration = { settings: floorSettingsSchema, seats: z.array(seatSettingsSchema) };
+/** The lines that a prompt gives, and the messages to be answered with it. */
+const prompted = { agent, epoch: number, afterLine: number, uptoLine: number, messages: z.array(message) };
+const act = { agent, epoch: number };
+
+/** What happened, as it is stored, each kind by its `type`: what is no fact of this version is not read. */
+export const factSchema = z.discriminatedUnion('type', [
+  /** What the floor goes by from now on, and what the configuration said, kept to find the next one's differences. */
+  z.strictObject({ type: z.literal('configured'), ...configuration, configuration: z.strictObject(configuration) }),
+  z.strictObject({
+    type: z.literal('settingsChanged'),
+    settings: floorSettingsSchema,
+    /** The queue, if it was ordered. */
+    queue: z.array(agent).exactOptional(),
+    by: z.string(),
+  }),
+  z.strictObject({
+    type: z.literal('seatMoved'),
+    agent,
+    from: z.enum(STATUSES),
+    to: z.enum(STATUSES),
+    trigger: z.enum(TRANSITIONS.map(({ trigger }) => trigger)),
+    place: number.exactOptional(),
+    cause: z.string().exactOptional(),
+  }),
+  /** Assigned to the channel, disabled by an operator, present: or no longer. */
+  z.strictObject({
+    type: z.literal('seatMarked'),
+    agent,
+    mark: z.enum(['assigned', 'disabled', 'present']),
+    on: z.boolean(),
+    by: z.string().exactOptional(),
+  }),
+  z.strictObject({ type: z.literal('seatDropped'), agent }),
+  /** An operator let in an agent that the configuration does not name here. */
+  z.strictObject({ type: z.literal('seatCreated'), seat: seatSettingsSchema, by: z.string() }),
+  /** Everybody's rounds begin, or begin anew while an exchange is open. */
+  z.strictObject({ type: z.literal('exchangeOpened') }),
+  /**
+   * What agents may use without a person is theirs again: a `person` wrote, an `operator` gave the floor, or one allowed
+   * `more` after a limit, of the day's budget too if that was it. At `midnight` the limit of a day is over, and nothing else.
+   */
+  z.strictObject({
+    type: z.literal('usageReset'),
+    why: z.enum(['person', 'operator', 'more', 'midnight']),
+    by: z.string().exactOptional(),
+  }),
+  z.strictObject({
+    type: z.literal('exchangeClosed'),
+    reason: z.enum(['done', 'silent', 'limit', 'stopped']),
+    until: instant.nullable().exactOptional(),
+    budget: z.enum(BUDGETS).exactOptional(),
+  }),
+  /** Nothing further is granted, or (`on` is false) it is again. */
+  z.strictObject({ type: z.literal('floorPaused'), on: z.boolean(), by: z.string() }),
+  /** `message` is what called it, to be answered in the turn that it earns. */
+  z.strictObject({
+    type: z.literal('prioritised'),
+    agent,
+    by: z.enum(['operator', 'person', 'agent']),
+    message: message.exactOptional(),
+  }),
+  z.strictObject({
+    type: z.literal('facilitatorAsked'),
+    facilitator: agent,
+    ask: number,
+    deadlineAt: instant,
+    candidates: z.array(agent),
+  }),
+  z.strictObject({
+    type: z.literal('facilitatorAnswered'),
+    next: agent.nullable(),
+    why: z.enum(['answered', 'named nobody queued', 'no answer', 'left', 'overtaken']),
+  }),
+  z.strictObject({ type: z.literal('turnGranted'), ...prompted, keepsPlace: z.boolean() }),
+  z.strictObject({ type: z.literal('turnContinued'), ...prompted }),
+  z.strictObject({
+    type: z.literal('turnWaited'),
+    ...act,
+    /** What it waits for, and until when; a generation that is interrupted has until `graceEndAt` to stop. */
+    wait: z.discriminatedUnion('reason', [
+      z.strictObject({ reason: z.literal('answer'), deadlineAt: instant }),
+      z.strictObject({ reason: z.literal('human'), deadlineAt: instant, graceEndAt: instant }),
+      z.strictObject({ reason: z.literal('approval'), deadlineAt: instant, question: questionSchema }),
+    ]),
+    /** It gives the floor to others meanwhile, and waits without it. */
+    parked: z.literal(true).exactOptional(),
+  }),
+  /** All of the question stands in the channel: from now on it may be allowed. */
+  z.strictObject({ type: z.literal('questionShown'), ...act, question: number }),
+  /**
+   * Somebody said yes or no, or (`by` is `null`) nobody could be asked, or (`choice` is) the agent no longer asks: the
+   * generation goes on, under the same epoch.
+   */
+  z.strictObject({
+    type: z.literal('questionClosed'),
+    ...act,
+    question: number,
+    choice: z.enum(['allow', 'reject']).nullable(),
+    by: z.string().nullable(),
+  }),
+  /** The generation that was interrupted is over: by itself, or by force. */
+  z.strictObject({ type: z.literal('turnStopped'), ...act, forced: z.boolean() }),
+  z.strictObject({
+    type: z.literal('waitAnswered'),
+    agent,
+    messages: z.array(linedSchema),
+    ready: z.boolean(),
+    parked: z.literal(true).exactOptional(),
+  }),
+  /** It has so much longer for its work, or to wait. */
+  z.strictObject({ type: z.literal('turnExtended'), agent, ms: number, by: z.string() }),
+  z.strictObject({
+    type: z.literal('turnResumed'),
+    ...prompted,
+    /** Of the messages, the ones that an earlier prompt of this turn held and no generation has answered. */
+    open: z.array(message),
+    why: z.enum(['answered', 'interrupt', 'restart', 'operator']),
+    /** It goes on with nothing but programs' messages, and so counts as one more turn without a person. */
+    fromProgram,
+  }),
+  z.strictObject({
+    type: z.literal('turnEnded'),
+    ...act,
+    outcome,
+    signalled: z.boolean(),
+    said: z.boolean(),
+    /** What stood in a prompt whose generation ended by itself: done. */
+    answered: z.array(message),
+    /** What it was given and said nothing to since: the next one gets it. */
+    returned: z.array(message),
+  }),
+  z.strictObject({ type: z.literal('said'), ...act, line: number, text: z.string(), mentions: z.array(agent) }),
+  z.strictObject({ type: z.literal('worked'), ...act, open: number }),
+  z.strictObject({ type: z.literal('spent'), ...act, tokens: number, costMicros: number }),
+  /** A message's fate changed; `line` is set when it became part of the conversation with this fact. */
+  z.strictObject({
+    type: z.literal('messageRouted'),
+    id: message,
+    fate: fateSchema,
+    line: number.nullable(),
+    addressed: z.array(agent),
+    order: z.string(),
+    /** A program wrote it. */
+    fromProgram,
+    /** Who held the floor, ACTIVE, when it was routed. */
+    holder: z.strictObject(act).nullable(),
+  }),
+  z.strictObject({
+    type: z.literal('injectReported'),
+    ...act,
+    id: message,
+    outcome: z.enum(['injected', 'next-prompt', 'refused', 'no-room']),
+  }),
+  z.strictObject({
+    type: z.literal('messageAmended'),
+    id: message,
+    change: z.enum(['edited', 'deleted']),
+    line: number.nullable(),
+    holder: agent.nullable(),
+    epoch: number,
+  }),
+  z.strictObject({
+    type: z.literal('announced'),
+    announcement: announcementSchema,
+    key: z.string(),
+    repeat: number,
+    shown: z.boolean(),
+  }),
+  /** Epochs jump, so that none is used twice after a backup was restored. */
+  z.strictObject({ type: z.literal('epochRaised'), by: number }),
+  /** The platform cannot be heard, or nothing was for a while: the program started anew, and cut the turn that was open. */
+  z.strictObject({ type: z.literal('disconnected'), restart: z.boolean() }),
+  z.strictObject({ type: z.literal('caughtUp'), gap: z.string().nullable() }),
+  /** An agent's act that had no effect, kept for whoever asks why. */
+  z.strictObject({
+    type: z.literal('actRefused'),
+    act: z.string(),
+    agent,
+    epoch: number.nullable(),
+    refusal: z.enum(REFUSALS),
+    /** What was refused, when it was text. */
+    text: z.string().exactOptional(),
+  }),
+]);
 
 /** How a turn ended. */
-export type Outcome = 'completed' | 'passed' | 'lapsed' | 'expired' | 'forfeited' | 'revoked';
+export type Outcome = z.infer<typeof outcome>;
 
 /** Why an agent is prompted now. */
 export type PromptReason = 'grant' | 'resume' | 'again';
 
 /** What became of a human message. */
-export type Fate =
-  /** `to` was given it: with a prompt, in the middle of a turn, or there as something for all to see. */
-  | {
-      readonly state: 'delivered';
-      readonly to: readonly AgentId[];
-      readonly via: 'prompt' | 'inject' | 'interrupt' | 'observe';
-    }
-  | { readonly state: 'held'; readonly until: Held['until'] }
-  | { readonly state: 'unrouted'; readonly why: string }
-  | { readonly state: 'ignored'; readonly rule: string };
+export type Fate = Frozen<z.infer<typeof fateSchema>>;
 
 /** Which budget ended an exchange, and its numbers. */
-export type Limit = {
-  readonly budget: (typeof BUDGETS)[number];
-  readonly used: number;
-  readonly max: number;
-};
+export type Limit = Frozen<z.infer<typeof limit>>;
 
 /** What people are told, as data; the words are templates of the configuration. */
-export type Announcement =
-  | { readonly kind: 'timeout'; readonly agent: AgentId }
-  | { readonly kind: 'waitTimeout'; readonly agent: AgentId }
-  | { readonly kind: 'disconnect'; readonly agent: AgentId; readonly cause: string }
-  | { readonly kind: 'nobody' }
-  | ({ readonly kind: 'limit' } & Limit)
-  | { readonly kind: 'stopped'; readonly agent: AgentId | null; readonly kept: number }
-  | { readonly kind: 'recovered'; readonly agent: AgentId }
-  | { readonly kind: 'gap'; readonly why: string }
-  /** Something that the agent said was refused by the platform for good. */
-  | { readonly kind: 'undelivered'; readonly agent: AgentId; readonly why: string }
-  | {
-      readonly kind: 'approval';
-      readonly agent: AgentId;
-      readonly question: number;
-      readonly title: string;
-      readonly detail: string;
-    }
-  /** A tool needed a yes that nobody could be asked for, so it got a no. */
-  | { readonly kind: 'unasked'; readonly agent: AgentId; readonly title: string; readonly why: string };
+export type Announcement = Frozen<z.infer<typeof announcementSchema>>;
 
 /** What happened, in the past tense. Folding a channel's facts gives its floor. */
-export type Fact =
-  | {
-      readonly type: 'configured';
-      /** What the floor goes by from now on. */
-      readonly settings: FloorSettings;
-      readonly seats: readonly SeatSettings[];
-      /** What the configuration said, kept to find the next one's differences. */
-      readonly configuration: { readonly settings: FloorSettings; readonly seats: readonly SeatSettings[] };
-    }
-  | {
-      readonly type: 'settingsChanged';
-      readonly settings: FloorSettings;
-      /** The queue, if it was ordered. */
-      readonly queue?: readonly AgentId[];
-      readonly by: string;
-    }
-  | {
-      readonly type: 'seatMoved';
-      readonly agent: AgentId;
-      readonly from: Status;
-      readonly to: Status;
-      readonly trigger: Trigger;
-      readonly place?: number;
-      readonly cause?: string;
-    }
-  /** Assigned to the channel, disabled by an operator, present: or no longer. */
-  | {
-      readonly type: 'seatMarked';
-      readonly agent: AgentId;
-      readonly mark: 'assigned' | 'disabled' | 'present';
-      readonly on: boolean;
-      readonly by?: string;
-    }
-  | { readonly type: 'seatDropped'; readonly agent: AgentId }
-  /** An operator let in an agent that the configuration does not name here. */
-  | { readonly type: 'seatCreated'; readonly seat: SeatSettings; readonly by: string }
-  /** Everybody's rounds begin, or begin anew while an exchange is open. */
-  | { readonly type: 'exchangeOpened' }
-  /**
-   * What agents may use without a person is theirs again: a `person` wrote, an `operator` gave the floor, or one allowed
-   * `more` after a limit, of the day's budget too if that was it. At `midnight` the limit of a day is over, and nothing else.
-   */
-  | { readonly type: 'usageReset'; readonly why: 'person' | 'operator' | 'more' | 'midnight'; readonly by?: string }
-  | {
-      readonly type: 'exchangeClosed';
-      readonly reason: 'done' | 'silent' | 'limit' | 'stopped';
-      readonly until?: Instant | null;
-      readonly budget?: Limit['budget'];
-    }
-  /** Nothing further is granted, or (`on` is false) it is again. */
-  | { readonly type: 'floorPaused'; readonly on: boolean; readonly by: string }
-  /** `message` is what called it, to be answered in the turn that it earns. */
-  | {
-      readonly type: 'prioritised';
-      readonly agent: AgentId;
-      readonly by: Caller;
-      readonly message?: MessageId;
-    }
-  | {
-      readonly type: 'facilitatorAsked';
-      readonly facilitator: AgentId;
-      readonly ask: number;
-      readonly deadlineAt: Instant;
-      readonly candidates: readonly AgentId[];
-    }
-  | {
-      readonly type: 'facilitatorAnswered';
-      readonly next: AgentId | null;
-      readonly why: 'answered' | 'named nobody queued' | 'no answer' | 'left' | 'overtaken';
-    }
-  | {
-      readonly type: 'turnGranted';
-      readonly agent: AgentId;
-      readonly epoch: number;
-      readonly afterLine: number;
-      readonly uptoLine: number;
-      readonly messages: readonly MessageId[];
-      readonly keepsPlace: boolean;
-    }
-  | {
-      readonly type: 'turnContinued';
-      readonly agent: AgentId;
-      readonly epoch: number;
-      readonly afterLine: number;
-      readonly uptoLine: number;
-      readonly messages: readonly MessageId[];
-    }
-  | {
-      readonly type: 'turnWaited';
-      readonly agent: AgentId;
-      readonly epoch: number;
-      /** What it waits for, and until when; a generation that is interrupted has until `graceEndAt` to stop. */
-      readonly wait:
-        | { readonly reason: 'answer'; readonly deadlineAt: Instant }
-        | { readonly reason: 'human'; readonly deadlineAt: Instant; readonly graceEndAt: Instant }
-        | { readonly reason: 'approval'; readonly deadlineAt: Instant; readonly question: Question };
-      /** It gives the floor to others meanwhile, and waits without it. */
-      readonly parked?: true;
-    }
-  /** All of the question stands in the channel: from now on it may be allowed. */
-  | {
-      readonly type: 'questionShown';
-      readonly agent: AgentId;
-      readonly epoch: number;
-      readonly question: number;
-    }
-  /**
-   * Somebody said yes or no, or (`by` is `null`) nobody could be asked, or (`choice` is) the agent no longer asks: the
-   * generation goes on, under the same epoch.
-   */
-  | {
-      readonly type: 'questionClosed';
-      readonly agent: AgentId;
-      readonly epoch: number;
-      readonly question: number;
-      readonly choice: Choice | null;
-      readonly by: string | null;
-    }
-  /** The generation that was interrupted is over: by itself, or by force. */
-  | { readonly type: 'turnStopped'; readonly agent: AgentId; readonly epoch: number; readonly forced: boolean }
-  | {
-      readonly type: 'waitAnswered';
-      readonly agent: AgentId;
-      readonly messages: Wait['answers'];
-      readonly ready: boolean;
-      readonly parked?: true;
-    }
-  /** It has so much longer for its work, or to wait. */
-  | { readonly type: 'turnExtended'; readonly agent: AgentId; readonly ms: number; readonly by: string }
-  | {
-      readonly type: 'turnResumed';
-      readonly agent: AgentId;
-      readonly epoch: number;
-      readonly afterLine: number;
-      readonly uptoLine: number;
-      readonly messages: readonly MessageId[];
-      /** Of these, the ones that an earlier prompt of this turn held and no generation has answered. */
-      readonly open: readonly MessageId[];
-      readonly why: 'answered' | 'interrupt' | 'restart' | 'operator';
-      /** It goes on with nothing but programs' messages, and so counts as one more turn without a person. */
-      readonly fromProgram?: true;
-    }
-  | {
-      readonly type: 'turnEnded';
-      readonly agent: AgentId;
-      readonly epoch: number;
-      readonly outcome: Outcome;
-      readonly signalled: boolean;
-      readonly said: boolean;
-      /** What stood in a prompt whose generation ended by itself: done. */
-      readonly answered: readonly MessageId[];
-      /** What it was given and said nothing to since: the next one gets it. */
-      readonly returned: readonly MessageId[];
-    }
-  | {
-      readonly type: 'said';
-      readonly agent: AgentId;
-      readonly epoch: number;
-      readonly line: number;
-      readonly text: string;
-      readonly mentions: readonly AgentId[];
-    }
-  | { readonly type: 'worked'; readonly agent: AgentId; readonly epoch: number; readonly open: number }
-  | {
-      readonly type: 'spent';
-      readonly agent: AgentId;
-      readonly epoch: number;
-      readonly tokens: number;
-      readonly costMicros: number;
-    }
-  /** A message's fate changed; `line` is set when it became part of the conversation with this fact. */
-  | {
-      readonly type: 'messageRouted';
-      readonly id: MessageId;
-      readonly fate: Fate;
-      readonly line: number | null;
-      readonly addressed: readonly AgentId[];
-      readonly order: string;
-      /** A program wrote it. */
-      readonly fromProgram?: true;
-      /** Who held the floor, ACTIVE, when it was routed. */
-      readonly holder: { readonly agent: AgentId; readonly epoch: number } | null;
-    }
-  | {
-      readonly type: 'injectReported';
-      readonly agent: AgentId;
-      readonly epoch: number;
-      readonly id: MessageId;
-      readonly outcome: 'injected' | 'next-prompt' | 'refused' | 'no-room';
-    }
-  | {
-      readonly type: 'messageAmended';
-      readonly id: MessageId;
-      readonly change: 'edited' | 'deleted';
-      readonly line: number | null;
-      readonly holder: AgentId | null;
-      readonly epoch: number;
-    }
-  | {
-      readonly type: 'announced';
-      readonly announcement: Announcement;
-      readonly key: string;
-      readonly repeat: number;
-      readonly shown: boolean;
-    }
-  /** Epochs jump, so that none is used twice after a backup was restored. */
-  | { readonly type: 'epochRaised'; readonly by: number }
-  /** The platform cannot be heard, or nothing was for a while: the program started anew, and cut the turn that was open. */
-  | { readonly type: 'disconnected'; readonly restart: boolean }
-  | { readonly type: 'caughtUp'; readonly gap: string | null }
-  /** An agent's act that had no effect, kept for whoever asks why. */
-  | {
-      readonly type: 'actRefused';
-      readonly act: string;
-      readonly agent: AgentId;
-      readonly epoch: number | null;
-      readonly refusal: Refusal;
-      /** What was refused, when it was text. */
-      readonly text?: string;
-    };
+export type Fact = Frozen<z.infer<typeof factSchema>>;
 
 /** The facts of some types. */
 export type FactOf<T extends Fact['type']> = Extract<Fact, { readonly type: T }>;

@@ -41,10 +41,10 @@ export const seatSchema = z.strictObject({
 });
 
 /** Set on a message that a program wrote. */
-const fromProgram = z.literal(true).optional();
+const fromProgram = z.literal(true).exactOptional();
 
 /** A message that is part of the conversation, its line there, and whom it addressed. */
-const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent), fromProgram });
+export const linedSchema = z.strictObject({ id: message, line: z.number(), addressed: z.array(agent), fromProgram });
 
 /**
  * A message that stood in a prompt of this turn, or was put into its generation, and that no generation that ended by
@@ -196,7 +196,8 @@ export const floorSchema = z.strictObject({
   notice: z.strictObject({ key: z.string(), count: z.number() }).nullable(),
 });
 
-type Frozen<T> = T extends readonly (infer E)[]
+/** As it is read: nothing of it can be changed. */
+export type Frozen<T> = T extends readonly (infer E)[]
   ? readonly Frozen<E>[]
   : T extends object
     ? { readonly [K in keyof T]: Frozen<T[K]> }
