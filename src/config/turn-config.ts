@@ -72,6 +72,18 @@ export const turnKeys = {
       'One word that ends a turn at the very end of what an agent says; it is never posted. An agent whose protocol has an end of its own need not say it.',
     )
     .default('TURN_COMPLETE'),
+  passWords: z
+    .array(
+      z
+        .string()
+        .regex(/[\p{L}\p{N}]/u, 'Expected a word')
+        .max(60),
+    )
+    .max(50)
+    .describe(
+      'An answer that is only one of these, in any case and whatever marks stand around it, is a pass and never posted. The first is the one that agents are told.',
+    )
+    .default(['PASS', 'SKIP', 'NO_REPLY', 'NO_ANSWER', 'nothing to add', 'no comment', 'no response']),
   onRestart: z
     .enum(['resume', 'forfeit'])
     .describe('What becomes of a turn that a restart of Conch cut short.')

@@ -97,10 +97,17 @@ export function sessionSettingsOf(config: () => Config): SupervisorSettings {
     interruptGraceMs: interruptGraceSeconds * 1_000,
     channel: (id) => {
       const found = config().channels.find((channel) => channel.id === id);
-      const { turnCompleteSignal: signal, ...rest } = found?.turnConfig ?? config().turnConfig;
+      const { turnCompleteSignal: signal, passWords, ...rest } = found?.turnConfig ?? config().turnConfig;
       const { coalesceMs, contextTokens, maxConsecutiveErrors, maxTotalErrors } = rest;
       const place = { name: found?.name ?? id, topic: found?.topic ?? '' };
-      return { coalesceMs, contextTokens, signal, place, thresholds: { maxConsecutiveErrors, maxTotalErrors } };
+      return {
+        coalesceMs,
+        contextTokens,
+        signal,
+        passWords,
+        place,
+        thresholds: { maxConsecutiveErrors, maxTotalErrors },
+      };
     },
   };
 }

@@ -149,6 +149,7 @@ export const SETTINGS: SupervisorSettings = {
     coalesceMs: 500,
     contextTokens: 4_000,
     signal: 'TURN_COMPLETE',
+    passWords: ['PASS'],
     place: { name: 'demo', topic: '' },
   }),
 };

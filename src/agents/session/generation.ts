@@ -1,4 +1,4 @@
-import { createSignalScanner, mentionsIn } from '../../turns/text/recognition.ts';
+import { beginsPassWord, createSignalScanner, isPassWord, mentionsIn } from '../../turns/text/recognition.ts';
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { AgentId, Approval, Choice } from '../../turns/floor/settings.ts';
 import type { TurnDraft } from '../../turns/manager.ts';
@@ -18,6 +18,8 @@ export type GenerationPorts = {
   readonly roster: TurnPrompt['roster'];
   /** What ends a turn at the very end of its output; taken out of what is shown. */
   readonly signal: string;
+  /** A message that is only one of these is not posted; when nothing else is said, the turn is a pass. */
+  readonly passWords: readonly string[];
   /** Nothing else says that the turn is over: its protocol has no end of its own. */
   readonly needsSignal: boolean;
   /** The session that generates: messages that come meanwhile are handed to it, a burst of this time in one go. */
@@ -53,6 +55,8 @@ export class Generation {
   /** What the end of the last message said. */
   #signalled = false;
   #argument: string | null = null;
+  /** The last message was a word that is a pass. */
+  #passed = false;
   #open = 0;
   /** Made for the first question. */
   #permissions: PermissionQueue | null = null;
@@ -101,6 +105,7 @@ export class Generation {
 
   /** Takes what was streamed and not yet said, so that whoever calls can have it said. */
   takeDraft(): TurnDraft | null {
+    if (this.#isPassWord) return null;
     const text = closed(this.#text.trim());
     this.#text = '';
     this.#visible = false;
@@ -195,7 +200,7 @@ export class Generation {
     this.#textAt = this.#ports.clock.now();
     this.#quiet ??= this.#ports.timers.after(QUIET_MS, () => this.#afterQuiet());
     this.#visible ||= /\S/.test(this.#text);
-    if (this.#visible) this.#ports.draft(this.#text);
+    if (this.#visible && !beginsPassWord(this.#text, this.#ports.passWords)) this.#ports.draft(this.#text);
     this.#beat();
   }
 
@@ -233,7 +238,13 @@ export class Generation {
       this.#signalled = signalled;
       this.#argument = argument;
     }
+    this.#passed = this.#isPassWord;
+    if (this.#passed) this.#text = '';
     await this.#say();
+  }
+
+  get #isPassWord(): boolean {
+    return isPassWord(this.#text, this.#ports.passWords);
   }
 
   async #say(): Promise<void> {
@@ -257,7 +268,7 @@ export class Generation {
     const meant = others.find(({ id, name }) => [id, name].some((word) => word.toLowerCase() === named));
     const handTo = ending.how === 'completed' && ending.handTo !== undefined ? ending.handTo : meant?.id;
     if (handTo !== undefined) return { outcome: 'completed', signalled, handTo };
-    return { outcome: this.#signalled && !this.#said ? 'passed' : 'completed', signalled };
+    return { outcome: (this.#signalled || this.#passed) && !this.#said ? 'passed' : 'completed', signalled };
   }
 }
 

@@ -36,6 +36,8 @@ export type SessionSettings = {
   readonly contextTokens: number;
   /** What ends a turn at the very end of an agent's output. */
   readonly signal: string;
+  /** What is a pass when it is the whole answer; agents are told the first. */
+  readonly passWords: readonly string[];
   /** What the channel is called, and what it is about. */
   readonly place: { readonly name: string; readonly topic: string };
   /** How many errors stop a session; the owner's defaults unless given. */
@@ -248,7 +250,7 @@ export class SeatedAgent {
 
   #start(session: AgentSession, effect: Of<'prompt'>): void {
     const { floors, clock, sessionSettings, describe, boundary } = this.#ports;
-    const { contextTokens, signal, place } = sessionSettings(this.channel);
+    const { contextTokens, signal, passWords, place } = sessionSettings(this.channel);
     const knowledge = this.#knowledge;
     knowledge.begin(session, boundary);
     const shown = this.spec.backend.needsSignal ? signal : null;
@@ -256,7 +258,7 @@ export class SeatedAgent {
       describe,
       place,
       signal: shown,
-      passWord: signal,
+      passWord: passWords[0] ?? signal,
       contextTokens,
       at: clock.now(),
       knowledge,
@@ -268,12 +270,13 @@ export class SeatedAgent {
 
   #generation(session: AgentSession, { epoch, roster }: TurnPrompt): Generation {
     const { clock, timers, log, floors, sessionSettings } = this.#ports;
-    const { coalesceMs, signal } = sessionSettings(this.channel);
+    const { coalesceMs, signal, passWords } = sessionSettings(this.channel);
     const generation = new Generation({
       agent: this.spec.id,
       epoch,
       roster,
       signal,
+      passWords,
       needsSignal: this.spec.backend.needsSignal,
       session,
       coalesceMs,

@@ -36,6 +36,18 @@ export function isStopWord(word: string): boolean {
   return /^stop[\p{P}\p{S}]*$/iu.test(word);
 }
 
+/** Whether a text is only one of these words, in any case of letters and whatever marks stand in and around it. */
+export function isPassWord(text: string, words: readonly string[]): boolean {
+  const plain = unmarked(text);
+  return plain !== '' && words.some((word) => unmarked(word) === plain);
+}
+
+/** Whether a text could become such a word with more letters. */
+export function beginsPassWord(text: string, words: readonly string[]): boolean {
+  const plain = unmarked(text);
+  return words.some((word) => unmarked(word).startsWith(plain));
+}
+
 /** What the end of an output said. `argument` is whom it hands over to, without the "@". */
 export type SignalEnd = {
   /** What is still to be shown. */
@@ -86,6 +98,18 @@ function namesOf(agents: readonly Addressee[]): Names {
   const lengths = [...new Set([...known.keys()].map((name) => name.length))].sort((a, b) => b - a);
   return { agents: known, lengths };
 }
+
+/** Only letters and digits, with single blanks between; a text that is longer than any such word is cut. */
+function unmarked(text: string): string {
+  const words =
+    text
+      .slice(0, LONGEST_PASS)
+      .toLowerCase()
+      .match(/[\p{L}\p{N}]+/gu) ?? [];
+  return text.length > LONGEST_PASS ? text : words.join(' ');
+}
+
+const LONGEST_PASS = 200;
 
 function* mentions(text: string, names: Names): Generator<AgentId> {
   for (const { index } of text.matchAll(/@/g)) {

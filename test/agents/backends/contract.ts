@@ -439,6 +439,28 @@ function inChannel(build: () => Promise<Rig>): void {
     expect({ posts, ends }).toEqual({ posts: IN_TURN, ends: [PASSED] });
   });
 
+  test.for(['SKIP.', '[no reply]', '(nothing to add)', 'PASS', '**pass**', 'NO_REPLY', 'pass!\n'])(
+    'T16 an answer that is only %j is a pass: nothing of it is posted or shown',
+    async (text) => {
+      const { posts, ends } = await answered({ do: 'write', text });
+      expect({ posts, ends }).toEqual({ posts: IN_TURN, ends: [PASSED] });
+      expect(channel.drafts).toEqual([]);
+    },
+  );
+
+  test.for(['Skip the tests for now.', 'No reply came from the server.', 'Passed.'])(
+    'T16 an answer that only begins like a pass is said: %j',
+    async (text) => {
+      const { posts, ends } = await answered({ do: 'write', text });
+      expect({ posts, ends }).toEqual({ posts: [`Dev: ${text}`, ...IN_TURN], ends: [COMPLETED] });
+    },
+  );
+
+  test('T16 an answer of which the last message is a pass is what was said before', async () => {
+    const { posts, ends } = await answered({ do: 'say', text: 'It is built.' }, { do: 'write', text: 'NO_REPLY' });
+    expect({ posts, ends }).toEqual({ posts: ['Dev: It is built.', ...IN_TURN], ends: [COMPLETED] });
+  });
+
   test.for([
     ['in a code fence', 'So:\n```\nTURN_COMPLETE\n```'],
     ['in a quote', 'He said:\n> TURN_COMPLETE'],

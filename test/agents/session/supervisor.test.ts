@@ -302,6 +302,29 @@ describe('a turn', () => {
   });
 });
 
+describe('T16 a pass in words', () => {
+  test('is no message, however long the agent is silent after it, and is taken by nobody', async () => {
+    const { prompt, session, supervisor, floors, time, types } = await bench();
+    await prompt(1);
+    session().report?.text('[PA');
+    session().report?.text('SS]');
+    await time.advance(20_000);
+    expect([supervisor.takeDraft('console:demo'), floors.drafts]).toEqual([null, []]);
+    session().ends(COMPLETED);
+    await time.settle();
+    expect(types()).toEqual(['join', 'work', 'end']);
+    expect(floors.told.at(-1)).toMatchObject({ type: 'end', outcome: 'passed' });
+  });
+
+  test('is a message as soon as it goes on', async () => {
+    const { prompt, session, floors } = await bench();
+    await prompt(1);
+    session().report?.text('Pass');
+    session().report?.text(' me the salt');
+    expect(floors.drafts.at(-1)).toContain('Pass me the salt');
+  });
+});
+
 /** What dev's session does in one turn with qa at the same floor, and what comes of it. */
 async function performed(
   needsSignal: boolean,
