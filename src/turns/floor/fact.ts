@@ -206,6 +206,8 @@ export type Fact =
       readonly answered: readonly MessageId[];
       /** What it was given and said nothing to since: the next one gets it. */
       readonly returned: readonly MessageId[];
+      /** What it had begun to answer. */
+      readonly cut?: readonly MessageId[];
     }
   | {
       readonly type: 'said';
