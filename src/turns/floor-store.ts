@@ -80,7 +80,7 @@ export function messagesOf(fact: Fact): readonly MessageId[] {
   const named = [
     ...('id' in fact ? [fact.id] : []),
     ...('messages' in fact ? fact.messages : []),
-    ...('answered' in fact ? fact.answered : []),
+    ...('answered' in fact ? [...fact.answered, ...(fact.cut ?? [])] : []),
   ];
   return [...new Set(named.map((message) => (typeof message === 'string' ? message : message.id)))];
 }

@@ -156,6 +156,22 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     }
   });
 
+  test('T5 the receipt of a message that is held says what it waits for, now', async () => {
+    const own = await say('Wait for it');
+    const id = (await own.getAttribute('data-id')) ?? '';
+    await stage.adapter.receipt?.(here, id, 'held');
+    const words = own.locator('.receipt-words');
+    for (const [change, wanted] of [
+      [{ held: [id], obstacles: [{ why: 'paused' }, { why: 'resting' }] }, 'held: ⏸ The floor is paused: run'],
+      [{ held: [id], obstacles: [{ why: 'taken', agent: 'dev' }] }, 'has the floor'],
+      [{ held: [id], obstacles: [{ why: 'limit', budget: 'turns' }] }, 'The limit of turns is reached'],
+      [{ held: [], obstacles: [] }, 'was held'],
+    ] as const) {
+      stage.show(here, change);
+      await expect.poll(() => words.textContent(), WITHIN).toContain(wanted);
+    }
+  });
+
   test('a flood of 2,000 messages leaves what was typed, a bounded page, and the newest at its end', async () => {
     await page.getByTestId('composer').focus();
     for (let sent = 0; sent < 2_000; sent += 200) {

@@ -21,7 +21,8 @@ export function followAnswers(before: Answers, step: Step): Answers {
   const answers = new Map(Object.entries(before));
   act(answers, step);
   const marked: MessageId[] = [];
-  for (const { agent, outcome, answered } of of(step.facts, 'turnEnded')) {
+  const broken: MessageId[] = [];
+  for (const { agent, outcome, answered, cut = [] } of of(step.facts, 'turnEnded')) {
     const { open, done } = answers.get(agent) ?? NOTHING;
     const lapsed = outcome === 'lapsed' ? open.filter(({ begun }) => begun).map(({ id }) => id) : [];
     must(
@@ -29,19 +30,16 @@ export function followAnswers(before: Answers, step: Step): Answers {
       'I25',
       'a message is done that no generation answered, or it is forgotten',
     );
+    const begun = outcome === 'lapsed' ? [] : open.filter((one) => one.begun).map(({ id }) => id);
+    must(same(cut, begun), 'I25', 'an answer is cut short that was not begun, or nobody is told');
     marked.push(...answered);
+    broken.push(...cut);
     answers.delete(agent);
   }
-  const shown = of(step.effects, 'receipt').filter(({ receipt }) => receipt === 'done');
-  must(
-    !step.after.settings.receipts ||
-      same(
-        shown.map(({ message }) => message),
-        marked,
-      ),
-    'I25',
-    'a message is shown as done that is not',
-  );
+  const shownAs = (kind: string): readonly MessageId[] =>
+    of(step.effects, 'receipt').flatMap(({ receipt, message }) => (receipt === kind ? [message] : []));
+  const isShown = same(shownAs('done'), marked) && same(shownAs('cut'), broken);
+  must(!step.after.settings.receipts || isShown, 'I25', 'a message is shown as done or cut short that is not');
   for (const { agent, reason, messages, open: marks } of of(step.effects, 'prompt')) {
     const { open, done } = reason === 'grant' ? NOTHING : (answers.get(agent) ?? NOTHING);
     must(

@@ -255,6 +255,12 @@ const ANSWERS: readonly Planted[] = [
     replace: 'const unanswered: readonly string[] = [];',
   },
   {
+    name: 'T5: a message whose answer a stop cuts short shows nothing of it',
+    file: 'react.ts',
+    find: ", ...(fact.cut ?? []).map(receipt('cut'))",
+    replace: '',
+  },
+  {
     name: 'T2: what was given counts as answered as soon as something was said',
     near: 'mode interrupt',
     file: 'decide/decision-builder.ts',

@@ -272,7 +272,7 @@ const LIST = `
 👨‍🔬 male-scientist 🧑‍🔬 scientist 🧑‍🎨 artist 🧑‍🏫 teacher 🧑‍⚖ judge 🧑‍🔧 mechanic 🧑‍✈ pilot 🧑‍🚀 astronaut 📊 bar_chart
 📈 chart_with_upwards_trend 📋 clipboard 📌 pushpin 🔒 lock 🔐 closed_lock_with_key 🛡 shield ⚡ zap 🔥 fire ⭐ star 🌟 star2
 ✨ sparkles 🎯 dart 🏗 building_construction 📦 package 👻 ghost 👽 alien 🤓 nerd_face 🧐 face_with_monocle 😎 sunglasses
-🎤 microphone 💬 speech_balloon ✅ white_check_mark ✏ pencil2 🧹 broom 🧰 toolbox 🔬 microscope 🔭 telescope 🌍 earth_africa
+🎤 microphone 💬 speech_balloon ✅ white_check_mark ⏹ black_square_for_stop ✏ pencil2 🧹 broom 🧰 toolbox 🔬 microscope 🔭 telescope 🌍 earth_africa
 🌱 seedling 🌈 rainbow 🍀 four_leaf_clover 👑 crown 🎩 tophat 📣 mega 🗂 card_index_dividers 💻 computer 🖥 desktop_computer
 📐 triangular_ruler 🧩 jigsaw ♟ chess_pawn 🎲 game_die 🪄 magic_wand 🟢 large_green_circle 🔵 large_blue_circle
 🔴 red_circle 🟡 large_yellow_circle 🟣 large_purple_circle 🟠 large_orange_circle ↪ arrow_right_hook 👁 eye ⚠ warning`;

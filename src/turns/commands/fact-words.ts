@@ -127,10 +127,10 @@ const WORDS: Words = {
   turnExtended: ({ agent, ms, by }, name) => `${by} gave ${name(agent)} ${clockWords(ms)} more`,
   turnResumed: ({ agent, epoch, why, messages }, name) =>
     `turn resumed as ${name(agent)} #${epoch} (${why})${withMessages(messages)}`,
-  turnEnded: ({ agent, epoch, outcome, said, signalled }, name) =>
+  turnEnded: ({ agent, epoch, outcome, said, signalled, cut = [] }, name) =>
     `turn of ${name(agent)} #${epoch} ${outcome}${said ? '' : ', nothing said'}${
       signalled || outcome !== 'completed' ? '' : ', without its signal'
-    }`,
+    }${cut.length === 0 ? '' : `, its answer to ${cut.join(', ')} cut short`}`,
   said: ({ agent, epoch, text }, name) => `${name(agent)} #${epoch} said: ${excerpt(text)}`,
   worked: ({ agent, open }, name) =>
     open === 0 ? `${name(agent)} is at work` : `${name(agent)} has ${counted(open, 'piece')} of work open`,

@@ -9,6 +9,7 @@ import { quoted, usage } from './parse.ts';
 import { COMMANDS } from './command-table.ts';
 import type { CommandRow } from './command-table.ts';
 import { MODES, POLICIES } from '../floor/policies.ts';
+import { firstFor } from '../floor/gate.ts';
 import type { Obstacle } from '../floor/gate.ts';
 import type { NameOf } from './fact-words.ts';
 
@@ -35,14 +36,21 @@ export function whyText(channel: ChannelId, id: string, context: CommandContext)
     `${context.time(row.sentAt, now)}  ${excerpt(row.author.name)} wrote${marks.length === 0 ? '' : ` (${marks.join(', ')})`}: ${excerpt(row.text)}`,
     ...steps,
     row.fate === null ? 'Now: taken in, not yet given to the floor.' : `Now: ${fateWords(row.fate, name)}.`,
-    ...(row.fate?.state === 'held' ? whyHeld(channel, context) : []),
+    ...(row.fate?.state === 'held' ? whyHeldIn(channel, context) : []),
   ].join('\n');
 }
 
-/** What stands between a held message and an agent. */
-function whyHeld(channel: ChannelId, context: CommandContext): readonly string[] {
-  const [first] = context.floors.view(channel)?.obstacles ?? [];
-  return first === undefined ? [] : [obstacleWords(first, context.names.agent)];
+function whyHeldIn(channel: ChannelId, context: CommandContext): readonly string[] {
+  const view = context.floors.view(channel);
+  const why = view === null ? null : whyHeld(view, context.names.agent);
+  return why === null ? [] : [why];
+}
+
+/** What stands between a held message and an agent, in one sentence; `null` when nothing does. */
+export function whyHeld({ holder, obstacles }: Pick<FloorView, 'holder' | 'obstacles'>, name: NameOf): string | null {
+  if (holder?.waitingFor === 'approval') return `${name(holder.agent)} waits for an approval.`;
+  const first = firstFor('person', obstacles) ?? obstacles[0];
+  return first === undefined ? null : obstacleWords(first, name);
 }
 
 /** The answer of `/agent list`. */

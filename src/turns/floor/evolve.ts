@@ -4,7 +4,7 @@ import type { Floor, Held, Seat, Turn } from './floor.ts';
 import type { Instant } from '../../lib/time.ts';
 import { moveSeat, newSeat, patchSeat, showLine } from './seats.ts';
 import { NOTHING_USED } from './floor.ts';
-import { openMs } from './gate.ts';
+import { NOBODY, openMs } from './gate.ts';
 
 /**
  * The floor after a fact. Total over every fact that `decide` can produce; a fact that does not fit the floor is a bug
@@ -127,9 +127,6 @@ function prioritised(floor: Floor, fact: FactOf<'prioritised'>): Floor {
   const behind = others.filter((named) => RANK[named.by] > RANK[fact.by]);
   return { ...floor, prioritised: [...before, { agent: fact.agent, by: fact.by, messages }, ...behind] };
 }
-
-/** Why a message was not routed when nobody is online: the one reason for which it is kept for whoever comes back. */
-export const NOBODY = 'no agent available';
 
 type Routed = FactOf<'messageRouted'>;
 type Reported = FactOf<'injectReported'>;

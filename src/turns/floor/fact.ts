@@ -173,6 +173,8 @@ export const factSchema = z.discriminatedUnion('type', [
     answered: z.array(message),
     /** What it was given and said nothing to since: the next one gets it. */
     returned: z.array(message),
+    /** What it had begun to answer. */
+    cut: z.array(message).exactOptional(),
   }),
   z.strictObject({ type: z.literal('said'), ...act, line: number, text: z.string(), mentions: z.array(agent) }),
   z.strictObject({ type: z.literal('worked'), ...act, open: number }),

@@ -82,6 +82,9 @@ function budgets(floor: Floor, at: Instant): readonly Obstacle[] {
   return over === null ? [] : [{ why: 'over-budget', ...over }];
 }
 
+/** Why a message was not routed when nobody is online: the one reason for which it is kept for whoever comes back. */
+export const NOBODY = 'no agent available';
+
 /** Agents that were alone and went to rest come back with the next message. */
 function isDeserted({ seats }: Floor): boolean {
   return !seats.some(({ status, assigned }) => status === 'QUEUED' || (status === 'IDLE' && assigned));

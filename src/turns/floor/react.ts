@@ -62,7 +62,7 @@ function interruption(agent: AgentId, epoch: number, graceMs: number): readonly 
 
 function ended(fact: FactOf<'turnEnded'>, floor: Floor): readonly Effect[] {
   const done: Effect[] = floor.settings.receipts
-    ? fact.answered.map((message) => ({ type: 'receipt', message, receipt: 'done' }))
+    ? [...fact.answered.map(receipt('done')), ...(fact.cut ?? []).map(receipt('cut'))]
     : [];
   switch (fact.outcome) {
     case 'completed':
@@ -76,10 +76,13 @@ function ended(fact: FactOf<'turnEnded'>, floor: Floor): readonly Effect[] {
   }
 }
 
+function receipt(kind: Receipt): (message: MessageId) => Effect {
+  return (message) => ({ type: 'receipt', message, receipt: kind });
+}
+
 function routed(fact: FactOf<'messageRouted'>, floor: Floor): readonly Effect[] {
-  const receipt = receiptOf(fact);
-  const shown: Effect[] =
-    receipt !== null && floor.settings.receipts ? [{ type: 'receipt', message: fact.id, receipt }] : [];
+  const kind = receiptOf(fact);
+  const shown = kind !== null && floor.settings.receipts ? [receipt(kind)(fact.id)] : [];
   const { fate } = fact;
   if (fate.state === 'held' && fate.until === 'exchange') return [...looksOn(fact, floor), ...shown];
   if (fate.state !== 'delivered' || fate.via !== 'inject') return shown;
@@ -123,6 +126,7 @@ export const RECEIPTS = {
   preempted: '⚡',
   observed: '👁️',
   done: '✅',
+  cut: '⏹️',
   unrouted: '⚠️',
 } as const;
 export type Receipt = keyof typeof RECEIPTS;

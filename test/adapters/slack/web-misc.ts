@@ -12,7 +12,9 @@ const SESSION_STATUSES = new Set(['active', 'processing', 'suspended', 'closed']
 /** The reactions that this workspace knows; Slack refuses other names. */
 const EMOJI = new Set([
   ...'+1 -1 thumbsup eyes eye zap white_check_mark heavy_check_mark x warning no_entry_sign'.split(' '),
-  ...'arrow_right_hook leftwards_arrow_with_hook hourglass hourglass_flowing_sand stopwatch speech_balloon'.split(' '),
+  ...'arrow_right_hook leftwards_arrow_with_hook hourglass hourglass_flowing_sand stopwatch black_square_for_stop speech_balloon'.split(
+    ' ',
+  ),
   ...'mailbox_with_mail robot_face tada question double_vertical_bar octagonal_sign shell zipper_mouth_face'.split(' '),
   ...'left_right_arrow arrows_counterclockwise no_entry clock1 ok_hand pause_button no_bell mute ear'.split(' '),
 ]);

@@ -144,3 +144,39 @@ describe('a message', () => {
     expect(prompted(crash)).toEqual([{ messages: ['m2'], open: [] }]);
   });
 });
+
+describe('a stop', () => {
+  test('T5 before the first word holds again what the turn was given, and says how much', () => {
+    const play = stage({ settings: { mode: 'queue' } });
+    play.operator({ type: 'pause' });
+    play.person('m1');
+    play.person('m2');
+    play.operator({ type: 'resume' });
+    expect(play.holder).toBe('pm #1');
+    play.operator({ type: 'stop' });
+    expect(play.announced.at(-1)).toEqual({ kind: 'stopped', agent: 'pm', kept: 2 });
+    expect(play.floor.held.map(({ id }) => id)).toEqual(['m1', 'm2']);
+    expect([play.fate('m1'), play.fate('m2')]).toMatchObject([{ state: 'held' }, { state: 'held' }]);
+    expect(play.receipts('m1').at(-1)).toBe('held');
+    expect(prompted(play.person('m3'))).toEqual([{ messages: ['m1', 'm2', 'm3'], open: [] }]);
+  });
+
+  test.each([['stop'], ['skip']] as const)(
+    'T5 a %s in the middle of an answer shows on the message that it was cut short',
+    (type) => {
+      const play = stage();
+      play.person('m1');
+      play.says('pm', 'To begin with');
+      play.operator({ type });
+      expect(play.receipts('m1')).toEqual(['cut']);
+      expect(play.floor.held).toEqual([]);
+    },
+  );
+
+  test('T5 a turn that ends by itself cuts nothing short', () => {
+    const play = stage();
+    play.person('m1');
+    play.speaks('pm');
+    expect(play.receipts('m1')).toEqual(['done']);
+  });
+});

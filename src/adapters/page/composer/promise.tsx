@@ -1,7 +1,8 @@
 import type { JSX } from 'preact';
 import { fateWords } from '../../../turns/commands/fact-words.ts';
-import { obstacleWords } from '../../../turns/commands/read.ts';
-import { firstFor } from '../../../turns/floor/gate.ts';
+import { whyHeld } from '../../../turns/commands/read.ts';
+import { NOBODY } from '../../../turns/floor/gate.ts';
+import type { Fate } from '../../../turns/floor/fact.ts';
 import { addressedIn } from '../../../turns/text/recognition.ts';
 import { agentOf, connection, messages, outlook, view, writable } from '../state.ts';
 import { unfinished } from './unfinished.ts';
@@ -23,18 +24,15 @@ function words(line: boolean): string {
   const fate = first === undefined ? outlook.value?.unaddressed : outlook.value?.addressed[first];
   if (fate === undefined) return '';
   const said = fateWords(fate, nameOf);
-  const why = fate.state === 'delivered' ? null : reason();
+  const why = view.value === null || isPlain(fate) ? null : whyHeld(view.value, nameOf);
   const promise = fate.state === 'unrouted' ? `Will reach nobody: ${fate.why}` : `Will be ${said}`;
   return why === null ? promise : `${promise}. ${why}`;
 }
 
-/** What keeps the message waiting, if it is more than the turn under way. */
-function reason(): string | null {
-  const floor = view.value;
-  if (floor === null) return null;
-  if (floor.holder?.waitingFor === 'approval') return `${nameOf(floor.holder.agent)} waits for an approval.`;
-  const obstacle = firstFor('person', floor.obstacles);
-  return obstacle === null || obstacle.why === 'taken' ? null : obstacleWords(obstacle, nameOf);
+/** Whether all is said with what becomes of it. */
+function isPlain(fate: Fate): boolean {
+  if (fate.state === 'held') return fate.until === 'turn' || fate.until === 'exchange';
+  return fate.state !== 'unrouted' || fate.why !== NOBODY;
 }
 
 /** Whom the text names, or whose message it replies to. */

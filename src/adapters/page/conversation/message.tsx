@@ -4,6 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import type { JSX } from 'preact';
 import { RECEIPTS } from '../../../turns/floor/react.ts';
 import type { Receipt } from '../../../turns/floor/react.ts';
+import { whyHeld } from '../../../turns/commands/read.ts';
 import type { ChatMessage } from '../../console/protocol.ts';
 import { Avatar, toneOf } from '../avatar.tsx';
 import { Icon } from '../icons.tsx';
@@ -11,15 +12,15 @@ import { deleteSoon, deleting, keepMessage } from './deleting.ts';
 import { exactTime, timeOfDay } from '../now.ts';
 import { RichText } from './rich-text.tsx';
 import { sendEdit, sendCommand } from '../sending.ts';
-import { messages, person, writable } from '../state.ts';
+import { agentOf, messages, person, view, writable } from '../state.ts';
 import { keepUnfinished } from '../composer/unfinished.ts';
 
-const RECEIPT_WORDS: Readonly<Record<Receipt, string>> = {
+const RECEIPT_WORDS: Readonly<Record<Exclude<Receipt, 'held'>, string>> = {
   injected: 'given to the holder in the middle of its turn',
-  held: 'held until the turn ends',
   preempted: 'interrupted the turn and goes first',
   observed: 'for every agent to see, at the latest with its next prompt',
   done: 'taken up',
+  cut: 'its answer was cut short',
   unrouted: 'reached no agent',
 };
 
@@ -57,7 +58,7 @@ export const Message = memo(function Message({ message, goesOn }: Shown): JSX.El
         </div>
         <Quote of={message.replyTo} />
         <Text message={message} />
-        <Receipts receipts={message.receipts} />
+        <Receipts of={message} />
       </div>
       {isSettled(message) && <MessageActions message={message} isOwn={isOwn} />}
     </li>
@@ -149,14 +150,22 @@ function Editor({ message }: { readonly message: ChatMessage }): JSX.Element {
   );
 }
 
-function Receipts(props: { readonly receipts: readonly Receipt[] }): JSX.Element | null {
-  if (props.receipts.length === 0) return null;
+/** What a receipt says now: of a message that is held, what it waits for. */
+function receiptWords(receipt: Receipt, id: string): string {
+  if (receipt !== 'held') return RECEIPT_WORDS[receipt];
+  const floor = view.value;
+  if (floor === null || !floor.held.includes(id)) return 'was held';
+  return `held: ${whyHeld(floor, (agent) => agentOf(agent).name) ?? 'until an agent is prompted'}`;
+}
+
+function Receipts({ of: { id, receipts } }: { readonly of: ChatMessage }): JSX.Element | null {
+  if (receipts.length === 0) return null;
   return (
     <ul class="receipts" aria-label="What became of this message">
-      {props.receipts.map((receipt) => (
-        <li key={receipt} class="receipt" data-receipt={receipt} title={RECEIPT_WORDS[receipt]}>
+      {receipts.map((receipt) => (
+        <li key={receipt} class="receipt" data-receipt={receipt} title={receiptWords(receipt, id)}>
           <span aria-hidden="true">{RECEIPTS[receipt]}</span>
-          <span class="receipt-words">{RECEIPT_WORDS[receipt]}</span>
+          <span class="receipt-words">{receiptWords(receipt, id)}</span>
         </li>
       ))}
     </ul>

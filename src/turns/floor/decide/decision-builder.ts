@@ -187,6 +187,7 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
     ...turn.given.filter((message) => isAnswered(message, outcome)).map(({ id }) => id),
   ];
   const returned = unclaimed(decision, turn).filter((id) => !answered.includes(id));
+  const cut = turn.given.filter(({ id, begun }) => begun && !answered.includes(id)).map(({ id }) => id);
   decision.record({
     type: 'turnEnded',
     agent,
@@ -196,6 +197,7 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
     said,
     answered,
     returned,
+    ...(cut.length === 0 ? {} : { cut }),
   });
   for (const message of decision.floor.held.filter(({ id }) => !known.has(id))) {
     decision.route(message, { state: 'held', until: message.until }, null);

@@ -12,9 +12,9 @@ import {
   recall,
   resume,
 } from './decision-builder.ts';
-import { isNewFromPerson, NOBODY } from '../evolve.ts';
+import { isNewFromPerson } from '../evolve.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
-import { gate, nextUp, policyOf } from '../gate.ts';
+import { gate, nextUp, NOBODY, policyOf } from '../gate.ts';
 import type { Caller } from '../policies.ts';
 import { findSeat, seatOf, turnOf, waitOf } from '../seats.ts';
 import type { AgentId, MessageId } from '../settings.ts';
