@@ -19,7 +19,13 @@ if (isTooOld(found)) {
   );
   process.exitCode = 7;
 } else {
-  import('./main.ts')
+  Promise.all([import('module'), import('url'), import('fs')])
+    .then(function (loaded) {
+      var packages = loaded[1].fileURLToPath(new URL('../node_modules', import.meta.url));
+      // A folder of this installation, never the one for everybody's temporary files: what lies there is run.
+      if (loaded[2].existsSync(packages)) loaded[0].enableCompileCache(packages + '/.cache/conch');
+      return import('./main.ts');
+    })
     .then(function (program) {
       return program.main(process.argv.slice(2));
     })

@@ -7,7 +7,7 @@ import type { AcpProfile } from '../agents/backends/acp/acp-profiles.ts';
 import { BackendError, UnaskedError } from '../agents/backends/backend.ts';
 import type { AgentSession, PermissionRequest, Report, TurnPrompt } from '../agents/backends/backend.ts';
 import { createBackends } from '../runtime/agent-factory.ts';
-import type { BackendsParts } from '../runtime/agent-factory.ts';
+import type { Backends, BackendsParts } from '../runtime/agent-factory.ts';
 import type { AgentConfig, BackendConfig } from '../config/config.ts';
 import { quoted } from '../turns/commands/parse.ts';
 import { OUTCOMES, REMEDIES } from './check-record.ts';
@@ -50,7 +50,7 @@ const INSTEAD = {
  */
 export async function checkAgent(agent: CheckedAgent, parts: CheckParts): Promise<AgentCheck | null> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'conch-check-')));
-  const backends = createBackends(parts);
+  const backends = await createBackends(parts);
   try {
     const opened = await open(agent, folder, backends);
     const program = opened.session?.program ?? startOf(agent.backend);
@@ -97,7 +97,7 @@ const AT_ONCE = 'Do it at once, without a question in words, also when something
 async function open(
   agent: CheckedAgent,
   folder: string,
-  backends: ReturnType<typeof createBackends>,
+  backends: Backends,
 ): Promise<{ readonly session: AgentSession } | { readonly session: null; readonly failure: Attempt }> {
   const { backend, id, name, persona } = agent;
   const command = backend.command?.includes('/') ? resolve(backend.cwd ?? '.', backend.command) : backend.command;

@@ -8,7 +8,7 @@ import { listAgentTokens } from '../agents/backends/remote/tokens.ts';
 import type { AgentConfig, BackendConfig } from '../config/config.ts';
 import { nearest } from '../lib/nearest.ts';
 import { createBackends } from '../runtime/agent-factory.ts';
-import type { BackendsParts } from '../runtime/agent-factory.ts';
+import type { Backends, BackendsParts } from '../runtime/agent-factory.ts';
 
 /**
  * Tries whether each agent that has a seat can start: a model by one short request, a coding agent by a session that is
@@ -18,7 +18,7 @@ import type { BackendsParts } from '../runtime/agent-factory.ts';
 export async function tryAgents(parts: BackendsParts): Promise<readonly CheckResult[]> {
   const { agents, channels } = parts.config;
   const seated = agents.filter(({ id }) => channels.some((channel) => channel.agents.includes(id)));
-  const backends = createBackends(parts);
+  const backends = await createBackends(parts);
   const known = new Map<string, Trial>();
   const findings: CheckResult[] = [];
   try {
@@ -38,11 +38,7 @@ export async function tryAgents(parts: BackendsParts): Promise<readonly CheckRes
 type Trial = Omit<CheckResult, 'what'>;
 type Llm = Extract<BackendConfig, { kind: 'llm' }>;
 
-async function tryOne(
-  agent: AgentConfig,
-  parts: BackendsParts,
-  backends: ReturnType<typeof createBackends>,
-): Promise<Trial> {
+async function tryOne(agent: AgentConfig, parts: BackendsParts, backends: Backends): Promise<Trial> {
   const { backend, id, name, persona } = agent;
   if (backend.kind === 'llm') return await tryModel(backend, parts);
   if (backend.kind === 'remote') return tokenOf(id, parts.config.dataDir);

@@ -1,16 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { AgentBackend, SeatContext } from '../agents/backends/backend.ts';
-import { createAcpBackend } from '../agents/backends/acp/acp-backend.ts';
-import { createCommandBackend } from '../agents/backends/command/command-backend.ts';
-import { createLlmBackend } from '../agents/backends/llm/llm-backend.ts';
-import { TYPING, typingSpeed } from '../agents/backends/scripted/typing-speed.ts';
-import { createRemoteBackend } from '../agents/backends/remote/remote-backend.ts';
-import { createRemoteHost } from '../agents/backends/remote/remote-host.ts';
 import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
-import { SCRIPTS, createScriptedBackend } from '../agents/backends/scripted/scripted-backend.ts';
-import { openTokenBook } from '../agents/backends/remote/tokens.ts';
-import { createToolServer } from '../agents/tools/tool-server.ts';
-import type { ToolServer } from '../agents/tools/tool-server.ts';
 import type { AgentSpec } from '../agents/session/seated-agent.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import type { Log } from './log.ts';
@@ -30,26 +20,38 @@ export type BackendsParts = {
 
 /** The ways to run the agents of a configuration, with what they need of this machine. */
 export type Backends = {
+  /** What runs an agent of a configuration that was loaded. */
   readonly backendFor: (agent: AgentConfig) => AgentBackend;
+  /** Loads what runs the agents of a configuration: of the libraries only those that it needs. */
+  load(config: Config): Promise<void>;
   /** Opens the door for agents that connect by themselves, if there are any; rejects when its port cannot be had. */
   start(): Promise<void>;
   /** Closes every door. Call it after the sessions have ended. */
   stop(): Promise<void>;
 };
 
-/** Makes what runs agents: nothing listens and no process is started before it is needed. */
-export function createBackends(parts: BackendsParts): Backends {
-  const toolServer = createToolServer(parts.log);
-  let host: RemoteHost | null = null;
-  const door = (): RemoteHost => (host ??= openHost(parts));
+/** Loads what runs agents: nothing listens and no process is started before it is needed. */
+export async function createBackends(parts: BackendsParts): Promise<Backends> {
+  const makers = new Map<string, Maker>();
+  const doors: Doors = { host: null, closing: [] };
+  const load = async ({ agents }: Config): Promise<void> => {
+    for (const { backend } of agents)
+      if (!makers.has(backend.kind)) makers.set(backend.kind, await makerOf(backend.kind, parts, doors));
+  };
+  await load(parts.config);
   return {
-    backendFor: (agent) => backendOf(agent, { ...parts, toolServer, door }),
+    load,
+    backendFor(agent) {
+      const make = makers.get(agent.backend.kind);
+      if (make === undefined) throw new Error(`impossible: what runs ${agent.id} was not loaded`);
+      return make(agent);
+    },
     async start() {
-      if (parts.config.agents.some(({ backend }) => backend.kind === 'remote')) await door().start();
+      await doors.host?.start();
     },
     async stop() {
-      await host?.stop();
-      await toolServer.close();
+      await doors.host?.stop();
+      for (const close of doors.closing) await close();
     },
   };
 }
@@ -80,50 +82,90 @@ export function keptBackends(make: Backends['backendFor']): Backends['backendFor
   };
 }
 
-type RemoteConfig = Extract<AgentConfig['backend'], { kind: 'remote' }>;
-type Shared = BackendsParts & { readonly toolServer: ToolServer; readonly door: () => RemoteHost };
+type Kind = AgentConfig['backend']['kind'];
+type Maker = (agent: AgentConfig) => AgentBackend;
+type Of<Wanted extends Kind> = Extract<AgentConfig['backend'], { kind: Wanted }>;
 
-function backendOf(agent: AgentConfig, shared: Shared): AgentBackend {
-  const { backend } = agent;
-  switch (backend.kind) {
-    case 'scripted': {
-      const { script, wordMs } = backend;
-      return createScriptedBackend({
-        script: SCRIPTS[script],
-        speed: wordMs === undefined ? TYPING : typingSpeed(wordMs),
-      });
-    }
+/** What several agents share: the door through which some connect, and how all that was opened is closed. */
+type Doors = { host: RemoteHost | null; readonly closing: (() => Promise<void>)[] };
+
+function makerOf(kind: Kind, parts: BackendsParts, doors: Doors): Promise<Maker> {
+  switch (kind) {
+    case 'scripted':
+      return scripted();
     case 'llm':
-      return createLlmBackend({
-        ...backend,
-        inputUsdPerMTok: backend.inputUsdPerMTok ?? undefined,
-        outputUsdPerMTok: backend.outputUsdPerMTok ?? undefined,
-        stepTimeoutMs: backend.stepTimeoutSeconds * SECOND_MS,
-        timers: shared.timers,
-      });
-    case 'acp': {
-      const { kind: _kind, env, set, ...rest } = backend;
-      return createAcpBackend({
-        ...rest,
-        env: set,
-        passEnv: env,
-        toolServer: shared.toolServer,
-        timers: shared.timers,
-        lastWords: lastWordsTo(shared.log),
-        noise: (seat, line) =>
-          shared.log.debug({ ...seat, persona: undefined, line }, 'noise on the standard output of an agent'),
-      });
-    }
+      return llm(parts);
+    case 'acp':
+      return acp(parts, doors);
     case 'command':
-      return createCommandBackend({
-        ...backend,
-        timeoutMs: backend.timeoutSeconds * SECOND_MS,
-        timers: shared.timers,
-        lastWords: lastWordsTo(shared.log),
-      });
+      return command(parts);
     case 'remote':
-      return remoteBackend(agent, backend, shared);
+      return remote(parts, doors);
   }
+}
+
+/** Makes backends of agents of one kind. */
+function makerFor<Wanted extends Kind>(
+  kind: Wanted,
+  make: (backend: Of<Wanted>, agent: AgentConfig) => AgentBackend,
+): Maker {
+  const isOfKind = (backend: AgentConfig['backend']): backend is Of<Wanted> => backend.kind === kind;
+  return (agent) => {
+    if (!isOfKind(agent.backend)) throw new Error(`impossible: ${agent.id} is not of the kind ${kind}`);
+    return make(agent.backend, agent);
+  };
+}
+
+async function scripted(): Promise<Maker> {
+  const { SCRIPTS, createScriptedBackend } = await import('../agents/backends/scripted/scripted-backend.ts');
+  const { TYPING, typingSpeed } = await import('../agents/backends/scripted/typing-speed.ts');
+  return makerFor('scripted', ({ script, wordMs }) =>
+    createScriptedBackend({ script: SCRIPTS[script], speed: wordMs === undefined ? TYPING : typingSpeed(wordMs) }),
+  );
+}
+
+async function llm({ timers }: BackendsParts): Promise<Maker> {
+  const { createLlmBackend } = await import('../agents/backends/llm/llm-backend.ts');
+  return makerFor('llm', (backend) =>
+    createLlmBackend({
+      ...backend,
+      inputUsdPerMTok: backend.inputUsdPerMTok ?? undefined,
+      outputUsdPerMTok: backend.outputUsdPerMTok ?? undefined,
+      stepTimeoutMs: backend.stepTimeoutSeconds * SECOND_MS,
+      timers,
+    }),
+  );
+}
+
+async function acp({ timers, log }: BackendsParts, { closing }: Doors): Promise<Maker> {
+  const { createAcpBackend } = await import('../agents/backends/acp/acp-backend.ts');
+  const { createToolServer } = await import('../agents/tools/tool-server.ts');
+  const toolServer = createToolServer(log);
+  closing.push(() => toolServer.close());
+  return makerFor('acp', ({ kind: _kind, env, set, ...rest }) =>
+    createAcpBackend({
+      ...rest,
+      env: set,
+      passEnv: env,
+      toolServer,
+      timers,
+      lastWords: lastWordsTo(log),
+      noise: (seat, line) =>
+        log.debug({ ...seat, persona: undefined, line }, 'noise on the standard output of an agent'),
+    }),
+  );
+}
+
+async function command({ timers, log }: BackendsParts): Promise<Maker> {
+  const { createCommandBackend } = await import('../agents/backends/command/command-backend.ts');
+  return makerFor('command', (backend) =>
+    createCommandBackend({
+      ...backend,
+      timeoutMs: backend.timeoutSeconds * SECOND_MS,
+      timers,
+      lastWords: lastWordsTo(log),
+    }),
+  );
 }
 
 function lastWordsTo(log: Log): (seat: SeatContext, stderr: string) => void {
@@ -132,22 +174,20 @@ function lastWordsTo(log: Log): (seat: SeatContext, stderr: string) => void {
 }
 
 /** An agent that a reloaded configuration brings opens the door, if it is the first of its kind. */
-function remoteBackend(agent: AgentConfig, manners: RemoteConfig, shared: Shared): AgentBackend {
-  const { door, config, log, timers } = shared;
-  const host = door();
-  host.start().catch((error: unknown) => log.error({ err: error }, 'agents cannot connect'));
+async function remote(parts: BackendsParts, doors: Doors): Promise<Maker> {
+  const { createRemoteBackend } = await import('../agents/backends/remote/remote-backend.ts');
+  const { config, log, timers } = parts;
+  const host = (doors.host ??= await openHost(parts));
   const reconnectGraceMs = config.turnConfig.reconnectGraceSeconds * SECOND_MS;
-  return createRemoteBackend({
-    profile: manners.profile,
-    injectFallback: manners.injectFallback,
-    host,
-    agentId: agent.id,
-    reconnectGraceMs,
-    timers,
+  return makerFor('remote', ({ profile, injectFallback }, { id: agentId }) => {
+    host.start().catch((error: unknown) => log.error({ err: error }, 'agents cannot connect'));
+    return createRemoteBackend({ profile, injectFallback, host, agentId, reconnectGraceMs, timers });
   });
 }
 
-function openHost({ config, clock, timers, log }: BackendsParts): RemoteHost {
+async function openHost({ config, clock, timers, log }: BackendsParts): Promise<RemoteHost> {
+  const { createRemoteHost } = await import('../agents/backends/remote/remote-host.ts');
+  const { openTokenBook } = await import('../agents/backends/remote/tokens.ts');
   const { port, host, origins, behindProxy, tlsCert, tlsKey } = config.remote;
   return createRemoteHost({
     port,

@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module';
 import { AdapterError } from '../adapters/port.ts';
 import type { ChatAdapter } from '../adapters/port.ts';
 import { App } from './app.ts';
@@ -37,7 +38,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const parts = { config: first, clock, timers: systemTimers, log, store };
   const made = await createPlatforms(parts);
   platforms = made;
-  const backends = createBackends(parts);
+  const backends = await createBackends(parts);
   const onBroken = (error: unknown): void => end.resolve(broken(error, log));
   const app = new App({ ...parts, ...made, backendFor: backends.backendFor, onBroken });
   for (const warning of first.warnings) log.warn(warning);
@@ -59,10 +60,12 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const { page } = made;
   if (page !== null) greet(page.url ?? '', first);
   const watching = watch(first, log, async (next) => {
+    await backends.load(next);
     config = next;
     await app.reload(next);
   });
   app.connect().then(() => page?.setReady(), onBroken);
+  flushCompileCache();
   const code = await end.promise;
   watching?.close();
   const inOrder = await stopWithin(stop, log);
