@@ -3,6 +3,7 @@ import { NEW_SESSION, createSessionMachine, outlives } from '../../src/agents/se
 import type { SessionEvent } from '../../src/agents/session/session-machine.ts';
 import { sessionJournal } from '../../src/agents/session/session-journal.ts';
 import type { RecordedMove } from '../../src/agents/session/session-journal.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
 import { factSchema } from '../../src/turns/floor/fact.ts';
 import { RESTORE_JUMP, floorMachine } from '../../src/turns/floor-store.ts';
 import { Random } from '../sim/random.ts';
@@ -40,7 +41,7 @@ async function floors(): Promise<readonly GoldenJournal[]> {
 /** A journal that goes on after its file was restored from a backup. */
 function restored({ rows, state, ...journal }: GoldenJournal): GoldenJournal {
   const at = rows.at(-1)?.at ?? 0;
-  const before = floorMachine.state.parse(state);
+  const before: Floor = floorMachine.state.parse(state);
   const { facts } = floorMachine.decide(before, { type: 'raiseEpoch', by: RESTORE_JUMP }, at);
   const after = facts.reduce((floor, fact) => floorMachine.evolve(floor, fact, at), before);
   return { ...journal, rows: [...rows, { at, facts }], state: after };
@@ -96,6 +97,9 @@ const EVERYDAY: readonly MakeEvent[] = [
       open: [],
       saidSoFar: [],
       roster: [],
+      system: '',
+      parts: [],
+      longest: 1_000,
       text: 'go on',
     },
   }),
