@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { nextDeadline } from '../../src/turns/floor/seats.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
-import type { FloorMachine } from '../../src/turns/floor-store.ts';
+import type { FloorMachine, FloorStore } from '../../src/turns/floor-store.ts';
 import { audit } from './audit.ts';
 import { Bot } from './bot.ts';
 import { Cast } from './cast.ts';
@@ -56,10 +56,15 @@ const OF_THE_DISK = 0x5d_15_c0_de;
 
 /**
  * Runs one seed: so many events under faults, then peace, in which everything must come to rest and all books agree.
- * `core` is the core as shipped unless a test plants a bug.
+ * `core` is the core as shipped unless a test plants a bug; `look` is shown the store when all is at rest.
  */
-export async function runSeed(seed: number, events: number, core: FloorMachine = floorMachine): Promise<Outcome> {
-  const world = new World(seed, core);
+export async function runSeed(
+  seed: number,
+  events: number,
+  core: FloorMachine = floorMachine,
+  look: (store: FloorStore) => void = () => {},
+): Promise<Outcome> {
+  const world = new World(seed, core, look);
   const onRejection = (error: unknown): void => world.fail(error);
   process.on('unhandledRejection', onRejection);
   try {
@@ -75,6 +80,7 @@ export async function runSeed(seed: number, events: number, core: FloorMachine =
 
 class World {
   readonly #seed: number;
+  readonly #look: (store: FloorStore) => void;
   readonly #timeline: Timeline;
   readonly #situations = new Situations();
   readonly #scope: Scope;
@@ -93,8 +99,9 @@ class World {
   #events = 0;
   #broken: Broken | null = null;
 
-  constructor(seed: number, core: FloorMachine) {
+  constructor(seed: number, core: FloorMachine, look: (store: FloorStore) => void) {
     this.#seed = seed;
+    this.#look = look;
     const random = new Random(seed);
     const start = Date.UTC(2030, 0, 1) + random.between(0, 24 * HOUR_MS);
     const timeline = new Timeline(start, random);
@@ -162,6 +169,7 @@ class World {
       surfaced: this.#bot.surfaced,
       textLimit: this.#textLimit,
     });
+    this.#look(store);
     this.#hash.update(
       JSON.stringify(db.prepare('SELECT machine, seq, hex(hash) FROM journal ORDER BY row').raw().all()),
     );

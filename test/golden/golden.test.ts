@@ -1,0 +1,55 @@
+import { describe, expect, test } from 'vitest';
+import { sessionJournal } from '../../src/agents/session/session-journal.ts';
+import { SESSION_TRANSITIONS } from '../../src/agents/session/session-machine.ts';
+import { factSchema } from '../../src/turns/floor/fact.ts';
+import { floorMachine } from '../../src/turns/floor-store.ts';
+import { fold, goldenFiles, goldenJournals } from './journals.ts';
+
+const typesIn = (file: string, field: 'type' | 'trigger'): readonly string[] => {
+  const facts = goldenJournals(file).flatMap(({ rows }) => rows.flatMap((row) => row.facts));
+  return [...new Set(facts.map((fact) => String(Reflect.get(Object(fact), field))))].toSorted();
+};
+
+describe.each(goldenFiles())('the journals of %s', (file) => {
+  test('fold to the states that they folded to when they were written', () => {
+    for (const journal of goldenJournals(file)) {
+      const { folded, stored } = fold(journal);
+      expect([journal.key, folded]).toEqual([journal.key, stored]);
+    }
+  });
+});
+
+test('the floor has a golden journal of its version, with every kind of fact', () => {
+  const kinds = factSchema.options.map(({ shape }) => shape.type.value).toSorted();
+  expect(typesIn(`floor-${floorMachine.version}.jsonl`, 'type')).toEqual(kinds);
+});
+
+test('the session has one, with every trigger that goes on record', () => {
+  const found = typesIn(`session-${sessionJournal.version}.jsonl`, 'trigger');
+  const never = ['SessionOpening', 'SessionOpened', 'SessionAbsent', 'WorktreeReady', 'PromptReady'];
+  const unchanging = ['UrgentMessage', 'GraceExceeded', 'BackoffElapsed'];
+  const all = new Set<string>(SESSION_TRANSITIONS.map(({ trigger }) => trigger));
+  for (const each of [...never, ...unchanging]) all.delete(each);
+  expect(found).toEqual([...all].toSorted());
+});
+
+describe('a fact that this version does not know', () => {
+  const [journal] = goldenJournals(`floor-${floorMachine.version}.jsonl`);
+  const [row] = journal?.rows ?? [];
+
+  test.each([
+    ['of another type', { type: 'danced' }],
+    ['with a field that it does not have', { ...Object(row?.facts[0]), mood: 'good' }],
+    ['without a field that it has', { type: 'said', agent: 'pm', epoch: 1 }],
+  ])('is not read when it is one %s', (_what, fact) => {
+    if (journal === undefined) throw new Error('there is no golden journal');
+    expect(() => fold({ ...journal, rows: [{ at: 1, facts: [fact] }] })).toThrow(/invalid|unrecognized/u);
+  });
+
+  test('is not read when a newer version wrote it', () => {
+    if (journal === undefined) throw new Error('there is no golden journal');
+    expect(() => fold({ ...journal, version: floorMachine.version + 1 })).toThrow(
+      'a fact cannot be read: it is of version',
+    );
+  });
+});

@@ -1,0 +1,53 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { sessionJournal } from '../../src/agents/session/session-journal.ts';
+import { canonical } from '../../src/engine/canonical.ts';
+import { readRecord, readState } from '../../src/engine/machine.ts';
+import type { Machine, Reading } from '../../src/engine/machine.ts';
+import { floorMachine } from '../../src/turns/floor-store.ts';
+
+/** A journal as some version of a machine wrote it, with the state that it folded to then. */
+export type GoldenJournal = {
+  readonly machine: string;
+  readonly version: number;
+  readonly key: string;
+  readonly rows: readonly { readonly at: number; readonly facts: readonly unknown[] }[];
+  readonly state: unknown;
+};
+
+const FOLDER = new URL('./', import.meta.url);
+
+/** The files of golden journals, by name. */
+export function goldenFiles(): readonly string[] {
+  return readdirSync(FOLDER).filter((name) => name.endsWith('.jsonl'));
+}
+
+/** The journals of a file, one a line. */
+export function goldenJournals(name: string): readonly GoldenJournal[] {
+  const lines = readFileSync(new URL(name, FOLDER), 'utf8').trim().split('\n');
+  return lines.map((line) => JSON.parse(line) as GoldenJournal);
+}
+
+/** What a machine of today makes of a journal: the state, and the state that was stored, both as canonical JSON. */
+export function fold(journal: GoldenJournal): { readonly folded: string; readonly stored: string } {
+  switch (journal.machine) {
+    case 'floor':
+      return foldWith(floorMachine, journal);
+    case 'session':
+      return foldWith(sessionJournal, journal);
+    default:
+      throw new Error(`there is no machine ${journal.machine}`);
+  }
+}
+
+type Folding<State, Fact> = Reading<State, Fact> & Pick<Machine<State, never, Fact, never>, 'empty' | 'evolve'>;
+
+function foldWith<State, Fact>(machine: Folding<State, Fact>, { version, key, rows, state }: GoldenJournal) {
+  let folded = machine.empty(key);
+  for (const { at, facts } of rows) {
+    const record = readRecord(machine, { version, facts: JSON.stringify(facts) });
+    if ('checkpoint' in record) folded = record.checkpoint;
+    else for (const fact of record.facts) folded = machine.evolve(folded, fact, at);
+  }
+  const stored = readState(machine, { version, state: JSON.stringify(state) });
+  return { folded: canonical(folded), stored: canonical(stored) };
+}

@@ -1,0 +1,118 @@
+import { writeFileSync } from 'node:fs';
+import { NEW_SESSION, createSessionMachine, outlives } from '../../src/agents/session/session-machine.ts';
+import type { SessionEvent } from '../../src/agents/session/session-machine.ts';
+import { sessionJournal } from '../../src/agents/session/session-journal.ts';
+import type { RecordedMove } from '../../src/agents/session/session-journal.ts';
+import type { Floor } from '../../src/turns/floor/floor.ts';
+import { factSchema } from '../../src/turns/floor/fact.ts';
+import { RESTORE_JUMP, floorMachine } from '../../src/turns/floor-store.ts';
+import { Random } from '../sim/random.ts';
+import { runSeed } from '../sim/world.ts';
+import type { GoldenJournal } from './journals.ts';
+
+/**
+ * Writes the journals of this version: node test/golden/write.ts. Those of a version that was released stay as they are for
+ * ever; a machine whose facts change gets a new version, upcasters for the old one, and a file beside it.
+ */
+const MOST_SEEDS = 60;
+const EVENTS = 260;
+
+/** Channels of simulated worlds, until every kind of fact is in one. */
+async function floors(): Promise<readonly GoldenJournal[]> {
+  const missing = new Set<string>(factSchema.options.map(({ shape }) => shape.type.value));
+  const found: GoldenJournal[] = [];
+  for (let seed = 1; seed <= MOST_SEEDS && missing.size > 0; seed += 1) {
+    await runSeed(seed, EVENTS, floorMachine, (store) => {
+      for (const key of store.channels()) {
+        const entries = store.journal(key, Infinity);
+        const fresh = new Set(entries.map(({ fact }) => fact.type).filter((type) => missing.has(type)));
+        if (fresh.size === 0) continue;
+        for (const type of fresh) missing.delete(type);
+        const rows = entries.map(({ at, fact }) => ({ at, facts: [fact] }));
+        found.push({ machine: 'floor', version: floorMachine.version, key, rows, state: store.floor(key) });
+      }
+    });
+  }
+  missing.delete('epochRaised');
+  if (missing.size > 0) throw new Error(`no seed has ${[...missing].join(', ')}`);
+  return found.map((each, index) => (index === 0 ? restored(each) : each));
+}
+
+/** A journal that goes on after its file was restored from a backup. */
+function restored({ rows, state, ...journal }: GoldenJournal): GoldenJournal {
+  const at = rows.at(-1)?.at ?? 0;
+  const before: Floor = floorMachine.state.parse(state);
+  const { facts } = floorMachine.decide(before, { type: 'raiseEpoch', by: RESTORE_JUMP }, at);
+  const after = facts.reduce((floor, fact) => floorMachine.evolve(floor, fact, at), before);
+  return { ...journal, rows: [...rows, { at, facts }], state: after };
+}
+
+/** Sessions to which all sorts of things happen. */
+function sessions(): readonly GoldenJournal[] {
+  return [1, 2, 3, 4, 5].map((seed) => {
+    const random = new Random(seed);
+    const machine = createSessionMachine();
+    const rows: { at: number; facts: readonly RecordedMove[] }[] = [];
+    let [live, kept] = [NEW_SESSION, sessionJournal.empty()];
+    for (let at = 1_000; at < 200_000; at += 1_000) {
+      const decision = machine.decide(
+        live,
+        random.pick(random.chance(0.03) ? DISRUPTIONS : EVERYDAY)(live.sessionSeq),
+        at,
+      );
+      for (const { effect, ...move } of decision.facts) {
+        if (outlives(live, { effect, ...move })) {
+          const fact = { ...move, cause: `what happened at ${at}` };
+          rows.push({ at, facts: [fact] });
+          kept = sessionJournal.evolve(kept, fact);
+        }
+        live = machine.evolve(live, { effect, ...move }, at);
+      }
+    }
+    return { machine: 'session', version: sessionJournal.version, key: `test:${seed} dev`, rows, state: kept };
+  });
+}
+
+type MakeEvent = (seq: number) => SessionEvent;
+
+const EVERYDAY: readonly MakeEvent[] = [
+  () => ({ type: 'WorktreeReady' }),
+  () => ({ type: 'SessionOpening' }),
+  () => ({ type: 'SessionOpened' }),
+  (seq) => ({ type: 'SessionStarted', seq }),
+  () => ({ type: 'SessionExited', exit: { how: 'Success' } }),
+  () => ({ type: 'SessionExited', exit: { how: 'Error', message: 'exited with code 1' } }),
+  () => ({ type: 'SessionExited', exit: { how: 'Timeout' } }),
+  () => ({ type: 'UrgentMessage', graceMs: 5_000 }),
+  () => ({ type: 'GraceExceeded' }),
+  () => ({ type: 'BackoffElapsed' }),
+  () => ({
+    type: 'PromptReady',
+    prompt: {
+      channel: 'test:one',
+      epoch: 1,
+      reason: 'grant',
+      lines: [],
+      messages: [],
+      open: [],
+      saidSoFar: [],
+      roster: [],
+      system: '',
+      parts: [],
+      longest: 1_000,
+      text: 'go on',
+    },
+  }),
+];
+
+const DISRUPTIONS: readonly MakeEvent[] = [
+  () => ({ type: 'OperatorRestart' }),
+  () => ({ type: 'FatalError', message: 'no such binary' }),
+  () => ({ type: 'OperatorStop' }),
+];
+
+for (const [name, journals] of [
+  [`floor-${floorMachine.version}.jsonl`, await floors()],
+  [`session-${sessionJournal.version}.jsonl`, sessions()],
+] as const)
+  writeFileSync(new URL(name, import.meta.url), journals.map((each) => `${JSON.stringify(each)}\n`).join(''));
