@@ -82,8 +82,7 @@ export class TurnManager {
     const sign = this.#takeSign(channel, command);
     if (command.type === 'tick') await sign;
     const at = this.#ports.clock.now();
-    const draft = this.#ends(channel, command, at) ? this.#ports.takeDraft(channel) : null;
-    const saying = draft === null ? null : this.#commit(channel, { type: 'say', ...draft }, at);
+    const saying = this.#keep(channel, command, at);
     const [applied] = await Promise.all([this.#commit(channel, command, at), saying, sign]);
     return applied;
   }
@@ -189,9 +188,14 @@ export class TurnManager {
     return applied;
   }
 
-  #ends(channel: ChannelId, command: Command, at: Instant): boolean {
+  /** Says first what people have seen of a text whose turn the command may end. */
+  #keep(channel: ChannelId, command: Command, at: Instant): Promise<Applied> | null {
     const floor = this.#ports.store.floor(channel);
-    return floor !== null && mayEndTurn(floor, command, at);
+    if (floor === null || !mayEndTurn(floor, command, at)) return null;
+    const draft = this.#ports.takeDraft(channel);
+    if (draft === null) return null;
+    const text = isCut(floor, command, at) ? marked(draft.text) : draft.text;
+    return this.#commit(channel, { type: 'say', ...draft, text }, at);
   }
 
   #arm(at: Instant | null): void {
@@ -282,3 +286,16 @@ function mayEndTurn(floor: Floor, command: Command, now: Instant): boolean {
       return false;
   }
 }
+
+/** Whether what was being said ends there: a turn that a person interrupts goes on, and one that fell silent had spoken. */
+function isCut(floor: Floor, { type }: Command, now: Instant): boolean {
+  if (type === 'receive' || type === 'catchUp') return false;
+  return type !== 'tick' || deadlines(floor).some(({ kind, at }) => kind === 'expire' && at <= now);
+}
+
+/** A text that was cut; the mark stands below a block of code. */
+function marked(text: string): string {
+  return /(?:^|\n)(?:```|~~~)$/.test(text) ? `${text}\n${CUT}` : `${text} ${CUT}`;
+}
+
+const CUT = '… (cut off)';

@@ -287,6 +287,20 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
   );
 
   test(
+    'T10 is marked as cut when it is skipped before it is whole',
+    on(ALONE, async ({ stage, program, talk, release, says }) => {
+      program.cast.play('pm', { write: 'First of all we' }, 'pause', { write: ' build it.' });
+      await says('What is the plan?');
+      await program.cast.paused('pm', stage.channel);
+      if (capabilities.drafts) await seeEqual(async () => (await stage.drafts()).length, 1);
+      await stage.command('ann', '/floor skip');
+      release('pm');
+      await program.rests();
+      await seeEqual(async () => (await talk()).slice(1), ['PM: First of all we … (cut off)']);
+    }),
+  );
+
+  test(
     'T14 never shows the signal that ends it, as a draft or as it stands, and goes on with whom it names',
     on({}, async ({ stage, program, talk, release, says }) => {
       program.cast.play('pm', { write: 'It is built.\nTURN_COM' }, 'pause', { write: 'PLETE @qa' });

@@ -277,8 +277,11 @@ type ClosingOf<Type extends 'wait' | 'end'> = Omit<Extract<AgentCommand, { type:
 const BEAT_MS = 1_000;
 const QUIET_MS = 5_000;
 
-/** The text with a code block closed that was cut. */
+/** The text with a code block closed that was cut, or without it if nothing stands in it yet. */
 function closed(text: string): string {
-  const fences = text.match(/^(?:```|~~~)/gm) ?? [];
-  return fences.length % 2 === 1 ? `${text}\n${fences.at(-1)}` : text;
+  const fences = [...text.matchAll(/^(?:```|~~~)/gm)];
+  const last = fences.at(-1);
+  if (last === undefined || fences.length % 2 === 0) return text;
+  const isEmpty = !text.slice(last.index).includes('\n');
+  return isEmpty ? text.slice(0, last.index).trimEnd() : `${text}\n${last[0]}`;
 }

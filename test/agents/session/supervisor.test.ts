@@ -267,6 +267,24 @@ describe('a turn', () => {
     expect(floors.told.some(({ type }) => type === 'say')).toBe(false);
   });
 
+  test.each([
+    ['See:\n```ts', 'See:'],
+    ['See:\n\n~~~ \n', 'See:'],
+    ['```\na\n```\nand\n```', '```\na\n```\nand'],
+  ])('T10 hands out no empty code block after %j', async (written, said) => {
+    const { prompt, session, supervisor } = await bench();
+    await prompt(1);
+    session().report?.text(written);
+    expect(supervisor.takeDraft(CHANNEL)?.text).toBe(said);
+  });
+
+  test('T10 says nothing when only an empty code block was begun', async () => {
+    const { prompt, session, supervisor } = await bench();
+    await prompt(1);
+    session().report?.text('```ts\n');
+    expect(supervisor.takeDraft(CHANNEL)).toBeNull();
+  });
+
   test('counts its generations', async () => {
     const { prompt, session, supervisor, time } = await bench();
     for (const epoch of [1, 2]) {

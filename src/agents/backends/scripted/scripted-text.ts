@@ -36,8 +36,8 @@ function left(step: Step, said: readonly string[]): readonly Step[] {
   if (step.do === 'work') return [];
   if (step.do !== 'say') return [step];
   const covered = said.reduce((end, text) => end + lengthOf(step.text.slice(end), text), 0);
-  const text = step.text.slice(covered).trimStart();
-  return text === '' ? [] : [{ ...step, text }];
+  const text = covered === 0 ? step.text : step.text.slice(covered).trimStart();
+  return text.trim() === '' ? [] : [{ ...step, text }];
 }
 
 function insideFence(text: string): boolean {
