@@ -115,7 +115,7 @@ describe('a file of the schema before machines', () => {
     using place = folder();
     former(place.file());
     mkdirSync(`${formerFile(place.file(), 2)}.part/in the way`, { recursive: true });
-    expect(() => openDatabase(place.file())).toThrow();
+    expect(() => openDatabase(place.file())).toThrow('cannot be used');
     rmSync(`${formerFile(place.file(), 2)}.part`, { recursive: true });
     const db = openDatabase(place.file(), MIGRATIONS.slice(0, 2));
     expect(db.pragma('user_version', { simple: true })).toBe(2);
