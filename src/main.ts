@@ -12,6 +12,7 @@ import { parseCall } from './cli/arguments.ts';
 import type { CommandLine } from './cli/arguments.ts';
 import { runCtl } from './cli/ctl.ts';
 import type { CtlCall } from './cli/ctl.ts';
+import type { DatabaseCall } from './cli/database.ts';
 import { EXIT_CODES, STORE_CODES } from './runtime/exit-codes.ts';
 import type { ExitCode } from './runtime/exit-codes.ts';
 import { usageText } from './cli/help.ts';
@@ -70,6 +71,9 @@ async function run(call: CommandLine): Promise<ExitCode> {
       return changeToken(call, loadConfig(thisWorld(), 'look'));
     case 'backup':
       return backup(call.file);
+    case 'verify':
+    case 'restore':
+      return withDatabase(call);
   }
 }
 
@@ -169,6 +173,12 @@ async function backup(file: string): Promise<ExitCode> {
     if (!(error instanceof StoreError) || error.code !== 'locked') throw error;
     return ctl({ line: '', channel: null, json: false, backup: path }, loadConfig(thisWorld(), 'look'));
   }
+}
+
+async function withDatabase(call: DatabaseCall): Promise<ExitCode> {
+  const { runOnDatabase } = await import('./cli/database.ts');
+  const { ok, text, code } = await runOnDatabase(call, loadConfig(thisWorld(), 'look').dataDir);
+  return ok ? say(text) : fail(text, code);
 }
 
 function ctl(call: CtlCall, config: Config): Promise<ExitCode> {

@@ -12,6 +12,9 @@ export type CommandLine =
   /** `from` is the first entry to show; all are checked. */
   | { readonly verb: 'replay'; readonly channel: string | null; readonly from: number }
   | { readonly verb: 'backup'; readonly file: string }
+  | { readonly verb: 'restore'; readonly file: string }
+  /** `background`: only what needs no fold, for the running program. */
+  | { readonly verb: 'verify'; readonly file: string | null; readonly json: boolean; readonly background: boolean }
   | { readonly verb: 'agent list' }
   | { readonly verb: 'agent'; readonly what: 'add' | 'rotate' | 'revoke'; readonly agent: string }
   | { readonly verb: 'agent check'; readonly agent: string; readonly json: boolean }
@@ -53,6 +56,7 @@ type Given = {
   readonly words: readonly string[];
   readonly help: boolean;
   readonly json: boolean;
+  readonly background: boolean;
   readonly channel: string | null;
   readonly from: string | null;
 };
@@ -62,6 +66,7 @@ const OPTIONS: Readonly<Record<string, readonly string[]>> = {
   replay: ['from'],
   agent: ['json'],
   doctor: ['json'],
+  verify: ['json', 'background'],
 };
 
 const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
@@ -69,7 +74,9 @@ const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
   ['schema', (given) => nothingMore(given, { verb: 'schema' }, 'schema')],
   ['ctl', readCtl],
   ['replay', readReplay],
-  ['backup', readBackup],
+  ['backup', (given) => readFile(given, 'backup')],
+  ['restore', (given) => readFile(given, 'restore')],
+  ['verify', readVerify],
   ['config', readConfig],
   ['agent', readAgent],
   ['doctor', (given) => nothingMore(given, { verb: 'doctor', json: given.json }, 'doctor')],
@@ -93,10 +100,15 @@ function readReplay(given: Given): Understood {
   return yes({ verb: 'replay', channel, from });
 }
 
-function readBackup(given: Given): Understood {
+function readFile(given: Given, verb: 'backup' | 'restore'): Understood {
   const [file, extra] = given.words;
-  if (file === undefined) return no(`Expected a file. Usage: conch ${usageOf('backup')}`);
-  return extra === undefined ? yes({ verb: 'backup', file }) : unexpected(extra, 'backup');
+  if (file === undefined) return no(`Expected a file. Usage: conch ${usageOf(verb)}`);
+  return extra === undefined ? yes({ verb, file }) : unexpected(extra, verb);
+}
+
+function readVerify({ words, json, background }: Given): Understood {
+  const [file = null, extra] = words;
+  return extra === undefined ? yes({ verb: 'verify', file, json, background }) : unexpected(extra, 'verify');
 }
 
 function readConfig(given: Given): Understood {
@@ -160,6 +172,7 @@ function readOptions(
     words,
     help: options.has('help'),
     json: options.has('json'),
+    background: options.has('background'),
     channel: text('channel'),
     from: text('from'),
   };
@@ -168,6 +181,7 @@ function readOptions(
 const KNOWN_OPTIONS = {
   help: { type: 'boolean', short: 'h' },
   json: { type: 'boolean' },
+  background: { type: 'boolean' },
   channel: { type: 'string', short: 'c' },
   from: { type: 'string' },
 } as const;

@@ -13,8 +13,12 @@ import type { BackendsParts } from '../runtime/agent-factory.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 import { lockInstance } from '../runtime/instance-lock.ts';
-import { StoreError } from '../engine/errors.ts';
-import { openFloorStore } from '../turns/floor-store.ts';
+import { storeError } from '../engine/errors.ts';
+import { lockFile } from '../engine/sqlite/lock.ts';
+import { checkMark } from '../engine/sqlite/commits.ts';
+import { lockOf, openToRead } from '../engine/sqlite/open.ts';
+import { readLastCheck } from '../runtime/background-check.ts';
+import { databaseIn } from '../runtime/data-folder.ts';
 import { systemClock } from '../lib/time.ts';
 
 /** What agents are started with. */
@@ -31,7 +35,7 @@ export async function examine(load: () => Config, parts: ExaminationParts): Prom
   const found = readConfig(load);
   if (found.config === null) return { findings: found.findings, code: EXIT_CODES.configuration };
   const { config } = found;
-  const { finding, isRunning } = await database(config);
+  const { finding, isRunning } = database(config);
   const own = [
     ...found.findings,
     ...config.warnings.map((text) => warning('configuration', text, null)),
@@ -85,23 +89,41 @@ function readConfig(load: () => Config): { readonly config: Config | null; reado
 
 type Kept = { readonly finding: CheckResult; readonly isRunning: boolean };
 
-/** A database that a running Conch has is in order: that one checked it when it started. */
-async function database({ dataDir }: Config): Promise<Kept> {
-  const path = `${dataDir}/conch.db`;
+/** What the last check of a database found; one that a running Conch has is looked at beside it. */
+function database({ dataDir }: Config): Kept {
+  const path = databaseIn(dataDir);
   if (!existsSync(path)) return { finding: folder(dataDir), isRunning: false };
+  let isRunning = false;
   try {
-    const store = openFloorStore({
-      path,
-      clock: systemClock(),
-      textLimit: () => Number.MAX_SAFE_INTEGER,
-      words: () => null,
-    });
-    await store.close();
-    return { finding: good('database', `${path} is in order`), isRunning: false };
+    const lock = lockFile(lockOf(path));
+    isRunning = lock === null;
+    lock?.release();
+    return { finding: checked(path, isRunning), isRunning };
   } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
-    if (error.code !== 'locked') return { finding: bad('database', error.message, null), isRunning: false };
-    return { finding: good('database', `${path} is used by a Conch that runs now`), isRunning: true };
+    const { message } = storeError(error, path);
+    return { finding: bad('database', message, null), isRunning };
+  }
+}
+
+function checked(path: string, isRunning: boolean): CheckResult {
+  const db = openToRead(path);
+  try {
+    const recall = (owner: string, name: string): string | null =>
+      db
+        .prepare<[string, string], string>('SELECT value FROM memory WHERE owner = ? AND name = ?')
+        .pluck()
+        .get(owner, name) ?? null;
+    if (!isRunning) checkMark(db, path);
+    const last = readLastCheck({ recall });
+    const use = isRunning ? 'is used by a Conch that runs now' : 'can be opened';
+    if (last === null) return good('database', `${path} ${use}; it was not checked as a whole yet (conch verify)`);
+    const at = new Date(last.at).toISOString();
+    const [problem] = last.problems;
+    if (problem === undefined) return good('database', `${path} ${use}; it was whole at ${at}`);
+    const todo = 'End Conch and restore the last backup: conch restore <file>';
+    return bad('database', `${path} was found damaged at ${at}: ${problem}`, todo);
+  } finally {
+    db.close();
   }
 }
 

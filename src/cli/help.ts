@@ -16,6 +16,11 @@ export const VERBS = {
     summary: 'show a channel step by step from its journal, and check it',
   },
   backup: { usage: 'backup <file>', summary: 'write a consistent copy of the database' },
+  verify: {
+    usage: 'verify [file] [--json]',
+    summary: 'check the database or a backup whole; Conch may be running',
+  },
+  restore: { usage: 'restore <file>', summary: 'put a backup in the place of the database, which is kept aside' },
   agent: {
     usage: 'agent <add|rotate|revoke|list> [id]',
     summary: 'tokens of agents that connect by themselves',

@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 
 /** What kept the store from doing its work. */
-export type StoreFault = 'locked' | 'newer-schema' | 'corrupt' | 'read-only' | 'full' | 'unavailable';
+export type StoreFault = 'locked' | 'newer-schema' | 'corrupt' | 'gone-back' | 'read-only' | 'full' | 'unavailable';
 
 /** The database could not be used. Nothing of the refused work was written; the message says what to do. */
 export class StoreError extends Error {
@@ -43,6 +43,8 @@ export function sentence(code: StoreFault, path: string, detail: string): string
       return `${path} was written by a newer Conch (${detail}). Update Conch, or restore a backup made by this version.`;
     case 'corrupt':
       return `${path} is damaged (${detail}). Put it aside with its -wal file and restore the last backup in its place.`;
+    case 'gone-back':
+      return `${path} has gone back to an earlier state (${detail}): its -wal file was removed, or an older copy took its place. Put back what is missing, or go on from what is there, with turns numbered anew: conch restore ${path}`;
     case 'read-only':
       return `${path} cannot be written (${detail}). Give this user write access to the file and its folder, or set CONCH_DATA_DIR.`;
     case 'full':

@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
@@ -13,4 +13,10 @@ export function writePrivately(path: string, text: string): void {
   fsyncSync(file);
   closeSync(file);
   renameSync(beside, path);
+}
+
+/** A name that no file has: this one, or with a number after it. */
+export function unusedName(name: string, count = 1): string {
+  const tried = count === 1 ? name : `${name}-${count}`;
+  return existsSync(tried) ? unusedName(name, count + 1) : tried;
 }

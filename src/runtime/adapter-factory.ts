@@ -19,6 +19,8 @@ export type PlatformsParts = {
   readonly timers: Timers;
   readonly log: Log;
   readonly store: FloorStore;
+  /** Whether the last check of the database found something. */
+  readonly isDamaged: () => boolean;
 };
 
 /** The chat platforms that a configuration asks for. */
@@ -74,7 +76,7 @@ const ALREADY_USED = {
 } as const;
 
 function openConsole(parts: PlatformsParts): ConsoleAdapter {
-  const { config, clock, log, store } = parts;
+  const { config, clock, log, store, isDamaged } = parts;
   const backup = async (file: string): Promise<Answer> => {
     try {
       await store.backupTo(file);
@@ -85,7 +87,7 @@ function openConsole(parts: PlatformsParts): ConsoleAdapter {
   };
   const platform = createPlatform(store.tables, clock);
   const { port } = config.adapters.console;
-  return createConsoleAdapter({ dataDir: config.dataDir, platform, port, clock, log, backup });
+  return createConsoleAdapter({ dataDir: config.dataDir, platform, port, clock, log, backup, isDamaged });
 }
 
 async function openDiscord(parts: PlatformsParts): Promise<ChatAdapter> {

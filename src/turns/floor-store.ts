@@ -129,6 +129,11 @@ export class FloorStore implements FloorReader {
     return this.#store.host(machine);
   }
 
+  /** Whether whoever had the file before closed it in good order, or there was nobody. */
+  get endedWell(): boolean {
+    return this.#store.endedWell;
+  }
+
   accept(message: HumanMessage): Promise<'new' | 'duplicate'> {
     return this.#store.accept(message);
   }

@@ -55,6 +55,8 @@ export type ConsoleOptions = {
   readonly person?: Principal;
   /** Copies the database, which only this process may read, to a new file; asked by whoever has the token. */
   readonly backup?: (file: string) => Promise<Answer>;
+  /** Whether the last check of the database found something. */
+  readonly isDamaged?: () => boolean;
   /** The folder of the built page, if it is not the one that `npm install` builds. */
   readonly pageDir?: string;
 };
@@ -152,7 +154,11 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
       token: sessionToken(join(dataDir, 'console-token')),
       ...(options.pageDir === undefined ? {} : { pageDir: options.pageDir }),
       log,
-      health: () => ({ status: isReady() ? 'ready' : 'starting', agents: agentsIn(ports.queries) }),
+      health: () => ({
+        status: isReady() ? 'ready' : 'starting',
+        agents: agentsIn(ports.queries),
+        database: { status: options.isDamaged?.() === true ? 'degraded' : 'ok' },
+      }),
       welcome: (socket) => welcome(talk, socket),
       command: (channel, line) => ctl(ports, person, { channel, line }),
       backup: async (file) => (await options.backup?.(file)) ?? { ok: false, text: 'This Conch keeps no database.' },

@@ -4,6 +4,7 @@ import SqliteDatabase from 'better-sqlite3';
 import type { Database } from 'better-sqlite3';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
+import { unusedName } from '../../lib/private-file.ts';
 import { StoreError, storeError } from '../../engine/errors.ts';
 import { checksum } from '../../engine/sqlite/rows.ts';
 import type { Tables } from '../../engine/sqlite/sqlite.ts';
@@ -157,11 +158,6 @@ function copyMessages(former: Database, db: Database): void {
   const { insert } = prepare(db);
   const all = former.prepare<[], Row>(`SELECT ${COLUMNS.join(', ')} FROM messages ORDER BY seq`);
   for (const row of all.iterate()) insert.run(row);
-}
-
-function unusedName(name: string, count = 1): string {
-  const tried = count === 1 ? name : `${name}-${count}`;
-  return existsSync(tried) ? unusedName(name, count + 1) : tried;
 }
 
 const COLUMNS = [

@@ -26,6 +26,8 @@ const NOT_BUILT = 'The console page is not built. Run "npm install" in the folde
 export type Health = {
   readonly status: 'starting' | 'ready';
   readonly agents: { readonly status: 'ok' | 'degraded' | 'down'; readonly offline: number; readonly of: number };
+  /** `degraded`: the last check of the whole file found something; the log says what. */
+  readonly database: { readonly status: 'ok' | 'degraded' };
 };
 
 /** What the server is told and what it asks. */

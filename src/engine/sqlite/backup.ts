@@ -1,6 +1,10 @@
-import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, linkSync, openSync, renameSync, rmSync } from 'node:fs';
 import Database from 'better-sqlite3';
-import { StoreError } from '../errors.ts';
+import { unusedName } from '../../lib/private-file.ts';
+import { StoreError, sentence, storeError } from '../errors.ts';
+import { fileProblems } from './check.ts';
+import { lockFile } from './lock.ts';
+import { lockOf, openToRead } from './open.ts';
 
 /**
  * Copies a database in use into one new file, consistent and complete, and marks the copy as a backup.
@@ -20,10 +24,57 @@ export async function backUp(db: Database.Database, path: string): Promise<void>
   }
 }
 
+/**
+ * Puts a backup, or any file of a store, in the place of a database that nobody has open; what was there is put aside.
+ * Returns the name of that, `null` if there was nothing. Every moment of it may be the last: done again, it comes to the same.
+ * Rejects with a `StoreError`, changing nothing, when the file is missing, damaged or newer, or the database is in use.
+ */
+export async function restore(file: string, path: string): Promise<string | null> {
+  const lock = lockFile(lockOf(path));
+  if (lock === null) throw new StoreError('locked', sentence('locked', path, 'its lock is taken'));
+  try {
+    const fresh = `${path}.restoring`;
+    await copySound(file, fresh);
+    const aside = putAside(path);
+    renameSync(fresh, path);
+    return aside;
+  } catch (error) {
+    throw storeError(error, file);
+  } finally {
+    lock.release();
+  }
+}
+
+async function copySound(file: string, fresh: string): Promise<void> {
+  const db = openToRead(file);
+  try {
+    const [found] = fileProblems(db);
+    if (found !== undefined) throw new StoreError('corrupt', sentence('corrupt', file, found));
+    rmSync(fresh, { force: true });
+    closeSync(openSync(fresh, 'w', 0o600));
+    await db.backup(fresh);
+  } finally {
+    db.close();
+  }
+  markBackup(fresh);
+}
+
+/** The log goes first: a database without it is refused, one beside another's log would be damaged. */
+function putAside(path: string): string | null {
+  if (!existsSync(path)) return null;
+  const aside = unusedName(`${path}.before-restore`);
+  if (existsSync(`${path}-wal`)) renameSync(`${path}-wal`, `${aside}-wal`);
+  rmSync(`${path}-shm`, { force: true });
+  linkSync(path, aside);
+  return aside;
+}
+
 /** What a file says of itself. */
 export type FileMarks = {
   /** Begins every id of the outbox, and is never used by another file. */
   readonly storeId: string;
+  /** That id was made just now. */
+  readonly isNew: boolean;
   /** It is a restored backup, and its machines were not told so yet. */
   readonly isRestored: boolean;
   /** Its last owner closed it in good order, and noted what it was in the middle of. */
@@ -41,12 +92,12 @@ export function readMarks(db: Database.Database, newId: () => string): FileMarks
       const endedWell = read.get('ended') !== undefined;
       if (endedWell) db.exec("DELETE FROM meta WHERE name = 'ended'");
       if (known !== undefined && !isCopy)
-        return { storeId: known, isRestored: read.get('restored') !== undefined, endedWell };
+        return { storeId: known, isNew: false, isRestored: read.get('restored') !== undefined, endedWell };
       const storeId = newId();
       write.run('issuer', storeId);
       if (isCopy) write.run('restored', 'yes');
       db.exec("DELETE FROM meta WHERE name = 'backup'");
-      return { storeId, isRestored: isCopy, endedWell };
+      return { storeId, isNew: true, isRestored: isCopy, endedWell };
     })
     .immediate();
 }

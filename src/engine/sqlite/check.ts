@@ -1,17 +1,10 @@
 import type { Database } from 'better-sqlite3';
 import { StoreError, sentence } from '../errors.ts';
-import type { Replayed } from '../replay.ts';
-import { countBroken } from './rows.ts';
+import type { Recording, Replayed } from '../replay.ts';
+import { MIGRATIONS, openToRead } from './open.ts';
 import { OPEN } from './outbox.ts';
-import type { Rows } from './rows.ts';
-
-/** What a check looks at; `replay` folds the journal of a key and is `null` for a machine that nobody hosts. */
-export type Checked = {
-  readonly db: Database;
-  readonly path: string;
-  readonly rows: Rows;
-  readonly replay: (name: string, key: string) => Replayed | null;
-};
+import { NO_TAIL, Rows, brokenRows, countBroken, rowHash } from './rows.ts';
+import type { JournalRow, Owner, Tail } from './rows.ts';
 
 /**
  * Checks what is about to be worked on: waiting messages and owed effects. States and the ends of their journals are checked
@@ -23,40 +16,124 @@ export function checkAtStart(db: Database, path: string): void {
   if (countBroken(db, 'outbox', OPEN) > 0) throw damage('an owed effect is not what was written');
 }
 
-/** Checks everything: structure, checksums, every chain from its first row, and that every journal folds to its state. */
-export function verifyAll(checked: Checked): readonly string[] {
-  const { db, rows } = checked;
+/**
+ * Checks every byte that can be checked without knowing the machines: structure, checksums, and every chain from its first row.
+ * Another process may write meanwhile: each read is short, but for one that looks at the structure of a whole table.
+ */
+export function fileProblems(db: Database): readonly string[] {
+  const structure = unlessUnreadable('the structure', () => structureProblems(db));
+  // The rows of an older schema are taken over, and checked, by the first start.
+  if (Number(db.pragma('user_version', { simple: true })) < MIGRATIONS.length) return structure;
   return [
-    ...integrityProblems(db),
-    ...TABLES.filter((table) => countBroken(db, table) > 0).map((table) => `${table}: a row is not what was written`),
-    ...rows.owners().flatMap(({ name, key }) => keyProblems(key, checked.replay(name, key))),
-    ...strayRows(checked),
+    ...structure,
+    ...TABLES.flatMap((table) => unlessUnreadable(table, () => tableProblems(db, table))),
+    ...unlessUnreadable('journal', () => chainProblems(db)),
   ];
+}
+
+/** How the journal of a machine is folded. */
+export type Fold = { readonly name: string; readonly replay: (recording: Recording) => Replayed };
+
+/**
+ * Everything that is wrong with the database in a file, one sentence per problem; another process may own it meanwhile. The journals
+ * of the machines in `folds` are folded up to their stored states. Throws a `StoreError` when it cannot be opened.
+ */
+export function databaseProblems(path: string, folds: readonly Fold[]): readonly string[] {
+  const db = openToRead(path);
+  try {
+    const found = fileProblems(db);
+    if (found.length > 0 || folds.length === 0) return found;
+    const rows = new Rows(db);
+    const replay = db.transaction((owner: Owner): Replayed | null => {
+      const fold = folds.find(({ name }) => name === owner.name);
+      const snapshot = rows.snapshot(owner.name, owner.key);
+      if (fold === undefined || snapshot === null) return null;
+      return fold.replay({ key: owner.key, rows: [...rows.back(snapshot.row)].toReversed(), snapshot });
+    });
+    return foldProblems(rows, replay);
+  } finally {
+    db.close();
+  }
+}
+
+/** Checks that every journal folds to its state; `replay` folds that of a key, and is `null` for a machine that is not known. */
+export function foldProblems(rows: Rows, replay: (owner: Owner) => Replayed | null): readonly string[] {
+  const problemsOf = ({ key }: Owner, replayed: Replayed | null): readonly string[] => {
+    if (replayed === null) return [];
+    const { brokenAt, stoppedBy, equal } = replayed;
+    return [
+      ...(brokenAt === null ? [] : [`the journal of ${key} was changed at entry ${brokenAt}`]),
+      ...(stoppedBy === null ? [] : [`the journal of ${key} cannot be folded: ${stoppedBy}`]),
+      ...(equal ? [] : [`the state of ${key} is not the fold of its journal`]),
+    ];
+  };
+  return unlessUnreadable('machines', () =>
+    rows.owners().flatMap((owner) => unlessUnreadable(owner.key, () => problemsOf(owner, replay(owner)))),
+  );
+}
+
+/** What cannot be read is a problem, too. */
+function unlessUnreadable(what: string, look: () => readonly string[]): readonly string[] {
+  try {
+    return look();
+  } catch (error) {
+    return [`${what} cannot be read: ${error instanceof Error ? error.message : String(error)}`];
+  }
 }
 
 const TABLES = ['inbox', 'machines', 'outbox', 'memory', 'conversation'] as const;
 
-function integrityProblems(db: Database): readonly string[] {
-  const found = db.prepare<[], string>('PRAGMA integrity_check').pluck().all();
+/** How many rows are looked at in one read. */
+const SLICE = 1_000;
+
+function structureProblems(db: Database): readonly string[] {
+  const tables = db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all();
+  const found = tables.flatMap((table) => db.prepare<[], string>(`PRAGMA integrity_check("${table}")`).pluck().all());
   return found.filter((line) => line !== 'ok');
 }
 
-function keyProblems(key: string, replayed: Replayed | null): readonly string[] {
-  if (replayed === null) return [];
-  const { brokenAt, stoppedBy, equal } = replayed;
-  const problems: string[] = [];
-  if (brokenAt !== null) problems.push(`the journal of ${key} was changed at entry ${brokenAt}`);
-  if (stoppedBy !== null) problems.push(`the journal of ${key} cannot be folded: ${stoppedBy}`);
-  if (!equal) problems.push(`the state of ${key} is not the fold of its journal`);
-  return problems;
+function tableProblems(db: Database, table: (typeof TABLES)[number]): readonly string[] {
+  const read = brokenRows(db, table, SLICE);
+  for (let after: number | null = -Infinity; after !== null;) {
+    const { last, broken }: ReturnType<typeof read> = read(after);
+    if (broken > 0) return [`${table}: a row is not what was written`];
+    if (last !== null && last <= after) return [`${table}: its rows are not in order`];
+    after = last;
+  }
+  return [];
 }
 
-/** Rows that no chain leads to: something was put in, or an end was cut off. */
-function strayRows({ rows }: Checked): readonly string[] {
-  let chained = 0;
-  for (const { name, key } of rows.owners()) {
-    const snapshot = rows.snapshot(name, key);
-    if (snapshot !== null) for (const _ of rows.back(rows.end(snapshot))) chained += 1;
+/** Reads the journal from its first row on: each row continues the chain of its key, and each state is of a row that is there. */
+function chainProblems(db: Database): readonly string[] {
+  const slice = db.prepare<[number, number], JournalRow>('SELECT * FROM journal WHERE row > ? ORDER BY row LIMIT ?');
+  const tails = new Map<number, Tail>();
+  const broken = new Map<number, number>();
+  let last = 0;
+  for (let rows = slice.all(last, SLICE); rows.length > 0; rows = slice.all(last, SLICE)) {
+    for (const row of rows) {
+      if (row.row <= last) return ['journal: its rows are not in order'];
+      last = row.row;
+      const before = tails.get(row.machine) ?? NO_TAIL;
+      const isNext = row.prev === (before.row || null) && rowHash(before.hash, row).equals(row.hash);
+      if (!isNext && !broken.has(row.machine)) broken.set(row.machine, row.row);
+      tails.set(row.machine, row);
+    }
   }
-  return chained === rows.count() ? [] : [`the journal has ${rows.count()} rows, of which ${chained} are in a chain`];
+  const owners = new Map(
+    db
+      .prepare<[], Owner>('SELECT id, name, key FROM machines')
+      .all()
+      .map((one) => [one.id, one]),
+  );
+  return [
+    ...[...broken].map(([id, row]) => `the journal of ${owners.get(id)?.key ?? `key ${id}`} was changed at row ${row}`),
+    ...[...tails.keys()].filter((id) => !owners.has(id)).map((id) => `the journal names a key ${id} that nobody has`),
+    ...db
+      .prepare<[], string>(
+        'SELECT key FROM machines m WHERE NOT EXISTS (SELECT 1 FROM journal j WHERE j.row = m.row AND j.machine = m.id)',
+      )
+      .pluck()
+      .all()
+      .map((key) => `the journal of ${key} does not have the row of its state`),
+  ];
 }

@@ -1,4 +1,4 @@
-import { closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync } from 'node:fs';
+import { closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import type { Database } from 'better-sqlite3';
@@ -247,4 +247,67 @@ function openLog(path: string): number {
     closeSync(folder);
   }
   return openSync(`${path}-wal`, 'r+');
+}
+
+/**
+ * How far a database was, kept outside of it and of its log: a log that was removed, or an older file put in its place, shows.
+ * Noted after the disk has what it counts, so it is never ahead of what a crash leaves.
+ */
+export class Mark {
+  readonly #file: number;
+  readonly #storeId: string;
+  #row = 0;
+
+  /** Throws what the file system says when it cannot be written. */
+  constructor(database: string, storeId: string) {
+    this.#file = openSync(markOf(database), 'a+', 0o600);
+    closeSync(this.#file);
+    this.#file = openSync(markOf(database), 'r+');
+    this.#storeId = storeId;
+  }
+
+  /** Notes the last row of the journal. That it could not be noted is no reason to stop: less is noticed then. */
+  note(row: number): void {
+    if (row === this.#row) return;
+    this.#row = row;
+    try {
+      writeSync(this.#file, `${this.#storeId} ${row}`.padEnd(WIDTH), 0);
+    } catch {
+      this.#row = 0;
+    }
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+}
+
+/** The file beside a database that says how far it was. */
+export function markOf(database: string): string {
+  return `${database.replace(/\.db$/u, '')}.mark`;
+}
+
+/**
+ * Throws a `StoreError` when the database ends before what was noted of it. One that was restored from a backup, or has no mark,
+ * or another's, is taken as it is.
+ */
+export function checkMark(db: Database, database: string): void {
+  const noted = /^(?<storeId>\S+) (?<row>\d+) *$/u.exec(readMark(database))?.groups;
+  if (noted === undefined) return;
+  const known = db.prepare<[string], string>('SELECT value FROM meta WHERE name = ?').pluck();
+  if (known.get('issuer') !== noted['storeId'] || known.get('backup') !== undefined) return;
+  const last = db.prepare<[], number | null>('SELECT max(row) FROM journal').pluck().get() ?? 0;
+  if (last >= Number(noted['row'])) return;
+  const detail = `its journal ends at row ${last}, and row ${noted['row']} was on the disk`;
+  throw new StoreError('gone-back', sentence('gone-back', database, detail));
+}
+
+const WIDTH = 40;
+
+function readMark(database: string): string {
+  try {
+    return readFileSync(markOf(database), 'utf8');
+  } catch {
+    return '';
+  }
 }

@@ -117,7 +117,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
       const { seq, at, hash, facts } = row;
       for (const [index, fact] of facts.toReversed().entries())
         yield { key, seq: seq - index, at, fact, hash: hash.toString('hex') };
-      number = row.prev;
+      number = row.prev !== null && row.prev < number ? row.prev : null;
     }
   }
 

@@ -40,11 +40,29 @@ export function openDatabase(
   try {
     db = path === MEMORY ? new Database(path) : openAlone(path);
     const version = readVersion(db, path, migrations.length);
-    checkStructure(db, path);
     fixSettings(db, path);
     defineFunctions(db);
     if (version > 0 && version < migrations.length) keepFormer(db, { path, version, say });
     migrate(db, migrations.slice(version), version);
+    return db;
+  } catch (error) {
+    db?.close();
+    throw storeError(error, path);
+  }
+}
+
+/**
+ * Opens a database to look at it; another process may own it and write meanwhile.
+ * Throws a `StoreError` when it is not there, is no database of Conch, or was written by a newer one.
+ */
+export function openToRead(path: string): Database.Database {
+  let db: Database.Database | null = null;
+  try {
+    if (!existsSync(path)) throw new StoreError('unavailable', `There is no file ${path}.`);
+    db = new Database(path, { readonly: true, timeout: BUSY_TIMEOUT_MS });
+    if (readVersion(db, path, MIGRATIONS.length) === 0)
+      throw new StoreError('corrupt', sentence('corrupt', path, 'it is empty'));
+    defineFunctions(db);
     return db;
   } catch (error) {
     db?.close();
@@ -105,18 +123,16 @@ function openAlone(path: string): Database.Database {
 function readVersion(db: Database.Database, path: string, known: number): number {
   const version = Number(db.pragma('user_version', { simple: true }));
   if (version > known || version < 0) {
-    throw new StoreError('newer-schema', sentence('newer-schema', path, `schema ${version}, this one knows ${known}`));
+    const kept = formerFile(path, known);
+    const way = existsSync(kept) ? ` What it was before is in ${kept}: conch restore ${kept}` : '';
+    const detail = `schema ${version}, this one knows ${known}`;
+    throw new StoreError('newer-schema', sentence('newer-schema', path, detail) + way);
   }
   const tables = Number(db.prepare('SELECT count(*) FROM sqlite_schema').pluck().get());
   if (version === 0 && tables > 0) {
     throw new StoreError('corrupt', sentence('corrupt', path, 'it is not a database of Conch'));
   }
   return version;
-}
-
-function checkStructure(db: Database.Database, path: string): void {
-  const found = String(db.pragma('quick_check(1)', { simple: true }));
-  if (found !== 'ok') throw new StoreError('corrupt', sentence('corrupt', path, found));
 }
 
 function fixSettings(db: Database.Database, path: string): void {
@@ -144,8 +160,21 @@ function keepFormer(
   rmSync(partial, { force: true });
   db.prepare('VACUUM INTO ?').run(partial);
   chmodSync(partial, 0o600);
+  proveCopy(partial);
   renameSync(partial, copy);
   say(`${path} was brought to a new schema. What it was, with its whole journal, is kept in ${copy}.`);
+}
+
+/** Nothing is changed before its copy is known to be sound; marked as a backup, it is restored as one. */
+function proveCopy(path: string): void {
+  const copy = new Database(path);
+  try {
+    const found = String(copy.pragma('integrity_check(1)', { simple: true }));
+    if (found !== 'ok') throw new StoreError('corrupt', sentence('corrupt', path, found));
+    copy.exec("INSERT OR REPLACE INTO meta VALUES ('backup', 'yes')");
+  } finally {
+    copy.close();
+  }
 }
 
 function migrate(db: Database.Database, steps: readonly URL[], from: number): void {

@@ -83,6 +83,23 @@ export function countBroken(db: Database, table: CheckedTable, condition = 'TRUE
   return Number(db.prepare(sql).pluck().get());
 }
 
+/** Counts the rows of a table that are not what was written, so many at a time: those after a row, and the last it looked at. */
+export function brokenRows(
+  db: Database,
+  table: CheckedTable,
+  most: number,
+): (after: number) => { readonly last: number | null; readonly broken: number } {
+  const read = db.prepare<[number], { last: number | null; broken: number | null }>(
+    `SELECT max(n) AS last, sum(broken) AS broken FROM (
+       SELECT rowid AS n, checksum IS NOT ${checksum(table)} AS broken FROM ${table}
+       WHERE rowid > ? ORDER BY rowid LIMIT ${most})`,
+  );
+  return (after) => {
+    const { last = null, broken = 0 } = read.get(after) ?? {};
+    return { last, broken: broken ?? 0 };
+  };
+}
+
 /** How many rows a state may lag behind its journal before it is stored; a start reads about as many. */
 const MOST_LAG = 5_000;
 
@@ -169,9 +186,14 @@ export class Rows {
     return this.#sql.read.get(row) ?? null;
   }
 
+  /** The row before of the same key; `null` also when it leads forward, which only damage does. */
+  before({ row, prev }: Pick<JournalRow, 'row' | 'prev'>): JournalRow | null {
+    return prev === null || prev >= row ? null : this.read(prev);
+  }
+
   /** The rows of one key from one on back to its first, the newest first. */
   *back(from: number): Iterable<JournalRow> {
-    for (let row = this.read(from); row !== null; row = row.prev === null ? null : this.read(row.prev)) yield row;
+    for (let row = this.read(from); row !== null; row = this.before(row)) yield row;
   }
 
   /** Whether a command with this id was carried out. */

@@ -16,8 +16,8 @@ import type {
 } from '../port.ts';
 import type { Replayed } from '../replay.ts';
 import { backUp, noteEndedWell, noteTold, readMarks } from './backup.ts';
-import { checkAtStart, verifyAll } from './check.ts';
-import { Commits, WalSync } from './commits.ts';
+import { checkAtStart, fileProblems, foldProblems } from './check.ts';
+import { Commits, Mark, WalSync, checkMark } from './commits.ts';
 import type { DiskSync } from './commits.ts';
 import { Inbox } from './inbox.ts';
 import { Keeper } from './keeper.ts';
@@ -26,6 +26,7 @@ import { KeyValues } from './key-values.ts';
 import { MIGRATIONS, openDatabase } from './open.ts';
 import { Outbox } from './outbox.ts';
 import { Rows } from './rows.ts';
+import type { Owner } from './rows.ts';
 
 /** What a store is built from. */
 export type StoreOptions = {
@@ -78,6 +79,8 @@ export function openSqliteStore<Made>(
 export class SqliteStore implements Store {
   readonly keyValues: KeyValues;
   readonly tables: Tables;
+  /** Whether whoever had the file before closed it in good order, or there was nobody. */
+  readonly endedWell: boolean;
   readonly #db: Database;
   readonly #options: StoreOptions;
   readonly #inbox: Inbox;
@@ -86,6 +89,7 @@ export class SqliteStore implements Store {
   readonly #commits: Commits;
   readonly #shared: Shared;
   readonly #hosted = new Map<string, Hosted>();
+  #mark: Mark | null;
   #isRestored: boolean;
   #endedWell: boolean;
 
@@ -94,19 +98,31 @@ export class SqliteStore implements Store {
     const { path } = options;
     this.#db = db;
     this.#options = options;
+    checkMark(db, path);
     checkAtStart(db, path);
-    const { storeId, isRestored, endedWell } = readMarks(db, options.ids ?? (() => randomBytes(5).toString('hex')));
+    const { storeId, isNew, isRestored, endedWell } = readMarks(
+      db,
+      options.ids ?? (() => randomBytes(5).toString('hex')),
+    );
+    // From now on a file without its log can tell whose it is.
+    if (isNew) db.pragma('wal_checkpoint(TRUNCATE)');
     this.#isRestored = isRestored;
     this.#endedWell = endedWell;
+    this.endedWell = endedWell || (isNew && !isRestored);
     this.#inbox = new Inbox(db);
     this.#rows = new Rows(db);
     this.#outbox = new Outbox(db, storeId);
+    this.#mark = db.memory ? null : new Mark(path, storeId);
+    this.#mark?.note(this.#rows.last);
     const hooks = {
       beforeCommit: () => {
         this.#outbox.writeSettled();
         this.#storeOverdue();
       },
-      committed: () => this.#outbox.committed(),
+      committed: () => {
+        this.#mark?.note(this.#rows.last);
+        this.#outbox.committed();
+      },
       undone: () => this.#forget(),
     };
     this.#commits = new Commits(db, path, hooks, db.memory ? null : (options.disk ?? new WalSync(path)));
@@ -177,9 +193,8 @@ export class SqliteStore implements Store {
 
   /** Checks every byte that can be checked; one sentence per problem, none when all is well. Takes time with long journals. */
   verify(): readonly string[] {
-    const { path } = this.#options;
-    const replay = (name: string, key: string): Replayed | null => this.#hosted.get(name)?.replay(key) ?? null;
-    return this.#reading(() => verifyAll({ db: this.#db, path, rows: this.#rows, replay }));
+    const replay = ({ name, key }: Owner): Replayed | null => this.#hosted.get(name)?.replay(key) ?? null;
+    return this.#reading(() => [...fileProblems(this.#db), ...foldProblems(this.#rows, replay)]);
   }
 
   /** Writes a consistent copy of everything committed into a new file, while the store goes on working. */
@@ -190,6 +205,8 @@ export class SqliteStore implements Store {
 
   async close(): Promise<void> {
     await this.#commits.close(() => this.#storeAll());
+    this.#mark?.close();
+    this.#mark = null;
   }
 
   /** Decides on a command and all that it causes, then writes all of it. */

@@ -32,7 +32,11 @@ export function open(path = ':memory:', changes: Partial<FloorStoreOptions> = {}
 }
 
 /** A folder that `dispose` removes. */
-export function folder(): { readonly path: string; file(name?: string): string; [Symbol.dispose](): void } {
+export function folder(): {
+  readonly path: string;
+  readonly file: (name?: string) => string;
+  [Symbol.dispose](): void;
+} {
   const path = mkdtempSync(join(tmpdir(), 'conch-store-'));
   return {
     path,

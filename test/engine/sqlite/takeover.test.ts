@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { sessionJournal } from '../../../src/agents/session/session-journal.ts';
@@ -97,8 +97,28 @@ describe('a file of the schema before machines', () => {
     expect(statSync(copy).mode & 0o777).toBe(0o600);
     const db = new Database(copy, { readonly: true });
     expect(db.prepare('SELECT count(*) FROM journal').pluck().get()).toBe(36);
+    expect(db.prepare("SELECT value FROM meta WHERE name = 'backup'").pluck().get()).toBe('yes');
     expect(existsSync(`${copy}.part`)).toBe(false);
     expect(said).toEqual([expect.stringContaining(`is kept in ${copy}.`)]);
+    db.close();
+  });
+
+  test('is named to the program of before, which cannot read what it became', () => {
+    using place = folder();
+    former(place.file());
+    openDatabase(place.file()).close();
+    const before = MIGRATIONS.slice(0, 2);
+    expect(() => openDatabase(place.file(), before)).toThrow(`conch restore ${formerFile(place.file(), 2)}`);
+  });
+
+  test('is not changed when no copy of it can be kept', () => {
+    using place = folder();
+    former(place.file());
+    mkdirSync(`${formerFile(place.file(), 2)}.part/in the way`, { recursive: true });
+    expect(() => openDatabase(place.file())).toThrow('cannot be used');
+    rmSync(`${formerFile(place.file(), 2)}.part`, { recursive: true });
+    const db = openDatabase(place.file(), MIGRATIONS.slice(0, 2));
+    expect(db.pragma('user_version', { simple: true })).toBe(2);
     db.close();
   });
 

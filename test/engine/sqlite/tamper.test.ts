@@ -24,9 +24,11 @@ async function record(path: string): Promise<void> {
 async function problems(path: string): Promise<readonly string[]> {
   try {
     const store = open(path);
-    const found = store.verify();
-    await store.close();
-    return found;
+    try {
+      return store.verify();
+    } finally {
+      await store.close();
+    }
   } catch (error) {
     if (error instanceof StoreError) return [error.message];
     throw error;

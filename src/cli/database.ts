@@ -1,0 +1,47 @@
+import { resolve } from 'node:path';
+import type { CommandLine } from './arguments.ts';
+import { sessionJournal } from '../agents/session/session-journal.ts';
+import { replayJournal } from '../engine/replay.ts';
+import { restore } from '../engine/sqlite/backup.ts';
+import { databaseProblems } from '../engine/sqlite/check.ts';
+import type { Fold } from '../engine/sqlite/check.ts';
+import { databaseIn } from '../runtime/data-folder.ts';
+import { EXIT_CODES } from '../runtime/exit-codes.ts';
+import type { ExitCode } from '../runtime/exit-codes.ts';
+import { floorMachine } from '../turns/floor-store.ts';
+
+/** What is done to the database in a data folder by the command line alone. */
+export type DatabaseCall = Extract<CommandLine, { verb: 'verify' | 'restore' }>;
+
+/** What came of it: a text for people, to be said or complained of. */
+export type Done = { readonly ok: boolean; readonly text: string; readonly code: ExitCode };
+
+/** Does it. Rejects with a `StoreError` that says what to do when the database cannot be used. */
+export async function runOnDatabase(call: DatabaseCall, dataDir: string): Promise<Done> {
+  const path = resolve(databaseIn(dataDir));
+  if (call.verb === 'restore') return restored(resolve(call.file), path);
+  const file = call.file === null ? path : resolve(call.file);
+  const problems = databaseProblems(file, call.background ? [] : FOLDS);
+  const code = problems.length === 0 ? EXIT_CODES.ok : EXIT_CODES.databaseUnreadable;
+  if (call.json) return { ok: true, text: JSON.stringify({ problems }), code };
+  return { ok: problems.length === 0, text: verdictOf(file, problems), code };
+}
+
+const FOLDS: readonly Fold[] = [
+  { name: floorMachine.name, replay: (recording) => replayJournal(recording, floorMachine) },
+  { name: sessionJournal.name, replay: (recording) => replayJournal(recording, sessionJournal) },
+];
+
+function verdictOf(file: string, problems: readonly string[]): string {
+  if (problems.length === 0) return `✓ ${file} is whole: every row is what was written, and every journal is unbroken.`;
+  const lines = problems.map((problem) => `  ${problem}`);
+  return [`✗ ${file} is damaged:`, ...lines, 'End Conch and restore the last backup: conch restore <file>'].join('\n');
+}
+
+async function restored(file: string, path: string): Promise<Done> {
+  const aside = await restore(file, path);
+  const kept = aside === null ? '' : ` What was there is kept as ${aside}.`;
+  const next =
+    'At the next start the number of every turn jumps ahead, and posts still owed are looked for before they are sent.';
+  return { ok: true, text: `${file} is now ${path}.${kept} ${next}`, code: EXIT_CODES.ok };
+}

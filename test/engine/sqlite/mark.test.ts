@@ -1,0 +1,128 @@
+import { copyFileSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { FloorStore, openFloorStore } from '../../../src/turns/floor-store.ts';
+import { openDatabase } from '../../../src/engine/sqlite/open.ts';
+import { folder, open, options, seat, turn, write } from './fixture.ts';
+import { runChild } from './process.ts';
+
+const SIDES = ['conch.db', 'conch.db-wal'] as const;
+
+/** What a killed process leaves: the files as they lie on the disk at this moment, put into another folder. */
+function asKilled(from: (name?: string) => string, to: (name?: string) => string): void {
+  for (const name of [...SIDES, 'conch.mark']) copyFileSync(from(name), to(name));
+}
+
+describe('a file that lost the end of what was answered', () => {
+  test('because its log was removed is refused, and nothing of it is changed', async () => {
+    using place = folder();
+    expect(await runChild('apply-and-die', place.file())).toMatchObject({ signal: 'SIGKILL' });
+    rmSync(place.file('conch.db-wal'));
+    const before = readFileSync(place.file());
+    expect(() => open(place.file())).toThrow(
+      /gone back to an earlier state \(its journal ends at row .* conch restore/,
+    );
+    expect(readFileSync(place.file()).equals(before)).toBe(true);
+    expect(() => open(place.file())).toThrow(expect.objectContaining({ code: 'gone-back' }));
+  });
+
+  test('because its log is an older one is refused', async () => {
+    using place = folder();
+    using killed = folder();
+    const store = open(place.file());
+    await seat(store);
+    await write(store, 'm1');
+    copyFileSync(place.file('conch.db-wal'), killed.file('older-wal'));
+    await turn(store, 'one');
+    asKilled(place.file, killed.file);
+    await open(killed.file()).close();
+    asKilled(place.file, killed.file);
+    copyFileSync(killed.file('older-wal'), killed.file('conch.db-wal'));
+    expect(() => open(killed.file())).toThrow('gone back');
+    await store.close();
+  });
+
+  test('because an older copy took its place is refused', async () => {
+    using place = folder();
+    const first = open(place.file());
+    await seat(first);
+    await first.close();
+    const older = readFileSync(place.file());
+    const second = open(place.file());
+    await write(second, 'm1');
+    await second.close();
+    writeFileSync(place.file(), older);
+    expect(() => open(place.file())).toThrow('gone back');
+  });
+});
+
+describe('a file that is whole', () => {
+  test('is opened after a kill, also at the moment when it was new', async () => {
+    using place = folder();
+    using killed = folder();
+    const store = open(place.file());
+    asKilled(place.file, killed.file);
+    await open(killed.file()).close();
+    await seat(store);
+    for (const id of ['m1', 'm2', 'm3']) {
+      await write(store, id);
+      asKilled(place.file, killed.file);
+      const again = open(killed.file());
+      expect(again.message(id)).not.toBeNull();
+      await again.close();
+    }
+    await store.close();
+    await open(place.file()).close();
+  });
+
+  test('restored from a backup is opened beside the mark of what was there', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await seat(store);
+    await store.backupTo(place.file('copy.db'));
+    await write(store, 'm1');
+    await store.close();
+    copyFileSync(place.file('copy.db'), place.file());
+    for (let start = 0; start < 2; start += 1) {
+      const restored = open(place.file());
+      expect(restored.message('m1')).toBeNull();
+      await restored.close();
+    }
+  });
+
+  test('without a mark, or with one that is no mark, is opened, and marked for its owner alone', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await seat(store);
+    await store.close();
+    for (const leave of [() => rmSync(place.file('conch.mark')), () => writeFileSync(place.file('conch.mark'), '?')]) {
+      leave();
+      await open(place.file()).close();
+      expect(readFileSync(place.file('conch.mark'), 'utf8')).toMatch(/^\w+ [1-9]\d* *$/u);
+    }
+    expect(statSync(place.file('conch.mark')).mode & 0o777).toBe(0o600);
+  });
+
+  test('in the memory of a process has no mark', async () => {
+    const store = openFloorStore(options(':memory:'));
+    await store.close();
+    expect(existsSync(':memory:.mark')).toBe(false);
+  });
+
+  test('is marked no earlier than the disk has it', async () => {
+    using place = folder();
+    const disk = Promise.withResolvers<void>();
+    let syncs = 0;
+    const slow = { sync: () => ((syncs += 1) === 1 ? disk.promise : null), close: () => undefined };
+    const store = new FloorStore(openDatabase(place.file()), options(place.file(), { disk: slow }));
+    const marked = (): string => readFileSync(place.file('conch.mark'), 'utf8');
+    const before = marked();
+    const seating = seat(store);
+    await Promise.resolve();
+    expect(syncs).toBe(1);
+    expect(marked()).toBe(before);
+    disk.resolve();
+    await seating;
+    expect(marked()).not.toBe(before);
+    await store.close();
+  });
+});

@@ -1,0 +1,157 @@
+import Database from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { BackgroundCheck, readLastCheck } from '../../src/runtime/background-check.ts';
+import type { BackgroundCheckParts, CheckUnderWay } from '../../src/runtime/background-check.ts';
+import { createLog } from '../../src/runtime/log.ts';
+import { folder, open, seat, turn, write } from '../engine/sqlite/fixture.ts';
+
+const SOON = 10_000;
+const WEEK = 7 * 86_400_000;
+
+/** A store that keeps one text, and timers that are run by hand. */
+function stage({ endedWell = true, kept = null as string | null } = {}) {
+  const lines: Record<string, unknown>[] = [];
+  const timers: { ms: number; run: () => void }[] = [];
+  const asked: (PromiseWithResolvers<readonly string[]> & { stopped: boolean })[] = [];
+  let now = 0;
+  const store = {
+    endedWell,
+    recall: () => kept,
+    remember: async (_owner: string, _name: string, value: string) => void (kept = value),
+  };
+  const parts: BackgroundCheckParts = {
+    path: 'conch.db',
+    store,
+    clock: { now: () => now },
+    timers: {
+      after: (ms, run) => {
+        const timer = { ms, run };
+        timers.push(timer);
+        return { cancel: () => void timers.splice(timers.indexOf(timer), 1) };
+      },
+    },
+    log: createLog({
+      level: 'info',
+      pretty: false,
+      secrets: [],
+      clock: { now: () => now },
+      destination: { write: (line) => lines.push(JSON.parse(line)) },
+    }),
+    examine: (): CheckUnderWay => {
+      const one = { ...Promise.withResolvers<readonly string[]>(), stopped: false };
+      asked.push(one);
+      return { found: one.promise, stop: () => void (one.stopped = true) };
+    },
+  };
+  return {
+    check: new BackgroundCheck(parts),
+    store,
+    lines,
+    asked,
+    delays: () => timers.map(({ ms }) => ms),
+    ring: () => {
+      const timer = timers.shift();
+      now += timer?.ms ?? 0;
+      timer?.run();
+    },
+    answer: async (problems: readonly string[]) => {
+      asked.at(-1)?.resolve(problems);
+      await new Promise(setImmediate);
+    },
+  };
+}
+
+describe('after an end in good order', () => {
+  test('a check that found nothing holds for a week', async () => {
+    const { check, delays, ring, answer, store, lines } = stage({ kept: '{"at":0,"problems":[]}' });
+    check.start();
+    expect(delays()).toEqual([WEEK]);
+    ring();
+    await answer([]);
+    expect(readLastCheck(store)).toEqual({ at: WEEK, problems: [] });
+    expect(check.isDamaged).toBe(false);
+    expect(lines.map(({ level }) => level)).toEqual(['info']);
+    expect(delays()).toEqual([WEEK]);
+  });
+
+  test('a file that was never checked, or in which something was found, is checked soon', () => {
+    for (const kept of [null, '{"at":0,"problems":["the journal of a was changed at row 3"]}']) {
+      const { check, delays } = stage({ kept });
+      check.start();
+      expect(delays()).toEqual([SOON]);
+      expect(check.isDamaged).toBe(kept !== null);
+    }
+  });
+});
+
+describe('after an end that was none', () => {
+  test('the file is checked soon, and what is found is loud and stays until nothing is found', async () => {
+    const { check, delays, ring, answer, store, lines } = stage({ endedWell: false, kept: '{"at":0,"problems":[]}' });
+    check.start();
+    expect(delays()).toEqual([SOON]);
+    ring();
+    await answer(['inbox: a row is not what was written']);
+    expect(check.isDamaged).toBe(true);
+    expect(lines).toEqual([
+      expect.objectContaining({ level: 'error', problem: 'inbox: a row is not what was written', file: 'conch.db' }),
+    ]);
+    expect(readLastCheck(store)?.problems).toEqual(['inbox: a row is not what was written']);
+    ring();
+    await answer([]);
+    expect(check.isDamaged).toBe(false);
+  });
+
+  test('a check that fails says so, and is made again later', async () => {
+    const { check, delays, ring, asked, lines } = stage({ endedWell: false });
+    check.start();
+    ring();
+    asked[0]?.reject(new Error('no memory'));
+    await new Promise(setImmediate);
+    expect(lines.map(({ level, message }) => [level, message])).toEqual([
+      ['warn', 'the database could not be checked'],
+    ]);
+    expect(delays()).toEqual([WEEK]);
+  });
+
+  test('an end of the program ends the check, and nothing is said of it', async () => {
+    const { check, ring, asked, answer, lines, delays } = stage({ endedWell: false });
+    check.start();
+    ring();
+    check.stop();
+    expect(asked[0]?.stopped).toBe(true);
+    await answer(['late']);
+    expect([lines, delays()]).toEqual([[], []]);
+  });
+});
+
+test('T11 an old entry of the journal that was edited is found beside the running program, and loudly', async () => {
+  using place = folder();
+  const first = open(place.file());
+  await seat(first);
+  await write(first, 'm1', 'please build it');
+  for (const text of ['a plan', 'some code', 'a test']) await turn(first, text);
+  await first.close();
+  const db = new Database(place.file());
+  db.exec(`DROP TRIGGER journal_keeps; UPDATE journal SET facts = replace(facts, 'a plan', 'a ruse') WHERE row < 9`);
+  db.close();
+  const store = open(place.file());
+  const lines: Record<string, unknown>[] = [];
+  const found = Promise.withResolvers<void>();
+  const write1 = (line: string): void => {
+    lines.push(JSON.parse(line));
+    found.resolve();
+  };
+  const log = createLog({ level: 'info', pretty: false, secrets: [], destination: { write: write1 } });
+  const clock = { now: () => 0 };
+  const timers = { after: (ms: number, run: () => void) => (ms === SOON && run(), { cancel: () => undefined }) };
+  const check = new BackgroundCheck({ path: place.file(), store, clock, timers, log });
+  check.start();
+  await write(store, 'm2');
+  await found.promise;
+  expect(lines).toEqual([
+    expect.objectContaining({ level: 'error', problem: expect.stringMatching(/^the journal of test:one was changed/) }),
+  ]);
+  expect(check.isDamaged).toBe(true);
+  check.stop();
+  await store.close();
+});
