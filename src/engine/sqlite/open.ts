@@ -27,7 +27,7 @@ export const MIGRATIONS: readonly URL[] = readdirSync(FOLDER)
 export const MEMORY = ':memory:';
 
 /**
- * Opens the database for this process alone, checks its structure, fixes its settings and brings its schema up to date.
+ * Opens the database for this process alone, fixes its settings and brings its schema up to date.
  * Throws a `StoreError`: within a second when another process has it, and before anything is written when its schema is newer.
  * Each of `migrations` is done whole or not at all; `say` is told in a sentence when the file was copied beside before.
  */
@@ -44,6 +44,7 @@ export function openDatabase(
     defineFunctions(db);
     if (version > 0 && version < migrations.length) keepFormer(db, { path, version, say });
     migrate(db, migrations.slice(version), version);
+    makeShrinkable(db, { path, say });
     return db;
   } catch (error) {
     db?.close();
@@ -86,6 +87,8 @@ const SETTINGS = [
   // The store brings each commit to the disk itself; SQLite syncs around checkpoints.
   ['synchronous', 'NORMAL', 1],
   ['foreign_keys', 'ON', 1],
+  // What is taken out is overwritten: from the first write on, or it would stay in pages that were split since.
+  ['secure_delete', 'ON', 1],
   ['wal_autocheckpoint', '1000', 1000],
   ['journal_size_limit', '67108864', 67_108_864],
   ['busy_timeout', String(BUSY_TIMEOUT_MS), BUSY_TIMEOUT_MS],
@@ -136,6 +139,8 @@ function readVersion(db: Database.Database, path: string, known: number): number
 }
 
 function fixSettings(db: Database.Database, path: string): void {
+  // Takes effect in a file that is still empty, before anything else is written.
+  db.pragma('auto_vacuum = INCREMENTAL');
   const journal = db.pragma('journal_mode = WAL', { simple: true });
   if (path !== MEMORY) expect('journal_mode', journal, 'wal');
   if (path !== MEMORY) expect('locking_mode', db.pragma('locking_mode', { simple: true }), 'normal');
@@ -148,6 +153,26 @@ function fixSettings(db: Database.Database, path: string): void {
 function expect(setting: string, found: unknown, wanted: unknown): void {
   if (found !== wanted) throw new Error(`SQLite's ${setting} is ${String(found)}, expected ${String(wanted)}`);
 }
+
+/** A file from before is written anew once, so that it can give back what is taken out, and holds nothing of what was before. */
+function makeShrinkable(
+  db: Database.Database,
+  { path, say }: { readonly path: string; readonly say: (line: string) => void },
+): void {
+  if (path === MEMORY || db.pragma('auto_vacuum', { simple: true }) === INCREMENTAL) return;
+  try {
+    db.pragma('auto_vacuum = INCREMENTAL');
+    db.exec('VACUUM');
+    db.pragma('wal_checkpoint(TRUNCATE)');
+  } catch (error) {
+    const { code, message } = storeError(error, path);
+    if (code !== 'full') throw error;
+    say(`${message} Until then what is taken out of the database leaves it no smaller.`);
+  }
+}
+
+/** What the setting `auto_vacuum` says of a file that can give pages back. */
+const INCREMENTAL = 2;
 
 /** Before its schema changes, a file is copied beside itself, once; what the steps leave out stays there. */
 function keepFormer(

@@ -114,8 +114,8 @@ describe('opening', () => {
   test('fixes the settings that durability rests on', () => {
     using place = folder();
     const db = openDatabase(place.file());
-    const names = ['journal_mode', 'synchronous', 'foreign_keys', 'locking_mode', 'user_version'];
-    expect(names.map((name) => db.pragma(name, { simple: true }))).toEqual(['wal', 1, 1, 'normal', MIGRATIONS.length]);
+    const names = ['journal_mode', 'synchronous', 'foreign_keys', 'locking_mode', 'secure_delete', 'auto_vacuum'];
+    expect(names.map((name) => db.pragma(name, { simple: true }))).toEqual(['wal', 1, 1, 'normal', 1, 2]);
     db.close();
   });
 

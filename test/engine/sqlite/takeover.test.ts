@@ -103,6 +103,21 @@ describe('a file of the schema before machines', () => {
     db.close();
   });
 
+  test('is written anew, so that it gives back what is taken out and holds nothing that was taken out before', () => {
+    using place = folder();
+    former(place.file());
+    const before = new Database(place.file());
+    const change = "UPDATE inbox SET text = 'a secret of old'; UPDATE inbox SET text = 'gone'";
+    before.exec(`PRAGMA auto_vacuum = NONE; PRAGMA secure_delete = OFF; VACUUM; ${change}`);
+    before.close();
+    expect(readFileSync(place.file()).includes('a secret of old')).toBe(true);
+    const db = openDatabase(place.file());
+    expect(db.pragma('auto_vacuum', { simple: true })).toBe(2);
+    db.close();
+    const bytes = readFileSync(place.file());
+    expect(bytes.includes('a secret of old')).toBe(false);
+  });
+
   test('is named to the program of before, which cannot read what it became', () => {
     using place = folder();
     former(place.file());
