@@ -116,6 +116,8 @@ export type AgentBackend = {
   readonly needsSignal: boolean;
   /** Its agents ask people before they change things on the machine, and are stopped when they do not. */
   readonly promisesToAsk: boolean;
+  /** Its agents connect by themselves: their sessions are not closed for want of work. */
+  readonly comesByItself?: boolean;
   open(seat: SeatContext): Promise<AgentSession>;
 };
 

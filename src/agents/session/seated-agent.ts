@@ -5,7 +5,7 @@ import type { TurnDraft } from '../../turns/manager.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
-import type { Clock, Timers } from '../../lib/time.ts';
+import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt } from '../backends/backend.ts';
 import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
 import type { Beat } from './heartbeat.ts';
@@ -70,6 +70,7 @@ export class SeatedAgent {
   readonly #commands: CommandSender;
   readonly #executor: SessionExecutor;
   #joined = false;
+  #busyAt: Instant;
   readonly #knowledge = new SessionKnowledge();
   /** Prompts and messages of this epoch and older ones are not wanted any more. */
   #fence = 0;
@@ -81,6 +82,7 @@ export class SeatedAgent {
     this.channel = channel;
     this.#ports = ports;
     this.#commands = ports.commands;
+    this.#busyAt = ports.clock.now();
     this.#executor = new SessionExecutor({
       ...ports,
       machine: () => createSessionMachine(ports.sessionSettings(channel).thresholds),
@@ -101,6 +103,13 @@ export class SeatedAgent {
   /** Whether a session is open. */
   get connected(): boolean {
     return this.#executor.session !== null;
+  }
+
+  /** Whether its session has had nothing to do for so long, in milliseconds, and can be opened again when it has. */
+  isAtRest(afterMs: number): boolean {
+    const now = this.#ports.clock.now();
+    if (!this.#executor.isIdle) this.#busyAt = now;
+    return this.spec.backend.comesByItself !== true && now - this.#busyAt >= afterMs;
   }
 
   /** Why the last session was lost, in one line. */
@@ -133,6 +142,7 @@ export class SeatedAgent {
       return { state: 'retry', notBefore: this.#ports.clock.now() + RETRY_MS };
     }
     this.#handed.set(row.id, true);
+    this.#busyAt = this.#ports.clock.now();
     this.#start(session, effect);
     return CONFIRMED;
   }

@@ -96,6 +96,11 @@ export class SessionExecutor {
     await this.settled();
   }
 
+  /** Whether a session is open that has nothing to do. */
+  get isIdle(): boolean {
+    return this.#session !== null && this.#generation === null && this.#state.phase.name === 'BuildingPrompt';
+  }
+
   /** Resolves when no session is being opened. */
   async settled(): Promise<void> {
     await this.#attempt?.promise;

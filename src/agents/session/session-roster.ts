@@ -27,17 +27,22 @@ export function createRoster(ports: RosterPorts): Roster {
   return {
     list: () =>
       ports.agents().map(({ id, name, backend, channels }) => {
-        const state = stateWords(worst(ports.seated(id)));
+        const state =
+          channels.length > 0 && ports.seated(id).length === 0 ? AT_REST : stateWords(worst(ports.seated(id)));
         return { id, name, backend: kindWords(backend), state, channels };
       }),
     status: (agent) => {
       const spec = ports.agents().find(({ id }) => id === agent);
       if (!spec) return null;
+      const resting = spec.channels.length - ports.seated(agent).length;
       const head = `${spec.name} (${spec.id}) · ${kindWords(spec.backend)}${spec.description === '' ? '' : ` · ${spec.description}`}`;
-      return [head, ...ports.seated(agent).map(lineOf)];
+      const rest = resting > 0 ? [`${AT_REST} in ${resting} of ${spec.channels.length} channels`] : [];
+      return [head, ...ports.seated(agent).map(lineOf), ...rest];
     },
     restart: async (agent) => {
       const seated = ports.seated(agent);
+      const isAtRest = ports.agents().some(({ id, channels }) => id === agent && channels.length > 0);
+      if (seated.length === 0 && isAtRest) return { ok: true, text: `${agent} starts afresh with its next turn.` };
       if (seated.length === 0) return { ok: false, text: `No agent "${agent}" is running.` };
       await Promise.all(seated.map((each) => each.restart('restarted by an operator')));
       const first = seated.find(({ state }) => STUCK.has(state.phase.name));
@@ -46,6 +51,8 @@ export function createRoster(ports: RosterPorts): Roster {
     },
   };
 }
+
+const AT_REST = 'at rest (opened again for its next turn)';
 
 /** "acp", with a warning when its agents may change things unasked. */
 function kindWords({ kind, promisesToAsk }: AgentBackend): string {

@@ -12,6 +12,7 @@ import { SeatedAgent } from './seated-agent.ts';
 import type { AgentSpec, SessionSettings, SeatedAgentPorts } from './seated-agent.ts';
 import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
 import { Heartbeat } from './heartbeat.ts';
+import type { Beat } from './heartbeat.ts';
 import { createRoster } from './session-roster.ts';
 import type { SessionJournal } from './session-journal.ts';
 
@@ -41,7 +42,8 @@ export type SupervisorSettings = {
 /** Runs all agents: opens their sessions, does what the floors owe them, and tells the floors what they do. */
 export type Supervisor = Roster & {
   /**
-   * Opens a session for every agent in each of its channels, but not for one that was stopped: only `restart` does.
+   * Opens a session for every agent in each of its channels, but not for one that was stopped: only `restart` does. One
+   * that has nothing to do for a quarter of an hour is closed until it has.
    * Resolves after the first attempts, successful or not.
    */
   start(): Promise<void>;
@@ -161,18 +163,14 @@ class SessionPool {
       describe: (agent) => this.#describe(agent),
       boundary: options.boundary ?? (() => randomBytes(8).toString('hex')),
     };
-    this.#heartbeat = new Heartbeat({
-      ...settings,
-      clock,
-      timers,
-      beat: (beat) => this.#each((each) => each.beat(beat)),
-    });
+    this.#heartbeat = new Heartbeat({ ...settings, clock, timers, beat: (beat) => this.#beat(beat) });
   }
 
   async start(): Promise<void> {
     this.#running = true;
-    this.#heartbeat.start();
-    await this.configure(this.agents);
+    const { agents } = this;
+    this.agents = [];
+    await this.configure(agents);
   }
 
   async stop(): Promise<void> {
@@ -184,22 +182,26 @@ class SessionPool {
   }
 
   async configure(agents: readonly AgentSpec[]): Promise<void> {
+    const before = this.agents;
     this.agents = agents;
     if (!this.#running) return;
-    const seats = agents.flatMap((spec) => spec.channels.map((channel) => ({ spec, channel })));
-    const wanted = new Map(seats.map(({ spec, channel }) => [keyOf(channel, spec.id), spec]));
-    const gone = [...this.#seated].filter(([key, { spec }]) => !isSame(spec, wanted.get(key)));
-    for (const [key] of gone) this.#seated.delete(key);
-    await Promise.all(gone.map(([, each]) => each.leave('taken out by the configuration')));
-    await Promise.all(seats.map(({ spec, channel }) => this.#seat(spec, channel)));
+    const gone = seatsOnlyIn(before, agents);
+    const left = gone.map(({ spec, channel }) => {
+      const seated = this.#seated.get(keyOf(channel, spec.id)) ?? this.#make(spec, channel);
+      this.#seated.delete(keyOf(channel, spec.id));
+      return seated.leave('taken out by the configuration');
+    });
+    await Promise.all(left);
+    await Promise.all(seatsOnlyIn(agents, before).map(({ spec, channel }) => this.#seat(spec, channel)));
   }
 
   async deliver(row: OutboxRow): Promise<Settlement> {
     const { effect } = row;
     if (!('agent' in effect) || effect.type === 'post')
       return { state: 'failed', why: `${effect.type} is not for agents` };
-    const agent = this.#seated.get(keyOf(row.channel, effect.agent));
-    if (!agent) return { state: 'failed', why: `${effect.agent} is not in ${row.channel}` };
+    const agent = await this.#seatedFor(row.channel, effect.agent, effect.type !== 'observe');
+    if (agent === null) return { state: 'failed', why: `${effect.agent} is not in ${row.channel}` };
+    if (agent === 'at rest') return { state: 'confirmed', platformId: null };
     switch (effect.type) {
       case 'prompt':
         return await agent.prompt(row, effect);
@@ -219,9 +221,8 @@ class SessionPool {
   }
 
   takeDraft(channel: ChannelId): TurnDraft | null {
-    const drafts = [...this.#seated.values()]
-      .filter((each) => each.channel === channel)
-      .map((each) => each.takeDraft())
+    const drafts = this.agents
+      .map(({ id }) => this.#seated.get(keyOf(channel, id))?.takeDraft() ?? null)
       .filter((draft) => draft !== null);
     return drafts.toSorted((one, other) => other.epoch - one.epoch)[0] ?? null;
   }
@@ -230,24 +231,50 @@ class SessionPool {
     return [...this.#seated.values()].filter(({ spec }) => spec.id === agent);
   }
 
-  async #seat(spec: AgentSpec, channel: ChannelId): Promise<void> {
+  /** Who is to get an effect. Whoever rests is woken for what it has to do; what is only said in its channel it reads later. */
+  async #seatedFor(channel: ChannelId, id: AgentId, wakes: boolean): Promise<SeatedAgent | 'at rest' | null> {
+    const seated = this.#seated.get(keyOf(channel, id));
+    if (seated !== undefined) return seated;
+    const spec = this.agents.find((each) => each.id === id && each.channels.includes(channel));
+    if (spec === undefined || !this.#running) return null;
+    return wakes ? await this.#seat(spec, channel) : 'at rest';
+  }
+
+  async #seat(spec: AgentSpec, channel: ChannelId): Promise<SeatedAgent> {
     const key = keyOf(channel, spec.id);
-    if (this.#seated.has(key)) return;
-    const commands = new CommandQueue({ ...this.#ports, channel });
-    const agent = new SeatedAgent(spec, channel, { ...this.#ports, commands });
+    const known = this.#seated.get(key);
+    if (known !== undefined) return known;
+    if (this.#seated.size === 0) this.#heartbeat.start();
+    const agent = this.#make(spec, channel);
     this.#seated.set(key, agent);
     await agent.open();
+    return agent;
+  }
+
+  #make(spec: AgentSpec, channel: ChannelId): SeatedAgent {
+    const commands = new CommandQueue({ ...this.#ports, channel });
+    return new SeatedAgent(spec, channel, { ...this.#ports, commands });
+  }
+
+  /** With nobody left who could miss a beat there are none. */
+  #beat(beat: Beat): void {
+    for (const [key, agent] of this.#seated) {
+      if (agent.isAtRest(REST_AFTER_MS)) {
+        this.#seated.delete(key);
+        void agent.close();
+      } else agent.beat(beat);
+    }
+    if (this.#seated.size === 0) this.#heartbeat.stop();
   }
 
   #describe(agent: AgentId): { readonly name: string; readonly description: string } {
     const spec = this.agents.find(({ id }) => id === agent);
     return { name: spec?.name ?? agent, description: spec?.description ?? '' };
   }
-
-  #each(act: (agent: SeatedAgent) => void): void {
-    for (const agent of this.#seated.values()) act(agent);
-  }
 }
+
+/** A session that has had nothing to do for so long is closed; the next turn opens it again. */
+const REST_AFTER_MS = 900_000;
 
 const POLICY: RetryPolicy = { firstMs: 1_000, longestMs: 30_000, attempts: 120 };
 
@@ -255,8 +282,17 @@ function keyOf(channel: ChannelId, agent: AgentId): string {
   return `${channel}\n${agent}`;
 }
 
-function isSame(one: AgentSpec, other: AgentSpec | undefined): boolean {
-  return (
-    other !== undefined && one.backend === other.backend && one.name === other.name && one.persona === other.persona
-  );
+type Seat = { readonly spec: AgentSpec; readonly channel: ChannelId };
+
+/** The seats of some agents that others do not have, or have with another way to be run. */
+function seatsOnlyIn(agents: readonly AgentSpec[], others: readonly AgentSpec[]): readonly Seat[] {
+  return agents.flatMap((spec) => {
+    const same = others.find((other) => other.id === spec.id && isSame(spec, other));
+    const known = new Set(same?.channels);
+    return spec.channels.filter((channel) => !known.has(channel)).map((channel) => ({ spec, channel }));
+  });
+}
+
+function isSame(one: AgentSpec, other: AgentSpec): boolean {
+  return one.backend === other.backend && one.name === other.name && one.persona === other.persona;
 }

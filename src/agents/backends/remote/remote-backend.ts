@@ -37,6 +37,7 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
   return {
     kind: 'remote',
     needsSignal: false,
+    comesByItself: true,
     promisesToAsk: false,
     open: async (seat) => {
       const { link } = slot;

@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'vitest';
+import { bench, holding, puppetry } from '../bench.ts';
+
+const QUARTER_HOUR_MS = 900_000;
+
+describe('a session that has nothing to do', () => {
+  test('is closed after a quarter of an hour, without a word to the floor, and then no timer runs', async () => {
+    const { time, session, floors, supervisor } = await bench();
+    await time.advance(QUARTER_HOUR_MS - 1);
+    expect(session().calls).toEqual([]);
+    await time.advance(1);
+    expect(session().calls).toEqual(['close']);
+    expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
+    expect(time.pending()).toBe(0);
+    expect(supervisor.list()[0]?.state).toBe('at rest (opened again for its next turn)');
+    expect(supervisor.status('dev')).toEqual([
+      'Developer (dev) · puppet · writes code',
+      'at rest (opened again for its next turn) in 1 of 1 channels',
+    ]);
+  });
+
+  test('is counted from its last turn', async () => {
+    const { time, prompt, session } = await bench();
+    await time.advance(QUARTER_HOUR_MS - 15_000);
+    await prompt(1);
+    await time.advance(QUARTER_HOUR_MS);
+    expect(session().calls).toEqual(['prompt #1 grant']);
+    session().ends({ how: 'completed' });
+    await time.advance(QUARTER_HOUR_MS - 15_000);
+    expect(session().calls).not.toContain('close');
+    await time.advance(30_000);
+    expect(session().calls.at(-1)).toBe('close');
+  });
+
+  test('is closed all the same when it leaves a beat unanswered only once in a while', async () => {
+    const { time, session } = await bench();
+    session().pings = 'silent';
+    await time.advance(15_000);
+    session().pings = 'answered';
+    await time.advance(QUARTER_HOUR_MS);
+    expect(session().calls).toContain('close');
+  });
+});
+
+describe('an agent at rest', () => {
+  async function atRest() {
+    const rig = await bench();
+    await rig.time.advance(QUARTER_HOUR_MS);
+    return rig;
+  }
+
+  test('has a session opened by its next turn, and its beats are watched again', async () => {
+    const { time, prompt, sessions, floors } = await atRest();
+    await prompt(4);
+    expect(sessions).toHaveLength(2);
+    expect(sessions[1]?.calls).toEqual(['prompt #4 grant']);
+    if (sessions[1] !== undefined) sessions[1].pings = 'silent';
+    await time.advance(60_000);
+    expect(floors.told.at(-1)).toEqual({ type: 'leave', agent: 'dev', cause: 'no heartbeat for 45 s' });
+  });
+
+  test('that does not start any more is gone from the floor', async () => {
+    const { prompt, failures, floors } = await atRest();
+    failures.push(new Error('connection refused'));
+    floors.view = holding('dev', 4);
+    const settled = await prompt(4);
+    expect(floors.told.at(-1)).toEqual({ type: 'leave', agent: 'dev', cause: 'connection refused' });
+    expect(settled).toMatchObject({ state: 'retry' });
+  });
+
+  test('is not woken by what is only said in its channel', async () => {
+    const { deliver, sessions } = await atRest();
+    const observed = await deliver({ type: 'observe', agent: 'dev', message: 'm1' });
+    expect(observed).toEqual({ state: 'confirmed', platformId: null });
+    expect(sessions).toHaveLength(1);
+  });
+
+  test('stays at rest when a configuration leaves it as it is, and leaves when that takes it out', async () => {
+    const { time, supervisor, sessions, floors, dev } = await atRest();
+    await supervisor.configure([{ ...dev }]);
+    expect(sessions).toHaveLength(1);
+    floors.view = holding('dev', 4);
+    await supervisor.configure([]);
+    expect(floors.told.at(-1)).toEqual({ type: 'leave', agent: 'dev', cause: 'taken out by the configuration' });
+    expect(time.pending()).toBe(0);
+  });
+
+  test('says so when an operator restarts it', async () => {
+    const { supervisor } = await atRest();
+    expect(await supervisor.restart('dev')).toEqual({ ok: true, text: 'dev starts afresh with its next turn.' });
+  });
+});
+
+test('the session of an agent that connects by itself is not closed', async () => {
+  const { backend } = puppetry();
+  const { time, supervisor, dev, sessions } = await bench();
+  await supervisor.configure([{ ...dev, backend: { ...backend, comesByItself: true } }]);
+  await time.advance(2 * QUARTER_HOUR_MS);
+  expect(sessions.map(({ calls }) => calls)).toEqual([['close']]);
+  expect(supervisor.status('dev')?.[1]).toContain('BuildingPrompt (ready)');
+});
