@@ -77,8 +77,11 @@ export class Page {
   async until(holds: () => boolean, what: string, limitMs = 60_000): Promise<void> {
     const limit = AbortSignal.timeout(limitMs);
     while (!holds()) {
-      if (limit.aborted)
-        throw new Error(`In ${limitMs} ms there was not: ${what}. The floor: ${JSON.stringify(this.view)}`);
+      if (limit.aborted) {
+        const seen = [...this.messages.values()].slice(-12).map(({ kind, text }) => [kind, text.slice(0, 80)]);
+        const floor = JSON.stringify(this.view);
+        throw new Error(`In ${limitMs} ms there was not: ${what}. Seen: ${JSON.stringify(seen)}. The floor: ${floor}`);
+      }
       if (!this.isOpen) throw new Error(`The connection ended before there was: ${what}`);
       await Promise.race([this.#news(), pause(250)]);
     }

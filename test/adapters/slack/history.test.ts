@@ -127,7 +127,12 @@ describe('a channel that was read before', () => {
 });
 
 describe('a history that cannot be read', () => {
-  const hasty = { after: (ms: number, run: () => void) => systemTimers.after(Math.min(ms, 20), run) };
+  /** Timers that wait no longer once the adapter is connected: what has a limit until then keeps it. */
+  const hastyOnceConnected = () => {
+    let longest = Infinity;
+    const after = (ms: number, run: () => void) => systemTimers.after(Math.min(ms, longest), run);
+    return { timers: { after }, connected: () => void (longest = 20) };
+  };
 
   test('row 40: limited to a page a minute is a gap, with what was read', async () => {
     const { adapter, floor } = await deaf({ slack: { historyPerMinute: 1 } });
@@ -139,14 +144,18 @@ describe('a history that cannot be read', () => {
   });
 
   test('row 28: limited for a moment is waited for', async () => {
-    const { adapter, floor, slack } = await deaf({ adapter: { timers: hasty } });
+    const time = hastyOnceConnected();
+    const { adapter, floor, slack } = await deaf({ adapter: { timers: time.timers } });
+    time.connected();
     const known = write('known');
     slack.fail('conversations.history', { kind: 'ratelimited', retryAfterSeconds: 5 });
     expect(await adapter.catchUp(floor, at(known))).toMatchObject({ gap: null, messages: [{ text: 'known' }] });
   });
 
   test('row 27: broken for a moment is read again', async () => {
-    const { adapter, floor, slack } = await deaf({ adapter: { timers: hasty } });
+    const time = hastyOnceConnected();
+    const { adapter, floor, slack } = await deaf({ adapter: { timers: time.timers } });
+    time.connected();
     const known = write('known');
     slack.fail({ method: 'conversations.history', times: 2 }, { kind: 'status', status: 503 });
     expect(await adapter.catchUp(floor, at(known))).toMatchObject({ gap: null, messages: [{ text: 'known' }] });
