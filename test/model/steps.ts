@@ -195,9 +195,11 @@ function checkObserved({
   facts,
   effects,
 }: Pick<Step, 'command' | 'before' | 'facts' | 'effects'>): void {
-  for (const { id, fate } of of(facts, 'messageRouted')) {
+  const lines = new Map(before.held.map((held) => [held.id, held.line]));
+  for (const { id, fate, line: shown } of of(facts, 'messageRouted')) {
+    const line = shown ?? lines.get(id) ?? null;
+    lines.set(id, line);
     if (fate.state !== 'delivered' || fate.via !== 'observe') continue;
-    const line = before.held.find((held) => held.id === id)?.line ?? null;
     const isTakenIn = command.type === 'injected' && command.id === id && command.outcome === 'injected';
     const isPrompted = of(effects, 'prompt').some(
       ({ agent, afterLine, uptoLine }) =>

@@ -157,8 +157,11 @@ function checkConserving(floor: Floor): void {
   if (stopped || isBarred || settings.order === 'manual') return;
   const isFor = (addressed: readonly string[]): boolean =>
     settings.order === 'mention' ? present.some(({ agent }) => addressed.includes(agent)) : present.length > 0;
+  // What all can see stands there for those of the exchange who are still to come; when they do not, its end opens another.
   const mayOpen = ({ until, fromProgram, line }: Held): boolean =>
-    until !== 'next' && ((fromProgram !== true && line === null) || limit === null);
+    until !== 'next' &&
+    !(until === 'exchange' && condition === 'open') &&
+    ((fromProgram !== true && line === null) || limit === null);
   const stuck = floor.held.filter((held) => mayOpen(held) && isFor(held.addressed)).map(({ id }) => id);
   must('I9', stuck.length === 0, () => `${channel} is free and ${stuck.join()} is held`);
 }
