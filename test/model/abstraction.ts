@@ -123,6 +123,7 @@ function turnKey(floor: Floor, turn: Turn, { name, time }: Relative): unknown {
           wait.question?.shown ?? null,
           wait.question === null ? 0 : Math.min(2, floor.questions - wait.question.question),
           named(wait.answers),
+          wait.of,
         ],
   ];
 }

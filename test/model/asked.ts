@@ -250,7 +250,7 @@ function checkWaiting({ command, before, after, facts }: On<'wait'>): void {
   const { agent } = command;
   const goesOn = of(facts, 'turnResumed').some((fact) => fact.agent === agent);
   must(goesOn || statusOf(after, agent) === 'WAITING', 'I6', 'an agent waits and is not WAITING');
-  const keeps = before.settings.waitPolicy === 'hold';
+  const keeps = before.settings.waitPolicy === 'hold' && command.of === undefined;
   if (goesOn) return;
   must((after.turn?.agent === agent) === keeps, 'I4', 'a waiting agent keeps or lends the floor against the rule');
 }

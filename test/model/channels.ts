@@ -11,6 +11,7 @@ export type Family =
   | 'touch'
   | 'programs'
   | 'wait'
+  | 'ask'
   | 'work'
   | 'approval'
   | 'stop'
@@ -140,6 +141,23 @@ export const CHANNELS: readonly Channel[] = [
     settings: { waitPolicy: 'release' },
     families: ['wait', 'crash', 'grant', 'stop'],
     addressed: ['dev'],
+    depth: 5,
+    smallDepth: 4,
+  }),
+  channel({
+    name: 'agents ask each other',
+    agents: AUTO,
+    settings: { maxTurns: 5 },
+    families: ['ask', 'crash', 'pause'],
+    addressed: ['pm'],
+    depth: 6,
+    smallDepth: 5,
+  }),
+  channel({
+    name: 'agents ask and are stopped',
+    agents: AUTO,
+    settings: { mode: 'queue', waitPolicy: 'release' },
+    families: ['ask', 'wait', 'stop', 'grant', 'members', 'restart'],
     depth: 5,
     smallDepth: 4,
   }),

@@ -8,6 +8,7 @@ import { outstanding, turnOf, turnsOf } from './abstraction.ts';
 import { callable, isPresent, owed } from './floors.ts';
 import { OF_PROGRAMS } from './moves.ts';
 import { must } from './violation.ts';
+import { waitOf } from '../../src/turns/floor/seats.ts';
 import { flat, flatOrNull } from '../turns/floor/flat-turn.ts';
 import type { FlatTurn } from '../turns/floor/flat-turn.ts';
 
@@ -129,9 +130,11 @@ function checkGrant(step: Of<'turnGranted'>): void {
   must(before.condition === 'open' && before.exchange !== null, 'I4', 'a grant without an open exchange');
   must(seat.status === 'QUEUED' && seat.present, 'I6', 'a grant to an agent that is not there');
   must(
-    after.seats.every((one) => one.agent !== fact.agent || one.taken === seat.taken + 1),
+    after.seats.every(
+      (one) => one.agent !== fact.agent || one.taken === seat.taken + (fact.askedBy === undefined ? 1 : 0),
+    ),
     'I20',
-    'a turn is not counted',
+    'a turn is not counted, or one that another asked for is',
   );
   checkLines(step, fact);
   checkOrder(step);
@@ -155,6 +158,16 @@ function checkOrder({ fact, before, command }: Of<'turnGranted'>): void {
   const { agent, keepsPlace } = fact;
   if (command.type === 'grant') {
     must(agent === command.agent, 'I5', 'an operator granted the floor to somebody else');
+    return;
+  }
+  const ask = before.parked.findLast((turn) => flat(turn).wait?.of?.is === 'asked' && waitOf(turn)?.ready === false);
+  if (ask !== undefined || fact.askedBy !== undefined) {
+    must(
+      fact.askedBy === ask?.agent && agent === flatOrNull(ask)?.wait?.of?.agent,
+      'I5',
+      'an agent that was asked is not next',
+    );
+    must(keepsPlace, 'I5', 'an agent that was asked loses its place');
     return;
   }
   if (keepsPlace) {
@@ -205,9 +218,16 @@ function checkResumeCounted({ fact, before, after, first }: Of<'turnResumed'>): 
   const { unseen, injecting, wait } = turnAt(before, fact.agent);
   const brings = unseen.length + injecting.length + (wait?.answers.length ?? 0) > 0;
   const isAnswer = fact.why === 'answered' || fact.why === 'interrupt';
-  const isHeard = (id: string): boolean => first.held.some((held) => held.id === id && held.line !== null);
+  const others = turnsOf(first).filter(({ agent }) => agent !== fact.agent);
+  const heard = [
+    ...first.held.filter(({ line }) => line !== null),
+    ...turnsOf(first).flatMap(({ given }) => given),
+    ...others.flatMap((turn) => [...turn.injecting, ...turn.unseen]),
+  ];
+  const own = [...unseen, ...injecting].map(({ id }) => id);
+  const isHeard = (id: string): boolean => heard.some((one) => one.id === id) && !own.includes(id);
   const news = fact.messages.filter((id) => !fact.open.includes(id) && !isHeard(id));
-  const isProgram = isAnswer && brings && news.every((id) => id.startsWith(OF_PROGRAMS));
+  const isProgram = isAnswer && (brings || wait?.of != null) && news.every((id) => id.startsWith(OF_PROGRAMS));
   const { turns } = before.usageSincePerson;
   const counted = isProgram && turns < before.settings.maxTurns ? turns + 1 : turns;
   must(after.usageSincePerson.turns === counted, 'I20', 'a turn that goes on for a program is counted wrongly');

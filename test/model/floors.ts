@@ -55,6 +55,15 @@ function checkHolder(floor: Floor): void {
     'I4',
     'an interrupted turn lent its floor and would not get it back',
   );
+  for (const turn of floor.parked) {
+    const wait = waitOf(turn);
+    const asked = wait?.reason === 'answer' && !wait.ready ? wait.of : undefined;
+    if (asked === undefined) continue;
+    const { status } = floor.seats.find((seat) => seat.agent === asked.agent) ?? { status: 'OFFLINE' };
+    const hasTurn = turns.some(({ agent }) => agent === asked.agent);
+    const isOpen = asked.is === 'asked' ? status !== 'OFFLINE' && status !== 'IDLE' : asked.is === 'granted' && hasTurn;
+    must(isOpen, 'I4', 'an agent waits for an answer that cannot come');
+  }
   must(new Set(turns.map((turn) => turn.agent)).size === turns.length, 'I1', 'an agent has two turns');
   must(
     turns.every((turn) => turn.epoch <= floor.epoch) && new Set(turns.map((turn) => turn.epoch)).size === turns.length,

@@ -109,6 +109,9 @@ function holders({ floor }: Place, { families }: Channel): readonly Command[] {
     { type: 'end', ...act, outcome: 'passed', signalled: true },
     { type: 'interrupted', ...act },
     ...(families.has('wait') ? waits(act) : []),
+    ...(families.has('ask')
+      ? [first, last].map((of): Command => ({ type: 'wait', ...act, reason: 'answer', of }))
+      : []),
     ...(families.has('approval')
       ? ([
           { type: 'request', ...act, approval: APPROVAL },

@@ -61,8 +61,8 @@ const TURNS: readonly Planted[] = [
     name: 'a turn that ends without the floor stays parked',
     near: 'waits lend the floor',
     file: 'evolve-turn.ts',
-    find: 'parked: floor.parked.filter((parked) => parked.agent !== fact.agent),\n    held: [',
-    replace: 'parked: floor.parked,\n    held: [',
+    find: '      .filter((parked) => parked.agent !== fact.agent)\n',
+    replace: '',
   },
   {
     name: 'a turn that resumes stays parked as well',
@@ -414,6 +414,44 @@ const WORLD: readonly Planted[] = [
   },
 ];
 
+const ASKS: readonly Planted[] = [
+  {
+    name: 'T15: whoever asked an agent that said nothing waits for ever',
+    near: 'agents ask each other',
+    file: 'evolve-turn.ts',
+    find: "ready: is !== 'granted'",
+    replace: "ready: is === 'answered'",
+  },
+  {
+    name: 'T15: whoever asked an agent that is gone waits for it',
+    near: 'agents ask each other',
+    file: 'decide/turns.ts',
+    find: '  releaseAskers(decision);\n',
+    replace: '',
+  },
+  {
+    name: 'T15: an agent that was asked is asked again after its turn',
+    near: 'agents ask each other',
+    file: 'evolve-turn.ts',
+    find: "askAdvanced(asker, fact.agent, 'granted')",
+    replace: 'asker',
+  },
+  {
+    name: 'T15: an agent that was asked waits for its place in the queue',
+    near: 'agents ask each other',
+    file: 'gate.ts',
+    find: 'if (asked !== null) return isGrantable(floor, asked) ?',
+    replace: "if (asked === '') return isGrantable(floor, asked) ?",
+  },
+  {
+    name: 'T15: going on after an answer costs no turn',
+    near: 'agents ask each other',
+    file: 'decide/decision-builder.ts',
+    find: '(isAnsweredByPrograms || (asked !== null && missed.length === 0))',
+    replace: 'isAnsweredByPrograms',
+  },
+];
+
 const TOUCH: readonly Planted[] = [
   {
     name: 'a facilitator’s answer grants though the platform cannot be heard',
@@ -573,6 +611,7 @@ export const PLANTED: readonly Planted[] = [
   ...TIME,
   ...WORLD,
   ...TOUCH,
+  ...ASKS,
   ...PROGRAMS,
   ...QUESTIONS,
 ];

@@ -212,7 +212,7 @@ function earliest(floor: Floor): Instant | null {
   const hears = !floor.catchingUp;
   const instants = turns.map(flat).flatMap(({ status, wait, deadlineAt, hardEndAt, silenceAt }) => {
     if (wait === null) return hears || status !== 'suspended' ? [deadlineAt, hardEndAt, silenceAt] : [];
-    return wait.ready ? [] : [hears ? wait.deadlineAt : null, wait.graceEndAt];
+    return wait.ready || wait.of?.is === 'granted' ? [] : [hears ? wait.deadlineAt : null, wait.graceEndAt];
   });
   const renewal = hears ? floor.limit?.until : null;
   const all = [...instants, floor.facilitation?.deadlineAt, renewal].filter((at) => at != null);

@@ -109,12 +109,12 @@ const WORDS: Words = {
   facilitatorAsked: ({ facilitator, candidates }, name) =>
     `${name(facilitator)} asked who is next: ${list(candidates, name)}`,
   facilitatorAnswered: ({ next, why }, name) => `facilitator: ${next === null ? why : `${name(next)} is next`}`,
-  turnGranted: ({ agent, epoch, messages }, name) =>
-    `turn granted to ${name(agent)} #${epoch}${withMessages(messages)}`,
+  turnGranted: ({ agent, epoch, messages, askedBy }, name) =>
+    `turn granted to ${name(agent)} #${epoch}${askedBy === undefined ? '' : `, whom ${name(askedBy)} asked`}${withMessages(messages)}`,
   turnContinued: ({ agent, epoch, messages }, name) =>
     `${name(agent)} #${epoch} prompted again${withMessages(messages)}`,
   turnWaited: ({ agent, epoch, wait, parked }, name) =>
-    `${name(agent)} #${epoch} waits for ${WAITS_FOR[wait.reason]}${lent(parked)}`,
+    `${name(agent)} #${epoch} waits for ${WAITS_FOR[wait.reason]}${wait.reason === 'answer' && wait.of !== undefined ? ` of ${name(wait.of)}` : ''}${lent(parked)}`,
   questionShown: ({ question }) => `question ${question} stands in the channel`,
   questionClosed: ({ agent, question, choice, by }, name) =>
     choice === null

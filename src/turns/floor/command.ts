@@ -70,7 +70,14 @@ export type AgentCommand =
       readonly signalled: boolean;
       readonly handTo?: AgentId;
     }
-  | { readonly type: 'wait'; readonly agent: AgentId; readonly epoch: number; readonly reason: 'answer' }
+  /** Waits for an answer of people, or of the agent named: that one has the floor for a turn, and its turn is the answer. */
+  | {
+      readonly type: 'wait';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly reason: 'answer';
+      readonly of?: AgentId;
+    }
   /**
    * A tool of the holder needs a yes; its generation stands still meanwhile. `unaskable` says why nobody can be asked:
    * the request is rejected at once then, and people are told.
@@ -127,6 +134,8 @@ export const REFUSALS = [
   'not-holder',
   'stale-epoch',
   'not-waiting',
+  'asks-back',
+  'asks-too-deep',
   'not-seated',
   'not-queued',
   'offline',

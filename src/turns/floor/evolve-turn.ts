@@ -1,7 +1,7 @@
 import type { Evolution, FactOf } from './fact.ts';
 import type { ActiveTurn, Floor, Held, Turn, Wait, WaitingTurn } from './floor.ts';
 import { today } from './gate.ts';
-import { changeTurn, missedBy, patchSeat, seatOf, showLine, turnOf } from './seats.ts';
+import { askOf, changeTurn, missedBy, patchSeat, seatOf, showLine, turnOf } from './seats.ts';
 import type { AgentId, MessageId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 
@@ -153,13 +153,21 @@ function granted(floor: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor 
     place: fact.keepsPlace ? floor.queue.indexOf(fact.agent) : null,
   };
   const { usageSincePerson } = floor;
+  const isAsked = fact.askedBy !== undefined;
   return {
-    ...patchSeat(floor, fact.agent, { seenLine: fact.uptoLine, taken: seat.taken + 1 }),
+    ...patchSeat(floor, fact.agent, { seenLine: fact.uptoLine, taken: seat.taken + (isAsked ? 0 : 1) }),
     epoch: fact.epoch,
     usageSincePerson: { ...usageSincePerson, turns: usageSincePerson.turns + 1 },
     prioritised: floor.prioritised.filter((named) => named.agent !== fact.agent),
+    parked: floor.parked.map((asker) => (isAsked ? askAdvanced(asker, fact.agent, 'granted') : asker)),
     turn,
   };
+}
+
+/** The turn of one that asked this agent, once that one was granted the floor, or its turn is over. */
+function askAdvanced(asker: Turn, agent: AgentId, is: 'granted' | 'answered' | 'silent'): Turn {
+  if (asker.status !== 'waiting' || asker.wait.reason !== 'answer' || askOf(asker)?.agent !== agent) return asker;
+  return { ...asker, wait: { ...asker.wait, ready: is !== 'granted', of: { agent, is } } };
 }
 
 function given(id: MessageId): Turn['given'][number] {
@@ -185,7 +193,10 @@ function giveUpFloor(floor: Floor, fact: FactOf<'turnWaited' | 'waitAnswered'>):
 }
 
 function waitFor(wait: FactOf<'turnWaited'>['wait']): Wait {
-  return { ...wait, ready: false, answers: [] };
+  const waiting = { ready: false, answers: [] };
+  if (wait.reason !== 'answer') return { ...wait, ...waiting };
+  const { of, ...rest } = wait;
+  return { ...rest, ...waiting, ...(of === undefined ? {} : { of: { agent: of, is: 'asked' } }) };
 }
 
 function shown(wait: Wait): Wait {
@@ -252,10 +263,13 @@ function suspended(floor: Floor, turn: Exclude<Turn, WaitingTurn>, at: Instant):
 function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
   const turn = turnOf(floor, fact.agent);
   const missed = missedBy(turn);
+  const outcome = fact.said ? 'answered' : 'silent';
   const freed = {
     ...floor,
     turn: floor.turn?.agent === fact.agent ? null : floor.turn,
-    parked: floor.parked.filter((parked) => parked.agent !== fact.agent),
+    parked: floor.parked
+      .filter((parked) => parked.agent !== fact.agent)
+      .map((parked) => (askOf(parked)?.is === 'granted' ? askAdvanced(parked, fact.agent, outcome) : parked)),
     held: [
       ...fact.returned.map((id): Held => ({ id, line: floor.lines, addressed: [], order: '', until: 'next' })),
       ...missed.map((message): Held => ({ ...message, order: '', until: 'prompt' })),

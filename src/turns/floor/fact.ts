@@ -116,14 +116,20 @@ export const factSchema = z.discriminatedUnion('type', [
     next: agent.nullable(),
     why: z.enum(['answered', 'named nobody queued', 'no answer', 'left', 'overtaken']),
   }),
-  z.strictObject({ type: z.literal('turnGranted'), ...prompted, keepsPlace: z.boolean() }),
+  z.strictObject({
+    type: z.literal('turnGranted'),
+    ...prompted,
+    keepsPlace: z.boolean(),
+    /** Who waits for what it says in this turn. */
+    askedBy: agent.exactOptional(),
+  }),
   z.strictObject({ type: z.literal('turnContinued'), ...prompted }),
   z.strictObject({
     type: z.literal('turnWaited'),
     ...act,
     /** What it waits for, and until when; a generation that is interrupted has until `graceEndAt` to stop. */
     wait: z.discriminatedUnion('reason', [
-      z.strictObject({ reason: z.literal('answer'), deadlineAt: instant }),
+      z.strictObject({ reason: z.literal('answer'), deadlineAt: instant, of: agent.exactOptional() }),
       z.strictObject({ reason: z.literal('human'), deadlineAt: instant, graceEndAt: instant }),
       z.strictObject({ reason: z.literal('approval'), deadlineAt: instant, question: questionSchema }),
     ]),
@@ -160,7 +166,9 @@ export const factSchema = z.discriminatedUnion('type', [
     /** Of the messages, the ones that an earlier prompt of this turn held and no generation has answered. */
     open: z.array(message),
     why: z.enum(['answered', 'interrupt', 'restart', 'operator']),
-    /** It goes on with nothing but programs' messages, and so counts as one more turn without a person. */
+    /** The agent that it had asked, and whether that one said something. */
+    asked: z.strictObject({ agent, answered: z.boolean() }).exactOptional(),
+    /** It goes on with nothing that a person wrote, and so counts as one more turn without one. */
     fromProgram,
   }),
   z.strictObject({

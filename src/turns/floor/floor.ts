@@ -61,7 +61,15 @@ const waiting = {
 };
 
 const waitSchema = z.discriminatedUnion('reason', [
-  z.strictObject({ reason: z.literal('answer'), ...waiting }),
+  /**
+   * `of`: the agent whose answer it is, by its next turn. That agent has yet to be granted the floor (`asked`), has been
+   * (`granted`), or its turn is over, in which it said something (`answered`) or nothing (`silent`).
+   */
+  z.strictObject({
+    reason: z.literal('answer'),
+    ...waiting,
+    of: z.strictObject({ agent, is: z.enum(['asked', 'granted', 'answered', 'silent']) }).optional(),
+  }),
   /** A person goes first. `graceEndAt`: the generation that was interrupted has not yet stopped; `null` once it has. */
   z.strictObject({ reason: z.literal('human'), ...waiting, graceEndAt: instant.nullable() }),
   /** A tool needs a yes. */

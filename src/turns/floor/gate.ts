@@ -4,7 +4,7 @@ import type { AgentId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { POLICIES } from './policies.ts';
 import type { Policy } from './policies.ts';
-import { findSeat, seatOf } from './seats.ts';
+import { askOf, findSeat, seatOf } from './seats.ts';
 
 /** One reason for which the floor may not be granted now. */
 export type Obstacle =
@@ -99,6 +99,8 @@ export type Next =
 
 /** The next speaker by the channel's order policy, when the floor is free and an exchange is open. */
 export function nextUp(floor: Floor): Next {
+  const asked = nextAsked(floor);
+  if (asked !== null) return isGrantable(floor, asked) ? { kind: 'agent', agent: asked } : { kind: 'later' };
   const prioritised = grantable(floor)[0];
   if (prioritised !== undefined) return { kind: 'agent', agent: prioritised };
   const due = dueByRounds(floor);
@@ -118,9 +120,24 @@ export function nextInTurn(floor: Floor): AgentId | null {
 
 /** Everybody who would speak from here on in this exchange, in order; on a resting floor, whom the next message would reach. */
 export function upcoming(floor: Floor): readonly AgentId[] {
-  const first = grantable(floor);
+  const asked = nextAsked(floor);
+  const first = [...(asked === null ? [] : [asked]), ...grantable(floor)];
   const rest = floor.exchange === null ? inTurn(floor, queued(floor)) : dueByRounds(floor);
   return [...new Set([...first, ...rest.map((seat) => seat.agent)])];
+}
+
+/** The agent that another one asked last, as long as it has yet to be granted the floor for its answer. */
+function nextAsked({ parked }: Floor): AgentId | null {
+  const asks = parked.map(askOf).filter((asked) => asked?.is === 'asked');
+  return asks.at(-1)?.agent ?? null;
+}
+
+/** Who asked an agent for its next turn, and waits for it; `undefined` when nobody does. */
+export function askerOf({ parked }: Floor, agent: AgentId): AgentId | undefined {
+  return parked.findLast((turn) => {
+    const asked = askOf(turn);
+    return asked?.is === 'asked' && asked.agent === agent;
+  })?.agent;
 }
 
 /** How the channel's next speaker is found. */

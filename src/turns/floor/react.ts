@@ -50,7 +50,9 @@ function announced({ announcement, key, repeat }: FactOf<'announced'>): readonly
 function prompt(fact: FactOf<'turnGranted' | 'turnResumed' | 'turnContinued'>, reason: PromptReason): Effect {
   const { agent, epoch, afterLine, uptoLine, messages } = fact;
   const open = fact.type === 'turnResumed' ? fact.open : [];
-  return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open };
+  const by = fact.type === 'turnGranted' && fact.askedBy !== undefined ? { askedBy: fact.askedBy } : {};
+  const asked = fact.type === 'turnResumed' && fact.asked !== undefined ? { asked: fact.asked } : {};
+  return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open, ...by, ...asked };
 }
 
 function interruption(agent: AgentId, epoch: number, graceMs: number): readonly Effect[] {
@@ -144,6 +146,10 @@ export type Effect =
       readonly messages: readonly MessageId[];
       /** Of these, the ones that an earlier prompt of the turn held and no generation has answered. */
       readonly open: readonly MessageId[];
+      /** The agent that asked for this turn, and waits for it. */
+      readonly askedBy?: AgentId;
+      /** The agent that this one asked and waited for, and whether that one said something. */
+      readonly asked?: { readonly agent: AgentId; readonly answered: boolean };
     }
   | {
       readonly type: 'inject';

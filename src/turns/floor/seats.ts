@@ -149,6 +149,12 @@ export function waitOf(turn: Turn | null | undefined): Wait | null {
   return turn?.status === 'waiting' ? turn.wait : null;
 }
 
+/** The agent whose answer a turn waits for, and how far that is; `null` when it waits for none, or no more. */
+export function askOf(turn: Turn): Extract<Wait, { reason: 'answer' }>['of'] | null {
+  const wait = waitOf(turn);
+  return wait?.reason === 'answer' && !wait.ready ? (wait.of ?? null) : null;
+}
+
 /** The request for permission that people may decide about now, if there is one. */
 export function openQuestion({ turn }: Floor): Question | null {
   const wait = turn?.status === 'waiting' ? turn.wait : null;
@@ -206,7 +212,7 @@ function turnDeadlines(turn: Turn): readonly Deadline[] {
   switch (turn.status) {
     case 'waiting': {
       const { wait } = turn;
-      if (wait.ready) return [];
+      if (wait.ready || askOf(turn)?.is === 'granted') return [];
       const over: Deadline = { kind: 'waitOver', agent, at: wait.deadlineAt };
       if (wait.reason !== 'human' || wait.graceEndAt === null) return [over];
       return [{ kind: 'force', agent, at: wait.graceEndAt }, over];

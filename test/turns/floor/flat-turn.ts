@@ -1,4 +1,4 @@
-import type { Turn } from '../../../src/turns/floor/floor.ts';
+import type { Turn, Wait } from '../../../src/turns/floor/floor.ts';
 import type { Question } from '../../../src/turns/floor/settings.ts';
 import type { Instant } from '../../../src/lib/time.ts';
 
@@ -10,6 +10,7 @@ type FlatWait = {
   readonly answers: Turn['unseen'];
   readonly graceEndAt: Instant | null;
   readonly question: Question | null;
+  readonly of: Extract<Wait, { reason: 'answer' }>['of'] | null;
 };
 
 /** A turn as one shape whatever its status, with `null` for what a turn of this status does not have. */
@@ -30,7 +31,7 @@ const NO_TIMES = { deadlineAt: null, hardEndAt: null, silenceAt: null, leftMs: n
 export function flat(turn: Turn): FlatTurn {
   if (turn.status !== 'waiting') return { ...NO_TIMES, ...turn };
   const { wait } = turn;
-  return { ...NO_TIMES, ...turn, wait: { graceEndAt: null, question: null, ...wait } };
+  return { ...NO_TIMES, ...turn, wait: { graceEndAt: null, question: null, of: null, ...wait } };
 }
 
 export function flatOrNull(turn: Turn | null | undefined): FlatTurn | null {

@@ -139,6 +139,8 @@ describe('a refused command', () => {
     'not-holder': true,
     'stale-epoch': true,
     'not-waiting': true,
+    'asks-back': true,
+    'asks-too-deep': true,
     'not-seated': true,
     'not-queued': true,
     offline: true,

@@ -3,10 +3,10 @@ import { compareOrder, evolve, isNewFromPerson } from '../evolve.ts';
 import type { Announcement, Fact, FactOf, Fate, Outcome } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import type { AgentId, FloorSettings, MessageId } from '../settings.ts';
-import { missedBy, seatOf, speaking, turnsOf } from '../seats.ts';
+import { missedBy, seatOf, speaking, turnsOf, waitOf } from '../seats.ts';
 import type { Trigger } from '../seats.ts';
 import type { Instant } from '../../../lib/time.ts';
-import { obstacles } from '../gate.ts';
+import { askerOf, obstacles } from '../gate.ts';
 import type { Obstacle } from '../gate.ts';
 
 /** A command that was carried out: what happened, in order, and the floor after it. */
@@ -130,11 +130,13 @@ function overBudget(decision: DecisionBuilder): Extract<Obstacle, { why: 'over-b
   return obstacles(decision.floor, decision.at).find((obstacle) => obstacle.why === 'over-budget');
 }
 
-/** Gives the floor to a queued agent, with every message that waits. */
+/** Gives the floor to a queued agent, with every message that waits; one that another asked keeps its place in the queue. */
 export function grant(decision: DecisionBuilder, agent: AgentId): void {
+  const askedBy = askerOf(decision.floor, agent);
   const asked = decision.floor.prioritised.find((named) => named.agent === agent)?.messages ?? [];
   const messages = deliver(decision, agent, pending(decision), asked);
-  begin(decision, agent, { messages: [...new Set([...messages, ...asked])], keepsPlace: false });
+  const by = askedBy === undefined ? {} : { askedBy };
+  begin(decision, agent, { messages: [...new Set([...messages, ...asked])], keepsPlace: askedBy !== undefined, ...by });
 }
 
 /** Gives the floor for one turn to whoever answers for a paused holder; its place in the queue stays its own. */
@@ -154,14 +156,16 @@ export function resume(
   const missed = missedBy(turn);
   const isAnswer = why === 'answered' || why === 'interrupt';
   const isAnsweredByPrograms = missed.length > 0 && missed.every(({ fromProgram }) => fromProgram === true);
-  const isProgram = isAnswer && isAnsweredByPrograms && !ready.some(isNewFromPerson);
+  const asked = answerOf(turn);
+  const isProgram =
+    isAnswer && (isAnsweredByPrograms || (asked !== null && missed.length === 0)) && !ready.some(isNewFromPerson);
   const isNews = ready.some(isNewFromPerson) || decision.facts.some(isWord);
   if (decision.floor.exchange === null) openExchange(decision, why === 'operator' ? why : isNews ? 'person' : null);
   const unanswered = turn.given.map(({ id }) => id);
   const messages = [...new Set([...unanswered, ...missed.map(({ id }) => id), ...deliver(decision, agent, ready)])];
   const { seenLine, status } = seatOf(decision.floor, agent);
   const span = { afterLine: seenLine, uptoLine: decision.floor.lines };
-  const marks = isProgram ? { fromProgram: true as const } : {};
+  const marks = { ...(asked === null ? {} : { asked }), ...(isProgram ? { fromProgram: true as const } : {}) };
   const epoch = decision.floor.epoch + 1;
   decision.record({ type: 'turnResumed', agent, epoch, ...span, messages, open: unanswered, why, ...marks });
   if (status === 'WAITING') decision.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger });
@@ -209,12 +213,19 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
 function begin(
   decision: DecisionBuilder,
   agent: AgentId,
-  how: { readonly messages: readonly MessageId[]; readonly keepsPlace: boolean },
+  how: Pick<FactOf<'turnGranted'>, 'messages' | 'keepsPlace' | 'askedBy'>,
 ): void {
   const { seenLine } = seatOf(decision.floor, agent);
   const epoch = decision.floor.epoch + 1;
   decision.record({ type: 'turnGranted', agent, epoch, afterLine: seenLine, uptoLine: decision.floor.lines, ...how });
   decision.record({ type: 'seatMoved', agent, from: 'QUEUED', to: 'ACTIVE', trigger: 'TURN_GRANTED' });
+}
+
+/** The agent that a turn asked, and whether it said something. */
+function answerOf(turn: Turn): { readonly agent: AgentId; readonly answered: boolean } | null {
+  const wait = waitOf(turn);
+  const asked = wait?.reason === 'answer' ? wait.of : undefined;
+  return asked === undefined ? null : { agent: asked.agent, answered: asked.is === 'answered' };
 }
 
 /** Whether a person's word joined the conversation with this: a turn that was ready before may go on long after. */

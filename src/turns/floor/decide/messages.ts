@@ -6,7 +6,7 @@ import { isNewFromPerson } from '../evolve.ts';
 import type { Fate } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import { gate, isGrantable } from '../gate.ts';
-import { missedBy, seatOf, speaking, turnsOf, waitOf } from '../seats.ts';
+import { askOf, missedBy, seatOf, speaking, turnsOf, waitOf } from '../seats.ts';
 import type { MessageId } from '../settings.ts';
 
 /** Takes a person's message in: it goes the way that the channel's mode says (the owner's edge case 3). */
@@ -44,9 +44,11 @@ export function amend(decision: DecisionBuilder, { type, id }: CommandOf<'edit' 
 
 /** Sends a message the way that the mode says, on the floor as it is now; what cannot be delivered now is held. */
 export function dispatch(decision: DecisionBuilder, message: Held): void {
-  const { turn } = decision.floor;
+  const { turn, parked } = decision.floor;
   if (answersParked(decision, message)) return;
-  if (turn !== null) toHolder(decision, turn, message);
+  const isForAsker = parked.some((asker) => askOf(asker) && message.addressed.includes(asker.agent));
+  if (turn !== null && isForAsker) hold(decision, message, 'prompt');
+  else if (turn !== null) toHolder(decision, turn, message);
   else {
     decision.unplaced = [...decision.unplaced, message];
     wake(decision);
@@ -169,8 +171,13 @@ function observe(decision: DecisionBuilder, message: Held): void {
 /** Whether a message answers the question of an agent that waits: it addresses it, or nobody while no other agent waits. */
 function isAnswer(floor: Floor, turn: Turn, message: Held): boolean {
   if (message.addressed.length > 0) return message.addressed.includes(turn.agent);
-  const waits = turnsOf(floor).map(waitOf);
-  return waits.filter((wait) => wait?.reason === 'answer' && !wait.ready).length === 1;
+  return turnsOf(floor).filter(waitsForPeople).length === 1;
+}
+
+/** Whether what a turn waits for is an answer of people. */
+function waitsForPeople(turn: Turn): boolean {
+  const wait = waitOf(turn);
+  return wait?.reason === 'answer' && wait.of === undefined && !wait.ready;
 }
 
 function deliverAnswer(decision: DecisionBuilder, turn: Turn, message: Held): void {
@@ -191,7 +198,7 @@ function answersParked(decision: DecisionBuilder, message: Held): boolean {
   const isTaken = decision.floor.turn !== null;
   const turn = decision.floor.parked.find(
     (parked) =>
-      waitOf(parked)?.reason === 'answer' &&
+      waitsForPeople(parked) &&
       (isTaken ? message.addressed.includes(parked.agent) : isAnswer(decision.floor, parked, message)),
   );
   if (turn === undefined) return false;

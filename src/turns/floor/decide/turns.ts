@@ -16,11 +16,12 @@ import { isNewFromPerson } from '../evolve.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import { gate, nextUp, NOBODY, policyOf } from '../gate.ts';
 import type { Caller } from '../policies.ts';
-import { findSeat, seatOf, turnOf, waitOf } from '../seats.ts';
+import { askOf, findSeat, seatOf, turnOf, waitOf } from '../seats.ts';
 import type { AgentId, MessageId } from '../settings.ts';
 
 /** Lets the floor go on: to a turn whose wait is over, else to the next speaker, else to rest. Does nothing while somebody has it. */
 export function advance(decision: DecisionBuilder): void {
+  releaseAskers(decision);
   const { floor, at } = decision;
   const ready = floor.parked.find((turn) => waitOf(turn)?.ready === true && seatOf(floor, turn.agent).present);
   if (ready !== undefined && gate(floor, at, 'parked') === null) {
@@ -37,6 +38,16 @@ export function advance(decision: DecisionBuilder): void {
   if (isOverBudget(decision)) return;
   if (next.kind === 'agent') grant(decision, next.agent);
   else askFacilitator(decision, next.facilitator, next.candidates);
+}
+
+/** Whoever asked an agent that cannot have the floor any more goes on without its answer. */
+function releaseAskers(decision: DecisionBuilder): void {
+  for (const turn of decision.floor.parked) {
+    const asked = askOf(turn);
+    const status = asked?.is === 'asked' ? findSeat(decision.floor, asked.agent)?.status : 'QUEUED';
+    if (status === 'QUEUED' || status === 'ACTIVE' || status === 'WAITING') continue;
+    decision.record({ type: 'waitAnswered', agent: turn.agent, messages: [], ready: true });
+  }
 }
 
 /** Everybody had a turn; what none of them has seen opens the next exchange. */
@@ -205,8 +216,12 @@ function isAlone(floor: Floor, agent: AgentId): boolean {
   return isDone && others.every((seat) => seat.status === 'OFFLINE' || seat.status === 'IDLE');
 }
 
-/** The turn stands still until it is answered; a message that its agent could not take may be that answer already. */
-export function wait(decision: DecisionBuilder, _command: CommandOf<'wait'>, turn: Turn): null {
+/**
+ * The turn stands still until it is answered, by a person or by the agent that it asks; a message that its agent could not
+ * take may be a person's answer already.
+ */
+export function wait(decision: DecisionBuilder, { of }: CommandOf<'wait'>, turn: Turn): Refusal | null {
+  if (of !== undefined) return ask(decision, turn, of);
   const { agent, epoch } = turn;
   const { waitTimeoutMs, waitPolicy } = decision.floor.settings;
   const isAnswered = turn.unseen.length > 0;
@@ -218,6 +233,26 @@ export function wait(decision: DecisionBuilder, _command: CommandOf<'wait'>, tur
   if (goesOn) resume(decision, turnOf(decision.floor, agent), 'answered');
   else if (isAnswered) decision.record({ type: 'waitAnswered', agent, messages: [], ready: true });
   if (decision.floor.turn === null) goOn(decision);
+  return null;
+}
+
+/** How many agents may wait for one another's answers in a row. */
+const MOST_ASKS = 5;
+
+/** The agent asked has the floor for a turn, the one that asks lends it meanwhile; two never wait for each other. */
+function ask(decision: DecisionBuilder, { agent, epoch }: Turn, of: AgentId): Refusal | null {
+  const { parked, settings } = decision.floor;
+  const askers = parked.filter((turn) => askOf(turn) !== null);
+  const seat = findSeat(decision.floor, of);
+  if (seat === undefined || of === agent) return 'not-seated';
+  if (askers.some((turn) => turn.agent === of)) return 'asks-back';
+  if (seat.status === 'OFFLINE') return 'offline';
+  if (seat.status !== 'QUEUED') return 'not-queued';
+  if (askers.length >= MOST_ASKS) return 'asks-too-deep';
+  const until = { reason: 'answer', deadlineAt: decision.at + settings.waitTimeoutMs, of } as const;
+  decision.record({ type: 'turnWaited', agent, epoch, wait: until, parked: true });
+  decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
+  goOn(decision);
   return null;
 }
 

@@ -1,0 +1,184 @@
+import { describe, expect, test } from 'vitest';
+import { effectsOf, stage } from './stage.ts';
+import type { Act, Stage } from './stage.ts';
+import type { FloorSettings } from '../../../src/turns/floor/settings.ts';
+
+/** Somebody asks another agent, and waits for it. */
+function asks(play: Stage, agent: string, of: string): Act {
+  play.says(agent, `@${of}, does it pass?`, [of]);
+  return play.act({ type: 'wait', agent, epoch: play.epochOf(agent), reason: 'answer', of });
+}
+
+/** dev ACTIVE #2 on m1, and has asked qa. */
+function asked(settings: Partial<FloorSettings> = {}): Stage {
+  const play = stage({ settings });
+  play.person('m1');
+  play.speaks('pm');
+  asks(play, 'dev', 'qa');
+  return play;
+}
+
+describe('an agent that asks another (example R)', () => {
+  test('T15 waits, and the one asked has the floor', () => {
+    const play = stage();
+    play.person('m1');
+    play.speaks('pm');
+    const act = asks(play, 'dev', 'qa');
+    expect(play.seats).toBe('pm QUEUED, dev WAITING, qa ACTIVE');
+    expect(effectsOf('prompt', act)).toMatchObject([{ agent: 'qa', epoch: 3, reason: 'grant', askedBy: 'dev' }]);
+  });
+
+  test('T15 goes on with what the other said, whatever it said', () => {
+    const play = asked();
+    const act = play.speaks('qa');
+    expect(play.seats).toBe('pm QUEUED, dev ACTIVE, qa QUEUED');
+    expect(effectsOf('prompt', act)).toMatchObject([
+      { agent: 'dev', epoch: 4, reason: 'resume', asked: { agent: 'qa', answered: true } },
+    ]);
+  });
+
+  test.each<[string, (play: Stage) => Act]>([
+    ['passes', (play) => play.passes('qa')],
+    ['fails', (play) => play.leaves('qa')],
+    ['times out', (play) => play.later(60_000)],
+    ['is skipped', (play) => play.operator({ type: 'skip' })],
+    ['is removed', (play) => play.operator({ type: 'remove', agent: 'qa' })],
+  ])('T15 goes on and is told so when the other %s', (_, ends) => {
+    const play = asked();
+    expect(effectsOf('prompt', ends(play))).toMatchObject([{ agent: 'dev', asked: { agent: 'qa', answered: false } }]);
+    expect(play.holder).toBe('dev #4');
+  });
+
+  test('T15 costs the other neither its place nor its own turn', () => {
+    const play = stage({ agents: ['pm', 'dev', 'ops', 'qa'] });
+    play.person('m1');
+    asks(play, 'pm', 'ops');
+    play.speaks('ops');
+    play.speaks('pm');
+    expect(play.floor.queue).toEqual(['ops', 'qa', 'pm']);
+    expect(play.holder).toBe('dev #4');
+    play.speaks('dev');
+    expect(play.holder).toBe('ops #5');
+  });
+
+  test.each(['mention', 'manual', 'priority'] as const)('T15 is answered in the order %s', (order) => {
+    const play = stage({ settings: { order } });
+    play.person('m1', 'dev');
+    if (order === 'manual') play.operator({ type: 'grant', agent: 'dev' });
+    asks(play, 'dev', 'qa');
+    expect(play.holder).toBe('qa #2');
+    play.speaks('qa');
+    expect(play.holder).toBe('dev #3');
+  });
+
+  test('T15 lends the floor whatever the wait policy', () => {
+    expect(asked({ waitPolicy: 'hold' }).holder).toBe('qa #3');
+    expect(asked({ waitPolicy: 'release' }).holder).toBe('qa #3');
+  });
+
+  test.each([
+    ['itself', 'dev', 'not-seated'],
+    ['one that is not here', 'eve', 'not-seated'],
+    ['one that is away', 'pm', 'offline'],
+  ] as const)('T15 cannot ask %s', (_, of, refusal) => {
+    const play = stage();
+    play.person('m1');
+    play.speaks('pm');
+    play.leaves('pm');
+    expect(play.refused({ type: 'wait', agent: 'dev', epoch: 2, reason: 'answer', of })).toBe(refusal);
+    expect(play.holder).toBe('dev #2');
+  });
+
+  test('T15 is not asked back', () => {
+    const play = asked();
+    expect(play.refused({ type: 'wait', agent: 'qa', epoch: 3, reason: 'answer', of: 'dev' })).toBe('asks-back');
+  });
+
+  test('T15 five may wait for one another, and no sixth', () => {
+    const play = stage({ agents: ['a', 'b', 'c', 'd', 'e', 'f', 'g'] });
+    play.person('m1');
+    const chain = ['a', 'b', 'c', 'd', 'e', 'f'];
+    for (const [place, agent] of chain.slice(0, -1).entries()) asks(play, agent, chain[place + 1] ?? '');
+    expect(play.refused({ type: 'wait', agent: 'f', epoch: 6, reason: 'answer', of: 'g' })).toBe('asks-too-deep');
+    for (const agent of ['f', 'e', 'd', 'c', 'b']) play.speaks(agent);
+    expect(play.holder).toBe('a #11');
+  });
+
+  test('T15 counts the grant and the resumption', () => {
+    const play = asked();
+    expect(play.floor.usageSincePerson.turns).toBe(3);
+    play.speaks('qa');
+    expect(play.floor.usageSincePerson.turns).toBe(4);
+  });
+
+  test('T15 waits for turns to be allowed, and is answered then', () => {
+    const play = asked({ maxTurns: 2 });
+    expect(play.holder).toBeNull();
+    expect(play.floor.limit?.budget).toBe('turns');
+    expect(play.status('dev')).toBe('WAITING');
+    play.operator({ type: 'resume' });
+    expect(play.holder).toBe('qa #3');
+    play.speaks('qa');
+    expect(play.holder).toBe('dev #4');
+  });
+
+  test('T15 gives up after the wait timeout when the other is never granted', () => {
+    const play = stage();
+    play.person('m1');
+    play.speaks('pm');
+    play.operator({ type: 'pause' });
+    asks(play, 'dev', 'qa');
+    expect(play.holder).toBeNull();
+    play.later(599_999);
+    expect(play.status('dev')).toBe('WAITING');
+    play.later(1);
+    expect(play.moves('dev').at(-1)).toBe('dev WAITING>QUEUED WAIT_TIMEOUT');
+  });
+
+  test('T15 does not give up while the other is at it', () => {
+    const play = asked({ waitTimeoutMs: 50_000 });
+    play.later(55_000);
+    expect(play.seats).toBe('pm QUEUED, dev WAITING, qa ACTIVE');
+    play.speaks('qa');
+    expect(play.holder).toBe('dev #4');
+  });
+
+  test('T15 leaves what people write to the one that has the floor', () => {
+    const play = asked();
+    play.person('m2');
+    expect(play.fate('m2')).toEqual({ state: 'delivered', to: ['qa'], via: 'inject' });
+    expect(play.holder).toBe('qa #3');
+  });
+
+  test('T15 is given what names it when it goes on', () => {
+    const play = asked();
+    play.person('m2', 'dev');
+    expect(play.fate('m2')).toEqual({ state: 'held', until: 'prompt' });
+    expect(effectsOf('prompt', play.speaks('qa'))).toMatchObject([
+      { agent: 'dev', messages: expect.arrayContaining(['m2']) },
+    ]);
+  });
+
+  test('T15 ends with everybody at a stop', () => {
+    const play = asked();
+    play.operator({ type: 'stop' });
+    expect(play.seats).toBe('pm QUEUED, dev QUEUED, qa QUEUED');
+    expect(play.floor.parked).toEqual([]);
+  });
+
+  test('T15 is resumed by an operator who does not want to wait', () => {
+    const play = asked();
+    play.operator({ type: 'grant', agent: 'dev' });
+    play.speaks('qa');
+    expect(play.holder).toBe('dev #4');
+  });
+
+  test('T15 gets its answer over a restart', () => {
+    const play = asked();
+    play.act({ type: 'restart' });
+    for (const agent of ['pm', 'dev', 'qa']) play.joins(agent);
+    play.catchesUp();
+    expect(play.holder).toBe('qa #4');
+    expect(effectsOf('prompt', play.speaks('qa'))).toMatchObject([{ agent: 'dev', asked: { answered: true } }]);
+  });
+});
