@@ -127,7 +127,7 @@ export const turnKeys = {
     .describe(
       'How long a request to an agent may be in all, in tokens of four characters: rules, conversation and news. The oldest lines go first. Set it below the window of a small model.',
     )
-    .default(32_000),
+    .default(48_000),
   maxHeld: count(1, 100_000).describe('How many human messages a channel keeps for later, at most.').default(500),
 };
 
