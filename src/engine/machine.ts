@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto';
+import { z } from 'zod';
 import type { Instant } from '../lib/time.ts';
 
 /** Reads a stored value back; throws when it is not what was written. */
@@ -38,6 +40,8 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   nextDeadline(state: State): Instant | null;
   readonly state: Schema<State>;
   readonly fact: Schema<Fact>;
+  /** Fields of facts, by the type of the fact, that hold what was said: stored apart, so that it can be erased. No state may depend on it. */
+  readonly texts?: TextFields;
   /** How commands of other machines are read; a machine without it takes none. */
   readonly command?: Schema<Command>;
   /** Turns what an earlier version stored into what this one would have stored. */
@@ -116,26 +120,79 @@ export function upcast(
   throw new Error(`a ${part} cannot be read: it is of ${known}`);
 }
 
+/** By a fact's type, its fields that hold texts. */
+export type TextFields = Readonly<Record<string, readonly string[]>>;
+
+/** What is read in the place of a text that was erased. */
+export const ERASED_TEXT = '[erased]';
+
 /** What of a machine reads what is stored. */
 export type Reading<State, Fact> = Pick<Machine<State, never, Fact, never>, 'name' | 'version' | 'state' | 'fact'> &
-  Pick<Machine<State, never, Fact, never>, 'upcast'>;
+  Pick<Machine<State, never, Fact, never>, 'upcast' | 'texts'>;
 
 /** A row's facts, or the state with which a chain begins anew. */
 export type Recorded<State, Fact> = { readonly checkpoint: State } | { readonly facts: readonly Fact[] };
 
-/** Facts as they are stored. */
-export function recordOf(facts: readonly unknown[]): string {
-  return JSON.stringify(facts);
+/** Facts as they are stored: each text stands in `body` with a salt that goes with it, and the fact has a hash of both. */
+export function recordOf(
+  { texts }: { readonly texts?: TextFields },
+  facts: readonly unknown[],
+  newSalt: () => string,
+): { readonly facts: string; readonly body: string | null } {
+  const bodies: Body[] = [];
+  const stored = facts.map((fact) =>
+    mapTexts(texts, fact, (text) => {
+      if (typeof text !== 'string') return text;
+      const salt = newSalt();
+      bodies.push([salt, text]);
+      return { body: bodies.length - 1, hash: textHash(salt, text) };
+    }),
+  );
+  return { facts: JSON.stringify(stored), body: bodies.length === 0 ? null : JSON.stringify(bodies) };
+}
+
+/** The texts of a row with their salts; `null` for one that was erased. */
+export function bodiesIn(body: string | null): readonly (Body | null)[] {
+  return body === null ? [] : bodiesSchema.parse(JSON.parse(body));
+}
+
+/** The hash that a fact has of a text. */
+export function textHash(salt: string, text: string): string {
+  return hash('sha256', salt + text, 'base64url');
+}
+
+type Body = readonly [salt: string, text: string];
+
+const bodiesSchema = z.array(z.tuple([z.string(), z.string()]).nullable());
+const textPlace = z.strictObject({ body: z.int(), hash: z.string() });
+
+function mapTexts(texts: TextFields | undefined, fact: unknown, map: (text: unknown) => unknown): unknown {
+  if (texts === undefined || typeof fact !== 'object' || fact === null || !('type' in fact)) return fact;
+  const fields = texts[String(fact.type)]?.filter((field) => field in fact);
+  if (fields === undefined) return fact;
+  return { ...fact, ...Object.fromEntries(fields.map((field) => [field, map(Reflect.get(fact, field))])) };
+}
+
+/** A text that stood in the fact itself is taken as it is: it was stored before there were bodies. */
+function textOf(place: unknown, bodies: readonly (Body | null)[]): unknown {
+  if (typeof place === 'string') return place;
+  const { body, hash: known } = textPlace.parse(place);
+  const [salt, text] = bodies[body] ?? [];
+  if (salt === undefined || text === undefined) return ERASED_TEXT;
+  if (textHash(salt, text) !== known) throw new Error('a text is not what was written');
+  return text;
 }
 
 /** Reads what a row holds; throws when it is not what this version or an earlier one stored. */
 export function readRecord<State, Fact>(
   machine: Reading<State, Fact>,
-  { facts, version }: { readonly facts: string; readonly version: number },
+  { facts, body = null, version }: { readonly facts: string; readonly body?: string | null; readonly version: number },
 ): Recorded<State, Fact> {
   const stored: unknown = JSON.parse(facts);
   if (Array.isArray(stored)) {
-    return { facts: stored.map((fact) => read(machine, 'fact', { value: fact, version }, machine.fact)) };
+    const bodies = bodiesIn(body);
+    const whole = stored.map((fact: unknown) => mapTexts(machine.texts, fact, (place) => textOf(place, bodies)));
+    return { facts: whole.map((fact) => read(machine, 'fact', { value: fact, version }, machine.fact)) };
   }
   if (typeof stored !== 'object' || stored === null || !('checkpoint' in stored))
     throw new Error('it holds neither facts nor a checkpoint');

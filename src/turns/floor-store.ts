@@ -42,6 +42,7 @@ export const floorMachine = {
   state: floorSchema,
   fact: factSchema,
   upcast: { state: formerFloor, fact: unread },
+  texts: { said: ['text'], actRefused: ['text'] },
 } satisfies Machine<Floor, Command, Fact, Effect, Refusal>;
 
 /** A floor as the engine hosts it; tests may plant bugs in copies of it. */

@@ -1,5 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import { StoreError, sentence } from '../errors.ts';
+import { bodiesIn, textHash } from '../machine.ts';
 import type { Recording, Replayed } from '../replay.ts';
 import { MIGRATIONS, openToRead } from './open.ts';
 import { OPEN } from './outbox.ts';
@@ -117,6 +118,7 @@ function chainProblems(db: Database): readonly string[] {
       const isNext = row.prev === (before.row || null) && rowHash(before.hash, row).equals(row.hash);
       if (!isNext && !broken.has(row.machine)) broken.set(row.machine, row.row);
       tails.set(row.machine, row);
+      if (!hasItsTexts(row)) broken.set(row.machine, row.row);
     }
   }
   const owners = new Map(
@@ -136,4 +138,9 @@ function chainProblems(db: Database): readonly string[] {
       .all()
       .map((key) => `the journal of ${key} does not have the row of its state`),
   ];
+}
+
+/** Each text that was not erased is one that a fact of the row has the hash of. */
+function hasItsTexts({ facts, body }: JournalRow): boolean {
+  return bodiesIn(body).every((each) => each === null || facts.includes(textHash(...each)));
 }

@@ -23,6 +23,8 @@ export type Shared = {
   /** Carries out commands for one key and all that they cause, in one transaction. */
   readonly commit: <T>(at: Instant, decide: (chain: Chain) => T) => Promise<T>;
   readonly reading: <T>(read: () => T) => T;
+  /** Goes with a text, so that nobody can guess it by its hash once it is gone. */
+  readonly newSalt: () => string;
 };
 
 /** How many states are looked at for one that may leave memory: one that is not stored yet stays. */
@@ -181,7 +183,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     const { key, state, facts, effects, cause } = draft;
     const head = this.#head(key);
     const owner = head.owner ?? { id: rows.newId(), name: machine.name, key };
-    const row = { at, deadline: machine.nextDeadline(state), version: machine.version, facts: recordOf(facts), cause };
+    const deadline = machine.nextDeadline(state);
+    const row = { at, deadline, version: machine.version, ...recordOf(machine, facts, this.#shared.newSalt), cause };
     const tail = rows.append(owner, row, { tail: head.tail, count: facts.length });
     if (head.owner === null) this.#store(owner, { state, tail });
     this.#keep(key, { owner, state, tail });

@@ -140,7 +140,7 @@ function readVersion(db: Database.Database, path: string, known: number): number
 
 function fixSettings(db: Database.Database, path: string): void {
   // Takes effect in a file that is still empty, before anything else is written.
-  db.pragma('auto_vacuum = INCREMENTAL');
+  if (db.pragma('auto_vacuum', { simple: true }) !== INCREMENTAL) db.pragma('auto_vacuum = INCREMENTAL');
   const journal = db.pragma('journal_mode = WAL', { simple: true });
   if (path !== MEMORY) expect('journal_mode', journal, 'wal');
   if (path !== MEMORY) expect('locking_mode', db.pragma('locking_mode', { simple: true }), 'normal');

@@ -16,6 +16,8 @@ export type JournalRow = {
   readonly deadline: Instant | null;
   readonly version: number;
   readonly facts: string;
+  /** The texts of the facts, each with its salt; see `recordOf`. */
+  readonly body: string | null;
   /** The id of the command, if another machine sent it. */
   readonly cause: string | null;
   readonly hash: Buffer;
@@ -41,8 +43,8 @@ export type Owner = { readonly id: number; readonly name: string; readonly key: 
 /** Before the first row of a chain. */
 export const NO_TAIL: Tail = { row: 0, seq: 0, hash: Buffer.alloc(32) };
 
-/** The hash of a row: SHA-256 over the hash before it and everything else that is stored in it. */
-export function rowHash(before: Buffer, row: Omit<JournalRow, 'row' | 'hash'>): Buffer {
+/** The hash of a row: SHA-256 over the hash before it and everything else that is stored in it, but for the texts, which it has hashes of. */
+export function rowHash(before: Buffer, row: Omit<JournalRow, 'row' | 'hash' | 'body'>): Buffer {
   const { machine, seq, prev, at, deadline, version, cause, facts } = row;
   return hashAfter(before, JSON.stringify([machine, seq, prev, at, deadline, version, cause]), facts);
 }
@@ -214,7 +216,7 @@ export class Rows {
   /** Adds a row after the end of its chain. */
   append(
     owner: Owner,
-    row: Pick<JournalRow, 'at' | 'deadline' | 'version' | 'facts' | 'cause'>,
+    row: Pick<JournalRow, 'at' | 'deadline' | 'version' | 'facts' | 'body' | 'cause'>,
     after: JournalEnd,
   ): Tail {
     const place = { machine: owner.id, seq: after.tail.seq + after.count, prev: after.tail.row || null };
@@ -305,8 +307,8 @@ function statements(db: Database) {
     cause: db.prepare<[number, string], number>('SELECT row FROM journal WHERE machine = ? AND cause = ?').pluck(),
     count: db.prepare<[], number>('SELECT count(*) FROM journal').pluck(),
     append: db.prepare<JournalRow>(
-      `INSERT INTO journal (row, machine, seq, prev, at, deadline, version, facts, cause, hash)
-       VALUES (@row, @machine, @seq, @prev, @at, @deadline, @version, @facts, @cause, @hash)`,
+      `INSERT INTO journal (row, machine, seq, prev, at, deadline, version, facts, body, cause, hash)
+       VALUES (@row, @machine, @seq, @prev, @at, @deadline, @version, @facts, @body, @cause, @hash)`,
     ),
     store: db.prepare<Owner & Omit<Snapshot, 'intact'>>(
       `INSERT INTO machines (id, name, key, row, version, deadline, state, checksum)

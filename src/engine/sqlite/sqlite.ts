@@ -37,6 +37,8 @@ export type StoreOptions = {
   readonly statesInMemory?: number;
   /** A word of at most 12 letters and digits that no other store was ever given; random unless told. */
   readonly ids?: () => string;
+  /** Makes what is hashed with a text that can be erased; random unless told. */
+  readonly salts?: () => string;
   /** How commits reach the disk; the store's own sync of its log unless told. */
   readonly disk?: DiskSync;
   /** Told in a sentence what operators should know of the file. */
@@ -132,6 +134,7 @@ export class SqliteStore implements Store {
     this.#shared = {
       path,
       reading,
+      newSalt: options.salts ?? (() => randomBytes(12).toString('base64url')),
       rows: this.#rows,
       inbox: this.#inbox,
       outbox: this.#outbox,

@@ -21,6 +21,7 @@ export function options(path: string, changes: Partial<FloorStoreOptions> = {}):
     path,
     clock: { now: () => AT },
     disk: QUICK_DISK,
+    salts: () => 'salt',
     textLimit: () => 40,
     words: (announcement, _channel, repeat) => `${announcement.kind} ${repeat}`,
     ...changes,

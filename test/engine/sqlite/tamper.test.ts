@@ -49,7 +49,8 @@ describe('the journal', () => {
     using place = folder();
     await record(place.file());
     const db = new Database(place.file());
-    expect(() => db.exec("UPDATE journal SET facts = '[]'")).toThrow('append-only');
+    for (const change of ["facts = '[]'", 'at = 1', "hash = x''", 'prev = NULL'])
+      expect(() => db.exec(`UPDATE journal SET ${change}`)).toThrow('append-only');
     expect(() => db.exec('DELETE FROM journal')).toThrow('append-only');
     db.close();
   });
@@ -62,7 +63,9 @@ describe('the journal', () => {
 });
 
 const EDITS: Readonly<Record<string, string>> = {
-  'a changed text': `UPDATE journal SET facts = replace(facts, 'some code', 'evil code')`,
+  'a changed text': `UPDATE journal SET body = replace(body, 'some code', 'evil code')`,
+  'a text put in the place of an erased one': `UPDATE journal SET body = '[["salt","evil code"]]' WHERE body LIKE '%some code%'`,
+  'a changed place of a text': `UPDATE journal SET facts = replace(facts, '"hash":"', '"hash":"x')`,
   'a changed text early in the journal': `UPDATE journal SET facts = replace(facts, '"priority":5', '"priority":1') WHERE row = 1`,
   'a changed time': `UPDATE journal SET at = at + 1 WHERE row = 3`,
   'a removed row': `DELETE FROM journal WHERE row = 4`,
@@ -71,7 +74,7 @@ const EDITS: Readonly<Record<string, string>> = {
   'a swapped pair': `UPDATE journal SET row = row + 1000 WHERE row = 2; UPDATE journal SET row = 2 WHERE row = 3; UPDATE journal SET row = 3 WHERE row = 1002`,
   'a row moved to another channel': `UPDATE journal SET machine = 3 WHERE machine = 2`,
   'a row led past': `UPDATE journal SET prev = prev - 1 WHERE row = 6`,
-  'a row put in': `INSERT INTO journal SELECT 1000, machine, seq + 1, row, at, deadline, version, facts, cause, hash FROM journal WHERE row = 5`,
+  'a row put in': `INSERT INTO journal SELECT 1000, machine, seq + 1, row, at, deadline, version, facts, cause, hash, body FROM journal WHERE row = 5`,
   'a command said to be known': `UPDATE journal SET cause = 'run 1.0' WHERE row = 5`,
   'a changed state': `UPDATE machines SET state = replace(state, '"epoch":', '"epoch":1')`,
   'a state of an older row': `UPDATE machines SET row = row - 1`,
