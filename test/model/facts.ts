@@ -224,8 +224,8 @@ function checkResumeCounted({ fact, before, after, first }: Of<'turnResumed'>): 
     ...turnsOf(first).flatMap(({ given }) => given),
     ...others.flatMap((turn) => [...turn.injecting, ...turn.unseen]),
   ];
-  const own = [...unseen, ...injecting].map(({ id }) => id);
-  const isHeard = (id: string): boolean => heard.some((one) => one.id === id) && !own.includes(id);
+  const own = new Set([...unseen, ...injecting].map(({ id }) => id));
+  const isHeard = (id: string): boolean => heard.some((one) => one.id === id) && !own.has(id);
   const news = fact.messages.filter((id) => !fact.open.includes(id) && !isHeard(id));
   const isProgram = isAnswer && (brings || wait?.of != null) && news.every((id) => id.startsWith(OF_PROGRAMS));
   const { turns } = before.usageSincePerson;

@@ -132,7 +132,7 @@ test('T11 an old entry of the journal that was edited is found beside the runnin
   for (const text of ['a plan', 'some code', 'a test']) await turn(first, text);
   await first.close();
   const db = new Database(place.file());
-  db.exec(`DROP TRIGGER journal_keeps; UPDATE journal SET facts = replace(facts, 'a plan', 'a ruse') WHERE row < 9`);
+  db.exec(`DROP TRIGGER journal_keeps; UPDATE journal SET body = replace(body, 'a plan', 'a ruse') WHERE row < 9`);
   db.close();
   const store = open(place.file());
   const lines: Record<string, unknown>[] = [];
