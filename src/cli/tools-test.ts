@@ -1,14 +1,11 @@
-import { realpathSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { resolve } from 'node:path';
 import { toolRulesOf } from '../config/config.ts';
-import type { AgentConfig, Config } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import { didYouMean } from '../lib/nearest.ts';
 import { offersFor } from '../rules/offers.ts';
 import { toolUse } from '../rules/tool-use.ts';
-import type { WorkPlace } from '../rules/tool-use.ts';
 import { decideUse, toolRefusalText } from '../rules/verdict.ts';
 import type { RuleScope, ToolVerdict } from '../rules/verdict.ts';
+import { workPlaceOf } from '../runtime/tool-judge.ts';
 import { quoted } from '../turns/commands/parse.ts';
 
 /** A tool call that nobody makes, to see what would become of it. */
@@ -59,19 +56,6 @@ function reasonOf({ by, rule }: ToolVerdict): string {
   if (rule === null) return 'no rule names it, so the default holds';
   const place = 'scope' in rule ? `, ${PLACES[rule.scope]}` : '';
   return `rule ${quoted(rule.text)} of "${by.replace('!', '')}"${place}`;
-}
-
-function workPlaceOf({ backend }: AgentConfig): WorkPlace {
-  const folder = resolve('cwd' in backend && backend.cwd !== undefined ? backend.cwd : '.');
-  return { folder, home: homedir(), realpath };
-}
-
-function realpath(path: string): string | null {
-  try {
-    return realpathSync(path);
-  } catch {
-    return null;
-  }
 }
 
 function objectIn(text: string): object | null {

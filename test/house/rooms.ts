@@ -45,7 +45,7 @@ export const ROOMS: readonly Room[] = [
   {
     name: 'agents',
     what: 'sessions of agents, what they are prompted with, their tools, and the five ways to run them',
-    may: ['turns', 'engine', 'lib'],
+    may: ['turns', 'rules', 'engine', 'lib'],
     mayTypes: ['config'],
   },
   {
