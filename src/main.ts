@@ -53,6 +53,8 @@ async function run(call: CommandLine): Promise<ExitCode> {
       return checkConfig(loadConfig(thisWorld(), 'check'));
     case 'agent check':
       return checkAgent(call, loadConfig(thisWorld(), 'look'));
+    case 'tools test':
+      return testTools(call, loadConfig(thisWorld(), 'look'));
     case 'doctor':
       return doctor(call.json);
     case 'discord invite':
@@ -110,6 +112,14 @@ async function checkAgent(call: Extract<CommandLine, { verb: 'agent check' }>, c
   say(call.json ? JSON.stringify(done) : check.checkText(done));
   recordCheck(config.dataDir, done);
   return done.verdict === 'asks' ? EXIT_CODES.ok : EXIT_CODES.mustBeMended;
+}
+
+async function testTools(call: Extract<CommandLine, { verb: 'tools test' }>, config: Config): Promise<ExitCode> {
+  const { testTool } = await import('./cli/tools-test.ts');
+  const result = testTool(call, config);
+  if (!result.ok) return fail(result.message, EXIT_CODES.usage);
+  const { verdict, by, rule } = result.verdict;
+  return say(call.json ? JSON.stringify({ verdict, by, rule: rule?.text ?? null }) : result.text);
 }
 
 async function invite({ credentials, adapters }: Config): Promise<ExitCode> {

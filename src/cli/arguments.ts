@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util';
 import { didYouMean } from '../lib/nearest.ts';
 import { quoted } from '../turns/commands/parse.ts';
 import { VERBS } from './help.ts';
+import type { ToolTest } from './tools-test.ts';
 
 /** What the program was asked to do. */
 export type CommandLine =
@@ -19,6 +20,7 @@ export type CommandLine =
   | { readonly verb: 'agent'; readonly what: 'add' | 'rotate' | 'revoke'; readonly agent: string }
   | { readonly verb: 'agent check'; readonly agent: string; readonly json: boolean }
   | { readonly verb: 'config check' }
+  | ({ readonly verb: 'tools test'; readonly json: boolean } & ToolTest)
   | { readonly verb: 'doctor'; readonly json: boolean }
   | { readonly verb: 'discord invite' }
   | { readonly verb: 'slack manifest' }
@@ -67,6 +69,7 @@ const OPTIONS: Readonly<Record<string, readonly string[]>> = {
   agent: ['json'],
   doctor: ['json'],
   verify: ['json', 'background'],
+  tools: ['channel', 'json'],
 };
 
 const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
@@ -79,6 +82,7 @@ const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
   ['verify', readVerify],
   ['config', readConfig],
   ['agent', readAgent],
+  ['tools', readTools],
   ['doctor', (given) => nothingMore(given, { verb: 'doctor', json: given.json }, 'doctor')],
   ['discord', (given) => readOnly(given, { verb: 'discord invite' }, 'discord')],
   ['slack', (given) => readOnly(given, { verb: 'slack manifest' }, 'slack')],
@@ -136,6 +140,15 @@ function readAgent(given: Given): Understood {
     return yes({ verb: 'agent', what, agent });
   }
   return no(`Expected what to do and an agent. Usage: conch ${usageOf('agent')} or ${usageOf('agent check')}`);
+}
+
+function readTools(given: Given): Understood {
+  const [what, agent, tool, input, extra] = given.words;
+  if (extra !== undefined) return unexpected(input ?? '', 'tools');
+  if (what !== 'test' || agent === undefined || tool === undefined || input === undefined) {
+    return no(`Expected "test", an agent, a tool and its input. Usage: conch ${usageOf('tools')}`);
+  }
+  return yes({ verb: 'tools test', agent, tool, input, channel: given.channel, json: given.json });
 }
 
 function nothingMore(given: Given, call: CommandLine, verb: string): Understood {

@@ -36,6 +36,10 @@ export const VERBS = {
   discord: { usage: 'discord invite', summary: 'print the address that invites the bot to a Discord server' },
   slack: { usage: 'slack manifest', summary: 'print the manifest from which Slack makes the app' },
   config: { usage: 'config check', summary: 'check turnConfig.json and the environment; list every problem' },
+  tools: {
+    usage: 'tools test <agent> <tool> <json> [--channel id] [--json]',
+    summary: 'say which rule decides about a tool call, and how',
+  },
   schema: { usage: 'schema', summary: 'print the JSON Schema of turnConfig.json for editors' },
 } as const satisfies Readonly<Record<string, Verb>>;
 

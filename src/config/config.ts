@@ -2,6 +2,7 @@ import type { AdapterSettings, Credentials } from './adapters.ts';
 import { backendSchema } from './backends.ts';
 import { DEMO_AGENTS, DEMO_CHANNEL, type DemoModel } from './demo.ts';
 import { completeTexts, type AnnouncementTexts } from './announcements.ts';
+import { uniteRules, type ToolLists, type ToolRules } from '../rules/verdict.ts';
 import { ADAPTERS, type ConfigFile } from './schema.ts';
 import type { Secret } from './secret.ts';
 import { turnConfigSchema, turnKeys, type TurnConfig } from './turn-config.ts';
@@ -51,6 +52,7 @@ export type ChannelConfig = {
   readonly seats: readonly SeatConfig[];
   readonly turnConfig: TurnConfig;
   readonly budgets: BudgetsConfig;
+  readonly tools?: ToolLists;
 };
 
 /** Everything that Conch goes by: checked, complete, deep-frozen. */
@@ -71,6 +73,8 @@ export type Config = {
   /** Ids of the people and roles who may change the floor. The console's own user may without being named. */
   readonly operators: { readonly users: readonly string[]; readonly roles: readonly string[] };
   readonly budgets: BudgetsConfig;
+  /** What every agent may do with tools. */
+  readonly tools?: ToolLists;
   /** What people are told, complete. */
   readonly announcements: AnnouncementTexts;
   readonly log: Readonly<ConfigFile['log']>;
@@ -112,12 +116,25 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
     remote: file.remote,
     operators: file.operators,
     budgets,
+    ...(file.tools === undefined ? {} : { tools: file.tools }),
     announcements: completeTexts(file.announcements),
     log: { ...file.log, level: surround.logLevel ?? file.log.level },
   };
   const unwise = [...warnings, ...complete.channels.flatMap(neverExpires)];
   return freeze(Object.defineProperty({ ...complete, secrets, warnings: unwise }, 'secrets', { enumerable: false }));
 };
+
+/** The rules for the tools of an agent in a channel, or of one that is in none. */
+export const toolRulesOf = (
+  { tools }: Pick<Config, 'tools'>,
+  agent: Pick<AgentConfig, 'tools'>,
+  channel: Pick<ChannelConfig, 'tools'> | null,
+): ToolRules =>
+  uniteRules([
+    { scope: 'bot', lists: tools },
+    { scope: 'agent', lists: agent.tools },
+    { scope: 'channel', lists: channel?.tools },
+  ]);
 
 /** The place of an agent at a floor with these settings, also at one that an operator gives it. */
 export const seatSettingsOf = (agent: AgentConfig, turnConfig: TurnConfig): SeatConfig => ({
@@ -144,6 +161,7 @@ const channelOf = (channel: FileChannel, general: General): ChannelConfig => {
     agents: channel.agents,
     seats: seats.map((agent) => seatSettingsOf(agent, turnConfig)),
     turnConfig,
+    ...(channel.tools === undefined ? {} : { tools: channel.tools }),
     budgets: {
       exchange: { ...general.budgets.exchange, ...channel.budgets?.exchange },
       day: { ...general.budgets.day, ...channel.budgets?.day },

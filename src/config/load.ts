@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { missingCredentials } from './adapters.ts';
 import { checkBackends, checkPrices } from './checks/check-backends.ts';
 import { checkPlatforms } from './checks/check-platforms.ts';
+import { checkTools } from './checks/check-tools.ts';
 import { crossCheck } from './checks/cross-check.ts';
 import { completeConfig, type Config } from './config.ts';
 import { openToAll, readEnvironment, type Environment } from './environment.ts';
@@ -67,6 +68,7 @@ const check = (
   const others = [
     ...(parsed.success ? [] : explain(parsed.error, secrets)),
     ...crossCheck(filled.value),
+    ...checkTools(filled.value),
     ...checkBackends(filled.value, { env: environment.env, world, purpose }),
     ...(file === null ? [] : checkFile(file, around)),
   ];

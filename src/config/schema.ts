@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ANNOUNCEMENT_TEXTS } from './announcements.ts';
 import { adaptersSchema } from './adapters.ts';
+import { VERDICTS } from '../rules/verdict.ts';
 import { backendSchema, remoteSchema } from './backends.ts';
 import { turnConfigSchema, turnOverrides } from './turn-config.ts';
 
@@ -15,6 +16,20 @@ const agentId = idText.regex(/^[\w-]{1,64}$/, 'Expected up to 64 letters, digits
 
 /** An address, an emoji by Slack's name for it, or a text with a picture in it. */
 const PICTURE = /^https:\/\/\S+$|^:[\w+-]{1,100}:$|^(?=.*(?:\p{Extended_Pictographic}|\p{RI}|\p{So}))\P{ASCII}{1,16}$/u;
+
+const ruleList = (text: string) => z.array(z.string().max(1_000)).max(10_000).exactOptional().describe(text);
+
+const tools = z.strictObject({
+  allow: ruleList('Rules of tools that run unasked, such as "Read", "Bash(npm test)" or "mcp__files__read_*".'),
+  ask: ruleList('Rules of tools that ask people first; with "!" at the end whatever was remembered.'),
+  deny: ruleList('Rules of tools that are refused; they go before all others.'),
+  default: z
+    .enum(VERDICTS)
+    .exactOptional()
+    .describe(
+      'What becomes of a tool that no rule names. Without it, "deny"; without any rules, "ask", and reading in the agent\'s folder is free.',
+    ),
+});
 
 const agent = z.strictObject({
   id: agentId.describe('How channels, commands and logs call the agent; people address it as @id.'),
@@ -42,6 +57,7 @@ const agent = z.strictObject({
     .nullable()
     .default(null)
     .describe('Whether it is queued again by itself when it comes back; null is turnConfig.rejoin.'),
+  tools: tools.exactOptional().describe('What it may do with tools, beside the general rules.'),
 });
 
 const limit = z.number().positive().nullable();
@@ -87,6 +103,7 @@ const channel = z.strictObject({
     .describe('The name in logs and lists. Without one, the id after the colon.'),
   topic: z.string().max(500).exactOptional().describe('What the channel is about, in words for its agents.'),
   agents: z.array(agentId).max(100).describe('The ids of the agents at this floor, in the order of their turns.'),
+  tools: tools.exactOptional().describe('What agents may do with tools here, beside the general and their own rules.'),
   budgets: ownBudgets.exactOptional().describe('Budgets of this channel, each key in place of the general one.'),
   ...turnOverrides,
 });
@@ -161,6 +178,7 @@ export const fileSchema = z.strictObject({
   adapters: adaptersSchema.prefault({}).describe('The chat platforms.'),
   operators: operators.prefault({}).describe('Who may change the floor; reading is open to all.'),
   budgets: budgets.prefault({}).describe('What one channel may spend.'),
+  tools: tools.exactOptional().describe('What every agent may do with tools.'),
   announcements: announcements.prefault({}).describe('What people are told. Names in braces are filled in.'),
   log: log.prefault({}).describe('What is logged.'),
 });

@@ -14,14 +14,20 @@ export type RuleFinding = {
   readonly message: string;
 };
 
-/** Looks at the lists of one place: rules that cannot be read, never decide, never fit, or allow more than they seem to. */
-export function lintRules(lists: ToolLists): readonly RuleFinding[] {
-  const entries = LISTS.flatMap((list) => (lists[list] ?? []).map((text, index) => entryOf(list, index, text)));
+/**
+ * Looks at the lists of one place: rules that cannot be read, never decide, never fit, or allow more than they seem to. `wider`:
+ * lists of places that hold here, too.
+ */
+export function lintRules(lists: ToolLists, wider: readonly ToolLists[] = []): readonly RuleFinding[] {
+  const entriesOf = (each: ToolLists): readonly Entry[] =>
+    LISTS.flatMap((list) => (each[list] ?? []).map((text, index) => entryOf(list, index, text)));
+  const entries = entriesOf(lists);
+  const others = [...wider.flatMap(entriesOf), ...entries];
   const unwise = (entry: Entry, message: string): RuleFinding => ({ ...entry.place, wrong: false, message });
   const found = entries.flatMap((entry): readonly RuleFinding[] => {
     if (entry.rule === null) return [{ ...entry.place, wrong: true, message: entry.message }];
     const { rule } = entry;
-    const before = entries.find((other) => other !== entry && isBefore(other, entry) && contains(other.rule, rule));
+    const before = others.find((other) => other !== entry && isBefore(other, entry) && contains(other.rule, rule));
     const shadow = before === undefined ? [] : [unwise(entry, shadowed(before))];
     const never = neverFits(rule);
     const wide = entry.place.list === 'allow' ? allowsMuch(rule) : null;

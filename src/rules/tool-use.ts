@@ -45,14 +45,18 @@ export type ToolUse = {
   readonly parts: readonly [UsePart, ...UsePart[]];
 };
 
-/** Takes a tool call apart. A command in the input is one whatever kind of tool is claimed. */
-export function toolUse(request: ToolRequest, place: WorkPlace): ToolUse {
-  const { name, input } = request;
+/**
+ * Takes a tool call apart. A command in the input is one whatever kind of tool is claimed. Without a place, of an agent on another
+ * machine, nobody knows where its paths lead.
+ */
+export function toolUse(request: ToolRequest, place: WorkPlace | null): ToolUse {
+  const { name } = request;
   const mcp = name === null ? null : mcpToolOf(name);
   if (mcp !== null && name !== null) {
-    return { title: name, parts: [{ kind: 'other', mcp, about: { of: 'input', values: scalarsIn(input) } }] };
+    return { title: name, parts: [{ kind: 'other', mcp, about: { of: 'input', values: scalarsIn(request.input) } }] };
   }
   const kind = kindOf(request);
+  const input = kind === 'execute' && typeof request.input === 'string' ? { command: request.input } : request.input;
   const command = commandIn(input);
   const commands = command === null ? [] : commandParts(command);
   const others = kind === 'execute' ? [] : aboutOf(kind, request, place).map((about) => ({ kind, mcp: null, about }));
@@ -91,13 +95,14 @@ function commandParts(command: string): readonly UsePart[] {
   }));
 }
 
-function aboutOf(kind: ToolKind, { input, locations }: ToolRequest, place: WorkPlace): readonly About[] {
+function aboutOf(kind: ToolKind, { input, locations }: ToolRequest, place: WorkPlace | null): readonly About[] {
   switch (kind) {
     case 'read':
     case 'search':
     case 'edit':
     case 'delete':
     case 'move': {
+      if (place === null) return [{ of: 'nothing' }];
       const named = [...new Set([...pathsIn(input), ...locations])];
       const paths = named.length === 0 && kind === 'search' ? [place.folder] : named;
       if (paths.length === 0) return [{ of: 'nothing' }];

@@ -1,3 +1,4 @@
+import { judgeTool } from './tool-judge.ts';
 import { LONGEST_TEXT } from '../adapters/console/protocol.ts';
 import { adapterOf } from '../adapters/delivery/chat-adapter.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Speaker } from '../adapters/port.ts';
@@ -107,6 +108,7 @@ export function sessionSettingsOf(config: () => Config): SupervisorSettings {
         passWords,
         place,
         thresholds: { maxConsecutiveErrors, maxTotalErrors },
+        judge: (agent, request) => judgeTool(config(), { agent, channel: id }, request),
       };
     },
   };

@@ -85,6 +85,17 @@ const MEANT: readonly [string, unknown, World['env']?][] = [
     'dollars for agents that cost none',
     { budgets: { day: { costUsd: 5 } }, channels: [{ id: 'console:a', agents: ['pm'] }] },
   ],
+  [
+    'rules for tools',
+    {
+      tools: {
+        deny: ['Bash(curl *)'],
+        ask: ['Bash(git push *)!'],
+        allow: ['Read', 'mcp__files__read_*'],
+        default: 'ask',
+      },
+    },
+  ],
   ["another program's address of a model", { agents: [{ id: 'a', backend: llm }] }, { OPENAI_BASE_URL: 'proxy' }],
 ];
 
@@ -94,6 +105,36 @@ test.each(MEANT)('T39 %s is no mistake', (_, file, env) => {
 
 describe('T39 what works but is hardly meant is warned of', () => {
   test.each<[string, unknown, World['env'], string]>([
+    [
+      'every command unasked',
+      { tools: { allow: ['execute'] } },
+      {},
+      'line 4: tools.allow[0]: Every command runs unasked: name commands, such as "Bash(npm test)"',
+    ],
+    [
+      'a rule that another place forbids',
+      { tools: { deny: ['Bash'] }, agents: [{ id: 'a', backend: llm, tools: { allow: ['Bash(npm test)'] } }] },
+      {},
+      'line 18: agents[0].tools.allow[0]: It never decides: "Bash" of "deny" goes before it and covers it; take one away',
+    ],
+    [
+      'a rule of a channel that asks everywhere',
+      { tools: { ask: ['Edit'] }, channels: [{ id: 'console:a', agents: ['pm'], tools: { allow: ['Edit(src/**)'] } }] },
+      {},
+      'line 15: channels[0].tools.allow[0]: It never decides: "Edit" of "ask" goes before it and covers it; take one away',
+    ],
+    [
+      'rules for a program that asks nobody',
+      { agents: [{ id: 'a', backend: { kind: 'command', command: 'date' }, tools: { deny: ['Bash'] } }] },
+      {},
+      'line 9: agents[0].tools: A program of the kind "command" is not asked before it acts: these rules hold for none of its work',
+    ],
+    [
+      'whatever nobody names',
+      { tools: { default: 'allow' } },
+      {},
+      'line 3: tools.default: Whatever no rule names runs unasked: write "ask"',
+    ],
     [
       'a secret in the file',
       { agents: [{ id: 'a', backend: { ...llm, apiKey: 'sk-0123456789abc' } }] },

@@ -1017,6 +1017,52 @@ const TEXTS: readonly Mistake[] = [
   },
 ];
 
+/** Rules for tools that cannot be meant. */
+const TOOLS: readonly Mistake[] = [
+  {
+    kind: 'a rule for no tool',
+    file: { tools: { allow: ['Bsh(npm test)'] } },
+    path: 'tools.allow[0]',
+    at: 'Bsh',
+    next: 'There is no tool "Bsh": known are read,',
+  },
+  {
+    kind: 'a rule for two commands',
+    file: agent({ tools: { deny: ['Bash(rm x && rm y)'] } }),
+    path: 'agents[0].tools.deny[0]',
+    at: 'rm x',
+    next: 'Expected the words of one command',
+  },
+  {
+    kind: 'a server with an underscore',
+    file: seats(['pm'], { tools: { ask: ['mcp__my_server__*'] } }),
+    path: 'channels[0].tools.ask[0]',
+    at: 'my_server',
+    next: 'a server\'s name has no "_"',
+  },
+  {
+    kind: 'a question where none can be',
+    file: { tools: { allow: ['Read!'] } },
+    path: 'tools.allow[0]',
+    at: 'Read!',
+    next: 'Only a rule of "ask" ends in "!"',
+  },
+  {
+    kind: 'a default that is none',
+    file: { tools: { default: 'aks' } },
+    path: 'tools.default',
+    at: 'aks',
+    next: 'Expected "allow", "ask" or "deny", got "aks"',
+  },
+  {
+    kind: 'a list of tools by another name',
+    file: { tools: { allowed: ['Read'] } },
+    path: 'tools.allowed',
+    at: 'allowed',
+    next: 'There is no key of this name here: did you mean "allow"?',
+  },
+];
+
 /** Every kind of mistake that is known: a new one is a row. */
 export const MISTAKES: readonly Mistake[] = [
   ...VALUES,
@@ -1028,5 +1074,6 @@ export const MISTAKES: readonly Mistake[] = [
   ...DOORS,
   ...PLATFORMS,
   ...VARIABLES,
+  ...TOOLS,
   ...TEXTS,
 ];

@@ -37,9 +37,15 @@ export const ROOMS: readonly Room[] = [
     mayTypes: ['config'],
   },
   {
+    name: 'work',
+    what: 'what agents do: the run machine, pure (`runs`)',
+    may: ['turns', 'rules', 'engine', 'lib'],
+    mayTypes: [],
+  },
+  {
     name: 'agents',
     what: 'sessions of agents, what they are prompted with, their tools, and the five ways to run them',
-    may: ['turns', 'engine', 'lib'],
+    may: ['turns', 'rules', 'engine', 'lib'],
     mayTypes: ['config'],
   },
   {
@@ -51,13 +57,13 @@ export const ROOMS: readonly Room[] = [
   {
     name: 'runtime',
     what: 'one running process: what joins floors, agents and adapters',
-    may: ['adapters', 'agents', 'turns', 'engine', 'config', 'rules', 'lib'],
+    may: ['adapters', 'agents', 'work', 'turns', 'engine', 'config', 'rules', 'lib'],
     mayTypes: [],
   },
   {
     name: 'cli',
     what: 'the command line, the doctor',
-    may: ['runtime', 'adapters', 'agents', 'turns', 'engine', 'config', 'rules', 'lib'],
+    may: ['runtime', 'adapters', 'agents', 'work', 'turns', 'engine', 'config', 'rules', 'lib'],
     mayTypes: [],
   },
 ];

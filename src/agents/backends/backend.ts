@@ -1,4 +1,6 @@
 import type { AgentId, ChannelId, Choice, MessageId } from '../../turns/floor/settings.ts';
+import type { ToolRequest } from '../../rules/tool-use.ts';
+import type { ToolVerdict } from '../../rules/verdict.ts';
 import type { Line } from '../../turns/view.ts';
 
 /** What one prompt holds. Backends that talk to models send `text`; scripts look at the parts. */
@@ -76,6 +78,8 @@ export type SeatContext = {
   readonly agent: AgentId;
   readonly name: string;
   readonly persona: string;
+  /** What the rules say about a tool; without it people are asked about every one. */
+  readonly judge?: (request: ToolRequest) => ToolVerdict['verdict'];
 };
 
 /** What became of a message handed in in the middle of a turn. */

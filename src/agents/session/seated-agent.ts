@@ -1,5 +1,7 @@
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { Effect } from '../../turns/floor/react.ts';
+import type { ToolRequest } from '../../rules/tool-use.ts';
+import type { ToolVerdict } from '../../rules/verdict.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { TurnDraft } from '../../turns/manager.ts';
 import type { Settlement } from '../../engine/port.ts';
@@ -42,6 +44,8 @@ export type SessionSettings = {
   readonly place: { readonly name: string; readonly topic: string };
   /** How many errors stop a session; the owner's defaults unless given. */
   readonly thresholds?: Thresholds;
+  /** What the rules say about a tool of an agent; without it people are asked about every one. */
+  readonly judge?: (agent: AgentId, request: ToolRequest) => ToolVerdict['verdict'];
 };
 
 /** What a seated agent needs; all but `commands` is shared by all. */
@@ -334,7 +338,9 @@ export class SeatedAgent {
 
   #seat(): SeatContext {
     const { id: agent, name, persona } = this.spec;
-    return { channel: this.channel, agent, name, persona };
+    const judge: SeatContext['judge'] = (request) =>
+      this.#ports.sessionSettings(this.channel).judge?.(agent, request) ?? 'ask';
+    return { channel: this.channel, agent, name, persona, judge };
   }
 
   #warn(error: unknown, what: string): void {

@@ -1,7 +1,8 @@
 import type { Timers } from '../../../lib/time.ts';
 import type { Choice } from '../../../turns/floor/settings.ts';
 import type { Ending, Report, SeatContext, TurnPrompt } from '../backend.ts';
-import { optionFor, permissionFor } from './acp-permission.ts';
+import { VERDICTS } from '../../../rules/verdict.ts';
+import { optionFor, permissionFor, toolRequestsOf } from './acp-permission.ts';
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
 import { explainSilence } from './acp-words.ts';
 import { FloorTools } from '../../tools/floor-tools.ts';
@@ -40,7 +41,10 @@ export class AcpGeneration {
   /** What it has written, as far as it is needed to begin anew. */
   #written = '';
 
+  readonly #judge: NonNullable<SeatContext['judge']>;
+
   constructor(seat: SeatContext, turn: TurnPrompt, report: Report, timers: Timers) {
+    this.#judge = seat.judge ?? (() => 'ask');
     this.floorTools = new FloorTools(report, seat.agent, turn.roster);
     this.#report = report;
     this.#timers = timers;
@@ -92,24 +96,25 @@ export class AcpGeneration {
   }
 
   /**
-   * Asks people, unless the tool is the floor's own. A run that is over or interrupted answers that it is cancelled, as does
+   * Asks people, unless the tool is the floor's own or the rules allow or refuse it. A run that is over or interrupted answers that it is cancelled, as does
    * one whose agent took the request back, or ended the tool call or the prompt meanwhile.
    */
   async permission({ toolCall, options, isOwn }: Asked, withdrawn: AbortSignal): Promise<PermissionOutcome> {
     if (this.#ended || this.#interrupted) return CANCELLED;
     if (options.length === 0) return CANCELLED;
-    const unasked = isOwn ? optionFor('allow', options) : null;
+    const told = [...[this.#calls.get(toolCall.toolCallId)].filter((known) => known !== undefined), toolCall];
+    const verdict = isOwn ? 'allow' : this.#verdictOn(told);
+    if (verdict === 'deny') return this.#refuse(told, options);
+    const unasked = verdict === 'allow' ? optionFor('allow', options) : null;
     if (unasked !== null) return outcomeOf(unasked);
     this.#asking += 1;
     this.#report.work(this.#open);
-    const told = [...[this.#calls.get(toolCall.toolCallId)].filter((known) => known !== undefined), toolCall];
     const asked = this.#choice(told, options, withdrawn);
     this.#asked = Promise.all([this.#asked, asked]);
     const choice = await asked;
     this.#asking -= 1;
     this.#report.work(this.#open);
-    if (choice === 'reject') this.#refused = { title: titleOf(told), written: this.#written.length };
-    return outcomeOf(optionFor(choice, options));
+    return choice === 'reject' ? this.#refuse(told, options) : outcomeOf(optionFor(choice, options));
   }
 
   /** From here on open and new permissions are cancelled. */
@@ -164,6 +169,17 @@ export class AcpGeneration {
 
   get #open(): number {
     return this.#tools.size + this.#asking;
+  }
+
+  /** Of all that was told of a call, the strictest: one may hold what another leaves out. */
+  #verdictOn(told: readonly ToolCall[]): (typeof VERDICTS)[number] {
+    const verdicts = new Set(toolRequestsOf(told).map(this.#judge));
+    return VERDICTS.findLast((verdict) => verdicts.has(verdict)) ?? 'ask';
+  }
+
+  #refuse(told: readonly ToolCall[], options: readonly PermissionOption[]): PermissionOutcome {
+    this.#refused = { title: titleOf(told), written: this.#written.length };
+    return outcomeOf(optionFor('reject', options));
   }
 
   #text(text: string, message: string | null): void {

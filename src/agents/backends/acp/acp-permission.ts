@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import type { Choice } from '../../../turns/floor/settings.ts';
+import { TOOL_KINDS } from '../../../rules/rule.ts';
+import type { ToolRequest } from '../../../rules/tool-use.ts';
 import { unifiedDiff } from './unified-diff.ts';
 import type { PermissionRequest } from '../backend.ts';
 import { FLOOR_TOOLS, isFloorTool } from '../../tools/floor-tools.ts';
@@ -40,6 +42,30 @@ export function isForOwnTool(params: unknown, server: string): boolean {
   const names = [meta?.claudeCode?.toolName, meta?.toolName, name].filter((each) => typeof each === 'string');
   const [tool = '', ...others] = new Set(names.map((each) => toolIn(each, server)));
   return isFloorTool(tool) && others.length === 0 && FLOOR_TOOLS[tool].input.strict().safeParse(rawInput).success;
+}
+
+/**
+ * A tool call as rules see it: each account of it that says what it is given, or the last one if none does, under every name and
+ * as every kind that it goes by. Its names are those that the agent itself gives the tool; its title, which models write, is none.
+ */
+export function toolRequestsOf(told: readonly ToolCall[]): readonly ToolRequest[] {
+  const names = new Set(told.flatMap(({ name, _meta }) => [...(name ? [name] : []), ...toolNames(_meta)]));
+  const kinds = new Set(told.flatMap(({ kind }) => TOOL_KINDS.filter((each) => each === kind)));
+  const accounts = told.map((call) => ({ input: call.rawInput, locations: pathsOf(call) }));
+  const speaking = accounts.filter(({ input, locations }) => (input ?? null) !== null || locations.length > 0);
+  return (speaking.length > 0 ? speaking : accounts.slice(-1)).flatMap((account) =>
+    orNull(names).flatMap((name) => orNull(kinds).map((kind) => ({ ...account, name, kind }))),
+  );
+}
+
+function orNull<Value>(values: ReadonlySet<Value>): readonly (Value | null)[] {
+  return values.size === 0 ? [null] : [...values];
+}
+
+function pathsOf({ content, locations }: ToolCall): readonly string[] {
+  const blocks = Array.isArray(content) ? content.map((block) => contentBlock.safeParse(block).data) : [];
+  const diffs = blocks.flatMap((block) => (block?.type === 'diff' ? [block.path] : []));
+  return [...new Set([...(locations ?? []).map(({ path }) => path), ...diffs])];
 }
 
 const INSTEAD: Readonly<Record<Choice, readonly PermissionOption['kind'][]>> = {

@@ -1,0 +1,76 @@
+import { toolRulesOf } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
+import { didYouMean } from '../lib/nearest.ts';
+import { offersFor } from '../rules/offers.ts';
+import { toolUse } from '../rules/tool-use.ts';
+import { decideUse, toolRefusalText } from '../rules/verdict.ts';
+import type { RuleScope, ToolVerdict } from '../rules/verdict.ts';
+import { workPlaceOf } from '../runtime/tool-judge.ts';
+import { quoted } from '../turns/commands/parse.ts';
+
+/** A tool call that nobody makes, to see what would become of it. */
+export type ToolTest = {
+  readonly agent: string;
+  /** As the agent calls it: `Bash`, `mcp__files__write`. */
+  readonly tool: string;
+  /** The input, as JSON. */
+  readonly input: string;
+  readonly channel: string | null;
+};
+
+/** What would become of it, or one sentence that says what was expected. */
+export type ToolTestResult =
+  | { readonly ok: true; readonly verdict: ToolVerdict; readonly text: string }
+  | { readonly ok: false; readonly message: string };
+
+/** Decides about a tool call by the rules of an agent, as if nothing was remembered. */
+export function testTool(test: ToolTest, config: Config): ToolTestResult {
+  const agent = config.agents.find(({ id }) => id === test.agent);
+  if (agent === undefined) return unknown('agent', test.agent, config.agents);
+  const { channels } = config;
+  const channel = channels.find(({ id, name }) => id === test.channel || name === test.channel) ?? null;
+  if (channel === null && test.channel !== null) return unknown('channel', test.channel, channels);
+  const input = objectIn(test.input);
+  if (input === null) return { ok: false, message: `Expected the input as JSON, such as '{"command":"npm test"}'.` };
+  const use = toolUse({ name: test.tool, kind: null, input, locations: [] }, workPlaceOf(agent));
+  const rules = toolRulesOf(config, agent, channel);
+  const verdict = decideUse(use, rules, { at: 0, definition: null, remembered: [] });
+  const lines = [`${verdict.verdict}: ${reasonOf(verdict)}`];
+  if (verdict.verdict === 'deny') lines.push(toolRefusalText(use, verdict, rules));
+  if (verdict.verdict === 'ask') {
+    const offers = offersFor(use, verdict, { shownWhole: true, tainted: false, trusted: true });
+    lines.push(...offers.map(({ rule, words }) => `"Always" could mean ${words}: ${rule}`));
+  }
+  return { ok: true, verdict, text: lines.join('\n') };
+}
+
+const PLACES: Readonly<Record<RuleScope, string>> = {
+  'built in': 'built in',
+  bot: 'for every agent',
+  agent: 'of this agent',
+  channel: 'of this channel',
+  run: 'of this run',
+};
+
+function reasonOf({ by, rule }: ToolVerdict): string {
+  if (rule === null) return 'no rule names it, so the default holds';
+  const place = 'scope' in rule ? `, ${PLACES[rule.scope]}` : '';
+  return `rule ${quoted(rule.text)} of "${by.replace('!', '')}"${place}`;
+}
+
+function objectIn(text: string): object | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && !Array.isArray(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+function unknown(what: string, id: string, known: readonly { readonly id: string }[]): ToolTestResult {
+  const ids = known.map((each) => each.id);
+  return {
+    ok: false,
+    message: `There is no ${what} ${quoted(id)} in the configuration.${didYouMean(id, ids)} There are: ${ids.join(', ')}.`,
+  };
+}

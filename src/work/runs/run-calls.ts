@@ -1,0 +1,191 @@
+import type { Instant } from '../../lib/time.ts';
+import type { OpenCall, Run, RunError, RunState } from './run.ts';
+import { RUN_GUARDS } from './run-table.ts';
+import type { RequestedCall, RunCommand, RunFact, RunRefusal } from './run-events.ts';
+import { evolveRun } from './run-evolve.ts';
+
+type Of<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
+
+/** A decision as it grows: every fact changes the state on which the next is decided. */
+export class RunDecision {
+  readonly at: Instant;
+  readonly facts: RunFact[] = [];
+  #state: RunState;
+
+  constructor(state: RunState, at: Instant) {
+    this.#state = state;
+    this.at = at;
+  }
+
+  get state(): RunState {
+    return this.#state;
+  }
+
+  /** Whoever asks has made sure that there is one. */
+  get run(): Run {
+    if (this.#state.run === null) throw new Error(`impossible: ${this.#state.key} has no run`);
+    return this.#state.run;
+  }
+
+  record(fact: RunFact): void {
+    this.#state = evolveRun(this.#state, fact, this.at);
+    this.facts.push(fact);
+  }
+}
+
+/** A call that an agent asks for in the middle of a step. */
+export function requestCall(decision: RunDecision, command: Of<'REQUEST'>): RunRefusal | null {
+  const { state } = decision;
+  const { call } = command;
+  if (state.status !== 'running' || !RUN_GUARDS.hasValidSession(decision.run, command)) return 'AGENT_NOT_RUNNING';
+  if (decision.run.calls.some(({ id }) => id === call.id)) return 'CALL_REPEATED';
+  takeCall(decision, call);
+  goOnWithRun(decision);
+  return null;
+}
+
+/** With what holds right before it starts: a call that was changed, or is forbidden by now, does not. */
+export function claimCall(decision: RunDecision, { call: id, digest, verdict }: Of<'CLAIM'>): RunRefusal | null {
+  if (decision.state.status !== 'running') return 'AGENT_NOT_RUNNING';
+  const call = decision.run.calls.find((each) => each.id === id);
+  if (call === undefined) return 'CALL_UNKNOWN';
+  if (call.status !== 'pending' || !call.cleared) return 'CALL_NOT_PENDING';
+  if (digest === call.digest && RUN_GUARDS.isToolAllowed({ verdict })) {
+    if (verdict === 'ask' && !call.approved) ask(decision, call);
+    else decision.record({ type: 'callClaimed', call: id });
+    return null;
+  }
+  const code = digest === call.digest ? 'AGENT_TOOL_NOT_ALLOWED' : 'CALL_CHANGED';
+  endCall(decision, call, { code, outcome: 'known' });
+  goOnWithRun(decision);
+  return null;
+}
+
+/** A result, also of a run that is over by now. */
+export function settleCall(decision: RunDecision, command: Of<'SETTLE'>): RunRefusal | null {
+  const { call: id, status, output, duration, code } = command;
+  const call = decision.state.run?.calls.find((each) => each.id === id);
+  if (call === undefined) return 'CALL_UNKNOWN';
+  if (call.status !== 'running') return 'CALL_NOT_PENDING';
+  const result = { status, output, duration, code, outcome: 'known', refused: false } as const;
+  decision.record({ type: 'callSettled', call: id, tool: call.tool, ...result });
+  goOnWithRun(decision);
+  return null;
+}
+
+/** One atomic change: whoever comes later is told who decided. */
+export function decideApproval(decision: RunDecision, command: Of<'DECIDE'>): RunRefusal | null {
+  const { state } = decision;
+  const approval = state.run?.pause?.approval ?? null;
+  if (approval?.id !== command.approval) {
+    return state.closed.some(({ id }) => id === command.approval) ? 'APPROVAL_DECIDED' : 'APPROVAL_UNKNOWN';
+  }
+  if (approval.digest !== command.digest) return 'APPROVAL_CHANGED';
+  if (decision.at >= approval.expiresAt) return 'APPROVAL_EXPIRED';
+  const { choice, by, via, reason = null, always = null } = command;
+  const closed = choice === 'allow' ? 'allowed' : 'denied';
+  decision.record({ type: 'approvalClosed', id: approval.id, state: closed, by, via, reason, always });
+  const { maxTurns } = decision.run;
+  decision.record({ type: 'resumed', by, feedback: reason, input: null, maxTurns });
+  const call = decision.run.calls.find(({ id }) => id === approval.call);
+  if (closed === 'denied' && call !== undefined) endCall(decision, call, { code: 'DENIED', outcome: 'known' });
+  goOnAfterPause(decision);
+  return null;
+}
+
+/** The next call that waits is cleared, or asked for; calls of Conch run one at a time, in order. */
+export function goOnWithRun(decision: RunDecision): void {
+  const { state, run } = decision;
+  if (state.status !== 'running') return;
+  if (run.repeated !== null && run.repeated.times >= EQUAL_CALLS) return pauseRun(decision, 'confirmation', null);
+  const isBusy = run.calls.some(
+    ({ source, status, cleared }) => source === 'conch' && (status === 'running' || cleared),
+  );
+  const next = run.calls.find(
+    ({ source, status, cleared }) => status === 'pending' && !cleared && !(source === 'conch' && isBusy),
+  );
+  if (next === undefined) return;
+  const isDoubtful = state.unknown.includes(next.digest) && !next.repeatable;
+  if (!next.approved && (next.verdict === 'ask' || isDoubtful)) {
+    if (!run.grants.includes(next.digest)) return ask(decision, next);
+    decision.record({ type: 'grantUsed', digest: next.digest, call: next.id });
+  }
+  decision.record({ type: 'callCleared', call: next.id });
+  goOnWithRun(decision);
+}
+
+/** What was told while the run was paused counts now. */
+export function goOnAfterPause(decision: RunDecision): void {
+  const { lastError } = decision.run;
+  if (lastError === null) goOnWithRun(decision);
+  else failRun(decision, lastError);
+}
+
+/** Takes a call in; one that is not allowed is answered at once, and the run goes on. */
+export function takeCall(decision: RunDecision, call: RequestedCall): void {
+  decision.record({ type: 'callRequested', call });
+  const open = decision.run.calls.find(({ id }) => id === call.id);
+  if (open === undefined || RUN_GUARDS.isToolAllowed(call)) return;
+  endCall(decision, open, { code: 'AGENT_TOOL_NOT_ALLOWED', outcome: 'known' });
+}
+
+/** No call that has not begun will, and nobody knows what those of an agent that is gone have done. */
+export function dropCalls(decision: RunDecision, code: string): void {
+  for (const call of decision.run.calls) {
+    if (call.status === 'pending') endCall(decision, call, { code, outcome: 'known' });
+    else if (call.source === 'agent') endCall(decision, call, { code, outcome: 'unknown' });
+  }
+}
+
+/** An agent's own calls are gone with it; the question about one of them stays, for the same call the next time. */
+export function forgetAgent(decision: RunDecision): void {
+  const approval = decision.run.pause?.approval ?? null;
+  for (const call of decision.run.calls.filter(({ source }) => source === 'agent')) {
+    if (call.id === approval?.call) decision.record({ type: 'approvalDetached', id: approval.id });
+    endCall(decision, call, { code: LOST, outcome: call.status === 'running' ? 'unknown' : 'known' });
+  }
+}
+
+/** Ends the question that is open, if there is one, without an answer. */
+export function closeApproval(decision: RunDecision, state: 'expired' | 'void'): void {
+  const approval = decision.state.run?.pause?.approval ?? null;
+  if (approval === null) return;
+  const nobody = { by: null, via: null, reason: null, always: null };
+  decision.record({ type: 'approvalClosed', id: approval.id, state, ...nobody });
+}
+
+/** A call ends without a result. An agent that is gone is not answered. */
+export function endCall(
+  decision: RunDecision,
+  { id, tool, source, status }: OpenCall,
+  { code, outcome }: { readonly code: string; readonly outcome: 'known' | 'unknown' },
+): void {
+  const refused = source === 'agent' && status === 'pending' && code !== LOST;
+  const result = { status: 'error', output: null, duration: null, code, outcome, refused } as const;
+  decision.record({ type: 'callSettled', call: id, tool, ...result });
+}
+
+/** Row 6, and the end of row 5: until somebody decides, or nobody did in time. */
+export function pauseRun(decision: RunDecision, reason: Of<'PAUSE'>['reason'], context: string | null): void {
+  const until = decision.at + decision.run.waitMs;
+  decision.record({ type: 'paused', reason, context, until, approval: null });
+}
+
+/** The run has failed; what of it has not begun is dropped. */
+export function failRun(decision: RunDecision, error: RunError): void {
+  dropCalls(decision, LOST);
+  decision.record({ type: 'errored', error, until: decision.at + decision.run.waitMs });
+}
+
+/** The code of a call whose agent is gone. */
+const LOST = 'LOST';
+
+/** How often the same call may be asked for in a row before people are asked whether that is meant. */
+const EQUAL_CALLS = 3;
+
+function ask(decision: RunDecision, { id: call, tool, digest }: OpenCall): void {
+  const { run, at } = decision;
+  const [requestedAt, expiresAt] = [at, at + run.waitMs];
+  const approval = { id: `${run.id}.${run.asked + 1}`, call, tool, digest, requestedAt, expiresAt, detached: false };
+  decision.record({ type: 'paused', reason: 'approval_required', context: null, until: expiresAt, approval });
+}

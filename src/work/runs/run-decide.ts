@@ -1,0 +1,198 @@
+import type { MachineDecision } from '../../engine/machine.ts';
+import type { Instant } from '../../lib/time.ts';
+import { MOST_TURNS, TURN_LIMITS } from './run.ts';
+import type { RunState } from './run.ts';
+import { RUN_GUARDS, isListed } from './run-table.ts';
+import type { RunEventName } from './run-table.ts';
+import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
+import {
+  RunDecision,
+  claimCall,
+  closeApproval,
+  decideApproval,
+  dropCalls,
+  endCall,
+  failRun,
+  forgetAgent,
+  goOnAfterPause,
+  goOnWithRun,
+  pauseRun,
+  requestCall,
+  settleCall,
+  takeCall,
+} from './run-calls.ts';
+
+type Of<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
+
+/** Facts, or a refusal that changes nothing. */
+export function decideRun(state: RunState, command: RunCommand, at: Instant): MachineDecision<RunFact, RunRefusal> {
+  const { cause } = command;
+  if (cause !== undefined && state.causes.includes(cause)) return { ok: false, refusal: 'REPEATED', facts: [] };
+  const decision = new RunDecision(state, at);
+  const refusal = carryOut(decision, command);
+  if (refusal !== null) return { ok: false, refusal, facts: [] };
+  if (cause !== undefined) decision.record({ type: 'causeNoted', cause });
+  return { ok: true, facts: decision.facts };
+}
+
+function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null {
+  switch (command.type) {
+    case 'START':
+    case 'STEP':
+    case 'PAUSE':
+    case 'RESUME':
+    case 'ERROR':
+    case 'COMPLETE':
+    case 'ABORT':
+      return isListed(decision.state.status, command.type)
+        ? transition(decision, command)
+        : unlisted(decision, command);
+    case 'REQUEST':
+      return requestCall(decision, command);
+    case 'CLAIM':
+      return claimCall(decision, command);
+    case 'SETTLE':
+      return settleCall(decision, command);
+    case 'DECIDE':
+      return decideApproval(decision, command);
+    case 'ATTACH':
+      return attach(decision, command);
+    case 'LOST':
+      return lose(decision, command);
+    case 'RECOVER':
+      return recover(decision);
+    case 'TICK':
+      return tick(decision);
+  }
+}
+
+/** The owner's codes for what the owner's matrix does not list. */
+function unlisted({ state }: RunDecision, { type }: Of<RunEventName>): RunRefusal {
+  if (type === 'START') return 'AGENT_ALREADY_RUNNING';
+  return type === 'COMPLETE' && (state.status === 'idle' || state.status === 'completed')
+    ? 'AGENT_NO_AVAILABLE_TASK'
+    : 'AGENT_NOT_RUNNING';
+}
+
+function transition(decision: RunDecision, command: Of<RunEventName>): RunRefusal | null {
+  switch (command.type) {
+    case 'START':
+      return start(decision, command);
+    case 'STEP':
+      return step(decision, command);
+    case 'PAUSE':
+      pauseRun(decision, command.reason, command.context ?? null);
+      return null;
+    case 'RESUME':
+      return resume(decision, command);
+    case 'ERROR':
+      return fail(decision, command);
+    case 'COMPLETE':
+      return complete(decision, command);
+    case 'ABORT':
+      abort(decision, command);
+      return null;
+  }
+}
+
+/** Rows 1 and 15. */
+function start(decision: RunDecision, command: Of<'START'>): RunRefusal | null {
+  const { task, runType, prompt, session, by, waitMs, allowedTools } = command;
+  if (task === null || !RUN_GUARDS.hasValidTask(command)) return 'TASK_NOT_FOUND';
+  const { state } = decision;
+  for (const call of state.run?.calls ?? []) endCall(decision, call, { code: 'LOST', outcome: 'unknown' });
+  const run = `${state.key}#${state.totals.runs + 1}`;
+  const maxTurns = command.maxTurns ?? TURN_LIMITS[runType];
+  const given = { runType, prompt, session, by, waitMs, allowedTools };
+  decision.record({ type: 'runStarted', run, task: task.id, ...given, maxTurns });
+  return null;
+}
+
+/** Rows 2, 4 and 5; a first step that is the last one, too, is row 2 and then row 6. */
+function step(decision: RunDecision, command: Of<'STEP'>): RunRefusal | null {
+  const { run } = decision;
+  if (!RUN_GUARDS.hasValidSession(run, command)) return 'AGENT_NOT_RUNNING';
+  if (command.turn !== run.turn + 1) return 'STEP_OUT_OF_ORDER';
+  if (run.calls.length > 0) return 'CALL_OPEN';
+  const ids = command.toolCalls.map(({ id }) => id);
+  if (new Set(ids).size < ids.length) return 'CALL_REPEATED';
+  decision.record({ type: 'stepped', turn: command.turn, output: command.output ?? null });
+  for (const call of command.toolCalls) takeCall(decision, call);
+  if (RUN_GUARDS.atTurnLimit(run, command)) pauseRun(decision, 'turn_limit', null);
+  else goOnWithRun(decision);
+  return null;
+}
+
+/** Rows 11 and 13. */
+function resume(decision: RunDecision, command: Of<'RESUME'>): RunRefusal | null {
+  const { state, run } = decision;
+  if (state.status === 'error' && (run.lastError === null || !RUN_GUARDS.isRecoverable(run.lastError))) {
+    return 'AGENT_EXECUTION_ERROR';
+  }
+  if (run.pause?.approval) return 'APPROVAL_OPEN';
+  const more = command.more ?? run.turnsAtOnce;
+  if (more < 1 || more > MOST_TURNS) return 'AGENT_TURN_LIMIT_EXCEEDED';
+  const maxTurns = run.maxTurns + (run.pause?.reason === 'turn_limit' ? more : 0);
+  const { by, feedback = null, input = null } = command;
+  decision.record({ type: 'resumed', by, feedback, input, maxTurns });
+  goOnAfterPause(decision);
+  return null;
+}
+
+/** Rows 3, 8 and 9. */
+function fail(decision: RunDecision, command: Of<'ERROR'>): RunRefusal | null {
+  if (!RUN_GUARDS.hasValidSession(decision.run, command)) return 'AGENT_NOT_RUNNING';
+  failRun(decision, command.error);
+  return null;
+}
+
+/** Row 7. */
+function complete(decision: RunDecision, command: Of<'COMPLETE'>): RunRefusal | null {
+  const { run } = decision;
+  if (!RUN_GUARDS.hasValidSession(run, command)) return 'AGENT_NOT_RUNNING';
+  if (run.calls.some(({ status }) => status === 'running')) return 'CALL_OPEN';
+  for (const call of run.calls) endCall(decision, call, { code: 'DROPPED', outcome: 'known' });
+  const { result, diff = null, turnCount } = command;
+  decision.record({ type: 'runCompleted', result, diff, turnCount });
+  return null;
+}
+
+/** Rows 10, 12 and 14, and the one of the matrix. What Conch itself still runs is attributed to the run when it ends. */
+function abort(decision: RunDecision, { reason, by }: { readonly reason: string; readonly by: string | null }): void {
+  closeApproval(decision, 'void');
+  dropCalls(decision, 'DROPPED');
+  decision.record({ type: 'aborted', reason, by });
+}
+
+function attach(decision: RunDecision, { session }: Of<'ATTACH'>): RunRefusal | null {
+  const { status } = decision.state;
+  if (status === 'idle' || status === 'completed') return 'AGENT_NOT_RUNNING';
+  decision.record({ type: 'attached', session });
+  return null;
+}
+
+function lose(decision: RunDecision, command: Of<'LOST'>): RunRefusal | null {
+  const { state } = decision;
+  if (state.status !== 'paused' || !RUN_GUARDS.hasValidSession(decision.run, command)) return 'AGENT_NOT_RUNNING';
+  forgetAgent(decision);
+  decision.record({ type: 'lost', error: command.error });
+  return null;
+}
+
+function recover(decision: RunDecision): RunRefusal | null {
+  if (decision.state.run === null) return 'NOT_DUE';
+  const gone = decision.run.calls.filter(({ source, status }) => source === 'conch' && status === 'running');
+  for (const call of gone) endCall(decision, call, { code: 'RESTARTED', outcome: 'unknown' });
+  forgetAgent(decision);
+  if (decision.facts.length === 0) return 'NOT_DUE';
+  goOnWithRun(decision);
+  return null;
+}
+
+function tick(decision: RunDecision): RunRefusal | null {
+  const { pause: waits, errorUntil } = decision.state.run ?? { pause: null, errorUntil: null };
+  if (decision.at < (waits?.until ?? errorUntil ?? Infinity)) return 'NOT_DUE';
+  closeApproval(decision, 'expired');
+  abort(decision, { reason: 'nobody answered in time', by: null });
+  return null;
+}

@@ -1,0 +1,187 @@
+import { z } from 'zod';
+import {
+  MOST_TURNS,
+  PAUSE_REASONS,
+  approvalSchema,
+  closedApprovalSchema,
+  openCallSchema,
+  runErrorSchema,
+} from './run.ts';
+
+const text = z.string();
+const id = z.string().min(1).max(500);
+const by = text.nullable();
+const turns = z.int().min(1).max(MOST_TURNS);
+/** The fact of another machine that caused a command: a second delivery changes nothing. */
+const cause = id.exactOptional();
+const session = id;
+
+/** A tool call as a step asks for it, with what the rules say. */
+export const requestedCallSchema = z.strictObject({
+  ...openCallSchema.omit({ status: true, cleared: true, approved: true, verdict: true }).shape,
+  verdict: z.enum(['allow', 'ask', 'deny']),
+  /** The rule that decided. */
+  rule: text.nullable(),
+});
+
+const started = {
+  runType: z.enum(['task', 'conversational', 'background']),
+  prompt: z.string().min(1),
+  session,
+  by,
+  waitMs: z.number(),
+  allowedTools: z.array(text).nullable(),
+};
+
+const settled = {
+  call: id,
+  status: z.enum(['complete', 'error']),
+  output: text.nullable(),
+  /** Without the time that people took. */
+  duration: z.number().nullable(),
+};
+
+/** The owner's seven events, then what becomes of tool calls and approvals, and of a run whose agent or process is gone. */
+export const runCommandSchema = z.discriminatedUnion('type', [
+  z.strictObject({
+    type: z.literal('START'),
+    cause,
+    ...started,
+    maxTurns: turns.exactOptional(),
+    /** `null`: there is no such task. */
+    task: z.strictObject({ id, column: text }).nullable(),
+  }),
+  z.strictObject({
+    type: z.literal('STEP'),
+    cause,
+    session,
+    turn: z.int().min(1),
+    toolCalls: z.array(requestedCallSchema),
+    output: text.exactOptional(),
+  }),
+  z.strictObject({ type: z.literal('PAUSE'), cause, reason: z.enum(PAUSE_REASONS), context: text.exactOptional() }),
+  z.strictObject({
+    type: z.literal('RESUME'),
+    cause,
+    by,
+    feedback: text.exactOptional(),
+    input: text.exactOptional(),
+    /** Steps that are added at the limit; as many again without it. */
+    more: z.int().exactOptional(),
+  }),
+  z.strictObject({ type: z.literal('ERROR'), cause, session, error: runErrorSchema }),
+  z.strictObject({
+    type: z.literal('COMPLETE'),
+    cause,
+    session,
+    result: text,
+    diff: text.exactOptional(),
+    turnCount: z.int().min(1),
+  }),
+  z.strictObject({ type: z.literal('ABORT'), cause, reason: text, by }),
+  /** An agent asks for a call in the middle of a step. */
+  z.strictObject({ type: z.literal('REQUEST'), cause, session, call: requestedCallSchema }),
+  /** Right before a call starts, with what holds now: a call is claimed once, or not started. */
+  z.strictObject({
+    type: z.literal('CLAIM'),
+    cause,
+    call: id,
+    digest: text,
+    verdict: z.enum(['allow', 'ask', 'deny']),
+  }),
+  z.strictObject({ type: z.literal('SETTLE'), cause, ...settled, code: text.nullable() }),
+  z.strictObject({
+    type: z.literal('DECIDE'),
+    cause,
+    approval: id,
+    digest: text,
+    choice: z.enum(['allow', 'deny']),
+    by: text,
+    via: text,
+    reason: text.exactOptional(),
+    /** The rule that is remembered from now on. */
+    always: text.exactOptional(),
+  }),
+  /** Another session of the agent goes on with the run. */
+  z.strictObject({ type: z.literal('ATTACH'), cause, session }),
+  /** The agent is gone while its run is paused. */
+  z.strictObject({ type: z.literal('LOST'), cause, session, error: runErrorSchema }),
+  /** The process is gone, and with it every call that was running and every request of an agent. */
+  z.strictObject({ type: z.literal('RECOVER'), cause }),
+  z.strictObject({ type: z.literal('TICK'), cause }),
+]);
+
+/** What happened to a run. */
+export const runFactSchema = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('runStarted'), run: id, task: id, ...started, maxTurns: z.number() }),
+  z.strictObject({ type: z.literal('stepped'), turn: z.number(), output: text.nullable() }),
+  z.strictObject({
+    type: z.literal('paused'),
+    reason: z.enum(PAUSE_REASONS),
+    context: text.nullable(),
+    until: z.number(),
+    approval: approvalSchema.nullable(),
+  }),
+  z.strictObject({
+    type: z.literal('resumed'),
+    by,
+    feedback: text.nullable(),
+    input: text.nullable(),
+    maxTurns: z.number(),
+  }),
+  z.strictObject({ type: z.literal('attached'), session }),
+  z.strictObject({ type: z.literal('errored'), error: runErrorSchema, until: z.number().nullable() }),
+  z.strictObject({ type: z.literal('lost'), error: runErrorSchema }),
+  z.strictObject({ type: z.literal('runCompleted'), result: text, diff: text.nullable(), turnCount: z.number() }),
+  z.strictObject({ type: z.literal('aborted'), reason: text, by }),
+  z.strictObject({ type: z.literal('callRequested'), call: requestedCallSchema }),
+  /** It may start now, and is claimed once for that. */
+  z.strictObject({ type: z.literal('callCleared'), call: id }),
+  z.strictObject({ type: z.literal('callClaimed'), call: id }),
+  /** `outcome` is unknown when the call may have done what it was to do; `refused`: whoever asked for it waits for a no. */
+  z.strictObject({
+    type: z.literal('callSettled'),
+    tool: text,
+    ...settled,
+    code: text.nullable(),
+    outcome: z.enum(['known', 'unknown']),
+    refused: z.boolean(),
+  }),
+  z.strictObject({
+    type: z.literal('approvalClosed'),
+    ...closedApprovalSchema.shape,
+    via: text.nullable(),
+    reason: text.nullable(),
+    always: text.nullable(),
+  }),
+  z.strictObject({ type: z.literal('approvalDetached'), id }),
+  /** A yes that was given after its call was gone lets this one through. */
+  z.strictObject({ type: z.literal('grantUsed'), call: id, digest: text }),
+  z.strictObject({ type: z.literal('causeNoted'), cause: id }),
+]);
+
+export type RequestedCall = z.output<typeof requestedCallSchema>;
+export type RunCommand = z.output<typeof runCommandSchema>;
+export type RunFact = z.output<typeof runFactSchema>;
+
+/** Why a command changed nothing: the owner's codes, and ours for what the owner's document does not speak of. */
+export type RunRefusal =
+  | 'TASK_NOT_FOUND'
+  | 'AGENT_ALREADY_RUNNING'
+  | 'AGENT_TOOL_NOT_ALLOWED'
+  | 'AGENT_TURN_LIMIT_EXCEEDED'
+  | 'AGENT_EXECUTION_ERROR'
+  | 'AGENT_NOT_RUNNING'
+  | 'AGENT_NO_AVAILABLE_TASK'
+  | 'STEP_OUT_OF_ORDER'
+  | 'CALL_OPEN'
+  | 'CALL_REPEATED'
+  | 'CALL_UNKNOWN'
+  | 'CALL_NOT_PENDING'
+  | 'APPROVAL_OPEN'
+  | 'APPROVAL_UNKNOWN'
+  | 'APPROVAL_DECIDED'
+  | 'APPROVAL_EXPIRED'
+  | 'APPROVAL_CHANGED'
+  | 'NOT_DUE'
+  | 'REPEATED';

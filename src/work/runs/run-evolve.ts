@@ -1,0 +1,182 @@
+import type { Instant } from '../../lib/time.ts';
+import type { OpenCall, Run, RunState, RunStatus } from './run.ts';
+import type { RunFact } from './run-events.ts';
+
+type Of<Type extends RunFact['type']> = Extract<RunFact, { type: Type }>;
+
+/** How many closed approvals, calls of unknown outcome and causes are kept. */
+const KEPT = 100;
+
+/** The state after a fact; throws "impossible: …" when the two do not fit. */
+export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState {
+  if (fact.type === 'runStarted') return started(state, fact);
+  if (fact.type === 'causeNoted') return { ...state, causes: kept(state.causes, fact.cause) };
+  const { run } = state;
+  if (run === null) throw new Error(`impossible: ${fact.type} for ${state.key}, which has no run`);
+  switch (fact.type) {
+    case 'stepped':
+      return stepped(expecting(state, ['starting', 'running'], fact), run, fact);
+    case 'paused':
+      return paused(expecting(state, ['running'], fact), run, fact);
+    case 'resumed':
+      return resumed(expecting(state, ['paused', 'error'], fact), run, fact);
+    case 'attached':
+      return { ...state, run: { ...run, session: fact.session } };
+    case 'lost':
+      return { ...expecting(state, ['paused'], fact), run: { ...run, lastError: fact.error } };
+    case 'errored':
+      return errored(expecting(state, ['starting', 'running'], fact), run, fact);
+    case 'runCompleted':
+      return ended(expecting(state, ['running'], fact), run, 'completed');
+    case 'aborted':
+      return ended(expecting(state, ['starting', 'running', 'paused', 'error'], fact), run, 'idle');
+    case 'callRequested':
+    case 'callCleared':
+    case 'callClaimed':
+    case 'callSettled':
+      return evolveCall(state, run, fact);
+    case 'approvalClosed':
+    case 'approvalDetached':
+    case 'grantUsed':
+      return evolveApproval(state, run, fact, at);
+  }
+}
+
+function started(state: RunState, fact: Of<'runStarted'>): RunState {
+  const { totals } = expecting(state, ['idle', 'completed'], fact);
+  const { run: id, runType, task, session, allowedTools, maxTurns, waitMs } = fact;
+  const fresh = {
+    turn: 0,
+    pause: null,
+    lastError: null,
+    errorUntil: null,
+    calls: [],
+    repeated: null,
+    grants: [],
+    asked: 0,
+  };
+  const run = { id, type: runType, task, session, allowedTools, maxTurns, turnsAtOnce: maxTurns, waitMs, ...fresh };
+  return { ...state, status: 'starting', run, totals: { ...totals, runs: totals.runs + 1 } };
+}
+
+function stepped(state: RunState, run: Run, { turn }: Of<'stepped'>): RunState {
+  if (turn !== run.turn + 1) throw new Error(`impossible: step ${turn} of ${run.id} after step ${run.turn}`);
+  const { totals } = state;
+  return { ...state, status: 'running', run: { ...run, turn }, totals: { ...totals, steps: totals.steps + 1 } };
+}
+
+function paused(state: RunState, run: Run, { reason, until, approval }: Of<'paused'>): RunState {
+  if (approval !== null) callOf(run, approval.call);
+  // What has not begun is cleared anew when the run goes on.
+  const calls = run.calls.map((call) => (call.status === 'pending' ? { ...call, cleared: false } : call));
+  const asked = run.asked + (approval === null ? 0 : 1);
+  return { ...state, status: 'paused', run: { ...run, calls, asked, pause: { reason, until, approval } } };
+}
+
+function resumed(state: RunState, run: Run, { maxTurns }: Of<'resumed'>): RunState {
+  if (run.pause?.approval) throw new Error(`impossible: ${run.id} goes on while ${run.pause.approval.id} is open`);
+  const repeated = run.pause?.reason === 'confirmation' ? null : run.repeated;
+  // While paused the error is one that still has to be decided.
+  const lastError = state.status === 'paused' ? run.lastError : null;
+  const on = { ...run, maxTurns, repeated, lastError, pause: null, errorUntil: null };
+  return { ...state, status: 'running', run: on };
+}
+
+function errored(state: RunState, run: Run, { error, until }: Of<'errored'>): RunState {
+  const status = state.status === 'starting' || error.recoverable ? 'error' : 'idle';
+  return { ...state, status, run: { ...run, lastError: error, errorUntil: status === 'error' ? until : null } };
+}
+
+function ended(state: RunState, run: Run, status: RunStatus): RunState {
+  if (run.pause?.approval) throw new Error(`impossible: ${run.id} ends while ${run.pause.approval.id} is open`);
+  const { totals } = state;
+  const completed = totals.completed + (status === 'completed' ? 1 : 0);
+  const over = { ...run, pause: null, errorUntil: null, grants: [] };
+  return { ...state, status, run: over, totals: { ...totals, completed } };
+}
+
+function evolveCall(
+  state: RunState,
+  run: Run,
+  fact: Of<'callRequested' | 'callCleared' | 'callClaimed' | 'callSettled'>,
+): RunState {
+  const { totals } = state;
+  switch (fact.type) {
+    case 'callRequested': {
+      expecting(state, ['running'], fact);
+      const { rule: _rule, verdict, ...call } = fact.call;
+      if (run.calls.some(({ id }) => id === call.id)) throw new Error(`impossible: call ${call.id} is there twice`);
+      const times = run.repeated?.digest === call.digest ? run.repeated.times + 1 : 1;
+      const open: OpenCall = {
+        ...call,
+        verdict: verdict === 'deny' ? 'ask' : verdict,
+        status: 'pending',
+        cleared: false,
+        approved: false,
+      };
+      return { ...state, run: { ...run, calls: [...run.calls, open], repeated: { digest: call.digest, times } } };
+    }
+    case 'callCleared':
+      expecting(state, ['running'], fact);
+      return { ...state, run: { ...run, calls: changed(run, fact.call, { cleared: true }) } };
+    case 'callClaimed': {
+      expecting(state, ['running'], fact);
+      const { status, cleared } = callOf(run, fact.call);
+      if (status !== 'pending' || !cleared) throw new Error(`impossible: call ${fact.call} is claimed while ${status}`);
+      const calls = changed(run, fact.call, { status: 'running' });
+      return { ...state, run: { ...run, calls }, totals: { ...totals, tools: totals.tools + 1 } };
+    }
+    case 'callSettled': {
+      const { digest, repeatable } = callOf(run, fact.call);
+      const others = state.unknown.filter((each) => each !== digest);
+      const isUnknown = fact.outcome === 'unknown' && !repeatable;
+      const unknown = isUnknown ? kept(others, digest) : fact.status === 'complete' ? others : state.unknown;
+      return { ...state, unknown, run: { ...run, calls: run.calls.filter(({ id }) => id !== fact.call) } };
+    }
+  }
+}
+
+function evolveApproval(
+  state: RunState,
+  run: Run,
+  fact: Of<'approvalClosed' | 'approvalDetached' | 'grantUsed'>,
+  at: Instant,
+): RunState {
+  if (fact.type === 'grantUsed') {
+    const place = run.grants.indexOf(fact.digest);
+    if (place === -1) throw new Error(`impossible: ${run.id} has no yes for ${fact.digest}`);
+    const calls = changed(run, fact.call, { approved: true });
+    return { ...state, run: { ...run, calls, grants: run.grants.toSpliced(place, 1) } };
+  }
+  const approval = run.pause?.approval ?? null;
+  if (run.pause === null || approval?.id !== fact.id) throw new Error(`impossible: ${fact.id} is not open at ${at}`);
+  if (fact.type === 'approvalDetached') {
+    return { ...state, run: { ...run, pause: { ...run.pause, approval: { ...approval, detached: true } } } };
+  }
+  const closed = kept(state.closed, { id: fact.id, state: fact.state, by: fact.by });
+  const over = { ...run, pause: { ...run.pause, approval: null } };
+  if (fact.state !== 'allowed') return { ...state, closed, run: over };
+  return approval.detached
+    ? { ...state, closed, run: { ...over, grants: [...run.grants, approval.digest] } }
+    : { ...state, closed, run: { ...over, calls: changed(run, approval.call, { approved: true }) } };
+}
+
+function changed(run: Run, id: string, change: Partial<OpenCall>): OpenCall[] {
+  callOf(run, id);
+  return run.calls.map((call) => (call.id === id ? { ...call, ...change } : call));
+}
+
+function callOf(run: Run, id: string): OpenCall {
+  const call = run.calls.find((each) => each.id === id);
+  if (call === undefined) throw new Error(`impossible: ${run.id} has no call ${id}`);
+  return call;
+}
+
+function expecting(state: RunState, from: readonly RunStatus[], { type }: RunFact): RunState {
+  if (!from.includes(state.status)) throw new Error(`impossible: ${type} while ${state.key} is ${state.status}`);
+  return state;
+}
+
+function kept<Value>(list: readonly Value[], value: Value): Value[] {
+  return [...list, value].slice(-KEPT);
+}

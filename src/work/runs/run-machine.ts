@@ -1,0 +1,75 @@
+import type { Machine } from '../../engine/machine.ts';
+import type { Instant } from '../../lib/time.ts';
+import { emptyRuns, runStateSchema } from './run.ts';
+import type { RunApproval, RunState } from './run.ts';
+import { decideRun } from './run-decide.ts';
+import { runCommandSchema, runFactSchema } from './run-events.ts';
+import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
+import { evolveRun } from './run-evolve.ts';
+import { publishedOf } from './run-published.ts';
+import type { RunEvent } from './run-published.ts';
+
+/** What the world must do for a run. A call that is to be dispatched, or answered yes, is claimed first. */
+export type RunEffect =
+  | { readonly type: 'publish'; readonly run: string; readonly event: RunEvent }
+  | { readonly type: 'dispatch'; readonly run: string; readonly call: string }
+  | { readonly type: 'answer'; readonly run: string; readonly call: string; readonly choice: 'allow' | 'reject' }
+  | { readonly type: 'question'; readonly run: string; readonly approval: RunApproval }
+  | { readonly type: 'questionOver'; readonly run: string; readonly approval: string; readonly state: string };
+
+/**
+ * The run machine. Its key is a seat, and it holds that seat's runs, one after the other: a second one cannot begin while one
+ * is open. Calls are claimed before they start, so that none starts twice.
+ */
+export const runMachine = {
+  name: 'run',
+  version: 1,
+  empty: emptyRuns,
+  decide: decideRun,
+  evolve: evolveRun,
+  react: reactToRun,
+  nextDeadline: runDeadline,
+  state: runStateSchema,
+  fact: runFactSchema,
+  command: runCommandSchema,
+} satisfies Machine<RunState, RunCommand, RunFact, RunEffect, RunRefusal>;
+
+/** When nobody has answered in time. */
+function runDeadline({ run }: RunState): Instant | null {
+  return run?.pause?.until ?? run?.errorUntil ?? null;
+}
+
+function reactToRun(fact: RunFact, state: RunState): readonly RunEffect[] {
+  const run = state.run?.id ?? '';
+  const events = publishedOf(fact, state).map((event): RunEffect => ({ type: 'publish', run, event }));
+  switch (fact.type) {
+    case 'callCleared': {
+      const isOwn = state.run?.calls.some(({ id, source }) => id === fact.call && source === 'conch') === true;
+      return [
+        ...events,
+        isOwn ? { type: 'dispatch', run, call: fact.call } : { type: 'answer', run, call: fact.call, choice: 'allow' },
+      ];
+    }
+    case 'callSettled':
+      return fact.refused ? [...events, { type: 'answer', run, call: fact.call, choice: 'reject' }] : events;
+    case 'paused':
+      return fact.approval === null ? events : [...events, { type: 'question', run, approval: fact.approval }];
+    case 'approvalClosed':
+      return [...events, { type: 'questionOver', run, approval: fact.id, state: fact.state }];
+    case 'approvalDetached':
+      return [...events, { type: 'questionOver', run, approval: fact.id, state: 'detached' }];
+    case 'runStarted':
+    case 'stepped':
+    case 'resumed':
+    case 'attached':
+    case 'errored':
+    case 'lost':
+    case 'runCompleted':
+    case 'aborted':
+    case 'callRequested':
+    case 'callClaimed':
+    case 'grantUsed':
+    case 'causeNoted':
+      return events;
+  }
+}

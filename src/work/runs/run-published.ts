@@ -1,0 +1,113 @@
+import type { RunState } from './run.ts';
+import type { RunFact } from './run-events.ts';
+
+/** What people and programs see of a run as it happens: the owner's union, but for `stream:token`, which is kept nowhere. */
+export type RunEvent =
+  | {
+      readonly type: 'state:update';
+      readonly payload: {
+        readonly status: RunState['status'];
+        readonly sessionId?: string;
+        readonly taskId?: string;
+        readonly turn?: number;
+        readonly diff?: string;
+        readonly feedback?: string;
+      };
+    }
+  | { readonly type: 'agent:step'; readonly payload: { readonly turn: number; readonly progress: number } }
+  | { readonly type: 'agent:starting'; readonly payload: { readonly taskId: string; readonly sessionId: string } }
+  | {
+      readonly type: 'agent:paused';
+      readonly payload: { readonly reason: string; readonly turn: number };
+      readonly approvalId?: string;
+    }
+  | {
+      readonly type: 'agent:error';
+      readonly payload: { readonly error: string; readonly code: string; readonly recoverable: boolean };
+    }
+  | { readonly type: 'agent:completed'; readonly payload: { readonly turnCount: number; readonly result: string } }
+  | { readonly type: 'tool:start'; readonly tool: string; readonly input: unknown; readonly callId: string }
+  | {
+      readonly type: 'tool:result';
+      readonly tool: string;
+      readonly callId: string;
+      readonly output: string;
+      readonly duration?: number;
+    };
+
+/** What is published of a fact; `state` is the state after the whole decision. */
+export function publishedOf(fact: RunFact, { status, run }: RunState): readonly RunEvent[] {
+  switch (fact.type) {
+    case 'runStarted': {
+      const ids = { taskId: fact.task, sessionId: fact.session };
+      return [{ type: 'agent:starting', payload: ids }, update('starting', ids)];
+    }
+    case 'stepped': {
+      const progress = fact.turn / (run?.maxTurns ?? fact.turn);
+      return [{ type: 'agent:step', payload: { turn: fact.turn, progress } }, update('running', { turn: fact.turn })];
+    }
+    case 'paused': {
+      const asked = fact.approval === null ? {} : { approvalId: fact.approval.id };
+      return [
+        { type: 'agent:paused', payload: { reason: fact.reason, turn: run?.turn ?? 0 }, ...asked },
+        update('paused'),
+      ];
+    }
+    case 'resumed': {
+      const feedback = fact.feedback === null ? {} : { feedback: fact.feedback };
+      return [update('running', feedback)];
+    }
+    case 'errored': {
+      const { message: error, code, recoverable } = fact.error;
+      return [{ type: 'agent:error', payload: { error, code, recoverable } }, update(status)];
+    }
+    case 'runCompleted': {
+      const diff = fact.diff === null ? {} : { diff: fact.diff };
+      return [
+        { type: 'agent:completed', payload: { turnCount: fact.turnCount, result: fact.result } },
+        update('completed', diff),
+      ];
+    }
+    case 'aborted':
+      return [update('idle')];
+    case 'callClaimed':
+    case 'callSettled':
+      return toolEvents(fact, run);
+    case 'attached':
+    case 'lost':
+    case 'callRequested':
+    case 'callCleared':
+    case 'approvalClosed':
+    case 'approvalDetached':
+    case 'grantUsed':
+    case 'causeNoted':
+      return [];
+  }
+}
+
+function update(
+  status: RunState['status'],
+  more: Omit<Extract<RunEvent, { type: 'state:update' }>['payload'], 'status'> = {},
+): RunEvent {
+  return { type: 'state:update', payload: { status, ...more } };
+}
+
+function toolEvents(
+  fact: Extract<RunFact, { type: 'callClaimed' | 'callSettled' }>,
+  run: RunState['run'],
+): readonly RunEvent[] {
+  if (fact.type === 'callClaimed') {
+    const call = run?.calls.find(({ id }) => id === fact.call);
+    return call === undefined ? [] : [{ type: 'tool:start', tool: call.tool, input: call.input, callId: call.id }];
+  }
+  const duration = fact.duration === null ? {} : { duration: fact.duration };
+  return [
+    {
+      type: 'tool:result',
+      tool: fact.tool,
+      callId: fact.call,
+      output: fact.output ?? fact.code ?? '',
+      ...duration,
+    },
+  ];
+}

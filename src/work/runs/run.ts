@@ -1,0 +1,129 @@
+import { z } from 'zod';
+
+/** The six states of a run, as the owner's document names them. */
+export const RUN_STATUSES = ['idle', 'starting', 'running', 'paused', 'error', 'completed'] as const;
+
+export type RunStatus = (typeof RUN_STATUSES)[number];
+
+/** A task of a crew, a turn on a floor, work beside the floor; and how many steps each may take (the owner's defaults). */
+export const TURN_LIMITS = { task: 50, conversational: 100, background: 200 } as const;
+
+/** The most steps that a run is given at once. */
+export const MOST_TURNS = 200;
+
+/** Why a run pauses; `turn_limit` stands in the owner's executor and is missing in its schema. */
+export const PAUSE_REASONS = ['user_input', 'approval_required', 'confirmation', 'turn_limit'] as const;
+
+const instant = z.number();
+const text = z.string();
+const id = z.string().min(1).max(500);
+
+/** A failure, as the owner's documents have it. */
+export const runErrorSchema = z.strictObject({ code: text, message: text, recoverable: z.boolean() });
+
+/** A tool call that a run has not got a result of. */
+export const openCallSchema = z.strictObject({
+  id,
+  tool: text,
+  input: z.record(text, z.unknown()),
+  /** Of the tool, its definition and its raw input: what a yes is bound to. */
+  digest: text,
+  /** Who runs it: Conch itself, or the agent, which waits for an answer or only says that it did. */
+  source: z.enum(['conch', 'agent']),
+  /** By the rules; what they deny is never open. */
+  verdict: z.enum(['allow', 'ask']),
+  /** Changes nothing, by somebody's word: it may run again although nobody knows what came of it. */
+  repeatable: z.boolean(),
+  status: z.enum(['pending', 'running']),
+  /** It may be claimed: it is its turn, and nothing has to be asked. */
+  cleared: z.boolean(),
+  /** People said yes to this very call. */
+  approved: z.boolean(),
+});
+
+/** A question whether a call may run. */
+export const approvalSchema = z.strictObject({
+  id,
+  call: id,
+  tool: text,
+  digest: text,
+  requestedAt: instant,
+  expiresAt: instant,
+  /** The agent that asked is gone: a yes counts for the next call with this digest, once. */
+  detached: z.boolean(),
+});
+
+/** A question that is over, for whoever clicks late. */
+export const closedApprovalSchema = z.strictObject({
+  id,
+  state: z.enum(['allowed', 'denied', 'expired', 'void']),
+  by: text.nullable(),
+});
+
+const pauseSchema = z.strictObject({
+  reason: z.enum(PAUSE_REASONS),
+  /** Then it is aborted: nobody's silence lets a run go on. */
+  until: instant,
+  approval: approvalSchema.nullable(),
+});
+
+/** One agent carrying out one piece of work. */
+const runSchema = z.strictObject({
+  id,
+  type: z.enum(['task', 'conversational', 'background']),
+  task: id,
+  /** Of the agent; what an earlier one sends is refused. */
+  session: id,
+  /** The tools that it may use, if not all that are allowed. */
+  allowedTools: z.array(text).nullable(),
+  maxTurns: z.number(),
+  /** How many steps "continue" adds. */
+  turnsAtOnce: z.number(),
+  /** Steps so far; the owner's `currentTurn`. */
+  turn: z.number(),
+  /** How long people may take to answer. */
+  waitMs: z.number(),
+  pause: pauseSchema.nullable(),
+  /** The last failure; while paused: the agent is gone, which counts as soon as the run goes on. */
+  lastError: runErrorSchema.nullable(),
+  /** When an error nobody decides about is an abort. */
+  errorUntil: instant.nullable(),
+  calls: z.array(openCallSchema),
+  /** How often the last call was asked for in a row. */
+  repeated: z.strictObject({ digest: text, times: z.number() }).nullable(),
+  /** A yes that was given after its call was gone. */
+  grants: z.array(text),
+  asked: z.number(),
+});
+
+/** All runs of one seat, one after the other; only the newest is kept. */
+export const runStateSchema = z.strictObject({
+  key: text,
+  status: z.enum(RUN_STATUSES),
+  run: runSchema.nullable(),
+  closed: z.array(closedApprovalSchema),
+  /** Digests of calls of which nobody knows what they did: the same is asked even if it is allowed. */
+  unknown: z.array(text),
+  /** Facts of other machines whose commands were carried out. */
+  causes: z.array(text),
+  totals: z.strictObject({ runs: z.number(), completed: z.number(), steps: z.number(), tools: z.number() }),
+});
+
+export type RunError = z.output<typeof runErrorSchema>;
+export type OpenCall = z.output<typeof openCallSchema>;
+export type RunApproval = z.output<typeof approvalSchema>;
+export type Run = z.output<typeof runSchema>;
+export type RunState = z.output<typeof runStateSchema>;
+
+/** A seat before its first run. */
+export function emptyRuns(key: string): RunState {
+  return {
+    key,
+    status: 'idle',
+    run: null,
+    closed: [],
+    unknown: [],
+    causes: [],
+    totals: { runs: 0, completed: 0, steps: 0, tools: 0 },
+  };
+}

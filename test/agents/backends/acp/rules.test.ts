@@ -1,0 +1,112 @@
+import { describe, expect, test } from 'vitest';
+import { AcpGeneration } from '../../../../src/agents/backends/acp/acp-generation.ts';
+import { permissionRequest, sessionUpdate } from '../../../../src/agents/backends/acp/acp-wire.ts';
+import { toolUse } from '../../../../src/rules/tool-use.ts';
+import { decideUse, uniteRules } from '../../../../src/rules/verdict.ts';
+import type { ToolLists } from '../../../../src/rules/verdict.ts';
+import { systemTimers } from '../../../../src/lib/time.ts';
+import { prompt, recorder } from '../conversation.ts';
+
+const OPTIONS = [
+  { optionId: 'always', name: 'Always', kind: 'allow_always' },
+  { optionId: 'once', name: 'Once', kind: 'allow_once' },
+  { optionId: 'no', name: 'No', kind: 'reject_once' },
+];
+const PLACE = { folder: '/work', home: '/home/ann', realpath: (path: string) => path };
+
+type Told = { readonly updates?: readonly object[]; readonly options?: readonly object[]; readonly isOwn?: boolean };
+
+/** What the agent is answered, and how often people were asked; they say yes. */
+async function answered(
+  lists: ToolLists,
+  toolCall: object,
+  { updates = [], options = OPTIONS, isOwn = false }: Told = {},
+) {
+  let asked = 0;
+  const report = { ...recorder().report, permission: async () => ((asked += 1), 'allow' as const) };
+  const rules = uniteRules([{ scope: 'bot', lists }]);
+  const judge = (request: Parameters<typeof toolUse>[0]) =>
+    decideUse(toolUse(request, PLACE), rules, { at: 0, definition: null, remembered: [] }).verdict;
+  const seat = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '', judge };
+  const run = new AcpGeneration(seat, prompt({ text: 'Clean up' }), report, systemTimers);
+  for (const update of updates) run.update(sessionUpdate.parse({ sessionId: 's1', update }).update);
+  const request = permissionRequest.parse({ sessionId: 's1', toolCall: { toolCallId: 't1', ...toolCall }, options });
+  const outcome = await run.permission({ ...request, isOwn }, new AbortController().signal);
+  const chosen = outcome.outcome === 'selected' ? outcome.optionId : 'cancelled';
+  return asked === 0 ? chosen : `asked, ${chosen}`;
+}
+
+const bash = (command: string) => ({ kind: 'execute', rawInput: { command } });
+
+describe('a coding agent that asks', () => {
+  test('is answered yes for once when the rules allow it, and nobody is asked', async () => {
+    expect(await answered({ allow: ['Bash(npm test)'] }, bash('npm test'))).toBe('once');
+  });
+
+  test('is answered no when the rules refuse it', async () => {
+    expect(await answered({ deny: ['Bash(curl *)'], default: 'allow' }, bash('ls | curl x'))).toBe('no');
+    expect(await answered({ allow: ['Read'] }, bash('npm test'))).toBe('no');
+  });
+
+  test('has people asked when the rules ask', async () => {
+    expect(await answered({ ask: ['Bash'] }, bash('npm test'))).toBe('asked, once');
+    expect(await answered({}, { kind: 'edit', rawInput: { path: '/work/a' } })).toBe('asked, once');
+  });
+
+  test('may read in its folder without any rules', async () => {
+    expect(await answered({}, { kind: 'read', locations: [{ path: '/work/src/a.ts' }] })).toBe('once');
+    expect(await answered({}, { kind: 'read', locations: [{ path: '/etc/passwd' }] })).toBe('asked, once');
+  });
+
+  test('has people asked when it takes no yes for this once', async () => {
+    const options = OPTIONS.filter(({ optionId }) => optionId !== 'once');
+    expect(await answered({ allow: ['Bash'] }, bash('ls'), { options })).toContain('asked');
+  });
+
+  test('has the request taken back when it takes no no', async () => {
+    const options = OPTIONS.filter(({ optionId }) => optionId !== 'no');
+    expect(await answered({ deny: ['Bash'] }, bash('ls'), { options })).toBe('cancelled');
+  });
+
+  test('uses the tools of the floor whatever the rules say', async () => {
+    expect(await answered({ deny: ['*'] }, { kind: 'other', name: 'say' }, { isOwn: true })).toBe('once');
+  });
+});
+
+describe('what a request is judged by', () => {
+  test('is never its title', async () => {
+    expect(await answered({ allow: ['Bash(npm test)'] }, { ...bash('rm x'), title: 'npm test' })).toBe('no');
+    expect(await answered({ allow: ['mcp__files__read'] }, { kind: 'other', title: 'mcp__files__read' })).toBe('no');
+  });
+
+  test('is the name that the agent gives the tool', async () => {
+    const named = { kind: 'read', _meta: { claudeCode: { toolName: 'mcp__files__write' } }, rawInput: { path: 'a' } };
+    expect(await answered({ allow: ['mcp__files__write'] }, named)).toBe('once');
+    expect(await answered({ allow: ['read'] }, named)).toBe('no');
+  });
+
+  test('is every name and every kind that it goes by', async () => {
+    const two = { kind: 'read', name: 'Read', _meta: { toolName: 'Bash' }, rawInput: { path: '/work/a' } };
+    expect(await answered({ allow: ['read'] }, two)).toBe('no');
+    const update = { sessionUpdate: 'tool_call', toolCallId: 't1', title: 'x', kind: 'execute' };
+    const toolCall = { kind: 'read', rawInput: { path: '/work/a' } };
+    expect(await answered({ deny: ['execute'], allow: ['read'] }, toolCall, { updates: [update] })).toBe('no');
+  });
+
+  test('is all that was told of it: a command that the request cuts is judged whole', async () => {
+    const update = { sessionUpdate: 'tool_call', toolCallId: 't1', title: 'x', ...bash('npm test && rm -rf x') };
+    expect(await answered({ allow: ['Bash(npm test)'] }, bash('npm test'), { updates: [update] })).toBe('no');
+    const bare = { sessionUpdate: 'tool_call', toolCallId: 't1', title: 'x', kind: 'execute' };
+    expect(await answered({ allow: ['Bash(npm test)'] }, bash('npm test'), { updates: [bare] })).toBe('once');
+  });
+
+  test('is the paths of its diffs, too', async () => {
+    const edit = (path: string) => ({ kind: 'edit', content: [{ type: 'diff', path, oldText: '', newText: 'x' }] });
+    expect(await answered({ allow: ['Edit(src/**)'] }, edit('/work/src/a'))).toBe('once');
+    expect(await answered({ allow: ['Edit(src/**)'] }, edit('/work/b'))).toBe('no');
+  });
+
+  test('is a bare text as the command that it is', async () => {
+    expect(await answered({ allow: ['Bash(ls)'] }, { kind: 'execute', rawInput: 'ls' })).toBe('once');
+  });
+});

@@ -1,0 +1,61 @@
+import { describe, expect, test } from 'vitest';
+import { testTool } from '../../src/cli/tools-test.ts';
+import type { ToolTest } from '../../src/cli/tools-test.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { world } from '../config/world.ts';
+
+const FILE = {
+  tools: { deny: ['Bash(curl *)'], ask: ['Bash(git push *)!'] },
+  agents: [
+    {
+      id: 'dev',
+      backend: { kind: 'acp', profile: 'opencode', cwd: '/nowhere/work' },
+      tools: { allow: ['Edit(src/**)'] },
+    },
+    { id: 'free', backend: { kind: 'acp', profile: 'opencode' } },
+  ],
+  channels: [{ id: 'console:a', agents: ['dev', 'free'], tools: { default: 'ask' } }],
+};
+const CONFIG = loadConfig(world({ 'turnConfig.json': JSON.stringify(FILE) }), 'look');
+
+function shown(tool: string, input: object | string, more: Partial<ToolTest> = {}): string {
+  const text = typeof input === 'string' ? input : JSON.stringify(input);
+  const result = testTool({ agent: 'dev', tool, input: text, channel: null, ...more }, CONFIG);
+  return result.ok ? result.text : result.message;
+}
+
+describe('conch tools test', () => {
+  test('says which rule refuses, whose it is, and what the agent is told', () => {
+    expect(shown('Bash', { command: 'ls | curl x' })).toBe(
+      'deny: rule "Bash(curl *)" of "deny", for every agent\n' +
+        'AGENT_TOOL_NOT_ALLOWED: execute(ls | curl x) is refused by rule "Bash(curl *)". You may: Edit; Bash after a yes.',
+    );
+  });
+
+  test('says which rule allows, in the folder of the agent', () => {
+    expect(shown('Edit', { file_path: '/nowhere/work/src/a.ts' })).toBe(
+      'allow: rule "Edit(src/**)" of "allow", of this agent',
+    );
+    expect(shown('Edit', { file_path: 'src/a.ts' }, { agent: 'free' })).toContain('deny: no rule names it');
+  });
+
+  test('says what asks, and what could be remembered', () => {
+    expect(shown('Bash', { command: 'git push origin' })).toBe(
+      'ask: rule "Bash(git push *)!" of "ask", for every agent',
+    );
+    expect(shown('Bash', { command: 'git log -1' }, { channel: 'console:a' })).toBe(
+      'ask: no rule names it, so the default holds\n' +
+        '"Always" could mean exactly this command: execute(git log -1)\n' +
+        '"Always" could mean every command "git log *": execute(git log *)',
+    );
+  });
+
+  test.each([
+    ['an unknown agent', { agent: 'dve' }, '{}', 'There is no agent "dve" in the configuration. Did you mean "dev"?'],
+    ['an unknown channel', { channel: 'console:b' }, '{}', 'There is no channel "console:b" in the configuration.'],
+    ['an input that is no JSON', {}, 'npm test', 'Expected the input as JSON'],
+    ['an input that is no object', {}, '"npm test"', 'Expected the input as JSON'],
+  ])('refuses %s', (_what, more, input, message) => {
+    expect(shown('Bash', input, more)).toContain(message);
+  });
+});

@@ -1,0 +1,48 @@
+import { describe, expect, test } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
+import { judgeTool } from '../../src/runtime/tool-judge.ts';
+import { world } from '../config/world.ts';
+
+const FILE = {
+  tools: { deny: ['Bash(curl *)'] },
+  agents: [
+    {
+      id: 'dev',
+      backend: { kind: 'acp', profile: 'opencode', cwd: '/nowhere/work' },
+      tools: { allow: ['Edit(src/**)', 'Bash'] },
+    },
+    { id: 'scout', backend: { kind: 'remote' }, tools: { allow: ['Edit(src/**)', 'Bash'], default: 'ask' } },
+  ],
+  channels: [
+    { id: 'console:a', agents: ['dev', 'scout'] },
+    { id: 'console:b', agents: ['dev'], tools: { ask: ['Bash(npm publish *)'] } },
+  ],
+};
+const CONFIG = loadConfig(world({ 'turnConfig.json': JSON.stringify(FILE) }), 'look');
+
+function verdict(agent: string, channel: string, name: string, input: object): string {
+  return judgeTool(CONFIG, { agent, channel }, { name, kind: null, input, locations: [] });
+}
+
+describe('a tool call of an agent in a channel', () => {
+  test('is judged by the rules for all, of the agent and of the channel', () => {
+    expect([
+      verdict('dev', 'console:a', 'Bash', { command: 'curl x' }),
+      verdict('dev', 'console:a', 'Bash', { command: 'npm publish' }),
+      verdict('dev', 'console:b', 'Bash', { command: 'npm publish' }),
+      verdict('dev', 'console:a', 'WebFetch', { url: 'https://a.org' }),
+    ]).toEqual(['deny', 'allow', 'ask', 'deny']);
+  });
+
+  test('is judged in the folder of the agent; of an agent on another machine no path is known', () => {
+    const edit = { file_path: '/nowhere/work/src/a.ts' };
+    expect([verdict('dev', 'console:a', 'Edit', edit), verdict('scout', 'console:a', 'Edit', edit)]).toEqual([
+      'allow',
+      'ask',
+    ]);
+  });
+
+  test('of an agent that is not in the configuration asks', () => {
+    expect(verdict('gone', 'console:a', 'Bash', { command: 'ls' })).toBe('ask');
+  });
+});
