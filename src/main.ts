@@ -17,7 +17,8 @@ import { EXIT_CODES, STORE_CODES } from './runtime/exit-codes.ts';
 import type { ExitCode } from './runtime/exit-codes.ts';
 import { usageText } from './cli/help.ts';
 import { recordCheck } from './cli/check-record.ts';
-import { isShown, stepLine, verdictLine } from './cli/replay-view.ts';
+import { sessionJournal } from './agents/session/session-journal.ts';
+import { FLOOR_WORDS, SESSION_WORDS, replayAll } from './cli/replay-view.ts';
 import { ConfigError } from './config/error.ts';
 import { jsonSchemaText } from './config/json-schema.ts';
 import { loadConfig } from './config/load.ts';
@@ -220,23 +221,18 @@ async function withStore(use: (store: FloorStore) => ExitCode | Promise<ExitCode
 }
 
 function replay(store: FloorStore, call: Extract<CommandLine, { verb: 'replay' }>): ExitCode {
-  const known = store.channels();
-  const channels =
-    call.channel === null ? known : known.filter((id) => id === call.channel || id.endsWith(`:${call.channel}`));
-  if (channels.length === 0)
-    return fail(
-      `There is no channel ${call.channel ?? ''} on record. On record: ${known.join(', ') || 'none'}`,
-      EXIT_CODES.usage,
-    );
-  let isWhole = true;
-  for (const channel of channels) {
-    const found = store.replay(channel, (step) => {
-      if (isShown(step, call.from)) say(stepLine(step));
-    });
-    say(verdictLine(channel, found));
-    isWhole &&= found.equal && found.brokenAt === null && found.stoppedBy === null;
-  }
-  return isWhole ? EXIT_CODES.ok : EXIT_CODES.databaseUnreadable;
+  const floors = { keys: () => store.channels(), replay: store.replay.bind(store), ...FLOOR_WORDS };
+  const sessions = store.host(sessionJournal);
+  const isWhole =
+    call.machine === 'floor'
+      ? replayAll(floors, call, say)
+      : replayAll({ keys: () => sessions.keys(), replay: sessions.replay.bind(sessions), ...SESSION_WORDS }, call, say);
+  if (isWhole !== null) return isWhole ? EXIT_CODES.ok : EXIT_CODES.databaseUnreadable;
+  const known = call.machine === 'floor' ? store.channels() : sessions.keys();
+  return fail(
+    `There is no ${call.machine} ${call.key ?? ''} on record. On record: ${known.join(', ') || 'none'}`,
+    EXIT_CODES.usage,
+  );
 }
 
 function explained(error: unknown): ExitCode {

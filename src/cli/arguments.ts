@@ -11,7 +11,12 @@ export type CommandLine =
   | { readonly verb: 'start' }
   | { readonly verb: 'ctl'; readonly line: string; readonly channel: string | null; readonly json: boolean }
   /** `from` is the first entry to show; all are checked. */
-  | { readonly verb: 'replay'; readonly channel: string | null; readonly from: number }
+  | {
+      readonly verb: 'replay';
+      readonly machine: 'floor' | 'session';
+      readonly key: string | null;
+      readonly from: number;
+    }
   | { readonly verb: 'backup'; readonly file: string }
   | { readonly verb: 'restore'; readonly file: string }
   /** `background`: only what needs no fold, for the running program. */
@@ -95,13 +100,15 @@ function readCtl(given: Given): Understood {
 }
 
 function readReplay(given: Given): Understood {
-  const [channel = null, extra] = given.words;
+  const [first] = given.words;
+  const isNamed = first === 'floor' || first === 'session';
+  const [key = null, extra] = isNamed ? given.words.slice(1) : given.words;
   if (extra !== undefined) return unexpected(extra, 'replay');
   const from = Number(given.from ?? 1);
   if (!/^\d+$/.test(given.from ?? '1') || !Number.isSafeInteger(from)) {
     return no(`Expected a number after --from, got ${quoted(given.from ?? '')}. Usage: conch ${usageOf('replay')}`);
   }
-  return yes({ verb: 'replay', channel, from });
+  return yes({ verb: 'replay', machine: isNamed ? first : 'floor', key, from });
 }
 
 function readFile(given: Given, verb: 'backup' | 'restore'): Understood {

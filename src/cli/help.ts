@@ -12,8 +12,8 @@ export const VERBS = {
     summary: 'give the running bot a command: "conch ctl floor skip"',
   },
   replay: {
-    usage: 'replay [channel] [--from seq]',
-    summary: 'show a channel step by step from its journal, and check it',
+    usage: 'replay [floor|session] [key] [--from seq]',
+    summary: 'show a channel or a session from its journal, and check it',
   },
   backup: { usage: 'backup <file>', summary: 'write a consistent copy of the database' },
   verify: {

@@ -1,32 +1,79 @@
 import { waitOf } from '../turns/floor/seats.ts';
 import type { Floor } from '../turns/floor/floor.ts';
 import { factWords, list, WAITS_FOR } from '../turns/commands/fact-words.ts';
-import type { Replayed } from '../engine/replay.ts';
-import type { FloorStep } from '../turns/floor-store.ts';
+import type { KeptSession, RecordedMove } from '../agents/session/session-journal.ts';
+import type { Replayed, ReplayStep } from '../engine/replay.ts';
 
-/** One line for one fact: number, time in UTC, what happened, and the floor after it in short. */
-export function stepLine(step: FloorStep): string {
+/** A machine whose journals can be replayed, with how its facts and states read. */
+export type Replayable<State, Fact> = {
+  readonly keys: () => readonly string[];
+  readonly replay: (key: string, onStep: (step: ReplayStep<State, Fact>) => void) => Replayed;
+  readonly fact: (fact: Fact) => string;
+  readonly state: (state: State) => string;
+};
+
+/** What is to be replayed: a key (or the end of one, after a colon; `null`: all), shown from an entry on, checked whole. */
+export type ReplayPlan = { readonly key: string | null; readonly from: number };
+
+/** How floors read. */
+export const FLOOR_WORDS = { fact: factWords, state: floorShort } as const;
+
+/** How agents' sessions read. */
+export const SESSION_WORDS = { fact: moveWords, state: sessionShort } as const;
+
+/** Replays what is on record of a machine, a line for a fact; `null` when there is no such key, else whether all is whole. */
+export function replayAll<State, Fact>(
+  machine: Replayable<State, Fact>,
+  { key, from }: ReplayPlan,
+  say: (line: string) => void,
+): boolean | null {
+  const keys = machine.keys().filter((id) => key === null || id === key || id.endsWith(`:${key}`));
+  if (keys.length === 0) return null;
+  const verdicts = keys.map((id) => {
+    const found = machine.replay(id, (step) => {
+      if (isShown(step, from)) say(stepLine(step, machine));
+    });
+    say(verdictLine(id, found));
+    return found.equal && found.brokenAt === null && found.stoppedBy === null;
+  });
+  return verdicts.every(Boolean);
+}
+
+/** One line for one fact: number, time in UTC, what happened, and the state after it in short. */
+export function stepLine<State, Fact>(
+  step: ReplayStep<State, Fact>,
+  words: Pick<Replayable<State, Fact>, 'fact' | 'state'>,
+): string {
   const time = new Date(step.at).toISOString();
   const mark = step.hashOk ? '' : '  ✗ the hash does not hold';
-  return `${String(step.seq).padStart(6)}  ${time}  ${factWords(step.fact)}  |  ${floorShort(step.state)}${mark}`;
+  return `${String(step.seq).padStart(6)}  ${time}  ${words.fact(step.fact)}  |  ${words.state(step.state)}${mark}`;
 }
 
 /** Whether a replay from an entry on shows this step: earlier ones only when their hash is broken. */
-export function isShown(step: FloorStep, from: number): boolean {
+export function isShown(step: Pick<ReplayStep<unknown, unknown>, 'seq' | 'hashOk'>, from: number): boolean {
   return step.seq >= from || !step.hashOk;
 }
 
-/** The last line: whether the journal is whole and gives the stored floor. */
-export function verdictLine(channel: string, found: Omit<Replayed, 'folded' | 'stored'>): string {
-  const about = `${channel}: ${found.steps === 1 ? '1 entry' : `${found.steps} entries`} replayed`;
+/** The last line: whether the journal is whole and gives the stored state. */
+export function verdictLine(key: string, found: Omit<Replayed, 'folded' | 'stored'>): string {
+  const about = `${key}: ${found.steps === 1 ? '1 entry' : `${found.steps} entries`} replayed`;
   const faults = [
     ...(found.brokenAt === null ? [] : [`the hash chain is broken at entry ${found.brokenAt}`]),
     ...(found.stoppedBy === null ? [] : [`it could not go on: ${found.stoppedBy}`]),
-    ...(found.equal ? [] : ['the result differs from the stored floor']),
+    ...(found.equal ? [] : ['the result differs from the stored state']),
   ];
   return faults.length === 0
-    ? `✓ ${about}; the result is the stored floor, byte for byte, and the hash chain is whole.`
+    ? `✓ ${about}; the result is the stored state, byte for byte, and the hash chain is whole.`
     : `✗ ${about}; ${faults.join('; ')}.`;
+}
+
+function moveWords({ from, trigger, to, cause }: RecordedMove): string {
+  const why = to.name === 'Stopped' ? ` (${to.why})` : cause === null ? '' : ` (${cause})`;
+  return `${from} → ${to.name}: ${trigger}${why}`;
+}
+
+function sessionShort({ sessionSeq, consecutiveErrors, totalErrors }: KeptSession): string {
+  return `session ${sessionSeq} · ${consecutiveErrors} errors in a row · ${totalErrors} in all`;
 }
 
 /** The floor in a few words: "🎤 dev #2 · queue qa, pm". */

@@ -10,7 +10,7 @@ import { Delivery } from '../engine/outbox-delivery.ts';
 import type { Settlement } from '../engine/port.ts';
 import { retry } from '../lib/retry.ts';
 import { shownAt } from '../lib/time.ts';
-import type { Clock, Timers } from '../lib/time.ts';
+import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { createOperators } from '../turns/commands/execute.ts';
 import type { Operators } from '../turns/commands/execute.ts';
 import type { Effect } from '../turns/floor/react.ts';
@@ -51,6 +51,9 @@ const DRAIN_ROUNDS = 20;
 
 /** How long is waited, from try to try, for room on a full disk, or for another process that writes to the database. */
 const UNTIL_IT_PASSES = { firstMs: 250, longestMs: 5_000 };
+
+/** After it the program has ended, in milliseconds. */
+const LONG_AFTER_MS = 3_600_000;
 
 /** How long the first grant of a new channel waits for its agents. */
 const SEATING_MS = 5_000;
@@ -292,7 +295,8 @@ export class App {
       broken: onBroken,
       carry: (row) => {
         if (row.effect.type === 'offer') return openToAnswers(manager, row.channel, row.effect.question);
-        return row.lane === 'posts' || row.lane === 'receipts' ? toPlatform(row) : this.#agents.deliver(row);
+        if (row.lane === 'posts' || row.lane === 'receipts') return toPlatform(row);
+        return this.#isStopping ? leftForNextStart(clock.now()) : this.#agents.deliver(row);
       },
       failed: (row, why, settled) => {
         const { channel, id, effect, attempts } = row;
@@ -308,6 +312,11 @@ export class App {
   #adapterOf(channel: ChannelId): ChatAdapter | null {
     return adapterOf(this.#parts.adapters, channel);
   }
+}
+
+/** What agents are owed follows from the floors when the program starts again: at its end there is nothing to tell of it. */
+async function leftForNextStart(now: Instant): Promise<Settlement> {
+  return { state: 'retry', notBefore: now + LONG_AFTER_MS };
 }
 
 type Manager = Pick<TurnManager, 'apply'>;

@@ -1,13 +1,5 @@
 import type { Cancel, CommandResult, Debt, KnownMessage, Machine, MachineUses } from '../engine/machine.ts';
-import type {
-  HumanMessage,
-  Lease,
-  MachineStore,
-  MessageChange,
-  OwedEffect,
-  Recovery,
-  Settlement,
-} from '../engine/port.ts';
+import type { HumanMessage, Lease, MessageChange, OwedEffect, Recovery, Settlement } from '../engine/port.ts';
 import type { Replayed, ReplayStep } from '../engine/replay.ts';
 import type { Keeper } from '../engine/sqlite/keeper.ts';
 import type { openDatabase } from '../engine/sqlite/open.ts';
@@ -126,7 +118,7 @@ export class FloorStore implements FloorReader {
   /** Takes in another machine beside the floors; before `recover`. */
   host<State, Action, Happened, Owing, Refused extends string>(
     machine: Machine<State, Action, Happened, Owing, Refused>,
-  ): MachineStore<State, Action, Happened, Owing, Refused> {
+  ): Keeper<State, Action, Happened, Owing, Refused> {
     return this.#store.host(machine);
   }
 

@@ -1,7 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import { floorShort, isShown, stepLine, verdictLine } from '../../src/cli/replay-view.ts';
+import {
+  FLOOR_WORDS,
+  SESSION_WORDS,
+  floorShort,
+  isShown,
+  replayAll,
+  stepLine,
+  verdictLine,
+} from '../../src/cli/replay-view.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
+import { sessionJournal } from '../../src/agents/session/session-journal.ts';
 import type { FloorStep } from '../../src/turns/floor-store.ts';
+import { AT, open } from '../engine/sqlite/fixture.ts';
 
 const STEP: FloorStep = {
   seq: 12,
@@ -13,18 +23,18 @@ const STEP: FloorStep = {
 
 describe('a replayed fact', () => {
   test('is one line: number, time, what happened, and the floor after it', () => {
-    expect(stepLine(STEP)).toBe(
+    expect(stepLine(STEP, FLOOR_WORDS)).toBe(
       '    12  2026-02-04T21:00:00.000Z  pm ACTIVE → QUEUED (TIMEOUT)  |  resting · queue dev, qa, pm',
     );
   });
 
   test('is marked when its hash does not hold', () => {
-    expect(stepLine({ ...STEP, hashOk: false })).toContain('✗ the hash does not hold');
+    expect(stepLine({ ...STEP, hashOk: false }, FLOOR_WORDS)).toContain('✗ the hash does not hold');
   });
 
   test('stays one line when somebody said several', () => {
     const fact = { type: 'said', agent: 'pm', epoch: 1, line: 1, text: 'one\ntwo\n\nthree', mentions: [] } as const;
-    expect(stepLine({ ...STEP, fact })).toContain('pm #1 said: one two three');
+    expect(stepLine({ ...STEP, fact }, FLOOR_WORDS)).toContain('pm #1 said: one two three');
   });
 });
 
@@ -37,6 +47,26 @@ describe('a replay from an entry on', () => {
       { ...STEP, seq: 4 },
     ];
     expect(steps.filter((step) => isShown(step, 3)).map((step) => step.seq)).toEqual([1, 3, 4]);
+  });
+});
+
+describe("a session's journal", () => {
+  test('is replayed move by move, by its whole key or the end of it', async () => {
+    const store = open();
+    const sessions = store.host(sessionJournal);
+    const fact = { type: 'sessionMoved', from: 'Running', trigger: 'SessionExited(Error)', sessionSeq: 3 } as const;
+    const to = { name: 'CoolingDown', delayMs: 2_000, endsAt: AT + 2_000 } as const;
+    const counted = { consecutiveErrors: 1, totalErrors: 4, cause: 'exited with code 1' };
+    await sessions.apply('console:demo dev', { ...fact, to, ...counted }, AT);
+    const machine = { keys: () => sessions.keys(), replay: sessions.replay.bind(sessions), ...SESSION_WORDS };
+    const lines: string[] = [];
+    expect(replayAll(machine, { key: 'demo dev', from: 1 }, (line) => lines.push(line))).toBe(true);
+    expect(lines).toEqual([
+      '     1  2023-11-14T22:13:20.000Z  Running → CoolingDown: SessionExited(Error) (exited with code 1)  |  session 3 · 1 errors in a row · 4 in all',
+      '✓ console:demo dev: 1 entry replayed; the result is the stored state, byte for byte, and the hash chain is whole.',
+    ]);
+    expect(replayAll(machine, { key: 'qa', from: 1 }, () => {})).toBeNull();
+    await store.close();
   });
 });
 
@@ -62,12 +92,12 @@ describe('the verdict', () => {
   const good = { steps: 240, brokenAt: null, stoppedBy: null, equal: true };
 
   test.each([
-    [good, '✓ demo: 240 entries replayed; the result is the stored floor, byte for byte, and the hash chain is whole.'],
-    [{ ...good, equal: false }, '✗ demo: 240 entries replayed; the result differs from the stored floor.'],
+    [good, '✓ demo: 240 entries replayed; the result is the stored state, byte for byte, and the hash chain is whole.'],
+    [{ ...good, equal: false }, '✗ demo: 240 entries replayed; the result differs from the stored state.'],
     [{ ...good, steps: 1, brokenAt: 1 }, '✗ demo: 1 entry replayed; the hash chain is broken at entry 1.'],
     [
       { ...good, brokenAt: 7, stoppedBy: 'entry 7 is not a fact', equal: false },
-      '✗ demo: 240 entries replayed; the hash chain is broken at entry 7; it could not go on: entry 7 is not a fact; the result differs from the stored floor.',
+      '✗ demo: 240 entries replayed; the hash chain is broken at entry 7; it could not go on: entry 7 is not a fact; the result differs from the stored state.',
     ],
   ])('of %j is said plainly', (found, line) => {
     expect(verdictLine('demo', found)).toBe(line);

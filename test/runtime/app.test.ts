@@ -1,4 +1,9 @@
 import { expect, test } from 'vitest';
+import { CHANNEL, puppetry } from '../agents/bench.ts';
+import { createTime } from '../agents/time.ts';
+import { load } from '../config/world.ts';
+import { open, written } from '../engine/sqlite/fixture.ts';
+import { startApp } from './start-app.ts';
 import { openToAnswers, reportUnposted } from '../../src/runtime/app.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
 import type { Effect } from '../../src/turns/floor/react.ts';
@@ -47,4 +52,27 @@ test.each<[string, Effect, Command[]]>([
   const { told, apply } = floors();
   await reportUnposted({ apply }, { ...ROW, ...REST, effect }, 'not_in_channel');
   expect(told).toEqual(wanted);
+});
+
+test('T50 what an agent is owed when the program ends is not settled as failed', async () => {
+  const { backend } = puppetry();
+  const time = createTime();
+  const logged: string[] = [];
+  const { app, intake, broken } = await startApp({
+    config: load({
+      agents: [{ id: 'dev', backend: { kind: 'scripted', script: 'dev' } }],
+      channels: [{ id: CHANNEL, agents: ['dev'] }],
+    }),
+    store: open(':memory:', { clock: time.clock }),
+    time,
+    adapter: { name: 'console' },
+    backendFor: () => backend,
+    logged: (line) => logged.push(line),
+  });
+  const write = (id: string) => intake().message(written(id, `text of ${id}`, CHANNEL));
+  await write('m1');
+  await time.advance(1_000);
+  await Promise.all([...['m2', 'm3', 'm4'].map(write), app.stop()]);
+  expect(logged).toEqual([]);
+  expect(broken).toEqual([]);
 });
