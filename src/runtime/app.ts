@@ -292,7 +292,8 @@ export class App {
       broken: onBroken,
       carry: (row) => {
         if (row.effect.type === 'offer') return openToAnswers(manager, row.channel, row.effect.question);
-        return row.lane === 'posts' || row.lane === 'receipts' ? toPlatform(row) : this.#agents.deliver(row);
+        const isForAgent = /^(?:agent|interrupt):/.test(row.lane);
+        return isForAgent ? this.#agents.deliver(row) : toPlatform(row);
       },
       failed: (row, why, settled) => {
         const { channel, id, effect, attempts } = row;
