@@ -295,7 +295,7 @@ export class App {
       broken: onBroken,
       carry: (row) => {
         if (row.effect.type === 'offer') return openToAnswers(manager, row.channel, row.effect.question);
-        if (row.lane === 'posts' || row.lane === 'receipts') return toPlatform(row);
+        if (!/^(?:agent|interrupt):/.test(row.lane)) return toPlatform(row);
         return this.#isStopping ? leftForNextStart(clock.now()) : this.#agents.deliver(row);
       },
       failed: (row, why, settled) => {

@@ -43,7 +43,7 @@ export type FloorMachine = typeof floorMachine;
 /** The answer to one command for a floor. */
 export type Applied = CommandResult<Floor, Fact, Effect, Refusal>;
 
-/** Something that a floor owes to its platform or to an agent: in the lane `posts`, `receipts`, `agent:<id>`, or `interrupt:<id>`, which overtakes what its agent is owed. */
+/** Something that a floor owes to its platform or to an agent: in the lane `posts`, `receipts`, `after:posts`, `agent:<id>`, or `interrupt:<id>`, which overtakes what its agent is owed. */
 export type OutboxRow = OwedEffect<Effect>;
 
 /** How texts become posts. */
@@ -268,7 +268,7 @@ function owedBy(channel: ChannelId, effect: Effect, rendering: TextRendering): r
     key: effect.type === 'announce' ? effect.key : null,
     repeats: effect.type === 'announce' ? effect.repeat : 0,
     kind: effect.type,
-    epoch: 'epoch' in effect ? effect.epoch : null,
+    epoch: 'epoch' in effect ? (effect.epoch ?? null) : null,
   };
   return [debt];
 }
@@ -296,7 +296,7 @@ function laneOf(effect: Owed): string {
     case 'offer':
       return 'posts';
     case 'receipt':
-      return 'receipts';
+      return effect.epoch === undefined ? 'receipts' : 'after:posts';
     case 'interrupt':
       return `interrupt:${effect.agent}`;
     case 'prompt':

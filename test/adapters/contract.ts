@@ -11,6 +11,7 @@ export function contract(rig: Rig): void {
   describe.concurrent(`on ${rig.name}`, () => {
     describe('a message', () => {
       taking(suite);
+      opening(suite);
     });
     describe('a message of another program', () => {
       programs(suite);
@@ -489,6 +490,23 @@ function commands({ rig: { ways, capabilities }, on }: Suite): void {
       const id = await says('Build a bridge');
       await program.rests();
       expect(await stage.command('ann', `/why ${id}`)).toMatch(/wrote: Build a bridge/);
+    }),
+  );
+}
+
+function opening({ rig: { capabilities }, on }: Suite): void {
+  test.runIf(capabilities.receipts)(
+    'T37 is marked at once as taken in, and as answered once the answer stands in the channel',
+    on(ALONE, async ({ stage, program, pmPauses, release, talk }) => {
+      const id = await pmPauses();
+      await seeEqual(() => markOf(stage, id), 'held');
+      const suffered = stage.refuse(2, 'PM is done');
+      release('pm');
+      await seeEqual(() => suffered() > 0, true);
+      await seeEqual(() => program.view().holder, null);
+      expect(await markOf(stage, id)).toBe('held');
+      await seeEqual(() => markOf(stage, id), 'done');
+      expect((await talk()).at(-1)).toBe('PM: PM is done');
     }),
   );
 }

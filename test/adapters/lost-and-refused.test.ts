@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import type { MessageSender } from '../../src/adapters/delivery/chat-adapter.ts';
+import type { MessageSender } from '../../src/adapters/delivery/message-client.ts';
 import type { OutgoingPost } from '../../src/adapters/port.ts';
 import { sendingRig } from './discord/rig.ts';
 import { speaking } from './slack/speaking.ts';

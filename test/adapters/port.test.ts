@@ -38,6 +38,7 @@ function bench(
 ) {
   const posted: OutgoingPost[] = [];
   const doubts: string[] = [];
+  const receipts: string[] = [];
   const next = <T>(list: (T | ChatError)[] | undefined, otherwise: T): T => {
     const answer = list?.shift();
     if (answer instanceof ChatError) throw answer;
@@ -61,6 +62,7 @@ function bench(
       return next(answers.post, 'p1');
     },
     find: async () => next(answers.find, null),
+    receipt: async (_channel, _message, receipt) => void receipts.push(receipt),
     catchUp: async () => ({ messages: [], changes: [], gap: null }),
   };
   const carry = createOutboxSender({
@@ -70,7 +72,7 @@ function bench(
     clean: (text) => text.replaceAll('hunter2', '[secret]'),
     doubtful: (_row, done) => doubts.push(done),
   });
-  return { carry, posted, doubts };
+  return { carry, posted, doubts, receipts };
 }
 
 describe('an attempt to post', () => {
@@ -140,6 +142,21 @@ describe('what a channel refuses for now', () => {
     const { carry, posted } = bench({ find: [closed()] });
     expect(await carry(row({ uncertain: true }))).toMatchObject({ state: 'retry' });
     expect(posted).toEqual([]);
+  });
+});
+
+describe('an answer that the platform will never show', () => {
+  const done = (epoch: number): OutboxRow =>
+    row({ lane: 'after:posts', effect: { type: 'receipt', message: 'm1', receipt: 'done', epoch }, text: null });
+
+  test('T6 leaves no ✅ on the messages of its turn, and those of later turns have theirs', async () => {
+    const { carry, receipts } = bench({ post: [chatError('refused'), 'p2'] });
+    await carry(row());
+    expect(await carry(done(2))).toEqual({ state: 'confirmed', platformId: null });
+    expect(receipts).toEqual([]);
+    await carry(row({ effect: { type: 'post', agent: 'dev', epoch: 3, line: 2, text: 'hello' } }));
+    await carry(done(3));
+    expect(receipts).toEqual(['done']);
   });
 });
 

@@ -80,7 +80,8 @@ const BY_ITSELF: ReadonlySet<string> = new Set(['completed', 'passed']);
 /** Whoever loses the floor is told to stop, and what is still owed to it under that epoch is cancelled. */
 function checkEndings({ before, after, facts, effects }: Step): void {
   for (const { agent, epoch, outcome } of of(facts, 'turnEnded')) {
-    const concerns = (effect: Effect): boolean => 'epoch' in effect && effect.agent === agent && effect.epoch === epoch;
+    const concerns = (effect: Effect): boolean =>
+      'epoch' in effect && 'agent' in effect && effect.agent === agent && effect.epoch === epoch;
     must(
       of(effects, 'cancel').filter(concerns).length === 1,
       'I2',

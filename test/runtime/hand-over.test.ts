@@ -125,7 +125,8 @@ describe('a hand-over between healthy agents', () => {
     using place = folder();
     const { spent } = await talk(place.file(), { channels: 100, turns: 5 });
     expect(spent.commits).toBeLessThanOrEqual(0.1);
-    expect(spent.statements).toBeLessThanOrEqual(8.1);
+    // A person's message has a receipt at once, which is two statements in five hand-overs.
+    expect(spent.statements).toBeLessThanOrEqual(8.7);
     expect(spent.bytes).toBeLessThanOrEqual(4_500);
   });
 });

@@ -28,14 +28,27 @@ export function cardOf(
   nameOf: (agent: AgentId) => string,
   timeLeft: (endsAt: Instant) => string,
 ): Card {
-  const endsAt = view.holder?.deadlineAt ?? null;
+  const { holder, condition } = view;
+  const endsAt = timed(view);
   const parts = [
     headline(view, nameOf),
-    endsAt === null ? null : timeLeft(endsAt),
+    timeWords(view, timeLeft),
+    holder !== null && condition === 'paused' ? '⏸ paused after this turn' : null,
     nextWords(view, nameOf),
     heldWords(view),
   ];
   return { text: parts.filter((part) => part !== null).join(' · '), endsAt, buttons: buttonsOf(view) };
+}
+
+/** While a tool runs, only the hard end of the turn counts: the time that is left would jump with every tool. */
+function timed({ holder }: FloorView): Instant | null {
+  return holder === null || holder.working ? null : holder.deadlineAt;
+}
+
+function timeWords(view: FloorView, timeLeft: (endsAt: Instant) => string): string | null {
+  const endsAt = timed(view);
+  if (endsAt !== null) return timeLeft(endsAt);
+  return view.holder?.working === true ? 'at work' : null;
 }
 
 function headline(view: FloorView, nameOf: (agent: AgentId) => string): string {
@@ -69,7 +82,7 @@ function heldWords({ held }: FloorView): string | null {
 }
 
 function buttonsOf(view: FloorView): readonly CardButton[] {
-  const { holder, condition } = view;
+  const { holder } = view;
   const epoch = holder?.epoch ?? null;
   const asked = holder?.approval?.shown === true ? holder.approval.question : null;
   const button = (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => ({
@@ -83,6 +96,12 @@ function buttonsOf(view: FloorView): readonly CardButton[] {
       ? []
       : [button('Allow', `/allow ${asked}`, 'good'), button('Reject', `/reject ${asked}`, 'danger')]),
     ...(holder === null ? [] : [button('Skip', '/floor skip'), button('Stop', '/stop', 'danger')]),
-    condition === 'paused' ? button('Resume', '/floor resume', 'good') : button('Pause', '/floor pause'),
+    isStill(view) ? button('Resume', '/floor resume', 'good') : button('Pause', '/floor pause'),
   ];
+}
+
+/** Whether the floor goes on once somebody says so. */
+function isStill({ condition, holder, obstacles }: FloorView): boolean {
+  if (condition === 'paused') return true;
+  return holder === null && obstacles.some(({ why }) => ['limit', 'day-limit', 'stopped'].includes(why));
 }

@@ -23,7 +23,7 @@ import type { Effect } from '../../turns/floor/react.ts';
 import { Drafts, Posts, createReceipts } from './posts.ts';
 import type { ChannelAccess } from './channel-access.ts';
 import { FloorCards } from './floor-cards.ts';
-import type { Content, MessageClient } from './message-client.ts';
+import type { Content, MessageClient, MessageSender } from './message-client.ts';
 import { RateLimits } from './rate-limits.ts';
 import { StaleMessages } from './stale-messages.ts';
 
@@ -128,18 +128,6 @@ function asking({ title }: PlatformOptions, state: State) {
   return { up, trying };
 }
 
-/** The sending half of a chat adapter. What is posted rejects with a `ChatError` and is not tried again here; nothing else surfaces an error. */
-export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' | 'receipt' | 'draft' | 'card'>> & {
-  /** Takes away drafts and cards that a former run left behind; called with every catch-up of a channel. Never rejects. */
-  tidy(channel: ChannelId): Promise<void>;
-  /** A message by somebody other than Conch appeared in the channel. */
-  readonly seen: (channel: ChannelId) => void;
-  /** The channel can be written to again. */
-  readonly reopened: (channel: ChannelId) => void;
-  /** Takes away what is only for the moment. */
-  stop(): Promise<void>;
-};
-
 /** What a sender needs. */
 export type MessageSenderPorts = {
   readonly client: MessageClient;
@@ -157,18 +145,16 @@ export type MessageSenderPorts = {
  * same message. A message that somebody deleted stays deleted.
  */
 export function createMessageSender(ports: MessageSenderPorts): MessageSender {
-  const { posts, drafts, cards, stale, rates } = assemble(ports);
+  const { lanes, posts, drafts, cards, stale, rates } = assemble(ports);
   const { streaming, cards: hasCards } = ports.settings;
   const show = createReceipts(ports);
-  const lanes = new KeyedQueue<ChannelId>();
   return {
-    post: (channel, post) =>
-      lanes.run(channel, async () => {
-        const id = await posts.publish(channel, post);
-        cards.passed(channel);
-        cards.writable(channel);
-        return id;
-      }),
+    async post(channel, post) {
+      const id = await lanes.run(channel, () => posts.publish(channel, post));
+      cards.passed(channel);
+      cards.writable(channel);
+      return id;
+    },
     find: (channel, post) => lanes.run(channel, () => posts.find(channel, post)),
     async edit(channel, id, text) {
       const content: Content = { kind: 'post', speaker: null, text, buttons: [], epoch: null, outboxId: null };
@@ -199,9 +185,12 @@ function assemble(ports: MessageSenderPorts) {
   const doubt = (channel: ChannelId): void => stale.doubt(channel);
   const drafts = new Drafts({ ...ports, rates, doubt });
   const nameOf = (agent: string): string => queries.agents().find(({ id }) => id === agent)?.name ?? agent;
-  const cards = new FloorCards({ ...ports, rates, nameOf, doubt });
+  const lanes = new KeyedQueue<ChannelId>();
+  const isPosting = (channel: ChannelId): boolean => lanes.unfinished(channel) > 0 || posts.isUnderWay(channel);
+  const cards = new FloorCards({ ...ports, rates, nameOf, doubt, isPosting });
   const stale = new StaleMessages({ ...ports, rates, drafts, cards });
-  return { rates, drafts, cards, stale, posts: new Posts({ ...ports, rates, drafts }) };
+  const posts = new Posts({ ...ports, rates, drafts });
+  return { lanes, rates, drafts, cards, stale, posts };
 }
 
 /** The adapter that a channel is on; `null` when it is not there. */
@@ -234,7 +223,9 @@ const DOUBT = '\n(possible repeat)';
 export function createOutboxSender(ports: OutboxSenderPorts): Carrier<Effect> {
   const scans = new Map<string, number>();
   const refusals = new Map<string, Refusals>();
-  return async (row) => {
+  /** The last turn of each channel that said something which its platform will never show. */
+  const unsaid = new Map<ChannelId, number>();
+  const carry: Carrier<Effect> = async (row) => {
     const adapter = ports.adapterOf(row.channel);
     if (adapter === null) return { state: 'failed', why: `no adapter serves ${row.channel}` };
     try {
@@ -253,6 +244,14 @@ export function createOutboxSender(ports: OutboxSenderPorts): Carrier<Effect> {
       }
       return { state: 'retry', notBefore: ports.now() + deliveryBackoffMs(count + 1) };
     }
+  };
+  return async (row) => {
+    const { channel, effect } = row;
+    const isDone = effect.type === 'receipt' && effect.receipt === 'done' && effect.epoch !== undefined;
+    const isUnanswered = isDone && effect.epoch === unsaid.get(channel);
+    const settlement: Settlement = isUnanswered ? { state: 'confirmed', platformId: null } : await carry(row);
+    if (settlement.state === 'failed' && effect.type === 'post') unsaid.set(channel, effect.epoch);
+    return settlement;
   };
 }
 

@@ -20,6 +20,8 @@ export type FloorCardsPorts = {
   readonly timers: Timers;
   readonly memory: Memory;
   readonly log: Logger;
+  /** A text is on its way to the channel: until it stands there, the floor is not shown as free. */
+  readonly isPosting: (channel: ChannelId) => boolean;
   /** A card may stand in the channel whose id nobody learnt: it is to be looked for. */
   readonly doubt: (channel: ChannelId) => void;
 };
@@ -29,6 +31,8 @@ const INTERVAL_MS = 3_000;
 const MOST_BELOW = 10;
 /** Where a platform counts the time down itself, a deadline that moves by less is not worth an edit. */
 const DEADLINE_MS = 10_000;
+/** What the last speaker said comes within this time, to be posted. */
+const HANDED_OVER_MS = 1_000;
 const AGAIN = { firstMs: 5_000, longestMs: 60_000 };
 /** A channel that refuses the card is asked again after so long, or when anything says that it can be written to. */
 const REFUSED_MS = 60_000;
@@ -40,6 +44,8 @@ type State = {
   /** The card, and behind it those that are to be taken away. */
   ids: readonly MessageId[];
   view: FloorView | null;
+  /** Since when nobody has had the floor. */
+  freeAt: Instant;
   /** Something began here since the start, if only for a moment. */
   hasBegun: boolean;
   shown: Drawing | null;
@@ -50,6 +56,8 @@ type State = {
   /** One may stand there whose id nobody learnt: nothing is posted until that is known. */
   isUnclear: boolean;
   isRefused: boolean;
+  /** It waits for a text. */
+  isWaiting: boolean;
   failures: number;
   timer: Timer | null;
 };
@@ -73,6 +81,8 @@ export class FloorCards {
     const state = this.#stateOf(channel);
     const begins = view.condition === 'open' && (state.view?.condition ?? 'resting') === 'resting';
     if (begins && state.below > 0) state.isMoving = true;
+    if (view.holder === null && state.view !== null && state.view.holder !== null)
+      state.freeAt = this.#ports.clock.now();
     state.view = view;
     state.hasBegun ||= view.condition === 'open';
     state.throttle.kick();
@@ -87,10 +97,10 @@ export class FloorCards {
     state.throttle.kick();
   }
 
-  /** The channel takes messages: a card that was refused is tried again at once. */
+  /** The channel takes messages: a card that was refused, or waited for this one, is drawn at once. */
   writable(channel: ChannelId): void {
     const state = this.#stateOf(channel);
-    if (state.isRefused) state.throttle.hurry();
+    if (state.isRefused || state.isWaiting) state.throttle.hurry();
   }
 
   /** The history was read: these cards stand there, oldest first. One that nobody knew may be the card; the rest go. */
@@ -126,6 +136,7 @@ export class FloorCards {
       throttle: createThrottle({ clock, timers, gapMs: INTERVAL_MS }, () => this.#draw(channel, state)),
       ids,
       view: null,
+      freeAt: -Infinity,
       hasBegun: false,
       shown: null,
       // The card that a former run left is not the last message any more.
@@ -133,6 +144,7 @@ export class FloorCards {
       isMoving: false,
       isUnclear: false,
       isRefused: false,
+      isWaiting: false,
       failures: 0,
       timer: null,
     };
@@ -142,6 +154,11 @@ export class FloorCards {
 
   async #draw(channel: ChannelId, state: State): Promise<number | null> {
     if (state.isUnclear) return null;
+    const isFree = state.view?.holder === null;
+    const soonMs = isFree ? state.freeAt + HANDED_OVER_MS - this.#ports.clock.now() : 0;
+    if (soonMs > 0) return soonMs;
+    state.isWaiting = isFree && this.#ports.isPosting(channel);
+    if (state.isWaiting) return null;
     try {
       const waitMs = state.view === null ? null : await this.#show(channel, state, state.view);
       await this.#clear(channel, state);

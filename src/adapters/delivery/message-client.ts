@@ -2,7 +2,7 @@ import type { Instant } from '../../lib/time.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { FloorView } from '../../turns/view.ts';
-import type { Speaker } from '../port.ts';
+import type { ChatAdapter, Speaker } from '../port.ts';
 import type { CardButton } from './card.ts';
 
 /** What one message of Conch's is to say; every platform shows it its own way. Nothing in it notifies anybody. */
@@ -73,6 +73,18 @@ export type MessageClient = {
   sentAt(message: MessageId): Instant;
   /** The time until an instant, for a card. */
   timeLeft(endsAt: Instant): string;
+};
+
+/** The sending half of a chat adapter. What is posted rejects with a `ChatError` and is not tried again here; nothing else surfaces an error. */
+export type MessageSender = Required<Pick<ChatAdapter, 'post' | 'find' | 'edit' | 'receipt' | 'draft' | 'card'>> & {
+  /** Takes away drafts and cards that a former run left behind; called with every catch-up of a channel. Never rejects. */
+  tidy(channel: ChannelId): Promise<void>;
+  /** A message by somebody other than Conch appeared in the channel. */
+  readonly seen: (channel: ChannelId) => void;
+  /** The channel can be written to again. */
+  readonly reopened: (channel: ChannelId) => void;
+  /** Takes away what is only for the moment. */
+  stop(): Promise<void>;
 };
 
 /** Whether one message was sent after another. */

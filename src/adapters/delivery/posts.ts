@@ -195,19 +195,33 @@ export class Posts {
   /** Drafts that a post was written into without an answer, by outbox id: it is written there again. */
   readonly #adopted = new BoundedMap<string, MessageId>(ADOPTED_KEPT);
 
+  /** Channels in which one is being posted, or will be tried again. */
+  readonly #underWay = new Set<ChannelId>();
+
   constructor(ports: PostsPorts) {
     this.#ports = ports;
+  }
+
+  /** Whether a post is on its way to a channel. */
+  isUnderWay(channel: ChannelId): boolean {
+    return this.#underWay.has(channel);
   }
 
   async publish(channel: ChannelId, post: OutgoingPost): Promise<MessageId> {
     if (post.text.trim() === '') {
       throw new ChatError('There is nothing to post', { method: 'post', channel, fault: 'refused' });
     }
-    const draft = this.#adopted.get(post.outboxId) ?? (await this.#takeOver(channel, post));
-    const written = draft === null ? null : await this.#intoDraft({ channel, id: draft }, post);
-    const id = written ?? (await this.#ports.rates.send(channel, contentOf(post)));
-    this.#newest.set(channel, id);
-    return id;
+    this.#underWay.add(channel);
+    try {
+      const draft = this.#adopted.get(post.outboxId) ?? (await this.#takeOver(channel, post));
+      const written = draft === null ? null : await this.#intoDraft({ channel, id: draft }, post);
+      const id = written ?? (await this.#ports.rates.send(channel, contentOf(post)));
+      this.#stands(channel, id);
+      return id;
+    } catch (error) {
+      if (!(error instanceof ChatError) || error.fault === 'refused') this.#underWay.delete(channel);
+      throw error;
+    }
   }
 
   async find(channel: ChannelId, post: OutgoingPost): Promise<MessageId | null> {
@@ -216,8 +230,13 @@ export class Posts {
     const found = own.find((message) => message.kind === 'post' && message.is(content));
     if (found === undefined) return null;
     this.#adopted.delete(post.outboxId);
-    this.#newest.set(channel, found.id);
+    this.#stands(channel, found.id);
     return found.id;
+  }
+
+  #stands(channel: ChannelId, id: MessageId): void {
+    this.#underWay.delete(channel);
+    this.#newest.set(channel, id);
   }
 
   /** A draft is taken over only when no post stands below it; else it goes. */
@@ -273,6 +292,7 @@ export function createReceipts({
   return async (message, receipt) => {
     const isOlder = client.sentAt(message.id) < bornAt;
     const left = new Set(shown.get(message.id) ?? (isOlder ? await seen(client, message) : []));
+    if (left.has('done') && receipt !== 'done') return;
     if (!left.has(receipt)) await client.react(message, receipt, true);
     shown.set(message.id, left.add(receipt));
     for (const old of [...left].filter((one) => one !== receipt)) {

@@ -5,6 +5,8 @@ import type { Lease, OwedEffect, Settlement } from '../port.ts';
 import { checksum } from './rows.ts';
 import { Deadlines } from '../../lib/time.ts';
 
+const AFTER = 'after:';
+
 /** The condition of stored rows that are not done. */
 export const OPEN = "state IN ('owed', 'uncertain')";
 
@@ -113,7 +115,7 @@ export class Outbox {
       if (rows.length === limit) break;
       this.#ready.delete(lane);
       const entry = this.#lanes.get(lane)?.[0];
-      if (entry === undefined) continue;
+      if (entry === undefined || this.#isBehind(entry)) continue;
       rows.push(this.#leased(entry));
       entry.inFlight = true;
       entry.attempts += 1;
@@ -211,9 +213,17 @@ export class Outbox {
     else this.#later.set(lane, notBefore);
   }
 
+  /** What is owed in a lane `after:<lane>` waits for all that was owed before it in that lane of its channel. */
+  #isBehind({ n, row: { channel, lane } }: Entry): boolean {
+    if (n === null || !lane.startsWith(AFTER)) return false;
+    const before = this.#lanes.get(laneOf({ channel, lane: lane.slice(AFTER.length) }))?.[0]?.n ?? null;
+    return before !== null && before < n;
+  }
+
   #shift(lane: string): void {
-    this.#lanes.get(lane)?.shift();
+    const done = this.#lanes.get(lane)?.shift();
     this.#wake(lane);
+    if (done !== undefined) this.#wake(laneOf({ channel: done.row.channel, lane: `${AFTER}${done.row.lane}` }));
   }
 
   /** A lane without rows is let go of; another has its first row handed out next. */

@@ -197,6 +197,8 @@ export const factSchema = z.discriminatedUnion('type', [
     order: z.string(),
     /** A program wrote it. */
     fromProgram,
+    /** It begins a turn, and was not held before. */
+    opens: z.literal(true).exactOptional(),
     /** Who held the floor, ACTIVE, when it was routed. */
     holder: z.strictObject(act).nullable(),
   }),

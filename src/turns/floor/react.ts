@@ -64,7 +64,7 @@ function interruption(agent: AgentId, epoch: number, graceMs: number): readonly 
 
 function ended(fact: FactOf<'turnEnded'>, floor: Floor): readonly Effect[] {
   const done: Effect[] = floor.settings.receipts
-    ? [...fact.answered.map(receipt('done')), ...(fact.cut ?? []).map(receipt('cut'))]
+    ? [...fact.answered.map(receipt('done', fact.epoch)), ...(fact.cut ?? []).map(receipt('cut', fact.epoch))]
     : [];
   switch (fact.outcome) {
     case 'completed':
@@ -78,8 +78,8 @@ function ended(fact: FactOf<'turnEnded'>, floor: Floor): readonly Effect[] {
   }
 }
 
-function receipt(kind: Receipt): (message: MessageId) => Effect {
-  return (message) => ({ type: 'receipt', message, receipt: kind });
+function receipt(kind: Receipt, epoch?: number): (message: MessageId) => Effect {
+  return (message) => ({ type: 'receipt', message, receipt: kind, ...(epoch === undefined ? {} : { epoch }) });
 }
 
 function routed(fact: FactOf<'messageRouted'>, floor: Floor): readonly Effect[] {
@@ -114,12 +114,12 @@ function receiptOf(fact: FactOf<'messageRouted'>): Extract<Effect, { type: 'rece
     case 'ignored':
       return null;
     case 'delivered':
-      return RECEIPT_OF[fate.via];
+      return fate.via === 'prompt' && fact.opens !== true ? null : RECEIPT_OF[fate.via];
   }
 }
 
-/** What a prompt holds is marked once it is answered; what is observed was marked when all could see it. */
-const RECEIPT_OF = { prompt: null, inject: 'injected', interrupt: 'preempted', observe: null } as const;
+/** What is observed was marked when all could see it, and what a later prompt holds when it was held. */
+const RECEIPT_OF = { prompt: 'held', inject: 'injected', interrupt: 'preempted', observe: null } as const;
 
 /** The reactions that tell a person what became of a message. */
 export const RECEIPTS = {
@@ -186,4 +186,5 @@ export type Effect =
     }
   /** `repeat` 2 and more: edit the announcement with this key, which stands last in the channel. */
   | { readonly type: 'announce'; readonly announcement: Announcement; readonly key: string; readonly repeat: number }
-  | { readonly type: 'receipt'; readonly message: MessageId; readonly receipt: Receipt };
+  /** With the turn that is over by it, it is shown once all that this turn said stands in the channel. */
+  | { readonly type: 'receipt'; readonly message: MessageId; readonly receipt: Receipt; readonly epoch?: number };

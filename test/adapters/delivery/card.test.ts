@@ -30,7 +30,7 @@ const HELD: FloorView = {
     startedAt: 0,
     deadlineAt: 72_000,
     waitingFor: null,
-    working: true,
+    working: false,
     approval: null,
   },
 };
@@ -90,5 +90,27 @@ describe('the card of a floor', () => {
       () => '',
     ).buttons)
       expect(parseLine(line).ok).toBe(true);
+  });
+
+  test('T37 says that it pauses after the turn under way', () => {
+    expect(shown({ ...HELD, condition: 'paused' })).toBe(
+      '🎤 dev · 1:12 left · ⏸ paused after this turn · next: qa, pm',
+    );
+  });
+
+  test('T37 shows no time that jumps with every tool', () => {
+    const { holder } = HELD;
+    const working = { ...HELD, holder: holder === null ? null : { ...holder, working: true, deadlineAt: 900_000 } };
+    expect(shown(working)).toBe('🎤 dev · at work · next: qa, pm');
+    expect(shown(HELD)).toBe('🎤 dev · 1:12 left · next: qa, pm');
+  });
+
+  test.each([
+    { why: 'limit', budget: 'turns' },
+    { why: 'day-limit', budget: 'tokens a day', until: 1 },
+    { why: 'stopped' },
+  ] as const)('T35 offers to resume at %j', (obstacle) => {
+    expect(buttons({ ...RESTING, obstacles: [obstacle] })).toEqual(['Resume: /floor resume #null']);
+    expect(buttons({ ...HELD, obstacles: [obstacle] })).toContain('Pause: /floor pause #4');
   });
 });

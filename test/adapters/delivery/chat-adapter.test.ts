@@ -294,6 +294,14 @@ describe('a platform with limits', () => {
   });
 });
 
+describe('a message that was answered', () => {
+  test('T37 stays marked as such when an older receipt comes late', async () => {
+    const platform = fakePlatform();
+    for (const receipt of ['done', 'injected'] as const) await platform.sender.receipt(CHANNEL, 'm1', receipt);
+    expect([...(platform.reactions.get('m1') ?? [])]).toEqual(['done']);
+  });
+});
+
 describe('a floor card', () => {
   test('is first posted when something begins, then edited every three seconds at most', async () => {
     const platform = fakePlatform();
@@ -384,13 +392,48 @@ describe('a floor card', () => {
   });
 });
 
+describe('a floor card of a turn that is over', () => {
+  test('T37 is not shown as free before what was said last stands in the channel', async () => {
+    const platform = fakePlatform({ postGapMs: 20_000 });
+    const { sender, time } = platform;
+    sender.card(CHANNEL, floorView('open'));
+    await time.advance(3_000);
+    const posting = sender.post(CHANNEL, said('one'));
+    sender.card(CHANNEL, floorView('resting'));
+    await time.advance(16_000);
+    expect(platform.shown()).toEqual([CARD]);
+    await time.advance(1_000);
+    await posting;
+    await time.advance(3_000);
+    expect(platform.shown()).toEqual([RESTING, 'post Dev: one']);
+  });
+
+  test('T37 waits while its text is tried again, and not for one that is refused', async () => {
+    const platform = fakePlatform();
+    const { sender, time } = platform;
+    sender.card(CHANNEL, floorView('open'));
+    await time.advance(3_000);
+    platform.fail('send', { kind: 'post', fault: 'unreachable' });
+    const post = said('one');
+    await expect(sender.post(CHANNEL, post)).rejects.toMatchObject({ fault: 'unreachable' });
+    sender.card(CHANNEL, floorView('resting'));
+    await time.advance(30_000);
+    expect(platform.shown()).toEqual([CARD]);
+    platform.fail('send', { kind: 'post', fault: 'refused' });
+    await expect(sender.post(CHANNEL, post)).rejects.toMatchObject({ fault: 'refused' });
+    sender.card(CHANNEL, floorView('resting'));
+    await time.advance(3_000);
+    expect(platform.shown()).toEqual([RESTING]);
+  });
+});
+
 describe('a floor card that moves', () => {
   async function moving(fault: Parameters<FakePlatform['fail']>[1] | null): Promise<FakePlatform> {
     const platform = fakePlatform();
     platform.sender.card(CHANNEL, floorView('open'));
     await platform.time.advance(3_000);
     platform.sender.card(CHANNEL, floorView('resting'));
-    await platform.time.advance(3_000);
+    await platform.time.advance(7_000);
     platform.write('ann: hello');
     platform.sender.seen(CHANNEL);
     if (fault !== null) platform.fail('send', fault);

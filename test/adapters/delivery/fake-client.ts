@@ -6,7 +6,7 @@ import type {
   OwnMessage,
 } from '../../../src/adapters/delivery/message-client.ts';
 import { createMessageSender } from '../../../src/adapters/delivery/chat-adapter.ts';
-import type { MessageSender } from '../../../src/adapters/delivery/chat-adapter.ts';
+import type { MessageSender } from '../../../src/adapters/delivery/message-client.ts';
 import { ChatError } from '../../../src/adapters/port.ts';
 import type { Memory, OutgoingPost, Speaker } from '../../../src/adapters/port.ts';
 import type { Receipt } from '../../../src/turns/floor/react.ts';

@@ -4,7 +4,7 @@ import type { ChatAdapter, Memory, FloorQueries, OutgoingPost, Speaker } from '.
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import type { SlackSettings } from '../../../src/adapters/slack/client.ts';
 import { createMessageSender, createOutboxSender } from '../../../src/adapters/delivery/chat-adapter.ts';
-import type { MessageSender } from '../../../src/adapters/delivery/chat-adapter.ts';
+import type { MessageSender } from '../../../src/adapters/delivery/message-client.ts';
 import { createMessageClient } from '../../../src/adapters/slack/message-client.ts';
 import type { SlackMessageClient } from '../../../src/adapters/slack/message-client.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';

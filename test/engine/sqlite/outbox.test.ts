@@ -189,6 +189,40 @@ describe('lanes', () => {
   });
 });
 
+describe('a lane behind another', () => {
+  const done: Effect = { type: 'receipt', message: 'm1', receipt: 'done', epoch: 1 };
+  const lanes = (from: Box, at: number): readonly string[] => from.lease(10, at).rows.map(({ lane }) => lane);
+
+  test('T37 is handed out once everything that was owed before it stands, and not what came after it', () => {
+    const behind = new Box();
+    behind.owe(ONE, [post('one'), post('two'), done]);
+    behind.owe(ONE, [post('three')]);
+    for (const text of ['one', 'two']) {
+      const [row, ...more] = behind.lease(10, AT).rows;
+      expect([row?.text, more]).toEqual([text, []]);
+      if (row !== undefined) behind.settle(row, { state: 'confirmed', platformId: text });
+    }
+    expect(lanes(behind, AT).toSorted()).toEqual(['after:posts', 'posts']);
+  });
+
+  test('T37 waits through what is tried again, also after the program was killed', () => {
+    const behind = new Box();
+    behind.owe(ONE, [post('one'), done]);
+    const [row] = behind.lease(10, AT).rows;
+    if (row !== undefined) behind.settle(row, { state: 'retry', notBefore: AT + 60_000 });
+    expect(lanes(behind, AT + 59_999)).toEqual([]);
+    behind.restart('killed');
+    expect(lanes(behind, AT)).toEqual(['posts']);
+  });
+
+  test('T37 does not wait for other channels, or when nothing is owed before it', () => {
+    const behind = new Box();
+    behind.owe('test:two', [post('elsewhere')]);
+    behind.owe(ONE, [done]);
+    expect(lanes(behind, AT).toSorted()).toEqual(['after:posts', 'posts']);
+  });
+});
+
 describe('a cancel', () => {
   test('takes back prompts and injections of its agent up to its epoch, and nothing else', () => {
     const { outbox, next } = box();

@@ -168,7 +168,7 @@ describe('a stop', () => {
       play.person('m1');
       play.says('pm', 'To begin with');
       play.operator({ type });
-      expect(play.receipts('m1')).toEqual(['cut']);
+      expect(play.receipts('m1')).toEqual(['held', 'cut']);
       expect(play.floor.held).toEqual([]);
     },
   );
@@ -177,6 +177,6 @@ describe('a stop', () => {
     const play = stage();
     play.person('m1');
     play.speaks('pm');
-    expect(play.receipts('m1')).toEqual(['done']);
+    expect(play.receipts('m1')).toEqual(['held', 'done']);
   });
 });

@@ -35,7 +35,7 @@ describe('a turn that ends before anything was said', () => {
     const play = silent();
     play.passes('pm');
     expect(play.floor.held).toEqual([]);
-    expect(play.receipts('m1')).toEqual(['done']);
+    expect(play.receipts('m1')).toEqual(['held', 'done']);
   });
 });
 

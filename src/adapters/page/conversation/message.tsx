@@ -154,7 +154,7 @@ function Editor({ message }: { readonly message: ChatMessage }): JSX.Element {
 function receiptWords(receipt: Receipt, id: string): string {
   if (receipt !== 'held') return RECEIPT_WORDS[receipt];
   const floor = view.value;
-  if (floor === null || !floor.held.includes(id)) return 'was held';
+  if (floor === null || !floor.held.includes(id)) return 'taken in';
   return `held: ${whyHeld(floor, (agent) => agentOf(agent).name) ?? 'until an agent is prompted'}`;
 }
 

@@ -43,7 +43,9 @@ export class DecisionBuilder {
     const turn = speaking(this.#floor);
     const holder = turn === null ? null : { agent: turn.agent, epoch: turn.epoch };
     const written = fromProgram === true ? { fromProgram } : {};
-    this.record({ type: 'messageRouted', id, fate, line, addressed, order, ...written, holder });
+    const isPrompt = fate.state === 'delivered' && fate.via === 'prompt';
+    const opening = isPrompt && this.unplaced.some((fresh) => fresh.id === id) ? ({ opens: true } as const) : {};
+    this.record({ type: 'messageRouted', id, fate, line, addressed, order, ...written, ...opening, holder });
   }
 
   /** Tells people something, as an edit of the last announcement if that said the same. */
