@@ -118,11 +118,14 @@ export class App {
     const { adapters, clock } = this.#parts;
     await this.#threads.load(clock.now());
     this.#config = this.#threads.within(this.#configured);
-    await this.#manager.recover(this.#config.channels.map(planOf));
+    const resting = await this.#manager.recover(this.#config.channels.map(planOf), {
+      mayRest: (seats) => seats.every(({ agent }) => !this.#comesByItself(agent)),
+      isUnheard: (channel) => this.#adapterOf(channel)?.capabilities.losesEvents ?? this.#adapterOf(channel) === null,
+    });
     for (const adapter of adapters) if (adapter.capabilities.losesEvents !== true) await this.#bringUp(adapter);
     this.#outbox.start();
     await this.#agents.start();
-    await this.#seatAgents();
+    await this.#seatAgents(resting);
   }
 
   /** Connects the other platforms, with patience; resolves when all can be heard. Rejects with an `AdapterError` when one never will. */
@@ -160,8 +163,10 @@ export class App {
     const before = this.#config.channels;
     const next = this.#threads.within(this.#configured);
     this.#config = next;
-    const gone = before.filter(({ id }) => !next.channels.some((channel) => channel.id === id));
-    const fresh = next.channels.filter(({ id }) => !before.some((channel) => channel.id === id));
+    const known = new Set(before.map(({ id }) => id));
+    const wanted = new Set(next.channels.map(({ id }) => id));
+    const gone = before.filter(({ id }) => !wanted.has(id));
+    const fresh = next.channels.filter(({ id }) => !known.has(id));
     const plans = [...next.channels.map(planOf), ...gone.map((channel) => ({ ...planOf(channel), seats: [] }))];
     const lose = (id: ChannelId) => this.#retrying(() => this.#manager.apply(id, { type: 'disconnect' }));
     await Promise.all(fresh.map(({ id }) => lose(id)));
@@ -243,8 +248,13 @@ export class App {
   }
 
   /** Brings the agents in step with the configuration and with the seats that operators gave. */
-  #seatAgents(): Promise<void> {
-    return this.#agents.configure(agentSpecs(this.#config, this.#floors, this.#backendFor));
+  #seatAgents(resting?: ReadonlySet<ChannelId>): Promise<void> {
+    return this.#agents.configure(agentSpecs(this.#config, this.#floors, this.#backendFor), resting);
+  }
+
+  #comesByItself(agent: string): boolean {
+    const known = this.#config.agents.find(({ id }) => id === agent);
+    return known !== undefined && this.#backendFor(known).comesByItself === true;
   }
 
   #createAgents(clean: (text: string) => string): Supervisor {
