@@ -46,6 +46,7 @@ export const SITUATIONS = [
   'a message is injected and taken',
   'a message that could not be injected prompts again',
   'a message is observed',
+  'an agent asks another and goes on',
   'a turn is interrupted and stops by itself',
   'a turn is interrupted and stopped by force',
   'a second message joins an interrupt',

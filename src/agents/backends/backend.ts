@@ -69,7 +69,8 @@ export type PermissionRequest = {
 export type Ending =
   | { readonly how: 'completed'; readonly handTo?: AgentId }
   | { readonly how: 'passed' }
-  | { readonly how: 'waiting'; readonly reason: 'answer' }
+  /** For an answer of people, or (`of`) of another agent. */
+  | { readonly how: 'waiting'; readonly reason: 'answer'; readonly of?: AgentId }
   | { readonly how: 'interrupted' };
 
 /** One agent's place at one floor, as its backend sees it. */

@@ -108,17 +108,8 @@ export function turnPrompt(
     const { name, description } = settings.describe(id);
     return { id, name, status, description };
   });
-  const { text, system, parts, left } = buildPrompt({
-    ...settings,
-    seat,
-    reason,
-    messages,
-    open,
-    lines,
-    said,
-    roster,
-    view,
-  });
+  const made = { seat, reason, messages, open, lines, said, roster, view, ask: effect };
+  const { text, system, parts, left } = buildPrompt({ ...settings, ...made });
   const isIn = ({ message }: Line): boolean => message === null || !left.includes(message);
   const shown = { lines: lines.filter(isIn), messages: messages.filter(isIn) };
   const stillOpen = open.filter((id) => !left.includes(id));
@@ -139,6 +130,7 @@ export type PromptParts = Omit<PromptSettings, 'describe'> & {
   readonly said: readonly Line[];
   readonly roster: TurnPrompt['roster'];
   readonly view: Pick<FloorView, 'order' | 'next' | 'turns'> | null;
+  readonly ask: Pick<Extract<Effect, { type: 'prompt' }>, 'askedBy' | 'asked'>;
 };
 
 /** A prompt's texts, and the messages to answer for which it had no room: the floor must hand them over again. */
@@ -218,7 +210,7 @@ function rules({ seat, place, signal, passWord, view }: PromptParts): string {
     `- Write only your own message: it is posted as it stands. Never write for others, and no line "[from …]". ${end}`,
     '- Answer the people first. Read what the others said since: add what is new, and do not say again what was said.',
     `- With nothing new to add, pass: your whole answer is the one word ${passWord}.`,
-    `- ${TURNS[view?.order ?? 'round-robin']} To ask an agent something, end with "@id, your question?". Otherwise write names without the @.`,
+    `- ${TURNS[view?.order ?? 'round-robin']} To ask an agent something, end with "@id, your question?" and go on with its answer. Otherwise write names without the @.`,
   ].join('\n');
 }
 
@@ -242,7 +234,7 @@ function present({ roster, seat }: PromptParts): string {
 function task(parts: PromptParts): string {
   const answer = 'the messages marked "to answer now"';
   const words = {
-    grant: parts.messages.length === 0 ? 'You have the floor.' : `You have the floor. Answer ${answer}.`,
+    grant: granted(parts, answer),
     resume: resumed(parts, answer),
     again: `While you were speaking more was written. Answer ${answer}.`,
   }[parts.reason];
@@ -276,10 +268,17 @@ function saidBefore({ reason, said, knowledge }: PromptParts): string {
   return `What you had already said in this turn ${where}: do not repeat it, finish it.`;
 }
 
-function resumed({ messages, open }: PromptParts, answer: string): string {
-  if (messages.length === 0) return 'Your turn goes on: finish what was open.';
+function granted({ messages, ask: { askedBy } }: PromptParts, answer: string): string {
+  const by = askedBy === undefined ? '' : ` @${askedBy} asks you something and waits for you: answer that first.`;
+  return `You have the floor.${by}${messages.length === 0 ? '' : ` Answer ${answer}.`}`;
+}
+
+function resumed({ messages, open, ask: { asked } }: PromptParts, answer: string): string {
+  const came = asked?.answered === true ? 'has answered' : 'gave no answer';
+  const from = asked === undefined ? '' : `@${asked.agent}, whom you asked, ${came}. `;
+  if (messages.length === 0) return `${from}Your turn goes on: finish what was open.`;
   const known = open.length === 0 ? '' : ' Those that are "still open" you were given before.';
-  return `Your turn goes on. First answer ${answer}, then finish what was open.${known}`;
+  return `${from}Your turn goes on. First answer ${answer}, then finish what was open.${known}`;
 }
 
 /** In the order in which it came about: what was open before, what was said since, what is new. */

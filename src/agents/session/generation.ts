@@ -1,4 +1,4 @@
-import { beginsPassWord, createSignalScanner, isPassWord, mentionsIn } from '../../turns/text/recognition.ts';
+import { askedIn, beginsPassWord, createSignalScanner, isPassWord, mentionsIn } from '../../turns/text/recognition.ts';
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { AgentId, Approval, Choice } from '../../turns/floor/settings.ts';
 import type { TurnDraft } from '../../turns/manager.ts';
@@ -55,6 +55,8 @@ export class Generation {
   /** What the end of the last message said. */
   #signalled = false;
   #argument: string | null = null;
+  /** Whom the last message asks. */
+  #asks: AgentId | null = null;
   /** The last message was a word that is a pass. */
   #passed = false;
   #open = 0;
@@ -112,7 +114,9 @@ export class Generation {
     if (this.#muted || text === '') return null;
     this.#said = true;
     const { agent, epoch, roster } = this.#ports;
-    return { agent, epoch, text, mentions: mentionsIn(text, roster).filter((id) => id !== agent) };
+    const others = roster.filter(({ id }) => id !== agent);
+    this.#asks = askedIn(text, others);
+    return { agent, epoch, text, mentions: mentionsIn(text, others) };
   }
 
   /** Drops all output from here on. */
@@ -150,7 +154,10 @@ export class Generation {
     if (ending.how === 'passed') this.#text = '';
     const said = ending.how === 'passed' ? null : this.#endMessage();
     draft(null);
-    await Promise.all([said, send({ agent, epoch, ...this.#closing(ending) })]);
+    const closing = this.#closing(ending);
+    const [told] = await Promise.all([send({ agent, epoch, ...closing }), said]);
+    if (closing.type === 'wait' && closing.of !== undefined && told?.ok === false)
+      await send({ agent, epoch, type: 'end', ...this.#endOf({ how: 'completed' }) });
     this.#whole = ending.how !== 'interrupted';
   }
 
@@ -255,9 +262,11 @@ export class Generation {
   }
 
   #closing(ending: Ending): ClosingOf<'wait'> | ClosingOf<'end'> {
-    if (ending.how === 'waiting') return { type: 'wait', reason: ending.reason };
+    if (ending.how === 'waiting') return { type: 'wait', ...ofAnswer(ending.of) };
     if (ending.how === 'passed') return { type: 'end', outcome: 'passed', signalled: true };
-    return { type: 'end', ...this.#endOf(ending) };
+    const end = this.#endOf(ending);
+    const isAsking = this.#asks !== null && end.outcome === 'completed' && end.handTo === undefined;
+    return isAsking ? { type: 'wait', ...ofAnswer(this.#asks ?? undefined) } : { type: 'end', ...end };
   }
 
   #endOf(ending: Ending): Pick<Extract<AgentCommand, { type: 'end' }>, 'outcome' | 'signalled' | 'handTo'> {
@@ -273,6 +282,10 @@ export class Generation {
 }
 
 type ClosingOf<Type extends 'wait' | 'end'> = Omit<Extract<AgentCommand, { type: Type }>, 'agent' | 'epoch'>;
+
+function ofAnswer(of: AgentId | undefined): Pick<Extract<AgentCommand, { type: 'wait' }>, 'reason' | 'of'> {
+  return { reason: 'answer', ...(of === undefined ? {} : { of }) };
+}
 
 const BEAT_MS = 1_000;
 const QUIET_MS = 5_000;

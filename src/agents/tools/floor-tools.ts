@@ -5,7 +5,7 @@ import type { Ending, Report, TurnPrompt } from '../backends/backend.ts';
 const text = z.string().min(1).max(20_000);
 const agent = z.string().min(1).max(100).describe('the id of an agent that sits at this floor');
 
-/** What an agent may do with the floor, as tools for models: the same five for every kind of backend. */
+/** What an agent may do with the floor, as tools for models: the same six for every kind of backend. */
 export const FLOOR_TOOLS = {
   say: {
     description:
@@ -24,6 +24,11 @@ export const FLOOR_TOOLS = {
     description:
       'Ask people a question and wait for the answer, keeping your turn. It returns at once: end your reply then; the answer is your next prompt.',
     input: z.object({ question: text.describe('the question; it is posted to the channel') }),
+  },
+  ask: {
+    description:
+      'Ask another agent a question and wait for its answer, keeping your turn. It returns at once: end your reply then; that agent speaks next, and your turn goes on with its answer.',
+    input: z.object({ agent, question: text.describe('the question; it is posted to the channel') }),
   },
   hand_to: {
     description: 'End your turn after this reply and give the floor to another agent.',
@@ -125,6 +130,8 @@ export class FloorTools {
         this.say(input.question ?? '');
         this.#end = { how: 'waiting', reason: 'answer' };
         return 'You are waiting for the answer: end your reply now, without another word.';
+      case 'ask':
+        return this.#ask(input.agent ?? '', input.question ?? '');
       case 'turn_complete':
       case 'hand_to':
         return this.#complete(input.agent ?? input.hand_to);
@@ -136,13 +143,35 @@ export class FloorTools {
       this.#end = { how: 'completed' };
       return OVER;
     }
-    const wanted = named.trim().replace(/^@/, '').toLowerCase();
-    const others = this.#roster.filter(({ id }) => id !== this.#self);
-    const next = others.find(({ id, name }) => [id, name].some((word) => word.toLowerCase() === wanted));
-    if (!next)
-      return `Not done: "${named}" is not here. You can hand over to: ${others.map(({ id }) => id).join(', ')}.`;
+    const next = this.#find(named);
+    if (!next) return this.#notHere(named);
     this.#end = { how: 'completed', handTo: next.id };
     return OVER;
+  }
+
+  #ask(named: string, question: string): string {
+    const asked = this.#find(named);
+    if (!asked) return this.#notHere(named);
+    if (asked.status === 'WAITING')
+      return `Not done: ${asked.id} waits for you or for others: answer, or go on without it.`;
+    if (asked.status !== 'QUEUED') return `Not done: ${asked.id} is away.`;
+    this.say(question.includes(`@${asked.id}`) ? question : `@${asked.id} ${question}`);
+    this.#end = { how: 'waiting', reason: 'answer', of: asked.id };
+    return `You are waiting for ${asked.id}: end your reply now, without another word.`;
+  }
+
+  #find(named: string): TurnPrompt['roster'][number] | undefined {
+    const wanted = named.trim().replace(/^@/, '').toLowerCase();
+    return this.#others().find(({ id, name }) => [id, name].some((word) => word.toLowerCase() === wanted));
+  }
+
+  #notHere(named: string): string {
+    const ids = this.#others().map(({ id }) => id);
+    return `Not done: "${named}" is not here. There are: ${ids.join(', ')}.`;
+  }
+
+  #others(): TurnPrompt['roster'] {
+    return this.#roster.filter(({ id }) => id !== this.#self);
   }
 
   #flush(): void {

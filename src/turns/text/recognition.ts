@@ -16,9 +16,18 @@ export function addressedIn(text: string, agents: readonly Addressee[]): AgentId
   return [...new Set([...firstNames(plain, names), ...mentions(plain, names)])];
 }
 
-/** Whom an agent's text mentions: only "@id" or "@Name", by the same rules. */
+/** Whom an agent's text calls: only "@id" or "@Name", by the same rules; a sentence that thanks calls nobody. */
 export function mentionsIn(text: string, agents: readonly Addressee[]): AgentId[] {
-  return [...new Set(mentions(withoutCode(folded(text)), namesOf(agents)))];
+  const names = namesOf(agents);
+  const calling = sentencesOf(text).filter((sentence) => !THANKS.test(sentence));
+  return [...new Set(calling.flatMap((sentence) => [...mentions(sentence, names)]))];
+}
+
+/** Whom an agent's text asks something: the one agent that its last sentence mentions, if that ends with a question mark. */
+export function askedIn(text: string, agents: readonly Addressee[]): AgentId | null {
+  const last = sentencesOf(text).at(-1) ?? '';
+  const [asked, ...others] = new Set(mentions(last, namesOf(agents)));
+  return asked === undefined || others.length > 0 || !QUESTION_END.test(last) ? null : asked;
 }
 
 /**
@@ -72,6 +81,15 @@ export type SignalScanner = {
  */
 export function createSignalScanner(options: { readonly signal: string }): SignalScanner {
   return new Scanner(options.signal);
+}
+
+const QUESTION_END = /\?["'”’)\]*_]*$/;
+const THANKS = /\b(?:thanks?|thx|cheers|kudos|well done|(?:nice|good|great) (?:work|job|catch)|danke|merci|gracias)\b/;
+
+/** The sentences of a text outside code and quotes, folded. */
+function sentencesOf(text: string): readonly string[] {
+  const pieces = withoutCode(folded(text)).split(/(?<=[.!?…]["'”’)\]*_]*)\s+|\n+/);
+  return pieces.map((piece) => piece.trim()).filter((piece) => piece !== '');
 }
 
 type Names = {

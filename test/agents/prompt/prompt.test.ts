@@ -38,6 +38,7 @@ const REMEMBERING: AgentSession = { ...SESSION, history: 'own' };
 function parts(more: Partial<PromptParts> = {}): PromptParts {
   return {
     place: { name: 'demo', topic: '' },
+    ask: {},
     passWord: 'PASS',
     at: Date.UTC(2026, 10, 22),
     view: null,
@@ -318,5 +319,20 @@ describe('what people and agents write', () => {
       );
     });
     expect(() => fc.assert(property, { numRuns: 500 })).not.toThrow();
+  });
+});
+
+describe('T15 an ask', () => {
+  test('stands in the prompt of whom it asks', () => {
+    const { text } = buildPrompt(parts({ ask: { askedBy: 'pm' } }));
+    expect(text).toContain('@pm asks you something and waits for you: answer that first.');
+  });
+
+  test.each([
+    [true, 'has answered'],
+    [false, 'gave no answer'],
+  ])('stands in the prompt of whom it was asked by, answered: %s', (answered, words) => {
+    const { text } = buildPrompt(parts({ reason: 'resume', ask: { asked: { agent: 'qa', answered } } }));
+    expect(text).toContain(`@qa, whom you asked, ${words}. Your turn goes on`);
   });
 });

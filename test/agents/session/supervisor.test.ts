@@ -219,6 +219,38 @@ describe('a turn', () => {
     expect(floors.told.at(-1)).toMatchObject({ reason: 'answer' });
   });
 
+  test('T15 that ends with a question to another agent waits for its answer', async () => {
+    const { prompt, session, types, floors, time } = await bench();
+    floors.view = { ...holding('dev', 1), seats: ['dev', 'qa', 'pm'].flatMap((agent) => holding(agent, 1).seats) };
+    await prompt(1);
+    session().report?.text('It is built. @qa, does it pass?');
+    session().ends({ how: 'completed' });
+    await time.settle();
+    expect(types()).toEqual(['join', 'work', 'say', 'wait']);
+    expect(floors.told.at(-1)).toMatchObject({ type: 'wait', reason: 'answer', of: 'qa' });
+  });
+
+  test('T15 that hands over asks nobody', async () => {
+    const { prompt, session, floors, time } = await bench();
+    floors.view = { ...holding('dev', 1), seats: ['dev', 'qa', 'pm'].flatMap((agent) => holding(agent, 1).seats) };
+    await prompt(1);
+    session().report?.text('@qa, does it pass?');
+    session().ends({ how: 'completed', handTo: 'pm' });
+    await time.settle();
+    expect(floors.told.at(-1)).toMatchObject({ type: 'end', handTo: 'pm' });
+  });
+
+  test('T15 that asks one who cannot answer completes its turn', async () => {
+    const { prompt, session, floors, time } = await bench();
+    floors.view = { ...holding('dev', 1), seats: ['dev', 'qa', 'pm'].flatMap((agent) => holding(agent, 1).seats) };
+    await prompt(1);
+    floors.refuse = ({ type }) => type === 'wait';
+    session().report?.text('@qa, does it pass?');
+    session().ends({ how: 'completed' });
+    await time.settle();
+    expect(floors.told.at(-1)).toMatchObject({ type: 'end', outcome: 'completed' });
+  });
+
   test('tells a sign of work at most once a second, and every change of open work at once', async () => {
     const { prompt, session, floors, time } = await bench();
     await prompt(1);

@@ -88,10 +88,29 @@ describe('a generation with a floor tool', () => {
 
   test.each([['ops'], ['dev']])('does not hand over to %s, and hears to whom it can', (agent) => {
     const { floorTools } = begin();
-    expect(floorTools.apply('hand_to', { agent })).toBe(
-      `Not done: "${agent}" is not here. You can hand over to: pm, qa.`,
-    );
+    expect(floorTools.apply('hand_to', { agent })).toBe(`Not done: "${agent}" is not here. There are: pm, qa.`);
     expect(floorTools.over).toBe(false);
+  });
+
+  test('T15 asks another agent, and waits for it', () => {
+    const { floorTools, said } = begin();
+    expect(floorTools.apply('ask', { agent: 'qa', question: 'Does it pass?' })).toContain('waiting for qa');
+    expect([said(), floorTools.ending]).toEqual([
+      ['@qa Does it pass?'],
+      { how: 'waiting', reason: 'answer', of: 'qa' },
+    ]);
+  });
+
+  test.each([
+    ['WAITING', 'waits for you or for others'],
+    ['OFFLINE', 'is away'],
+    ['IDLE', 'is away'],
+  ])('T15 asks no agent that is %s, and hears why', (status, why) => {
+    const heard = recorder();
+    const roster = prompt({}).roster.map((seat) => (seat.id === 'qa' ? { ...seat, status } : seat));
+    const floorTools = new FloorTools(heard.report, 'dev', roster);
+    expect(floorTools.apply('ask', { agent: '@QA', question: 'Does it pass?' })).toContain(why);
+    expect([floorTools.over, heard.messages.filter((message) => message !== '')]).toEqual([false, []]);
   });
 
   test.each([[{}], [{ text: '' }], [{ text: 7 }], [null], ['text']])('is told that the input %j is wrong', (input) => {
@@ -109,7 +128,7 @@ describe('a generation with a floor tool', () => {
   });
 });
 
-test('the floor tools are five', () => {
-  expect(Object.keys(FLOOR_TOOLS)).toEqual(['say', 'turn_complete', 'pass', 'wait_for', 'hand_to']);
+test('the floor tools are six', () => {
+  expect(Object.keys(FLOOR_TOOLS)).toEqual(['say', 'turn_complete', 'pass', 'wait_for', 'ask', 'hand_to']);
   expect([isFloorTool('say'), isFloorTool('toString'), isFloorTool('shout')]).toEqual([true, false, false]);
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { addressedIn, isCommandLine, mentionsIn } from '../../../src/turns/text/recognition.ts';
+import { addressedIn, askedIn, isCommandLine, mentionsIn } from '../../../src/turns/text/recognition.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 
 const AGENTS = [
@@ -178,5 +178,35 @@ describe('a command', () => {
   test('is nothing else', () => {
     const texts = ['!nice', '/floors', 'floor skip', '//floor', '/ floor', 'so /floor', '/floor\nskip', '!', ''];
     expect(texts.filter((text) => isCommandLine(text, known))).toEqual([]);
+  });
+});
+
+describe('whom an agent asks or calls', () => {
+  const agents = ['dev', 'qa', 'bob'].map((id) => ({ id, name: id }));
+
+  test.each([
+    ['Done. @qa, does it pass?', 'qa'],
+    ['@bob, can you check the login?', 'bob'],
+    ['What do you think, @dev?', 'dev'],
+    ['**@qa, does it pass?**', 'qa'],
+    ['Here it is.\n\n@qa: does “it” pass?', 'qa'],
+    ['@qa, please try to break it.', null],
+    ['@qa, does it pass? I will wait here.', null],
+    ['Does it pass, @qa or @bob?', null],
+    ['Does it pass?', null],
+    ['`@qa does it pass?`', null],
+    ['Is this right? @qa', null],
+  ])('T15 %j asks %s', (text, asked) => {
+    expect(askedIn(text, agents)).toBe(asked);
+  });
+
+  test.each([
+    ['Thanks @qa, nice work.', []],
+    ['Well done, @qa! @dev, over to you.', ['dev']],
+    ['Thank you, @bob. The rest is fine.', []],
+    ['@qa found it, good catch', []],
+    ['@qa, please try to break it.', ['qa']],
+  ])('T15 %j calls %j', (text, called) => {
+    expect(mentionsIn(text, agents)).toEqual(called);
   });
 });

@@ -36,7 +36,7 @@ export type CommandOptions = {
 
 /**
  * Agents that are a command: a process for each prompt, whose exit with code 0 is the end of the turn. In JSON it gets the
- * parts of the prompt and answers with `{ text?, pass?, hand_to?, wait_for? }`. Messages in the middle of a turn wait for
+ * parts of the prompt and answers with `{ text?, pass?, hand_to?, wait_for?, ask? }`. Messages in the middle of a turn wait for
  * the next prompt.
  */
 export function createCommandBackend(options: CommandOptions): AgentBackend {

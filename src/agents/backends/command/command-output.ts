@@ -26,6 +26,7 @@ const answer = z.object({
   pass: z.boolean().nullish(),
   hand_to: z.string().nullish(),
   wait_for: z.string().nullish(),
+  ask: z.object({ agent: z.string(), question: z.string() }).nullish(),
 });
 
 function jsonReader(floorTools: FloorTools): OutputReader {
@@ -49,10 +50,11 @@ function perform(json: string, floorTools: FloorTools): void {
   if (json.trim() === '') return;
   const parsed = answer.safeParse(parse(json));
   if (!parsed.success) throw new BackendError(`wrote something else than an answer in JSON: ${start(json)}`);
-  const { text, pass, hand_to, wait_for } = parsed.data;
+  const { text, pass, hand_to, wait_for, ask } = parsed.data;
   if (pass === true) return void floorTools.apply('pass', {});
   if (text && !floorTools.over) floorTools.say(text);
   if (wait_for) floorTools.apply('wait_for', { question: wait_for });
+  else if (ask) floorTools.apply('ask', ask);
   else if (hand_to) floorTools.apply('hand_to', { agent: hand_to });
 }
 

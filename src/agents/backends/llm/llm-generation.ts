@@ -254,7 +254,7 @@ const INSTRUCTIONS =
 const BROKEN_OFF =
   'The connection broke off there. What you have written is posted: go on from there and do not repeat it.';
 const ON_TOOLS =
-  'Use the tools only for what they say: several messages (say), a question to people (wait_for), giving the floor to another ' +
+  'Use the tools only for what they say: several messages (say), a question to people (wait_for) or to another agent (ask), giving the floor to another ' +
   'agent (hand_to), nothing to add (pass).';
 
 /** Asks Anthropic to keep what it has read up to here; the others keep it unasked. */
