@@ -1,10 +1,13 @@
 import { parseArgs } from 'node:util';
 import { TurnManager } from '../../src/turns/manager.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
+import { runMachine } from '../../src/work/runs/run-machine.ts';
 import { CHANNELS } from './channels.ts';
 import { catchPlanted } from './plant.ts';
-import type { Caught } from './plant.ts';
+import { catchInRuns } from './planted-runs.ts';
 import { searchRounds } from './rounds.ts';
+import { searchRuns } from './runs.ts';
+import type { FoundRun } from './runs.ts';
 import { search } from './search.ts';
 import type { Explored, Found } from './search.ts';
 
@@ -33,16 +36,22 @@ const explored = CHANNELS.map((channel) => {
 const rounds = await searchRounds(TurnManager, { events: values.small ? 1 : 2, first: false });
 log(`${rounds.schedules} orders of happenings in the rounds of deadlines, ${rounds.steps} steps`);
 for (const found of rounds.found) log(traceOf(found));
-const planted = await catchPlanted();
+const runs = searchRuns(runMachine, { depth: values.small ? 6 : 8, first: false });
+log(rowOf(runs));
+for (const found of runs.found) log(traceOf(found));
+const planted = [
+  ...(await catchPlanted()).map(({ bug, found }) => ({ bug, found, where: found?.channel ?? '' })),
+  ...(await catchInRuns()).map(({ bug, found }) => ({ bug, found, where: 'runs' })),
+];
 for (const caught of planted) log(plantedRowOf(caught));
 
 const sum = (count: (one: Explored) => number): number => explored.reduce((total, one) => total + count(one), 0);
 const result = {
-  states: sum((one) => one.states),
-  transitions: sum((one) => one.transitions),
+  states: sum((one) => one.states) + runs.states,
+  transitions: sum((one) => one.transitions) + runs.transitions,
   diameter: Math.max(...explored.map((one) => one.diameter)),
   schedules: rounds.schedules,
-  violations: sum((one) => one.found.length) + rounds.found.length,
+  violations: sum((one) => one.found.length) + rounds.found.length + runs.found.length,
   planted: planted.length,
   caught: planted.filter(({ found }) => found !== null).length,
 };
@@ -56,20 +65,20 @@ else
       .join(', ')}`,
   );
 
-function rowOf({ channel, states, transitions, diameter, closed }: Explored): string {
+function rowOf({ channel, states, transitions, diameter, closed }: Omit<Explored, 'found'>): string {
   const reached = `${states}`.padStart(8) + `${transitions}`.padStart(10);
   return `${channel.padEnd(26)}${reached} transitions, ${diameter} commands deep${closed ? ', to the end' : ''}`;
 }
 
 /** The shortest way to a broken invariant, one command a line, to be given to `decide` from the empty floor on. */
-function traceOf({ invariant, what, trace }: Found): string {
+function traceOf({ invariant, what, trace }: Found | FoundRun): string {
   const first = trace[0]?.at ?? 0;
   const steps = trace.map(({ at, command }) => `    +${at - first} ms ${JSON.stringify(command)}`);
   return [`  ${invariant} broken: ${what}`, ...steps].join('\n');
 }
 
-function plantedRowOf({ bug, found }: Caught): string {
+function plantedRowOf({ bug, found, where }: (typeof planted)[number]): string {
   return found === null
     ? `NOT CAUGHT  ${bug.name} (${bug.file})`
-    : `caught  ${bug.name}: ${found.invariant}, ${found.what}, after ${found.trace.length} commands in "${found.channel}"`;
+    : `caught  ${bug.name}: ${found.invariant}, ${found.what}, after ${found.trace.length} commands in "${where}"`;
 }

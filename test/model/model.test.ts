@@ -2,9 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { TurnManager } from '../../src/turns/manager.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
+import { runMachine } from '../../src/work/runs/run-machine.ts';
 import { CHANNELS } from './channels.ts';
 import { catchInRounds } from './plant.ts';
+import { PLANTED_RUNS, catchInRuns } from './planted-runs.ts';
 import { searchRounds } from './rounds.ts';
+import { searchRuns } from './runs.ts';
 import { search } from './search.ts';
 
 describe('every order of commands, a few commands deep', () => {
@@ -28,6 +31,23 @@ describe('time that passes inside commits, between looks and while alarms are se
       unseen.map(({ bug }) => bug.name),
       [],
     );
+  });
+});
+
+describe('every order of commands for the runs of a seat', () => {
+  test('breaks no promise: nothing runs unasked, nothing twice, nothing is left waiting', () => {
+    const { found, transitions } = searchRuns(runMachine, { depth: 6, first: false });
+    assert.deepEqual(found, []);
+    assert(transitions > 10_000, `only ${transitions} transitions were searched`);
+  });
+
+  test('gives away every bug that is planted in the run machine', async () => {
+    const unseen = (await catchInRuns()).filter(({ found }) => found === null);
+    assert.deepEqual(
+      unseen.map(({ bug }) => bug.name),
+      [],
+    );
+    assert(PLANTED_RUNS.length > 25);
   });
 });
 

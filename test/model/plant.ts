@@ -67,7 +67,8 @@ async function firstInRounds(Manager: typeof TurnManager): Promise<Found | null>
   return null;
 }
 
-async function inScratch<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {
+/** Gives work a folder of its own that goes away with it. */
+export async function inScratch<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {
   await mkdir(SCRATCH_DIR, { recursive: true });
   const folder = await mkdtemp(join(SCRATCH_DIR, 'run-'));
   try {
@@ -110,7 +111,8 @@ async function plant(bug: Planted, folder: string): Promise<FloorMachine> {
   };
 }
 
-async function change(folder: string, edit: { file: string; find: string; replace: string }): Promise<void> {
+/** Plants a bug in a copy; throws when its place is not there once. */
+export async function change(folder: string, edit: { file: string; find: string; replace: string }): Promise<void> {
   const { file, find, replace } = edit;
   const text = await readFile(join(folder, file), 'utf8');
   const times = text.split(find).length - 1;

@@ -51,7 +51,7 @@ export function claimCall(decision: RunDecision, { call: id, digest, verdict }: 
   if (call === undefined) return 'CALL_UNKNOWN';
   if (call.status !== 'pending' || !call.cleared) return 'CALL_NOT_PENDING';
   if (digest === call.digest && RUN_GUARDS.isToolAllowed({ verdict })) {
-    if (verdict === 'ask' && !call.approved) ask(decision, call);
+    if (needsYes(decision, call, verdict)) ask(decision, call);
     else decision.record({ type: 'callClaimed', call: id });
     return null;
   }
@@ -105,8 +105,7 @@ export function goOnWithRun(decision: RunDecision): void {
     ({ source, status, cleared }) => status === 'pending' && !cleared && !(source === 'conch' && isBusy),
   );
   if (next === undefined) return;
-  const isDoubtful = state.unknown.includes(next.digest) && !next.repeatable;
-  if (!next.approved && (next.verdict === 'ask' || isDoubtful)) {
+  if (needsYes(decision, next, next.verdict)) {
     if (!run.grants.includes(next.digest)) return ask(decision, next);
     decision.record({ type: 'grantUsed', digest: next.digest, call: next.id });
   }
@@ -182,6 +181,15 @@ const LOST = 'LOST';
 
 /** How often the same call may be asked for in a row before people are asked whether that is meant. */
 const EQUAL_CALLS = 3;
+
+/** Also what is allowed, when an equal call was cut short: the first try may have worked. */
+function needsYes(
+  { state }: RunDecision,
+  { approved, digest, repeatable }: OpenCall,
+  verdict: RequestedCall['verdict'],
+): boolean {
+  return !approved && (verdict === 'ask' || (state.unknown.includes(digest) && !repeatable));
+}
 
 function ask(decision: RunDecision, { id: call, tool, digest }: OpenCall): void {
   const { run, at } = decision;

@@ -294,6 +294,11 @@ describe('a restart', () => {
     expect([bench.state.unknown, bench.do(step(3, [call('b')])).todo]).toEqual([[], ['dispatch b']]);
   });
 
+  test('has a call asked for that was cleared before an equal one was cut short', () => {
+    const bench = stepping(call('a')).do(request(call('b', { digest: 'd-a' })), claim('b', { digest: 'd-a' }), recover);
+    expect([bench.ended, bench.do(claim('a')).todo]).toEqual([['b LOST unknown'], ['ask for a']]);
+  });
+
   test('does not ask for what changes nothing', () => {
     const reading = (id: string) => call(id, { digest: 'd-a', repeatable: true });
     expect(stepping(reading('a')).do(claim('a'), recover, step(2, [reading('b')])).todo).toEqual(['dispatch b']);

@@ -1,0 +1,219 @@
+import { cp } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { change, inScratch } from './plant.ts';
+import type { Planted } from './planted.ts';
+import { searchRuns } from './runs.ts';
+import type { FoundRun, RunMachine } from './runs.ts';
+
+/** Bugs as somebody might write them into the run machine. */
+export const PLANTED_RUNS: readonly Planted[] = [
+  {
+    name: 'a call that was cut short is repeated unasked',
+    file: 'run-calls.ts',
+    find: ' || (state.unknown.includes(digest) && !repeatable)',
+    replace: '',
+  },
+  {
+    name: 'a call that was cleared starts, though an equal one was cut short since',
+    file: 'run-calls.ts',
+    find: 'if (needsYes(decision, call, verdict)) ask',
+    replace: "if (verdict === 'ask' && !call.approved) ask",
+  },
+  {
+    name: 'a click on a question of another content counts',
+    file: 'run-calls.ts',
+    find: "  if (approval.digest !== command.digest) return 'APPROVAL_CHANGED';\n",
+    replace: '',
+  },
+  {
+    name: 'a yes counts after its time',
+    file: 'run-calls.ts',
+    find: 'if (decision.at >= approval.expiresAt)',
+    replace: 'if (decision.at > approval.expiresAt)',
+  },
+  {
+    name: 'a call that was changed starts',
+    file: 'run-calls.ts',
+    find: 'if (digest === call.digest && RUN_GUARDS',
+    replace: 'if (RUN_GUARDS',
+  },
+  {
+    name: 'a call starts that is forbidden by now',
+    file: 'run-calls.ts',
+    find: 'if (digest === call.digest && RUN_GUARDS.isToolAllowed({ verdict })) {',
+    replace: 'if (digest === call.digest) {',
+  },
+  {
+    name: 'a call that the rules deny waits like any other',
+    file: 'run-calls.ts',
+    find: 'if (open === undefined || RUN_GUARDS.isToolAllowed(call)) return;',
+    replace: "if (open === undefined || open.status === 'pending') return;",
+  },
+  {
+    name: 'a call that the rules allow is refused',
+    file: 'run-calls.ts',
+    find: 'if (open === undefined || RUN_GUARDS.isToolAllowed(call)) return;',
+    replace: 'if (open === undefined) return;',
+  },
+  {
+    name: 'calls of one step run at once',
+    file: 'run-calls.ts',
+    find: " && !(source === 'conch' && isBusy)",
+    replace: '',
+  },
+  {
+    name: 'a no lets the call wait on',
+    file: 'run-calls.ts',
+    find: "if (closed === 'denied' && call !== undefined)",
+    replace: "if (closed !== 'denied' && call === undefined)",
+  },
+  {
+    name: 'a result starts nothing further',
+    file: 'run-calls.ts',
+    find: "  decision.record({ type: 'callSettled', call: id, tool: call.tool, ...result });\n  goOnWithRun(decision);\n",
+    replace: "  decision.record({ type: 'callSettled', call: id, tool: call.tool, ...result });\n",
+  },
+  {
+    name: 'a call that waited through a pause is not dispatched again',
+    file: 'run-evolve.ts',
+    find: "(call.status === 'pending' ? { ...call, cleared: false } : call)",
+    replace: 'call',
+  },
+  {
+    name: 'a run that is aborted leaves its question open',
+    file: 'run-decide.ts',
+    find: "  closeApproval(decision, 'void');\n",
+    replace: '',
+  },
+  {
+    name: 'a run that is aborted leaves its calls pending',
+    file: 'run-decide.ts',
+    find: "  dropCalls(decision, 'DROPPED');\n",
+    replace: '',
+  },
+  {
+    name: 'a run completes while a call is running',
+    file: 'run-decide.ts',
+    find: "  if (run.calls.some(({ status }) => status === 'running')) return 'CALL_OPEN';\n",
+    replace: '',
+  },
+  {
+    name: 'a step begins while a call has no result',
+    file: 'run-decide.ts',
+    find: "  if (run.calls.length > 0) return 'CALL_OPEN';\n",
+    replace: '',
+  },
+  {
+    name: 'a step that came already counts again',
+    file: 'run-decide.ts',
+    find: "  if (command.turn !== run.turn + 1) return 'STEP_OUT_OF_ORDER';\n",
+    replace: '',
+  },
+  {
+    name: 'the limit is looked at one step too late',
+    file: 'run-table.ts',
+    find: 'turn >= run.maxTurns',
+    replace: 'turn > run.maxTurns',
+  },
+  {
+    name: 'what an earlier session of the agent sends counts',
+    file: 'run-table.ts',
+    find: 'run.session === session',
+    replace: 'run.session !== null && session !== null',
+  },
+  {
+    name: 'a yes raises the limit',
+    file: 'run-calls.ts',
+    find: '  const { maxTurns } = decision.run;\n',
+    replace: '  const maxTurns = decision.run.maxTurns + 1;\n',
+  },
+  {
+    name: 'as many steps as anybody likes are added',
+    file: 'run-decide.ts',
+    find: "  if (more < 1 || more > MOST_TURNS) return 'AGENT_TURN_LIMIT_EXCEEDED';\n",
+    replace: '',
+  },
+  {
+    name: 'a run goes on while a question is open',
+    file: 'run-decide.ts',
+    find: "  if (run.pause?.approval) return 'APPROVAL_OPEN';\n",
+    replace: '',
+  },
+  {
+    name: 'a run in error waits for ever',
+    file: 'run-machine.ts',
+    find: 'run?.pause?.until ?? run?.errorUntil ?? null',
+    replace: 'run?.pause?.until ?? null',
+  },
+  {
+    name: 'an error that can be mended ends the run',
+    file: 'run-evolve.ts',
+    find: "state.status === 'starting' || error.recoverable ? 'error' : 'idle'",
+    replace: "state.status === 'starting' ? 'error' : 'idle'",
+  },
+  {
+    name: 'a restart takes a call that was running for one that never began',
+    file: 'run-decide.ts',
+    find: "{ code: 'RESTARTED', outcome: 'unknown' }",
+    replace: "{ code: 'RESTARTED', outcome: 'known' }",
+  },
+  {
+    name: 'an agent that is gone leaves its calls behind',
+    file: 'run-calls.ts',
+    find: "    else if (call.source === 'agent') endCall(decision, call, { code, outcome: 'unknown' });\n",
+    replace: '',
+  },
+  {
+    name: 'the yes of a request that is gone counts for ever',
+    file: 'run-evolve.ts',
+    find: 'grants: run.grants.toSpliced(place, 1)',
+    replace: 'grants: run.grants',
+  },
+  {
+    name: 'a command of another machine counts as often as it comes',
+    file: 'run-decide.ts',
+    find: "  if (cause !== undefined && state.causes.includes(cause)) return { ok: false, refusal: 'REPEATED', facts: [] };\n",
+    replace: '',
+  },
+  {
+    name: 'a task that is done begins again',
+    file: 'run-table.ts',
+    find: "task !== null && (task.column === 'backlog' || task.column === 'in_progress')",
+    replace: 'task !== null',
+  },
+  {
+    name: 'an agent that asked is not answered when its run ends',
+    file: 'run-calls.ts',
+    find: "const refused = source === 'agent' && status === 'pending' && code !== LOST;",
+    replace: "const refused = source === 'agent' && status === 'pending' && code === 'DENIED';",
+  },
+  {
+    name: 'a question is asked and reaches nobody',
+    file: 'run-machine.ts',
+    find: "[...events, { type: 'question', run, approval: fact.approval }]",
+    replace: 'events',
+  },
+];
+
+/** The run machine as shipped lies here. */
+const RUNS_DIR = join(import.meta.dirname, '../../src/work/runs');
+
+/** How deep a bug is looked for. */
+const DEPTH = 7;
+
+/** Plants every bug in a copy of its own and searches it until the first broken promise. */
+export async function catchInRuns(): Promise<readonly { readonly bug: Planted; readonly found: FoundRun | null }[]> {
+  return inScratch(async (folder) => {
+    const caught: { readonly bug: Planted; readonly found: FoundRun | null }[] = [];
+    for (const [index, bug] of PLANTED_RUNS.entries()) {
+      const dir = join(folder, `runs-${index}`);
+      await cp(RUNS_DIR, dir, { recursive: true });
+      await change(dir, bug);
+      const copy: { readonly runMachine: RunMachine } = await import(pathToFileURL(join(dir, 'run-machine.ts')).href);
+      const [found = null] = searchRuns(copy.runMachine, { depth: DEPTH, first: true }).found;
+      caught.push({ bug, found });
+    }
+    return caught;
+  });
+}
