@@ -95,7 +95,7 @@ function commandParts(command: string): readonly UsePart[] {
   }));
 }
 
-function aboutOf(kind: ToolKind, { input, locations }: ToolRequest, place: WorkPlace | null): readonly About[] {
+function aboutOf(kind: ToolKind, { name, input, locations }: ToolRequest, place: WorkPlace | null): readonly About[] {
   switch (kind) {
     case 'read':
     case 'search':
@@ -104,7 +104,9 @@ function aboutOf(kind: ToolKind, { input, locations }: ToolRequest, place: WorkP
     case 'move': {
       if (place === null) return [{ of: 'nothing' }];
       const named = [...new Set([...pathsIn(input), ...locations])];
-      const paths = named.length === 0 && kind === 'search' ? [place.folder] : named;
+      const searched =
+        kind === 'search' ? [...(named.length === 0 ? [place.folder] : []), ...patternsIn(input, name)] : [];
+      const paths = [...named, ...searched];
       if (paths.length === 0) return [{ of: 'nothing' }];
       return paths.map((path) => ({
         of: 'path',
@@ -115,7 +117,7 @@ function aboutOf(kind: ToolKind, { input, locations }: ToolRequest, place: WorkP
       }));
     }
     case 'fetch': {
-      const addresses = stringsAt(input, ['url', 'uri', 'urls']);
+      const addresses = stringsAt(input, ADDRESS_KEYS);
       return addresses.length === 0
         ? [{ of: 'nothing' }]
         : addresses.map((each) => ({ of: 'host', host: hostOf(each) }));
@@ -128,10 +130,14 @@ function aboutOf(kind: ToolKind, { input, locations }: ToolRequest, place: WorkP
   }
 }
 
-const PATH_KEYS = (
-  'path file file_path filePath absolute_path notebook_path notebookPath dir directory ' +
-  'source destination from to old_path new_path oldPath newPath paths files'
-).split(' ');
+const PATH_KEYS: ReadonlySet<string> = new Set(
+  (
+    'path file file_path filePath absolute_path notebook_path notebookPath dir directory ' +
+    'source destination from to old_path new_path oldPath newPath paths files'
+  ).split(' '),
+);
+const ADDRESS_KEYS: ReadonlySet<string> = new Set(['url', 'uri', 'urls']);
+const PATTERN_KEYS: ReadonlySet<string> = new Set(['pattern', 'glob', 'glob_pattern', 'include']);
 
 /** Codex names the files of a patch as the keys of `changes`. */
 function pathsIn(input: unknown): readonly string[] {
@@ -139,12 +145,27 @@ function pathsIn(input: unknown): readonly string[] {
   return [...stringsAt(input, PATH_KEYS), ...(isRecord(changes) ? Object.keys(changes) : [])];
 }
 
+/** Where patterns for names of files lead out of the folder. Those of `Grep` are for what stands in files. */
+function patternsIn(input: unknown, name: string | null): readonly string[] {
+  const patterns = stringsAt(input, PATTERN_KEYS).filter(
+    (each) => name !== 'Grep' || !stringsAt(input, PATTERN).includes(each),
+  );
+  return patterns.flatMap((each) =>
+    ASIDE.test(each) ? ['..'] : ABSOLUTE.test(each) ? [each.replace(/[*?[{].*$/s, '')] : [],
+  );
+}
+
+const PATTERN: ReadonlySet<string> = new Set(['pattern']);
+const ABSOLUTE = /^[~/]/;
+const ASIDE = /(?:^|[/{,])\.\.(?:[/},]|$)/;
+
 /** A line for a shell, or the words of a command; `bash -c` with one script is that script. */
 function commandIn(input: unknown): string | null {
   if (!isRecord(input)) return null;
   const given = [input['command'], input['cmd'], input['script']].find((each) => each !== undefined);
+  if (given === undefined) return null;
   if (typeof given === 'string') return given;
-  if (!Array.isArray(given)) return null;
+  if (!Array.isArray(given)) return '';
   const words = given.map(String);
   const [shell = '', option = '', script, more] = words;
   if (/^(?:\/bin\/)?(?:ba)?sh$/.test(shell) && /^-l?c$/.test(option) && script !== undefined && more === undefined) {
@@ -153,12 +174,12 @@ function commandIn(input: unknown): string | null {
   return words.map((word) => `'${word.replaceAll("'", String.raw`'\''`)}'`).join(' ');
 }
 
-function stringsAt(input: unknown, keys: readonly string[]): readonly string[] {
-  if (!isRecord(input)) return [];
-  return keys
-    .flatMap((key) => input[key])
-    .filter((each) => typeof each === 'string')
-    .filter((each) => each !== '');
+/** All texts that stand under such keys, however deep: a call may hold a list of what it would do. */
+function stringsAt(value: unknown, keys: ReadonlySet<string>, isMeant = false): readonly string[] {
+  if (typeof value === 'string') return isMeant && value !== '' ? [value] : [];
+  if (Array.isArray(value)) return value.flatMap((each: unknown) => stringsAt(each, keys, isMeant));
+  if (!isRecord(value)) return [];
+  return Object.entries(value).flatMap(([key, each]) => stringsAt(each, keys, keys.has(key)));
 }
 
 function scalarsIn(input: unknown): Readonly<Record<string, string>> {

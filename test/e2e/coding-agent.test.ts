@@ -31,6 +31,20 @@ describe('a coding agent on this machine that asks before it acts', () => {
     });
   });
 
+  test.each([
+    ['allowed', { allow: ['Bash(rm -r build)'] }, 'It is wiped.'],
+    ['refused', { deny: ['Bash(rm *)'], default: 'allow' }, 'I left it alone.'],
+  ])('is %s by a rule, and nobody is asked', async (_what, tools, result) => {
+    await inPlace({ ...CONFIG, tools }, async (_place, start) => {
+      const bot = start();
+      const page = await readyPage(bot);
+      await page.say(CHANNEL, 'Please tidy up');
+      await page.until(() => page.texts('agent').includes(result), result);
+      expect(page.texts('system').join('\n')).not.toContain('asks for a yes');
+      await bot.end('SIGTERM');
+    });
+  });
+
   test('that was asked and then stopped is asked again after a restart, under a new epoch', async () => {
     await inPlace(CONFIG, async (_place, start) => {
       const first = start();

@@ -222,6 +222,11 @@ describe('a rule on commands', () => {
     expect(decided({ allow: ['Bash(git *)'] }, words('git', 'log;', 'x'))).toBe('allow by allow');
   });
 
+  test('a command that is no text is known by nobody', () => {
+    const odd = asked({ kind: 'read', input: { command: { run: 'rm x' }, path: 'src/a' } });
+    expect(decided({ allow: ['read', 'Bash(*)'] }, odd)).toBe('deny by default');
+  });
+
   test('a command that is not told is allowed by no words', () => {
     expect(decided({ allow: ['Bash(*)'] }, asked({ kind: 'execute', input: {} }))).toBe('deny by default');
     expect(decided({ allow: ['Bash'] }, asked({ kind: 'execute', input: {} }))).toBe('allow by allow');
@@ -300,6 +305,24 @@ describe('a rule on paths', () => {
     expect(decided({ allow: ['Grep(src/**)'] }, search())).toBe('deny by default');
     expect(decided({ allow: ['Grep(*.ts)'] }, search())).toBe('deny by default');
     expect(decided({ allow: ['Grep(**)'] }, search())).toBe('allow by allow');
+  });
+
+  test.each([
+    ['Glob', { pattern: '/etc/**' }, 'ask by default'],
+    ['Glob', { pattern: '../**/*.ts' }, 'ask by default'],
+    ['Glob', { pattern: 'src/**/*.ts' }, 'allow by allow'],
+    ['Glob', { pattern: '{src,..}/*' }, 'ask by default'],
+    ['search', { pattern: '~/.ssh/*' }, 'ask by default'],
+    ['Grep', { pattern: '/api/v1' }, 'allow by allow'],
+    ['Grep', { pattern: 'x', glob: '/etc/*' }, 'ask by default'],
+  ])('%s %j: a search for names that leads out of the folder is none in it', (name, input, verdict) => {
+    expect(decided(undefined, use(name, input))).toBe(verdict);
+  });
+
+  test('paths count however deep they stand', () => {
+    const many = use('Edit', { file_path: 'src/a', edits: [{ path: 'src/b' }, { files: ['/etc/x'] }] });
+    expect(decided({ allow: ['Edit(src/**)'] }, many)).toBe('deny by default');
+    expect(decided({ allow: ['Edit(src/**)', 'Edit(//etc/x)'] }, many)).toBe('allow by allow');
   });
 
   test('taking a folder away is forbidden with all that is in it', () => {
