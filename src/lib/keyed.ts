@@ -64,3 +64,20 @@ export class BoundedMap<Key, Value> {
 }
 
 type Lane = { unfinished: number; last: Promise<void> };
+
+/** Does work as soon as fewer than so many others are at it, in the order in which it came. */
+export function atMost(limit: number): <T>(work: () => Promise<T>) => Promise<T> {
+  let free = limit;
+  const waiting: (() => void)[] = [];
+  return async (work) => {
+    if (free > 0) free -= 1;
+    else await new Promise<void>((resolve) => void waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) free += 1;
+      else next();
+    }
+  };
+}

@@ -4,11 +4,14 @@ import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
 import type { AgentSpec } from '../agents/session/seated-agent.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import type { Log } from './log.ts';
+import { atMost } from '../lib/keyed.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import type { ReadModel } from './read-model.ts';
 
 const SECOND_MS = 1_000;
+/** Coding agents take seconds of a core and hundreds of megabytes each to start. */
+const STARTS = 3;
 
 /** What all backends share. */
 export type BackendsParts = {
@@ -143,6 +146,7 @@ async function acp({ timers, log }: BackendsParts, { closing }: Doors): Promise<
   const { createToolServer } = await import('../agents/tools/tool-server.ts');
   const toolServer = createToolServer(log);
   closing.push(() => toolServer.close());
+  const starts = atMost(STARTS);
   return makerFor('acp', ({ kind: _kind, env, set, ...rest }) =>
     createAcpBackend({
       ...rest,
@@ -150,6 +154,7 @@ async function acp({ timers, log }: BackendsParts, { closing }: Doors): Promise<
       passEnv: env,
       toolServer,
       timers,
+      starts,
       lastWords: lastWordsTo(log),
       noise: (seat, line) =>
         log.debug({ ...seat, persona: undefined, line }, 'noise on the standard output of an agent'),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { KeyedQueue } from '../../src/lib/keyed.ts';
+import { KeyedQueue, atMost } from '../../src/lib/keyed.ts';
 
 describe('a keyed queue', () => {
   test('runs jobs of one key in order and those of another beside them', async () => {
@@ -35,5 +35,24 @@ describe('a keyed queue', () => {
     gate.resolve();
     await queue.settled();
     expect(queue.unfinished('a')).toBe(0);
+  });
+});
+
+describe('work of which only so much goes on at a time', () => {
+  test('T27 begins in order as soon as there is room, also behind what failed', async () => {
+    const limited = atMost(2);
+    const gates = Array.from({ length: 4 }, () => Promise.withResolvers<void>());
+    const begun: number[] = [];
+    const all = gates.map(({ promise }, index) => limited(async () => (begun.push(index), await promise)));
+    const ended = Promise.allSettled(all);
+    expect(begun).toEqual([0, 1]);
+    gates[1]?.reject(new Error('no'));
+    await expect(all[1]).rejects.toThrow('no');
+    await Promise.resolve();
+    expect(begun).toEqual([0, 1, 2]);
+    for (const { resolve } of gates) resolve();
+    await ended;
+    expect(begun).toEqual([0, 1, 2, 3]);
+    expect(await limited(async () => 'room again')).toBe('room again');
   });
 });

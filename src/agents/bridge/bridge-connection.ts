@@ -6,7 +6,7 @@ import { systemTimers } from '../../lib/time.ts';
 import type { BridgeRelay } from './bridge-relay.ts';
 import { REPLACED } from '../backends/remote/connection-slot.ts';
 import { HEARTBEAT_HEADER, REVOKED } from '../backends/remote/remote-host.ts';
-import { messageIn } from '../backends/remote/acp-multiplexer.ts';
+import { messageIn } from '../backends/acp/acp-multiplexer.ts';
 
 /** What one connection joins. */
 export type ConnectionParts = {

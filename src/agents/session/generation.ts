@@ -244,8 +244,8 @@ export class Generation {
     if (signalled || this.#text.trim() !== '') {
       this.#signalled = signalled;
       this.#argument = argument;
+      this.#passed = this.#isPassWord;
     }
-    this.#passed = this.#isPassWord;
     if (this.#passed) this.#text = '';
     await this.#say();
   }

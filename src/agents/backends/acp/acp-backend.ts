@@ -2,11 +2,10 @@ import { resolve } from 'node:path';
 import type { Line } from '../../../turns/view.ts';
 import { systemTimers } from '../../../lib/time.ts';
 import type { Timers } from '../../../lib/time.ts';
-import { lineStream } from './acp-lines.ts';
+import { AgentProcess } from './agent-process.ts';
+import type { StartedAgent } from './agent-process.ts';
 import type { LineLimits } from './acp-lines.ts';
-import type { AcpPeer } from './acp-link.ts';
 import { openPrivateFolder } from '../../process/private-folder.ts';
-import type { PrivateFolder } from '../../process/private-folder.ts';
 import { ACP_PROFILES } from './acp-profiles.ts';
 import type { AcpProfile, AcpProfileName } from './acp-profiles.ts';
 import { createAcpSession } from './acp-session.ts';
@@ -16,7 +15,6 @@ import { BackendError } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import { childEnvironment } from '../../process/process-environment.ts';
 import { startProcessGroup } from '../../process/process-group.ts';
-import type { ProcessEnd, ProcessGroup } from '../../process/process-group.ts';
 import type { ToolServer } from '../../tools/tool-server.ts';
 
 /** Which agent to run, and how; durations in milliseconds. */
@@ -41,6 +39,8 @@ export type AcpBackendOptions = {
   /** Gives the agents the floor's tools as tools. */
   readonly toolServer?: ToolServer;
   readonly timers?: Timers;
+  /** Lets agents start only so many at a time; all at once unless given. */
+  readonly starts?: <T>(work: () => Promise<T>) => Promise<T>;
   readonly limits?: LineLimits;
   /** This program's variables. */
   readonly inherited?: Readonly<Record<string, string | undefined>>;
@@ -52,14 +52,15 @@ export type AcpBackendOptions = {
 
 /**
  * Runs coding agents on this machine that speak the Agent Client Protocol over their standard input and output: one process
- * group for every seat. Throws a terminal `BackendError` for a `generic` agent without a command.
+ * group for an agent, with a session for every channel. Throws a terminal `BackendError` for a `generic` agent without a command.
  */
 export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
   const profile: AcpProfile = ACP_PROFILES[options.profile];
   const command = options.command ?? profile.command;
   if (command === null) throw new BackendError('an agent of the profile "generic" needs a command', { terminal: true });
   const args = options.args ?? profile.args;
-  const sessions = new Map<string, Known>();
+  const processes = new Processes({ options, profile, command, args });
+  const known = new Map<string, string>();
   return {
     kind: 'acp',
     needsSignal: false,
@@ -68,18 +69,12 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
       const key = `${seat.channel}\n${seat.agent}`;
       const session = new LastingSession(
         async () => {
-          const { session: opened, server } = await open({
-            options,
-            profile,
-            command,
-            args,
-            seat,
-            known: sessions.get(key),
-          });
-          sessions.set(key, { sessionId: opened.sessionId, server });
+          const { starts = (work) => work() } = options;
+          const opened = await starts(() => processes.open(seat, known.get(key) ?? null));
+          known.set(key, opened.session.sessionId);
           return opened;
         },
-        () => sessions.delete(key),
+        () => known.delete(key),
       );
       await session.open();
       return session;
@@ -88,176 +83,179 @@ export function createAcpBackend(options: AcpBackendOptions): AgentBackend {
 }
 
 /**
- * A session that outlives its process: when an interrupt had to end the process, the next prompt starts another. An agent
- * that cannot open its old session again is told first what it was last asked.
+ * A session that outlives its process: when an interrupt had to end the process, here or in another channel, the next prompt
+ * starts another, and a prompt that was under way elsewhere is given to that one. An agent that cannot open its old session
+ * again is told first what it was last asked.
  */
 class LastingSession implements AgentSession {
   readonly history = 'own';
-  readonly #start: () => Promise<AcpSession>;
+  readonly #start: () => Promise<Opened>;
   readonly #forget: () => void;
-  #session: AcpSession | null = null;
+  #opened: Opened | null = null;
   #ending: Promise<void> = Promise.resolve();
-  #ended = false;
+  #interrupted = false;
   #closed = false;
   /** What it was last asked. */
   #last = '';
 
-  constructor(start: () => Promise<AcpSession>, forget: () => void) {
+  constructor(start: () => Promise<Opened>, forget: () => void) {
     this.#start = start;
     this.#forget = forget;
   }
 
   async open(): Promise<void> {
-    const session = await this.#start();
-    this.#session = session;
-    this.#ended = false;
-    if (this.#closed) await session.close();
+    this.#opened = await this.#start();
+    if (this.#closed) await this.#opened.session.close();
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     await this.#ending;
-    const reopen = this.#ended && !this.#closed;
-    if (reopen) await this.open();
-    const session = this.#current;
-    const text = reopen && !session.resumed ? withSystem(turn, `${this.#last}\n\n${turn.text}`) : turn.text;
-    this.#last = turn.text;
-    try {
-      return await session.prompt({ ...turn, text }, report);
-    } catch (error) {
-      if (session.needsNewSession) this.#forget();
-      throw error;
+    this.#interrupted = false;
+    for (let losses = 0; ; losses += 1) {
+      const reopen = this.#isEnded && !this.#closed;
+      if (reopen) await this.open();
+      const { session } = this.#current;
+      const text = reopen && !session.resumed ? withSystem(turn, `${this.#last}\n\n${turn.text}`) : turn.text;
+      this.#last = turn.text;
+      try {
+        return await session.prompt({ ...turn, text }, report);
+      } catch (error) {
+        if (session.needsNewSession) this.#forget();
+        const isOther = this.#isEnded && !this.#interrupted && !this.#closed;
+        if (!isOther || losses === MOST_LOSSES) throw error;
+        report.flush();
+        report.work(0, 'host');
+      }
     }
   }
 
   inject(message: Line, observed: boolean): Promise<InjectOutcome> {
-    return this.#current.inject(message, observed);
+    return this.#current.session.inject(message, observed);
   }
 
   async interrupt(graceMs: number): Promise<void> {
-    const session = this.#current;
-    this.#ending = session.interrupt(graceMs).then(() => void (this.#ended = !session.alive));
+    this.#interrupted = true;
+    this.#ending = this.#current.session.interrupt(graceMs);
     await this.#ending;
   }
 
   async ping(): Promise<void> {
     await this.#ending;
-    if (!this.#ended) await this.#current.ping();
+    if (!this.#isEnded) await this.#current.session.ping();
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#session?.close();
+    await this.#opened?.session.close();
   }
 
   get program(): string | null {
-    return this.#session?.program ?? null;
+    return this.#opened?.session.program ?? null;
   }
 
-  get #current(): AcpSession {
-    if (this.#session === null) throw new Error('impossible: a session is used before it is open');
-    return this.#session;
+  /** Its process was ended by force, and another will do. */
+  get #isEnded(): boolean {
+    if (this.#opened === null) return false;
+    const { session, process } = this.#opened;
+    return !session.alive && !session.isDistrusted && process.isForced;
+  }
+
+  get #current(): Opened {
+    if (this.#opened === null) throw new Error('impossible: a session is used before it is open');
+    return this.#opened;
   }
 }
 
-/** A conversation to go on with, and what the floor's tool server is called in it. */
-type Known = { readonly sessionId: string; readonly server: string | undefined };
+type Opened = { readonly session: AcpSession; readonly process: AgentProcess };
 
-type Opening = {
+type Kind = {
   readonly options: AcpBackendOptions;
   readonly profile: AcpProfile;
   readonly command: string;
   readonly args: readonly string[];
-  readonly seat: SeatContext;
-  readonly known: Known | undefined;
 };
 
-async function open(opening: Opening): Promise<{ readonly session: AcpSession; readonly server: string | undefined }> {
-  const { options, profile, seat, known } = opening;
-  const { timers = systemTimers, injectFallback, requestTimeoutMs, quietMs } = options;
-  const floorTools = (await options.toolServer?.open(known?.server)) ?? null;
-  const folder = openPrivateFolder();
-  let group: ProcessGroup;
-  let meta: object | undefined;
-  try {
-    ({ group, meta } = await startAsking(opening, { timers, folder, server: floorTools?.name ?? null }));
-  } catch (error) {
-    floorTools?.close();
-    folder.remove();
-    throw error;
+/** The one process of an agent, started when a session needs it and there is none. */
+class Processes {
+  readonly #kind: Kind;
+  /** What the floor's tool server is called: the same for all sessions, for a process is told it when it starts. */
+  #server: string | undefined;
+  #current: Promise<AgentProcess> | null = null;
+
+  constructor(kind: Kind) {
+    this.#kind = kind;
   }
-  const session = await createAcpSession(peerOf(group, seat, { ...options, timers, gone: () => folder.remove() }), {
-    seat,
-    profile,
-    timers,
-    cwd: resolve(options.cwd ?? '.'),
-    floorTools,
-    previous: known?.sessionId ?? null,
-    meta,
-    ...(injectFallback !== undefined && { injectFallback }),
-    ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
-    ...(quietMs !== undefined && { quietMs }),
-  });
-  return { session, server: floorTools?.name };
+
+  /** Opens a session; goes on with the previous one if the agent can. */
+  async open(seat: SeatContext, previous: string | null): Promise<Opened> {
+    const { options, profile } = this.#kind;
+    const { timers = systemTimers, injectFallback, requestTimeoutMs, quietMs } = options;
+    const floorTools = (await options.toolServer?.open(this.#server)) ?? null;
+    this.#server ??= floorTools?.name;
+    const process = await this.#running(seat).catch((error: unknown) => {
+      floorTools?.close();
+      throw error;
+    });
+    const session = await createAcpSession(process.peer(seat), {
+      seat,
+      profile,
+      timers,
+      cwd: resolve(options.cwd ?? '.'),
+      floorTools,
+      previous,
+      meta: process.meta,
+      ...(injectFallback !== undefined && { injectFallback }),
+      ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
+      ...(quietMs !== undefined && { quietMs }),
+    });
+    return { session, process };
+  }
+
+  async #running(seat: SeatContext): Promise<AgentProcess> {
+    const current = this.#current;
+    const before = (await current?.catch(() => null)) ?? null;
+    if (before?.over === false) return before;
+    // Who came first while the former one was awaited starts another for all.
+    const next = this.#current === current || this.#current === null ? this.#start(seat) : this.#current;
+    this.#current = next;
+    return await next;
+  }
+
+  async #start(seat: SeatContext): Promise<AgentProcess> {
+    const { timers = systemTimers, limits, noise, lastWords, stopGraceMs = STOP_GRACE_MS } = this.#kind.options;
+    const told = noise === undefined ? undefined : (line: string) => noise(seat, line);
+    const started = await startAsking(this.#kind, this.#server ?? null);
+    return new AgentProcess(started, { timers, limits, noise: told, lastWords, stopGraceMs });
+  }
 }
 
-type Started = { readonly timers: Timers; readonly folder: PrivateFolder; readonly server: string | null };
-
 /** Starts the agent so that it asks: what makes it ask goes before all that the configuration says. */
-async function startAsking(
-  { options, profile, command, args }: Opening,
-  { timers, folder, server }: Started,
-): Promise<{ readonly group: ProcessGroup; readonly meta: object | undefined }> {
+async function startAsking({ options, profile, command, args }: Kind, server: string | null): Promise<StartedAgent> {
   const given = childEnvironment({
     from: options.inherited ?? process.env,
     pass: [...profile.pass, ...(options.passEnv ?? [])],
     set: options.env ?? {},
   });
-  const asking = profile.asking?.({ server, folder: folder.path, env: given }) ?? {};
-  folder.write(asking.files ?? {});
-  const { install } = profile;
-  const group = await startProcessGroup({
-    command,
-    args: [...args, ...(asking.args ?? [])],
-    cwd: resolve(options.cwd ?? '.'),
-    env: { ...given, ...asking.env },
-    timers,
-    ...(install !== undefined && { install }),
-  });
-  return { group, meta: asking.meta };
+  const folder = openPrivateFolder();
+  try {
+    const asking = profile.asking?.({ server, folder: folder.path, env: given }) ?? {};
+    folder.write(asking.files ?? {});
+    const { install } = profile;
+    const group = await startProcessGroup({
+      command,
+      args: [...args, ...(asking.args ?? [])],
+      cwd: resolve(options.cwd ?? '.'),
+      env: { ...given, ...asking.env },
+      timers: options.timers ?? systemTimers,
+      ...(install !== undefined && { install }),
+    });
+    return { group, meta: asking.meta, gone: () => folder.remove() };
+  } catch (error) {
+    folder.remove();
+    throw error;
+  }
 }
 
-/** A process as the other end: it is stopped when what it sends cannot be read, and says itself why it ended. */
-function peerOf(
-  group: ProcessGroup,
-  seat: SeatContext,
-  options: AcpBackendOptions & { readonly timers: Timers; readonly gone: () => void },
-): AcpPeer {
-  const { limits, noise, lastWords, stopGraceMs = STOP_GRACE_MS, timers, gone } = options;
-  const stream = lineStream(group.stdout, group.stdin, {
-    ...(limits && { limits }),
-    ...(noise && { noise: (line: string) => noise(seat, line) }),
-  });
-  void group.exited.then(() => timers.after(EXIT_MS, () => group.stdout.destroy()));
-  return {
-    stream,
-    async cause(broken) {
-      if (broken instanceof BackendError) return broken.message;
-      const end = await endOf(group, timers);
-      if (end !== null && end.stderr !== '') lastWords?.(seat, end.stderr);
-      return end?.words ?? 'closed its output';
-    },
-    close: () => group.stop(stopGraceMs).finally(gone),
-  };
-}
-
-/** How the process ended; `null` when it has not. */
-async function endOf(group: ProcessGroup, timers: Timers): Promise<ProcessEnd | null> {
-  const late = Promise.withResolvers<null>();
-  const timer = timers.after(EXIT_MS, () => late.resolve(null));
-  const end = await Promise.race([group.exited, late.promise]);
-  timer.cancel();
-  return end;
-}
-
+/** A prompt is given so often to another process, not more. */
+const MOST_LOSSES = 2;
 const STOP_GRACE_MS = 2_000;
-const EXIT_MS = 1_000;

@@ -9,8 +9,8 @@ export type AcpPeer = {
   readonly stream: Stream;
   /** Why the connection broke, in one line for people; asked once, after it has. */
   cause(error: unknown): Promise<string>;
-  /** Ends the peer, by force if need be; resolves when it is gone. */
-  close(): Promise<void>;
+  /** This session needs the peer no more; `by force`: the peer has to end, whoever else uses it. Resolves when that is done. */
+  close(how: 'in order' | 'by force'): Promise<void>;
 };
 
 /** What an agent asks and tells of itself. */
@@ -65,9 +65,9 @@ export class AcpLink {
   }
 
   /** Ends the connection, for this reason, and then the peer; resolves when it is gone. */
-  close(why: string): Promise<void> {
+  close(why: string, how: 'in order' | 'by force' = 'in order'): Promise<void> {
     this.#connection.close(new BackendError(why));
-    this.#closing ??= this.#peer.close();
+    this.#closing ??= this.#peer.close(how);
     return this.#closing;
   }
 

@@ -50,6 +50,8 @@ export type AcpSession = AgentSession & {
   readonly resumed: boolean;
   /** Whether the connection stands. An interrupt by force ends it. */
   readonly alive: boolean;
+  /** Whether it was ended for good, because the agent acts unasked. */
+  readonly isDistrusted: boolean;
   /** Whether the agent failed a prompt, so that another session should begin afresh. */
   readonly needsNewSession: boolean;
 };
@@ -78,6 +80,8 @@ class Session implements AcpSession {
   #run: AcpGeneration | null = null;
   /** Second prompts of the turn under way. */
   readonly #seconds = new Set<Promise<unknown>>();
+  /** A ping has no answer yet. */
+  #pinging = false;
   #costBefore = 0;
   #cost = 0;
   #usedBefore = 0;
@@ -111,6 +115,10 @@ class Session implements AcpSession {
 
   get resumed(): boolean {
     return this.#known.resumed;
+  }
+
+  get isDistrusted(): boolean {
+    return this.#distrusted !== null;
   }
 
   get alive(): boolean {
@@ -166,22 +174,26 @@ class Session implements AcpSession {
     const timer = this.#options.timers.after(graceMs, () => resolve('late'));
     const how = await Promise.race([run.over, late]);
     timer.cancel();
-    if (how === 'late') await this.#link.close('did not stop when it was interrupted, and was ended');
+    if (how === 'late') await this.#link.close('did not stop when it was interrupted, and was ended', 'by force');
   }
 
   async ping(): Promise<void> {
+    this.#pinging = true;
     try {
       await this.#link.ask({ method: '_ping', params: {}, answer: z.unknown(), limitMs: null });
     } catch (error) {
       if (this.#distrusted !== null) throw this.#distrusted;
       if (!(error instanceof RequestError)) throw acpFailure(error, this.#options.profile);
+    } finally {
+      this.#pinging = false;
     }
   }
 
+  /** What is under way is stopped first: the process may live on for other channels. One that does not answer is ended. */
   async close(): Promise<void> {
-    this.#run?.interrupt();
+    if (this.#link.open && !this.#pinging) await this.interrupt(CLOSE_GRACE_MS);
     this.#options.floorTools?.close();
-    await this.#link.close('the session was closed');
+    await this.#link.close('the session was closed', this.#pinging ? 'by force' : 'in order');
   }
 
   get #known(): Handshake {
@@ -290,7 +302,7 @@ class Session implements AcpSession {
   #distrust(why: string): void {
     this.#distrusted ??= new UnaskedError(why, { terminal: true });
     void this.#link.tell('session/cancel', { sessionId: this.sessionId });
-    void this.#link.close(why);
+    void this.#link.close(why, 'by force');
   }
 
   async #permission(params: unknown, withdrawn: AbortSignal): Promise<object> {
@@ -326,4 +338,5 @@ function quoted(text: string): string {
 const LONGEST_QUOTE = 100;
 const REQUEST_TIMEOUT_MS = 30_000;
 const QUIET_MS = 100;
+const CLOSE_GRACE_MS = 1_000;
 const REFUSAL_MS = 500;

@@ -4,7 +4,7 @@ import { closeSocket, guardSocket } from '../../../lib/guarded-server.ts';
 import type { FaultLog } from '../../../lib/guarded-server.ts';
 import type { Clock } from '../../../lib/time.ts';
 import type { Beat } from '../../session/heartbeat.ts';
-import { AcpMultiplexer, messageIn } from './acp-multiplexer.ts';
+import { AcpMultiplexer, messageIn } from '../acp/acp-multiplexer.ts';
 
 /** What one connection may do. */
 export type LinkLimits = {

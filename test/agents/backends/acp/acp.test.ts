@@ -516,17 +516,96 @@ describe('an agent that does not end', () => {
   });
 });
 
+describe('T27 an agent in several channels', () => {
+  const OTHER = { ...SEAT, channel: 'console:other' };
+  const say = (text: string) => {
+    rig!.play({ do: 'write', text });
+    return prompt({ messages: [person(1, 'Go')], text: 'Go' });
+  };
+  const pids = () => new Set(rig!.told.pids);
+  const saidIn = ({ messages }: ReturnType<typeof recorder>) => messages.filter((text) => text.trim() !== '');
+
+  test('is one process with a session for each, which ends with the last', async () => {
+    await ready();
+    const other = await rig!.backend.open(OTHER);
+    const heard = [recorder(), recorder()] as const;
+    await session!.prompt(say('One.'), heard[0].report);
+    await other.prompt(say('Two.'), heard[1].report);
+    expect([heard[0].text(), heard[1].text(), pids().size]).toEqual(['One.', 'Two.', 1]);
+    expect(rig!.told.opened).toEqual(['session/new', 'session/new']);
+    const [pid = 0] = rig!.told.pids;
+    await session!.close();
+    expect(livingIn(pid)).toEqual([pid]);
+    await other.prompt(say('Three.'), heard[1].report);
+    await other.close();
+    expect(livingIn(pid)).toEqual([]);
+  });
+
+  test('is started once, however many sessions begin at the same time', async () => {
+    rig = await acpRig();
+    const all = await Promise.all(['a', 'b', 'c', 'd'].map((id) => rig!.backend.open({ ...SEAT, channel: id })));
+    expect([pids().size, rig.told.opened.length]).toEqual([1, 4]);
+    await Promise.all(all.map((each) => each.close()));
+  });
+
+  test('works on in the others, with another process, after one had to be ended by force', async () => {
+    await ready({ deaf: true });
+    const other = await rig!.backend.open(OTHER);
+    rig!.play({ do: 'hang' });
+    const turn = begin();
+    await rig!.paused();
+    await session!.interrupt(100);
+    expect(await turn.over).toEqual({ how: 'interrupted' });
+    await other.ping();
+    const heard = recorder();
+    expect(await other.prompt(say('Two.'), heard.report)).toEqual({ how: 'completed' });
+    expect([heard.text(), pids().size]).toEqual(['Two.', 2]);
+    await other.close();
+  });
+
+  test('gives a prompt that was under way to the next process, when another channel had to end the first', async () => {
+    await ready({ deaf: true });
+    const other = await rig!.backend.open(OTHER);
+    rig!.play({ do: 'pause' });
+    const heard = recorder();
+    const lost = other.prompt(prompt({ messages: [person(1, 'Build it')], text: 'Build it' }), heard.report);
+    await rig!.paused();
+    await session!.ping();
+    process.kill([...pids()][0] ?? 0, 'SIGSTOP');
+    void session!.ping().catch(() => undefined);
+    rig!.play({ do: 'write', text: 'Built.' });
+    await session!.close();
+    expect(await lost).toEqual({ how: 'completed' });
+    expect([saidIn(heard), pids().size]).toEqual([['Built.'], 2]);
+    await other.close();
+  });
+
+  test('is stopped in all of them when it acts unasked, and starts anew where it did not', async () => {
+    await ready({ session: { modes: ASKING.modes } }, { profile: 'qwen' });
+    const other = await rig!.backend.open(OTHER);
+    const ran = { sessionUpdate: 'tool_call', toolCallId: 'x', kind: 'execute', title: 'rm x', status: 'completed' };
+    rig!.play({ do: 'update', body: ran }, { do: 'hang' });
+    expect((await failure(begin().over)).message).toContain('without asking');
+    const heard = recorder();
+    expect(await other.prompt(say('Two.'), heard.report)).toEqual({ how: 'completed' });
+    expect([saidIn(heard), pids().size]).toEqual([['Two.'], 2]);
+    await other.close();
+  });
+});
+
 describe('a beat', () => {
   test('is missed while the agent is frozen', async () => {
     await ready();
     const [pid = 0] = rig!.told.pids;
     process.kill(pid, 'SIGSTOP');
-    const other = await rig!.backend.open({ ...SEAT, agent: 'qa' });
+    const beside = await acpRig();
+    const other = await beside.backend.open({ ...SEAT, agent: 'qa' });
     const frozen = session!.ping().then(() => 'frozen');
     expect(await Promise.race([frozen, other.ping().then(() => 'other')])).toBe('other');
     process.kill(pid, 'SIGCONT');
     expect(await frozen).toBe('frozen');
     await other.close();
+    await beside.stop();
   });
 
   test('tells that the agent is gone', async () => {

@@ -16,6 +16,8 @@ export class AcpMultiplexer {
   readonly #conversations = new Set<Conversation>();
   readonly #sessions = new Map<string, Conversation>();
   readonly #asked = new Map<number, Asked>();
+  /** What the agent has asked and has no answer to yet. */
+  readonly #theirs = new Map<Id, Conversation>();
   #numbers = 0;
   #greeting: Answer | 'asked' | null = null;
   #greeted: { readonly conversation: Conversation; readonly id: Id }[] = [];
@@ -60,12 +62,21 @@ export class AcpMultiplexer {
   take(message: AnyMessage): void {
     if (!('method' in message)) return this.#answered(message);
     const session = sessionIn(message.params);
-    const conversation = session === null ? undefined : this.#sessions.get(session);
-    if (conversation !== undefined) conversation.push(message);
-    else if ('id' in message) {
+    const conversation = session === null ? this.#takenBack(message) : this.#sessions.get(session);
+    if (conversation !== undefined) {
+      if ('id' in message) this.#theirs.set(message.id, conversation);
+      conversation.push(message);
+    } else if ('id' in message) {
       const error = { code: INVALID_PARAMS, message: 'no such session' };
       this.#send({ jsonrpc: '2.0', id: message.id, error });
     }
+  }
+
+  /** The conversation in which the agent asked what it now takes back. */
+  #takenBack(message: AnyMessage): Conversation | undefined {
+    if (!('method' in message) || message.method !== '$/cancel_request') return undefined;
+    const params = cancelParams.safeParse(message.params);
+    return params.success ? this.#theirs.get(params.data.requestId) : undefined;
   }
 
   /** The connection is over: all conversations end. */
@@ -79,8 +90,10 @@ export class AcpMultiplexer {
     const session = 'method' in message ? sessionIn(message.params) : null;
     if (session !== null && !this.#claim(session, conversation))
       throw new Error('impossible: a session of another conversation');
-    if (!('method' in message)) this.#send(message);
-    else if (!('id' in message)) this.#send(this.#cancelling(conversation, message));
+    if (!('method' in message)) {
+      this.#theirs.delete(message.id);
+      this.#send(message);
+    } else if (!('id' in message)) this.#send(this.#cancelling(conversation, message));
     else if (message.method === 'initialize') this.#greet(conversation, message);
     else this.#number(conversation, message);
   }
@@ -139,6 +152,7 @@ export class AcpMultiplexer {
 
   #forget(conversation: Conversation): void {
     for (const [session, owner] of this.#sessions) if (owner === conversation) this.#sessions.delete(session);
+    for (const [id, owner] of this.#theirs) if (owner === conversation) this.#theirs.delete(id);
     for (const [number, asked] of this.#asked) {
       if (asked.conversation === conversation && asked.method !== 'initialize') this.#asked.delete(number);
     }
