@@ -86,11 +86,13 @@ export async function prune(
     entries += Math.max(0, old.length - 1);
     if (!isDryRun) await cutChain(ports, owner, old);
     const asked = { channel: owner.key, before: instant, machine: owner.id };
-    if (isDryRun) messages += sql.countMessages.get(asked) ?? 0;
+    if (isDryRun)
+      for await (const page of pages(sql.inboxPage, write))
+        messages += sql.countMessages.get({ ...asked, ...page }) ?? 0;
     else messages += await untilNone(() => write(() => (ports.store(owner), sql.messages.run(asked).changes)));
     if (!isDryRun) await untilNone(() => write(() => sql.conversation.run(asked).changes));
   }
-  for await (const page of pages(sql.outboxPage, write)) {
+  for await (const page of cuts.size === 0 ? [] : pages(sql.outboxPage, write)) {
     const done = sql.posts.all(page).filter(({ id, channel }) => Number(id.split('-')[1]) <= (cuts.get(channel) ?? 0));
     posts += done.length;
     if (!isDryRun) await write(() => done.forEach(({ n }) => sql.post.run(n)));
@@ -237,18 +239,24 @@ function pruningStatements(db: Database) {
       'UPDATE journal SET prev = NULL, version = @version, deadline = @deadline, facts = @facts, body = NULL WHERE row = @row',
     ),
     entry: db.prepare<[number]>('DELETE FROM journal WHERE row = ?'),
-    countMessages: db.prepare<Asked, number>(`SELECT count(*) FROM inbox WHERE ${gone}`).pluck(),
+    countMessages: db
+      .prepare<Asked & Page, number>(`SELECT count(*) FROM inbox WHERE rowid > @after AND rowid <= @upto AND ${gone}`)
+      .pluck(),
     messages: db.prepare<Asked>(
-      `DELETE FROM inbox WHERE rowid IN (SELECT rowid FROM inbox WHERE ${gone} LIMIT ${TAKEN_OUT})`,
+      `DELETE FROM inbox WHERE rowid IN (
+         SELECT oldest.n FROM (SELECT rowid AS n FROM inbox WHERE channel = @channel ORDER BY sort LIMIT ${LOOKED_AT}) AS oldest
+         JOIN inbox ON inbox.rowid = oldest.n WHERE ${gone} LIMIT ${TAKEN_OUT})`,
     ),
     conversation: db.prepare<Asked>(
       `DELETE FROM conversation WHERE seq IN (
-         SELECT seq FROM conversation WHERE channel = @channel AND sent_at < @before LIMIT ${TAKEN_OUT})`,
+         SELECT seq FROM (SELECT seq, sent_at FROM conversation WHERE channel = @channel ORDER BY seq LIMIT ${LOOKED_AT})
+         WHERE sent_at < @before LIMIT ${TAKEN_OUT})`,
     ),
     posts: db.prepare<Page, { n: number; id: string; channel: string }>(
       "SELECT n, id, channel FROM outbox WHERE n > @after AND n <= @upto AND state IN ('confirmed', 'failed')",
     ),
     post: db.prepare<[number]>('DELETE FROM outbox WHERE n = ?'),
+    inboxPage: pageOf(db, 'inbox', 'rowid'),
     outboxPage: pageOf(db, 'outbox', 'n'),
   };
 }

@@ -222,7 +222,8 @@ export class SqliteStore implements Store {
   /** Takes away what is older than each key's instant (`null`: nothing), or only counts it. */
   async prune(before: (owner: Owner) => Instant | null, isDryRun: boolean): Promise<Pruned> {
     const pruned = await prune(this.#retention(), before, isDryRun);
-    if (!isDryRun) await this.#forgetTexts();
+    const sum = pruned.entries + pruned.messages + pruned.posts;
+    if (!isDryRun && sum > 0) await this.#forgetTexts();
     return pruned;
   }
 
