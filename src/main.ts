@@ -24,8 +24,8 @@ import { jsonSchemaText } from './config/json-schema.ts';
 import { loadConfig } from './config/load.ts';
 import { thisWorld } from './config/world.ts';
 import type { Config } from './config/config.ts';
+import type { UpkeepOrder } from './adapters/console/command-endpoint.ts';
 import { AdapterError } from './adapters/port.ts';
-import { copied } from './engine/sqlite/backup.ts';
 import { StoreError } from './engine/errors.ts';
 import { openDataFolder } from './runtime/data-folder.ts';
 import type { FloorStore } from './turns/floor-store.ts';
@@ -73,7 +73,9 @@ async function run(call: CommandLine): Promise<ExitCode> {
     case 'agent':
       return changeToken(call, loadConfig(thisWorld(), 'look'));
     case 'backup':
-      return backup(call.file);
+    case 'prune':
+    case 'erase':
+      return upkeep(call);
     case 'verify':
     case 'restore':
       return withDatabase(call);
@@ -169,20 +171,33 @@ function checkConfig(config: Config): ExitCode {
   );
 }
 
-/** Copies the database; when the running bot has it, the bot does so itself. */
-async function backup(file: string): Promise<ExitCode> {
-  const path = resolve(file);
-  if (!existsSync(dirname(path))) {
-    return fail(`There is no folder ${dirname(path)}: make it, or name another file.`, EXIT_CODES.usage);
+/** Works on the database; when the running bot has it, the bot does so itself. */
+async function upkeep(call: Extract<CommandLine, { verb: UpkeepOrder['act'] }>): Promise<ExitCode> {
+  const { carryOut } = await import('./runtime/upkeep.ts');
+  const order = orderOf(call);
+  if (order.act === 'backup' && !existsSync(dirname(order.file))) {
+    return fail(`There is no folder ${dirname(order.file)}: make it, or name another file.`, EXIT_CODES.usage);
   }
+  const config = loadConfig(thisWorld(), 'look');
   try {
     return await withStore(async (store) => {
-      await store.backupTo(path);
-      return say(copied(path));
+      const { ok, text } = await carryOut(order, { store, config: () => config, clock: systemClock() });
+      return ok ? say(text) : fail(text, EXIT_CODES.refused);
     });
   } catch (error) {
     if (!(error instanceof StoreError) || error.code !== 'locked') throw error;
-    return ctl({ line: '', channel: null, json: false, backup: path }, loadConfig(thisWorld(), 'look'));
+    return ctl({ line: '', channel: null, json: false, upkeep: order }, config);
+  }
+}
+
+function orderOf(call: Extract<CommandLine, { verb: UpkeepOrder['act'] }>): UpkeepOrder {
+  switch (call.verb) {
+    case 'backup':
+      return { act: call.verb, file: resolve(call.file) };
+    case 'prune':
+      return { act: call.verb, isDryRun: call.isDryRun };
+    case 'erase':
+      return { act: call.verb, what: call.what, id: call.id };
   }
 }
 

@@ -19,6 +19,8 @@ export type CommandLine =
     }
   | { readonly verb: 'backup'; readonly file: string }
   | { readonly verb: 'restore'; readonly file: string }
+  | { readonly verb: 'prune'; readonly isDryRun: boolean }
+  | { readonly verb: 'erase'; readonly what: 'person' | 'message'; readonly id: string }
   /** `background`: only what needs no fold, for the running program. */
   | { readonly verb: 'verify'; readonly file: string | null; readonly json: boolean; readonly background: boolean }
   | { readonly verb: 'agent list' }
@@ -64,6 +66,7 @@ type Given = {
   readonly help: boolean;
   readonly json: boolean;
   readonly background: boolean;
+  readonly isDryRun: boolean;
   readonly channel: string | null;
   readonly from: string | null;
 };
@@ -75,6 +78,7 @@ const OPTIONS: Readonly<Record<string, readonly string[]>> = {
   doctor: ['json'],
   verify: ['json', 'background'],
   tools: ['channel', 'json'],
+  prune: ['dry-run'],
 };
 
 const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
@@ -85,6 +89,8 @@ const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
   ['backup', (given) => readFile(given, 'backup')],
   ['restore', (given) => readFile(given, 'restore')],
   ['verify', readVerify],
+  ['prune', (given) => nothingMore(given, { verb: 'prune', isDryRun: given.isDryRun }, 'prune')],
+  ['erase', readErase],
   ['config', readConfig],
   ['agent', readAgent],
   ['tools', readTools],
@@ -120,6 +126,13 @@ function readFile(given: Given, verb: 'backup' | 'restore'): Understood {
 function readVerify({ words, json, background }: Given): Understood {
   const [file = null, extra] = words;
   return extra === undefined ? yes({ verb: 'verify', file, json, background }) : unexpected(extra, 'verify');
+}
+
+function readErase({ words }: Given): Understood {
+  const [what, id, extra] = words;
+  if ((what !== 'person' && what !== 'message') || id === undefined)
+    return no(`Expected whose words, and an id. Usage: conch ${usageOf('erase')}`);
+  return extra === undefined ? yes({ verb: 'erase', what, id }) : unexpected(extra, 'erase');
 }
 
 function readConfig(given: Given): Understood {
@@ -193,6 +206,7 @@ function readOptions(
     help: options.has('help'),
     json: options.has('json'),
     background: options.has('background'),
+    isDryRun: options.has('dry-run'),
     channel: text('channel'),
     from: text('from'),
   };
@@ -202,6 +216,7 @@ const KNOWN_OPTIONS = {
   help: { type: 'boolean', short: 'h' },
   json: { type: 'boolean' },
   background: { type: 'boolean' },
+  'dry-run': { type: 'boolean' },
   channel: { type: 'string', short: 'c' },
   from: { type: 'string' },
 } as const;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { UpkeepOrder } from '../adapters/console/command-endpoint.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
 
@@ -7,8 +8,8 @@ export type CtlCall = {
   readonly line: string;
   readonly channel: string | null;
   readonly json: boolean;
-  /** Instead of giving the line: have the database copied to this file, an absolute path. */
-  readonly backup?: string;
+  /** In place of a line: what is asked of the database. */
+  readonly upkeep?: UpkeepOrder;
 };
 
 /** Where the bot is, and how to reach it. */
@@ -35,18 +36,21 @@ export async function runCtl(call: CtlCall, world: CtlWorld): Promise<ExitCode> 
     () => null,
   );
   if (token === null) return notRunning(call, world, `there is no ${world.dataDir}/${TOKEN_FILE}`);
-  const answer = await ask(JSON.stringify(bodyOf(call)), token, world);
+  const timeoutMs = call.upkeep === undefined ? TIMEOUT_MS : UPKEEP_TIMEOUT_MS;
+  const answer = await ask({ body: JSON.stringify(bodyOf(call)), token, timeoutMs }, world);
   if (!answer.reached) return notRunning(call, world, answer.why);
   print(answer, call, world);
   return answer.ok ? EXIT_CODES.ok : EXIT_CODES.refused;
 }
 
-function bodyOf({ backup, channel, line }: CtlCall): object {
-  if (backup !== undefined) return { backup };
+function bodyOf({ upkeep, channel, line }: CtlCall): object {
+  if (upkeep !== undefined) return { upkeep };
   return channel === null ? { line } : { channel, line };
 }
 
 const TIMEOUT_MS = 15_000;
+/** A large database takes its time. */
+const UPKEEP_TIMEOUT_MS = 3_600_000;
 
 const answerSchema = z.object({ ok: z.boolean(), text: z.string() });
 
@@ -54,7 +58,9 @@ type Outcome =
   | { readonly reached: true; readonly ok: boolean; readonly text: string }
   | { readonly reached: false; readonly why: string };
 
-async function ask(body: string, token: string, world: CtlWorld): Promise<Outcome> {
+type Request = { readonly body: string; readonly token: string; readonly timeoutMs: number };
+
+async function ask({ body, token, timeoutMs }: Request, world: CtlWorld): Promise<Outcome> {
   const url = `http://127.0.0.1:${world.port}/ctl`;
   try {
     const response = await world.fetch(url, {
@@ -62,7 +68,7 @@ async function ask(body: string, token: string, world: CtlWorld): Promise<Outcom
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
       body,
       redirect: 'error',
-      signal: AbortSignal.timeout(TIMEOUT_MS),
+      signal: AbortSignal.timeout(timeoutMs),
     });
     if (response.status === 401 || response.status === 403)
       return { reached: false, why: 'it did not accept the token' };

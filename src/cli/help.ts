@@ -20,6 +20,8 @@ export const VERBS = {
     usage: 'verify [file] [--json]',
     summary: 'check the database or a backup whole; Conch may be running',
   },
+  prune: { usage: 'prune [--dry-run]', summary: 'take away what is older than retention.days; or only count it' },
+  erase: { usage: 'erase <person|message> <id>', summary: "take a person's words, or one message, out for good" },
   restore: { usage: 'restore <file>', summary: 'put a backup in the place of the database, which is kept aside' },
   agent: {
     usage: 'agent <add|rotate|revoke|list> [id]',

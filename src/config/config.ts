@@ -53,7 +53,11 @@ export type ChannelConfig = {
   readonly turnConfig: TurnConfig;
   readonly budgets: BudgetsConfig;
   readonly tools?: ToolLists;
+  readonly retention: RetentionConfig;
 };
+
+/** After how many days what was said is taken away; `null`: never. */
+export type RetentionConfig = { readonly days: number | null };
 
 /** Everything that Conch goes by: checked, complete, deep-frozen. */
 export type Config = {
@@ -75,6 +79,8 @@ export type Config = {
   readonly budgets: BudgetsConfig;
   /** What every agent may do with tools. */
   readonly tools?: ToolLists;
+  /** For channels that say nothing else, and those that are no longer configured. */
+  readonly retention: RetentionConfig;
   /** What people are told, complete. */
   readonly announcements: AnnouncementTexts;
   readonly log: Readonly<ConfigFile['log']>;
@@ -99,7 +105,7 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
   const demo = file.agents === undefined ? surround.demoModel : null;
   const agents = (file.agents ?? demoAgents(demo, surround.keys)).map((agent) => completeAgent(agent, surround.keys));
   const channels = file.channels ?? [{ ...DEMO_CHANNEL, agents: agents.map((agent) => agent.id) }];
-  const { turnConfig, budgets } = file;
+  const { turnConfig, budgets, retention } = file;
   const { secrets, warnings } = surround;
   const complete = {
     file: surround.file,
@@ -107,7 +113,7 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
     demoModel: demo,
     turnConfig,
     agents,
-    channels: channelsOf(channels, { turnConfig, agents, budgets }),
+    channels: channelsOf(channels, { turnConfig, agents, budgets, retention }),
     adapters: {
       ...file.adapters,
       console: { ...file.adapters.console, port: surround.port ?? file.adapters.console.port },
@@ -117,6 +123,7 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
     operators: file.operators,
     budgets,
     ...(file.tools === undefined ? {} : { tools: file.tools }),
+    retention,
     announcements: completeTexts(file.announcements),
     log: { ...file.log, level: surround.logLevel ?? file.log.level },
   };
@@ -148,7 +155,7 @@ const impossible = (id: string): never => {
   throw new Error(`impossible: channel ${id} was checked to have an adapter`);
 };
 
-type General = Pick<Config, 'turnConfig' | 'agents' | 'budgets'>;
+type General = Pick<Config, 'turnConfig' | 'agents' | 'budgets' | 'retention'>;
 
 /** What channels have in common is one object for all of them: there may be very many. */
 const channelsOf = (channels: readonly FileChannel[], general: General): readonly ChannelConfig[] => {
@@ -178,7 +185,7 @@ const seatingOf = (
 
 const channelOf = (
   channel: FileChannel,
-  { turnConfig, budgets }: General,
+  { turnConfig, budgets, retention }: General,
   seating: Pick<ChannelConfig, 'agents' | 'seats'>,
 ): ChannelConfig => ({
   id: channel.id,
@@ -194,6 +201,7 @@ const channelOf = (
           exchange: { ...budgets.exchange, ...channel.budgets.exchange },
           day: { ...budgets.day, ...channel.budgets.day },
         },
+  retention: channel.retention ?? retention,
 });
 
 const completeAgent = (agent: FileAgent, keys: Surround['keys']): AgentConfig => {

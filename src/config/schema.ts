@@ -91,6 +91,13 @@ const ownBudgets = z.strictObject({
   day: ownSpending.exactOptional().describe(DAY),
 });
 
+const days = z
+  .int()
+  .min(1)
+  .max(36_500)
+  .nullable()
+  .describe('After how many days messages, posts and entries of the journal are taken away; null keeps them.');
+
 const channel = z.strictObject({
   id: idText
     .regex(/^[a-z]+:\S+$/, 'Expected "<adapter>:<id on the platform>", for example "console:demo"')
@@ -105,6 +112,7 @@ const channel = z.strictObject({
   agents: z.array(agentId).max(100).describe('The ids of the agents at this floor, in the order of their turns.'),
   tools: tools.exactOptional().describe('What agents may do with tools here, beside the general and their own rules.'),
   budgets: ownBudgets.exactOptional().describe('Budgets of this channel, each key in place of the general one.'),
+  retention: z.strictObject({ days }).exactOptional().describe('How long what is said in this channel is kept.'),
   ...turnOverrides,
 });
 
@@ -179,6 +187,10 @@ export const fileSchema = z.strictObject({
   operators: operators.prefault({}).describe('Who may change the floor; reading is open to all.'),
   budgets: budgets.prefault({}).describe('What one channel may spend.'),
   tools: tools.exactOptional().describe('What every agent may do with tools.'),
+  retention: z
+    .strictObject({ days: days.default(null) })
+    .prefault({})
+    .describe('How long what is said is kept.'),
   announcements: announcements.prefault({}).describe('What people are told. Names in braces are filled in.'),
   log: log.prefault({}).describe('What is logged.'),
 });

@@ -2,7 +2,7 @@ import type { Instant } from '../lib/time.ts';
 import { canonical } from './canonical.ts';
 import { readRecord, readState } from './machine.ts';
 import type { Machine, Reading } from './machine.ts';
-import { NO_TAIL, rowHash } from './sqlite/rows.ts';
+import { NO_TAIL, continues } from './sqlite/rows.ts';
 import type { JournalRow, Snapshot } from './sqlite/rows.ts';
 
 /** One fact of a journal, and the state after it. */
@@ -51,7 +51,7 @@ export function replayJournal<State, Fact>(
       const record = readRecord(machine, row);
       const facts = 'facts' in record ? record.facts : [];
       const first = row.seq - facts.length + 1;
-      const hashOk = row.prev === (tail.row || null) && rowHash(tail.hash, row).equals(row.hash);
+      const hashOk = continues(tail, row);
       const isNext = 'checkpoint' in record || first === tail.seq + 1;
       if (!hashOk || !isNext) brokenAt ??= first;
       if ('checkpoint' in record) state = record.checkpoint;

@@ -1,14 +1,15 @@
 import { CONSOLE_PERSON, createConsoleAdapter } from '../adapters/console/adapter.ts';
 import type { ConsoleAdapter } from '../adapters/console/adapter.ts';
+import type { UpkeepOrder } from '../adapters/console/command-endpoint.ts';
 import { createPlatform } from '../adapters/console/platform.ts';
 import { AdapterError } from '../adapters/port.ts';
 import type { Answer } from '../turns/commands/context.ts';
 import type { ChatAdapter, Memory } from '../adapters/port.ts';
 import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
-import { copied } from '../engine/sqlite/backup.ts';
 import type { FileLock } from '../engine/sqlite/lock.ts';
 import { lockInstance } from './instance-lock.ts';
+import { carryOut } from './upkeep.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 
@@ -19,6 +20,8 @@ export type PlatformsParts = {
   readonly timers: Timers;
   readonly log: Log;
   readonly store: FloorStore;
+  /** The configuration as it is by now; `config` is what the program started with. */
+  readonly current: () => Config;
   /** Whether the last check of the database found something. */
   readonly isDamaged: () => boolean;
 };
@@ -77,17 +80,10 @@ const ALREADY_USED = {
 
 function openConsole(parts: PlatformsParts): ConsoleAdapter {
   const { config, clock, log, store, isDamaged } = parts;
-  const backup = async (file: string): Promise<Answer> => {
-    try {
-      await store.backupTo(file);
-      return { ok: true, text: copied(file) };
-    } catch (error) {
-      return { ok: false, text: error instanceof Error ? error.message : String(error) };
-    }
-  };
+  const upkeep = (order: UpkeepOrder): Promise<Answer> => carryOut(order, { store, clock, config: parts.current });
   const platform = createPlatform(store.tables, clock);
   const { port } = config.adapters.console;
-  return createConsoleAdapter({ dataDir: config.dataDir, platform, port, clock, log, backup, isDamaged });
+  return createConsoleAdapter({ dataDir: config.dataDir, platform, port, clock, log, upkeep, isDamaged });
 }
 
 async function openDiscord(parts: PlatformsParts): Promise<ChatAdapter> {

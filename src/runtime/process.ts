@@ -2,7 +2,6 @@ import { flushCompileCache } from 'node:module';
 import { AdapterError } from '../adapters/port.ts';
 import type { ChatAdapter } from '../adapters/port.ts';
 import { App } from './app.ts';
-import { BackgroundCheck } from './background-check.ts';
 import { createBackends } from './agent-factory.ts';
 import { EXIT_CODES, STORE_CODES } from './exit-codes.ts';
 import type { ExitCode } from './exit-codes.ts';
@@ -20,6 +19,7 @@ import { databaseIn, openDataFolder } from './data-folder.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
 import type { Clock } from '../lib/time.ts';
+import { Upkeep } from './upkeep.ts';
 import { announcementText } from '../turns/text/words.ts';
 
 /** How long a shutdown may take before it is cut short, in milliseconds. */
@@ -36,9 +36,9 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const end = Promise.withResolvers<ExitCode>();
   let platforms: Platforms | null = null;
   const store = await openStore({ config: () => config, clock, adapters: () => platforms?.adapters ?? [], log });
-  const path = databaseIn(first.dataDir);
-  const check = new BackgroundCheck({ path, store, clock, timers: systemTimers, log });
-  const parts = { config: first, clock, timers: systemTimers, log, store, isDamaged: () => check.isDamaged };
+  const shared = { clock, timers: systemTimers, log, store };
+  const upkeep = new Upkeep({ ...shared, config: () => config });
+  const parts = { ...shared, config: first, current: () => config, isDamaged: () => upkeep.isDamaged };
   const made = await createPlatforms(parts);
   platforms = made;
   const backends = await createBackends(parts);
@@ -47,7 +47,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
   for (const warning of first.warnings) log.warn(warning);
   const unlisten = listen({ log, end: end.resolve });
   const stop = async (): Promise<void> => {
-    check.stop();
+    upkeep.stop();
     await app.stop();
     await backends.stop();
     made.release();
@@ -69,7 +69,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
     await app.reload(next);
   });
   app.connect().then(() => page?.setReady(), onBroken);
-  check.start();
+  upkeep.start();
   flushCompileCache();
   const code = await end.promise;
   watching?.close();

@@ -2,6 +2,7 @@ import type { Cancel, CommandResult, Debt, KnownMessage, Machine, MachineUses } 
 import type { HumanMessage, Lease, MessageChange, OwedEffect, Recovery, Settlement } from '../engine/port.ts';
 import type { Replayed, ReplayStep } from '../engine/replay.ts';
 import type { Keeper } from '../engine/sqlite/keeper.ts';
+import type { Erased, Erasure, Pruned } from '../engine/sqlite/retention.ts';
 import type { openDatabase } from '../engine/sqlite/open.ts';
 import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
 import type { StoreOptions, Tables } from '../engine/sqlite/sqlite.ts';
@@ -227,6 +228,16 @@ export class FloorStore implements FloorReader {
   /** Writes a consistent copy of everything committed into a new file, while the store goes on working. */
   backupTo(path: string): Promise<void> {
     return this.#store.backupTo(path);
+  }
+
+  /** Takes the texts of a person, or of one message, out for good. */
+  erase(erasure: Erasure): Promise<Erased> {
+    return this.#store.erase(erasure);
+  }
+
+  /** Takes away what is older than each channel's instant (`null`: nothing), or only counts it. */
+  prune(before: (channel: ChannelId) => Instant | null, isDryRun: boolean): Promise<Pruned> {
+    return this.#store.prune(({ name, key }) => (name === floorMachine.name ? before(key) : null), isDryRun);
   }
 
   /** Commits what waits and lets go of the file. Whatever is asked later is rejected. */

@@ -30,6 +30,11 @@ describe('the command line', () => {
       { verb: 'replay', machine: 'session', key: 'console:demo dev', from: 1 },
     ],
     [['backup', 'copy.db'], { verb: 'backup', file: 'copy.db' }],
+    [['restore', 'copy.db'], { verb: 'restore', file: 'copy.db' }],
+    [['verify'], { verb: 'verify', file: null, json: false, background: false }],
+    [['verify', 'copy.db', '--json'], { verb: 'verify', file: 'copy.db', json: true, background: false }],
+    [['prune', '--dry-run'], { verb: 'prune', isDryRun: true }],
+    [['erase', 'person', 'u1'], { verb: 'erase', what: 'person', id: 'u1' }],
     [['config', 'check'], { verb: 'config check' }],
     [['schema'], { verb: 'schema' }],
   ])('%j is understood', (argv, call) => {
@@ -54,6 +59,8 @@ describe('the command line', () => {
       'Expected a number after --from, got "soon". Usage: conch replay [floor|session] [key] [--from seq]',
     ],
     [['backup'], 'Expected a file. Usage: conch backup <file>'],
+    [['prune', 'all'], 'Expected nothing after "all". Usage: conch prune [--dry-run]'],
+    [['erase', 'u1'], 'Expected whose words, and an id. Usage: conch erase <person|message> <id>'],
     [['config'], 'Expected "check" after config. Usage: conch config check'],
     [['config', 'chek'], 'Expected "check" after config. Usage: conch config check'],
   ])('%j is answered %j', (argv, message) => {

@@ -130,7 +130,7 @@ async function start(slack: SlackServer): Promise<{ stop(): Promise<void> }> {
     words: (announcement, _channel, repeat) =>
       announcementText(announcement, completeTexts({}), (agent) => agent, repeat),
   });
-  const parts = { config, clock, timers: systemTimers, log, store, isDamaged: () => false };
+  const parts = { config, clock, timers: systemTimers, log, store, isDamaged: () => false, current: () => config };
   const platforms = await createPlatforms(parts);
   const onBroken = (error: unknown): never => {
     throw error;

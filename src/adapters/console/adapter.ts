@@ -11,6 +11,7 @@ import type { InboundQueue } from '../delivery/inbound.ts';
 import { ChatError } from '../port.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { Capabilities, ChatAdapter, History, Intake, FloorQueries, OutgoingPost, Principal } from '../port.ts';
+import type { UpkeepOrder } from './command-endpoint.ts';
 import { createHub } from './hub.ts';
 import type { Hub } from './hub.ts';
 import type { Platform } from './platform.ts';
@@ -53,8 +54,8 @@ export type ConsoleOptions = {
   readonly clock: Clock;
   readonly log: Logger;
   readonly person?: Principal;
-  /** Copies the database, which only this process may read, to a new file; asked by whoever has the token. */
-  readonly backup?: (file: string) => Promise<Answer>;
+  /** Works on the database that only this process may write to; asked by whoever has the token. */
+  readonly upkeep?: (order: UpkeepOrder) => Promise<Answer>;
   /** Whether the last check of the database found something. */
   readonly isDamaged?: () => boolean;
   /** The folder of the built page, if it is not the one that `npm install` builds. */
@@ -161,7 +162,7 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
       }),
       welcome: (socket) => welcome(talk, socket),
       command: (channel, line) => ctl(ports, person, { channel, line }),
-      backup: async (file) => (await options.backup?.(file)) ?? { ok: false, text: 'This Conch keeps no database.' },
+      upkeep: async (order) => (await options.upkeep?.(order)) ?? { ok: false, text: 'This Conch keeps no database.' },
     });
     return { platform, hub, inbound, server };
   } catch (error) {

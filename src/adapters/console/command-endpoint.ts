@@ -7,17 +7,25 @@ import { sameSecret } from './token.ts';
 const BODY_LIMIT = 64 * 1024;
 const bodySchema = z.union([
   z.strictObject({ channel: z.string().min(1).max(200).nullish(), line: z.string().min(1).max(LINE_LIMIT) }),
-  z.strictObject({ backup: z.string().startsWith('/').max(4_096) }),
+  z.strictObject({
+    upkeep: z.discriminatedUnion('act', [
+      z.strictObject({ act: z.literal('backup'), file: z.string().startsWith('/').max(4_096) }),
+      z.strictObject({ act: z.literal('prune'), isDryRun: z.boolean() }),
+      z.strictObject({ act: z.literal('erase'), what: z.enum(['person', 'message']), id: z.string().min(1).max(200) }),
+    ]),
+  }),
 ]);
+
+/** What is asked of the database that only this process may write to. */
+export type UpkeepOrder = Extract<z.infer<typeof bodySchema>, { readonly upkeep: unknown }>['upkeep'];
 
 type CtlParts = {
   readonly token: string;
   readonly command: (channel: string | null, line: string) => Promise<Answer>;
-  /** Copies the database, which only this process may read, to a new file. */
-  readonly backup: (file: string) => Promise<Answer>;
+  readonly upkeep: (order: UpkeepOrder) => Promise<Answer>;
 };
 
-/** Answers `POST /ctl`: a JSON body `{ channel?, line }` or `{ backup: file }` under `Authorization: Bearer <the console's token>`. */
+/** Answers `POST /ctl`: a JSON body `{ channel?, line }` or `{ upkeep: order }` under `Authorization: Bearer <the console's token>`. */
 export async function ctlAnswer(
   request: IncomingMessage,
   parts: CtlParts,
@@ -32,7 +40,7 @@ export async function ctlAnswer(
   if (!parsed.success) return no(400, 'Expected a JSON body with "line" and, optionally, "channel".');
   const asked = parsed.data;
   try {
-    const answer = 'backup' in asked ? parts.backup(asked.backup) : parts.command(asked.channel ?? null, asked.line);
+    const answer = 'upkeep' in asked ? parts.upkeep(asked.upkeep) : parts.command(asked.channel ?? null, asked.line);
     return { status: 200, answer: await answer };
   } catch (error) {
     return no(500, `The command failed: ${error instanceof Error ? error.message : String(error)}`);

@@ -10,6 +10,7 @@ import { guardServer, refuseUpgrade, targetOf } from '../../lib/guarded-server.t
 import type { FaultLog, Listeners, UpgradeRefusal } from '../../lib/guarded-server.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import { ctlAnswer } from './command-endpoint.ts';
+import type { UpkeepOrder } from './command-endpoint.ts';
 import { sameSecret } from './token.ts';
 
 const FRAME_LIMIT = 1024 * 1024;
@@ -42,8 +43,8 @@ export type ServerParts = {
   readonly welcome: (socket: WebSocket) => void;
   /** Runs a command line of `conch ctl`; `channel` is `null` when the caller named none. */
   readonly command: (channel: string | null, line: string) => Promise<Answer>;
-  /** Copies the database to a new file, for `conch backup`. */
-  readonly backup: (file: string) => Promise<Answer>;
+  /** For `conch backup`, `conch prune` and `conch erase`. */
+  readonly upkeep: (order: UpkeepOrder) => Promise<Answer>;
 };
 
 /** A listening server; `url` is where a person finds the page. */

@@ -4,7 +4,7 @@ import { bodiesIn, textHash } from '../machine.ts';
 import type { Recording, Replayed } from '../replay.ts';
 import { MIGRATIONS, openToRead } from './open.ts';
 import { OPEN } from './outbox.ts';
-import { NO_TAIL, Rows, brokenRows, countBroken, rowHash } from './rows.ts';
+import { NO_TAIL, Rows, brokenRows, continues, countBroken } from './rows.ts';
 import type { JournalRow, Owner, Tail } from './rows.ts';
 
 /**
@@ -114,8 +114,7 @@ function chainProblems(db: Database): readonly string[] {
     for (const row of rows) {
       if (row.row <= last) return ['journal: its rows are not in order'];
       last = row.row;
-      const before = tails.get(row.machine) ?? NO_TAIL;
-      const isNext = row.prev === (before.row || null) && rowHash(before.hash, row).equals(row.hash);
+      const isNext = continues(tails.get(row.machine) ?? NO_TAIL, row);
       if (!isNext && !broken.has(row.machine)) broken.set(row.machine, row.row);
       tails.set(row.machine, row);
       if (!hasItsTexts(row)) broken.set(row.machine, row.row);

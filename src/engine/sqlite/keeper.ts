@@ -8,6 +8,7 @@ import { replayJournal } from '../replay.ts';
 import type { Replayed, ReplayStep } from '../replay.ts';
 import type { Inbox } from './inbox.ts';
 import type { Outbox } from './outbox.ts';
+import type { FoldedState } from './retention.ts';
 import { NO_TAIL, rowHash } from './rows.ts';
 import type { JournalRow, Owner, Rows, Tail } from './rows.ts';
 
@@ -139,6 +140,18 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
       const chain = snapshot === null ? [] : [...rows.back(rows.end(snapshot))].toReversed();
       return replayJournal({ key, rows: chain, snapshot }, this.machine, onStep);
     });
+  }
+
+  /** The state after some rows that follow on another, or on nothing. */
+  foldOn({ key }: Owner, from: FoldedState | null, rows: readonly JournalRow[]): FoldedState {
+    const { machine } = this;
+    let state = from === null ? machine.empty(key) : readState(machine, from);
+    for (const row of rows) {
+      const record = readRecord(machine, row);
+      if ('checkpoint' in record) state = record.checkpoint;
+      else for (const fact of record.facts) state = machine.evolve(state, fact, row.at);
+    }
+    return { state: JSON.stringify(state), version: machine.version, deadline: machine.nextDeadline(state) };
   }
 
   take(next: Chain['open'][number], chain: Chain): void {

@@ -49,6 +49,24 @@ export function rowHash(before: Buffer, row: Omit<JournalRow, 'row' | 'hash' | '
   return hashAfter(before, JSON.stringify([machine, seq, prev, at, deadline, version, cause]), facts);
 }
 
+/** A checkpoint that stands in the place of a row and of all before it: the chain goes on at the hash of the row, which it keeps. */
+export function checkpointOf({ hash: kept }: Pick<JournalRow, 'hash'>, { state }: { readonly state: string }): string {
+  return `{"checkpoint":${state},"seal":"${sealOf(kept, state)}"}`;
+}
+
+/** Whether a row continues a chain, or begins it anew as a checkpoint that is what was written. */
+export function continues(tail: Tail, row: JournalRow): boolean {
+  if (row.prev === (tail.row || null) && rowHash(tail.hash, row).equals(row.hash)) return true;
+  const found = row.prev === null ? SEALED.exec(row.facts)?.groups : undefined;
+  return found !== undefined && found['seal'] === sealOf(row.hash, found['state'] ?? '');
+}
+
+const SEALED = /^\{"checkpoint":(?<state>.*),"seal":"(?<seal>[0-9a-f]{64})"\}$/su;
+
+function sealOf(kept: Buffer, state: string): string {
+  return hash('sha256', `${kept.toString('hex')}${state}`);
+}
+
 /** Teaches a connection the functions that statements of the store and of its migrations use. */
 export function defineFunctions(db: Database): void {
   const add = (name: string, made: (values: readonly unknown[]) => Buffer): void =>

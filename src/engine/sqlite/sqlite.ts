@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
-import { isEnvironmental, storeError } from '../errors.ts';
+import { StoreError, isEnvironmental, storeError } from '../errors.ts';
 import { decideChain } from '../machine.ts';
 import type { Chain, Machine, MachineUses } from '../machine.ts';
 import type {
@@ -25,6 +25,8 @@ import type { Shared } from './keeper.ts';
 import { KeyValues } from './key-values.ts';
 import { MIGRATIONS, openDatabase } from './open.ts';
 import { Outbox } from './outbox.ts';
+import { erase, giveBack, prune } from './retention.ts';
+import type { Erased, Erasure, Pruned, RetentionPorts } from './retention.ts';
 import { Rows } from './rows.ts';
 import type { Owner } from './rows.ts';
 
@@ -56,7 +58,7 @@ export type Tables = {
 /** A machine, whatever its types. */
 type Hosted = Pick<
   Keeper<unknown, unknown, unknown, unknown, string>,
-  'take' | 'drop' | 'write' | 'forget' | 'store' | 'replay' | 'tellRestored'
+  'take' | 'drop' | 'write' | 'forget' | 'store' | 'replay' | 'tellRestored' | 'foldOn'
 >;
 
 /**
@@ -206,6 +208,25 @@ export class SqliteStore implements Store {
     await backUp(this.#db, path);
   }
 
+  /**
+   * Takes texts out for good: of the rows, of the file and of its log. Backups keep what they have. Rejects with a `StoreError` when
+   * another program reads the file, so that its log must stay: done again later, it comes to the same.
+   */
+  async erase(erasure: Erasure): Promise<Erased> {
+    const erased = await erase(this.#retention(), erasure);
+    if (await this.#forgetTexts()) return erased;
+    const why = 'another program reads it, so its log still holds what was erased. End that one and erase again';
+    throw new StoreError('locked', `${this.#options.path}: ${why}.`);
+  }
+
+  /** Takes away what is older than each key's instant (`null`: nothing), or only counts it. */
+  async prune(before: (owner: Owner) => Instant | null, isDryRun: boolean): Promise<Pruned> {
+    const pruned = await prune(this.#retention(), before, isDryRun);
+    const sum = pruned.entries + pruned.messages + pruned.posts;
+    if (!isDryRun && sum > 0) await this.#forgetTexts();
+    return pruned;
+  }
+
   async close(): Promise<void> {
     await this.#commits.close(() => this.#storeAll());
     this.#mark?.close();
@@ -228,6 +249,29 @@ export class SqliteStore implements Store {
         for (const tell of durable) tell();
       },
     );
+  }
+
+  #retention(): RetentionPorts {
+    const keeperOf = ({ name }: Owner): Hosted => {
+      const keeper = this.#hosted.get(name);
+      if (keeper === undefined) throw new Error(`impossible: nobody hosts ${name}`);
+      return keeper;
+    };
+    return {
+      db: this.#db,
+      rows: this.#rows,
+      write: this.tables.write,
+      foldOn: (owner, from, rows) => keeperOf(owner).foldOn(owner, from, rows),
+      store: (owner) => keeperOf(owner).store(owner.key),
+    };
+  }
+
+  /** Whether nothing is left of them in the file's log. */
+  async #forgetTexts(): Promise<boolean> {
+    await this.tables.write(() => {
+      for (const keeper of this.#hosted.values()) keeper.forget();
+    });
+    return giveBack(this.#retention());
   }
 
   #storeOverdue(): void {

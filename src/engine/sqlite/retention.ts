@@ -1,0 +1,262 @@
+import type { Database } from 'better-sqlite3';
+import type { Instant } from '../../lib/time.ts';
+import { ERASED_TEXT } from '../machine.ts';
+import { checksum, checkpointOf } from './rows.ts';
+import type { JournalRow, Owner, Rows } from './rows.ts';
+
+/** Whose words are taken out: all of a person by its id, or one message, by the id that its platform gave it. */
+export type Erasure = { readonly what: 'person' | 'message'; readonly id: string };
+
+/** How many rows lost their text. */
+export type Erased = { readonly messages: number; readonly posts: number };
+
+/** What retention took away, or would take away. */
+export type Pruned = { readonly entries: number; readonly messages: number; readonly posts: number };
+
+/** A state that was folded so far. */
+export type FoldedState = { readonly state: string; readonly version: number; readonly deadline: Instant | null };
+
+/** What taking away needs of the store. */
+export type RetentionPorts = {
+  readonly db: Database;
+  readonly rows: Rows;
+  /** Writes in a commit of its own; others go between. */
+  readonly write: <T>(write: () => T) => Promise<T>;
+  /** Folds rows of a key after a state; `null` begins at the first. */
+  readonly foldOn: (owner: Owner, from: FoldedState | null, rows: readonly JournalRow[]) => FoldedState;
+  /** Stores the state of a key, so that what it names is known. */
+  readonly store: (owner: Owner) => void;
+};
+
+/** How many rows one commit looks at, and how many it takes out: some milliseconds. */
+const LOOKED_AT = 2_000;
+const TAKEN_OUT = 100;
+
+/** Takes texts out, in short commits. What was said by others stays, also when it quotes them. */
+export async function erase({ db, write }: RetentionPorts, { what, id }: Erasure): Promise<Erased> {
+  const sql = erasing(db);
+  if (what === 'message') {
+    return write(() => {
+      const messages = sql.message.run({ id, erased: ERASED_TEXT }).changes;
+      sql.shown.run({ seq: /^\d{1,15}$/u.test(id) ? Number(id) : -1, nonce: '', erased: ERASED_TEXT });
+      return { messages, posts: sql.posts.all(id).reduce((sum, post) => sum + erasePost(sql, post.id), 0) };
+    });
+  }
+  let messages = 0;
+  for await (const page of pages(sql.inboxPage, write)) {
+    messages += await write(() => sql.person.run({ ...page, id, erased: ERASED_TEXT }).changes);
+  }
+  for await (const page of pages(sql.conversationPage, write)) {
+    await write(() => sql.speaker.run({ ...page, id, erased: ERASED_TEXT }));
+  }
+  return { messages, posts: 0 };
+}
+
+/** A post is a part of what was said in one entry: all parts go, and the text of the entry. */
+function erasePost(sql: ReturnType<typeof erasing>, id: string): number {
+  const [storeId, row] = id.split('-');
+  sql.body.run({ row: Number(row) });
+  const parts = sql.parts.all(`${storeId}-${row}-*`);
+  for (const part of parts) {
+    sql.post.run({ id: part, text: ERASED_TEXT });
+    sql.shown.run({ seq: -1, nonce: part, erased: ERASED_TEXT });
+  }
+  return parts.length;
+}
+
+/**
+ * Takes away what is older than each key's instant (`null`: nothing), in short commits, each whole by itself: entries of journals,
+ * in whose place a checkpoint stands, messages that no state names, and posts that are done. `isDryRun` only counts.
+ */
+export async function prune(
+  ports: RetentionPorts,
+  before: (owner: Owner) => Instant | null,
+  isDryRun: boolean,
+): Promise<Pruned> {
+  const { db, rows, write } = ports;
+  const sql = pruningStatements(db);
+  const cuts = new Map<string, number>();
+  let [entries, messages, posts] = [0, 0, 0];
+  for (const owner of rows.owners()) {
+    const instant = before(owner);
+    if (instant === null) continue;
+    const old = await oldRows(ports, owner, instant);
+    const cut = old.at(-1);
+    if (cut !== undefined) cuts.set(owner.key, cut);
+    entries += Math.max(0, old.length - 1);
+    if (!isDryRun) await cutChain(ports, owner, old);
+    const asked = { channel: owner.key, before: instant, machine: owner.id };
+    if (isDryRun)
+      for await (const page of pages(sql.inboxPage, write))
+        messages += sql.countMessages.get({ ...asked, ...page }) ?? 0;
+    else messages += await untilNone(() => write(() => (ports.store(owner), sql.messages.run(asked).changes)));
+    if (!isDryRun) await untilNone(() => write(() => sql.conversation.run(asked).changes));
+  }
+  for await (const page of cuts.size === 0 ? [] : pages(sql.outboxPage, write)) {
+    const done = sql.posts.all(page).filter(({ id, channel }) => Number(id.split('-')[1]) <= (cuts.get(channel) ?? 0));
+    posts += done.length;
+    if (!isDryRun) await write(() => done.forEach(({ n }) => sql.post.run(n)));
+  }
+  return { entries, messages, posts };
+}
+
+/** Gives pages that are free back to the disk, and empties the log; `false` when somebody reads it, so that it must stay as it is. */
+export async function giveBack({ db, write }: Pick<RetentionPorts, 'db' | 'write'>): Promise<boolean> {
+  const free = (): number => Number(db.pragma('freelist_count', { simple: true }));
+  for (let left = free(); left > 0;) {
+    await write(() => db.pragma(`incremental_vacuum(${TAKEN_OUT})`));
+    const now = free();
+    if (now >= left) break;
+    left = now;
+  }
+  return Number(db.pragma('wal_checkpoint(TRUNCATE)', { simple: true })) === 0;
+}
+
+/** The rows of a key before an instant, oldest first, as far as its stored state goes. */
+async function oldRows({ db, rows, write }: RetentionPorts, owner: Owner, before: Instant): Promise<readonly number[]> {
+  const found: number[] = [];
+  const snapshot = rows.snapshot(owner.name, owner.key);
+  const step = db.prepare<[number], Pick<JournalRow, 'prev' | 'at'>>('SELECT prev, at FROM journal WHERE row = ?');
+  let looked = 0;
+  for (let row = snapshot?.row ?? null; row !== null;) {
+    const { prev, at }: Pick<JournalRow, 'prev' | 'at'> = step.get(row) ?? { prev: null, at: before };
+    // A clock may have been set back: only what has nothing newer before it is old.
+    if (at < before) found.push(row);
+    else found.length = 0;
+    row = prev !== null && prev < row ? prev : null;
+    looked += 1;
+    if (looked % LOOKED_AT === 0) await write(() => undefined);
+  }
+  return found.toReversed();
+}
+
+/** Some rows at a time: the last of them becomes a checkpoint, the others go. Cut short, what is there is whole. */
+async function cutChain(
+  { db, rows, write, foldOn }: RetentionPorts,
+  owner: Owner,
+  old: readonly number[],
+): Promise<void> {
+  const sql = pruningStatements(db);
+  let folded: FoldedState | null = null;
+  let first: number | null = null;
+  for (let from = 0; from < old.length; from += TAKEN_OUT) {
+    const numbers = old.slice(from, from + TAKEN_OUT);
+    const [last] = numbers.slice(-1);
+    if (last === undefined || old.length < 2) return;
+    await write(() => {
+      const read = numbers.flatMap((number) => rows.read(number) ?? []);
+      const state: FoldedState = foldOn(owner, folded, read);
+      const row = read.at(-1);
+      if (row === undefined || row.row !== last) throw new Error(`impossible: row ${last} of the journal is gone`);
+      sql.begin.run();
+      sql.checkpoint.run({
+        row: last,
+        version: state.version,
+        deadline: state.deadline,
+        facts: checkpointOf(row, state),
+      });
+      for (const number of [...(first === null ? [] : [first]), ...numbers]) if (number !== last) sql.entry.run(number);
+      sql.end.run();
+      folded = state;
+    });
+    first = last;
+  }
+}
+
+async function untilNone(takeOut: () => Promise<number>): Promise<number> {
+  let sum = 0;
+  for (let taken = await takeOut(); taken > 0; taken = await takeOut()) sum += taken;
+  return sum;
+}
+
+type Page = { readonly after: number; readonly upto: number };
+
+/** All rows of a table, some at a time. */
+async function* pages(
+  last: { get(after: number): number | null | undefined },
+  write: RetentionPorts['write'],
+): AsyncGenerator<Page> {
+  let after = 0;
+  for (;;) {
+    const upto = await write(() => last.get(after) ?? null);
+    if (upto === null || upto <= after) return;
+    yield { after, upto };
+    after = upto;
+  }
+}
+
+function erasing(db: Database) {
+  const set = `text = @erased, author_name = @erased, attachments = '[]',
+    checksum = ${checksum('inbox', ['text', 'author_name', 'attachments'])
+      .replaceAll(/@(text|author_name)/gu, '@erased')
+      .replace('@attachments', "'[]'")}`;
+  const blank = `text = @erased, checksum = ${checksum('conversation', ['text']).replace('@text', '@erased')}`;
+  return {
+    message: db.prepare<{ id: string; erased: string }>(`UPDATE inbox SET ${set} WHERE id = @id`),
+    person: db.prepare<Page & { id: string; erased: string }>(
+      `UPDATE inbox SET ${set} WHERE rowid > @after AND rowid <= @upto AND author_id = @id AND text <> @erased`,
+    ),
+    speaker: db.prepare<Page & { id: string; erased: string }>(
+      `UPDATE conversation SET text = @erased, speaker_name = @erased,
+         checksum = ${checksum('conversation', ['text', 'speaker_name']).replaceAll(/@(text|speaker_name)/gu, '@erased')}
+       WHERE seq > @after AND seq <= @upto AND speaker_id = @id`,
+    ),
+    shown: db.prepare<{ seq: number; nonce: string; erased: string }>(
+      `UPDATE conversation SET ${blank} WHERE seq = @seq OR nonce = @nonce`,
+    ),
+    posts: db.prepare<[string], { id: string }>("SELECT id FROM outbox WHERE platform_id = ? AND state = 'confirmed'"),
+    parts: db
+      .prepare<[string], string>("SELECT id FROM outbox WHERE id GLOB ? AND state IN ('confirmed', 'failed')")
+      .pluck(),
+    post: db.prepare<{ id: string; text: string }>(
+      `UPDATE outbox SET text = @text, checksum = ${checksum('outbox', ['text'])} WHERE id = @id`,
+    ),
+    body: db.prepare<{ row: number }>('UPDATE journal SET body = NULL WHERE row = @row'),
+    inboxPage: pageOf(db, 'inbox', 'rowid'),
+    conversationPage: pageOf(db, 'conversation', 'seq'),
+  };
+}
+
+function pageOf(db: Database, table: string, number: string) {
+  return db
+    .prepare<[number], number | null>(
+      `SELECT max(n) FROM (SELECT ${number} AS n FROM ${table} WHERE ${number} > ? ORDER BY ${number} LIMIT ${LOOKED_AT})`,
+    )
+    .pluck();
+}
+
+type Asked = { readonly channel: string; readonly before: Instant; readonly machine: number };
+
+function pruningStatements(db: Database) {
+  // The newest message of a channel tells what was seen of it; one that the state names is still needed.
+  const gone = `channel = @channel AND sent_at < @before AND fate IS NOT NULL
+    AND sort < (SELECT max(sort) FROM inbox WHERE channel = @channel)
+    AND instr((SELECT state FROM machines WHERE id = @machine), json_quote(id)) = 0`;
+  return {
+    begin: db.prepare("INSERT OR REPLACE INTO meta VALUES ('pruning', 'now')"),
+    end: db.prepare("DELETE FROM meta WHERE name = 'pruning'"),
+    checkpoint: db.prepare<{ row: number; version: number; deadline: Instant | null; facts: string }>(
+      'UPDATE journal SET prev = NULL, version = @version, deadline = @deadline, facts = @facts, body = NULL WHERE row = @row',
+    ),
+    entry: db.prepare<[number]>('DELETE FROM journal WHERE row = ?'),
+    countMessages: db
+      .prepare<Asked & Page, number>(`SELECT count(*) FROM inbox WHERE rowid > @after AND rowid <= @upto AND ${gone}`)
+      .pluck(),
+    messages: db.prepare<Asked>(
+      `DELETE FROM inbox WHERE rowid IN (
+         SELECT oldest.n FROM (SELECT rowid AS n FROM inbox WHERE channel = @channel ORDER BY sort LIMIT ${LOOKED_AT}) AS oldest
+         JOIN inbox ON inbox.rowid = oldest.n WHERE ${gone} LIMIT ${TAKEN_OUT})`,
+    ),
+    conversation: db.prepare<Asked>(
+      `DELETE FROM conversation WHERE seq IN (
+         SELECT seq FROM (SELECT seq, sent_at FROM conversation WHERE channel = @channel ORDER BY seq LIMIT ${LOOKED_AT})
+         WHERE sent_at < @before LIMIT ${TAKEN_OUT})`,
+    ),
+    posts: db.prepare<Page, { n: number; id: string; channel: string }>(
+      "SELECT n, id, channel FROM outbox WHERE n > @after AND n <= @upto AND state IN ('confirmed', 'failed')",
+    ),
+    post: db.prepare<[number]>('DELETE FROM outbox WHERE n = ?'),
+    inboxPage: pageOf(db, 'inbox', 'rowid'),
+    outboxPage: pageOf(db, 'outbox', 'n'),
+  };
+}

@@ -1,0 +1,118 @@
+import type { Config } from '../config/config.ts';
+import { copied } from '../engine/sqlite/backup.ts';
+import type { Erased, Pruned } from '../engine/sqlite/retention.ts';
+import type { Clock, Instant, Timer, Timers } from '../lib/time.ts';
+import type { Answer } from '../turns/commands/context.ts';
+import type { FloorStore } from '../turns/floor-store.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
+import type { UpkeepOrder } from '../adapters/console/command-endpoint.ts';
+import { BackgroundCheck } from './background-check.ts';
+import { databaseIn } from './data-folder.ts';
+import type { Log } from './log.ts';
+import { Threads } from './thread-registry.ts';
+
+/** What upkeep works on. */
+export type UpkeepParts = {
+  readonly store: FloorStore;
+  readonly config: () => Config;
+  readonly clock: Clock;
+};
+
+const DAY_MS = 86_400_000;
+
+/** How long after the start what is old is taken away for the first time, so that a start has the machine to itself. */
+const FIRST_MS = 60_000;
+
+/** Does what the command line asks of the database; what went wrong is a refusal in words. */
+export async function carryOut(order: UpkeepOrder, parts: UpkeepParts): Promise<Answer> {
+  try {
+    return { ok: true, text: await done(order, parts) };
+  } catch (error) {
+    return { ok: false, text: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/** What is done for the database while Conch runs: it is checked as a whole, and what is old is taken away once a day. */
+export class Upkeep {
+  readonly #parts: UpkeepParts & { readonly timers: Timers; readonly log: Log };
+  readonly #check: BackgroundCheck;
+  #timer: Timer | null = null;
+  #isOver = false;
+
+  constructor(parts: UpkeepParts & { readonly timers: Timers; readonly log: Log }) {
+    this.#parts = parts;
+    this.#check = new BackgroundCheck({ ...parts, path: databaseIn(parts.config().dataDir) });
+  }
+
+  /** Whether the last check found something. */
+  get isDamaged(): boolean {
+    return this.#check.isDamaged;
+  }
+
+  start(): void {
+    this.#check.start();
+    this.#after(FIRST_MS);
+  }
+
+  stop(): void {
+    this.#isOver = true;
+    this.#timer?.cancel();
+    this.#check.stop();
+  }
+
+  #after(ms: number): void {
+    if (!this.#isOver) this.#timer = this.#parts.timers.after(ms, () => void this.#prune());
+  }
+
+  async #prune(): Promise<void> {
+    const { store, log } = this.#parts;
+    try {
+      const pruned = await store.prune(await keptSince(this.#parts), false);
+      if (pruned.entries + pruned.messages + pruned.posts > 0) log.info({ ...pruned }, 'what is old was taken away');
+    } catch (error) {
+      if (!this.#isOver) log.warn({ err: error }, 'what is old could not be taken away');
+    }
+    this.#after(DAY_MS);
+  }
+}
+
+async function done(order: UpkeepOrder, parts: UpkeepParts): Promise<string> {
+  const { store } = parts;
+  switch (order.act) {
+    case 'backup':
+      await store.backupTo(order.file);
+      return copied(order.file);
+    case 'prune':
+      return prunedText(await store.prune(await keptSince(parts), order.isDryRun), order.isDryRun);
+    case 'erase':
+      return erasedText(order.id, await store.erase({ what: order.what, id: order.id }));
+  }
+}
+
+/** The instant since which a channel's words are kept; `null`: all of them. A thread keeps them as its channel does. */
+async function keptSince({ store, config, clock }: UpkeepParts): Promise<(channel: ChannelId) => Instant | null> {
+  const now = clock.now();
+  const threads = new Threads(store);
+  await threads.load(now);
+  const { channels, retention } = threads.within(config());
+  const days = new Map(channels.map((channel) => [channel.id, channel.retention.days]));
+  return (channel) => {
+    const kept = days.has(channel) ? days.get(channel) : retention.days;
+    return kept === null || kept === undefined ? null : now - kept * DAY_MS;
+  };
+}
+
+function prunedText({ entries, messages, posts }: Pruned, isDryRun: boolean): string {
+  const what = `${entries} entries of journals, ${messages} messages and ${posts} posts`;
+  if (entries + messages + posts === 0)
+    return 'Nothing is older than the configuration keeps it (retention.days, for all or per channel).';
+  return isDryRun ? `${what} would be taken away. Nothing was.` : `${what} were taken away.`;
+}
+
+function erasedText(id: string, { messages, posts }: Erased): string {
+  if (messages + posts === 0) return `Nothing of ${id} is on record.`;
+  return (
+    `The words of ${messages} messages and ${posts} posts were taken out. Backups made before still hold them, as do ` +
+    "Discord or Slack, agents' own memories, and what others quoted."
+  );
+}

@@ -1,0 +1,90 @@
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { runConch } from '../kill/bot.ts';
+import type { Place } from '../kill/bot.ts';
+import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
+import { CHANNEL, DEMO, STACK, inPlace, readyPage } from './demo.ts';
+
+const KEPT = { ...DEMO, retention: { days: 1 } };
+
+async function conch(place: Place, ...argv: readonly string[]) {
+  const done = await runConch(place, { argv });
+  expect(done.err).not.toMatch(STACK);
+  return done;
+}
+
+/** Makes what stands in the console two days old. */
+function age(place: Place): void {
+  const db = new Database(join(place.dataDir, 'conch.db'));
+  db.exec('UPDATE conversation SET sent_at = sent_at - 172800000');
+  db.close();
+}
+
+describe('the database of a Conch that runs', () => {
+  test('is verified, backed up, erased from and pruned by the command line, and restored once it has ended', () =>
+    inPlace(KEPT, async (place, start) => {
+      const bot = start();
+      const page = await readyPage(bot);
+      const id = await page.say(CHANNEL, 'pm: my number is 5551234');
+      await page.until(() => page.texts('agent').length > 0, 'an answer');
+      await page.until(() => page.view?.condition === 'resting', 'the end of the exchange');
+
+      expect(await conch(place, 'verify')).toMatchObject({ code: 0, out: expect.stringMatching(/^✓ .* is whole/) });
+      const copy = join(place.dir, 'copy.db');
+      expect((await conch(place, 'backup', copy)).code).toBe(0);
+      expect((await conch(place, 'verify', copy)).code).toBe(0);
+      expect((await conch(place, 'restore', copy)).code).toBe(EXIT_CODES.databaseLocked);
+
+      const erased = await conch(place, 'erase', 'message', id);
+      expect(erased).toMatchObject({ code: 0, out: expect.stringContaining('The words of 1 messages') });
+      expect(await conch(place, 'erase', 'message', 'nothing')).toMatchObject({
+        code: 0,
+        out: 'Nothing of nothing is on record.\n',
+      });
+      for (const name of ['conch.db', 'conch.db-wal'])
+        expect(readFileSync(join(place.dataDir, name)).includes('my number is 5551234')).toBe(false);
+      expect((await conch(place, 'prune', '--dry-run')).out).toContain('Nothing is older');
+      expect(await conch(place, 'verify')).toMatchObject({ code: 0 });
+
+      page.close();
+      expect(await bot.end('SIGTERM')).toMatchObject({ code: 0 });
+      expect((await conch(place, 'restore', copy)).out).toContain('the number of every turn jumps ahead');
+      expect((await conch(place, 'verify')).code).toBe(0);
+    }));
+
+  test('that has gone back is not started, and the way on that is named works', () =>
+    inPlace(DEMO, async (place, start) => {
+      const bot = start();
+      const page = await readyPage(bot);
+      await page.say(CHANNEL, 'pm: Hello!');
+      await page.until(() => page.texts('agent').length > 0, 'an answer');
+      page.close();
+      await bot.end('SIGKILL');
+      rmSync(join(place.dataDir, 'conch.db-wal'));
+      const refused = await conch(place, 'start');
+      expect(refused.code).toBe(EXIT_CODES.databaseUnreadable);
+      const way = /conch (restore \S+)$/.exec(refused.err.trim())?.[1] ?? '';
+      expect((await conch(place, ...way.split(' '))).code).toBe(0);
+      const again = start();
+      await again.ready();
+      expect(await again.end('SIGTERM')).toMatchObject({ code: 0 });
+    }));
+});
+
+test('what is older than the configuration keeps it is taken away by conch prune, and nothing else', () =>
+  inPlace(KEPT, async (place, start) => {
+    const bot = start();
+    const page = await readyPage(bot);
+    await page.say(CHANNEL, 'pm: Hello!');
+    await page.until(() => page.texts('agent').length > 0, 'an answer');
+    page.close();
+    await bot.end('SIGTERM');
+    age(place);
+    expect((await conch(place, 'prune')).code).toBe(0);
+    const db = new Database(join(place.dataDir, 'conch.db'), { readonly: true });
+    expect(db.prepare('SELECT count(*) FROM conversation').pluck().get()).toBe(0);
+    expect(db.prepare('SELECT count(*) FROM inbox').pluck().get()).toBe(1);
+    db.close();
+  }));

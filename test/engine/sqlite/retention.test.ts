@@ -1,0 +1,200 @@
+import { copyFileSync, readFileSync, statSync } from 'node:fs';
+import Database from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { openFloorStore } from '../../../src/turns/floor-store.ts';
+import type { FloorStore } from '../../../src/turns/floor-store.ts';
+import { AT, folder, open, options, seat, turn, write, written } from './fixture.ts';
+
+const DAY = 86_400_000;
+
+/** A store with a channel in which much was said long ago, and some today; its states are stored. */
+async function withHistory(path: string, turns = 60): Promise<FloorStore> {
+  const store = open(path);
+  await seat(store);
+  for (let n = 1; n <= turns; n += 1) {
+    await write(store, `m${n}`, `question ${n}`);
+    await turn(store, `answer ${n}`);
+    await turn(store, `more ${n}`);
+    await turn(store, `last ${n}`);
+  }
+  await deliver(store);
+  await store.close();
+  const again = open(path);
+  await today(again, `m${turns + 1}`);
+  await again.close();
+  return open(path);
+}
+
+/** Does all that is owed. */
+async function deliver(store: FloorStore): Promise<void> {
+  for (let { rows } = await store.owed(100, AT); rows.length > 0; { rows } = await store.owed(100, AT)) {
+    for (const row of rows) await store.settle(row, { state: 'confirmed', platformId: `p-${row.id}` });
+  }
+}
+
+async function today(store: FloorStore, id: string): Promise<void> {
+  await store.accept({ ...written(id), sentAt: AT + DAY });
+  await store.apply('test:one', { type: 'receive', id, addressed: [] }, AT + DAY);
+}
+
+const OLD = () => AT + 1;
+
+describe('retention', () => {
+  test('takes away what is old, and leaves a whole journal, the same floor, and what is new', async () => {
+    using place = folder();
+    const store = await withHistory(place.file());
+    const floor = store.floor('test:one');
+    const before = statSync(place.file()).size;
+    const counted = await store.prune(OLD, true);
+    expect(counted.entries).toBeGreaterThan(300);
+    expect(counted).toMatchObject({ messages: 60, posts: 180 });
+    expect(statSync(place.file()).size).toBe(before);
+    expect(store.message('m1')).not.toBeNull();
+    expect(await store.prune(OLD, false)).toEqual(counted);
+    expect([store.message('m1'), store.message('m60')]).toEqual([null, null]);
+    expect(store.message('m61')?.fate?.state).toBe('delivered');
+    expect(store.floor('test:one')).toEqual(floor);
+    expect(store.verify()).toEqual([]);
+    expect(store.replay('test:one')).toMatchObject({ brokenAt: null, stoppedBy: null, equal: true });
+    expect(statSync(place.file()).size).toBeLessThan(before / 2);
+    await turn(store, 'the answer of today');
+    await store.close();
+    expect(readFileSync(place.file()).includes('answer 7')).toBe(false);
+    const again = open(place.file());
+    expect(again.verify()).toEqual([]);
+    expect(await again.prune(OLD, false)).toEqual({ entries: 0, messages: 0, posts: 0 });
+    await again.close();
+  });
+
+  test('asked for no channel takes away nothing', async () => {
+    using place = folder();
+    const store = await withHistory(place.file(), 3);
+    expect(await store.prune(() => null, false)).toEqual({ entries: 0, messages: 0, posts: 0 });
+    expect(await store.prune(() => AT, false)).toEqual({ entries: 0, messages: 0, posts: 0 });
+    expect(store.message('m1')).not.toBeNull();
+    await store.close();
+  });
+
+  test('keeps a message that the floor still holds, however old it is', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await seat(store);
+    await store.apply('test:one', { type: 'mode', mode: 'queue', by: 'ada' }, AT);
+    for (const id of ['m1', 'm2', 'm3']) await write(store, id);
+    expect(store.floor('test:one')?.held.map(({ id }) => id)).toEqual(['m2', 'm3']);
+    await today(store, 'm4');
+    await store.prune(OLD, false);
+    expect(store.message('m2')?.text).toBe('text of m2');
+    expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+
+  test('killed after any of its commits leaves a whole file, and goes on where it was', async () => {
+    using place = folder();
+    using killed = folder();
+    await (await withHistory(place.file(), 40)).close();
+    let moments = 0;
+    const faults: string[] = [];
+    const look = async (): Promise<void> => {
+      for (const name of ['conch.db', 'conch.db-wal']) copyFileSync(place.file(name), killed.file(name));
+      const left = openFloorStore(options(killed.file()));
+      faults.push(...left.verify());
+      await left.prune(OLD, false);
+      faults.push(...left.verify());
+      if (left.message('m1') !== null || left.floor('test:one')?.lines === undefined) faults.push('not pruned');
+      await left.close();
+      moments += 1;
+    };
+    const disk = { sync: () => look(), close: () => undefined };
+    const store = open(place.file(), { disk });
+    await store.prune(OLD, false);
+    await store.close();
+    expect(faults).toEqual([]);
+    expect(moments).toBeGreaterThan(5);
+  });
+
+  test('leaves a checkpoint that shows when it was changed', async () => {
+    using place = folder();
+    const store = await withHistory(place.file(), 3);
+    await store.prune(OLD, false);
+    await store.close();
+    const db = new Database(place.file());
+    db.exec(
+      `DROP TRIGGER journal_keeps; UPDATE journal SET facts = replace(facts, '"epoch":', '"epoch":1') WHERE prev IS NULL`,
+    );
+    db.close();
+    const again = open(place.file());
+    expect(again.verify()).toContainEqual(expect.stringMatching(/the journal of test:one was changed/u));
+    await again.close();
+  });
+});
+
+/** Whether a word stands anywhere in the files of a database. */
+function isLeft(file: (name?: string) => string, word: string): boolean {
+  return ['conch.db', 'conch.db-wal'].some((name) => readFileSync(file(name)).includes(word));
+}
+
+describe('an erasure', () => {
+  test('of a person leaves none of its words in the file, the log, or what is read', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await seat(store);
+    await write(store, 'm1', 'my number is 5551234');
+    await turn(store, 'noted');
+    await write(store, 'm2', 'again: 5551234');
+    expect(isLeft(place.file, '5551234')).toBe(true);
+    expect(await store.erase({ what: 'person', id: 'u1' })).toEqual({ messages: 2, posts: 0 });
+    expect(isLeft(place.file, '5551234')).toBe(false);
+    expect(store.message('m1')).toMatchObject({ text: '[erased]', author: { id: 'u1', name: '[erased]' } });
+    expect(store.lines('test:one', 0, 9).map(({ text }) => text)).not.toContain('again: 5551234');
+    expect(store.verify()).toEqual([]);
+    expect(await store.erase({ what: 'person', id: 'u1' })).toEqual({ messages: 0, posts: 0 });
+    await store.close();
+  });
+
+  test('of a post takes the text from the journal, and chain and fold stay whole', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await seat(store);
+    await write(store, 'm1');
+    await turn(store, `the key of the house is 5551234, ${'and so on '.repeat(12)}`);
+    await deliver(store);
+    const post = store.tables.db
+      .prepare<[], string>("SELECT platform_id FROM outbox WHERE text LIKE '%5551234%'")
+      .pluck()
+      .get();
+    expect(isLeft(place.file, '5551234')).toBe(true);
+    const erased = await store.erase({ what: 'message', id: post ?? '' });
+    expect(erased.posts).toBeGreaterThan(1);
+    expect(isLeft(place.file, '5551234')).toBe(false);
+    expect(store.lines('test:one', 0, 9).map(({ text }) => text)).toContain('[erased]');
+    expect(store.replay('test:one')).toMatchObject({ brokenAt: null, stoppedBy: null, equal: true });
+    expect(store.verify()).toEqual([]);
+    await store.close();
+    const again = open(place.file());
+    expect(again.verify()).toEqual([]);
+    await turn(again, 'and on it goes');
+    await again.close();
+  });
+
+  test('of a message that nobody knows takes nothing', async () => {
+    const store = open();
+    expect(await store.erase({ what: 'message', id: 'm9' })).toEqual({ messages: 0, posts: 0 });
+    await store.close();
+  });
+
+  test('says so when another program keeps the log from being emptied', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await seat(store);
+    await write(store, 'm1', 'my number is 5551234');
+    const reader = new Database(place.file(), { readonly: true });
+    reader.exec('BEGIN');
+    reader.prepare('SELECT count(*) FROM inbox').get();
+    await expect(store.erase({ what: 'message', id: 'm1' })).rejects.toThrow('End that one and erase again');
+    reader.close();
+    await store.erase({ what: 'message', id: 'm1' });
+    expect(isLeft(place.file, '5551234')).toBe(false);
+    await store.close();
+  });
+});

@@ -1,0 +1,116 @@
+import { describe, expect, test } from 'vitest';
+import type { Config } from '../../src/config/config.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { thisWorld } from '../../src/config/world.ts';
+import { createLog } from '../../src/runtime/log.ts';
+import { Upkeep, carryOut } from '../../src/runtime/upkeep.ts';
+import type { FloorStore } from '../../src/turns/floor-store.ts';
+import { AT, folder, open, seat, turn, write } from '../engine/sqlite/fixture.ts';
+
+const DAY = 86_400_000;
+const PRUNE = { act: 'prune', isDryRun: false } as const;
+
+/** The demo's configuration for channels of tests, each with how many days it keeps. */
+function kept(days: number | null, channels: Readonly<Record<string, number | null>> = {}): () => Config {
+  const demo = loadConfig({ ...thisWorld(), env: {}, cwd: '/' }, 'look');
+  const own = demo.channels.flatMap((channel) =>
+    Object.entries(channels).map(([id, of]) => ({ ...channel, id, retention: { days: of } })),
+  );
+  const { secrets } = demo;
+  return () => ({ ...demo, secrets, retention: { days }, channels: own });
+}
+
+async function withTalk(path: string, channels: readonly string[]): Promise<FloorStore> {
+  const store = open(path);
+  for (const channel of channels) {
+    await seat(store, channel);
+    for (const id of ['1', '2']) {
+      await write(store, `${channel} ${id}`, 'a question', channel);
+      for (const text of ['one', 'two', 'three']) await turn(store, text, channel);
+    }
+  }
+  await store.close();
+  return open(path);
+}
+
+const left = (store: FloorStore, channels: readonly string[]) =>
+  channels.filter((channel) => store.message(`${channel} 1`) !== null);
+
+describe('what is old', () => {
+  test('is told by each channel, and by all for those that say nothing or are gone', async () => {
+    using place = folder();
+    const channels = ['test:month', 'test:ever', 'test:gone'];
+    const store = await withTalk(place.file(), channels);
+    const parts = { store, config: kept(2, { 'test:month': 30, 'test:ever': null }) };
+    const at = (days: number) => ({ ...parts, clock: { now: () => AT + days * DAY } });
+    expect(await carryOut(PRUNE, at(1))).toMatchObject({ ok: true, text: expect.stringContaining('Nothing is older') });
+    expect(await carryOut(PRUNE, at(3))).toMatchObject({
+      ok: true,
+      text: expect.stringMatching(/1 messages .* taken/),
+    });
+    expect(left(store, channels)).toEqual(['test:month', 'test:ever']);
+    await carryOut(PRUNE, at(31));
+    expect(left(store, channels)).toEqual(['test:ever']);
+    expect(store.verify()).toEqual([]);
+    await store.close();
+  });
+
+  test('of a thread is what is old in its channel', async () => {
+    using place = folder();
+    const channels = ['test:parent', 'test:thread'];
+    const store = await withTalk(place.file(), channels);
+    await store.remember('threads', 'test:thread', JSON.stringify({ parent: 'test:parent', name: 'a thread' }));
+    await carryOut(PRUNE, { store, config: kept(1, { 'test:parent': 9 }), clock: { now: () => AT + 5 * DAY } });
+    expect(left(store, channels)).toEqual(channels);
+    await store.close();
+  });
+
+  test('is taken away a minute after the start and then once a day, until the end', async () => {
+    using place = folder();
+    const store = await withTalk(place.file(), ['test:one']);
+    const delays: number[] = [];
+    const due: (() => void)[] = [];
+    const timers = {
+      after: (ms: number, run: () => void) => {
+        delays.push(ms);
+        if (ms >= 60_000) due.push(run);
+        return { cancel: () => void due.splice(0) };
+      },
+    };
+    const lines: string[] = [];
+    const log = createLog({
+      level: 'info',
+      pretty: false,
+      secrets: [],
+      destination: { write: (line) => lines.push(line) },
+    });
+    const upkeep = new Upkeep({ store, config: kept(1), clock: { now: () => AT + 5 * DAY }, timers, log });
+    upkeep.start();
+    expect(delays).toContain(60_000);
+    due.shift()?.();
+    while (due.length === 0) await new Promise(setImmediate);
+    expect(left(store, ['test:one'])).toEqual([]);
+    expect(lines.map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({ level: 'info', messages: 1, message: 'what is old was taken away' }),
+    ]);
+    expect(delays.at(-1)).toBe(DAY);
+    upkeep.stop();
+    expect(due).toEqual([]);
+    await store.close();
+  });
+});
+
+test('what cannot be done is a refusal in words', async () => {
+  using place = folder();
+  const store = open(place.file());
+  const parts = { store, config: kept(null), clock: { now: () => AT } };
+  expect(await carryOut({ act: 'backup', file: place.file() }, parts)).toEqual({
+    ok: false,
+    text: expect.stringContaining('exists already'),
+  });
+  expect(await carryOut({ act: 'erase', what: 'person', id: 'u9' }, parts)).toEqual({
+    ok: true,
+    text: 'Nothing of u9 is on record.',
+  });
+  await store.close();
+});
