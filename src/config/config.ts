@@ -107,7 +107,7 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
     demoModel: demo,
     turnConfig,
     agents,
-    channels: channels.map((channel) => channelOf(channel, { turnConfig, agents, budgets })),
+    channels: channelsOf(channels, { turnConfig, agents, budgets }),
     adapters: {
       ...file.adapters,
       console: { ...file.adapters.console, port: surround.port ?? file.adapters.console.port },
@@ -150,24 +150,51 @@ const impossible = (id: string): never => {
 
 type General = Pick<Config, 'turnConfig' | 'agents' | 'budgets'>;
 
-const channelOf = (channel: FileChannel, general: General): ChannelConfig => {
-  const overrides = Object.fromEntries(Object.entries(channel).filter(([key]) => key in turnKeys));
-  const turnConfig = turnConfigSchema.parse({ ...general.turnConfig, ...overrides });
-  const seats = channel.agents.flatMap((id) => general.agents.filter((agent) => agent.id === id));
-  return {
-    id: channel.id,
-    adapter: ADAPTERS.find((name) => channel.id.startsWith(`${name}:`)) ?? impossible(channel.id),
-    name: channel.name ?? channel.id.slice(channel.id.indexOf(':') + 1),
-    agents: channel.agents,
-    seats: seats.map((agent) => seatSettingsOf(agent, turnConfig)),
-    turnConfig,
-    ...(channel.tools === undefined ? {} : { tools: channel.tools }),
-    budgets: {
-      exchange: { ...general.budgets.exchange, ...channel.budgets?.exchange },
-      day: { ...general.budgets.day, ...channel.budgets?.day },
-    },
-  };
+/** What channels have in common is one object for all of them: there may be very many. */
+const channelsOf = (channels: readonly FileChannel[], general: General): readonly ChannelConfig[] => {
+  const seatings = new Map<string, Pick<ChannelConfig, 'agents' | 'seats'>>();
+  return channels.map((channel) => {
+    const overrides = Object.entries(channel).filter(([key]) => key in turnKeys);
+    const { turnConfig } = general;
+    if (overrides.length > 0) {
+      const own = turnConfigSchema.parse({ ...turnConfig, ...Object.fromEntries(overrides) });
+      return channelOf(channel, { ...general, turnConfig: own }, seatingOf(channel, general.agents, own));
+    }
+    const key = channel.agents.join(' ');
+    const seating = seatings.get(key) ?? seatingOf(channel, general.agents, turnConfig);
+    seatings.set(key, seating);
+    return channelOf(channel, general, seating);
+  });
 };
+
+const seatingOf = (
+  { agents: ids }: FileChannel,
+  agents: readonly AgentConfig[],
+  turnConfig: TurnConfig,
+): Pick<ChannelConfig, 'agents' | 'seats'> => {
+  const seated = ids.flatMap((id) => agents.filter((agent) => agent.id === id));
+  return { agents: ids, seats: seated.map((agent) => seatSettingsOf(agent, turnConfig)) };
+};
+
+const channelOf = (
+  channel: FileChannel,
+  { turnConfig, budgets }: General,
+  seating: Pick<ChannelConfig, 'agents' | 'seats'>,
+): ChannelConfig => ({
+  id: channel.id,
+  adapter: ADAPTERS.find((name) => channel.id.startsWith(`${name}:`)) ?? impossible(channel.id),
+  name: channel.name ?? channel.id.slice(channel.id.indexOf(':') + 1),
+  ...seating,
+  turnConfig,
+  ...(channel.tools === undefined ? {} : { tools: channel.tools }),
+  budgets:
+    channel.budgets === undefined
+      ? budgets
+      : {
+          exchange: { ...budgets.exchange, ...channel.budgets.exchange },
+          day: { ...budgets.day, ...channel.budgets.day },
+        },
+});
 
 const completeAgent = (agent: FileAgent, keys: Surround['keys']): AgentConfig => {
   const { backend, id, name = id } = agent;
@@ -201,6 +228,7 @@ const neverExpires = ({ id, seats, turnConfig }: ChannelConfig): readonly string
     );
 
 const freeze = <T extends object>(value: T): T => {
+  if (Object.isFrozen(value)) return value;
   for (const member of Object.values(Object.getOwnPropertyDescriptors(value))) {
     if (typeof member.value === 'object' && member.value !== null) freeze(member.value);
   }

@@ -5,7 +5,7 @@ import type { AgentSpec } from '../agents/session/seated-agent.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import type { Clock, Timers } from '../lib/time.ts';
-import type { AgentId } from '../turns/floor/settings.ts';
+import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
 import type { ReadModel } from './read-model.ts';
 
 const SECOND_MS = 1_000;
@@ -59,13 +59,14 @@ export async function createBackends(parts: BackendsParts): Promise<Backends> {
 /** Every agent with the channels in which it has a seat, by the configuration or by an operator. */
 export function agentSpecs(
   { agents, channels }: Config,
-  floors: Pick<ReadModel, 'isSeated'>,
+  floors: Pick<ReadModel, 'seatedIn'>,
   backendFor: Backends['backendFor'],
 ): readonly AgentSpec[] {
+  const seats = new Map(agents.map(({ id }): [AgentId, ChannelId[]] => [id, []]));
+  for (const { id } of channels) for (const agent of floors.seatedIn(id)) seats.get(agent)?.push(id);
   return agents.map((agent) => {
     const { id, name, description, persona } = agent;
-    const seats = channels.map((channel) => channel.id).filter((channel) => floors.isSeated(channel, id));
-    return { id, name, description, persona, backend: backendFor(agent), channels: seats };
+    return { id, name, description, persona, backend: backendFor(agent), channels: seats.get(id) ?? [] };
   });
 }
 

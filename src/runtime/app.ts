@@ -157,8 +157,10 @@ export class App {
     const before = this.#config.channels;
     const next = this.#threads.within(this.#configured);
     this.#config = next;
-    const gone = before.filter(({ id }) => !next.channels.some((channel) => channel.id === id));
-    const fresh = next.channels.filter(({ id }) => !before.some((channel) => channel.id === id));
+    const known = new Set(before.map(({ id }) => id));
+    const wanted = new Set(next.channels.map(({ id }) => id));
+    const gone = before.filter(({ id }) => !wanted.has(id));
+    const fresh = next.channels.filter(({ id }) => !known.has(id));
     const plans = [...next.channels.map(planOf), ...gone.map((channel) => ({ ...planOf(channel), seats: [] }))];
     const lose = (id: ChannelId) => this.#retrying(() => this.#manager.apply(id, { type: 'disconnect' }));
     await Promise.all(fresh.map(({ id }) => lose(id)));

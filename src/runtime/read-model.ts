@@ -3,7 +3,7 @@ import { LONGEST_TEXT } from '../adapters/console/protocol.ts';
 import { adapterOf } from '../adapters/delivery/chat-adapter.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Speaker } from '../adapters/port.ts';
 import type { SupervisorSettings } from '../agents/session/supervisor.ts';
-import type { Config } from '../config/config.ts';
+import type { ChannelConfig, Config } from '../config/config.ts';
 import type { Clock } from '../lib/time.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { FloorReader, Line } from '../turns/view.ts';
@@ -18,7 +18,8 @@ export type ReadModel = FloorQueries & {
   message(id: MessageId): Line | null;
   /** Whom a person's text names, of those that can be addressed in a channel. */
   addressed(channel: ChannelId, text: string): readonly AgentId[];
-  isSeated(channel: ChannelId, agent: AgentId): boolean;
+  /** The agents with a seat in a channel, by the configuration or by an operator. */
+  seatedIn(channel: ChannelId): readonly AgentId[];
   speaker(agent: AgentId): NonNullable<Speaker>;
   channelName(channel: ChannelId): string;
 };
@@ -72,13 +73,21 @@ export function createReadModel(reader: FloorReader, config: () => Config, clock
         config().agents.filter(({ id }) => here.includes(id)),
       );
     },
-    isSeated: (channel, agent) => seatedIn(channel).includes(agent),
+    seatedIn,
   };
 }
 
 /** The channels that one adapter serves. */
 export function channelsOf(config: Config, adapter: string): readonly ChannelId[] {
   return config.channels.filter((channel) => channel.adapter === adapter).map(({ id }) => id);
+}
+
+const byId = new WeakMap<Config, ReadonlyMap<ChannelId, ChannelConfig>>();
+
+function channelIn(config: Config, wanted: ChannelId): ChannelConfig | undefined {
+  const known = byId.get(config) ?? new Map(config.channels.map((channel) => [channel.id, channel]));
+  byId.set(config, known);
+  return known.get(wanted);
 }
 
 /** How texts are cut for a channel, by the platform that its id begins with. */
@@ -97,7 +106,7 @@ export function sessionSettingsOf(config: () => Config): SupervisorSettings {
     heartbeatTimeoutMs: heartbeatTimeoutSeconds * 1_000,
     interruptGraceMs: interruptGraceSeconds * 1_000,
     channel: (id) => {
-      const found = config().channels.find((channel) => channel.id === id);
+      const found = channelIn(config(), id);
       const { turnCompleteSignal: signal, passWords, ...rest } = found?.turnConfig ?? config().turnConfig;
       const { coalesceMs, contextTokens, maxConsecutiveErrors, maxTotalErrors } = rest;
       const place = { name: found?.name ?? id, topic: found?.topic ?? '' };
@@ -174,7 +183,7 @@ function isOwn(adapter: ChatAdapter, channel: ChannelId): boolean {
 
 function namesOf(config: () => Config) {
   const agent = (wanted: AgentId) => config().agents.find(({ id }) => id === wanted);
-  const channel = (wanted: ChannelId) => config().channels.find(({ id }) => id === wanted);
+  const channel = (wanted: ChannelId) => channelIn(config(), wanted);
   return {
     agent,
     channel,

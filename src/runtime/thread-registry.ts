@@ -42,8 +42,9 @@ export class Threads {
 
   /** The configuration with every thread as a channel like its parent, for as long as that has floors for its threads. */
   within(config: Config): Config {
+    const parents = new Map(config.channels.map((channel) => [channel.id, channel]));
     const threads = [...this.#known.values()].flatMap((thread) => {
-      const parent = config.channels.find(({ id }) => id === thread.parent);
+      const parent = parents.get(thread.parent);
       return parent === undefined || parent.turnConfig.threads !== 'own' ? [] : [asChannel(thread, parent)];
     });
     if (threads.length === 0) return config;

@@ -117,7 +117,8 @@ export class TurnManager {
     const { unapplied } = await this.#ports.store.recover();
     const known = [...this.#ports.store.channels(), ...unapplied.map(({ channel }) => channel)];
     const channels = [...new Set(known)];
-    const gone = channels.filter((channel) => !plans.some((plan) => plan.id === channel));
+    const planned = new Set(plans.map(({ id }) => id));
+    const gone = channels.filter((channel) => !planned.has(channel));
     await Promise.all(
       [...plans.map((plan) => plan.id), ...gone].map((channel) => this.apply(channel, { type: 'restart' })),
     );

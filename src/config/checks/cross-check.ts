@@ -85,12 +85,16 @@ export const crossCheck = (file: unknown): readonly Found[] => {
   ];
 };
 
-const sameIds = (entries: readonly { readonly id?: Id }[], list: string): readonly Found[] =>
-  entries.flatMap(({ id }, index) => {
-    const first = entries.findIndex((other) => same(other.id, id));
-    if (first === -1 || first === index) return [];
-    return [{ path: [list, index, 'id'], message: `"${id}" is the id of ${list}[${first}] already: give it another` }];
+const sameIds = (entries: readonly { readonly id?: Id }[], list: string): readonly Found[] => {
+  const first = new Map<string, number>();
+  return entries.flatMap(({ id }, index) => {
+    if (typeof id !== 'string') return [];
+    const known = first.get(id.toLowerCase());
+    if (known === undefined) first.set(id.toLowerCase(), index);
+    if (known === undefined) return [];
+    return [{ path: [list, index, 'id'], message: `"${id}" is the id of ${list}[${known}] already: give it another` }];
   });
+};
 
 const sameNames = (agents: readonly AgentDraft[]): readonly Found[] =>
   agents.flatMap(({ name }, index) => {
