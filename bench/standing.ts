@@ -1,6 +1,8 @@
 import { Database } from './group-commit.ts';
 import { atOnce, configOf, startProgram } from './app.ts';
-import { SEATED, channelsNamed, openFloors } from './floors.ts';
+import { AGENTS, openFloors } from './floors.ts';
+import { planOf } from '../src/turns/channel-plan.ts';
+import type { ChannelPlan } from '../src/turns/channel-plan.ts';
 import { systemClock } from '../src/lib/time.ts';
 import type { Span } from './steady.ts';
 
@@ -22,12 +24,16 @@ export async function makeFolder(path: string, channels: number, { warmUpMs: mid
   const store = openFloors(path, { sync: () => null, close: () => {} });
   await store.recover();
   const at = systemClock().now();
-  const ids = channelsNamed(channels);
+  const plans = configOf(channels).channels.map(planOf);
   for (let from = 0; from < channels; from += AT_ONCE) {
-    const some = ids.slice(from, from + AT_ONCE);
-    await Promise.all(some.flatMap((id) => SEATED.map((command) => store.apply(id, command, at))));
+    const some = plans.slice(from, from + AT_ONCE);
+    const seated = ({ id, settings, seats }: ChannelPlan) => [
+      store.apply(id, { type: 'configure', settings, seats }, at),
+      ...AGENTS.map((agent) => store.apply(id, { type: 'join', agent }, at)),
+    ];
+    await Promise.all(some.flatMap(seated));
   }
-  await Promise.all(ids.slice(0, midTurn).map((id) => store.apply(id, { type: 'start', by: 'bench' }, at)));
+  await Promise.all(plans.slice(0, midTurn).map(({ id }) => store.apply(id, { type: 'start', by: 'bench' }, at)));
   await store.close();
   return { ms: performance.now() - begun };
 }

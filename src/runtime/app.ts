@@ -115,11 +115,14 @@ export class App {
     const { adapters, clock } = this.#parts;
     await this.#threads.load(clock.now());
     this.#config = this.#threads.within(this.#configured);
-    await this.#manager.recover(this.#config.channels.map(planOf));
+    const resting = await this.#manager.recover(this.#config.channels.map(planOf), {
+      mayRest: (seats) => seats.every(({ agent }) => !this.#comesByItself(agent)),
+      isUnheard: (channel) => this.#adapterOf(channel)?.capabilities.losesEvents ?? this.#adapterOf(channel) === null,
+    });
     for (const adapter of adapters) if (adapter.capabilities.losesEvents !== true) await this.#bringUp(adapter);
     this.#outbox.start();
     await this.#agents.start();
-    await this.#seatAgents();
+    await this.#seatAgents(resting);
   }
 
   /** Connects the other platforms, with patience; resolves when all can be heard. Rejects with an `AdapterError` when one never will. */
@@ -242,8 +245,13 @@ export class App {
   }
 
   /** Brings the agents in step with the configuration and with the seats that operators gave. */
-  #seatAgents(): Promise<void> {
-    return this.#agents.configure(agentSpecs(this.#config, this.#floors, this.#backendFor));
+  #seatAgents(resting?: ReadonlySet<ChannelId>): Promise<void> {
+    return this.#agents.configure(agentSpecs(this.#config, this.#floors, this.#backendFor), resting);
+  }
+
+  #comesByItself(agent: string): boolean {
+    const known = this.#config.agents.find(({ id }) => id === agent);
+    return known !== undefined && this.#backendFor(known).comesByItself === true;
   }
 
   #createAgents(clean: (text: string) => string): Supervisor {

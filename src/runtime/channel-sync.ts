@@ -13,7 +13,7 @@ export type ChannelSyncPorts = {
   readonly timers: Timers;
   readonly log: Log;
   readonly channelsOf: (adapter: ChatAdapter) => readonly ChannelId[];
-  readonly store: Pick<FloorStore, 'lastSeen' | 'remember' | 'recall'>;
+  readonly store: Pick<FloorStore, 'lastSeen' | 'remember' | 'recall' | 'floor'>;
   /** Does work again while the disk is full; rejects when the store is broken. */
   readonly retrying: (work: () => Promise<unknown>) => Promise<unknown>;
   readonly failed: (error: unknown) => void;
@@ -49,7 +49,8 @@ export class ChannelSync {
 
   /** The platform can be heard for the first time: its channels are caught up. */
   async begin(adapter: ChatAdapter): Promise<void> {
-    await this.#read(adapter);
+    const { store } = this.#ports;
+    await this.#read(adapter, (channel) => store.floor(channel)?.catchingUp !== false);
     if (adapter.capabilities.losesEvents === true) this.#sweepLater(adapter);
   }
 
@@ -84,15 +85,15 @@ export class ChannelSync {
     for (const { sweep } of this.#contacts.values()) sweep?.cancel();
   }
 
-  /** One reading after the other: a later loss leaves the lifting to the reading that follows it. */
-  async #read(adapter: ChatAdapter): Promise<void> {
+  /** Channels that were never unheard need no lifting. One reading after the other: a later loss leaves the lifting to the reading that follows it. */
+  async #read(adapter: ChatAdapter, isUnheard: (channel: ChannelId) => boolean = () => true): Promise<void> {
     const contact = this.#contact(adapter);
     const { losses, reading: before } = contact;
     const reading = (async () => {
       await before;
       await this.#all(adapter, async (channel) => {
         const gap = await this.#readOn(adapter, channel);
-        if (contact.losses === losses) await this.#lift(channel, gap);
+        if (contact.losses === losses && isUnheard(channel)) await this.#lift(channel, gap);
       });
     })();
     contact.reading = reading.catch(() => undefined);

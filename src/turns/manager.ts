@@ -1,6 +1,7 @@
 import { Alarm } from '../lib/time.ts';
 import type { Command } from './floor/command.ts';
 import { deadlines, nextDeadline } from './floor/seats.ts';
+import { isConfigured } from './floor/decide/membership.ts';
 import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
 import { gate } from './floor/gate.ts';
@@ -41,6 +42,16 @@ export type Change = {
   readonly facts: readonly Fact[];
   readonly floor: Floor;
 };
+
+/** What a start has to know of floors at rest. */
+export type RestingPorts = {
+  /** Whether agents with these seats are there as long as nobody says that they are gone. */
+  readonly mayRest: (seats: ChannelPlan['seats']) => boolean;
+  /** Whether people may have written in a channel what Conch has not heard. */
+  readonly isUnheard: (channel: ChannelId) => boolean;
+};
+
+const EVERY_FLOOR: RestingPorts = { mayRest: () => false, isUnheard: () => true };
 
 /** How long until a deadline that could not be met is tried again, in milliseconds. */
 const AGAIN_MS = 1_000;
@@ -110,21 +121,28 @@ export class TurnManager {
   }
 
   /**
-   * Brings every floor back after a start: nothing is granted in a channel before its `catchUp` command.
-   * Floors that the plan no longer names lose their seats.
+   * Brings every floor back after a start: nothing is granted in a channel before its `catchUp` command. Floors that the plan
+   * no longer names lose their seats. A floor at rest goes on as it is, if its plan is as before and its agents were there;
+   * it is only told when its platform's history is still to be read. Resolves with the channels of those.
    */
-  async recover(plans: readonly ChannelPlan[]): Promise<void> {
-    const { unapplied } = await this.#ports.store.recover();
-    const known = [...this.#ports.store.channels(), ...unapplied.map(({ channel }) => channel)];
+  async recover(plans: readonly ChannelPlan[], atRest: RestingPorts = EVERY_FLOOR): Promise<ReadonlySet<ChannelId>> {
+    const { store } = this.#ports;
+    const { unapplied } = await store.recover();
+    const known = [...store.channels(), ...unapplied.map(({ channel }) => channel)];
     const channels = [...new Set(known)];
     const planned = new Set(plans.map(({ id }) => id));
     const gone = channels.filter((channel) => !planned.has(channel));
-    await Promise.all(
-      [...plans.map((plan) => plan.id), ...gone].map((channel) => this.apply(channel, { type: 'restart' })),
-    );
+    const rests = (plan: ChannelPlan): boolean => atRest.mayRest(plan.seats) && isAtRest(store.floor(plan.id), plan);
+    const resting = new Set(plans.filter(rests).map(({ id }) => id));
+    const told = [...plans.map(({ id }) => id), ...gone].flatMap((channel) => {
+      if (!resting.has(channel)) return [this.apply(channel, { type: 'restart' })];
+      return atRest.isUnheard(channel) ? [this.apply(channel, { type: 'disconnect' })] : [];
+    });
+    await Promise.all(told);
     for (const channel of gone) await this.#retire(channel);
-    await this.configure(plans);
+    await this.configure(plans.filter(({ id }) => !resting.has(id)));
     for (const message of unapplied) await this.route(message);
+    return resting;
   }
 
   /** Applies what changed in the configuration to the floors; turns under way are not touched unless their agent is gone. */
@@ -258,6 +276,14 @@ type Sign = Extract<Command, { type: 'work' }>;
 function isSign({ turn }: Floor, command: Command): command is Sign {
   if (command.type !== 'work' || turn?.status !== 'active') return false;
   return turn.agent === command.agent && turn.epoch === command.epoch && turn.openWork === command.open;
+}
+
+/** Whether nothing is under way at a floor, nothing waits, none of its agents is missing, and its plan is the one it knows. */
+function isAtRest(floor: Floor | null, plan: ChannelPlan): boolean {
+  if (floor === null || floor.catchingUp || nextDeadline(floor) !== null || !isConfigured(floor, plan)) return false;
+  const { turn, exchange, facilitation, parked, held, seats } = floor;
+  const isBusy = turn !== null || exchange !== null || facilitation !== null || parked.length + held.length > 0;
+  return !isBusy && seats.every((seat) => seat.disabled || (seat.present && seat.status !== 'OFFLINE'));
 }
 
 /** Whether a command may take the floor from the one who is speaking, so that what people saw of its text must be kept first. */

@@ -53,8 +53,11 @@ export type Supervisor = Roster & {
   deliver(row: OutboxRow): Promise<Settlement>;
   /** Takes what the holder of a channel has streamed and not yet said. */
   takeDraft(channel: ChannelId): TurnDraft | null;
-  /** Goes over to other agents: opens and closes what changed, leaves alone what did not. Resolves as `start` does. */
-  configure(agents: readonly AgentSpec[]): Promise<void>;
+  /**
+   * Goes over to other agents: opens and closes what changed, leaves alone what did not. Resolves as `start` does. In
+   * channels that are `resting` a session is opened only when there is something for it to do.
+   */
+  configure(agents: readonly AgentSpec[], resting?: ReadonlySet<ChannelId>): Promise<void>;
 };
 
 /** Makes a supervisor; nothing runs before `start`. */
@@ -181,7 +184,7 @@ class SessionPool {
     await Promise.all(all.map((each) => each.close()));
   }
 
-  async configure(agents: readonly AgentSpec[]): Promise<void> {
+  async configure(agents: readonly AgentSpec[], resting: ReadonlySet<ChannelId> = new Set()): Promise<void> {
     const before = this.agents;
     this.agents = agents;
     if (!this.#running) return;
@@ -192,7 +195,8 @@ class SessionPool {
       return seated.leave('taken out by the configuration');
     });
     await Promise.all(left);
-    await Promise.all(seatsOnlyIn(agents, before).map(({ spec, channel }) => this.#seat(spec, channel)));
+    const fresh = seatsOnlyIn(agents, before).filter(({ channel }) => !resting.has(channel));
+    await Promise.all(fresh.map(({ spec, channel }) => this.#seat(spec, channel)));
   }
 
   async deliver(row: OutboxRow): Promise<Settlement> {

@@ -5,6 +5,7 @@ import { facilitatorAnswered } from './control.ts';
 import { goOn } from './turns.ts';
 import { afterInterrupt } from './messages.ts';
 import { gate } from '../gate.ts';
+import type { Floor } from '../floor.ts';
 import { findSeat, findTurn, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, FloorSettings, SeatSettings } from '../settings.ts';
 
@@ -145,7 +146,7 @@ export function enable(decision: DecisionBuilder, command: CommandOf<'enable'>):
 export function configure(decision: DecisionBuilder, command: CommandOf<'configure'>): Refusal | null {
   const { configured, settings: current, seats: seated } = decision.floor;
   const configuration = { settings: command.settings, seats: command.seats };
-  if (isSame(configured, configuration)) return 'already';
+  if (isConfigured(decision.floor, configuration)) return 'already';
   const before = configured ?? { settings: null, seats: [] };
   const gone = before.seats.filter((seat) => !command.seats.some((wanted) => wanted.agent === seat.agent));
   for (const { agent } of gone) if (seated.some((seat) => seat.agent === agent)) drop(decision, agent);
@@ -153,6 +154,11 @@ export function configure(decision: DecisionBuilder, command: CommandOf<'configu
   decision.record({ type: 'configured', settings, seats: command.seats, configuration });
   goOn(decision);
   return null;
+}
+
+/** Whether this is what the configuration said last. */
+export function isConfigured({ configured }: Floor, configuration: NonNullable<Floor['configured']>): boolean {
+  return isSame(configured, { settings: configuration.settings, seats: configuration.seats });
 }
 
 function merged(current: FloorSettings, before: FloorSettings, wanted: FloorSettings): FloorSettings {

@@ -1,0 +1,177 @@
+import { describe, expect, test } from 'vitest';
+import type { AgentBackend, AgentSession } from '../../src/agents/backends/backend.ts';
+import type { HumanMessage } from '../../src/engine/port.ts';
+import { FloorStore } from '../../src/turns/floor-store.ts';
+import { openDatabase } from '../../src/engine/sqlite/open.ts';
+import { createTime } from '../agents/time.ts';
+import type { Time } from '../agents/time.ts';
+import { load } from '../config/world.ts';
+import { folder, options } from '../engine/sqlite/fixture.ts';
+import { startApp } from './start-app.ts';
+import type { Start } from './start-app.ts';
+
+const AGENTS = ['pm', 'dev'];
+const QUARTER_HOUR_MS = 900_000;
+
+/** Agents that answer at once; every session that is opened is written down. */
+function quick(comesByItself = false) {
+  const opened: string[] = [];
+  const backend: AgentBackend = {
+    kind: 'quick',
+    needsSignal: false,
+    promisesToAsk: true,
+    comesByItself,
+    async open({ channel, agent }): Promise<AgentSession> {
+      opened.push(`${agent} in ${channel}`);
+      return {
+        async prompt(_turn, report) {
+          report.text(`${agent} answers`);
+          return { how: 'completed' };
+        },
+        inject: async () => 'next-prompt',
+        interrupt: async () => {},
+        ping: async () => {},
+        close: async () => {},
+      };
+    },
+  };
+  return { opened, backend };
+}
+
+type Life = {
+  readonly channels?: number;
+  readonly rounds?: number;
+  readonly backend: AgentBackend;
+  readonly adapter?: Partial<Start['adapter']>;
+};
+
+/** One life of a program over the file. */
+async function live(path: string, time: Time, { channels = 2, rounds = 1, backend, adapter = {} }: Life) {
+  const store = new FloorStore(openDatabase(path), options(path, { clock: time.clock }));
+  const started = await startApp({
+    config: load({
+      turnConfig: { rounds },
+      agents: AGENTS.map((id) => ({ id, backend: { kind: 'scripted', script: 'dev' } })),
+      channels: Array.from({ length: channels }, (_, index) => ({ id: `console:c${index}`, agents: AGENTS })),
+    }),
+    store,
+    time,
+    adapter: { name: 'console', ...adapter },
+    backendFor: () => backend,
+  });
+  await time.advance(1_000);
+  /** Lets everybody answer what Ada says. */
+  const say = async (id: string): Promise<void> => {
+    await started.intake().message(said(id));
+    for (let waits = 0; waits < 100 && store.floor('console:c0')?.exchange !== null; waits += 1) await time.settle();
+  };
+  return { ...started, store, say, journal: () => store.journal('console:c0', 100).length };
+}
+
+function said(id: string): HumanMessage {
+  const author = { id: 'u1', name: 'Ada' };
+  return { id, channel: 'console:c0', author, text: 'go on', sentAt: 1, order: id, addressed: [], attachments: [] };
+}
+
+/** A folder that was left with every floor at rest. */
+async function leftAtRest(path: string, backend = quick().backend) {
+  const time = createTime();
+  const first = await live(path, time, { backend });
+  await first.say('1');
+  expect(first.store.floor('console:c0')).toMatchObject({ turn: null, exchange: null, lines: 3 });
+  const entries = first.journal();
+  await first.app.stop();
+  return { time, entries };
+}
+
+describe('a program that starts with floors at rest', () => {
+  test('opens no session and writes nothing about them', async () => {
+    using place = folder();
+    const path = place.file();
+    const { time, entries } = await leftAtRest(path);
+    const { opened, backend } = quick();
+    const { app, journal } = await live(path, time, { backend });
+    expect([opened, journal()]).toEqual([[], entries]);
+    await app.stop();
+  });
+
+  test('arms no timer, and none is armed again once what was said is answered and a quarter of an hour is over', async () => {
+    using place = folder();
+    const path = place.file();
+    const { time } = await leftAtRest(path);
+    const { app, say } = await live(path, time, { backend: quick().backend });
+    expect(time.pending()).toBe(0);
+    await say('2');
+    await time.advance(2 * QUARTER_HOUR_MS);
+    expect(time.pending()).toBe(0);
+    await app.stop();
+  });
+
+  test('has the next message answered, by sessions opened for that', async () => {
+    using place = folder();
+    const path = place.file();
+    const { time } = await leftAtRest(path);
+    const { opened, backend } = quick();
+    const { app, say, store } = await live(path, time, { backend });
+    await say('2');
+    expect(opened).toEqual(['pm in console:c0', 'dev in console:c0']);
+    expect(store.lines('console:c0', 4, 9).map(({ text }) => text)).toEqual(['pm answers', 'dev answers']);
+    await app.stop();
+  });
+
+  test('brings those back whose configuration changed', async () => {
+    using place = folder();
+    const path = place.file();
+    const { time } = await leftAtRest(path);
+    const { opened, backend } = quick();
+    const { app, store } = await live(path, time, { backend, rounds: 2 });
+    expect(opened).toHaveLength(4);
+    expect(store.floor('console:c0')?.settings.rounds).toBe(2);
+    await app.stop();
+  });
+
+  test('brings those back whose agents connect by themselves: they may be gone', async () => {
+    using place = folder();
+    const path = place.file();
+    const { time } = await leftAtRest(path);
+    const { opened, backend } = quick(true);
+    const { app } = await live(path, time, { backend });
+    expect(opened).toHaveLength(4);
+    await app.stop();
+  });
+
+  test('grants nothing in them before the history of a platform that loses events was read', async () => {
+    using place = folder();
+    const path = place.file();
+    const { time } = await leftAtRest(path);
+    const { opened, backend } = quick();
+    const history = Promise.withResolvers<void>();
+    const catchUp = async () => {
+      await history.promise;
+      return { messages: [], changes: [], gap: null };
+    };
+    const living = live(path, time, { backend, adapter: { catchUp, capabilities: { losesEvents: true } } });
+    await time.advance(1_000);
+    expect(opened).toEqual([]);
+    history.resolve();
+    const { app, say, store } = await living;
+    expect(store.floor('console:c0')?.catchingUp).toBe(false);
+    await say('2');
+    expect(opened).toEqual(['pm in console:c0', 'dev in console:c0']);
+    await app.stop();
+  });
+});
+
+test('a program that starts on a floor whose agents never came opens their sessions', async () => {
+  using place = folder();
+  const path = place.file();
+  const time = createTime();
+  const absent = { ...quick().backend, open: () => Promise.reject(new Error('not there')) };
+  const first = await live(path, time, { backend: absent });
+  await first.app.stop();
+  const { opened, backend } = quick();
+  const second = await live(path, time, { backend });
+  await time.advance(60_000);
+  expect(opened).toHaveLength(4);
+  await second.app.stop();
+});
