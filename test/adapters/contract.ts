@@ -398,7 +398,7 @@ function commands({ rig: { ways, capabilities }, on }: Suite): void {
   test(
     'that changes the floor is refused politely to whoever is no operator',
     on({ ...ALONE, operators: {} }, async ({ stage, program, talk }) => {
-      expect(await stage.command('ann', '/floor pause')).toContain('Only operators may run /floor pause');
+      expect(await stage.command('ann', '/floor pause')).toMatch(/Only operators may run \S*\s?floor pause/);
       expect(program.view().condition).toBe('resting');
       expect(await talk()).toEqual([]);
     }),
@@ -564,7 +564,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
       expect(await stage.command('ann', '/allow 1')).toContain('Not yet');
       await seeEqual(async () => (await stage.card())?.buttons.includes('Allow'), true);
       expect((await talk()).at(-1)).toContain('rm -r Delete the folder');
-      expect(await stage.command('ann', '/allow')).toContain('/allow 1');
+      expect(await stage.command('ann', '/allow')).toContain('allow 1');
       expect(await stage.command('ann', '/reject 1')).toContain('Rejected.');
       await program.rests();
     }),

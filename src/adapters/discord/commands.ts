@@ -64,8 +64,15 @@ export function lineOf(given: Given): string {
     if (value === null) return [];
     return [argument.rest === true ? flat(String(value)) : quoted(String(value))];
   });
-  return [`/${path}`, ...words].join(' ');
+  return withMessageIds([`/${path}`, ...words].join(' '));
 }
+
+/** A command line in which links to messages are the messages' ids. */
+export function withMessageIds(line: string): string {
+  return line.replaceAll(MESSAGE_LINK, '$1');
+}
+
+const MESSAGE_LINK = /<?https?:\/\/(?:\w+\.)?discord(?:app)?\.com\/channels\/(?:\d{1,20}|@me)\/\d{1,20}\/(\d{1,20})>?/g;
 
 /** What Discord offers for the option that somebody is filling in, at most 25. */
 export function choicesFor(given: Given, known: Completable): readonly OptionChoice[] {

@@ -8,14 +8,14 @@ import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { FloorQueries, Intake, Memory, Principal } from '../port.ts';
 import { answerBody, readCustomId } from './content.ts';
-import { choicesFor, givenSchema, lineOf } from './commands.ts';
+import { choicesFor, givenSchema, lineOf, withMessageIds } from './commands.ts';
 import { chatError, rejectionOf, wordsOf } from './errors.ts';
 import { channelId } from './client.ts';
 import type { Calls, Self } from './client.ts';
-import { authorOf, humanMessage, memberSchema, nameOf, userSchema } from './parse-message.ts';
+import { authorOf, commandIn, humanMessage, memberSchema, nameOf, userSchema } from './parse-message.ts';
 import { snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
-import { COMMAND_RULE, createDeduplicator, createFirstTime, typedCommand } from '../delivery/inbound.ts';
+import { COMMAND_RULE, createDeduplicator, createFirstTime } from '../delivery/inbound.ts';
 import type { MessageContext, MessagePayload } from './parse-message.ts';
 
 /** What commands and buttons are answered with. */
@@ -194,12 +194,13 @@ export type TypedPorts = {
 export function createTyped(ports: TypedPorts): (message: MessagePayload) => Promise<void> {
   const isFirst = createFirstTime(ports.memory);
   return async (message) => {
-    const line = typedCommand(message.content);
+    const line = commandIn(message, ports.context);
     if (line === null) return;
     try {
       const where = await ports.places.resolve(message.channel_id);
       if (where === null || humanMessage(message, where, ports.context).ignore !== COMMAND_RULE) return;
-      if (await isFirst(where.channel, message.id)) await run(ports, { message, line, channel: where.channel });
+      if (!(await isFirst(where.channel, message.id))) return;
+      await run(ports, { message, line: whyLine(line, message), channel: where.channel });
     } catch (error) {
       ports.log.error({ message: message.id, why: wordsOf(error) }, 'a typed command failed');
     }
@@ -219,4 +220,11 @@ async function run(ports: TypedPorts, { message, line, channel }: Order): Promis
   const body = { ...answerBody(answer.text, { ephemeral: false }), ...reply };
   const route = Routes.channelMessages(message.channel_id);
   await ports.calls.tell({ method: 'post', route, channel, what: 'answer', body });
+}
+
+/** "!why" in a reply is about the message replied to. */
+function whyLine(line: string, { message_reference: reference }: MessagePayload): string {
+  const named = withMessageIds(line);
+  const about = reference?.message_id ?? null;
+  return about !== null && /^[!/]\s*why$/i.test(named) ? `${named} ${about}` : named;
 }

@@ -51,7 +51,10 @@ const secondarySchema = z.object({
   mentions: z.array(userSchema).catch([]),
   mention_roles: z.array(snowflakeSchema).catch([]),
   referenced_message: writtenSchema.nullish().catch(null),
-  message_reference: z.object({ type: z.int().nullish() }).nullish().catch(null),
+  message_reference: z
+    .object({ type: z.int().nullish(), message_id: snowflakeSchema.nullish().catch(null) })
+    .nullish()
+    .catch(null),
   message_snapshots: z.array(z.object({ message: contentSchema })).catch([]),
 });
 
@@ -111,7 +114,8 @@ export function humanMessage(
   const addressed = addressedBy(message, by);
   const text = textOf(message, by);
   const named = addressedIn(text, by.agents());
-  const rule = ignoreRule(author, at.place, [...addressed, ...named]) ?? commandRule(message);
+  const rule =
+    ignoreRule(author, at.place, [...addressed, ...named]) ?? (commandIn(message, by) === null ? null : COMMAND_RULE);
   return {
     id: messageId(message.id),
     channel: at.channel,
@@ -144,8 +148,18 @@ const DEFAULT = 0;
 const REPLY = 19;
 const FORWARD = 1;
 
-function commandRule(message: MessagePayload): string | null {
-  return typedCommand(message.content) === null ? null : COMMAND_RULE;
+/** The command line that a message is, if it is one. */
+export function commandIn(
+  { content }: Pick<MessagePayload, 'content'>,
+  { self }: Pick<MessageContext, 'self'>,
+): string | null {
+  return typedCommand(withoutBot(content, self));
+}
+
+/** Whoever mentions the bot first means the channel: what stands behind it is what they say. */
+function withoutBot(content: string, { userId }: Self): string {
+  const rest = content.replace(new RegExp(`^(?:\\s*<@!?${userId}>[\\s,:]*)+`), '');
+  return rest === '' ? content : rest;
 }
 
 function textOf(message: MessagePayload, by: MessageContext): string {
@@ -161,7 +175,7 @@ function textOf(message: MessagePayload, by: MessageContext): string {
   };
   const forwarded = message.message_reference?.type === FORWARD ? message.message_snapshots : [];
   const quotes = forwarded.map((each) => quote(each.message.content)).filter((text) => text !== '');
-  return plainText([message.content, ...quotes].filter((text) => text !== '').join('\n'), lookups);
+  return plainText([withoutBot(message.content, by.self), ...quotes].filter((text) => text !== '').join('\n'), lookups);
 }
 
 /** A person whose name is an agent's is not that agent. */

@@ -7,10 +7,11 @@ import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { FloorQueries, Intake, Principal } from '../port.ts';
+import { messageId } from './client.ts';
 import type { People } from './client.ts';
 import type { Spot } from './parse-message.ts';
 import type { Deduplicator } from '../delivery/inbound.ts';
-import { escaped } from './content.ts';
+import { escaped, inSlackWords } from './content.ts';
 
 /** What commands, buttons and forms need. */
 export type CommandPorts = {
@@ -40,8 +41,22 @@ export type Order = { readonly floor: ChannelId; readonly line: string; readonly
 
 /** Runs a line in somebody's name and shows them the answer. */
 export async function command(ports: CommandPorts, asker: Recipient, order: Order): Promise<void> {
-  await answer(ports, asker, await obey(ports, asker.user, order));
+  const line = withMessageIds(order.line, asker.at);
+  await answer(ports, asker, await obey(ports, asker.user, { ...order, line }));
 }
+
+/** A command line in which links to messages and their time stamps are the messages' ids; "!why" in a thread is about its root. */
+function withMessageIds(line: string, { channel, thread }: Recipient['at']): string {
+  const named = line
+    .replaceAll(PERMALINK, (_link, where: string, seconds: string, rest: string) =>
+      messageId(where, `${seconds}.${rest}`),
+    )
+    .replaceAll(TIME_STAMP, (ts: string) => messageId(channel, ts));
+  return thread !== null && /^[!/]\s*why$/i.test(named) ? `${named} ${messageId(channel, thread)}` : named;
+}
+
+const PERMALINK = /<?https?:\/\/[\w.-]+\/archives\/(\w{1,30})\/p(\d{10})(\d{6})(?:\?[^\s<>]*)?>?/g;
+const TIME_STAMP = /(?<=\s)\d{10}\.\d{6}(?=\s|$)/g;
 
 /** Runs a line in somebody's name. */
 export async function obey(ports: CommandPorts, user: string, { floor, line, epoch }: Order): Promise<Answer> {
@@ -59,7 +74,8 @@ export async function answer(
   asker: Recipient,
   { text }: Answer,
 ): Promise<void> {
-  const shown = escaped(text.length > ANSWER_LIMIT ? `${text.slice(0, ANSWER_LIMIT)}…` : text);
+  const words = inSlackWords(text, asker.at.thread !== null);
+  const shown = escaped(words.length > ANSWER_LIMIT ? `${words.slice(0, ANSWER_LIMIT)}…` : words);
   try {
     if (asker.responseUrl !== null && (await respond(asker.responseUrl, shown))) return;
     const { channel, thread } = asker.at;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
 import { fenceAfter } from '../../turns/text/split.ts';
 import type { Fence } from '../../turns/text/split.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
@@ -15,13 +16,18 @@ export type Wording = {
 };
 
 /** Whether agents may speak under their own names, and whether there are to be blocks. */
-export type WordingOptions = { readonly isCustomized: boolean; readonly hasBlocks: boolean };
+export type WordingOptions = {
+  readonly isCustomized: boolean;
+  readonly hasBlocks: boolean;
+  /** Slack takes no commands with a slash in threads. */
+  readonly isThread: boolean;
+};
 
 /** A message as `chat.postMessage` and `chat.update` take it. */
-export function wordingOf(content: Content, { isCustomized, hasBlocks }: WordingOptions): Wording {
+export function wordingOf(content: Content, { isCustomized, hasBlocks, isThread }: WordingOptions): Wording {
   const { kind, speaker } = content;
   const said = kind === 'draft' ? newest(content.text) : content.text;
-  const named = speaker === null || isCustomized ? said : prefixed(speaker, said);
+  const named = speaker === null ? inSlackWords(said, isThread) : isCustomized ? said : prefixed(speaker, said);
   const blocks = hasBlocks ? blocksOf(content, named) : [];
   return {
     text: clipped(escaped(withoutBroadcasts(named)), blocks.length === 0 ? TEXT_LIMIT : NOTICE_LIMIT),
@@ -29,6 +35,17 @@ export function wordingOf(content: Content, { isCustomized, hasBlocks }: Wording
     ...(speaker === null || !isCustomized ? {} : identityOf(speaker)),
   };
 }
+
+/** Conch's own words with its commands as Slack takes them: "/conch floor resume", and "!floor resume" in threads. */
+export function inSlackWords(text: string, isThread: boolean): string {
+  return stretches(text)
+    .map((stretch) =>
+      stretch.isCode ? stretch.text : stretch.text.replaceAll(COMMANDS, isThread ? '!$1' : '/conch $1'),
+    )
+    .join('\n');
+}
+
+const COMMANDS = new RegExp(`(?<![\\w/.:~-])/(${COMMAND_WORDS.join('|')})(?![\\w/.-]*/|[\\w-])`, 'g');
 
 /** The `action_id` of the button that opens the settings. */
 export const SETTINGS_ACTION = 'conch:settings';
@@ -118,7 +135,7 @@ export function inertMarkdown(text: string): string {
 type Stretch = { readonly isCode: boolean; readonly text: string };
 
 /** What Slack could take for a mention, a channel, a date or a link with a text of its own. */
-const TOKEN = /<(?=@|#[A-Z\d]|!(?!doctype|--|\[)|(?:https?|mailto|tel|slack):[^>\n]{0,2000}\|)/gi;
+const TOKEN = /<(?=@[UW]|#[A-Z\d]|!(?!doctype|--|\[)|(?:https?|mailto|tel|slack):[^>\n]{0,2000}\|)/gi;
 /** Its text, and its address with or without the angle brackets. */
 const LINK =
   /\[((?:[^[\]\\]|\\.|\[[^[\]]{0,300}\]){1,300})\]\(\s{0,3}(?:<([^<>\n]{1,2000})>|((?:[^\s()<>]|\([^\s()<>]{0,300}\)){1,2000}))(?:\s{1,3}["'(][^\n]{0,300}["')])?\s{0,3}\)/g;
@@ -209,9 +226,9 @@ export function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** Words that address everybody, parted by a character that nobody sees, so that they address nobody. */
+/** Words that address everybody, parted by a character that nobody sees, so that they address nobody; addresses of mail stay whole. */
 export function withoutBroadcasts(text: string): string {
-  return text.replaceAll(/@(?=(?:channel|here|everyone|group)(?![\p{L}\p{N}_]))/giu, `@${JOINER}`);
+  return text.replaceAll(/(?<![\p{L}\p{N}])@(?=(?:channel|here|everyone|group)(?![\p{L}\p{N}_]))/giu, `@${JOINER}`);
 }
 
 /** The beginning of a text, at most so long; neither a character nor an entity is cut in two. */

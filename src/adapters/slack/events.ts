@@ -34,7 +34,6 @@ export type Typed = { readonly user: string; readonly line: string; readonly at:
 /** What taking in events needs of the adapter. */
 export type EventsPorts = MessageContext & {
   readonly intake: Intake;
-  readonly self: Self;
   readonly deduplicator: Deduplicator;
   readonly membership: ChannelMembership;
   readonly timers: Timers;

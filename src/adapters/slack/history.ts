@@ -8,14 +8,12 @@ import type { Timers } from '../../lib/time.ts';
 import { ChatError } from '../port.ts';
 import type { History, Intake, Position } from '../port.ts';
 import { call, channelId, messageId, platformChannel } from './client.ts';
-import type { Self } from './client.ts';
 import { threadAt, toChange, toHumanMessage, whereabouts, parseMessage, timesIn } from './parse-message.ts';
 import type { MessageContext } from './parse-message.ts';
 
 /** What reading histories needs of the adapter. */
 export type HistoryPorts = MessageContext & {
   readonly web: WebClient;
-  readonly self: Self;
   readonly intake: Intake;
   readonly timers: Timers;
   readonly log: Logger;

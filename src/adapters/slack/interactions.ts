@@ -3,7 +3,7 @@ import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../turns/floor/poli
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
-import { SETTINGS_ACTION, readButtonValue } from './content.ts';
+import { SETTINGS_ACTION, inSlackWords, readButtonValue } from './content.ts';
 import { NO_FLOOR, SETTINGS, answer, command, lineOf, obey } from './commands.ts';
 import type { Ack, Recipient, CommandPorts } from './commands.ts';
 import { floorAt } from './parse-message.ts';
@@ -154,7 +154,7 @@ export async function submitted(ports: CommandPorts, sent: Submission, ack: Ack)
   const running = (async () => {
     for (const { field, line } of linesOf(sent, ports.queries.view(floor))) {
       const { ok, text } = await obey(ports, sent.user.id, { floor, line });
-      if (!ok) errors[field] = text.slice(0, ERROR_LIMIT);
+      if (!ok) errors[field] = inSlackWords(text, false).slice(0, ERROR_LIMIT);
     }
   })();
   const late = Promise.withResolvers<'late'>();

@@ -145,7 +145,8 @@ function createWriter({ web, log }: MessageClientPorts) {
   };
   const write = async (method: string, channel: ChannelId, { content, extra }: Writing): Promise<Written> => {
     const given = { ...extra, ...metadataOf(content) };
-    const wording = wordingOf(content, { isCustomized, hasBlocks: true });
+    const isThread = platformChannel(channel).thread !== null;
+    const wording = wordingOf(content, { isCustomized, isThread, hasBlocks: true });
     try {
       const { ts, isUnnamed } = await send(method, channel, { ...given, ...wording });
       const isIgnored = isUnnamed && method === 'chat.postMessage' && 'username' in wording;
@@ -154,11 +155,11 @@ function createWriter({ web, log }: MessageClientPorts) {
     } catch (error) {
       const code = slackCode(error) ?? '';
       if (TOO_BIG.has(code) && 'blocks' in wording) {
-        return send(method, channel, { ...given, ...wordingOf(content, { isCustomized, hasBlocks: false }) });
+        return send(method, channel, { ...given, ...wordingOf(content, { isCustomized, isThread, hasBlocks: false }) });
       }
       if (!NAME_REFUSED.has(code) || !('username' in wording)) throw error;
       speakAsOneself();
-      return send(method, channel, { ...given, ...wordingOf(content, { isCustomized, hasBlocks: true }) });
+      return send(method, channel, { ...given, ...wordingOf(content, { isCustomized, isThread, hasBlocks: true }) });
     }
   };
   return { write, speakAsOneself };

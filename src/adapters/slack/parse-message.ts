@@ -146,6 +146,7 @@ export function spotOf({ channel, ts: own, thread_ts: thread, subtype }: Placed)
 
 /** What it takes to read Slack's messages. */
 export type MessageContext = {
+  readonly self: Self;
   readonly queries: FloorQueries;
   readonly people: People;
   readonly userGroups: Readonly<Record<string, AgentId>>;
@@ -212,13 +213,20 @@ export async function toChange(said: Said, floor: ChannelId, by: MessageContext)
 
 async function readable(text: string, by: MessageContext): Promise<string> {
   const { people, queries } = by;
-  await Promise.all(usersIn(text).slice(0, MENTIONS_LOOKED_UP).map(people.name));
-  const plain = plainText(text, {
+  const words = withoutApp(text, by.self);
+  await Promise.all(usersIn(words).slice(0, MENTIONS_LOOKED_UP).map(people.name));
+  const plain = plainText(words, {
     user: people.known,
     group: (group) => agentOf(group, by),
     channel: (channel) => queries.channels().find(({ id }) => id === channelId(channel))?.name ?? null,
   });
   return plain.toWellFormed().replaceAll('\0', '\uFFFD');
+}
+
+/** Whoever mentions the app first means the channel: what stands behind it is what they say. */
+function withoutApp(text: string, { userId }: Self): string {
+  const rest = text.replace(new RegExp(`^(?:\\s*<@${userId}(?:\\|[^<>]*)?>[\\s,:]*)+`), '');
+  return rest === '' ? text : rest;
 }
 
 /** The names of so many people in one message are looked up; the rest stay ids. */

@@ -457,6 +457,22 @@ describe('a command', () => {
     expect(here.listener.commands).toMatchObject([{ line: '/floor skip', epoch: 7, by: { roles: [] } }]);
   });
 
+  test('T34 /why takes a link to a message, and !why in a reply is about the message replied to', async () => {
+    await withCommands();
+    const about = discord.write('ann', discord.channel, 'hello');
+    const link = `https://discord.com/channels/1/${discord.channel}/${about.id}`;
+    await discord.command('ann', discord.channel, 'why', { message: link });
+    discord.write('ann', discord.channel, `!why ${link}`);
+    await mustCome('the link', () => here.listener.commands.length === 2);
+    discord.write('ann', discord.channel, '!why', { replyTo: about.id });
+    await mustCome('the reply', () => here.listener.commands.length === 3);
+    expect(here.listener.commands.map(({ line }) => line)).toEqual([
+      `/why ${about.id}`,
+      `!why ${about.id}`,
+      `!why ${about.id}`,
+    ]);
+  });
+
   test('in a channel without a floor says what to do', async () => {
     const other = discord.addChannel('elsewhere');
     await withCommands();

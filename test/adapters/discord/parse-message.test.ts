@@ -2,6 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   authorOf,
+  commandIn,
   editOf,
   editSchema,
   humanMessage,
@@ -56,6 +57,22 @@ describe('a message of a person', () => {
       addressed: [],
       attachments: [{ name: 'a.png', url: 'https://cdn.discordapp.com/a.png', contentType: 'image/png', bytes: 7 }],
     });
+  });
+
+  test.each([
+    [`<@${BOT}> dev: build it`, 'dev: build it'],
+    [`<@!${BOT}>, @dev build it`, '@dev build it'],
+    [`ask <@${BOT}> about it`, 'ask @Conch about it'],
+    [`<@${BOT}>`, '@Conch'],
+    [`<@${BOT}1> hello`, '@somebody hello'],
+  ])('T33 %s says %s', (content, said) => {
+    expect(heard({ content }).text).toBe(said);
+  });
+
+  test('T33 is a command behind a mention of the bot, too', () => {
+    const skip = { content: `<@${BOT}> !floor skip` };
+    expect(commandIn(skip, BY)).toBe('!floor skip');
+    expect(heard(skip).ignore).toBe('an operator command');
   });
 
   test('goes by the name of this server, then the name for all, then the plain one', () => {

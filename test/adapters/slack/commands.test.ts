@@ -57,6 +57,39 @@ describe('/conch', () => {
     });
   });
 
+  test.each([
+    ['https://x.slack.com/archives/C0123/p1700000000000100', 'C0123/1700000000.000100'],
+    [
+      'https://x.slack.com/archives/C0123/p1700000000000100?thread_ts=1600000000.000100&cid=C0123',
+      'C0123/1700000000.000100',
+    ],
+  ])('T34 why %s is about the message that it leads to', async (link, id) => {
+    const { slack, ears } = await begin();
+    await slack.command(slack.ids.ann, slack.ids.channel, `why ${link}`);
+    expect(ears.runs.map(({ line }) => line)).toEqual([`/why ${id}`]);
+  });
+
+  test('T34 why with a time stamp is about the message of this channel that has it, and an id stays one', async () => {
+    const { slack, ears } = await begin();
+    await slack.command(slack.ids.ann, slack.ids.channel, 'why 1700000000.000100');
+    await slack.command(slack.ids.ann, slack.ids.channel, 'why C0123/1700000000.000100');
+    expect(ears.runs.map(({ line }) => line)).toEqual([
+      `/why ${slack.ids.channel}/1700000000.000100`,
+      '/why C0123/1700000000.000100',
+    ]);
+  });
+
+  test('T35 is answered with commands as Slack takes them', async () => {
+    const { slack, ears } = await begin();
+    const text =
+      'Run /floor resume or /why C1/1.2; /floors, a/stop and src/agent/list are none.\n```\n/floor skip\n```';
+    ears.answer = () => ({ ok: true, text });
+    const { answers } = await slack.command(slack.ids.ann, slack.ids.channel, 'floor status');
+    expect(answers.map((shown) => shown.text)).toEqual([
+      text.replace('/floor resume', '/conch floor resume').replace('/why', '/conch why'),
+    ]);
+  });
+
   test('alone asks for help; a slash before the command does no harm', async () => {
     const { slack, ears } = await begin();
     await slack.command(slack.ids.ann, slack.ids.channel, '');
@@ -118,7 +151,7 @@ describe('who may operate', () => {
     expect((await slack.press(ann, channel, ts, 'Do')).answers).toMatchObject([{ text: 'You may only read.' }]);
     slack.write(ann, channel, '!floor skip');
     await until('three', () => slack.ephemerals(ann).length === 3);
-    expect((await slack.press(bob, channel, ts, 'Do')).answers).toMatchObject([{ text: 'Did /floor skip.' }]);
+    expect((await slack.press(bob, channel, ts, 'Do')).answers).toMatchObject([{ text: 'Did /conch floor skip.' }]);
   });
 
   test('row 74: a program operates in no way, whatever it calls itself', async () => {
@@ -136,7 +169,7 @@ describe('who may operate', () => {
     const group = slack.group('operators', [ann]);
     ears.answer = guard(group);
     const ts = button('/floor skip', 3);
-    expect((await slack.press(ann, channel, ts, 'Do')).answers).toMatchObject([{ text: 'Did /floor skip.' }]);
+    expect((await slack.press(ann, channel, ts, 'Do')).answers).toMatchObject([{ text: 'Did /conch floor skip.' }]);
     slack.setGroup(group, []);
     expect((await slack.press(ann, channel, ts, 'Do')).answers).toMatchObject([{ text: 'You may only read.' }]);
   });
@@ -177,6 +210,17 @@ describe('a command as a message', () => {
     await until('the answer', () => slack.ephemerals(slack.ids.ann).length > 0);
     expect(ears.runs).toMatchObject([{ channel: `${floor}/${root}`, line: '!stop' }]);
     expect(slack.ephemerals(slack.ids.ann)).toMatchObject([{ threadTs: root }]);
+  });
+
+  test('T34 !why in a thread is about the message that the thread is under; T35 is answered with "!"', async () => {
+    const { slack, ears } = await begin();
+    ears.answer = () => ({ ok: true, text: 'Run /floor resume.' });
+    const root = slack.write(slack.ids.bob, slack.ids.channel, 'root');
+    slack.write(slack.ids.ann, slack.ids.channel, '!why', { thread: root });
+    await until('the command', () => ears.runs.length === 1);
+    expect(ears.runs[0]?.line).toBe(`!why ${slack.ids.channel}/${root}`);
+    await until('the answer', () => slack.ephemerals(slack.ids.ann).length === 1);
+    expect(slack.ephemerals(slack.ids.ann)[0]?.text).toBe('Run !floor resume.');
   });
 
   test('is only one with a known first word: "!nice" is a message', async () => {

@@ -78,7 +78,7 @@ describe('two sockets', () => {
     const { slack, ears: own } = await begin();
     write(`<@${slack.ids.botUser}> hello`);
     await slack.events.settled();
-    expect(own.texts()).toEqual(['@Conch hello']);
+    expect(own.texts()).toEqual(['hello']);
   });
 
   test('row 35: events that overtake each other keep the order of the platform in their keys', async () => {

@@ -68,7 +68,8 @@ function textsIn(value: unknown): string[] {
 }
 
 /** What Slack could take for a mention: its own tokens anywhere, and bare words that address everybody. */
-const ACTIVE = /<(?:!(?:channel|here|everyone|group|subteam\^)|@[UW]|#[A-Z\d])|@(?:channel|here|everyone)\b/i;
+const ACTIVE =
+  /<(?:!(?:channel|here|everyone|group|subteam\^)|@[UW]|#[A-Z\d])|(?<![\p{L}\p{N}])@(?:channel|here|everyone)\b/iu;
 /** Slack hands these back to the app only; people never see them. */
 const HIDDEN = new Set(['metadata', 'value', 'action_id', 'outbox_id']);
 
@@ -132,7 +133,9 @@ describe('Markdown on its way to Slack', () => {
     ['> a quote', '> a quote'],
     ['see <https://example.org/?a=1&b=2>', 'see https://example.org/?a=1&b=2'],
     ['[the docs](https://example.org/a_(b)?x=1&y=2)', '[the docs](https://example.org/a_(b)?x=1&y=2)'],
-    ['mail ann@here.example', 'mail ann@\u2060here.example'],
+    ['T37 mail ann@here.example or a@channel.io', 'T37 mail ann@here.example or a@channel.io'],
+    ['T37 `List<@NonNull String>`', 'T37 `List<@NonNull String>`'],
+    ['write (@channel)', 'write (@\u2060channel)'],
   ])('reads the same: %s', (text, shown) => {
     expect(inertMarkdown(text)).toBe(shown);
   });

@@ -210,7 +210,8 @@ describe('where a message belongs', () => {
 
 describe('a message as it is handed in', () => {
   const people = { name: async (id: string) => (id === 'U1' ? 'Ann' : id), known: () => null };
-  const reading = { queries: sights([placeOf('C1')]), people, userGroups: { S1: 'dev' } };
+  const self = { userId: 'UAPP', botId: 'BAPP', appId: 'A0' };
+  const reading = { self, queries: sights([placeOf('C1')]), people, userGroups: { S1: 'dev' } };
 
   async function human(said: Partial<Said>, allowBots: 'off' | 'mentions' | 'all' = 'off') {
     const place = placeOf('C1', { allowBots });
@@ -233,6 +234,21 @@ describe('a message as it is handed in', () => {
   test('is addressed to the agents whose user groups it mentions', async () => {
     const { human: message } = await human({ text: '<!subteam^S1> and <!subteam^S9|@others>: go' });
     expect(message).toMatchObject({ addressed: ['dev'], text: '@dev and @others: go' });
+  });
+
+  test.each([
+    ['<@UAPP> dev: build it', 'dev: build it'],
+    ['<@UAPP|conch>, @dev build it', '@dev build it'],
+    ['  <@UAPP>: <@UAPP> build it', 'build it'],
+    ['ask <@UAPP> about it', 'ask @UAPP about it'],
+    ['<@UAPP>', '@UAPP'],
+    ['<@UAPPX> hello', '@UAPPX hello'],
+  ])('T33 %s says %s', async (text, said) => {
+    expect((await human({ text })).human.text).toBe(said);
+  });
+
+  test('T33 is a command behind a mention of the app, too', async () => {
+    expect((await human({ text: '<@UAPP> !floor skip' })).line).toBe('!floor skip');
   });
 
   test('of a program is recorded under its rule, or heard as the word of a program', async () => {

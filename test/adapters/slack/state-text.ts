@@ -85,7 +85,7 @@ function mentions(text: string, bare: boolean): string[] {
     ...text.matchAll(/<(?:!(channel|here|everyone)|@([UW][A-Z0-9]+)|!subteam\^(S[A-Z0-9]+))(?:\|[^>]*)?>/g),
   ].map(([, all, user, group]) => all ?? (user === undefined ? `subteam:${group}` : `user:${user}`));
   if (!bare) return found;
-  return [...found, ...[...text.matchAll(/@(channel|here|everyone)\b/g)].map(([, all = '']) => all)];
+  return [...found, ...[...text.matchAll(/(?<![\p{L}\p{N}])@(channel|here|everyone)\b/gu)].map(([, all = '']) => all)];
 }
 
 /** `mrkdwn` without `verbatim: true` has "certain mentions automatically parsed": bare ones count there. */
