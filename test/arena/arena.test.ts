@@ -10,7 +10,7 @@ const played = PLATFORMS.flatMap((platform) =>
 
 describe.concurrent('seven agents in one channel', () => {
   test.for(played.map(({ game, platform }) => [game.name, platform, game] as const))(
-    'T9 T23 T25 finish "%s" on %s in order, one at a time, and believe what the channel has',
+    'T9 T15 T16 T23 T25 finish "%s" on %s in order, one at a time, and believe what the channel has',
     async ([, platform, game]) => {
       const { fault, twoSpeakers, limitsTripped, historyDiffers, shares } = await play(game, platform);
       const isCached = game.measured !== true || median(shares) >= 0.9;

@@ -37,7 +37,7 @@ export const GAMES: readonly Game[] = [
     name: 'three each, with thanks',
     turnConfig: ENDLESS,
     mind: () => (asked) =>
-      asked.before < 3 ? `Item ${asked.before + 1}. Thanks ${previous(asked.agent)}, nice work.` : 'PASS',
+      asked.before < 3 ? `Item ${asked.before + 1}. Thanks @${previous(asked.agent)}, nice work.` : 'PASS',
     play: opened('Three items each.'),
     fault: (_channel, said) => inLaps(said, 3),
   },
@@ -47,6 +47,19 @@ export const GAMES: readonly Game[] = [
     mind: () => (asked) => `My word number ${asked.before + 1}.`,
     play: opened('Two words each.'),
     fault: (_channel, said) => inLaps(said, 2),
+  },
+  {
+    name: 'a delegated question',
+    turnConfig: { ...ENDLESS, rounds: 1 },
+    mind: () => delegating,
+    play: opened('fig: find out what six times seven is. Only yuzu can multiply.'),
+    fault: (_channel, said) => {
+      const expected = ['fig: @yuzu, what is six times seven?', 'yuzu: It is 42.', 'fig: The answer is 42.'];
+      return differs(
+        said.slice(0, 3).map(({ agent, text }) => `${agent}: ${text}`),
+        expected,
+      );
+    },
   },
   ...INTERRUPT_MODES.map(personInTheMiddle),
   {
@@ -179,6 +192,13 @@ function failing(mind: Mind): Mind {
     asked += 1;
     return asked % 3 === 0 ? (failures[(asked / 3) % failures.length] ?? 'PASS') : mind(request);
   };
+}
+
+function delegating({ agent, all, last }: Asked): Reply {
+  if (agent === 'yuzu') return /six times seven\?/u.test(all) && !/It is 42/u.test(all) ? 'It is 42.' : 'PASS';
+  if (agent !== 'fig') return 'PASS';
+  if (/It is 42\./u.test(last)) return 'The answer is 42.';
+  return /The answer is 42/u.test(all) ? 'PASS' : '@yuzu, what is six times seven?';
 }
 
 function previous(agent: string): string {
