@@ -194,6 +194,7 @@ export class Bot {
         machine: { ...core, decide },
         clock: { now: () => timeline.now },
         textLimit: () => textLimit,
+        salts: () => 'salt',
         words: (announcement, _channel, repeat) => announcementText(announcement, completeTexts({}), String, repeat),
         ids: () => 'sim',
       },
