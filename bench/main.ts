@@ -12,15 +12,16 @@ const CONTESTANTS = fileURLToPath(new URL('node_modules/xstate', import.meta.url
 const CHILD = fileURLToPath(new URL('child.ts', import.meta.url));
 const LONGEST_MS = 240_000;
 const SIZES = [1, 100, 1_000];
-const ROUNDS = 3;
+const ROUNDS = 2;
 const PEERS = ['langgraph', 'xstate'];
 const ASIDE = ['xstate-groups', 'chat-sdk'];
-const KNOWN = 100_000;
+const KNOWN = 20_000;
 const MID_TURN = 1_000;
 
 const isJson = process.argv.includes('--json');
-const isShort = process.argv.includes('--short');
-const rounds = isShort ? 1 : ROUNDS;
+/** Takes as long as it takes: more rounds, and sizes that a few minutes do not allow. */
+const isWhole = process.argv.includes('--whole');
+const rounds = isWhole ? 2 * ROUNDS : ROUNDS;
 const hasContestants = existsSync(CONTESTANTS);
 const folder = mkdtempSync(join(tmpdir(), 'conch-bench-'));
 try {
@@ -54,7 +55,7 @@ async function inbound(): Promise<readonly Row[]> {
 }
 
 async function others(): Promise<readonly Row[]> {
-  const most = isShort ? 100_000 : 1_000_000;
+  const most = isWhole ? 1_000_000 : 100_000;
   return [
     await one({ what: 'first-text', size: 1, round: 0 }),
     await one({ what: 'deadlines', size: 10_000, round: 0 }),
@@ -68,7 +69,7 @@ async function others(): Promise<readonly Row[]> {
 /** A folder with many channels at rest, and the program on it; the same with ten, to know what the program weighs by itself. */
 async function standing(): Promise<readonly Row[]> {
   const rows: Row[] = [];
-  for (const known of [10, isShort ? 10_000 : KNOWN]) {
+  for (const known of [10, isWhole ? 5 * KNOWN : KNOWN]) {
     const kept = join(folder, `${known}.db`);
     rows.push(await one({ what: 'make', size: known, round: 0, span: [MID_TURN, 0], kept }));
     rows.push(await one({ what: 'bare-open', size: known, round: 0, kept }));
