@@ -24,7 +24,7 @@ import { agentSpecs, keptBackends } from './agent-factory.ts';
 import { Suspensions } from './channel-suspension.ts';
 import { ChannelSync } from './channel-sync.ts';
 import { createCommandContext } from './command-context.ts';
-import { logChange, textRedactor } from './log.ts';
+import { logChange, redactedReport, textRedactor } from './log.ts';
 import type { Log } from './log.ts';
 import { channelsOf, concerns, createReadModel, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
@@ -267,11 +267,14 @@ export class App {
       log,
       journal: {
         state: (key) => sessions.state(key),
-        apply: (key, move, at) => this.#retrying(() => sessions.apply(key, move, at)),
+        apply: (key, move, at) => {
+          const cause = move.cause === null ? null : clean(move.cause);
+          return this.#retrying(() => sessions.apply(key, { ...move, cause }, at));
+        },
       },
       floors: {
         ...this.#floors,
-        apply: (channel, command) => this.#manager.apply(channel, command),
+        apply: (channel, report) => this.#manager.apply(channel, redactedReport(report, clean)),
         draft: (channel, agent, epoch, text) =>
           this.#adapterOf(channel)?.draft?.(
             channel,

@@ -2,6 +2,7 @@ import { pino } from 'pino';
 import type { Logger } from 'pino';
 import pretty from 'pino-pretty';
 import type { Instant } from '../lib/time.ts';
+import type { AgentCommand } from '../turns/floor/command.ts';
 import type { Fact, Outcome } from '../turns/floor/fact.ts';
 import type { Change } from '../turns/manager.ts';
 
@@ -110,6 +111,15 @@ export function textRedactor(secrets: readonly string[]): (text: string) => stri
     const rest = known === null ? text : text.replaceAll(known, SHOWN);
     return PATTERNS.reduce((shown, pattern) => shown.replaceAll(pattern, `$1${SHOWN}`), rest);
   };
+}
+
+/** What an agent's session reports, with every text in it redacted: so it may be stored. */
+export function redactedReport(report: AgentCommand, redact: (text: string) => string): AgentCommand {
+  if (report.type === 'say') return { ...report, text: redact(report.text) };
+  if (report.type === 'leave') return { ...report, cause: redact(report.cause) };
+  if (report.type !== 'request') return report;
+  const { title, detail } = report.approval;
+  return { ...report, approval: { title: redact(title), detail: redact(detail) } };
 }
 
 /** What is kept of lines that could not be written, in bytes, to be tried again with the next; further ones are lost. */

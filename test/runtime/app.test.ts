@@ -1,8 +1,9 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { CHANNEL, puppetry } from '../agents/bench.ts';
 import { createTime } from '../agents/time.ts';
 import { load } from '../config/world.ts';
-import { open, written } from '../engine/sqlite/fixture.ts';
+import { folder, open, written } from '../engine/sqlite/fixture.ts';
 import { startApp } from './start-app.ts';
 import { openToAnswers, reportUnposted } from '../../src/runtime/app.ts';
 import type { Command } from '../../src/turns/floor/command.ts';
@@ -75,4 +76,38 @@ test('T50 what an agent is owed when the program ends is not settled as failed',
   await Promise.all([...['m2', 'm3', 'm4'].map(write), app.stop()]);
   expect(logged).toEqual([]);
   expect(broken).toEqual([]);
+});
+
+test('T30 a secret that an agent says, or dies with, is nowhere in what is stored', async () => {
+  using place = folder();
+  const SECRET = 'xoxb-1234567890-abcdefghij';
+  const { backend, sessions } = puppetry();
+  const time = createTime();
+  const store = open(place.file(), { clock: time.clock });
+  const { app, intake, broken } = await startApp({
+    config: load({
+      agents: [{ id: 'dev', backend: { kind: 'scripted', script: 'dev' } }],
+      channels: [{ id: CHANNEL, agents: ['dev'] }],
+    }),
+    store,
+    time,
+    adapter: { name: 'console' },
+    backendFor: () => backend,
+  });
+  await intake().message(written('m1', 'what is the token?', CHANNEL));
+  await time.advance(1_000);
+  sessions[0]?.report?.text(`it is ${SECRET}, keep it`);
+  sessions[0]?.ends({ how: 'completed' });
+  await time.advance(1_000);
+  await intake().message(written('m2', 'and again', CHANNEL));
+  await time.advance(1_000);
+  sessions[0]?.ends(new Error(`refused: ${SECRET}`));
+  await time.advance(1_000);
+  await app.stop();
+  expect(broken).toEqual([]);
+  const kept = open(place.file());
+  expect(kept.lines(CHANNEL, 0, 9).map(({ text }) => text)).toContain('it is [secret], keep it');
+  await kept.close();
+  expect(readFileSync(place.file()).includes(SECRET)).toBe(false);
+  expect(readFileSync(place.file()).includes('refused: [secret]')).toBe(true);
 });
