@@ -80,7 +80,8 @@ export class FloorCards {
   draw(channel: ChannelId, view: FloorView): void {
     const state = this.#stateOf(channel);
     const begins = view.condition === 'open' && (state.view?.condition ?? 'resting') === 'resting';
-    if (begins && state.below > 0) state.isMoving = true;
+    const rests = view.condition === 'resting' && (state.view?.condition ?? 'resting') !== 'resting';
+    if ((begins || rests) && state.below > 0) state.isMoving = true;
     if (view.holder === null && state.view !== null && state.view.holder !== null)
       state.freeAt = this.#ports.clock.now();
     state.view = view;

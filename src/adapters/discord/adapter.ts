@@ -23,7 +23,7 @@ import { untilDiscord, wordsOf } from './errors.ts';
 import { createEvents } from './events.ts';
 import { readHistory } from './history.ts';
 import type { MessageContext } from './parse-message.ts';
-import { createInteractions, createTyped } from './interactions.ts';
+import { createInteractions, createTyped, createUnplaced } from './interactions.ts';
 import { createPlaces, snowflakeSchema } from './places.ts';
 import type { Places } from './places.ts';
 import { createIdentities } from './identity.ts';
@@ -148,6 +148,7 @@ function listen(parts: Parts, known: Known): Connection {
     ...known,
     interact: createInteractions({ ...parts, ...known }),
     typed: createTyped({ ...parts, ...known }),
+    unplaced: createUnplaced({ ...parts, ...known }),
     seen: (channel) => sender.seen(channel),
     stands: (message, thread) => sender.stands(message, thread),
   });
@@ -258,6 +259,7 @@ export function createSender(ports: SenderPorts): Sender {
     stands: (message, thread) => client.stands(message, thread),
     reopened(channel) {
       calls.reopen(channel);
+      webhooks.reopen(channel);
       sender.reopened(channel);
     },
   };

@@ -40,10 +40,12 @@ const CHANNELS_AT_ONCE = 8;
 export class ChannelMembership extends ChannelAccess {
   readonly #places: Places;
   readonly #floors: () => readonly Place[];
+  readonly #reopened: (channel: ChannelId) => void;
 
   constructor(ports: ChannelMembershipPorts) {
     super({ ...ports, ask: (channel) => ask(ports, channel), whyClosed, floorsOf: (channel) => [channel] });
     this.#places = ports.places;
+    this.#reopened = ports.reopened;
     this.#floors = () => ports.queries.channels();
   }
 
@@ -59,10 +61,12 @@ export class ChannelMembership extends ChannelAccess {
     for (const { id, parent } of this.#floors()) if (is(id, parent)) this.close(id, why);
   }
 
-  /** What the bot may do there may have changed: channels that are closed are asked about again. */
+  /** What the bot may do there may have changed: what is closed is asked about, and what was refused may be tried again. */
   changed(at: Whereat): void {
-    for (const floor of this.#floors())
-      if (this.isClosed(floor.id) && isAt(at, floor, this.#places)) void this.check(floor.id);
+    for (const floor of this.#floors().filter((each) => isAt(at, each, this.#places))) {
+      if (this.isClosed(floor.id)) void this.check(floor.id);
+      else this.#reopened(floor.id);
+    }
   }
 }
 

@@ -30,6 +30,8 @@ export type EventsPorts = {
   readonly context: MessageContext;
   /** Answers a command, a completion or a button. */
   readonly interact: (payload: unknown) => Promise<void>;
+  /** Somebody spoke to the bot where it has no floor. */
+  readonly unplaced: (message: MessagePayload) => void;
   /** Runs a message that is a command. */
   readonly typed: (message: MessagePayload) => Promise<void>;
   /** Somebody other than Conch wrote in a channel. */
@@ -128,8 +130,11 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
 function written(here: EventContext, message: MessagePayload): Promise<unknown> | null {
   const { places, context, intake, typed, seen, stands, changes } = here;
   const at = places.at(message.channel_id);
-  if (at === null) return null;
   if (isOwn(message, context)) return null;
+  if (at === null) {
+    if (isSpeech(message) && message.mentions.some(({ id }) => id === context.self.userId)) here.unplaced(message);
+    return null;
+  }
   if (!isSpeech(message)) {
     if (at !== undefined) seen(at.channel);
     return null;

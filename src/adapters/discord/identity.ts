@@ -1,10 +1,11 @@
+import { createHash } from 'node:crypto';
 import { Routes } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { FloorQueries, Memory, Speaker } from '../port.ts';
 import type { Webhooks } from './webhooks.ts';
-import type { Calls } from './client.ts';
+import type { Calls, Self } from './client.ts';
 import { wordsOf } from './errors.ts';
 
 /** Who is who on Discord, by ids; names count only in messages that are known to be Conch's own. */
@@ -27,6 +28,7 @@ export type Identities = {
 /** What tells identities. */
 export type IdentityPorts = {
   readonly calls: Calls;
+  readonly self: Self;
   readonly queries: Pick<FloorQueries, 'agents'>;
   readonly webhooks: Pick<Webhooks, 'isOwn'>;
   readonly memory: Memory;
@@ -40,9 +42,18 @@ export type OwnIdentities = Identities & {
 };
 
 const roleSchema = z.object({ id: z.string() });
-const rolesSchema = z.array(roleSchema);
+const listedSchema = z.object({
+  id: z.string(),
+  name: z.string(),
+  color: z.number(),
+  permissions: z.string(),
+  mentionable: z.boolean(),
+  hoist: z.boolean(),
+});
+type Listed = z.infer<typeof listedSchema>;
+const rolesSchema = z.array(z.unknown());
 
-/** Roles are known by the ids that were remembered when they were made. */
+/** Roles are known by the ids that were remembered when they were made, and by their mark, which outlives the data folder. */
 export function createIdentities(ports: IdentityPorts): OwnIdentities {
   const { queries, webhooks, log } = ports;
   const agents = new Map<string, AgentId>();
@@ -60,11 +71,17 @@ export function createIdentities(ports: IdentityPorts): OwnIdentities {
       try {
         const route = Routes.guildRoles(guild);
         const listed = await ports.calls.ask({ method: 'get', route, channel, what: 'list roles' }, rolesSchema);
-        const there = new Set(listed.map(({ id }) => id));
-        for (const agent of queries.agents()) {
-          const known = ports.memory.get(keyOf(guild, agent.id));
-          const role = known !== null && there.has(known) ? known : await make(ports, { guild, channel }, agent);
-          agents.set(role, agent.id);
+        const there = listed.flatMap((role) => listedSchema.safeParse(role).data ?? []);
+        const where = { guild, channel, mark: markOf(ports.self) };
+        for (const agent of queries.agents()) agents.set(await roleOf(ports, where, { agent, there }), agent.id);
+        for (const { id, ...role } of there) {
+          if (agents.has(id) || !isMarked(role, where.mark)) continue;
+          await ports.calls.tell({
+            method: 'delete',
+            route: Routes.guildRole(guild, id),
+            channel,
+            what: 'delete a role',
+          });
         }
       } catch (error) {
         log.warn({ channel, why: wordsOf(error) }, 'agents have no roles to mention');
@@ -119,17 +136,40 @@ function plain(name: string): string {
 
 type Agent = ReturnType<FloorQueries['agents']>[number];
 
-async function make(
-  { calls, memory }: IdentityPorts,
-  where: { readonly guild: string; readonly channel: ChannelId },
-  agent: Agent,
+type Where = { readonly guild: string; readonly channel: ChannelId; readonly mark: number };
+
+/** The role of an agent: the one that was remembered, else a marked one with its name, else a new one. */
+async function roleOf(
+  ports: IdentityPorts,
+  where: Where,
+  { agent, there }: { readonly agent: Agent; readonly there: readonly Listed[] },
 ): Promise<string> {
-  const { guild, channel } = where;
-  const body = { name: usernameOf({ ...agent, avatar: null }), permissions: '0', mentionable: true, hoist: false };
-  const route = Routes.guildRoles(guild);
-  const { id } = await calls.ask({ method: 'post', route, channel, what: 'make a role', body }, roleSchema);
+  const { calls, memory } = ports;
+  const { guild, channel, mark: color } = where;
+  const name = usernameOf({ ...agent, avatar: null });
+  const known = there.find(({ id }) => id === memory.get(keyOf(guild, agent.id)));
+  if (known !== undefined) {
+    const route = Routes.guildRole(guild, known.id);
+    if (known.color !== color)
+      await calls.tell({ method: 'patch', route, channel, what: 'mark a role', body: { color } });
+    return known.id;
+  }
+  const body = { name, permissions: '0', mentionable: true, hoist: false, color };
+  const call = { method: 'post', route: Routes.guildRoles(guild), channel, what: 'make a role', body } as const;
+  const left = there.find((role) => role.name === name && isMarked(role, color));
+  const { id } = left ?? (await calls.ask(call, roleSchema));
   await memory.set(keyOf(guild, agent.id), id);
   return id;
+}
+
+/** Whether Conch made a role for an agent; it gives nobody any right. */
+function isMarked({ color, permissions, mentionable, hoist }: Omit<Listed, 'id'>, mark: number): boolean {
+  return color === mark && permissions === '0' && mentionable && !hoist;
+}
+
+/** The colour by which one bot knows its roles. */
+function markOf({ applicationId }: Self): number {
+  return createHash('sha256').update(applicationId).digest().readUIntBE(0, 3) || 1;
 }
 
 function keyOf(guild: string, agent: AgentId): string {

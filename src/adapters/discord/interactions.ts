@@ -3,7 +3,8 @@ import { Routes } from 'discord.js';
 import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Clock, Timers } from '../../lib/time.ts';
+import { BoundedMap } from '../../lib/keyed.ts';
+import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { FloorQueries, Intake, Memory, Principal } from '../port.ts';
@@ -221,6 +222,32 @@ async function run(ports: TypedPorts, { message, line, channel }: Order): Promis
   const route = Routes.channelMessages(message.channel_id);
   await ports.calls.tell({ method: 'post', route, channel, what: 'answer', body });
 }
+
+/** An hour between two words of the bot in a channel where it has no floor: everybody there sees them. */
+const UNPLACED_MS = 3_600_000;
+
+/** Tells people who mention the bot in a channel without a floor what to do. Never rejects. */
+export function createUnplaced({
+  calls,
+  clock,
+  log,
+}: Pick<InteractionPorts, 'clock' | 'log'> & Pick<TypedPorts, 'calls'>) {
+  const told = new BoundedMap<string, Instant>(CHANNELS_KEPT);
+  return (message: MessagePayload): void => {
+    const { id, channel_id: where } = message;
+    const now = clock.now();
+    if (authorOf(message) !== 'person' || now - (told.get(where) ?? -Infinity) < UNPLACED_MS) return;
+    told.set(where, now);
+    const reply = { message_reference: { message_id: id, fail_if_not_exists: false } };
+    const body = { ...answerBody(NOT_HERE, { ephemeral: false }), ...reply };
+    const call = { method: 'post', route: Routes.channelMessages(where), channel: channelId(where), body } as const;
+    calls
+      .tell({ ...call, what: 'answer' })
+      .catch((error: unknown) => log.debug({ channel: where, why: wordsOf(error) }, 'nobody could be told'));
+  };
+}
+
+const CHANNELS_KEPT = 1_000;
 
 /** "!why" in a reply is about the message replied to. */
 function whyLine(line: string, { message_reference: reference }: MessagePayload): string {

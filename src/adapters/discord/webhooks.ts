@@ -89,6 +89,12 @@ export class Webhooks {
     else log.warn({ channel, webhook: webhook.id }, 'a webhook is gone, another one is made');
   }
 
+  /** What was refused may be asked again. */
+  reopen(channel: ChannelId): void {
+    const state = this.#states.get(platformChannel(channel));
+    if (state !== undefined) state.withoutUntil = 0;
+  }
+
   isOwn(webhookId: string): boolean {
     return this.#own.has(webhookId) || webhookId === this.#ports.self.applicationId;
   }

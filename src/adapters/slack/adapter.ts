@@ -12,7 +12,7 @@ import { AdapterError } from '../port.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Memory } from '../port.ts';
 import { createClient, createPeople } from './client.ts';
 import type { Self, SlackSettings } from './client.ts';
-import { command, createGroups } from './commands.ts';
+import { NO_FLOOR, answer, command, createGroups } from './commands.ts';
 import type { CommandPorts } from './commands.ts';
 import { createInteractions } from './interactions.ts';
 import { createConnection } from './connection/connection.ts';
@@ -121,6 +121,7 @@ function assemble(parts: Parts, self: Self): { readonly platform: OpenPlatform; 
     membership,
     agentSessions: settings.agentSessions,
     typed: ({ user, at, floor, line }) => void command(commands, { user, at, responseUrl: null }, { floor, line }),
+    unplaced: (user, at) => void answer(shared, { user, at, responseUrl: null }, NO_FLOOR),
     isFirst: createFirstTime(memory),
     seen: sender.seen,
     interactions: createInteractions(commands),

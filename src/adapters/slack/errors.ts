@@ -17,10 +17,11 @@ export class SlackRefusal extends Error {
 /**
  * Slack's or the network's error as a ChatError, which holds neither the request nor the answer. A word of Slack's own is
  * `refused`, except for those that say that it is busy (`limited`) or does not know itself (`unclear`). A connection that
- * was never made is `unreachable`; whatever broke later is `unclear`.
+ * was never made is `unreachable`; whatever broke later is `unclear`. Throws what is neither Slack's nor the network's.
  */
 export function chatError(error: unknown, where: { readonly method: string; readonly channel: ChannelId }): ChatError {
   if (error instanceof ChatError) return error;
+  if (isBug(error)) throw error;
   const { fault, why, retryAfterMs, code } = verdictOn(error);
   return new ChatError(`${WORDS[fault]} ${where.method}: ${why}`, {
     ...where,
@@ -129,6 +130,12 @@ function verdictOnWord(code: string | null): Verdict {
 function verdictOnStatus(status: number): Verdict {
   const why = `HTTP ${status}`;
   return status >= 500 || status === 408 ? { fault: 'unclear', why } : { fault: 'refused', why };
+}
+
+/** Networks hide their code below their error; a fault of the program has none. */
+function isBug(error: unknown): boolean {
+  const isProgram = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError;
+  return isProgram && networkCode(error) === null && !isTimeout(error) && error.message !== 'fetch failed';
 }
 
 function wordIn(error: unknown): string | null {

@@ -20,9 +20,10 @@ import {
   sentAt,
   spotOf,
   tsSchema,
+  usersIn,
 } from './parse-message.ts';
 import type { MessageContext, Said, Spot } from './parse-message.ts';
-import { channelId, messageId } from './client.ts';
+import { channelId, isDirect, messageId } from './client.ts';
 import type { Self } from './client.ts';
 import type { ChannelMembership } from './channel-membership.ts';
 import type { Ack } from './commands.ts';
@@ -41,6 +42,8 @@ export type EventsPorts = MessageContext & {
   /** Whether Slack's own Stop means `/stop`. */
   readonly agentSessions: boolean;
   readonly typed: (command: Typed) => void;
+  /** Somebody spoke to the app where it has no floor. */
+  readonly unplaced: (user: string, at: Spot) => void;
   /** Whether a command is heard for the first time, over restarts too. */
   readonly isFirst: FirstTime;
   readonly seen: (channel: ChannelId) => void;
@@ -134,6 +137,7 @@ async function takeIn(ports: EventsPorts, what: Local): Promise<void> {
 async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   const { intake, queries, deduplicator } = ports;
   const found = whereabouts(queries, message);
+  if (found === null && isForApp(ports, message)) ports.unplaced(message.by, message);
   if (found === null || deduplicator.has(goneKey(message.channel, message.ts))) return;
   const opens = threadAt(message, found);
   if (opens !== null) await intake.thread(opens);
@@ -142,6 +146,13 @@ async function takeSaid(ports: EventsPorts, message: Said): Promise<void> {
   await intake.message(human);
   if (line === null || !(await ports.isFirst(found.channel, human.id))) return;
   ports.typed({ user: message.by, line, at: message, floor: found.channel });
+}
+
+/** Whether a person speaks to the app where nobody hears it, for the first time in a while. */
+function isForApp({ self, queries, deduplicator }: EventsPorts, { author, by, text, channel }: Said): boolean {
+  if (author !== 'person' || whereabouts(queries, { channel, thread: null, broadcast: false }) !== null) return false;
+  const isMeant = isDirect(channelId(channel)) || usersIn(text).includes(self.userId);
+  return isMeant && deduplicator.claim(`unplaced:${channel}:${by}`);
 }
 
 /** An edit may overtake its message: it is handed in as the message that it made, which changes nothing if that is known. */

@@ -427,6 +427,19 @@ describe('a floor card of a turn that is over', () => {
   });
 });
 
+describe('a floor card at the end of an exchange', () => {
+  test('T38 does not stay between the speakers', async () => {
+    const platform = fakePlatform();
+    const { sender, time } = platform;
+    sender.card(CHANNEL, floorView('open'));
+    await time.advance(3_000);
+    for (const text of ['one', 'two']) await sender.post(CHANNEL, said(text));
+    sender.card(CHANNEL, floorView('resting'));
+    await time.advance(7_000);
+    expect(platform.shown()).toEqual(['post Dev: one', 'post Dev: two', RESTING]);
+  });
+});
+
 describe('a floor card that moves', () => {
   async function moving(fault: Parameters<FakePlatform['fail']>[1] | null): Promise<FakePlatform> {
     const platform = fakePlatform();

@@ -54,6 +54,19 @@ describe('a bot in a channel', () => {
     ]);
   });
 
+  test('T37 tells who mentions it where it has no floor what to do, once', async () => {
+    const other = discord.addChannel('elsewhere');
+    await started();
+    discord.write('ann', other, 'nothing for the bot');
+    const own = (): readonly string[] =>
+      discord.read(other).flatMap(({ authorId, text }) => (authorId === discord.botUser ? [text] : []));
+    for (let time = 0; time < 2; time += 1) discord.write('ann', other, `<@${discord.botUser}> hello`);
+    discord.write('ann', discord.channel, 'for the floor');
+    await mustCome('the answer', () => own().length > 0 && heard().length === 1);
+    expect(own()).toEqual([expect.stringContaining('turnConfig.json')]);
+    expect(heard()).toEqual(['for the floor']);
+  });
+
   test('hears nothing of other channels', async () => {
     const other = discord.addChannel('elsewhere');
     await started();
@@ -349,6 +362,23 @@ describe('row 42: a channel that is taken away', () => {
     await mustCome('the answer', isSure);
     await here.adapter.post(channel(), post);
     expect(here.listener.notes.filter((note) => note.startsWith('suspend'))).toEqual([]);
+  });
+
+  test('T38 has agents speak under their own names again as soon as the right to webhooks returns', async () => {
+    discord.permit(discord.channel, 'ManageWebhooks', 'deny');
+    await started();
+    const speaker = { id: 'dev', name: 'dev', avatar: null };
+    const post = (id: string) => ({ outboxId: id, speaker, text: `words ${id}`, afterId: null, epoch: 1 });
+    const authors = (): readonly string[] => discord.read(discord.channel).map(({ author }) => author);
+    await here.adapter.post(channel(), post('1'));
+    const [bot] = authors();
+    expect(bot).not.toBe('dev');
+    const told = here.lines.length;
+    discord.permit(discord.channel, 'ManageWebhooks', null);
+    discord.write('ann', discord.channel, 'after the change');
+    await mustCome('the change', () => heard().length === 1 && here.lines.length >= told);
+    await here.adapter.post(channel(), post('2'));
+    expect(authors().at(-1)).toBe('dev');
   });
 
   test('that refused the bot is looked at again after a while, though nobody told of a change', async () => {

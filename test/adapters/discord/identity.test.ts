@@ -63,7 +63,23 @@ describe('agents that people can mention', () => {
       permissions: '0',
       mentionable: true,
       hoist: false,
+      color: expect.any(Number),
     });
+  });
+
+  test('T38 have the same roles with another data folder, and roles of agents that are gone go', async () => {
+    rig = await sendingRig();
+    const people = rig.server.role('readers');
+    await rig.outgoing.start();
+    const before = rig.server.roles();
+    const next = await sendingRig({ server: rig.server, agents: [PM, QA] });
+    await next.outgoing.start();
+    const { Dev: gone, ...kept } = before;
+    expect(gone).toBeDefined();
+    expect(rig.server.roles()).toEqual(kept);
+    expect(Object.values(kept)).toContain(people);
+    expect(next.outgoing.identities.agentOfRole(kept['pm']!)).toBe('pm');
+    await next.outgoing.stop();
   });
 
   test('keep their roles over a restart, whatever these are called now', async () => {

@@ -69,7 +69,7 @@ const command = z.looseObject({
 export function addRole(
   world: World,
   guild: Guild,
-  wanted: { readonly name: string; readonly permissions: bigint; readonly mentionable: boolean },
+  wanted: Pick<Role, 'name' | 'permissions' | 'mentionable' | 'color'>,
 ): Role {
   const role: Role = { id: world.id(), ...wanted, position: 1 };
   guild.roles.set(role.id, role);
@@ -111,18 +111,19 @@ const roleBody = z.looseObject({
   name: z.string().max(100).optional(),
   permissions: z.string().regex(/^\d+$/u).optional(),
   mentionable: z.boolean().optional(),
+  color: z.int().min(0).max(0xffffff).optional(),
 });
 
 function createRole(call: Call): Reply {
   const { world, body } = call;
   const guild = guildAt(call);
   needRoles(world, guild);
-  const { name = 'new role', permissions, mentionable = false } = checked(roleBody, body.json);
+  const { name = 'new role', permissions, mentionable = false, color = 0 } = checked(roleBody, body.json);
   const everyone = guild.roles.get(guild.id)?.permissions ?? 0n;
   const wanted = permissions === undefined ? everyone : BigInt(permissions);
   const own = guildPermissions(guild, world.bot.id);
   if ((wanted & ~own & ~everyone) !== 0n) throw refusals.missingPermissions();
-  return ok(wireRole(addRole(world, guild, { name, permissions: wanted, mentionable })));
+  return ok(wireRole(addRole(world, guild, { name, permissions: wanted, mentionable, color })));
 }
 
 function changeRole(call: Call): Reply {
@@ -134,6 +135,7 @@ function changeRole(call: Call): Reply {
   const wanted = checked(roleBody, body.json);
   role.name = wanted.name ?? role.name;
   role.mentionable = wanted.mentionable ?? role.mentionable;
+  role.color = wanted.color ?? role.color ?? 0;
   role.permissions = wanted.permissions === undefined ? role.permissions : BigInt(wanted.permissions);
   tellRole(world, guild, 'GUILD_ROLE_UPDATE', { guild_id: guild.id, role: wireRole(role) });
   return ok(wireRole(role));

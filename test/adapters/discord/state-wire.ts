@@ -25,7 +25,7 @@ export function wireRole(role: Role): Json {
   return {
     id: role.id,
     name: role.name,
-    color: 0,
+    color: role.color ?? 0,
     colors: { primary_color: 0, secondary_color: null, tertiary_color: null },
     hoist: false,
     icon: null,

@@ -5,7 +5,14 @@ import { ChannelType, PermissionFlagsBits } from 'discord.js';
 export type Json = Record<string, unknown>;
 
 export type User = { readonly id: string; name: string; globalName: string | null; readonly bot: boolean };
-export type Role = { readonly id: string; name: string; permissions: bigint; mentionable: boolean; position: number };
+export type Role = {
+  readonly id: string;
+  name: string;
+  permissions: bigint;
+  mentionable: boolean;
+  position: number;
+  color?: number;
+};
 export type Member = { readonly user: string; nick: string | null; roles: string[]; readonly joinedAt: number };
 export type Overwrite = { readonly id: string; readonly type: 0 | 1; allow: bigint; deny: bigint };
 

@@ -191,6 +191,21 @@ describe('who may operate', () => {
   });
 });
 
+describe('a word to the app where it has no floor', () => {
+  test('T37 is answered once, to its writer alone, with what to do', async () => {
+    const { slack, ears } = await begin();
+    const { ann, bob, botUser } = slack.ids;
+    const elsewhere = slack.channel('elsewhere');
+    slack.write(ann, elsewhere, 'nothing for the app');
+    for (let time = 0; time < 2; time += 1) slack.write(ann, elsewhere, `<@${botUser}> dev: build it`);
+    slack.write(bob, elsewhere, `<@${botUser}> hello`);
+    await until('two answers', () => slack.ephemerals(bob).length === 1 && slack.ephemerals(ann).length === 1);
+    await slack.events.settled();
+    expect(slack.ephemerals(ann).map(({ text }) => text)).toEqual([expect.stringContaining('turnConfig.json')]);
+    expect(ears.messages).toEqual([]);
+  });
+});
+
 describe('a command as a message', () => {
   test('is recorded, kept from agents, run once and answered to its writer alone', async () => {
     const { slack, ears, floor } = await begin();

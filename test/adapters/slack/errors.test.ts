@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest';
+import { chatError } from '../../../src/adapters/slack/errors.ts';
+
+const WHERE = { method: 'chat.postMessage', channel: 'slack:C1' };
+
+test.each([new TypeError("Cannot read properties of null (reading 'ts')"), new RangeError('Invalid array length')])(
+  'a fault of the program is thrown as it is, and is no answer of Slack: %s',
+  (bug) => {
+    expect(() => chatError(bug, WHERE)).toThrow(bug);
+  },
+);
+
+test.each([
+  [
+    new TypeError('fetch failed', { cause: Object.assign(new Error('refused'), { code: 'ECONNREFUSED' }) }),
+    'unreachable',
+  ],
+  [new TypeError('terminated', { cause: Object.assign(new Error('closed'), { code: 'UND_ERR_SOCKET' }) }), 'unclear'],
+  [new TypeError('fetch failed'), 'unclear'],
+  [new Error('socket hang up'), 'unclear'],
+] as const)('a fault of the network is one: %s', (error, fault) => {
+  expect(chatError(error, WHERE)).toMatchObject({ fault });
+});
