@@ -9,6 +9,7 @@ export const ANNOUNCEMENT_TEXTS = {
   nobody: '⚠️ No agents available in this channel',
   limit: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.',
   stopped: '⏹ Stopped {agent}. {kept} message(s) kept.',
+  skipped: '⏭ Skipped {agent}.',
   recovered: '↩️ {agent} goes on after a restart',
   undelivered: '⚠️ Something that {agent} said could not be posted: {why}',
   gap: '⚠️ Some messages could not be read: {why}',

@@ -151,6 +151,7 @@ const announcements = z.strictObject({
   nobody: template('nobody', 'The text when a message comes and every agent is OFFLINE.'),
   limit: template('limit', 'The text when a budget is used up; a text of your own can name which with {budget}.'),
   stopped: template('stopped', 'The text when a person stopped the exchange.'),
+  skipped: template('skipped', 'The text when an operator ended a turn.'),
   recovered: template('recovered', 'The text when a turn goes on after a restart of Conch.'),
   undelivered: template('undelivered', 'The text when the platform refuses what an agent said.'),
   gap: template('gap', 'The text when history is missing after a restart.'),

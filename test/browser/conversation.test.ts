@@ -130,7 +130,11 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     const seats = stage.agents.map(
       (agent) => ({ agent, status: 'OFFLINE', disabled: false, waitUntil: null }) as const,
     );
-    stage.show(here, { seats, next: [], obstacles: [{ why: 'nobody-available' }, { why: 'resting' }] });
+    stage.show(here, {
+      seats,
+      next: [],
+      obstacles: [{ why: 'nobody-available' }, { why: 'resting', after: 'rounds' }],
+    });
     const bar = page.locator('.floor-bar');
     await expect.poll(() => bar.innerText(), WITHIN).toContain('No agents are available');
     await bar.getByRole('button', { name: 'Why?' }).click();
@@ -150,8 +154,9 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
       [{ why: 'stopped' }, 'write a message or run /floor resume'],
       [{ why: 'paused' }, 'run /floor resume to go on'],
       [{ why: 'catching-up' }, 'history is being read'],
+      [{ why: 'resting', after: 'rounds' }, 'everybody had a turn: write a message or run /floor resume'],
     ] as const) {
-      stage.show(here, { obstacles: [obstacle, { why: 'resting' }] });
+      stage.show(here, { obstacles: [obstacle, { why: 'resting', after: 'rounds' }] });
       await expect.poll(() => why.innerText(), WITHIN).toContain(words);
     }
   });
@@ -162,10 +167,13 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     await stage.adapter.receipt?.(here, id, 'held');
     const words = own.locator('.receipt-words');
     for (const [change, wanted] of [
-      [{ held: [id], obstacles: [{ why: 'paused' }, { why: 'resting' }] }, 'held: ⏸ The floor is paused: run'],
+      [
+        { held: [id], obstacles: [{ why: 'paused' }, { why: 'resting', after: 'rounds' }] },
+        'held: ⏸ The floor is paused: run',
+      ],
       [{ held: [id], obstacles: [{ why: 'taken', agent: 'dev' }] }, 'has the floor'],
       [{ held: [id], obstacles: [{ why: 'limit', budget: 'turns' }] }, 'The limit of turns is reached'],
-      [{ held: [], obstacles: [] }, 'was held'],
+      [{ held: [], obstacles: [] }, 'taken in'],
     ] as const) {
       stage.show(here, change);
       await expect.poll(() => words.textContent(), WITHIN).toContain(wanted);

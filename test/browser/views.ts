@@ -138,7 +138,10 @@ const PREPARE: Readonly<Record<ViewName, Prepare>> = {
     await page.getByTestId('asks-elsewhere').waitFor();
   },
   limit: async (stage, page) => {
-    const obstacles = [{ why: 'limit', budget: 'turns' }, { why: 'resting' }] as const;
+    const obstacles = [
+      { why: 'limit', budget: 'turns' },
+      { why: 'resting', after: 'rounds' },
+    ] as const;
     stage.show(stage.channels[0] ?? '', { holder: null, condition: 'resting', obstacles });
     await page.getByTestId('resume').waitFor();
   },

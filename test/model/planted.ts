@@ -257,7 +257,7 @@ const ANSWERS: readonly Planted[] = [
   {
     name: 'T5: a message whose answer a stop cuts short shows nothing of it',
     file: 'react.ts',
-    find: ", ...(fact.cut ?? []).map(receipt('cut'))",
+    find: ", ...(fact.cut ?? []).map(receipt('cut', fact.epoch))",
     replace: '',
   },
   {

@@ -268,6 +268,7 @@ function checkAnnouncements(step: Step): void {
     disconnect: lost.length,
     limit: limits + (before.notice?.key === 'limit' ? 0 : refusedHeld),
     stopped: command.type === 'stop' ? 1 : 0,
+    skipped: command.type === 'skip' ? 1 : 0,
     nobody: outages ? 1 : 0,
     recovered: of(facts, 'turnResumed').filter((fact) => fact.why === 'restart').length,
     undelivered: command.type === 'undelivered' ? 1 : 0,

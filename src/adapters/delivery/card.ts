@@ -1,5 +1,6 @@
 import type { AgentId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
+import { obstacleWords } from '../../turns/commands/read.ts';
 import type { FloorView } from '../../turns/view.ts';
 
 /** One button: what it says, the command line it stands for, and the turn it was drawn for. */
@@ -34,10 +35,18 @@ export function cardOf(
     headline(view, nameOf),
     timeWords(view, timeLeft),
     holder !== null && condition === 'paused' ? '⏸ paused after this turn' : null,
+    whyResting(view, nameOf),
     nextWords(view, nameOf),
     heldWords(view),
   ];
   return { text: parts.filter((part) => part !== null).join(' · '), endsAt, buttons: buttonsOf(view) };
+}
+
+/** Why nobody has the floor on a resting one, and how it goes on. */
+function whyResting({ condition, obstacles }: FloorView, nameOf: (agent: AgentId) => string): string | null {
+  const [first] = obstacles;
+  if (condition !== 'resting' || first === undefined || first.why === 'catching-up') return null;
+  return obstacleWords(first, nameOf);
 }
 
 /** While a tool runs, only the hard end of the turn counts: the time that is left would jump with every tool. */

@@ -81,6 +81,7 @@ const NOTICES: NoticeWords = {
   limit: ({ budget, used, max }) => `limit of ${budget} reached, ${used} of ${max}`,
   stopped: ({ agent, kept }, name) =>
     `stopped${agent === null ? '' : ` ${name(agent)}`}, ${counted(kept, 'message')} kept`,
+  skipped: ({ agent }, name) => `${name(agent)}'s turn was skipped`,
   recovered: ({ agent }, name) => `${name(agent)}'s turn goes on after a restart`,
   undelivered: ({ agent, why }, name) => `something that ${name(agent)} said could not be posted: ${why}`,
   gap: ({ why }) => `a gap in the history: ${why}`,

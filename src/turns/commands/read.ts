@@ -188,7 +188,9 @@ const TITLE_LENGTH = 100;
 
 /** What the first line does not say already. */
 function notices(view: FloorView, name: NameOf): readonly string[] {
-  return view.obstacles.filter(({ why }) => !SAID_FIRST.has(why)).map((obstacle) => obstacleWords(obstacle, name));
+  const unsaid = view.obstacles.filter(({ why }) => !SAID_FIRST.has(why));
+  const [first] = view.obstacles;
+  return (unsaid.length === 0 && first?.why === 'resting' ? [first] : unsaid).map((each) => obstacleWords(each, name));
 }
 
 const SAID_FIRST: ReadonlySet<Obstacle['why']> = new Set(['paused', 'taken', 'over-budget', 'facilitation', 'resting']);
@@ -214,9 +216,16 @@ export function obstacleWords(obstacle: Obstacle, name: NameOf): string {
     case 'nobody-available':
       return 'No agents are available: /agent list shows why.';
     case 'resting':
-      return 'The floor rests.';
+      return RESTS[obstacle.after];
   }
 }
+
+const RESTS = {
+  manual: 'The floor rests: run /floor grant <agent> to give a turn.',
+  mention: 'The floor rests: name an agent in a message to give it a turn.',
+  rounds: 'The floor rests, everybody had a turn: write a message or run /floor resume.',
+  nothing: 'The floor rests: write a message or run /floor start.',
+} as const;
 
 function limitWords(limit: string): string {
   const way = limit === 'turns' ? 'write a message or run /floor resume' : 'run /floor resume to go on';

@@ -33,6 +33,7 @@ const announcementSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('nobody') }),
   z.strictObject({ kind: z.literal('limit'), ...limit.shape }),
   z.strictObject({ kind: z.literal('stopped'), agent: agent.nullable(), kept: number }),
+  z.strictObject({ kind: z.literal('skipped'), agent }),
   z.strictObject({ kind: z.literal('recovered'), agent }),
   z.strictObject({ kind: z.literal('gap'), why: z.string() }),
   /** Something that the agent said was refused by the platform for good. */

@@ -22,7 +22,8 @@ export type Obstacle =
   | { readonly why: 'facilitation'; readonly agent: AgentId }
   /** Nobody is in the queue, and nobody would come into it. */
   | { readonly why: 'nobody-available' }
-  | { readonly why: 'resting' };
+  /** Why it rests, and so how it goes on: by a grant, by a name, by another round, or by a first word. */
+  | { readonly why: 'resting'; readonly after: 'manual' | 'mention' | 'rounds' | 'nothing' };
 
 /** What keeps whom from the floor; whatever is not named, that one may pass, or lifts. */
 const BLOCKS = {
@@ -69,8 +70,15 @@ export function obstacles(floor: Floor, at: Instant): readonly Obstacle[] {
     ...(floor.stopped ? [{ why: 'stopped' } as const] : []),
     ...(facilitation === null ? [] : [{ why: 'facilitation', agent: facilitation.facilitator } as const]),
     ...(isDeserted(floor) ? [{ why: 'nobody-available' } as const] : []),
-    ...(floor.condition === 'resting' ? [{ why: 'resting' } as const] : []),
+    ...(floor.condition === 'resting' ? [{ why: 'resting', after: restsAfter(floor) } as const] : []),
   ];
+}
+
+function restsAfter(floor: Floor): Extract<Obstacle, { why: 'resting' }>['after'] {
+  const { opensForMessages, needsName } = policyOf(floor);
+  if (!opensForMessages) return 'manual';
+  if (needsName && floor.settings.defaultAgent === null) return 'mention';
+  return floor.usageSincePerson.turns > 0 ? 'rounds' : 'nothing';
 }
 
 function budgets(floor: Floor, at: Instant): readonly Obstacle[] {

@@ -68,6 +68,7 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
     case 'timeout':
     case 'waitTimeout':
     case 'recovered':
+    case 'skipped':
       return { agent: nameOf(announcement.agent) };
     case 'disconnect':
       return { agent: nameOf(announcement.agent), cause: reason(announcement.cause) };

@@ -60,6 +60,16 @@ describe('the card of a floor', () => {
 
   test.each([
     ['at rest', RESTING, '💤 nobody has the floor'],
+    [
+      'T17 at rest after everybody had a turn',
+      { ...RESTING, obstacles: [{ why: 'resting', after: 'rounds' }] },
+      '💤 nobody has the floor · The floor rests, everybody had a turn: write a message or run /floor resume.',
+    ],
+    [
+      'T17 stopped',
+      { ...RESTING, obstacles: [{ why: 'stopped' }, { why: 'resting', after: 'rounds' }] },
+      '💤 nobody has the floor · ⏹ A person stopped the floor: write a message or run /floor resume.',
+    ],
     ['paused', { ...RESTING, condition: 'paused' }, '⏸ paused'],
     ['while history is read', { ...RESTING, obstacles: [{ why: 'catching-up' }] }, '🔄 reading what was missed'],
     [

@@ -256,7 +256,7 @@ describe('status', () => {
       view: view({
         holder: null,
         condition: 'resting',
-        obstacles: [{ why: 'limit', budget: 'turns' }, { why: 'catching-up' }, { why: 'resting' }],
+        obstacles: [{ why: 'limit', budget: 'turns' }, { why: 'catching-up' }, { why: 'resting', after: 'rounds' }],
       }),
     });
     expect((await run('/floor status', ANN)).text.split('\n').slice(0, 3)).toEqual([
@@ -310,7 +310,9 @@ describe('reading', () => {
   });
 
   test('a message that is held is told with what keeps the floor from the agents', async () => {
-    const { run } = room({ view: view({ holder: null, obstacles: [{ why: 'paused' }, { why: 'resting' }] }) });
+    const { run } = room({
+      view: view({ holder: null, obstacles: [{ why: 'paused' }, { why: 'resting', after: 'rounds' }] }),
+    });
     expect((await run('/why waiting', ANN)).text.split('\n').slice(-2)).toEqual([
       'Now: held until an agent is prompted.',
       '⏸ The floor is paused: run /floor resume to go on.',

@@ -203,7 +203,7 @@ describe('an operator', () => {
     expect(movesIn(skip.facts)).toEqual(['dev ACTIVE>QUEUED SKIPPED', 'qa QUEUED>ACTIVE TURN_GRANTED']);
     expect(effectsOf('interrupt', skip)).toMatchObject([{ agent: 'dev', epoch: 2 }]);
     expect(factsOf('turnEnded', skip)).toMatchObject([{ agent: 'dev', outcome: 'revoked' }]);
-    expect(announcementsIn(skip.effects)).toEqual([]);
+    expect(announcementsIn(skip.effects)).toEqual([{ kind: 'skipped', agent: 'dev' }]);
   });
 
   test('skips nobody on a resting floor', () => {

@@ -59,7 +59,10 @@ describe('the floor may not be granted now', () => {
     play.person('m1');
     expect(whys(play)).toEqual(['taken', 'over-budget']);
     letSpeak(play);
-    expect(obstacles(play.floor, play.at)).toEqual([{ why: 'limit', budget: 'turns' }, { why: 'resting' }]);
+    expect(obstacles(play.floor, play.at)).toEqual([
+      { why: 'limit', budget: 'turns' },
+      { why: 'resting', after: 'rounds' },
+    ]);
   });
 
   test('but to whoever is next, between two turns', () => {
@@ -105,5 +108,27 @@ describe('whoever asks is kept from the floor by other reasons', () => {
     expect([why(play, 'holder'), why(play, 'parked')]).toEqual([null, 'paused']);
     play.losesTouch();
     expect([why(play, 'holder'), why(play, 'parked')]).toEqual(['catching-up', 'catching-up']);
+  });
+});
+
+describe('a floor that rests', () => {
+  /** Why it rests, as its last obstacle says. */
+  const after = (play: Stage): unknown => obstacles(play.floor, play.at).at(-1);
+
+  test('T17 says that everybody had a turn', () => {
+    const play = stage({ agents: ['pm', 'dev'] });
+    expect(after(play)).toEqual({ why: 'resting', after: 'nothing' });
+    play.person('m1');
+    play.speaks('pm');
+    play.speaks('dev');
+    expect(after(play)).toEqual({ why: 'resting', after: 'rounds' });
+  });
+
+  test.each([
+    [{ order: 'manual' }, 'manual'],
+    [{ order: 'mention' }, 'mention'],
+    [{ order: 'mention', defaultAgent: 'pm' }, 'nothing'],
+  ] as const)('T17 with %j says what gives a turn', (settings, way) => {
+    expect(after(stage({ settings }))).toEqual({ why: 'resting', after: way });
   });
 });

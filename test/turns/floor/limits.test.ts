@@ -146,9 +146,25 @@ describe('the limit of turns', () => {
     expect(play.holder?.startsWith('qa')).toBe(true);
   });
 
-  test('leaves nothing to resume on a floor that rests for want of speakers', () => {
+  test('T17 gives another round on a floor that rests because everybody had a turn', () => {
     const play = running();
     for (const agent of ['pm', 'dev', 'qa']) play.speaks(agent);
+    expect(play.floor.condition).toBe('resting');
+    play.operator({ type: 'resume' });
+    expect(play.holder).toBe('pm #4');
+    expect(play.floor.usageSincePerson.turns).toBe(1);
+  });
+
+  test.each(['mention', 'manual'] as const)(
+    'T17 has nothing to resume in the order %s, where a turn is earned',
+    (order) => {
+      expect(stage({ settings: { order } }).refused({ type: 'resume', by: 'ada' })).toBe('nothing-to-resume');
+    },
+  );
+
+  test('T17 has nothing to resume where nobody is', () => {
+    const play = stage({ agents: ['pm'] });
+    play.leaves('pm');
     expect(play.refused({ type: 'resume', by: 'ada' })).toBe('nothing-to-resume');
   });
 });

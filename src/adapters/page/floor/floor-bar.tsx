@@ -142,7 +142,7 @@ function whyNobody(floor: FloorView | null): string {
   if (connection.value === 'lost') return `No connection since ${timeToTheSecond(now.value)}: this may have changed`;
   const [first] = floor?.obstacles ?? [];
   if (floor === null) return 'Nothing is known of this floor yet';
-  if (first === undefined || first.why === 'resting') {
+  if (first === undefined || (first.why === 'resting' && (first.after === 'nothing' || !writable.value))) {
     return writable.value ? 'Write a message and the agents take turns' : 'It opens when somebody writes there';
   }
   return obstacleWords(first, (id) => agentOf(id).name);

@@ -3,7 +3,7 @@ import type { DecisionBuilder } from './decision-builder.ts';
 import { finish, grant, isOverBudget, openExchange, pending, recall, resume } from './decision-builder.ts';
 import { advance, goOn, prioritise, wake } from './turns.ts';
 import type { FactOf } from '../fact.ts';
-import { gate, isGrantable, nextInTurn } from '../gate.ts';
+import { gate, isGrantable, nextInTurn, policyOf } from '../gate.ts';
 import { findSeat, findTurn, turnsOf, waitOf } from '../seats.ts';
 import type { AgentId } from '../settings.ts';
 
@@ -97,7 +97,8 @@ export function resumeFloor(decision: DecisionBuilder, { by }: CommandOf<'resume
   else if (limit !== null && exchange === null) {
     decision.record({ type: 'usageReset', why: 'more', by });
     decision.record({ type: 'exchangeOpened' });
-  } else if (exchange !== null || decision.floor.held.length === 0) return 'nothing-to-resume';
+  } else if (exchange !== null || (decision.floor.held.length === 0 && !beginsAgain(decision)))
+    return 'nothing-to-resume';
   recall(decision);
   const isLater =
     gate(decision.floor, decision.at, 'holder') !== null &&
@@ -107,6 +108,15 @@ export function resumeFloor(decision: DecisionBuilder, { by }: CommandOf<'resume
   wake(decision, true);
   advance(decision);
   return null;
+}
+
+/** Another round on a floor that rests, for everybody who is due one by the order. */
+function beginsAgain(decision: DecisionBuilder): boolean {
+  const { floor, at } = decision;
+  if (floor.turn !== null || !policyOf(floor).goesRound || gate(floor, at, 'start') !== null) return false;
+  recall(decision);
+  openExchange(decision, 'operator');
+  return true;
 }
 
 /** Changes what a message does to a turn under way. */
@@ -176,6 +186,7 @@ export function skip(decision: DecisionBuilder, command: CommandOf<'skip'>): Ref
   if (turn === null) return command.epoch === undefined ? 'nothing-to-stop' : 'stale-epoch';
   if (command.epoch !== undefined && command.epoch !== turn.epoch) return 'stale-epoch';
   finish(decision, turn, { outcome: 'revoked', trigger: 'SKIPPED', to: 'QUEUED' });
+  decision.announce({ kind: 'skipped', agent: turn.agent });
   goOn(decision);
   return null;
 }

@@ -83,6 +83,7 @@ function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
       return settings.announceRecovery;
     case 'undelivered':
     case 'stopped':
+    case 'skipped':
     case 'approval':
     case 'unasked':
       return true;
