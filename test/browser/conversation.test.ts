@@ -173,7 +173,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
       ],
       [{ held: [id], obstacles: [{ why: 'taken', agent: 'dev' }] }, 'has the floor'],
       [{ held: [id], obstacles: [{ why: 'limit', budget: 'turns' }] }, 'The limit of turns is reached'],
-      [{ held: [], obstacles: [] }, 'was held'],
+      [{ held: [], obstacles: [] }, 'taken in'],
     ] as const) {
       stage.show(here, change);
       await expect.poll(() => words.textContent(), WITHIN).toContain(wanted);
