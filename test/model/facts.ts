@@ -112,12 +112,30 @@ function checkMove({ fact, before, after, command }: Of<'seatMoved'>): void {
   must(others(before) === others(after), 'I5', 'the others change places in the queue');
   if (to !== 'QUEUED') return;
   const last = after.queue.length - 1;
+  const isListed = before.configured?.seats.some((seat) => seat.agent === agent) === true;
+  if (trigger === 'ASSIGNED' && command.type === 'join' && isListed) {
+    checkArrival(before, after, agent);
+    return;
+  }
   const isReturn = fact.place !== undefined && command.type !== 'add' && command.type !== 'join';
   must(
     after.queue.indexOf(agent) === (isReturn ? Math.min(fact.place, last) : last),
     'I5',
     'an agent enters the queue before others',
   );
+}
+
+/** I5: an agent that comes online stands behind all who come before it by their turns and the channel's list, up to the first who does not. */
+function checkArrival(before: Floor, after: Floor, agent: AgentId): void {
+  const place = (id: AgentId): number => after.seats.findIndex((seat) => seat.agent === id);
+  const comesBefore = (id: AgentId): boolean => {
+    const more = seatAt(after, id).taken - seatAt(after, agent).taken;
+    return more < 0 || (more === 0 && place(id) < place(agent));
+  };
+  const at = after.queue.indexOf(agent);
+  must(before.queue.slice(0, at).every(comesBefore), 'I5', 'an agent that comes online stands too far behind');
+  const next = before.queue[at];
+  must(next === undefined || !comesBefore(next), 'I5', 'an agent that comes online stands too far in front');
 }
 
 function checkGrant(step: Of<'turnGranted'>): void {

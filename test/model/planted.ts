@@ -167,6 +167,12 @@ const QUEUE: readonly Planted[] = [
     find: "if (seat.rejoin === 'manual' && seat.assigned)",
     replace: 'if (false)',
   },
+  {
+    name: 'T13: an agent that comes online goes to the end of the queue',
+    file: 'decide/membership.ts',
+    find: 'return behind === -1 ? queue.length : behind;',
+    replace: 'return behind === -1 ? behind : queue.length;',
+  },
 ];
 
 const MESSAGES: readonly Planted[] = [

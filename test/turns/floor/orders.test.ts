@@ -108,6 +108,48 @@ describe('order round-robin', () => {
   );
 });
 
+describe('agents that come online', () => {
+  const agents = ['zz', 'yy', 'xx'];
+
+  /** A channel whose agents come online in this order. */
+  function arriving(order: readonly string[]): Stage {
+    const play = stage({ agents });
+    for (const agent of agents) play.leaves(agent);
+    for (const agent of agents) play.operator({ type: 'add', agent });
+    for (const agent of order) play.joins(agent);
+    return play;
+  }
+
+  test.each([[['xx', 'yy', 'zz']], [['yy', 'zz', 'xx']], [['zz', 'xx', 'yy']]])(
+    'T13 in the order %j take turns in the order of the channel',
+    (order) => {
+      const play = arriving(order);
+      expect(play.floor.queue).toEqual(agents);
+      play.person('m1');
+      playOn(play);
+      expect(granted(play)).toEqual(agents);
+    },
+  );
+
+  test('T13 late in the first round stand where the channel lists them', () => {
+    const play = arriving(['xx', 'zz']);
+    play.person('m1');
+    expect(play.holder).toBe('zz #1');
+    play.joins('yy');
+    playOn(play);
+    expect(granted(play)).toEqual(agents);
+  });
+
+  test('T13 after others had their turn still have theirs before them', () => {
+    const play = arriving(['xx', 'yy']);
+    play.person('m1');
+    play.speaks('yy');
+    play.joins('zz');
+    playOn(play);
+    expect(granted(play)).toEqual(['yy', 'xx', 'zz']);
+  });
+});
+
 describe('order priority', () => {
   const agents = [
     { agent: 'low', priority: 10 },

@@ -18,7 +18,7 @@ export function join(decision: DecisionBuilder, { agent }: CommandOf<'join'>): R
   if (seat.disabled) return null;
   if (seat.status === 'OFFLINE') {
     decision.record({ type: 'seatMoved', agent, from: 'OFFLINE', to: 'IDLE', trigger: 'AGENT_STARTED' });
-    if (seat.assigned) enqueue(decision, agent);
+    if (seat.assigned) enqueue(decision, agent, placeOf(decision.floor, agent));
   }
   comeBack(decision, agent);
   goOn(decision);
@@ -37,9 +37,24 @@ export function comeBack(decision: DecisionBuilder, agent: AgentId): void {
   else if (wait?.ready === true) resume(decision, turn, 'answered');
 }
 
-/** Puts an idle agent into the queue. */
-export function enqueue(decision: DecisionBuilder, agent: AgentId): void {
-  decision.record({ type: 'seatMoved', agent, from: 'IDLE', to: 'QUEUED', trigger: 'ASSIGNED' });
+/** Puts an idle agent into the queue, at its end or at a place of it. */
+export function enqueue(decision: DecisionBuilder, agent: AgentId, at?: number): void {
+  const place = at === undefined ? {} : { place: at };
+  decision.record({ type: 'seatMoved', agent, from: 'IDLE', to: 'QUEUED', trigger: 'ASSIGNED', ...place });
+}
+
+/**
+ * Where an agent that comes online stands: behind whoever has had fewer turns, and else as the channel lists them; one that
+ * the channel does not list, for an operator let it in, at the end.
+ */
+function placeOf({ seats, queue, configured }: Floor, agent: AgentId): number {
+  if (configured?.seats.every((seat) => seat.agent !== agent) !== false) return queue.length;
+  const rank = (id: AgentId): number => seats.findIndex((seat) => seat.agent === id);
+  const taken = (id: AgentId): number => seats[rank(id)]?.taken ?? 0;
+  const behind = queue.findIndex(
+    (id) => taken(id) > taken(agent) || (taken(id) === taken(agent) && rank(id) > rank(agent)),
+  );
+  return behind === -1 ? queue.length : behind;
 }
 
 /** An agent is gone: its turn is forfeited. */
