@@ -1,4 +1,5 @@
 import type { ChannelId, MessageId } from '../floor/settings.ts';
+import type { Fate } from '../floor/fact.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { FloorView, TurnRecord } from '../view.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';
@@ -27,17 +28,25 @@ export function whyText(channel: ChannelId, id: string, context: CommandContext)
   if (row === null || row.channel !== channel) return null;
   const now = context.clock.now();
   const name = context.names.agent;
-  const steps = context.floors
-    .why(id)
-    .filter((entry) => entry.key === channel)
-    .map((entry) => `${context.time(entry.at, now)}  ${factWords(entry.fact, name)}`);
+  const entries = context.floors.why(id).filter((entry) => entry.key === channel);
+  const steps = entries.map((entry) => `${context.time(entry.at, now)}  ${factWords(entry.fact, name)}`);
+  const isLate = entries.some(
+    ({ fact }) => fact.type === 'injectReported' && fact.id === id && fact.outcome !== 'injected',
+  );
   const marks = [...(row.edited ? ['edited'] : []), ...(row.deleted ? ['deleted'] : [])];
   return [
     `${context.time(row.sentAt, now)}  ${excerpt(row.author.name)} wrote${marks.length === 0 ? '' : ` (${marks.join(', ')})`}: ${excerpt(row.text)}`,
     ...steps,
-    row.fate === null ? 'Now: taken in, not yet given to the floor.' : `Now: ${fateWords(row.fate, name)}.`,
+    row.fate === null
+      ? 'Now: taken in, not yet given to the floor.'
+      : `Now: ${isLate ? lateWords(row.fate, name) : fateWords(row.fate, name)}.`,
     ...(row.fate?.state === 'held' ? whyHeldIn(channel, context) : []),
   ].join('\n');
+}
+
+/** A message that its agent could not take in the middle of its turn goes with the next prompt. */
+function lateWords(fate: Fate, name: NameOf): string {
+  return fateWords(fate.state === 'delivered' && fate.via === 'inject' ? { ...fate, via: 'prompt' } : fate, name);
 }
 
 function whyHeldIn(channel: ChannelId, context: CommandContext): readonly string[] {

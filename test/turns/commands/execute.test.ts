@@ -319,6 +319,16 @@ describe('reading', () => {
     ]);
   });
 
+  test.each([
+    ['injected', 'in the middle of its turn'],
+    ['next-prompt', 'with its prompt'],
+    ['refused', 'with its prompt'],
+  ] as const)('T10 a message whose agent answered "%s" is told as delivered %s', async (outcome, how) => {
+    const fact = { type: 'injectReported', agent: 'dev', epoch: 2, id: 'injected', outcome } as const;
+    const { run } = room({ why: [{ key: 'console:demo', seq: 3, at: T0, hash: '', fact }] });
+    expect((await run('/why injected', ANN)).text.split('\n').at(-1)).toBe(`Now: delivered to Developer ${how}.`);
+  });
+
   test('the fate of a message of another channel is not told', async () => {
     const { run } = room();
     const other = await run('/why secret', ANN);

@@ -20,6 +20,7 @@ type Options = {
   readonly operators?: OperatorSet;
   readonly seat?: NonNullable<CommandContext['seat']>;
   readonly seats?: FloorView['seats'];
+  readonly why?: readonly JournalEntry[];
 };
 
 /** A channel with pm, dev (holding) and qa, whose floor takes every command, or refuses every one. */
@@ -38,7 +39,7 @@ export function room(options: Options = {}) {
       },
       view: () => (options.view === undefined ? view() : options.view),
       turns: () => TURNS,
-      why: () => STEPS,
+      why: () => options.why ?? STEPS,
       message: (id) => MESSAGES.find((each) => each.id === id) ?? null,
     },
     roster: {
@@ -133,6 +134,7 @@ const MESSAGES: readonly InboxRow[] = [
   MESSAGE,
   { ...MESSAGE, id: 'secret', channel: 'console:other' },
   { ...MESSAGE, id: 'waiting', fate: { state: 'held', until: 'prompt' } },
+  { ...MESSAGE, id: 'injected', fate: { state: 'delivered', to: ['dev'], via: 'inject' } },
 ];
 
 const STEPS: readonly JournalEntry[] = [
