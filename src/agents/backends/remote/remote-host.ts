@@ -200,7 +200,7 @@ class Host implements RemoteHost {
   #authorize(request: IncomingMessage, address: string): Caller | UpgradeRefusal {
     const caller = this.#identify(request);
     // An agent with a token that is good pays for its own attempts only, whoever else calls from its address.
-    const retryAfter = this.#limiter.admit('entry' in caller ? `token ${caller.entry.sha256}` : address);
+    const retryAfter = this.#limiter.admit('entry' in caller ? `${address} ${caller.entry.sha256}` : address);
     if (retryAfter > 0) {
       const headers = { 'Retry-After': String(retryAfter) };
       return { status: 429, why: `too many attempts, try again in ${retryAfter} s`, headers };
