@@ -123,9 +123,11 @@ export class App {
       isUnheard: (channel) => this.#adapterOf(channel)?.capabilities.losesEvents ?? this.#adapterOf(channel) === null,
     });
     for (const adapter of adapters) if (adapter.capabilities.losesEvents !== true) await this.#bringUp(adapter);
-    this.#outbox.start();
     await this.#agents.start();
-    await this.#seatAgents(resting);
+    // Whoever brings what agents are owed has to know them: at a floor that was at rest they are present from the start.
+    const seated = this.#seatAgents(resting);
+    this.#outbox.start();
+    await seated;
   }
 
   /** Connects the other platforms, with patience; resolves when all can be heard. Rejects with an `AdapterError` when one never will. */

@@ -1,5 +1,5 @@
 import type { Command } from '../../src/turns/floor/command.ts';
-import { nextDeadline, waitOf, openQuestion } from '../../src/turns/floor/seats.ts';
+import { askOf, nextDeadline, waitOf, openQuestion } from '../../src/turns/floor/seats.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
 import type { Floor, Held, Turn } from '../../src/turns/floor/floor.ts';
@@ -145,6 +145,7 @@ function checkConserving(floor: Floor): void {
   const { channel, settings, turn, facilitation, catchingUp, condition, stopped, limit } = floor;
   const isBarred = limit !== null && limit.until !== null;
   if (turn !== null || facilitation !== null || catchingUp || condition === 'paused') return;
+  if (floor.parked.some((parked) => isToCome(floor, askOf(parked)?.agent))) return;
   const present = floor.seats.filter(({ status, present: isHere }) => status === 'QUEUED' && isHere);
   if (condition === 'open' && settings.order !== 'manual' && settings.order !== 'mention') {
     const due = present.filter(({ taken }) => settings.rounds === 0 || taken < settings.rounds);
@@ -164,6 +165,11 @@ function checkConserving(floor: Floor): void {
     ((fromProgram !== true && line === null) || limit === null);
   const stuck = floor.held.filter((held) => mayOpen(held) && isFor(held.addressed)).map(({ id }) => id);
   must('I9', stuck.length === 0, () => `${channel} is free and ${stuck.join()} is held`);
+}
+
+/** Whoever was asked goes next, also when its session has yet to open: until then, or until it is OFFLINE, the floor waits. */
+function isToCome({ seats }: Floor, asked: string | undefined): boolean {
+  return seats.some(({ agent, status, present }) => agent === asked && status === 'QUEUED' && !present);
 }
 
 const OPERATORS: ReadonlySet<string> = new Set(['ada']);

@@ -202,6 +202,7 @@ export class Spotter {
       case 'turnResumed': {
         const isParked = before.parked.some(({ agent }) => agent === fact.agent);
         if (isParked) s.reach('a lent floor is given back');
+        if (fact.asked !== undefined) s.reach('an agent asks another and goes on');
         if (isParked && fact.why === 'interrupt') s.reach('an interrupted turn goes on after another answered');
         if (fact.why === 'restart') s.reach('a turn goes on after a restart');
         if (fact.why === 'answered' && fact.fromProgram === true) s.reach('a program answers an agent that waits');
@@ -280,7 +281,6 @@ export class Spotter {
     if (fact.type === 'usageReset' && fact.why === 'more') s.reach('a limit is lifted by an operator');
     if (fact.type === 'exchangeClosed' && fact.reason === 'silent') s.reach('a round passes with nothing said');
     if (fact.type === 'prioritised' && fact.by === 'agent') s.reach('an agent hands over');
-    if (fact.type === 'turnResumed' && fact.asked !== undefined) s.reach('an agent asks another and goes on');
     if (fact.type === 'usageReset' && fact.why === 'midnight') s.reach('a new day lifts the budget');
     if (fact.type === 'seatCreated') s.reach('an agent is let in by an operator');
     if (fact.type === 'messageAmended' && fact.holder !== null) s.reach('an edit reaches the holder');
