@@ -772,7 +772,7 @@ function restarts({ rig: { capabilities, ways }, on }: Suite): void {
         await seeEqual(() => next.cast.heard('pm').join(' | ').includes('And a ferry'), true);
         await next.rests();
         const heard = next.cast.heard('pm');
-        if (ways.remote) expect(heard).toEqual(['grant: And a tunnel | And a ferry']);
+        expect(heard.length).toBe(ways.remote ? 1 : 2);
         for (const text of ['And a tunnel', 'And a ferry'])
           expect(heard.filter((one) => one.includes(text))).toHaveLength(1);
         if (!ways.remote) return;
