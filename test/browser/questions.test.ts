@@ -52,6 +52,11 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     stage.hold(channel, 'dev', { waitingFor: 'approval', approval: { ...PUBLISH, ...asked } });
   const lines = (): readonly string[] => stage.intake.commands.map(({ channel, line }) => `${channel} ${line}`);
   const settled = (): Promise<void> => page.locator('[data-testid="approval"][data-settled="true"]').waitFor();
+  /** Goes to what is asked here, and waits until the keys go there. */
+  const goThere = async (): Promise<void> => {
+    await page.keyboard.press('Alt+a');
+    await page.locator('[data-testid="approval"]:focus').waitFor();
+  };
 
   test('T45 of another channel stands in the list, the title and the top bar, and is gone once it is answered', async () => {
     asks(there);
@@ -79,7 +84,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
   test('T45 is rejected by r, and by no other key', async () => {
     asks(here);
     await settled();
-    await page.keyboard.press('Alt+a');
+    await goThere();
     for (const key of ['Enter', ' ', 'y', 'r']) await page.keyboard.press(key);
     await expect.poll(lines, WITHIN).toEqual([`${here} /reject 3`]);
   });
@@ -87,7 +92,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
   test('T45 is not answered by keys that were meant for the one before it', async () => {
     asks(here);
     await settled();
-    await page.keyboard.press('Alt+a');
+    await goThere();
     await page.evaluate(() => {
       const watch = new MutationObserver(() => {
         const next = document.querySelector('[data-testid="approval"][data-settled="false"]');
@@ -106,7 +111,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await page.getByTestId('approval').waitFor({ state: 'detached' });
     asks(here, { shown: false });
     await settled();
-    await page.keyboard.press('Alt+a');
+    await goThere();
     await page.keyboard.press('a');
     await page.keyboard.press('r');
     await expect.poll(lines, WITHIN).toEqual([`${here} /reject 3`]);
