@@ -89,31 +89,18 @@ type TurnBase = Omit<ActiveTurn, 'status' | 'deadlineAt' | 'hardEndAt' | 'silenc
 
 /** What every turn keeps, whatever its status. */
 function kept(turn: Turn): TurnBase {
-  const {
-    agent,
-    epoch,
-    startedAt,
-    said: hasSaid,
-    mentions,
-    injecting,
-    unseen,
-    given: messages,
-    answered,
-    reprompts,
-    place,
-  } = turn;
   return {
-    agent,
-    epoch,
-    startedAt,
-    said: hasSaid,
-    mentions,
-    injecting,
-    unseen,
-    given: messages,
-    answered,
-    reprompts,
-    place,
+    agent: turn.agent,
+    epoch: turn.epoch,
+    startedAt: turn.startedAt,
+    said: turn.said,
+    mentions: turn.mentions,
+    injecting: turn.injecting,
+    unseen: turn.unseen,
+    given: turn.given,
+    answered: turn.answered,
+    reprompts: turn.reprompts,
+    place: turn.place,
   };
 }
 
