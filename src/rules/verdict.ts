@@ -1,6 +1,6 @@
 import type { Instant } from '../lib/time.ts';
-import { parseRule } from './rule.ts';
-import type { Paths, RuleSpec, ToolRule } from './rule.ts';
+import { TOOL_KINDS, parseRule } from './rule.ts';
+import type { Paths, RuleSpec, ToolKind, ToolRule } from './rule.ts';
 import { programOf, startsOther } from './shell.ts';
 import type { Argv } from './shell.ts';
 import type { PathFrom, ToolUse, UsePart } from './tool-use.ts';
@@ -53,6 +53,14 @@ export type ToolVerdict = {
   readonly by: 'deny' | 'run' | 'ask!' | 'remembered' | 'ask' | 'allow' | 'default';
   readonly rule: ToolRule | ScopedRule | null;
 };
+
+/** The kinds of tools of which no use is left: those that a rule of `deny` without brackets covers. */
+export function kindsDenied({ deny }: Pick<ToolRules, 'deny'>): readonly ToolKind[] {
+  const whole = deny.filter(({ spec }) => spec === null).map(({ covers }) => covers);
+  const isDenied = (kind: ToolKind): boolean =>
+    whole.some((covers) => covers.by === 'any' || (covers.by === 'kind' && covers.kinds.includes(kind)));
+  return TOOL_KINDS.filter(isDenied);
+}
 
 /** The rules that hold when the configuration has none: reading in the agent's folder is free, all else asks. */
 const WITHOUT_RULES: ToolLists = { allow: ['read(**)', 'search(**)'], default: 'ask' };

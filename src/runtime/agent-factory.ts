@@ -4,6 +4,9 @@ import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
 import type { AgentSpec } from '../agents/session/seated-agent.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import type { Log } from './log.ts';
+import type { ToolKind } from '../rules/rule.ts';
+import { kindsDenied } from '../rules/verdict.ts';
+import { toolRulesOf } from '../config/config.ts';
 import { atMost } from '../lib/keyed.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
@@ -141,15 +144,16 @@ async function llm({ timers }: BackendsParts): Promise<Maker> {
   );
 }
 
-async function acp({ timers, log }: BackendsParts, { closing }: Doors): Promise<Maker> {
+async function acp({ config, timers, log }: BackendsParts, { closing }: Doors): Promise<Maker> {
   const { createAcpBackend } = await import('../agents/backends/acp/acp-backend.ts');
   const { createToolServer } = await import('../agents/tools/tool-server.ts');
   const toolServer = createToolServer(log);
   closing.push(() => toolServer.close());
   const starts = atMost(STARTS);
-  return makerFor('acp', ({ kind: _kind, env, set, ...rest }) =>
+  return makerFor('acp', ({ kind: _kind, env, set, ...rest }, agent) =>
     createAcpBackend({
       ...rest,
+      denied: deniedTo(config, agent),
       env: set,
       passEnv: env,
       toolServer,
@@ -185,10 +189,16 @@ async function remote(parts: BackendsParts, doors: Doors): Promise<Maker> {
   const { config, log, timers } = parts;
   const host = (doors.host ??= await openHost(parts));
   const reconnectGraceMs = config.turnConfig.reconnectGraceSeconds * SECOND_MS;
-  return makerFor('remote', ({ profile, injectFallback }, { id: agentId }) => {
+  return makerFor('remote', ({ profile, injectFallback }, agent) => {
     host.start().catch((error: unknown) => log.error({ err: error }, 'agents cannot connect'));
-    return createRemoteBackend({ profile, injectFallback, host, agentId, reconnectGraceMs, timers });
+    const denied = deniedTo(config, agent);
+    return createRemoteBackend({ profile, injectFallback, denied, host, agentId: agent.id, reconnectGraceMs, timers });
   });
+}
+
+/** One process serves all channels: what one channel alone forbids is refused when it is asked for. */
+function deniedTo(config: Config, agent: AgentConfig): readonly ToolKind[] {
+  return kindsDenied(toolRulesOf(config, agent, null));
 }
 
 async function openHost({ config, clock, timers, log }: BackendsParts): Promise<RemoteHost> {

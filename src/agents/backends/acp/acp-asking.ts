@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { ToolKind } from '../../../rules/rule.ts';
 import { BackendError } from '../backend.ts';
 
 /** What is known when an agent is made to ask. */
@@ -9,6 +10,8 @@ export type AskingContext = {
   readonly folder: string;
   /** The variables that the agent would be given. */
   readonly env: Readonly<Record<string, string>>;
+  /** Kinds of tools that it may not use at all: its own lists forbid them, too. */
+  readonly denied: readonly ToolKind[];
 };
 
 /** What makes an agent ask, besides its mode. It goes before all that the configuration says. */
@@ -23,10 +26,11 @@ export type Asking = {
 };
 
 /** Claude Code: rules that only this session's managed settings may make, no hooks, and no servers of a repository. */
-export function askingClaude({ server }: AskingContext): Asking {
-  const ask = ['Bash', 'Edit', 'Write', 'NotebookEdit', 'WebFetch'];
+export function askingClaude({ server, denied }: AskingContext): Asking {
+  const disallowedTools = toolsOf(CLAUDE_TOOLS, denied);
   const permissions = {
-    ask,
+    ask: CLAUDE_ASKS,
+    deny: disallowedTools,
     allow: server === null ? [] : [`mcp__${server}__*`],
     defaultMode: 'default',
     disableBypassPermissionsMode: 'disable',
@@ -36,6 +40,7 @@ export function askingClaude({ server }: AskingContext): Asking {
     settings: { permissions },
     managedSettings: { permissions, allowManagedPermissionRulesOnly: true, disableAllHooks: true },
     allowDangerouslySkipPermissions: false,
+    disallowedTools,
     strictMcpConfig: true,
   };
   return { meta: { claudeCode: { options } } };
@@ -50,8 +55,10 @@ export function askingCodex(): Asking {
  * Gemini CLI: a policy of the administrator's tier, above those of users, extensions and repositories; and no tool servers
  * but the floor's, for those of a repository are programs that it would start unasked.
  */
-export function askingGemini({ server, folder }: AskingContext): Asking {
+export function askingGemini({ server, folder, denied }: AskingContext): Asking {
+  const forbidden = toolsOf(GEMINI_TOOLS, denied);
   const rules = [
+    ...(forbidden.length === 0 ? [] : [rule({ toolName: forbidden, decision: 'deny', priority: 500 })]),
     rule({ toolName: '*', decision: 'ask_user', priority: 100 }),
     rule({ toolName: GEMINI_READS, decision: 'allow', priority: 200 }),
     // Without a pattern Gemini CLI runs commands unasked that it takes for harmless.
@@ -63,10 +70,11 @@ export function askingGemini({ server, folder }: AskingContext): Asking {
 }
 
 /** Qwen Code: settings of the system, above those of users and repositories. */
-export function askingQwen({ server, folder }: AskingContext): Asking {
+export function askingQwen({ server, folder, denied }: AskingContext): Asking {
   const settings = {
     permissions: {
-      ask: ['Bash', 'Edit', 'Write', 'NotebookEdit', 'WebFetch'],
+      ask: CLAUDE_ASKS,
+      deny: toolsOf(QWEN_TOOLS, denied),
       allow: server === null ? [] : [`mcp__${server}__*`],
     },
     tools: { approvalMode: 'default' },
@@ -82,9 +90,10 @@ export function askingQwen({ server, folder }: AskingContext): Asking {
  * OpenCode: permissions in the last configuration that it reads, and none from the working folder. What the variable held
  * already stays, but for permissions. Throws a terminal `BackendError` when that is not JSON.
  */
-export function askingOpenCode({ server, env }: AskingContext): Asking {
+export function askingOpenCode({ server, env, denied }: AskingContext): Asking {
   const permission = {
     ...OPENCODE_PERMISSIONS,
+    ...Object.fromEntries(toolsOf(OPENCODE_TOOLS, denied).map((tool) => [tool, 'deny'])),
     ...(server === null ? {} : { [`${server}_*`]: 'allow' }),
   };
   const { permission: _, tools: _tools, mode = {}, agent = {}, ...given } = openCodeConfig(env);
@@ -101,9 +110,56 @@ export function askingOpenCode({ server, env }: AskingContext): Asking {
 }
 
 /** Copilot CLI asks by itself; only the floor's own tools need no yes. */
-export function askingCopilot({ server }: AskingContext): Asking {
-  return server === null ? {} : { args: [`--allow-tool=${server}`] };
+export function askingCopilot({ server, denied }: AskingContext): Asking {
+  const hidden = toolsOf(COPILOT_HIDDEN, denied);
+  const args = [
+    ...(server === null ? [] : [`--allow-tool=${server}`]),
+    ...toolsOf(COPILOT_DENIED, denied).map((tool) => `--deny-tool=${tool}`),
+    ...(hidden.length === 0 ? [] : [`--excluded-tools=${hidden.join(',')}`]),
+  ];
+  return { args };
 }
+
+/** What agents call their tools, by kind; what they have no word for is refused when they ask. */
+type ToolNames = Readonly<Partial<Record<ToolKind, readonly string[]>>>;
+
+function toolsOf(names: ToolNames, denied: readonly ToolKind[]): readonly string[] {
+  return [...new Set(denied.flatMap((kind) => names[kind] ?? []))];
+}
+
+const CLAUDE_ASKS = ['Bash', 'Edit', 'Write', 'NotebookEdit', 'WebFetch'];
+const CLAUDE_TOOLS: ToolNames = {
+  read: ['Read'],
+  search: ['Grep', 'Glob'],
+  edit: ['Edit', 'Write', 'NotebookEdit'],
+  execute: ['Bash'],
+  fetch: ['WebFetch', 'WebSearch'],
+};
+/** As Claude Code's, and "Read" would forbid searching as well. */
+const QWEN_TOOLS: ToolNames = {
+  read: ['ReadFile'],
+  search: ['Grep', 'Glob', 'ListFiles'],
+  edit: ['Edit', 'Write', 'NotebookEdit'],
+  execute: ['Bash'],
+  fetch: ['WebFetch'],
+};
+const OPENCODE_TOOLS: ToolNames = {
+  read: ['read'],
+  search: ['grep', 'glob', 'list'],
+  edit: ['edit'],
+  execute: ['bash'],
+  fetch: ['webfetch', 'websearch'],
+};
+const GEMINI_TOOLS: ToolNames = {
+  read: ['read_file', 'read_many_files'],
+  search: ['list_directory', 'glob', 'grep_search', 'search_file_content'],
+  edit: ['replace', 'write_file'],
+  execute: ['run_shell_command'],
+  fetch: ['web_fetch', 'google_web_search'],
+};
+const COPILOT_DENIED: ToolNames = { edit: ['write'], execute: ['shell'], fetch: ['url'] };
+/** It reads and searches without looking for a permission. */
+const COPILOT_HIDDEN: ToolNames = { read: ['view'], search: ['grep', 'glob'] };
 
 /** What Gemini CLI does unasked by its own defaults: reading, and its own plans and notes. */
 const GEMINI_READS = [

@@ -15,6 +15,7 @@ import { BackendError } from '../backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import { childEnvironment } from '../../process/process-environment.ts';
 import { startProcessGroup } from '../../process/process-group.ts';
+import type { ToolKind } from '../../../rules/rule.ts';
 import type { ToolServer } from '../../tools/tool-server.ts';
 
 /** Which agent to run, and how; durations in milliseconds. */
@@ -30,6 +31,8 @@ export type AcpBackendOptions = {
   readonly passEnv?: readonly string[];
   /** The folder that the agent works in; where this program runs unless given. */
   readonly cwd?: string;
+  /** Kinds of tools that it may not use at all; none unless given. */
+  readonly denied?: readonly ToolKind[];
   /** What becomes of a message that the agent cannot take in the middle of a turn. `queue` unless given. */
   readonly injectFallback?: 'queue' | 'cancel';
   readonly requestTimeoutMs?: number;
@@ -238,7 +241,7 @@ async function startAsking({ options, profile, command, args }: Kind, server: st
   });
   const folder = openPrivateFolder();
   try {
-    const asking = profile.asking?.({ server, folder: folder.path, env: given }) ?? {};
+    const asking = profile.asking?.({ server, folder: folder.path, env: given, denied: options.denied ?? [] }) ?? {};
     folder.write(asking.files ?? {});
     const { install } = profile;
     const group = await startProcessGroup({

@@ -1,4 +1,5 @@
 import type { AgentId, ChannelId } from '../../../turns/floor/settings.ts';
+import type { ToolKind } from '../../../rules/rule.ts';
 import { systemTimers } from '../../../lib/time.ts';
 import type { Timers } from '../../../lib/time.ts';
 import type { AcpPeer } from '../acp/acp-link.ts';
@@ -23,6 +24,8 @@ export type RemoteBackendOptions = {
   readonly injectFallback?: 'queue' | 'cancel';
   readonly requestTimeoutMs?: number;
   readonly quietMs?: number;
+  /** Kinds of tools that it may not use at all; none unless given. */
+  readonly denied?: readonly ToolKind[];
   readonly timers?: Timers;
 };
 
@@ -65,7 +68,7 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
       cwd: SOMEWHERE,
       floorTools,
       previous: known?.sessionId ?? null,
-      meta: asking?.({ server: floorTools?.name ?? null, folder: '', env: {} }).meta,
+      meta: asking?.({ server: floorTools?.name ?? null, folder: '', env: {}, denied: options.denied ?? [] }).meta,
       ...(injectFallback !== undefined && { injectFallback }),
       ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
       ...(quietMs !== undefined && { quietMs }),

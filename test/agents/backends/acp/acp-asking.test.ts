@@ -7,6 +7,8 @@ import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp-
 import { isForOwnTool } from '../../../../src/agents/backends/acp/acp-permission.ts';
 import { ACP_PROFILES } from '../../../../src/agents/backends/acp/acp-profiles.ts';
 import type { AcpProfileName } from '../../../../src/agents/backends/acp/acp-profiles.ts';
+import { TOOL_KINDS } from '../../../../src/rules/rule.ts';
+import { kindsDenied, uniteRules } from '../../../../src/rules/verdict.ts';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession, PermissionRequest } from '../../../../src/agents/backends/backend.ts';
 import type { Choice } from '../../../../src/turns/floor/settings.ts';
@@ -241,7 +243,11 @@ describe('an agent that is started', () => {
     const { env, server } = await started('qwen');
     const path = env['QWEN_CODE_SYSTEM_SETTINGS_PATH'] ?? '';
     expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual({
-      permissions: { ask: ['Bash', 'Edit', 'Write', 'NotebookEdit', 'WebFetch'], allow: [`mcp__${server}__*`] },
+      permissions: {
+        ask: ['Bash', 'Edit', 'Write', 'NotebookEdit', 'WebFetch'],
+        deny: [],
+        allow: [`mcp__${server}__*`],
+      },
       tools: { approvalMode: 'default' },
       disableAllHooks: true,
     });
@@ -310,6 +316,7 @@ describe('an agent that is started', () => {
           settings: { permissions },
           managedSettings: { permissions, allowManagedPermissionRulesOnly: true, disableAllHooks: true },
           allowDangerouslySkipPermissions: false,
+          disallowedTools: [],
           strictMcpConfig: true,
         },
       },
@@ -324,6 +331,51 @@ describe('an agent that is started', () => {
   test("T22 needs no yes for the floor's tools from Copilot CLI", async () => {
     const { args, server } = await started('copilot');
     expect(args).toEqual(['--acp', '--stdio', `--allow-tool=${server}`]);
+  });
+});
+
+describe('a kind of tool that rules forbid whole', () => {
+  const denied = kindsDenied(
+    uniteRules([{ scope: 'bot', lists: { deny: ['Bash', 'read', 'Edit(src/**)', 'mcp__*__*'] } }]),
+  );
+
+  test('is one that a rule without brackets names, by kind, by alias or by "*"', () => {
+    expect(denied).toEqual(['read', 'execute']);
+    expect(kindsDenied(uniteRules([{ scope: 'agent', lists: { deny: ['*'] } }]))).toEqual(TOOL_KINDS);
+    expect(kindsDenied(uniteRules([{ scope: 'agent', lists: { deny: ['Write'] } }]))).toEqual([
+      'edit',
+      'delete',
+      'move',
+    ]);
+    expect(kindsDenied(uniteRules([]))).toEqual([]);
+  });
+
+  test("is no tool of Claude Code's session, not only refused", async () => {
+    const { meta } = await started('claude-code', { denied });
+    const permissions = expect.objectContaining({ deny: ['Read', 'Bash'] });
+    const options = { disallowedTools: ['Read', 'Bash'], settings: { permissions } };
+    expect(meta).toMatchObject({ claudeCode: { options } });
+  });
+
+  test('is forbidden by the settings and policies of the others', async () => {
+    const { env } = await started('qwen', { denied });
+    const file = env['QWEN_CODE_SYSTEM_SETTINGS_PATH'] ?? '';
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ permissions: { deny: ['ReadFile', 'Bash'] } });
+    await session!.close();
+    const { args } = await started('gemini', { denied });
+    expect(readFileSync(args[2] ?? '', 'utf8')).toContain(
+      'toolName = ["read_file","read_many_files","run_shell_command"]\ndecision = "deny"\npriority = 500',
+    );
+    await session!.close();
+    const opencode = await started('opencode', { denied });
+    expect(JSON.parse(opencode.env['OPENCODE_PERMISSION'] ?? '')).toMatchObject({
+      bash: 'deny',
+      read: 'deny',
+      edit: 'ask',
+    });
+    await session!.close();
+    const copilot = await started('copilot', { denied });
+    expect(copilot.args.slice(3)).toEqual(['--deny-tool=shell', '--excluded-tools=view']);
   });
 });
 
