@@ -5,9 +5,12 @@ import type { Instant } from '../lib/time.ts';
 /** Reads a stored value back; throws when it is not what was written. */
 export type Schema<Value> = { parse(stored: unknown): Value };
 
-/** What a command does: facts, or a refusal whose facts hold at most a record of it. */
-export type MachineDecision<Fact, Refusal> =
-  | { readonly ok: true; readonly facts: readonly Fact[] }
+/**
+ * What a command does: facts, with the state after them if deciding has folded them already, or a refusal whose facts hold at
+ * most a record of it.
+ */
+export type MachineDecision<Fact, Refusal, State = never> =
+  | { readonly ok: true; readonly facts: readonly Fact[]; readonly state?: State }
   | { readonly ok: false; readonly refusal: Refusal; readonly facts: readonly Fact[] };
 
 /** The answer to one command. Facts and effects are already durable when it arrives. */
@@ -29,7 +32,7 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   readonly version: number;
   /** The state before anything happened. */
   empty(key: string): State;
-  decide(state: State, command: Command, at: Instant): MachineDecision<Fact, Refusal>;
+  decide(state: State, command: Command, at: Instant): MachineDecision<Fact, Refusal, State>;
   /** The state after a fact; throws "impossible: …" when the two do not fit. */
   evolve(state: State, fact: Fact, at: Instant): State;
   /** What the world must learn of a fact; `state` is the state after the whole decision. */
@@ -241,9 +244,12 @@ export type KnownStates<State> = {
   message(id: string): KnownMessage | null;
 };
 
-/** What one key is to become. */
+/** What one key is to become by commands of the same instant. */
 export type DecidedRow<State, Fact, Effect> = {
   readonly key: string;
+  readonly at: Instant;
+  /** The number of its last fact. */
+  readonly seq: number;
   readonly state: State;
   readonly facts: readonly Fact[];
   readonly effects: readonly Effect[];
@@ -277,12 +283,19 @@ export function decideChain<T>(
   }
 }
 
-/** What one machine's commands in a chain have come to: each is decided on the state that those before it left. */
+/**
+ * What one machine's commands have come to until it is written: each is decided on the state that those before it left, and those
+ * for one key and of one instant share a row.
+ */
 export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   readonly #machine: Machine<State, Command, Fact, Effect, Refusal>;
   readonly #uses: MachineUses<Command, Fact, Effect, Refusal>;
   readonly #known: KnownStates<State>;
-  readonly #drafts = new Map<string, DecidedRow<State, Fact, Effect>>();
+  /** Of the chain that is being decided, by key. */
+  readonly #own = new Map<string, Draft<State, Fact, Effect>>();
+  /** Of the chains before it, in order; and the last of each key. */
+  #kept: Draft<State, Fact, Effect>[] = [];
+  readonly #last = new Map<string, Draft<State, Fact, Effect>>();
 
   constructor(
     machine: Machine<State, Command, Fact, Effect, Refusal>,
@@ -301,24 +314,25 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     { chain, owner, cause = null }: { readonly chain: Chain; readonly owner: Deciding; readonly cause?: string | null },
   ): CommandResult<State, Fact, Effect, Refusal> {
     const machine = this.#machine;
-    const known = this.#known.state(key);
-    const before = this.#drafts.get(key) ?? { state: known.state, facts: [], effects: [], cause };
+    const { at } = chain;
+    const before = this.#own.get(key)?.row ?? this.#last.get(key)?.row ?? this.#known.state(key);
     const refusal = this.#uses.inbox?.refusal(key, command, (id) => this.#known.message(id)) ?? null;
     if (refusal !== null) return { ok: false, state: before.state, refusal };
-    const decision = machine.decide(before.state, command, chain.at);
+    const decision = machine.decide(before.state, command, at);
     const { facts, ok } = decision;
-    const state = facts.reduce((each, fact) => machine.evolve(each, fact, chain.at), before.state);
+    const folded = ok ? decision.state : undefined;
+    const state = folded ?? facts.reduce((each, fact) => machine.evolve(each, fact, at), before.state);
     const effects = ok ? facts.flatMap((fact) => machine.react(fact, state)) : [];
-    const all = { facts: [...before.facts, ...facts], effects: [...before.effects, ...effects] };
+    const seq = before.seq + facts.length;
     if (facts.length > 0) {
-      this.#drafts.set(key, { key, state, cause: before.cause ?? cause, ...all });
+      this.#add({ key, at, seq, state, facts, effects, cause });
       chain.touched.add(owner);
     }
     if (!ok) return { ok, state, refusal: decision.refusal };
-    const number = known.seq + all.facts.length;
+    if (machine.causes === undefined) return { ok, state, facts, effects };
     const caused = facts.flatMap((fact) => machine.causes?.(fact, state) ?? []);
     for (const [index, next] of caused.entries())
-      chain.open.push({ command: next, id: `${machine.name} ${key} ${number}.${index}` });
+      chain.open.push({ command: next, id: `${machine.name} ${key} ${seq}.${index}` });
     return { ok, state, facts, effects };
   }
 
@@ -329,7 +343,9 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     command: Command,
     by: { readonly chain: Chain; readonly owner: Deciding },
   ): boolean {
-    if (this.#drafts.get(key)?.cause === id || this.#known.isDone(key, id)) return false;
+    const isDecided =
+      this.#own.get(key)?.row.cause === id || this.#kept.some(({ row }) => row.key === key && row.cause === id);
+    if (isDecided || this.#known.isDone(key, id)) return false;
     this.decide(key, command, { ...by, cause: id });
     return true;
   }
@@ -344,10 +360,58 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     this.decideOnce(id, key, schema.parse(command), by);
   }
 
-  /** What was decided, to be written; nothing is left of it here. */
-  takeAll(): readonly DecidedRow<State, Fact, Effect>[] {
-    const drafts = [...this.#drafts.values()];
-    this.#drafts.clear();
-    return drafts;
+  /** Takes back what was decided in this chain. */
+  drop(): void {
+    this.#own.clear();
   }
+
+  /** The chain is whole: what was decided in it is to be written. Returns the facts of it. */
+  keep(): readonly Fact[] {
+    const fresh: Fact[] = [];
+    for (const [key, draft] of this.#own) {
+      const last = this.#last.get(key);
+      fresh.push(...draft.row.facts);
+      if (last !== undefined && isOneRow(last.row, draft.row)) last.row = together(last.row, draft.row);
+      else {
+        this.#kept.push(draft);
+        this.#last.set(key, draft);
+      }
+    }
+    this.#own.clear();
+    return fresh;
+  }
+
+  /** What was decided, to be written in this order; nothing is left of it here. */
+  takeAll(): readonly DecidedRow<State, Fact, Effect>[] {
+    this.keep();
+    const rows = this.#kept.map(({ row }) => row);
+    this.#kept = [];
+    this.#last.clear();
+    return rows;
+  }
+
+  #add(row: DecidedRow<State, Fact, Effect>): void {
+    const own = this.#own.get(row.key);
+    if (own === undefined) this.#own.set(row.key, { row });
+    else own.row = together(own.row, row);
+  }
+}
+
+type Draft<State, Fact, Effect> = { row: DecidedRow<State, Fact, Effect> };
+
+/** A row has one instant, and the id of one command. */
+function isOneRow(one: Placed, other: Placed): boolean {
+  return one.at === other.at && (one.cause === null || other.cause === null);
+}
+
+type Placed = Pick<DecidedRow<unknown, unknown, unknown>, 'at' | 'cause'>;
+
+function together<State, Fact, Effect>(
+  one: DecidedRow<State, Fact, Effect>,
+  other: DecidedRow<State, Fact, Effect>,
+): DecidedRow<State, Fact, Effect> {
+  const { key, at, seq, state } = other;
+  const facts = [...one.facts, ...other.facts];
+  const effects = [...one.effects, ...other.effects];
+  return { key, at, seq, state, facts, effects, cause: one.cause ?? other.cause };
 }

@@ -9,6 +9,7 @@ import type { StoreOptions, Tables } from '../engine/sqlite/sqlite.ts';
 import type { Due, Instant } from '../lib/time.ts';
 import type { Command, Refusal } from './floor/command.ts';
 import { decide } from './floor/decide.ts';
+import type { Decision } from './floor/decide.ts';
 import { evolve } from './floor/evolve.ts';
 import { factSchema } from './floor/fact.ts';
 import type { Announcement, Fact } from './floor/fact.ts';
@@ -28,7 +29,7 @@ export const floorMachine = {
   name: 'floor',
   version: 1,
   empty: emptyFloor,
-  decide,
+  decide: decideFloor,
   evolve,
   react,
   nextDeadline,
@@ -244,6 +245,11 @@ export class FloorStore implements FloorReader {
   close(): Promise<void> {
     return this.#store.close();
   }
+}
+
+function decideFloor(before: Floor, command: Command, at: Instant): Decision & { readonly state?: Floor } {
+  const decision = decide(before, command, at);
+  return decision.ok ? { ...decision, state: decision.floor } : decision;
 }
 
 /** Version 0 is what floors were before they had a version: only their states were taken over. */

@@ -106,6 +106,66 @@ describe('a machine in a store', () => {
   });
 });
 
+describe('commands for one key that share a commit', () => {
+  const rowsOf = (store: SqliteStore): readonly unknown[] =>
+    store.tables.db.prepare('SELECT seq, prev, at, json_array_length(facts) AS facts FROM journal ORDER BY row').all();
+
+  test('share a row when they are of one instant, and each is answered as if it were alone', async () => {
+    const store = open();
+    const counters = store.host(counter);
+    const told: unknown[] = [];
+    counters.onChange(({ key, facts, state }) => told.push([key, facts.length, state.value]));
+    const adding = [1, 2, 0].map((by) => counters.apply('a', { type: 'add', by }, AT));
+    const later = counters.apply('a', { type: 'add', by: 4 }, AT + 1);
+    const answers = await Promise.all([...adding, later]);
+    expect(answers.map(({ ok, state }) => [ok, state.value])).toEqual([
+      [true, 1],
+      [true, 3],
+      [false, 3],
+      [true, 7],
+    ]);
+    expect(rowsOf(store)).toEqual([
+      { seq: 2, prev: null, at: AT, facts: 2 },
+      { seq: 3, prev: 1, at: AT + 1, facts: 1 },
+    ]);
+    expect([told, store.verify()]).toEqual([
+      [
+        ['a', 2, 3],
+        ['a', 1, 7],
+      ],
+      [],
+    ]);
+    await store.close();
+  });
+
+  test('that one of them throws changes nothing of what the others did', async () => {
+    const store = open();
+    const counters = store.host({
+      ...counter,
+      decide: (state, command, at) => {
+        if (command.type === 'tick') throw new Error('impossible: planted');
+        return counter.decide(state, command, at);
+      },
+    } satisfies typeof counter);
+    const all = [{ type: 'add', by: 1 } as const, { type: 'tick' } as const, { type: 'add', by: 2 } as const];
+    const outcomes = await Promise.allSettled(all.map((command) => counters.apply('a', command, AT)));
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+    expect([counters.state('a')?.value, rowsOf(store).length, store.verify()]).toEqual([3, 1, []]);
+    await store.close();
+  });
+
+  test('have a row of their own when each has an id, by which it is carried out once', async () => {
+    const store = open();
+    const counters = store.host(counter);
+    const ids = ['one', 'two', 'one', 'two'];
+    const done = await Promise.all(ids.map((id) => counters.applyOnce(id, 'a', { type: 'add', by: 1 }, AT)));
+    expect([done, counters.state('a')?.value]).toEqual([[true, true, false, false], 2]);
+    const again = await Promise.all(ids.map((id) => counters.applyOnce(id, 'a', { type: 'add', by: 1 }, AT)));
+    expect([again, counters.state('a')?.value, store.verify()]).toEqual([[false, false, false, false], 2, []]);
+    await store.close();
+  });
+});
+
 describe('a command that causes commands for other machines', () => {
   test('changes all of them in one transaction, and whoever listens is told of each', async () => {
     const store = open();

@@ -4,7 +4,7 @@ import { bodiesIn, textHash } from '../machine.ts';
 import type { Recording, Replayed } from '../replay.ts';
 import { MIGRATIONS, openToRead } from './open.ts';
 import { OPEN } from './outbox.ts';
-import { NO_TAIL, Rows, brokenRows, continues, countBroken } from './rows.ts';
+import { JOURNAL_COLUMNS, NO_TAIL, Rows, brokenRows, continues, countBroken } from './rows.ts';
 import type { JournalRow, Owner, Tail } from './rows.ts';
 
 /**
@@ -106,7 +106,9 @@ function tableProblems(db: Database, table: (typeof TABLES)[number]): readonly s
 
 /** Reads the journal from its first row on: each row continues the chain of its key, and each state is of a row that is there. */
 function chainProblems(db: Database): readonly string[] {
-  const slice = db.prepare<[number, number], JournalRow>('SELECT * FROM journal WHERE row > ? ORDER BY row LIMIT ?');
+  const slice = db.prepare<[number, number], JournalRow>(
+    `SELECT ${JOURNAL_COLUMNS} FROM journal WHERE row > ? ORDER BY row LIMIT ?`,
+  );
   const tails = new Map<number, Tail>();
   const broken = new Map<number, number>();
   let last = 0;

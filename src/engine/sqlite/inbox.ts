@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { isNewerEdit } from '../port.ts';
 import type { Attachment, HumanMessage, MessageChange, StoredMessage } from '../port.ts';
-import { checksum } from './rows.ts';
+import { checksum, checksumOf } from './rows.ts';
 
 type Row = {
   readonly id: string;
@@ -24,6 +24,9 @@ type Row = {
 
 /** The messages of people: each id once, in its latest wording, with its fate. */
 export class Inbox {
+  /** Accepted in the transaction under way, and not written yet: what becomes of them is mostly known before it ends. */
+  readonly #accepted = new Map<string, Row>();
+  readonly #known;
   readonly #insert;
   readonly #read;
   readonly #fate;
@@ -33,13 +36,12 @@ export class Inbox {
   readonly #lastSeen;
 
   constructor(db: Database) {
-    this.#insert = db.prepare<Row & { sort: string }>(
-      `INSERT OR IGNORE INTO inbox
+    this.#known = db.prepare<[string], number>('SELECT 1 FROM inbox WHERE id = ?').pluck();
+    this.#insert = db.prepare(
+      `INSERT INTO inbox
          (id, channel, sort, position, author_id, author_name, text, sent_at, addressed, attachments, ignore_rule, fate,
           edited, deleted, version, bot, since, checksum)
-       VALUES
-         (@id, @channel, @sort, @position, @author_id, @author_name, @text, @sent_at, @addressed, @attachments, @ignore_rule,
-          @fate, @edited, @deleted, @version, @bot, @since, ${checksum('inbox', 'all')})`,
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, unhex(?))`,
     );
     this.#read = db.prepare<[string], Row>('SELECT * FROM inbox WHERE id = ?');
     this.#fate = db.prepare<{ id: string; fate: string }>(
@@ -58,11 +60,43 @@ export class Inbox {
 
   /** `since` is the last row of the journal: no row up to it names the message. */
   accept(message: HumanMessage, since: number): 'new' | 'duplicate' {
-    return this.#insert.run(rowOf(message, since)).changes === 0 ? 'duplicate' : 'new';
+    const { id } = message;
+    if (this.#accepted.has(id) || this.#known.get(id) !== undefined) return 'duplicate';
+    this.#accepted.set(id, rowOf(message, since));
+    return 'new';
+  }
+
+  /** Writes what was accepted in the transaction under way. */
+  writeAccepted(): void {
+    for (const row of this.#accepted.values()) {
+      const { id, channel, position, author_id, author_name, text, sent_at, addressed, attachments } = row;
+      const { ignore_rule, fate, edited, deleted, version, bot, since } = row;
+      const said = [
+        id,
+        channel,
+        sortKey(position),
+        position,
+        author_id,
+        author_name,
+        text,
+        sent_at,
+        addressed,
+        attachments,
+      ];
+      const columns = [...said, ignore_rule, fate, edited, deleted, version, bot, since];
+      this.#insert.run(...columns, checksumOf(columns));
+    }
+    this.#accepted.clear();
+  }
+
+  /** The transaction was undone. */
+  undone(): void {
+    this.#accepted.clear();
   }
 
   /** A change that is no newer, or comes after the deletion, is `unchanged`. */
   amend(change: MessageChange): 'changed' | 'unchanged' | 'unknown' {
+    this.writeAccepted();
     const row = this.#read.get(change.id);
     if (row === undefined || row.channel !== change.channel) return 'unknown';
     if (!isNewerEdit(change, storedMessage(row))) return 'unchanged';
@@ -74,11 +108,14 @@ export class Inbox {
 
   /** Records what became of a message. */
   decideFate(id: string, fate: unknown): void {
-    this.#fate.run({ id, fate: JSON.stringify(fate) });
+    const accepted = this.#accepted.get(id);
+    const stored = JSON.stringify(fate);
+    if (accepted === undefined) this.#fate.run({ id, fate: stored });
+    else this.#accepted.set(id, { ...accepted, fate: stored });
   }
 
   read(id: string): StoredMessage | null {
-    const row = this.#read.get(id);
+    const row = this.#accepted.get(id) ?? this.#read.get(id);
     return row === undefined ? null : storedMessage(row);
   }
 
@@ -105,11 +142,10 @@ export function sortKey(order: string): string {
   return `${String(whole.length).padStart(6, '0')}${whole}${fraction}`;
 }
 
-function rowOf(message: HumanMessage, since: number): Row & { sort: string } {
+function rowOf(message: HumanMessage, since: number): Row {
   return {
     id: message.id,
     channel: message.channel,
-    sort: sortKey(message.order),
     position: message.order,
     author_id: message.author.id,
     author_name: message.author.name,

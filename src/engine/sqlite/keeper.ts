@@ -12,9 +12,6 @@ import type { FoldedState } from './retention.ts';
 import { NO_TAIL, rowHash } from './rows.ts';
 import type { JournalRow, Owner, Rows, Tail } from './rows.ts';
 
-/** A machine that a chain was decided for: what `write` returns is called once all is durable. */
-export type Writing = Deciding & { write(at: Instant): () => void };
-
 /** What all machines of a store share. */
 export type Shared = {
   readonly path: string;
@@ -40,7 +37,7 @@ type Head<State> = { readonly owner: Owner | null; readonly state: State; readon
 
 /** One machine in a SQLite store: decides on the newest states, kept in memory as long as they are in use. */
 export class Keeper<State, Command, Fact, Effect, Refusal extends string>
-  implements MachineStore<State, Command, Fact, Effect, Refusal>, Writing
+  implements MachineStore<State, Command, Fact, Effect, Refusal>, Deciding
 {
   readonly machine: Machine<State, Command, Fact, Effect, Refusal>;
   readonly #uses: MachineUses<Command, Fact, Effect, Refusal>;
@@ -118,8 +115,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
       const row: Row<Fact> | null = this.#row(number);
       if (row === null) return;
       const { seq, at, hash, facts } = row;
-      for (const [index, fact] of facts.toReversed().entries())
-        yield { key, seq: seq - index, at, fact, hash: hash.toString('hex') };
+      for (const [index, fact] of facts.toReversed().entries()) yield { key, seq: seq - index, at, fact, hash };
       number = row.prev !== null && row.prev < number ? row.prev : null;
     }
   }
@@ -158,21 +154,30 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     this.#drafts.take(next, { chain, owner: this });
   }
 
+  /** A chain is whole: what was decided in it is to be written, and what became of messages is known to the next. */
+  keep(): void {
+    for (const fact of this.#drafts.keep()) {
+      const decided = this.#uses.inbox?.fate(fact) ?? null;
+      if (decided !== null) this.#shared.inbox.decideFate(decided.message, decided.fate);
+    }
+  }
+
   /** Writes what was decided; what it returns is called once that is durable. */
-  write(at: Instant): () => void {
-    const changes = this.#drafts.takeAll().map((draft) => this.#writeOne(draft, at));
+  write(): () => void {
+    const changes = this.#drafts.takeAll().map((draft) => this.#writeOne(draft));
     return () => {
       for (const change of changes) for (const listener of this.#listeners) listener(change);
     };
   }
 
   drop(): void {
-    this.#drafts.takeAll();
+    this.#drafts.drop();
   }
 
   /** Forgets all states in memory: the transaction that made them was undone. */
   forget(): void {
     this.drop();
+    this.#drafts.takeAll();
     this.#heads.clear();
     this.#newest.clear();
   }
@@ -190,10 +195,10 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
       for (const key of this.keys()) this.#drafts.decide(key, restored, { chain, owner: this });
   }
 
-  #writeOne(draft: DecidedRow<State, Fact, Effect>, at: Instant): StateChange<State, Fact, Effect> {
-    const { rows, inbox, outbox } = this.#shared;
+  #writeOne(draft: DecidedRow<State, Fact, Effect>): StateChange<State, Fact, Effect> {
+    const { rows, outbox } = this.#shared;
     const { machine } = this;
-    const { key, state, facts, effects, cause } = draft;
+    const { key, at, state, facts, effects, cause } = draft;
     const head = this.#head(key);
     const owner = head.owner ?? { id: rows.newId(), name: machine.name, key };
     const deadline = machine.nextDeadline(state);
@@ -202,10 +207,6 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     if (head.owner === null) this.#store(owner, { state, tail });
     this.#keep(key, { owner, state, tail });
     this.#newest.set(tail.row, { ...tail, at, prev: head.tail.row || null, facts });
-    for (const fact of facts) {
-      const decided = this.#uses.inbox?.fate(fact) ?? null;
-      if (decided !== null) inbox.decideFate(decided.message, decided.fate);
-    }
     const { outbox: use } = this.#uses;
     if (use !== undefined)
       outbox.owe(
@@ -224,7 +225,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
 
   #head(key: string): Head<State> {
     const known = this.#heads.get(key);
-    if (known !== undefined) return this.#keep(key, known);
+    // As long as all have room it does not matter which was in use last.
+    if (known !== undefined) return this.#heads.size < this.#limit ? known : this.#keep(key, known);
     const head = this.#load(key);
     return head.owner === null ? head : this.#keep(key, head);
   }
@@ -241,7 +243,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     if (tail === null) throw this.#damage(`the journal of ${key} does not have the row of its state`);
     let state = readState(machine, snapshot);
     for (const row of this.#after(snapshot.row, rows.end(snapshot))) {
-      if (!rowHash(tail.hash, row).equals(row.hash)) throw this.#damage(`the journal of ${key} was changed`);
+      if (rowHash(tail.hash, row) !== row.hash) throw this.#damage(`the journal of ${key} was changed`);
       for (const fact of this.#factsOf(row)) state = machine.evolve(state, fact, row.at);
       tail = row;
     }

@@ -2,13 +2,16 @@ import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
 import type { Cancel, Debt } from '../machine.ts';
 import type { Lease, OwedEffect, Settlement } from '../port.ts';
-import { checksum } from './rows.ts';
+import { checksumOf } from './rows.ts';
 import { Deadlines } from '../../lib/time.ts';
 
 const AFTER = 'after:';
 
+/** The row up to which nothing is open, as it was noted last. */
+const SETTLED = "coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'settled'), 0)";
+
 /** The condition of stored rows that are not done. */
-export const OPEN = "state IN ('owed', 'uncertain')";
+export const OPEN = `n > ${SETTLED} AND state IN ('owed', 'uncertain')`;
 
 /** A row that is owed; `n` is its number in the table, and `null` when it lives in memory alone. */
 type Entry = {
@@ -30,6 +33,9 @@ export type SettlingCommit = (write: () => void, durable: () => void) => Promise
 /** How long the settlement of a lane's last row may wait for a commit to go along with, in milliseconds. */
 const SETTLED_WITHIN_MS = 1_000;
 
+/** After so many settlements it is noted how far all is settled, and what stands last in each channel; a start reads about as many rows. */
+const NOTED_EVERY = 5_000;
+
 /**
  * Rows that the world is owed, in lanes that one process serves: they lie in memory, and those that must outlive it in the
  * file, too. Nothing is written to hand a row out: after a crash the first row of every lane may have been in flight.
@@ -49,12 +55,15 @@ export class Outbox {
   #settledAt: Instant | null = null;
   #settling = new Map<string, () => void>();
   #n = 0;
+  /** The last post of a channel that stands there for certain, unless it is in the file already. */
+  readonly #posted = new Map<string, string>();
+  #unnoted = 0;
 
   /** `storeId` begins every id and is never used by another file. */
   constructor(db: Database, storeId: string) {
     this.#sql = statements(db);
     this.#storeId = storeId;
-    this.#n = this.#sql.last.get() ?? 0;
+    this.#load();
     for (const stored of this.#sql.open.iterate()) this.#queue(entryOf(stored));
   }
 
@@ -77,6 +86,7 @@ export class Outbox {
     this.#settled = new Map();
     this.#settledAt = null;
     for (const write of this.#settling.values()) write();
+    if (this.#unnoted >= NOTED_EVERY) this.#note();
   }
 
   /** Whether a settlement must be durable now: it has waited long enough, or the next row of its lane wants to be handed out. */
@@ -100,7 +110,7 @@ export class Outbox {
     this.#staged = [];
     for (const [lane, write] of this.#settling) this.#settled.set(lane, write);
     this.#settling.clear();
-    this.#n = this.#sql.last.get() ?? 0;
+    this.#load();
   }
 
   /** Hands out the first row of every lane that may go now; `next` is when it is to be called again at the latest. */
@@ -166,23 +176,22 @@ export class Outbox {
 
   /** Notes in the file which rows are uncertain, at an end in good order. */
   note(): void {
-    for (const entries of this.#lanes.values()) {
-      for (const { n, uncertain, inFlight } of entries)
-        if (n !== null && (uncertain || inFlight)) this.#sql.markUncertain.run({ n, state: 'uncertain' });
-    }
+    for (const entries of this.#lanes.values())
+      for (const entry of entries) if (entry.uncertain || entry.inFlight) this.#become(entry, 'uncertain');
+    this.#note();
   }
 
   #stage(debt: Debt, { id, part, text }: { id: string; part: number; text: string | null }): void {
     const { channel, lane, effect, kind, epoch, repeats } = debt;
     const key = part === 0 ? debt.key : null;
     const n = debt.lasting ? (this.#n += 1) : null;
-    if (n !== null) {
-      const stored = { n, id, channel, lane, type: kind, effect: JSON.stringify(effect), part, text, key, repeats };
-      this.#sql.insert.run({ ...stored, state: 'owed', platform_id: null, why: null });
-    }
     const row = { id, channel, lane, effect, part, text };
     const fresh = { attempts: 0, uncertain: false, inFlight: false, isCancelled: false };
-    this.#staged.push({ n, row, kind, epoch, key, repeats, ...fresh });
+    const entry: Entry = { n, row, kind, epoch, key, repeats, ...fresh };
+    this.#staged.push(entry);
+    if (n === null) return;
+    const columns = columnsOf(entry, 'owed');
+    this.#sql.insert.run(...columns, checksumOf(columns));
   }
 
   #queue(entry: Entry): void {
@@ -235,24 +244,60 @@ export class Outbox {
     } else if (!first.inFlight) this.#ready.add(lane);
   }
 
-  #write({ n }: Entry, row: OwedEffect<unknown>, settlement: Settlement): void {
-    if (n === null) return;
-    if (settlement.state === 'failed')
-      this.#sql.settle.run({ n, state: 'failed', platform_id: null, why: settlement.why });
+  #write(entry: Entry, row: OwedEffect<unknown>, settlement: Settlement): void {
+    this.#unnoted += 1;
+    if (settlement.state === 'failed') this.#become(entry, 'failed', { why: settlement.why });
     else if (settlement.state === 'confirmed' && row.text !== null) {
       const platformId = settlement.platformId ?? row.editsId;
-      this.#sql.settle.run({ n, state: 'confirmed', platform_id: platformId, why: null });
-      if (platformId !== null) this.#sql.notePosted.run(row.channel, platformId);
-    } else this.#sql.remove.run(n);
+      this.#become(entry, 'confirmed', { platformId });
+      if (platformId !== null) this.#posted.set(row.channel, platformId);
+    } else this.#sql.remove.run(entry.n);
+  }
+
+  #become(entry: Entry, state: string, outcome?: Outcome): void {
+    if (entry.n === null) return;
+    const columns = columnsOf(entry, state, outcome);
+    this.#sql.become.run(...columns.slice(-3), checksumOf(columns), entry.n);
+  }
+
+  /** How far all is settled, and what stands last in each channel. */
+  #note(): void {
+    this.#unnoted = 0;
+    for (const [channel, id] of this.#posted) this.#sql.notePosted.run(channel, id);
+    this.#posted.clear();
+    const open = [...this.#lanes.values()].flatMap((entries) => entries.find(({ n }) => n !== null)?.n ?? []);
+    const staged = this.#staged.flatMap((each) => ('row' in each ? (each.n ?? []) : []));
+    const first = [...open, ...staged].reduce((least, n) => Math.min(least, n), this.#n + 1);
+    this.#sql.noteSettled.run(String(first - 1));
+  }
+
+  /** Reads what is known beside the lanes. Rows that were taken away leave their numbers used. */
+  #load(): void {
+    this.#n = Math.max(this.#sql.last.get() ?? 0, Number(this.#sql.settled.get() ?? 0));
+    for (const { channel, id } of this.#sql.posted.iterate()) this.#posted.set(channel, id);
   }
 
   #leased({ n, row, attempts, uncertain, key, repeats }: Entry): OwedEffect<unknown> {
     const { channel } = row;
-    const afterId = n === null ? null : (this.#sql.lastPosted.get(channel) ?? null);
+    const afterId = n === null ? null : this.#lastPosted(channel);
     const editsId =
       n === null || key === null || repeats < 2 ? null : (this.#sql.lastAnnounced.get(channel, key, n) ?? null);
     return { ...row, attempts, uncertain, afterId, editsId };
   }
+
+  #lastPosted(channel: string): string | null {
+    return this.#posted.get(channel) ?? this.#sql.lastPosted.get(channel) ?? null;
+  }
+}
+
+/** What came of a row. */
+type Outcome = { readonly platformId?: string | null; readonly why?: string | null };
+
+/** The columns of a row in the order of its table. */
+function columnsOf(entry: Entry, state: string, { platformId = null, why = null }: Outcome = {}): readonly unknown[] {
+  const { n, row, kind, key, repeats } = entry;
+  const { id, channel, lane, effect, part, text } = row;
+  return [n, id, channel, lane, kind, JSON.stringify(effect), part, text, key, repeats, state, platformId, why];
 }
 
 /** A stored row. */
@@ -276,19 +321,19 @@ function statements(db: Database) {
   return {
     last: db.prepare<[], number | null>('SELECT max(n) FROM outbox').pluck(),
     open: db.prepare<[], Stored>(`SELECT * FROM outbox WHERE ${OPEN} ORDER BY n`),
-    insert: db.prepare<Stored>(
+    /** The last post that was confirmed in each channel since it was noted. */
+    posted: db.prepare<[], { channel: string; id: string }>(
+      `SELECT channel, platform_id AS id, max(n) FROM outbox
+       WHERE n > ${SETTLED} AND state = 'confirmed' AND text IS NOT NULL AND platform_id IS NOT NULL GROUP BY channel`,
+    ),
+    settled: db.prepare<[], string>("SELECT value FROM meta WHERE name = 'settled'").pluck(),
+    noteSettled: db.prepare<[string]>("INSERT OR REPLACE INTO meta VALUES ('settled', ?)"),
+    insert: db.prepare(
       `INSERT INTO outbox (n, id, channel, lane, type, effect, part, text, key, repeats, state, platform_id, why, checksum)
-       VALUES (@n, @id, @channel, @lane, @type, @effect, @part, @text, @key, @repeats, @state, @platform_id, @why,
-         ${checksum('outbox', 'all')})`,
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, unhex(?))`,
     ),
-    settle: db.prepare<Pick<Stored, 'n' | 'state' | 'platform_id' | 'why'>>(
-      `UPDATE outbox SET state = @state, platform_id = @platform_id, why = @why,
-         checksum = ${checksum('outbox', ['state', 'platform_id', 'why'])} WHERE n = @n`,
-    ),
-    markUncertain: db.prepare<{ n: number; state: 'uncertain' }>(
-      `UPDATE outbox SET state = @state, checksum = ${checksum('outbox', ['state'])} WHERE n = @n`,
-    ),
-    remove: db.prepare<[number]>('DELETE FROM outbox WHERE n = ?'),
+    become: db.prepare('UPDATE outbox SET state = ?, platform_id = ?, why = ?, checksum = unhex(?) WHERE n = ?'),
+    remove: db.prepare<[number | null]>('DELETE FROM outbox WHERE n = ?'),
     lastPosted: db.prepare<[string], string>('SELECT platform_id FROM posted WHERE channel = ?').pluck(),
     notePosted: db.prepare<[string, string]>(
       'INSERT INTO posted VALUES (?, ?) ON CONFLICT (channel) DO UPDATE SET platform_id = excluded.platform_id',

@@ -20,8 +20,13 @@ export type JournalRow = {
   readonly body: string | null;
   /** The id of the command, if another machine sent it. */
   readonly cause: string | null;
-  readonly hash: Buffer;
+  /** In hexadecimal digits. */
+  readonly hash: string;
 };
+
+/** The columns of a row as it is read. */
+export const JOURNAL_COLUMNS =
+  'row, machine, seq, prev, at, deadline, version, facts, body, cause, lower(hex(hash)) AS hash';
 
 /** A state as it was stored last: the fold of the journal up to `row`. */
 export type Snapshot = {
@@ -41,10 +46,10 @@ export type Tail = Pick<JournalRow, 'row' | 'seq' | 'hash'>;
 export type Owner = { readonly id: number; readonly name: string; readonly key: string };
 
 /** Before the first row of a chain. */
-export const NO_TAIL: Tail = { row: 0, seq: 0, hash: Buffer.alloc(32) };
+export const NO_TAIL: Tail = { row: 0, seq: 0, hash: '0'.repeat(64) };
 
 /** The hash of a row: SHA-256 over the hash before it and everything else that is stored in it, but for the texts, which it has hashes of. */
-export function rowHash(before: Buffer, row: Omit<JournalRow, 'row' | 'hash' | 'body'>): Buffer {
+export function rowHash(before: string, row: Omit<JournalRow, 'row' | 'hash' | 'body'>): string {
   const { machine, seq, prev, at, deadline, version, cause, facts } = row;
   return hashAfter(before, JSON.stringify([machine, seq, prev, at, deadline, version, cause]), facts);
 }
@@ -56,21 +61,23 @@ export function checkpointOf({ hash: kept }: Pick<JournalRow, 'hash'>, { state }
 
 /** Whether a row continues a chain, or begins it anew as a checkpoint that is what was written. */
 export function continues(tail: Tail, row: JournalRow): boolean {
-  if (row.prev === (tail.row || null) && rowHash(tail.hash, row).equals(row.hash)) return true;
+  if (row.prev === (tail.row || null) && rowHash(tail.hash, row) === row.hash) return true;
   const found = row.prev === null ? SEALED.exec(row.facts)?.groups : undefined;
   return found !== undefined && found['seal'] === sealOf(row.hash, found['state'] ?? '');
 }
 
 const SEALED = /^\{"checkpoint":(?<state>.*),"seal":"(?<seal>[0-9a-f]{64})"\}$/su;
 
-function sealOf(kept: Buffer, state: string): string {
-  return hash('sha256', `${kept.toString('hex')}${state}`);
+function sealOf(kept: string, state: string): string {
+  return hash('sha256', `${kept}${state}`);
 }
 
 /** Teaches a connection the functions that statements of the store and of its migrations use. */
 export function defineFunctions(db: Database): void {
-  const add = (name: string, made: (values: readonly unknown[]) => Buffer): void =>
-    void db.function(name, { varargs: true, deterministic: true }, (...values: unknown[]) => made(values));
+  const add = (name: string, made: (values: readonly unknown[]) => string): void =>
+    void db.function(name, { varargs: true, deterministic: true }, (...values: unknown[]) =>
+      Buffer.from(made(values), 'hex'),
+    );
   for (const name of ['checksum', 'seal']) add(name, checksumOf);
   const columns = ['machine', 'seq', 'prev', 'at', 'deadline', 'version', 'cause'].length;
   add('row_hash', (values) =>
@@ -240,7 +247,9 @@ export class Rows {
     const place = { machine: owner.id, seq: after.tail.seq + after.count, prev: after.tail.row || null };
     const own = rowHash(after.tail.hash, { ...row, ...place });
     this.#row += 1;
-    this.#sql.append.run({ ...row, ...place, row: this.#row, hash: own });
+    const { at, deadline, version, facts, body, cause } = row;
+    const { machine, seq, prev } = place;
+    this.#sql.append.run(this.#row, machine, seq, prev, at, deadline, version, facts, body, cause, own);
     this.#added += 1;
     this.#lag(owner.id, this.#row);
     this.deadlinesOf(owner.name).set(owner.key, row.deadline);
@@ -249,7 +258,9 @@ export class Rows {
 
   /** Stores a state, the fold up to the end of its chain. */
   store(owner: Owner, { tail, ...stored }: Pick<Snapshot, 'version' | 'deadline' | 'state'> & { tail: Tail }): void {
-    this.#sql.store.run({ ...owner, ...stored, row: tail.row });
+    const { version, deadline, state } = stored;
+    const columns = [owner.id, owner.name, owner.key, tail.row, version, deadline, state];
+    this.#sql.store.run(...columns, checksumOf(columns));
     this.#lagging.delete(owner.id);
   }
 
@@ -291,16 +302,24 @@ export class Rows {
 /** Where a row is added, and how many facts it holds. */
 export type JournalEnd = { readonly tail: Tail; readonly count: number };
 
-function hashAfter(before: Buffer, head: string, facts: string): Buffer {
-  return hash('sha256', `${before.toString('hex')}${head}${facts}`, 'buffer');
+function hashAfter(before: string, head: string, facts: string): string {
+  return hash('sha256', `${before}${head}${facts}`);
 }
 
 type StoredSnapshot = Omit<Snapshot, 'intact'> & { readonly intact: number };
 type Deadline = { readonly name: string; readonly key: string; readonly deadline: Instant };
 
-function checksumOf(values: readonly unknown[]): Buffer {
-  const plain = values.map((value) => (Buffer.isBuffer(value) ? value.toString('hex') : value));
-  return hash('sha256', JSON.stringify(plain), 'buffer').subarray(0, 16);
+/** The checksum of these values of a row's columns, in their order and in hexadecimal digits, as SQL's function computes it of what is stored. */
+export function checksumOf(values: readonly unknown[]): string {
+  return hash('sha256', JSON.stringify(values.map(storedForm))).slice(0, CHECKSUM_DIGITS);
+}
+
+const CHECKSUM_DIGITS = 32;
+
+/** SQLite keeps texts well-formed. */
+function storedForm(value: unknown): unknown {
+  if (typeof value === 'string') return value.toWellFormed();
+  return Buffer.isBuffer(value) ? value.toString('hex') : value;
 }
 
 function statements(db: Database) {
@@ -321,16 +340,15 @@ function statements(db: Database) {
       `SELECT id, row, version, deadline, state, checksum IS ${checksum('machines')} AS intact
        FROM machines WHERE name = ? AND key = ?`,
     ),
-    read: db.prepare<[number], JournalRow>('SELECT * FROM journal WHERE row = ?'),
+    read: db.prepare<[number], JournalRow>(`SELECT ${JOURNAL_COLUMNS} FROM journal WHERE row = ?`),
     cause: db.prepare<[number, string], number>('SELECT row FROM journal WHERE machine = ? AND cause = ?').pluck(),
     count: db.prepare<[], number>('SELECT count(*) FROM journal').pluck(),
-    append: db.prepare<JournalRow>(
+    append: db.prepare(
       `INSERT INTO journal (row, machine, seq, prev, at, deadline, version, facts, body, cause, hash)
-       VALUES (@row, @machine, @seq, @prev, @at, @deadline, @version, @facts, @body, @cause, @hash)`,
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, unhex(?))`,
     ),
-    store: db.prepare<Owner & Omit<Snapshot, 'intact'>>(
-      `INSERT INTO machines (id, name, key, row, version, deadline, state, checksum)
-       VALUES (@id, @name, @key, @row, @version, @deadline, @state, ${checksum('machines', 'all')})
+    store: db.prepare(
+      `INSERT INTO machines (id, name, key, row, version, deadline, state, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, unhex(?))
        ON CONFLICT (id) DO UPDATE SET row = excluded.row, version = excluded.version, deadline = excluded.deadline,
          state = excluded.state, checksum = excluded.checksum`,
     ),

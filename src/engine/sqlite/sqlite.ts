@@ -58,7 +58,7 @@ export type Tables = {
 /** A machine, whatever its types. */
 type Hosted = Pick<
   Keeper<unknown, unknown, unknown, unknown, string>,
-  'take' | 'drop' | 'write' | 'forget' | 'store' | 'replay' | 'tellRestored' | 'foldOn'
+  'take' | 'drop' | 'keep' | 'write' | 'forget' | 'store' | 'replay' | 'tellRestored' | 'foldOn'
 >;
 
 /**
@@ -96,6 +96,8 @@ export class SqliteStore implements Store {
   #mark: Mark | null;
   #isRestored: boolean;
   #endedWell: boolean;
+  /** Who is told of what the transaction under way writes. */
+  #told: (() => void)[] = [];
 
   /** `db` comes from `openDatabase` and belongs to the store from now on. */
   constructor(db: Database, options: StoreOptions) {
@@ -120,23 +122,26 @@ export class SqliteStore implements Store {
     this.#mark?.note(this.#rows.last);
     const hooks = {
       beforeCommit: () => {
+        this.#writeDecided();
+        this.#inbox.writeAccepted();
         this.#outbox.writeSettled();
         this.#storeOverdue();
       },
       committed: () => {
         this.#mark?.note(this.#rows.last);
         this.#outbox.committed();
+        for (const tell of this.#told.splice(0)) tell();
       },
       undone: () => this.#forget(),
     };
     this.#commits = new Commits(db, path, hooks, db.memory ? null : (options.disk ?? new WalSync(path)));
     const reading = <T>(read: () => T): T => this.#reading(read);
     this.keyValues = new KeyValues(db, { commits: this.#commits, reading });
-    this.tables = { db, write: (write) => this.#commits.run(() => write), read: reading };
+    this.tables = { db, write: (write) => this.#commits.run(() => () => this.#afterDecided(write)), read: reading };
     this.#shared = {
       path,
       reading,
-      newSalt: options.salts ?? (() => randomBytes(12).toString('base64url')),
+      newSalt: options.salts ?? saltsOf(randomBytes),
       rows: this.#rows,
       inbox: this.#inbox,
       outbox: this.#outbox,
@@ -186,7 +191,7 @@ export class SqliteStore implements Store {
     const told = this.#commit(this.#options.clock.now(), (chain) => {
       if (this.#isRestored) for (const keeper of this.#hosted.values()) keeper.tellRestored(chain);
     });
-    const recovered = this.#commits.run(() => () => {
+    const recovered = this.tables.write(() => {
       this.#outbox.recover(this.#isRestored ? 'all' : this.#endedWell ? 'noted' : 'first');
       noteTold(this.#db);
       this.#isRestored = false;
@@ -228,27 +233,31 @@ export class SqliteStore implements Store {
   }
 
   async close(): Promise<void> {
-    await this.#commits.close(() => this.#storeAll());
+    await this.#commits.close(() => this.#afterDecided(() => this.#storeAll()));
     this.#mark?.close();
     this.#mark = null;
   }
 
-  /** Decides on a command and all that it causes, then writes all of it. */
+  /** Decides on a command and all that it causes; it is written with what else the transaction decides on. */
   #commit<T>(at: Instant, decide: (chain: Chain) => T): Promise<T> {
-    let durable: readonly (() => void)[] = [];
-    return this.#commits.run(
-      () => {
-        const { result, touched } = decideChain(at, decide, (name) => this.#hosted.get(name) ?? null);
-        return () => {
-          const writing = [...this.#hosted.values()].filter((keeper) => touched.has(keeper));
-          durable = writing.map((keeper) => keeper.write(at));
-          return result;
-        };
-      },
-      () => {
-        for (const tell of durable) tell();
-      },
-    );
+    return this.#commits.run(() => {
+      const { result, touched } = decideChain(at, decide, (name) => this.#hosted.get(name) ?? null);
+      return () => {
+        for (const keeper of this.#hosted.values()) if (touched.has(keeper)) keeper.keep();
+        return result;
+      };
+    });
+  }
+
+  #writeDecided(): void {
+    for (const keeper of this.#hosted.values()) this.#told.push(keeper.write());
+  }
+
+  /** For writing that looks at what was decided before it. */
+  #afterDecided<T>(write: () => T): T {
+    this.#writeDecided();
+    this.#inbox.writeAccepted();
+    return write();
   }
 
   #retention(): RetentionPorts {
@@ -289,6 +298,8 @@ export class SqliteStore implements Store {
   }
 
   #forget(): void {
+    this.#told = [];
+    this.#inbox.undone();
     this.#outbox.undone();
     this.#rows.load();
     for (const keeper of this.#hosted.values()) keeper.forget();
@@ -303,3 +314,20 @@ export class SqliteStore implements Store {
     }
   }
 }
+
+/** Twelve random bytes at a time, as text; taken from the system in larger pieces. */
+function saltsOf(bytes: (size: number) => Buffer): () => string {
+  let pool = bytes(0);
+  let used = 0;
+  return () => {
+    if (used === pool.length) {
+      pool = bytes(SALT_BYTES * SALTS_AT_ONCE);
+      used = 0;
+    }
+    used += SALT_BYTES;
+    return pool.toString('base64url', used - SALT_BYTES, used);
+  };
+}
+
+const SALT_BYTES = 12;
+const SALTS_AT_ONCE = 256;

@@ -56,6 +56,17 @@ class Box {
     });
   }
 
+  /** Another transaction, with which goes along what was settled. */
+  commit(): void {
+    this.#outbox.writeSettled();
+    this.#outbox.committed();
+  }
+
+  /** Takes away what is done, as retention does. */
+  prune(): void {
+    this.#db.exec("DELETE FROM outbox WHERE state IN ('confirmed', 'failed')");
+  }
+
   /** What the next life of the program finds. */
   restart(how: 'in good order' | 'killed'): void {
     if (how === 'in good order') this.#outbox.note();
@@ -273,6 +284,50 @@ describe('after the program was killed', () => {
     expect(outbox.lease(9, AT).rows.map(({ lane }) => lane)).toEqual(['posts']);
   });
 });
+
+describe('after thousands of posts', () => {
+  /** One that cannot be posted, and thousands behind it that were, in another channel. */
+  const busy = (): Box => {
+    const { outbox, next } = box();
+    outbox.owe(ONE, [post('stuck')]);
+    outbox.settle(next(), { state: 'retry', notBefore: AT + 60_000 });
+    for (let n = 1; n <= 6_000; n += 1) {
+      outbox.owe('test:two', [post(`text ${n}`)]);
+      outbox.settle(next(), { state: 'confirmed', platformId: `p${n}` });
+      outbox.commit();
+    }
+    return outbox;
+  };
+
+  test('a start finds the one that is still owed, and what stands last in each channel', () => {
+    const outbox = busy();
+    outbox.owe('test:two', [post('last')]);
+    outbox.restart('killed');
+    expect(outbox.lease(9, AT).rows).toMatchObject([
+      { text: 'stuck', afterId: null },
+      { text: 'last', afterId: 'p6000' },
+    ]);
+  });
+
+  test('a start finds what was owed after all that was done was taken away', () => {
+    const outbox = busy();
+    outbox.settle(outbox.lease(1, AT + 60_000).rows[0] ?? fail(), { state: 'confirmed', platformId: 'q' });
+    for (let n = 1; n <= 5_000; n += 1) {
+      outbox.owe('test:two', [post('more')]);
+      outbox.settle(outbox.lease(1, AT + 60_000).rows[0] ?? fail(), { state: 'confirmed', platformId: `r${n}` });
+      outbox.commit();
+    }
+    outbox.prune();
+    outbox.restart('killed');
+    outbox.owe(ONE, [post('new')]);
+    outbox.restart('killed');
+    expect(outbox.lease(9, AT).rows).toMatchObject([{ text: 'new', afterId: 'q' }]);
+  });
+});
+
+function fail(): never {
+  throw new Error('nothing is owed');
+}
 
 describe('after an end in good order', () => {
   test('only what was in flight or in doubt is uncertain', () => {
