@@ -111,15 +111,16 @@ function violations(before: Floor, after: Floor, at: Instant): readonly Violatio
 function holding(floor: Floor): readonly Violation[] {
   const found: Violation[] = [];
   const { turn, parked } = floor;
-  const wanted = new Map<string, string>(parked.map(({ agent }) => [agent, 'WAITING']));
-  if (turn !== null) wanted.set(turn.agent, turn.status === 'waiting' ? 'WAITING' : 'ACTIVE');
   for (const { agent, status } of floor.seats) {
+    const isParked = parked.some((each) => each.agent === agent);
+    const isHolder = turn?.agent === agent;
     const isOpen = status === 'ACTIVE' || status === 'WAITING';
-    if ((wanted.get(agent) ?? (isOpen ? 'no turn' : status)) !== status) {
-      found.push({ rule: 'I1', text: `${agent} is ${status}, its turn says ${wanted.get(agent) ?? 'nothing'}` });
-    }
+    const held = isHolder ? (turn.status === 'waiting' ? 'WAITING' : 'ACTIVE') : isParked ? 'WAITING' : null;
+    if ((held ?? (isOpen ? 'no turn' : status)) !== status)
+      found.push({ rule: 'I1', text: `${agent} is ${status}, its turn says ${held ?? 'nothing'}` });
   }
-  if (wanted.size !== parked.length + (turn === null ? 0 : 1))
+  const holders = parked.length === 0 ? 0 : new Set([turn, ...parked].map((each) => each?.agent)).size;
+  if (holders !== (parked.length === 0 ? 0 : parked.length + 1))
     found.push({ rule: 'I1', text: 'an agent has two turns' });
   return found;
 }
@@ -143,9 +144,12 @@ function working(floor: Floor, at: Instant): readonly Violation[] {
 }
 
 function queue(floor: Floor): readonly Violation[] {
-  const queued = floor.seats.filter((seat) => seat.status === 'QUEUED').map((seat) => seat.agent);
-  const isExact = queued.length === floor.queue.length && queued.every((agent) => floor.queue.includes(agent));
-  return isExact
-    ? []
-    : [{ rule: 'I6', text: `the queue is ${floor.queue.join(', ')}, QUEUED are ${queued.join(', ')}` }];
+  let queued = 0;
+  for (const { agent, status } of floor.seats) {
+    if (status !== 'QUEUED') continue;
+    queued += floor.queue.includes(agent) ? 1 : Infinity;
+  }
+  if (queued === floor.queue.length) return [];
+  const names = floor.seats.filter(({ status }) => status === 'QUEUED').map(({ agent }) => agent);
+  return [{ rule: 'I6', text: `the queue is ${floor.queue.join(', ')}, QUEUED are ${names.join(', ')}` }];
 }

@@ -62,16 +62,17 @@ export function firstFor<A extends Asker>(asker: A, all: readonly Obstacle[]): B
 /** Everything for which the floor may not be granted now, what outlasts the rest first. */
 export function obstacles(floor: Floor, at: Instant): readonly Obstacle[] {
   const { turn, facilitation } = floor;
-  return [
-    ...(floor.catchingUp ? [{ why: 'catching-up' } as const] : []),
-    ...(floor.condition === 'paused' ? [{ why: 'paused' } as const] : []),
-    ...(turn === null ? [] : [{ why: 'taken', agent: turn.agent } as const]),
-    ...budgets(floor, at),
-    ...(floor.stopped ? [{ why: 'stopped' } as const] : []),
-    ...(facilitation === null ? [] : [{ why: 'facilitation', agent: facilitation.facilitator } as const]),
-    ...(isDeserted(floor) ? [{ why: 'nobody-available' } as const] : []),
-    ...(floor.condition === 'resting' ? [{ why: 'resting', after: restsAfter(floor) } as const] : []),
-  ];
+  const found: Obstacle[] = [];
+  if (floor.catchingUp) found.push({ why: 'catching-up' });
+  if (floor.condition === 'paused') found.push({ why: 'paused' });
+  if (turn !== null) found.push({ why: 'taken', agent: turn.agent });
+  const budget = budgetReached(floor, at);
+  if (budget !== null) found.push(budget);
+  if (floor.stopped) found.push({ why: 'stopped' });
+  if (facilitation !== null) found.push({ why: 'facilitation', agent: facilitation.facilitator });
+  if (isDeserted(floor)) found.push({ why: 'nobody-available' });
+  if (floor.condition === 'resting') found.push({ why: 'resting', after: restsAfter(floor) });
+  return found;
 }
 
 function restsAfter(floor: Floor): Extract<Obstacle, { why: 'resting' }>['after'] {
@@ -81,13 +82,13 @@ function restsAfter(floor: Floor): Extract<Obstacle, { why: 'resting' }>['after'
   return floor.usageSincePerson.turns > 0 ? 'rounds' : 'nothing';
 }
 
-function budgets(floor: Floor, at: Instant): readonly Obstacle[] {
+function budgetReached(floor: Floor, at: Instant): Obstacle | null {
   const { limit } = floor;
-  if (limit !== null && limit.until === null) return [{ why: 'limit', budget: limit.budget }];
+  if (limit !== null && limit.until === null) return { why: 'limit', budget: limit.budget };
   if (limit !== null && limit.until !== null && at < limit.until)
-    return [{ why: 'day-limit', budget: limit.budget, until: limit.until }];
+    return { why: 'day-limit', budget: limit.budget, until: limit.until };
   const over = reached(floor, at);
-  return over === null ? [] : [{ why: 'over-budget', ...over }];
+  return over === null ? null : { why: 'over-budget', ...over };
 }
 
 /** Why a message was not routed when nobody is online: the one reason for which it is kept for whoever comes back. */
