@@ -18,6 +18,7 @@ export function addressedIn(text: string, agents: readonly Addressee[]): AgentId
 
 /** Whom an agent's text calls: only "@id" or "@Name", by the same rules; a sentence that thanks calls nobody. */
 export function mentionsIn(text: string, agents: readonly Addressee[]): AgentId[] {
+  if (!AT.test(text)) return [];
   const names = namesOf(agents);
   const calling = sentencesOf(text).filter((sentence) => !THANKS.test(sentence));
   return [...new Set(calling.flatMap((sentence) => [...mentions(sentence, names)]))];
@@ -25,6 +26,7 @@ export function mentionsIn(text: string, agents: readonly Addressee[]): AgentId[
 
 /** Whom an agent's text asks something: the one agent that its last sentence mentions, if that ends with a question mark. */
 export function askedIn(text: string, agents: readonly Addressee[]): AgentId | null {
+  if (!AT.test(text)) return null;
   const last = sentencesOf(text).at(-1) ?? '';
   const [asked, ...others] = new Set(mentions(last, namesOf(agents)));
   return asked === undefined || others.length > 0 || !QUESTION_END.test(last) ? null : asked;
@@ -47,12 +49,14 @@ export function isStopWord(word: string): boolean {
 
 /** Whether a text is only one of these words, in any case of letters and whatever marks stand in and around it. */
 export function isPassWord(text: string, words: readonly string[]): boolean {
+  if (!mayBeginPassWord(text, words)) return false;
   const plain = unmarked(text);
   return plain !== '' && words.some((word) => unmarked(word) === plain);
 }
 
 /** Whether a text could become such a word with more letters. */
 export function beginsPassWord(text: string, words: readonly string[]): boolean {
+  if (!mayBeginPassWord(text, words)) return false;
   const plain = unmarked(text);
   return words.some((word) => unmarked(word).startsWith(plain));
 }
@@ -83,6 +87,9 @@ export function createSignalScanner(options: { readonly signal: string }): Signa
   return new Scanner(options.signal);
 }
 
+/** The sign of a mention, in the forms that are folded to it. */
+const AT = /[@\uFE6B\uFF20]/u;
+const FIRST_WORD = /[\p{L}\p{N}]+/u;
 const QUESTION_END = /\?["'”’)\]*_]*$/;
 const THANKS = /\b(?:thanks?|thx|cheers|kudos|well done|(?:nice|good|great) (?:work|job|catch)|danke|merci|gracias)\b/;
 
@@ -115,6 +122,12 @@ function namesOf(agents: readonly Addressee[]): Names {
   const known = new Map([...byName, ...byId].filter(([name]) => name !== ''));
   const lengths = [...new Set([...known.keys()].map((name) => name.length))].sort((a, b) => b - a);
   return { agents: known, lengths };
+}
+
+/** Most texts are told from such words by their first. */
+function mayBeginPassWord(text: string, words: readonly string[]): boolean {
+  const first = FIRST_WORD.exec(text.slice(0, LONGEST_PASS))?.[0].toLowerCase() ?? '';
+  return words.some((word) => FIRST_WORD.exec(word)?.[0].toLowerCase().startsWith(first) ?? first === '');
 }
 
 /** Only letters and digits, with single blanks between; a text that is longer than any such word is cut. */
