@@ -88,12 +88,14 @@ export class Delivery<Effect> {
   }
 
   #fly(row: OwedEffect<Effect>): void {
-    const flight = this.#serve(row)
-      .catch(this.#ports.broken)
-      .finally(() => {
-        this.#flying.delete(flight);
-        this.kick();
-      });
+    const landed = (): void => {
+      this.#flying.delete(flight);
+      this.kick();
+    };
+    const flight = this.#serve(row).then(landed, (error: unknown) => {
+      this.#ports.broken(error);
+      landed();
+    });
     this.#flying.add(flight);
   }
 

@@ -187,9 +187,11 @@ function described(error: Error, withStack: boolean, depth = 0): Readonly<Record
 function logFact(log: Log, fact: Fact, where: { readonly at: number; readonly channel: string }): void {
   const { channel } = where;
   switch (fact.type) {
-    case 'seatMoved':
-      log[fact.trigger === 'CRASHED' ? 'error' : 'info'](transitionLine(fact, where.at, channel));
+    case 'seatMoved': {
+      const level = fact.trigger === 'CRASHED' ? 'error' : 'info';
+      if (log.isLevelEnabled(level)) log[level](transitionLine(fact, where.at, channel));
       return;
+    }
     case 'turnEnded':
       if (UNSIGNALLED.has(fact.outcome) && fact.said && !fact.signalled) {
         log.warn({ channel, agentId: fact.agent, epoch: fact.epoch, outcome: fact.outcome }, NO_SIGNAL);

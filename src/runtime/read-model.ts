@@ -107,8 +107,9 @@ export function sessionSettingsOf(config: () => Config): SupervisorSettings {
     interruptGraceMs: interruptGraceSeconds * 1_000,
     channel: (id) => {
       const found = channelIn(config(), id);
-      const { turnCompleteSignal: signal, passWords, ...rest } = found?.turnConfig ?? config().turnConfig;
-      const { coalesceMs, contextTokens, maxConsecutiveErrors, maxTotalErrors } = rest;
+      const rules = found?.turnConfig ?? config().turnConfig;
+      const { turnCompleteSignal: signal, passWords, coalesceMs, contextTokens } = rules;
+      const { maxConsecutiveErrors, maxTotalErrors } = rules;
       const place = { name: found?.name ?? id, topic: found?.topic ?? '' };
       return {
         coalesceMs,
