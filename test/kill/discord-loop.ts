@@ -11,7 +11,7 @@ import { spawnDiscord } from './discord-server.ts';
 import type { SpawnedDiscord } from './discord-server.ts';
 import { noFaults, verifyDiscord } from './discord-verify.ts';
 import type { DiscordFaults } from './discord-verify.ts';
-import { rows } from './journal.ts';
+import { isResting, rows } from './journal.ts';
 import { Page } from './page.ts';
 import { randomOf } from './random.ts';
 import type { Random } from './random.ts';
@@ -299,7 +299,7 @@ async function quiet({ channels, server, place }: Run, bot: Bot): Promise<boolea
   try {
     while (performance.now() < limit) {
       const now = JSON.stringify(await Promise.all(channels.map((channel) => server.remote.read(channel))));
-      const atRest = pages.every(({ view }) => view?.condition === 'resting' && view.held.length === 0);
+      const atRest = pages.every(({ view }) => isResting(view, place.dataDir));
       if (now !== before || !atRest) since = performance.now();
       if (performance.now() - since >= QUIET_MS && owedIn(place).length === 0) return true;
       before = now;

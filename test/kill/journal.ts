@@ -2,6 +2,7 @@ import Database from 'better-sqlite3';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { openFloorStore } from '../../src/turns/floor-store.ts';
 import type { FloorStore } from '../../src/turns/floor-store.ts';
+import type { FloorView } from '../../src/turns/view.ts';
 import { systemClock } from '../../src/lib/time.ts';
 
 /** What is found wrong with journals, as sentences. */
@@ -24,10 +25,19 @@ export async function readFacts(path: string, faults: JournalFaults): Promise<Re
   }
 }
 
-/** Whether a fate as the inbox keeps it is a final one. */
+/** Whether a fate as the inbox keeps it is a final one; what no turn answered waits at rest for the next one there is. */
 export function isTerminal(fate: string | null): boolean {
-  const state = fate === null ? null : (JSON.parse(fate) as { readonly state: string }).state;
-  return state === 'delivered' || state === 'unrouted' || state === 'ignored';
+  if (fate === null) return false;
+  const { state, until } = JSON.parse(fate) as { readonly state: string; readonly until?: string };
+  return state === 'delivered' || state === 'unrouted' || state === 'ignored' || (state === 'held' && until === 'next');
+}
+
+/** Whether a page shows a floor at rest; nothing is held there but for the next turn. */
+export function isResting(view: FloorView | null | undefined, dataDir: string): boolean {
+  if (view?.condition !== 'resting') return false;
+  const ids = view.held.map((id) => `'${id}'`).join();
+  const held = ids === '' ? [] : rows(`${dataDir}/conch.db`, `SELECT fate FROM inbox WHERE id IN (${ids})`);
+  return held.every((row) => isTerminal((row as { readonly fate: string | null }).fate));
 }
 
 /** What is left of some texts when each of others has taken one equal text away. */

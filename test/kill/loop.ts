@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { startBot, clearPlace, makePlace } from './bot.ts';
 import type { Bot, Place } from './bot.ts';
 import { Typist } from './crowd.ts';
+import { isResting } from './journal.ts';
 import { Ledger } from './ledger.ts';
 import type { Faults } from './ledger.ts';
 import { randomOf } from './random.ts';
@@ -239,7 +240,7 @@ async function heal(run: Run): Promise<void> {
     await pause(QUIET_MS);
     if (run.burst > 0) for (const typist of crowd.filter(isWitnessed)) typist.burst(run.burst);
     for (const typist of crowd) typist.say(`That is all from ${typist.name}.`, true);
-    if (!(await quiet(crowd)))
+    if (!(await quiet(run)))
       ledger.faults.lost.push(`no rest after ${QUIET_LIMIT_MS} ms: ${crowd.map(stateOf).join(', ')}`);
     const { code, afterMs } = await bot.end('SIGTERM');
     if (code !== 0)
@@ -249,21 +250,21 @@ async function heal(run: Run): Promise<void> {
   }
 }
 
-async function quiet(crowd: readonly Typist[]): Promise<boolean> {
+async function quiet({ crowd, place }: Run): Promise<boolean> {
   const limit = performance.now() + QUIET_LIMIT_MS;
   let since = performance.now();
   while (performance.now() < limit) {
-    if (!crowd.every(isAtRest)) since = performance.now();
+    if (!crowd.every((typist) => isAtRest(typist, place))) since = performance.now();
     if (performance.now() - since >= QUIET_MS) return true;
     await pause(50);
   }
   return false;
 }
 
-function isAtRest({ page, isDone }: Typist): boolean {
+function isAtRest({ page, isDone }: Typist, { dataDir }: Place): boolean {
   const view = page?.view ?? null;
   const isFree = view?.seats.every(({ status }) => status !== 'ACTIVE' && status !== 'WAITING') === true;
-  return isDone && isFree && view.condition === 'resting' && view.held.length === 0;
+  return isDone && isFree && isResting(view, dataDir);
 }
 
 function stateOf({ name, page, isDone }: Typist): string {

@@ -9,6 +9,7 @@ import { clearPlace, configure, makePlace, startBot } from './bot.ts';
 import type { Bot, Place } from './bot.ts';
 import { Page } from './page.ts';
 import { randomOf } from './random.ts';
+import { isResting } from './journal.ts';
 import type { Random } from './random.ts';
 import { SlackCrowd } from './slack-crowd.ts';
 import type { Spot } from './slack-crowd.ts';
@@ -284,7 +285,7 @@ async function heal(run: Run): Promise<void> {
 }
 
 /** Resolves when every floor came to rest and nothing more is asked of Slack; with what still moves when that takes too long. */
-async function unrestOf({ slack, crowd }: Run, bot: Bot): Promise<string | null> {
+async function unrestOf({ slack, crowd, place }: Run, bot: Bot): Promise<string | null> {
   const pages = new Map<string, Page>();
   const limit = performance.now() + QUIET_LIMIT_MS;
   let since = performance.now();
@@ -295,21 +296,23 @@ async function unrestOf({ slack, crowd }: Run, bot: Bot): Promise<string | null>
         if (!pages.has(floor)) pages.set(floor, await Page.open(bot.port, floor));
       }
       const calls = slack.requests.filter(({ method }) => /^(?:chat|conversations)\./.test(method)).length;
-      if (calls > seen || ![...pages.values()].every(isAtRest)) since = performance.now();
+      if (calls > seen || ![...pages.values()].every((page) => isAtRest(page, place))) since = performance.now();
       seen = calls;
       if (performance.now() - since >= QUIET_MS) return null;
       await pause(50);
     }
-    const moving = [...pages].filter(([, page]) => !isAtRest(page)).map(([floor, page]) => `${floor} ${stateOf(page)}`);
+    const moving = [...pages]
+      .filter(([, page]) => !isAtRest(page, place))
+      .map(([floor, page]) => `${floor} ${stateOf(page)}`);
     return moving.join(', ') || `${seen} calls`;
   } finally {
     for (const page of pages.values()) page.close();
   }
 }
 
-function isAtRest({ view }: Page): boolean {
+function isAtRest({ view }: Page, { dataDir }: Place): boolean {
   const isFree = view?.seats.every(({ status }) => status !== 'ACTIVE' && status !== 'WAITING') === true;
-  return isFree && view.condition === 'resting' && view.held.length === 0;
+  return isFree && isResting(view, dataDir);
 }
 
 function stateOf({ view }: Page): string {
