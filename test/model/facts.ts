@@ -262,13 +262,31 @@ function checkAct({ fact, before, after, at }: Of<'said' | 'worked' | 'turnConti
   const { autoDetectTurnEnd, autoDetectSilenceMs } = before.settings;
   const isIdle = next.openWork === 0;
   must(next.openWork === (fact.type === 'worked' ? fact.open : turn.openWork), 'I14', 'open work is miscounted');
+  must(next.hardEndAt === turn.hardEndAt, 'I14', 'work moved the hard end');
+  const counts = isIdle && autoDetectTurnEnd && next.said;
+  if (fact.type === 'said' && fact.workedAt !== undefined && isIdle) {
+    const sign = fact.workedAt;
+    const put = (was: Instant | null, ms: number): Instant => Math.max(was ?? -Infinity, sign + ms);
+    must(
+      next.deadlineAt === put(turn.deadlineAt, timeoutOf(before, fact.agent)),
+      'I14',
+      'what is said for an agent counts as its work',
+    );
+    must(
+      next.silenceAt === (counts ? put(turn.silenceAt, autoDetectSilenceMs) : null),
+      'I14',
+      'silence begins when Conch speaks',
+    );
+    return;
+  }
+  const limitAt = fact.type === 'worked' && fact.limitMs !== undefined ? at + fact.limitMs : turn.deadlineAt;
+  const isKnown = next.openWork === turn.openWork || limitAt !== turn.deadlineAt;
+  const openEnd = isKnown && fact.type !== 'turnContinued' ? limitAt : null;
   must(
-    next.deadlineAt === (isIdle ? at + timeoutOf(before, fact.agent) : null),
+    next.deadlineAt === (isIdle ? at + timeoutOf(before, fact.agent) : openEnd),
     'I14',
     'a sign of work does not count',
   );
-  must(next.hardEndAt === turn.hardEndAt, 'I14', 'work moved the hard end');
-  const counts = isIdle && autoDetectTurnEnd && next.said;
   must(next.silenceAt === (counts ? at + autoDetectSilenceMs : null), 'I14', 'silence is timed otherwise');
 }
 

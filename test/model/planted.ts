@@ -359,9 +359,15 @@ const TIME: readonly Planted[] = [
   {
     name: 'a sign of work does not put off the limit',
     file: 'evolve-turn.ts',
-    find: 'const next = { ...turn, openWork: fact.open };\n    return { ...next, ...working(floor, next, at) };',
+    find: ': { ...next, ...working(floor, next, at) };\n  });\n}\n\nfunction changeActive',
     replace:
-      'const next = { ...turn, openWork: fact.open };\n    return { ...next, ...working(floor, next, at), deadlineAt: fact.open > 0 ? null : turn.deadlineAt };',
+      ': { ...next, ...working(floor, next, at), deadlineAt: open > 0 ? null : turn.deadlineAt };\n  });\n}\n\nfunction changeActive',
+  },
+  {
+    name: 'what Conch says by itself counts as work of the agent',
+    file: 'evolve-turn.ts',
+    find: 'working(floor, next, fact.workedAt ?? at)',
+    replace: 'working(floor, next, at)',
   },
   {
     name: 'waiting uses up the time of the turn',

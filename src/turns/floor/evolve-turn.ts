@@ -46,9 +46,11 @@ function answer(floor: Floor, fact: FactOf<'waitAnswered'>): Floor {
 }
 
 function worked(floor: Floor, fact: FactOf<'worked'>, at: Instant): Floor {
+  const { open, limitMs } = fact;
   return changeActive(floor, fact.agent, (turn) => {
-    const next = { ...turn, openWork: fact.open };
-    return { ...next, ...working(floor, next, at) };
+    const next = { ...turn, openWork: open };
+    if (open > 0 && limitMs !== undefined) return { ...next, deadlineAt: at + limitMs, silenceAt: null };
+    return open > 0 && open === turn.openWork ? next : { ...next, ...working(floor, next, at) };
   });
 }
 
@@ -242,7 +244,8 @@ function cut(floor: Floor, turn: Turn, at: Instant): Turn {
 /** The program went down with this turn open: its time starts again, less what it had used up to its last sign of work. */
 function suspended(floor: Floor, turn: Exclude<Turn, WaitingTurn>, at: Instant): Turn {
   const { timeoutMs } = seatOf(floor, turn.agent);
-  const lastSignAt = turn.deadlineAt === null ? turn.startedAt : turn.deadlineAt - timeoutMs;
+  const isAtWork = turn.status === 'active' && turn.openWork > 0;
+  const lastSignAt = isAtWork || turn.deadlineAt === null ? turn.startedAt : turn.deadlineAt - timeoutMs;
   const leftMs = Math.max(timeoutMs, turn.hardEndAt - lastSignAt);
   return { ...kept(turn), status: 'suspended', deadlineAt: at + timeoutMs, hardEndAt: at + leftMs, leftMs };
 }
@@ -278,9 +281,16 @@ function said(floor: Floor, fact: FactOf<'said'>, at: Instant): Floor {
   const spoken = changeActive(floor, fact.agent, (turn) => {
     const begun = turn.given.map((message) => ({ ...message, begun: true }));
     const next = { ...turn, said: true, mentions: fact.mentions, given: begun };
-    return { ...next, ...working(floor, next, at) };
+    if (turn.openWork > 0) return next;
+    const { deadlineAt, silenceAt } = working(floor, next, fact.workedAt ?? at);
+    if (fact.workedAt === undefined) return { ...next, deadlineAt, silenceAt };
+    return { ...next, deadlineAt: later(turn.deadlineAt, deadlineAt), silenceAt: later(turn.silenceAt, silenceAt) };
   });
   return { ...showLine(spoken, fact.agent, fact.line), lines: fact.line, notice: null };
+}
+
+function later(one: Instant | null, other: Instant | null): Instant | null {
+  return one === null || other === null ? (one ?? other) : Math.max(one, other);
 }
 
 function spent(floor: Floor, fact: FactOf<'spent'>, at: Instant): Floor {

@@ -185,8 +185,16 @@ export const factSchema = z.discriminatedUnion('type', [
     /** What it had begun to answer. */
     cut: z.array(message).exactOptional(),
   }),
-  z.strictObject({ type: z.literal('said'), ...act, line: number, text: z.string(), mentions: z.array(agent) }),
-  z.strictObject({ type: z.literal('worked'), ...act, open: number }),
+  z.strictObject({
+    type: z.literal('said'),
+    ...act,
+    line: number,
+    text: z.string(),
+    mentions: z.array(agent),
+    /** The last sign of its agent's own work, when that was earlier: Conch said by itself what stood there. */
+    workedAt: instant.exactOptional(),
+  }),
+  z.strictObject({ type: z.literal('worked'), ...act, open: number, limitMs: number.exactOptional() }),
   z.strictObject({ type: z.literal('spent'), ...act, tokens: number, costMicros: number }),
   /** A message's fate changed; `line` is set when it became part of the conversation with this fact. */
   z.strictObject({

@@ -100,7 +100,7 @@ const turnSchema = z.discriminatedUnion('status', [
   z.strictObject({
     status: z.literal('active'),
     ...anyTurn,
-    /** When it expires without a sign of work; `null` while a tool call is open. */
+    /** When it expires without a sign of work; while a tool call is open, when that ends at the latest, `null` if nobody knows. */
     deadlineAt: instant.nullable(),
     /** The hard end. */
     hardEndAt: instant,

@@ -154,15 +154,19 @@ function notHolder(turn: Turn | null, { type, agent, epoch }: Act): Refusal | nu
 }
 
 /** The holder says something: it is posted. */
-export function say(decision: DecisionBuilder, { agent, epoch, text, mentions }: CommandOf<'say'>): null {
+export function say(decision: DecisionBuilder, command: CommandOf<'say'>): null {
+  const { agent, epoch, text, workedAt = decision.at } = command;
   const line = decision.floor.lines + 1;
-  decision.record({ type: 'said', agent, epoch, line, text, mentions: seated(decision.floor, mentions) });
+  const mentions = seated(decision.floor, command.mentions);
+  const since = workedAt < decision.at ? { workedAt } : {};
+  decision.record({ type: 'said', agent, epoch, line, text, mentions, ...since });
   return null;
 }
 
 /** The holder gives a sign of work. */
-export function work(decision: DecisionBuilder, { agent, epoch, open }: CommandOf<'work'>): null {
-  decision.record({ type: 'worked', agent, epoch, open });
+export function work(decision: DecisionBuilder, { agent, epoch, open, limitMs }: CommandOf<'work'>): null {
+  const limit = limitMs === undefined ? {} : { limitMs };
+  decision.record({ type: 'worked', agent, epoch, open, ...limit });
   return null;
 }
 
