@@ -64,7 +64,7 @@ function abstractOf({ floor, at, turns, answers }: Place): unknown {
     floor.turn === null ? null : turnKey(floor, floor.turn, { name, time }),
     floor.parked.map((turn) => turnKey(floor, turn, { name, time })),
     [
-      used.turns,
+      [used.turns, used.failed ?? 0],
       Math.min(used.tokens, tokens),
       exchange === null ? null : Math.min(exchange.silent, floor.seats.length),
     ],

@@ -388,13 +388,25 @@ const WORLD: readonly Planted[] = [
   {
     name: 'people are told again with every message that nobody is there',
     file: 'decide/turns.ts',
-    find: "if (!decision.floor.outage) decision.announce({ kind: 'nobody' });",
-    replace: "decision.announce({ kind: 'nobody' });",
+    find: 'if (!decision.floor.outage) announceNobody(decision);',
+    replace: 'announceNobody(decision);',
+  },
+  {
+    name: 'a failure uses up a turn of the exchange',
+    file: 'evolve-turn.ts',
+    find: 'const turns = Math.max(0, usageSincePerson.turns - 1);',
+    replace: 'const { turns } = usageSincePerson;',
+  },
+  {
+    name: 'a failure costs an agent its round',
+    file: 'evolve-turn.ts',
+    find: '- (wasAsked ? 0 : 1));',
+    replace: '- 0);',
   },
   {
     name: 'a crash is not announced',
     file: 'decide/membership.ts',
-    find: "      decision.announce({ kind: 'disconnect', agent, cause });\n",
+    find: '      announceLoss(decision, agent, cause);\n',
     replace: '',
   },
   {

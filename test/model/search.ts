@@ -226,6 +226,7 @@ function countTurns(turns: number, { command, facts }: Step): number {
   for (const fact of facts) {
     if (fact.type === 'messageRouted' && fact.line !== null && !fact.id.startsWith(OF_PROGRAMS)) count = 0;
     if (fact.type === 'turnGranted' && command.type !== 'grant') count += 1;
+    if (fact.type === 'turnEnded' && fact.uncounted === true) count = Math.max(0, count - 1);
   }
   return count;
 }

@@ -266,15 +266,25 @@ function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
       ...floor.held,
     ],
   };
+  const counted = fact.uncounted === true ? takenBack(freed, floor, fact.agent) : freed;
   const firstMissed = missed.reduce((first, { line }) => Math.min(first, line), Infinity);
   const { seenLine } = seatOf(floor, fact.agent);
-  const rewound = patchSeat(freed, fact.agent, { seenLine: Math.min(seenLine, firstMissed - 1) });
+  const rewound = patchSeat(counted, fact.agent, { seenLine: Math.min(seenLine, firstMissed - 1) });
   const day = today(floor, at);
-  const counted = { ...rewound, day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt) } };
-  const { exchange } = counted;
-  return exchange === null
-    ? counted
-    : { ...counted, exchange: { ...exchange, silent: fact.said ? 0 : exchange.silent + 1 } };
+  const over = { ...rewound, day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt) } };
+  const { exchange } = over;
+  if (exchange === null || fact.uncounted === true) return over;
+  return { ...over, exchange: { ...exchange, silent: fact.said ? 0 : exchange.silent + 1 } };
+}
+
+/** A turn that was none gives back what its grant had counted; a round was counted unless another agent asked for it. */
+function takenBack(floor: Floor, before: Floor, agent: AgentId): Floor {
+  const { usageSincePerson } = floor;
+  const wasAsked = before.parked.some((asker) => askOf(asker)?.is === 'granted' && askOf(asker)?.agent === agent);
+  const taken = Math.max(0, seatOf(floor, agent).taken - (wasAsked ? 0 : 1));
+  const turns = Math.max(0, usageSincePerson.turns - 1);
+  const failed = (usageSincePerson.failed ?? 0) + 1;
+  return { ...patchSeat(floor, agent, { taken }), usageSincePerson: { ...usageSincePerson, turns, failed } };
 }
 
 function said(floor: Floor, fact: FactOf<'said'>, at: Instant): Floor {

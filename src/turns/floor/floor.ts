@@ -154,6 +154,8 @@ const usageSchema = z.strictObject({
   costMicros: z.number(),
   /** For how long exchanges were open; the one that is open is not counted yet. */
   ms: z.number(),
+  /** Turns that failed before their agent said anything, which are not among `turns`; none unless given. */
+  failed: z.number().exactOptional(),
 });
 
 /** Nothing was used. */
@@ -200,8 +202,8 @@ export const floorSchema = z.strictObject({
   catchingUp: z.boolean(),
   /** People were told that nobody is available. */
   outage: z.boolean(),
-  /** The announcement that stands last in the channel, and how often it recurred. */
-  notice: z.strictObject({ key: z.string(), count: z.number() }).nullable(),
+  /** The announcement that stands last in the channel, how often it recurred, and whom it calls lost. */
+  notice: z.strictObject({ key: z.string(), count: z.number(), lost: z.array(agent).exactOptional() }).nullable(),
 });
 
 /** As it is read: nothing of it can be changed. */

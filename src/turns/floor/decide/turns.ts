@@ -1,6 +1,7 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import {
+  announceNobody,
   closeExchange,
   finish,
   grant,
@@ -126,7 +127,7 @@ function unroute(decision: DecisionBuilder): void {
   const kept = [...decision.floor.held.filter((held) => held.until !== 'agent'), ...decision.unplaced.slice(0, room)];
   for (const message of kept) decision.route(message, { state: 'unrouted', why: NOBODY }, null);
   decision.unplaced = decision.unplaced.slice(room);
-  if (!decision.floor.outage) decision.announce({ kind: 'nobody' });
+  if (!decision.floor.outage) announceNobody(decision);
   if (decision.floor.exchange !== null) decision.record({ type: 'exchangeClosed', reason: 'done' });
 }
 
