@@ -120,7 +120,7 @@ function working(
   };
 }
 
-function granted(floor: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor {
+function granted({ toldToName: _told, ...floor }: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor {
   if (floor.turn !== null) throw new Error(`impossible: ${floor.turn.agent} holds ${floor.channel}, not ${fact.agent}`);
   const seat = seatOf(floor, fact.agent);
   const turn: Turn = {

@@ -71,6 +71,7 @@ function announced(floor: Floor, { key, repeat, announcement }: FactOf<'announce
     ...floor,
     notice: { key, count: repeat, ...(lost === undefined ? {} : { lost }) },
     outage: floor.outage || announcement.kind === 'nobody',
+    ...(announcement.kind === 'unaddressed' ? { toldToName: true as const } : {}),
   };
 }
 

@@ -36,6 +36,8 @@ const announcementSchema = z.discriminatedUnion('kind', [
     kind: z.literal('nobody'),
     lost: z.strictObject({ agents: z.array(agent), cause: z.string() }).exactOptional(),
   }),
+  /** A message names no agent where one must be named, or (`named`) none that can answer; `example` could be. */
+  z.strictObject({ kind: z.literal('unaddressed'), named: z.array(agent), example: agent }),
   z.strictObject({ kind: z.literal('limit'), ...limit.shape }),
   z.strictObject({ kind: z.literal('stopped'), agent: agent.nullable(), kept: number }),
   z.strictObject({ kind: z.literal('skipped'), agent }),

@@ -202,6 +202,8 @@ export const floorSchema = z.strictObject({
   catchingUp: z.boolean(),
   /** People were told that nobody is available. */
   outage: z.boolean(),
+  /** People were told that a message must name an agent; until one had a turn. */
+  toldToName: z.literal(true).exactOptional(),
   /** The announcement that stands last in the channel, how often it recurred, and whom it calls lost. */
   notice: z.strictObject({ key: z.string(), count: z.number(), lost: z.array(agent).exactOptional() }).nullable(),
 });

@@ -79,6 +79,13 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
       };
     case 'nobody':
       return {};
+    case 'unaddressed': {
+      const { named, example } = announcement;
+      const names = named.map(nameOf).join(', ');
+      return {
+        why: names === '' ? `it names no agent. Begin with a name: "@${nameOf(example)} …"` : `${names} cannot now`,
+      };
+    }
     case 'limit': {
       const { budget, used, max } = announcement;
       return { budget, used: amount(budget, used), max: amount(budget, max) };

@@ -61,6 +61,11 @@ describe('the built-in texts', () => {
     ],
     [{ kind: 'nobody' }, '⚠️ No agents available in this channel'],
     [
+      { kind: 'unaddressed', named: [], example: 'dev' },
+      '⚠️ Nobody answers that: it names no agent. Begin with a name: "@dev …"',
+    ],
+    [{ kind: 'unaddressed', named: ['qa'], example: 'dev' }, '⚠️ Nobody answers that: qa cannot now'],
+    [
       { kind: 'disconnect', agent: 'pm', cause: 'cannot reach it', also: ['dev', 'qa'] },
       '⚠️ dev, qa, pm disconnected, skipping turn: cannot reach it',
     ],

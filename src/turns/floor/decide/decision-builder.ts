@@ -96,6 +96,7 @@ function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
     case 'disconnect':
       return settings.announceDisconnects;
     case 'nobody':
+    case 'unaddressed':
       return settings.announceNobody;
     case 'limit':
       return settings.announceLimits;

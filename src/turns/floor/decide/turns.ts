@@ -119,6 +119,9 @@ function prioritiseFor(decision: DecisionBuilder, message: Held): void {
 function route(decision: DecisionBuilder, message: Held, why: string): void {
   decision.route(message, { state: 'unrouted', why }, nextLine(decision, message));
   decision.unplaced = decision.unplaced.filter((fresh) => fresh.id !== message.id);
+  const first = decision.floor.queue[0] ?? decision.floor.seats[0]?.agent;
+  if (decision.floor.toldToName !== true && first !== undefined)
+    decision.announce({ kind: 'unaddressed', named: [...message.addressed], example: first });
 }
 
 /** Nobody is online: what was written is kept for whoever comes back, as far as there is room, and people are told once. */
