@@ -7,6 +7,7 @@ export const ANNOUNCEMENT_TEXTS = {
   unasked: '⛔ {agent} got a no, for nobody could be asked about "{title}": {why}',
   disconnect: '⚠️ {agent} disconnected, skipping turn: {cause}',
   nobody: '⚠️ No agents available in this channel',
+  unaddressed: '⚠️ Nobody answers that: {why}',
   limit: '⏸ {used} of {max} turns without a person. Write a message or run /floor resume.',
   stopped: '⏹ Stopped {agent}. {kept} message(s) kept.',
   skipped: '⏭ Skipped {agent}.',

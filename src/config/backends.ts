@@ -94,7 +94,7 @@ const command = z.strictObject({
     .enum(['text', 'json', 'jsonl'])
     .default('text')
     .describe('What it prints: plain text, one JSON object, or one such object a line.'),
-  timeoutSeconds: seconds('How long it may take, in seconds.').default(600),
+  timeoutSeconds: seconds('How long it may take, in seconds; its turn is over then.').default(600),
   maxOutputBytes: z.int().min(1_024).max(100_000_000).default(1_048_576).describe('How much it may print, in bytes.'),
 });
 

@@ -149,6 +149,7 @@ const announcements = z.strictObject({
   unasked: template('unasked', 'The text when a tool needs a yes that nobody can be asked for.'),
   disconnect: template('disconnect', 'The text when an agent leaves in its turn.'),
   nobody: template('nobody', 'The text when a message comes and every agent is OFFLINE.'),
+  unaddressed: template('unaddressed', 'The text when a message names no agent that can answer, where it must.'),
   limit: template('limit', 'The text when a budget is used up; a text of your own can name which with {budget}.'),
   stopped: template('stopped', 'The text when a person stopped the exchange.'),
   skipped: template('skipped', 'The text when an operator ended a turn.'),

@@ -18,6 +18,8 @@ export type TurnDraft = {
   readonly epoch: number;
   readonly text: string;
   readonly mentions: readonly AgentId[];
+  /** When its agent last gave a sign of work. */
+  readonly workedAt: Instant;
 };
 
 /** What the manager needs of the world. */
@@ -166,12 +168,13 @@ export class TurnManager {
     return { ok: true, state: floor, facts: [], effects: [] };
   }
 
-  /** Carries out the sign of work that waits in a channel; what the holder says is one itself. */
+  /** Carries out the sign of work that waits in a channel, unless what the holder says tells of a later one. */
   async #takeSign(channel: ChannelId, before: Command | null): Promise<void> {
     const sign = this.#signs.get(channel);
     if (sign === undefined) return;
     this.#signs.delete(channel);
-    if (before?.type === 'say' && before.epoch === sign.command.epoch) return;
+    const isOutdone = before?.type === 'say' && before.epoch === sign.command.epoch;
+    if (isOutdone && (before.workedAt ?? sign.at) >= sign.at) return;
     await this.#commit(channel, sign.command, sign.at).catch((error: unknown) => this.#ports.failed(error));
   }
 

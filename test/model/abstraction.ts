@@ -64,14 +64,14 @@ function abstractOf({ floor, at, turns, answers }: Place): unknown {
     floor.turn === null ? null : turnKey(floor, floor.turn, { name, time }),
     floor.parked.map((turn) => turnKey(floor, turn, { name, time })),
     [
-      used.turns,
+      [used.turns, used.failed ?? 0],
       Math.min(used.tokens, tokens),
       exchange === null ? null : Math.min(exchange.silent, floor.seats.length),
     ],
     facilitation === null ? null : [facilitation.facilitator, time(facilitation.deadlineAt)],
     limit === null ? null : [limit.budget, limit.until !== null],
     day.tokens === 0 || settings.dayBudget.tokens === null ? 0 : 1 + Number(day.tokens >= settings.dayBudget.tokens),
-    [floor.stopped, floor.catchingUp, floor.outage, floor.notice?.key === 'limit'],
+    [floor.stopped, floor.catchingUp, floor.outage, floor.toldToName, floor.notice?.key === 'limit'],
     Object.entries(answers).map(([agent, { open, done }]) => [
       agent,
       open.map(({ id, begun }) => [name(id), begun]),

@@ -262,13 +262,31 @@ function checkAct({ fact, before, after, at }: Of<'said' | 'worked' | 'turnConti
   const { autoDetectTurnEnd, autoDetectSilenceMs } = before.settings;
   const isIdle = next.openWork === 0;
   must(next.openWork === (fact.type === 'worked' ? fact.open : turn.openWork), 'I14', 'open work is miscounted');
+  must(next.hardEndAt === turn.hardEndAt, 'I14', 'work moved the hard end');
+  const counts = isIdle && autoDetectTurnEnd && next.said;
+  if (fact.type === 'said' && fact.workedAt !== undefined && isIdle) {
+    const sign = fact.workedAt;
+    const put = (was: Instant | null, ms: number): Instant => Math.max(was ?? -Infinity, sign + ms);
+    must(
+      next.deadlineAt === put(turn.deadlineAt, timeoutOf(before, fact.agent)),
+      'I14',
+      'what is said for an agent counts as its work',
+    );
+    must(
+      next.silenceAt === (counts ? put(turn.silenceAt, autoDetectSilenceMs) : null),
+      'I14',
+      'silence begins when Conch speaks',
+    );
+    return;
+  }
+  const limitAt = fact.type === 'worked' && fact.limitMs !== undefined ? at + fact.limitMs : turn.deadlineAt;
+  const isKnown = next.openWork === turn.openWork || limitAt !== turn.deadlineAt;
+  const openEnd = isKnown && fact.type !== 'turnContinued' ? limitAt : null;
   must(
-    next.deadlineAt === (isIdle ? at + timeoutOf(before, fact.agent) : null),
+    next.deadlineAt === (isIdle ? at + timeoutOf(before, fact.agent) : openEnd),
     'I14',
     'a sign of work does not count',
   );
-  must(next.hardEndAt === turn.hardEndAt, 'I14', 'work moved the hard end');
-  const counts = isIdle && autoDetectTurnEnd && next.said;
   must(next.silenceAt === (counts ? at + autoDetectSilenceMs : null), 'I14', 'silence is timed otherwise');
 }
 
@@ -292,6 +310,7 @@ function checkEnd({ fact, before, after, at, command }: Of<'turnEnded'>): void {
   must(turn.epoch === fact.epoch, 'I2', 'a turn ends under another epoch');
   must(turnOf(after, fact.agent) === undefined, 'I1', 'a turn ended and is still there');
   must(fact.said === turn.said, 'I12', 'whether something was said is told wrongly');
+  checkFailure({ fact, before, after, turn });
   const isLeft = (id: string, begun: boolean): boolean =>
     !begun && !fact.answered.includes(id) && !isWaiting(before, turn, id);
   must(
@@ -309,6 +328,38 @@ function checkEnd({ fact, before, after, at, command }: Of<'turnEnded'>): void {
     must(due(turn.silenceAt) && turn.openWork === 0, 'I14', 'silence ends a turn too early');
   else if (turn.wait === null) must(due(turn.deadlineAt) || due(turn.hardEndAt), 'I14', 'a turn expires too early');
   else must(due(turn.wait.deadlineAt), 'I14', 'a wait is over too early');
+}
+
+/** I20: a turn that failed before anything was said counts for nothing, and every other one as it was counted. */
+function checkFailure({
+  fact,
+  before,
+  after,
+  turn,
+}: Pick<Of<'turnEnded'>, 'fact' | 'before' | 'after'> & { readonly turn: FlatTurn }): void {
+  const failed = before.usageSincePerson.failed ?? 0;
+  const isFailure = fact.outcome === 'forfeited' && !turn.said && failed < before.settings.maxTurns;
+  must((fact.uncounted === true) === isFailure, 'I20', 'a turn is counted that failed, or the other way');
+  const asker = before.parked.find((parked) => {
+    const of = flat(parked).wait?.of;
+    return of?.agent === fact.agent && of.is === 'granted';
+  });
+  const less = (count: number, one: number): number => (isFailure ? Math.max(0, count - one) : count);
+  const { turns } = before.usageSincePerson;
+  must(after.usageSincePerson.turns === less(turns, 1), 'I20', 'a turn that failed is used up');
+  must((after.usageSincePerson.failed ?? 0) === failed + Number(isFailure), 'I20', 'a failure is forgotten');
+  const { taken } = seatAt(before, fact.agent);
+  must(
+    seatAt(after, fact.agent).taken === less(taken, asker === undefined ? 1 : 0),
+    'I20',
+    'a failure costs an agent its round',
+  );
+  const silent = (before.exchange?.silent ?? 0) + (isFailure ? 0 : 1);
+  must(
+    after.exchange === null || after.exchange.silent === (turn.said ? 0 : silent),
+    'I20',
+    'a failure counts as a turn without a word',
+  );
 }
 
 /** Whether a message waits in another place than the turn that was given it, or another turn was given it too. */

@@ -20,6 +20,8 @@ export type Move = {
 const BY = { by: 'ada' } as const;
 const APPROVAL: Approval = { title: 'run the tests', detail: 'npm test' };
 const STRANGER: AgentId = 'eve';
+/** What a piece of work takes at most. */
+const LIMIT_MS = 47;
 /** How ids of programs' messages begin, so that the search knows them without the core's help. */
 export const OF_PROGRAMS = 'b';
 
@@ -119,7 +121,14 @@ function holders({ floor }: Place, { families }: Channel): readonly Command[] {
           { type: 'withdraw', ...act, question: floor.questions },
         ] as const)
       : []),
-    ...(families.has('work') ? ([0, 1] as const).map((open): Command => ({ type: 'work', ...act, open })) : []),
+    ...(families.has('work')
+      ? ([
+          { type: 'work', ...act, open: 0 },
+          { type: 'work', ...act, open: 1 },
+          { type: 'work', ...act, open: 1, limitMs: LIMIT_MS },
+          { type: 'say', ...act, text: 'what stood there', mentions: [], workedAt: turn.startedAt },
+        ] as const)
+      : []),
     ...(families.has('spend') ? [{ type: 'spend', ...act, tokens: 1, costMicros: 0 } as const] : []),
     ...(injecting === undefined
       ? []

@@ -71,6 +71,12 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
     replace: 'deadline.agent === holder && deadline.at < now',
   },
   {
+    name: 'what Conch says by itself puts off the deadline that brought it out',
+    file: 'turns/manager.ts',
+    find: "{ type: 'say', ...draft, text }",
+    replace: "{ type: 'say', ...draft, text, workedAt: at }",
+  },
+  {
     name: 'the clock is read again between the draft and its command',
     file: 'turns/manager.ts',
     find: 'await Promise.all([this.#commit(channel, command, at), saying, sign]);',

@@ -359,9 +359,15 @@ const TIME: readonly Planted[] = [
   {
     name: 'a sign of work does not put off the limit',
     file: 'evolve-turn.ts',
-    find: 'const next = { ...turn, openWork: fact.open };\n    return { ...next, ...working(floor, next, at) };',
+    find: ': { ...next, ...working(floor, next, at) };\n  });\n}\n\nfunction changeActive',
     replace:
-      'const next = { ...turn, openWork: fact.open };\n    return { ...next, ...working(floor, next, at), deadlineAt: fact.open > 0 ? null : turn.deadlineAt };',
+      ': { ...next, ...working(floor, next, at), deadlineAt: open > 0 ? null : turn.deadlineAt };\n  });\n}\n\nfunction changeActive',
+  },
+  {
+    name: 'what Conch says by itself counts as work of the agent',
+    file: 'evolve-turn.ts',
+    find: 'working(floor, next, fact.workedAt ?? at)',
+    replace: 'working(floor, next, at)',
   },
   {
     name: 'waiting uses up the time of the turn',
@@ -382,13 +388,25 @@ const WORLD: readonly Planted[] = [
   {
     name: 'people are told again with every message that nobody is there',
     file: 'decide/turns.ts',
-    find: "if (!decision.floor.outage) decision.announce({ kind: 'nobody' });",
-    replace: "decision.announce({ kind: 'nobody' });",
+    find: 'if (!decision.floor.outage) announceNobody(decision);',
+    replace: 'announceNobody(decision);',
+  },
+  {
+    name: 'a failure uses up a turn of the exchange',
+    file: 'evolve-turn.ts',
+    find: 'const turns = Math.max(0, usageSincePerson.turns - 1);',
+    replace: 'const { turns } = usageSincePerson;',
+  },
+  {
+    name: 'a failure costs an agent its round',
+    file: 'evolve-turn.ts',
+    find: '- (wasAsked ? 0 : 1));',
+    replace: '- 0);',
   },
   {
     name: 'a crash is not announced',
     file: 'decide/membership.ts',
-    find: "      decision.announce({ kind: 'disconnect', agent, cause });\n",
+    find: '      announceLoss(decision, agent, cause);\n',
     replace: '',
   },
   {

@@ -113,7 +113,7 @@ class Play {
   readonly #floors: SlowFloors;
   readonly #manager: TurnManager;
   /** What people have seen of the turn in the first channel, until it is taken. */
-  #draft: TurnDraft | null = { agent: 'dev', epoch: 2, text: 'half a sentence', mentions: [] };
+  #draft: TurnDraft | null = { agent: 'dev', epoch: 2, text: 'half a sentence', mentions: [], workedAt: NOON };
   readonly #failed = new Set<ChannelId>();
   #isUntold = false;
   /** The first thing that went wrong where nobody waits. */
@@ -213,6 +213,8 @@ class Play {
     this.trace.push({ at, command });
     must(at <= this.#now, 'I14', 'a command is dated ahead of its time');
     if (!applied.ok) return;
+    const [was, is] = [before, applied.state].map((floor) => floorMachine.nextDeadline(floor) ?? Infinity);
+    must(command.type !== 'say' || is === was, 'I14', 'what Conch says by itself moves a deadline');
     if (command.type === 'tick') {
       const deadline = floorMachine.nextDeadline(before) ?? Infinity;
       must(deadline <= at, 'I14', 'a deadline is met before its time');

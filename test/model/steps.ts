@@ -258,6 +258,9 @@ function checkAnnouncements(step: Step): void {
   const unrouted = of(facts, 'messageRouted').some(
     ({ fate }) => fate.state === 'unrouted' && fate.why === 'no agent available',
   );
+  const unnamed =
+    before.toldToName !== true &&
+    of(facts, 'messageRouted').some(({ fate }) => fate.state === 'unrouted' && fate.why.startsWith('nobody addressed'));
   const outages = after.outage && (!before.outage || moves.some(({ to }) => to === 'QUEUED'));
   must(!unrouted || before.outage || outages, 'I12', 'nobody is there and people are not told');
   const expected: Readonly<Record<Announcement['kind'], number>> = {
@@ -266,6 +269,7 @@ function checkAnnouncements(step: Step): void {
     timeout: moves.filter(({ trigger }) => trigger === 'TIMEOUT').length,
     waitTimeout: moves.filter(({ trigger }) => trigger === 'WAIT_TIMEOUT').length,
     disconnect: lost.length,
+    unaddressed: unnamed ? 1 : 0,
     limit: limits + (before.notice?.key === 'limit' ? 0 : refusedHeld),
     stopped: command.type === 'stop' ? 1 : 0,
     skipped: command.type === 'skip' ? 1 : 0,

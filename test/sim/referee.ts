@@ -25,7 +25,7 @@ type Of<Type extends Command['type']> = Extract<Command, { readonly type: Type }
 export class Referee {
   readonly floors = new Map<string, Floor>();
   /** Agent turns since a person or an operator last spoke, counted from what was granted alone. */
-  readonly #turns = new Map<string, number>();
+  readonly #turns = new Map<string, Turns>();
   /** Messages that programs wrote. */
   readonly #programs = new Set<string>();
   readonly #epochs = new Map<string, number>();
@@ -33,8 +33,11 @@ export class Referee {
   /** A program started on what was stored: the floors are what the store says. */
   begin(floors: ReadonlyMap<string, Floor>): void {
     this.floors.clear();
-    for (const [channel, floor] of floors) this.floors.set(channel, floor);
-    for (const [channel, floor] of floors) this.#turns.set(channel, floor.usageSincePerson.turns);
+    for (const [channel, floor] of floors) {
+      const { turns, failed: failures = 0 } = floor.usageSincePerson;
+      this.floors.set(channel, floor);
+      this.#turns.set(channel, { turns, failures });
+    }
   }
 
   judge(channel: string, command: Command, at: number, applied: Applied): Move {
@@ -58,19 +61,24 @@ export class Referee {
     return move;
   }
 
-  /** Programs may talk to agents as long as they like: without a person there are no more turns than allowed. */
+  /**
+   * Programs may talk to agents as long as they like: without a person there are no more turns than allowed. One that failed
+   * before a word is none, as often as turns are allowed.
+   */
   #checkUnattended({ channel, command, facts, after }: Move): void {
     if (command.type === 'receive' && command.fromProgram === true) this.#programs.add(command.id);
+    const { usageSincePerson, settings } = after;
     const isPerson = command.type === 'receive' && command.fromProgram !== true && command.ignore === undefined;
     const isOperator = command.type === 'grant' || command.type === 'start' || command.type === 'resume';
-    let turns = isPerson || isOperator ? 0 : (this.#turns.get(channel) ?? 0);
+    let count = isPerson || isOperator ? NO_TURNS : (this.#turns.get(channel) ?? NO_TURNS);
     for (const fact of facts) {
-      if (fact.type === 'turnGranted' && command.type !== 'grant') turns += 1;
+      if (fact.type === 'turnGranted' && command.type !== 'grant') count = grantedOnce(count);
+      if (fact.type === 'turnEnded' && fact.outcome === 'forfeited' && !fact.said) count = failedOnce(count, settings);
       if (fact.type !== 'messageRouted' || this.#programs.has(fact.id)) continue;
-      if (fact.line !== null) turns = 0;
+      if (fact.line !== null) count = NO_TURNS;
     }
-    this.#turns.set(channel, turns);
-    const { usageSincePerson, settings } = after;
+    this.#turns.set(channel, count);
+    const { turns } = count;
     const isGranted = facts.some(({ type }) => type === 'turnGranted');
     const isWithin = !isGranted || turns <= Math.max(settings.maxTurns, usageSincePerson.turns);
     must('I20', isWithin, () => `${channel} had ${turns} turns without a person, of ${settings.maxTurns}`);
@@ -208,6 +216,18 @@ function checkActor({ command, before, channel }: Move): void {
     }
     default:
   }
+}
+
+type Turns = { readonly turns: number; readonly failures: number };
+
+const NO_TURNS: Turns = { turns: 0, failures: 0 };
+
+function grantedOnce({ turns, failures }: Turns): Turns {
+  return { turns: turns + 1, failures };
+}
+
+function failedOnce({ turns, failures }: Turns, { maxTurns }: Floor['settings']): Turns {
+  return failures < maxTurns ? { turns: Math.max(0, turns - 1), failures: failures + 1 } : { turns, failures };
 }
 
 /** Agents alone never take more turns than are allowed since a person last wrote; an operator may give more. */

@@ -225,7 +225,7 @@ describe('time that passes while a deadline is met', () => {
   });
 
   test.for([1, 2, 3, 4, 5, 6])('T48 ends no turn without what people saw of it, due %i ms later', async (laterMs) => {
-    const drafts: TurnDraft[] = [{ agent: 'dev', epoch: 2, text: 'half a', mentions: [] }];
+    const drafts: TurnDraft[] = [{ agent: 'dev', epoch: 2, text: 'half a', mentions: [], workedAt: 0 }];
     const { time, manager, granted, commits } = rig({
       lookMs: 1,
       settings: { waitPolicy: 'release', waitTimeoutMs: LIMIT_MS - laterMs },
@@ -239,6 +239,20 @@ describe('time that passes while a deadline is met', () => {
     const ended = facts.findIndex((fact) => fact.type === 'turnEnded' && fact.agent === 'dev');
     assert(said !== -1 && said < ended, `said at ${said}, ended at ${ended}`);
   });
+});
+
+test('T18 a turn whose unsaid text its own deadline brings out ends then, and not a limit later', async () => {
+  const drafts: TurnDraft[] = [];
+  const { time, granted, floors, commits } = rig({ takeDraft: () => drafts.pop() ?? null });
+  await granted(A);
+  const workedAt = time.clock.now();
+  drafts.push({ agent: 'pm', epoch: 1, text: 'half a', mentions: [], workedAt });
+  await time.advance(LIMIT_MS - 1);
+  expect(floors.floor(A)?.turn?.agent).toBe('pm');
+  await time.advance(1);
+  expect(floors.floor(A)?.turn?.agent).toBe('dev');
+  const texts = commits.flatMap(({ command }) => (command.type === 'say' ? [command.text] : []));
+  expect(texts).toEqual(['half a … (cut off)']);
 });
 
 describe('a deadline that cannot be written', () => {
@@ -279,7 +293,7 @@ describe('a deadline that cannot be written', () => {
   });
 
   test('T48 fails once with the draft that goes before it', async () => {
-    const draft = { agent: 'pm', epoch: 1, text: 'half a', mentions: [] };
+    const draft = { agent: 'pm', epoch: 1, text: 'half a', mentions: [], workedAt: 0 };
     let isFull = false;
     const { manager, granted } = rig({
       takeDraft: () => draft,

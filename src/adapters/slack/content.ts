@@ -30,7 +30,7 @@ export function wordingOf(content: Content, { isCustomized, hasBlocks, isThread 
   const named = speaker === null ? inSlackWords(said, isThread) : isCustomized ? said : prefixed(speaker, said);
   const blocks = hasBlocks ? blocksOf(content, named) : [];
   return {
-    text: clipped(escaped(withoutBroadcasts(named)), blocks.length === 0 ? TEXT_LIMIT : NOTICE_LIMIT),
+    text: clipped(inertText(named), blocks.length === 0 ? TEXT_LIMIT : NOTICE_LIMIT),
     ...(blocks.length === 0 && hasBlocks ? {} : { blocks }),
     ...(speaker === null || !isCustomized ? {} : identityOf(speaker)),
   };
@@ -84,7 +84,7 @@ const DRAFT_LIMIT = 3_500;
 /** None when the text is too long for one. */
 function blocksOf({ kind, buttons }: Content, named: string): readonly object[] {
   if (kind === 'card') {
-    const shown = escaped(withoutBroadcasts(named)).slice(0, SECTION_LIMIT);
+    const shown = inertText(named).slice(0, SECTION_LIMIT);
     return [
       { type: 'section', text: { type: 'mrkdwn', text: shown, verbatim: true } },
       { type: 'actions', elements: [...buttons.map(buttonElement), SETTINGS_BUTTON] },
@@ -127,8 +127,35 @@ function newest(text: string): string {
  * `&lt;` as "<" and never reads it again, so that is enough outside code. Code stays as it is, but for what would be a mention.
  */
 export function inertMarkdown(text: string): string {
+  return rewritten(text, { code: inertCode, words: inertWords, paragraph: openly });
+}
+
+/** The same text outside of such a block: nothing in it is read but Slack's own `<…>`. */
+function inertText(text: string): string {
+  return escaped(rewritten(text, { code: same, words: withoutBroadcasts, paragraph: same }));
+}
+
+type Rewriting = {
+  /** Of code, in blocks and within a line, with what opens and closes it. */
+  readonly code: (text: string) => string;
+  /** Of what stands between. */
+  readonly words: (text: string) => string;
+  /** Of each paragraph before its code is looked for. */
+  readonly paragraph: (text: string) => string;
+};
+
+function same(text: string): string {
+  return text;
+}
+
+function rewritten(text: string, how: Rewriting): string {
+  const prose = (words: string): string =>
+    words
+      .split(/(\n[^\S\n]*\n)/)
+      .map((paragraph) => rewrittenParagraph(how.paragraph(paragraph), how))
+      .join('');
   return stretches(text)
-    .map((stretch) => (stretch.isCode ? inertCode(stretch.text) : inertProse(stretch.text)))
+    .map((stretch) => (stretch.isCode ? how.code(stretch.text) : prose(stretch.text)))
     .join('\n');
 }
 
@@ -158,15 +185,9 @@ function stretches(text: string): readonly Stretch[] {
   return found.map(({ isCode, lines }) => ({ isCode, text: lines.join('\n') }));
 }
 
+/** Code is copied: nothing comes into it but into what Slack would read as a mention even there. */
 function inertCode(code: string): string {
-  return withoutBroadcasts(code.replaceAll(TOKEN, `<${JOINER}`));
-}
-
-function inertProse(prose: string): string {
-  return prose
-    .split(/(\n[^\S\n]*\n)/)
-    .map((paragraph) => inertParagraph(openly(paragraph)))
-    .join('');
+  return code.replaceAll(TOKEN, `<${JOINER}`);
 }
 
 /** Links whose text is another address than theirs show both. */
@@ -177,15 +198,15 @@ function openly(paragraph: string): string {
   });
 }
 
-function inertParagraph(paragraph: string): string {
+function rewrittenParagraph(paragraph: string, { code, words }: Rewriting): string {
   let shown = '';
   let end = 0;
   for (const { at, closes } of runsOf(paragraph)) {
     if (at < end || closes === null) continue;
-    shown += inertWords(paragraph.slice(end, at)) + inertCode(paragraph.slice(at, closes));
+    shown += words(paragraph.slice(end, at)) + code(paragraph.slice(at, closes));
     end = closes;
   }
-  return shown + inertWords(paragraph.slice(end));
+  return shown + words(paragraph.slice(end));
 }
 
 function inertWords(words: string): string {
@@ -226,10 +247,13 @@ export function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** Words that address everybody, parted by a character that nobody sees, so that they address nobody; addresses of mail stay whole. */
+/** Words that address everybody, parted by a character that nobody sees, so that they address nobody; addresses, of pages and of mail, stay whole. */
 export function withoutBroadcasts(text: string): string {
-  return text.replaceAll(/(?<![\p{L}\p{N}])@(?=(?:channel|here|everyone|group)(?![\p{L}\p{N}_]))/giu, `@${JOINER}`);
+  return text.replaceAll(URL_OR_BROADCAST, (_found, url: string | undefined) => url ?? `@${JOINER}`);
 }
+
+const URL_OR_BROADCAST =
+  /(https?:\/\/[^\s<>()[\]|@]+[^\s<>()[\]|]*)|(?<![\p{L}\p{N}])@(?=(?:channel|here|everyone|group)(?![\p{L}\p{N}_]))/giu;
 
 /** The beginning of a text, at most so long; neither a character nor an entity is cut in two. */
 export function clipped(text: string, limit: number): string {

@@ -41,10 +41,10 @@ export type Report = {
   /** Ends the message under way, so that what follows is a message of its own. */
   flush(): void;
   /**
-   * A tool call, permission or other silent work began or ended: how many are open now. A beat of work even if unchanged.
-   * `host`: the agent itself has given no sign of life by it.
+   * A tool call, permission or other silent work began or ended: how many are open now. A sign of work even if unchanged.
+   * `host`: the agent itself has given no sign of life by it. `limitMs`: what has begun takes no longer, the turn ends then.
    */
-  work(open: number, by?: 'host'): void;
+  work(open: number, by?: 'host', limitMs?: number): void;
   /**
    * Asks people for a yes before a tool runs: the turn is WAITING for `approval` until somebody decides, the wait is over
    * or the turn ends. Resolves with what was chosen, or `cancelled`. The generation goes on under the same prompt.

@@ -4,7 +4,7 @@ import type { AgentId, Approval, Choice } from '../../turns/floor/settings.ts';
 import type { TurnDraft } from '../../turns/manager.ts';
 import type { SignalScanner } from '../../turns/text/recognition.ts';
 import type { Applied } from '../../turns/floor-store.ts';
-import type { Clock, Timer, Timers } from '../../lib/time.ts';
+import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import { PermissionQueue } from './permission-queue.ts';
 import type { AgentSession, Ending, PermissionRequest, Report, TurnPrompt } from '../backends/backend.ts';
 import type { AgentLog } from './floor-port.ts';
@@ -65,17 +65,20 @@ export class Generation {
   /** Made for the first message that comes meanwhile. */
   #injections: Injections | null = null;
   #beatAt = -Infinity;
+  /** The last sign of the agent's own work. */
+  #workedAt: Instant;
   #textAt = 0;
   #quiet: Timer | null = null;
 
   constructor(ports: GenerationPorts) {
     this.#ports = ports;
     this.epoch = ports.epoch;
+    this.#workedAt = ports.clock.now();
     this.#scanner = createSignalScanner(ports);
     this.report = {
       text: (chunk) => this.#hear(chunk),
       flush: () => void this.#endMessage(),
-      work: (open, by) => this.#work(open, by),
+      work: (open, by, limitMs) => this.#work(open, { by, limitMs }),
       permission: (request, withdrawn) => this.#permit(request, withdrawn),
       usage: ({ tokens, costMicros }) => {
         const { agent, epoch } = ports;
@@ -116,7 +119,7 @@ export class Generation {
     const { agent, epoch, roster } = this.#ports;
     const others = roster.filter(({ id }) => id !== agent);
     this.#asks = askedIn(text, others);
-    return { agent, epoch, text, mentions: mentionsIn(text, others) };
+    return { agent, epoch, text, mentions: mentionsIn(text, others), workedAt: this.#workedAt };
   }
 
   /** Drops all output from here on. */
@@ -136,6 +139,7 @@ export class Generation {
 
   /** The answer to the question with this number. */
   decide(question: number, choice: Choice): void {
+    this.#workedAt = this.#ports.clock.now();
     this.#permissions?.decide(question, choice);
   }
 
@@ -205,27 +209,33 @@ export class Generation {
     this.#ports.started();
     this.#text += this.#scanner.push(chunk);
     this.#textAt = this.#ports.clock.now();
+    this.#workedAt = this.#textAt;
     this.#quiet ??= this.#ports.timers.after(QUIET_MS, () => this.#afterQuiet());
     this.#visible ||= /\S/.test(this.#text);
     if (this.#visible && !beginsPassWord(this.#text, this.#ports.passWords)) this.#ports.draft(this.#text);
     this.#beat();
   }
 
-  #work(open: number, by?: 'host'): void {
-    if (this.#muted || !this.#generating) return;
+  /** What only the host says counts when something has begun or ended. */
+  #work(
+    open: number,
+    { by, limitMs }: { readonly by: 'host' | undefined; readonly limitMs: number | undefined },
+  ): void {
+    if (this.#muted || !this.#generating || (by === 'host' && open === this.#open)) return;
     if (by !== 'host') this.#ports.started();
+    this.#workedAt = this.#ports.clock.now();
     if (open !== this.#open) this.#beatAt = -Infinity;
     this.#open = open;
-    this.#beat();
+    this.#beat(limitMs);
   }
 
   /** A sign of work, at most one a second. */
-  #beat(): void {
+  #beat(limitMs?: number): void {
     const now = this.#ports.clock.now();
     if (this.#permissions?.open || now - this.#beatAt < BEAT_MS) return;
     this.#beatAt = now;
     const { agent, epoch, send } = this.#ports;
-    void send({ type: 'work', agent, epoch, open: this.#open });
+    void send({ type: 'work', agent, epoch, open: this.#open, ...(limitMs === undefined ? {} : { limitMs }) });
   }
 
   /** Text that nothing follows for a while is a message: an agent that falls silent has spoken. */

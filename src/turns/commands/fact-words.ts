@@ -78,6 +78,8 @@ const NOTICES: NoticeWords = {
   waitTimeout: ({ agent }, name) => `${name(agent)} waited too long`,
   disconnect: ({ agent, cause }, name) => `${name(agent)} disconnected: ${cause}`,
   nobody: () => 'no agents available',
+  unaddressed: ({ named }, name) =>
+    named.length === 0 ? 'a message names no agent' : `a message names ${list(named, name)}, who cannot answer`,
   limit: ({ budget, used, max }) => `limit of ${budget} reached, ${used} of ${max}`,
   stopped: ({ agent, kept }, name) =>
     `stopped${agent === null ? '' : ` ${name(agent)}`}, ${counted(kept, 'message')} kept`,

@@ -1,4 +1,5 @@
 import type { InterruptMode, OrderPolicy } from './policies.ts';
+import type { Instant } from '../../lib/time.ts';
 import type { AgentId, Approval, Choice, FloorSettings, MessageId, SeatSettings } from './settings.ts';
 
 /** Who did it: a platform's user id for a person, or the program itself. */
@@ -44,15 +45,23 @@ export type OperatorCommand =
 export type AgentCommand =
   | { readonly type: 'join'; readonly agent: AgentId }
   | { readonly type: 'leave'; readonly agent: AgentId; readonly cause: string }
+  /** `workedAt`: when its agent last gave a sign of work, for Conch may say by itself what an agent left standing; now unless given. */
   | {
       readonly type: 'say';
       readonly agent: AgentId;
       readonly epoch: number;
       readonly text: string;
       readonly mentions: readonly AgentId[];
+      readonly workedAt?: Instant;
     }
-  /** A sign of work: `open` is how many tool calls, permissions and streams are open now. */
-  | { readonly type: 'work'; readonly agent: AgentId; readonly epoch: number; readonly open: number }
+  /** A sign of work: `open` is how many tool calls, permissions and streams are open now, `limitMs` when what has begun ends at the latest. */
+  | {
+      readonly type: 'work';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly open: number;
+      readonly limitMs?: number;
+    }
   /** What was used; also counted when the turn is over already, for it was spent. */
   | {
       readonly type: 'spend';

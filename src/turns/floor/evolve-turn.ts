@@ -46,9 +46,11 @@ function answer(floor: Floor, fact: FactOf<'waitAnswered'>): Floor {
 }
 
 function worked(floor: Floor, fact: FactOf<'worked'>, at: Instant): Floor {
+  const { open, limitMs } = fact;
   return changeActive(floor, fact.agent, (turn) => {
-    const next = { ...turn, openWork: fact.open };
-    return { ...next, ...working(floor, next, at) };
+    const next = { ...turn, openWork: open };
+    if (open > 0 && limitMs !== undefined) return { ...next, deadlineAt: at + limitMs, silenceAt: null };
+    return open > 0 && open === turn.openWork ? next : { ...next, ...working(floor, next, at) };
   });
 }
 
@@ -118,7 +120,7 @@ function working(
   };
 }
 
-function granted(floor: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor {
+function granted({ toldToName: _told, ...floor }: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor {
   if (floor.turn !== null) throw new Error(`impossible: ${floor.turn.agent} holds ${floor.channel}, not ${fact.agent}`);
   const seat = seatOf(floor, fact.agent);
   const turn: Turn = {
@@ -242,7 +244,8 @@ function cut(floor: Floor, turn: Turn, at: Instant): Turn {
 /** The program went down with this turn open: its time starts again, less what it had used up to its last sign of work. */
 function suspended(floor: Floor, turn: Exclude<Turn, WaitingTurn>, at: Instant): Turn {
   const { timeoutMs } = seatOf(floor, turn.agent);
-  const lastSignAt = turn.deadlineAt === null ? turn.startedAt : turn.deadlineAt - timeoutMs;
+  const isAtWork = turn.status === 'active' && turn.openWork > 0;
+  const lastSignAt = isAtWork || turn.deadlineAt === null ? turn.startedAt : turn.deadlineAt - timeoutMs;
   const leftMs = Math.max(timeoutMs, turn.hardEndAt - lastSignAt);
   return { ...kept(turn), status: 'suspended', deadlineAt: at + timeoutMs, hardEndAt: at + leftMs, leftMs };
 }
@@ -263,24 +266,41 @@ function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
       ...floor.held,
     ],
   };
+  const counted = fact.uncounted === true ? takenBack(freed, floor, fact.agent) : freed;
   const firstMissed = missed.reduce((first, { line }) => Math.min(first, line), Infinity);
   const { seenLine } = seatOf(floor, fact.agent);
-  const rewound = patchSeat(freed, fact.agent, { seenLine: Math.min(seenLine, firstMissed - 1) });
+  const rewound = patchSeat(counted, fact.agent, { seenLine: Math.min(seenLine, firstMissed - 1) });
   const day = today(floor, at);
-  const counted = { ...rewound, day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt) } };
-  const { exchange } = counted;
-  return exchange === null
-    ? counted
-    : { ...counted, exchange: { ...exchange, silent: fact.said ? 0 : exchange.silent + 1 } };
+  const over = { ...rewound, day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt) } };
+  const { exchange } = over;
+  if (exchange === null || fact.uncounted === true) return over;
+  return { ...over, exchange: { ...exchange, silent: fact.said ? 0 : exchange.silent + 1 } };
+}
+
+/** A turn that was none gives back what its grant had counted; a round was counted unless another agent asked for it. */
+function takenBack(floor: Floor, before: Floor, agent: AgentId): Floor {
+  const { usageSincePerson } = floor;
+  const wasAsked = before.parked.some((asker) => askOf(asker)?.is === 'granted' && askOf(asker)?.agent === agent);
+  const taken = Math.max(0, seatOf(floor, agent).taken - (wasAsked ? 0 : 1));
+  const turns = Math.max(0, usageSincePerson.turns - 1);
+  const failed = (usageSincePerson.failed ?? 0) + 1;
+  return { ...patchSeat(floor, agent, { taken }), usageSincePerson: { ...usageSincePerson, turns, failed } };
 }
 
 function said(floor: Floor, fact: FactOf<'said'>, at: Instant): Floor {
   const spoken = changeActive(floor, fact.agent, (turn) => {
     const begun = turn.given.map((message) => ({ ...message, begun: true }));
     const next = { ...turn, said: true, mentions: fact.mentions, given: begun };
-    return { ...next, ...working(floor, next, at) };
+    if (turn.openWork > 0) return next;
+    const { deadlineAt, silenceAt } = working(floor, next, fact.workedAt ?? at);
+    if (fact.workedAt === undefined) return { ...next, deadlineAt, silenceAt };
+    return { ...next, deadlineAt: later(turn.deadlineAt, deadlineAt), silenceAt: later(turn.silenceAt, silenceAt) };
   });
   return { ...showLine(spoken, fact.agent, fact.line), lines: fact.line, notice: null };
+}
+
+function later(one: Instant | null, other: Instant | null): Instant | null {
+  return one === null || other === null ? (one ?? other) : Math.max(one, other);
 }
 
 function spent(floor: Floor, fact: FactOf<'spent'>, at: Instant): Floor {

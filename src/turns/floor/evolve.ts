@@ -1,6 +1,7 @@
 import { TURNS } from './evolve-turn.ts';
 import type { Evolution, Fact, FactOf } from './fact.ts';
 import type { Floor, Held, Seat, Turn } from './floor.ts';
+import type { AgentId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { moveSeat, newSeat, patchSeat, showLine } from './seats.ts';
 import { NOTHING_USED } from './floor.ts';
@@ -22,11 +23,7 @@ const EVOLUTION: Evolution = {
   seatMarked: (floor, fact) => patchSeat(floor, fact.agent, marked(fact)),
   seatDropped: (floor, { agent }) => ({ ...floor, seats: floor.seats.filter((seat) => seat.agent !== agent) }),
   seatCreated: (floor, { seat }) => ({ ...floor, seats: [...floor.seats, newSeat(floor, seat)] }),
-  announced: (floor, { key, repeat, announcement }) => ({
-    ...floor,
-    notice: { key, count: repeat },
-    outage: floor.outage || announcement.kind === 'nobody',
-  }),
+  announced,
   epochRaised: (floor, { by }) => ({ ...floor, epoch: floor.epoch + by, questions: floor.questions + by }),
   actRefused: (floor) => floor,
   exchangeOpened: (floor, _opened, at) => opened(floor, at),
@@ -66,6 +63,22 @@ function marked({ mark, on }: FactOf<'seatMarked'>): Partial<Seat> {
     case 'present':
       return { present: on };
   }
+}
+
+function announced(floor: Floor, { key, repeat, announcement }: FactOf<'announced'>): Floor {
+  const lost = lostBy(announcement);
+  return {
+    ...floor,
+    notice: { key, count: repeat, ...(lost === undefined ? {} : { lost }) },
+    outage: floor.outage || announcement.kind === 'nobody',
+    ...(announcement.kind === 'unaddressed' ? { toldToName: true as const } : {}),
+  };
+}
+
+/** Whom an announcement calls lost. */
+function lostBy(announcement: FactOf<'announced'>['announcement']): readonly AgentId[] | undefined {
+  if (announcement.kind === 'nobody') return announcement.lost?.agents;
+  return announcement.kind === 'disconnect' ? [...(announcement.also ?? []), announcement.agent] : undefined;
 }
 
 function configured(floor: Floor, fact: FactOf<'configured'>): Floor {

@@ -29,8 +29,15 @@ const fateSchema = z.discriminatedUnion('state', [
 const announcementSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('timeout'), agent }),
   z.strictObject({ kind: z.literal('waitTimeout'), agent }),
-  z.strictObject({ kind: z.literal('disconnect'), agent, cause: z.string() }),
-  z.strictObject({ kind: z.literal('nobody') }),
+  /** `also`: agents that were lost before, as told by the announcement that this one takes the place of. */
+  z.strictObject({ kind: z.literal('disconnect'), agent, cause: z.string(), also: z.array(agent).exactOptional() }),
+  /** `lost`: who was the last to go in the middle of a turn, and why. */
+  z.strictObject({
+    kind: z.literal('nobody'),
+    lost: z.strictObject({ agents: z.array(agent), cause: z.string() }).exactOptional(),
+  }),
+  /** A message names no agent where one must be named, or (`named`) none that can answer; `example` could be. */
+  z.strictObject({ kind: z.literal('unaddressed'), named: z.array(agent), example: agent }),
   z.strictObject({ kind: z.literal('limit'), ...limit.shape }),
   z.strictObject({ kind: z.literal('stopped'), agent: agent.nullable(), kept: number }),
   z.strictObject({ kind: z.literal('skipped'), agent }),
@@ -184,9 +191,19 @@ export const factSchema = z.discriminatedUnion('type', [
     returned: z.array(message),
     /** What it had begun to answer. */
     cut: z.array(message).exactOptional(),
+    /** Its agent failed before it said anything: it uses up no turn, neither of the exchange nor of the agent's rounds. */
+    uncounted: z.literal(true).exactOptional(),
   }),
-  z.strictObject({ type: z.literal('said'), ...act, line: number, text: z.string(), mentions: z.array(agent) }),
-  z.strictObject({ type: z.literal('worked'), ...act, open: number }),
+  z.strictObject({
+    type: z.literal('said'),
+    ...act,
+    line: number,
+    text: z.string(),
+    mentions: z.array(agent),
+    /** The last sign of its agent's own work, when that was earlier: Conch said by itself what stood there. */
+    workedAt: instant.exactOptional(),
+  }),
+  z.strictObject({ type: z.literal('worked'), ...act, open: number, limitMs: number.exactOptional() }),
   z.strictObject({ type: z.literal('spent'), ...act, tokens: number, costMicros: number }),
   /** A message's fate changed; `line` is set when it became part of the conversation with this fact. */
   z.strictObject({

@@ -100,7 +100,7 @@ const turnSchema = z.discriminatedUnion('status', [
   z.strictObject({
     status: z.literal('active'),
     ...anyTurn,
-    /** When it expires without a sign of work; `null` while a tool call is open. */
+    /** When it expires without a sign of work; while a tool call is open, when that ends at the latest, `null` if nobody knows. */
     deadlineAt: instant.nullable(),
     /** The hard end. */
     hardEndAt: instant,
@@ -154,6 +154,8 @@ const usageSchema = z.strictObject({
   costMicros: z.number(),
   /** For how long exchanges were open; the one that is open is not counted yet. */
   ms: z.number(),
+  /** Turns that failed before their agent said anything, which are not among `turns`; none unless given. */
+  failed: z.number().exactOptional(),
 });
 
 /** Nothing was used. */
@@ -200,8 +202,10 @@ export const floorSchema = z.strictObject({
   catchingUp: z.boolean(),
   /** People were told that nobody is available. */
   outage: z.boolean(),
-  /** The announcement that stands last in the channel, and how often it recurred. */
-  notice: z.strictObject({ key: z.string(), count: z.number() }).nullable(),
+  /** People were told that a message must name an agent; until one had a turn. */
+  toldToName: z.literal(true).exactOptional(),
+  /** The announcement that stands last in the channel, how often it recurred, and whom it calls lost. */
+  notice: z.strictObject({ key: z.string(), count: z.number(), lost: z.array(agent).exactOptional() }).nullable(),
 });
 
 /** As it is read: nothing of it can be changed. */

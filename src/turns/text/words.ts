@@ -5,7 +5,8 @@ import type { AgentId } from '../floor/settings.ts';
 import { excerpt } from '../commands/clock-words.ts';
 
 /**
- * What people are told: the template of the announcement's kind, filled in, and how often it recurred (" (×3)").
+ * What people are told: the template of the announcement's kind, filled in, and how often it recurred (" (×3)"), unless it
+ * names all whom it is about.
  * Names in braces are filled in; one that has no value goes, with the space or the ": " before it, one that the kind does
  * not have stays as it is, and "(s)" after a word becomes "s" or nothing by the number before it. `null` when the kind is
  * switched off.
@@ -18,8 +19,9 @@ export function announcementText(
 ): string | null {
   const template = templateOf(announcement, templates);
   if (template === false) return null;
-  const block = announcement.kind === 'approval' ? blockOf(announcement.detail) : '';
-  return filled(template, valuesOf(announcement, nameOf)) + block + (repeat < 2 ? '' : ` (×${repeat})`);
+  const namesAll = announcement.kind === 'disconnect' || announcement.kind === 'nobody';
+  const recurred = repeat < 2 || namesAll ? '' : ` (×${repeat})`;
+  return filled(template, valuesOf(announcement, nameOf)) + behind(announcement, nameOf) + recurred;
 }
 
 /** Why a command was refused, and what can be done, in one sentence. `agent` is the name of whom it was about. */
@@ -71,9 +73,19 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
     case 'skipped':
       return { agent: nameOf(announcement.agent) };
     case 'disconnect':
-      return { agent: nameOf(announcement.agent), cause: reason(announcement.cause) };
+      return {
+        agent: [...(announcement.also ?? []), announcement.agent].map(nameOf).join(', '),
+        cause: reason(announcement.cause),
+      };
     case 'nobody':
       return {};
+    case 'unaddressed': {
+      const { named, example } = announcement;
+      const names = named.map(nameOf).join(', ');
+      return {
+        why: names === '' ? `it names no agent. Begin with a name: "@${nameOf(example)} …"` : `${names} cannot now`,
+      };
+    }
     case 'limit': {
       const { budget, used, max } = announcement;
       return { budget, used: amount(budget, used), max: amount(budget, max) };
@@ -101,6 +113,14 @@ const HEADING_LENGTH = 100;
 /** A title on one line that opens no code. */
 function heading(title: string): string {
   return excerpt(title.replaceAll('`', "'"), HEADING_LENGTH);
+}
+
+/** What is told whatever a text of the configuration says. */
+function behind(announcement: Announcement, nameOf: (agent: AgentId) => string): string {
+  if (announcement.kind === 'approval') return blockOf(announcement.detail);
+  if (announcement.kind !== 'nobody' || announcement.lost === undefined) return '';
+  const { agents, cause } = announcement.lost;
+  return `: ${reason(`${agents.map(nameOf).join(', ')}: ${cause}`)}`;
 }
 
 /** What would run, whole, as a block of code whatever a text of the configuration says. */

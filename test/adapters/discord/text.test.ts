@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { body } from '../../../src/adapters/discord/content.ts';
 import { plainText } from '../../../src/adapters/discord/parse-message.ts';
 import type { Lookups } from '../../../src/adapters/discord/parse-message.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
@@ -42,4 +43,14 @@ describe('a text of Discord', () => {
       return () => plainText(content, LOOKUPS);
     }, 100_000);
   });
+});
+
+test.each([
+  '`@here` and `@everyone`',
+  '```\n@channel\n```',
+  'a@channel.io',
+  'https://example.org/@here',
+  'all of @everyone',
+])('T37 %j is sent letter by letter, and rings for nobody', (text) => {
+  expect(body(text)).toEqual({ content: text, allowed_mentions: { parse: [] } });
 });

@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert';
 import { describe, expect, test } from 'vitest';
-import { identityOf, inertMarkdown, prefixed } from '../../../src/adapters/slack/content.ts';
+import { identityOf, inertMarkdown, prefixed, wordingOf } from '../../../src/adapters/slack/content.ts';
 import { clipped } from '../../../src/adapters/slack/content.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
 import { DEV, holding, said, speaking, viewOf } from './speaking.ts';
@@ -67,9 +67,14 @@ function textsIn(value: unknown): string[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
-/** What Slack could take for a mention: its own tokens anywhere, and bare words that address everybody. */
-const ACTIVE =
-  /<(?:!(?:channel|here|everyone|group|subteam\^)|@[UW]|#[A-Z\d])|(?<![\p{L}\p{N}])@(?:channel|here|everyone)\b/iu;
+/** What Slack could take for a mention: its own tokens anywhere, and, where there is no code, bare words that address everybody. */
+const TOKEN = /<(?:!(?:channel|here|everyone|group|subteam\^)|@[UW]|#[A-Z\d])/iu;
+const EVERYBODY = /(?<![\p{L}\p{N}])@(?:channel|here|everyone)\b/iu;
+
+function isActive(text: string): boolean {
+  return TOKEN.test(text) || (!/[`~]/.test(text) && EVERYBODY.test(text));
+}
+
 /** Slack hands these back to the app only; people never see them. */
 const HIDDEN = new Set(['metadata', 'value', 'action_id', 'outbox_id']);
 
@@ -119,7 +124,7 @@ describe('everything that goes to Slack', () => {
 
   test('row 79: the check itself sees a mention when there is one', () => {
     for (const text of ['<!channel>', '<@U0ANN>', 'x @here y', '<!subteam^S0DEVS>']) {
-      expect(visible({ blocks: [{ text: { text } }] }).some((one) => ACTIVE.test(one))).toBe(true);
+      expect(visible({ blocks: [{ text: { text } }] }).some(isActive)).toBe(true);
     }
   });
 });
@@ -135,6 +140,18 @@ describe('Markdown on its way to Slack', () => {
     ['[the docs](https://example.org/a_(b)?x=1&y=2)', '[the docs](https://example.org/a_(b)?x=1&y=2)'],
     ['T37 mail ann@here.example or a@channel.io', 'T37 mail ann@here.example or a@channel.io'],
     ['T37 `List<@NonNull String>`', 'T37 `List<@NonNull String>`'],
+    ['T37 `@here`, ``a ` @channel`` and `ping @everyone`', 'T37 `@here`, ``a ` @channel`` and `ping @everyone`'],
+    ['T37\n```sh\nnotify @here @channel\n```\n', 'T37\n```sh\nnotify @here @channel\n```\n'],
+    [
+      'T37 https://example.org/@here/1, or (https://x.example/a@channel)',
+      'T37 https://example.org/@here/1, or (https://x.example/a@channel)',
+    ],
+    ['T37 [the page](https://example.org/@channel?to=@here)', 'T37 [the page](https://example.org/@channel?to=@here)'],
+    ['T37 <https://example.org/@here>', 'T37 https://example.org/@here'],
+    [
+      'T37 `code` and @here, https://example.org/x @here',
+      'T37 `code` and @\u2060here, https://example.org/x @\u2060here',
+    ],
     ['write (@channel)', 'write (@\u2060channel)'],
   ])('reads the same: %s', (text, shown) => {
     expect(inertMarkdown(text)).toBe(shown);
@@ -154,11 +171,21 @@ describe('Markdown on its way to Slack', () => {
     expect(inertMarkdown(text)).toBe(shown);
   });
 
+  test.each([true, false])(
+    'T37 is code as it was written, in the plain text beside it too, with blocks: %s',
+    (hasBlocks) => {
+      const text = 'see `@here`:\n```\n@channel\n```';
+      const options = { isCustomized: true, hasBlocks, isThread: false };
+      const content = { kind: 'post', speaker: DEV, text, buttons: [], epoch: 1, outboxId: null } as const;
+      expect(wordingOf(content, options).text).toBe(text);
+    },
+  );
+
   test('row 79: holds no token of Slack in any text', () => {
     fc.assert(
       fc.property(fc.oneof(hostileText, fc.string({ unit: 'binary', maxLength: 200 })), (text) => {
         const shown = inertMarkdown(text);
-        assert.doesNotMatch(shown, ACTIVE);
+        assert(!isActive(shown), shown);
         assert.doesNotMatch(shown, /<https?:[^>\n]*\|/);
       }),
       { numRuns: 3_000 },
@@ -193,8 +220,8 @@ describe('a name', () => {
     fc.assert(
       fc.property(hostileText, (name) => {
         const { username } = identityOf({ ...DEV, name });
-        assert.doesNotMatch(username, ACTIVE);
-        assert.doesNotMatch(inertMarkdown(prefixed({ ...DEV, name }, 'hello')), ACTIVE);
+        assert(!isActive(username), username);
+        assert(!isActive(inertMarkdown(prefixed({ ...DEV, name }, 'hello'))), name);
         assert.ok(username.length > 0 && username.length <= 90);
       }),
     );
@@ -222,7 +249,7 @@ function assertNobodyIsMentioned({ slack }: Awaited<ReturnType<typeof speaking>>
   const writing = slack.requests.filter(({ method }) => /^chat\.|setStatus$/.test(method));
   assert.ok(writing.length > 0);
   for (const { args } of writing) {
-    for (const text of visible(args)) assert.doesNotMatch(text, ACTIVE);
+    for (const text of visible(args)) assert(!isActive(text), text);
     assert.ok(args['link_names'] !== 'true' && args['parse'] !== 'full');
   }
   const channel = slack.world.channels.get(slack.ids.channel);

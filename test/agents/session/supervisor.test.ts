@@ -159,7 +159,7 @@ describe('a turn', () => {
     await time.settle();
     expect(floors.told.slice(1)).toEqual([
       { type: 'work', agent: 'dev', epoch: 1, open: 0 },
-      { type: 'say', agent: 'dev', epoch: 1, text: 'Hello world @pm', mentions: [] },
+      { type: 'say', agent: 'dev', epoch: 1, text: 'Hello world @pm', mentions: [], workedAt: time.clock.now() },
       { type: 'end', agent: 'dev', epoch: 1, outcome: 'completed', signalled: true, handTo: 'qa' },
     ]);
     expect(floors.drafts.at(-1)).toBeNull();
@@ -283,14 +283,21 @@ describe('a turn', () => {
     await time.advance(4_999);
     expect(floors.told.some(({ type }) => type === 'say')).toBe(false);
     await time.advance(1);
-    expect(floors.told).toContainEqual(expect.objectContaining({ type: 'say', text: 'one two' }));
+    const workedAt = time.clock.now() - 5_000;
+    expect(floors.told).toContainEqual(expect.objectContaining({ type: 'say', text: 'one two', workedAt }));
   });
 
   test('hands out its unsaid text once, with a cut code block closed', async () => {
     const { prompt, session, supervisor, floors, time } = await bench();
     await prompt(1);
     session().report?.text('See:\n```ts\nconst a =');
-    const draft = { agent: 'dev', epoch: 1, text: 'See:\n```ts\nconst a =\n```', mentions: [] };
+    const draft = {
+      agent: 'dev',
+      epoch: 1,
+      text: 'See:\n```ts\nconst a =\n```',
+      mentions: [],
+      workedAt: time.clock.now(),
+    };
     expect(supervisor.takeDraft(CHANNEL)).toEqual(draft);
     expect(supervisor.takeDraft(CHANNEL)).toBeNull();
     expect(floors.drafts.at(-1)).toBeNull();
@@ -688,7 +695,7 @@ describe('a crash', () => {
     session().ends(new BackendError('exited with code 137\nat line 3'));
     await time.settle();
     expect(floors.told.slice(2)).toEqual([
-      { type: 'say', agent: 'dev', epoch: 1, text: 'I start, and then', mentions: [] },
+      { type: 'say', agent: 'dev', epoch: 1, text: 'I start, and then', mentions: [], workedAt: time.clock.now() },
       { type: 'leave', agent: 'dev', cause: 'exited with code 137' },
     ]);
     expect(sessions[0]?.calls.at(-1)).toBe('close');

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { viewOf } from '../../../src/turns/view.ts';
 import { announcementsIn, effectsOf, factsOf, movesIn, stage } from './stage.ts';
+import type { Stage } from './stage.ts';
 
 describe('edge case 1: an agent crashes mid-turn', () => {
   test('it goes OFFLINE, its cause is kept, the turn advances and the channel is told', () => {
@@ -228,5 +230,83 @@ describe('edge case 6: the queue changes mid-sprint', () => {
     expect(movesIn(removal.facts)).toEqual(['pm ACTIVE>IDLE REMOVED', 'dev QUEUED>ACTIVE TURN_GRANTED']);
     expect(factsOf('turnEnded', removal)).toMatchObject([{ agent: 'pm', outcome: 'revoked' }]);
     expect(effectsOf('interrupt', removal)).toMatchObject([{ agent: 'pm', epoch: 1 }]);
+  });
+});
+
+describe('an outage', () => {
+  const agents = [
+    { agent: 'pm', rejoin: 'auto' },
+    { agent: 'dev', rejoin: 'auto' },
+  ] as const;
+  const unreachable = 'cannot reach http://localhost:11434';
+  const noticesOf = (play: Stage) =>
+    play.effects.flatMap((effect) => (effect.type === 'announce' ? [{ key: effect.key, repeat: effect.repeat }] : []));
+
+  test('T23 is one announcement that is edited, however many agents fail in turn', () => {
+    const play = stage({ agents, settings: { maxTurns: 12 } });
+    play.person('m1');
+    for (let round = 1; round <= 6; round += 1) {
+      play.leaves('pm', unreachable);
+      play.leaves('dev', unreachable);
+      expect(play.holder).toBeNull();
+      play.joins('pm');
+      expect(play.holder?.startsWith('pm')).toBe(true);
+      play.joins('dev');
+    }
+    expect(noticesOf(play)).toEqual(
+      Array.from({ length: 18 }, (_unset, index) => ({ key: 'outage', repeat: index + 1 })),
+    );
+    expect(play.announced.slice(-3)).toEqual([
+      { kind: 'disconnect', agent: 'pm', cause: unreachable, also: ['dev'] },
+      { kind: 'disconnect', agent: 'dev', cause: unreachable, also: ['pm'] },
+      { kind: 'nobody', lost: { agents: ['pm', 'dev'], cause: unreachable } },
+    ]);
+  });
+
+  test('T23 uses up no turn of the exchange, and its message is answered by the first that can', () => {
+    const play = stage({ agents, settings: { maxTurns: 6 } });
+    play.person('m1');
+    for (let failure = 1; failure <= 6; failure += 1) {
+      const holder = play.floor.turn?.agent ?? 'nobody';
+      play.leaves(holder, unreachable);
+      play.joins(holder);
+    }
+    expect(viewOf(play.floor, play.at).turns).toEqual({ used: 1, allowed: 6 });
+    const first = play.floor.turn?.agent ?? 'nobody';
+    play.speaks(first);
+    expect(play.receipts('m1').at(-1)).toBe('done');
+    expect(play.announced.some(({ kind }) => kind === 'limit')).toBe(false);
+  });
+
+  test('T23 costs an agent no round: it speaks when it is back', () => {
+    const play = stage({ agents: [...agents, 'qa'] });
+    play.person('m1');
+    play.leaves('pm', unreachable);
+    expect(play.holder).toBe('dev #2');
+    play.joins('pm');
+    play.speaks('dev');
+    expect(play.holder).toBe('pm #3');
+    play.speaks('pm');
+    expect(play.holder).toBe('qa #4');
+    play.speaks('qa');
+    expect(play.floor.condition).toBe('resting');
+  });
+
+  test('T23 after a word of the agent is a turn all the same', () => {
+    const play = stage({ agents });
+    play.person('m1');
+    play.says('pm');
+    play.leaves('pm', unreachable);
+    expect(viewOf(play.floor, play.at).turns).toEqual({ used: 2, allowed: 12 });
+  });
+
+  test('T23 is another one once somebody has spoken', () => {
+    const play = stage({ agents });
+    play.person('m1');
+    play.leaves('pm', unreachable);
+    play.speaks('dev');
+    play.person('m2');
+    play.leaves('dev', unreachable);
+    expect(noticesOf(play).filter(({ repeat }) => repeat === 1)).toHaveLength(2);
   });
 });

@@ -71,7 +71,7 @@ describe('example H: crash', () => {
     play.person('m1');
     play.leaves('pm');
     expect(movesIn(play.joins('pm').facts)).toEqual(['pm OFFLINE>IDLE AGENT_STARTED', 'pm IDLE>QUEUED ASSIGNED']);
-    expect(play.floor.queue).toEqual(['qa', 'pm']);
+    expect(play.floor.queue).toEqual(['pm', 'qa']);
   });
 
   test('a crash while WAITING is told too, and the floor goes on', () => {

@@ -222,6 +222,20 @@ describe('order mention', () => {
     expect(play.floor.condition).toBe('resting');
   });
 
+  test('T38 tells in words, once until an agent had a turn, why nobody answers', () => {
+    const play = mention();
+    play.person('m1');
+    play.person('m2');
+    expect(play.receipts('m2')).toEqual(['unrouted']);
+    expect(play.announced).toEqual([{ kind: 'unaddressed', named: [], example: 'pm' }]);
+    play.person('m3', 'dev');
+    play.speaks('dev');
+    play.leaves('qa');
+    play.person('m4', 'qa');
+    expect(play.announced.at(-1)).toEqual({ kind: 'unaddressed', named: ['qa'], example: 'pm' });
+    expect(play.announced).toHaveLength(2);
+  });
+
   test('gives the floor to whom the holder mentions or hands it', () => {
     const play = mention();
     play.person('m1', 'qa');

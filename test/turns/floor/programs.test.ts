@@ -205,7 +205,7 @@ describe('a message that no agent answers', () => {
       play.leaves('pm');
       play.joins('pm');
     }
-    expect(play.floor.epoch).toBe(3);
+    expect(play.floor.epoch).toBe(2 * 3);
     expect(play.announced.filter(({ kind }) => kind === 'limit')).toHaveLength(1);
     expect(effectsOf('prompt', play.person('m2'))).toMatchObject([{ agent: 'pm', messages: ['m1', 'm2'] }]);
   });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { nextDeadline } from '../../../src/turns/floor/seats.ts';
+import { viewOf } from '../../../src/turns/view.ts';
 import { announcementsIn, factsOf, stage } from './stage.ts';
 import type { Stage } from './stage.ts';
 import { flatOrNull } from './flat-turn.ts';
@@ -67,6 +68,65 @@ describe('a turn with a tool call open', () => {
     expect(play.holder).toBe('pm #1');
     play.later(1);
     expect(play.holder).toBe('dev #2');
+  });
+});
+
+describe('work that has a limit of its own', () => {
+  test('T18 ends the turn then, also when something is said meanwhile', () => {
+    const play = taken();
+    play.act({ type: 'work', agent: 'pm', epoch: 1, open: 1, limitMs: 200_000 });
+    play.later(100_000);
+    play.says('pm');
+    play.works('pm', 1);
+    expect(viewOf(play.floor, play.at).holder).toMatchObject({ deadlineAt: play.at + 100_000, working: true });
+    play.later(99_999);
+    expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
+  });
+
+  test('T18 ends it no later than the hard end', () => {
+    const play = taken();
+    play.act({ type: 'work', agent: 'pm', epoch: 1, open: 1, limitMs: 2_000_000 });
+    expect(viewOf(play.floor, play.at).holder?.deadlineAt).toBe(play.at + 900_000);
+  });
+});
+
+describe('what Conch says by itself for the holder', () => {
+  const leftStanding = (play: Stage, workedAt: number) =>
+    play.act({ type: 'say', agent: 'pm', epoch: 1, text: 'half a', mentions: [], workedAt });
+
+  test.each([0, 30_000])('T18 leaves the limit where its last sign of work, after %i ms, has set it', (afterMs) => {
+    const play = taken();
+    const workedAt = play.at + afterMs;
+    play.later(59_999);
+    leftStanding(play, workedAt);
+    expect(viewOf(play.floor, play.at).holder?.deadlineAt).toBe(workedAt + 60_000);
+    play.later(afterMs);
+    expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
+  });
+
+  test('T18 takes back no time that an operator gave', () => {
+    const play = taken();
+    const workedAt = play.at;
+    play.operator({ type: 'extend', ms: 30_000 });
+    play.later(5_000);
+    leftStanding(play, workedAt);
+    play.later(84_999);
+    expect(play.holder).toBe('pm #1');
+  });
+
+  test('T18 is followed by the silence that began with its last sign of work', () => {
+    const play = taken({ autoDetectTurnEnd: true });
+    const workedAt = play.at;
+    play.later(5_000);
+    leftStanding(play, workedAt);
+    play.later(4_999);
+    expect(play.holder).toBe('pm #1');
+    play.later(1);
+    expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED SILENCE');
   });
 });
 

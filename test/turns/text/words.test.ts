@@ -60,6 +60,19 @@ describe('the built-in texts', () => {
       '⚠️ pm disconnected, skipping turn: exited with code 137',
     ],
     [{ kind: 'nobody' }, '⚠️ No agents available in this channel'],
+    [
+      { kind: 'unaddressed', named: [], example: 'dev' },
+      '⚠️ Nobody answers that: it names no agent. Begin with a name: "@dev …"',
+    ],
+    [{ kind: 'unaddressed', named: ['qa'], example: 'dev' }, '⚠️ Nobody answers that: qa cannot now'],
+    [
+      { kind: 'disconnect', agent: 'pm', cause: 'cannot reach it', also: ['dev', 'qa'] },
+      '⚠️ dev, qa, pm disconnected, skipping turn: cannot reach it',
+    ],
+    [
+      { kind: 'nobody', lost: { agents: ['dev', 'pm'], cause: 'cannot reach it' } },
+      '⚠️ No agents available in this channel: dev, pm: cannot reach it',
+    ],
     [{ kind: 'waitTimeout', agent: 'dev' }, '⏱️ dev waited too long, skipping turn'],
     [{ kind: 'recovered', agent: 'dev' }, '↩️ dev goes on after a restart'],
     [

@@ -92,7 +92,7 @@ export class AcpGeneration {
     this.#updates += 1;
     if (update.sessionUpdate === 'agent_message_chunk') this.#text(update.content.text, update.messageId ?? null);
     else if ('toolCallId' in update) this.#tool(update, update.sessionUpdate);
-    else this.#report.work(this.#open, 'host');
+    else if (isThinking(update.sessionUpdate)) this.#report.work(this.#open);
   }
 
   /**
@@ -247,6 +247,10 @@ export class AcpGeneration {
 /** The newest title of a tool call. */
 function titleOf(told: readonly ToolCall[]): string {
   return told.findLast(({ title }) => title)?.title ?? 'use a tool';
+}
+
+function isThinking(update: Update['sessionUpdate']): boolean {
+  return update === 'agent_thought_chunk' || update === 'plan' || update === 'plan_update';
 }
 
 const CANCELLED: PermissionOutcome = { outcome: 'cancelled' };

@@ -108,6 +108,9 @@ const chunk = z.object({
 
 const tool = toolCall.extend({ sessionUpdate: z.enum(['tool_call', 'tool_call_update']) });
 
+/** The agent is at work, in words that nobody is told. */
+const thinking = z.object({ sessionUpdate: z.enum(['agent_thought_chunk', 'plan', 'plan_update']) });
+
 const usage = z.object({
   sessionUpdate: z.literal('usage_update'),
   used: z.number().nonnegative().catch(0),
@@ -117,12 +120,13 @@ const usage = z.object({
 const modeUpdate = z.object({ sessionUpdate: z.literal('current_mode_update'), currentModeId: z.string() });
 const optionsUpdate = z.object({ sessionUpdate: z.literal('config_option_update'), configOptions });
 
-/** One `session/update`, as far as it is understood; `other` is a sign of life and nothing more. */
+/** One `session/update`, as far as it is understood; `other` says nothing. */
 export const sessionUpdate = z.object({
   sessionId: z.string(),
   update: z.union([
     chunk,
     tool,
+    thinking,
     usage,
     modeUpdate,
     optionsUpdate,

@@ -53,17 +53,13 @@ export class CommandGeneration {
     this.#end('interrupted', graceMs);
   }
 
-  /** Rejects with a `BackendError` when the command fails, takes too long or writes too much. */
+  /** Rejects with a `BackendError` when the command fails or writes too much. One that takes too long is interrupted by the floor. */
   async perform(): Promise<Ending> {
-    const { timers, timeoutMs } = this.#call;
-    const late = new BackendError(`did not end within ${Math.round(timeoutMs / 100) / 10} s`);
-    const limit = timers.after(timeoutMs, () => this.#end(late, GRACE_MS));
     try {
       const group = await startProcessGroup(this.#call);
-      this.#report.work(1, 'host');
+      this.#report.work(1, 'host', this.#call.timeoutMs);
       return this.#ending(await this.#ended(group));
     } finally {
-      limit.cancel();
       this.#report.work(0, 'host');
       this.#over.resolve();
     }

@@ -61,10 +61,31 @@ export class DecisionBuilder {
   }
 }
 
-/** What says the same has the same key. Every question is another one: none is ever an edit of the one before. */
+/** What says the same has the same key. Every question is another one: none is ever an edit of the one before. An outage is one, whoever is lost. */
 function keyOf(announcement: Announcement): string {
   if (announcement.kind === 'approval') return `approval:${announcement.question}`;
+  if (announcement.kind === 'disconnect' || announcement.kind === 'nobody') return OUTAGE;
   return 'agent' in announcement ? `${announcement.kind}:${announcement.agent}` : announcement.kind;
+}
+
+const OUTAGE = 'outage';
+
+/** Tells people that an agent's turn ended because it is gone; in one announcement with those that were lost since somebody last spoke. */
+export function announceLoss(decision: DecisionBuilder, agent: AgentId, cause: string): void {
+  const also = lostBefore(decision.floor).filter((other) => other !== agent);
+  decision.announce({ kind: 'disconnect', agent, cause, ...(also.length === 0 ? {} : { also }) });
+}
+
+/** Tells people that nobody is there, and why, if the last one has just gone. */
+export function announceNobody(decision: DecisionBuilder): void {
+  const loss = decision.facts.findLast((fact) => fact.type === 'announced')?.announcement;
+  if (loss?.kind !== 'disconnect') return decision.announce({ kind: 'nobody' });
+  const agents = [...(loss.also ?? []), loss.agent];
+  decision.announce({ kind: 'nobody', lost: { agents, cause: loss.cause } });
+}
+
+function lostBefore({ notice }: Floor): readonly AgentId[] {
+  return notice?.key === OUTAGE ? (notice.lost ?? []) : [];
 }
 
 function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
@@ -75,6 +96,7 @@ function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
     case 'disconnect':
       return settings.announceDisconnects;
     case 'nobody':
+    case 'unaddressed':
       return settings.announceNobody;
     case 'limit':
       return settings.announceLimits;
@@ -205,12 +227,18 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
     answered,
     returned,
     ...(cut.length === 0 ? {} : { cut }),
+    ...(outcome === 'forfeited' && !said && !failsForEver(decision.floor) ? { uncounted: true as const } : {}),
   });
   for (const message of decision.floor.held.filter(({ id }) => !known.has(id))) {
     decision.route(message, { state: 'held', until: message.until }, null);
   }
   const place = to === 'QUEUED' && turn.place !== null ? { place: turn.place } : {};
   decision.record({ type: 'seatMoved', agent, from, to, trigger, ...place, ...(cause === undefined ? {} : { cause }) });
+}
+
+/** A failure uses up no turn, but as many as turns are allowed do: a crash that comes again and again ends the exchange. */
+function failsForEver({ usageSincePerson, settings }: Floor): boolean {
+  return (usageSincePerson.failed ?? 0) >= settings.maxTurns;
 }
 
 function begin(

@@ -1,6 +1,6 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
-import { finish, resume } from './decision-builder.ts';
+import { announceLoss, finish, resume } from './decision-builder.ts';
 import { facilitatorAnswered } from './control.ts';
 import { goOn } from './turns.ts';
 import { afterInterrupt } from './messages.ts';
@@ -75,7 +75,7 @@ export function leave(decision: DecisionBuilder, { agent, cause }: CommandOf<'le
         to: 'OFFLINE',
         cause,
       });
-      decision.announce({ kind: 'disconnect', agent, cause });
+      announceLoss(decision, agent, cause);
       break;
     case 'QUEUED':
       decision.record({ type: 'seatMoved', agent, from: 'QUEUED', to: 'OFFLINE', trigger: 'DISCONNECTED', cause });

@@ -3,7 +3,7 @@ import { deadlines, seatOf, turnOf } from '../seats.ts';
 import type { Deadline } from '../seats.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { facilitatorAnswered } from './control.ts';
-import { finish } from './decision-builder.ts';
+import { announceLoss, finish } from './decision-builder.ts';
 import { goOn } from './turns.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
@@ -49,7 +49,7 @@ function forfeit(decision: DecisionBuilder, agent: AgentId): void {
     to: 'OFFLINE',
     cause: 'the bot restarted',
   });
-  decision.announce({ kind: 'disconnect', agent, cause: 'the bot restarted' });
+  announceLoss(decision, agent, 'the bot restarted');
   if (!seatOf(decision.floor, agent).present) return;
   decision.record({ type: 'seatMoved', agent, from: 'OFFLINE', to: 'IDLE', trigger: 'AGENT_STARTED' });
   decision.record({ type: 'seatMoved', agent, from: 'IDLE', to: 'QUEUED', trigger: 'ASSIGNED' });

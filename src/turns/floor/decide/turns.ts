@@ -1,6 +1,7 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import {
+  announceNobody,
   closeExchange,
   finish,
   grant,
@@ -118,6 +119,9 @@ function prioritiseFor(decision: DecisionBuilder, message: Held): void {
 function route(decision: DecisionBuilder, message: Held, why: string): void {
   decision.route(message, { state: 'unrouted', why }, nextLine(decision, message));
   decision.unplaced = decision.unplaced.filter((fresh) => fresh.id !== message.id);
+  const first = decision.floor.queue[0] ?? decision.floor.seats[0]?.agent;
+  if (decision.floor.toldToName !== true && first !== undefined)
+    decision.announce({ kind: 'unaddressed', named: [...message.addressed], example: first });
 }
 
 /** Nobody is online: what was written is kept for whoever comes back, as far as there is room, and people are told once. */
@@ -126,7 +130,7 @@ function unroute(decision: DecisionBuilder): void {
   const kept = [...decision.floor.held.filter((held) => held.until !== 'agent'), ...decision.unplaced.slice(0, room)];
   for (const message of kept) decision.route(message, { state: 'unrouted', why: NOBODY }, null);
   decision.unplaced = decision.unplaced.slice(room);
-  if (!decision.floor.outage) decision.announce({ kind: 'nobody' });
+  if (!decision.floor.outage) announceNobody(decision);
   if (decision.floor.exchange !== null) decision.record({ type: 'exchangeClosed', reason: 'done' });
 }
 
@@ -154,15 +158,19 @@ function notHolder(turn: Turn | null, { type, agent, epoch }: Act): Refusal | nu
 }
 
 /** The holder says something: it is posted. */
-export function say(decision: DecisionBuilder, { agent, epoch, text, mentions }: CommandOf<'say'>): null {
+export function say(decision: DecisionBuilder, command: CommandOf<'say'>): null {
+  const { agent, epoch, text, workedAt = decision.at } = command;
   const line = decision.floor.lines + 1;
-  decision.record({ type: 'said', agent, epoch, line, text, mentions: seated(decision.floor, mentions) });
+  const mentions = seated(decision.floor, command.mentions);
+  const since = workedAt < decision.at ? { workedAt } : {};
+  decision.record({ type: 'said', agent, epoch, line, text, mentions, ...since });
   return null;
 }
 
 /** The holder gives a sign of work. */
-export function work(decision: DecisionBuilder, { agent, epoch, open }: CommandOf<'work'>): null {
-  decision.record({ type: 'worked', agent, epoch, open });
+export function work(decision: DecisionBuilder, { agent, epoch, open, limitMs }: CommandOf<'work'>): null {
+  const limit = limitMs === undefined ? {} : { limitMs };
+  decision.record({ type: 'worked', agent, epoch, open, ...limit });
   return null;
 }
 

@@ -209,10 +209,18 @@ describe('a command that fails', () => {
     expect((await run('head -c 5000000 /dev/zero >&2; echo Done')).said).toEqual(['Done\n']);
   });
 
-  test('takes too long', async () => {
-    const message = 'did not end within 0.2 s';
-    expect(await failure('echo $$ > pids; sleep 100', { timeoutMs: 200 })).toEqual({ message, terminal: false });
+  test('T18 hangs: its own limit ends its turn, whatever the turn’s is, and what it had started', async () => {
+    const hanging = { command: 'sh', args: ['-c', 'echo $$ > pids; sleep 100 & echo $! >> pids; wait'], cwd: folder };
+    const limits = { timeoutMs: 400, maxOutputBytes: 10_000 };
+    const channel = await openChannel(createCommandBackend({ ...hanging, ...limits, input: 'stdin', output: 'text' }), {
+      interruptGraceSeconds: 1,
+    });
+    await channel.write('@dev build it');
+    await channel.rests();
+    expect(channel.ends()).toEqual([{ outcome: 'expired', said: false, signalled: false }]);
     await expect.poll(() => pids().filter(isAlive)).toEqual([]);
+    await channel.stop();
+    expect(channel.posts).toContain('QA: QA here.');
   });
 });
 
