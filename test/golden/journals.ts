@@ -3,6 +3,7 @@ import { sessionJournal } from '../../src/agents/session/session-journal.ts';
 import { canonical } from '../../src/engine/canonical.ts';
 import { readRecord, readState } from '../../src/engine/machine.ts';
 import type { Machine, Reading } from '../../src/engine/machine.ts';
+import { runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
 
 /** A journal as some version of a machine wrote it, with the state that it folded to then. */
@@ -32,6 +33,8 @@ export function fold(journal: GoldenJournal): { readonly folded: string; readonl
   switch (journal.machine) {
     case 'floor':
       return foldWith(floorMachine, journal);
+    case 'run':
+      return foldWith(runOnFloor, journal);
     case 'session':
       return foldWith(sessionJournal, journal);
     default:

@@ -11,8 +11,8 @@ export type MessageId = string & { readonly brand?: 'MessageId' };
 /** What may be decided about a request for permission: a yes for this once, or a no. */
 export type Choice = 'allow' | 'reject';
 
-/** What an agent asks a yes for, in words for people: `detail` holds everything that is known of what would run. */
-export type Approval = { readonly title: string; readonly detail: string };
+/** What an agent asks a yes for, in words for people: `detail` holds everything that is known of what would run; `id` is the approval's in its run. */
+export type Approval = { readonly title: string; readonly detail: string; readonly id?: string };
 
 /** A request for permission that is open. */
 export const questionSchema = z.strictObject({
@@ -22,6 +22,8 @@ export const questionSchema = z.strictObject({
   detail: z.string(),
   /** All of it stands in the channel. Nobody may say yes before. */
   shown: z.boolean(),
+  /** What the holder's run asks it for: an approval, by its id. Absent: the run itself stands still until somebody decides. */
+  approval: z.string().exactOptional(),
 });
 
 export type Question = Readonly<z.infer<typeof questionSchema>>;

@@ -206,6 +206,7 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
     returned,
     ...(cut.length === 0 ? {} : { cut }),
   });
+  if (turn.run !== undefined) decision.record({ type: 'runLeft', agent, epoch, outcome });
   for (const message of decision.floor.held.filter(({ id }) => !known.has(id))) {
     decision.route(message, { state: 'held', until: message.until }, null);
   }
