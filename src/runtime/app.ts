@@ -100,7 +100,7 @@ export class App {
     const manager = this.#manager;
     const floors = this.#floors;
     this.#backendFor = keptBackends(parts.backendFor);
-    this.#runs = new Runs({ ...shared, manager });
+    this.#runs = new Runs({ ...shared, manager, floors: this.#floors });
     this.#agents = this.#createAgents(shared.clean);
     this.#suspensions = new Suspensions({ store, log, manager });
     this.#threads = new Threads(store);
@@ -112,7 +112,7 @@ export class App {
       failed: parts.onBroken,
     });
     const suspended = (channel: ChannelId) => this.#suspensions.why(channel);
-    const asked = { ...shared, manager, roster: this.#agents, floors, suspended };
+    const asked = { ...shared, manager, roster: this.#agents, floors, suspended, runs: this.#runs.commands };
     this.#operators = createOperators(createCommandContext(asked));
   }
 

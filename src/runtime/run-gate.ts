@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { CallResult, GatedCall, GateVerdict, ToolGate } from '../agents/tools/tool-gate.ts';
 import { canonical } from '../engine/canonical.ts';
-import type { MachineStore } from '../engine/port.ts';
 import { LONGEST_DETAIL } from '../agents/session/permission-queue.ts';
 import { KeyedQueue } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
@@ -12,12 +11,9 @@ import type { Applied } from '../turns/floor-store.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import { runKeyOf } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
-import type { RequestedCall, RunCommand, RunFact, RunRefusal } from '../work/runs/run-events.ts';
-import type { RunEffect } from '../work/runs/run-machine.ts';
+import type { RunStore } from '../work/runs/run-commands.ts';
+import type { RequestedCall, RunCommand, RunFact } from '../work/runs/run-events.ts';
 import type { RunState } from '../work/runs/run.ts';
-
-/** The runs of every seat. */
-export type RunStore = MachineStore<RunState, RunCommand, RunFact, RunEffect, RunRefusal>;
 
 /** What the rules say about a call, and what can be remembered about it. */
 export type CallJudgement = {

@@ -4,6 +4,7 @@ import type { Command, Refusal } from '../../turns/floor/command.ts';
 import type { Fact, FactOf } from '../../turns/floor/fact.ts';
 import type { Floor } from '../../turns/floor/floor.ts';
 import { findTurn, turnsOf } from '../../turns/floor/seats.ts';
+import { PAUSES } from '../../turns/floor/settings.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
@@ -37,7 +38,13 @@ export const floorWithRuns = {
       type: z.literal('request'),
       agent: z.string(),
       epoch: z.number(),
-      approval: z.strictObject({ title: z.string(), detail: z.string(), id: z.string().exactOptional() }),
+      approval: z.strictObject({
+        title: z.string(),
+        detail: z.string(),
+        id: z.string().exactOptional(),
+        pause: z.enum(PAUSES).exactOptional(),
+        always: z.array(z.strictObject({ rule: z.string(), words: z.string() })).exactOptional(),
+      }),
       unaskable: z.string().exactOptional(),
     }),
     z.strictObject({ type: z.literal('withdraw'), agent: z.string(), epoch: z.number() }),
@@ -184,10 +191,19 @@ function floorCommands(fact: RunFact, { key, run }: RunState): readonly CommandF
 type Asking = Pick<Extract<Command, { type: 'request' }>, 'approval' | 'unaskable'>;
 
 function questionOf({ reason, approval, context }: Extract<RunFact, { type: 'paused' }>, run: Run): Asking {
-  if (approval === null) return { approval: pauseWords(reason, context, run) };
+  if (approval === null) {
+    const pause = reason === 'turn_limit' ? reason : 'confirmation';
+    return { approval: { ...pauseWords(reason, context, run), pause } };
+  }
   const call = run.calls.find(({ id }) => id === approval.call);
-  const { title, detail, unaskable } = call === undefined ? { title: approval.tool, detail: '' } : wordsOf(call);
-  return { approval: { title, detail, id: approval.id }, ...(unaskable === undefined ? {} : { unaskable }) };
+  if (call === undefined) return { approval: { title: approval.tool, detail: '', id: approval.id } };
+  const { title, detail, unaskable, offers = [] } = wordsOf(call);
+  const always = offers.length === 0 ? {} : { always: offers };
+  const whole = [detail, ...offers.map(({ words }, index) => `always ${index + 1}: ${words}, for 30 days`)].join('\n');
+  return {
+    approval: { title, detail: whole, id: approval.id, ...always },
+    ...(unaskable === undefined ? {} : { unaskable }),
+  };
 }
 
 function wordsOf({ words, tool, input }: OpenCall): NonNullable<OpenCall['words']> {
@@ -195,7 +211,8 @@ function wordsOf({ words, tool, input }: OpenCall): NonNullable<OpenCall['words'
 }
 
 function pauseWords(reason: string, context: string | null, { turn, maxTurns, turnsAtOnce, calls }: Run) {
-  const HOW = `Allow lets it go on${reason === 'turn_limit' ? ` with ${turnsAtOnce} more` : ''}, Reject ends its turn.`;
+  const more = reason === 'turn_limit' ? ` with ${turnsAtOnce} more` : '';
+  const HOW = `A yes lets it go on${more}, a no ends its turn; /run complete ends it with what is there.`;
   if (reason === 'turn_limit') return { title: `used ${turn} of ${maxTurns} steps`, detail: HOW };
   const call = calls.at(-1);
   if (context !== null || call === undefined) return { title: context ?? 'stands still', detail: HOW };

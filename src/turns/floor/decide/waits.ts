@@ -24,11 +24,15 @@ export function interrupted(decision: DecisionBuilder, command: CommandOf<'inter
  */
 export function request(decision: DecisionBuilder, command: CommandOf<'request'>, turn: Turn): null {
   const { agent, epoch } = turn;
-  const { title, detail, id } = command.approval;
+  const { title, detail, id, always, pause } = command.approval;
   const { unaskable } = command;
   const question = decision.floor.questions + 1;
   const deadlineAt = decision.at + decision.floor.settings.waitTimeoutMs;
-  const of = id === undefined ? {} : { approval: id };
+  const of = {
+    ...(id === undefined ? {} : { approval: id }),
+    ...(pause === undefined ? {} : { pause }),
+    ...(always === undefined || unaskable !== undefined ? {} : { always: [...always] }),
+  };
   const asked = { question, title, detail: unaskable === undefined ? detail : '', shown: false, ...of };
   decision.record({ type: 'turnWaited', agent, epoch, wait: { reason: 'approval', deadlineAt, question: asked } });
   decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
