@@ -8,6 +8,7 @@ import type { Fold } from '../engine/sqlite/check.ts';
 import { databaseIn } from '../runtime/data-folder.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
+import { runOnFloor } from '../work/runs/floor-binding.ts';
 import { floorMachine } from '../turns/floor-store.ts';
 
 /** What is done to the database in a data folder by the command line alone. */
@@ -29,6 +30,7 @@ export async function runOnDatabase(call: DatabaseCall, dataDir: string): Promis
 
 const FOLDS: readonly Fold[] = [
   { name: floorMachine.name, replay: (recording) => replayJournal(recording, floorMachine) },
+  { name: runOnFloor.name, replay: (recording) => replayJournal(recording, runOnFloor) },
   { name: sessionJournal.name, replay: (recording) => replayJournal(recording, sessionJournal) },
 ];
 

@@ -39,6 +39,8 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   react(fact: Fact, state: State): readonly Effect[];
   /** What other machines must do because of a fact, in the same transaction; `state` as for `react`. */
   causes?(fact: Fact, state: State): readonly CommandFor[];
+  /** The types of the facts that `causes` is asked about; all unless given. */
+  readonly causing?: ReadonlySet<string>;
   /** When it changes by itself next; `null` is never. */
   nextDeadline(state: State): Instant | null;
   readonly state: Schema<State>;
@@ -162,6 +164,11 @@ export function bodiesIn(body: string | null): readonly (Body | null)[] {
 /** The hash that a fact has of a text. */
 export function textHash(salt: string, text: string): string {
   return hash('sha256', salt + text, 'base64url');
+}
+
+function isCausing({ causing }: { readonly causing?: ReadonlySet<string> }, fact: unknown): boolean {
+  if (causing === undefined) return true;
+  return typeof fact === 'object' && fact !== null && 'type' in fact && causing.has(String(fact.type));
 }
 
 type Body = readonly [salt: string, text: string];
@@ -330,7 +337,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     }
     if (!ok) return { ok, state, refusal: decision.refusal };
     if (machine.causes === undefined) return { ok, state, facts, effects };
-    const caused = facts.flatMap((fact) => machine.causes?.(fact, state) ?? []);
+    const caused = facts.flatMap((fact) => (isCausing(machine, fact) ? (machine.causes?.(fact, state) ?? []) : []));
     for (const [index, next] of caused.entries())
       chain.open.push({ command: next, id: `${machine.name} ${key} ${seq}.${index}` });
     return { ok, state, facts, effects };

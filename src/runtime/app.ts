@@ -28,6 +28,7 @@ import { logChange, redactedReport, textRedactor } from './log.ts';
 import type { Log } from './log.ts';
 import { channelsOf, concerns, createReadModel, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
+import { Runs } from './runs.ts';
 import { Threads } from './thread-registry.ts';
 
 /** What a running Conch is put together from. */
@@ -62,6 +63,7 @@ const SEATING_MS = 5_000;
 export class App {
   readonly #parts: AppParts;
   readonly #floors: ReadModel;
+  readonly #runs: Runs;
   readonly #manager: TurnManager;
   readonly #agents: Supervisor;
   readonly #backendFor: AppParts['backendFor'];
@@ -98,6 +100,7 @@ export class App {
     const manager = this.#manager;
     const floors = this.#floors;
     this.#backendFor = keptBackends(parts.backendFor);
+    this.#runs = new Runs({ ...shared, manager, floors: this.#floors });
     this.#agents = this.#createAgents(shared.clean);
     this.#suspensions = new Suspensions({ store, log, manager });
     this.#threads = new Threads(store);
@@ -109,7 +112,7 @@ export class App {
       failed: parts.onBroken,
     });
     const suspended = (channel: ChannelId) => this.#suspensions.why(channel);
-    const asked = { ...shared, manager, roster: this.#agents, floors, suspended };
+    const asked = { ...shared, manager, roster: this.#agents, floors, suspended, runs: this.#runs.commands };
     this.#operators = createOperators(createCommandContext(asked));
   }
 
@@ -285,7 +288,7 @@ export class App {
             text === null ? null : clean(text),
           ),
       },
-      settings: sessionSettingsOf(() => this.#config),
+      settings: sessionSettingsOf(() => this.#config, this.#runs.gateFor),
     });
   }
 

@@ -5,7 +5,7 @@ import type { Log } from './log.ts';
 import type { AgentId, ChannelId, SeatSettings } from '../turns/floor/settings.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import { timeWords } from '../turns/commands/clock-words.ts';
-import type { CommandContext, Roster } from '../turns/commands/context.ts';
+import type { CommandContext, Roster, RunCommands } from '../turns/commands/context.ts';
 import type { FloorReader } from '../turns/view.ts';
 import type { Clock } from '../lib/time.ts';
 import { refusalText } from '../turns/text/words.ts';
@@ -22,11 +22,12 @@ export type CommandContextPorts = {
   /** Who may operate without being named in the configuration. */
   readonly owners: readonly string[];
   readonly suspended: (channel: ChannelId) => string | null;
+  readonly runs: RunCommands;
 };
 
 /** The running floors and agents for operators' commands, with the names and roles of the configuration in force. */
 export function createCommandContext(ports: CommandContextPorts): CommandContext {
-  const { manager, roster, floors, store, config, clock, log, owners, suspended } = ports;
+  const { manager, roster, floors, store, config, clock, log, owners, suspended, runs } = ports;
   return {
     floors: {
       apply: (channel, command) => manager.apply(channel, command),
@@ -42,6 +43,7 @@ export function createCommandContext(ports: CommandContextPorts): CommandContext
     clock,
     time: timeWords(),
     suspended,
+    runs,
     seat: (channel, agent) => seatFor(config(), channel, agent),
     audit: (entry) => log.info(entry, 'operator command'),
   };

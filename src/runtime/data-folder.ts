@@ -2,6 +2,7 @@ import { mkdirSync, statSync } from 'node:fs';
 import { takeOverMessages } from '../adapters/console/platform.ts';
 import { storeError } from '../engine/errors.ts';
 import { openFloorStore } from '../turns/floor-store.ts';
+import { floorWithRuns } from '../work/runs/floor-binding.ts';
 import type { FloorStore, FloorStoreOptions } from '../turns/floor-store.ts';
 
 /** What the store of a data folder is opened with. */
@@ -26,7 +27,7 @@ export async function openDataFolder({ dataDir, ...options }: DataFolderOptions)
   if (isOpenToOthers(dataDir)) {
     options.say(`Other users of this machine can look into ${dataDir}. Close it to them: chmod 700 "${dataDir}"`);
   }
-  const store = openFloorStore({ ...options, path });
+  const store = openFloorStore({ machine: floorWithRuns, ...options, path });
   try {
     await takeOverMessages(store.tables, dataDir, options.say);
     return store;

@@ -2,6 +2,8 @@ import { judgeTool } from './tool-judge.ts';
 import { LONGEST_TEXT } from '../adapters/console/protocol.ts';
 import { adapterOf } from '../adapters/delivery/chat-adapter.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Speaker } from '../adapters/port.ts';
+import type { ToolGate } from '../agents/tools/tool-gate.ts';
+import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { SupervisorSettings } from '../agents/session/supervisor.ts';
 import type { ChannelConfig, Config } from '../config/config.ts';
 import type { Clock } from '../lib/time.ts';
@@ -99,7 +101,10 @@ export function lengthsOf(
 }
 
 /** What sessions go by; a channel's part is that of the configuration in force. */
-export function sessionSettingsOf(config: () => Config): SupervisorSettings {
+export function sessionSettingsOf(
+  config: () => Config,
+  gateFor: (seat: RunSeat, epoch: number) => ToolGate,
+): SupervisorSettings {
   const { heartbeatSeconds, heartbeatTimeoutSeconds, interruptGraceSeconds } = config().turnConfig;
   return {
     heartbeatMs: heartbeatSeconds * 1_000,
@@ -118,6 +123,7 @@ export function sessionSettingsOf(config: () => Config): SupervisorSettings {
         passWords,
         place,
         thresholds: { maxConsecutiveErrors, maxTotalErrors },
+        gate: (agent, epoch) => gateFor({ agent, channel: id }, epoch),
         judge: (agent, request) => judgeTool(config(), { agent, channel: id }, request),
       };
     },

@@ -3,12 +3,12 @@ import { sessionJournal } from '../../src/agents/session/session-journal.ts';
 import { SESSION_TRANSITIONS } from '../../src/agents/session/session-machine.ts';
 import { factSchema } from '../../src/turns/floor/fact.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
-import { fold, goldenFiles, goldenJournals } from './journals.ts';
+import { runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import { runFactSchema } from '../../src/work/runs/run-events.ts';
+import { fold, goldenFiles, goldenJournals, kindsIn } from './journals.ts';
 
-const typesIn = (file: string, field: 'type' | 'trigger'): readonly string[] => {
-  const facts = goldenJournals(file).flatMap(({ rows }) => rows.flatMap((row) => row.facts));
-  return [...new Set(facts.map((fact) => String(Reflect.get(Object(fact), field))))].toSorted();
-};
+const typesIn = (file: string, field: 'type' | 'trigger'): readonly string[] =>
+  [...new Set(goldenJournals(file).flatMap((journal) => kindsIn(journal, field)))].toSorted();
 
 describe.each(goldenFiles())('the journals of %s', (file) => {
   test('fold to the states that they folded to when they were written', () => {
@@ -22,6 +22,11 @@ describe.each(goldenFiles())('the journals of %s', (file) => {
 test('the floor has a golden journal of its version, with every kind of fact', () => {
   const kinds = factSchema.options.map(({ shape }) => shape.type.value).toSorted();
   expect(typesIn(`floor-${floorMachine.version}.jsonl`, 'type')).toEqual(kinds);
+});
+
+test('the run has one, with every kind of fact', () => {
+  const kinds = runFactSchema.options.map(({ shape }) => shape.type.value).toSorted();
+  expect(typesIn(`run-${runOnFloor.version}.jsonl`, 'type')).toEqual(kinds);
 });
 
 test('the session has one, with every trigger that goes on record', () => {

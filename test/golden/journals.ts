@@ -3,6 +3,7 @@ import { sessionJournal } from '../../src/agents/session/session-journal.ts';
 import { canonical } from '../../src/engine/canonical.ts';
 import { readRecord, readState } from '../../src/engine/machine.ts';
 import type { Machine, Reading } from '../../src/engine/machine.ts';
+import { runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
 
 /** A journal as some version of a machine wrote it, with the state that it folded to then. */
@@ -27,11 +28,18 @@ export function goldenJournals(name: string): readonly GoldenJournal[] {
   return lines.map((line) => JSON.parse(line) as GoldenJournal);
 }
 
+/** The kinds of facts in a journal, by the field that names them. */
+export function kindsIn({ rows }: GoldenJournal, field: 'type' | 'trigger'): readonly string[] {
+  return rows.flatMap((row) => row.facts.map((fact) => String(Reflect.get(Object(fact), field))));
+}
+
 /** What a machine of today makes of a journal: the state, and the state that was stored, both as canonical JSON. */
 export function fold(journal: GoldenJournal): { readonly folded: string; readonly stored: string } {
   switch (journal.machine) {
     case 'floor':
       return foldWith(floorMachine, journal);
+    case 'run':
+      return foldWith(runOnFloor, journal);
     case 'session':
       return foldWith(sessionJournal, journal);
     default:

@@ -23,14 +23,14 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'a click on a question of another content counts',
     file: 'run-calls.ts',
-    find: "  if (approval.digest !== command.digest) return 'APPROVAL_CHANGED';\n",
+    find: "  if (approval.digest !== (command.digest ?? approval.digest)) return 'APPROVAL_CHANGED';\n",
     replace: '',
   },
   {
     name: 'a yes counts after its time',
     file: 'run-calls.ts',
-    find: 'if (decision.at >= approval.expiresAt)',
-    replace: 'if (decision.at > approval.expiresAt)',
+    find: 'if (decision.at >= (approval.expiresAt ?? Infinity))',
+    replace: 'if (decision.at > (approval.expiresAt ?? Infinity))',
   },
   {
     name: 'a call that was changed starts',
@@ -137,7 +137,7 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'a run goes on while a question is open',
     file: 'run-decide.ts',
-    find: "  if (run.pause?.approval) return 'APPROVAL_OPEN';\n",
+    find: "  if (run.pause?.approval || (command.by === null && isForPeople(run))) return 'APPROVAL_OPEN';\n",
     replace: '',
   },
   {

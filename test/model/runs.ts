@@ -241,7 +241,10 @@ function checkDecision({ state, at }: Place, command: RunCommand, decision: Retu
   if (command.type === 'DECIDE') {
     const open = run?.pause?.approval ?? null;
     const isGood =
-      open !== null && open.id === command.approval && open.digest === command.digest && at < open.expiresAt;
+      open !== null &&
+      open.id === command.approval &&
+      open.digest === command.digest &&
+      at < (open.expiresAt ?? Infinity);
     must(decision.ok === isGood, 'R6', `a click ${isGood ? 'is refused' : 'counts that must not'}`);
   }
   if (command.type === 'ABORT' && isListed) must(decision.ok, 'R9', `nobody can abort what is ${status}`);
@@ -365,6 +368,7 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
     case 'runCompleted':
     case 'aborted':
     case 'approvalDetached':
+    case 'yesRevoked':
     case 'causeNoted':
       return known;
   }

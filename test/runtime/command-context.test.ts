@@ -16,6 +16,7 @@ const nobody = {
   log: createLog({ level: 'fatal', pretty: false, secrets: [] }),
   owners: [],
   suspended: () => null,
+  runs: { run: unused, answered: unused },
 };
 
 test.each([

@@ -1,4 +1,4 @@
-import type { AgentId } from '../../turns/floor/settings.ts';
+import type { AgentId, Question } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { obstacleWords } from '../../turns/commands/read.ts';
 import type { FloorView } from '../../turns/view.ts';
@@ -93,7 +93,7 @@ function heldWords({ held }: FloorView): string | null {
 function buttonsOf(view: FloorView): readonly CardButton[] {
   const { holder } = view;
   const epoch = holder?.epoch ?? null;
-  const asked = holder?.approval?.shown === true ? holder.approval.question : null;
+  const asked = holder?.approval?.shown === true ? holder.approval : null;
   const button = (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => ({
     label,
     line,
@@ -101,11 +101,27 @@ function buttonsOf(view: FloorView): readonly CardButton[] {
     style,
   });
   return [
-    ...(asked === null
-      ? []
-      : [button('Allow', `/allow ${asked}`, 'good'), button('Reject', `/reject ${asked}`, 'danger')]),
+    ...(asked === null ? [] : answersTo(asked).map(({ label, line, style }) => button(label, line, style))),
     ...(holder === null ? [] : [button('Skip', '/floor skip'), button('Stop', '/stop', 'danger')]),
     isStill(view) ? button('Resume', '/floor resume', 'good') : button('Pause', '/floor pause'),
+  ];
+}
+
+/** The buttons that answer a question; every one is a command line. */
+export function answersTo({ question, always, pause }: Question): readonly Omit<CardButton, 'epoch'>[] {
+  if (pause !== undefined) {
+    return [
+      { label: 'Continue', line: `/allow ${question}`, style: 'good' },
+      { label: 'Complete', line: '/run complete', style: 'plain' },
+      { label: 'Abort', line: `/reject ${question}`, style: 'danger' },
+    ];
+  }
+  const [narrowest] = always ?? [];
+  const more: Omit<CardButton, 'epoch'> = { label: 'Always', line: `/allow ${question} always`, style: 'plain' };
+  return [
+    { label: 'Allow', line: `/allow ${question}`, style: 'good' },
+    ...(narrowest === undefined ? [] : [more]),
+    { label: 'Reject', line: `/reject ${question}`, style: 'danger' },
   ];
 }
 

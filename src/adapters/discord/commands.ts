@@ -113,9 +113,14 @@ const VALUE_LENGTH = 100;
 const TYPED_LENGTH = 500;
 /** The longest that `/floor extend` and `/floor log` take. */
 const LARGEST = { seconds: 86_400, count: 50 } as const;
+const SCOPES = [
+  ['once', 'this call and no other'],
+  ['always', 'by the rule that stands with it, for 30 days'],
+] as const;
 const GROUPS: Readonly<Record<string, string>> = {
   floor: 'The floor of this channel',
   agent: 'The agents',
+  run: 'What agents work at',
 };
 
 const thereSchema: z.ZodType<Option> = z.object({
@@ -145,6 +150,10 @@ function optionOf(argument: Argument): Option {
     case 'command':
     case 'question':
       return { type: STRING, ...common, autocomplete: true };
+    case 'words':
+      return { type: STRING, ...common };
+    case 'scope':
+      return { type: STRING, ...common, choices: SCOPES.map(([each, words]) => choice(each, words)) };
     case 'mode':
       return { type: STRING, ...common, choices: INTERRUPT_MODES.map((each) => choice(each, MODES[each].summary)) };
     case 'order':

@@ -1,4 +1,5 @@
 import type { AgentId, ChannelId, Choice, MessageId } from '../../turns/floor/settings.ts';
+import type { ToolGate } from '../tools/tool-gate.ts';
 import type { ToolRequest } from '../../rules/tool-use.ts';
 import type { ToolVerdict } from '../../rules/verdict.ts';
 import type { Line } from '../../turns/view.ts';
@@ -51,6 +52,8 @@ export type Report = {
    * `withdrawn`: the agent takes the request back, nobody is to answer it any more.
    */
   permission(request: PermissionRequest, withdrawn: AbortSignal): Promise<Choice | 'cancelled'>;
+  /** What stands between the agent and its tools. */
+  readonly gate?: ToolGate;
   usage(use: { readonly tokens: number; readonly costMicros: number }): void;
   /** How long the turn may last if nothing more is heard of its agent, in milliseconds. */
   leftMs(): number;

@@ -5,6 +5,7 @@ import type { TurnDraft } from '../../turns/manager.ts';
 import type { SignalScanner } from '../../turns/text/recognition.ts';
 import type { Applied } from '../../turns/floor-store.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
+import type { ToolGate } from '../tools/tool-gate.ts';
 import { PermissionQueue } from './permission-queue.ts';
 import type { AgentSession, Ending, PermissionRequest, Report, TurnPrompt } from '../backends/backend.ts';
 import type { AgentLog } from './floor-port.ts';
@@ -35,6 +36,8 @@ export type GenerationPorts = {
   readonly started: () => void;
   /** How long the turn may last without a further one, in milliseconds. */
   readonly leftMs: () => number;
+  /** Makes what stands between the agent and its tools. */
+  readonly gate?: () => ToolGate;
 };
 
 /** One generation of one turn: what the session streams becomes a draft, signs of work, and messages for the floor. */
@@ -60,6 +63,12 @@ export class Generation {
   /** The last message was a word that is a pass. */
   #passed = false;
   #open = 0;
+  /** How many calls wait until it is decided whether they may run. */
+  #asking = 0;
+  /** Aborted when nothing more is to be done. */
+  readonly #over = new AbortController();
+  /** Made for the first tool. */
+  #gate: ToolGate | null = null;
   /** Made for the first question. */
   #permissions: PermissionQueue | null = null;
   /** Made for the first message that comes meanwhile. */
@@ -85,6 +94,7 @@ export class Generation {
         void ports.send({ type: 'spend', agent, epoch, tokens, costMicros });
       },
       leftMs: ports.leftMs,
+      ...(ports.gate === undefined ? {} : { gate: this.#gated(ports.gate) }),
     };
   }
 
@@ -128,6 +138,7 @@ export class Generation {
     this.#muted = true;
     this.#quiet?.cancel();
     this.#permissions?.drop();
+    this.#over.abort();
   }
 
   /** Hands a message over in the middle of it; what came of it is reported before the end. */
@@ -148,11 +159,13 @@ export class Generation {
     this.#generating = false;
     this.#quiet?.cancel();
     this.#permissions?.withdraw();
+    this.#over.abort();
   }
 
   /** Says what is left and tells the floor how it ended, in one commit. A pass says nothing; the signal and nothing else is one, too. */
   async finish(ending: Ending): Promise<void> {
     await this.#injections?.close();
+    await this.#gate?.close();
     if (this.#muted) return;
     const { agent, epoch, send, draft } = this.#ports;
     if (ending.how === 'passed') this.#text = '';
@@ -195,6 +208,28 @@ export class Generation {
     });
   }
 
+  /** What was written before a call stands before it in the channel; what comes while people are asked is said after that. */
+  #gated(make: () => ToolGate): ToolGate {
+    const made = (): ToolGate => (this.#gate ??= make());
+    const waiting = async <Answer>(ask: () => Promise<Answer>): Promise<Answer> => {
+      await this.#endMessage();
+      this.#asking += 1;
+      try {
+        return await ask();
+      } finally {
+        this.#asking -= 1;
+        this.#beat();
+      }
+    };
+    return {
+      step: (step) => waiting(() => made().step(step)),
+      ask: (call, stopped) => waiting(() => made().ask(call, AbortSignal.any([stopped, this.#over.signal]))),
+      settled: (call, result) => made().settled(call, result),
+      reported: (call, result) => made().reported(call, result),
+      close: async () => this.#gate?.close(),
+    };
+  }
+
   async #request(approval: Approval, unaskable: string | null): Promise<number | null> {
     const { agent, epoch, send } = this.#ports;
     const why = unaskable === null ? {} : { unaskable };
@@ -232,7 +267,7 @@ export class Generation {
   /** A sign of work, at most one a second. */
   #beat(limitMs?: number): void {
     const now = this.#ports.clock.now();
-    if (this.#permissions?.open || now - this.#beatAt < BEAT_MS) return;
+    if (this.#permissions?.open || this.#asking > 0 || now - this.#beatAt < BEAT_MS) return;
     this.#beatAt = now;
     const { agent, epoch, send } = this.#ports;
     void send({ type: 'work', agent, epoch, open: this.#open, ...(limitMs === undefined ? {} : { limitMs }) });
@@ -265,6 +300,7 @@ export class Generation {
   }
 
   async #say(): Promise<void> {
+    if (this.#asking > 0) return;
     const draft = this.takeDraft();
     if (draft === null) return;
     await this.#ports.send({ type: 'say', ...draft });

@@ -10,6 +10,7 @@ import { BoundedMap } from '../../lib/keyed.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt } from '../backends/backend.ts';
 import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
+import type { ToolGate } from '../tools/tool-gate.ts';
 import type { Beat } from './heartbeat.ts';
 import { SessionExecutor } from './session-executor.ts';
 import { createSessionMachine } from './session-machine.ts';
@@ -46,6 +47,8 @@ export type SessionSettings = {
   readonly thresholds?: Thresholds;
   /** What the rules say about a tool of an agent; without it people are asked about every one. */
   readonly judge?: (agent: AgentId, request: ToolRequest) => ToolVerdict['verdict'];
+  /** What stands between an agent and its tools while it has the floor under an epoch. */
+  readonly gate?: (agent: AgentId, epoch: number) => ToolGate;
 };
 
 /** What a seated agent needs; all but `commands` is shared by all. */
@@ -284,7 +287,7 @@ export class SeatedAgent {
 
   #generation(session: AgentSession, { epoch, roster }: TurnPrompt): Generation {
     const { clock, timers, log, floors, sessionSettings } = this.#ports;
-    const { coalesceMs, signal, passWords } = sessionSettings(this.channel);
+    const { coalesceMs, signal, passWords, gate } = sessionSettings(this.channel);
     const generation = new Generation({
       agent: this.spec.id,
       epoch,
@@ -304,6 +307,7 @@ export class SeatedAgent {
         const { holder = null } = floors.view(this.channel) ?? {};
         return holder?.epoch === epoch ? (holder.deadlineAt ?? Infinity) - clock.now() : 0;
       },
+      ...(gate === undefined ? {} : { gate: () => gate(this.spec.id, epoch) }),
     });
     void generation.done.then(() => void (this.#knowledge.cut = !generation.whole));
     return generation;

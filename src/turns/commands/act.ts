@@ -79,8 +79,20 @@ export async function runAnswer(request: Request, choice: Choice, context: Comma
     const asked = context.floors.view(request.channel)?.holder ?? null;
     return { ok: false, text: questionLine(asked, context.names.agent) ?? NOBODY_ASKS };
   }
-  const did = (): string => (choice === 'allow' ? 'Allowed.' : 'Rejected.');
-  return apply(request, { command: { type: 'decide', by: request.person.id, choice, question }, did }, context);
+  const { scope, count = 1, words: reason } = request.values;
+  const asked = context.floors.view(request.channel)?.holder?.approval ?? null;
+  const always = scope !== 'always' || asked?.question !== question ? undefined : asked.always?.[count - 1]?.rule;
+  if (scope === 'always' && asked?.question === question && always === undefined)
+    return { ok: false, text: 'Nothing is offered for always here, or not so many rules: say /allow once.' };
+  const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
+  const did = (): string => {
+    if (choice === 'reject') return 'Rejected.';
+    return always === undefined ? 'Allowed.' : `Allowed, and from now on by the rule ${always} (/run approvals).`;
+  };
+  const command = { type: 'decide', by: request.person.id, choice, question, ...more } as const;
+  const answer = await apply(request, { command, did }, context);
+  const before = answer.ok ? null : (context.runs?.answered(request.channel, question) ?? null);
+  return before === null ? answer : { ok: false, text: before };
 }
 
 /** Grants nothing more until `resume`. */

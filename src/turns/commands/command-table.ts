@@ -1,5 +1,15 @@
 /** What an argument must be; platforms choose their own input for each kind. */
-export type ArgumentKind = 'agent' | 'mode' | 'order' | 'seconds' | 'count' | 'message' | 'command' | 'question';
+export type ArgumentKind =
+  | 'agent'
+  | 'mode'
+  | 'order'
+  | 'seconds'
+  | 'count'
+  | 'message'
+  | 'command'
+  | 'question'
+  | 'scope'
+  | 'words';
 
 /** One argument of a command. A command has at most one of each kind, `rest` arguments apart. */
 export type Argument = {
@@ -26,6 +36,7 @@ export type CommandRow = {
 };
 
 const AGENT = { name: 'agent', kind: 'agent', required: true, summary: 'an agent, by id or name' } as const;
+const RUNNING = { ...AGENT, required: false, summary: 'whose run; that of the holder if left out' } as const;
 const QUESTION = {
   name: 'question',
   kind: 'question',
@@ -170,8 +181,12 @@ export const COMMANDS = [
   },
   {
     path: 'allow',
-    summary: 'Say yes to what the holder asks, for this once; show it if no number is given',
-    arguments: [QUESTION],
+    summary: 'Say yes to what the holder asks, once or for always; show it if no number is given',
+    arguments: [
+      QUESTION,
+      { name: 'scope', kind: 'scope', required: false, summary: 'once, or always by the rule that stands with it' },
+      { name: 'rule', kind: 'count', required: false, summary: 'which of these rules (the first, the narrowest)' },
+    ],
     needs: 'operate',
     bare: 'read',
     example: '/allow 8',
@@ -179,10 +194,86 @@ export const COMMANDS = [
   {
     path: 'reject',
     summary: 'Say no to what the holder asks; show it if no number is given',
-    arguments: [QUESTION],
+    arguments: [
+      QUESTION,
+      { name: 'why', kind: 'words', required: false, rest: true, summary: 'why, for the agent to read' },
+    ],
     needs: 'operate',
     bare: 'read',
     example: '/reject 8',
+  },
+  {
+    path: 'run status',
+    summary: 'Show what an agent works at: its step, its open tool calls, what it waits for',
+    arguments: [{ ...RUNNING, summary: 'whose run; all of this channel if left out' }],
+    needs: 'read',
+    example: '/run status dev',
+  },
+  {
+    path: 'run log',
+    summary: 'Show the last tool calls, who allowed them and what came of them',
+    arguments: [
+      { ...RUNNING, summary: 'whose calls; those of the holder, or of whoever had the floor last, if left out' },
+      { name: 'count', kind: 'count', required: false, summary: 'how many calls (10 if left out)' },
+    ],
+    needs: 'read',
+    example: '/run log dev 5',
+  },
+  {
+    path: 'run approvals',
+    summary: 'Show what is asked now, and every yes that is remembered',
+    arguments: [{ ...RUNNING, summary: 'of which agent; all of this channel if left out' }],
+    needs: 'read',
+    example: '/run approvals dev',
+  },
+  {
+    path: 'run revoke',
+    summary: 'Take back a yes that is remembered: the agent asks again',
+    arguments: [AGENT, { name: 'rule', kind: 'count', required: true, summary: 'its number in /run approvals' }],
+    needs: 'operate',
+    example: '/run revoke dev 1',
+  },
+  {
+    path: 'run pause',
+    summary: 'Let a run stand still before its next tool call',
+    arguments: [RUNNING],
+    needs: 'operate',
+    example: '/run pause dev',
+  },
+  {
+    path: 'run resume',
+    summary: 'Let a run go on that stands still',
+    arguments: [RUNNING],
+    needs: 'operate',
+    example: '/run resume dev',
+  },
+  {
+    path: 'run continue',
+    summary: 'Let a run go on at its limit, with as many steps again',
+    arguments: [{ name: 'steps', kind: 'count', required: false, summary: 'how many steps more' }, RUNNING],
+    needs: 'operate',
+    example: '/run continue 20',
+  },
+  {
+    path: 'run complete',
+    summary: 'End a run with what is there; its turn ends with it',
+    arguments: [RUNNING],
+    needs: 'operate',
+    example: '/run complete dev',
+  },
+  {
+    path: 'run abort',
+    summary: 'End a run; its turn ends with it',
+    arguments: [RUNNING, { name: 'why', kind: 'words', required: false, rest: true, summary: 'why, for the record' }],
+    needs: 'operate',
+    example: '/run abort dev',
+  },
+  {
+    path: 'run retry',
+    summary: 'Give an agent the next turn whose run failed',
+    arguments: [AGENT],
+    needs: 'operate',
+    example: '/run retry dev',
   },
   {
     path: 'queue',

@@ -3,6 +3,7 @@ import type { AgentId, ChannelId, MessageId, SeatSettings } from '../floor/setti
 import type { Instant } from '../../lib/time.ts';
 import type { Applied } from '../floor-store.ts';
 import type { FloorView, InboxRow, JournalEntry, TurnRecord } from '../view.ts';
+import type { COMMANDS } from './command-table.ts';
 import type { TimeWords } from './clock-words.ts';
 import type { Values } from './parse.ts';
 
@@ -38,6 +39,21 @@ export type Request = {
   readonly epoch?: number;
 };
 
+/** What a command of the group "run" is about. */
+export type RunVerb = (typeof COMMANDS)[number]['path'] extends infer Path
+  ? Path extends `run ${infer Verb}`
+    ? Verb
+    : never
+  : never;
+
+/** The runs of agents, for operators. Whoever hosts runs implements it. */
+export type RunCommands = {
+  /** Does what a command of the group "run" asks; `agent`: whom it names, or else whoever has the floor. */
+  run(verb: RunVerb, agent: AgentId | null, request: Request): Answer | Promise<Answer>;
+  /** How a question was answered, and by whom, in words; `null` when that is not known. */
+  answered(channel: ChannelId, question: number): string | null;
+};
+
 /** Everything that commands are answered from. */
 export type CommandContext = {
   readonly floors: Floors;
@@ -53,6 +69,8 @@ export type CommandContext = {
   suspended?(channel: ChannelId): string | null;
   /** The seat of an agent that the channel's configuration does not name; `null` when it must not sit there. */
   seat?(channel: ChannelId, agent: AgentId): SeatSettings | null;
+  /** What agents work at, and what is done to it. */
+  readonly runs?: RunCommands;
   /** Told of every attempt to change something, refused ones too. */
   audit?(entry: Audit): void;
 };

@@ -15,7 +15,7 @@ import {
   runStop,
   switchAgent,
 } from './act.ts';
-import type { Answer, CommandContext, Person, Request, RosterEntry } from './context.ts';
+import type { Answer, CommandContext, Person, Request, RosterEntry, RunVerb } from './context.ts';
 import {
   agentsText,
   helpText,
@@ -98,6 +98,16 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   stop: (request, context) => withFloor(request, context, () => runStop(request, context)),
   allow: (request, context) => withFloor(request, context, () => runAnswer(request, 'allow', context)),
   reject: (request, context) => withFloor(request, context, () => runAnswer(request, 'reject', context)),
+  'run status': (request, context) => withRun('status', request, context),
+  'run log': (request, context) => withRun('log', request, context),
+  'run approvals': (request, context) => withRun('approvals', request, context),
+  'run revoke': (request, context) => withRun('revoke', request, context),
+  'run pause': (request, context) => withRun('pause', request, context),
+  'run resume': (request, context) => withRun('resume', request, context),
+  'run continue': (request, context) => withRun('continue', request, context),
+  'run complete': (request, context) => withRun('complete', request, context),
+  'run abort': (request, context) => withRun('abort', request, context),
+  'run retry': (request, context) => withRun('retry', request, context),
   queue: (request, context) => withView(request, context, (view) => queueText(view, context)),
   why: ({ channel, values: { message = '' } }, context) => {
     const text = whyText(channel, message, context);
@@ -140,6 +150,14 @@ function withView(
   text: (view: FloorView) => string,
 ): Answer | Promise<Answer> {
   return withFloor(request, context, (view) => ({ ok: true, text: text(view) }));
+}
+
+function withRun(verb: RunVerb, request: Request, context: CommandContext): Answer | Promise<Answer> {
+  const act = (agent: AgentId | null): Answer | Promise<Answer> =>
+    context.runs?.run(verb, agent, request) ?? { ok: false, text: 'No runs are kept here.' };
+  return request.values.agent === undefined
+    ? withFloor(request, context, () => act(null))
+    : withAgent(request, context, act);
 }
 
 function withAgent(

@@ -118,11 +118,13 @@ const WORDS: Words = {
     `${name(agent)} #${epoch} prompted again${withMessages(messages)}`,
   turnWaited: ({ agent, epoch, wait, parked }, name) =>
     `${name(agent)} #${epoch} waits for ${WAITS_FOR[wait.reason]}${wait.reason === 'answer' && wait.of !== undefined ? ` of ${name(wait.of)}` : ''}${lent(parked)}`,
+  runBegun: ({ agent, epoch }, name) => `${name(agent)} #${epoch} uses tools`,
+  runLeft: ({ agent, epoch, outcome }, name) => `the run of ${name(agent)} #${epoch} is over with its turn: ${outcome}`,
   questionShown: ({ question }) => `question ${question} stands in the channel`,
-  questionClosed: ({ agent, question, choice, by }, name) =>
+  questionClosed: ({ agent, question, choice, by, reason }, name) =>
     choice === null
       ? `${name(agent)} took question ${question} back`
-      : `${by ?? 'Conch'} decided ${choice} on question ${question} of ${name(agent)}`,
+      : `${by ?? 'Conch'} decided ${choice} on question ${question} of ${name(agent)}${reason === undefined ? '' : `: ${excerpt(reason)}`}`,
   turnStopped: ({ agent, epoch, forced }, name) =>
     `${name(agent)} #${epoch} ${forced ? 'was stopped by force' : 'has stopped'}`,
   waitAnswered: ({ agent, messages, parked }, name) =>

@@ -16,6 +16,8 @@ export type Values = {
   readonly message?: string;
   readonly command?: string;
   readonly question?: number;
+  readonly scope?: 'once' | 'always';
+  readonly words?: string;
 };
 
 /** A command line that was understood. */
@@ -127,6 +129,7 @@ function valuesOf(row: CommandRow, given: readonly string[]): Read {
 }
 
 function readRest(argument: Argument, left: readonly string[]): Read {
+  if (argument.kind === 'words') return { ok: true, values: { words: left.join(' ') } };
   return argument.kind === 'command'
     ? { ok: true, values: { command: left.join(' ').replace(/^[/!]/, '').toLowerCase() } }
     : { ok: true, values: { agents: left.map(plainAgent) } };
@@ -143,6 +146,8 @@ const READERS: Readonly<Record<Argument['kind'], Reader>> = {
   seconds: readSeconds,
   count: readCount,
   question: readQuestion,
+  scope: readScope,
+  words: (word) => ({ ok: true, values: { words: word } }),
 };
 
 function readOrder(word: string): Read {
@@ -161,6 +166,11 @@ function readQuestion(word: string): Read {
   const [, digits] = /^#?(\d{1,15})$/.exec(word) ?? [];
   if (digits !== undefined) return { ok: true, values: { question: Number(digits) } };
   return no(`Expected the number that stands with the question, got ${quoted(word)}.`);
+}
+
+function readScope(word: string): Read {
+  const scope = (['once', 'always'] as const).find((each) => each === word.toLowerCase());
+  return scope === undefined ? no(`Expected once or always, got ${quoted(word)}.`) : { ok: true, values: { scope } };
 }
 
 function readMode(word: string): Read {

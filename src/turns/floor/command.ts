@@ -30,7 +30,16 @@ export type OperatorCommand =
   | { readonly type: 'skip'; readonly by: Actor; readonly agent?: AgentId; readonly epoch?: number }
   | { readonly type: 'extend'; readonly by: Actor; readonly ms: number }
   /** Says yes or no to the question with this number, and to no other. */
-  | { readonly type: 'decide'; readonly by: Actor; readonly choice: Choice; readonly question: number }
+  | {
+      readonly type: 'decide';
+      readonly by: Actor;
+      readonly choice: Choice;
+      readonly question: number;
+      /** Why, for its agent to read. */
+      readonly reason?: string;
+      /** The rule by which the same is allowed from now on. */
+      readonly always?: string;
+    }
   | { readonly type: 'pause'; readonly by: Actor }
   | { readonly type: 'resume'; readonly by: Actor }
   | { readonly type: 'order'; readonly by: Actor; readonly order: OrderPolicy; readonly queue?: readonly AgentId[] }
@@ -87,6 +96,8 @@ export type AgentCommand =
       readonly reason: 'answer';
       readonly of?: AgentId;
     }
+  /** The holder uses tools: a run goes with its turn from now on, with so many steps at most. */
+  | { readonly type: 'use'; readonly agent: AgentId; readonly epoch: number; readonly maxTurns?: number }
   /**
    * A tool of the holder needs a yes; its generation stands still meanwhile. `unaskable` says why nobody can be asked:
    * the request is rejected at once then, and people are told.
@@ -98,8 +109,8 @@ export type AgentCommand =
       readonly approval: Approval;
       readonly unaskable?: string;
     }
-  /** The holder no longer asks the question with this number. */
-  | { readonly type: 'withdraw'; readonly agent: AgentId; readonly epoch: number; readonly question: number }
+  /** The holder no longer asks the question with this number, or whichever is open. */
+  | { readonly type: 'withdraw'; readonly agent: AgentId; readonly epoch: number; readonly question?: number }
   /** The truth about one injected message; `no-room`: about one to answer that did not fit into the prompt. */
   | {
       readonly type: 'injected';

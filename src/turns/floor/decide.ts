@@ -5,7 +5,7 @@ import type { Decision, Refused } from './decide/decision-builder.ts';
 import { add, configure, disable, enable, join, leave, remove } from './decide/membership.ts';
 import { amend, receive } from './decide/messages.ts';
 import { byHolder, end, injected, say, spend, wait, work } from './decide/turns.ts';
-import { decideRequest, interrupted, request, shown, withdraw } from './decide/waits.ts';
+import { decideRequest, interrupted, request, shown, use, withdraw } from './decide/waits.ts';
 import { catchUp, disconnect, raiseEpoch, restart, tick, undelivered } from './decide/recovery.ts';
 import type { Floor } from './floor.ts';
 import type { Instant } from '../../lib/time.ts';
@@ -56,6 +56,7 @@ const DECIDERS: Deciders = {
   spend,
   end: byHolder(end),
   wait: byHolder(wait),
+  use: byHolder(use),
   request: byHolder(request),
   withdraw,
   injected: byHolder(injected),
@@ -81,7 +82,7 @@ function carryOut<T extends Command['type']>(
 
 /** Nothing changes; of what an agent did without the floor, or under an older epoch, a record is kept. */
 function refused(command: Command, refusal: Refusal): Refused {
-  const isAct = command.type === 'choose' || ('epoch' in command && !('by' in command));
+  const isAct = command.type === 'choose' || ('epoch' in command && !('by' in command) && command.type !== 'withdraw');
   if (!isAct) return { ok: false, refusal, facts: [] };
   const { type, agent } = command;
   const epoch = 'epoch' in command ? command.epoch : null;

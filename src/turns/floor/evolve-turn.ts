@@ -14,6 +14,9 @@ export const TURNS = {
   turnExtended: (floor, { agent, ms }) => changeTurn(floor, agent, (turn) => extended(turn, ms)),
   turnResumed: resumed,
   turnEnded: ended,
+  runBegun: (floor, { agent }) => changeTurn(floor, agent, (turn) => ({ ...turn, run: true })),
+  // The turn has taken the mark with it.
+  runLeft: (floor) => floor,
   questionShown: (floor, { agent }) => changeWait(floor, agent, shown),
   questionClosed: (floor, { agent }, at) => changeWaiting(floor, agent, (turn) => active(floor, turn, at)),
   waitAnswered: answer,
@@ -103,6 +106,7 @@ function kept(turn: Turn): TurnBase {
     answered: turn.answered,
     reprompts: turn.reprompts,
     place: turn.place,
+    ...(turn.run === undefined ? {} : { run: turn.run }),
   };
 }
 

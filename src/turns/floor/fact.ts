@@ -156,7 +156,17 @@ export const factSchema = z.discriminatedUnion('type', [
     question: number,
     choice: z.enum(['allow', 'reject']).nullable(),
     by: z.string().nullable(),
+    /** What the answer is for, as the question has it. */
+    approval: z.string().exactOptional(),
+    /** Why, in the words of whoever decided. */
+    reason: z.string().exactOptional(),
+    /** The rule that is remembered from now on. */
+    always: z.string().exactOptional(),
   }),
+  /** The holder uses tools: its run begins, with so many steps at most if that was told. */
+  z.strictObject({ type: z.literal('runBegun'), ...act, maxTurns: number.exactOptional() }),
+  /** The turn is over with which the run went. */
+  z.strictObject({ type: z.literal('runLeft'), ...act, outcome }),
   /** The generation that was interrupted is over: by itself, or by force. */
   z.strictObject({ type: z.literal('turnStopped'), ...act, forced: z.boolean() }),
   z.strictObject({

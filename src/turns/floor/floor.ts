@@ -52,6 +52,9 @@ export const linedSchema = z.strictObject({ id: message, line: z.number(), addre
  */
 const givenSchema = z.strictObject({ id: message, begun: z.boolean() });
 
+/** Set on a turn with which a run goes. */
+const ran = z.literal(true).exactOptional();
+
 const waiting = {
   deadlineAt: instant,
   /** What it waited for has come: resumes as soon as the floor is free. */
@@ -93,6 +96,8 @@ const anyTurn = {
   reprompts: z.number(),
   /** Where the agent returns to in the queue; `null` is the end. */
   place: z.number().nullable(),
+  /** It uses tools: a run goes with it. */
+  run: ran,
 };
 
 /** One period of holding the floor. */

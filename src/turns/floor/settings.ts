@@ -11,8 +11,17 @@ export type MessageId = string & { readonly brand?: 'MessageId' };
 /** What may be decided about a request for permission: a yes for this once, or a no. */
 export type Choice = 'allow' | 'reject';
 
-/** What an agent asks a yes for, in words for people: `detail` holds everything that is known of what would run. */
-export type Approval = { readonly title: string; readonly detail: string };
+/** Why a run stands still until people decide: its steps are used up, or somebody has to say that it is meant. */
+export const PAUSES = ['turn_limit', 'confirmation'] as const;
+
+/** What an agent asks a yes for, in words for people: `detail` holds everything that is known of what would run; `id` is the approval's in its run. */
+export type Approval = {
+  readonly title: string;
+  readonly detail: string;
+  readonly id?: string;
+  readonly pause?: (typeof PAUSES)[number];
+  readonly always?: readonly { readonly rule: string; readonly words: string }[];
+};
 
 /** A request for permission that is open. */
 export const questionSchema = z.strictObject({
@@ -22,6 +31,15 @@ export const questionSchema = z.strictObject({
   detail: z.string(),
   /** All of it stands in the channel. Nobody may say yes before. */
   shown: z.boolean(),
+  /** What the holder's run asks it for: an approval, by its id. Absent: the run itself stands still until somebody decides. */
+  approval: z.string().exactOptional(),
+  /** The run stands still: a yes lets it go on, a no ends it. */
+  pause: z.enum(PAUSES).exactOptional(),
+  /** The rules by which the same may be allowed from now on, the narrowest first. */
+  always: z
+    .array(z.strictObject({ rule: z.string(), words: z.string() }).readonly())
+    .readonly()
+    .exactOptional(),
 });
 
 export type Question = Readonly<z.infer<typeof questionSchema>>;

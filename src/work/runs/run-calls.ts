@@ -67,9 +67,26 @@ export function settleCall(decision: RunDecision, command: Of<'SETTLE'>): RunRef
   const call = decision.state.run?.calls.find((each) => each.id === id);
   if (call === undefined) return 'CALL_UNKNOWN';
   if (call.status !== 'running') return 'CALL_NOT_PENDING';
-  const result = { status, output, duration, code, outcome: 'known', refused: false } as const;
+  const outcome = code === UNKNOWN ? 'unknown' : 'known';
+  const result = { status, output, duration, code, outcome, refused: false } as const;
   decision.record({ type: 'callSettled', call: id, tool: call.tool, ...result });
   goOnWithRun(decision);
+  return null;
+}
+
+/** A call that has not begun is not wanted any more, and with it the question about it. */
+export function withdrawCall(decision: RunDecision, { call: id }: Of<'WITHDRAW'>): RunRefusal | null {
+  const call = decision.state.run?.calls.find((each) => each.id === id);
+  if (call === undefined) return 'CALL_UNKNOWN';
+  if (call.status !== 'pending') return 'CALL_NOT_PENDING';
+  const isAsked = decision.run.pause?.approval?.call === id;
+  if (isAsked) closeApproval(decision, 'void');
+  endCall(decision, call, { code: LOST, outcome: 'known' });
+  if (isAsked) {
+    const same = { feedback: null, input: null, maxTurns: decision.run.maxTurns };
+    decision.record({ type: 'resumed', by: null, ...same });
+  }
+  goOnAfterPause(decision);
   return null;
 }
 
@@ -80,9 +97,10 @@ export function decideApproval(decision: RunDecision, command: Of<'DECIDE'>): Ru
   if (approval?.id !== command.approval) {
     return state.closed.some(({ id }) => id === command.approval) ? 'APPROVAL_DECIDED' : 'APPROVAL_UNKNOWN';
   }
-  if (approval.digest !== command.digest) return 'APPROVAL_CHANGED';
-  if (decision.at >= approval.expiresAt) return 'APPROVAL_EXPIRED';
+  if (approval.digest !== (command.digest ?? approval.digest)) return 'APPROVAL_CHANGED';
+  if (decision.at >= (approval.expiresAt ?? Infinity)) return 'APPROVAL_EXPIRED';
   const { choice, by, via, reason = null, always = null } = command;
+  if (always !== null && !offersOf(decision.run, approval.call).includes(always)) return 'RULE_NOT_OFFERED';
   const closed = choice === 'allow' ? 'allowed' : 'denied';
   decision.record({ type: 'approvalClosed', id: approval.id, state: closed, by, via, reason, always });
   const { maxTurns } = decision.run;
@@ -91,6 +109,10 @@ export function decideApproval(decision: RunDecision, command: Of<'DECIDE'>): Ru
   if (closed === 'denied' && call !== undefined) endCall(decision, call, { code: 'DENIED', outcome: 'known' });
   goOnAfterPause(decision);
   return null;
+}
+
+function offersOf({ calls }: Run, id: string): readonly string[] {
+  return calls.find((call) => call.id === id)?.words?.offers?.map(({ rule }) => rule) ?? [];
 }
 
 /** The next call that waits is cleared, or asked for; calls of Conch run one at a time, in order. */
@@ -116,7 +138,7 @@ export function goOnWithRun(decision: RunDecision): void {
 /** What was told while the run was paused counts now. */
 export function goOnAfterPause(decision: RunDecision): void {
   const { lastError } = decision.run;
-  if (lastError === null) goOnWithRun(decision);
+  if (decision.state.status !== 'running' || lastError === null) goOnWithRun(decision);
   else failRun(decision, lastError);
 }
 
@@ -139,7 +161,11 @@ export function dropCalls(decision: RunDecision, code: string): void {
 /** An agent's own calls are gone with it; the question about one of them stays, for the same call the next time. */
 export function forgetAgent(decision: RunDecision): void {
   const approval = decision.run.pause?.approval ?? null;
-  for (const call of decision.run.calls.filter(({ source }) => source === 'agent')) {
+  const { waitMs, calls } = decision.run;
+  // On a floor the model, too, is prompted again, and asks again.
+  const isGone = ({ source, status }: OpenCall): boolean =>
+    source === 'agent' || (waitMs === null && status === 'pending');
+  for (const call of calls.filter(isGone)) {
     if (call.id === approval?.call) decision.record({ type: 'approvalDetached', id: approval.id });
     endCall(decision, call, { code: LOST, outcome: call.status === 'running' ? 'unknown' : 'known' });
   }
@@ -166,15 +192,22 @@ export function endCall(
 
 /** Row 6, and the end of row 5: until somebody decides, or nobody did in time. */
 export function pauseRun(decision: RunDecision, reason: Of<'PAUSE'>['reason'], context: string | null): void {
-  const until = decision.at + decision.run.waitMs;
-  decision.record({ type: 'paused', reason, context, until, approval: null });
+  decision.record({ type: 'paused', reason, context, until: untilOf(decision), approval: null });
 }
 
 /** The run has failed; what of it has not begun is dropped. */
 export function failRun(decision: RunDecision, error: RunError): void {
   dropCalls(decision, LOST);
-  decision.record({ type: 'errored', error, until: decision.at + decision.run.waitMs });
+  decision.record({ type: 'errored', error, until: untilOf(decision) });
 }
+
+/** Until when people may answer. */
+function untilOf({ at, run: { waitMs } }: RunDecision): Instant | null {
+  return waitMs === null ? null : at + waitMs;
+}
+
+/** The code of a call of which nobody knows what it did. */
+const UNKNOWN = 'UNKNOWN';
 
 /** The code of a call whose agent is gone. */
 const LOST = 'LOST';
@@ -193,7 +226,7 @@ function needsYes(
 
 function ask(decision: RunDecision, { id: call, tool, digest }: OpenCall): void {
   const { run, at } = decision;
-  const [requestedAt, expiresAt] = [at, at + run.waitMs];
+  const [requestedAt, expiresAt] = [at, untilOf(decision)];
   const approval = { id: `${run.id}.${run.asked + 1}`, call, tool, digest, requestedAt, expiresAt, detached: false };
   decision.record({ type: 'paused', reason: 'approval_required', context: null, until: expiresAt, approval });
 }

@@ -1,7 +1,7 @@
 import type { MachineDecision } from '../../engine/machine.ts';
 import type { Instant } from '../../lib/time.ts';
 import { MOST_TURNS, TURN_LIMITS } from './run.ts';
-import type { RunState } from './run.ts';
+import type { Run, RunState } from './run.ts';
 import { RUN_GUARDS, isListed } from './run-table.ts';
 import type { RunEventName } from './run-table.ts';
 import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
@@ -20,6 +20,7 @@ import {
   requestCall,
   settleCall,
   takeCall,
+  withdrawCall,
 } from './run-calls.ts';
 
 type Of<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
@@ -53,8 +54,12 @@ function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null
       return claimCall(decision, command);
     case 'SETTLE':
       return settleCall(decision, command);
+    case 'WITHDRAW':
+      return withdrawCall(decision, command);
     case 'DECIDE':
       return decideApproval(decision, command);
+    case 'REVOKE':
+      return revoke(decision, command);
     case 'ATTACH':
       return attach(decision, command);
     case 'LOST':
@@ -90,6 +95,7 @@ function transition(decision: RunDecision, command: Of<RunEventName>): RunRefusa
     case 'COMPLETE':
       return complete(decision, command);
     case 'ABORT':
+      if (command.while !== undefined && decision.state.status !== command.while) return 'AGENT_NOT_RUNNING';
       abort(decision, command);
       return null;
   }
@@ -129,7 +135,7 @@ function resume(decision: RunDecision, command: Of<'RESUME'>): RunRefusal | null
   if (state.status === 'error' && (run.lastError === null || !RUN_GUARDS.isRecoverable(run.lastError))) {
     return 'AGENT_EXECUTION_ERROR';
   }
-  if (run.pause?.approval) return 'APPROVAL_OPEN';
+  if (run.pause?.approval || (command.by === null && isForPeople(run))) return 'APPROVAL_OPEN';
   const more = command.more ?? run.turnsAtOnce;
   if (more < 1 || more > MOST_TURNS) return 'AGENT_TURN_LIMIT_EXCEEDED';
   const maxTurns = run.maxTurns + (run.pause?.reason === 'turn_limit' ? more : 0);
@@ -152,8 +158,8 @@ function complete(decision: RunDecision, command: Of<'COMPLETE'>): RunRefusal | 
   if (!RUN_GUARDS.hasValidSession(run, command)) return 'AGENT_NOT_RUNNING';
   if (run.calls.some(({ status }) => status === 'running')) return 'CALL_OPEN';
   for (const call of run.calls) endCall(decision, call, { code: 'DROPPED', outcome: 'known' });
-  const { result, diff = null, turnCount } = command;
-  decision.record({ type: 'runCompleted', result, diff, turnCount });
+  const { result, diff = null, turnCount = run.turn, by = null } = command;
+  decision.record({ type: 'runCompleted', result, diff, turnCount, ...(by === null ? {} : { by }) });
   return null;
 }
 
@@ -164,11 +170,25 @@ function abort(decision: RunDecision, { reason, by }: { readonly reason: string;
   decision.record({ type: 'aborted', reason, by });
 }
 
+function revoke(decision: RunDecision, { id, by }: Of<'REVOKE'>): RunRefusal | null {
+  if (!decision.state.remembered.some((each) => each.id === id)) return 'RULE_UNKNOWN';
+  decision.record({ type: 'yesRevoked', id, by });
+  return null;
+}
+
 function attach(decision: RunDecision, { session }: Of<'ATTACH'>): RunRefusal | null {
   const { status } = decision.state;
   if (status === 'idle' || status === 'completed') return 'AGENT_NOT_RUNNING';
+  if (session !== decision.run.session) forgetAgent(decision);
   decision.record({ type: 'attached', session });
+  const { pause } = decision.run;
+  if (pause !== null && isForPeople(decision.run)) pauseRun(decision, pause.reason, pause.context);
   return null;
+}
+
+/** Whether a run stands still until somebody says that it may go on; what asked them is gone with a session. */
+function isForPeople({ waitMs, pause }: Run): boolean {
+  return waitMs === null && (pause?.reason === 'turn_limit' || pause?.reason === 'confirmation');
 }
 
 function lose(decision: RunDecision, command: Of<'LOST'>): RunRefusal | null {
@@ -181,6 +201,8 @@ function lose(decision: RunDecision, command: Of<'LOST'>): RunRefusal | null {
 
 function recover(decision: RunDecision): RunRefusal | null {
   if (decision.state.run === null) return 'NOT_DUE';
+  // The floor takes its question back: the agent is prompted again, and asks again.
+  if (decision.run.waitMs === null) closeApproval(decision, 'void');
   const gone = decision.run.calls.filter(({ source, status }) => source === 'conch' && status === 'running');
   for (const call of gone) endCall(decision, call, { code: 'RESTARTED', outcome: 'unknown' });
   forgetAgent(decision);

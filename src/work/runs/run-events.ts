@@ -29,7 +29,7 @@ const started = {
   prompt: z.string().min(1),
   session,
   by,
-  waitMs: z.number(),
+  waitMs: z.number().nullable(),
   allowedTools: z.array(text).nullable(),
 };
 
@@ -76,9 +76,19 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     session,
     result: text,
     diff: text.exactOptional(),
-    turnCount: z.int().min(1),
+    /** As many as were counted, unless told. */
+    turnCount: z.int().min(1).exactOptional(),
+    /** Who had it end with what is there; `null`: its agent is done. */
+    by: by.exactOptional(),
   }),
-  z.strictObject({ type: z.literal('ABORT'), cause, reason: text, by }),
+  z.strictObject({
+    type: z.literal('ABORT'),
+    cause,
+    reason: text,
+    by,
+    /** Only a run that stands still is meant: one that had failed before stays so. */
+    while: z.literal('paused').exactOptional(),
+  }),
   /** An agent asks for a call in the middle of a step. */
   z.strictObject({ type: z.literal('REQUEST'), cause, session, call: requestedCallSchema }),
   /** Right before a call starts, with what holds now: a call is claimed once, or not started. */
@@ -90,18 +100,24 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     verdict: z.enum(['allow', 'ask', 'deny']),
   }),
   z.strictObject({ type: z.literal('SETTLE'), cause, ...settled, code: text.nullable() }),
+  /** The agent no longer asks for a call that has not begun. */
+  z.strictObject({ type: z.literal('WITHDRAW'), cause, call: id }),
   z.strictObject({
     type: z.literal('DECIDE'),
     cause,
     approval: id,
-    digest: text,
+    /** Of what was shown; whoever shows no other than what is asked need not say it. */
+    digest: text.exactOptional(),
     choice: z.enum(['allow', 'deny']),
-    by: text,
+    /** `null`: nobody could be asked. */
+    by,
     via: text,
     reason: text.exactOptional(),
     /** The rule that is remembered from now on. */
     always: text.exactOptional(),
   }),
+  /** A yes that was remembered counts no more. */
+  z.strictObject({ type: z.literal('REVOKE'), cause, id, by: text }),
   /** Another session of the agent goes on with the run. */
   z.strictObject({ type: z.literal('ATTACH'), cause, session }),
   /** The agent is gone while its run is paused. */
@@ -119,7 +135,7 @@ export const runFactSchema = z.discriminatedUnion('type', [
     type: z.literal('paused'),
     reason: z.enum(PAUSE_REASONS),
     context: text.nullable(),
-    until: z.number(),
+    until: z.number().nullable(),
     approval: approvalSchema.nullable(),
   }),
   z.strictObject({
@@ -132,7 +148,13 @@ export const runFactSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('attached'), session }),
   z.strictObject({ type: z.literal('errored'), error: runErrorSchema, until: z.number().nullable() }),
   z.strictObject({ type: z.literal('lost'), error: runErrorSchema }),
-  z.strictObject({ type: z.literal('runCompleted'), result: text, diff: text.nullable(), turnCount: z.number() }),
+  z.strictObject({
+    type: z.literal('runCompleted'),
+    result: text,
+    diff: text.nullable(),
+    turnCount: z.number(),
+    by: by.exactOptional(),
+  }),
   z.strictObject({ type: z.literal('aborted'), reason: text, by }),
   z.strictObject({ type: z.literal('callRequested'), call: requestedCallSchema }),
   /** It may start now, and is claimed once for that. */
@@ -155,6 +177,7 @@ export const runFactSchema = z.discriminatedUnion('type', [
     always: text.nullable(),
   }),
   z.strictObject({ type: z.literal('approvalDetached'), id }),
+  z.strictObject({ type: z.literal('yesRevoked'), id, by: text }),
   /** A yes that was given after its call was gone lets this one through. */
   z.strictObject({ type: z.literal('grantUsed'), call: id, digest: text }),
   z.strictObject({ type: z.literal('causeNoted'), cause: id }),
@@ -183,5 +206,7 @@ export type RunRefusal =
   | 'APPROVAL_DECIDED'
   | 'APPROVAL_EXPIRED'
   | 'APPROVAL_CHANGED'
+  | 'RULE_NOT_OFFERED'
+  | 'RULE_UNKNOWN'
   | 'NOT_DUE'
   | 'REPEATED';

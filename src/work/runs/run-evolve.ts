@@ -7,9 +7,13 @@ type Of<Type extends RunFact['type']> = Extract<RunFact, { type: Type }>;
 /** How many closed approvals, calls of unknown outcome and causes are kept. */
 const KEPT = 100;
 
+/** How long a yes for more than once is remembered. */
+const REMEMBERED_MS = 30 * 86_400_000;
+
 /** The state after a fact; throws "impossible: …" when the two do not fit. */
 export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState {
   if (fact.type === 'runStarted') return started(state, fact);
+  if (fact.type === 'yesRevoked') return { ...state, remembered: state.remembered.filter(({ id }) => id !== fact.id) };
   if (fact.type === 'causeNoted') return { ...state, causes: kept(state.causes, fact.cause) };
   const { run } = state;
   if (run === null) throw new Error(`impossible: ${fact.type} for ${state.key}, which has no run`);
@@ -17,7 +21,8 @@ export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState
     case 'stepped':
       return stepped(expecting(state, ['starting', 'running'], fact), run, fact);
     case 'paused':
-      return paused(expecting(state, ['running'], fact), run, fact);
+      // A session that is new asks again for what the one before it stands still.
+      return paused(expecting(state, ['running', 'paused'], fact), run, fact);
     case 'resumed':
       return resumed(expecting(state, ['paused', 'error'], fact), run, fact);
     case 'attached':
@@ -65,12 +70,12 @@ function stepped(state: RunState, run: Run, { turn }: Of<'stepped'>): RunState {
   return { ...state, status: 'running', run: { ...run, turn }, totals: { ...totals, steps: totals.steps + 1 } };
 }
 
-function paused(state: RunState, run: Run, { reason, until, approval }: Of<'paused'>): RunState {
+function paused(state: RunState, run: Run, { reason, context, until, approval }: Of<'paused'>): RunState {
   if (approval !== null) callOf(run, approval.call);
   // What has not begun is cleared anew when the run goes on.
   const calls = run.calls.map((call) => (call.status === 'pending' ? { ...call, cleared: false } : call));
   const asked = run.asked + (approval === null ? 0 : 1);
-  return { ...state, status: 'paused', run: { ...run, calls, asked, pause: { reason, until, approval } } };
+  return { ...state, status: 'paused', run: { ...run, calls, asked, pause: { reason, context, until, approval } } };
 }
 
 function resumed(state: RunState, run: Run, { maxTurns }: Of<'resumed'>): RunState {
@@ -156,9 +161,21 @@ function evolveApproval(
   const closed = kept(state.closed, { id: fact.id, state: fact.state, by: fact.by });
   const over = { ...run, pause: { ...run.pause, approval: null } };
   if (fact.state !== 'allowed') return { ...state, closed, run: over };
-  return approval.detached
-    ? { ...state, closed, run: { ...over, grants: [...run.grants, approval.digest] } }
-    : { ...state, closed, run: { ...over, calls: changed(run, approval.call, { approved: true }) } };
+  if (approval.detached) return { ...state, closed, run: { ...over, grants: [...run.grants, approval.digest] } };
+  const calls = changed(run, approval.call, { approved: true });
+  return { ...state, closed, remembered: remembered(state, run, fact, at), run: { ...over, calls } };
+}
+
+function remembered(
+  state: RunState,
+  run: Run,
+  { id, always, by }: Of<'approvalClosed'>,
+  at: Instant,
+): RunState['remembered'] {
+  const { call } = run.pause?.approval ?? {};
+  if (always === null || by === null || call === undefined) return state.remembered;
+  const { definition = null } = callOf(run, call);
+  return kept(state.remembered, { id, rule: always, definition, by, at, until: at + REMEMBERED_MS });
 }
 
 function changed(run: Run, id: string, change: Partial<OpenCall>): OpenCall[] {

@@ -69,6 +69,7 @@ function reactToRun(fact: RunFact, state: RunState): readonly RunEffect[] {
     case 'callRequested':
     case 'callClaimed':
     case 'grantUsed':
+    case 'yesRevoked':
     case 'causeNoted':
       return events;
   }

@@ -80,6 +80,7 @@ export function publishedOf(fact: RunFact, { status, run }: RunState): readonly 
     case 'approvalClosed':
     case 'approvalDetached':
     case 'grantUsed':
+    case 'yesRevoked':
     case 'causeNoted':
       return [];
   }

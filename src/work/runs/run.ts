@@ -37,8 +37,20 @@ export const openCallSchema = z.strictObject({
   status: z.enum(['pending', 'running']),
   /** It may be claimed: it is its turn, and nothing has to be asked. */
   cleared: z.boolean(),
+  /** Digest of what the tool's server says it is; absent for tools without one. */
+  definition: text.exactOptional(),
   /** People said yes to this very call. */
   approved: z.boolean(),
+  /** What people are shown when they are asked about it; `unaskable`: why they cannot be. */
+  words: z
+    .strictObject({
+      title: text,
+      detail: text,
+      unaskable: text.exactOptional(),
+      /** The rules that may be remembered, the narrowest first. */
+      offers: z.array(z.strictObject({ rule: text, words: text })).exactOptional(),
+    })
+    .exactOptional(),
 });
 
 /** A question whether a call may run. */
@@ -48,7 +60,8 @@ export const approvalSchema = z.strictObject({
   tool: text,
   digest: text,
   requestedAt: instant,
-  expiresAt: instant,
+  /** `null`: the floor on which the run goes knows when nobody has answered in time. */
+  expiresAt: instant.nullable(),
   /** The agent that asked is gone: a yes counts for the next call with this digest, once. */
   detached: z.boolean(),
 });
@@ -60,10 +73,23 @@ export const closedApprovalSchema = z.strictObject({
   by: text.nullable(),
 });
 
+/** A yes for more than once: the rule by which it is given from now on, in this channel and to this agent. */
+export const rememberedSchema = z.strictObject({
+  id,
+  rule: text,
+  /** It is over when the tool is another one. */
+  definition: text.nullable(),
+  by: text,
+  at: instant,
+  until: instant,
+});
+
 const pauseSchema = z.strictObject({
   reason: z.enum(PAUSE_REASONS),
-  /** Then it is aborted: nobody's silence lets a run go on. */
-  until: instant,
+  /** In whose words it stands still, if somebody's. */
+  context: text.nullable(),
+  /** Then it is aborted: nobody's silence lets a run go on. `null`: the floor's turn ends then, and with it the run. */
+  until: instant.nullable(),
   approval: approvalSchema.nullable(),
 });
 
@@ -81,8 +107,8 @@ const runSchema = z.strictObject({
   turnsAtOnce: z.number(),
   /** Steps so far; the owner's `currentTurn`. */
   turn: z.number(),
-  /** How long people may take to answer. */
-  waitMs: z.number(),
+  /** How long people may take to answer; `null`: as long as the floor on which it goes lets its turn wait. */
+  waitMs: z.number().nullable(),
   pause: pauseSchema.nullable(),
   /** The last failure; while paused: the agent is gone, which counts as soon as the run goes on. */
   lastError: runErrorSchema.nullable(),
@@ -102,6 +128,7 @@ export const runStateSchema = z.strictObject({
   status: z.enum(RUN_STATUSES),
   run: runSchema.nullable(),
   closed: z.array(closedApprovalSchema),
+  remembered: z.array(rememberedSchema),
   /** Digests of calls of which nobody knows what they did: the same is asked even if it is allowed. */
   unknown: z.array(text),
   /** Facts of other machines whose commands were carried out. */
@@ -122,6 +149,7 @@ export function emptyRuns(key: string): RunState {
     status: 'idle',
     run: null,
     closed: [],
+    remembered: [],
     unknown: [],
     causes: [],
     totals: { runs: 0, completed: 0, steps: 0, tools: 0 },

@@ -30,7 +30,18 @@ describe('the command table', () => {
   });
 
   test('holds the commands of every group', () => {
-    expect(COMMAND_WORDS).toEqual(['floor', 'agent', 'stop', 'allow', 'reject', 'queue', 'why', 'whoami', 'help']);
+    expect(COMMAND_WORDS).toEqual([
+      'floor',
+      'agent',
+      'stop',
+      'allow',
+      'reject',
+      'run',
+      'queue',
+      'why',
+      'whoami',
+      'help',
+    ]);
   });
 });
 

@@ -58,6 +58,7 @@ export function room(options: Options = {}) {
     names: { agent: (id) => NAMES[id] ?? id, channel: (id) => NAMES[id] ?? id },
     words: { refusal: (refusal, { agent }) => `refused: ${refusal} (${agent})` },
     clock: { now: () => T0 },
+    runs: { run: (verb, agent) => ({ ok: true, text: `${verb} ${agent}` }), answered: () => null },
     time: timeWords('UTC'),
     audit: (entry) => audit.push(entry),
     ...(options.seat === undefined ? {} : { seat: options.seat }),

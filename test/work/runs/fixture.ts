@@ -16,6 +16,7 @@ export class RunBench {
   at = AT;
   refusal: RunRefusal | null = null;
   facts: readonly RunFact[] = [];
+  readonly journal: { readonly at: number; readonly fact: RunFact }[] = [];
   effects: readonly RunEffect[] = [];
 
   do(...commands: readonly RunCommand[]): this {
@@ -72,6 +73,7 @@ export class RunBench {
     const decision = runMachine.decide(this.state, command, this.at);
     this.refusal = decision.ok ? null : decision.refusal;
     this.facts = decision.facts.map((fact) => runMachine.fact.parse(JSON.parse(JSON.stringify(fact))));
+    this.journal.push(...this.facts.map((fact) => ({ at: this.at, fact })));
     const state = this.facts.reduce((before, fact) => runMachine.evolve(before, fact, this.at), this.state);
     this.state = runMachine.state.parse(JSON.parse(JSON.stringify(state)));
     this.effects = this.facts.flatMap((fact) => runMachine.react(fact, this.state));

@@ -6,6 +6,7 @@ import { focusableIfCut } from '../conversation/code-block.tsx';
 import { sendCommand } from '../sending.ts';
 import type { AnsweredQuestion } from '../../console/protocol.ts';
 import { exactTime, timeOfDay } from '../now.ts';
+import type { Question } from '../../../turns/floor/settings.ts';
 import { agentOf, channel, messages, person, view } from '../state.ts';
 
 /** A key that was meant for what stood here before answers nothing. */
@@ -43,16 +44,10 @@ function personName(id: string | null): string {
   return messages.peek().find(({ speaker }) => speaker.id === id)?.speaker.name ?? id;
 }
 
-type Asked = {
-  readonly question: number;
-  readonly title: string;
-  readonly detail: string;
-  readonly shown: boolean;
-};
-
-function Request(props: { readonly agent: string; readonly epoch: number; readonly asked: Asked }): JSX.Element {
+function Request(props: { readonly agent: string; readonly epoch: number; readonly asked: Question }): JSX.Element {
   const { agent, epoch, asked } = props;
-  const { question, title, detail, shown } = asked;
+  const { question, title, detail, shown, always = [], pause } = asked;
+  const why = useRef<HTMLInputElement>(null);
   const box = useRef<HTMLElement>(null);
   const settled = useSettled();
   useSignalEffect(() => {
@@ -61,15 +56,21 @@ function Request(props: { readonly agent: string; readonly epoch: number; readon
     wantedQuestion.value = null;
     box.current?.focus();
   });
-  const answer = (line: '/allow' | '/reject'): void => sendCommand(`${line} ${question}`, { epoch });
+  const answer = (line: '/allow' | '/reject', more = ''): void =>
+    sendCommand([line, question, ...(more === '' ? [] : [more])].join(' '), { epoch });
+  const reject = (): void => answer('/reject', why.current?.value.trim() ?? '');
   /** The second half of a double click may come when the next question stands under the pointer: it answers nothing. */
-  const click = (line: '/allow' | '/reject') => (event: MouseEvent) => {
-    if (event.detail < 2) answer(line);
+  const click = (act: () => void) => (event: MouseEvent) => {
+    if (event.detail < 2) act();
   };
   const press = (event: KeyboardEvent): void => {
+    if (event.target === why.current) {
+      if (event.key === 'Enter') reject();
+      return;
+    }
     if (event.altKey || event.ctrlKey || event.metaKey || !settled) return;
     if (event.key === 'a' && shown) answer('/allow');
-    else if (event.key === 'r') answer('/reject');
+    else if (event.key === 'r') reject();
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -89,12 +90,41 @@ function Request(props: { readonly agent: string; readonly epoch: number; readon
       </p>
       {detail !== '' && <pre ref={focusableIfCut}>{detail}</pre>}
       <div class="actions" role="group" aria-label="Your answer">
-        <button type="button" data-testid="allow" disabled={!shown} onClick={click('/allow')}>
-          Allow <kbd class="wide-only">a</kbd>
+        <button type="button" data-testid="allow" disabled={!shown} onClick={click(() => answer('/allow'))}>
+          {pause === undefined ? 'Allow' : 'Continue'} <kbd class="wide-only">a</kbd>
         </button>
-        <button type="button" data-testid="reject" onClick={click('/reject')}>
-          Reject <kbd class="wide-only">r</kbd>
+        {always.map(({ rule, words }, index) => (
+          <button
+            key={rule}
+            type="button"
+            data-testid="always"
+            title={rule}
+            disabled={!shown}
+            onClick={click(() => answer('/allow', `always ${index + 1}`))}
+          >
+            Always: {words}
+          </button>
+        ))}
+        {pause !== undefined && (
+          <button
+            type="button"
+            data-testid="complete"
+            onClick={click(() => sendCommand(`/run complete ${agent}`, { epoch }))}
+          >
+            Complete
+          </button>
+        )}
+        <button type="button" data-testid="reject" onClick={click(reject)}>
+          {pause === undefined ? 'Reject' : 'Abort'} <kbd class="wide-only">r</kbd>
         </button>
+        <input
+          ref={why}
+          type="text"
+          data-testid="why"
+          maxLength={500}
+          placeholder="Why not? The agent reads it"
+          aria-label="Why not"
+        />
       </div>
     </section>
   );

@@ -2,7 +2,8 @@ import type { Timers } from '../../../lib/time.ts';
 import type { Choice } from '../../../turns/floor/settings.ts';
 import type { Ending, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import { VERDICTS } from '../../../rules/verdict.ts';
-import { optionFor, permissionFor, toolRequestsOf } from './acp-permission.ts';
+import type { GatedCall, ToolGate } from '../../tools/tool-gate.ts';
+import { gatedCall, optionFor, permissionFor, resultOf, toolRequestsOf } from './acp-permission.ts';
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
 import { explainSilence } from './acp-words.ts';
 import { FloorTools } from '../../tools/floor-tools.ts';
@@ -26,6 +27,8 @@ export class AcpGeneration {
   readonly #tools = new Map<string, number>();
   /** What is known of each tool call: later updates hold only what changed. */
   readonly #calls = new Map<string, ToolCall>();
+  /** The calls that were let through and are not over. */
+  readonly #running = new Map<string, GatedCall>();
   /** Questions about a tool call that is not over. */
   readonly #asks = new Map<AbortController, string>();
   #asked: Promise<unknown> = Promise.resolve();
@@ -103,6 +106,8 @@ export class AcpGeneration {
     if (this.#ended || this.#interrupted) return CANCELLED;
     if (options.length === 0) return CANCELLED;
     const told = [...[this.#calls.get(toolCall.toolCallId)].filter((known) => known !== undefined), toolCall];
+    const gate = isOwn ? undefined : this.#report.gate;
+    if (gate !== undefined) return this.#gated(gate, { told, options }, withdrawn);
     const verdict = isOwn ? 'allow' : this.#verdictOn(told);
     if (verdict === 'deny') return this.#refuse(told, options);
     const unasked = verdict === 'allow' ? optionFor('allow', options) : null;
@@ -177,6 +182,28 @@ export class AcpGeneration {
     return VERDICTS.findLast((verdict) => verdicts.has(verdict)) ?? 'ask';
   }
 
+  /** Has the call decided about; one that may run is settled when its agent tells that it is over. */
+  async #gated(
+    gate: ToolGate,
+    { told, options }: { readonly told: readonly ToolCall[]; readonly options: readonly PermissionOption[] },
+    withdrawn: AbortSignal,
+  ): Promise<PermissionOutcome> {
+    const call = gatedCall(titleOf(told), told, options);
+    const over = new AbortController();
+    this.#asks.set(over, call.id);
+    this.#asking += 1;
+    this.#report.work(this.#open);
+    const asked = gate.ask(call, AbortSignal.any([over.signal, withdrawn, this.#stop.signal]));
+    this.#asked = Promise.all([this.#asked, asked]);
+    const answer = await asked;
+    this.#asks.delete(over);
+    this.#asking -= 1;
+    this.#report.work(this.#open);
+    if (answer.verdict === 'refused') return answer.code === 'CANCELLED' ? CANCELLED : this.#refuse(told, options);
+    this.#running.set(call.id, call);
+    return outcomeOf(optionFor('allow', options));
+  }
+
   #refuse(told: readonly ToolCall[], options: readonly PermissionOption[]): PermissionOutcome {
     this.#refused = { title: titleOf(told), written: this.#written.length };
     return outcomeOf(optionFor('reject', options));
@@ -195,6 +222,7 @@ export class AcpGeneration {
     this.#learn(call);
     const begun = this.#tools.get(call.toolCallId);
     if (call.status === 'completed' || call.status === 'failed') {
+      this.#record(call.toolCallId, begun);
       this.#close(call.toolCallId);
       if (begun !== undefined) this.#tell(begun);
     } else if ((call.status === 'in_progress' || update === 'tool_call') && begun === undefined) this.#begin(call);
@@ -210,6 +238,18 @@ export class AcpGeneration {
     if (this.floorTools.calls !== calls) return;
     this.#worked = true;
     this.floorTools.apart();
+  }
+
+  /** What an agent did goes on record, also what it did unasked; the floor's own tools are no work of a run. */
+  #record(id: string, begun: number | undefined): void {
+    const { gate } = this.#report;
+    const told = this.#calls.get(id);
+    const asked = this.#running.get(id);
+    if (gate === undefined || told === undefined) return;
+    this.#running.delete(id);
+    const result = resultOf(told);
+    if (asked !== undefined) void gate.settled(asked, result);
+    else if (begun === this.floorTools.calls) void gate.reported(gatedCall(titleOf([told]), [told], []), result);
   }
 
   #learn(call: ToolCall): void {

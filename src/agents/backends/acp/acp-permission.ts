@@ -4,6 +4,7 @@ import { TOOL_KINDS } from '../../../rules/rule.ts';
 import type { ToolRequest } from '../../../rules/tool-use.ts';
 import { unifiedDiff } from './unified-diff.ts';
 import type { PermissionRequest } from '../backend.ts';
+import type { CallResult, GatedCall } from '../../tools/tool-gate.ts';
 import { FLOOR_TOOLS, isFloorTool } from '../../tools/floor-tools.ts';
 import type { PermissionOption, ToolCall } from './acp-wire.ts';
 
@@ -20,6 +21,37 @@ export function permissionFor(
   const detail = detailOf(title, told, options);
   const request = { title: title.length > LONGEST_TITLE ? `${title.slice(0, LONGEST_TITLE)}…` : title, detail };
   return sent('allow', options) === null ? { ...request, unaskable: NO_YES } : request;
+}
+
+/** A call that an agent asks for, or tells of, as it stands before the gate; `options`: the answers that it takes, if it asks. */
+export function gatedCall(title: string, told: readonly ToolCall[], options: readonly PermissionOption[]): GatedCall {
+  const { unaskable, ...words } = permissionFor(title, told, options);
+  const accounts = toolRequestsOf(told);
+  const named = accounts.find(({ name }) => name !== null)?.name;
+  const input = told.findLast(({ rawInput }) => isRecord(rawInput))?.rawInput;
+  return {
+    id: told[0]?.toolCallId ?? '',
+    tool: named ?? accounts.find(({ kind }) => kind !== null)?.kind ?? 'other',
+    input: isRecord(input) ? input : { told: words.detail },
+    definition: null,
+    repeatable: false,
+    ...words,
+    accounts,
+    // Nobody can say yes, so even what a rule allows is a no, and people are told.
+    ...(unaskable === undefined ? { caution: null } : { caution: unaskable, unaskable }),
+  };
+}
+
+/** What came of a call, as its agent tells it. */
+export function resultOf({ status, content, rawOutput }: ToolCall): CallResult {
+  const words = contentWords(content).join('\n');
+  const output = words === '' ? (typeof rawOutput === 'string' ? rawOutput : asJson(rawOutput ?? '')) : words;
+  const code = status === 'failed' ? 'TOOL_FAILED' : null;
+  return { status: code === null ? 'complete' : 'error', output, code, durationMs: null };
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /**

@@ -90,6 +90,7 @@ const toolCall = z.object({
   kind: z.string().nullish().catch(null),
   status: z.string().nullish().catch(null),
   rawInput: z.unknown().optional(),
+  rawOutput: z.unknown().optional(),
   content: z.unknown().optional(),
   locations: z
     .array(z.object({ path: z.string(), line: z.number().nullish().catch(null) }))

@@ -229,6 +229,7 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
     ...(cut.length === 0 ? {} : { cut }),
     ...(outcome === 'forfeited' && !said && !failsForEver(decision.floor) ? { uncounted: true as const } : {}),
   });
+  if (turn.run !== undefined) decision.record({ type: 'runLeft', agent, epoch, outcome });
   for (const message of decision.floor.held.filter(({ id }) => !known.has(id))) {
     decision.route(message, { state: 'held', until: message.until }, null);
   }

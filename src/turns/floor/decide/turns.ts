@@ -137,7 +137,7 @@ function unroute(decision: DecisionBuilder): void {
 /** How often a turn goes on for messages that could not be injected. */
 const MAX_REPROMPTS = 3;
 
-type Act = CommandOf<'say' | 'work' | 'end' | 'wait' | 'request' | 'injected'>;
+type Act = CommandOf<'say' | 'work' | 'end' | 'wait' | 'use' | 'request' | 'injected'>;
 
 /** An act that counts only when it comes from the holder, under its epoch. */
 export function byHolder<A extends Act>(

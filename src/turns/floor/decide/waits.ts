@@ -1,4 +1,5 @@
 import type { CommandOf, Refusal } from '../command.ts';
+import type { FactOf } from '../fact.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
 import type { Turn } from '../floor.ts';
@@ -23,15 +24,28 @@ export function interrupted(decision: DecisionBuilder, command: CommandOf<'inter
  */
 export function request(decision: DecisionBuilder, command: CommandOf<'request'>, turn: Turn): null {
   const { agent, epoch } = turn;
-  const { title, detail } = command.approval;
+  const { title, detail, id, always, pause } = command.approval;
   const { unaskable } = command;
   const question = decision.floor.questions + 1;
   const deadlineAt = decision.at + decision.floor.settings.waitTimeoutMs;
-  const asked = { question, title, detail: unaskable === undefined ? detail : '', shown: false };
+  const of = {
+    ...(id === undefined ? {} : { approval: id }),
+    ...(pause === undefined ? {} : { pause }),
+    ...(always === undefined || unaskable !== undefined ? {} : { always: [...always] }),
+  };
+  const asked = { question, title, detail: unaskable === undefined ? detail : '', shown: false, ...of };
   decision.record({ type: 'turnWaited', agent, epoch, wait: { reason: 'approval', deadlineAt, question: asked } });
   decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
   if (unaskable === undefined) decision.announce({ kind: 'approval', agent, question, title, detail });
   else rejectUnasked(decision, unaskable);
+  return null;
+}
+
+/** The holder uses tools: its run begins. */
+export function use(decision: DecisionBuilder, { maxTurns }: CommandOf<'use'>, turn: Turn): Refusal | null {
+  if (turn.run !== undefined) return 'already';
+  const { agent, epoch } = turn;
+  decision.record({ type: 'runBegun', agent, epoch, ...(maxTurns === undefined ? {} : { maxTurns }) });
   return null;
 }
 
@@ -40,8 +54,9 @@ export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw
   const { turn } = decision.floor;
   if (turn?.agent !== command.agent) return 'not-holder';
   if (turn.epoch !== command.epoch) return 'stale-epoch';
-  const { agent, epoch, question } = command;
-  if (openQuestion(decision.floor)?.question !== question) return 'stale-question';
+  const { agent, epoch } = command;
+  const question = openQuestion(decision.floor)?.question;
+  if (question === undefined || question !== (command.question ?? question)) return 'stale-question';
   decision.record({ type: 'questionClosed', agent, epoch, question, choice: null, by: agent });
   goOnAfter(decision, agent);
   return null;
@@ -63,20 +78,24 @@ export function decideRequest(decision: DecisionBuilder, command: CommandOf<'dec
   const asked = openQuestion(decision.floor);
   if (asked?.question !== command.question) return 'stale-question';
   if (command.choice === 'allow' && !asked.shown) return 'not-shown';
-  decideQuestion(decision, { choice: command.choice, by: command.by });
+  const { choice, by, reason, always } = command;
+  const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
+  decideQuestion(decision, { choice, by, ...more });
   return null;
 }
 
 /** Gives the open question its answer; its generation goes on, and takes up what people wrote meanwhile. */
 function decideQuestion(
   decision: DecisionBuilder,
-  answer: { readonly choice: Choice; readonly by: string | null },
+  answer: Pick<FactOf<'questionClosed'>, 'by' | 'reason' | 'always'> & { readonly choice: Choice },
 ): void {
   const { turn } = decision.floor;
   const asked = openQuestion(decision.floor);
   if (turn === null || asked === null) throw new Error(`impossible: nothing is asked in ${decision.floor.channel}`);
   const { agent, epoch } = turn;
-  decision.record({ type: 'questionClosed', agent, epoch, question: asked.question, ...answer });
+  const { question, approval } = asked;
+  const of = approval === undefined ? {} : { approval };
+  decision.record({ type: 'questionClosed', agent, epoch, question, ...of, ...answer });
   goOnAfter(decision, agent);
 }
 

@@ -1,0 +1,60 @@
+import type { ToolRequest } from '../../rules/tool-use.ts';
+
+/** A tool call that Conch would carry out for a model, or that an agent asks to carry out itself. */
+export type GatedCall = {
+  /** Unlike that of any other open call of the turn. */
+  readonly id: string;
+  /** As rules and people know the tool: `mcp__files__write_file`, or its kind. */
+  readonly tool: string;
+  readonly input: Readonly<Record<string, unknown>>;
+  /** Digest of the definition that the model was shown; `null` for tools without one. */
+  readonly definition: string | null;
+  /** It changes nothing, by the word of somebody who is trusted. */
+  readonly repeatable: boolean;
+  /** What people call it; the tool unless given. */
+  readonly title?: string;
+  /** Everything that would be sent, for people, secrets spelled by their names. */
+  readonly detail: string;
+  /** Why people are asked even if a rule allows it; `null`: nothing beside the rules. */
+  readonly caution: string | null;
+  /** How its agent tells of a call that it carries out itself: rules look at each account, and the strictest verdict counts. */
+  readonly accounts?: readonly ToolRequest[];
+  /** Why people cannot be asked: it is refused then. */
+  readonly unaskable?: string;
+};
+
+/** One answer of the model: its text, and the calls that it asks for, in order. */
+export type ModelStep = { readonly text: string; readonly calls: readonly GatedCall[] };
+
+/** Whether a call may begin, at once. `words`: what the model is told when it may not. */
+export type GateVerdict =
+  | { readonly verdict: 'go' }
+  | { readonly verdict: 'refused'; readonly code: RefusalCode; readonly words: string };
+
+/** Rules refuse it, people do, or nobody decided before the generation ended. */
+export type RefusalCode = 'AGENT_TOOL_NOT_ALLOWED' | 'DENIED' | 'CANCELLED';
+
+/** What came of a call that was let through. */
+export type CallResult = {
+  readonly status: 'complete' | 'error';
+  /** Everything that came back, as text. */
+  readonly output: string;
+  /** `UNKNOWN`: nobody knows what it did. */
+  readonly code: 'TOOL_FAILED' | 'TIMEOUT' | 'UNKNOWN' | null;
+  /** In milliseconds, without the time that people took; `null`: not known. */
+  readonly durationMs: number | null;
+};
+
+/** What stands between an agent and its tools, for one generation. */
+export type ToolGate = {
+  /** Told of every answer of the model before its calls are looked at; `stop`: the generation ends here. */
+  step(step: ModelStep): Promise<'go' | 'stop'>;
+  /** Resolves when it is decided; a call that may go is carried out once, right after. One at a time, in order. Never rejects. */
+  ask(call: GatedCall, stopped: AbortSignal): Promise<GateVerdict>;
+  /** Told of what came of a call that was let through, before the model hears of it. */
+  settled(call: GatedCall, result: CallResult): Promise<void>;
+  /** Told of a call that an agent carried out without asking: it is on record, and changes nothing. */
+  reported(call: GatedCall, result: CallResult): Promise<void>;
+  /** The generation is over: nobody knows what came of calls that are still open. */
+  close(): Promise<void>;
+};

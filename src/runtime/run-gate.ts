@@ -1,0 +1,345 @@
+import { createHash } from 'node:crypto';
+import type { CallResult, GatedCall, GateVerdict, ToolGate } from '../agents/tools/tool-gate.ts';
+import { canonical } from '../engine/canonical.ts';
+import { LONGEST_DETAIL } from '../agents/session/permission-queue.ts';
+import { KeyedQueue } from '../lib/keyed.ts';
+import type { Clock } from '../lib/time.ts';
+import { visible } from '../lib/visible.ts';
+import type { AlwaysOffer } from '../rules/offers.ts';
+import type { ToolVerdict } from '../rules/verdict.ts';
+import type { Applied } from '../turns/floor-store.ts';
+import type { TurnManager } from '../turns/manager.ts';
+import { runKeyOf } from '../work/runs/floor-binding.ts';
+import type { RunSeat } from '../work/runs/floor-binding.ts';
+import type { RunStore } from '../work/runs/run-commands.ts';
+import type { RequestedCall, RunCommand, RunFact } from '../work/runs/run-events.ts';
+import type { RunState } from '../work/runs/run.ts';
+
+/** What the rules say about a call, and what can be remembered about it. */
+export type CallJudgement = {
+  readonly verdict: ToolVerdict['verdict'];
+  /** The rule that decided. */
+  readonly rule: string | null;
+  /** What its agent is told when it is refused. */
+  readonly words: string;
+  readonly offers: readonly AlwaysOffer[];
+};
+
+/** What gates need. */
+export type RunGatePorts = {
+  readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'onChange'>;
+  readonly manager: Pick<TurnManager, 'apply'>;
+  readonly clock: Clock;
+  readonly judge: (seat: RunSeat, call: GatedCall, remembered: RunState['remembered']) => CallJudgement;
+  /** How many steps a run may take at first; the owner's default unless told. */
+  readonly maxTurns: (seat: RunSeat) => number | undefined;
+  /** The text without secrets. */
+  readonly clean: (text: string) => string;
+  readonly failed: (error: unknown) => void;
+};
+
+/** Gates between agents and their tools: each call is one of the run of its turn, written before it starts and after it ends. */
+export function createRunGates(ports: RunGatePorts): (seat: RunSeat, epoch: number) => ToolGate {
+  const watchers = new Map<string, Set<Watcher>>();
+  ports.runs.onChange(({ key, facts }) => {
+    for (const watcher of watchers.get(key) ?? []) watcher(facts);
+  });
+  const watch = (key: string, watcher: Watcher): (() => void) => {
+    const known = watchers.get(key) ?? new Set();
+    watchers.set(key, known.add(watcher));
+    return () => {
+      known.delete(watcher);
+      if (known.size === 0) watchers.delete(key);
+    };
+  };
+  return (seat, epoch) => new RunGate({ ...ports, watch }, seat, epoch);
+}
+
+type Watcher = (facts: readonly RunFact[]) => void;
+type GatePorts = RunGatePorts & { readonly watch: (key: string, watcher: Watcher) => () => void };
+
+/** The gate of one generation: its run is that of the turn, its session the turn's epoch. */
+class RunGate implements ToolGate {
+  readonly #ports: GatePorts;
+  readonly #seat: RunSeat;
+  readonly #key: string;
+  readonly #epoch: number;
+  readonly #queue = new KeyedQueue<'call'>();
+  /** The calls that may run, by the id that their agent gave them, under the id that they have in the run. */
+  readonly #open = new Map<string, string>();
+  #calls = 0;
+  /** Aborted when the generation is over. */
+  readonly #over = new AbortController();
+
+  constructor(ports: GatePorts, seat: RunSeat, epoch: number) {
+    this.#ports = ports;
+    this.#seat = seat;
+    this.#key = runKeyOf(seat);
+    this.#epoch = epoch;
+  }
+
+  async step(): Promise<'go' | 'stop'> {
+    return this.#queue.run('call', () => this.#step()).catch((error: unknown) => this.#fail(error, 'stop'));
+  }
+
+  async ask(call: GatedCall, stopped: AbortSignal): Promise<GateVerdict> {
+    return this.#queue
+      .run('call', () => this.#ask(call, stopped))
+      .catch((error: unknown) => this.#fail(error, CANCELLED));
+  }
+
+  async settled({ id: known }: GatedCall, result: CallResult): Promise<void> {
+    const id = this.#open.get(known);
+    if (id === undefined) return;
+    this.#open.delete(known);
+    await this.#apply(this.#settling(id, result)).catch((error: unknown) => this.#fail(error, null));
+  }
+
+  async reported(call: GatedCall, result: CallResult): Promise<void> {
+    if (this.#over.signal.aborted) return;
+    const record = async (): Promise<void> => {
+      if (!(await this.#begin())) return;
+      const id = this.#newId();
+      const digest = digestOf(call);
+      const common = { ...this.#called(id, call, digest), verdict: 'allow', rule: UNASKED, repeatable: true } as const;
+      await this.#ports.runs.applyAll(
+        this.#key,
+        [
+          { type: 'REQUEST', session: this.#session, call: common },
+          { type: 'CLAIM', call: id, digest, verdict: 'allow' },
+          this.#settling(id, result),
+        ],
+        this.#ports.clock.now(),
+      );
+    };
+    await this.#queue.run('call', record).catch((error: unknown) => this.#fail(error, null));
+  }
+
+  async close(): Promise<void> {
+    this.#over.abort();
+    await this.#queue.settled();
+    const unknown = { status: 'error', output: '', code: 'UNKNOWN', durationMs: null } as const;
+    const open = [...this.#open.values()];
+    this.#open.clear();
+    await Promise.all(open.map((id) => this.#apply(this.#settling(id, unknown)))).catch((error: unknown) =>
+      this.#fail(error, null),
+    );
+  }
+
+  get #session(): string {
+    return `${this.#epoch}`;
+  }
+
+  get #state(): RunState | null {
+    return this.#ports.runs.state(this.#key);
+  }
+
+  /** Whether the run of this generation has not ended. */
+  get #isOpen(): boolean {
+    const state = this.#state;
+    return state?.run?.session === this.#session && (state.status === 'running' || state.status === 'paused');
+  }
+
+  #apply(command: RunCommand): ReturnType<RunStore['apply']> {
+    return this.#ports.runs.apply(this.#key, command, this.#ports.clock.now());
+  }
+
+  async #step(): Promise<'go' | 'stop'> {
+    if (this.#over.signal.aborted) return 'stop';
+    if (!this.#isOpen) return (await this.#begin()) ? 'go' : 'stop';
+    const turn = (this.#state?.run?.turn ?? 0) + 1;
+    await this.#apply({ type: 'STEP', session: this.#session, turn, toolCalls: [] });
+    return (await this.#runs(this.#over.signal)) ? 'go' : 'stop';
+  }
+
+  /** Whether the turn has a run, which begins with this if it had none. */
+  async #begin(): Promise<boolean> {
+    if (this.#isOpen) return true;
+    const { channel, agent } = this.#seat;
+    const maxTurns = this.#ports.maxTurns(this.#seat);
+    const limit = maxTurns === undefined ? {} : { maxTurns };
+    const begun: Applied = await this.#ports.manager.apply(channel, {
+      type: 'use',
+      agent,
+      epoch: this.#epoch,
+      ...limit,
+    });
+    return begun.ok && this.#isOpen;
+  }
+
+  /** Resolves once the run goes on, with whether it does. */
+  async #runs(stopped: AbortSignal): Promise<boolean> {
+    const changed = Promise.withResolvers<void>();
+    const look = (): void => {
+      if (stopped.aborted || !this.#isOpen || this.#state?.status === 'running') changed.resolve();
+    };
+    const unwatch = this.#ports.watch(this.#key, look);
+    stopped.addEventListener('abort', look, { once: true });
+    look();
+    await changed.promise;
+    stopped.removeEventListener('abort', look);
+    unwatch();
+    return !stopped.aborted && this.#isOpen;
+  }
+
+  async #ask(call: GatedCall, withdrawn: AbortSignal): Promise<GateVerdict> {
+    const stopped = AbortSignal.any([withdrawn, this.#over.signal]);
+    if (stopped.aborted || !(await this.#begin()) || !(await this.#runs(stopped))) return CANCELLED;
+    const id = this.#newId();
+    const judged = this.#judge(call);
+    const digest = digestOf(call);
+    const outcome = new CallOutcome(id);
+    const unwatch = this.#ports.watch(this.#key, (facts) => outcome.hear(facts));
+    const withdraw = (): void => void this.#apply({ type: 'WITHDRAW', call: id }).catch(this.#ports.failed);
+    stopped.addEventListener('abort', withdraw, { once: true });
+    try {
+      const requested = await this.#apply({
+        type: 'REQUEST',
+        session: this.#session,
+        call: {
+          ...this.#called(id, call, digest),
+          verdict: judged.verdict,
+          rule: judged.rule,
+          words: this.#words(call, judged),
+        },
+      });
+      if (!requested.ok) return CANCELLED;
+      if (stopped.aborted) withdraw();
+      return await this.#decided(call, { id, digest, outcome, words: judged.words });
+    } finally {
+      stopped.removeEventListener('abort', withdraw);
+      unwatch();
+    }
+  }
+
+  /** Claims the call once it is cleared, by the rules as they are then; it may have to be asked about again. */
+  async #decided(
+    call: GatedCall,
+    { id, digest, outcome, words }: { id: string; digest: string; outcome: CallOutcome; words: string },
+  ): Promise<GateVerdict> {
+    for (;;) {
+      const came = await outcome.next();
+      if (came !== 'cleared') return refusal(came, call, words);
+      const { verdict } = this.#judge(call);
+      const claimed = await this.#apply({ type: 'CLAIM', call: id, digest, verdict });
+      if (claimed.ok && claimed.facts.some(({ type }) => type === 'callClaimed')) {
+        this.#open.set(call.id, id);
+        return { verdict: 'go' };
+      }
+    }
+  }
+
+  #judge(call: GatedCall): CallJudgement {
+    const judged = this.#ports.judge(this.#seat, call, this.#state?.remembered ?? []);
+    return judged.verdict === 'allow' && call.caution !== null ? { ...judged, verdict: 'ask', offers: [] } : judged;
+  }
+
+  #words(call: GatedCall, { offers }: CallJudgement): NonNullable<RequestedCall['words']> {
+    const { clean } = this.#ports;
+    const { title = call.tool, caution, unaskable } = call;
+    const whole = [...(caution === null ? [] : [`⚠ ${caution}`]), call.detail].join('\n');
+    const detail = visible(clean(whole));
+    const why = detail.length > LONGEST_DETAIL ? TOO_LONG : unaskable;
+    const not = why === undefined ? {} : { unaskable: why };
+    const always = offers.length === 0 || why !== undefined ? {} : { offers: [...offers] };
+    return { title: visible(clean(title)), detail: why === TOO_LONG ? '' : detail, ...not, ...always };
+  }
+
+  #called(id: string, { tool, input, repeatable, definition, accounts }: GatedCall, digest: string) {
+    const source = accounts === undefined ? ('conch' as const) : ('agent' as const);
+    const defined = definition === null ? {} : { definition };
+    return { id, tool, input: scrubbed(input, this.#ports.clean), digest, source, repeatable, ...defined };
+  }
+
+  #settling(call: string, { status, output, code, durationMs }: CallResult): RunCommand {
+    return { type: 'SETTLE', call, status, output: cut(this.#ports.clean(output)), duration: durationMs, code };
+  }
+
+  #newId(): string {
+    this.#calls += 1;
+    return `${this.#epoch}.${this.#state?.run?.turn ?? 1}.${this.#calls}`;
+  }
+
+  #fail<Value>(error: unknown, value: Value): Value {
+    this.#ports.failed(error);
+    return value;
+  }
+}
+
+type Ended = { readonly code: string | null; readonly by: string | null; readonly reason: string | null };
+
+/** What becomes of a call until it is let through or refused, as the facts of its run tell it. */
+class CallOutcome {
+  readonly #call: string;
+  readonly #heard: ('cleared' | Ended)[] = [];
+  #wake: (() => void) | null = null;
+  #said: Pick<Ended, 'by' | 'reason'> = { by: null, reason: null };
+
+  constructor(call: string) {
+    this.#call = call;
+  }
+
+  hear(facts: readonly RunFact[]): void {
+    for (const fact of facts) {
+      if (fact.type === 'approvalClosed') this.#said = { by: fact.by, reason: fact.reason };
+      if (fact.type === 'callCleared' && fact.call === this.#call) this.#heard.push('cleared');
+      if (fact.type === 'callSettled' && fact.call === this.#call) this.#heard.push({ code: fact.code, ...this.#said });
+    }
+    this.#wake?.();
+  }
+
+  async next(): Promise<'cleared' | Ended> {
+    for (;;) {
+      const next = this.#heard.shift();
+      if (next !== undefined) return next;
+      await new Promise<void>((resolve) => void (this.#wake = resolve));
+    }
+  }
+}
+
+const UNASKED = 'unasked';
+const LONGEST_OUTPUT = 65_536;
+const TOO_LONG = `what would run is longer than ${LONGEST_DETAIL.toLocaleString('en-US')} characters; it has to be split`;
+const CANCELLED: GateVerdict = {
+  verdict: 'refused',
+  code: 'CANCELLED',
+  words: 'Nobody decided about this call: it was not run.',
+};
+
+function refusal({ code, by, reason }: Ended, call: GatedCall, words: string): GateVerdict {
+  if (code === 'AGENT_TOOL_NOT_ALLOWED') return { verdict: 'refused', code, words };
+  if (code !== 'DENIED') return CANCELLED;
+  const why = reason === null ? '' : ` These are their words: ${reason}`;
+  const who = by === null ? 'Nobody could be asked' : 'People said no';
+  return { verdict: 'refused', code, words: `${who} about ${call.tool}: it was not run.${why} Go on without it.` };
+}
+
+/** Of the tool, its definition and its raw input: what a yes is bound to. */
+function digestOf({ tool, definition, input, detail, accounts }: GatedCall): string {
+  const told = accounts === undefined ? input : [input, detail];
+  return createHash('sha256')
+    .update(canonical([tool, definition, asJson(told)]))
+    .digest('base64url');
+}
+
+function asJson(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value));
+}
+
+function scrubbed(input: Readonly<Record<string, unknown>>, clean: (text: string) => string): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(input).map(([key, value]) => [key, scrub(value, clean)]));
+}
+
+function scrub(value: unknown, clean: (text: string) => string): unknown {
+  if (typeof value === 'string') return clean(value);
+  if (Array.isArray(value)) return value.map((each: unknown) => scrub(each, clean));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [clean(key), scrub(each, clean)]));
+}
+
+/** The beginning of a long output; how long it was stands below. */
+function cut(output: string): string {
+  if (output.length <= LONGEST_OUTPUT) return output;
+  const digest = createHash('sha256').update(output).digest('hex');
+  return `${output.slice(0, LONGEST_OUTPUT)}\n… (${Buffer.byteLength(output)} bytes in all, sha256 ${digest})`;
+}

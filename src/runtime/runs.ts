@@ -1,0 +1,74 @@
+import type { ToolGate } from '../agents/tools/tool-gate.ts';
+import type { Config } from '../config/config.ts';
+import type { Clock } from '../lib/time.ts';
+import type { FloorStore } from '../turns/floor-store.ts';
+import type { TurnManager } from '../turns/manager.ts';
+import { runOnFloor } from '../work/runs/floor-binding.ts';
+import type { RunSeat } from '../work/runs/floor-binding.ts';
+import { createRunCommands } from '../work/runs/run-commands.ts';
+import type { RunCommandPorts, RunStore } from '../work/runs/run-commands.ts';
+import type { RunCommands } from '../turns/commands/context.ts';
+import { timeWords } from '../turns/commands/clock-words.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
+import type { Log } from './log.ts';
+import { createRunGates } from './run-gate.ts';
+import { judgeCall } from './tool-judge.ts';
+
+/** What runs need of the program. */
+export type RunsPorts = {
+  readonly store: Pick<FloorStore, 'host' | 'journal'>;
+  readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'>;
+  readonly manager: Pick<TurnManager, 'apply'>;
+  readonly config: () => Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The text without secrets. */
+  readonly clean: (text: string) => string;
+};
+
+/** The runs of all seats: hosted beside the floors, begun by the first tool of a turn. */
+export class Runs {
+  readonly store: RunStore;
+  /** Answers the commands of the group "run". */
+  readonly commands: RunCommands;
+  /** What stands between an agent and its tools while it has the floor under an epoch. */
+  readonly gateFor: (seat: RunSeat, epoch: number) => ToolGate;
+
+  /** Before the store recovers. */
+  constructor({ store, config, clock, log, ...ports }: RunsPorts) {
+    const runs = store.host(runOnFloor);
+    this.store = runs;
+    const { manager, floors } = ports;
+    this.commands = createRunCommands({
+      runs,
+      floors: { ...floors, apply: (channel, command) => manager.apply(channel, command) },
+      clock,
+      time: timeWords(),
+      nameOf: (agent) => config().agents.find(({ id }) => id === agent)?.name ?? agent,
+      closed: (channel, question) => closedQuestion(store, channel, question),
+    });
+    this.gateFor = createRunGates({
+      ...ports,
+      runs,
+      clock,
+      judge: (seat, call, remembered) => judgeCall(config(), seat, call, { at: clock.now(), remembered }),
+      maxTurns: () => undefined,
+      failed: (error) => log.error({ err: error }, 'a tool call could not be written: it is not run'),
+    });
+  }
+}
+
+/** So far back it is looked for who answered a question. */
+const LOOKED_AT = 1_000;
+
+function closedQuestion(
+  store: Pick<FloorStore, 'journal'>,
+  channel: ChannelId,
+  question: number,
+): { readonly choice: string; readonly by: string | null } | null {
+  for (const { fact } of store.journal(channel, LOOKED_AT).toReversed()) {
+    if (fact.type === 'questionClosed' && fact.question === question)
+      return { choice: fact.choice ?? 'withdrawn', by: fact.by };
+  }
+  return null;
+}

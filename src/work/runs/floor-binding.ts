@@ -1,0 +1,221 @@
+import { z } from 'zod';
+import type { CommandFor, Machine } from '../../engine/machine.ts';
+import type { Command, Refusal } from '../../turns/floor/command.ts';
+import type { Fact, FactOf } from '../../turns/floor/fact.ts';
+import type { Floor } from '../../turns/floor/floor.ts';
+import { findTurn, turnsOf } from '../../turns/floor/seats.ts';
+import { PAUSES } from '../../turns/floor/settings.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import type { Effect } from '../../turns/floor/react.ts';
+import { floorMachine } from '../../turns/floor-store.ts';
+import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
+import { runMachine } from './run-machine.ts';
+import type { RunEffect } from './run-machine.ts';
+import type { OpenCall, Run, RunState } from './run.ts';
+
+/** The seat whose runs a key holds. */
+export type RunSeat = { readonly channel: ChannelId; readonly agent: AgentId };
+
+/** The key of a seat's runs. */
+export function runKeyOf({ channel, agent }: RunSeat): string {
+  return `${channel} ${agent}`;
+}
+
+/** The seat of a key; agents' ids have no spaces. */
+export function seatOfRuns(key: string): RunSeat {
+  const at = key.lastIndexOf(' ');
+  return { channel: key.slice(0, at), agent: key.slice(at + 1) };
+}
+
+/**
+ * The floor as it is hosted beside runs: what happens to a turn happens to its run in the same transaction. A run begins with the
+ * first tool of a turn, and its session is the turn's epoch: what an older generation asks for is refused.
+ */
+export const floorWithRuns = {
+  ...floorMachine,
+  command: z.discriminatedUnion('type', [
+    z.strictObject({
+      type: z.literal('request'),
+      agent: z.string(),
+      epoch: z.number(),
+      approval: z.strictObject({
+        title: z.string(),
+        detail: z.string(),
+        id: z.string().exactOptional(),
+        pause: z.enum(PAUSES).exactOptional(),
+        always: z.array(z.strictObject({ rule: z.string(), words: z.string() })).exactOptional(),
+      }),
+      unaskable: z.string().exactOptional(),
+    }),
+    z.strictObject({ type: z.literal('withdraw'), agent: z.string(), epoch: z.number() }),
+    z.strictObject({ type: z.literal('skip'), agent: z.string(), epoch: z.number(), by: z.string() }),
+  ]),
+  causes: runCommands,
+  causing: new Set<Fact['type']>([
+    'runBegun',
+    'runLeft',
+    'turnWaited',
+    'turnResumed',
+    'questionClosed',
+    'disconnected',
+  ]),
+} satisfies Machine<Floor, Command, Fact, Effect, Refusal>;
+
+/** The run as it is hosted beside floors: what it asks, its floor asks people, whose turn waits until they have decided. */
+export const runOnFloor = {
+  ...runMachine,
+  causes: floorCommands,
+} satisfies Machine<RunState, RunCommand, RunFact, RunEffect, RunRefusal>;
+
+function runCommands(fact: Fact, floor: Floor): readonly CommandFor[] {
+  if (fact.type === 'disconnected') return fact.restart ? recovered(floor) : [];
+  const commands = commandsOf(fact, floor);
+  if (commands.length === 0 || !('agent' in fact) || typeof fact.agent !== 'string') return [];
+  const key = runKeyOf({ channel: floor.channel, agent: fact.agent });
+  return commands.map((command) => ({ machine: runMachine.name, key, command }));
+}
+
+function recovered(floor: Floor): readonly CommandFor[] {
+  const cut = turnsOf(floor).filter(({ run }) => run === true);
+  const command: RunCommand = { type: 'RECOVER' };
+  return cut.map(({ agent }) => ({
+    machine: runMachine.name,
+    key: runKeyOf({ channel: floor.channel, agent }),
+    command,
+  }));
+}
+
+function commandsOf(fact: Fact, floor: Floor): readonly RunCommand[] {
+  switch (fact.type) {
+    case 'runBegun':
+      return begun(fact, floor);
+    case 'runLeft':
+      return left(fact);
+    case 'turnWaited':
+      return hasRun(floor, fact.agent) && fact.wait.reason !== 'approval'
+        ? [{ type: 'PAUSE', reason: 'user_input', context: fact.wait.reason }]
+        : [];
+    case 'turnResumed':
+      return hasRun(floor, fact.agent)
+        ? [
+            { type: 'ATTACH', session: sessionOf(fact) },
+            { type: 'RESUME', by: null },
+          ]
+        : [];
+    case 'questionClosed':
+      return hasRun(floor, fact.agent) ? decided(fact) : [];
+    default:
+      return [];
+  }
+}
+
+function hasRun(floor: Floor, agent: AgentId): boolean {
+  return findTurn(floor, agent)?.run === true;
+}
+
+function sessionOf({ epoch }: { readonly epoch: number }): string {
+  return `${epoch}`;
+}
+
+/** What an earlier turn left in error is over: this one begins afresh. */
+function begun(fact: FactOf<'runBegun'>, { channel }: Floor): readonly RunCommand[] {
+  const { epoch, agent, maxTurns } = fact;
+  const turn = `turn #${epoch} of ${agent} in ${channel}`;
+  const session = sessionOf(fact);
+  const given = { runType: 'conversational', prompt: turn, session, by: null, waitMs: null } as const;
+  const limit = maxTurns === undefined ? {} : { maxTurns };
+  const task = { id: turn, column: 'in_progress' };
+  return [
+    { type: 'ABORT', reason: 'another turn began', by: null },
+    { type: 'START', ...given, ...limit, allowedTools: null, task },
+    { type: 'STEP', session, turn: 1, toolCalls: [] },
+  ];
+}
+
+/** With a call that nobody knows the end of, no run is complete. */
+function left(fact: FactOf<'runLeft'>): readonly RunCommand[] {
+  const session = sessionOf(fact);
+  const abort = (reason: string) => ({ type: 'ABORT', reason, by: null }) as const;
+  switch (fact.outcome) {
+    case 'completed':
+    case 'passed':
+    case 'lapsed':
+      return [{ type: 'COMPLETE', session, result: fact.outcome }, abort('the turn ended in the middle of a call')];
+    case 'forfeited': {
+      const error = { code: 'AGENT_EXECUTION_ERROR', message: 'the agent was lost', recoverable: true };
+      return [
+        { type: 'ERROR', session, error },
+        { ...abort('the agent was lost'), while: 'paused' },
+      ];
+    }
+    case 'expired':
+      return [abort('the turn timed out')];
+    case 'revoked':
+      return [abort('the turn was ended')];
+  }
+}
+
+function decided(fact: FactOf<'questionClosed'>): readonly RunCommand[] {
+  const { choice, by, approval, reason, always } = fact;
+  if (choice === null) return [];
+  if (approval !== undefined) {
+    const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
+    return [{ type: 'DECIDE', approval, choice: choice === 'allow' ? 'allow' : 'deny', by, via: 'floor', ...more }];
+  }
+  const who = by ?? 'Conch';
+  return choice === 'allow'
+    ? [{ type: 'RESUME', by: who }]
+    : [{ type: 'ABORT', reason: reason ?? 'people said no', by: who }];
+}
+
+function floorCommands(fact: RunFact, { key, run }: RunState): readonly CommandFor[] {
+  if (run === null || run.type !== 'conversational') return [];
+  const { channel, agent } = seatOfRuns(key);
+  const epoch = Number(run.session);
+  const command = ((): Command | null => {
+    switch (fact.type) {
+      case 'paused':
+        return fact.reason === 'user_input' ? null : { type: 'request', agent, epoch, ...questionOf(fact, run) };
+      case 'resumed':
+        return { type: 'withdraw', agent, epoch };
+      case 'aborted':
+      case 'runCompleted':
+        return fact.by === null || fact.by === undefined ? null : { type: 'skip', agent, epoch, by: fact.by };
+      default:
+        return null;
+    }
+  })();
+  return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];
+}
+
+type Asking = Pick<Extract<Command, { type: 'request' }>, 'approval' | 'unaskable'>;
+
+function questionOf({ reason, approval, context }: Extract<RunFact, { type: 'paused' }>, run: Run): Asking {
+  if (approval === null) {
+    const pause = reason === 'turn_limit' ? reason : 'confirmation';
+    return { approval: { ...pauseWords(reason, context, run), pause } };
+  }
+  const call = run.calls.find(({ id }) => id === approval.call);
+  if (call === undefined) return { approval: { title: approval.tool, detail: '', id: approval.id } };
+  const { title, detail, unaskable, offers = [] } = wordsOf(call);
+  const always = offers.length === 0 ? {} : { always: offers };
+  const whole = [detail, ...offers.map(({ words }, index) => `always ${index + 1}: ${words}, for 30 days`)].join('\n');
+  return {
+    approval: { title, detail: whole, id: approval.id, ...always },
+    ...(unaskable === undefined ? {} : { unaskable }),
+  };
+}
+
+function wordsOf({ words, tool, input }: OpenCall): NonNullable<OpenCall['words']> {
+  return words ?? { title: tool, detail: JSON.stringify(input, null, 1) };
+}
+
+function pauseWords(reason: string, context: string | null, { turn, maxTurns, turnsAtOnce, calls }: Run) {
+  const more = reason === 'turn_limit' ? ` with ${turnsAtOnce} more` : '';
+  const HOW = `A yes lets it go on${more}, a no ends its turn; /run complete ends it with what is there.`;
+  if (reason === 'turn_limit') return { title: `used ${turn} of ${maxTurns} steps`, detail: HOW };
+  const call = calls.at(-1);
+  if (context !== null || call === undefined) return { title: context ?? 'stands still', detail: HOW };
+  const { title, detail } = wordsOf(call);
+  return { title: `the same call a third time: ${title}`, detail: `${detail}\n\n${HOW}` };
+}

@@ -1,0 +1,134 @@
+import type { StoredFact } from '../../engine/port.ts';
+import type { Instant } from '../../lib/time.ts';
+import type { RunFact } from './run-events.ts';
+
+/** How it was decided that a call may run, or may not. */
+export type CallDecision =
+  | 'rule'
+  | 'once'
+  | 'always'
+  | 'grant'
+  | 'denied-rule'
+  | 'denied-person'
+  | 'expired'
+  | 'void'
+  | 'unasked'
+  | 'open';
+
+/** One tool call as its run's journal tells of it. */
+export type ToolCallRow = {
+  /** Place of the request in the journal of its seat. */
+  readonly seq: number;
+  readonly run: string;
+  readonly step: number;
+  readonly call: string;
+  readonly tool: string;
+  readonly input: Readonly<Record<string, unknown>>;
+  /** `agent`: by its own account. */
+  readonly source: 'conch' | 'agent';
+  /** Of tool, definition and raw input. */
+  readonly digest: string;
+  readonly decision: CallDecision;
+  readonly rule: string | null;
+  readonly decidedBy: string | null;
+  readonly reason: string | null;
+  readonly status: 'pending' | 'running' | 'complete' | 'error';
+  readonly outcome: 'known' | 'unknown';
+  readonly askedAt: Instant;
+  readonly startedAt: Instant | null;
+  readonly endedAt: Instant | null;
+  /** How long people took, in milliseconds. */
+  readonly waitMs: number;
+  /** Without that, in milliseconds. */
+  readonly durationMs: number | null;
+  readonly output: string | null;
+  readonly code: string | null;
+};
+
+type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
+type Place = { run: string; step: number; asked: string | null; askedAt: Instant };
+
+/** The tool calls that a stretch of a seat's journal tells of, oldest first; what was asked for before it is left out. */
+export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] {
+  const rows: ToolCallRow[] = [];
+  const open = new Map<string, number>();
+  const place: Place = { run: '', step: 0, asked: null, askedAt: 0 };
+  for (const entry of entries) {
+    follow(place, entry);
+    if (entry.fact.type === 'callRequested') {
+      open.set(entry.fact.call.id, rows.length);
+      rows.push(requested(place, entry, entry.fact.call));
+      continue;
+    }
+    const call = callOf(entry.fact, place);
+    const index = call === null ? undefined : open.get(call);
+    const row = index === undefined ? undefined : rows[index];
+    if (call === null || index === undefined || row === undefined) continue;
+    rows[index] = told(row, entry, place);
+    if (entry.fact.type === 'callSettled') open.delete(call);
+  }
+  return rows;
+}
+
+function follow(place: Place, { fact, at }: Entry): void {
+  if (fact.type === 'runStarted') Object.assign(place, { run: fact.run, step: 0 });
+  if (fact.type === 'stepped') place.step = fact.turn;
+  if (fact.type === 'paused') Object.assign(place, { asked: fact.approval?.call ?? null, askedAt: at });
+}
+
+function callOf(fact: RunFact, { asked }: Place): string | null {
+  switch (fact.type) {
+    case 'callClaimed':
+    case 'callSettled':
+    case 'grantUsed':
+      return fact.call;
+    case 'approvalClosed':
+      return asked;
+    default:
+      return null;
+  }
+}
+
+type Requested = Extract<RunFact, { type: 'callRequested' }>['call'];
+
+function requested({ run, step }: Place, { seq, at }: Entry, call: Requested): ToolCallRow {
+  const { id, tool, input, source, digest, rule, verdict } = call;
+  const decision =
+    rule === 'unasked' ? 'unasked' : verdict === 'allow' ? 'rule' : verdict === 'deny' ? 'denied-rule' : 'open';
+  return {
+    ...{ seq, run, step, call: id, tool, input, source, digest, decision, rule },
+    decidedBy: null,
+    reason: null,
+    status: 'pending',
+    outcome: 'known',
+    askedAt: at,
+    startedAt: null,
+    endedAt: null,
+    waitMs: 0,
+    durationMs: null,
+    output: null,
+    code: null,
+  };
+}
+
+function told(row: ToolCallRow, { fact, at }: Entry, { askedAt }: Place): ToolCallRow {
+  switch (fact.type) {
+    case 'approvalClosed': {
+      const { state, by, reason, always } = fact;
+      const decisions = { denied: 'denied-person', expired: 'expired', void: 'void' } as const;
+      const decision = state === 'allowed' ? (always === null ? 'once' : 'always') : decisions[state];
+      return { ...row, decision, rule: always ?? row.rule, decidedBy: by, reason, waitMs: row.waitMs + (at - askedAt) };
+    }
+    case 'grantUsed':
+      return { ...row, decision: 'grant' };
+    case 'callClaimed':
+      return { ...row, status: 'running', startedAt: at };
+    case 'callSettled': {
+      const { status, outcome, duration, output, code } = fact;
+      const tookMs = duration ?? (row.startedAt === null ? null : at - row.startedAt);
+      return { ...row, status, outcome, endedAt: at, durationMs: tookMs, output, code };
+    }
+    default:
+      return row;
+  }
+}

@@ -1,0 +1,234 @@
+import type { MachineStore } from '../../engine/port.ts';
+import type { Clock } from '../../lib/time.ts';
+import { clockWords, counted, excerpt } from '../../turns/commands/clock-words.ts';
+import type { TimeWords } from '../../turns/commands/clock-words.ts';
+import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/commands/context.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import { runKeyOf, seatOfRuns } from './floor-binding.ts';
+import { toolCallRows } from './run-audit.ts';
+import type { ToolCallRow } from './run-audit.ts';
+import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
+import type { RunEffect } from './run-machine.ts';
+import type { RunState } from './run.ts';
+
+/** The runs of every seat. */
+export type RunStore = MachineStore<RunState, RunCommand, RunFact, RunEffect, RunRefusal>;
+
+/** What commands about runs are answered from. */
+export type RunCommandPorts = {
+  readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'keys' | 'journal'>;
+  readonly floors: Pick<Floors, 'apply' | 'view' | 'turns'>;
+  readonly clock: Clock;
+  readonly time: TimeWords;
+  readonly nameOf: (agent: AgentId) => string;
+  /** How a question on a floor was closed; `null` when that is too long ago. */
+  readonly closed: (
+    channel: ChannelId,
+    question: number,
+  ) => { readonly choice: string; readonly by: string | null } | null;
+};
+
+/** Answers the commands of the group "run". */
+export function createRunCommands(ports: RunCommandPorts): RunCommands {
+  return {
+    run(verb, agent, request) {
+      const whose = agent ?? holderOf(ports, request.channel);
+      if (verb === 'status' || verb === 'approvals') return listed(verb, agent, request, ports);
+      if (whose === null) return { ok: false, text: `Nobody has the floor: say whose run, as in /run ${verb} dev.` };
+      return DO[verb](whose, request, ports);
+    },
+    answered(channel, question) {
+      const closed = ports.closed(channel, question);
+      if (closed === null) return null;
+      const did = { allow: 'allowed', reject: 'rejected' }[closed.choice] ?? 'taken back';
+      return `That question is over: it was already ${did}${closed.by === null ? '' : ` by ${closed.by}`}.`;
+    },
+  };
+}
+
+type Verb = Exclude<RunVerb, 'status' | 'approvals'>;
+type Doing = (agent: AgentId, request: Request, ports: RunCommandPorts) => Answer | Promise<Answer>;
+
+const DO: Readonly<Record<Verb, Doing>> = {
+  log: (agent, { channel, values }, ports) => {
+    const entries = ports.runs.journal(runKeyOf({ channel, agent }), LOG_FACTS);
+    const rows = toolCallRows(entries).slice(-(values.count ?? LOG_COUNT));
+    const lines = rows.map((row) => callLine(row, ports));
+    return { ok: true, text: lines.join('\n') || `${ports.nameOf(agent)} has used no tool here.` };
+  },
+  revoke: (agent, request, ports) => {
+    const { remembered = [] } = ports.runs.state(runKeyOf({ channel: request.channel, agent })) ?? {};
+    const yes = remembered[(request.values.count ?? 0) - 1];
+    if (yes === undefined)
+      return { ok: false, text: `${ports.nameOf(agent)} has no such rule: /run approvals shows them.` };
+    const command = { type: 'REVOKE', id: yes.id, by: request.person.id } as const;
+    return apply(
+      agent,
+      request,
+      { commands: [command], did: `Taken back: ${yes.rule}. It is asked about again.` },
+      ports,
+    );
+  },
+  pause: (agent, request, ports) => {
+    const context = `${request.person.name} paused it`;
+    const command = { type: 'PAUSE', reason: 'confirmation', context } as const;
+    return apply(
+      agent,
+      request,
+      { commands: [command], did: 'Paused: it stands still before its next tool call.' },
+      ports,
+    );
+  },
+  resume: goOn,
+  continue: goOn,
+  complete: (agent, request, ports) => {
+    const state = ports.runs.state(runKeyOf({ channel: request.channel, agent }));
+    const by = request.person.id;
+    const complete = { type: 'COMPLETE', session: state?.run?.session ?? '', result: `ended by ${by}`, by } as const;
+    const commands = state?.status === 'paused' ? [{ type: 'RESUME', by } as const, complete] : [complete];
+    return apply(agent, request, { commands, did: 'Completed with what is there.' }, ports);
+  },
+  abort: (agent, request, ports) => {
+    const reason = request.values.words ?? `aborted by ${request.person.name}`;
+    const command = { type: 'ABORT', reason, by: request.person.id } as const;
+    return apply(agent, request, { commands: [command], did: 'Aborted.' }, ports);
+  },
+  retry: async (agent, request, ports) => {
+    const state = ports.runs.state(runKeyOf({ channel: request.channel, agent }));
+    if (state?.status !== 'error') return refused('AGENT_NOT_RUNNING', agent, ports);
+    const granted = await ports.floors.apply(request.channel, { type: 'grant', by: request.person.id, agent });
+    if (!granted.ok)
+      return { ok: false, text: `${ports.nameOf(agent)} cannot have the next turn: ${granted.refusal}.` };
+    return { ok: true, text: `${ports.nameOf(agent)} has the next turn. What you write until then is in its prompt.` };
+  },
+};
+
+/** A turn that waits for a person goes on as its floor lets it; at the limit there are more steps. */
+async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): Promise<Answer> {
+  const by = request.person.id;
+  const state = ports.runs.state(runKeyOf({ channel: request.channel, agent }));
+  if (state?.run?.pause?.reason === 'user_input') {
+    const granted = await ports.floors.apply(request.channel, { type: 'grant', by, agent });
+    return granted.ok
+      ? { ok: true, text: 'It goes on.' }
+      : { ok: false, text: `It cannot go on yet: ${granted.refusal}.` };
+  }
+  const { count } = request.values;
+  const command = { type: 'RESUME', by, ...(count === undefined ? {} : { more: count }) } as const;
+  const answer = await apply(agent, request, { commands: [command], did: 'It goes on.' }, ports);
+  const after = ports.runs.state(runKeyOf({ channel: request.channel, agent }))?.run;
+  return answer.ok && after ? { ok: true, text: `It goes on: step ${after.turn} of ${after.maxTurns}.` } : answer;
+}
+
+async function apply(
+  agent: AgentId,
+  { channel }: Request,
+  { commands, did }: { readonly commands: readonly RunCommand[]; readonly did: string },
+  ports: RunCommandPorts,
+): Promise<Answer> {
+  const results = await ports.runs.applyAll(runKeyOf({ channel, agent }), commands, ports.clock.now());
+  const last = results.at(-1);
+  if (last === undefined || last.ok) return { ok: true, text: did };
+  const first = results.find((result) => !result.ok);
+  return refused(first?.ok === false ? first.refusal : last.refusal, agent, ports);
+}
+
+function holderOf({ floors }: RunCommandPorts, channel: ChannelId): AgentId | null {
+  return floors.view(channel)?.holder?.agent ?? floors.turns(channel, 1).at(-1)?.agent ?? null;
+}
+
+function listed(
+  verb: 'status' | 'approvals',
+  agent: AgentId | null,
+  { channel }: Request,
+  ports: RunCommandPorts,
+): Answer {
+  const keys = agent === null ? ports.runs.keys() : [runKeyOf({ channel, agent })];
+  const states = keys
+    .filter((key) => seatOfRuns(key).channel === channel)
+    .flatMap((key) => [ports.runs.state(key)].filter((state) => state !== null));
+  const lines = states.flatMap((state) => (verb === 'status' ? statusLines(state, ports) : yesLines(state, ports)));
+  return {
+    ok: true,
+    text:
+      lines.join('\n') ||
+      (verb === 'status' ? 'No tool was used here yet.' : 'Nothing is asked, nothing is remembered.'),
+  };
+}
+
+function statusLines({ key, status, run, totals }: RunState, { nameOf }: RunCommandPorts): readonly string[] {
+  const { agent } = seatOfRuns(key);
+  const pause = run?.pause ?? null;
+  const isOpen = status !== 'idle' && status !== 'completed';
+  const open = (run?.calls ?? []).map(({ tool, status: at }) => `${tool} ${at}`);
+  const error = status === 'error' ? run?.lastError : null;
+  return [
+    [
+      `${nameOf(agent)}: ${status}${pause === null ? '' : ` (${pause.reason})`}`,
+      ...(run !== null && isOpen ? [`step ${run.turn} of ${run.maxTurns}`] : []),
+      ...(open.length === 0 ? [] : [`open: ${open.join(', ')}`]),
+      `${counted(totals.runs, 'run')}, ${totals.completed} completed, ${counted(totals.steps, 'step')}, ${counted(totals.tools, 'tool call')}`,
+    ].join(' · '),
+    ...(error ? [`  ${error.code}: ${error.message}. /run retry ${agent} or /run abort ${agent}`] : []),
+    ...(pause?.reason === 'turn_limit'
+      ? [`  AGENT_TURN_LIMIT_EXCEEDED: /run continue, /run complete or /run abort`]
+      : []),
+  ];
+}
+
+function yesLines({ key, run, remembered }: RunState, { nameOf, time, clock }: RunCommandPorts): readonly string[] {
+  const { agent } = seatOfRuns(key);
+  const asked = run?.pause?.approval ?? null;
+  const now = clock.now();
+  return [
+    ...(asked === null ? [] : [`${nameOf(agent)} asks for a yes: ${asked.tool} (${asked.id})`]),
+    ...remembered.map(
+      ({ rule, by, at, until }, index) =>
+        `${nameOf(agent)} ${index + 1}. ${rule} · by ${by} ${time(at, now)} · ${until <= now ? 'over' : `until ${time(until, now)}`} · /run revoke ${agent} ${index + 1}`,
+    ),
+  ];
+}
+
+/** One tool call in a line: when, what, who let it, what came of it. */
+function callLine(row: ToolCallRow, { time, clock }: RunCommandPorts): string {
+  const who = row.decidedBy === null ? '' : ` by ${row.decidedBy}`;
+  const rule = row.rule === null || row.decision === 'unasked' ? '' : ` "${row.rule}"`;
+  const took = row.durationMs === null ? '' : `, ${clockWords(row.durationMs)}`;
+  const came =
+    row.outcome === 'unknown' ? 'error, outcome unknown' : `${row.status}${row.code === null ? '' : ` ${row.code}`}`;
+  const about = excerpt(JSON.stringify(row.input), INPUT_LENGTH);
+  return `${time(row.askedAt, clock.now())}  step ${row.step} ${row.tool} ${about} · ${DECIDED[row.decision]}${rule}${who} → ${came}${took}`;
+}
+
+const DECIDED: Readonly<Record<ToolCallRow['decision'], string>> = {
+  rule: 'allowed by rule',
+  once: 'allowed once',
+  always: 'allowed for always',
+  grant: 'allowed before a restart',
+  'denied-rule': 'refused by rule',
+  'denied-person': 'refused',
+  expired: 'nobody answered',
+  void: 'question void',
+  unasked: 'unasked, by the agent’s own account',
+  open: 'asked',
+};
+
+const LOG_FACTS = 2_000;
+const LOG_COUNT = 10;
+const INPUT_LENGTH = 80;
+
+function refused(refusal: RunRefusal, agent: AgentId, { nameOf }: RunCommandPorts): Answer {
+  const words = WHY[refusal] ?? 'that is not possible now: /run status shows what goes on';
+  return { ok: false, text: `${refusal}: ${nameOf(agent)}: ${words}.` };
+}
+
+const WHY: Readonly<Partial<Record<RunRefusal, string>>> = {
+  AGENT_NOT_RUNNING: 'no run is in a state for that; /run status shows it',
+  AGENT_ALREADY_RUNNING: 'a run is under way',
+  AGENT_NO_AVAILABLE_TASK: 'there is no run to complete',
+  AGENT_EXECUTION_ERROR: 'it failed for good: write a message, and it begins anew',
+  AGENT_TURN_LIMIT_EXCEEDED: 'from 1 to 200 steps can be added at a time',
+  APPROVAL_OPEN: 'it asks for a yes: answer with /allow or /reject first',
+  CALL_OPEN: 'a tool is running: wait for it, or /run abort',
+  RULE_UNKNOWN: 'there is no such rule',
+};

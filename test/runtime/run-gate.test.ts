@@ -1,0 +1,274 @@
+import { describe, expect, test } from 'vitest';
+import type { CallResult, GatedCall, ToolGate } from '../../src/agents/tools/tool-gate.ts';
+import { LONGEST_DETAIL } from '../../src/agents/session/permission-queue.ts';
+import { createRunGates } from '../../src/runtime/run-gate.ts';
+import type { CallJudgement } from '../../src/runtime/run-gate.ts';
+import { openQuestion } from '../../src/turns/floor/seats.ts';
+import { runKeyOf } from '../../src/work/runs/floor-binding.ts';
+import { Bound, HALL, SEAT, by } from '../work/runs/bound.ts';
+
+const OFFER = { rule: 'execute(npm test)', words: 'exactly this command' };
+const never = new AbortController().signal;
+const DONE: CallResult = { status: 'complete', output: 'all green', code: null, durationMs: 5 };
+
+type Rules = (call: GatedCall) => Partial<CallJudgement>;
+
+/** pm has the floor and no run yet; `rules` say what is done about a call, "ask" unless told. */
+async function gated(rules: Rules = () => ({}), maxTurns?: number) {
+  const bound = await new Bound().granted();
+  const asked: (readonly string[])[] = [];
+  const gates = createRunGates({
+    runs: bound.runs,
+    manager: { apply: (channel, command) => bound.store.apply(channel, command, bound.at) },
+    clock: { now: () => bound.at },
+    clean: (text) => text.replaceAll('s3cret', '«TOKEN»'),
+    maxTurns: () => maxTurns,
+    judge: (_seat, one, remembered) => {
+      asked.push(remembered.map(({ rule }) => rule));
+      const isKnown = remembered.some(({ rule }) => rule === OFFER.rule);
+      const words = `AGENT_TOOL_NOT_ALLOWED: ${one.tool} is refused`;
+      return { verdict: isKnown ? 'allow' : 'ask', rule: null, words, offers: [OFFER], ...rules(one) };
+    },
+    failed: (error) => {
+      throw error;
+    },
+  });
+  return { bound, asked, gate: gates(SEAT, 1), gates };
+}
+
+function call(id: string, more: Partial<GatedCall> = {}): GatedCall {
+  const input = { command: 'npm test' };
+  return {
+    id,
+    tool: 'execute',
+    input,
+    definition: null,
+    repeatable: false,
+    detail: 'npm test',
+    caution: null,
+    ...more,
+  };
+}
+
+/** Resolves once people are asked something. */
+async function question(bound: Bound): Promise<number> {
+  for (let look = 0; look < 1_000; look += 1) {
+    const asked = openQuestion(bound.hall);
+    if (asked !== null) return asked.question;
+    await new Promise((resolve) => void setImmediate(resolve));
+  }
+  throw new Error('nobody is asked');
+}
+
+async function asks(bound: Bound, gate: ToolGate, one = call('a')) {
+  const answer = gate.ask(one, never);
+  await question(bound);
+  return answer;
+}
+
+function rowsOf(bound: Bound, type: string) {
+  return bound.runs.journal(runKeyOf(SEAT), 100).flatMap(({ fact }) => (fact.type === type ? [fact] : []));
+}
+
+describe('a call that the rules allow', () => {
+  test('runs at once, on record before it starts and after it ends', async () => {
+    const { bound, gate } = await gated(() => ({ verdict: 'allow', rule: 'Bash(npm test)' }));
+    expect(await gate.ask(call('a'), never)).toEqual({ verdict: 'go' });
+    expect(bound.both).toBe('running · pm #1 active');
+    expect(rowsOf(bound, 'callRequested')).toMatchObject([{ call: { tool: 'execute', rule: 'Bash(npm test)' } }]);
+    expect(bound.calls).toEqual(['1.1.1 running']);
+    await gate.settled(call('a'), DONE);
+    expect(rowsOf(bound, 'callSettled')).toMatchObject([{ output: 'all green', duration: 5, outcome: 'known' }]);
+  });
+
+  test('is asked about when something beside the rules says so', async () => {
+    const { bound, gate } = await gated(() => ({ verdict: 'allow' }));
+    const answer = asks(bound, gate, call('a', { caution: 'sends the value of TOKEN' }));
+    await question(bound);
+    expect(openQuestion(bound.hall)?.detail).toBe('⚠ sends the value of TOKEN\nnpm test');
+    await bound.answers('allow');
+    expect(await answer).toEqual({ verdict: 'go' });
+  });
+
+  test('is asked about the third time in a row', async () => {
+    const { bound, gate } = await gated(() => ({ verdict: 'allow' }));
+    for (const id of ['a', 'b']) {
+      expect(await gate.ask(call(id), never)).toEqual({ verdict: 'go' });
+      await gate.settled(call(id), DONE);
+    }
+    const third = asks(bound, gate, call('c'));
+    await question(bound);
+    expect(openQuestion(bound.hall)?.title).toBe('the same call a third time: execute');
+    await bound.answers('allow');
+    expect(await third).toEqual({ verdict: 'go' });
+  });
+});
+
+describe('a call that the rules refuse', () => {
+  test('does not run, is on record, and the agent is told why', async () => {
+    const { bound, gate } = await gated(() => ({ verdict: 'deny', rule: 'Bash(curl *)' }));
+    const words = 'AGENT_TOOL_NOT_ALLOWED: execute is refused';
+    expect(await gate.ask(call('a'), never)).toEqual({ verdict: 'refused', code: 'AGENT_TOOL_NOT_ALLOWED', words });
+    expect(rowsOf(bound, 'callSettled')).toMatchObject([{ code: 'AGENT_TOOL_NOT_ALLOWED' }]);
+    expect(bound.both).toBe('running · pm #1 active');
+  });
+});
+
+describe('a call that needs a yes', () => {
+  test('runs once somebody said it', async () => {
+    const { bound, gate } = await gated();
+    const answer = asks(bound, gate);
+    await question(bound);
+    expect(bound.both).toBe('paused approval_required · pm #1 approval');
+    await bound.answers('allow');
+    expect(await answer).toEqual({ verdict: 'go' });
+  });
+
+  test('is refused with the words of whoever said no', async () => {
+    const { bound, gate } = await gated();
+    const answer = asks(bound, gate);
+    await question(bound);
+    await bound.answers('reject', { reason: 'use b.txt' });
+    expect(await answer).toMatchObject({
+      verdict: 'refused',
+      code: 'DENIED',
+      words: expect.stringContaining('use b.txt'),
+    });
+  });
+
+  test('is not asked about again once it is allowed for always, until that is revoked', async () => {
+    const { bound, gate } = await gated();
+    const answer = asks(bound, gate);
+    await question(bound);
+    await bound.answers('allow', { always: OFFER.rule });
+    await answer;
+    await gate.settled(call('a'), DONE);
+    expect(await gate.ask(call('b'), never)).toEqual({ verdict: 'go' });
+    await gate.settled(call('b'), DONE);
+    const [yes] = bound.state.remembered;
+    expect(yes).toMatchObject({ rule: OFFER.rule, by, until: bound.at + 30 * 86_400_000 });
+    await bound.run({ type: 'REVOKE', id: yes?.id ?? '', by });
+    const third = asks(bound, gate, call('c', { input: { command: 'npm test -- x' } }));
+    expect(await question(bound)).toBe(2);
+    await bound.answers('reject');
+    await third;
+  });
+
+  test('cannot be allowed by a rule that was not offered', async () => {
+    const { bound, gate } = await gated();
+    const answer = asks(bound, gate);
+    await question(bound);
+    const approval = bound.state.run?.pause?.approval?.id ?? '';
+    const wider = { type: 'DECIDE', approval, choice: 'allow', by, via: 'page', always: 'execute' } as const;
+    expect(await bound.run(wider)).toBe('RULE_NOT_OFFERED');
+    await bound.answers('reject');
+    await answer;
+  });
+
+  test('is judged anew right before it starts: what is forbidden by now does not', async () => {
+    let verdict: CallJudgement['verdict'] = 'ask';
+    const { bound, gate } = await gated(() => ({ verdict }));
+    const answer = asks(bound, gate);
+    await question(bound);
+    verdict = 'deny';
+    await bound.answers('allow');
+    expect(await answer).toMatchObject({ verdict: 'refused', code: 'AGENT_TOOL_NOT_ALLOWED' });
+  });
+
+  test('is refused when its text is too long to be read', async () => {
+    const { bound, gate } = await gated();
+    const answer = await gate.ask(call('a', { detail: 'x'.repeat(LONGEST_DETAIL + 1) }), never);
+    expect(answer).toMatchObject({ verdict: 'refused', code: 'DENIED' });
+    expect(bound.both).toBe('running · pm #1 active');
+  });
+
+  test('is shown without secrets, and with what cannot be seen spelled out', async () => {
+    const { bound, gate } = await gated();
+    const answer = asks(bound, gate, call('a', { detail: 'curl s3cret\u200B', input: { command: 'curl s3cret' } }));
+    await question(bound);
+    expect(openQuestion(bound.hall)?.detail).toBe(String.raw`curl «TOKEN»\u{200B}`);
+    expect(JSON.stringify(bound.state)).not.toContain('s3cret');
+    await bound.answers('reject');
+    await answer;
+  });
+
+  test('that its agent takes back is asked about no more', async () => {
+    const { bound, gate } = await gated();
+    const withdrawn = new AbortController();
+    const answer = gate.ask(call('a'), withdrawn.signal);
+    await question(bound);
+    withdrawn.abort();
+    expect(await answer).toMatchObject({ code: 'CANCELLED' });
+    expect([bound.both, openQuestion(bound.hall)]).toEqual(['running · pm #1 active', null]);
+  });
+
+  test('is cancelled when the turn is stopped', async () => {
+    const { bound, gate } = await gated();
+    const answer = gate.ask(call('a'), never);
+    await question(bound);
+    await bound.floor({ type: 'stop', by });
+    expect(await answer).toMatchObject({ code: 'CANCELLED' });
+  });
+
+  test('waits until the one before it is decided', async () => {
+    const { bound, gate } = await gated();
+    const first = gate.ask(call('a', { accounts: [] }), never);
+    const second = gate.ask(call('b', { input: { command: 'ls' }, accounts: [] }), never);
+    await question(bound);
+    await bound.answers('allow');
+    expect(await first).toEqual({ verdict: 'go' });
+    expect(await question(bound)).toBe(2);
+    await bound.answers('reject');
+    expect(await second).toMatchObject({ code: 'DENIED' });
+  });
+});
+
+describe('an agent whose turn is over', () => {
+  test('runs nothing: what an older generation asks for is cancelled', async () => {
+    const { bound, gate, gates } = await gated(() => ({ verdict: 'allow' }));
+    await gate.ask(call('a'), never);
+    await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
+    expect(await gate.ask(call('b'), never)).toMatchObject({ code: 'CANCELLED' });
+    expect(await gates({ channel: HALL, agent: 'pm' }, 1).step({ text: '', calls: [] })).toBe('stop');
+  });
+
+  test('leaves no call open of which nobody says what came of it', async () => {
+    const { bound, gate } = await gated(() => ({ verdict: 'allow' }));
+    await gate.ask(call('a'), never);
+    await gate.close();
+    expect([bound.calls, bound.state.unknown.length]).toEqual([[], 1]);
+    await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
+    expect(bound.state.status).toBe('completed');
+  });
+});
+
+describe('what an agent did unasked', () => {
+  test('is on record in one commit, and asks nobody', async () => {
+    const { bound, gate } = await gated();
+    await gate.reported(call('r', { tool: 'read', accounts: [] }), DONE);
+    expect(rowsOf(bound, 'callRequested')).toMatchObject([{ call: { source: 'agent', rule: 'unasked' } }]);
+    expect([bound.calls, bound.both]).toEqual([[], 'running · pm #1 active']);
+  });
+});
+
+describe('the steps of a turn', () => {
+  test('are counted, and at the limit the agent waits until people let it go on', async () => {
+    const { bound, gate } = await gated(() => ({ verdict: 'allow' }), 2);
+    expect(await gate.step({ text: '', calls: [] })).toBe('go');
+    const second = gate.step({ text: '', calls: [] });
+    await question(bound);
+    const waiting = gate.ask(call('a'), never);
+    await bound.answers('allow');
+    expect([await second, await waiting]).toEqual(['go', { verdict: 'go' }]);
+    expect(bound.state.run).toMatchObject({ turn: 2, maxTurns: 4 });
+  });
+
+  test('end the generation when people say no', async () => {
+    const { bound, gate } = await gated(() => ({}), 2);
+    await gate.step({ text: '', calls: [] });
+    const second = gate.step({ text: '', calls: [] });
+    await question(bound);
+    await bound.answers('reject');
+    expect(await second).toBe('stop');
+  });
+});

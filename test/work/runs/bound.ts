@@ -1,0 +1,107 @@
+import { floorWithRuns, runKeyOf, runOnFloor } from '../../../src/work/runs/floor-binding.ts';
+import type { RunCommand } from '../../../src/work/runs/run-events.ts';
+import type { RunState } from '../../../src/work/runs/run.ts';
+import type { Command } from '../../../src/turns/floor/command.ts';
+import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
+import type { Floor } from '../../../src/turns/floor/floor.ts';
+import { openFloorStore } from '../../../src/turns/floor-store.ts';
+import type { FloorStore } from '../../../src/turns/floor-store.ts';
+import { openQuestion, waitOf } from '../../../src/turns/floor/seats.ts';
+import { seatOf } from '../../turns/floor/stage.ts';
+import { AT, call } from './fixture.ts';
+
+export const HALL = 'console:hall';
+export const SEAT = { channel: HALL, agent: 'pm' };
+export const by = 'ann';
+
+/** A floor at which pm has the floor as #1 and uses tools, and its run, in one store. */
+export class Bound {
+  store: FloorStore;
+  runs;
+  at = AT;
+  readonly #path: string;
+
+  constructor(path = ':memory:') {
+    this.#path = path;
+    [this.store, this.runs] = this.#open();
+  }
+
+  /** pm has the floor, and has used nothing yet. */
+  async granted(): Promise<this> {
+    const seats = ['pm', 'dev'].map((agent) => seatOf(agent));
+    await this.floor({ type: 'configure', settings: PLAIN_SETTINGS, seats });
+    return this.floor({ type: 'join', agent: 'pm' }, { type: 'join', agent: 'dev' }, { type: 'start', by });
+  }
+
+  async begins(maxTurns?: number): Promise<this> {
+    await this.granted();
+    return this.floor({ type: 'use', agent: 'pm', epoch: 1, ...(maxTurns === undefined ? {} : { maxTurns }) });
+  }
+
+  async floor(...commands: readonly Command[]): Promise<this> {
+    for (const command of commands) {
+      const applied = await this.store.apply(HALL, command, this.at);
+      if (!applied.ok) throw new Error(`${JSON.stringify(command)} is refused: ${applied.refusal}`);
+    }
+    return this;
+  }
+
+  async run(command: RunCommand): Promise<string | null> {
+    const applied = await this.runs.apply(runKeyOf(SEAT), command, this.at);
+    return applied.ok ? null : applied.refusal;
+  }
+
+  requests(id: string, more: Parameters<typeof call>[1] = {}, session = '1'): Promise<string | null> {
+    return this.run({ type: 'REQUEST', session, call: { ...call(id), source: 'agent', verdict: 'ask', ...more } });
+  }
+
+  /** Allows or rejects what is asked, once it stands in the channel. */
+  async answers(
+    choice: 'allow' | 'reject',
+    more: { readonly reason?: string; readonly always?: string } = {},
+  ): Promise<this> {
+    const { question } = openQuestion(this.hall) ?? { question: 0 };
+    return this.floor({ type: 'shown', question }, { type: 'decide', by, choice, question, ...more });
+  }
+
+  get hall(): Floor {
+    const floor = this.store.floor(HALL);
+    if (floor === null) throw new Error('the hall has no floor');
+    return floor;
+  }
+
+  get state(): RunState {
+    const state = this.runs.state(runKeyOf(SEAT));
+    if (state === null) throw new Error('pm has no run');
+    return state;
+  }
+
+  /** Run and turn in one line. */
+  get both(): string {
+    const { status, run } = this.state;
+    const { turn } = this.hall;
+    const wait = waitOf(turn);
+    const floor = turn === null ? 'free' : `${turn.agent} #${turn.epoch} ${wait?.reason ?? turn.status}`;
+    return `${status}${run?.pause ? ` ${run.pause.reason}` : ''} · ${floor}`;
+  }
+
+  get calls(): readonly string[] {
+    return (this.state.run?.calls ?? []).map(
+      ({ id, status, cleared }) => `${id} ${cleared && status === 'pending' ? 'cleared' : status}`,
+    );
+  }
+
+  async dies(): Promise<this> {
+    await this.store.close();
+    [this.store, this.runs] = this.#open();
+    await this.store.recover();
+    return this.floor({ type: 'restart' });
+  }
+
+  #open() {
+    const [path, now] = [this.#path, () => AT];
+    const words = () => null;
+    const store = openFloorStore({ path, clock: { now }, machine: floorWithRuns, textLimit: () => 4_000, words });
+    return [store, store.host(runOnFloor)] as const;
+  }
+}

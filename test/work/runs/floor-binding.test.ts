@@ -1,0 +1,240 @@
+import { describe, expect, test } from 'vitest';
+import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
+import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
+import { openQuestion } from '../../../src/turns/floor/seats.ts';
+import { folder } from '../../engine/sqlite/fixture.ts';
+import { AT, call, settle } from './fixture.ts';
+import { Bound, HALL, SEAT, by } from './bound.ts';
+
+describe('a turn that uses tools', () => {
+  test('has a run from its first tool on, which is complete when the turn is', async () => {
+    const bound = await new Bound().begins();
+    expect(bound.both).toBe('running · pm #1 active');
+    await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
+    expect(bound.both).toBe('completed · dev #2 active');
+    expect(bound.state.totals).toMatchObject({ runs: 1, completed: 1, steps: 1 });
+  });
+
+  test('begins one run, however often that is told', async () => {
+    const bound = await new Bound().begins();
+    const again = await bound.store.apply(HALL, { type: 'use', agent: 'pm', epoch: 1 }, AT);
+    expect([again.ok, bound.state.totals.runs]).toEqual([false, 1]);
+  });
+
+  test('has no run when nothing was used', async () => {
+    const bound = new Bound();
+    await bound.begins();
+    await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
+    await bound.floor({ type: 'end', agent: 'dev', epoch: 2, outcome: 'completed', signalled: true });
+    expect(bound.runs.state(runKeyOf({ ...SEAT, agent: 'dev' }))).toBeNull();
+  });
+
+  test.each([
+    ['a stop', { type: 'stop', by }],
+    ['a skip', { type: 'skip', by }],
+    ['a removal', { type: 'remove', by, agent: 'pm' }],
+    ['being switched off', { type: 'disable', by, agent: 'pm' }],
+  ] as const)('%s aborts its run, and what it had asked for is dropped', async (_, command) => {
+    const bound = await new Bound().begins();
+    await bound.requests('a');
+    await bound.floor(command);
+    expect([bound.state.status, bound.calls]).toEqual(['idle', []]);
+    expect(bound.state.closed).toMatchObject([{ state: 'void', by: null }]);
+  });
+
+  test('that nobody decides about in time takes its run along', async () => {
+    const bound = await new Bound().begins();
+    await bound.requests('a');
+    bound.at = AT + PLAIN_SETTINGS.waitTimeoutMs;
+    await bound.floor({ type: 'tick' });
+    expect(bound.both).toBe('idle · dev #2 active');
+  });
+
+  test('that is lost leaves its run in error, until its agent has another', async () => {
+    const bound = await new Bound().begins();
+    await bound.floor({ type: 'leave', agent: 'pm', cause: 'exited' });
+    expect([bound.state.status, bound.state.run?.lastError]).toMatchObject(['error', { recoverable: true }]);
+    await bound.floor(
+      { type: 'join', agent: 'pm' },
+      { type: 'add', by, agent: 'pm' },
+      { type: 'grant', by, agent: 'pm' },
+    );
+    await bound.floor({ type: 'end', agent: 'dev', epoch: 2, outcome: 'completed', signalled: true });
+    await bound.floor({ type: 'use', agent: 'pm', epoch: 3 });
+    expect(bound.both).toBe('running · pm #3 active');
+  });
+
+  test('that a person interrupts pauses its run, which goes on with it under the new epoch', async () => {
+    const bound = await new Bound().begins();
+    await bound.floor({ type: 'mode', by, mode: 'interrupt' });
+    await bound.requests('a', { verdict: 'allow' });
+    await bound.store.accept(message('m1'));
+    await bound.floor({ type: 'receive', id: 'm1', addressed: [] });
+    expect(bound.both).toBe('paused user_input · pm #1 human');
+    await bound.floor({ type: 'interrupted', agent: 'pm', epoch: 1 });
+    expect([bound.both, bound.calls]).toEqual(['running · pm #2 active', []]);
+    expect(await bound.requests('b')).toBe('AGENT_NOT_RUNNING');
+    expect(await bound.requests('b', {}, '2')).toBeNull();
+  });
+
+  test('that waits for an answer pauses its run', async () => {
+    const bound = await new Bound().begins();
+    await bound.floor({ type: 'wait', agent: 'pm', epoch: 1, reason: 'answer' });
+    expect(bound.both).toBe('paused user_input · pm #1 answer');
+    await bound.floor({ type: 'grant', by, agent: 'pm' });
+    expect(bound.both).toBe('running · pm #2 active');
+  });
+});
+
+describe('a call that needs a yes', () => {
+  test('makes the turn wait in the transaction in which the run pauses, with all that people are to see', async () => {
+    const bound = await new Bound().begins();
+    await bound.requests('a', { words: { title: 'write a', detail: 'a: whole' } });
+    expect(bound.both).toBe('paused approval_required · pm #1 approval');
+    const approval = bound.state.run?.pause?.approval?.id;
+    expect(openQuestion(bound.hall)).toEqual({
+      question: 1,
+      title: 'write a',
+      detail: 'a: whole',
+      shown: false,
+      approval,
+    });
+  });
+
+  test('is cleared by the yes of a person, and its turn goes on', async () => {
+    const bound = await new Bound().begins();
+    await bound.requests('a');
+    await bound.answers('allow');
+    expect([bound.both, bound.calls]).toEqual(['running · pm #1 active', ['a cleared']]);
+    expect(bound.state.closed).toMatchObject([{ state: 'allowed', by }]);
+  });
+
+  test('is over with a no, whose words are kept', async () => {
+    const bound = await new Bound().begins();
+    await bound.requests('a');
+    await bound.answers('reject', { reason: 'use b.txt' });
+    expect([bound.both, bound.calls]).toEqual(['running · pm #1 active', []]);
+    const [closed] = bound.runs
+      .journal(runKeyOf(SEAT), 20)
+      .flatMap(({ fact }) => (fact.type === 'approvalClosed' ? [fact] : []));
+    expect(closed).toMatchObject({ state: 'denied', by, reason: 'use b.txt' });
+  });
+
+  test('is refused at once when nobody can be asked, and the turn goes on', async () => {
+    const bound = await new Bound().begins();
+    await bound.requests('a', { words: { title: 'write a', detail: 'a', unaskable: 'too long' } });
+    expect([bound.both, bound.calls]).toEqual(['running · pm #1 active', []]);
+    expect(bound.state.closed).toMatchObject([{ state: 'denied', by: null }]);
+  });
+
+  test('is taken back by its agent: nobody is asked any more', async () => {
+    const bound = await new Bound().begins();
+    await bound.requests('a');
+    expect(await bound.run({ type: 'WITHDRAW', call: 'a' })).toBeNull();
+    expect([bound.both, bound.calls]).toEqual(['running · pm #1 active', []]);
+    expect(openQuestion(bound.hall)).toBeNull();
+  });
+
+  test('is asked after the one before it, in a question of its own', async () => {
+    const bound = await new Bound().begins();
+    await bound.run({
+      type: 'STEP',
+      session: '1',
+      turn: 2,
+      toolCalls: [call('a', { verdict: 'ask' }), call('b', { verdict: 'ask' })],
+    });
+    await bound.answers('reject');
+    expect([bound.both, openQuestion(bound.hall)?.question]).toEqual(['paused approval_required · pm #1 approval', 2]);
+    await bound.answers('allow');
+    expect(bound.calls).toEqual(['b cleared']);
+  });
+
+  test('is not asked about over a restart: the question is void, and the turn is prompted again', async () => {
+    using place = folder();
+    const bound = await new Bound(place.file()).begins();
+    await bound.requests('a');
+    await bound.dies();
+    expect(bound.state.closed).toMatchObject([{ state: 'void', by: null }]);
+    await bound.floor({ type: 'catchUp' }, { type: 'join', agent: 'pm' });
+    expect([bound.both, bound.calls]).toEqual(['running · pm #2 active', []]);
+    await bound.store.close();
+  });
+
+  test('that was running when the program died is asked about the next time, even if it is allowed', async () => {
+    using place = folder();
+    const bound = await new Bound(place.file()).begins();
+    await bound.requests('a', { verdict: 'allow' });
+    await bound.run({ type: 'CLAIM', call: 'a', digest: 'd-a', verdict: 'allow' });
+    await bound.dies();
+    await bound.floor({ type: 'catchUp' }, { type: 'join', agent: 'pm' });
+    await bound.requests('a2', { verdict: 'allow', digest: 'd-a' }, '2');
+    expect(bound.both).toBe('paused approval_required · pm #2 approval');
+    await bound.store.close();
+  });
+});
+
+describe('a run that stands still', () => {
+  test('at its limit asks on the floor, and goes on with as many steps again', async () => {
+    const bound = await new Bound().begins(2);
+    await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [call('a')] });
+    expect(bound.both).toBe('paused turn_limit · pm #1 approval');
+    expect(openQuestion(bound.hall)?.title).toBe('used 2 of 2 steps');
+    await bound.answers('allow');
+    expect([bound.both, bound.state.run?.maxTurns, bound.calls]).toEqual(['running · pm #1 active', 4, ['a cleared']]);
+  });
+
+  test('ends its turn when people say no', async () => {
+    const bound = await new Bound().begins(2);
+    await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [] });
+    await bound.answers('reject');
+    expect(bound.both).toBe('idle · dev #2 active');
+  });
+
+  test('goes on by a command, too, and its question is over', async () => {
+    const bound = await new Bound().begins(2);
+    await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [] });
+    expect(await bound.run({ type: 'RESUME', by, more: 20 })).toBeNull();
+    expect([bound.both, bound.state.run?.maxTurns]).toEqual(['running · pm #1 active', 22]);
+  });
+
+  test('asks again after a restart: nobody has said that it may go on', async () => {
+    using place = folder();
+    const bound = await new Bound(place.file()).begins(2);
+    await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [] });
+    await bound.dies();
+    await bound.floor({ type: 'catchUp' }, { type: 'join', agent: 'pm' });
+    expect(bound.both).toBe('paused turn_limit · pm #2 approval');
+    await bound.answers('allow');
+    expect(bound.both).toBe('running · pm #2 active');
+    await bound.store.close();
+  });
+
+  test('with the same call a third time asks whether that is meant', async () => {
+    const bound = await new Bound().begins();
+    for (const id of ['a', 'b', 'c']) {
+      await bound.requests(id, { verdict: 'allow', digest: 'same' });
+      if (id === 'c') break;
+      await bound.run({ type: 'CLAIM', call: id, digest: 'same', verdict: 'allow' });
+      await bound.run(settle(id));
+    }
+    expect(bound.both).toBe('paused confirmation · pm #1 approval');
+    await bound.answers('allow');
+    expect([bound.both, bound.calls]).toEqual(['running · pm #1 active', ['c cleared']]);
+  });
+});
+
+describe('a run that an operator ends', () => {
+  test.each([
+    ['aborted', { type: 'ABORT', reason: 'not needed', by }, 'idle'],
+    ['complete', { type: 'COMPLETE', session: '1', result: '', by }, 'completed'],
+  ] as const)('is %s, and its turn is over in the same transaction', async (_, command, status) => {
+    const bound = await new Bound().begins();
+    expect(await bound.run(command)).toBeNull();
+    expect(bound.both).toBe(`${status} · dev #2 active`);
+  });
+});
+
+function message(id: string) {
+  const author = { id: 'u1', name: 'Ann' };
+  return { id, channel: HALL, author, text: 'Wait', sentAt: AT, order: '1', addressed: [], attachments: [] };
+}

@@ -1,0 +1,179 @@
+import { describe, expect, test } from 'vitest';
+import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
+import { timeWords } from '../../../src/turns/commands/clock-words.ts';
+import { parseLine } from '../../../src/turns/commands/parse.ts';
+import type { RunVerb } from '../../../src/turns/commands/context.ts';
+import { turnRecords, viewOf } from '../../../src/turns/view.ts';
+import { createRunCommands } from '../../../src/work/runs/run-commands.ts';
+import { call, settle } from './fixture.ts';
+import { Bound, HALL } from './bound.ts';
+
+const ANN = { id: 'ann', name: 'Ann', roles: [] };
+
+/** The commands over pm's run, as an operator types them. */
+function commandsOver(bound: Bound) {
+  const { store } = bound;
+  const commands = createRunCommands({
+    runs: bound.runs,
+    floors: {
+      apply: (channel, command) => store.apply(channel, command, bound.at),
+      view: () => viewOf(bound.hall, bound.at),
+      turns: (channel, limit) => turnRecords(store.journal(channel, 200)).slice(-limit),
+    },
+    clock: { now: () => bound.at },
+    time: timeWords('UTC'),
+    nameOf: (agent) => agent,
+    closed: (_, question) => (question === 1 ? { choice: 'allow', by: 'bob' } : null),
+  });
+  const type = async (line: string) => {
+    const parsed = parseLine(line);
+    if (!parsed.ok) throw new Error(parsed.message);
+    const { path, values } = parsed.invocation;
+    const verb = VERBS.find((each) => `run ${each}` === path);
+    if (verb === undefined) throw new Error(`${line} is about no run`);
+    return commands.run(verb, values.agent ?? null, { channel: HALL, person: ANN, values });
+  };
+  return { commands, type };
+}
+
+const VERBS: readonly RunVerb[] = [
+  'status',
+  'log',
+  'approvals',
+  'revoke',
+  'pause',
+  'resume',
+  'continue',
+  'complete',
+  'abort',
+  'retry',
+];
+
+async function atWork(maxTurns?: number) {
+  const bound = await new Bound().begins(maxTurns);
+  return { bound, ...commandsOver(bound) };
+}
+
+const offers = [{ rule: 'execute(npm test)', words: 'exactly this command' }];
+
+describe('/run', () => {
+  test('status says what an agent works at and what it waits for', async () => {
+    const { bound, type } = await atWork();
+    expect((await type('/run status')).text).toBe(
+      'pm: running · step 1 of 100 · 1 run, 0 completed, 1 step, 0 tool calls',
+    );
+    await bound.requests('a');
+    expect((await type('/run status pm')).text).toBe(
+      'pm: paused (approval_required) · step 1 of 100 · open: mcp__files__write pending · 1 run, 0 completed, 1 step, 0 tool calls',
+    );
+  });
+
+  test('log tells of each call who allowed it and what came of it', async () => {
+    const { bound, type } = await atWork();
+    await bound.requests('a');
+    bound.at += 61_000;
+    await bound.answers('allow');
+    await bound.run({ type: 'CLAIM', call: 'a', digest: 'd-a', verdict: 'allow' });
+    await bound.run(settle('a'));
+    await bound.requests('b', { verdict: 'deny', rule: 'mcp__files__*' });
+    await bound.requests('c');
+    await bound.answers('reject', { reason: 'use b.txt' });
+    const lines = (await type('/run log pm')).text.split('\n');
+    expect(lines.map((line) => line.replace(/^\S+ +/, ''))).toEqual([
+      'step 1 mcp__files__write {"path":"a"} · allowed once by ann → complete, 0:01',
+      'step 1 mcp__files__write {"path":"b"} · refused by rule "mcp__files__*" → error AGENT_TOOL_NOT_ALLOWED',
+      'step 1 mcp__files__write {"path":"c"} · refused by ann → error DENIED',
+    ]);
+    expect((await type('/run log pm 1')).text.split('\n')).toHaveLength(1);
+  });
+
+  test('approvals shows what is asked and what is remembered, and revoke takes that back', async () => {
+    const { bound, type } = await atWork();
+    await bound.requests('a', { words: { title: 'test', detail: 'npm test', offers } });
+    expect((await type('/run approvals')).text).toContain('pm asks for a yes: mcp__files__write');
+    await bound.answers('allow', { always: 'execute(npm test)' });
+    expect((await type('/run approvals pm')).text).toMatch(
+      /^pm 1\. execute\(npm test\) · by ann .* \/run revoke pm 1$/,
+    );
+    expect((await type('/run revoke pm 2')).ok).toBe(false);
+    expect((await type('/run revoke pm 1')).ok).toBe(true);
+    expect((await type('/run approvals')).text).toBe('Nothing is asked, nothing is remembered.');
+  });
+
+  test('pause makes the turn wait, and resume lets it go on', async () => {
+    const { bound, type } = await atWork();
+    await type('/run pause');
+    expect(bound.both).toBe('paused confirmation · pm #1 approval');
+    expect((await type('/run resume')).text).toBe('It goes on: step 1 of 100.');
+    expect(bound.both).toBe('running · pm #1 active');
+  });
+
+  test('resume goes on with a turn that waits for an answer', async () => {
+    const { bound, type } = await atWork();
+    await bound.floor({ type: 'wait', agent: 'pm', epoch: 1, reason: 'answer' });
+    expect((await type('/run resume pm')).ok).toBe(true);
+    expect(bound.both).toBe('running · pm #2 active');
+  });
+
+  test.each([
+    ['/run continue', 4],
+    ['/run continue 20', 22],
+  ])('%s at the limit gives the run more steps', async (line, limit) => {
+    const { bound, type } = await atWork(2);
+    await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [call('a')] });
+    expect((await type('/run status')).text).toContain('AGENT_TURN_LIMIT_EXCEEDED');
+    expect((await type(line)).text).toBe(`It goes on: step 2 of ${limit}.`);
+    expect([bound.both, bound.calls]).toEqual(['running · pm #1 active', ['a cleared']]);
+  });
+
+  test('complete ends a run at its limit with what is there, and its turn', async () => {
+    const { bound, type } = await atWork(2);
+    await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [] });
+    expect(await type('/run complete')).toEqual({ ok: true, text: 'Completed with what is there.' });
+    expect(bound.both).toBe('completed · dev #2 active');
+  });
+
+  test('abort ends a run and its turn, also while it asks for a yes', async () => {
+    const { bound, type } = await atWork();
+    await bound.requests('a');
+    await type('/run abort pm not needed');
+    expect([bound.both, bound.state.closed[0]?.state]).toEqual(['idle · dev #2 active', 'void']);
+  });
+
+  test('retry gives an agent the next turn whose run failed, which begins afresh', async () => {
+    const { bound, type } = await atWork();
+    expect((await type('/run retry pm')).text).toContain('AGENT_NOT_RUNNING');
+    await bound.floor({ type: 'leave', agent: 'pm', cause: 'exited' });
+    expect((await type('/run status pm')).text).toContain('AGENT_EXECUTION_ERROR');
+    await bound.floor({ type: 'join', agent: 'pm' }, { type: 'add', by: 'ann', agent: 'pm' });
+    expect((await type('/run retry pm')).ok).toBe(true);
+    await bound.floor({ type: 'end', agent: 'dev', epoch: 2, outcome: 'completed', signalled: true });
+    await bound.floor({ type: 'use', agent: 'pm', epoch: 3 });
+    expect(bound.both).toBe('running · pm #3 active');
+  });
+
+  test.each([
+    ['/run complete pm', 'AGENT_NO_AVAILABLE_TASK'],
+    ['/run pause pm', 'AGENT_NOT_RUNNING'],
+    ['/run resume pm', 'AGENT_NOT_RUNNING'],
+    ['/run abort pm', 'AGENT_NOT_RUNNING'],
+  ])('%s is refused with the code of its reason when no run is under way', async (line, code) => {
+    const { bound, type } = await atWork();
+    await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
+    const answer = await type(line);
+    expect([answer.ok, answer.text.split(':')[0]]).toEqual([false, code]);
+  });
+
+  test('continue is refused while a yes is asked for: that is answered by itself', async () => {
+    const { bound, type } = await atWork();
+    await bound.requests('a');
+    expect((await type('/run continue')).text).toContain('APPROVAL_OPEN');
+    expect(bound.hall.settings.waitTimeoutMs).toBe(PLAIN_SETTINGS.waitTimeoutMs);
+  });
+
+  test('is told of whoever answered a question before', async () => {
+    const { commands } = await atWork();
+    expect(commands.answered(HALL, 1)).toBe('That question is over: it was already allowed by bob.');
+    expect(commands.answered(HALL, 2)).toBeNull();
+  });
+});
