@@ -38,6 +38,11 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   causes?(fact: Fact, state: State): readonly CommandFor[];
   /** When it changes by itself next; `null` is never. */
   nextDeadline(state: State): Instant | null;
+  /**
+   * A word for a state in which nothing is under way and nothing waits: a start leaves such a key alone if it is the word that it
+   * should be. `null` when something is. Without it, every state is at rest.
+   */
+  rest?(state: State): string | null;
   readonly state: Schema<State>;
   readonly fact: Schema<Fact>;
   /** Fields of facts, by the type of the fact, that hold what was said: stored apart, so that it can be erased. No state may depend on it. */
