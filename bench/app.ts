@@ -16,6 +16,9 @@ export type Program = {
   readonly app: App;
   readonly store: FloorStore;
   readonly intake: Intake;
+  /** From the opening of its file until people's messages were taken in, and until every turn that was under way went on, in milliseconds. */
+  readonly readyMs: number;
+  readonly backMs: number;
   stop(): Promise<void>;
 };
 
@@ -45,6 +48,7 @@ export function configOf(channels: number, { rounds }: { readonly rounds: number
 
 /** Starts it, with all channels at rest. */
 export async function startProgram({ config, path, backend, posted }: ProgramParts): Promise<Program> {
+  const begun = performance.now();
   const store = openFloors(path);
   const clock = systemClock();
   const failed = Promise.withResolvers<never>();
@@ -83,9 +87,26 @@ export async function startProgram({ config, path, backend, posted }: ProgramPar
     owners: ['ada'],
     onBroken: failed.reject,
   });
-  await Promise.race([app.start().then(() => app.connect()), failed.promise]);
+  await Promise.race([app.start(), failed.promise]);
+  const readyMs = performance.now() - begun;
+  await Promise.race([app.connect(), failed.promise]);
+  const backMs = performance.now() - begun;
   if (given === null) throw new Error('impossible: the adapter was not started');
-  return { app, store, intake: given, stop: () => app.stop() };
+  return { app, store, intake: given, readyMs, backMs, stop: () => app.stop() };
+}
+
+/** An agent that never comes to an end. */
+export function thinking(): AgentBackend {
+  return {
+    ...atOnce(() => {}),
+    open: async () => ({
+      prompt: () => new Promise(() => {}),
+      inject: async () => 'next-prompt',
+      interrupt: async () => {},
+      ping: async () => {},
+      close: async () => {},
+    }),
+  };
 }
 
 /** An agent that answers everything at once; `prompted` is told first. */

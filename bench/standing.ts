@@ -1,5 +1,5 @@
 import { Database } from './group-commit.ts';
-import { atOnce, configOf, startProgram } from './app.ts';
+import { configOf, startProgram, thinking } from './app.ts';
 import { AGENTS, openFloors } from './floors.ts';
 import { planOf } from '../src/turns/channel-plan.ts';
 import type { ChannelPlan } from '../src/turns/channel-plan.ts';
@@ -8,8 +8,10 @@ import type { Span } from './steady.ts';
 
 /** What a program at rest costs. */
 export type Standing = {
-  /** From its modules' being loaded and its configuration read until it is ready, in milliseconds. */
+  /** From its modules' being loaded and its configuration read until people's messages are taken in, in milliseconds. */
   readonly readyMs: number;
+  /** The same until every turn that was under way goes on. */
+  readonly backMs: number;
   /** What reading the configuration took, in milliseconds. */
   readonly configMs: number;
   readonly heapBytes: number;
@@ -35,6 +37,9 @@ export async function makeFolder(path: string, channels: number, { warmUpMs: mid
   }
   await Promise.all(plans.slice(0, midTurn).map(({ id }) => store.apply(id, { type: 'start', by: 'bench' }, at)));
   await store.close();
+  // A first life looks at every floor once.
+  const first = await startProgram({ config: configOf(channels), path, backend: thinking() });
+  await first.stop();
   return { ms: performance.now() - begun };
 }
 
@@ -43,11 +48,10 @@ export async function standing(path: string, channels: number): Promise<Standing
   const begun = performance.now();
   const config = configOf(channels);
   const configured = performance.now();
-  await startProgram({ config, path, backend: atOnce(() => {}) });
-  const readyMs = performance.now() - configured;
+  const { readyMs, backMs } = await startProgram({ config, path, backend: thinking() });
   globalThis.gc?.();
   const { heapUsed: heapBytes, rss: rssBytes } = process.memoryUsage();
-  return { readyMs, configMs: configured - begun, heapBytes, rssBytes };
+  return { readyMs, backMs, configMs: configured - begun, heapBytes, rssBytes };
 }
 
 /** What a start cannot do without: opens the file, and reads the states of the channels that are in the middle of a turn. */

@@ -114,6 +114,8 @@ export type FloorQueries = {
     readonly avatar: string | null;
     readonly description: string;
   }[];
+  /** The channels at whose floors something may be under way; at others nobody speaks, and all agents are there. */
+  awake(): readonly ChannelId[];
   view(channel: ChannelId): FloorView | null;
   outlook(channel: ChannelId): Outlook | null;
   turns(channel: ChannelId, limit: number): readonly TurnRecord[];
@@ -149,6 +151,8 @@ export type ChatAdapter = {
    * never read: then only where it stands, or what Conch should know from the beginning.
    */
   catchUp(channel: ChannelId, after: Position | null): Promise<History>;
+  /** For an adapter that loses nothing: the channels with messages that were perhaps not handed in. Without it there are none. */
+  unheard?(): readonly ChannelId[];
 };
 
 /** A small durable store for what an adapter must know after a restart, of text up to a few kilobytes a key. */

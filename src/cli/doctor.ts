@@ -12,7 +12,7 @@ import { ConfigError } from '../config/error.ts';
 import type { BackendsParts } from '../runtime/agent-factory.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
-import { lockInstance } from '../runtime/instance-lock.ts';
+import { lockInstance } from '../engine/sqlite/lock.ts';
 import { storeError } from '../engine/errors.ts';
 import { lockFile } from '../engine/sqlite/lock.ts';
 import { checkMark } from '../engine/sqlite/commits.ts';

@@ -19,6 +19,11 @@ export function isEnvironmental(error: unknown): boolean {
   return error instanceof StoreError || (error instanceof Database.SqliteError && faultOf(error.code) !== null);
 }
 
+/** Whether nothing was written, and the same may be written later. */
+export function willPass(error: unknown): error is StoreError {
+  return error instanceof StoreError && (error.code === 'full' || error.code === 'locked');
+}
+
 /** Whether this handle must not be used again: what it believes about the file may be untrue. */
 export function isFatal(error: unknown): boolean {
   return (

@@ -43,6 +43,11 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   readonly causing?: ReadonlySet<string>;
   /** When it changes by itself next; `null` is never. */
   nextDeadline(state: State): Instant | null;
+  /**
+   * A word for a state in which nothing is under way and nothing waits: a start leaves such a key alone if it is the word that it
+   * should be. `null` when something is. Without it, every state is at rest.
+   */
+  rest?(state: State): string | null;
   readonly state: Schema<State>;
   readonly fact: Schema<Fact>;
   /** Fields of facts, by the type of the fact, that hold what was said: stored apart, so that it can be erased. No state may depend on it. */
@@ -318,7 +323,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   decide(
     key: string,
     command: Command,
-    { chain, owner, cause = null }: { readonly chain: Chain; readonly owner: Deciding; readonly cause?: string | null },
+    { chain, owner, cause = null }: By & { readonly cause?: string },
   ): CommandResult<State, Fact, Effect, Refusal> {
     const machine = this.#machine;
     const { at } = chain;
@@ -344,12 +349,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   }
 
   /** Decides on a command with an id; `false` when one with this id was carried out before. */
-  decideOnce(
-    id: string,
-    key: string,
-    command: Command,
-    by: { readonly chain: Chain; readonly owner: Deciding },
-  ): boolean {
+  decideOnce(id: string, key: string, command: Command, by: By): boolean {
     const isDecided =
       this.#own.get(key)?.row.cause === id || this.#kept.some(({ row }) => row.key === key && row.cause === id);
     if (isDecided || this.#known.isDone(key, id)) return false;
@@ -358,10 +358,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   }
 
   /** Decides on a command of another machine. */
-  take(
-    { command: { key, command }, id }: Chain['open'][number],
-    by: { readonly chain: Chain; readonly owner: Deciding },
-  ): void {
+  take({ command: { key, command }, id }: Chain['open'][number], by: By): void {
     const { command: schema, name } = this.#machine;
     if (schema === undefined) throw new Error(`impossible: ${name} takes no commands of other machines`);
     this.decideOnce(id, key, schema.parse(command), by);
@@ -403,6 +400,9 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     else own.row = together(own.row, row);
   }
 }
+
+/** In which chain something is decided, and who writes it. */
+type By = { readonly chain: Chain; readonly owner: Deciding };
 
 type Draft<State, Fact, Effect> = { row: DecidedRow<State, Fact, Effect> };
 

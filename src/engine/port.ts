@@ -131,6 +131,10 @@ export type MachineStore<State, Command, Fact, Effect, Refusal> = {
   onChange(listener: (change: StateChange<State, Fact, Effect>) => void): void;
   state(key: string): State | null;
   keys(): readonly string[];
+  /** The keys of which something may be under way: all others are at rest. */
+  awake(): readonly string[];
+  /** The words with which keys are at rest. */
+  resting(): ReadonlyMap<string, string>;
   /** The facts of a key, the newest first, read as far as is asked, or as far as a message's `since`. */
   newest(key: string, since?: number): Iterable<StoredFact<Fact>>;
   /** The newest facts before `before` (or the newest of all), oldest first. */

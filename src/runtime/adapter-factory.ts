@@ -8,7 +8,7 @@ import type { ChatAdapter, Memory } from '../adapters/port.ts';
 import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import type { FileLock } from '../engine/sqlite/lock.ts';
-import { lockInstance } from './instance-lock.ts';
+import { lockInstance } from '../engine/sqlite/lock.ts';
 import { carryOut } from './upkeep.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { Clock, Timers } from '../lib/time.ts';

@@ -2,15 +2,16 @@ import { readFileSync } from 'node:fs';
 import type { AgentBackend, SeatContext } from '../agents/backends/backend.ts';
 import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
 import type { AgentSpec } from '../agents/session/seated-agent.ts';
-import type { AgentConfig, Config } from '../config/config.ts';
+import type { AgentConfig, ChannelConfig, Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import type { ToolKind } from '../rules/rule.ts';
 import { kindsDenied } from '../rules/verdict.ts';
 import { toolRulesOf } from '../config/config.ts';
 import { atMost } from '../lib/keyed.ts';
 import type { Clock, Timers } from '../lib/time.ts';
+import { planOf, plansWord } from '../turns/channel-plan.ts';
+import type { Plans } from '../turns/channel-plan.ts';
 import type { AgentId, ChannelId } from '../turns/floor/settings.ts';
-import type { ReadModel } from './read-model.ts';
 
 const SECOND_MS = 1_000;
 /** Coding agents take seconds of a core and hundreds of megabytes each to start. */
@@ -62,18 +63,33 @@ export async function createBackends(parts: BackendsParts): Promise<Backends> {
   };
 }
 
-/** Every agent with the channels in which it has a seat, by the configuration or by an operator. */
-export function agentSpecs(
-  { agents, channels }: Config,
-  floors: Pick<ReadModel, 'seatedIn'>,
-  backendFor: Backends['backendFor'],
-): readonly AgentSpec[] {
-  const seats = new Map(agents.map(({ id }): [AgentId, ChannelId[]] => [id, []]));
-  for (const { id } of channels) for (const agent of floors.seatedIn(id)) seats.get(agent)?.push(id);
+/** Every agent with what runs it. */
+export function agentSpecs({ agents }: Config, backendFor: Backends['backendFor']): readonly AgentSpec[] {
   return agents.map((agent) => {
     const { id, name, description, persona } = agent;
-    return { id, name, description, persona, backend: backendFor(agent), channels: seats.get(id) ?? [] };
+    return { id, name, description, persona, backend: backendFor(agent) };
   });
+}
+
+/**
+ * What a configuration says about floors; `config` has its threads, too. Agents that connect by themselves may be gone: their floors
+ * are looked at in any case.
+ */
+export function plansOf(
+  { configured, config }: { readonly configured: Config; readonly config: Config },
+  channelOf: (channel: ChannelId) => ChannelConfig | undefined,
+  backendFor: Backends['backendFor'],
+): Plans {
+  const coming = config.agents.filter((agent) => backendFor(agent).comesByItself === true).map(({ id }) => id);
+  return {
+    word: coming.length === 0 ? plansWord(configured) : null,
+    all: () => config.channels.map(planOf),
+    of(channel) {
+      const found = channelOf(channel);
+      return found === undefined ? null : planOf(found);
+    },
+    mayRest: (seats) => seats.every(({ agent }) => !coming.includes(agent)),
+  };
 }
 
 /** An agent keeps its backend for as long as that is configured the same. */

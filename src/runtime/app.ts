@@ -5,7 +5,7 @@ import { sessionJournal } from '../agents/session/session-journal.ts';
 import { createSupervisor } from '../agents/session/supervisor.ts';
 import type { Supervisor } from '../agents/session/supervisor.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
-import { StoreError } from '../engine/errors.ts';
+import { willPass } from '../engine/errors.ts';
 import { Delivery } from '../engine/outbox-delivery.ts';
 import type { Settlement } from '../engine/port.ts';
 import { retry } from '../lib/retry.ts';
@@ -13,14 +13,15 @@ import { shownAt } from '../lib/time.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { createOperators } from '../turns/commands/execute.ts';
 import type { Operators } from '../turns/commands/execute.ts';
+import type { Fact } from '../turns/floor/fact.ts';
 import type { Effect } from '../turns/floor/react.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { FloorStore, OutboxRow } from '../turns/floor-store.ts';
 import { TurnManager } from '../turns/manager.ts';
 import type { Change } from '../turns/manager.ts';
-import { planOf } from '../turns/channel-plan.ts';
+import type { Plans } from '../turns/channel-plan.ts';
 import { viewOf } from '../turns/view.ts';
-import { agentSpecs, keptBackends } from './agent-factory.ts';
+import { agentSpecs, keptBackends, plansOf } from './agent-factory.ts';
 import { Suspensions } from './channel-suspension.ts';
 import { ChannelSync } from './channel-sync.ts';
 import { createCommandContext } from './command-context.ts';
@@ -29,6 +30,7 @@ import type { Log } from './log.ts';
 import { channelsOf, concerns, createReadModel, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
 import { Runs } from './runs.ts';
+import { StartUp } from './start-up.ts';
 import { Threads } from './thread-registry.ts';
 
 /** What a running Conch is put together from. */
@@ -72,6 +74,7 @@ export class App {
   readonly #sync: ChannelSync;
   readonly #suspensions: Suspensions;
   readonly #threads: Threads;
+  readonly #startUp: StartUp;
   /** What was configured, and the same with every thread that has a floor. */
   #configured: Config;
   #config: Config;
@@ -89,7 +92,8 @@ export class App {
       retrying: <Result>(work: () => Promise<Result>) => this.#retrying(work),
       clean: textRedactor(parts.config.secrets.map((secret) => secret.reveal())),
     };
-    this.#floors = createReadModel(store, shared.config, clock);
+    const floor = (channel: ChannelId) => this.#manager.floor(channel);
+    this.#floors = createReadModel({ store, floor }, shared.config, clock);
     this.#manager = new TurnManager({
       ...parts,
       failed: (error) => this.#deadlineFailed(error),
@@ -111,35 +115,42 @@ export class App {
       channelsOf: ({ name }) => channelsOf(this.#config, name),
       failed: parts.onBroken,
     });
+    this.#startUp = new StartUp({
+      ...shared,
+      manager,
+      agents: this.#agents,
+      sync: this.#sync,
+      threads: this.#threads,
+      plans: () => this.#plans(),
+      begin: (adapter) => adapter.start(this.#intake(adapter), queriesFor(adapter, floors)),
+      forgotten: () => void (this.#config = this.#threads.within(this.#configured)),
+    });
     const suspended = (channel: ChannelId) => this.#suspensions.why(channel);
     const asked = { ...shared, manager, roster: this.#agents, floors, suspended, runs: this.#runs.commands };
     this.#operators = createOperators(createCommandContext(asked));
   }
 
-  /** Recovers and begins on this machine: floors, agents, and adapters that lose nothing. Other platforms follow with `connect`. */
+  /**
+   * Begins on this machine: what people write on platforms that lose nothing is taken in when it resolves. Floors at which something
+   * was under way come back meanwhile, and each before anything else happens there.
+   */
   async start(): Promise<void> {
-    const { adapters, clock } = this.#parts;
-    await this.#threads.load(clock.now());
+    this.#threads.load();
     this.#config = this.#threads.within(this.#configured);
-    const resting = await this.#manager.recover(this.#config.channels.map(planOf), {
-      mayRest: (seats) => seats.every(({ agent }) => !this.#comesByItself(agent)),
-      isUnheard: (channel) => this.#adapterOf(channel)?.capabilities.losesEvents ?? this.#adapterOf(channel) === null,
-    });
-    for (const adapter of adapters) if (adapter.capabilities.losesEvents !== true) await this.#bringUp(adapter);
-    await this.#agents.start();
-    // Whoever brings what agents are owed has to know them: at a floor that was at rest they are present from the start.
-    const seated = this.#seatAgents(resting);
+    await this.#agents.configure(agentSpecs(this.#config, this.#backendFor));
+    await this.#startUp.begin();
     this.#outbox.start();
-    await seated;
   }
 
-  /** Connects the other platforms, with patience; resolves when all can be heard. Rejects with an `AdapterError` when one never will. */
+  /**
+   * Connects the other platforms, with patience; resolves when all can be heard and all floors are back. Rejects with an `AdapterError`
+   * when one never will.
+   */
   async connect(): Promise<void> {
-    const { adapters, log } = this.#parts;
-    const remote = adapters.filter((adapter) => adapter.capabilities.losesEvents === true);
-    await Promise.all(remote.map((adapter) => this.#bringUp(adapter)));
+    await this.#startUp.connect();
     if (this.#isStopping) return;
-    log.info({ channels: this.#config.channels.length, agents: this.#config.agents.length }, 'ready');
+    const { channels, agents } = this.#config;
+    this.#parts.log.info({ channels: channels.length, agents: agents.length }, 'ready');
   }
 
   /**
@@ -151,6 +162,7 @@ export class App {
     this.#manager.stop();
     this.#sync.stop();
     await this.#agents.stop();
+    await this.#startUp.stop();
     await this.#outbox.drain(DRAIN_ROUNDS);
     await this.#outbox.stop();
     for (const adapter of this.#parts.adapters) await adapter.stop();
@@ -165,20 +177,20 @@ export class App {
 
   /** Channels that are new are caught up before anything is granted in them; those that are gone lose their seats. */
   async #reconfigure(): Promise<void> {
-    const before = this.#config.channels;
-    const next = this.#threads.within(this.#configured);
-    this.#config = next;
-    const known = new Set(before.map(({ id }) => id));
-    const wanted = new Set(next.channels.map(({ id }) => id));
-    const gone = before.filter(({ id }) => !wanted.has(id));
-    const fresh = next.channels.filter(({ id }) => !known.has(id));
-    const plans = [...next.channels.map(planOf), ...gone.map((channel) => ({ ...planOf(channel), seats: [] }))];
-    const lose = (id: ChannelId) => this.#retrying(() => this.#manager.apply(id, { type: 'disconnect' }));
-    await Promise.all(fresh.map(({ id }) => lose(id)));
-    await this.#retrying(() => this.#manager.configure(plans));
-    const seated = this.#seatAgents();
-    for (const { id } of fresh) this.#open(id, seated).catch(this.#parts.onBroken);
+    const known = new Set(this.#config.channels.map(({ id }) => id));
+    this.#config = this.#threads.within(this.#configured);
+    const fresh = this.#config.channels.map(({ id }) => id).filter((id) => !known.has(id));
+    await this.#retrying(() => this.#manager.lose(fresh));
+    await this.#retrying(() => this.#manager.configure(this.#plans()));
+    const seated = this.#agents.configure(agentSpecs(this.#config, this.#backendFor));
+    for (const id of fresh) this.#open(id, seated).catch(this.#parts.onBroken);
     await seated;
+  }
+
+  /** What the configuration in force says about floors. */
+  #plans(): Plans {
+    const channelOf = (id: ChannelId) => this.#floors.channel(id);
+    return plansOf({ configured: this.#configured, config: this.#config }, channelOf, this.#backendFor);
   }
 
   /** A channel's first grant waits until its agents are there, but not for long: one that does not come keeps nobody waiting. */
@@ -206,18 +218,20 @@ export class App {
     });
   }
 
-  async #bringUp(adapter: ChatAdapter): Promise<void> {
-    await adapter.start(this.#intake(adapter), queriesFor(adapter, this.#floors));
-    await this.#sync.begin(adapter);
-  }
-
+  /** A thread is remembered once its floor has its plan: a crash between leaves one that is opened again. */
   async #thread(thread: Thread): Promise<void> {
     const { id, parent, since } = thread;
-    if (!(await this.#threads.add(thread))) return;
+    if (!this.#threads.admit(thread)) return;
+    const { log, onBroken } = this.#parts;
+    this.#config = this.#threads.within(this.#configured);
+    const lost = this.#retrying(() => this.#manager.lose([id]));
     if (since !== undefined) await this.#sync.mark(id, parent, since);
-    this.#parts.log.info({ channel: id, parent }, 'thread opened');
-    const opened = this.#reconfigure();
-    opened.catch(this.#parts.onBroken);
+    log.info({ channel: id, parent }, 'thread opened');
+    const opened = lost
+      .then(() => this.#retrying(() => this.#manager.bringBack([id], this.#plans())))
+      .then(() => this.#retrying(() => this.#threads.keep(thread)))
+      .then(() => this.#open(id, this.#agents.seat(id)));
+    opened.catch(onBroken);
   }
 
   /**
@@ -246,20 +260,10 @@ export class App {
     const { clock, log, adapters, onBroken } = this.#parts;
     const { channel, facts } = change;
     logChange(log, { ...change, at: shownAt(clock, change.at) }, this.#floors.channelName(channel));
-    if (facts.some((fact) => fact.type === 'seatCreated')) this.#seatAgents().catch(onBroken);
+    if (facts.some(changesSeats)) this.#agents.seat(channel).catch(onBroken);
     const view = viewOf(change.floor, change.at);
     for (const adapter of adapters) if (concerns(adapter, channel)) adapter.card?.(channel, view);
     this.#outbox.kick();
-  }
-
-  /** Brings the agents in step with the configuration and with the seats that operators gave. */
-  #seatAgents(resting?: ReadonlySet<ChannelId>): Promise<void> {
-    return this.#agents.configure(agentSpecs(this.#config, this.#floors, this.#backendFor), resting);
-  }
-
-  #comesByItself(agent: string): boolean {
-    const known = this.#config.agents.find(({ id }) => id === agent);
-    return known !== undefined && this.#backendFor(known).comesByItself === true;
   }
 
   #createAgents(clean: (text: string) => string): Supervisor {
@@ -332,6 +336,12 @@ export class App {
   }
 }
 
+/** Whether sessions are to be brought in step with the seats: after a start there are none. */
+function changesSeats(fact: Fact): boolean {
+  const { type } = fact;
+  return type === 'configured' || type === 'seatCreated' || (type === 'disconnected' && fact.restart);
+}
+
 /** What agents are owed follows from the floors when the program starts again: at its end there is nothing to tell of it. */
 async function leftForNextStart(now: Instant): Promise<Settlement> {
   return { state: 'retry', notBefore: now + LONG_AFTER_MS };
@@ -350,9 +360,4 @@ export async function reportUnposted(manager: Manager, { channel, effect }: Outb
   if (effect.type === 'post') await manager.apply(channel, { type: 'undelivered', agent: effect.agent, why });
   if (effect.type !== 'announce' || effect.announcement.kind !== 'approval') return;
   await manager.apply(channel, { type: 'shown', question: effect.announcement.question, why });
-}
-
-/** Whether nothing was written, and the same may be written later. */
-function willPass(error: unknown): error is StoreError {
-  return error instanceof StoreError && (error.code === 'full' || error.code === 'locked');
 }

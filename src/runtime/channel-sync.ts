@@ -9,11 +9,11 @@ import type { Timer, Timers } from '../lib/time.ts';
 
 /** What keeping channels in step with their platforms needs of the program. */
 export type ChannelSyncPorts = {
-  readonly manager: Pick<TurnManager, 'apply' | 'receive' | 'amend'>;
+  readonly manager: Pick<TurnManager, 'amend' | 'heard' | 'lose' | 'receive'>;
   readonly timers: Timers;
   readonly log: Log;
   readonly channelsOf: (adapter: ChatAdapter) => readonly ChannelId[];
-  readonly store: Pick<FloorStore, 'lastSeen' | 'remember' | 'recall' | 'floor'>;
+  readonly store: Pick<FloorStore, 'lastSeen' | 'remember' | 'recall'>;
   /** Does work again while the disk is full; rejects when the store is broken. */
   readonly retrying: (work: () => Promise<unknown>) => Promise<unknown>;
   readonly failed: (error: unknown) => void;
@@ -47,10 +47,9 @@ export class ChannelSync {
     this.#ports = ports;
   }
 
-  /** The platform can be heard for the first time: its channels are caught up. */
-  async begin(adapter: ChatAdapter): Promise<void> {
-    const { store } = this.#ports;
-    await this.#read(adapter, (channel) => store.floor(channel)?.catchingUp !== false);
+  /** The platform can be heard for the first time: all of its channels are caught up, or these. */
+  async begin(adapter: ChatAdapter, channels?: readonly ChannelId[]): Promise<void> {
+    await this.#read(adapter, channels);
     if (adapter.capabilities.losesEvents === true) this.#sweepLater(adapter);
   }
 
@@ -58,14 +57,14 @@ export class ChannelSync {
   lost(adapter: ChatAdapter): void {
     this.#contact(adapter).losses += 1;
     this.#ports.log.warn({ adapter: adapter.name }, 'out of contact; nothing is granted until it is back');
-    this.#do(() => this.#all(adapter, (channel) => this.#ports.manager.apply(channel, { type: 'disconnect' })));
+    this.#do(() => this.#ports.manager.lose(this.#ports.channelsOf(adapter)));
   }
 
   /** It can be heard again. */
   back(adapter: ChatAdapter, missed: 'nothing' | 'perhaps'): void {
     this.#ports.log.info({ adapter: adapter.name, missed }, 'in contact again');
     if (missed === 'perhaps') this.#do(() => this.#read(adapter));
-    else this.#do(() => this.#all(adapter, (channel) => this.#lift(channel, null)));
+    else this.#do(() => this.#all(this.#ports.channelsOf(adapter), (channel) => this.#lift(channel, null)));
   }
 
   /** A thread has begun at this position. If Conch was there already, all of it is meant for Conch. */
@@ -85,15 +84,15 @@ export class ChannelSync {
     for (const { sweep } of this.#contacts.values()) sweep?.cancel();
   }
 
-  /** Channels that were never unheard need no lifting. One reading after the other: a later loss leaves the lifting to the reading that follows it. */
-  async #read(adapter: ChatAdapter, isUnheard: (channel: ChannelId) => boolean = () => true): Promise<void> {
+  /** One reading after the other: a later loss leaves the lifting to the reading that follows it. */
+  async #read(adapter: ChatAdapter, channels = this.#ports.channelsOf(adapter)): Promise<void> {
     const contact = this.#contact(adapter);
     const { losses, reading: before } = contact;
     const reading = (async () => {
       await before;
-      await this.#all(adapter, async (channel) => {
+      await this.#all(channels, async (channel) => {
         const gap = await this.#readOn(adapter, channel);
-        if (contact.losses === losses && isUnheard(channel)) await this.#lift(channel, gap);
+        if (contact.losses === losses) await this.#lift(channel, gap);
       });
     })();
     contact.reading = reading.catch(() => undefined);
@@ -104,7 +103,7 @@ export class ChannelSync {
     this.#contact(adapter).sweep = this.#ports.timers.after(SWEEP_MS, () => {
       if (!this.#running) return;
       this.#do(async () => {
-        await this.#all(adapter, (channel) => this.#readOn(adapter, channel));
+        await this.#all(this.#ports.channelsOf(adapter), (channel) => this.#readOn(adapter, channel));
         if (this.#running) this.#sweepLater(adapter);
       });
     });
@@ -143,13 +142,13 @@ export class ChannelSync {
 
   async #lift(channel: ChannelId, gap: string | null): Promise<void> {
     const { manager, retrying } = this.#ports;
-    await retrying(() => manager.apply(channel, { type: 'catchUp', ...(gap === null ? {} : { gap }) }));
+    await retrying(() => manager.heard(channel, gap));
   }
 
-  async #all(adapter: ChatAdapter, work: (channel: ChannelId) => Promise<unknown>): Promise<void> {
-    const waiting = [...this.#ports.channelsOf(adapter)];
+  async #all(channels: readonly ChannelId[], work: (channel: ChannelId) => Promise<unknown>): Promise<void> {
+    const waiting = channels.toReversed();
     const one = async (): Promise<void> => {
-      for (let channel = waiting.shift(); channel !== undefined && this.#running; channel = waiting.shift()) {
+      for (let channel = waiting.pop(); channel !== undefined && this.#running; channel = waiting.pop()) {
         await work(channel);
       }
     };

@@ -22,18 +22,25 @@ export type ReadModel = FloorQueries & {
   addressed(channel: ChannelId, text: string): readonly AgentId[];
   /** The agents with a seat in a channel, by the configuration or by an operator. */
   seatedIn(channel: ChannelId): readonly AgentId[];
+  /** A channel of the configuration. */
+  channel(channel: ChannelId): ChannelConfig | undefined;
+  /** The channels in which an agent has a seat. */
+  seatsOf(agent: AgentId): readonly ChannelId[];
   speaker(agent: AgentId): NonNullable<Speaker>;
   channelName(channel: ChannelId): string;
 };
+
+/** What the floors are read by: as they are stored, and as what happens next will find them. */
+type Readers = { readonly store: Omit<FloorReader, 'floor'>; readonly floor: FloorReader['floor'] };
 
 /** How much of the journal is read for a list of turns: each turn leaves a few dozen entries. */
 const ENTRIES_PER_TURN = 40;
 
 /** The stored floors, under the names of the configuration in force. */
-export function createReadModel(reader: FloorReader, config: () => Config, clock: Clock): ReadModel {
+export function createReadModel(readers: Readers, config: () => Config, clock: Clock): ReadModel {
+  const { store: reader, floor: floorOf } = readers;
   const names = namesOf(config);
-  const seatedIn = (channel: ChannelId): readonly AgentId[] =>
-    reader.floor(channel)?.seats.map(({ agent }) => agent) ?? [];
+  const seatedIn = (channel: ChannelId): readonly AgentId[] => floorOf(channel)?.seats.map(({ agent }) => agent) ?? [];
   const linesBetween: ReadModel['linesBetween'] = (channel, after, upto) =>
     reader
       .lines(channel, after, upto)
@@ -44,19 +51,20 @@ export function createReadModel(reader: FloorReader, config: () => Config, clock
       );
   return {
     ...names,
+    awake: () => reader.awake(),
     linesBetween,
     view(channel) {
-      const floor = reader.floor(channel);
+      const floor = floorOf(channel);
       return floor === null ? null : viewOf(floor, clock.now());
     },
     outlook(channel) {
-      const floor = reader.floor(channel);
+      const floor = floorOf(channel);
       return floor === null ? null : outlookOf(floor, clock.now());
     },
     turns: (channel, limit) => turnRecords(reader.journal(channel, limit * ENTRIES_PER_TURN)).slice(-limit),
     journal: (channel, limit, before) => reader.journal(channel, limit, before),
     lines(channel, limit) {
-      const last = reader.floor(channel)?.lines ?? 0;
+      const last = floorOf(channel)?.lines ?? 0;
       return linesBetween(channel, Math.max(0, last - limit), last);
     },
     message(id) {
@@ -76,7 +84,19 @@ export function createReadModel(reader: FloorReader, config: () => Config, clock
       );
     },
     seatedIn,
+    seatsOf: (agent) => seatsOf(agent, config(), { awake: reader.awake(), seatedIn }),
   };
+}
+
+/** A floor at rest has the agents of its configuration. */
+function seatsOf(
+  agent: AgentId,
+  { channels }: Config,
+  floors: { readonly awake: readonly ChannelId[]; readonly seatedIn: ReadModel['seatedIn'] },
+): readonly ChannelId[] {
+  const awake = new Set(floors.awake);
+  const resting = channels.filter(({ id, agents }) => !awake.has(id) && agents.includes(agent));
+  return [...resting.map(({ id }) => id), ...floors.awake.filter((id) => floors.seatedIn(id).includes(agent))];
 }
 
 /** The channels that one adapter serves. */
@@ -141,6 +161,7 @@ export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQuerie
   return {
     channels: () => all.channels().filter(({ id }) => concerns(adapter, id)),
     agents: () => all.agents(),
+    awake: () => all.awake().filter((channel) => concerns(adapter, channel)),
     view: (channel) => at(channel, () => all.view(channel), null),
     outlook: (channel) => at(channel, () => all.outlook(channel), null),
     turns: (channel, limit) => at(channel, () => all.turns(channel, limit), []),

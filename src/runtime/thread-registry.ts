@@ -6,7 +6,7 @@ import type { Instant } from '../lib/time.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 
 /** Where threads are remembered. */
-export type ThreadsStore = Pick<FloorStore, 'remember' | 'forget' | 'remembered' | 'lastSeen' | 'floor'>;
+export type ThreadsStore = Pick<FloorStore, 'awake' | 'forget' | 'lastSeen' | 'remember' | 'remembered'>;
 
 /** A thread at rest for so long is let go of; the next message in it opens its floor again. */
 const FORGET_AFTER_MS = 7 * 86_400_000;
@@ -22,22 +22,35 @@ export class Threads {
     this.#store = store;
   }
 
-  /** Reads what was remembered, and lets go of threads that nobody wrote in for a week. */
-  async load(now: Instant): Promise<void> {
-    for (const [id, value] of this.#store.remembered(OWNER)) {
-      const thread = { id, ...keptSchema.parse(JSON.parse(value)) };
-      if (this.#isForgotten(id, now)) await this.#store.forget(OWNER, id);
-      else this.#known.set(id, thread);
-    }
+  /** Reads what was remembered. */
+  load(): void {
+    for (const [id, value] of this.#store.remembered(OWNER))
+      this.#known.set(id, { id, ...keptSchema.parse(JSON.parse(value)) });
   }
 
-  /** Remembers a thread; `false` when nothing is new about it. */
-  async add(thread: Thread): Promise<boolean> {
-    const { id, parent, name } = thread;
-    if (this.#known.get(id)?.parent === parent) return false;
-    await this.#store.remember(OWNER, id, JSON.stringify({ parent, name }));
-    this.#known.set(id, thread);
+  /** Takes a thread in; `false` when nothing is new about it. */
+  admit(thread: Thread): boolean {
+    if (this.#known.get(thread.id)?.parent === thread.parent) return false;
+    this.#known.set(thread.id, thread);
     return true;
+  }
+
+  /** Remembers a thread. */
+  async keep({ id, parent, name }: Thread): Promise<void> {
+    await this.#store.remember(OWNER, id, JSON.stringify({ parent, name }));
+  }
+
+  /** Lets go of the threads at rest that nobody wrote in for a week; resolves with those. */
+  async forgetOld(now: Instant): Promise<readonly ChannelId[]> {
+    const awake = new Set(this.#store.awake());
+    const gone: ChannelId[] = [];
+    for (const id of [...this.#known.keys()].filter((known) => !awake.has(known))) {
+      if (now - (this.#store.lastSeen(id)?.sentAt ?? 0) <= FORGET_AFTER_MS) continue;
+      this.#known.delete(id);
+      await this.#store.forget(OWNER, id);
+      gone.push(id);
+    }
+    return gone;
   }
 
   /** The configuration with every thread as a channel like its parent, for as long as that has floors for its threads. */
@@ -51,12 +64,6 @@ export class Threads {
     const { secrets } = config;
     const complete = { ...config, secrets, channels: [...config.channels, ...threads] };
     return Object.freeze(Object.defineProperty(complete, 'secrets', { enumerable: false }));
-  }
-
-  #isForgotten(id: ChannelId, now: Instant): boolean {
-    const floor = this.#store.floor(id);
-    const isAtRest = floor === null || (floor.turn === null && floor.held.length === 0 && floor.exchange === null);
-    return isAtRest && now - (this.#store.lastSeen(id)?.sentAt ?? 0) > FORGET_AFTER_MS;
   }
 }
 

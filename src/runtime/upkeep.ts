@@ -67,7 +67,7 @@ export class Upkeep {
   async #prune(): Promise<void> {
     const { store, log } = this.#parts;
     try {
-      const pruned = await store.prune(await keptSince(this.#parts), false);
+      const pruned = await store.prune(keptSince(this.#parts), false);
       if (pruned.entries + pruned.messages + pruned.posts > 0) log.info({ ...pruned }, 'what is old was taken away');
     } catch (error) {
       if (!this.#isOver) log.warn({ err: error }, 'what is old could not be taken away');
@@ -83,17 +83,17 @@ async function done(order: UpkeepOrder, parts: UpkeepParts): Promise<string> {
       await store.backupTo(order.file);
       return copied(order.file);
     case 'prune':
-      return prunedText(await store.prune(await keptSince(parts), order.isDryRun), order.isDryRun);
+      return prunedText(await store.prune(keptSince(parts), order.isDryRun), order.isDryRun);
     case 'erase':
       return erasedText(order.id, await store.erase({ what: order.what, id: order.id }));
   }
 }
 
 /** The instant since which a channel's words are kept; `null`: all of them. A thread keeps them as its channel does. */
-async function keptSince({ store, config, clock }: UpkeepParts): Promise<(channel: ChannelId) => Instant | null> {
+function keptSince({ store, config, clock }: UpkeepParts): (channel: ChannelId) => Instant | null {
   const now = clock.now();
   const threads = new Threads(store);
-  await threads.load(now);
+  threads.load();
   const { channels, retention } = threads.within(config());
   const days = new Map(channels.map((channel) => [channel.id, channel.retention.days]));
   return (channel) => {

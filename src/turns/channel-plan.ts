@@ -1,25 +1,97 @@
-import type { ChannelConfig, SpendingConfig } from '../config/config.ts';
+import { createHash, hash } from 'node:crypto';
+import type { ChannelConfig, Config, SpendingConfig } from '../config/config.ts';
+import { canonical } from '../engine/canonical.ts';
+import type { Floor } from './floor/floor.ts';
+import { nextDeadline } from './floor/seats.ts';
 import type { ChannelId, FloorSettings, SeatSettings } from './floor/settings.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
 const MICROS = 1_000_000;
 
-/** How a channel is set up. */
+/** How a channel is set up. Channels that are set up the same share what they have in common. */
 export type ChannelPlan = {
   readonly id: ChannelId;
   readonly settings: FloorSettings;
   readonly seats: readonly SeatSettings[];
 };
 
+/** What a configuration says about floors. */
+export type Plans = {
+  /** The same for the same plans, and for no others; `null` when floors are to be looked at in any case. */
+  readonly word: string | null;
+  /** All of them; asked only when the word is not the one that the floors go by. */
+  readonly all: () => readonly ChannelPlan[];
+  /** The plan of one channel; `null` when it has none. */
+  readonly of: (channel: ChannelId) => ChannelPlan | null;
+  /** Whether agents with these seats are there as long as nobody says that they are gone. */
+  readonly mayRest: (seats: ChannelPlan['seats']) => boolean;
+};
+
 /** A channel's plan, from its configuration. */
-export function planOf(channel: ChannelConfig): ChannelPlan {
-  return { id: channel.id, settings: floorSettings(channel), seats: seatSettings(channel) };
+export function planOf({ id, turnConfig, budgets, seats }: ChannelConfig): ChannelPlan {
+  return {
+    id,
+    settings: once(SETTINGS, [turnConfig, budgets], () => floorSettings({ turnConfig, budgets })),
+    seats: once(SEATS, [seats, seats], () => seatSettings(seats)),
+  };
+}
+
+/** A word for a plan: the same for equal ones, and for no others. */
+export function planWord({ settings, seats }: Pick<ChannelPlan, 'settings' | 'seats'>): string {
+  return once(WORDS, [settings, seats], () => hash('sha256', canonical({ settings, seats }), 'base64url'));
+}
+
+/** A word for all that a configuration says about floors. */
+export function plansWord({ channels }: Pick<Config, 'channels'>): string {
+  const all = createHash('sha256');
+  const words = new Map<string, number>();
+  let some = '';
+  for (const channel of channels) {
+    const word = `${planWord(planOf(channel))} ${channel.turnConfig.threads}`;
+    if (!words.has(word)) words.set(word, words.size);
+    some += `${channel.id} ${words.get(word)}\n`;
+    if (some.length < PIECE) continue;
+    all.update(some);
+    some = '';
+  }
+  return all.update(some + [...words.keys()].join('\n')).digest('base64url');
+}
+
+/**
+ * The word with which a floor is at rest: that of the plan it goes by. `null` when something is under way or waits, or when not all
+ * agents of the plan, or others, are there.
+ */
+export function restOf(floor: Floor): string | null {
+  const { turn, exchange, facilitation, parked, held, seats, configured, catchingUp } = floor;
+  if (configured === null || catchingUp || nextDeadline(floor) !== null) return null;
+  const isBusy = turn !== null || exchange !== null || facilitation !== null || parked.length + held.length > 0;
+  const isThere = (seat: Floor['seats'][number]): boolean =>
+    seat.disabled || (seat.present && seat.status !== 'OFFLINE');
+  if (isBusy || seats.length !== configured.seats.length || !seats.every(isThere)) return null;
+  return planWord(configured);
+}
+
+/** How much is hashed at once, in UTF-16 units. */
+const PIECE = 65_536;
+
+/** What was made of two objects, for as long as there are such. */
+type Made<Value> = WeakMap<object, WeakMap<object, Value>>;
+
+const SETTINGS: Made<FloorSettings> = new WeakMap();
+const SEATS: Made<readonly SeatSettings[]> = new WeakMap();
+const WORDS: Made<string> = new WeakMap();
+
+function once<Value>(made: Made<Value>, [one, other]: readonly [object, object], make: () => Value): Value {
+  const ofOne = made.get(one) ?? new WeakMap<object, Value>();
+  made.set(one, ofOne);
+  const value = ofOne.get(other) ?? make();
+  ofOne.set(other, value);
+  return value;
 }
 
 /** What a floor goes by, from its channel's configuration. An announcement that the texts switch off is off here too. */
-function floorSettings(channel: ChannelConfig): FloorSettings {
-  const turns = channel.turnConfig;
+function floorSettings({ turnConfig: turns, budgets }: Pick<ChannelConfig, 'turnConfig' | 'budgets'>): FloorSettings {
   return {
     mode: turns.humanInterruptMode,
     order: turns.order,
@@ -42,14 +114,14 @@ function floorSettings(channel: ChannelConfig): FloorSettings {
     announceNobody: turns.announceNobody,
     announceRecovery: turns.announceRecovery,
     receipts: turns.receipts,
-    exchangeBudget: spending(channel.budgets.exchange),
-    dayBudget: spending(channel.budgets.day),
+    exchangeBudget: spending(budgets.exchange),
+    dayBudget: spending(budgets.day),
   };
 }
 
 /** What each seat of a channel goes by, in the order of assignment. */
-function seatSettings(channel: ChannelConfig): readonly SeatSettings[] {
-  return channel.seats.map(({ agent, priority, timeoutSeconds, rejoin }) => ({
+function seatSettings(seats: ChannelConfig['seats']): readonly SeatSettings[] {
+  return seats.map(({ agent, priority, timeoutSeconds, rejoin }) => ({
     agent,
     priority,
     timeoutMs: ms(timeoutSeconds),

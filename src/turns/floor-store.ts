@@ -19,6 +19,7 @@ import { react } from './floor/react.ts';
 import type { Effect } from './floor/react.ts';
 import { nextDeadline } from './floor/seats.ts';
 import type { ChannelId, MessageId } from './floor/settings.ts';
+import { restOf } from './channel-plan.ts';
 import { formerFloor } from './former-floors.ts';
 import { splitText } from './text/split.ts';
 import { linesOf } from './view.ts';
@@ -33,6 +34,7 @@ export const floorMachine = {
   evolve,
   react,
   nextDeadline,
+  rest: restOf,
   state: floorSchema,
   fact: factSchema,
   upcast: { state: formerFloor, fact: unread },
@@ -166,6 +168,16 @@ export class FloorStore implements FloorReader {
 
   channels(): readonly ChannelId[] {
     return this.#floors.keys();
+  }
+
+  /** The channels at whose floors something may be under way. */
+  awake(): readonly ChannelId[] {
+    return this.#floors.awake();
+  }
+
+  /** The words with which the others are at rest; see `planWord`. */
+  resting(): ReadonlyMap<ChannelId, string> {
+    return this.#floors.resting();
   }
 
   lines(channel: ChannelId, after: number, upto: number): readonly Line[] {

@@ -1,7 +1,6 @@
 import { Alarm } from '../lib/time.ts';
 import type { Command } from './floor/command.ts';
 import { deadlines, nextDeadline } from './floor/seats.ts';
-import { isConfigured } from './floor/decide/membership.ts';
 import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
 import { gate } from './floor/gate.ts';
@@ -9,7 +8,8 @@ import type { AgentId, ChannelId } from './floor/settings.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { isNewerEdit } from '../engine/port.ts';
 import type { HumanMessage, MessageChange } from '../engine/port.ts';
-import type { ChannelPlan } from './channel-plan.ts';
+import { planWord } from './channel-plan.ts';
+import type { Plans } from './channel-plan.ts';
 import type { Applied, FloorStore } from './floor-store.ts';
 
 /** Text of a holder that people have seen as it was generated, and that is not yet said. */
@@ -24,7 +24,21 @@ export type TurnDraft = {
 
 /** What the manager needs of the world. */
 export type ManagerPorts = {
-  readonly store: Pick<FloorStore, 'accept' | 'amend' | 'apply' | 'due' | 'recover' | 'floor' | 'channels' | 'message'>;
+  readonly store: Pick<
+    FloorStore,
+    | 'accept'
+    | 'amend'
+    | 'apply'
+    | 'awake'
+    | 'due'
+    | 'floor'
+    | 'forget'
+    | 'message'
+    | 'recall'
+    | 'recover'
+    | 'remember'
+    | 'resting'
+  >;
   readonly clock: Clock;
   readonly timers: Timers;
   /** The agents that a text addresses. */
@@ -45,15 +59,11 @@ export type Change = {
   readonly floor: Floor;
 };
 
-/** What a start has to know of floors at rest. */
-export type RestingPorts = {
-  /** Whether agents with these seats are there as long as nobody says that they are gone. */
-  readonly mayRest: (seats: ChannelPlan['seats']) => boolean;
-  /** Whether people may have written in a channel what Conch has not heard. */
-  readonly isUnheard: (channel: ChannelId) => boolean;
-};
+/** Under which name the word is kept of the plans that all floors go by. */
+const PLANS = { owner: 'conch', name: 'plans' } as const;
 
-const EVERY_FLOOR: RestingPorts = { mayRest: () => false, isUnheard: () => true };
+/** How many floors are brought back at once: what people do comes between. */
+const AT_ONCE = 50;
 
 /** How long until a deadline that could not be met is tried again, in milliseconds. */
 const AGAIN_MS = 1_000;
@@ -74,6 +84,8 @@ export class TurnManager {
   /** Signs of work that wait, at most one a channel. */
   readonly #signs = new Map<ChannelId, { readonly command: Sign; readonly at: Instant }>();
   readonly #signAlarm: Alarm;
+  /** What floors that nothing was done to since are told before anything else. */
+  readonly #untold = new Map<ChannelId, 'restart' | 'disconnect'>();
   #running = true;
   #meeting = false;
   #rang = false;
@@ -90,6 +102,8 @@ export class TurnManager {
    * A sign of work that only puts a deadline off is not waited for: it counts with what comes next, and within seconds.
    */
   async apply(channel: ChannelId, command: Command): Promise<Applied> {
+    const untold = this.#untold.get(channel);
+    if (untold !== undefined) return this.#applyAfter(untold, channel, command);
     const floor = this.#ports.store.floor(channel);
     if (floor !== null && isSign(floor, command)) return this.#keepSign(floor, command);
     const sign = this.#takeSign(channel, command);
@@ -123,33 +137,65 @@ export class TurnManager {
   }
 
   /**
-   * Brings every floor back after a start: nothing is granted in a channel before its `catchUp` command. Floors that the plan
-   * no longer names lose their seats. A floor at rest goes on as it is, if its plan is as before and its agents were there;
-   * it is only told when its platform's history is still to be read. Resolves with the channels of those.
+   * Begins after a start: nothing is granted at a floor before its `catchUp` command. Resolves with the channels whose floors are to be
+   * brought back, each of which is told of the restart before anything else. A floor at rest that goes by its plan is none of them:
+   * it goes on as it is.
    */
-  async recover(plans: readonly ChannelPlan[], atRest: RestingPorts = EVERY_FLOOR): Promise<ReadonlySet<ChannelId>> {
+  async recover(plans: Plans): Promise<readonly ChannelId[]> {
     const { store } = this.#ports;
     const { unapplied } = await store.recover();
-    const known = [...store.channels(), ...unapplied.map(({ channel }) => channel)];
-    const channels = [...new Set(known)];
-    const planned = new Set(plans.map(({ id }) => id));
-    const gone = channels.filter((channel) => !planned.has(channel));
-    const rests = (plan: ChannelPlan): boolean => atRest.mayRest(plan.seats) && isAtRest(store.floor(plan.id), plan);
-    const resting = new Set(plans.filter(rests).map(({ id }) => id));
-    const told = [...plans.map(({ id }) => id), ...gone].flatMap((channel) => {
-      if (!resting.has(channel)) return [this.apply(channel, { type: 'restart' })];
-      return atRest.isUnheard(channel) ? [this.apply(channel, { type: 'disconnect' })] : [];
-    });
-    await Promise.all(told);
-    for (const channel of gone) await this.#retire(channel);
-    await this.configure(plans.filter(({ id }) => !resting.has(id)));
+    const isKnown = this.#areKnown(plans);
+    if (!isKnown) await store.forget(PLANS.owner, PLANS.name);
+    const others = isKnown ? [] : this.#withOtherPlans(plans);
+    const channels = new Set([...unapplied.map(({ channel }) => channel), ...store.awake(), ...others]);
+    for (const channel of channels) this.#untold.set(channel, 'restart');
+    for (const { channel } of unapplied) await this.#bringBack(channel, plans);
     for (const message of unapplied) await this.route(message);
-    return resting;
+    return [...channels];
+  }
+
+  /** Brings floors back, some at a time, and has them go by their plans; one that has none any more loses its seats. */
+  async bringBack(channels: readonly ChannelId[], plans: Pick<Plans, 'of'>): Promise<void> {
+    for (let from = 0; from < channels.length && this.#running; from += AT_ONCE) {
+      await Promise.all(channels.slice(from, from + AT_ONCE).map((channel) => this.#bringBack(channel, plans)));
+    }
+  }
+
+  /** All floors go by these plans: the next start need not look. */
+  async settle(plans: Plans): Promise<void> {
+    if (plans.word === null || this.#areKnown(plans) || !this.#running) return;
+    await this.#ports.store.remember(PLANS.owner, PLANS.name, plans.word);
   }
 
   /** Applies what changed in the configuration to the floors; turns under way are not touched unless their agent is gone. */
-  async configure(plans: readonly ChannelPlan[]): Promise<void> {
-    await Promise.all(plans.map(({ id, settings, seats }) => this.apply(id, { type: 'configure', settings, seats })));
+  async configure(plans: Plans): Promise<void> {
+    const { store } = this.#ports;
+    if (!this.#areKnown(plans)) await store.forget(PLANS.owner, PLANS.name);
+    await this.bringBack([...new Set([...this.#withOtherPlans(plans), ...store.awake()])], plans);
+    await this.settle(plans);
+  }
+
+  /** The platform of these channels cannot be heard. A floor at rest is told so when something happens there. */
+  async lose(channels: readonly ChannelId[]): Promise<void> {
+    const awake = new Set(this.#ports.store.awake());
+    const telling = channels.flatMap((channel) => {
+      if (awake.has(channel)) return [this.apply(channel, { type: 'disconnect' })];
+      if (!this.#untold.has(channel)) this.#untold.set(channel, 'disconnect');
+      return [];
+    });
+    await Promise.all(telling);
+  }
+
+  /** The history of a channel was read, or could not be (`gap` says why). */
+  async heard(channel: ChannelId, gap: string | null): Promise<void> {
+    if (gap === null && this.#untold.get(channel) === 'disconnect') this.#untold.delete(channel);
+    else await this.apply(channel, { type: 'catchUp', ...(gap === null ? {} : { gap }) });
+  }
+
+  /** A floor as whatever happens next will find it; `null` when there is none. */
+  floor(channel: ChannelId): Floor | null {
+    const floor = this.#ports.store.floor(channel);
+    return floor === null || this.#untold.get(channel) !== 'disconnect' ? floor : { ...floor, catchingUp: true };
   }
 
   /** No deadline fires any more. */
@@ -197,9 +243,35 @@ export class TurnManager {
     await (known.fate?.state === 'ignored' ? amended : Promise.all([amended, this.apply(channel, command)]));
   }
 
-  async #retire(channel: ChannelId): Promise<void> {
+  /** The channels of floors at rest that go by another plan, or by none any more, and of plans that have no floor at rest. */
+  #withOtherPlans(plans: Plans): readonly ChannelId[] {
+    const resting = this.#ports.store.resting();
+    const all = plans.all();
+    const changed = all.filter((plan) => !plans.mayRest(plan.seats) || resting.get(plan.id) !== planWord(plan));
+    const gone = [...resting.keys()].filter((channel) => plans.of(channel) === null);
+    return [...changed.map(({ id }) => id), ...gone];
+  }
+
+  /** Whether these are the plans that all floors at rest go by. */
+  #areKnown({ word }: Plans): boolean {
+    return word !== null && this.#ports.store.recall(PLANS.owner, PLANS.name) === word;
+  }
+
+  async #bringBack(channel: ChannelId, plans: Pick<Plans, 'of'>): Promise<void> {
     const floor = this.#ports.store.floor(channel);
-    if (floor !== null) await this.apply(channel, { type: 'configure', settings: floor.settings, seats: [] });
+    const retired = floor === null || floor.seats.length === 0 ? null : { settings: floor.settings, seats: [] };
+    const plan = plans.of(channel) ?? retired;
+    if (plan === null) this.#untold.delete(channel);
+    else await this.apply(channel, { type: 'configure', settings: plan.settings, seats: plan.seats });
+  }
+
+  /** In one commit. What a floor was not told, because the disk was full, it is told the next time. */
+  async #applyAfter(type: 'restart' | 'disconnect', channel: ChannelId, command: Command): Promise<Applied> {
+    this.#untold.delete(channel);
+    const telling = this.apply(channel, { type });
+    telling.catch(() => void this.#untold.set(channel, type));
+    const [, applied] = await Promise.all([telling, this.apply(channel, command)]);
+    return applied;
   }
 
   async #commit(channel: ChannelId, command: Command, at: Instant): Promise<Applied> {
@@ -281,14 +353,6 @@ function isSign({ turn }: Floor, command: Command): command is Sign {
   return turn.agent === command.agent && turn.epoch === command.epoch && turn.openWork === command.open;
 }
 
-/** Whether nothing is under way at a floor, nothing waits, none of its agents is missing, and its plan is the one it knows. */
-function isAtRest(floor: Floor | null, plan: ChannelPlan): boolean {
-  if (floor === null || floor.catchingUp || nextDeadline(floor) !== null || !isConfigured(floor, plan)) return false;
-  const { turn, exchange, facilitation, parked, held, seats } = floor;
-  const isBusy = turn !== null || exchange !== null || facilitation !== null || parked.length + held.length > 0;
-  return !isBusy && seats.every((seat) => seat.disabled || (seat.present && seat.status !== 'OFFLINE'));
-}
-
 /** Whether a command may take the floor from the one who is speaking, so that what people saw of its text must be kept first. */
 function mayEndTurn(floor: Floor, command: Command, now: Instant): boolean {
   const holder = floor.turn?.agent;
@@ -325,7 +389,5 @@ function isCut(floor: Floor, { type }: Command, now: Instant): boolean {
 
 /** A text that was cut; the mark stands below a block of code. */
 function marked(text: string): string {
-  return /(?:^|\n)(?:```|~~~)$/.test(text) ? `${text}\n${CUT}` : `${text} ${CUT}`;
+  return `${text}${/(?:^|\n)(?:```|~~~)$/.test(text) ? '\n' : ' '}… (cut off)`;
 }
-
-const CUT = '… (cut off)';

@@ -177,6 +177,8 @@ export type Line = {
 export type FloorReader = {
   floor(channel: ChannelId): Floor | null;
   channels(): readonly ChannelId[];
+  /** The channels at whose floors something may be under way. */
+  awake(): readonly ChannelId[];
   /** Lines after one and up to another, oldest first. */
   lines(channel: ChannelId, after: number, upto: number): readonly Line[];
   message(id: MessageId): InboxRow | null;

@@ -31,6 +31,8 @@ export function fakeFloors() {
     drafts,
     lines: [] as Line[],
     view: null as FloorView | null,
+    /** Where dev has a seat. */
+    seats: [CHANNEL],
     /** How many of the next commands cannot be written. */
     broken: 0,
     refuse: (_command: AgentCommand): boolean => false,
@@ -50,6 +52,8 @@ export function fakeFloors() {
     lines: (_channel, limit) => state.lines.slice(-limit),
     message: (id) => state.lines.findLast(({ message }) => message === id) ?? null,
     view: () => state.view,
+    seatedIn: (channel) => (state.seats.includes(channel) ? ['dev'] : []),
+    seatsOf: (agent) => (agent === 'dev' ? state.seats : []),
     draft: (_channel, _agent, _epoch, text) => void drafts.push(text),
   };
   return { ...state, floors, state };
@@ -192,7 +196,6 @@ export async function bench(options: BenchOptions = {}) {
     description: 'writes code',
     persona: '',
     backend,
-    channels: [CHANNEL],
   };
   const supervisor = createSupervisor({
     agents: [dev],

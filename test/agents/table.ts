@@ -83,13 +83,15 @@ export async function table(settings: Partial<FloorSettings> = {}) {
     lines: (_channel, limit) => lines.slice(-limit),
     message: (id) => lines.findLast(({ message }) => message === id) ?? null,
     view: () => viewOf(floor, time.clock.now()),
+    seatedIn: () => IDS,
+    seatsOf: () => [CHANNEL],
     draft: () => {},
   };
   const quiet = () => {};
   const log: AgentLog = { debug: quiet, info: quiet, warn: quiet, error: quiet };
   const agents = IDS.map((id) => {
     const backend = createScriptedBackend({ script: SCRIPTS[id], speed: { ...time.speed, wordMs: 75 } });
-    return { id, name: id, description: '', persona: '', backend, channels: [CHANNEL] };
+    return { id, name: id, description: '', persona: '', backend };
   });
   const supervisor = createSupervisor({
     agents,

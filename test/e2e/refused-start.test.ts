@@ -111,13 +111,13 @@ describe.concurrent('a database that cannot be used', () => {
       }),
   );
 
-  test('because a row was changed behind its back is refused', () =>
+  test('because the row of a floor that is not at rest was changed behind its back is refused', () =>
     inPlace(DEMO, async (place, start) => {
       const bot = start();
       await bot.ready();
       await bot.end('SIGTERM');
       withDatabase(join(place.dataDir, 'conch.db'), (db) =>
-        db.exec(`UPDATE machines SET state = replace(state, '"epoch":0', '"epoch":7')`),
+        db.exec(`UPDATE machines SET rest = NULL, state = replace(state, '"epoch":0', '"epoch":7')`),
       );
       const { code, lines } = await refused(place);
       expect(code).toBe(EXIT_CODES.databaseUnreadable);

@@ -297,6 +297,7 @@ const INTAKE: Intake = {
 const QUERIES: FloorQueries = {
   channels: () => [{ id: FLOOR, name: 'general', adapter: 'slack', parent: null, threads: 'own', allowBots: 'off' }],
   agents: () => [],
+  awake: () => [],
   view: () => null,
   outlook: () => null,
   turns: () => [],

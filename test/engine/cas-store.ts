@@ -292,6 +292,19 @@ class CasMachine<State, Command, Fact, Effect, Refusal extends string>
     return this.#shared.cells.names(prefix).map((name) => name.slice(prefix.length));
   }
 
+  awake(): readonly string[] {
+    return this.keys().filter((key) => this.#rest(key) === null);
+  }
+
+  resting(): ReadonlyMap<string, string> {
+    const found = new Map<string, string>();
+    for (const key of this.keys()) {
+      const rest = this.#rest(key);
+      if (rest !== null) found.set(key, rest);
+    }
+    return found;
+  }
+
   *newest(key: string): Generator<StoredFact<Fact>> {
     const attempt = new Attempt(this.#shared.cells);
     for (let seq = this.#kept(attempt, key)?.seq ?? 0; seq > 0; seq -= 1) {
@@ -359,6 +372,11 @@ class CasMachine<State, Command, Fact, Effect, Refusal extends string>
     const kept = this.#kept(attempt, key);
     if (kept === null) return { state: this.#machine.empty(key), seq: 0 };
     return { state: this.#machine.state.parse(kept.state), seq: kept.seq };
+  }
+
+  #rest(key: string): string | null {
+    const state = this.state(key);
+    return state === null || this.#machine.rest === undefined ? '' : this.#machine.rest(state);
   }
 
   #kept(attempt: Attempt, key: string): Kept | null {

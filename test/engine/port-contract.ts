@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { HumanMessage, Lease, MachineStore, OwedEffect, Store } from '../../src/engine/port.ts';
 import { AT } from './sqlite/fixture.ts';
 import { board, boardUses, counter } from './toy.ts';
+import type { Count } from './toy.ts';
 
 /** A store under test, and how the next life of its process finds it. */
 export type PortSubject = {
@@ -65,6 +66,24 @@ function machines(on: On): void {
       expect(await counters.due(AT + 1_000)).toEqual({ keys: ['a'], next: AT + 1_005 });
       await counters.apply('a', { type: 'tick' }, AT + 1_000);
       expect(await counters.due(AT + 1_004)).toEqual({ keys: [], next: AT + 1_005 });
+    }),
+  );
+
+  test(
+    'is found at rest, by its word, in the next life, or awake as long as it is not',
+    on(async ({ store, restart }) => {
+      const resting = { ...counter, rest: ({ value }: Count) => (value === 0 ? 'zero' : null) };
+      const counters = store.host(resting);
+      for (const key of ['a', 'b']) await counters.apply(key, { type: 'add', by: 1 }, AT);
+      await counters.apply('b', { type: 'tick' }, AT + 1_000);
+      expect(counters.awake()).toContain('a');
+      const again = (await restart()).host(resting);
+      expect([again.awake(), [...again.resting()]]).toEqual([['a'], [['b', 'zero']]]);
+      await again.apply('a', { type: 'tick' }, AT + 1_000);
+      await again.apply('b', { type: 'add', by: 1 }, AT + 1_000);
+      expect(again.awake()).toContain('b');
+      const third = (await restart()).host(resting);
+      expect([third.awake(), [...third.resting()]]).toEqual([['b'], [['a', 'zero']]]);
     }),
   );
 

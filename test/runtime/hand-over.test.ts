@@ -1,5 +1,4 @@
 import { statSync } from 'node:fs';
-import type { Database, Statement } from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import type { AgentBackend, AgentSession } from '../../src/agents/backends/backend.ts';
 import { openDatabase } from '../../src/engine/sqlite/open.ts';
@@ -7,6 +6,7 @@ import { FloorStore } from '../../src/turns/floor-store.ts';
 import { createTime } from '../agents/time.ts';
 import { load } from '../config/world.ts';
 import { folder, options } from '../engine/sqlite/fixture.ts';
+import { watch } from '../engine/sqlite/watch.ts';
 import { startApp } from './start-app.ts';
 
 const AGENTS = ['pm', 'dev', 'qa'];
@@ -29,31 +29,6 @@ const backend: AgentBackend = {
     };
   },
 };
-
-/** What a database is asked, by its text; each time that it is asked counts. */
-function watch(db: Database) {
-  const asked = new Map<string, number>();
-  const prepare = db.prepare.bind(db);
-  const watched = (statement: Statement, sql: string): Statement =>
-    new Proxy(statement, {
-      get(target, name) {
-        const found: unknown = Reflect.get(target, name, target);
-        if (typeof found !== 'function') return found;
-        return (...given: unknown[]) => {
-          if (['run', 'get', 'all', 'iterate'].includes(String(name))) asked.set(sql, (asked.get(sql) ?? 0) + 1);
-          const answer: unknown = Reflect.apply(found, target, given);
-          return answer === target ? watched(target, sql) : answer;
-        };
-      },
-    });
-  Object.assign(db, { prepare: (sql: string) => watched(prepare(sql), sql) });
-  /** What is done for a statement, step by step, in SQLite's words. */
-  const plan = (sql: string): readonly string[] =>
-    prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql.replaceAll(/@\w+|\?/gu, '1')}`)
-      .all()
-      .map(({ detail }) => `${detail}: ${sql}`);
-  return { asked, plan };
-}
 
 /** The whole program over a file, with channels in which three agents answer in turn as often as they are allowed to. */
 async function talk(path: string, { channels, turns }: { channels: number; turns: number }) {

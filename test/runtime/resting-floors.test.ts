@@ -7,6 +7,7 @@ import { createTime } from '../agents/time.ts';
 import type { Time } from '../agents/time.ts';
 import { load } from '../config/world.ts';
 import { folder, options } from '../engine/sqlite/fixture.ts';
+import { watch } from '../engine/sqlite/watch.ts';
 import { startApp } from './start-app.ts';
 import type { Start } from './start-app.ts';
 
@@ -47,7 +48,9 @@ type Life = {
 
 /** One life of a program over the file. */
 async function live(path: string, time: Time, { channels = 2, rounds = 1, backend, adapter = {} }: Life) {
-  const store = new FloorStore(openDatabase(path), options(path, { clock: time.clock }));
+  const db = openDatabase(path);
+  const { asked } = watch(db);
+  const store = new FloorStore(db, options(path, { clock: time.clock }));
   const started = await startApp({
     config: load({
       turnConfig: { rounds },
@@ -65,7 +68,9 @@ async function live(path: string, time: Time, { channels = 2, rounds = 1, backen
     await started.intake().message(said(id));
     for (let waits = 0; waits < 100 && store.floor('console:c0')?.exchange !== null; waits += 1) await time.settle();
   };
-  return { ...started, store, say, journal: () => store.journal('console:c0', 100).length };
+  /** How many statements the database has carried out. */
+  const statements = () => [...asked.values()].reduce((sum, count) => sum + count, 0);
+  return { ...started, store, say, statements, journal: () => store.journal('console:c0', 100).length };
 }
 
 function said(id: string): HumanMessage {
@@ -93,6 +98,22 @@ describe('a program that starts with floors at rest', () => {
     const { app, journal } = await live(path, time, { backend });
     expect([opened, journal()]).toEqual([[], entries]);
     await app.stop();
+  });
+
+  test('asks the database as little about a thousand of them as about ten', async () => {
+    const counts: number[] = [];
+    for (const channels of [10, 1_000]) {
+      using place = folder();
+      const path = place.file();
+      const time = createTime();
+      const { backend } = quick();
+      const first = await live(path, time, { channels, backend });
+      await first.app.stop();
+      const { app, statements } = await live(path, time, { channels, backend });
+      counts.push(statements());
+      await app.stop();
+    }
+    expect(counts[1]).toBe(counts[0]);
   });
 
   test('arms no timer, and none is armed again once what was said is answered and a quarter of an hour is over', async () => {

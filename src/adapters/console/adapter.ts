@@ -118,6 +118,7 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
     },
     card: (channel) => running?.hub.card(channel),
     catchUp: async (channel, after) => readBack(up('catchUp', channel).platform, channel, after),
+    unheard: () => options.platform.unheard(),
   };
 }
 
@@ -171,12 +172,12 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
   }
 }
 
-/** How many of the agents that have a seat, and are not disabled, are OFFLINE in one of their channels. */
+/** How many of the agents are OFFLINE, and not disabled, in one of their channels: at a floor at rest all are there. */
 function agentsIn(floors: FloorQueries): Health['agents'] {
-  const views = floors.channels().map(({ id }) => floors.view(id));
-  const seats = views.flatMap((view) => view?.seats ?? []).filter(({ disabled }) => !disabled);
-  const of = new Set(seats.map(({ agent }) => agent)).size;
-  const offline = new Set(seats.filter(({ status }) => status === 'OFFLINE').map(({ agent }) => agent)).size;
+  const seats = floors.awake().flatMap((channel) => floors.view(channel)?.seats ?? []);
+  const gone = seats.filter(({ disabled, status }) => !disabled && status === 'OFFLINE');
+  const of = floors.agents().length;
+  const offline = new Set(gone.map(({ agent }) => agent)).size;
   return { status: offline === 0 ? 'ok' : offline < of ? 'degraded' : 'down', offline, of };
 }
 

@@ -176,8 +176,9 @@ function tellChannels(state: HubState): void {
 }
 
 function channelsOf(queries: FloorQueries): readonly ChannelEntry[] {
+  const holders = new Map(queries.awake().map((id) => [id, queries.view(id)?.holder ?? null]));
   return queries.channels().map(({ id, name, adapter }) => {
-    const holder = queries.view(id)?.holder ?? null;
+    const holder = holders.get(id) ?? null;
     const { question, title } = holder?.approval ?? {};
     return {
       id,
@@ -248,8 +249,7 @@ function drain(parts: Parts, channel: ChannelId, pending: ChannelState, watched:
   pending.redrafted.clear();
   pending.floorMoved = false;
   if (floor === null && messages.length + changed.size + drafts.length === 0) return null;
-  const now = parts.clock.now();
-  return { type: 'batch', now, channel, messages, changed: [...changed.values()], drafts, ...floor };
+  return { type: 'batch', now: parts.clock.now(), channel, messages, changed: [...changed.values()], drafts, ...floor };
 }
 
 function noDraft(agent: AgentId): ShownDraft {

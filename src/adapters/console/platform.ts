@@ -47,6 +47,8 @@ export type Platform = {
   after(channel: ChannelId, limit: number, after: number): readonly ChatMessage[];
   /** What people wrote after `after`, oldest first, without what they took back. */
   written(channel: ChannelId, limit: number, after: number): readonly ChatMessage[];
+  /** The channels in which people wrote what is not in the inbox. */
+  unheard(): readonly ChannelId[];
 };
 
 type Row = {
@@ -87,6 +89,7 @@ export function createPlatform(tables: Tables, clock: Clock): Platform {
       tables.write((): Stored => {
         const known = statement.byNonce.get(message.nonce);
         if (known !== undefined) return { message: toMessage(known), fresh: false };
+        if (message.kind === 'person') noteHeard(statement);
         last += 1;
         const row = rowOf(message, { seq: last, sentAt: shownAt(clock, clock.now()) });
         statement.insert.run(row);
@@ -106,7 +109,21 @@ export function createPlatform(tables: Tables, clock: Clock): Platform {
       read(() => statement.before.all(channel, before, limit).toReversed().map(toMessage)),
     after: (channel, limit, after) => read(() => statement.after.all(channel, after, limit).map(toMessage)),
     written: (channel, limit, after) => read(() => statement.written.all(channel, after, limit).map(toMessage)),
+    unheard: () => read(() => statement.unheard.all(heardUpTo(statement))),
   };
+}
+
+/** Up to where all that people wrote is in the inbox, for certain. */
+function heardUpTo({ heard }: Statements): number {
+  return Number(heard.get() ?? 0);
+}
+
+/** Goes along with what somebody writes, so that a start has little to look at. */
+function noteHeard(statement: Statements): void {
+  const before = heardUpTo(statement);
+  const { last, missing } = statement.heardAfter.get(before) ?? { last: null, missing: null };
+  const now = missing === null ? last : missing - 1;
+  if (now !== null && now > before) statement.noteHeard.run(String(now));
 }
 
 /** How the file is named in which an earlier version kept the console's messages. */
@@ -177,6 +194,11 @@ const COLUMNS = [
   'nonce',
 ] as const satisfies readonly (keyof Row)[];
 
+type Statements = ReturnType<typeof prepare>;
+
+/** That a row of `c`, a person's, was not handed in. */
+const IS_MISSING = 'c.deleted = 0 AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.id = CAST(c.seq AS TEXT))';
+
 function prepare(db: Database) {
   return {
     last: db.prepare<[], number | null>('SELECT max(seq) FROM conversation').pluck(),
@@ -203,6 +225,17 @@ function prepare(db: Database) {
     after: db.prepare<[ChannelId, number, number], Row>(
       'SELECT * FROM conversation WHERE channel = ? AND seq > ? ORDER BY seq LIMIT ?',
     ),
+    heard: db.prepare<[], string>("SELECT value FROM meta WHERE name = 'heard'").pluck(),
+    noteHeard: db.prepare<[string]>("INSERT OR REPLACE INTO meta VALUES ('heard', ?)"),
+    heardAfter: db.prepare<[number], { last: number | null; missing: number | null }>(
+      `SELECT max(c.seq) AS last, min(iif(${IS_MISSING}, c.seq, NULL)) AS missing FROM (
+         SELECT seq, deleted FROM conversation WHERE kind = 'person' AND seq > ? ORDER BY seq LIMIT 1000) AS c`,
+    ),
+    unheard: db
+      .prepare<[number], ChannelId>(
+        `SELECT DISTINCT c.channel FROM conversation AS c WHERE c.kind = 'person' AND c.seq > ? AND ${IS_MISSING}`,
+      )
+      .pluck(),
     written: db.prepare<[ChannelId, number, number], Row>(
       `SELECT * FROM conversation WHERE channel = ? AND seq > ? AND kind = 'person' AND deleted = 0 ORDER BY seq LIMIT ?`,
     ),

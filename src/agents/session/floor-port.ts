@@ -14,6 +14,10 @@ export type FloorPort = {
   /** A person's message in its latest wording; `null` when it is not known. */
   message(id: MessageId): Line | null;
   view(channel: ChannelId): FloorView | null;
+  /** The agents with a seat in a channel, by the configuration or by an operator. */
+  seatedIn(channel: ChannelId): readonly AgentId[];
+  /** The channels in which an agent has a seat. */
+  seatsOf(agent: AgentId): readonly ChannelId[];
   /** The text that the holder has generated and not yet said; `null` takes it away. Never durable. */
   draft(channel: ChannelId, agent: AgentId, epoch: number, text: string | null): void;
 };

@@ -29,7 +29,6 @@ export type AgentSpec = {
   /** Who it is, in words for itself. */
   readonly persona: string;
   readonly backend: AgentBackend;
-  readonly channels: readonly ChannelId[];
 };
 
 /** What sessions in one channel go by. */
@@ -130,6 +129,11 @@ export class SeatedAgent {
    */
   open(): Promise<void> {
     return this.#executor.begin();
+  }
+
+  /** Resolves when no session is being opened. */
+  settled(): Promise<void> {
+    return this.#executor.settled();
   }
 
   /** A heartbeat is due. */

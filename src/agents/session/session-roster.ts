@@ -1,4 +1,4 @@
-import type { AgentId } from '../../turns/floor/settings.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Roster } from '../../turns/commands/context.ts';
 import type { AgentBackend } from '../backends/backend.ts';
 import type { AgentSpec, SeatedAgent } from './seated-agent.ts';
@@ -8,6 +8,7 @@ import type { Phase } from './session-machine.ts';
 export type RosterPorts = {
   readonly agents: () => readonly AgentSpec[];
   readonly seated: (agent: AgentId) => readonly SeatedAgent[];
+  readonly seatsOf: (agent: AgentId) => readonly ChannelId[];
 };
 
 /** What the owner's names of a session's states mean to people. */
@@ -26,7 +27,8 @@ export const STATE_WORDS: Readonly<Record<Phase['name'], string>> = {
 export function createRoster(ports: RosterPorts): Roster {
   return {
     list: () =>
-      ports.agents().map(({ id, name, backend, channels }) => {
+      ports.agents().map(({ id, name, backend }) => {
+        const channels = ports.seatsOf(id);
         const state =
           channels.length > 0 && ports.seated(id).length === 0 ? AT_REST : stateWords(worst(ports.seated(id)));
         return { id, name, backend: kindWords(backend), state, channels };
@@ -34,14 +36,15 @@ export function createRoster(ports: RosterPorts): Roster {
     status: (agent) => {
       const spec = ports.agents().find(({ id }) => id === agent);
       if (!spec) return null;
-      const resting = spec.channels.length - ports.seated(agent).length;
+      const all = ports.seatsOf(agent).length;
+      const resting = all - ports.seated(agent).length;
       const head = `${spec.name} (${spec.id}) · ${kindWords(spec.backend)}${spec.description === '' ? '' : ` · ${spec.description}`}`;
-      const rest = resting > 0 ? [`${AT_REST} in ${resting} of ${spec.channels.length} channels`] : [];
+      const rest = resting > 0 ? [`${AT_REST} in ${resting} of ${all} channels`] : [];
       return [head, ...ports.seated(agent).map(lineOf), ...rest];
     },
     restart: async (agent) => {
       const seated = ports.seated(agent);
-      const isAtRest = ports.agents().some(({ id, channels }) => id === agent && channels.length > 0);
+      const isAtRest = ports.agents().some(({ id }) => id === agent) && ports.seatsOf(agent).length > 0;
       if (seated.length === 0 && isAtRest) return { ok: true, text: `${agent} starts afresh with its next turn.` };
       if (seated.length === 0) return { ok: false, text: `No agent "${agent}" is running.` };
       await Promise.all(seated.map((each) => each.restart('restarted by an operator')));

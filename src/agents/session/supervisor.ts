@@ -42,11 +42,11 @@ export type SupervisorSettings = {
 /** Runs all agents: opens their sessions, does what the floors owe them, and tells the floors what they do. */
 export type Supervisor = Roster & {
   /**
-   * Opens a session for every agent in each of its channels, but not for one that was stopped: only `restart` does. One
-   * that has nothing to do for a quarter of an hour is closed until it has.
+   * Opens a session for every agent in each of its channels, or in these only, but not for one that was stopped: only `restart`
+   * does. One that has nothing to do for a quarter of an hour is closed until it has.
    * Resolves after the first attempts, successful or not.
    */
-  start(): Promise<void>;
+  start(channels?: readonly ChannelId[]): Promise<void>;
   /** Ends all sessions without a word to the floors: their turns resume at the next start. What was streamed is said. */
   stop(): Promise<void>;
   /** Does what one row owes to an agent; resolves once it is handed over. Rows of other lanes fail. */
@@ -54,16 +54,22 @@ export type Supervisor = Roster & {
   /** Takes what the holder of a channel has streamed and not yet said. */
   takeDraft(channel: ChannelId): TurnDraft | null;
   /**
-   * Goes over to other agents: opens and closes what changed, leaves alone what did not. Resolves as `start` does. In
-   * channels that are `resting` a session is opened only when there is something for it to do.
+   * Goes over to other agents: opens sessions for those that are new, closes those of agents that are gone, opens those anew that are run
+   * in another way, and leaves alone what did not change. Resolves as `start` does.
    */
-  configure(agents: readonly AgentSpec[], resting?: ReadonlySet<ChannelId>): Promise<void>;
+  configure(agents: readonly AgentSpec[]): Promise<void>;
+  /** Brings the sessions of a channel in step with its seats. Resolves as `start` does. */
+  seat(channel: ChannelId): Promise<void>;
 };
 
 /** Makes a supervisor; nothing runs before `start`. */
 export function createSupervisor(options: SupervisorOptions): Supervisor {
   const pool = new SessionPool(options);
-  const roster = createRoster({ agents: () => pool.agents, seated: (agent) => pool.seatedAs(agent) });
+  const roster = createRoster({
+    agents: () => pool.agents,
+    seated: (agent) => pool.seatedAs(agent),
+    seatsOf: (agent) => options.floors.seatsOf(agent),
+  });
   return Object.assign(pool, roster);
 }
 
@@ -169,11 +175,10 @@ class SessionPool {
     this.#heartbeat = new Heartbeat({ ...settings, clock, timers, beat: (beat) => this.#beat(beat) });
   }
 
-  async start(): Promise<void> {
+  async start(channels?: readonly ChannelId[]): Promise<void> {
     this.#running = true;
-    const { agents } = this;
-    this.agents = [];
-    await this.configure(agents);
+    const all = channels ?? this.agents.flatMap(({ id }) => this.#ports.floors.seatsOf(id));
+    await Promise.all([...new Set(all)].map((channel) => this.seat(channel)));
   }
 
   async stop(): Promise<void> {
@@ -184,19 +189,33 @@ class SessionPool {
     await Promise.all(all.map((each) => each.close()));
   }
 
-  async configure(agents: readonly AgentSpec[], resting: ReadonlySet<ChannelId> = new Set()): Promise<void> {
+  async configure(agents: readonly AgentSpec[]): Promise<void> {
     const before = this.agents;
     this.agents = agents;
     if (!this.#running) return;
-    const gone = seatsOnlyIn(before, agents);
-    const left = gone.map(({ spec, channel }) => {
-      const seated = this.#seated.get(keyOf(channel, spec.id)) ?? this.#make(spec, channel);
-      this.#seated.delete(keyOf(channel, spec.id));
-      return seated.leave('taken out by the configuration');
-    });
-    await Promise.all(left);
-    const fresh = seatsOnlyIn(agents, before).filter(({ channel }) => !resting.has(channel));
-    await Promise.all(fresh.map(({ spec, channel }) => this.#seat(spec, channel)));
+    const { floors } = this.#ports;
+    const idsIn = (some: readonly AgentSpec[]): ReadonlySet<AgentId> => new Set(some.map(({ id }) => id));
+    const [former, wanted] = [idsIn(before), idsIn(agents)];
+    const changed = [...this.#seated.values()].filter(({ spec }) => !agents.some((other) => isSame(spec, other)));
+    const gone = before.filter(({ id }) => !wanted.has(id));
+    const left = gone.flatMap((spec) => floors.seatsOf(spec.id).map((channel) => this.#known(spec, channel)));
+    await Promise.all([...new Set([...changed, ...left])].map((seated) => this.#takeOut(seated)));
+    const fresh = agents.filter(({ id }) => !former.has(id)).flatMap(({ id }) => floors.seatsOf(id));
+    await Promise.all(
+      [...new Set([...changed.map(({ channel }) => channel), ...fresh])].map((each) => this.seat(each)),
+    );
+  }
+
+  async seat(channel: ChannelId): Promise<void> {
+    if (!this.#running) return;
+    const wanted = this.#ports.floors.seatedIn(channel);
+    const others = this.agents.filter(({ id }) => !wanted.includes(id));
+    const extra = others.flatMap(({ id }) => this.#seated.get(keyOf(channel, id)) ?? []);
+    const missing = this.agents.filter(({ id }) => wanted.includes(id));
+    await Promise.all([
+      ...extra.map((seated) => this.#takeOut(seated)),
+      ...missing.map((spec) => this.#seat(spec, channel)),
+    ]);
   }
 
   async deliver(row: OutboxRow): Promise<Settlement> {
@@ -239,20 +258,33 @@ class SessionPool {
   async #seatedFor(channel: ChannelId, id: AgentId, wakes: boolean): Promise<SeatedAgent | 'at rest' | null> {
     const seated = this.#seated.get(keyOf(channel, id));
     if (seated !== undefined) return seated;
-    const spec = this.agents.find((each) => each.id === id && each.channels.includes(channel));
-    if (spec === undefined || !this.#running) return null;
+    const spec = this.agents.find((each) => each.id === id);
+    if (spec === undefined || !this.#running || !this.#ports.floors.seatedIn(channel).includes(id)) return null;
     return wakes ? await this.#seat(spec, channel) : 'at rest';
   }
 
   async #seat(spec: AgentSpec, channel: ChannelId): Promise<SeatedAgent> {
     const key = keyOf(channel, spec.id);
     const known = this.#seated.get(key);
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      await known.settled();
+      return known;
+    }
     if (this.#seated.size === 0) this.#heartbeat.start();
     const agent = this.#make(spec, channel);
     this.#seated.set(key, agent);
     await agent.open();
     return agent;
+  }
+
+  /** An agent that rests is at its floor all the same. */
+  #known(spec: AgentSpec, channel: ChannelId): SeatedAgent {
+    return this.#seated.get(keyOf(channel, spec.id)) ?? this.#make(spec, channel);
+  }
+
+  #takeOut(seated: SeatedAgent): Promise<void> {
+    this.#seated.delete(keyOf(seated.channel, seated.spec.id));
+    return seated.leave('taken out by the configuration');
   }
 
   #make(spec: AgentSpec, channel: ChannelId): SeatedAgent {
@@ -286,17 +318,8 @@ function keyOf(channel: ChannelId, agent: AgentId): string {
   return `${channel}\n${agent}`;
 }
 
-type Seat = { readonly spec: AgentSpec; readonly channel: ChannelId };
-
-/** The seats of some agents that others do not have, or have with another way to be run. */
-function seatsOnlyIn(agents: readonly AgentSpec[], others: readonly AgentSpec[]): readonly Seat[] {
-  return agents.flatMap((spec) => {
-    const same = others.find((other) => other.id === spec.id && isSame(spec, other));
-    const known = new Set(same?.channels);
-    return spec.channels.filter((channel) => !known.has(channel)).map((channel) => ({ spec, channel }));
-  });
-}
-
 function isSame(one: AgentSpec, other: AgentSpec): boolean {
-  return one.backend === other.backend && one.name === other.name && one.persona === other.persona;
+  return (
+    one.id === other.id && one.backend === other.backend && one.name === other.name && one.persona === other.persona
+  );
 }

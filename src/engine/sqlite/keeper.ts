@@ -109,6 +109,14 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return this.#shared.reading(() => this.#shared.rows.keys(this.machine.name));
   }
 
+  awake(): readonly string[] {
+    return this.#shared.reading(() => this.#shared.rows.awake(this.machine.name));
+  }
+
+  resting(): ReadonlyMap<string, string> {
+    return this.#shared.reading(() => this.#shared.rows.resting(this.machine.name));
+  }
+
   *newest(key: string, since = 0): Generator<StoredFact<Fact>> {
     const { tail } = this.#shared.reading(() => this.#head(key));
     for (let number: number | null = tail.row; number !== null && number > since;) {
@@ -220,7 +228,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     const { machine } = this;
     const { version } = machine;
     const deadline = machine.nextDeadline(state);
-    this.#shared.rows.store(owner, { tail, version, deadline, state: JSON.stringify(state) });
+    const rest = machine.rest === undefined ? '' : machine.rest(state);
+    this.#shared.rows.store(owner, { tail, version, deadline, rest, state: JSON.stringify(state) });
   }
 
   #head(key: string): Head<State> {

@@ -1,3 +1,6 @@
+import { hash } from 'node:crypto';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { closeSync, existsSync, openSync } from 'node:fs';
 import Database from 'better-sqlite3';
 
@@ -31,4 +34,9 @@ function openLock(path: string, waitMs: number): Database.Database {
     closeSync(openSync(path, 'a'));
     throw error;
   }
+}
+
+/** Claims a token for this process; `null` when another process on this machine has it. The token itself is not written anywhere. */
+export function lockInstance(token: string, folder = tmpdir()): FileLock | null {
+  return lockFile(join(folder, `conch-${hash('sha256', token).slice(0, 24)}.lock`));
 }

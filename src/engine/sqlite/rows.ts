@@ -34,6 +34,8 @@ export type Snapshot = {
   readonly row: number;
   readonly version: number;
   readonly deadline: Instant | null;
+  /** The word with which it is at rest; `null` when it is not. */
+  readonly rest: string | null;
   readonly state: string;
   /** Whether it is what was written. */
   readonly intact: boolean;
@@ -89,7 +91,7 @@ export function defineFunctions(db: Database): void {
 const CHECKED = {
   inbox:
     'id channel sort position author_id author_name text sent_at addressed attachments ignore_rule fate edited deleted version bot since',
-  machines: 'id name key row version deadline state',
+  machines: 'id name key row version deadline rest state',
   outbox: 'n id channel lane type effect part text key repeats state platform_id why',
   memory: 'owner name value',
   conversation:
@@ -189,6 +191,19 @@ export class Rows {
     return this.#sql.keys.all(name);
   }
 
+  /** The keys of one machine whose stored states are not at rest, or lag behind. */
+  awake(name: string): readonly string[] {
+    const lagging = this.lagging().filter((owner) => owner.name === name);
+    return [...new Set([...this.#sql.awake.all(name), ...lagging.map(({ key }) => key)])];
+  }
+
+  /** The words with which the others are at rest. */
+  resting(name: string): ReadonlyMap<string, string> {
+    const found = new Map<string, string>();
+    for (const { id, key, rest } of this.#sql.resting.iterate(name)) if (!this.isLagging(id)) found.set(key, rest);
+    return found;
+  }
+
   owners(): readonly Owner[] {
     return this.#sql.owners.all();
   }
@@ -257,9 +272,12 @@ export class Rows {
   }
 
   /** Stores a state, the fold up to the end of its chain. */
-  store(owner: Owner, { tail, ...stored }: Pick<Snapshot, 'version' | 'deadline' | 'state'> & { tail: Tail }): void {
-    const { version, deadline, state } = stored;
-    const columns = [owner.id, owner.name, owner.key, tail.row, version, deadline, state];
+  store(
+    owner: Owner,
+    { tail, ...stored }: Pick<Snapshot, 'version' | 'deadline' | 'rest' | 'state'> & { tail: Tail },
+  ): void {
+    const { version, deadline, rest, state } = stored;
+    const columns = [owner.id, owner.name, owner.key, tail.row, version, deadline, rest, state];
     this.#sql.store.run(...columns, checksumOf(columns));
     this.#lagging.delete(owner.id);
   }
@@ -334,10 +352,14 @@ function statements(db: Database) {
        WHERE j.row > ? AND j.row > m.row ORDER BY j.row`,
     ),
     keys: db.prepare<[string], string>('SELECT key FROM machines WHERE name = ? ORDER BY key').pluck(),
+    awake: db.prepare<[string], string>('SELECT key FROM machines WHERE name = ? AND rest IS NULL').pluck(),
+    resting: db.prepare<[string], { id: number; key: string; rest: string }>(
+      'SELECT id, key, rest FROM machines WHERE name = ? AND rest IS NOT NULL',
+    ),
     owners: db.prepare<[], Owner>('SELECT id, name, key FROM machines ORDER BY id'),
     owner: db.prepare<[number], Owner>('SELECT id, name, key FROM machines WHERE id = ?'),
     snapshot: db.prepare<[string, string], StoredSnapshot>(
-      `SELECT id, row, version, deadline, state, checksum IS ${checksum('machines')} AS intact
+      `SELECT id, row, version, deadline, rest, state, checksum IS ${checksum('machines')} AS intact
        FROM machines WHERE name = ? AND key = ?`,
     ),
     read: db.prepare<[number], JournalRow>(`SELECT ${JOURNAL_COLUMNS} FROM journal WHERE row = ?`),
@@ -348,9 +370,10 @@ function statements(db: Database) {
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, unhex(?))`,
     ),
     store: db.prepare(
-      `INSERT INTO machines (id, name, key, row, version, deadline, state, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, unhex(?))
+      `INSERT INTO machines (id, name, key, row, version, deadline, rest, state, checksum)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, unhex(?))
        ON CONFLICT (id) DO UPDATE SET row = excluded.row, version = excluded.version, deadline = excluded.deadline,
-         state = excluded.state, checksum = excluded.checksum`,
+         rest = excluded.rest, state = excluded.state, checksum = excluded.checksum`,
     ),
   };
 }

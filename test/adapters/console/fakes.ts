@@ -69,6 +69,7 @@ export function fakeQueries(): FakeQueries {
       { id: 'dev', name: 'dev', avatar: null, description: 'Builds it' },
       { id: 'qa', name: 'qa', avatar: null, description: 'Tries to break it' },
     ],
+    awake: () => [...views.keys()],
     view: (channel) => views.get(channel) ?? null,
     outlook: (channel) => outlooks.get(channel) ?? null,
     turns: (channel, limit) => (turnsOf.get(channel) ?? []).slice(-limit),

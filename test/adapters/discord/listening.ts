@@ -101,6 +101,7 @@ export function queriesOf(places: readonly Place[], listener: Listener, lines: r
       { id: 'dev', name: 'dev', avatar: null, description: 'Builds it' },
       { id: 'qa', name: 'QA Bot', avatar: null, description: 'Tries to break it' },
     ],
+    awake: () => [],
     view: () => null,
     outlook: () => null,
     turns: () => [],

@@ -77,6 +77,7 @@ export async function sendingRig(
   const queries: FloorQueries = {
     channels: () => places,
     agents: () => agents,
+    awake: () => [],
     view: () => null,
     outlook: () => null,
     turns: () => [],

@@ -105,6 +105,7 @@ export function sights(places: readonly Place[], threads: readonly Thread[] = []
       }),
     ],
     agents: () => AGENTS,
+    awake: () => [],
     view: viewOf,
     outlook: () => null,
     turns: () => [],

@@ -188,6 +188,7 @@ function queries(agents: readonly NonNullable<Speaker>[]): FloorQueries {
   return {
     channels: () => [],
     agents: () => agents.map((agent) => ({ ...agent, description: '' })),
+    awake: () => [],
     view: () => null,
     outlook: () => null,
     turns: () => [],

@@ -4,11 +4,12 @@ import { puppetry } from '../bench.ts';
 
 test('T52 an agent that does not promise to ask is marked wherever operators look', () => {
   const { backend } = puppetry();
-  const dev = { id: 'dev', name: 'Developer', description: 'writes code', persona: '', channels: [] };
+  const dev = { id: 'dev', name: 'Developer', description: 'writes code', persona: '' };
   const roster = (promisesToAsk: boolean) =>
     createRoster({
       agents: () => [{ ...dev, backend: { ...backend, kind: 'acp', promisesToAsk } }],
       seated: () => [],
+      seatsOf: () => [],
     });
   const shown = (promises: boolean) => [roster(promises).list()[0]?.backend, roster(promises).status('dev')?.[0]];
   expect(shown(true)).toEqual(['acp', 'Developer (dev) · acp · writes code']);

@@ -908,7 +908,9 @@ describe('the roster', () => {
 describe('a supervisor that goes over to other agents', () => {
   test('leaves with those that are gone, opens those that are new, and does not touch the others', async () => {
     const { supervisor, dev, sessions, floors } = await bench();
-    await supervisor.configure([{ ...dev, channels: [CHANNEL, 'console:other'] }]);
+    floors.seats.push('console:other');
+    await supervisor.configure([{ ...dev }]);
+    await supervisor.seat('console:other');
     expect(sessions).toHaveLength(2);
     await supervisor.configure([]);
     expect(floors.told.map(({ type }) => type)).toEqual(['join', 'join', 'leave', 'leave']);

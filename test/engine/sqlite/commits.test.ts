@@ -52,6 +52,11 @@ async function outcome(store: FloorStore): Promise<string> {
   return JSON.stringify([owed, due, problems]);
 }
 
+/** Commands of one instant that are written together share a row, and so a link of the chain. */
+function unchained(store: FloorStore): string {
+  return everything(store, MESSAGES).replaceAll(/"hash":"[0-9a-f]+",?/gu, '');
+}
+
 describe('commands that arrive together', () => {
   test('give the same as one by one, whether floors stay in memory or not', async () => {
     await fc.assert(
@@ -63,7 +68,7 @@ describe('commands that arrive together', () => {
         for (const step of timed) one.push(await alone.apply(step.channel, step.each, step.at));
         const many = await Promise.all(timed.map((step) => together.apply(step.channel, step.each, step.at)));
         expect(many).toEqual(one);
-        expect(everything(together, MESSAGES)).toBe(everything(alone, MESSAGES));
+        expect(unchained(together)).toBe(unchained(alone));
         expect(await outcome(together)).toBe(await outcome(alone));
       }),
       { numRuns: 40 },

@@ -1,0 +1,108 @@
+import type { ChatAdapter } from '../adapters/port.ts';
+import type { Supervisor } from '../agents/session/supervisor.ts';
+import type { Config } from '../config/config.ts';
+import type { Clock } from '../lib/time.ts';
+import type { Plans } from '../turns/channel-plan.ts';
+import type { ChannelId } from '../turns/floor/settings.ts';
+import type { TurnManager } from '../turns/manager.ts';
+import type { ChannelSync } from './channel-sync.ts';
+import type { Threads } from './thread-registry.ts';
+
+/** What a start needs of the program. */
+export type StartUpPorts = {
+  readonly adapters: readonly ChatAdapter[];
+  readonly config: () => Config;
+  readonly clock: Clock;
+  readonly manager: Pick<TurnManager, 'bringBack' | 'lose' | 'recover' | 'settle'>;
+  readonly agents: Pick<Supervisor, 'seat' | 'start'>;
+  readonly sync: Pick<ChannelSync, 'begin'>;
+  readonly threads: Pick<Threads, 'forgetOld'>;
+  readonly plans: () => Plans;
+  readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
+  /** Connects an adapter: from now on it hands in what people write. */
+  readonly begin: (adapter: ChatAdapter) => Promise<void>;
+  /** Threads were let go of. */
+  readonly forgotten: () => void;
+  /** Does work again while the disk is full; rejects when the store is broken. */
+  readonly retrying: <Result>(work: () => Promise<Result>) => Promise<Result>;
+  readonly onBroken: (error: unknown) => void;
+};
+
+/**
+ * Starts a program over floors that a former one left. Only those are looked at where something was under way, or whose plan changed,
+ * and not before people are heard: nobody waits for that.
+ */
+export class StartUp {
+  readonly #ports: StartUpPorts;
+  /** Resolves when all floors go by their plans: nothing is granted at one before. */
+  #planned: Promise<void> = Promise.resolve();
+  #back: Promise<void> = Promise.resolve();
+  #isStopping = false;
+
+  constructor(ports: StartUpPorts) {
+    this.#ports = ports;
+  }
+
+  /** Resolves when people on platforms that lose nothing are heard. */
+  async begin(): Promise<void> {
+    const { adapters, manager, agents, begin, config } = this.#ports;
+    const plans = this.#ports.plans();
+    const awake = await manager.recover(plans);
+    await agents.start([]);
+    const here = adapters.filter((adapter) => adapter.capabilities.losesEvents !== true);
+    const known = new Set<string>(awake);
+    const heard = new Set(here.map(({ name }) => name));
+    const unheard = config().channels.filter(({ id, adapter }) => !heard.has(adapter) && !known.has(id));
+    await manager.lose(unheard.map(({ id }) => id));
+    for (const adapter of here) await begin(adapter);
+    this.#planned = this.#guarded(() => this.#plan(awake, plans));
+    this.#back = this.#planned.then(() => this.#guarded(() => this.#comeBack(awake, plans)));
+  }
+
+  /** Resolves when people on the other platforms are heard, too, and all floors are back. Rejects with an `AdapterError` when one never will. */
+  async connect(): Promise<void> {
+    const { adapters, begin, sync } = this.#ports;
+    const others = adapters.filter((adapter) => adapter.capabilities.losesEvents === true);
+    const heard = others.map(async (adapter) => {
+      await begin(adapter);
+      await this.#planned;
+      await sync.begin(adapter);
+    });
+    await Promise.all([...heard, this.#back]);
+  }
+
+  /** Resolves when nothing of it is under way. Call it once nothing new is taken in. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await this.#back;
+  }
+
+  async #plan(awake: readonly ChannelId[], plans: Plans): Promise<void> {
+    const { manager, retrying } = this.#ports;
+    await retrying(() => manager.bringBack(awake, plans));
+    await retrying(() => manager.settle(plans));
+  }
+
+  /** What people wrote meanwhile, and the agents' sessions; then threads go that are old. */
+  async #comeBack(awake: readonly ChannelId[], plans: Plans): Promise<void> {
+    const { adapters, adapterOf, agents, clock, forgotten, manager, retrying, sync, threads } = this.#ports;
+    for (const adapter of adapters) {
+      if (adapter.capabilities.losesEvents === true) continue;
+      const own = awake.filter((channel) => adapterOf(channel) === adapter);
+      await sync.begin(adapter, [...new Set([...own, ...(adapter.unheard?.() ?? [])])]);
+    }
+    await Promise.all(awake.map((channel) => agents.seat(channel)));
+    const gone = await retrying(() => threads.forgetOld(clock.now()));
+    if (gone.length === 0) return;
+    forgotten();
+    await retrying(() => manager.bringBack(gone, plans));
+  }
+
+  async #guarded(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (!this.#isStopping) this.#ports.onBroken(error);
+    }
+  }
+}
