@@ -96,7 +96,16 @@ function requested({ run, step }: Place, { seq, at }: Entry, call: Requested): T
   const decision =
     rule === 'unasked' ? 'unasked' : verdict === 'allow' ? 'rule' : verdict === 'deny' ? 'denied-rule' : 'open';
   return {
-    ...{ seq, run, step, call: id, tool, input, source, digest, decision, rule },
+    seq,
+    run,
+    step,
+    call: id,
+    tool,
+    input,
+    source,
+    digest,
+    decision,
+    rule,
     decidedBy: null,
     reason: null,
     status: 'pending',
