@@ -171,10 +171,8 @@ export function textHash(salt: string, text: string): string {
   return hash('sha256', salt + text, 'base64url');
 }
 
-function isCausing({ causing }: { readonly causing?: ReadonlySet<string> }, fact: unknown): boolean {
-  if (causing === undefined) return true;
-  return typeof fact === 'object' && fact !== null && 'type' in fact && causing.has(String(fact.type));
-}
+const isCausing = ({ causing }: { readonly causing?: ReadonlySet<string> }, fact: unknown): boolean =>
+  causing === undefined || (fact instanceof Object && 'type' in fact && causing.has(String(fact.type)));
 
 type Body = readonly [salt: string, text: string];
 
@@ -341,7 +339,6 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
       chain.touched.add(owner);
     }
     if (!ok) return { ok, state, refusal: decision.refusal };
-    if (machine.causes === undefined) return { ok, state, facts, effects };
     const caused = facts.flatMap((fact) => (isCausing(machine, fact) ? (machine.causes?.(fact, state) ?? []) : []));
     for (const [index, next] of caused.entries())
       chain.open.push({ command: next, id: `${machine.name} ${key} ${seq}.${index}` });

@@ -54,10 +54,15 @@ describe('the slash commands', () => {
 
   test('offer no number that the command itself refuses', () => {
     const numbers = commandSet().flatMap(({ name, options = [] }) =>
-      options.flatMap((verb) => (verb.options ?? []).map((option) => ({ path: `${name} ${verb.name}`, option }))),
+      options.flatMap((verb) =>
+        (verb.options ?? []).map((option, at) => ({
+          path: [name, verb.name, ...Array(at).fill('dev')].join(' '),
+          option,
+        })),
+      ),
     );
     const bounded = numbers.filter(({ option }) => option.min_value !== undefined);
-    expect(bounded.length).toBe(2);
+    expect(bounded.length).toBe(5);
     for (const { path, option } of bounded) {
       for (const value of [option.min_value ?? 0, option.max_value ?? 0]) {
         expect(parseLine(`/${path} ${value}`).ok).toBe(true);

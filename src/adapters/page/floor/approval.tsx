@@ -1,6 +1,6 @@
 import { useSignalEffect } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { JSX } from 'preact';
+import type { JSX, RefObject } from 'preact';
 import { wantedQuestion } from '../frame/attention.ts';
 import { focusableIfCut } from '../conversation/code-block.tsx';
 import { sendCommand } from '../sending.ts';
@@ -46,7 +46,7 @@ function personName(id: string | null): string {
 
 function Request(props: { readonly agent: string; readonly epoch: number; readonly asked: Question }): JSX.Element {
   const { agent, epoch, asked } = props;
-  const { question, title, detail, shown, always = [], pause } = asked;
+  const { question, title, detail, shown } = asked;
   const why = useRef<HTMLInputElement>(null);
   const box = useRef<HTMLElement>(null);
   const settled = useSettled();
@@ -59,10 +59,6 @@ function Request(props: { readonly agent: string; readonly epoch: number; readon
   const answer = (line: '/allow' | '/reject', more = ''): void =>
     sendCommand([line, question, ...(more === '' ? [] : [more])].join(' '), { epoch });
   const reject = (): void => answer('/reject', why.current?.value.trim() ?? '');
-  /** The second half of a double click may come when the next question stands under the pointer: it answers nothing. */
-  const click = (act: () => void) => (event: MouseEvent) => {
-    if (event.detail < 2) act();
-  };
   const press = (event: KeyboardEvent): void => {
     if (event.target === why.current) {
       if (event.key === 'Enter') reject();
@@ -89,44 +85,61 @@ function Request(props: { readonly agent: string; readonly epoch: number; readon
         <strong>{agentOf(agent).name}</strong> asks for a yes ({question}): {title}
       </p>
       {detail !== '' && <pre ref={focusableIfCut}>{detail}</pre>}
-      <div class="actions" role="group" aria-label="Your answer">
-        <button type="button" data-testid="allow" disabled={!shown} onClick={click(() => answer('/allow'))}>
-          {pause === undefined ? 'Allow' : 'Continue'} <kbd class="wide-only">a</kbd>
-        </button>
-        {always.map(({ rule, words }, index) => (
-          <button
-            key={rule}
-            type="button"
-            data-testid="always"
-            title={rule}
-            disabled={!shown}
-            onClick={click(() => answer('/allow', `always ${index + 1}`))}
-          >
-            Always: {words}
-          </button>
-        ))}
-        {pause !== undefined && (
-          <button
-            type="button"
-            data-testid="complete"
-            onClick={click(() => sendCommand(`/run complete ${agent}`, { epoch }))}
-          >
-            Complete
-          </button>
-        )}
-        <button type="button" data-testid="reject" onClick={click(reject)}>
-          {pause === undefined ? 'Reject' : 'Abort'} <kbd class="wide-only">r</kbd>
-        </button>
-        <input
-          ref={why}
-          type="text"
-          data-testid="why"
-          maxLength={500}
-          placeholder="Why not? The agent reads it"
-          aria-label="Why not"
-        />
-      </div>
+      <Answers agent={agent} epoch={epoch} asked={asked} why={why} answer={answer} reject={reject} />
     </section>
+  );
+}
+
+type AnswersProps = {
+  readonly agent: string;
+  readonly epoch: number;
+  readonly asked: Question;
+  readonly why: RefObject<HTMLInputElement | null>;
+  readonly answer: (line: '/allow', more?: string) => void;
+  readonly reject: () => void;
+};
+
+function Answers({ agent, epoch, asked, why, answer, reject }: AnswersProps): JSX.Element {
+  const { shown, always = [], pause } = asked;
+  /** The second half of a double click may come when the next question stands under the pointer: it answers nothing. */
+  const click = (act: () => void) => (event: MouseEvent) => {
+    if (event.detail < 2) act();
+  };
+  const complete = (): void => sendCommand(`/run complete ${agent}`, { epoch });
+  return (
+    <div class="actions" role="group" aria-label="Your answer">
+      <button type="button" data-testid="allow" disabled={!shown} onClick={click(() => answer('/allow'))}>
+        {pause === undefined ? 'Allow' : 'Continue'} <kbd class="wide-only">a</kbd>
+      </button>
+      {always.map(({ rule, words }, index) => (
+        <button
+          key={rule}
+          type="button"
+          data-testid="always"
+          title={rule}
+          disabled={!shown}
+          onClick={click(() => answer('/allow', `always ${index + 1}`))}
+        >
+          Always: {words}
+        </button>
+      ))}
+      {pause !== undefined && (
+        <button type="button" data-testid="complete" onClick={click(complete)}>
+          Complete
+        </button>
+      )}
+      <button type="button" data-testid="reject" onClick={click(reject)}>
+        {pause === undefined ? 'Reject' : 'Abort'} <kbd class="wide-only">r</kbd>
+      </button>
+      <input
+        ref={why}
+        type="text"
+        data-testid="why"
+        maxLength={500}
+        placeholder="Why not? The agent reads it"
+        aria-label="Why not"
+      />
+    </div>
   );
 }
 

@@ -2,7 +2,7 @@ import type { Timers } from '../../../lib/time.ts';
 import type { Choice } from '../../../turns/floor/settings.ts';
 import type { Ending, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import { VERDICTS } from '../../../rules/verdict.ts';
-import type { GatedCall, ToolGate } from '../../tools/tool-gate.ts';
+import type { GateVerdict, GatedCall, ToolGate } from '../../tools/tool-gate.ts';
 import { gatedCall, optionFor, permissionFor, resultOf, toolRequestsOf } from './acp-permission.ts';
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
 import { explainSilence } from './acp-words.ts';
@@ -27,6 +27,8 @@ export class AcpGeneration {
   readonly #tools = new Map<string, number>();
   /** What is known of each tool call: later updates hold only what changed. */
   readonly #calls = new Map<string, ToolCall>();
+  /** It has said something since the last step. */
+  #isAnswering = true;
   /** The calls that were let through and are not over. */
   readonly #running = new Map<string, GatedCall>();
   /** Questions about a tool call that is not over. */
@@ -193,7 +195,8 @@ export class AcpGeneration {
     this.#asks.set(over, call.id);
     this.#asking += 1;
     this.#report.work(this.#open);
-    const asked = gate.ask(call, AbortSignal.any([over.signal, withdrawn, this.#stop.signal]));
+    const stopped = AbortSignal.any([over.signal, withdrawn, this.#stop.signal]);
+    const asked = this.#step(gate).then((goes) => (goes ? gate.ask(call, stopped) : NOT_ASKED));
     this.#asked = Promise.all([this.#asked, asked]);
     const answer = await asked;
     this.#asks.delete(over);
@@ -214,6 +217,7 @@ export class AcpGeneration {
     for (const calls of this.#tools.values()) this.#tell(calls);
     if (message !== this.#message && this.#message !== null) this.floorTools.apart();
     this.#message = message;
+    this.#isAnswering = true;
     this.#written += text;
     this.floorTools.text(this.#written.length > MOST_TEXT ? TOO_MUCH : text);
   }
@@ -249,7 +253,17 @@ export class AcpGeneration {
     this.#running.delete(id);
     const result = resultOf(told);
     if (asked !== undefined) void gate.settled(asked, result);
-    else if (begun === this.floorTools.calls) void gate.reported(gatedCall(titleOf([told]), [told], []), result);
+    else if (begun === this.floorTools.calls) {
+      void this.#step(gate);
+      void gate.reported(gatedCall(titleOf([told]), [told], []), result);
+    }
+  }
+
+  /** One answer of its model is a step, as far as it can be heard: the first call after text. Resolves with whether it goes on. */
+  async #step(gate: ToolGate): Promise<boolean> {
+    if (!this.#isAnswering) return true;
+    this.#isAnswering = false;
+    return (await gate.step({ text: '', calls: [] })) === 'go';
   }
 
   #learn(call: ToolCall): void {
@@ -294,6 +308,7 @@ function isThinking(update: Update['sessionUpdate']): boolean {
 }
 
 const CANCELLED: PermissionOutcome = { outcome: 'cancelled' };
+const NOT_ASKED: GateVerdict = { verdict: 'refused', code: 'CANCELLED', words: '' };
 const GO_ON =
   'The service of your model failed in the middle of your answer. What you have written is posted: go on from there and do not repeat it.';
 const MOST_WAITS = 10;
