@@ -321,7 +321,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
   decide(
     key: string,
     command: Command,
-    { chain, owner, cause = null }: By & { readonly cause?: string },
+    { chain, owner, cause = null }: By & { readonly cause?: string | null },
   ): CommandResult<State, Fact, Effect, Refusal> {
     const machine = this.#machine;
     const { at } = chain;

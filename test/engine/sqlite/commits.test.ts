@@ -57,6 +57,11 @@ function unchained(store: FloorStore): string {
   return everything(store, MESSAGES).replaceAll(/"hash":"[0-9a-f]+",?/gu, '');
 }
 
+/** What is owed is numbered by its row. */
+function unplaced(owed: string): string {
+  return owed.replaceAll(/"id":"same-[^"]+",?/gu, '');
+}
+
 describe('commands that arrive together', () => {
   test('give the same as one by one, whether floors stay in memory or not', async () => {
     await fc.assert(
@@ -69,7 +74,7 @@ describe('commands that arrive together', () => {
         const many = await Promise.all(timed.map((step) => together.apply(step.channel, step.each, step.at)));
         expect(many).toEqual(one);
         expect(unchained(together)).toBe(unchained(alone));
-        expect(await outcome(together)).toBe(await outcome(alone));
+        expect(unplaced(await outcome(together))).toBe(unplaced(await outcome(alone)));
       }),
       { numRuns: 40 },
     );
