@@ -84,7 +84,7 @@ export const variableFaults = (
 ): readonly Found[] => {
   return named.flatMap(({ name, path }): readonly Found[] => {
     if (isUnsafeVariable(name))
-      return [{ path, message: `No agent is given ${name}, which changes how programs run: take it away` }];
+      return [{ path, message: `No program is given ${name}, which changes how programs run: take it away` }];
     if (/^\w+$/.test(name)) return [];
     const [, before, value] = /^\$?\{?(\w+)\}?(?:=(.*))?$/s.exec(name) ?? [];
     if (before === undefined)
