@@ -1,7 +1,7 @@
 import type { McpServerConfig } from '../../config/config.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { McpServer } from './mcp-server.ts';
-import type { CallOutcome, McpCall, McpPorts } from './mcp-server.ts';
+import type { CallOutcome, McpCall, McpPorts } from './mcp-connection.ts';
 import type { McpTool } from './mcp-tools.ts';
 
 /** The servers of tools that a configuration names, by their ids. */
@@ -74,6 +74,11 @@ export class McpPool {
       },
       close: () => this.#leave(seat),
     };
+  }
+
+  /** Whether any server is configured. */
+  get isUsed(): boolean {
+    return Object.keys(this.#config()).length > 0;
   }
 
   /** How many servers run, or may. */

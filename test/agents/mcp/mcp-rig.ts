@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import type { McpServerConfig } from '../../../src/config/config.ts';
 import { serverSchema } from '../../../src/config/backends.ts';
-import type { McpPorts } from '../../../src/agents/mcp/mcp-server.ts';
+import type { McpPorts } from '../../../src/agents/mcp/mcp-connection.ts';
 import type { McpTool } from '../../../src/agents/mcp/mcp-tools.ts';
 import { createTime } from '../time.ts';
 import type { Time } from '../time.ts';

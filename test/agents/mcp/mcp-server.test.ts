@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { McpServer } from '../../../src/agents/mcp/mcp-server.ts';
-import type { CallOutcome } from '../../../src/agents/mcp/mcp-server.ts';
+import type { CallOutcome } from '../../../src/agents/mcp/mcp-connection.ts';
 import type { McpServerConfig } from '../../../src/config/config.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
 import { livingIn } from '../backends/acp/acp-rig.ts';
