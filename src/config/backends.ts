@@ -38,7 +38,13 @@ const llm = z.strictObject({
     .exactOptional()
     .describe('Where the API is, if not at its provider.'),
   maxOutputTokens: z.int().min(1).max(1_000_000).default(4_096).describe('The longest answer of one step, in tokens.'),
-  maxSteps: z.int().min(1).max(100).default(8).describe('How many steps one turn may take; a tool call is a step.'),
+  maxSteps: z
+    .int()
+    .min(1)
+    .max(100)
+    .exactOptional()
+    .describe('How many times it is asked in one turn. Without it, 8; 50 when there are servers of tools.'),
+  images: z.boolean().default(false).describe('Whether it takes pictures that tools return.'),
   tools: z
     .boolean()
     .default(true)

@@ -8,7 +8,7 @@ import { StdioTransport, httpTransport } from './mcp-transport.ts';
 import { outputOf } from './mcp-output.ts';
 import type { ToolOutput } from './mcp-output.ts';
 import { readTools } from './mcp-tools.ts';
-import type { McpTool, ReadTools } from './mcp-tools.ts';
+import type { ServerTool, ReadTools } from './mcp-tools.ts';
 
 /** What a server needs besides its configuration. */
 export type McpPorts = {
@@ -32,7 +32,7 @@ export type McpCall = {
 };
 
 /** What to connect to, and who is told of what happens then. */
-export type ConnectionParts = {
+export type ConnectParts = {
   readonly id: string;
   readonly config: McpServerConfig;
   readonly ports: McpPorts;
@@ -48,7 +48,7 @@ export type McpConnection = {
   /** Asks for its tools; rejects with a sentence. */
   list(): Promise<ReadTools>;
   /** Sends a call, once. What came of it is a value, also when nobody knows. */
-  call(tool: McpTool, call: McpCall): Promise<CallOutcome>;
+  call(tool: ServerTool, call: McpCall): Promise<CallOutcome>;
   /** Resolves when nothing of it is left. */
   close(): Promise<void>;
 };
@@ -57,7 +57,7 @@ export type McpConnection = {
  * Starts a server, or reaches it, in the newest protocol that both know. Rejects with a sentence that says why it cannot be
  * used; nothing of it is left then.
  */
-export async function connect(parts: ConnectionParts): Promise<McpConnection> {
+export async function connectServer(parts: ConnectParts): Promise<McpConnection> {
   try {
     return await handshake(parts, false);
   } catch (error) {
@@ -66,7 +66,7 @@ export async function connect(parts: ConnectionParts): Promise<McpConnection> {
   }
 }
 
-async function handshake(parts: ConnectionParts, isLegacy: boolean): Promise<McpConnection> {
+async function handshake(parts: ConnectParts, isLegacy: boolean): Promise<McpConnection> {
   const { id, ports, changed, lost } = parts;
   const transport = transportOf(parts);
   const client = new Client(
@@ -98,7 +98,7 @@ async function handshake(parts: ConnectionParts, isLegacy: boolean): Promise<Mcp
   };
 }
 
-function transportOf({ id, config, ports }: ConnectionParts): Transport {
+function transportOf({ id, config, ports }: ConnectParts): Transport {
   const { command, args, cwd = '.', env, url, headers } = config;
   if (url !== undefined) return httpTransport(url, headers);
   if (command === undefined) throw new Error(`impossible: the server ${id} was checked to be something`);
@@ -106,14 +106,14 @@ function transportOf({ id, config, ports }: ConnectionParts): Transport {
   return new StdioTransport({ command, args, cwd, env, stopGraceMs, timers });
 }
 
-async function list(client: Client, { id, config, ports }: ConnectionParts): Promise<ReadTools> {
+async function list(client: Client, { id, config, ports }: ConnectParts): Promise<ReadTools> {
   if (client.getServerCapabilities()?.tools === undefined) return { tools: [], refused: [] };
   const refresh = { timeout: NEVER_MS, cacheMode: 'refresh' } as const;
   const { tools } = await within(LIST_MS, 'did not list its tools', ports, () => client.listTools(undefined, refresh));
   return readTools(id, tools, config.tools);
 }
 
-type Sent = Pick<ConnectionParts, 'config' | 'ports'> & { readonly tool: McpTool; readonly call: McpCall };
+type Sent = Pick<ConnectParts, 'config' | 'ports'> & { readonly tool: ServerTool; readonly call: McpCall };
 
 async function send(client: Client, { tool, call, config, ports }: Sent): Promise<CallOutcome> {
   const { clock, timers } = ports;

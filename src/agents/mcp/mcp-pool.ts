@@ -2,7 +2,7 @@ import type { McpServerConfig } from '../../config/config.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { McpServer } from './mcp-server.ts';
 import type { CallOutcome, McpCall, McpPorts } from './mcp-connection.ts';
-import type { McpTool } from './mcp-tools.ts';
+import type { ServerTool } from './mcp-tools.ts';
 
 /** The servers of tools that a configuration names, by their ids. */
 export type McpConfig = Readonly<Record<string, McpServerConfig>>;
@@ -12,9 +12,9 @@ export type Reaches = (server: string, tool: string | null) => boolean;
 
 /** What an agent may use in the next round of its model, and what it should know about it. */
 export type OfferedTools = {
-  readonly tools: readonly McpTool[];
+  readonly tools: readonly ServerTool[];
   /** Tools that there are and that rules never let through: a call of one is answered, not run. */
-  readonly withheld: readonly McpTool[];
+  readonly withheld: readonly ServerTool[];
   /** Servers whose tools are missing, and why; in words for the model. */
   readonly notes: readonly string[];
   /** What servers say about their own use, as the configuration wants it read. */
@@ -26,10 +26,10 @@ export type SeatTools = {
   /** Starts the servers that the agent may use, and says what they have now. Never rejects. */
   offer(reaches: Reaches): Promise<OfferedTools>;
   /** Why people should look at a tool again; `null`: nothing about it has changed. */
-  changeOf(tool: McpTool): string | null;
+  changeOf(tool: ServerTool): string | null;
   /** Carries out a call that was let through, once. Never rejects. */
-  call(tool: McpTool, call: McpCall): Promise<CallOutcome>;
-  configOf(tool: McpTool): McpServerConfig | null;
+  call(tool: ServerTool, call: McpCall): Promise<CallOutcome>;
+  configOf(tool: ServerTool): McpServerConfig | null;
   /** The seat uses nothing any more; servers that nobody else uses end. */
   close(): Promise<void>;
 };
@@ -60,7 +60,7 @@ export class McpPool {
       this.#prune(config);
       return Object.entries(config).map(([id, each]) => this.#serverFor(id, each, seat));
     };
-    const serverOf = (tool: McpTool): McpServer | undefined => servers().find(({ id }) => id === tool.server);
+    const serverOf = (tool: ServerTool): McpServer | undefined => servers().find(({ id }) => id === tool.server);
     for (const server of servers()) if (server.down !== null) server.reset();
     return {
       offer: (reaches) => this.#offer(servers(), reaches, agent),
@@ -163,7 +163,7 @@ const GONE: CallOutcome = {
 };
 
 type Listed = {
-  readonly tools: readonly McpTool[];
+  readonly tools: readonly ServerTool[];
   readonly note?: string;
   readonly instructions?: OfferedTools['instructions'][number];
 };
@@ -180,7 +180,7 @@ async function toolsOf(server: McpServer): Promise<Listed> {
 }
 
 /** As many as one agent is offered, in the order of the configuration. */
-function fitting(tools: readonly McpTool[]): readonly McpTool[] {
+function fitting(tools: readonly ServerTool[]): readonly ServerTool[] {
   let left = LONGEST_DEFINITIONS;
   return tools.slice(0, MOST_TOOLS).filter(({ alias, description, schema }) => {
     const size = Buffer.byteLength(JSON.stringify([alias, description, schema]));

@@ -3,7 +3,7 @@ import type { Instant, Timer } from '../../lib/time.ts';
 import type { McpServerConfig } from '../../config/config.ts';
 import type { CallOutcome, McpCall, McpConnection, McpPorts } from './mcp-connection.ts';
 import { differenceOf } from './mcp-tools.ts';
-import type { McpTool } from './mcp-tools.ts';
+import type { ServerTool } from './mcp-tools.ts';
 
 /**
  * One server of tools: started when it is first used, stopped when nobody has used it for a while. One that breaks off starts
@@ -15,7 +15,7 @@ export class McpServer {
   readonly #ports: McpPorts;
   #connection: Promise<McpConnection> | null = null;
   /** As it was last asked for; `null`: it has changed since. */
-  #list: Promise<readonly McpTool[]> | null = null;
+  #list: Promise<readonly ServerTool[]> | null = null;
   #closing: Promise<unknown> = Promise.resolve();
   #idle: Timer | null = null;
   #busy = 0;
@@ -24,7 +24,7 @@ export class McpServer {
   #why = '';
   #over = false;
   /** The definitions that were shown first, or were accepted since. */
-  readonly #known = new Map<string, McpTool>();
+  readonly #known = new Map<string, ServerTool>();
 
   constructor(id: string, config: McpServerConfig, ports: McpPorts) {
     this.id = id;
@@ -38,7 +38,7 @@ export class McpServer {
   }
 
   /** Its tools as they are now. Rejects with a sentence when it cannot be used at the moment. */
-  async tools(): Promise<readonly McpTool[]> {
+  async tools(): Promise<readonly ServerTool[]> {
     return await this.#use((connection) => (this.#list ??= this.#read(connection)));
   }
 
@@ -49,18 +49,18 @@ export class McpServer {
   }
 
   /** Why people should look at a tool again before it is used; `null`: its definition is the one that was shown first. */
-  changeOf(tool: McpTool): string | null {
+  changeOf(tool: ServerTool): string | null {
     const known = this.#known.get(tool.name);
     return known === undefined || known.digest === tool.digest ? null : differenceOf(known, tool);
   }
 
   /** Somebody has seen what changed. */
-  accept(tool: McpTool): void {
+  accept(tool: ServerTool): void {
     this.#known.set(tool.name, tool);
   }
 
   /** Carries a call out, once: what came of it is a value, also when nobody knows. */
-  async call(tool: McpTool, call: McpCall): Promise<CallOutcome> {
+  async call(tool: ServerTool, call: McpCall): Promise<CallOutcome> {
     try {
       const outcome = await this.#use((connection) => connection.call(tool, call));
       if (outcome.code === null) this.#failures = 0;
@@ -120,14 +120,14 @@ export class McpServer {
   /** The library is loaded with the first server: most programs have none. */
   async #connect(): Promise<McpConnection> {
     await this.#closing;
-    const { connect } = await import('./mcp-connection.ts');
+    const { connectServer } = await import('./mcp-connection.ts');
     const { id, config } = this;
     let opened: McpConnection | null = null;
     const isCurrent = async (): Promise<boolean> => (await this.#connection?.catch(() => null)) === opened;
     const lost = async (why: string): Promise<void> => {
       if (await isCurrent()) this.#failed(why);
     };
-    opened = await connect({
+    opened = await connectServer({
       id,
       config,
       ports: this.#ports,
@@ -153,7 +153,7 @@ export class McpServer {
     return connection;
   }
 
-  async #read(connection: McpConnection): Promise<readonly McpTool[]> {
+  async #read(connection: McpConnection): Promise<readonly ServerTool[]> {
     try {
       const { tools, refused } = await connection.list();
       for (const why of refused) this.#ports.log.warn({ server: this.id, why }, 'a tool is not used');
@@ -165,7 +165,7 @@ export class McpServer {
     }
   }
 
-  #compare(tool: McpTool): void {
+  #compare(tool: ServerTool): void {
     if (!this.#known.has(tool.name)) this.#known.set(tool.name, tool);
     const change = this.changeOf(tool);
     if (change !== null) this.#ports.log.warn({ server: this.id, tool: tool.name, change }, 'a tool was changed');

@@ -5,7 +5,7 @@ import { hasHidden } from '../../lib/visible.ts';
 import { wildcard } from '../../rules/rule.ts';
 
 /** A tool of a server, as rules, people and models know it. */
-export type McpTool = {
+export type ServerTool = {
   readonly server: string;
   /** As its server calls it. */
   readonly name: string;
@@ -22,7 +22,7 @@ export type McpTool = {
 };
 
 /** The tools of a server that can be used, and why others cannot. */
-export type ReadTools = { readonly tools: readonly McpTool[]; readonly refused: readonly string[] };
+export type ReadTools = { readonly tools: readonly ServerTool[]; readonly refused: readonly string[] };
 
 /**
  * The tools of a list that a server sent: those that the configuration wants, without those whose definition holds characters
@@ -45,7 +45,7 @@ export function readTools(server: string, listed: readonly Tool[], wanted: reado
 }
 
 /** What differs between two definitions of a tool, for people. */
-export function differenceOf(before: McpTool, now: McpTool): string {
+export function differenceOf(before: ServerTool, now: ServerTool): string {
   const parts = [
     ['description', before.description, now.description],
     ['input', canonical(before.schema), canonical(now.schema)],
@@ -63,7 +63,7 @@ const LONGEST_DESCRIPTION = 2_000;
 const LONGEST_ALIAS = 64;
 const KEPT = 55;
 
-function toolOf(server: string, tool: Tool): McpTool {
+function toolOf(server: string, tool: Tool): ServerTool {
   const { name, description = '', inputSchema, outputSchema, annotations = {}, title } = tool;
   const full = `${server}__${name}`;
   return {

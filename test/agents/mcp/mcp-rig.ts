@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import type { McpServerConfig } from '../../../src/config/config.ts';
 import { serverSchema } from '../../../src/config/backends.ts';
 import type { McpPorts } from '../../../src/agents/mcp/mcp-connection.ts';
-import type { McpTool } from '../../../src/agents/mcp/mcp-tools.ts';
+import type { ServerTool } from '../../../src/agents/mcp/mcp-tools.ts';
 import { createTime } from '../time.ts';
 import type { Time } from '../time.ts';
 
@@ -21,7 +21,7 @@ export function mcpPorts(time: Time = createTime()): { ports: McpPorts; logged: 
 }
 
 /** A tool of any name, as a server that does not list it would have it. */
-export function toolNamed(name: string): McpTool {
+export function toolNamed(name: string): ServerTool {
   return {
     server: 'raw',
     name,
