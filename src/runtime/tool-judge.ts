@@ -46,7 +46,8 @@ export function judgeCall(
   const strictest = judged.toSorted((a, b) => rank(b.decided) - rank(a.decided))[0];
   if (strictest === undefined) return UNJUDGED;
   const { use, decided } = strictest;
-  const facts = { shownWhole: call.unaskable === undefined, tainted: call.caution !== null, trusted: false };
+  const { caution, unaskable, server = { trusted: false } } = call;
+  const facts = { shownWhole: unaskable === undefined, tainted: caution !== null, ...server };
   const offered = judged.map((each) => offersFor(each.use, each.decided, facts));
   const [first = [], ...rest] = decided.verdict === 'ask' ? offered : [];
   return {

@@ -17,8 +17,8 @@ export type ServerTool = {
   readonly schema: Readonly<Record<string, unknown>>;
   /** Of all that its server says of it. */
   readonly digest: string;
-  /** What its server claims: that it changes nothing, and that it has to do with the server alone. */
-  readonly claims: { readonly readOnly: boolean; readonly closedWorld: boolean };
+  /** What its server claims: that it changes nothing, has to do with the server alone, may destroy something. */
+  readonly claims: { readonly readOnly: boolean; readonly closedWorld: boolean; readonly destructive: boolean };
 };
 
 /** The tools of a server that can be used, and why others cannot. */
@@ -75,7 +75,11 @@ function toolOf(server: string, tool: Tool): ServerTool {
       description.length > LONGEST_DESCRIPTION ? `${description.slice(0, LONGEST_DESCRIPTION)}…` : description,
     schema: { ...inputSchema, type: 'object' },
     digest: sha256(canonical(asJson({ name, title, description, inputSchema, outputSchema, annotations }))),
-    claims: { readOnly: annotations.readOnlyHint === true, closedWorld: annotations.openWorldHint === false },
+    claims: {
+      readOnly: annotations.readOnlyHint === true,
+      closedWorld: annotations.openWorldHint === false,
+      destructive: annotations.destructiveHint !== false,
+    },
   };
 }
 

@@ -30,6 +30,6 @@ export function toolNamed(name: string): ServerTool {
     description: '',
     schema: { type: 'object' },
     digest: name,
-    claims: { readOnly: false, closedWorld: false },
+    claims: { readOnly: false, closedWorld: false, destructive: true },
   };
 }

@@ -44,7 +44,7 @@ describe('a server of tools', () => {
       rule: 'mcp__raw__echo',
       alias: 'raw__echo',
       description: 'Says it again',
-      claims: { readOnly: true, closedWorld: true },
+      claims: { readOnly: true, closedWorld: true, destructive: true },
     });
   });
 

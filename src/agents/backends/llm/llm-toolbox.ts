@@ -208,6 +208,7 @@ function gatedCall({ key }: ModelCall, { found, input, session }: Found): GatedC
     input,
     definition: found.digest,
     repeatable: config !== null && isHarmless(found, config),
+    server: { trusted: config?.trusted ?? false, destructive: found.claims.destructive },
     detail: secrets.scrub(words),
     caution: cautionOf(found, session, secrets.namesIn([words, ...textsIn(input)].join('\n'))),
   };
