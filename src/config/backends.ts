@@ -38,7 +38,13 @@ const llm = z.strictObject({
     .exactOptional()
     .describe('Where the API is, if not at its provider.'),
   maxOutputTokens: z.int().min(1).max(1_000_000).default(4_096).describe('The longest answer of one step, in tokens.'),
-  maxSteps: z.int().min(1).max(100).default(8).describe('How many steps one turn may take; a tool call is a step.'),
+  maxSteps: z
+    .int()
+    .min(1)
+    .max(100)
+    .exactOptional()
+    .describe('How many times it is asked in one turn. Without it, 8; 50 when there are servers of tools.'),
+  images: z.boolean().default(false).describe('Whether it takes pictures that tools return.'),
   tools: z
     .boolean()
     .default(true)
@@ -100,6 +106,52 @@ const command = z.strictObject({
 
 /** What runs an agent, told apart by `kind`. */
 export const backendSchema = z.discriminatedUnion('kind', [scripted, llm, acp, remote, command]);
+
+/** One server of tools: a program of this machine, or an address. */
+export const serverSchema = z.strictObject({
+  command: z.string().min(1).exactOptional().describe('The program of a server on this machine; no shell is involved.'),
+  args: words('Its arguments, one by one.'),
+  cwd: folder,
+  env: z
+    .record(z.string(), z.string())
+    .default({})
+    .describe(
+      'Environment variables that it is given besides PATH, HOME and the like, with their values; ${NAME} takes one of Conch.',
+    ),
+  url: z
+    .url({ protocol: /^https?$/, error: 'Expected an address that begins with "https://"' })
+    .exactOptional()
+    .describe('Where a server is that is reached by HTTP, in place of a program.'),
+  headers: z
+    .record(z.string(), z.string())
+    .default({})
+    .describe('Headers of every request to it, such as "Authorization"; ${NAME} takes a variable of Conch.'),
+  share: z
+    .enum(['agent', 'seat'])
+    .default('agent')
+    .describe(
+      'Who shares one running server: "agent" is every channel of an agent, "seat" gives each channel one of its own.',
+    ),
+  timeoutSeconds: z
+    .number()
+    .min(0.1)
+    .max(600)
+    .default(60)
+    .describe('How long a call may take without a sign of progress, in seconds; ten minutes is the end in any case.'),
+  trusted: z
+    .boolean()
+    .default(false)
+    .describe('Whether what it says of its tools is believed, such as that one only reads.'),
+  tools: z
+    .array(z.string().min(1).max(200))
+    .max(1_000)
+    .default(['*'])
+    .describe('Which of its tools there are, by name; "*" in a name is anything.'),
+  instructions: z
+    .boolean()
+    .default(false)
+    .describe('Whether agents read what it says about its use, as untrusted text.'),
+});
 
 /** The door for agents that connect by themselves; open when an agent's backend is "remote". */
 export const remoteSchema = z.strictObject({

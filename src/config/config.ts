@@ -37,6 +37,9 @@ export type SpendingConfig = {
 /** What one channel may spend after one human message, and in a day. */
 export type BudgetsConfig = { readonly exchange: SpendingConfig; readonly day: SpendingConfig };
 
+/** One server of tools. */
+export type McpServerConfig = Readonly<ConfigFile['mcp'][string]>;
+
 /** One channel with its own settings laid over the general ones. */
 export type ChannelConfig = {
   readonly id: string;
@@ -79,6 +82,8 @@ export type Config = {
   readonly budgets: BudgetsConfig;
   /** What every agent may do with tools. */
   readonly tools?: ToolLists;
+  /** Servers of tools, by their ids. */
+  readonly mcp: Readonly<Record<string, McpServerConfig>>;
   /** For channels that say nothing else, and those that are no longer configured. */
   readonly retention: RetentionConfig;
   /** What people are told, complete. */
@@ -123,6 +128,7 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
     operators: file.operators,
     budgets,
     ...(file.tools === undefined ? {} : { tools: file.tools }),
+    mcp: file.mcp,
     retention,
     announcements: completeTexts(file.announcements),
     log: { ...file.log, level: surround.logLevel ?? file.log.level },

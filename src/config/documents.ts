@@ -39,6 +39,7 @@ const rowsOfKey = (node: JsonNode, key: string, required: boolean): readonly Row
     ...rowsOf(node, `${key}.`),
     ...(node.oneOf ?? []).flatMap((branch) => rowsOf(branch, `${key}.`)),
     ...rowsOf(node.items ?? {}, `${key}[].`),
+    ...(typeof node.additionalProperties === 'object' ? rowsOf(node.additionalProperties, `${key}.….`) : []),
   ];
   return below.length > 0 && node.items === undefined && row[1] === '' ? below : [row, ...below];
 };

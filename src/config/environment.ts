@@ -114,7 +114,7 @@ const outOfRange = (issue: z.core.$ZodIssue, env: Env): Problem => {
 
 /** The value of a variable that is secret, or the password in an address that it holds. */
 const secretsOf = (name: string, value = ''): readonly Secret[] =>
-  (isSecretName(name) && value !== '' ? [value] : passwordsIn(value)).map((each) => new Secret(each));
+  (isSecretName(name) && value !== '' ? [value] : passwordsIn(value)).map((each) => new Secret(each, name));
 
 /** Variables whose values are something else, each with what to do. The values are not repeated. */
 const faultsIn = (env: Env, names: readonly string[]): readonly Problem[] =>

@@ -35,6 +35,7 @@ const TYPES: Readonly<Record<string, string>> = {
   boolean: 'true or false',
   array: 'a list in [ ]',
   object: 'keys and values in { }',
+  record: 'keys and values in { }',
 };
 
 const atLeast = (issue: z.core.$ZodIssueTooSmall): string =>
@@ -108,7 +109,11 @@ const memberOf = (value: unknown, key: PropertyKey | undefined): unknown =>
   typeof value === 'object' && value !== null && key !== undefined ? Reflect.get(value, key) : undefined;
 
 const childrenOf = (node: JsonNode, part: PropertyKey): readonly JsonNode[] => {
-  const child = typeof part === 'number' ? node.items : node.properties?.[String(part)];
+  const { additionalProperties: own } = node;
+  const child =
+    typeof part === 'number'
+      ? node.items
+      : (node.properties?.[String(part)] ?? (typeof own === 'object' ? own : undefined));
   return child === undefined ? [] : [child];
 };
 

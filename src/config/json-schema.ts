@@ -10,6 +10,8 @@ export type JsonNode = {
   readonly default?: unknown;
   readonly const?: unknown;
   readonly properties?: Readonly<Record<string, JsonNode>>;
+  /** What stands under keys of one's own. */
+  readonly additionalProperties?: JsonNode | boolean;
   readonly required?: readonly string[];
   readonly items?: JsonNode;
   readonly anyOf?: readonly JsonNode[];

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { missingCredentials } from './adapters.ts';
 import { checkBackends, checkPrices } from './checks/check-backends.ts';
+import { checkMcp } from './checks/check-mcp.ts';
 import { checkPlatforms } from './checks/check-platforms.ts';
 import { checkTools } from './checks/check-tools.ts';
 import { crossCheck } from './checks/cross-check.ts';
@@ -70,6 +71,7 @@ const check = (
     ...crossCheck(filled.value),
     ...checkTools(filled.value),
     ...checkBackends(filled.value, { env: environment.env, world, purpose }),
+    ...checkMcp(filled.value, { env: environment.env, world, purpose }),
     ...(file === null ? [] : checkFile(file, around)),
   ];
   const found = [...filled.problems, ...others.filter((problem) => !unfilled.has(pathText(problem.path)))];

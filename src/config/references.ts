@@ -38,7 +38,7 @@ export const fillReferences = (value: unknown, env: Env): Filled => {
       if (escape !== '') return whole.slice(1);
       const known = Object.hasOwn(env, name) ? env[name] : undefined;
       if (known === undefined) found.problems.push({ path, message: missing(name) });
-      else if (isSecretName(name)) found.secrets.push(new Secret(known));
+      else if (isSecretName(name)) found.secrets.push(new Secret(known, name));
       return known ?? whole;
     });
   };

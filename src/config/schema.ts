@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ANNOUNCEMENT_TEXTS } from './announcements.ts';
 import { adaptersSchema } from './adapters.ts';
 import { VERDICTS } from '../rules/verdict.ts';
-import { backendSchema, remoteSchema } from './backends.ts';
+import { backendSchema, remoteSchema, serverSchema } from './backends.ts';
 import { turnConfigSchema, turnOverrides } from './turn-config.ts';
 
 /** The adapters that a channel's id can begin with. */
@@ -189,6 +189,10 @@ export const fileSchema = z.strictObject({
   operators: operators.prefault({}).describe('Who may change the floor; reading is open to all.'),
   budgets: budgets.prefault({}).describe('What one channel may spend.'),
   tools: tools.exactOptional().describe('What every agent may do with tools.'),
+  mcp: z
+    .record(z.string(), serverSchema)
+    .default({})
+    .describe('Servers of tools (the Model Context Protocol) for agents of the kind "llm", by their ids.'),
   retention: z
     .strictObject({ days: days.default(null) })
     .prefault({})

@@ -2,10 +2,13 @@ import { inspect } from 'node:util';
 
 /** A value that must not be shown: however it is printed it reads `[secret]`; only `reveal` gives it. */
 export class Secret {
+  /** The variable that it comes from; `null`: it stands in the file. */
+  readonly name: string | null;
   readonly #value: string;
 
-  constructor(value: string) {
+  constructor(value: string, name: string | null = null) {
     this.#value = value;
+    this.name = name;
   }
 
   /** The value itself, for whoever must send it or keep it out of a log. */

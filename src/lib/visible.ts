@@ -8,6 +8,15 @@ export function visible(text: string): string {
   return text.replaceAll(HIDDEN, spelled).replaceAll('```', `\`\`${spelled('`')}`);
 }
 
+/** Whether anything in a text cannot be seen or turns text round; other spaces, ends of lines and whole emoji are seen. */
+export function hasHidden(text: string): boolean {
+  const seen = text
+    .replace(/\r\n?|[\u2028\u2029]/g, '\n')
+    .replace(/\p{Zs}/gu, ' ')
+    .replace(/\p{RGI_Emoji}/gv, '');
+  return seen.search(HIDDEN) !== -1;
+}
+
 const HIDDEN =
   /[^\n\t\u{20}-\u{7E}\p{L}\p{M}\p{N}\p{P}\p{S}]|\p{Default_Ignorable_Code_Point}|\u{2800}|\u{1D159}|(?<!\p{L}\p{M}{0,3})\p{M}/gu;
 

@@ -108,6 +108,21 @@ export function decideUse(use: ToolUse, rules: ToolRules, memory: RuleMemory): T
   return rest.reduce((strictest, each) => (strictness(each) > strictness(strictest) ? each : strictest), first);
 }
 
+/**
+ * Whether any input lets a tool of a server through, with or without a question: one that is denied whatever it is given is not
+ * worth offering. `null` asks for any tool of the server.
+ */
+export function reachesTool(rules: ToolRules, server: string, tool: string | null): boolean {
+  const covers = ({ covers: each }: ToolRule): boolean => {
+    if (each.by !== 'mcp') return each.by === 'any' || each.kinds.includes('other');
+    return each.server(server) && (tool === null || each.name(tool));
+  };
+  const isWhole = (rule: ToolRule): boolean =>
+    rule.spec === null && covers(rule) && (rule.covers.by !== 'mcp' || rule.covers.name(tool ?? ANYTHING));
+  if (rules.deny.some(isWhole) || (rules.only !== null && !rules.only.some(covers))) return false;
+  return rules.default !== 'deny' || [...rules.mustAsk, ...rules.ask, ...rules.allow].some(covers);
+}
+
 /** What an agent is told of a call that is refused: why, and which tools it has, but no other rules. */
 export function toolRefusalText({ title }: ToolUse, { by, rule }: ToolVerdict, rules: ToolRules): string {
   const why = {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { AgentBackend, SeatContext } from '../agents/backends/backend.ts';
+import type { KnownSecrets } from '../agents/tools/known-secrets.ts';
 import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
 import type { AgentSpec } from '../agents/session/seated-agent.ts';
 import type { AgentConfig, ChannelConfig, Config } from '../config/config.ts';
@@ -41,9 +42,12 @@ export type Backends = {
 export async function createBackends(parts: BackendsParts): Promise<Backends> {
   const makers = new Map<string, Maker>();
   const doors: Doors = { host: null, closing: [] };
-  const load = async ({ agents }: Config): Promise<void> => {
-    for (const { backend } of agents)
-      if (!makers.has(backend.kind)) makers.set(backend.kind, await makerOf(backend.kind, parts, doors));
+  const inForce = { config: parts.config };
+  const shared = { ...parts, inForce: () => inForce.config };
+  const load = async (config: Config): Promise<void> => {
+    inForce.config = config;
+    for (const { backend } of config.agents)
+      if (!makers.has(backend.kind)) makers.set(backend.kind, await makerOf(backend.kind, shared, doors));
   };
   await load(parts.config);
   return {
@@ -105,6 +109,9 @@ export function keptBackends(make: Backends['backendFor']): Backends['backendFor
   };
 }
 
+/** The same, with the configuration that holds now. */
+type SharedParts = BackendsParts & { readonly inForce: () => Config };
+
 type Kind = AgentConfig['backend']['kind'];
 type Maker = (agent: AgentConfig) => AgentBackend;
 type Of<Wanted extends Kind> = Extract<AgentConfig['backend'], { kind: Wanted }>;
@@ -112,12 +119,12 @@ type Of<Wanted extends Kind> = Extract<AgentConfig['backend'], { kind: Wanted }>
 /** What several agents share: the door through which some connect, and how all that was opened is closed. */
 type Doors = { host: RemoteHost | null; readonly closing: (() => Promise<void>)[] };
 
-function makerOf(kind: Kind, parts: BackendsParts, doors: Doors): Promise<Maker> {
+function makerOf(kind: Kind, parts: SharedParts, doors: Doors): Promise<Maker> {
   switch (kind) {
     case 'scripted':
       return scripted();
     case 'llm':
-      return llm(parts);
+      return llm(parts, doors);
     case 'acp':
       return acp(parts, doors);
     case 'command':
@@ -147,8 +154,13 @@ async function scripted(): Promise<Maker> {
   );
 }
 
-async function llm({ timers }: BackendsParts): Promise<Maker> {
+async function llm({ clock, timers, log, inForce }: SharedParts, { closing }: Doors): Promise<Maker> {
   const { createLlmBackend } = await import('../agents/backends/llm/llm-backend.ts');
+  const { McpPool } = await import('../agents/mcp/mcp-pool.ts');
+  const { Taints } = await import('../agents/mcp/taint.ts');
+  const pool = new McpPool(() => inForce().mcp, { clock, timers, log });
+  closing.push(() => pool.close());
+  const serverTools = { pool, taints: new Taints(), secrets: await secretsOf(inForce), clock };
   return makerFor('llm', (backend) =>
     createLlmBackend({
       ...backend,
@@ -156,8 +168,23 @@ async function llm({ timers }: BackendsParts): Promise<Maker> {
       outputUsdPerMTok: backend.outputUsdPerMTok ?? undefined,
       stepTimeoutMs: backend.stepTimeoutSeconds * SECOND_MS,
       timers,
+      serverTools,
     }),
   );
+}
+
+/** What must not leave without a question, as the configuration in force has it. */
+async function secretsOf(inForce: () => Config): Promise<() => KnownSecrets> {
+  const { KnownSecrets } = await import('../agents/tools/known-secrets.ts');
+  let known: { readonly of: Config; readonly secrets: KnownSecrets } | null = null;
+  return () => {
+    const of = inForce();
+    if (known?.of !== of) {
+      const named = of.secrets.map((secret) => ({ name: secret.name ?? 'a secret', value: secret.reveal() }));
+      known = { of, secrets: new KnownSecrets(named) };
+    }
+    return known.secrets;
+  };
 }
 
 async function acp({ config, timers, log }: BackendsParts, { closing }: Doors): Promise<Maker> {

@@ -9,7 +9,7 @@ import type { GatedCall } from '../agents/tools/tool-gate.ts';
 import type { Instant } from '../lib/time.ts';
 import { offersFor } from '../rules/offers.ts';
 import { parseRule } from '../rules/rule.ts';
-import { VERDICTS, decideUse, toolRefusalText } from '../rules/verdict.ts';
+import { VERDICTS, decideUse, reachesTool, toolRefusalText } from '../rules/verdict.ts';
 import type { Remembered, ToolVerdict } from '../rules/verdict.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RunState } from '../work/runs/run.ts';
@@ -46,7 +46,8 @@ export function judgeCall(
   const strictest = judged.toSorted((a, b) => rank(b.decided) - rank(a.decided))[0];
   if (strictest === undefined) return UNJUDGED;
   const { use, decided } = strictest;
-  const facts = { shownWhole: call.unaskable === undefined, tainted: call.caution !== null, trusted: false };
+  const { caution, unaskable, server = { trusted: false } } = call;
+  const facts = { shownWhole: unaskable === undefined, tainted: caution !== null, ...server };
   const offered = judged.map((each) => offersFor(each.use, each.decided, facts));
   const [first = [], ...rest] = decided.verdict === 'ask' ? offered : [];
   return {
@@ -67,6 +68,14 @@ function rank({ verdict }: ToolVerdict): number {
 function readYes({ rule: text, until, definition }: RunState['remembered'][number]): readonly Remembered[] {
   const read = parseRule(text);
   return read.ok ? [{ rule: read.rule, until, definition }] : [];
+}
+
+/** Whether the rules in force let an agent ever use any tool of a server, or this one. */
+export function reachesServer(config: Config, seat: RunSeat, server: string, tool: string | null): boolean {
+  const agent = config.agents.find(({ id }) => id === seat.agent);
+  if (agent === undefined) return false;
+  const channel = config.channels.find(({ id }) => id === seat.channel) ?? null;
+  return reachesTool(toolRulesOf(config, agent, channel), server, tool);
 }
 
 /** Where an agent works; `null` for one that connects from a machine whose files nobody sees from here. */

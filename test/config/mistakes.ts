@@ -19,6 +19,10 @@ export type Mistake = {
 
 const PM = { id: 'pm', backend: { kind: 'scripted', script: 'pm' } };
 const BOT = { id: 'bot' };
+const MODEL = {
+  ...BOT,
+  backend: { kind: 'llm', provider: 'openai-compatible', model: 'm', baseUrl: 'http://127.0.0.1:1/v1' },
+};
 const KEYS = { OPENAI_API_KEY: 'sk-0123456789', ANTHROPIC_API_KEY: 'sk-ant-0123456789' };
 const TOKENS = { DISCORD_TOKEN: 'a.b.c', SLACK_BOT_TOKEN: 'xoxb-1', SLACK_APP_TOKEN: 'xapp-1' };
 const ON_SLACK = { channels: [{ id: 'slack:C0123456789', agents: ['pm'] }] };
@@ -714,7 +718,7 @@ const PROGRAMS: readonly Mistake[] = [
     file: command({ set: { NODE_OPTIONS: '--inspect' } }),
     path: 'agents[0].backend.set.NODE_OPTIONS',
     at: 'NODE_OPTIONS',
-    next: 'No agent is given NODE_OPTIONS, which changes how programs run: take it away',
+    next: 'No program is given NODE_OPTIONS, which changes how programs run: take it away',
   },
   {
     kind: 'a variable by which an agent would not ask (T52)',
@@ -1063,6 +1067,130 @@ const TOOLS: readonly Mistake[] = [
   },
 ];
 
+const server = (more: object, id = 'files') => ({ agents: [MODEL], mcp: { [id]: more } });
+
+const SERVERS: readonly Mistake[] = [
+  {
+    kind: 'an id of a server that rules could not name',
+    file: server({ command: 'date' }, 'my_files'),
+    path: 'mcp.my_files',
+    at: 'my_files',
+    next: 'Expected an id of up to 31 small letters, digits and "-" that begins with a letter, got "my_files"',
+  },
+  {
+    kind: 'a server that is nothing',
+    file: server({}),
+    path: 'mcp.files',
+    at: 'files',
+    next: 'There is neither a program nor an address: add `command`, or `url`',
+  },
+  {
+    kind: 'a server that is both a program and an address',
+    file: server({ command: 'date', url: 'https://tools.example.org/mcp' }),
+    path: 'mcp.files.url',
+    at: 'url',
+    next: 'A server is a program or an address',
+  },
+  {
+    kind: 'a program of a server that is not there',
+    file: server({ command: 'mcp-files' }),
+    path: 'mcp.files.command',
+    at: 'mcp-files',
+    next: 'There is no program "mcp-files" on the PATH: install it, or correct the name',
+  },
+  {
+    kind: 'a command line of a server in one text',
+    file: server({ command: 'date -u' }),
+    path: 'mcp.files.command',
+    at: 'date -u',
+    next: 'Only the program stands here: write "date", and ["-u"] into args',
+  },
+  {
+    kind: 'a folder of a server that is not there',
+    file: server({ command: 'date', cwd: 'gone' }),
+    path: 'mcp.files.cwd',
+    at: 'gone',
+    next: 'There is no folder /work/gone',
+  },
+  {
+    kind: 'a variable that no server is given',
+    file: server({ command: 'date', env: { LD_PRELOAD: 'x.so' } }),
+    path: 'mcp.files.env.LD_PRELOAD',
+    at: 'LD_PRELOAD',
+    next: 'No program is given LD_PRELOAD, which changes how programs run: take it away',
+  },
+  {
+    kind: 'variables of a server as a list',
+    file: server({ command: 'date', env: ['TZ'] }),
+    path: 'mcp.files.env',
+    at: 'env',
+    next: 'Expected keys and values in { }, got ["TZ"]',
+  },
+  {
+    kind: 'a server in clear on another machine',
+    file: server({ url: 'http://tools.example.org/mcp' }),
+    path: 'mcp.files.url',
+    at: 'http:',
+    next: 'What is sent could be read on the way: write "https://", or use a tunnel',
+  },
+  {
+    kind: 'an address of a server of another protocol',
+    file: server({ url: 'ws://tools.example.org' }),
+    path: 'mcp.files.url',
+    at: 'ws:',
+    next: 'Expected an address that begins with "https://"',
+  },
+  {
+    kind: 'a password in the address of a server',
+    file: server({ url: 'https://anna:hidden@tools.example.org/mcp' }),
+    path: 'mcp.files.url',
+    at: 'anna',
+    next: 'Names and passwords do not stand in the address: write a header "Authorization"',
+  },
+  {
+    kind: 'a header that is none',
+    file: server({ url: 'https://tools.example.org/mcp', headers: { 'X Key:': 'a' } }),
+    path: 'mcp.files.headers.X Key:',
+    at: 'X Key',
+    next: 'Expected the name of a header',
+  },
+  {
+    kind: 'a header of two lines',
+    file: server({ url: 'https://tools.example.org/mcp', headers: { 'X-Key': 'a\nHost: b' } }),
+    path: 'mcp.files.headers.X-Key',
+    at: 'X-Key',
+    next: 'It holds a line feed or another character that no header can',
+  },
+  {
+    kind: 'headers of a program',
+    file: server({ command: 'date', headers: { 'X-Key': 'a' } }),
+    path: 'mcp.files.headers',
+    at: 'headers',
+    next: 'It goes with `url`, which this server has not: take it away',
+  },
+  {
+    kind: 'arguments of an address',
+    file: server({ url: 'http://127.0.0.1:8080/mcp', args: ['-v'] }),
+    path: 'mcp.files.args',
+    at: 'args',
+    next: 'It goes with `command`, which this server has not: take it away',
+  },
+  {
+    kind: 'a key of a server that other programs know',
+    file: server({ type: 'stdio', command: 'date' }),
+    path: 'mcp.files.type',
+    at: 'stdio',
+    next: 'There is no key of this name here; known are command, args, cwd, env, url',
+  },
+  {
+    kind: 'a time for calls that is too long',
+    file: server({ command: 'date', timeoutSeconds: 601 }),
+    path: 'mcp.files.timeoutSeconds',
+    at: '601',
+    next: 'Expected 600 at most, got 601',
+  },
+];
+
 /** Every kind of mistake that is known: a new one is a row. */
 export const MISTAKES: readonly Mistake[] = [
   ...VALUES,
@@ -1075,5 +1203,6 @@ export const MISTAKES: readonly Mistake[] = [
   ...PLATFORMS,
   ...VARIABLES,
   ...TOOLS,
+  ...SERVERS,
   ...TEXTS,
 ];

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, expect, test } from 'vitest';
 import { parseRule } from '../../src/rules/rule.ts';
 import { readShell } from '../../src/rules/shell.ts';
-import { decideUse, isAbout, toolRefusalText, uniteRules } from '../../src/rules/verdict.ts';
+import { decideUse, isAbout, reachesTool, toolRefusalText, uniteRules } from '../../src/rules/verdict.ts';
 import type { ToolLists } from '../../src/rules/verdict.ts';
 import { AT, NOTHING, asked, bash, decided, place, remembering, rule, use, verdictOf } from './fixture.ts';
 
@@ -481,6 +481,36 @@ const RULES = fc.array(
   ),
   { maxLength: 5 },
 );
+
+describe('whether a tool of a server can ever be used', () => {
+  const reached = (lists: ToolLists, tool: string | null = 'write_file') =>
+    reachesTool(uniteRules([{ scope: 'bot', lists }]), 'files', tool);
+
+  test.each<[ToolLists, boolean]>([
+    [{}, true],
+    [{ deny: ['mcp__files__write_file'] }, false],
+    [{ deny: ['mcp__files__*'], allow: ['mcp__files__write_file'] }, false],
+    [{ deny: ['other'] }, false],
+    [{ deny: ['*'] }, false],
+    [{ deny: ['mcp__files__write_file(path=/etc/*)'], default: 'ask' }, true],
+    [{ allow: ['mcp__files__read_*'] }, false],
+    [{ allow: ['mcp__files__write_file(path=/tmp/*)'] }, true],
+    [{ ask: ['mcp__files__*'] }, true],
+    [{ ask: ['mcp__files__*!'] }, true],
+    [{ allow: ['Read'] }, false],
+    [{ allow: ['Read'], default: 'ask' }, true],
+  ])('%j', (lists, expected) => {
+    expect(reached(lists)).toBe(expected);
+  });
+
+  test('is asked of the whole server, too: one whose every tool is denied is not worth starting', () => {
+    expect(reached({ deny: ['mcp__files__*'] }, null)).toBe(false);
+    expect(reached({ deny: ['mcp__files__write_*'] }, null)).toBe(false);
+    expect(reached({ deny: ['mcp__files__write_*'], default: 'ask' }, null)).toBe(true);
+    expect(reached({ allow: ['mcp__files__read_*'] }, null)).toBe(true);
+    expect(reached({ allow: ['mcp__other__*'] }, null)).toBe(false);
+  });
+});
 
 describe('whatever a command line looks like', () => {
   test('it is allowed only if each of its parts is, by a rule for that part', () => {

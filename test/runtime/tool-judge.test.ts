@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { judgeTool } from '../../src/runtime/tool-judge.ts';
+import { judgeTool, reachesServer } from '../../src/runtime/tool-judge.ts';
 import { world } from '../config/world.ts';
 
 const FILE = {
@@ -40,6 +40,11 @@ describe('a tool call of an agent in a channel', () => {
       'allow',
       'ask',
     ]);
+  });
+
+  test('reaches the servers that the rules of its agent let it use', () => {
+    const reached = (agent: string) => reachesServer(CONFIG, { agent, channel: 'console:a' }, 'files', null);
+    expect([reached('dev'), reached('scout'), reached('gone')]).toEqual([false, true, false]);
   });
 
   test('of an agent that is not in the configuration asks', () => {

@@ -84,6 +84,8 @@ export type SeatContext = {
   readonly persona: string;
   /** What the rules say about a tool; without it people are asked about every one. */
   readonly judge?: (request: ToolRequest) => ToolVerdict['verdict'];
+  /** Whether the rules let any tool of a server, or this one, ever be used; without it they do. */
+  readonly reaches?: (server: string, tool: string | null) => boolean;
 };
 
 /** What became of a message handed in in the middle of a turn. */

@@ -46,6 +46,8 @@ export type SessionSettings = {
   readonly thresholds?: Thresholds;
   /** What the rules say about a tool of an agent; without it people are asked about every one. */
   readonly judge?: (agent: AgentId, request: ToolRequest) => ToolVerdict['verdict'];
+  /** Whether the rules let any tool of a server, or this one, ever be used by an agent; without it they do. */
+  readonly reaches?: (agent: AgentId, server: string, tool: string | null) => boolean;
   /** What stands between an agent and its tools while it has the floor under an epoch. */
   readonly gate?: (agent: AgentId, epoch: number) => ToolGate;
 };
@@ -346,9 +348,15 @@ export class SeatedAgent {
 
   #seat(): SeatContext {
     const { id: agent, name, persona } = this.spec;
-    const judge: SeatContext['judge'] = (request) =>
-      this.#ports.sessionSettings(this.channel).judge?.(agent, request) ?? 'ask';
-    return { channel: this.channel, agent, name, persona, judge };
+    const settings = (): SessionSettings => this.#ports.sessionSettings(this.channel);
+    return {
+      channel: this.channel,
+      agent,
+      name,
+      persona,
+      judge: (request) => settings().judge?.(agent, request) ?? 'ask',
+      reaches: (server, tool) => settings().reaches?.(agent, server, tool) ?? true,
+    };
   }
 
   #warn(error: unknown, what: string): void {

@@ -13,6 +13,8 @@ export type GatedCall = {
   readonly repeatable: boolean;
   /** What people call it; the tool unless given. */
   readonly title?: string;
+  /** Of the tool's server: whether an operator vouches for it, and whether it says that the tool destroys something. */
+  readonly server?: { readonly trusted: boolean; readonly destructive: boolean };
   /** Everything that would be sent, for people, secrets spelled by their names. */
   readonly detail: string;
   /** Why people are asked even if a rule allows it; `null`: nothing beside the rules. */

@@ -1,15 +1,10 @@
-import { delimiter, resolve } from 'node:path';
 import { z } from 'zod';
-import { isUnsafeVariable } from '../../lib/unsafe-variables.ts';
 import { startedDraft, unasking } from './asking.ts';
 import { backendSchema } from '../backends.ts';
 import type { Found } from '../error.ts';
-import type { Env } from '../references.ts';
 import type { ConfigFile } from '../schema.ts';
-import type { World } from '../world.ts';
-
-/** What backends are checked against: the variables of the environment and of `.env`, and the machine. */
-export type Around = { readonly env: Env; readonly world: World; readonly purpose: 'start' | 'check' | 'look' };
+import { folderFaults, programFaults, variableFaults } from './programs.ts';
+import type { Around } from './programs.ts';
 
 /**
  * Checks what runs each agent, as far as the file, the environment and the programs on this machine tell: addresses, keys,
@@ -44,7 +39,7 @@ const costLimits = (channel: NonNullable<ConfigFile['channels']>[number], budget
 
 type Backend = z.output<typeof backendSchema>;
 type Llm = Extract<Backend, { kind: 'llm' }>;
-type Started = Extract<Backend, { kind: 'acp' | 'command' }>;
+type Program = Extract<Backend, { kind: 'acp' | 'command' }>;
 
 const draftSchema = z.object({
   agents: z
@@ -67,7 +62,12 @@ const faultsOf = (backend: Backend, around: Around): readonly Found[] => {
       return [...endpoint(backend), ...key(backend, around), ...vendor(backend)];
     case 'acp':
     case 'command':
-      return [...program(backend, around), ...folder(backend, around), ...variables(backend)];
+      return [
+        ...program(backend),
+        ...programFaults(backend, around),
+        ...folderFaults(backend, around),
+        ...variables(backend),
+      ];
     case 'scripted':
     case 'remote':
       return [];
@@ -147,82 +147,18 @@ const vendor = ({ provider, model, baseUrl }: Llm): readonly Found[] => {
   ];
 };
 
-const SHELL_TALK = /(?:^|\s)(?:[|<>&;]|\d?>&?\d?)|&&|\|\||\$\(|`|;\s/;
-const SHELLS = /(?:^|[\\/])(?:ba|z|da|k|fi)?sh(?:\.exe)?$/;
-
-const program = (backend: Started, around: Around): readonly Found[] => {
-  const { command, args = [] } = backend;
-  const path = ['command'];
-  if (command === undefined) {
-    return backend.kind === 'acp' && backend.profile === 'generic'
-      ? [{ path, message: 'The profile "generic" has no program of its own: add one, or name another profile' }]
-      : [];
-  }
-  if (SHELL_TALK.test(command)) {
-    const message = `No shell is involved: put this into a script and name that, or write "sh" here and ["-c", …] into args`;
-    return [{ path, message }];
-  }
-  if (/^[~$]/.test(command)) return [{ path, message: whole(command) }];
-  const [first = '', ...words] = command.trim().split(/\s+/);
-  if (words.length > 0 && !/[\\/]/.test(first))
-    return [
-      { path, message: `Only the program stands here: write "${first}", and ${JSON.stringify(words)} into args` },
-    ];
-  return [...absent(backend, command, around), ...(SHELLS.test(command) ? [] : args.flatMap(shellWord))];
-};
-
-const shellWord = (word: string, index: number): readonly Found[] =>
-  /^(?:\||\|\||&&|;|>>?|<|2>&1)$/.test(word)
+const program = (backend: Program): readonly Found[] =>
+  backend.command === undefined && backend.kind === 'acp' && backend.profile === 'generic'
     ? [
         {
-          path: ['args', index],
-          weight: 'unwise',
-          message: `No shell is involved: the program is given "${word}" as a word`,
+          path: ['command'],
+          message: 'The profile "generic" has no program of its own: add one, or name another profile',
         },
       ]
     : [];
 
-/** A program that is not there now: it may be installed while Conch runs. */
-const absent = (backend: Started, command: string, { env, world, purpose }: Around): readonly Found[] => {
-  const { machine, cwd: own } = world;
-  if (purpose === 'look' || machine === undefined) return [];
-  const cwd = resolve(own, backend.cwd ?? '.');
-  const searched = backend.set['PATH'] ?? env['PATH'] ?? '';
-  const places = /[\\/]/.test(command) ? [cwd] : searched.split(delimiter).filter(Boolean);
-  if (places.some((place) => machine.isProgram(resolve(cwd, place, command)))) return [];
-  const where = /[\\/]/.test(command) ? ` in ${cwd}` : ' on the PATH';
-  return [
-    {
-      path: ['command'],
-      weight: 'absent',
-      message: `There is no program "${command}"${where}: install it, or correct the name`,
-    },
-  ];
-};
-
-const folder = ({ cwd }: Started, { world, purpose }: Around): readonly Found[] => {
-  const path = ['cwd'];
-  if (cwd === undefined) return [];
-  if (/^[~$]/.test(cwd)) return [{ path, message: whole(cwd) }];
-  const place = resolve(world.cwd, cwd);
-  if (purpose === 'look' || world.machine === undefined || world.machine.isFolder(place)) return [];
-  return [{ path, weight: 'absent', message: `There is no folder ${place}: make it, or correct the path` }];
-};
-
-const whole = (path: string): string =>
-  `No shell is involved: "${/^[~$]\w*/.exec(path)?.[0]}" stands for nothing here; write the whole path, or "\${HOME}/…"`;
-
-const variables = ({ env, set }: Started): readonly Found[] => {
-  const named = env.map((name, index) => ({ name, path: ['env', index] }));
-  const all = [...named, ...Object.keys(set).map((name) => ({ name, path: ['set', name] }))];
-  return all.flatMap(({ name, path }): readonly Found[] => {
-    if (isUnsafeVariable(name))
-      return [{ path, message: `No agent is given ${name}, which changes how programs run: take it away` }];
-    if (/^\w+$/.test(name)) return [];
-    const [, before, value] = /^\$?\{?(\w+)\}?(?:=(.*))?$/s.exec(name) ?? [];
-    if (before === undefined)
-      return [{ path, message: `Expected the name of a variable, got ${JSON.stringify(name)}` }];
-    const instead = value === undefined ? `"${before}"` : `${JSON.stringify({ [before]: value })} into \`set\``;
-    return [{ path, message: `Only the name of a variable stands here: write ${instead}` }];
-  });
-};
+const variables = ({ env, set }: Program): readonly Found[] =>
+  variableFaults([
+    ...env.map((name, index) => ({ name, path: ['env', index] })),
+    ...Object.keys(set).map((name) => ({ name, path: ['set', name] })),
+  ]);

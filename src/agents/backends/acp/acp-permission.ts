@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Choice } from '../../../turns/floor/settings.ts';
 import { TOOL_KINDS } from '../../../rules/rule.ts';
 import type { ToolRequest } from '../../../rules/tool-use.ts';
+import { asJson, inputWords } from '../../tools/input-words.ts';
 import { unifiedDiff } from './unified-diff.ts';
 import type { PermissionRequest } from '../backend.ts';
 import type { CallResult, GatedCall } from '../../tools/tool-gate.ts';
@@ -142,20 +143,6 @@ function toolNames(meta: unknown): readonly string[] {
   );
 }
 
-/** One line for every key; a text of several lines follows its key, indented, so that it cannot pass for another key. */
-function inputWords(input: unknown): string {
-  if (typeof input === 'string') return input;
-  if (typeof input !== 'object' || input === null || Array.isArray(input)) return asJson(input);
-  return Object.entries(input)
-    .map(([key, value]) => `${PLAIN_KEY.test(key) ? key : asJson(key)}: ${valueWords(value)}`)
-    .join('\n');
-}
-
-function valueWords(value: unknown): string {
-  if (typeof value !== 'string') return indented(asJson(value));
-  return value.includes('\n') ? `\n  ${indented(value)}` : value;
-}
-
 function contentWords(content: unknown): readonly string[] {
   if (content === undefined || content === null) return [];
   return Array.isArray(content) ? content.map(blockWords) : [asJson(content)];
@@ -194,16 +181,6 @@ const contentBlock = z.discriminatedUnion('type', [
 ]);
 
 const TOOL_NAME = /^tool_?name$/i;
-const PLAIN_KEY = /^[\w-]+$/;
-
-function asJson(value: unknown): string {
-  return JSON.stringify(value, null, 1) ?? '';
-}
-
-function indented(text: string): string {
-  return text.replaceAll('\n', '\n  ');
-}
-
 const nothing = z.array(z.unknown()).length(0).nullish();
 const text = z.string().nullish();
 

@@ -2,14 +2,20 @@ import { randomUUID } from 'node:crypto';
 import { generateText } from 'ai';
 import type { ModelMessage } from 'ai';
 import { systemTimers } from '../../../lib/time.ts';
-import type { Timers } from '../../../lib/time.ts';
+import type { Clock, Timers } from '../../../lib/time.ts';
 import type { AgentId } from '../../../turns/floor/settings.ts';
 import type { Line } from '../../../turns/view.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
+import { KeptOutputs } from '../../mcp/mcp-output.ts';
+import type { McpPool } from '../../mcp/mcp-pool.ts';
+import type { Taints } from '../../mcp/taint.ts';
+import type { KnownSecrets } from '../../tools/known-secrets.ts';
 import { failureOf } from './llm-errors.ts';
+import { fenced } from './llm-toolbox.ts';
+import type { SessionTools } from './llm-toolbox.ts';
 import { modelOf } from './llm-models.ts';
 import type { ModelSettings } from './llm-models.ts';
-import { CACHED, LlmGeneration, OVERHEAD, sizeOf } from './llm-generation.ts';
+import { LlmGeneration, OVERHEAD, cached, sizeOf } from './llm-generation.ts';
 import type { GenerationSettings } from './llm-generation.ts';
 import { neutralised } from '../../prompt/prompt.ts';
 
@@ -17,8 +23,12 @@ import { neutralised } from '../../prompt/prompt.ts';
 export type LlmOptions = ModelSettings & {
   /** The longest answer of one step. Absent: the provider's own limit. */
   readonly maxOutputTokens?: number | undefined;
-  /** How many times the model is asked in one turn, 8 unless given. */
+  /** How many times the model is asked in one turn: 8 unless given, 50 with tools of servers. */
   readonly maxSteps?: number | undefined;
+  /** The tools of servers; without it the model has the floor's alone. */
+  readonly serverTools?: ServerTools | undefined;
+  /** Whether the model takes pictures that tools return. */
+  readonly images?: boolean | undefined;
   /** Whether the model is given the floor's tools as tools; true until its service says that it takes none. */
   readonly tools?: boolean | undefined;
   /** Prices, in US dollars for a million tokens; absent: the cost counts as nothing. */
@@ -27,6 +37,15 @@ export type LlmOptions = ModelSettings & {
   /** A step that takes longer counts as failed. */
   readonly stepTimeoutMs: number;
   readonly timers?: Timers;
+};
+
+/** What all models have of servers of tools. */
+export type ServerTools = {
+  readonly pool: McpPool;
+  readonly taints: Taints;
+  /** What must not leave without a question. */
+  readonly secrets: () => KnownSecrets;
+  readonly clock: Clock;
 };
 
 /** Agents that are a model behind an API: its plain answer is the turn, the floor's tools are its tools. */
@@ -38,11 +57,11 @@ export function createLlmBackend(options: LlmOptions): AgentBackend {
     needsSignal: false,
     promisesToAsk: true,
     open: async (seat) =>
-      new LlmSession(seat, {
+      new LlmSession(toolsOf(seat, options), seat, {
         model: modelOf(options),
         modelName: options.model,
         maxOutputTokens: options.maxOutputTokens,
-        maxSteps: options.maxSteps ?? STEPS,
+        maxSteps: options.maxSteps ?? (hasServers(options) ? TOOL_STEPS : STEPS),
         tools,
         stepTimeoutMs: options.stepTimeoutMs,
         timers: options.timers ?? systemTimers,
@@ -53,32 +72,62 @@ export function createLlmBackend(options: LlmOptions): AgentBackend {
 
 class LlmSession implements AgentSession {
   readonly history = 'posted';
-  readonly overhead = OVERHEAD;
   readonly #seat: SeatContext;
+  readonly #tools: SessionTools | null;
   readonly #settings: GenerationSettings;
   /** What it was prompted with, and what was posted of its answers, by the parts of the prompts. */
   #history: readonly ModelMessage[] = [];
   #run: LlmGeneration | null = null;
 
-  constructor(seat: SeatContext, settings: GenerationSettings) {
+  /** What the tools of this turn were called for so far. */
+  #called = '';
+  #definitions = 0;
+
+  constructor(tools: SessionTools | null, seat: SeatContext, settings: GenerationSettings) {
+    this.#tools = tools;
     this.#seat = seat;
     this.#settings = settings;
+    tools?.taints.begin(seat.channel, seat.agent);
+  }
+
+  get overhead(): number {
+    return OVERHEAD + this.#definitions;
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     if (this.#run) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
-    const { agent: self } = this.#seat;
+    const { channel, agent } = this.#seat;
+    this.#tools?.taints.read(channel, agent, turn.lines);
     const before = this.#history.length;
-    this.#history = bounded(this.#history, turn);
+    this.#history = bounded(this.#history, turn, this.overhead);
     const isGrown = before > 0 && this.#history.length === before + turn.parts.length;
     const history = isGrown ? cached(this.#history, before - 1) : this.#history;
-    const run = new LlmGeneration({ settings: this.#settings, self, turn, report, history: cached(history, -1) });
+    if (turn.reason === 'grant') this.#called = '';
+    const run = new LlmGeneration({
+      settings: this.#settings,
+      seat: this.#seat,
+      tools: this.#tools,
+      turn,
+      report,
+      history: cached([...history.slice(0, -1), ...this.#recalled(), ...history.slice(-1)], -1),
+    });
     this.#run = run;
     try {
       return await run.perform();
     } finally {
       this.#run = null;
+      this.#definitions = run.definitions;
+      this.#called = [this.#called, run.summary]
+        .filter((text) => text !== '')
+        .join('\n')
+        .slice(-LONGEST_RECALL);
     }
+  }
+
+  /** A generation that goes on with a turn knows what an earlier one did. */
+  #recalled(): readonly ModelMessage[] {
+    if (this.#called === '') return [];
+    return [{ role: 'user', content: fenced('What your tools were called for earlier in this turn', this.#called) }];
   }
 
   async inject(message: Line, observed: boolean): Promise<InjectOutcome> {
@@ -113,6 +162,7 @@ class LlmSession implements AgentSession {
 
   async close(): Promise<void> {
     await this.interrupt();
+    await this.#tools?.servers.close();
   }
 }
 
@@ -120,22 +170,20 @@ class LlmSession implements AgentSession {
  * The conversation with what this prompt adds. One that is too long for a request is cut at once to half of what there is
  * room for, from the oldest on, so that for many prompts to come each begins as the one before.
  */
-function bounded(before: readonly ModelMessage[], { parts, system, longest }: TurnPrompt): readonly ModelMessage[] {
+function bounded(
+  before: readonly ModelMessage[],
+  { parts, system, longest }: TurnPrompt,
+  overhead: number,
+): readonly ModelMessage[] {
   const added = parts.map(({ own, text }): ModelMessage => ({ role: own ? 'assistant' : 'user', content: text }));
   const size = (messages: readonly ModelMessage[]) => messages.reduce((sum, message) => sum + sizeOf(message), 0);
   // A conversation that the agent itself began: providers want a user's message first.
   if (before.length === 0) return [...(added[0]?.role === 'assistant' ? [HEAD] : []), ...added];
-  const room = longest - system.length - OVERHEAD - size(added);
+  const room = longest - system.length - overhead - size(added);
   if (size(before) <= room) return [...before, ...added];
   let kept = Math.floor(room / 2) - sizeOf(HEAD);
   const first = before.findLastIndex((message) => (kept -= sizeOf(message)) < 0);
   return [HEAD, ...before.slice(first + 1), ...added];
-}
-
-/** The conversation with a mark for providers that keep what they have read only up to a mark. */
-function cached(messages: readonly ModelMessage[], at: number): readonly ModelMessage[] {
-  const index = at < 0 ? messages.length + at : at;
-  return messages.map((message, each) => (each === index ? { ...message, ...CACHED } : message));
 }
 
 /** A message in the middle of a turn, attributed by the host as in a prompt. */
@@ -160,5 +208,18 @@ function named(text: string, candidates: readonly AgentId[]): AgentId | null {
   return found.find((id) => id !== undefined) ?? null;
 }
 
+function hasServers({ serverTools, tools }: LlmOptions): boolean {
+  return tools !== false && serverTools !== undefined && serverTools.pool.isUsed;
+}
+
+function toolsOf(seat: SeatContext, options: LlmOptions): SessionTools | null {
+  const { serverTools, images = false, tools = true } = options;
+  if (serverTools === undefined || !tools) return null;
+  const { pool, ...rest } = serverTools;
+  return { ...rest, seat, images, servers: pool.open(seat), kept: new KeptOutputs() };
+}
+
 const STEPS = 8;
+const TOOL_STEPS = 50;
+const LONGEST_RECALL = 8_000;
 const HEAD: ModelMessage = { role: 'user', content: '(what was written before this was cut)' };

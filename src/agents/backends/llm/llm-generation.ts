@@ -1,14 +1,15 @@
-import { experimental_createSteering as createSteering, isStepCount, streamText, tool } from 'ai';
-import type { LanguageModel, LanguageModelUsage, ModelMessage, TextStreamPart, ToolSet } from 'ai';
+import { randomUUID } from 'node:crypto';
+import { streamText } from 'ai';
+import type { LanguageModel, LanguageModelUsage, ModelMessage, TextStreamPart, ToolSet, TypedToolCall } from 'ai';
 import { z } from 'zod';
-import type { AgentId } from '../../../turns/floor/settings.ts';
 import { BackendError } from '../backend.ts';
-import type { Ending, InjectOutcome, Report, TurnPrompt } from '../backend.ts';
+import type { Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import type { Timers } from '../../../lib/time.ts';
 import { insist } from '../insist.ts';
 import { failureOf, stepTimedOut, takesNoTools } from './llm-errors.ts';
-import { FLOOR_TOOLS, FloorTools } from '../../tools/floor-tools.ts';
-import type { FloorToolName } from '../../tools/floor-tools.ts';
+import { FLOOR_TOOLS, FloorTools, isFloorTool } from '../../tools/floor-tools.ts';
+import { Toolbox } from './llm-toolbox.ts';
+import type { ModelCall, SessionTools } from './llm-toolbox.ts';
 
 /** How a model is asked. */
 export type GenerationSettings = {
@@ -28,37 +29,43 @@ export type GenerationSettings = {
 /** What one generation is about. */
 export type GenerationParts = {
   readonly settings: GenerationSettings;
-  readonly self: AgentId;
+  readonly seat: SeatContext;
+  /** The tools of servers; `null`: there are none. */
+  readonly tools: SessionTools | null;
   readonly turn: TurnPrompt;
   readonly report: Report;
   /** The conversation, with this prompt. */
   readonly history: readonly ModelMessage[];
 };
 
-/** One generation of a model: steps of text and floor tools, until it ends or is stopped. */
+/** One generation of a model: rounds of text and tools, until it ends or is stopped. */
 export class LlmGeneration {
   readonly #parts: GenerationParts;
   readonly #floorTools: FloorTools;
-  #steering = createSteering();
+  readonly #toolbox: Toolbox;
   readonly #abort = new AbortController();
   readonly #stopped = Promise.withResolvers<void>();
   readonly #over = Promise.withResolvers<void>();
-  /** What came after the prompt and is to stand in a request that begins anew. */
-  readonly #since: ModelMessage[] = [];
-  /** Written since then. */
+  /** What was handed in and no request holds yet. */
+  readonly #handedIn: { readonly text: string; readonly taken: (taken: boolean) => void }[] = [];
+  /** What came after the prompt. */
+  #since: ModelMessage[] = [];
+  /** Written in this round. */
   #written = '';
-  #stepWritten = 0;
-  #inStep = true;
+  #steps = 0;
+  #isAsking = false;
   #finishReason = 'stop';
 
   constructor(parts: GenerationParts) {
     this.#parts = parts;
-    const { report, self, turn } = parts;
+    const { report, seat, turn, tools: session } = parts;
     const text = (chunk: string) => {
       this.#written += chunk;
       report.text(chunk);
     };
-    this.#floorTools = new FloorTools({ ...report, text }, self, turn.roster);
+    this.#floorTools = new FloorTools({ ...report, text }, seat.agent, turn.roster);
+    const { signal: stopped } = this.#abort;
+    this.#toolbox = new Toolbox({ session, floorTools: this.#floorTools, report, stopped });
   }
 
   /** Resolves when the generation is over. */
@@ -66,10 +73,21 @@ export class LlmGeneration {
     return this.#over.promise;
   }
 
+  /** What its tools were called for and returned, in short; empty when none was called. */
+  get summary(): string {
+    return this.#toolbox.summary;
+  }
+
+  /** How many characters the definitions of the servers' tools are. */
+  get definitions(): number {
+    return this.#toolbox.size;
+  }
+
   /** Resolves with what the model truly saw. */
   async inject(text: string): Promise<InjectOutcome> {
-    const steered = this.#steering.steer(text).then(({ type }) => type === 'delivered');
-    const delivered = await Promise.race([steered, this.over.then(() => false)]);
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.#handedIn.push({ text, taken: resolve });
+    const delivered = await Promise.race([promise, this.over.then(() => false)]);
     return delivered ? 'injected' : 'next-prompt';
   }
 
@@ -84,7 +102,7 @@ export class LlmGeneration {
     try {
       await Promise.race([this.#insist(), this.#stopped.promise]);
       if (this.#abort.signal.aborted) {
-        if (this.#inStep) this.#spendEstimate();
+        if (this.#isAsking) this.#spendEstimate();
         return { how: 'interrupted' };
       }
       return this.#ending();
@@ -107,7 +125,7 @@ export class LlmGeneration {
 
   async #insist(): Promise<void> {
     const { report, settings } = this.#parts;
-    await insist(() => this.#listenAsTaken(), {
+    await insist(() => this.#rounds(), {
       report,
       timers: settings.timers,
       signal: this.#abort.signal,
@@ -116,79 +134,102 @@ export class LlmGeneration {
     });
   }
 
+  /** Asks the model, does what it asks for, and asks again, until it asks for nothing more. */
+  async #rounds(): Promise<void> {
+    const { maxSteps } = this.#parts.settings;
+    for (;;) {
+      for (const { text, taken } of this.#handedIn.splice(0)) {
+        this.#since.push({ role: 'user', content: text });
+        taken(true);
+      }
+      const { text, calls } = await this.#askAsTaken();
+      if (this.#abort.signal.aborted) return;
+      this.#steps += 1;
+      const isLast = this.#steps >= maxSteps;
+      const decided = await this.#toolbox.step(text, calls);
+      const own = decided === 'stop' || isLast ? calls.filter(({ name }) => isFloorTool(name)) : calls;
+      this.#since.push(...(await this.#toolbox.run(own)));
+      if (own.length < calls.length && isLast) this.#sayLimit(maxSteps);
+      if (this.#abort.signal.aborted || decided === 'stop' || isLast || this.#floorTools.over) return;
+      if (calls.length === 0 && this.#handedIn.length === 0) return;
+    }
+  }
+
+  /** What it still wanted to do is not done: people should know why it stops there. */
+  #sayLimit(maxSteps: number): void {
+    this.#floorTools.apart();
+    this.#floorTools.text(`(I stopped after ${maxSteps} steps, the most that one turn may take.)`);
+  }
+
   /** A model that takes no tools is asked once more, and from now on, without them. */
-  async #listenAsTaken(): Promise<void> {
+  async #askAsTaken(): Promise<Round> {
     const { tools } = this.#parts.settings;
     try {
-      await this.#listen();
+      return await this.#ask();
     } catch (error) {
       if (!tools.offered || !takesNoTools(error)) throw error;
       tools.offered = false;
       this.#breakOff();
-      await this.#listen();
+      return await this.#ask();
     }
   }
 
   /** The model is asked anew; it goes on from what it has written, which is said. */
   #breakOff(): void {
-    if (this.#inStep && this.#stepWritten > 0) this.#spendEstimate();
-    this.#steering = createSteering();
+    if (this.#isAsking && this.#written !== '') this.#spendEstimate();
     this.#floorTools.apart();
-    this.#keepWritten();
-    if (this.#since.at(-1)?.role === 'assistant') this.#since.push({ role: 'user', content: BROKEN_OFF });
-  }
-
-  #keepWritten(): void {
     const content = this.#written.trim();
     this.#written = '';
-    if (content !== '') this.#since.push({ role: 'assistant', content });
+    if (content !== '') this.#since.push({ role: 'assistant', content }, { role: 'user', content: BROKEN_OFF });
   }
 
-  async #listen(): Promise<void> {
+  async #ask(): Promise<Round> {
     const { settings, history, turn } = this.#parts;
-    const { model, maxOutputTokens, maxSteps, stepTimeoutMs } = settings;
-    const tools = settings.tools.offered;
+    const { model, maxOutputTokens, stepTimeoutMs } = settings;
+    const tools = settings.tools.offered ? await this.#toolbox.offer() : null;
+    const notes = tools === null ? '' : this.#toolbox.notes;
+    const system = [instructionsFor(turn.system, tools !== null), notes].filter((text) => text !== '').join('\n\n');
+    const room = turn.longest - system.length - sizeOfTools() - this.#toolbox.size - sizeOfAll(history);
+    this.#since = trimmed(this.#since, room);
+    this.#written = '';
+    this.#isAsking = true;
+    this.#floorTools.apart();
     const answer = streamText({
       model,
-      instructions: { role: 'system', content: instructionsFor(turn.system, tools), ...CACHED },
-      messages: [...history, ...this.#since],
-      ...(tools && { tools: this.#tools() }),
-      toolCallConcurrency: 1,
-      stopWhen: [isStepCount(maxSteps), () => this.#floorTools.over],
+      instructions: { role: 'system', content: system, ...CACHED },
+      messages: [...history, ...cached(this.#since, -1)],
+      ...(tools !== null && { tools }),
       maxRetries: 0,
       abortSignal: this.#abort.signal,
       timeout: { stepMs: stepTimeoutMs },
-      experimental_steering: this.#steering,
       onError: () => {},
       ...(maxOutputTokens !== undefined && { maxOutputTokens }),
     });
+    const calls: ModelCall[] = [];
     for await (const part of answer.stream) {
-      if (this.#abort.signal.aborted) return;
+      if (this.#abort.signal.aborted) return { text: '', calls: [] };
+      if (part.type === 'tool-call' && part.providerExecuted !== true) calls.push(callOf(part));
       this.#hear(part);
     }
+    const { messages } = await answer.response;
+    const text = this.#written;
+    this.#written = '';
+    this.#since.push(...messages.filter(({ role }) => role === 'assistant').map(withObjects));
+    return { text, calls };
   }
 
   #hear(part: TextStreamPart<ToolSet>): void {
     switch (part.type) {
       case 'text-delta':
-        this.#stepWritten += part.text.length;
         this.#floorTools.text(part.text);
         return;
-      case 'start-step':
-        this.#inStep = true;
-        this.#stepWritten = 0;
-        this.#floorTools.apart();
-        return;
       case 'finish-step':
-        this.#inStep = false;
+        this.#isAsking = false;
         this.#finishReason = part.finishReason;
         this.#spend(part.usage);
         return;
-      case 'steering-message':
-        this.#keepWritten();
-        this.#since.push(part.message);
-        return;
       case 'start':
+      case 'start-step':
         return; // Of the library, before the model has answered.
       case 'abort':
         throw stepTimedOut(this.#parts.settings.stepTimeoutMs);
@@ -199,32 +240,16 @@ export class LlmGeneration {
     }
   }
 
-  #tools(): ToolSet {
-    const names = Object.keys(FLOOR_TOOLS) as FloorToolName[];
-    const execute = (name: FloorToolName, input: unknown) =>
-      this.#abort.signal.aborted ? 'Your turn was interrupted.' : this.#floorTools.apply(name, input);
-    return Object.fromEntries(
-      names.map((name) => [
-        name,
-        tool({
-          description: FLOOR_TOOLS[name].description,
-          inputSchema: FLOOR_TOOLS[name].input,
-          execute: (input: unknown) => execute(name, input),
-        }),
-      ]),
-    );
-  }
-
   #spend({ inputTokens, outputTokens }: LanguageModelUsage): void {
     if (inputTokens === undefined || outputTokens === undefined) this.#spendEstimate();
     else this.#tell(inputTokens, outputTokens);
   }
 
-  /** A step that was cut, or a provider that does not count: four characters a token. */
+  /** A round that was cut, or a provider that does not count: four characters a token. */
   #spendEstimate(): void {
     const { history, turn } = this.#parts;
     const asked = [...history, ...this.#since].reduce((sum, message) => sum + sizeOf(message), turn.system.length);
-    this.#tell(Math.ceil(asked / 4), Math.ceil(this.#stepWritten / 4));
+    this.#tell(Math.ceil(asked / 4), Math.ceil(this.#written.length / 4));
   }
 
   #tell(inputTokens: number, outputTokens: number): void {
@@ -233,12 +258,62 @@ export class LlmGeneration {
   }
 }
 
+/** What a model answered. */
+type Round = { readonly text: string; readonly calls: readonly ModelCall[] };
+
+/** The conversation with a mark for providers that keep what they have read only up to a mark. */
+export function cached(messages: readonly ModelMessage[], at: number): readonly ModelMessage[] {
+  const index = at < 0 ? messages.length + at : at;
+  return messages.map((message, each) => (each === index ? { ...message, ...CACHED } : message));
+}
+
 /** How many characters a message has, with what says whose it is. */
 export function sizeOf({ content }: ModelMessage): number {
   return FRAME + (typeof content === 'string' ? content.length : JSON.stringify(content).length);
 }
 
 const FRAME = 32;
+
+function sizeOfAll(messages: readonly ModelMessage[]): number {
+  return messages.reduce((sum, message) => sum + sizeOf(message), 0);
+}
+
+function callOf({ toolCallId: id, toolName: name, input }: TypedToolCall<ToolSet>): ModelCall {
+  return { id, key: randomUUID(), name, input };
+}
+
+/** Providers take nothing but objects as the input of a call, also of one that could not be read. */
+function withObjects(message: ModelMessage): ModelMessage {
+  if (message.role !== 'assistant' || typeof message.content === 'string') return message;
+  const content = message.content.map((part) =>
+    part.type === 'tool-call' && (typeof part.input !== 'object' || part.input === null)
+      ? { ...part, input: {} }
+      : part,
+  );
+  return { ...message, content };
+}
+
+/** As much of what came after the prompt as there is room for: what tools returned first goes first. */
+function trimmed(messages: readonly ModelMessage[], room: number): ModelMessage[] {
+  let over = sizeOfAll(messages) - room;
+  return messages.map((message) => {
+    if (over <= 0 || message.role !== 'tool') return message;
+    const content = message.content.map((part) => {
+      if (over <= 0 || part.type !== 'tool-result' || part.output.type !== 'text') return part;
+      const { value } = part.output;
+      const [end = ''] = /\n=== end [^\n]*$/.exec(value) ?? [];
+      const kept = Math.max(value.length - over - TAKEN_OUT.length - end.length, LEAST_KEPT);
+      const cut = `${value.slice(0, kept)}${TAKEN_OUT}${end}`;
+      if (cut.length >= value.length) return part;
+      over -= value.length - cut.length;
+      return { ...part, output: { type: 'text' as const, value: cut } };
+    });
+    return { ...message, content };
+  });
+}
+
+const TAKEN_OUT = '… (the rest is taken out to make room)';
+const LEAST_KEPT = 200;
 
 function instructionsFor(system: string, tools: boolean): string {
   return [system, INSTRUCTIONS, ...(tools ? [ON_TOOLS] : [])].filter((text) => text !== '').join('\n\n');

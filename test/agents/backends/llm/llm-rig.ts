@@ -10,7 +10,7 @@ type Reply = { readonly response: FixtureResponse; readonly waits: 'no' | 'relea
 export async function llmRig(
   provider: LlmOptions['provider'],
   more: Partial<LlmOptions> = {},
-): Promise<Rig & { mock: LLMock }> {
+): Promise<Rig & { mock: LLMock; answer: (...responses: readonly FixtureResponse[]) => void }> {
   const replies: Reply[] = [];
   const seen: string[] = [];
   const gates: (() => void)[] = [];
@@ -47,6 +47,7 @@ export async function llmRig(
     inject: 'injected',
     crash: /^the model's service failed \(500\): it burns/,
     play: (...acts) => void replies.push(...repliesOf(acts)),
+    answer: (...responses) => void replies.push(...responses.map((response) => ({ response, waits: 'no' as const }))),
     async paused() {
       await arrived.promise;
       arrived = Promise.withResolvers();

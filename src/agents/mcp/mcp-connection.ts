@@ -1,0 +1,185 @@
+import { Client, ProtocolError, SdkError, SdkErrorCode } from '@modelcontextprotocol/client';
+import type { Transport } from '@modelcontextprotocol/client';
+import type { McpServerConfig } from '../../config/config.ts';
+import type { Clock, Timer, Timers } from '../../lib/time.ts';
+import type { AgentLog } from '../session/floor-port.ts';
+import type { CallResult } from '../tools/tool-gate.ts';
+import { StdioTransport, httpTransport } from './mcp-transport.ts';
+import { outputOf } from './mcp-output.ts';
+import type { ToolOutput } from './mcp-output.ts';
+import { readTools } from './mcp-tools.ts';
+import type { ServerTool, ReadTools } from './mcp-tools.ts';
+
+/** What a server needs besides its configuration. */
+export type McpPorts = {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: AgentLog;
+  /** How long a server may take to end after its input has, and again after it was asked to, in milliseconds. */
+  readonly stopGraceMs?: number;
+};
+
+/** What came of a call. `code` as for the gate; `null` when the tool itself says that it did what it was to do. */
+export type CallOutcome = ToolOutput & { readonly code: CallResult['code'] };
+
+/** A call to carry out. */
+export type McpCall = {
+  readonly id: string;
+  readonly input: Readonly<Record<string, unknown>>;
+  readonly stopped: AbortSignal;
+  /** The server has told of progress. */
+  readonly progressed: () => void;
+};
+
+/** What to connect to, and who is told of what happens then. */
+export type ConnectParts = {
+  readonly id: string;
+  readonly config: McpServerConfig;
+  readonly ports: McpPorts;
+  /** Its list of tools is another one. */
+  readonly changed: () => void;
+  /** It broke off, and why. */
+  readonly lost: (why: string) => void;
+};
+
+/** A server of tools that has answered. */
+export type McpConnection = {
+  readonly instructions: string;
+  /** Asks for its tools; rejects with a sentence. */
+  list(): Promise<ReadTools>;
+  /** Sends a call, once. What came of it is a value, also when nobody knows. */
+  call(tool: ServerTool, call: McpCall): Promise<CallOutcome>;
+  /** Resolves when nothing of it is left. */
+  close(): Promise<void>;
+};
+
+/**
+ * Starts a server, or reaches it, in the newest protocol that both know. Rejects with a sentence that says why it cannot be
+ * used; nothing of it is left then.
+ */
+export async function connectServer(parts: ConnectParts): Promise<McpConnection> {
+  try {
+    return await handshake(parts, false);
+  } catch (error) {
+    if (!isEraUnknown(error)) throw error;
+    return await handshake(parts, true);
+  }
+}
+
+async function handshake(parts: ConnectParts, isLegacy: boolean): Promise<McpConnection> {
+  const { id, ports, changed, lost } = parts;
+  const transport = transportOf(parts);
+  const client = new Client(
+    { name: 'conch', version: '1' },
+    {
+      capabilities: {},
+      ...(isLegacy ? {} : { versionNegotiation: { mode: 'auto', probe: { timeoutMs: PROBE_MS } } }),
+      listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: changed } },
+    },
+  );
+  const onerror = ({ message }: Error): void => ports.log.debug({ server: id, message }, 'a server of tools');
+  Object.assign(client, { onerror });
+  const close = async (): Promise<void> => {
+    Object.assign(client, { onclose: undefined });
+    await Promise.allSettled([client.close(), transport.close()]);
+  };
+  try {
+    await within(START_MS, 'did not start', ports, () => client.connect(transport, { timeout: NEVER_MS }));
+  } catch (error) {
+    await close();
+    throw isEraUnknown(error) ? error : (endOf(transport) ?? error);
+  }
+  Object.assign(client, { onclose: () => lost(endOf(transport)?.message ?? 'it broke off') });
+  return {
+    instructions: client.getInstructions() ?? '',
+    list: () => list(client, parts),
+    call: (tool, call) => send(client, { tool, call, ...parts }),
+    close,
+  };
+}
+
+function transportOf({ id, config, ports }: ConnectParts): Transport {
+  const { command, args, cwd = '.', env, url, headers } = config;
+  if (url !== undefined) return httpTransport(url, headers);
+  if (command === undefined) throw new Error(`impossible: the server ${id} was checked to be something`);
+  const { timers, stopGraceMs = STOP_MS } = ports;
+  return new StdioTransport({ command, args, cwd, env, stopGraceMs, timers });
+}
+
+async function list(client: Client, { id, config, ports }: ConnectParts): Promise<ReadTools> {
+  if (client.getServerCapabilities()?.tools === undefined) return { tools: [], refused: [] };
+  const refresh = { timeout: NEVER_MS, cacheMode: 'refresh' } as const;
+  const { tools } = await within(LIST_MS, 'did not list its tools', ports, () => client.listTools(undefined, refresh));
+  return readTools(id, tools, config.tools);
+}
+
+type Sent = Pick<ConnectParts, 'config' | 'ports'> & { readonly tool: ServerTool; readonly call: McpCall };
+
+async function send(client: Client, { tool, call, config, ports }: Sent): Promise<CallOutcome> {
+  const { clock, timers } = ports;
+  const { id, input, stopped, progressed } = call;
+  const endAt = clock.now() + LONGEST_CALL_MS;
+  const late = new AbortController();
+  const wait = (): Timer => {
+    const leftMs = Math.min(config.timeoutSeconds * 1_000, endAt - clock.now());
+    return timers.after(leftMs, () => late.abort());
+  };
+  let timer = wait();
+  const onprogress = (): void => {
+    timer.cancel();
+    timer = wait();
+    progressed();
+  };
+  const signal = AbortSignal.any([stopped, late.signal]);
+  const params = { name: tool.name, arguments: input, _meta: { 'conch/call': id } };
+  try {
+    const output = outputOf(await client.callTool(params, { signal, timeout: NEVER_MS, onprogress }));
+    return { ...output, code: output.isError ? 'TOOL_FAILED' : null };
+  } catch (error) {
+    return late.signal.aborted ? failure(`It did not answer in time. ${UNKNOWN}`, 'TIMEOUT') : broken(error);
+  } finally {
+    timer.cancel();
+  }
+}
+
+/** What a server answered is known; of what broke off nothing is. */
+function broken(error: unknown): CallOutcome {
+  const { message } = error instanceof Error ? error : new Error(String(error));
+  const words = message.replaceAll(/\s+/g, ' ').slice(0, LONGEST_WORDS);
+  return error instanceof ProtocolError ? failure(words, 'TOOL_FAILED') : failure(`${words}. ${UNKNOWN}`, 'UNKNOWN');
+}
+
+function failure(text: string, code: CallOutcome['code']): CallOutcome {
+  return { text, images: [], isError: true, code };
+}
+
+async function within<T>(ms: number, what: string, { timers }: McpPorts, work: () => Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = timers.after(ms, () => late.reject(new Error(`it ${what} within ${ms / 1_000} s`)));
+  try {
+    return await Promise.race([work(), late.promise]);
+  } finally {
+    timer.cancel();
+  }
+}
+
+function endOf(transport: Transport): Error | null {
+  return transport instanceof StdioTransport && transport.ended !== null ? new Error(transport.ended) : null;
+}
+
+/** Some servers end when they are asked which protocol they speak. */
+function isEraUnknown(error: unknown): boolean {
+  return error instanceof SdkError && error.code === SdkErrorCode.EraNegotiationFailed;
+}
+
+const UNKNOWN = 'Nobody knows what it has done: look before you try it again.';
+const LONGEST_WORDS = 500;
+
+/** Durations in milliseconds. */
+const START_MS = 20_000;
+const PROBE_MS = 5_000;
+const LIST_MS = 10_000;
+const LONGEST_CALL_MS = 600_000;
+const STOP_MS = 2_000;
+/** The library's own timers are not used: these here are told the time. */
+const NEVER_MS = 2_147_483_647;

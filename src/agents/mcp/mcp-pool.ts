@@ -1,0 +1,195 @@
+import type { McpServerConfig } from '../../config/config.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import { McpServer } from './mcp-server.ts';
+import type { CallOutcome, McpCall, McpPorts } from './mcp-connection.ts';
+import type { ServerTool } from './mcp-tools.ts';
+
+/** The servers of tools that a configuration names, by their ids. */
+export type McpConfig = Readonly<Record<string, McpServerConfig>>;
+
+/** Whether rules let any tool of a server, or this one, ever be used. */
+export type Reaches = (server: string, tool: string | null) => boolean;
+
+/** What an agent may use in the next round of its model, and what it should know about it. */
+export type OfferedTools = {
+  readonly tools: readonly ServerTool[];
+  /** Tools that there are and that rules never let through: a call of one is answered, not run. */
+  readonly withheld: readonly ServerTool[];
+  /** Servers whose tools are missing, and why; in words for the model. */
+  readonly notes: readonly string[];
+  /** What servers say about their own use, as the configuration wants it read. */
+  readonly instructions: readonly { readonly server: string; readonly text: string }[];
+};
+
+/** The tools of one seat. */
+export type SeatTools = {
+  /** Starts the servers that the agent may use, and says what they have now. Never rejects. */
+  offer(reaches: Reaches): Promise<OfferedTools>;
+  /** Why people should look at a tool again; `null`: nothing about it has changed. */
+  changeOf(tool: ServerTool): string | null;
+  /** Carries out a call that was let through, once. Never rejects. */
+  call(tool: ServerTool, call: McpCall): Promise<CallOutcome>;
+  configOf(tool: ServerTool): McpServerConfig | null;
+  /** The seat uses nothing any more; servers that nobody else uses end. */
+  close(): Promise<void>;
+};
+
+/** Most tools that one agent is offered, and how much their definitions may be, in bytes; above the third the operator is told. */
+export const MOST_TOOLS = 64;
+export const LONGEST_DEFINITIONS = 64 * 1_024;
+const MANY_TOOLS = 25;
+
+/** All servers of tools that run: one for each agent that uses it, or for each of its seats. */
+export class McpPool {
+  readonly #config: () => McpConfig;
+  readonly #ports: McpPorts;
+  /** By server, agent, and channel unless all channels of the agent share it. */
+  readonly #servers = new Map<string, { readonly server: McpServer; readonly seats: Set<object> }>();
+  readonly #warned = new Set<string>();
+
+  constructor(config: () => McpConfig, ports: McpPorts) {
+    this.#config = config;
+    this.#ports = ports;
+  }
+
+  /** Lets a seat use the servers. Nothing is started by it. */
+  open({ agent, channel }: { readonly agent: AgentId; readonly channel: ChannelId }): SeatTools {
+    const seat = { agent, channel };
+    const servers = (): readonly McpServer[] => {
+      const config = this.#config();
+      this.#prune(config);
+      return Object.entries(config).map(([id, each]) => this.#serverFor(id, each, seat));
+    };
+    const serverOf = (tool: ServerTool): McpServer | undefined => servers().find(({ id }) => id === tool.server);
+    for (const server of servers()) if (server.down !== null) server.reset();
+    return {
+      offer: (reaches) => this.#offer(servers(), reaches, agent),
+      changeOf: (tool) => serverOf(tool)?.changeOf(tool) ?? null,
+      configOf: (tool) => serverOf(tool)?.config ?? null,
+      async call(tool, call) {
+        const server = serverOf(tool);
+        if (server === undefined) return GONE;
+        server.accept(tool);
+        return await server.call(tool, call);
+      },
+      close: () => this.#leave(seat),
+    };
+  }
+
+  /** Whether any server is configured. */
+  get isUsed(): boolean {
+    return Object.keys(this.#config()).length > 0;
+  }
+
+  /** How many servers run, or may. */
+  get size(): number {
+    return this.#servers.size;
+  }
+
+  /** Ends every server. */
+  async close(): Promise<void> {
+    const all = [...this.#servers.values()];
+    this.#servers.clear();
+    await Promise.all(all.map(({ server }) => server.close()));
+  }
+
+  #serverFor(id: string, config: McpServerConfig, seat: Seat): McpServer {
+    const key = [id, seat.agent, ...(config.share === 'seat' ? [seat.channel] : [])].join(' ');
+    const known = this.#servers.get(key);
+    if (known !== undefined && same(known.server.config, config)) {
+      known.seats.add(seat);
+      return known.server;
+    }
+    void known?.server.close();
+    const server = new McpServer(id, config, this.#ports);
+    this.#servers.set(key, { server, seats: new Set([...(known?.seats ?? []), seat]) });
+    return server;
+  }
+
+  /** What is not configured any more ends. */
+  #prune(config: McpConfig): void {
+    for (const [key, { server }] of this.#servers) {
+      if (Object.hasOwn(config, server.id)) continue;
+      this.#servers.delete(key);
+      void server.close();
+    }
+  }
+
+  async #leave(seat: Seat): Promise<void> {
+    const ended: Promise<void>[] = [];
+    for (const [key, { server, seats }] of this.#servers) {
+      seats.delete(seat);
+      if (seats.size > 0) continue;
+      this.#servers.delete(key);
+      ended.push(server.close());
+    }
+    await Promise.all(ended);
+  }
+
+  async #offer(servers: readonly McpServer[], reaches: Reaches, agent: AgentId): Promise<OfferedTools> {
+    const used = servers.filter(({ id }) => reaches(id, null));
+    const all = await Promise.all(used.map(toolsOf));
+    const listed = all.flatMap(({ tools }) => tools);
+    const wanted = listed.filter((tool) => reaches(tool.server, tool.name));
+    const withheld = listed.filter((tool) => !wanted.includes(tool));
+    const tools = fitting(wanted);
+    if (wanted.length > MANY_TOOLS) this.#warn(agent, wanted.length, tools.length);
+    const left = wanted.length - tools.length;
+    const notes = all.flatMap(({ note }) => note ?? []);
+    return {
+      tools,
+      withheld,
+      notes: left === 0 ? notes : [...notes, `${left} more tools are not offered: there are too many.`],
+      instructions: all.flatMap(({ instructions }) => instructions ?? []),
+    };
+  }
+
+  /** Once for each number of tools. */
+  #warn(agent: AgentId, tools: number, offered: number): void {
+    const key = `${agent} ${tools} ${offered}`;
+    if (this.#warned.has(key)) return;
+    this.#warned.add(key);
+    this.#ports.log.warn({ agent, tools, offered }, 'an agent has many tools: models choose badly among them');
+  }
+}
+
+type Seat = { readonly agent: AgentId; readonly channel: ChannelId };
+
+const GONE: CallOutcome = {
+  text: 'Its server is gone: it was not run.',
+  images: [],
+  isError: true,
+  code: 'TOOL_FAILED',
+};
+
+type Listed = {
+  readonly tools: readonly ServerTool[];
+  readonly note?: string;
+  readonly instructions?: OfferedTools['instructions'][number];
+};
+
+async function toolsOf(server: McpServer): Promise<Listed> {
+  try {
+    const tools = await server.tools();
+    const text = server.config.instructions ? await server.instructions() : '';
+    return text === '' ? { tools } : { tools, instructions: { server: server.id, text } };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { tools: [], note: `The tools of ${server.id} are not there now: ${why}` };
+  }
+}
+
+/** As many as one agent is offered, in the order of the configuration. */
+function fitting(tools: readonly ServerTool[]): readonly ServerTool[] {
+  let left = LONGEST_DEFINITIONS;
+  return tools.slice(0, MOST_TOOLS).filter(({ alias, description, schema }) => {
+    const size = Buffer.byteLength(JSON.stringify([alias, description, schema]));
+    if (size > left) return false;
+    left -= size;
+    return true;
+  });
+}
+
+function same(one: McpServerConfig, other: McpServerConfig): boolean {
+  return one === other || JSON.stringify(one) === JSON.stringify(other);
+}

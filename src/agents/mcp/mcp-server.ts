@@ -1,0 +1,189 @@
+import { backoffMs } from '../../lib/retry.ts';
+import type { Instant, Timer } from '../../lib/time.ts';
+import type { McpServerConfig } from '../../config/config.ts';
+import type { CallOutcome, McpCall, McpConnection, McpPorts } from './mcp-connection.ts';
+import { differenceOf } from './mcp-tools.ts';
+import type { ServerTool } from './mcp-tools.ts';
+
+/**
+ * One server of tools: started when it is first used, stopped when nobody has used it for a while. One that breaks off starts
+ * again when it is next used, not before its backoff is over; after five failures in a row it stays down.
+ */
+export class McpServer {
+  readonly id: string;
+  readonly config: McpServerConfig;
+  readonly #ports: McpPorts;
+  #connection: Promise<McpConnection> | null = null;
+  /** As it was last asked for; `null`: it has changed since. */
+  #list: Promise<readonly ServerTool[]> | null = null;
+  #closing: Promise<unknown> = Promise.resolve();
+  #idle: Timer | null = null;
+  #busy = 0;
+  #failures = 0;
+  #notBefore: Instant = -Infinity;
+  #why = '';
+  #over = false;
+  /** The definitions that were shown first, or were accepted since. */
+  readonly #known = new Map<string, ServerTool>();
+
+  constructor(id: string, config: McpServerConfig, ports: McpPorts) {
+    this.id = id;
+    this.config = config;
+    this.#ports = ports;
+  }
+
+  /** Why it is not used any more; `null` while it is. */
+  get down(): string | null {
+    return this.#failures < MOST_FAILURES ? null : this.#why;
+  }
+
+  /** Its tools as they are now. Rejects with a sentence when it cannot be used at the moment. */
+  async tools(): Promise<readonly ServerTool[]> {
+    return await this.#use((connection) => (this.#list ??= this.#read(connection)));
+  }
+
+  /** What it says about its own use, when it has been started. */
+  async instructions(): Promise<string> {
+    const connection = await this.#connection?.catch(() => null);
+    return connection?.instructions ?? '';
+  }
+
+  /** Why people should look at a tool again before it is used; `null`: its definition is the one that was shown first. */
+  changeOf(tool: ServerTool): string | null {
+    const known = this.#known.get(tool.name);
+    return known === undefined || known.digest === tool.digest ? null : differenceOf(known, tool);
+  }
+
+  /** Somebody has seen what changed. */
+  accept(tool: ServerTool): void {
+    this.#known.set(tool.name, tool);
+  }
+
+  /** Carries a call out, once: what came of it is a value, also when nobody knows. */
+  async call(tool: ServerTool, call: McpCall): Promise<CallOutcome> {
+    try {
+      const outcome = await this.#use((connection) => connection.call(tool, call));
+      if (outcome.code === null) this.#failures = 0;
+      return outcome;
+    } catch (error) {
+      return { text: `It was not run: ${wordsOf(error)}.`, images: [], isError: true, code: 'TOOL_FAILED' };
+    }
+  }
+
+  /** It may be started again, whatever came of it before. */
+  reset(): void {
+    this.#failures = 0;
+    this.#notBefore = -Infinity;
+  }
+
+  /** Ends it, and with it what it is doing; it is started again when it is used. Resolves when nothing of it is left. */
+  async stop(): Promise<void> {
+    this.#idle?.cancel();
+    const connection = this.#forget();
+    this.#closing = Promise.all([this.#closing, closed(connection)]);
+    await this.#closing;
+  }
+
+  /** Ends it for good. */
+  async close(): Promise<void> {
+    this.#over = true;
+    await this.stop();
+  }
+
+  async #use<T>(work: (connection: McpConnection) => Promise<T>): Promise<T> {
+    this.#busy += 1;
+    this.#idle?.cancel();
+    try {
+      return await work(await this.#connected());
+    } finally {
+      this.#busy -= 1;
+      if (this.#busy === 0) this.#idle = this.#ports.timers.after(IDLE_MS, () => void this.stop());
+    }
+  }
+
+  async #connected(): Promise<McpConnection> {
+    if (this.#over) throw new Error('it is not configured any more');
+    if (this.#connection !== null) return await this.#connection;
+    if (this.down !== null) throw new Error(`it is not tried again after ${MOST_FAILURES} failures: ${this.#why}`);
+    const waitMs = this.#notBefore - this.#ports.clock.now();
+    if (waitMs > 0) throw new Error(`it is tried again in ${Math.ceil(waitMs / 1_000)} s: ${this.#why}`);
+    const connection = this.#connect();
+    this.#connection = connection;
+    try {
+      return await connection;
+    } catch (error) {
+      if (this.#connection === connection) this.#failed(wordsOf(error));
+      throw error;
+    }
+  }
+
+  /** The library is loaded with the first server: most programs have none. */
+  async #connect(): Promise<McpConnection> {
+    await this.#closing;
+    const { connectServer } = await import('./mcp-connection.ts');
+    const { id, config } = this;
+    let opened: McpConnection | null = null;
+    const isCurrent = async (): Promise<boolean> => (await this.#connection?.catch(() => null)) === opened;
+    const lost = async (why: string): Promise<void> => {
+      if (await isCurrent()) this.#failed(why);
+    };
+    opened = await connectServer({
+      id,
+      config,
+      ports: this.#ports,
+      changed: () => void (this.#list = null),
+      lost: (why) => void lost(why),
+    });
+    return opened;
+  }
+
+  #failed(why: string): void {
+    void this.#forget();
+    this.#failures += 1;
+    this.#why = why;
+    this.#notBefore = this.#ports.clock.now() + backoffMs(BACKOFF, this.#failures);
+    const about = { server: this.id, cause: why, failures: this.#failures };
+    this.#ports.log.warn(about, this.down === null ? 'a server of tools failed' : 'a server of tools is given up');
+  }
+
+  #forget(): Promise<McpConnection> | null {
+    const connection = this.#connection;
+    this.#connection = null;
+    this.#list = null;
+    return connection;
+  }
+
+  async #read(connection: McpConnection): Promise<readonly ServerTool[]> {
+    try {
+      const { tools, refused } = await connection.list();
+      for (const why of refused) this.#ports.log.warn({ server: this.id, why }, 'a tool is not used');
+      for (const tool of tools) this.#compare(tool);
+      return tools;
+    } catch (error) {
+      this.#list = null;
+      throw error;
+    }
+  }
+
+  #compare(tool: ServerTool): void {
+    if (!this.#known.has(tool.name)) this.#known.set(tool.name, tool);
+    const change = this.changeOf(tool);
+    if (change !== null) this.#ports.log.warn({ server: this.id, tool: tool.name, change }, 'a tool was changed');
+  }
+}
+
+async function closed(connection: Promise<McpConnection> | null): Promise<void> {
+  const opened = await connection?.catch(() => null);
+  await opened?.close();
+}
+
+function wordsOf(error: unknown): string {
+  const { message } = error instanceof Error ? error : new Error(String(error));
+  return message.replaceAll(/\s+/g, ' ').slice(0, LONGEST_WORDS);
+}
+
+const LONGEST_WORDS = 500;
+/** In milliseconds. */
+const IDLE_MS = 600_000;
+const BACKOFF = { firstMs: 1_000, longestMs: 60_000 };
+const MOST_FAILURES = 5;

@@ -1,0 +1,140 @@
+import { ReadBuffer, StreamableHTTPClientTransport, serializeMessage } from '@modelcontextprotocol/client';
+import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
+import { delay } from '../../lib/retry.ts';
+import type { Timers } from '../../lib/time.ts';
+import { childEnvironment } from '../process/process-environment.ts';
+import { startProcessGroup } from '../process/process-group.ts';
+import type { ProcessGroup } from '../process/process-group.ts';
+
+/** A program that is a server of tools, and how long it may take to end when it is asked to, in milliseconds. */
+export type ServerProgram = {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly stopGraceMs: number;
+  readonly timers: Timers;
+};
+
+/** How much a server may send at once, in bytes: between two answers, and in one answer over HTTP. */
+export const LONGEST_MESSAGE = 8 * 1_024 * 1_024;
+
+/**
+ * A server of tools as a program of this machine, in a process group of its own: it ends with all that it has started. A line
+ * that is no JSON is passed over; one that sends too much is closed.
+ */
+export class StdioTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: Transport['onmessage'];
+  /** By these two the library knows that this is a pipe. */
+  readonly stderr = null;
+  pid: number | null = null;
+  readonly #program: ServerProgram;
+  readonly #buffer = new ReadBuffer({ maxBufferSize: LONGEST_MESSAGE });
+  #group: ProcessGroup | null = null;
+  #stopped: Promise<void> | null = null;
+  /** Since the last answer. */
+  #received = 0;
+  #ended: string | null = null;
+
+  constructor(program: ServerProgram) {
+    this.#program = program;
+  }
+
+  /** Why it is over, in words for people; `null` while it is not, or when somebody stopped it. */
+  get ended(): string | null {
+    return this.#ended;
+  }
+
+  /** Rejects with a terminal `BackendError` when there is no such program. */
+  async start(): Promise<void> {
+    const { env: set, ...program } = this.#program;
+    const env = childEnvironment({ from: process.env, set });
+    const group = await startProcessGroup({ ...program, env });
+    this.#group = group;
+    this.pid = group.pid;
+    group.stdout.on('data', (chunk: Buffer) => this.#hear(chunk));
+    void this.#watch(group);
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    const stdin = this.#group?.stdin;
+    if (stdin === undefined || !stdin.writable) throw new Error('the server is gone');
+    this.#received = 0;
+    if (!stdin.write(serializeMessage(message))) {
+      await Promise.race([new Promise((resolve) => stdin.once('drain', resolve)), this.#group?.exited]);
+    }
+  }
+
+  /** Its input ends, then it is asked to end, then it is made to; resolves when nothing of it is left. */
+  async close(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    await this.#stopped;
+  }
+
+  async #watch(group: ProcessGroup): Promise<void> {
+    const { words } = await group.exited;
+    if (this.#stopped === null) this.#ended ??= words;
+    this.onclose?.();
+  }
+
+  async #stop(): Promise<void> {
+    const group = this.#group;
+    if (group === null) return;
+    const { stopGraceMs, timers } = this.#program;
+    const over = new AbortController();
+    void group.exited.then(() => over.abort());
+    group.stdin.end();
+    await delay(stopGraceMs, { timers, signal: over.signal }).catch(() => undefined);
+    await group.stop(stopGraceMs);
+  }
+
+  #hear(chunk: Buffer): void {
+    if (this.#stopped !== null) return;
+    this.#received += chunk.length;
+    if (this.#received > LONGEST_MESSAGE) return this.#break('it sent more than 8 MiB without an answer');
+    this.#buffer.append(chunk);
+    for (let message = this.#next(); message !== null; message = this.#next()) {
+      if (!('method' in message)) this.#received = 0;
+      this.onmessage?.(message);
+    }
+  }
+
+  /** The next message that is one. */
+  #next(): JSONRPCMessage | null {
+    for (;;) {
+      try {
+        return this.#buffer.readMessage();
+      } catch (error) {
+        this.onerror?.(error instanceof Error ? error : new Error(String(error)));
+      }
+    }
+  }
+
+  #break(why: string): void {
+    this.#ended = why;
+    this.#buffer.clear();
+    void this.close();
+  }
+}
+
+/** A server of tools that is reached by HTTP: it is followed to no other host, and no answer is longer than `LONGEST_MESSAGE`. */
+export function httpTransport(url: string, headers: Readonly<Record<string, string>>): Transport {
+  return new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers }, fetch: limitedFetch });
+}
+
+async function limitedFetch(url: string | URL, init?: RequestInit): Promise<Response> {
+  const response = await fetch(url, init);
+  if (response.body === null) return response;
+  let received = 0;
+  const limit = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      received += chunk.length;
+      if (received > LONGEST_MESSAGE) controller.error(new Error('it sent more than 8 MiB'));
+      else controller.enqueue(chunk);
+    },
+  });
+  const { status, statusText, headers } = response;
+  return new Response(response.body.pipeThrough(limit), { status, statusText, headers });
+}

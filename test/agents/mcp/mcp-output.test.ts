@@ -1,0 +1,96 @@
+import { describe, expect, test } from 'vitest';
+import { KeptOutputs, LONGEST_OUTPUT, outputOf } from '../../../src/agents/mcp/mcp-output.ts';
+
+describe('the result of a tool', () => {
+  test('that stands twice is taken once', () => {
+    const content = [{ type: 'text' as const, text: 'the same' }];
+    expect(outputOf({ content, structuredContent: { the: 'same' } }).text).toBe('the same');
+    expect(outputOf({ content: [], structuredContent: { found: 3 } }).text).toBe('{\n "found": 3\n}');
+  });
+
+  test('has the pictures that are pictures by their first bytes, and none that is large', () => {
+    const png = Buffer.from('\x89PNG\r\n\x1A\n0000', 'latin1').toString('base64');
+    const jpeg = Buffer.from('\xFF\xD8\xFF0000', 'latin1').toString('base64');
+    const svg = Buffer.from('<svg onload=alert(1)>').toString('base64');
+    const image = (data: string) => ({ type: 'image' as const, data, mimeType: 'image/gif' });
+    const { images, text } = outputOf({ content: [png, jpeg, svg, png + 'A'.repeat(2_000_000)].map(image) });
+    expect(images).toEqual([
+      { type: 'image/png', base64: png },
+      { type: 'image/jpeg', base64: jpeg },
+    ]);
+    expect(text.split('\n')).toEqual([
+      '(a picture)',
+      '(a picture)',
+      '(a picture that is not shown, 21 bytes, said to be image/gif)',
+      '(a picture that is not shown, 1.5 MB, said to be image/gif)',
+    ]);
+  });
+
+  test('has no more than four pictures', () => {
+    const image = (index: number) => {
+      const data = Buffer.from(`GIF89a ${index}`).toString('base64');
+      return { type: 'image' as const, data, mimeType: 'image/gif' };
+    };
+    expect(outputOf({ content: [1, 2, 3, 4, 5].map(image) }).images).toHaveLength(4);
+  });
+
+  test('names what it points at, and fetches nothing', () => {
+    const { text } = outputOf({
+      content: [
+        { type: 'resource_link', uri: 'http://169.254.169.254/', name: 'keys' },
+        { type: 'resource', resource: { uri: 'mem://note', text: 'a note' } },
+        { type: 'resource', resource: { uri: 'mem://file', blob: 'AAAA' } },
+        { type: 'audio', data: 'AAAAAAAA', mimeType: 'audio/wav' },
+      ],
+    });
+    expect(text.split('\n')).toEqual([
+      '(a link, not followed: keys, http://169.254.169.254/)',
+      '(mem://note)',
+      'a note',
+      '(a file that is not shown, mem://file, 3 bytes)',
+      '(a sound that is not played, 6 bytes)',
+    ]);
+  });
+});
+
+describe('a long output', () => {
+  test('of exactly the limit is whole, of one byte more it is not', () => {
+    const kept = new KeptOutputs();
+    const whole = 'x'.repeat(LONGEST_OUTPUT);
+    expect(kept.shorten(whole)).toBe(whole);
+    expect(kept.isEmpty).toBe(true);
+    expect(kept.shorten(`${whole}x`)).toContain('call read_output with "id": "output-1"');
+  });
+
+  test('has its first three fifths and its end, and what is left out is said', () => {
+    const cut = new KeptOutputs().shorten(`BEGIN${'x'.repeat(1_200_000)}END`);
+    const [head = '', left = '', tail = ''] = cut.split('\n');
+    expect(head.startsWith('BEGIN')).toBe(true);
+    expect(tail.endsWith('END')).toBe(true);
+    expect(left).toContain('1.2 MB left out');
+    expect(Math.round((head.length / (head.length + tail.length)) * 100)).toBe(60);
+  });
+
+  test('is read on to its end, with every character whole', () => {
+    const kept = new KeptOutputs();
+    const text = 'äöü€'.repeat(20_000);
+    kept.shorten(text);
+    let read = '';
+    for (let from = 0; ;) {
+      const piece = kept.read('output-1', from);
+      const [, body = piece, next] = /^(.*)\n… .* more: "from": (\d+)$/s.exec(piece) ?? [];
+      read += body;
+      if (next === undefined) break;
+      from = Number(next);
+    }
+    expect(read).toBe(text);
+  });
+
+  test('is forgotten when newer ones need the room', () => {
+    const kept = new KeptOutputs();
+    for (let n = 0; n < 4; n += 1) kept.shorten(String(n).repeat(6_000_000));
+    expect(kept.read('output-1', 0)).toBe('There is no output "output-1" any more.');
+    expect(kept.read('output-4', 5_999_999)).toBe('3');
+    expect(kept.read('output-4', 6_000_000)).toBe('"output-4" ends at 6000000.');
+  });
+});

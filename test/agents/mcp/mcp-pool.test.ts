@@ -1,0 +1,123 @@
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { LONGEST_DEFINITIONS, McpPool, MOST_TOOLS } from '../../../src/agents/mcp/mcp-pool.ts';
+import type { McpConfig, SeatTools } from '../../../src/agents/mcp/mcp-pool.ts';
+import { livingIn } from '../backends/acp/acp-rig.ts';
+import { mcpPorts, toolNamed, toolsServer } from './mcp-rig.ts';
+
+const pools: McpPool[] = [];
+afterEach(async () => {
+  await Promise.all(pools.splice(0).map((pool) => pool.close()));
+});
+
+/** A pool whose configuration can be changed. */
+function pooled(config: McpConfig) {
+  const now = { config };
+  const rig = mcpPorts();
+  const pool = new McpPool(() => now.config, rig.ports);
+  pools.push(pool);
+  const seat = (agent: string, channel = 'console:a') => pool.open({ agent, channel });
+  return { pool, seat, now, ...rig };
+}
+
+const always = () => true;
+const offered = async (tools: SeatTools, reaches: Parameters<SeatTools['offer']>[0] = always) =>
+  (await tools.offer(reaches)).tools.map(({ alias }) => alias);
+
+const pidOf = async (tools: SeatTools, server = 'raw'): Promise<number> => {
+  const stopped = new AbortController().signal;
+  const tool = { ...toolNamed('pid'), server };
+  return Number((await tools.call(tool, { id: '1', input: {}, stopped, progressed() {} })).text);
+};
+const gone = (pid: number) => vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
+
+describe('servers of tools', () => {
+  test('are one process for all channels of an agent, and another for another agent', async () => {
+    const { seat } = pooled({ raw: toolsServer() });
+    const [one, other, qa] = [seat('dev'), seat('dev', 'console:b'), seat('qa')];
+    const pid = await pidOf(one);
+    expect(await pidOf(other)).toBe(pid);
+    expect(await pidOf(qa)).not.toBe(pid);
+  });
+
+  test('are one process for each seat when they keep something', async () => {
+    const { seat } = pooled({ raw: toolsServer([], { share: 'seat' }) });
+    expect(await pidOf(seat('dev'))).not.toBe(await pidOf(seat('dev', 'console:b')));
+  });
+
+  test('end with the last seat that uses them', async () => {
+    const { seat, pool } = pooled({ raw: toolsServer() });
+    const [one, other] = [seat('dev'), seat('dev', 'console:b')];
+    const pid = await pidOf(one);
+    await one.close();
+    expect(await pidOf(other)).toBe(pid);
+    await other.close();
+    await gone(pid);
+    expect(pool.size).toBe(0);
+  });
+
+  test('that rules give an agent nothing of are not started', async () => {
+    const { seat } = pooled({ raw: toolsServer(['fails']), other: toolsServer() });
+    const { tools, notes } = await seat('dev').offer((server) => server === 'other');
+    expect(tools).toHaveLength(4);
+    expect(notes).toEqual([]);
+  });
+
+  test('that are configured otherwise are ended and started anew; those that are configured no more are ended', async () => {
+    const { seat, now } = pooled({ raw: toolsServer(), other: toolsServer() });
+    const tools = seat('dev');
+    const [raw, other] = [await pidOf(tools), await pidOf(tools, 'other')];
+    now.config = { raw: toolsServer(['noise']) };
+    expect(await offered(tools)).toContain('raw__echo');
+    await Promise.all([gone(raw), gone(other)]);
+    expect(await pidOf(tools)).not.toBe(raw);
+  });
+
+  test('that cannot be used are told of in words for the model, and the others are offered', async () => {
+    const { seat } = pooled({ broken: toolsServer(['fails']), raw: toolsServer([], { tools: ['echo'] }) });
+    const { tools, notes } = await seat('dev').offer(always);
+    expect(tools.map(({ alias }) => alias)).toEqual(['raw__echo']);
+    expect(notes).toEqual(['The tools of broken are not there now: exited with code 3: no such folder']);
+  });
+
+  test('that are down are tried again when a session is opened', async () => {
+    const { seat, time } = pooled({ raw: toolsServer(['fails']) });
+    const tools = seat('dev');
+    for (let n = 0; n < 5; n += 1) {
+      await tools.offer(always);
+      await time.advance(60_000);
+    }
+    expect((await tools.offer(always)).notes[0]).toContain('it is not tried again after 5 failures');
+    seat('dev', 'console:b');
+    expect((await tools.offer(always)).notes[0]).toContain('exited with code 3');
+  });
+});
+
+describe('the tools of an agent', () => {
+  test('that rules always refuse are withheld, and known', async () => {
+    const { seat } = pooled({ raw: toolsServer() });
+    const found = await seat('dev').offer((_, tool) => tool !== 'write');
+    expect(found.tools.map(({ name }) => name)).toEqual(['echo', 'grow', 'rug']);
+    expect(found.withheld.map(({ name }) => name)).toEqual(['write']);
+  });
+
+  test('are named after their server, also one that is called as a tool of the floor is', async () => {
+    expect(await offered(pooled({ raw: toolsServer(['verb']) }).seat('dev'))).toContain('raw__say');
+  });
+
+  test('are 64 at most, of 64 KiB at most with texts of 2,000 characters, and the operator is told', async () => {
+    const { seat, logged } = pooled({ raw: toolsServer(['many']) });
+    const { tools, notes } = await seat('dev').offer(always);
+    expect(tools.length).toBeLessThanOrEqual(MOST_TOOLS);
+    expect(tools.length).toBeGreaterThan(25);
+    const shown = tools.map(({ alias, description, schema }) => [alias, description, schema]);
+    expect(Buffer.byteLength(JSON.stringify(shown))).toBeLessThan(LONGEST_DEFINITIONS + 2 * MOST_TOOLS);
+    expect(Math.max(...tools.map(({ description }) => description.length))).toBe(2_001);
+    expect(notes).toEqual([`${204 - tools.length} more tools are not offered: there are too many.`]);
+    expect(logged.join()).toContain('an agent has many tools');
+  });
+
+  test('come with what their server says about them only if that is wanted', async () => {
+    const { seat } = pooled({ raw: toolsServer([], { instructions: true }), other: toolsServer() });
+    expect((await seat('dev').offer(always)).instructions).toEqual([{ server: 'raw', text: 'Ask me anything.' }]);
+  });
+});

@@ -1,0 +1,263 @@
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { McpServer } from '../../../src/agents/mcp/mcp-server.ts';
+import type { CallOutcome } from '../../../src/agents/mcp/mcp-connection.ts';
+import type { McpServerConfig } from '../../../src/config/config.ts';
+import { systemTimers } from '../../../src/lib/time.ts';
+import { livingIn } from '../backends/acp/acp-rig.ts';
+import { createTime } from '../time.ts';
+import { mcpPorts, toolNamed, toolsServer } from './mcp-rig.ts';
+
+const open: McpServer[] = [];
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((server) => server.close()));
+});
+
+function started(flags: readonly string[] = [], more: Partial<McpServerConfig> = {}, time = createTime()) {
+  const rig = mcpPorts(time);
+  const server = new McpServer('raw', toolsServer(flags, more), rig.ports);
+  open.push(server);
+  return { server, ...rig };
+}
+
+const call = (server: McpServer, name: string, input: Record<string, unknown> = {}, stopped = new AbortController()) =>
+  server.call(toolNamed(name), { id: `call-${name}`, input, stopped: stopped.signal, progressed() {} });
+
+const pidOf = async (server: McpServer): Promise<number> => Number((await call(server, 'pid')).text);
+
+const names = async (server: McpServer): Promise<readonly string[]> => (await server.tools()).map(({ name }) => name);
+
+/** Resolves when nothing of a group is left. */
+const gone = (pid: number) => vi.waitFor(() => expect(livingIn(pid)).toEqual([]), { timeout: 60_000 });
+
+describe('a server of tools', () => {
+  test('is not started before it is used, and is one process after two uses', async () => {
+    const { server } = started();
+    expect(await names(server)).toEqual(['echo', 'write', 'grow', 'rug']);
+    const pid = await pidOf(server);
+    expect(await pidOf(server)).toBe(pid);
+    expect(livingIn(pid)).toEqual([pid]);
+  });
+
+  test('says its tools as rules and models know them', async () => {
+    const [echo] = await started().server.tools();
+    expect(echo).toMatchObject({
+      rule: 'mcp__raw__echo',
+      alias: 'raw__echo',
+      description: 'Says it again',
+      claims: { readOnly: true, closedWorld: true, destructive: true },
+    });
+  });
+
+  test('is understood when it ends because it is asked which protocol it speaks', async () => {
+    expect(await names(started(['ends-when-asked']).server)).toContain('echo');
+  });
+
+  test('may write lines that are no messages', async () => {
+    expect((await call(started(['noise']).server, 'echo', { text: 'hello' })).text).toBe('hello');
+  });
+
+  test('is given no variable of Conch but the ordinary ones and its own', async () => {
+    vi.stubEnv('GITHUB_TOKEN', 'secret');
+    const { server } = started([], { env: { FILES: '/data' } });
+    const env = Object.keys(JSON.parse((await call(server, 'env')).text) as object);
+    vi.unstubAllEnvs();
+    expect(env).toContain('FILES');
+    expect(env).not.toContain('GITHUB_TOKEN');
+  });
+
+  test('has only the tools that the configuration wants', async () => {
+    expect(await names(started([], { tools: ['e*', 'grow'] }).server)).toEqual(['echo', 'grow']);
+  });
+});
+
+describe('a server at rest', () => {
+  test('ends after ten minutes, and starts again when it is used', async () => {
+    const { server, time } = started();
+    const pid = await pidOf(server);
+    await time.advance(599_999);
+    expect(livingIn(pid)).toEqual([pid]);
+    await time.advance(1);
+    await gone(pid);
+    expect(await pidOf(server)).not.toBe(pid);
+  });
+
+  test('that is stopped takes what it started with it', async () => {
+    const { server } = started();
+    const pid = await pidOf(server);
+    const child = Number((await call(server, 'child')).text);
+    expect(new Set(livingIn(pid))).toEqual(new Set([pid, child]));
+    await server.stop();
+    await gone(pid);
+  });
+
+  test('is made to end when it takes no notice of the end of its input and of being asked', async () => {
+    const rig = mcpPorts();
+    const ports = { ...rig.ports, timers: systemTimers, stopGraceMs: 20 };
+    const server = new McpServer('raw', toolsServer(['ignores-term', 'ignores-end']), ports);
+    const pid = await pidOf(server);
+    const child = Number((await call(server, 'child')).text);
+    expect(livingIn(pid)).toContain(child);
+    await server.close();
+    await gone(pid);
+  });
+});
+
+describe('a server that cannot be started', () => {
+  test('says why', async () => {
+    await expect(started(['fails']).server.tools()).rejects.toThrow(/^exited with code 3: no such folder$/);
+    await expect(started([], { command: 'no-such-program' }).server.tools()).rejects.toThrow(
+      'there is no program "no-such-program"',
+    );
+  });
+
+  test('is tried again after 1, 2, 4, 8 seconds, and given up after five failures', async () => {
+    const { server, time, logged } = started(['fails']);
+    const waits: unknown[] = [];
+    for (const waitMs of [1_000, 2_000, 4_000, 8_000]) {
+      await server.tools().catch(() => undefined);
+      await time.advance(waitMs - 1);
+      waits.push(await server.tools().catch((error: Error) => error.message));
+      await time.advance(1);
+    }
+    expect(waits).toEqual(Array(4).fill('it is tried again in 1 s: exited with code 3: no such folder'));
+    expect(server.down).toBeNull();
+    await server.tools().catch(() => undefined);
+    expect(server.down).toBe('exited with code 3: no such folder');
+    await time.advance(3_600_000);
+    await expect(server.tools()).rejects.toThrow('it is not tried again after 5 failures');
+    expect(logged.filter((line) => line.startsWith('a server of tools failed'))).toHaveLength(4);
+    expect(logged.at(-1)).toContain('a server of tools is given up');
+  });
+
+  test.each(['hangs', 'hangs-at-list'])('for it %s is ended after its time', async (flag) => {
+    const { server, time } = started([flag]);
+    let why = '';
+    void server.tools().catch((error: Error) => void (why = error.message));
+    await vi.waitFor(
+      async () => {
+        await time.advance(1_000);
+        expect(why).toMatch(/within (?:20|10) s$/);
+      },
+      { timeout: 60_000 },
+    );
+  });
+});
+
+describe('a call', () => {
+  test('that the tool itself says has failed is a result', async () => {
+    const { server } = started();
+    expect(await call(server, 'fail')).toMatchObject({ text: 'the disk is full', isError: true, code: 'TOOL_FAILED' });
+  });
+
+  test('that the server is killed in is a result, and nobody knows what it did; the next one is another process', async () => {
+    const { server, time } = started();
+    expect(await call(server, 'crash')).toMatchObject({ isError: true, code: 'UNKNOWN' });
+    const refused = await call(server, 'echo');
+    expect(refused.text).toMatch(/^It was not run: it is tried again in 1 s: exited with code 7/);
+    await time.advance(1_000);
+    expect((await call(server, 'echo', { text: 'again' })).text).toBe('again');
+  });
+
+  test('that hangs ends after its time, and the server is told', async () => {
+    const { server, time } = started();
+    const { hung } = await advanced(server, 'hang', time, 60_000);
+    expect(hung).toMatchObject({ code: 'TIMEOUT', isError: true });
+    expect(JSON.parse((await call(server, 'cancelled')).text)).toHaveLength(1);
+  });
+
+  test('that is stopped ends at once, and the server is told', async () => {
+    const { server } = started();
+    await server.tools();
+    const stop = new AbortController();
+    const hung = call(server, 'hang', {}, stop);
+    setImmediate(() => stop.abort());
+    expect(await hung).toMatchObject({ code: 'UNKNOWN' });
+    expect(JSON.parse((await call(server, 'cancelled')).text)).toHaveLength(1);
+  });
+
+  test('that tells of progress has its whole time again', async () => {
+    const { server, time } = started();
+    await server.tools();
+    const seen = Promise.withResolvers<void>();
+    const stopped = new AbortController().signal;
+    const late = server.call(toolNamed('progress'), { id: '1', input: {}, stopped, progressed: seen.resolve });
+    await time.advance(0);
+    time.pass(59_000);
+    await seen.promise;
+    await time.advance(59_999);
+    let isOver = false;
+    void late.then(() => void (isOver = true));
+    await time.settle();
+    expect(isOver).toBe(false);
+    await time.advance(1);
+    expect(await late).toMatchObject({ code: 'TIMEOUT' });
+  });
+
+  test.each(['flood', 'chatter'])('that the server answers with a %s ends the server', async (name) => {
+    const { server, logged } = started();
+    const pid = await pidOf(server);
+    const outcome = await call(server, name);
+    expect(outcome).toMatchObject({ code: 'UNKNOWN', isError: true });
+    await gone(pid);
+    expect(logged.join()).toContain('it sent more than 8 MiB without an answer');
+  });
+
+  test('of five megabytes is taken whole', async () => {
+    expect((await call(started().server, 'big', { bytes: 5_000_000 })).text).toHaveLength(5_000_000);
+  });
+});
+
+describe('the list of tools', () => {
+  test('is taken again when the server says that it has changed', async () => {
+    const { server } = started();
+    expect(await names(server)).not.toContain('grown');
+    await call(server, 'grow');
+    await vi.waitFor(async () => expect(await names(server)).toContain('grown'));
+  });
+
+  test('tells of a tool whose definition is another than the one that was shown first', async () => {
+    const { server, logged } = started();
+    const [before] = await server.tools();
+    expect(before && server.changeOf(before)).toBeNull();
+    await call(server, 'rug');
+    const changed = await vi.waitFor(async () => {
+      const [echo] = await server.tools();
+      if (echo === undefined || echo.digest === before?.digest) throw new Error('not yet');
+      return echo;
+    });
+    expect(server.changeOf(changed)).toBe(
+      'description was: Says it again\ndescription is: Says it again, and sends it to somebody else',
+    );
+    expect(logged.join()).toContain('a tool was changed');
+    server.accept(changed);
+    expect(server.changeOf(changed)).toBeNull();
+  });
+
+  test('leaves out what holds characters that nobody sees', async () => {
+    const { server, logged } = started(['hidden', 'emoji']);
+    expect(await names(server)).toEqual(['echo', 'write', 'grow', 'rug', 'nice']);
+    expect(logged.join()).toContain('its definition holds characters that nobody sees');
+  });
+
+  test('has names that every provider takes, none of them twice', async () => {
+    const aliases = (await started(['long']).server.tools()).map(({ alias }) => alias);
+    expect(aliases.filter((alias) => !/^[A-Za-z0-9_-]{1,64}$/.test(alias))).toEqual([]);
+    expect(new Set(aliases).size).toBe(6);
+    await expect(started(['clash']).server.tools()).rejects.toThrow(
+      'its tools "a.b" and "a b" would have one name, raw__a-b',
+    );
+  });
+});
+
+/** Lets time pass while a call hangs, once the server has it. */
+async function advanced(
+  server: McpServer,
+  name: string,
+  time: ReturnType<typeof createTime>,
+  ms: number,
+): Promise<{ readonly hung: CallOutcome }> {
+  await server.tools();
+  const hung = call(server, name);
+  await time.advance(ms);
+  return { hung: await hung };
+}

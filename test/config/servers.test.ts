@@ -1,0 +1,76 @@
+import { describe, expect, test } from 'vitest';
+import { load } from './world.ts';
+
+const model = { kind: 'llm', provider: 'openai-compatible', model: 'm', baseUrl: 'http://127.0.0.1:1/v1' };
+const bot = { id: 'bot', backend: model };
+const files = { command: 'mcp-files', args: ['/data'] };
+
+describe('a server of tools', () => {
+  test('needs a program and nothing else', () => {
+    expect(load({ agents: [bot], mcp: { files } }).mcp).toEqual({
+      files: {
+        ...files,
+        env: {},
+        headers: {},
+        share: 'agent',
+        timeoutSeconds: 60,
+        trusted: false,
+        tools: ['*'],
+        instructions: false,
+      },
+    });
+  });
+
+  test('is given variables of Conch by their names, and shows none of them', () => {
+    const url = 'https://tools.example.org/mcp';
+    const headers = { Authorization: 'Bearer ${FILES_TOKEN}' };
+    const config = load({ agents: [bot], mcp: { web: { url, headers } } }, { FILES_TOKEN: 'secret-enough' });
+    expect(config.mcp['web']?.headers).toEqual({ Authorization: 'Bearer secret-enough' });
+    expect(config.secrets.map((secret) => secret.reveal())).toContain('secret-enough');
+  });
+
+  test.each(['http://127.0.0.1:8080/mcp', 'http://localhost/mcp', 'http://[::1]:1/'])(
+    'may be on this machine: %s',
+    (url) => {
+      expect(load({ agents: [bot], mcp: { web: { url } } }).warnings).toEqual([]);
+    },
+  );
+});
+
+describe('it is unwise', () => {
+  const warnings = (file: object) => load(file).warnings;
+
+  test('to have a server that nobody is given the tools of', () => {
+    const agents = [{ id: 'pm', backend: { kind: 'scripted', script: 'pm' } }];
+    expect(warnings({ agents, mcp: { files } })).toEqual([
+      expect.stringContaining('mcp: Nobody uses it: only agents of the kind "llm" are given its tools'),
+    ]);
+  });
+
+  test('to have the newest version fetched at every start', () => {
+    const fetched = { command: 'npx', args: ['-y', 'mcp-files'] };
+    expect(warnings({ agents: [bot], mcp: { files: fetched } })).toEqual([
+      expect.stringContaining('mcp.files.command: It may take another version at every start'),
+    ]);
+  });
+
+  test.each([
+    ['an agent', (tools: object) => ({ agents: [{ ...bot, tools }] }), 'agents[0].tools.allow[1]'],
+    ['all agents', (tools: object) => ({ agents: [bot], tools }), 'tools.allow[1]'],
+    [
+      'a channel',
+      (tools: object) => ({ agents: [bot], channels: [{ id: 'console:a', agents: ['bot'], tools }] }),
+      'channels[0].tools.allow[1]',
+    ],
+  ])('to name a server that there is none of, in the rules of %s', (_, file, path) => {
+    const tools = { allow: ['mcp__fil*__read', 'mcp__filse__write', 'Read'] };
+    expect(warnings({ ...file(tools), mcp: { files } })).toEqual([
+      expect.stringContaining(`${path}: It never fits: there is no server "filse" under "mcp": did you mean "files"?`),
+    ]);
+  });
+
+  test('and known where coding agents bring servers of their own', () => {
+    const coder = { id: 'coder', backend: { kind: 'acp', profile: 'opencode' } };
+    expect(warnings({ agents: [bot, coder], mcp: { files }, tools: { allow: ['mcp__theirs__read'] } })).toEqual([]);
+  });
+});
