@@ -25,7 +25,7 @@ import { agentSpecs, keptBackends, plansOf } from './agent-factory.ts';
 import { Suspensions } from './channel-suspension.ts';
 import { ChannelSync } from './channel-sync.ts';
 import { createCommandContext } from './command-context.ts';
-import { logChange, redactedReport, textRedactor } from './log.ts';
+import { ChangeLog, redactedReport, textRedactor } from './log.ts';
 import type { Log } from './log.ts';
 import { channelsOf, concerns, createReadModel, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
@@ -75,6 +75,7 @@ export class App {
   readonly #suspensions: Suspensions;
   readonly #threads: Threads;
   readonly #startUp: StartUp;
+  readonly #changes: ChangeLog;
   /** What was configured, and the same with every thread that has a floor. */
   #configured: Config;
   #config: Config;
@@ -83,6 +84,7 @@ export class App {
   constructor(parts: AppParts) {
     const { store, clock, log } = parts;
     this.#parts = parts;
+    this.#changes = new ChangeLog(log);
     this.#configured = parts.config;
     this.#config = parts.config;
     const shared = {
@@ -140,6 +142,7 @@ export class App {
     await this.#agents.configure(agentSpecs(this.#config, this.#backendFor));
     await this.#startUp.begin();
     this.#outbox.start();
+    void this.#startUp.back.then(() => this.#changes.started());
   }
 
   /**
@@ -257,9 +260,9 @@ export class App {
   }
 
   #publish(change: Change): void {
-    const { clock, log, adapters, onBroken } = this.#parts;
+    const { clock, adapters, onBroken } = this.#parts;
     const { channel, facts } = change;
-    logChange(log, { ...change, at: shownAt(clock, change.at) }, this.#floors.channelName(channel));
+    this.#changes.add({ ...change, at: shownAt(clock, change.at) }, this.#floors.channelName(channel));
     if (facts.some(changesSeats)) this.#agents.seat(channel).catch(onBroken);
     const view = viewOf(change.floor, change.at);
     for (const adapter of adapters) if (concerns(adapter, channel)) adapter.card?.(channel, view);

@@ -4,6 +4,7 @@ import pretty from 'pino-pretty';
 import type { Instant } from '../lib/time.ts';
 import type { AgentCommand } from '../turns/floor/command.ts';
 import type { Fact, Outcome } from '../turns/floor/fact.ts';
+import type { Trigger } from '../turns/floor/seats.ts';
 import type { Change } from '../turns/manager.ts';
 
 /** Where lines go, each with its line feed. */
@@ -68,10 +69,40 @@ export type TransitionLine = {
   readonly cause?: string;
 };
 
-/** Logs what a command changed: one line for each change of a seat's state, a warning or an error for what people should look into. */
-export function logChange(log: Log, change: Change, channel: string): void {
-  for (const fact of change.facts) logFact(log, fact, { at: change.at, channel });
+/**
+ * Logs what commands change: one line for each change of a seat's state, a warning or an error for what people should look into.
+ * Agents that come to their seats while the program starts are one line a channel, and one each at the level "debug".
+ */
+export class ChangeLog {
+  readonly #log: Log;
+  /** Who came to which channel, until the program has started. */
+  #arrivals: Map<string, Set<string>> | null = new Map();
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** `channel` is its name, without its adapter. */
+  add({ facts, at }: Change, channel: string): void {
+    for (const fact of facts) {
+      const isArrival = fact.type === 'seatMoved' && ARRIVALS.has(fact.trigger);
+      if (this.#arrivals === null || !isArrival) logFact(this.#log, fact, { at, channel });
+      else {
+        const arrived = this.#arrivals.get(channel) ?? new Set();
+        this.#arrivals.set(channel, arrived.add(fact.agent));
+        this.#log.debug(transitionLine(fact, at, channel));
+      }
+    }
+  }
+
+  /** From here on whoever comes has lines of its own. */
+  started(): void {
+    for (const [channel, agents] of this.#arrivals ?? []) this.#log.info({ channel, agents: [...agents] }, 'seated');
+    this.#arrivals = null;
+  }
 }
+
+const ARRIVALS: ReadonlySet<Trigger> = new Set(['AGENT_STARTED', 'ASSIGNED']);
 
 /** The line of a transition that happened `at` in the channel of this name (without its adapter). */
 export function transitionLine(

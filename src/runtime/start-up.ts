@@ -59,6 +59,11 @@ export class StartUp {
     this.#back = this.#planned.then(() => this.#guarded(() => this.#comeBack(awake, plans)));
   }
 
+  /** Resolves when the floors are back at which something was under way, and their agents have been called. Never rejects. */
+  get back(): Promise<void> {
+    return this.#back;
+  }
+
   /** Resolves when people on the other platforms are heard, too, and all floors are back. Rejects with an `AdapterError` when one never will. */
   async connect(): Promise<void> {
     const { adapters, begin, sync } = this.#ports;
@@ -68,13 +73,13 @@ export class StartUp {
       await this.#planned;
       await sync.begin(adapter);
     });
-    await Promise.all([...heard, this.#back]);
+    await Promise.all([...heard, this.back]);
   }
 
   /** Resolves when nothing of it is under way. Call it once nothing new is taken in. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    await this.#back;
+    await this.back;
   }
 
   async #plan(awake: readonly ChannelId[], plans: Plans): Promise<void> {

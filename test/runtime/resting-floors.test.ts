@@ -40,6 +40,8 @@ function quick(comesByItself = false) {
 }
 
 type Life = {
+  readonly agents?: readonly string[];
+  readonly log?: Pick<Start, 'logged' | 'level'>;
   readonly channels?: number;
   readonly rounds?: number;
   readonly backend: AgentBackend;
@@ -47,16 +49,18 @@ type Life = {
 };
 
 /** One life of a program over the file. */
-async function live(path: string, time: Time, { channels = 2, rounds = 1, backend, adapter = {} }: Life) {
+async function live(path: string, time: Time, life: Life) {
+  const { channels = 2, rounds = 1, agents = AGENTS, backend, adapter = {}, log = {} } = life;
   const db = openDatabase(path);
   const { asked } = watch(db);
   const store = new FloorStore(db, options(path, { clock: time.clock }));
   const started = await startApp({
     config: load({
       turnConfig: { rounds },
-      agents: AGENTS.map((id) => ({ id, backend: { kind: 'scripted', script: 'dev' } })),
-      channels: Array.from({ length: channels }, (_, index) => ({ id: `console:c${index}`, agents: AGENTS })),
+      agents: agents.map((id) => ({ id, backend: { kind: 'scripted', script: 'dev' } })),
+      channels: Array.from({ length: channels }, (_, index) => ({ id: `console:c${index}`, agents })),
     }),
+    ...log,
     store,
     time,
     adapter: { name: 'console', ...adapter },
@@ -195,4 +199,21 @@ test('a program that starts on a floor whose agents never came opens their sessi
   await time.advance(60_000);
   expect(opened).toHaveLength(4);
   await second.app.stop();
+});
+
+test('T41 a start with 40 channels of 12 agents is one line a channel in the log, at "debug" one a transition', async () => {
+  const agents = Array.from({ length: 12 }, (_, index) => `agent-${index}`);
+  const linesAt = async (level: 'info' | 'debug'): Promise<readonly string[]> => {
+    using place = folder();
+    const lines: string[] = [];
+    const log = { level, logged: (line: string) => void lines.push(line) };
+    const { app } = await live(place.file(), createTime(), { channels: 40, agents, backend: quick().backend, log });
+    await app.stop();
+    return lines;
+  };
+  const lines = await linesAt('info');
+  expect(lines).toHaveLength(40 + 1);
+  expect(lines[0]).toContain(`"channel":"c0","agents":${JSON.stringify(agents)}`);
+  const moved = (await linesAt('debug')).filter((line) => line.includes('state_transition'));
+  expect(moved).toHaveLength(2 * 40 * 12);
 });

@@ -20,12 +20,13 @@ export type Start = Pick<AppParts, 'config' | 'store' | 'backendFor'> & {
   readonly time: { readonly clock: Clock; readonly timers: Timers };
   readonly adapter: Pick<ChatAdapter, 'name'> &
     Partial<Omit<ChatAdapter, 'capabilities'>> & { readonly capabilities?: Partial<Capabilities> };
-  /** Takes the lines of the log from "warn" on. */
+  /** Takes the lines of the log from "warn" on, or from this level. */
   readonly logged?: (line: string) => void;
+  readonly level?: 'info' | 'debug' | 'warn';
 };
 
 /** Starts the whole program over one adapter of the test; Ada operates. `broken` is what went wrong for good. */
-export async function startApp({ time, adapter, logged, ...parts }: Start) {
+export async function startApp({ time, adapter, logged, level = 'warn', ...parts }: Start) {
   let given: { readonly intake: Intake; readonly queries: FloorQueries } | null = null;
   const ofAdapter = () => {
     if (given === null) throw new Error('the adapter was not started');
@@ -37,7 +38,7 @@ export async function startApp({ time, adapter, logged, ...parts }: Start) {
     ...parts,
     ...time,
     log: createLog({
-      level: 'warn',
+      level,
       pretty: false,
       secrets: [],
       clock,

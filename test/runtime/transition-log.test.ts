@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { createLog, logChange, NO_SIGNAL } from '../../src/runtime/log.ts';
+import { ChangeLog, createLog, NO_SIGNAL } from '../../src/runtime/log.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
 
@@ -10,7 +10,9 @@ const lineSchema = z.looseObject({ level: z.string(), message: z.string().defaul
 function logged(level: 'info' | 'warn', fact: Fact): readonly z.infer<typeof lineSchema>[] {
   const lines: string[] = [];
   const log = createLog({ level, pretty: false, secrets: [], destination: { write: (line) => lines.push(line) } });
-  logChange(log, { channel: 'console:demo', at: 0, floor: emptyFloor('console:demo'), facts: [fact] }, 'demo');
+  const changes = new ChangeLog(log);
+  changes.started();
+  changes.add({ channel: 'console:demo', at: 0, floor: emptyFloor('console:demo'), facts: [fact] }, 'demo');
   return lines.map((line) => lineSchema.parse(JSON.parse(line)));
 }
 
