@@ -144,6 +144,8 @@ export type ChatAdapter = {
   receipt?(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
   /** Text that is still being generated; `null` takes it away. Never durable, never retried. */
   draft?(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;
+  /** Tells whoever looks at a channel what cannot be kept there; for platforms that lie on the same disk as the floor. Never awaited. */
+  notice?(channel: ChannelId, text: string): void;
   /** The floor of an own channel changed, or of any if it oversees them: redraw what shows it. Never awaited. */
   card?(channel: ChannelId, view: FloorView): void;
   /**

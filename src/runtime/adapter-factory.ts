@@ -1,5 +1,5 @@
 import { CONSOLE_PERSON, createConsoleAdapter } from '../adapters/console/adapter.ts';
-import type { ConsoleAdapter } from '../adapters/console/adapter.ts';
+import type { ConsoleAdapter, ConsoleOptions } from '../adapters/console/adapter.ts';
 import type { UpkeepOrder } from '../adapters/console/command-endpoint.ts';
 import { createPlatform } from '../adapters/console/platform.ts';
 import { AdapterError } from '../adapters/port.ts';
@@ -22,8 +22,8 @@ export type PlatformsParts = {
   readonly store: FloorStore;
   /** The configuration as it is by now; `config` is what the program started with. */
   readonly current: () => Config;
-  /** Whether the last check of the database found something. */
-  readonly isDamaged: () => boolean;
+  /** How the database is. */
+  readonly database: NonNullable<ConsoleOptions['database']>;
 };
 
 /** The chat platforms that a configuration asks for. */
@@ -79,11 +79,11 @@ const ALREADY_USED = {
 } as const;
 
 function openConsole(parts: PlatformsParts): ConsoleAdapter {
-  const { config, clock, log, store, isDamaged } = parts;
+  const { config, clock, log, store, database } = parts;
   const upkeep = (order: UpkeepOrder): Promise<Answer> => carryOut(order, { store, clock, config: parts.current });
   const platform = createPlatform(store.tables, clock);
   const { port } = config.adapters.console;
-  return createConsoleAdapter({ dataDir: config.dataDir, platform, port, clock, log, upkeep, isDamaged });
+  return createConsoleAdapter({ dataDir: config.dataDir, platform, port, clock, log, upkeep, database });
 }
 
 async function openDiscord(parts: PlatformsParts): Promise<ChatAdapter> {

@@ -27,6 +27,7 @@ import { ChannelSync } from './channel-sync.ts';
 import { createCommandContext } from './command-context.ts';
 import { ChangeLog, redactedReport, textRedactor } from './log.ts';
 import type { Log } from './log.ts';
+import { stuckBy } from './store-health.ts';
 import { channelsOf, concerns, createReadModel, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
 import { Runs } from './runs.ts';
@@ -245,9 +246,9 @@ export class App {
     const { timers, log } = this.#parts;
     return retry(work, UNTIL_IT_PASSES, {
       timers,
-      judge: ({ error }) => (willPass(error) ? 'again' : 'give-up'),
+      judge: ({ error }) => (stuckBy(error) === null ? 'give-up' : 'again'),
       waiting: ({ error, failures }) => {
-        if (willPass(error)) log.error({ attempt: failures }, error.message);
+        if (error instanceof StoreError) log.error({ attempt: failures }, error.message);
       },
     });
   }
@@ -255,7 +256,7 @@ export class App {
   /** A deadline that could not be written for now is only late. */
   #deadlineFailed(failure: unknown): void {
     const { log, onBroken } = this.#parts;
-    if (willPass(failure)) log.error({}, failure.message);
+    if (failure instanceof StoreError && stuckBy(failure) !== null) log.error({}, failure.message);
     else onBroken(failure);
   }
 

@@ -16,6 +16,7 @@ import type { Platforms } from './adapter-factory.ts';
 import { lengthsOf } from './read-model.ts';
 import { StoreError } from '../engine/errors.ts';
 import { databaseIn, openDataFolder } from './data-folder.ts';
+import { StoreHealth } from './store-health.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
 import type { Clock } from '../lib/time.ts';
@@ -35,10 +36,15 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const log = createLog({ ...first.log, secrets: first.secrets.map((secret) => secret.reveal()) });
   const end = Promise.withResolvers<ExitCode>();
   let platforms: Platforms | null = null;
-  const store = await openStore({ config: () => config, clock, adapters: () => platforms?.adapters ?? [], log });
+  const adapters = (): readonly ChatAdapter[] => platforms?.adapters ?? [];
+  const health = new StoreHealth({ timers: systemTimers, log, adapters, channels: () => config.channels });
+  const failed = (error: unknown): void => health.failed(error);
+  const store = await openStore({ config: () => config, clock, adapters, log, failed });
+  health.watch(store);
   const shared = { clock, timers: systemTimers, log, store };
   const upkeep = new Upkeep({ ...shared, config: () => config });
-  const parts = { ...shared, config: first, current: () => config, isDamaged: () => upkeep.isDamaged };
+  const database = () => health.stuck ?? (upkeep.isDamaged ? 'degraded' : 'ok');
+  const parts = { ...shared, config: first, current: () => config, database };
   const made = await createPlatforms(parts);
   platforms = made;
   const backends = await createBackends(parts);
@@ -46,12 +52,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const app = new App({ ...parts, ...made, backendFor: backends.backendFor, onBroken });
   for (const warning of first.warnings) log.warn(warning);
   const unlisten = listen({ log, end: end.resolve });
-  const stop = async (): Promise<void> => {
-    upkeep.stop();
-    await app.stop();
-    await backends.stop();
-    made.release();
-  };
+  const stop = stopper([upkeep, health, app, backends, { stop: () => made.release() }]);
   try {
     made.claim();
     await backends.start();
@@ -77,6 +78,13 @@ export async function runBot(first: Config): Promise<ExitCode> {
   unlisten();
   if (!inOrder) process.exit(code);
   return code;
+}
+
+/** Ends the parts of the program, one after the other. */
+function stopper(parts: readonly { stop(): void | Promise<void> }[]): () => Promise<void> {
+  return async () => {
+    for (const part of parts) await part.stop();
+  };
 }
 
 /** What the program ends with when the floor can no longer be kept. */
@@ -106,13 +114,15 @@ type StoreParts = {
   readonly clock: Clock;
   readonly adapters: () => readonly ChatAdapter[];
   readonly log: Log;
+  readonly failed: (error: unknown) => void;
 };
 
-function openStore({ config, clock, adapters, log }: StoreParts): Promise<FloorStore> {
+function openStore({ config, clock, adapters, log, failed }: StoreParts): Promise<FloorStore> {
   const { dataDir } = config();
   return openDataFolder({
     dataDir,
     clock,
+    failed,
     say: (line) => log.warn({ file: databaseIn(dataDir) }, line),
     textLimit: (channel) => lengthsOf(channel, adapters()).textLimit,
     fileAbove: (channel) => lengthsOf(channel, adapters()).fileAbove,

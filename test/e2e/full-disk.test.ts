@@ -1,5 +1,6 @@
 import { rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { z } from 'zod';
 import type { Bot, Place } from '../kill/bot.ts';
 import { CHANNEL, demoWith, inPlace, logLines, openPage, readyPage } from './demo.ts';
 import { canMount, ownDisk } from './disk.ts';
@@ -14,7 +15,16 @@ function fill(place: Place, bot: Bot): () => void {
   return () => rmSync(`${dir}/ballast`);
 }
 
-test.runIf(canMount())('a disk that fills up ends nothing and loses nothing: all goes on once there is room', () =>
+/** What `/healthz` answers: its code, and how Conch and its database are. */
+async function health({ port }: Place): Promise<readonly unknown[]> {
+  const response = await fetch(`http://127.0.0.1:${port}/healthz`);
+  const { status, database } = healthSchema.parse(await response.json());
+  return [response.status, status, database.status];
+}
+
+const healthSchema = z.looseObject({ status: z.string(), database: z.looseObject({ status: z.string() }) });
+
+test.runIf(canMount())('T41 a disk that fills up ends nothing and loses nothing: all goes on once there is room', () =>
   inPlace(demoWith({ defaultTimeoutSeconds: 1.5 }), async (place, start) => {
     const bot = start({ command: ownDisk(place, 'size=2m') });
     const page = await readyPage(bot);
@@ -27,8 +37,10 @@ test.runIf(canMount())('a disk that fills up ends nothing and loses nothing: all
     const full = (): boolean => logLines(bot).some(({ message }) => /is full .* free some space/.test(String(message)));
     await page.until(full, 'a line that says what to do');
     expect(page.view?.holder?.agent).toBe('dev');
+    expect(await health(place)).toEqual([503, 'stuck', 'full']);
 
     makeRoom();
+    await expect.poll(() => health(place), { timeout: 20_000 }).toEqual([200, 'ready', 'ok']);
     await page.until(() => page.texts('system').length > 0, 'the announcement of the timeout');
     await page.until(() => page.view?.condition === 'resting', 'the end of the exchange');
     await page.say(CHANNEL, 'pm: Hello!');

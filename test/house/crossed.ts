@@ -132,7 +132,15 @@ async function start(slack: SlackServer): Promise<{ stop(): Promise<void> }> {
     words: (announcement, _channel, repeat) =>
       announcementText(announcement, completeTexts({}), (agent) => agent, repeat),
   });
-  const parts = { config, clock, timers: systemTimers, log, store, isDamaged: () => false, current: () => config };
+  const parts = {
+    config,
+    clock,
+    timers: systemTimers,
+    log,
+    store,
+    database: () => 'ok' as const,
+    current: () => config,
+  };
   const platforms = await createPlatforms(parts);
   const onBroken = (error: unknown): never => {
     throw error;

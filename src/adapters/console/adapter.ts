@@ -56,8 +56,8 @@ export type ConsoleOptions = {
   readonly person?: Principal;
   /** Works on the database that only this process may write to; asked by whoever has the token. */
   readonly upkeep?: (order: UpkeepOrder) => Promise<Answer>;
-  /** Whether the last check of the database found something. */
-  readonly isDamaged?: () => boolean;
+  /** How the database is; well unless told. */
+  readonly database?: () => Health['database']['status'];
   /** The folder of the built page, if it is not the one that `npm install` builds. */
   readonly pageDir?: string;
 };
@@ -116,6 +116,7 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
     draft(channel, speaker, epoch, text) {
       running?.hub.draft(channel, { agent: speaker.id, name: speaker.name, epoch, text });
     },
+    notice: (channel, text) => running?.hub.notice(channel, text),
     card: (channel) => running?.hub.card(channel),
     catchUp: async (channel, after) => readBack(up('catchUp', channel).platform, channel, after),
     unheard: () => options.platform.unheard(),
@@ -156,11 +157,12 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
       token: sessionToken(join(dataDir, 'console-token')),
       ...(options.pageDir === undefined ? {} : { pageDir: options.pageDir }),
       log,
-      health: () => ({
-        status: isReady() ? 'ready' : 'starting',
-        agents: agentsIn(ports.queries),
-        database: { status: options.isDamaged?.() === true ? 'degraded' : 'ok' },
-      }),
+      health: () => {
+        const database = options.database?.() ?? 'ok';
+        const isStuck = database === 'full' || database === 'locked';
+        const status = !isReady() ? 'starting' : isStuck ? 'stuck' : 'ready';
+        return { status, agents: agentsIn(ports.queries), database: { status: database } };
+      },
       welcome: (socket) => welcome(talk, socket),
       command: (channel, line) => ctl(ports, person, { channel, line }),
       upkeep: async (order) => (await options.upkeep?.(order)) ?? { ok: false, text: 'This Conch keeps no database.' },

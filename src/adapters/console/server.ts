@@ -25,10 +25,14 @@ const NOT_BUILT = 'The console page is not built. Run "npm install" in the folde
  * Only numbers, for whoever asks need not be known.
  */
 export type Health = {
-  readonly status: 'starting' | 'ready';
+  /** `stuck`: nothing can be written, so nobody is heard. */
+  readonly status: 'starting' | 'ready' | 'stuck';
   readonly agents: { readonly status: 'ok' | 'degraded' | 'down'; readonly offline: number; readonly of: number };
-  /** `degraded`: the last check of the whole file found something; the log says what. */
-  readonly database: { readonly status: 'ok' | 'degraded' };
+  /**
+   * `degraded`: the last check of the whole file found something; the log says what. `full`: its disk takes nothing;
+   * `locked`: another program writes to it.
+   */
+  readonly database: { readonly status: 'ok' | 'degraded' | 'full' | 'locked' };
 };
 
 /** What the server is told and what it asks. */

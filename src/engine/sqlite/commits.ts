@@ -17,8 +17,8 @@ export type CommitHooks = {
   readonly beforeCommit: () => void;
   /** What was written is durable; called before anybody is told. */
   readonly committed: () => void;
-  /** Work was rolled back; called before anybody is told. */
-  readonly undone: () => void;
+  /** Work was rolled back, for this; called before anybody is told. */
+  readonly undone: (error: unknown) => void;
 };
 
 /**
@@ -163,7 +163,7 @@ export class Commits {
     const isLost = !this.#db.open || isFatal(error) || !this.#rollBack();
     const reported = isEnvironmental(error) ? storeError(error, this.#path) : error;
     if (isLost) return this.#lose(jobs, error);
-    this.#hooks.undone();
+    this.#hooks.undone(reported);
     for (const job of jobs) job.fail(reported);
   }
 

@@ -45,6 +45,8 @@ export type StoreOptions = {
   readonly disk?: DiskSync;
   /** Told in a sentence what operators should know of the file. */
   readonly say?: (line: string) => void;
+  /** Told of what kept a group of commits from being written; nothing of it was. */
+  readonly failed?: (error: unknown) => void;
 };
 
 /** For a part of the program that keeps rows of its own in the file: they are committed with everything else. */
@@ -132,7 +134,10 @@ export class SqliteStore implements Store {
         this.#outbox.committed();
         for (const tell of this.#told.splice(0)) tell();
       },
-      undone: () => this.#forget(),
+      undone: (error: unknown) => {
+        this.#forget();
+        options.failed?.(error);
+      },
     };
     this.#commits = new Commits(db, path, hooks, db.memory ? null : (options.disk ?? new WalSync(path)));
     const reading = <T>(read: () => T): T => this.#reading(read);

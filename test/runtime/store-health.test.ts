@@ -1,0 +1,84 @@
+import { expect, test } from 'vitest';
+import { StoreError } from '../../src/engine/errors.ts';
+import { ChatError } from '../../src/adapters/port.ts';
+import type { ChatAdapter } from '../../src/adapters/port.ts';
+import { createLog } from '../../src/runtime/log.ts';
+import { StoreHealth } from '../../src/runtime/store-health.ts';
+import { createTime } from '../agents/time.ts';
+
+const FULL = new StoreError('full', 'The disk that holds conch.db is full');
+
+/** A store without room, and what three platforms show: one that lies on the same disk, one that edits, and one that is away. */
+function stand() {
+  const time = createTime();
+  const shown: string[] = [];
+  const lines: string[] = [];
+  let isFull = true;
+  const none: Omit<ChatAdapter, 'name'> = {
+    capabilities: {
+      textLimit: 1_000,
+      edits: true,
+      receipts: false,
+      cards: false,
+      drafts: false,
+      idempotentPosts: false,
+      fileAbove: null,
+    },
+    start: async () => {},
+    stop: async () => {},
+    post: async (channel, { text }) => String(shown.push(`${channel}: ${text}`)),
+    edit: async (channel, id, text) => void shown.push(`${channel} ${id}: ${text}`),
+    find: async () => null,
+    catchUp: async () => ({ messages: [], changes: [], gap: null }),
+  };
+  const away = new ChatError('away', { method: 'post', channel: 'slack:c', fault: 'unreachable' });
+  const adapters: readonly ChatAdapter[] = [
+    { ...none, name: 'console', notice: (channel, text) => void shown.push(`${channel} notice: ${text}`) },
+    { ...none, name: 'discord' },
+    { ...none, name: 'slack', post: () => Promise.reject(away) },
+  ];
+  const health = new StoreHealth({
+    timers: time.timers,
+    log: createLog({ level: 'info', pretty: false, secrets: [], destination: { write: (line) => lines.push(line) } }),
+    adapters: () => adapters,
+    channels: () => ['console:a', 'discord:b', 'slack:c'].map((id) => ({ id, adapter: id.split(':')[0] ?? '' })),
+  });
+  health.watch({ remember: () => (isFull ? Promise.reject(FULL) : Promise.resolve()) });
+  return { time, shown, lines, health, makeRoom: () => void (isFull = false) };
+}
+
+test('T41 a full disk is told in every channel once, and that it is over as soon as something can be written', async () => {
+  const { time, shown, lines, health, makeRoom } = stand();
+  health.failed(FULL);
+  expect(health.stuck).toBe('full');
+  await time.advance(60_000);
+  health.failed(FULL);
+  await time.advance(0);
+  expect(shown).toEqual([
+    expect.stringMatching(/^console:a notice: ⚠️ The disk .* is full/),
+    expect.stringMatching(/^discord:b: ⚠️ The disk .* is full/),
+  ]);
+  makeRoom();
+  await time.advance(5_000);
+  expect(health.stuck).toBeNull();
+  expect(shown.slice(2)).toEqual([
+    'console:a notice: ✅ Conch can write again and goes on.',
+    'discord:b 2: ✅ Conch can write again and goes on.',
+  ]);
+  expect(lines.filter((line) => line.includes('"level":"error"'))).toHaveLength(1);
+  health.failed(FULL);
+  expect(health.stuck).toBe('full');
+  health.stop();
+});
+
+test('T41 an error of another kind is none of a disk, and after the end nobody looks for room', async () => {
+  const { time, shown, health } = stand();
+  health.failed(new Error('a bug'));
+  health.failed(new StoreError('corrupt', 'damaged'));
+  expect([health.stuck, shown]).toEqual([null, []]);
+  health.failed(FULL);
+  await time.settle();
+  health.stop();
+  await time.advance(60_000);
+  expect([health.stuck, time.pending()]).toEqual(['full', 0]);
+});
