@@ -20,7 +20,7 @@ export function isEnvironmental(error: unknown): boolean {
 }
 
 /** Whether nothing was written, and the same may be written later. */
-export function willPass(error: unknown): error is StoreError {
+export function willPass(error: unknown): error is StoreError & { readonly code: 'full' | 'locked' } {
   return error instanceof StoreError && (error.code === 'full' || error.code === 'locked');
 }
 

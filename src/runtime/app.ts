@@ -27,7 +27,6 @@ import { ChannelSync } from './channel-sync.ts';
 import { createCommandContext } from './command-context.ts';
 import { ChangeLog, redactedReport, textRedactor } from './log.ts';
 import type { Log } from './log.ts';
-import { stuckBy } from './store-health.ts';
 import { channelsOf, concerns, createReadModel, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
 import { Runs } from './runs.ts';
@@ -246,18 +245,16 @@ export class App {
     const { timers, log } = this.#parts;
     return retry(work, UNTIL_IT_PASSES, {
       timers,
-      judge: ({ error }) => (stuckBy(error) === null ? 'give-up' : 'again'),
+      judge: ({ error }) => (willPass(error) ? 'again' : 'give-up'),
       waiting: ({ error, failures }) => {
-        if (error instanceof StoreError) log.error({ attempt: failures }, error.message);
+        if (willPass(error)) log.error({ attempt: failures }, error.message);
       },
     });
   }
 
   /** A deadline that could not be written for now is only late. */
   #deadlineFailed(failure: unknown): void {
-    const { log, onBroken } = this.#parts;
-    if (failure instanceof StoreError && stuckBy(failure) !== null) log.error({}, failure.message);
-    else onBroken(failure);
+    if (!willPass(failure)) this.#parts.onBroken(failure);
   }
 
   #publish(change: Change): void {

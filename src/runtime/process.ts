@@ -16,7 +16,7 @@ import type { Platforms } from './adapter-factory.ts';
 import { lengthsOf } from './read-model.ts';
 import { StoreError } from '../engine/errors.ts';
 import { databaseIn, openDataFolder } from './data-folder.ts';
-import { StoreHealth } from './store-health.ts';
+import { StoreHealth } from '../adapters/delivery/store-health.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import { systemClock, systemTimers } from '../lib/time.ts';
 import type { Clock } from '../lib/time.ts';

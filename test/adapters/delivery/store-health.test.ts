@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { StoreError } from '../../src/engine/errors.ts';
-import { ChatError } from '../../src/adapters/port.ts';
-import type { ChatAdapter } from '../../src/adapters/port.ts';
-import { createLog } from '../../src/runtime/log.ts';
-import { StoreHealth } from '../../src/runtime/store-health.ts';
-import { createTime } from '../agents/time.ts';
+import { StoreError } from '../../../src/engine/errors.ts';
+import { ChatError } from '../../../src/adapters/port.ts';
+import type { ChatAdapter } from '../../../src/adapters/port.ts';
+import { createLog } from '../../../src/runtime/log.ts';
+import { StoreHealth } from '../../../src/adapters/delivery/store-health.ts';
+import { createTime } from '../../agents/time.ts';
 
 const FULL = new StoreError('full', 'The disk that holds conch.db is full');
 

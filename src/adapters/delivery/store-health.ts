@@ -1,11 +1,11 @@
-import { retry } from '../lib/retry.ts';
-import type { RetryPolicy } from '../lib/retry.ts';
-import type { Timers } from '../lib/time.ts';
-import { StoreError } from '../engine/errors.ts';
-import type { FloorStore } from '../turns/floor-store.ts';
-import type { ChatAdapter } from '../adapters/port.ts';
-import type { ChannelId } from '../turns/floor/settings.ts';
-import type { Log } from './log.ts';
+import type { Logger } from 'pino';
+import { retry } from '../../lib/retry.ts';
+import type { RetryPolicy } from '../../lib/retry.ts';
+import type { Timers } from '../../lib/time.ts';
+import { willPass } from '../../engine/errors.ts';
+import type { FloorStore } from '../../turns/floor-store.ts';
+import type { ChatAdapter } from '../port.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 
 /** Why nothing can be written for now. */
 export type Stuck = 'full' | 'locked';
@@ -13,7 +13,7 @@ export type Stuck = 'full' | 'locked';
 /** What it takes to tell people. */
 export type StoreHealthPorts = {
   readonly timers: Timers;
-  readonly log: Log;
+  readonly log: Logger;
   readonly adapters: () => readonly ChatAdapter[];
   /** The channels of the configuration. */
   readonly channels: () => readonly { readonly id: ChannelId; readonly adapter: string }[];
@@ -54,10 +54,10 @@ export class StoreHealth {
 
   /** The store did not write what it should have. */
   failed(cause: unknown): void {
-    const why = stuckBy(cause);
-    if (why === null || this.#store === null || this.#stuck !== null || this.#ending.signal.aborted) return;
+    if (!willPass(cause) || this.#store === null || this.#stuck !== null || this.#ending.signal.aborted) return;
+    const { code: why } = cause;
     this.#stuck = why;
-    this.#ports.log.error({ why, err: cause }, 'nothing can be written');
+    this.#ports.log.error({ why }, cause.message);
     void this.#untilItWrites(this.#store, this.#tell(why));
   }
 
@@ -107,10 +107,5 @@ export class StoreHealth {
 type Told = { readonly adapter: ChatAdapter; readonly channel: ChannelId; readonly id: string | null };
 
 function judgeOf({ error }: { readonly error: unknown }): 'again' | 'give-up' {
-  return stuckBy(error) === null ? 'give-up' : 'again';
-}
-
-/** Why nothing was written, when the same may be written later. */
-export function stuckBy(error: unknown): Stuck | null {
-  return error instanceof StoreError && (error.code === 'full' || error.code === 'locked') ? error.code : null;
+  return willPass(error) ? 'again' : 'give-up';
 }
