@@ -2,20 +2,20 @@ import { randomUUID } from 'node:crypto';
 import { jsonSchema, tool } from 'ai';
 import type { ModelMessage, ToolModelMessage, ToolSet } from 'ai';
 import { z } from 'zod';
-import type { Clock } from '../../../lib/time.ts';
-import type { OfferedTools, SeatTools } from '../../mcp/mcp-pool.ts';
-import { READ_OUTPUT } from '../../mcp/mcp-output.ts';
-import type { KeptOutputs, ToolImage } from '../../mcp/mcp-output.ts';
-import type { ServerTool } from '../../mcp/mcp-tools.ts';
-import { isHarmless, isUntrusted } from '../../mcp/taint.ts';
-import type { Taints } from '../../mcp/taint.ts';
-import { neutralised } from '../../prompt/prompt.ts';
-import { FLOOR_TOOLS, isFloorTool } from '../../tools/floor-tools.ts';
-import type { FloorToolName, FloorTools } from '../../tools/floor-tools.ts';
-import { inputWords } from '../../tools/input-words.ts';
-import type { KnownSecrets } from '../../tools/known-secrets.ts';
-import type { GatedCall, ToolGate } from '../../tools/tool-gate.ts';
-import type { Report, SeatContext } from '../backend.ts';
+import type { Clock } from '../../lib/time.ts';
+import type { OfferedTools, SeatTools } from '../mcp/mcp-pool.ts';
+import { READ_OUTPUT } from '../mcp/mcp-output.ts';
+import type { KeptOutputs, ToolImage } from '../mcp/mcp-output.ts';
+import type { ServerTool } from '../mcp/mcp-tools.ts';
+import { isHarmless, isUntrusted } from '../mcp/taint.ts';
+import type { Taints } from '../mcp/taint.ts';
+import { neutralised } from '../prompt/prompt.ts';
+import { FLOOR_TOOLS, isFloorTool } from './floor-tools.ts';
+import type { FloorToolName, FloorTools } from './floor-tools.ts';
+import { inputWords } from './input-words.ts';
+import type { KnownSecrets } from './known-secrets.ts';
+import type { GatedCall, ToolGate } from './tool-gate.ts';
+import type { Report, SeatContext } from '../backends/backend.ts';
 
 /** A tool call as a model writes it. */
 export type ModelCall = {
