@@ -1,6 +1,7 @@
+import { z } from 'zod';
 import type { AdapterSettings, Credentials } from './adapters.ts';
-import { backendSchema } from './backends.ts';
-import { DEMO_AGENTS, DEMO_CHANNEL, type DemoModel } from './demo.ts';
+import { backendSchema, serverSchema } from './backends.ts';
+import { DEMO_AGENTS, DEMO_CHANNEL, DEMO_TOOLS, demoServers, type DemoModel } from './demo.ts';
 import { completeTexts, type AnnouncementTexts } from './announcements.ts';
 import { uniteRules, type ToolLists, type ToolRules } from '../rules/verdict.ts';
 import { ADAPTERS, type ConfigFile } from './schema.ts';
@@ -127,14 +128,21 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
     remote: file.remote,
     operators: file.operators,
     budgets,
-    ...(file.tools === undefined ? {} : { tools: file.tools }),
-    mcp: file.mcp,
+    ...toolsOf(file, surround.dataDir),
     retention,
     announcements: completeTexts(file.announcements),
     log: { ...file.log, level: surround.logLevel ?? file.log.level },
   };
   const unwise = [...warnings, ...complete.channels.flatMap(neverExpires)];
   return freeze(Object.defineProperty({ ...complete, secrets, warnings: unwise }, 'secrets', { enumerable: false }));
+};
+
+/** The servers of tools and the rules for them: those of the demo where the file names neither agents nor servers. */
+const toolsOf = (file: ConfigFile, dataDir: string): Pick<Config, 'mcp' | 'tools'> => {
+  const isDemo = file.agents === undefined && Object.keys(file.mcp).length === 0;
+  const tools: ToolLists | undefined = file.tools ?? (isDemo ? DEMO_TOOLS : undefined);
+  const mcp = isDemo ? z.record(z.string(), serverSchema).parse(demoServers(dataDir)) : file.mcp;
+  return { mcp, ...(tools === undefined ? {} : { tools }) };
 };
 
 /** The rules for the tools of an agent in a channel, or of one that is in none. */

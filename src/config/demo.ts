@@ -1,3 +1,6 @@
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
 /** The agents of a configuration that names none: a product manager, a developer and a tester who need no model. */
 export const DEMO_AGENTS = [
   {
@@ -43,6 +46,20 @@ export const demoModel = (env: Readonly<Record<string, string | undefined>>): De
   if (openai !== undefined) return { provider: 'openai', model: model ?? 'gpt-5-mini' };
   return anthropic === undefined ? null : { provider: 'anthropic', model: model ?? 'claude-sonnet-4-5' };
 };
+
+/** What a configuration that names no agents lets them do with the notes of the demo. */
+export const DEMO_TOOLS = {
+  allow: ['mcp__scratch__list_files', 'mcp__scratch__read_file'],
+  deny: ['mcp__scratch__delete_file'],
+  default: 'ask',
+} as const;
+
+/** The demo's server of tools: notes in a folder of its own. */
+export const demoServers = (dataDir: string): object => ({
+  scratch: { command: process.execPath, args: [SCRATCH_SERVER, join(dataDir, 'scratch')], trusted: true },
+});
+
+const SCRATCH_SERVER = fileURLToPath(new URL('../agents/backends/scripted/scratch-server.ts', import.meta.url));
 
 /** The channel of a configuration that names none. */
 export const DEMO_CHANNEL = { id: 'console:demo', name: 'demo' } as const;

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { AgentBackend, SeatContext } from '../agents/backends/backend.ts';
+import type { ServerTools } from '../agents/mcp/session-tools.ts';
 import type { KnownSecrets } from '../agents/tools/known-secrets.ts';
 import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
 import type { AgentSpec } from '../agents/session/seated-agent.ts';
@@ -41,7 +42,7 @@ export type Backends = {
 /** Loads what runs agents: nothing listens and no process is started before it is needed. */
 export async function createBackends(parts: BackendsParts): Promise<Backends> {
   const makers = new Map<string, Maker>();
-  const doors: Doors = { host: null, closing: [] };
+  const doors: Doors = { host: null, serverTools: null, closing: [] };
   const inForce = { config: parts.config };
   const shared = { ...parts, inForce: () => inForce.config };
   const load = async (config: Config): Promise<void> => {
@@ -117,12 +118,12 @@ type Maker = (agent: AgentConfig) => AgentBackend;
 type Of<Wanted extends Kind> = Extract<AgentConfig['backend'], { kind: Wanted }>;
 
 /** What several agents share: the door through which some connect, and how all that was opened is closed. */
-type Doors = { host: RemoteHost | null; readonly closing: (() => Promise<void>)[] };
+type Doors = { host: RemoteHost | null; serverTools: ServerTools | null; readonly closing: (() => Promise<void>)[] };
 
 function makerOf(kind: Kind, parts: SharedParts, doors: Doors): Promise<Maker> {
   switch (kind) {
     case 'scripted':
-      return scripted();
+      return scripted(parts, doors);
     case 'llm':
       return llm(parts, doors);
     case 'acp':
@@ -146,21 +147,23 @@ function makerFor<Wanted extends Kind>(
   };
 }
 
-async function scripted(): Promise<Maker> {
+async function scripted(parts: SharedParts, doors: Doors): Promise<Maker> {
   const { SCRIPTS, createScriptedBackend } = await import('../agents/backends/scripted/scripted-backend.ts');
   const { TYPING, typingSpeed } = await import('../agents/backends/scripted/typing-speed.ts');
+  const serverTools = await serverToolsOf(parts, doors);
   return makerFor('scripted', ({ script, wordMs }) =>
-    createScriptedBackend({ script: SCRIPTS[script], speed: wordMs === undefined ? TYPING : typingSpeed(wordMs) }),
+    createScriptedBackend({
+      script: SCRIPTS[script],
+      speed: wordMs === undefined ? TYPING : typingSpeed(wordMs),
+      serverTools,
+    }),
   );
 }
 
-async function llm({ clock, timers, log, inForce }: SharedParts, { closing }: Doors): Promise<Maker> {
+async function llm(parts: SharedParts, doors: Doors): Promise<Maker> {
   const { createLlmBackend } = await import('../agents/backends/llm/llm-backend.ts');
-  const { McpPool } = await import('../agents/mcp/mcp-pool.ts');
-  const { Taints } = await import('../agents/mcp/taint.ts');
-  const pool = new McpPool(() => inForce().mcp, { clock, timers, log });
-  closing.push(() => pool.close());
-  const serverTools = { pool, taints: new Taints(), secrets: await secretsOf(inForce), clock };
+  const serverTools = await serverToolsOf(parts, doors);
+  const { timers } = parts;
   return makerFor('llm', (backend) =>
     createLlmBackend({
       ...backend,
@@ -171,6 +174,18 @@ async function llm({ clock, timers, log, inForce }: SharedParts, { closing }: Do
       serverTools,
     }),
   );
+}
+
+/** The servers of tools, for all agents that Conch runs tools for; none is started by it. */
+async function serverToolsOf({ clock, timers, log, inForce }: SharedParts, doors: Doors): Promise<ServerTools> {
+  const { McpPool } = await import('../agents/mcp/mcp-pool.ts');
+  const { Taints } = await import('../agents/mcp/taint.ts');
+  const secrets = await secretsOf(inForce);
+  if (doors.serverTools !== null) return doors.serverTools;
+  const pool = new McpPool(() => inForce().mcp, { clock, timers, log });
+  doors.closing.push(() => pool.close());
+  doors.serverTools = { pool, taints: new Taints(), secrets, clock };
+  return doors.serverTools;
 }
 
 /** What must not leave without a question, as the configuration in force has it. */

@@ -2,17 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { generateText } from 'ai';
 import type { ModelMessage } from 'ai';
 import { systemTimers } from '../../../lib/time.ts';
-import type { Clock, Timers } from '../../../lib/time.ts';
+import type { Timers } from '../../../lib/time.ts';
 import type { AgentId } from '../../../turns/floor/settings.ts';
 import type { Line } from '../../../turns/view.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
-import { KeptOutputs } from '../../mcp/mcp-output.ts';
-import type { McpPool } from '../../mcp/mcp-pool.ts';
-import type { Taints } from '../../mcp/taint.ts';
-import type { KnownSecrets } from '../../tools/known-secrets.ts';
 import { failureOf } from './llm-errors.ts';
-import { fenced } from './llm-toolbox.ts';
-import type { SessionTools } from './llm-toolbox.ts';
+import { sessionTools } from '../../mcp/session-tools.ts';
+import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
+import { fenced } from '../../tools/toolbox.ts';
 import { modelOf } from './llm-models.ts';
 import type { ModelSettings } from './llm-models.ts';
 import { LlmGeneration, OVERHEAD, cached, sizeOf } from './llm-generation.ts';
@@ -37,15 +34,6 @@ export type LlmOptions = ModelSettings & {
   /** A step that takes longer counts as failed. */
   readonly stepTimeoutMs: number;
   readonly timers?: Timers;
-};
-
-/** What all models have of servers of tools. */
-export type ServerTools = {
-  readonly pool: McpPool;
-  readonly taints: Taints;
-  /** What must not leave without a question. */
-  readonly secrets: () => KnownSecrets;
-  readonly clock: Clock;
 };
 
 /** Agents that are a model behind an API: its plain answer is the turn, the floor's tools are its tools. */
@@ -87,7 +75,6 @@ class LlmSession implements AgentSession {
     this.#tools = tools;
     this.#seat = seat;
     this.#settings = settings;
-    tools?.taints.begin(seat.channel, seat.agent);
   }
 
   get overhead(): number {
@@ -214,9 +201,7 @@ function hasServers({ serverTools, tools }: LlmOptions): boolean {
 
 function toolsOf(seat: SeatContext, options: LlmOptions): SessionTools | null {
   const { serverTools, images = false, tools = true } = options;
-  if (serverTools === undefined || !tools) return null;
-  const { pool, ...rest } = serverTools;
-  return { ...rest, seat, images, servers: pool.open(seat), kept: new KeptOutputs() };
+  return serverTools === undefined || !tools ? null : sessionTools(seat, serverTools, images);
 }
 
 const STEPS = 8;

@@ -8,8 +8,9 @@ import type { Timers } from '../../../lib/time.ts';
 import { insist } from '../insist.ts';
 import { failureOf, stepTimedOut, takesNoTools } from './llm-errors.ts';
 import { FLOOR_TOOLS, FloorTools, isFloorTool } from '../../tools/floor-tools.ts';
-import { Toolbox } from './llm-toolbox.ts';
-import type { ModelCall, SessionTools } from './llm-toolbox.ts';
+import { Toolbox } from '../../tools/toolbox.ts';
+import type { SessionTools } from '../../mcp/session-tools.ts';
+import type { ModelCall } from '../../tools/toolbox.ts';
 
 /** How a model is asked. */
 export type GenerationSettings = {

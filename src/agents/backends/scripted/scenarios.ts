@@ -22,6 +22,18 @@ export const DEMO_WORDS = [
     example: 'dev: refuse inject',
     shows: 'works for 15 seconds and takes no message meanwhile: it is prompted with it afterwards',
   },
+  {
+    word: 'write a note',
+    example: 'dev: write a note',
+    shows: 'calls a tool that you are asked about: once, always, or no',
+  },
+  { word: 'read the note', example: 'dev: read the note', shows: 'calls a tool that a rule allows: nobody is asked' },
+  { word: 'delete the note', example: 'dev: delete the note', shows: 'calls a tool that a rule refuses' },
+  {
+    word: 'break off',
+    example: 'dev: break off',
+    shows: 'calls a tool whose server ends meanwhile: nobody knows what came of it',
+  },
   { word: 'hand to', example: 'pm: hand to qa', shows: 'hands the floor to the agent named' },
 ] as const;
 
@@ -73,11 +85,29 @@ export function perform(scenario: Scenario, scene: Scene): readonly Step[] {
         { do: 'say', text: ' Done.' },
         { do: 'end', ending: { how: 'completed' } },
       ];
+    case 'write a note':
+      return calls('I write that down.', 'write_file', { name: NOTE, text: 'One at a time has the floor.' });
+    case 'read the note':
+      return calls('I look it up.', 'read_file', { name: NOTE });
+    case 'delete the note':
+      return calls('I try to take it away.', 'delete_file', { name: NOTE });
+    case 'break off':
+      return calls('I try something that will not end well.', 'break_off', {});
     case 'hand to':
       return answerWith(`I have nothing to add; @${scenario.to}, please go on.`, scene, scenario.to);
   }
 }
 
+function calls(text: string, tool: string, input: Readonly<Record<string, string>>): readonly Step[] {
+  return [
+    { do: 'say', text },
+    { do: 'flush' },
+    { do: 'call', tool: `scratch__${tool}`, input },
+    { do: 'end', ending: { how: 'completed' } },
+  ];
+}
+
+const NOTE = 'note.txt';
 const LONGEST_SCENARIO = 100;
 const LONG = [
   'I take my time with this one, so that you can see what happens when somebody needs the floor for long.',

@@ -14,6 +14,8 @@ export type Step =
   | { readonly do: 'flush' }
   /** Works in silence, as with a tool. */
   | { readonly do: 'work'; readonly ms: number }
+  /** Has a tool of the demo's server called, and says what came of it. */
+  | { readonly do: 'call'; readonly tool: string; readonly input: Readonly<Record<string, string>> }
   /** From here on messages are not taken before the next prompt. */
   | { readonly do: 'deafen' }
   | { readonly do: 'crash' }

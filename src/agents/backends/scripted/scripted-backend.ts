@@ -8,6 +8,8 @@ import { qa } from './qa.ts';
 import { sceneOf, readWords } from './scene.ts';
 import type { ScriptMemory, Persona, Scene, Step, Words } from './scene.ts';
 import { perform, scenarioIn } from './scenarios.ts';
+import { sessionTools } from '../../mcp/session-tools.ts';
+import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
 import { TYPING } from './typing-speed.ts';
 import type { TypingSpeed } from './typing-speed.ts';
 import { CRASH, ScriptedGeneration } from './scripted-generation.ts';
@@ -22,19 +24,28 @@ export type ScriptName = keyof typeof SCRIPTS;
 export function createScriptedBackend(options: {
   readonly script: Persona;
   readonly speed?: TypingSpeed;
+  /** The demo's server of tools is among them, or it has none. */
+  readonly serverTools?: ServerTools;
 }): AgentBackend {
   return {
     kind: 'scripted',
     needsSignal: false,
     promisesToAsk: true,
-    open: async (seat) => new ScriptedSession(seat, options.script, options.speed ?? TYPING),
+    async open(seat) {
+      const { serverTools, script, speed = TYPING } = options;
+      const tools = serverTools?.pool.isUsed === true ? sessionTools(seat, serverTools, false) : null;
+      return new ScriptedSession(seat, script, { speed, tools });
+    },
   };
 }
+
+type Pace = { readonly speed: TypingSpeed; readonly tools: SessionTools | null };
 
 class ScriptedSession implements AgentSession {
   readonly #seat: SeatContext;
   readonly #script: Persona;
   readonly #speed: TypingSpeed;
+  readonly #tools: SessionTools | null;
   #memory: ScriptMemory = { request: null, openQuestion: null };
   #run: ScriptedGeneration | null = null;
   #open: Open | null = null;
@@ -43,10 +54,11 @@ class ScriptedSession implements AgentSession {
   #roster: TurnPrompt['roster'] = [];
   #alive = true;
 
-  constructor(seat: SeatContext, script: Persona, speed: TypingSpeed) {
+  constructor(seat: SeatContext, script: Persona, { speed, tools }: Pace) {
     this.#seat = seat;
     this.#script = script;
     this.#speed = speed;
+    this.#tools = tools;
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
@@ -57,7 +69,7 @@ class ScriptedSession implements AgentSession {
     const steps = [...this.#recalled(), ...this.#plan(turn, scene)];
     this.#open = null;
     this.#memory = { request: scene.request ?? this.#memory.request, openQuestion: null };
-    const run = new ScriptedGeneration(this.#speed, report, this.#notes);
+    const run = new ScriptedGeneration(this.#speed, report, { notes: this.#notes, tools: this.#tools });
     this.#notes = [];
     this.#run = run;
     try {
@@ -111,6 +123,7 @@ class ScriptedSession implements AgentSession {
   async close(): Promise<void> {
     this.#alive = false;
     await this.interrupt();
+    await this.#tools?.servers.close();
   }
 
   #plan(turn: TurnPrompt, scene: Scene): readonly Step[] {

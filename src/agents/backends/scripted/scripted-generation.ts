@@ -1,4 +1,7 @@
 import { BackendError } from '../backend.ts';
+import { randomUUID } from 'node:crypto';
+import { FloorTools } from '../../tools/floor-tools.ts';
+import type { SessionTools } from '../../mcp/session-tools.ts';
 import type { Ending, Report } from '../backend.ts';
 import type { Step } from './scene.ts';
 import type { TypingSpeed } from './typing-speed.ts';
@@ -10,6 +13,9 @@ export const CRASH = 'exited with code 137';
 /** What an interrupt left open: the text that was streaming, as far as it came, and all that was to follow. */
 export type Open = { readonly streamed: string; readonly steps: readonly Step[] };
 
+/** Messages that the former generation had no time to take up, and the tools of servers; `null`: there are none. */
+export type Brought = { readonly notes: readonly string[]; readonly tools: SessionTools | null };
+
 /** One generation of a scripted agent: performs steps until an end, an interrupt or a crash. */
 export class ScriptedGeneration {
   readonly over: Promise<void>;
@@ -18,6 +24,7 @@ export class ScriptedGeneration {
   #listening = true;
   readonly #speed: TypingSpeed;
   readonly #report: Report;
+  readonly #tools: SessionTools | null;
   readonly #abort = new AbortController();
   #hang = false;
   readonly #notes: string[];
@@ -25,11 +32,11 @@ export class ScriptedGeneration {
   #spent = 0;
   readonly #finish: () => void;
 
-  /** `notes` are messages that the former generation had no time to take up. */
-  constructor(speed: TypingSpeed, report: Report, notes: readonly string[]) {
+  constructor(speed: TypingSpeed, report: Report, { notes, tools }: Brought) {
     this.#speed = speed;
     this.#notes = [...notes];
     this.#report = report;
+    this.#tools = tools;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.over = promise;
     this.#finish = resolve;
@@ -87,6 +94,9 @@ export class ScriptedGeneration {
       case 'work':
         await this.#work(step.ms);
         return null;
+      case 'call':
+        await this.#call(step);
+        return null;
       case 'deafen':
         this.#listening = false;
         return null;
@@ -121,6 +131,22 @@ export class ScriptedGeneration {
       this.#report.work(0);
     }
     if (this.#hang) await forever(this.#abort.signal);
+  }
+
+  /** Through the same gate as a model's calls. */
+  async #call({ tool: name, input }: Extract<Step, { do: 'call' }>): Promise<void> {
+    const session = this.#tools;
+    if (session === null || this.#report.gate === undefined) return this.#emit('I have no tools here.');
+    const { Toolbox, unfenced } = await import('../../tools/toolbox.ts');
+    const floorTools = new FloorTools(this.#report, session.seat.agent, []);
+    const { signal: stopped } = this.#abort;
+    const toolbox = new Toolbox({ session, floorTools, report: this.#report, stopped });
+    await toolbox.offer();
+    const call = { id: '1', key: randomUUID(), name, input };
+    if ((await toolbox.step('', [call])) === 'stop') return;
+    const results = await toolbox.run([call]);
+    stopped.throwIfAborted();
+    this.#emit(`${name}: ${unfenced(results)}`);
   }
 
   #takeUp(): boolean {

@@ -287,6 +287,10 @@ describe('a demo word', () => {
         ask: { word, ending: { how: 'waiting', reason: 'answer' }, said: true },
         pass: { word, ending: { how: 'passed' }, said: false },
         'refuse inject': { word, ending: { how: 'completed' }, said: true },
+        'write a note': { word, ending: { how: 'completed' }, said: true },
+        'read the note': { word, ending: { how: 'completed' }, said: true },
+        'delete the note': { word, ending: { how: 'completed' }, said: true },
+        'break off': { word, ending: { how: 'completed' }, said: true },
         'hand to': { word, ending: { how: 'completed', handTo: 'qa' }, said: true },
       }[word],
     );

@@ -2,20 +2,18 @@ import { randomUUID } from 'node:crypto';
 import { jsonSchema, tool } from 'ai';
 import type { ModelMessage, ToolModelMessage, ToolSet } from 'ai';
 import { z } from 'zod';
-import type { Clock } from '../../../lib/time.ts';
-import type { OfferedTools, SeatTools } from '../../mcp/mcp-pool.ts';
-import { READ_OUTPUT } from '../../mcp/mcp-output.ts';
-import type { KeptOutputs, ToolImage } from '../../mcp/mcp-output.ts';
-import type { ServerTool } from '../../mcp/mcp-tools.ts';
-import { isHarmless, isUntrusted } from '../../mcp/taint.ts';
-import type { Taints } from '../../mcp/taint.ts';
-import { neutralised } from '../../prompt/prompt.ts';
-import { FLOOR_TOOLS, isFloorTool } from '../../tools/floor-tools.ts';
-import type { FloorToolName, FloorTools } from '../../tools/floor-tools.ts';
-import { inputWords } from '../../tools/input-words.ts';
-import type { KnownSecrets } from '../../tools/known-secrets.ts';
-import type { GatedCall, ToolGate } from '../../tools/tool-gate.ts';
-import type { Report, SeatContext } from '../backend.ts';
+import type { OfferedTools } from '../mcp/mcp-pool.ts';
+import type { SessionTools } from '../mcp/session-tools.ts';
+import { READ_OUTPUT } from '../mcp/mcp-output.ts';
+import type { KeptOutputs, ToolImage } from '../mcp/mcp-output.ts';
+import type { ServerTool } from '../mcp/mcp-tools.ts';
+import { isHarmless, isUntrusted } from '../mcp/taint.ts';
+import { neutralised } from '../prompt/prompt.ts';
+import { FLOOR_TOOLS, isFloorTool } from './floor-tools.ts';
+import type { FloorToolName, FloorTools } from './floor-tools.ts';
+import { inputWords } from './input-words.ts';
+import type { GatedCall, ToolGate } from './tool-gate.ts';
+import type { Report } from '../backends/backend.ts';
 
 /** A tool call as a model writes it. */
 export type ModelCall = {
@@ -25,18 +23,6 @@ export type ModelCall = {
   readonly key: string;
   readonly name: string;
   readonly input: unknown;
-};
-
-/** What a session of a model has of tools beside the floor's. */
-export type SessionTools = {
-  readonly seat: SeatContext;
-  readonly servers: SeatTools;
-  readonly taints: Taints;
-  readonly secrets: () => KnownSecrets;
-  /** Whether the model takes pictures. */
-  readonly images: boolean;
-  readonly kept: KeptOutputs;
-  readonly clock: Clock;
 };
 
 /** What one generation needs of its tools. */
@@ -224,6 +210,14 @@ function cautionOf(found: ServerTool, { seat, taints, servers }: SessionTools, s
     ...(change === null ? [] : [`the tool is not what it was:\n${change}`]),
   ];
   return reasons.length === 0 ? null : reasons.join('; ');
+}
+
+/** What a tool returned, without its fence, for who shows it to people. */
+export function unfenced(results: readonly ModelMessage[]): string {
+  const [first] = results;
+  const part = first?.role === 'tool' ? first.content[0] : undefined;
+  const text = part?.type === 'tool-result' && part.output.type === 'text' ? part.output.value : '';
+  return /^=== \S+ ===\n([\s\S]*)\n=== end \S+ ===$/m.exec(text)?.[1] ?? text;
 }
 
 /** Text from outside, between two lines with a boundary that it cannot know. */

@@ -1,0 +1,40 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { CHANNEL, inPlace, readyPage } from './demo.ts';
+import type { Page } from '../kill/page.ts';
+
+/** Waits until an agent has said a text that fits. */
+const said = (page: Page, text: RegExp) =>
+  page.until(() => page.texts('agent').some((each) => text.test(each)), text.source);
+
+describe('the demo without a configuration', () => {
+  test('shows a tool that is asked, one that is allowed, one that is refused, and one of which nobody knows', async () => {
+    await inPlace('{}', async (place, start) => {
+      const bot = start();
+      const page = await readyPage(bot);
+      await page.say(CHANNEL, 'dev: read the note');
+      await said(page, /^scratch__read_file: There is no such note\.$/);
+      await page.say(CHANNEL, 'dev: write a note');
+      await page.until(() => page.view?.holder?.approval?.shown === true, 'a question');
+      const { question } = page.view?.holder?.approval ?? {};
+      expect(page.texts('system').join('\n')).toMatch(
+        /dev asks for a yes \(\d+\): mcp__scratch__write_file[\s\S]*text: One at a time has the floor\./,
+      );
+      expect(await page.command(CHANNEL, `/allow ${question} always`)).toMatchObject({ ok: true });
+      await said(page, /^scratch__write_file: note\.txt is written\.$/);
+      expect(readFileSync(join(place.dataDir, 'scratch', 'note.txt'), 'utf8')).toBe('One at a time has the floor.');
+      await page.say(CHANNEL, 'dev: delete the note');
+      await said(
+        page,
+        /^scratch__delete_file: AGENT_TOOL_NOT_ALLOWED: .* is refused by rule "mcp__scratch__delete_file"/,
+      );
+      expect(existsSync(join(place.dataDir, 'scratch', 'note.txt'))).toBe(true);
+      await page.say(CHANNEL, 'dev: break off');
+      await page.until(() => page.view?.holder?.approval?.shown === true, 'another question');
+      await page.command(CHANNEL, `/allow ${page.view?.holder?.approval?.question}`);
+      await said(page, /^scratch__break_off: .*Nobody knows what it has done/);
+      await bot.end('SIGTERM');
+    });
+  });
+});
