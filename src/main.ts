@@ -11,7 +11,8 @@ import {
 import { parseCall } from './cli/arguments.ts';
 import type { CommandLine } from './cli/arguments.ts';
 import { runCtl } from './cli/ctl.ts';
-import type { CtlCall } from './cli/ctl.ts';
+import type { CtlCall, CtlWorld } from './cli/ctl.ts';
+import type { RunWatch } from './cli/run-watch.ts';
 import type { DatabaseCall } from './cli/database.ts';
 import { EXIT_CODES, STORE_CODES } from './runtime/exit-codes.ts';
 import type { ExitCode } from './runtime/exit-codes.ts';
@@ -66,6 +67,8 @@ async function run(call: CommandLine): Promise<ExitCode> {
       return start(loadConfig(thisWorld()));
     case 'ctl':
       return ctl(call, loadConfig(thisWorld(), 'look'));
+    case 'run watch':
+      return follow(call, loadConfig(thisWorld(), 'look'));
     case 'replay':
       return withStore((store) => replay(store, call));
     case 'agent list':
@@ -208,14 +211,27 @@ async function withDatabase(call: DatabaseCall): Promise<ExitCode> {
 }
 
 function ctl(call: CtlCall, config: Config): Promise<ExitCode> {
-  return runCtl(call, {
-    dataDir: config.dataDir,
-    port: config.adapters.console.port,
+  return runCtl(call, worldOf(config));
+}
+
+/** Ends with a signal; what runs goes on. */
+async function follow(call: RunWatch, config: Config): Promise<ExitCode> {
+  const { watchRuns } = await import('./cli/run-watch.ts');
+  const ending = new AbortController();
+  const end = () => ending.abort();
+  process.once('SIGINT', end).once('SIGTERM', end).once('SIGHUP', end);
+  return watchRuns(call, worldOf(config), ending.signal);
+}
+
+function worldOf({ dataDir, adapters }: Config): CtlWorld {
+  return {
+    dataDir,
+    port: adapters.console.port,
     readFile: (path) => readFile(path, 'utf8'),
     fetch,
     out: (text) => process.stdout.write(text),
     err: (text) => process.stderr.write(text),
-  });
+  };
 }
 
 /** The database belongs to one process: a running bot must be stopped first, and the error says so. */

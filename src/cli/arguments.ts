@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util';
 import { didYouMean } from '../lib/nearest.ts';
 import { quoted } from '../turns/commands/parse.ts';
 import { VERBS } from './help.ts';
+import type { RunWatch } from './run-watch.ts';
 import type { ToolTest } from './tools-test.ts';
 
 /** What the program was asked to do. */
@@ -28,6 +29,7 @@ export type CommandLine =
   | { readonly verb: 'agent check'; readonly agent: string; readonly json: boolean }
   | { readonly verb: 'config check' }
   | ({ readonly verb: 'tools test'; readonly json: boolean } & ToolTest)
+  | ({ readonly verb: 'run watch' } & RunWatch)
   | { readonly verb: 'doctor'; readonly json: boolean }
   | { readonly verb: 'discord invite' }
   | { readonly verb: 'slack manifest' }
@@ -78,6 +80,7 @@ const OPTIONS: Readonly<Record<string, readonly string[]>> = {
   doctor: ['json'],
   verify: ['json', 'background'],
   tools: ['channel', 'json'],
+  run: ['channel', 'json'],
   prune: ['dry-run'],
 };
 
@@ -94,6 +97,7 @@ const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
   ['config', readConfig],
   ['agent', readAgent],
   ['tools', readTools],
+  ['run', readRun],
   ['doctor', (given) => nothingMore(given, { verb: 'doctor', json: given.json }, 'doctor')],
   ['discord', (given) => readOnly(given, { verb: 'discord invite' }, 'discord')],
   ['slack', (given) => readOnly(given, { verb: 'slack manifest' }, 'slack')],
@@ -169,6 +173,12 @@ function readTools(given: Given): Understood {
     return no(`Expected "test", an agent, a tool and its input. Usage: conch ${usageOf('tools')}`);
   }
   return yes({ verb: 'tools test', agent, tool, input, channel: given.channel, json: given.json });
+}
+
+function readRun({ words: [what, agent, extra], channel, json }: Given): Understood {
+  if (what !== 'watch' || agent === undefined)
+    return no(`Expected "watch" and an agent. Usage: conch ${usageOf('run')}`);
+  return extra === undefined ? yes({ verb: 'run watch', agent, channel, json }) : unexpected(extra, 'run');
 }
 
 function nothingMore(given: Given, call: CommandLine, verb: string): Understood {

@@ -31,16 +31,21 @@ export const TOKEN_FILE = 'console-token';
  * was refused or nobody answered, and with `json` always to `out` as one object `{ ok, text }`.
  */
 export async function runCtl(call: CtlCall, world: CtlWorld): Promise<ExitCode> {
-  const token = await world.readFile(`${world.dataDir}/${TOKEN_FILE}`).then(
-    (text) => text.trim(),
-    () => null,
-  );
+  const token = await readToken(world);
   if (token === null) return notRunning(call, world, `there is no ${world.dataDir}/${TOKEN_FILE}`);
   const timeoutMs = call.upkeep === undefined ? TIMEOUT_MS : UPKEEP_TIMEOUT_MS;
   const answer = await ask({ body: JSON.stringify(bodyOf(call)), token, timeoutMs }, world);
   if (!answer.reached) return notRunning(call, world, answer.why);
   print(answer, call, world);
   return answer.ok ? EXIT_CODES.ok : EXIT_CODES.refused;
+}
+
+/** The token that lets its reader give commands; `null` when there is none. */
+export function readToken({ readFile, dataDir }: Pick<CtlWorld, 'readFile' | 'dataDir'>): Promise<string | null> {
+  return readFile(`${dataDir}/${TOKEN_FILE}`).then(
+    (text) => text.trim(),
+    () => null,
+  );
 }
 
 function bodyOf({ upkeep, channel, line }: CtlCall): object {
@@ -98,7 +103,8 @@ function reasonOf(error: unknown): string {
   return error.cause instanceof Error ? error.cause.message : error.message;
 }
 
-function notRunning(call: CtlCall, world: CtlWorld, why: string): ExitCode {
+/** Says that no running Conch was reached, and what to do. */
+export function notRunning(call: Pick<CtlCall, 'json'>, world: CtlWorld, why: string): ExitCode {
   const text =
     `No running Conch answers at 127.0.0.1:${world.port}: ${why}. ` +
     'Start it with "npm start", or set CONCH_PORT and CONCH_DATA_DIR to those of the running one.';
@@ -106,13 +112,17 @@ function notRunning(call: CtlCall, world: CtlWorld, why: string): ExitCode {
   return EXIT_CODES.notRunning;
 }
 
-function print(answer: { readonly ok: boolean; readonly text: string }, call: CtlCall, world: CtlWorld): void {
+function print(
+  answer: { readonly ok: boolean; readonly text: string },
+  call: Pick<CtlCall, 'json'>,
+  world: CtlWorld,
+): void {
   if (call.json) world.out(`${JSON.stringify({ ok: answer.ok, text: answer.text })}\n`);
   else if (answer.ok) world.out(`${harmless(answer.text)}\n`);
   else world.err(`${harmless(answer.text)}\n`);
 }
 
-/** Texts of people must not control the terminal. */
-function harmless(text: string): string {
+/** A text without what would control a terminal. */
+export function harmless(text: string): string {
   return text.replaceAll(/[\p{Cc}--[\n\t]]/gv, '');
 }

@@ -42,6 +42,10 @@ export const VERBS = {
     usage: 'tools test <agent> <tool> <json> [--channel id] [--json]',
     summary: 'say which rule decides about a tool call, and how',
   },
+  run: {
+    usage: 'run watch <agent> [--channel id] [--json]',
+    summary: 'show what an agent does with its tools, as it happens',
+  },
   schema: { usage: 'schema', summary: 'print the JSON Schema of turnConfig.json for editors' },
 } as const satisfies Readonly<Record<string, Verb>>;
 

@@ -48,6 +48,11 @@ export function shownAt(clock: Clock, at: Instant): Instant {
   return clock.shown?.(at) ?? at;
 }
 
+/** An instant as ISO 8601 writes it, in UTC. */
+export function isoTime(at: Instant): string {
+  return new Date(at).toISOString();
+}
+
 /** Timers of this process; delays of any length. */
 export const systemTimers: Timers = {
   after(ms, run) {

@@ -65,7 +65,8 @@ const SEATING_MS = 5_000;
 export class App {
   readonly #parts: AppParts;
   readonly #floors: ReadModel;
-  readonly #runs: Runs;
+  /** What agents do with tools at the floors. */
+  readonly runs: Runs;
   readonly #manager: TurnManager;
   readonly #agents: Supervisor;
   readonly #backendFor: AppParts['backendFor'];
@@ -106,7 +107,7 @@ export class App {
     const manager = this.#manager;
     const floors = this.#floors;
     this.#backendFor = keptBackends(parts.backendFor);
-    this.#runs = new Runs({ ...shared, manager, floors: this.#floors });
+    this.runs = new Runs({ ...shared, manager, floors: this.#floors });
     this.#agents = this.#createAgents(shared.clean);
     this.#suspensions = new Suspensions({ store, log, manager });
     this.#threads = new Threads(store);
@@ -128,7 +129,7 @@ export class App {
       forgotten: () => void (this.#config = this.#threads.within(this.#configured)),
     });
     const suspended = (channel: ChannelId) => this.#suspensions.why(channel);
-    const asked = { ...shared, manager, roster: this.#agents, floors, suspended, runs: this.#runs.commands };
+    const asked = { ...shared, manager, roster: this.#agents, floors, suspended, runs: this.runs.commands };
     this.#operators = createOperators(createCommandContext(asked));
   }
 
@@ -285,15 +286,13 @@ export class App {
       floors: {
         ...this.#floors,
         apply: (channel, report) => this.#manager.apply(channel, redactedReport(report, clean)),
-        draft: (channel, agent, epoch, text) =>
-          this.#adapterOf(channel)?.draft?.(
-            channel,
-            this.#floors.speaker(agent),
-            epoch,
-            text === null ? null : clean(text),
-          ),
+        draft: (channel, agent, epoch, draft) => {
+          const text = draft === null ? null : clean(draft);
+          this.#adapterOf(channel)?.draft?.(channel, this.#floors.speaker(agent), epoch, text);
+          this.runs.drafted?.({ channel, agent }, text);
+        },
       },
-      settings: sessionSettingsOf(() => this.#config, this.#runs.gateFor),
+      settings: sessionSettingsOf(() => this.#config, this.runs.gateFor),
     });
   }
 

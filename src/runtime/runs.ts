@@ -10,14 +10,18 @@ import type { RunCommandPorts, RunStore } from '../work/runs/run-commands.ts';
 import type { RunCommands } from '../turns/commands/context.ts';
 import { timeWords } from '../turns/commands/clock-words.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
+import type { EventSource } from '../adapters/console/event-stream.ts';
+import { RunFeeds } from '../work/runs/run-feed.ts';
+import { streamRuns } from '../work/runs/run-stream.ts';
 import type { Log } from './log.ts';
+import type { ReadModel } from './read-model.ts';
 import { createRunGates } from './run-gate.ts';
 import { judgeCall } from './tool-judge.ts';
 
 /** What runs need of the program. */
 export type RunsPorts = {
   readonly store: Pick<FloorStore, 'host' | 'journal'>;
-  readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'>;
+  readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly config: () => Config;
   readonly clock: Clock;
@@ -34,10 +38,27 @@ export class Runs {
   /** What stands between an agent and its tools while it has the floor under an epoch. */
   readonly gateFor: (seat: RunSeat, epoch: number) => ToolGate;
 
+  /** Tells programs of a seat's runs as they happen. */
+  readonly events: EventSource;
+  /** Takes what an agent is just writing; `null` as long as nobody ever read along. */
+  drafted: RunFeeds['drafted'] | null = null;
+
   /** Before the store recovers. */
   constructor({ store, config, clock, log, ...ports }: RunsPorts) {
     const runs = store.host(runOnFloor);
     this.store = runs;
+    const feeds = new RunFeeds({ runs, now: () => clock.now() });
+    this.events = ({ agent, channel, after, format }, sink) => {
+      this.drafted ??= (seat, text) => feeds.drafted(seat, text);
+      const seats = ports.floors.seatsOf(agent);
+      const [only] = seats;
+      if (only === undefined) return { ok: false, status: 404, text: `There is no agent "${agent}" in any channel.` };
+      if (channel === null && seats.length > 1)
+        return { ok: false, status: 400, text: `Say which channel: ${seats.join(', ')}.` };
+      if (channel !== null && !seats.includes(channel))
+        return { ok: false, status: 404, text: `"${agent}" has no seat in ${channel}.` };
+      return streamRuns(feeds, { channel: channel ?? only, agent }, { after, format, at: clock.now() }, sink);
+    };
     const { manager, floors } = ports;
     this.commands = createRunCommands({
       runs,

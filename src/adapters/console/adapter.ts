@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
 import type { ChannelId } from '../../turns/floor/settings.ts';
-import type { Clock } from '../../lib/time.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
 import { guardSocket } from '../../lib/guarded-server.ts';
 import { systemTimers } from '../../lib/time.ts';
 import { createInboundQueue } from '../delivery/inbound.ts';
@@ -12,6 +12,7 @@ import { ChatError } from '../port.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { Capabilities, ChatAdapter, History, Intake, FloorQueries, OutgoingPost, Principal } from '../port.ts';
 import type { UpkeepOrder } from './command-endpoint.ts';
+import type { EventSource } from './event-stream.ts';
 import { createHub } from './hub.ts';
 import type { Hub } from './hub.ts';
 import type { Platform } from './platform.ts';
@@ -53,6 +54,7 @@ export type ConsoleOptions = {
   readonly host?: '127.0.0.1';
   readonly clock: Clock;
   readonly log: Logger;
+  readonly timers?: Timers;
   readonly person?: Principal;
   /** Works on the database that only this process may write to; asked by whoever has the token. */
   readonly upkeep?: (order: UpkeepOrder) => Promise<Answer>;
@@ -68,6 +70,8 @@ export type ConsoleAdapter = ChatAdapter & {
   readonly url: string | null;
   /** From now on `/healthz` says ready. */
   setReady(): void;
+  /** From now on programs with the token are told of runs. */
+  tell(events: EventSource): void;
 };
 
 type Running = {
@@ -81,6 +85,7 @@ type Running = {
 export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
   let running: Running | null = null;
   let ready = false;
+  let events: EventSource = () => ({ ok: false, status: 404, text: 'This Conch has no runs.' });
   const up = (method: string, channel: ChannelId): Running => {
     if (running !== null) return running;
     throw new ChatError('The console is not running', { method, channel, fault: 'unreachable' });
@@ -91,11 +96,14 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
     get url() {
       return running?.server.url ?? null;
     },
-    setReady() {
-      ready = true;
-    },
+    setReady: () => void (ready = true),
+    tell: (source) => void (events = source),
     async start(intake, queries) {
-      running = await run(options, { intake, queries }, () => ready);
+      running = await run(
+        options,
+        { intake, queries },
+        { isReady: () => ready, events: (...asked) => events(...asked) },
+      );
     },
     async stop() {
       const stopping = running;
@@ -125,7 +133,10 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
 
 type Ports = { readonly intake: Intake; readonly queries: FloorQueries };
 
-async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean): Promise<Running> {
+/** What becomes known after the start. */
+type Later = { readonly isReady: () => boolean; readonly events: EventSource };
+
+async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise<Running> {
   const { clock, log, dataDir, platform } = options;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const window = createWindow(ports.queries);
@@ -160,11 +171,13 @@ async function run(options: ConsoleOptions, ports: Ports, isReady: () => boolean
       health: () => {
         const database = options.database?.() ?? 'ok';
         const isStuck = database === 'full' || database === 'locked';
-        const status = !isReady() ? 'starting' : isStuck ? 'stuck' : 'ready';
+        const status = !later.isReady() ? 'starting' : isStuck ? 'stuck' : 'ready';
         return { status, agents: agentsIn(ports.queries), database: { status: database } };
       },
       welcome: (socket) => welcome(talk, socket),
       command: (channel, line) => ctl(ports, person, { channel, line }),
+      events: later.events,
+      timers: options.timers ?? systemTimers,
       upkeep: async (order) => (await options.upkeep?.(order)) ?? { ok: false, text: 'This Conch keeps no database.' },
     });
     return { platform, hub, inbound, server };

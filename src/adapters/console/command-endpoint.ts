@@ -32,8 +32,7 @@ export async function ctlAnswer(
 ): Promise<{ readonly status: number; readonly answer: Answer }> {
   if (request.method !== 'POST') return no(405, 'Commands come by POST.');
   if (request.headers.origin !== undefined) return no(403, 'Commands do not come from web pages.');
-  const shown = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1];
-  if (shown === undefined || !sameSecret(shown, parts.token)) return no(401, 'The token is not the one of this Conch.');
+  if (!hasToken(request, parts.token)) return no(401, 'The token is not the one of this Conch.');
   const body = await readBody(request);
   if (body === null) return no(413, 'The command is too long.');
   const parsed = bodySchema.safeParse(parseJson(body));
@@ -45,6 +44,12 @@ export async function ctlAnswer(
   } catch (error) {
     return no(500, `The command failed: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+/** Whether a request shows the console's token, as programs on this machine do that may read it. */
+export function hasToken(request: IncomingMessage, token: string): boolean {
+  const shown = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '')?.[1];
+  return shown !== undefined && sameSecret(shown, token);
 }
 
 function no(status: number, text: string): { readonly status: number; readonly answer: Answer } {

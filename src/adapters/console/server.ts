@@ -8,9 +8,12 @@ import { WebSocketServer } from 'ws';
 import type { WebSocket } from 'ws';
 import { guardServer, refuseUpgrade, targetOf } from '../../lib/guarded-server.ts';
 import type { FaultLog, Listeners, UpgradeRefusal } from '../../lib/guarded-server.ts';
+import type { Timers } from '../../lib/time.ts';
 import type { Answer } from '../../turns/commands/context.ts';
-import { ctlAnswer } from './command-endpoint.ts';
+import { ctlAnswer, hasToken } from './command-endpoint.ts';
 import type { UpkeepOrder } from './command-endpoint.ts';
+import { streamEvents } from './event-stream.ts';
+import type { EventSource } from './event-stream.ts';
 import { sameSecret } from './token.ts';
 
 const FRAME_LIMIT = 1024 * 1024;
@@ -49,6 +52,9 @@ export type ServerParts = {
   readonly command: (channel: string | null, line: string) => Promise<Answer>;
   /** For `conch backup`, `conch prune` and `conch erase`. */
   readonly upkeep: (order: UpkeepOrder) => Promise<Answer>;
+  /** For `conch run watch` and other programs that read along. */
+  readonly events: EventSource;
+  readonly timers: Timers;
 };
 
 /** A listening server; `url` is where a person finds the page. */
@@ -109,12 +115,23 @@ async function respond(parts: ServerParts, page: Page, exchange: Exchange): Prom
     const reply = await ctlAnswer(request, parts);
     return finish(response, reply.status, reply.answer);
   }
+  if (path === '/runs/events') return follow(parts, exchange);
   if (request.method !== 'GET' && request.method !== 'HEAD') return finish(response, 405, 'Only GET.\n');
   if (path === '/' || path === '/index.html') {
     const name = `conch_${request.socket.localPort}`;
     response.setHeader('Set-Cookie', `${name}=${parts.token}; HttpOnly; SameSite=Strict; Path=/`);
   }
   page(exchange);
+}
+
+/** Lets a program with the token read along, and the page. */
+function follow(parts: ServerParts, { request, response }: Exchange): void {
+  if (request.method !== 'GET') return finish(response, 405, 'Only GET.\n');
+  const isProgram = request.headers.origin === undefined && hasToken(request, parts.token);
+  const why = isProgram ? null : reasonToRefuse(request, `conch_${request.socket.localPort}`, parts.token);
+  if (why !== null) return finish(response, 403, `${why}.\n`);
+  const refusal = streamEvents({ request, response }, targetOf(request)?.query ?? '', parts);
+  if (refusal !== null) finish(response, refusal.status, refusal.text);
 }
 
 function pageOf(parts: ServerParts): Page {
@@ -147,11 +164,20 @@ function refusalOf(request: IncomingMessage, http: Server, token: string): Upgra
 
 /** Why a page may not talk to this server; `null` when it may. */
 function reasonToRefuse(request: IncomingMessage, cookie: string, token: string): string | null {
-  const { host, origin } = request.headers;
+  const { host, origin, 'sec-fetch-site': site } = request.headers;
   if (!isLoopback(host)) return 'This console answers only to this machine';
-  if (origin !== `http://${host}`) return 'Another site may not talk to this console';
+  // Browsers leave the origin out when a page only reads from its own server.
+  const isOwn =
+    origin === undefined
+      ? request.method === 'GET' && site === 'same-origin' && !isUpgrade(request)
+      : origin === `http://${host}`;
+  if (!isOwn) return 'Another site may not talk to this console';
   const shown = cookieOf(request, cookie);
   return shown !== null && sameSecret(shown, token) ? null : 'Open the console page first';
+}
+
+function isUpgrade({ headers }: IncomingMessage): boolean {
+  return headers.upgrade !== undefined;
 }
 
 /** A name that leads elsewhere than to this machine is a sign of DNS rebinding. */

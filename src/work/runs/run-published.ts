@@ -35,7 +35,20 @@ export type RunEvent =
       readonly duration?: number;
     };
 
-/** What is published of a fact; `state` is the state after the whole decision. */
+/** What the events of runs are called, those that stand in no journal as well. */
+export const RUN_EVENT_NAMES = [
+  'state:update',
+  'agent:step',
+  'agent:starting',
+  'agent:paused',
+  'agent:error',
+  'agent:completed',
+  'tool:start',
+  'tool:result',
+  'stream:token',
+] as const satisfies readonly (RunEvent['type'] | 'stream:token')[];
+
+/** What is published of a fact; `state` is the state right after it, or after the whole decision. */
 export function publishedOf(fact: RunFact, { status, run }: RunState): readonly RunEvent[] {
   switch (fact.type) {
     case 'runStarted': {

@@ -1,0 +1,78 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { z } from 'zod';
+import type { Timer, Timers } from '../../lib/time.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+
+/** Whose events are wanted, from where on, and in whose words. */
+export type EventRequest = {
+  /** `null`: the only channel in which the agent has a seat. */
+  readonly channel: ChannelId | null;
+  readonly agent: AgentId;
+  /** The number of the last event that the reader has had; `null` on a first visit. */
+  readonly after: number | null;
+  readonly format: 'conch' | 'ag-ui';
+};
+
+/** Takes events as they happen; one without an `id` cannot be asked for again. */
+export type EventSink = (event: { readonly id: number | null; readonly name: string; readonly data: object }) => void;
+
+/** What tells of runs: what was missed is sent to the sink at once, the rest as it happens, until it is closed. */
+export type EventSource = (
+  request: EventRequest,
+  sink: EventSink,
+) =>
+  | { readonly ok: true; close(): void }
+  | { readonly ok: false; readonly status: 400 | 404 | 410; readonly text: string };
+
+/** How often an open stream says that it is alive, in milliseconds, so that nobody between takes it for dead. */
+const COMMENT_MS = 15_000;
+/** How soon a reader comes back, in milliseconds. */
+const RETRY_MS = 2_000;
+/** A reader that lets so many bytes wait is dropped; it comes back and goes on. */
+const MOST_UNSENT = 1024 * 1024;
+
+const querySchema = z.strictObject({
+  agent: z.string().min(1).max(200),
+  channel: z.string().min(1).max(200).nullish(),
+  format: z.enum(['conch', 'ag-ui']).default('conch'),
+});
+const numberSchema = z.coerce.number().int().nonnegative().safe();
+
+/** Answers `GET /runs/events?agent=…` with a stream of server-sent events; `Last-Event-ID` says where to go on. */
+export function streamEvents(
+  { request, response }: { readonly request: IncomingMessage; readonly response: ServerResponse },
+  query: string,
+  { events, timers }: { readonly events: EventSource; readonly timers: Timers },
+): { readonly status: number; readonly text: string } | null {
+  const parsed = querySchema.safeParse(Object.fromEntries(new URLSearchParams(query)));
+  if (!parsed.success)
+    return { status: 400, text: 'Expected ?agent=<id>, and optionally &channel=<id> and &format=ag-ui.\n' };
+  const last = request.headers['last-event-id'];
+  const after = last === undefined ? null : numberSchema.safeParse(last);
+  if (after?.success === false)
+    return { status: 400, text: 'Last-Event-ID is not the number of an event: leave it out to begin anew.\n' };
+  const { agent, channel = null, format } = parsed.data;
+  const lines: string[] = [];
+  let write = (text: string): void => void lines.push(text);
+  const opened = events({ agent, channel, format, after: after?.data ?? null }, ({ id, name, data }) => {
+    write(`${id === null ? '' : `id: ${id}\n`}event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
+  });
+  if (!opened.ok) return { status: opened.status, text: `${opened.text}\n` };
+  response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8', 'Cache-Control': 'no-store' });
+  write = (text) => {
+    response.write(text);
+    if (response.writableLength > MOST_UNSENT) response.destroy();
+  };
+  write(`retry: ${RETRY_MS}\n\n${lines.join('')}`);
+  const again = (): Timer =>
+    timers.after(COMMENT_MS, () => {
+      write(': alive\n\n');
+      alive = again();
+    });
+  let alive = again();
+  response.once('close', () => {
+    alive.cancel();
+    opened.close();
+  });
+  return null;
+}

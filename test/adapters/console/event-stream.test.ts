@@ -1,0 +1,147 @@
+import { request } from 'node:http';
+import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders } from 'node:http';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { EventSource } from 'eventsource';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { EventRequest, EventSink } from '../../../src/adapters/console/event-stream.ts';
+import { cookieOf, stand } from './fakes.ts';
+import type { Stand } from './fakes.ts';
+
+let here: Stand;
+let token = '';
+let asked: EventRequest[] = [];
+let closed = { times: 0 };
+let sink: EventSink = () => {};
+const open = new Set<ClientRequest>();
+
+beforeEach(async () => {
+  here = await stand();
+  token = readFileSync(join(here.dataDir, 'console-token'), 'utf8').trim();
+  const mine = { times: 0 };
+  [asked, closed] = [[], mine];
+  here.adapter.tell((wanted, to) => {
+    asked.push(wanted);
+    if (wanted.agent === 'ghost') return { ok: false, status: 404, text: 'There is no agent "ghost".' };
+    if (wanted.after === 7) return { ok: false, status: 410, text: 'No longer kept.' };
+    sink = to;
+    sink({ id: 8, name: 'tool:start', data: { type: 'tool:start', seq: 8 } });
+    return { ok: true, close: () => void (mine.times += 1) };
+  });
+});
+afterEach(async () => {
+  for (const each of open) each.destroy();
+  open.clear();
+  await here.adapter.stop();
+});
+
+/** The beginning of an answer: `text` grows as the stream goes on. */
+type Begun = { readonly status: number; readonly response: IncomingMessage; text: string };
+
+function get(query: string, headers: OutgoingHttpHeaders): Promise<Begun> {
+  return new Promise((resolve, reject) => {
+    const asking = request(`${here.url}/runs/events${query}`, { headers }, (response) => {
+      const begun: Begun = { status: response.statusCode ?? 0, response, text: '' };
+      response.setEncoding('utf8').on('data', (chunk: string) => (begun.text += chunk));
+      response.once('data', () => resolve(begun)).on('error', () => {});
+    });
+    open.add(asking);
+    asking.on('error', reject).end();
+  });
+}
+
+const bearer = (): OutgoingHttpHeaders => ({ authorization: `Bearer ${token}` });
+
+describe('a program with the token', () => {
+  test('is sent what it missed, then what happens, with numbers to go on by', async () => {
+    const begun = await get('?agent=dev&channel=console:demo&format=ag-ui', { ...bearer(), 'last-event-id': '5' });
+    expect(asked).toEqual([{ agent: 'dev', channel: 'console:demo', format: 'ag-ui', after: 5 }]);
+    expect(begun.response.headers).toMatchObject({
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+    });
+    sink({ id: null, name: 'stream:token', data: { text: 'two\nlines' } });
+    sink({ id: 12, name: 'tool:result', data: {} });
+    await vi.waitFor(() => expect(begun.text).toContain('id: 12'));
+    expect(begun.text).toBe(
+      [
+        'retry: 2000',
+        'id: 8\nevent: tool:start\ndata: {"type":"tool:start","seq":8}',
+        'event: stream:token\ndata: {"text":"two\\nlines"}',
+        'id: 12\nevent: tool:result\ndata: {}\n\n',
+      ].join('\n\n'),
+    );
+  });
+
+  test('that goes away is no longer told', async () => {
+    const { response } = await get('?agent=dev', bearer());
+    response.destroy();
+    await vi.waitFor(() => expect(closed.times).toBe(1));
+    expect(asked[0]?.channel).toBeNull();
+  });
+
+  test('that does not read is dropped, and can go on by number', async () => {
+    const { response } = await get('?agent=dev', bearer());
+    response.pause();
+    const data = { text: 'x'.repeat(64 * 1024) };
+    for (let sent = 0; sent < 400; sent += 1) {
+      sink({ id: null, name: 'stream:token', data });
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await vi.waitFor(() => expect(closed.times).toBe(1));
+  });
+
+  test('follows with a library for such streams, from where it was cut', async () => {
+    const heard: string[] = [];
+    const fetching: string[] = [];
+    const source = new EventSource(`${here.url}/runs/events?agent=dev`, {
+      fetch: (url, init) => {
+        fetching.push(new Headers(init.headers).get('last-event-id') ?? '');
+        return fetch(url, { ...init, headers: { ...init.headers, ...(bearer() as Record<string, string>) } });
+      },
+    });
+    source.addEventListener('tool:start', ({ lastEventId }) => void heard.push(lastEventId));
+    await vi.waitFor(() => expect(heard).toEqual(['8']));
+    source.close();
+    expect(fetching).toEqual(['']);
+  });
+});
+
+describe('whoever may not read along', () => {
+  test.each([
+    ['has no token and no cookie', () => ({})],
+    ['has a wrong token', () => ({ authorization: 'Bearer wrong' })],
+    ['is another site with the cookie', () => ({ origin: 'http://evil.example', cookie: 'COOKIE' })],
+    ['is another site that leaves its origin out', () => ({ 'sec-fetch-site': 'cross-site', cookie: 'COOKIE' })],
+    ['is another site with the token', () => ({ origin: 'http://evil.example', authorization: `Bearer ${token}` })],
+  ])('%s', async (_what, headers) => {
+    const cookie = await cookieOf(here.url);
+    const given: OutgoingHttpHeaders = headers();
+    const sent = given.cookie === 'COOKIE' ? { ...given, cookie } : given;
+    expect((await get('?agent=dev', sent)).status).toBe(403);
+    expect(asked).toEqual([]);
+  });
+
+  test('is not the page itself', async () => {
+    const cookie = await cookieOf(here.url);
+    expect((await get('?agent=dev', { cookie, 'sec-fetch-site': 'same-origin' })).status).toBe(200);
+    expect((await get('?agent=dev', { cookie, origin: here.url })).status).toBe(200);
+  });
+});
+
+describe('a request that cannot be answered', () => {
+  test.each([
+    ['', '', 400, 'Expected ?agent=<id>'],
+    ['?agent=', '', 400, 'Expected ?agent=<id>'],
+    ['?agent=dev&format=xml', '', 400, 'Expected ?agent=<id>'],
+    ['?agent=dev&who=me', '', 400, 'Expected ?agent=<id>'],
+    ['?agent=ghost', '', 404, 'There is no agent "ghost".'],
+    ['?agent=dev', '-1', 400, 'Last-Event-ID is not the number of an event'],
+    ['?agent=dev', '1e99', 400, 'Last-Event-ID is not the number of an event'],
+    ['?agent=dev', 'abc', 400, 'Last-Event-ID is not the number of an event'],
+    ['?agent=dev', '7', 410, 'No longer kept.'],
+  ])('%s after "%s" gets %i and says why', async (query, last, status, words) => {
+    const begun = await get(query, { ...bearer(), ...(last === '' ? {} : { 'last-event-id': last }) });
+    expect([begun.status, begun.text.startsWith(words)]).toEqual([status, true]);
+  });
+});

@@ -1,0 +1,266 @@
+import { EventSchema } from '@ag-ui/core/schemas';
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { AgUiStream } from '../../../src/work/runs/ag-ui.ts';
+import { RunFeeds } from '../../../src/work/runs/run-feed.ts';
+import type { FeedItem, Opening, RunMessage } from '../../../src/work/runs/run-feed.ts';
+import { streamRuns } from '../../../src/work/runs/run-stream.ts';
+import { openQuestion } from '../../../src/turns/floor/seats.ts';
+import { folder } from '../../engine/sqlite/fixture.ts';
+import type { Command } from '../../../src/turns/floor/command.ts';
+import { Bound, HALL, SEAT, by } from './bound.ts';
+import { AT, call, settle } from './fixture.ts';
+
+type Act = (bound: Bound, index: number) => Promise<unknown>;
+
+const session = (bound: Bound): string => bound.state.run?.session ?? '';
+const step: Act = (bound) =>
+  bound.run({ type: 'STEP', session: session(bound), turn: (bound.state.run?.turn ?? 0) + 1, toolCalls: [] });
+const used: Act = async (bound, index) => {
+  const id = `used ${index}`;
+  await bound.requests(id, { verdict: 'allow', digest: id }, session(bound));
+  await bound.run({ type: 'CLAIM', call: id, digest: id, verdict: 'allow' });
+  await bound.run(settle(id));
+};
+const asked: Act = async (bound, index) => {
+  await bound.requests(`asked ${index}`, { digest: `asked ${index}` }, session(bound));
+  if (openQuestion(bound.hall) !== null) await bound.answers(index % 2 === 0 ? 'allow' : 'reject');
+};
+/** Its turn ends, and pm has the floor again, whoever would be next. */
+const nextTurn: Act = async (bound) => {
+  const apply = (command: Command) => bound.store.apply(HALL, command, AT);
+  const { turn } = bound.hall;
+  const end = { type: 'end', outcome: 'completed', signalled: true } as const;
+  if (turn !== null) await apply({ ...end, agent: turn.agent, epoch: turn.epoch });
+  const other = bound.hall.turn;
+  if (other !== null && other.agent !== 'pm') await apply({ ...end, agent: other.agent, epoch: other.epoch });
+  await apply({ type: 'start', by });
+  const again = bound.hall.turn;
+  if (again?.agent === 'pm') await apply({ type: 'use', agent: 'pm', epoch: again.epoch });
+};
+
+const ACTS: readonly Act[] = [step, used, asked, nextTurn];
+
+/** What is told of everything, from before the first run. */
+function listening(bound: Bound): { readonly feeds: RunFeeds; readonly all: FeedItem[] } {
+  const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
+  const all: FeedItem[] = [];
+  feeds.open(SEAT, null, { durable: (item) => void all.push(item), token: () => {} });
+  return { feeds, all };
+}
+
+function opened(opening: Opening): Extract<Opening, { ok: true }> {
+  if (!opening.ok) throw new Error(`not opened: ${opening.why}`);
+  return opening;
+}
+
+const seqs = (items: readonly { readonly seq: number }[]): readonly number[] => items.map(({ seq }) => seq);
+
+describe('a reader of runs', () => {
+  test('is told of a call and its result, of a question and of the end, each with its number', async () => {
+    const bound = await new Bound().granted();
+    const { all } = listening(bound);
+    await bound.floor({ type: 'use', agent: 'pm', epoch: 1 });
+    await used(bound, 1);
+    await asked(bound, 2);
+    await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
+    const told = all.map(({ message }) => message);
+    expect(told.map(({ type }) => type)).toEqual([
+      'agent:starting',
+      'state:update',
+      'agent:step',
+      'state:update',
+      'tool:start',
+      'tool:result',
+      'agent:paused',
+      'state:update',
+      'state:update',
+      'tool:result',
+      'agent:completed',
+      'state:update',
+    ]);
+    expect(told[4]).toEqual({
+      v: 1,
+      seq: told[4]?.seq,
+      at: AT,
+      run: bound.state.run?.id,
+      agent: 'pm',
+      channel: 'console:hall',
+      type: 'tool:start',
+      tool: call('x').tool,
+      input: call('used 1').input,
+      callId: 'used 1',
+    });
+    expect(seqs(told)).toEqual([...new Set(seqs(told))].toSorted((one, other) => one - other));
+  });
+
+  test('that is cut off anywhere, and goes on by number, has each event once', async () => {
+    const script = fc.array(fc.constantFrom(...ACTS), { minLength: 1, maxLength: 14 });
+    await fc.assert(
+      fc.asyncProperty(script, fc.infiniteStream(fc.boolean()), async (acts, cuts) => {
+        const bound = await new Bound().granted();
+        const { feeds, all } = listening(bound);
+        const had: RunMessage[] = [];
+        const read = () => {
+          const reader = { durable: ({ message }: FeedItem) => void had.push(message), token: () => {} };
+          const reading = opened(feeds.open(SEAT, had.at(-1)?.seq ?? 0, reader));
+          had.push(...reading.missed.map(({ message }) => message));
+          return reading;
+        };
+        let reading: ReturnType<typeof read> | null = read();
+        await bound.floor({ type: 'use', agent: 'pm', epoch: 1 });
+        for (const [index, act] of acts.entries()) {
+          if (cuts.next().value === true) {
+            reading?.close();
+            reading = reading === null ? read() : null;
+          }
+          await act(bound, index);
+        }
+        reading ??= read();
+        expect(had).toEqual(all.map(({ message }) => message));
+        await bound.store.close();
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test('goes on over a restart', async () => {
+    using place = folder();
+    const bound = await new Bound(`${place.path}/x.db`).granted();
+    const { all } = listening(bound);
+    await bound.floor({ type: 'use', agent: 'pm', epoch: 1 });
+    await used(bound, 1);
+    const last = all[2]?.message.seq ?? 0;
+    await bound.dies();
+    const after = new RunFeeds({ runs: bound.runs, now: () => AT });
+    const { missed } = opened(after.open(SEAT, last, { durable: () => {}, token: () => {} }));
+    expect(missed.slice(0, 3).map(({ message }) => message)).toEqual(all.slice(3, 6).map(({ message }) => message));
+    await bound.store.close();
+  });
+
+  test('with a number that never was, or is of later than now, is told so', async () => {
+    const bound = await new Bound().begins();
+    const { feeds } = listening(bound);
+    const why = (after: number) => {
+      const opening = feeds.open(SEAT, after, { durable: () => {}, token: () => {} });
+      return opening.ok ? null : opening.why;
+    };
+    expect([why(-1), why(0), why(1_000_000), why(Number.MAX_SAFE_INTEGER)]).toEqual([
+      'unknown',
+      null,
+      'unknown',
+      'unknown',
+    ]);
+  });
+
+  test('whose place is no longer kept has to begin anew', async () => {
+    const bound = await new Bound().begins();
+    await used(bound, 1);
+    await nextTurn(bound, 2);
+    const kept = [...bound.runs.newest('console:hall pm')];
+    const begin = kept.findIndex(({ fact }) => fact.type === 'runStarted');
+    const runs = {
+      newest: () => kept.slice(0, begin + 1),
+      state: (key: string) => bound.runs.state(key),
+      onChange: () => {},
+    };
+    const feeds = new RunFeeds({ runs, now: () => AT });
+    const open = (after: number) => feeds.open(SEAT, after, { durable: () => {}, token: () => {} });
+    expect(open(8)).toEqual({ ok: false, why: 'gone' });
+    expect(open((kept[begin]?.seq ?? 0) * 4).ok).toBe(true);
+  });
+
+  test('is told what an agent is just writing, piece by piece, and never again', async () => {
+    const bound = await new Bound().begins();
+    const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
+    const tokens: string[] = [];
+    const token = (message: RunMessage) => void (message.type === 'stream:token' && tokens.push(message.text));
+    const { close } = opened(feeds.open(SEAT, null, { durable: () => {}, token }));
+    for (const draft of ['I', 'I read', 'I read it', null, 'And']) feeds.drafted(SEAT, draft);
+    close();
+    feeds.drafted(SEAT, 'And now');
+    expect(tokens).toEqual(['I', ' read', ' it', 'And']);
+  });
+});
+
+describe('the Agent User Interaction protocol', () => {
+  test('is spoken in events of its own, in an order that it allows, whatever a run does', async () => {
+    const script = fc.array(fc.constantFrom(...ACTS), { minLength: 1, maxLength: 14 });
+    await fc.assert(
+      fc.asyncProperty(script, fc.boolean(), async (acts, drafts) => {
+        const bound = await new Bound().granted();
+        const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
+        const events: object[] = [];
+        const start = { after: null, format: 'ag-ui', at: AT } as const;
+        streamRuns(feeds, SEAT, start, ({ data }) => void events.push(data));
+        await bound.floor({ type: 'use', agent: 'pm', epoch: 1 });
+        for (const [index, act] of acts.entries()) {
+          if (drafts) feeds.drafted(SEAT, 'x'.repeat(index + 1));
+          await act(bound, index);
+        }
+        expect(events.flatMap((event) => faultsOf(event))).toEqual([]);
+        expect(disorderIn(events)).toBeNull();
+        await bound.store.close();
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test('has a question as an interrupt, and what follows the answer as another run', async () => {
+    const bound = await new Bound().granted();
+    const { all } = listening(bound);
+    await bound.floor({ type: 'use', agent: 'pm', epoch: 1 });
+    await bound.requests('a', { words: { title: 'run the tests', detail: 'npm test' } });
+    await bound.answers('allow');
+    const stream = new AgUiStream();
+    const told = all.flatMap((item) => stream.tell(item));
+    const run = bound.state.run?.id;
+    expect(told.filter(({ type }) => type === 'RUN_STARTED').map(({ runId }) => runId)).toEqual([run, `${run}.2`]);
+    expect(told.find(({ type }) => type === 'RUN_FINISHED')).toMatchObject({
+      outcome: {
+        type: 'interrupt',
+        interrupts: [{ reason: 'approval_required', message: 'run the tests', toolCallId: 'a' }],
+      },
+    });
+  });
+
+  test('begins for a reader that comes into the middle with the run, its state and its step', async () => {
+    const bound = await new Bound().begins();
+    const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
+    const names: string[] = [];
+    streamRuns(feeds, SEAT, { after: null, format: 'ag-ui', at: AT }, ({ name }) => void names.push(name));
+    expect(names).toEqual(['RUN_STARTED', 'STATE_SNAPSHOT', 'STEP_STARTED']);
+  });
+});
+
+function faultsOf(event: object): readonly string[] {
+  const parsed = EventSchema.safeParse(event);
+  return parsed.success ? [] : [`${JSON.stringify(event)}: ${parsed.error.message}`];
+}
+
+type Told = { readonly type: string; readonly runId?: string; readonly stepName?: string; readonly messageId?: string };
+
+/** Runs do not overlap; steps and texts lie within one, and end before it does. */
+function disorderIn(events: readonly object[]): string | null {
+  let run: string | null = null;
+  const open = new Set<unknown>();
+  for (const event of events as readonly Told[]) {
+    const { type, runId, stepName, messageId } = event;
+    if (type === 'RUN_STARTED') {
+      if (run !== null) return `${runId} begins in ${run}`;
+      run = runId ?? null;
+    }
+    if (type === 'STEP_STARTED' || type === 'TEXT_MESSAGE_START') {
+      if (run === null) return `${type} in no run`;
+      open.add(stepName ?? messageId);
+    }
+    if ((type === 'STEP_FINISHED' || type === 'TEXT_MESSAGE_END') && !open.delete(stepName ?? messageId))
+      return `${stepName ?? messageId} ends and had not begun`;
+    if (type === 'RUN_FINISHED' || type === 'RUN_ERROR') {
+      if (run === null || (type === 'RUN_FINISHED' && runId !== run)) return `${runId} ends in ${run}`;
+      if (open.size > 0) return `${[...open].join()} is open at the end`;
+      run = null;
+    }
+  }
+  return null;
+}
