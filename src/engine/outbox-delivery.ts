@@ -21,6 +21,8 @@ export type DeliveryPorts<Effect> = {
 
 /** How many rows are taken up at once; more follow as these are done. */
 const BATCH = 256;
+/** So many are handed over before timers and sockets have their turn: with a prompt each that is a few milliseconds. */
+const SLICE = 8;
 const AGAIN: RetryPolicy = { firstMs: 500, longestMs: 60_000 };
 
 /** How long to wait before a row is tried again after so many attempts, in milliseconds. */
@@ -83,7 +85,10 @@ export class Delivery<Effect> {
       this.#again = false;
       const { rows, next } = await this.#ports.store.owed(BATCH, this.#ports.clock.now());
       this.#alarm.noLaterThan(next);
-      for (const row of rows) this.#fly(row);
+      for (const [index, row] of rows.entries()) {
+        if (index > 0 && index % SLICE === 0 && this.#running) await othersTurn();
+        this.#fly(row);
+      }
     }
   }
 
@@ -117,4 +122,8 @@ export class Delivery<Effect> {
   #later(row: OwedEffect<Effect>): Instant {
     return this.#ports.clock.now() + deliveryBackoffMs(row.attempts);
   }
+}
+
+function othersTurn(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
 }

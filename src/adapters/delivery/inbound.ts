@@ -8,8 +8,8 @@ import type { FloorQueries, Place, Memory } from '../port.ts';
 import { isCommandLine } from '../../turns/text/recognition.ts';
 import { COMMAND_WORDS } from '../../turns/commands/command-table.ts';
 
-/** The most that waits for one channel. */
-const WAITING_LIMIT = 5_000;
+/** The most that waits for one channel: some seconds of what a store on a slow disk takes in. */
+const WAITING_LIMIT = 500;
 const AGAIN = { firstMs: 250, longestMs: 15_000 };
 
 /**
@@ -35,7 +35,7 @@ export type InboundQueuePorts = {
   readonly delayed?: (channel: ChannelId, why: string) => void;
 };
 
-/** A queue with room for 5,000 acts a channel. */
+/** A queue with room for 500 acts a channel. */
 export function createInboundQueue({ log, timers, delayed }: InboundQueuePorts): InboundQueue {
   const stopping = new AbortController();
   const lanes = new KeyedQueue<ChannelId>();

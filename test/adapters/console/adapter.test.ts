@@ -122,6 +122,22 @@ describe('a person at an open page', () => {
     await expect.poll(() => here.intake.messages.map((message) => message.text)).toEqual(['kept', 'after it']);
   });
 
+  test('T49 is told to wait once Conch is five hundred messages behind, and nothing of it is kept or lost', async () => {
+    await opened();
+    Object.assign(here.intake, { message: () => new Promise<void>(() => undefined) });
+    const texts = Array.from({ length: 500 }, (_, place) => `message ${place}`);
+    for (const text of texts) page.send(saying(text));
+    for (const _ of texts) await page.frame('accepted');
+    const late = saying('one too many');
+    page.send(late);
+    expect(await page.frame('refused')).toMatchObject({
+      key: late.key,
+      text: expect.stringContaining('cannot keep up'),
+    });
+    const { messages } = await opened();
+    expect(messages.at(-1)?.text).toBe('message 499');
+  });
+
   test('edits and deletions of own messages reach Conch and the page', async () => {
     await opened();
     page.send(saying('helo'));

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { expect, test } from 'vitest';
+import { Delivery } from '../../src/engine/outbox-delivery.ts';
+import type { OutboxStore, OwedEffect } from '../../src/engine/port.ts';
+import { createTime } from '../agents/time.ts';
+
+const ROWS = 64;
+
+/** A delivery that owes so many rows in lanes of their own, and what was handed over so far. */
+function owing() {
+  const time = createTime();
+  const handed: string[] = [];
+  const settled: string[] = [];
+  let owed: readonly OwedEffect<string>[] = Array.from({ length: ROWS }, (_, index) => ({
+    id: `r${index}`,
+    channel: `test:${index}`,
+    lane: 'agent',
+    effect: 'prompt',
+    part: 0,
+    text: null,
+    attempts: 0,
+    uncertain: false,
+    afterId: null,
+    editsId: null,
+  }));
+  const store: OutboxStore<string> = {
+    owed: async () => {
+      const rows = owed;
+      owed = [];
+      return { rows, next: null };
+    },
+    settle: async ({ id }) => void settled.push(id),
+  };
+  const delivery = new Delivery<string>({
+    store,
+    ...time,
+    carry: async ({ id }) => {
+      handed.push(id);
+      return { state: 'confirmed', platformId: null };
+    },
+    failed: () => assert.fail('no row fails'),
+    broken: (error) => assert.fail(String(error)),
+  });
+  return { delivery, handed, settled };
+}
+
+test('T49 timers and sockets have their turn after every few rows that are handed over, however many are owed', async () => {
+  const { delivery, handed, settled } = owing();
+  const steps: number[] = [];
+  delivery.start();
+  for (let before = 0; before < ROWS; before = handed.length) {
+    await new Promise<void>((resolve) => void setImmediate(resolve));
+    steps.push(handed.length - before);
+    assert(steps.length <= ROWS, 'the delivery stands still');
+  }
+  expect(Math.max(...steps)).toBeLessThanOrEqual(8);
+  await delivery.stop();
+  expect(settled).toHaveLength(ROWS);
+});
+
+test('T49 what was taken up at the end is handed over at once, so that nothing of it is left open', async () => {
+  const { delivery, handed, settled } = owing();
+  delivery.start();
+  await new Promise<void>((resolve) => void setImmediate(resolve));
+  expect(handed.length).toBeLessThan(ROWS);
+  await delivery.stop();
+  expect([handed.length, settled.length]).toEqual([ROWS, ROWS]);
+});
