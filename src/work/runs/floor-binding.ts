@@ -175,7 +175,9 @@ function floorCommands(fact: RunFact, { key, run }: RunState): readonly CommandF
   const command = ((): Command | null => {
     switch (fact.type) {
       case 'paused':
-        return fact.reason === 'user_input' ? null : { type: 'request', agent, epoch, ...questionOf(fact, run) };
+        return fact.reason === 'user_input' || fact.muted === true
+          ? null
+          : { type: 'request', agent, epoch, ...questionOf(fact, run) };
       case 'resumed':
         return { type: 'withdraw', agent, epoch };
       case 'aborted':
