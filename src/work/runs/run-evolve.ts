@@ -121,7 +121,9 @@ function evolveCall(
         cleared: false,
         approved: false,
       };
-      return { ...state, run: { ...run, calls: [...run.calls, open], repeated: { digest: call.digest, times } } };
+      const refused = run.refused === undefined && verdict === 'deny' ? { refused: call.id } : {};
+      const repeated = { digest: call.digest, times };
+      return { ...state, run: { ...run, calls: [...run.calls, open], repeated, ...refused } };
     }
     case 'callCleared':
       expecting(state, ['running'], fact);

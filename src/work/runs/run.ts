@@ -122,6 +122,8 @@ const runSchema = z.strictObject({
   /** A yes that was given after its call was gone. */
   grants: z.array(text),
   asked: z.number(),
+  /** The first call that the rules refused. */
+  refused: id.exactOptional(),
 });
 
 /** All runs of one seat, one after the other; only the newest is kept. */
