@@ -80,6 +80,7 @@ async function run(call: CommandLine): Promise<ExitCode> {
     case 'erase':
       return upkeep(call);
     case 'verify':
+    case 'audit':
     case 'restore':
       return withDatabase(call);
   }
@@ -206,7 +207,7 @@ function orderOf(call: Extract<CommandLine, { verb: UpkeepOrder['act'] }>): Upke
 
 async function withDatabase(call: DatabaseCall): Promise<ExitCode> {
   const { runOnDatabase } = await import('./cli/database.ts');
-  const { ok, text, code } = await runOnDatabase(call, loadConfig(thisWorld(), 'look').dataDir);
+  const { ok, text, code } = await runOnDatabase(call, loadConfig(thisWorld(), 'look').dataDir, systemClock().now());
   return ok ? say(text) : fail(text, code);
 }
 

@@ -24,6 +24,8 @@ export type CommandLine =
   | { readonly verb: 'erase'; readonly what: 'person' | 'message'; readonly id: string }
   /** `background`: only what needs no fold, for the running program. */
   | { readonly verb: 'verify'; readonly file: string | null; readonly json: boolean; readonly background: boolean }
+  /** `since`: a day, an instant, or how long ago ("7d", "2h"). */
+  | { readonly verb: 'audit'; readonly since: string | null; readonly json: boolean }
   | { readonly verb: 'agent list' }
   | { readonly verb: 'agent'; readonly what: 'add' | 'rotate' | 'revoke'; readonly agent: string }
   | { readonly verb: 'agent check'; readonly agent: string; readonly json: boolean }
@@ -71,6 +73,7 @@ type Given = {
   readonly isDryRun: boolean;
   readonly channel: string | null;
   readonly from: string | null;
+  readonly since: string | null;
 };
 
 const OPTIONS: Readonly<Record<string, readonly string[]>> = {
@@ -82,6 +85,7 @@ const OPTIONS: Readonly<Record<string, readonly string[]>> = {
   tools: ['channel', 'json'],
   run: ['channel', 'json'],
   prune: ['dry-run'],
+  audit: ['since', 'json'],
 };
 
 const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
@@ -94,6 +98,7 @@ const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
   ['verify', readVerify],
   ['prune', (given) => nothingMore(given, { verb: 'prune', isDryRun: given.isDryRun }, 'prune')],
   ['erase', readErase],
+  ['audit', (given) => nothingMore(given, { verb: 'audit', since: given.since, json: given.json }, 'audit')],
   ['config', readConfig],
   ['agent', readAgent],
   ['tools', readTools],
@@ -219,6 +224,7 @@ function readOptions(
     isDryRun: options.has('dry-run'),
     channel: text('channel'),
     from: text('from'),
+    since: text('since'),
   };
 }
 
@@ -229,9 +235,10 @@ const KNOWN_OPTIONS = {
   'dry-run': { type: 'boolean' },
   channel: { type: 'string', short: 'c' },
   from: { type: 'string' },
+  since: { type: 'string' },
 } as const;
 
-const TAKES_VALUE: ReadonlySet<string> = new Set(['channel', 'from']);
+const TAKES_VALUE: ReadonlySet<string> = new Set(['channel', 'from', 'since']);
 
 function usageOf(verb: string): string {
   return Object.entries(VERBS).find(([each]) => each === verb)?.[1].usage ?? verb;

@@ -3,24 +3,29 @@ import type { CommandLine } from './arguments.ts';
 import { sessionJournal } from '../agents/session/session-journal.ts';
 import { replayJournal } from '../engine/replay.ts';
 import { restore } from '../engine/sqlite/backup.ts';
-import { databaseProblems } from '../engine/sqlite/check.ts';
+import { databaseProblems, readJournals } from '../engine/sqlite/check.ts';
 import type { Fold } from '../engine/sqlite/check.ts';
 import { databaseIn } from '../runtime/data-folder.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
 import type { ExitCode } from '../runtime/exit-codes.ts';
-import { runOnFloor } from '../work/runs/floor-binding.ts';
+import type { Instant } from '../lib/time.ts';
+import { quoted } from '../turns/commands/parse.ts';
+import { runOnFloor, seatOfRuns } from '../work/runs/floor-binding.ts';
+import { toolCallRows } from '../work/runs/run-audit.ts';
+import { callWords } from '../work/runs/run-commands.ts';
 import { floorMachine } from '../turns/floor-store.ts';
 
 /** What is done to the database in a data folder by the command line alone. */
-export type DatabaseCall = Extract<CommandLine, { verb: 'verify' | 'restore' }>;
+export type DatabaseCall = Extract<CommandLine, { verb: 'verify' | 'audit' | 'restore' }>;
 
 /** What came of it: a text for people, to be said or complained of. */
 export type Done = { readonly ok: boolean; readonly text: string; readonly code: ExitCode };
 
 /** Does it. Rejects with a `StoreError` that says what to do when the database cannot be used. */
-export async function runOnDatabase(call: DatabaseCall, dataDir: string): Promise<Done> {
+export async function runOnDatabase(call: DatabaseCall, dataDir: string, now: Instant): Promise<Done> {
   const path = resolve(databaseIn(dataDir));
   if (call.verb === 'restore') return restored(resolve(call.file), path);
+  if (call.verb === 'audit') return audited(path, call, now);
   const file = call.file === null ? path : resolve(call.file);
   const problems = databaseProblems(file, call.background ? [] : FOLDS);
   const code = problems.length === 0 ? EXIT_CODES.ok : EXIT_CODES.databaseUnreadable;
@@ -33,6 +38,35 @@ const FOLDS: readonly Fold[] = [
   { name: runOnFloor.name, replay: (recording) => replayJournal(recording, runOnFloor) },
   { name: sessionJournal.name, replay: (recording) => replayJournal(recording, sessionJournal) },
 ];
+
+/** Every tool call since then, oldest first: a line each, for people or as JSON. */
+function audited(path: string, { since, json }: Extract<DatabaseCall, { verb: 'audit' }>, now: Instant): Done {
+  const from = since === null ? 0 : sinceOf(since, now);
+  if (from === null) {
+    const text = `Expected a day or how long ago after --since, as 2026-11-22, 7d or 2h, got ${quoted(since ?? '')}.`;
+    return { ok: false, text, code: EXIT_CODES.usage };
+  }
+  const rows = [...readJournals(path, runOnFloor)].flatMap(([key, entries]) =>
+    toolCallRows(entries).map((row) => ({ ...seatOfRuns(key), ...row })),
+  );
+  const wanted = rows.filter(({ askedAt }) => askedAt >= from).toSorted((a, b) => a.askedAt - b.askedAt);
+  const lines = wanted.map((row) =>
+    json
+      ? JSON.stringify(row)
+      : `${new Date(row.askedAt).toISOString()}  ${row.channel} ${row.agent}  ${callWords(row, LONGEST_INPUT)}`,
+  );
+  return { ok: true, text: lines.join('\n') || (json ? '' : 'No tool calls.'), code: EXIT_CODES.ok };
+}
+
+const LONGEST_INPUT = 200;
+const UNIT_MS = { h: 3_600_000, d: 86_400_000 } as const;
+
+function sinceOf(text: string, now: Instant): Instant | null {
+  const [, count, unit] = /^(\d{1,5})([hd])$/.exec(text) ?? [];
+  if (count !== undefined) return now - Number(count) * UNIT_MS[unit === 'h' ? 'h' : 'd'];
+  const at = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : NaN;
+  return Number.isNaN(at) ? null : at;
+}
 
 function verdictOf(file: string, problems: readonly string[]): string {
   if (problems.length === 0) return `✓ ${file} is whole: every row is what was written, and every journal is unbroken.`;

@@ -22,6 +22,10 @@ export const VERBS = {
   },
   prune: { usage: 'prune [--dry-run]', summary: 'take away what is older than retention.days; or only count it' },
   erase: { usage: 'erase <person|message> <id>', summary: "take a person's words, or one message, out for good" },
+  audit: {
+    usage: 'audit [--since 7d] [--json]',
+    summary: 'print all tool calls: who allowed them, what came of them',
+  },
   restore: { usage: 'restore <file>', summary: 'put a backup in the place of the database, which is kept aside' },
   agent: {
     usage: 'agent <add|rotate|revoke|list> [id]',

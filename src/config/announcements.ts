@@ -5,6 +5,7 @@ export const ANNOUNCEMENT_TEXTS = {
   approval:
     '✋ {agent} asks for a yes ({question}): {title}\nAn operator answers with /allow {question} or /reject {question}.',
   unasked: '⛔ {agent} got a no, for nobody could be asked about "{title}": {why}',
+  forbidden: '⛔ {agent} may not use {title}: {why}. It was told so; /run log shows what else is refused.',
   disconnect: '⚠️ {agent} disconnected, skipping turn: {cause}',
   nobody: '⚠️ No agents available in this channel',
   unaddressed: '⚠️ Nobody answers that: {why}',

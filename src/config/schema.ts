@@ -146,6 +146,7 @@ const announcements = z.strictObject({
       description: 'The text when a tool of an agent needs a yes. What would run always follows it, whole.',
     })
     .exactOptional(),
+  forbidden: template('forbidden', 'The text when the rules refuse a tool for the first time in a run.'),
   unasked: template('unasked', 'The text when a tool needs a yes that nobody can be asked for.'),
   disconnect: template('disconnect', 'The text when an agent leaves in its turn.'),
   nobody: template('nobody', 'The text when a message comes and every agent is OFFLINE.'),

@@ -4,6 +4,9 @@ import { floorMachine } from '../../src/turns/floor-store.ts';
 import { runMachine } from '../../src/work/runs/run-machine.ts';
 import { CHANNELS } from './channels.ts';
 import { catchPlanted } from './plant.ts';
+import { floorWithRuns, runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import { searchJoined } from './joined.ts';
+import { catchInJoined } from './planted-joined.ts';
 import { catchInRuns } from './planted-runs.ts';
 import { searchRounds } from './rounds.ts';
 import { searchRuns } from './runs.ts';
@@ -39,19 +42,23 @@ for (const found of rounds.found) log(traceOf(found));
 const runs = searchRuns(runMachine, { depth: values.small ? 6 : 8, first: false });
 log(rowOf(runs));
 for (const found of runs.found) log(traceOf(found));
+const joined = searchJoined({ floorWithRuns, runOnFloor }, { depth: values.small ? 4 : 6, first: false });
+log(`${joined.states} states of a floor with its run, ${joined.transitions} transitions`);
+for (const { invariant, what, trace } of joined.found) log(`${invariant} ${what}: ${JSON.stringify(trace)}`);
 const planted = [
   ...(await catchPlanted()).map(({ bug, found }) => ({ bug, found, where: found?.channel ?? '' })),
   ...(await catchInRuns()).map(({ bug, found }) => ({ bug, found, where: 'runs' })),
+  ...(await catchInJoined()).map(({ bug, found }) => ({ bug, found, where: 'a floor with its run' })),
 ];
 for (const caught of planted) log(plantedRowOf(caught));
 
 const sum = (count: (one: Explored) => number): number => explored.reduce((total, one) => total + count(one), 0);
 const result = {
-  states: sum((one) => one.states) + runs.states,
-  transitions: sum((one) => one.transitions) + runs.transitions,
+  states: sum((one) => one.states) + runs.states + joined.states,
+  transitions: sum((one) => one.transitions) + runs.transitions + joined.transitions,
   diameter: Math.max(...explored.map((one) => one.diameter)),
   schedules: rounds.schedules,
-  violations: sum((one) => one.found.length) + rounds.found.length + runs.found.length,
+  violations: sum((one) => one.found.length) + rounds.found.length + runs.found.length + joined.found.length,
   planted: planted.length,
   caught: planted.filter(({ found }) => found !== null).length,
 };

@@ -83,8 +83,8 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'a run that is aborted leaves its question open',
     file: 'run-decide.ts',
-    find: "  closeApproval(decision, 'void');\n",
-    replace: '',
+    find: "  closeApproval(decision, 'void');\n  dropCalls",
+    replace: '  dropCalls',
   },
   {
     name: 'a run that is aborted leaves its calls pending',
@@ -137,7 +137,7 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'a run goes on while a question is open',
     file: 'run-decide.ts',
-    find: "  if (run.pause?.approval || (command.by === null && isForPeople(run))) return 'APPROVAL_OPEN';\n",
+    find: "  if (run.pause?.approval) return 'APPROVAL_OPEN';\n",
     replace: '',
   },
   {

@@ -1,6 +1,8 @@
 import type { Database } from 'better-sqlite3';
 import { StoreError, sentence } from '../errors.ts';
-import { bodiesIn, textHash } from '../machine.ts';
+import { bodiesIn, readRecord, textHash } from '../machine.ts';
+import type { Reading } from '../machine.ts';
+import type { StoredFact } from '../port.ts';
 import type { Recording, Replayed } from '../replay.ts';
 import { MIGRATIONS, openToRead } from './open.ts';
 import { OPEN } from './outbox.ts';
@@ -55,6 +57,35 @@ export function databaseProblems(path: string, folds: readonly Fold[]): readonly
   } finally {
     db.close();
   }
+}
+
+/**
+ * The facts of every key of a machine in the database in a file, oldest first; another process may own it meanwhile. Throws a
+ * `StoreError` when it cannot be opened.
+ */
+export function readJournals<State, Fact>(
+  path: string,
+  machine: Reading<State, Fact>,
+): ReadonlyMap<string, readonly Omit<StoredFact<Fact>, 'hash'>[]> {
+  const db = openToRead(path);
+  try {
+    const rows = new Rows(db);
+    const read = db.transaction((key: string) => {
+      const snapshot = rows.snapshot(machine.name, key);
+      const chain = snapshot === null ? [] : [...rows.back(rows.end(snapshot))].toReversed();
+      return chain.flatMap((row) => factsOf(row, key, machine));
+    });
+    const keys = rows.owners().flatMap(({ name, key }) => (name === machine.name ? [key] : []));
+    return new Map(keys.map((key) => [key, read(key)]));
+  } finally {
+    db.close();
+  }
+}
+
+function factsOf<State, Fact>(row: JournalRow, key: string, machine: Reading<State, Fact>) {
+  const record = readRecord(machine, row);
+  const facts = 'facts' in record ? record.facts : [];
+  return facts.map((fact, index) => ({ key, seq: row.seq - facts.length + 1 + index, at: row.at, fact }));
 }
 
 /** Checks that every journal folds to its state; `replay` folds that of a key, and is `null` for a machine that is not known. */

@@ -196,7 +196,7 @@ export const COMMANDS = [
     summary: 'Say no to what the holder asks; show it if no number is given',
     arguments: [
       QUESTION,
-      { name: 'why', kind: 'words', required: false, rest: true, summary: 'why, for the agent to read' },
+      { name: 'why', kind: 'words', required: false, rest: true, summary: 'why: on record, and read by models' },
     ],
     needs: 'operate',
     bare: 'read',

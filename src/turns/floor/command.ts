@@ -135,6 +135,8 @@ export type SystemCommand =
   | { readonly type: 'catchUp'; readonly gap?: string }
   /** All of a question stands in the channel, or (`why`) never will: it is rejected then. */
   | { readonly type: 'shown'; readonly question: number; readonly why?: string }
+  /** The rules refused a tool to an agent: people are told. */
+  | { readonly type: 'forbidden'; readonly agent: AgentId; readonly title: string; readonly why: string }
   /** The platform refused for good what an agent said. */
   | { readonly type: 'undelivered'; readonly agent: AgentId; readonly why: string }
   /** Called once after a backup was restored, so that no epoch is used twice. */

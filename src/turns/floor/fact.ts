@@ -48,6 +48,8 @@ const announcementSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('approval'), agent, question: number, title: z.string(), detail: z.string() }),
   /** A tool needed a yes that nobody could be asked for, so it got a no. */
   z.strictObject({ kind: z.literal('unasked'), agent, title: z.string(), why: z.string() }),
+  /** The first tool of a run that the rules refuse. */
+  z.strictObject({ kind: z.literal('forbidden'), agent, title: z.string(), why: z.string() }),
 ]);
 
 const configuration = { settings: floorSettingsSchema, seats: z.array(seatSettingsSchema) };

@@ -100,6 +100,7 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
       const { agent, question, title } = announcement;
       return { agent: nameOf(agent), question: `${question}`, title: heading(title), detail: null };
     }
+    case 'forbidden':
     case 'unasked': {
       const { agent, title, why } = announcement;
       return { agent: nameOf(agent), title: heading(title), why: reason(why) };

@@ -8,7 +8,7 @@ import { PAUSES } from '../../turns/floor/settings.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
-import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
+import type { RequestedCall, RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import { runMachine } from './run-machine.ts';
 import type { RunEffect } from './run-machine.ts';
 import type { OpenCall, Run, RunState } from './run.ts';
@@ -47,6 +47,7 @@ export const floorWithRuns = {
       }),
       unaskable: z.string().exactOptional(),
     }),
+    z.strictObject({ type: z.literal('forbidden'), agent: z.string(), title: z.string(), why: z.string() }),
     z.strictObject({ type: z.literal('withdraw'), agent: z.string(), epoch: z.number() }),
     z.strictObject({ type: z.literal('skip'), agent: z.string(), epoch: z.number(), by: z.string() }),
   ]),
@@ -175,7 +176,11 @@ function floorCommands(fact: RunFact, { key, run }: RunState): readonly CommandF
   const command = ((): Command | null => {
     switch (fact.type) {
       case 'paused':
-        return fact.reason === 'user_input' ? null : { type: 'request', agent, epoch, ...questionOf(fact, run) };
+        return fact.reason === 'user_input' || fact.muted === true
+          ? null
+          : { type: 'request', agent, epoch, ...questionOf(fact, run) };
+      case 'callRequested':
+        return fact.call.id === run.refused ? refusalOf(agent, fact.call) : null;
       case 'resumed':
         return { type: 'withdraw', agent, epoch };
       case 'aborted':
@@ -186,6 +191,11 @@ function floorCommands(fact: RunFact, { key, run }: RunState): readonly CommandF
     }
   })();
   return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];
+}
+
+function refusalOf(agent: AgentId, { tool, rule, words }: RequestedCall): Command {
+  const why = rule === null ? 'no rule names it' : `rule "${rule}"`;
+  return { type: 'forbidden', agent, title: words?.title ?? tool, why };
 }
 
 type Asking = Pick<Extract<Command, { type: 'request' }>, 'approval' | 'unaskable'>;

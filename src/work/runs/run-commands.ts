@@ -189,15 +189,19 @@ function yesLines({ key, run, remembered }: RunState, { nameOf, time, clock }: R
   ];
 }
 
-/** One tool call in a line: when, what, who let it, what came of it. */
 function callLine(row: ToolCallRow, { time, clock }: RunCommandPorts): string {
+  return `${time(row.askedAt, clock.now())}  ${callWords(row, INPUT_LENGTH)}`;
+}
+
+/** One tool call in a line: what was to be done, who let it, what came of it. */
+export function callWords(row: ToolCallRow, inputLength: number): string {
   const who = row.decidedBy === null ? '' : ` by ${row.decidedBy}`;
   const rule = row.rule === null || row.decision === 'unasked' ? '' : ` "${row.rule}"`;
   const took = row.durationMs === null ? '' : `, ${clockWords(row.durationMs)}`;
   const came =
     row.outcome === 'unknown' ? 'error, outcome unknown' : `${row.status}${row.code === null ? '' : ` ${row.code}`}`;
-  const about = excerpt(JSON.stringify(row.input), INPUT_LENGTH);
-  return `${time(row.askedAt, clock.now())}  step ${row.step} ${row.tool} ${about} · ${DECIDED[row.decision]}${rule}${who} → ${came}${took}`;
+  const about = excerpt(JSON.stringify(row.input), inputLength);
+  return `step ${row.step} ${row.tool} ${about} · ${DECIDED[row.decision]}${rule}${who} → ${came}${took}`;
 }
 
 const DECIDED: Readonly<Record<ToolCallRow['decision'], string>> = {

@@ -38,9 +38,13 @@ export function decideRun(state: RunState, command: RunCommand, at: Instant): Ma
 
 function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null {
   switch (command.type) {
+    case 'PAUSE':
+      if (isCutOff(decision, command)) return standAside(decision);
+      return isListed(decision.state.status, command.type)
+        ? transition(decision, command)
+        : unlisted(decision, command);
     case 'START':
     case 'STEP':
-    case 'PAUSE':
     case 'RESUME':
     case 'ERROR':
     case 'COMPLETE':
@@ -135,7 +139,9 @@ function resume(decision: RunDecision, command: Of<'RESUME'>): RunRefusal | null
   if (state.status === 'error' && (run.lastError === null || !RUN_GUARDS.isRecoverable(run.lastError))) {
     return 'AGENT_EXECUTION_ERROR';
   }
-  if (run.pause?.approval || (command.by === null && isForPeople(run))) return 'APPROVAL_OPEN';
+  const goesBy = floorRefusal(state, run, command);
+  if (goesBy !== null) return goesBy;
+  if (run.pause?.approval) return 'APPROVAL_OPEN';
   const more = command.more ?? run.turnsAtOnce;
   if (more < 1 || more > MOST_TURNS) return 'AGENT_TURN_LIMIT_EXCEEDED';
   const maxTurns = run.maxTurns + (run.pause?.reason === 'turn_limit' ? more : 0);
@@ -186,6 +192,17 @@ function attach(decision: RunDecision, { session }: Of<'ATTACH'>): RunRefusal | 
   return null;
 }
 
+/**
+ * On a floor a run goes on as its turn does: what failed begins anew with another turn, a turn that waits is resumed by the
+ * floor, and what stands still for people goes on by their word alone.
+ */
+function floorRefusal({ status }: RunState, run: Run, { by }: Of<'RESUME'>): RunRefusal | null {
+  if (run.waitMs !== null) return null;
+  if (status === 'error') return 'AGENT_EXECUTION_ERROR';
+  if (by !== null && (run.pause?.reason === 'user_input' || run.pause?.muted === true)) return 'AGENT_NOT_RUNNING';
+  return by === null && isForPeople(run) ? 'APPROVAL_OPEN' : null;
+}
+
 /** Whether a run stands still until somebody says that it may go on; what asked them is gone with a session. */
 function isForPeople({ waitMs, pause }: Run): boolean {
   return waitMs === null && (pause?.reason === 'turn_limit' || pause?.reason === 'confirmation');
@@ -201,14 +218,38 @@ function lose(decision: RunDecision, command: Of<'LOST'>): RunRefusal | null {
 
 function recover(decision: RunDecision): RunRefusal | null {
   if (decision.state.run === null) return 'NOT_DUE';
+  const isOnFloor = decision.run.waitMs === null && isListed(decision.state.status, 'ABORT');
   // The floor takes its question back: the agent is prompted again, and asks again.
-  if (decision.run.waitMs === null) closeApproval(decision, 'void');
+  if (isOnFloor) closeApproval(decision, 'void');
   const gone = decision.run.calls.filter(({ source, status }) => source === 'conch' && status === 'running');
   for (const call of gone) endCall(decision, call, { code: 'RESTARTED', outcome: 'unknown' });
   forgetAgent(decision);
+  if (isOnFloor) standStill(decision);
   if (decision.facts.length === 0) return 'NOT_DUE';
   goOnWithRun(decision);
   return null;
+}
+
+/** The floor's turn waits for something else by now than what the run asks people. */
+function isCutOff({ state }: RunDecision, { reason }: Of<'PAUSE'>): boolean {
+  const isAsking = state.run?.pause?.reason !== 'user_input' && state.run?.pause?.muted !== true;
+  return state.status === 'paused' && state.run?.waitMs === null && reason === 'user_input' && isAsking;
+}
+
+function standAside(decision: RunDecision): null {
+  closeApproval(decision, 'void');
+  standStill(decision);
+  return null;
+}
+
+/** Until its turn goes on, nobody can ask a run for anything; what it asks people, they are asked then. */
+function standStill(decision: RunDecision): void {
+  const { status } = decision.state;
+  const { pause } = decision.run;
+  const isKept = pause !== null && (isForPeople(decision.run) || pause.reason === 'user_input');
+  if (status !== 'running' && status !== 'paused') return;
+  const { reason, context } = isKept ? pause : { reason: 'user_input' as const, context: null };
+  decision.record({ type: 'paused', reason, context, until: null, approval: null, muted: true });
 }
 
 function tick(decision: RunDecision): RunRefusal | null {

@@ -137,6 +137,7 @@ export const runFactSchema = z.discriminatedUnion('type', [
     context: text.nullable(),
     until: z.number().nullable(),
     approval: approvalSchema.nullable(),
+    muted: z.literal(true).exactOptional(),
   }),
   z.strictObject({
     type: z.literal('resumed'),

@@ -70,12 +70,14 @@ function stepped(state: RunState, run: Run, { turn }: Of<'stepped'>): RunState {
   return { ...state, status: 'running', run: { ...run, turn }, totals: { ...totals, steps: totals.steps + 1 } };
 }
 
-function paused(state: RunState, run: Run, { reason, context, until, approval }: Of<'paused'>): RunState {
+function paused(state: RunState, run: Run, { reason, context, until, approval, muted }: Of<'paused'>): RunState {
   if (approval !== null) callOf(run, approval.call);
+  if (run.pause?.approval) throw new Error(`impossible: ${run.id} pauses while ${run.pause.approval.id} is open`);
   // What has not begun is cleared anew when the run goes on.
   const calls = run.calls.map((call) => (call.status === 'pending' ? { ...call, cleared: false } : call));
   const asked = run.asked + (approval === null ? 0 : 1);
-  return { ...state, status: 'paused', run: { ...run, calls, asked, pause: { reason, context, until, approval } } };
+  const pause = { reason, context, until, approval, ...(muted === undefined ? {} : { muted }) };
+  return { ...state, status: 'paused', run: { ...run, calls, asked, pause } };
 }
 
 function resumed(state: RunState, run: Run, { maxTurns }: Of<'resumed'>): RunState {
@@ -119,7 +121,9 @@ function evolveCall(
         cleared: false,
         approved: false,
       };
-      return { ...state, run: { ...run, calls: [...run.calls, open], repeated: { digest: call.digest, times } } };
+      const refused = run.refused === undefined && verdict === 'deny' ? { refused: call.id } : {};
+      const repeated = { digest: call.digest, times };
+      return { ...state, run: { ...run, calls: [...run.calls, open], repeated, ...refused } };
     }
     case 'callCleared':
       expecting(state, ['running'], fact);

@@ -91,6 +91,8 @@ const pauseSchema = z.strictObject({
   /** Then it is aborted: nobody's silence lets a run go on. `null`: the floor's turn ends then, and with it the run. */
   until: instant.nullable(),
   approval: approvalSchema.nullable(),
+  /** Nobody is asked: its turn was cut by a restart, and has not come back. */
+  muted: z.literal(true).exactOptional(),
 });
 
 /** One agent carrying out one piece of work. */
@@ -120,6 +122,8 @@ const runSchema = z.strictObject({
   /** A yes that was given after its call was gone. */
   grants: z.array(text),
   asked: z.number(),
+  /** The first call that the rules refused. */
+  refused: id.exactOptional(),
 });
 
 /** All runs of one seat, one after the other; only the newest is kept. */

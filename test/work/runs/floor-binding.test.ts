@@ -173,6 +173,19 @@ describe('a call that needs a yes', () => {
   });
 });
 
+describe('a call that the rules refuse', () => {
+  test('is told in the channel, the first of a run', async () => {
+    const bound = await new Bound().begins();
+    await bound.requests('a', { verdict: 'deny', tool: 'execute', rule: 'Bash(curl *)' });
+    await bound.requests('b', { verdict: 'deny' });
+    await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
+    const told = bound.store
+      .journal(HALL, 50)
+      .flatMap(({ fact }) => (fact.type === 'announced' ? [fact.announcement] : []));
+    expect(told).toEqual([{ kind: 'forbidden', agent: 'pm', title: 'execute', why: 'rule "Bash(curl *)"' }]);
+  });
+});
+
 describe('a run that stands still', () => {
   test('at its limit asks on the floor, and goes on with as many steps again', async () => {
     const bound = await new Bound().begins(2);

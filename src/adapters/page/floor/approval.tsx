@@ -136,7 +136,7 @@ function Answers({ agent, epoch, asked, why, answer, reject }: AnswersProps): JS
         type="text"
         data-testid="why"
         maxLength={500}
-        placeholder="Why not? The agent reads it"
+        placeholder="Why not? Models read it"
         aria-label="Why not"
       />
     </div>

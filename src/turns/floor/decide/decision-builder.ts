@@ -108,6 +108,7 @@ function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
     case 'skipped':
     case 'approval':
     case 'unasked':
+    case 'forbidden':
       return true;
   }
 }

@@ -41,6 +41,12 @@ export function request(decision: DecisionBuilder, command: CommandOf<'request'>
   return null;
 }
 
+/** People are told of a tool that the rules refuse. */
+export function forbidden(decision: DecisionBuilder, { agent, title, why }: CommandOf<'forbidden'>): null {
+  decision.announce({ kind: 'forbidden', agent, title, why });
+  return null;
+}
+
 /** The holder uses tools: its run begins. */
 export function use(decision: DecisionBuilder, { maxTurns }: CommandOf<'use'>, turn: Turn): Refusal | null {
   if (turn.run !== undefined) return 'already';

@@ -1,0 +1,22 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'vitest';
+import { floorWithRuns, runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import { searchJoined } from './joined.ts';
+import { PLANTED_JOINED, catchInJoined } from './planted-joined.ts';
+
+describe('every order of what happens to a floor and the run of its holder', () => {
+  test('leaves neither going on without the other', () => {
+    const { found, transitions } = searchJoined({ floorWithRuns, runOnFloor }, { depth: 4, first: false });
+    assert.deepEqual(found, []);
+    assert(transitions > 20_000, `only ${transitions} transitions were searched`);
+  });
+
+  test('gives away every bug that is planted where they meet', async () => {
+    const unseen = (await catchInJoined()).filter(({ found }) => found === null);
+    assert.deepEqual(
+      unseen.map(({ bug }) => bug.name),
+      [],
+    );
+    assert(PLANTED_JOINED.length > 20);
+  });
+});

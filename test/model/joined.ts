@@ -1,0 +1,264 @@
+import type { Machine } from '../../src/engine/machine.ts';
+import type { Instant } from '../../src/lib/time.ts';
+import type { Command } from '../../src/turns/floor/command.ts';
+import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
+import type { Floor, Turn } from '../../src/turns/floor/floor.ts';
+import { findTurn, openQuestion, waitOf } from '../../src/turns/floor/seats.ts';
+import type { floorWithRuns, runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import type { RequestedCall, RunCommand } from '../../src/work/runs/run-events.ts';
+import type { RunState } from '../../src/work/runs/run.ts';
+import { Violation, must } from './violation.ts';
+
+/** Floor and run as they are hosted beside each other, or a copy of them with a bug. */
+export type Joined = { readonly floorWithRuns: typeof floorWithRuns; readonly runOnFloor: typeof runOnFloor };
+
+/** One command from outside. */
+export type JoinedMove =
+  | { readonly of: 'floor'; readonly command: Command; readonly at: Instant }
+  | { readonly of: 'run'; readonly command: RunCommand; readonly at: Instant };
+
+/** A broken promise, and the shortest way to it. */
+export type FoundJoined = { readonly invariant: string; readonly what: string; readonly trace: readonly JoinedMove[] };
+
+type World = { readonly floor: Floor; readonly run: RunState; readonly at: Instant; readonly calls: number };
+type Place = { readonly world: World; readonly trace: readonly JoinedMove[] };
+
+const NOON: Instant = 43_200_000;
+const HALL = 'model';
+const AGENT = 'pm';
+const KEY = `${HALL} ${AGENT}`;
+const MOST_CAUSED = 50;
+
+/**
+ * Searches every order of what agents, people and time do to a floor and the run of its holder, so many deep. In every state
+ * that is reached, turn and run tell the same: neither goes on without the other.
+ */
+export function searchJoined(
+  core: Joined,
+  { depth: deepest, first }: { readonly depth: number; readonly first: boolean },
+): { readonly states: number; readonly transitions: number; readonly found: readonly FoundJoined[] } {
+  const found: FoundJoined[] = [];
+  const beginning: Place = { world: begin(core), trace: [] };
+  const seen = new Set([keyOf(beginning.world)]);
+  let [frontier, transitions]: [readonly Place[], number] = [[beginning], 0];
+  for (let depth = 0; depth < deepest && frontier.length > 0; depth += 1) {
+    const next: Place[] = [];
+    for (const { world, trace } of frontier) {
+      for (const move of movesOf(world, core)) {
+        transitions += 1;
+        const reached = attempt(core, { world, trace: [...trace, move] }, move, found);
+        if (first && found.length > 0) return { states: seen.size, transitions, found };
+        if (reached === null || seen.has(keyOf(reached.world))) continue;
+        seen.add(keyOf(reached.world));
+        next.push(reached);
+      }
+    }
+    frontier = next;
+  }
+  return { states: seen.size, transitions, found };
+}
+
+/** pm holds the floor, dev is next, and pm has used a tool. */
+function begin(core: Joined): World {
+  const settings = { ...PLAIN_SETTINGS, mode: 'interrupt', rounds: 0 } as const;
+  const seats = [AGENT, 'dev'].map((agent) => ({ agent, priority: 1, timeoutMs: 60_000, rejoin: 'auto' as const }));
+  const commands: readonly Command[] = [
+    { type: 'configure', settings, seats },
+    { type: 'join', agent: AGENT },
+    { type: 'join', agent: 'dev' },
+    { type: 'start', by: 'ann' },
+    { type: 'use', agent: AGENT, epoch: 1, maxTurns: 2 },
+  ];
+  const empty: World = {
+    floor: core.floorWithRuns.empty(HALL),
+    run: core.runOnFloor.empty(KEY),
+    at: NOON,
+    calls: 0,
+  };
+  return commands.reduce((world, command) => take(core, world, { of: 'floor', command, at: NOON }) ?? world, empty);
+}
+
+function attempt(core: Joined, { world, trace }: Place, move: JoinedMove, found: FoundJoined[]): Place | null {
+  try {
+    const reached = take(core, world, move);
+    if (reached === null) return null;
+    check(reached);
+    return { world: reached, trace };
+  } catch (error) {
+    const invariant = error instanceof Violation ? error.invariant : 'throws';
+    found.push({ invariant, what: error instanceof Error ? error.message : String(error), trace });
+    return null;
+  }
+}
+
+/** The world after a command and all that it causes; `null` when it was refused. */
+function take({ floorWithRuns: floors, runOnFloor: runs }: Joined, world: World, move: JoinedMove): World | null {
+  const { at } = move;
+  const first =
+    move.of === 'floor'
+      ? step(floors, world.floor, { command: move.command, at })
+      : step(runs, world.run, { command: move.command, at });
+  if (!first.ok) return null;
+  let after = changed({ ...world, at }, first.state);
+  const open = [...first.caused];
+  for (let done = 0, next = open.shift(); next !== undefined; next = open.shift(), done += 1) {
+    must(done < MOST_CAUSED, 'J0', 'a command causes others without end');
+    const taken =
+      next.machine === 'floor'
+        ? step(floors, after.floor, { command: floors.command.parse(next.command), at })
+        : step(runs, after.run, { command: runs.command.parse(next.command), at });
+    after = changed(after, taken.state);
+    open.push(...taken.caused);
+  }
+  const isAsked = move.of === 'run' && move.command.type === 'REQUEST';
+  return isAsked ? { ...after, calls: after.calls + 1 } : after;
+}
+
+function changed(world: World, state: Floor | RunState): World {
+  return 'channel' in state ? { ...world, floor: state } : { ...world, run: state };
+}
+
+function step<State, Action, Fact extends { readonly type: string }, Owed, Refused extends string>(
+  machine: Machine<State, Action, Fact, Owed, Refused>,
+  state: State,
+  { command, at }: { readonly command: Action; readonly at: Instant },
+) {
+  const decision = machine.decide(state, command, at);
+  const after = decision.facts.reduce((each, fact) => machine.evolve(each, fact, at), state);
+  const causing = decision.facts.filter(({ type }) => machine.causing?.has(type) !== false);
+  const caused = decision.ok ? causing.flatMap((fact) => machine.causes?.(fact, after) ?? []) : [];
+  return { ok: decision.ok, state: after, caused };
+}
+
+function movesOf({ floor, run, at, calls }: World, core: Joined): readonly JoinedMove[] {
+  const { turn } = floor;
+  const agent = turn?.agent ?? AGENT;
+  const epoch = turn?.epoch ?? 0;
+  const onFloor = (command: Command): JoinedMove => ({ of: 'floor', command, at });
+  const deadline = core.floorWithRuns.nextDeadline(floor);
+  const question = openQuestion(floor);
+  const asked: readonly Command[] =
+    question === null
+      ? []
+      : [
+          ...(question.shown ? [] : [{ type: 'shown', question: question.question } as const]),
+          { type: 'decide', by: 'ann', choice: 'allow', question: question.question },
+          { type: 'decide', by: 'ann', choice: 'reject', question: question.question },
+          ...(question.shown ? [] : [{ type: 'shown', question: question.question, why: 'no access' } as const]),
+        ];
+  const floors: readonly Command[] = [
+    { type: 'receive', id: `m${floor.lines + 1}`, addressed: [] },
+    { type: 'stop', by: 'ann' },
+    { type: 'skip', by: 'ann' },
+    { type: 'grant', by: 'ann', agent: AGENT },
+    ...(agent === AGENT ? [{ type: 'use', agent, epoch, maxTurns: 2 } as const] : []),
+    { type: 'end', agent, epoch, outcome: 'completed', signalled: true },
+    { type: 'wait', agent, epoch, reason: 'answer' },
+    { type: 'interrupted', agent, epoch },
+    { type: 'leave', agent: AGENT, cause: 'exited' },
+    { type: 'join', agent: AGENT },
+    { type: 'restart' },
+    { type: 'catchUp' },
+    ...asked,
+  ];
+  const late: readonly JoinedMove[] =
+    deadline === null ? [] : [{ of: 'floor', command: { type: 'tick' }, at: Math.max(at, deadline) }];
+  return [...floors.map(onFloor), ...late, ...runMoves(run, { at, calls }), ...runTick(run, core, at)];
+}
+
+function runTick(run: RunState, core: Joined, at: Instant): readonly JoinedMove[] {
+  const deadline = core.runOnFloor.nextDeadline(run);
+  return deadline === null ? [] : [{ of: 'run', command: { type: 'TICK' }, at: Math.max(at, deadline) }];
+}
+
+function runMoves(
+  { run }: RunState,
+  { at, calls }: { readonly at: Instant; readonly calls: number },
+): readonly JoinedMove[] {
+  if (run === null) return [];
+  const session = run.session;
+  const plain = { tool: 't', input: {}, rule: null, repeatable: false } as const;
+  const call = (
+    more: Pick<RequestedCall, 'verdict' | 'source' | 'digest'> & Pick<Partial<RequestedCall>, 'words'>,
+  ): RequestedCall => ({
+    id: `c${calls}`,
+    ...plain,
+    ...more,
+  });
+  const words = { title: 't', detail: '', unaskable: 'too long' };
+  const requests = [
+    call({ verdict: 'ask', source: 'agent', digest: 'a' }),
+    call({ verdict: 'allow', source: 'agent', digest: 'b' }),
+    call({ verdict: 'allow', source: 'conch', digest: 'b' }),
+    call({ verdict: 'deny', source: 'agent', digest: 'd' }),
+    call({ verdict: 'ask', source: 'conch', digest: 'e', words }),
+  ];
+  const [open] = run.calls;
+  const ofCall: readonly RunCommand[] =
+    open === undefined
+      ? []
+      : [
+          { type: 'CLAIM', call: open.id, digest: open.digest, verdict: 'allow' },
+          { type: 'CLAIM', call: open.id, digest: open.digest, verdict: 'ask' },
+          { type: 'SETTLE', call: open.id, status: 'complete', output: null, duration: null, code: null },
+          { type: 'WITHDRAW', call: open.id },
+        ];
+  const commands: readonly RunCommand[] = [
+    ...requests.map((one): RunCommand => ({ type: 'REQUEST', session, call: one })),
+    ...ofCall,
+    { type: 'STEP', session, turn: run.turn + 1, toolCalls: [] },
+    { type: 'PAUSE', reason: 'confirmation', context: 'ann paused it' },
+    { type: 'RESUME', by: 'ann' },
+    { type: 'ABORT', reason: 'x', by: 'ann' },
+    { type: 'COMPLETE', session, result: '', by: 'ann' },
+  ];
+  return commands.map((command) => ({ of: 'run', command, at }));
+}
+
+/** What must hold wherever both stand. */
+function check({ floor, run: { status, run } }: World): void {
+  const turn = findTurn(floor, AGENT);
+  const isOpen = status === 'starting' || status === 'running' || status === 'paused';
+  const approval = run?.pause?.approval ?? null;
+  must(!isOpen || turn?.run === true, 'J1', `the run is ${status} and its agent has no turn that uses tools`);
+  must(isOpen || turn?.run !== true, 'J2', `the turn uses tools and its run is ${status}`);
+  if (turn?.run === true && isOpen) checkPair(turn, { status, run });
+  const question = openQuestion(floor);
+  const isPms = floor.turn?.agent === AGENT;
+  if (approval !== null) must(isPms && question?.approval === approval.id, 'J6', 'a run asks what its floor does not');
+  if (isPms && question !== null && question.approval !== undefined)
+    must(approval?.id === question.approval, 'J7', 'a floor asks what its run does not');
+  if (status === 'idle' || status === 'completed')
+    must(
+      (run?.calls ?? []).every(({ source, status: at }) => source === 'conch' && at === 'running'),
+      'J8',
+      'a call outlives its run',
+    );
+}
+
+function checkPair(turn: Turn, { status, run }: Pick<RunState, 'status' | 'run'>): void {
+  const wait = waitOf(turn);
+  const reason = run?.pause?.reason ?? null;
+  if (turn.status === 'active') {
+    must(status === 'running', 'J3', `the turn is at work and its run is ${status} (${reason})`);
+    must(run?.session === `${turn.epoch}`, 'J4', `the turn is #${turn.epoch}, its run goes by ${run?.session}`);
+  }
+  if (wait === null) return;
+  if (wait.ready) return;
+  must(status === 'paused', 'J5', `the turn waits and its run is ${status}`);
+  if (wait.reason === 'approval' && !wait.ready) {
+    const wanted = wait.question.pause ?? 'approval_required';
+    must(reason === wanted, 'J5', `the floor asks about ${wanted}, the run stands still for ${reason}`);
+  } else if (wait.reason !== 'approval')
+    must(reason !== 'approval_required', 'J5', 'a run asks while its turn waits for something else');
+}
+
+/** What makes two worlds the same for what follows. */
+function keyOf({ floor, run, at }: World): string {
+  const { totals: _, closed: _closed, causes: _causes, unknown, ...rest } = run;
+  const near = (key: string, value: unknown): unknown => {
+    if (typeof value !== 'number' || value < NOON) return key === 'lines' || key === 'seenLine' ? 0 : value;
+    return value <= at ? 'past' : value - at;
+  };
+  return JSON.stringify([floor, rest, [...unknown].sort()], near);
+}

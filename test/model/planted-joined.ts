@@ -1,0 +1,191 @@
+import { cp } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { searchJoined } from './joined.ts';
+import type { FoundJoined, Joined } from './joined.ts';
+import { change, inScratch } from './plant.ts';
+import type { Planted } from './planted.ts';
+
+const BINDING = 'work/runs/floor-binding.ts';
+const RUN = 'work/runs/run-decide.ts';
+
+/** Bugs where floor and run meet: each lets one of them go on without the other. */
+export const PLANTED_JOINED: readonly Planted[] = [
+  {
+    name: 'runs are not told of a restart',
+    file: BINDING,
+    find: 'return fact.restart ? recovered(floor) : [];',
+    replace: 'return [];',
+  },
+  { name: 'a run outlives its turn', file: BINDING, find: 'return left(fact);', replace: 'return [];' },
+  {
+    name: 'a run goes on while its turn waits',
+    file: BINDING,
+    find: "[{ type: 'PAUSE', reason: 'user_input', context: fact.wait.reason }]",
+    replace: '[]',
+  },
+  {
+    name: 'a run goes by the epoch before',
+    file: BINDING,
+    find: "{ type: 'ATTACH', session: sessionOf(fact) },",
+    replace: '',
+  },
+  {
+    name: 'a run stands still when its turn goes on',
+    file: BINDING,
+    find: "{ type: 'RESUME', by: null },",
+    replace: '',
+  },
+  {
+    name: 'a run is not told what people said',
+    file: BINDING,
+    find: 'return hasRun(floor, fact.agent) ? decided(fact) : [];',
+    replace: 'return [];',
+  },
+  {
+    name: 'a run does not begin to work',
+    file: BINDING,
+    find: "{ type: 'STEP', session, turn: 1, toolCalls: [] },",
+    replace: '',
+  },
+  {
+    name: 'what an earlier turn left in error keeps the next from beginning',
+    file: BINDING,
+    find: "{ type: 'ABORT', reason: 'another turn began', by: null },",
+    replace: '',
+  },
+  {
+    name: 'a turn that timed out leaves its run',
+    file: BINDING,
+    find: "return [abort('the turn timed out')];",
+    replace: 'return [];',
+  },
+  {
+    name: 'a turn that was stopped leaves its run',
+    file: BINDING,
+    find: "return [abort('the turn was ended')];",
+    replace: 'return [];',
+  },
+  {
+    name: 'a run with an open call outlives its turn',
+    file: BINDING,
+    find: ", abort('the turn ended in the middle of a call')]",
+    replace: ']',
+  },
+  {
+    name: 'a run that asks outlives its agent',
+    file: BINDING,
+    find: "{ ...abort('the agent was lost'), while: 'paused' },",
+    replace: '',
+  },
+  {
+    name: 'nobody is asked',
+    file: BINDING,
+    find: "return fact.reason === 'user_input' || fact.muted === true",
+    replace: "return fact.reason !== 'turn_limit'",
+  },
+  {
+    name: 'nobody is told of the limit',
+    file: BINDING,
+    find: "return fact.reason === 'user_input' || fact.muted === true",
+    replace: "return fact.reason !== 'approval_required'",
+  },
+  {
+    name: 'a question stays open when its run goes on',
+    file: BINDING,
+    find: "return { type: 'withdraw', agent, epoch };",
+    replace: 'return null;',
+  },
+  {
+    name: 'a turn outlives the run that people ended',
+    file: BINDING,
+    find: 'return fact.by === null || fact.by === undefined ? null',
+    replace: 'return fact.by !== undefined ? null',
+  },
+  { name: 'questions are closed unheard', file: BINDING, find: "    'questionClosed',\n", replace: '' },
+  { name: 'waits are not heard', file: BINDING, find: "    'turnWaited',\n", replace: '' },
+  {
+    name: 'a question is asked over a restart by the run alone',
+    file: RUN,
+    find: "if (isOnFloor) closeApproval(decision, 'void');",
+    replace: '',
+  },
+  {
+    name: 'an agent of before a restart asks, and its run takes it',
+    file: RUN,
+    find: 'if (isOnFloor) standStill(decision);',
+    replace: '',
+  },
+  {
+    name: 'a run asks on while its turn waits for a person',
+    file: RUN,
+    find: 'if (isCutOff(decision, command)) return standAside(decision);',
+    replace: '',
+  },
+  {
+    name: 'a run that failed goes on without a turn',
+    file: RUN,
+    find: "  if (run.waitMs !== null) return null;\n  if (status === 'error') return 'AGENT_EXECUTION_ERROR';\n",
+    replace: '  if (run.waitMs !== null || status === null) return null;\n',
+  },
+  {
+    name: 'a run goes on by a word while its turn waits for another',
+    file: RUN,
+    find: "if (by !== null && (run.pause?.reason === 'user_input' || run.pause?.muted === true)) return 'AGENT_NOT_RUNNING';",
+    replace: '',
+  },
+  {
+    name: 'a run at its limit is not asked about again after a restart',
+    file: RUN,
+    find: 'if (pause !== null && isForPeople(decision.run)) pauseRun(decision, pause.reason, pause.context);',
+    replace: '',
+  },
+  {
+    name: 'a question does not say what it is for',
+    file: 'turns/floor/decide/waits.ts',
+    find: '...(id === undefined ? {} : { approval: id }),',
+    replace: '',
+  },
+  {
+    name: 'the end of a turn with a run is not told',
+    file: 'turns/floor/decide/decision-builder.ts',
+    find: "if (turn.run !== undefined) decision.record({ type: 'runLeft', agent, epoch, outcome });",
+    replace: '',
+  },
+  {
+    name: 'a turn that waits forgets its run',
+    file: 'turns/floor/evolve-turn.ts',
+    find: '...(turn.run === undefined ? {} : { run: turn.run }),',
+    replace: '',
+  },
+];
+
+const SRC_DIR = join(import.meta.dirname, '../../src');
+/** What floor and run are made of. */
+const ROOMS = ['work', 'turns', 'engine', 'lib'];
+const DEPTHS = [2, 3, 4, 5];
+
+/** Plants every bug in a copy of its own and searches it, ever deeper, until the first broken promise. */
+export async function catchInJoined(): Promise<
+  readonly { readonly bug: Planted; readonly found: FoundJoined | null }[]
+> {
+  return inScratch(async (folder) => {
+    const caught: { readonly bug: Planted; readonly found: FoundJoined | null }[] = [];
+    for (const [index, bug] of PLANTED_JOINED.entries()) {
+      const dir = join(folder, `joined-${index}`);
+      for (const room of ROOMS) await cp(join(SRC_DIR, room), join(dir, room), { recursive: true });
+      await change(dir, bug);
+      const copy: Joined = await import(pathToFileURL(join(dir, BINDING)).href);
+      caught.push({ bug, found: firstOf(copy) });
+    }
+    return caught;
+  });
+}
+
+function firstOf(core: Joined): FoundJoined | null {
+  for (const depth of DEPTHS) {
+    const [found] = searchJoined(core, { depth, first: true }).found;
+    if (found !== undefined) return found;
+  }
+  return null;
+}
