@@ -73,7 +73,9 @@ describe('a server of tools over HTTP', () => {
       return asTools(request, response);
     });
     const url = await listening((_, response) => void response.writeHead(307, { location: other }).end());
-    await expect(reached(url, { Authorization: 'Bearer t0k3n' }).server.tools()).rejects.toThrow();
+    await expect(reached(url, { Authorization: 'Bearer t0k3n' }).server.tools()).rejects.toThrow(
+      'it answered with 307',
+    );
     expect(others).toEqual([]);
   });
 
@@ -90,11 +92,15 @@ describe('a server of tools over HTTP', () => {
       status === 200 ? asTools(request, response) : void response.writeHead(status).end('no'),
     );
     const { server, time } = reached(url);
-    await expect(server.tools()).rejects.toThrow(/./);
+    await expect(server.tools()).rejects.toThrow(/^it answered with 401$/);
     status = 200;
-    await expect(server.tools()).rejects.toThrow('it is tried again in 1 s');
+    await expect(server.tools()).rejects.toThrow('it is tried again in 1 s: it answered with 401');
     await time.advance(1_000);
     expect(await server.tools()).toHaveLength(2);
+  });
+
+  test('that nobody listens at is a sentence', async () => {
+    await expect(reached('http://127.0.0.1:1/mcp').server.tools()).rejects.toThrow(/^it cannot be reached: /);
   });
 
   test('that is gone is a failed call, of which nobody knows what it did', async () => {
