@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmdirSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { tryAgents } from './agent-start.ts';
+import { tryServers } from './server-start.ts';
 import { OUTCOMES, REMEDIES, readChecks } from './check-record.ts';
 import { checkSetup as checkDiscord } from '../adapters/discord/setup.ts';
 import type { CheckResult } from '../adapters/delivery/check-result.ts';
@@ -42,6 +43,7 @@ export async function examine(load: () => Config, parts: ExaminationParts): Prom
     ...certificate(config, parts.clock.now()),
     ...checks(config),
     ...(await tryAgents({ ...parts, config })),
+    ...(await tryServers({ ...parts, config })),
   ];
   const others = [
     finding,

@@ -203,6 +203,25 @@ const CASES: readonly Case[] = [
     'Mend that',
   ],
   [
+    'a server of tools that ends at once',
+    () => ({
+      ...one({ kind: 'command', command: 'date' }),
+      mcp: { notes: { command: process.execPath, args: ['-e', 'console.error("no such folder"); process.exit(3)'] } },
+    }),
+    () => ({}),
+    'notes: tools',
+    'exited with code 3: no such folder',
+    'Mend "notes" under "mcp"',
+  ],
+  [
+    'a server of tools that is no server',
+    () => ({ ...one({ kind: 'command', command: 'date' }), mcp: { notes: { url: `${base}/nothing` } } }),
+    () => ({}),
+    'notes: tools',
+    'it answered with 404',
+    'Mend "notes" under "mcp"',
+  ],
+  [
     'an agent from elsewhere without a token',
     () => ({ ...one({ kind: 'remote' }), remote: { port: 0 } }),
     () => ({}),

@@ -1,4 +1,4 @@
-import { Client, ProtocolError, SdkError, SdkErrorCode } from '@modelcontextprotocol/client';
+import { Client, ProtocolError, SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/client';
 import type { Transport } from '@modelcontextprotocol/client';
 import type { McpServerConfig } from '../../config/config.ts';
 import type { Clock, Timer, Timers } from '../../lib/time.ts';
@@ -87,7 +87,7 @@ async function handshake(parts: ConnectParts, isLegacy: boolean): Promise<McpCon
     await within(START_MS, 'did not start', ports, () => client.connect(transport, { timeout: NEVER_MS }));
   } catch (error) {
     await close();
-    throw isEraUnknown(error) ? error : (endOf(transport) ?? error);
+    throw isEraUnknown(error) ? error : (endOf(transport) ?? new Error(reasonOf(error), { cause: error }));
   }
   Object.assign(client, { onclose: () => lost(endOf(transport)?.message ?? 'it broke off') });
   return {
@@ -144,9 +144,15 @@ async function send(client: Client, { tool, call, config, ports }: Sent): Promis
 
 /** What a server answered is known; of what broke off nothing is. */
 function broken(error: unknown): CallOutcome {
-  const { message } = error instanceof Error ? error : new Error(String(error));
-  const words = message.replaceAll(/\s+/g, ' ').slice(0, LONGEST_WORDS);
+  const words = reasonOf(error).replaceAll(/\s+/g, ' ').slice(0, LONGEST_WORDS);
   return error instanceof ProtocolError ? failure(words, 'TOOL_FAILED') : failure(`${words}. ${UNKNOWN}`, 'UNKNOWN');
+}
+
+/** What a server answered beside its protocol is not repeated: it may be a whole page. */
+function reasonOf(error: unknown): string {
+  if (error instanceof SdkHttpError) return `it answered with ${error.status}`;
+  const { message, cause } = error instanceof Error ? error : new Error(String(error));
+  return message === 'fetch failed' && cause instanceof Error ? `it cannot be reached: ${cause.message}` : message;
 }
 
 function failure(text: string, code: CallOutcome['code']): CallOutcome {

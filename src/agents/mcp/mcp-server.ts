@@ -37,6 +37,11 @@ export class McpServer {
     return this.#failures < MOST_FAILURES ? null : this.#why;
   }
 
+  /** How often it failed since it last did what it was to do. */
+  get failures(): number {
+    return this.#failures;
+  }
+
   /** Its tools as they are now. Rejects with a sentence when it cannot be used at the moment. */
   async tools(): Promise<readonly ServerTool[]> {
     return await this.#use((connection) => (this.#list ??= this.#read(connection)));

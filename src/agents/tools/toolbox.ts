@@ -107,9 +107,9 @@ export class Toolbox {
   async run(calls: readonly ModelCall[]): Promise<readonly ModelMessage[]> {
     const results: ToolModelMessage['content'] = [];
     const pictures: Picture[] = [];
-    for (const call of calls) {
+    for (const [index, call] of calls.entries()) {
       const isOver = this.#parts.stopped.aborted || this.#parts.floorTools.over;
-      const { text, images = [] } = isOver ? STOPPED : await this.#answer(call);
+      const { text, images = [] } = isOver ? STOPPED : index < MOST_CALLS ? await this.#answer(call) : TOO_MANY;
       results.push({
         type: 'tool-result',
         toolCallId: call.id,
@@ -232,6 +232,9 @@ type Picture = ToolImage & { readonly from: string };
 
 const NOTHING: OfferedTools = { tools: [], withheld: [], notes: [], instructions: [] };
 const STOPPED: Answer = { text: 'It was not run: the turn is over.' };
+/** How many calls of one answer are carried out. */
+const MOST_CALLS = 32;
+const TOO_MANY: Answer = { text: `It was not run: no more than ${MOST_CALLS} calls at once.` };
 const LONGEST_NOTE = 1_000;
 /** What a request has around the definition of a tool, in characters. */
 const FRAME = 80;

@@ -129,6 +129,17 @@ describe('a server that cannot be started', () => {
     expect(logged.at(-1)).toContain('a server of tools is given up');
   });
 
+  test('is not given up for failures between which it did what it was to do', async () => {
+    const { server, time } = started();
+    for (let n = 0; n < 6; n += 1) {
+      expect((await call(server, 'echo', { text: 'here' })).text).toBe('here');
+      await call(server, 'crash');
+      await vi.waitFor(() => expect(server.failures).toBe(1));
+      await time.advance(1_000);
+    }
+    expect(server.down).toBeNull();
+  });
+
   test.each(['hangs', 'hangs-at-list'])('for it %s is ended after its time', async (flag) => {
     const { server, time } = started([flag]);
     let why = '';

@@ -259,6 +259,15 @@ describe('a model with tools of servers', () => {
     expect(rig.asked).toEqual([]);
   });
 
+  test('has no more than 32 calls of one answer carried out', async () => {
+    const rig = await begun();
+    const many = Array.from({ length: 34 }, (_, n) => ['raw__echo', { text: `${n}` }] as const);
+    rig.rig.answer(calling(...many), saying('Done.'));
+    await ask(rig, { longest: 200_000 }).over;
+    expect(results(rig).filter((result) => inside(result) !== undefined)).toHaveLength(32);
+    expect(results(rig).at(-1)).toBe('It was not run: no more than 32 calls at once.');
+  });
+
   test('is asked again after its connection broke, and no call runs twice', async () => {
     const rig = await begun();
     const busy: FixtureResponse = { error: { message: 'busy' }, status: 503 };
