@@ -21,17 +21,17 @@ export type UpgradeRefusal = {
 };
 
 /** How long a caller may take to send the head of a request, and all of it, in milliseconds. */
-export type Patience = { readonly headMs: number; readonly wholeMs: number };
+export type RequestLimits = { readonly headMs: number; readonly wholeMs: number };
 
 /** As long as Node's own servers wait. */
-const PATIENCE: Patience = { headMs: 60_000, wholeMs: 300_000 };
+const REQUEST_LIMITS: RequestLimits = { headMs: 60_000, wholeMs: 300_000 };
 
 /**
  * Makes a server that cuts off callers who do not send their request in time, and that does nothing while nobody calls: Node's own
  * servers look for such callers every half minute for ever.
  */
-export function createQuietServer(patience: Partial<Patience> = {}): Server {
-  const { headMs, wholeMs } = { ...PATIENCE, ...patience };
+export function createQuietServer(limits: Partial<RequestLimits> = {}): Server {
+  const { headMs, wholeMs } = { ...REQUEST_LIMITS, ...limits };
   const server = createServer({ connectionsCheckingInterval: NEVER_MS });
   const timers = new WeakMap<Duplex, NodeJS.Timeout>();
   const after = (socket: Duplex, ms: number, cut: () => void): void => {

@@ -153,8 +153,7 @@ export class App {
     void this.#startUp.back.then(() => this.#changes.started());
     await connected;
     if (this.#isStopping) return;
-    const { channels, agents } = this.#config;
-    this.#parts.log.info({ channels: channels.length, agents: agents.length }, 'ready');
+    this.#parts.log.info({ channels: this.#config.channels.length, agents: this.#config.agents.length }, 'ready');
   }
 
   /**
