@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { report, write } from './report.ts';
+import { MID_TURN, report, write } from './report.ts';
 import type { Found, Row } from './report.ts';
 
 /** Where the contestants are; without them the rest is measured, and the report says so. */
@@ -16,7 +16,6 @@ const ROUNDS = 2;
 const PEERS = ['langgraph', 'xstate'];
 const ASIDE = ['xstate-groups', 'chat-sdk'];
 const KNOWN = 20_000;
-const MID_TURN = 1_000;
 
 const isJson = process.argv.includes('--json');
 /** Takes as long as it takes: more rounds, and sizes that a few minutes do not allow. */
@@ -66,14 +65,16 @@ async function others(): Promise<readonly Row[]> {
   ];
 }
 
-/** A folder with many channels at rest, and the program on it; the same with ten, to know what the program weighs by itself. */
+/** A folder with many channels at rest, and the program on it; the same without those, to know what the rest weighs. */
 async function standing(): Promise<readonly Row[]> {
   const rows: Row[] = [];
-  for (const known of [10, isWhole ? 5 * KNOWN : KNOWN]) {
+  for (const known of [MID_TURN, isWhole ? 5 * KNOWN : KNOWN]) {
     const kept = join(folder, `${known}.db`);
     rows.push(await one({ what: 'make', size: known, round: 0, span: [MID_TURN, 0], kept }));
-    rows.push(await one({ what: 'bare-open', size: known, round: 0, kept }));
-    rows.push(await one({ what: 'standing', size: known, round: 0, kept }));
+    for (let round = 0; round < ROUNDS; round += 1) {
+      rows.push(await one({ what: 'bare-open', size: known, round, kept }));
+      rows.push(await one({ what: 'standing', size: known, round, kept }));
+    }
   }
   return rows;
 }

@@ -78,7 +78,10 @@ function figuresOf(rows: readonly Row[]): Figures {
       appToBestDurablePeer: best('app', 1_000),
       inboundToLimit: over('inbound', 1_000, 'inbound-limit'),
       inboundP99ToLimit: over('inbound-paced', 1_000, 'inbound-limit-paced', 'p99Ms'),
-      restartToBareOpen: quotient(at('standing', known, 'readyMs'), at('bare-open', known, 'ms')),
+      restartToBareOpen: ratio(
+        valuesOf(rows, { what: 'standing', size: known, name: 'readyMs' }),
+        valuesOf(rows, { what: 'bare-open', size: known, name: 'ms' }),
+      ),
       growth: quotient(at('growth', most, `after${most}`), at('growth', most, 'after10000')),
     }),
     idleBytesPerChannel: idle(at, known),
@@ -101,11 +104,14 @@ function figuresOf(rows: readonly Row[]): Figures {
   };
 }
 
+/** As many channels are in the middle of a turn when a program is started over many, or over these alone. */
+export const MID_TURN = 1_000;
+
 type At = (what: string, size: number, name: string) => number | null;
 
 function idle(at: At, known: number): number | null {
-  const [many, few] = [at('standing', known, 'heapBytes'), at('standing', 10, 'heapBytes')];
-  return many === null || few === null ? null : Math.round((many - few) / (known - 10));
+  const [many, few] = [at('standing', known, 'heapBytes'), at('standing', MID_TURN, 'heapBytes')];
+  return many === null || few === null ? null : Math.round((many - few) / (known - MID_TURN));
 }
 
 function valuesOf(

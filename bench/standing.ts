@@ -48,9 +48,11 @@ export async function standing(path: string, channels: number): Promise<Standing
   const begun = performance.now();
   const config = configOf(channels);
   const configured = performance.now();
-  const { readyMs, backMs } = await startProgram({ config, path, backend: thinking() });
+  const program = await startProgram({ config, path, backend: thinking() });
   globalThis.gc?.();
   const { heapUsed: heapBytes, rss: rssBytes } = process.memoryUsage();
+  await program.stop();
+  const { readyMs, backMs } = program;
   return { readyMs, backMs, configMs: configured - begun, heapBytes, rssBytes };
 }
 

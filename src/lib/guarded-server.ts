@@ -1,5 +1,5 @@
 import { BlockList, isIPv6 } from 'node:net';
-import { STATUS_CODES } from 'node:http';
+import { STATUS_CODES, createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import type { WebSocket } from 'ws';
@@ -19,6 +19,41 @@ export type UpgradeRefusal = {
   readonly why: string;
   readonly headers?: Readonly<Record<string, string>>;
 };
+
+/** How long a caller may take to send the head of a request, and all of it, in milliseconds. */
+export type RequestLimits = { readonly headMs: number; readonly wholeMs: number };
+
+/** As long as Node's own servers wait. */
+const REQUEST_LIMITS: RequestLimits = { headMs: 60_000, wholeMs: 300_000 };
+
+/**
+ * Makes a server that cuts off callers who do not send their request in time, and that does nothing while nobody calls: Node's own
+ * servers look for such callers every half minute for ever.
+ */
+export function createQuietServer(limits: Partial<RequestLimits> = {}): Server {
+  const { headMs, wholeMs } = { ...REQUEST_LIMITS, ...limits };
+  const server = createServer({ connectionsCheckingInterval: NEVER_MS });
+  const timers = new WeakMap<Duplex, NodeJS.Timeout>();
+  const after = (socket: Duplex, ms: number, cut: () => void): void => {
+    clearTimeout(timers.get(socket));
+    if (!socket.destroyed) timers.set(socket, setTimeout(cut, ms).unref());
+  };
+  const refuse = (socket: Duplex): void => refuseUpgrade(socket, { status: 408, why: 'the request took too long' });
+  server.on('connection', (socket) => {
+    after(socket, headMs, () => refuse(socket));
+    socket.once('close', () => clearTimeout(timers.get(socket)));
+  });
+  server.on('request', (request, response) => {
+    const { socket } = request;
+    after(socket, wholeMs, () => void (request.complete || refuse(socket)));
+    response.once('close', () => after(socket, headMs, () => socket.destroy()));
+  });
+  server.on('upgrade', (_request, socket) => clearTimeout(timers.get(socket)));
+  return server;
+}
+
+/** The longest time that a timer of the platform takes, in milliseconds. */
+const NEVER_MS = 2_147_483_647;
 
 /**
  * Lets listeners answer a server's callers so that no caller can end the program: a fault of theirs is logged and refuses the

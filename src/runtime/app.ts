@@ -143,7 +143,6 @@ export class App {
     await this.#agents.configure(agentSpecs(this.#config, this.#backendFor));
     await this.#startUp.begin();
     this.#outbox.start();
-    void this.#startUp.back.then(() => this.#changes.started());
   }
 
   /**
@@ -151,10 +150,11 @@ export class App {
    * when one never will.
    */
   async connect(): Promise<void> {
-    await this.#startUp.connect();
+    const connected = this.#startUp.connect();
+    void this.#startUp.back.then(() => this.#changes.started());
+    await connected;
     if (this.#isStopping) return;
-    const { channels, agents } = this.#config;
-    this.#parts.log.info({ channels: channels.length, agents: agents.length }, 'ready');
+    this.#parts.log.info({ channels: this.#config.channels.length, agents: this.#config.agents.length }, 'ready');
   }
 
   /**

@@ -34,8 +34,8 @@ export type StartUpPorts = {
  */
 export class StartUp {
   readonly #ports: StartUpPorts;
-  /** Resolves when all floors go by their plans: nothing is granted at one before. */
-  #planned: Promise<void> = Promise.resolve();
+  /** The floors that are to be brought back, and by which plans. */
+  #left: { readonly awake: readonly ChannelId[]; readonly plans: Plans } | null = null;
   #back: Promise<void> = Promise.resolve();
   #isStopping = false;
 
@@ -55,8 +55,7 @@ export class StartUp {
     const unheard = config().channels.filter(({ id, adapter }) => !heard.has(adapter) && !known.has(id));
     await manager.lose(unheard.map(({ id }) => id));
     for (const adapter of here) await begin(adapter);
-    this.#planned = this.#guarded(() => this.#plan(awake, plans));
-    this.#back = this.#planned.then(() => this.#guarded(() => this.#comeBack(awake, plans)));
+    this.#left = { awake, plans };
   }
 
   /** Resolves when the floors are back at which something was under way, and their agents have been called. Never rejects. */
@@ -64,22 +63,28 @@ export class StartUp {
     return this.#back;
   }
 
-  /** Resolves when people on the other platforms are heard, too, and all floors are back. Rejects with an `AdapterError` when one never will. */
+  /**
+   * Brings the floors back, and connects the other platforms: nothing is granted before a floor has its plan. Resolves when all are back and
+   * people are heard everywhere; rejects with an `AdapterError` when they never will be.
+   */
   async connect(): Promise<void> {
     const { adapters, begin, sync } = this.#ports;
+    const { awake, plans } = this.#left ?? { awake: [], plans: this.#ports.plans() };
+    const planned = this.#guarded(() => this.#plan(awake, plans));
+    this.#back = planned.then(() => this.#guarded(() => this.#comeBack(awake, plans)));
     const others = adapters.filter((adapter) => adapter.capabilities.losesEvents === true);
     const heard = others.map(async (adapter) => {
       await begin(adapter);
-      await this.#planned;
+      await planned;
       await sync.begin(adapter);
     });
-    await Promise.all([...heard, this.back]);
+    await Promise.all([...heard, this.#back]);
   }
 
   /** Resolves when nothing of it is under way. Call it once nothing new is taken in. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    await this.back;
+    await this.#back;
   }
 
   async #plan(awake: readonly ChannelId[], plans: Plans): Promise<void> {

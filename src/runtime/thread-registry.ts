@@ -55,6 +55,7 @@ export class Threads {
 
   /** The configuration with every thread as a channel like its parent, for as long as that has floors for its threads. */
   within(config: Config): Config {
+    if (this.#known.size === 0) return config;
     const parents = new Map(config.channels.map((channel) => [channel.id, channel]));
     const threads = [...this.#known.values()].flatMap((thread) => {
       const parent = parents.get(thread.parent);

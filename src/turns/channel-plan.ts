@@ -45,17 +45,22 @@ export function planWord({ settings, seats }: Pick<ChannelPlan, 'settings' | 'se
 /** A word for all that a configuration says about floors. */
 export function plansWord({ channels }: Pick<Config, 'channels'>): string {
   const all = createHash('sha256');
-  const words = new Map<string, number>();
-  let some = '';
+  let [alike, ids] = [channels[0], ''];
+  const add = (): void => {
+    if (alike === undefined) return;
+    all.update(`${ids}${planWord(planOf(alike))} ${alike.turnConfig.threads}\n`);
+    ids = '';
+  };
+  // Most channels are as the one before: there may be very many.
   for (const channel of channels) {
-    const word = `${planWord(planOf(channel))} ${channel.turnConfig.threads}`;
-    if (!words.has(word)) words.set(word, words.size);
-    some += `${channel.id} ${words.get(word)}\n`;
-    if (some.length < PIECE) continue;
-    all.update(some);
-    some = '';
+    const { turnConfig, budgets, seats } = channel;
+    const isAlike = turnConfig === alike?.turnConfig && budgets === alike.budgets && seats === alike.seats;
+    if (!isAlike || ids.length > PIECE) add();
+    alike = channel;
+    ids += `${channel.id}\n`;
   }
-  return all.update(some + [...words.keys()].join('\n')).digest('base64url');
+  add();
+  return all.digest('base64url');
 }
 
 /**

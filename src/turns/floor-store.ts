@@ -4,6 +4,7 @@ import type { Replayed, ReplayStep } from '../engine/replay.ts';
 import type { Keeper } from '../engine/sqlite/keeper.ts';
 import type { Erased, Erasure, Pruned } from '../engine/sqlite/retention.ts';
 import type { openDatabase } from '../engine/sqlite/open.ts';
+import type { Owner } from '../engine/sqlite/rows.ts';
 import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
 import type { StoreOptions, Tables } from '../engine/sqlite/sqlite.ts';
 import type { Due, Instant } from '../lib/time.ts';
@@ -248,9 +249,14 @@ export class FloorStore implements FloorReader {
     return this.#store.erase(erasure);
   }
 
-  /** Takes away what is older than each channel's instant (`null`: nothing), or only counts it. */
+  /**
+   * Takes away what is older than each channel's instant (`null`: nothing), or only counts it, also of what stands beside its floor: there
+   * keys are the channel, a space and an agent, whose id has none.
+   */
   prune(before: (channel: ChannelId) => Instant | null, isDryRun: boolean): Promise<Pruned> {
-    return this.#store.prune(({ name, key }) => (name === floorMachine.name ? before(key) : null), isDryRun);
+    const channelOf = ({ name, key }: Owner): ChannelId =>
+      name === floorMachine.name ? key : key.slice(0, key.lastIndexOf(' '));
+    return this.#store.prune((owner) => before(channelOf(owner)), isDryRun);
   }
 
   /** Commits what waits and lets go of the file. Whatever is asked later is rejected. */

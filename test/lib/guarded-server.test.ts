@@ -1,3 +1,4 @@
+import { createHook } from 'node:async_hooks';
 import { createReadStream } from 'node:fs';
 import { createServer } from 'node:http';
 import type { IncomingMessage } from 'node:http';
@@ -5,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { afterEach, describe, expect, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import { closeSocket, guardServer, guardSocket, targetOf } from '../../src/lib/guarded-server.ts';
+import { closeSocket, createQuietServer, guardServer, guardSocket, targetOf } from '../../src/lib/guarded-server.ts';
 import type { Listeners } from '../../src/lib/guarded-server.ts';
 import { handshake, sendRaw, statusOf } from './raw.ts';
 
@@ -40,6 +41,40 @@ const broken = (): never => {
   throw new Error('broken');
 };
 const UNANSWERED = 'a request could not be answered: Error: broken';
+
+describe('a quiet server', () => {
+  async function quiet(patience: Parameters<typeof createQuietServer>[0]) {
+    const server = createQuietServer(patience);
+    server.on('request', (request, response) => void request.on('end', () => response.end('fine')).resume());
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    ends.push(() => {
+      server.close();
+      server.closeAllConnections();
+    });
+    return (server.address() as AddressInfo).port;
+  }
+
+  const LONG = 3_600_000;
+  const POST = 'POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 4\r\n\r\n';
+
+  test('has no timer that wakes the program while nobody calls', async () => {
+    const made: object[] = [];
+    const hook = createHook({ init: (_id, type, _by, resource) => void (type === 'Timeout' && made.push(resource)) });
+    hook.enable();
+    const port = await quiet({ headMs: LONG, wholeMs: LONG });
+    hook.disable();
+    const DAY_MS = 86_400_000;
+    expect(made.filter((timer) => Number(Reflect.get(timer, '_idleTimeout')) < DAY_MS)).toEqual([]);
+    expect(made).toHaveLength(1);
+    expect(statusOf(await sendRaw(port, GET))).toBe(200);
+  });
+
+  test('cuts off a caller who does not send the head of a request, or not all of it', async () => {
+    expect(statusOf(await sendRaw(await quiet({ headMs: 20, wholeMs: LONG }), 'GET / HTTP'))).toBe(408);
+    expect(statusOf(await sendRaw(await quiet({ headMs: LONG, wholeMs: 20 }), `${POST}ab`))).toBe(408);
+    expect(statusOf(await sendRaw(await quiet({ headMs: LONG, wholeMs: LONG }), `${POST}abcd`))).toBe(200);
+  });
+});
 
 describe('a guarded server', () => {
   test.each<[string, Listeners['request']]>([

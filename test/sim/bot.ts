@@ -178,6 +178,7 @@ export class Bot {
     await app.start();
     this.isReady = this.#life === life && life.alive;
     this.readyAt = this.#ports.timeline.now;
+    await app.connect();
   }
 
   #openStore(db: Database.Database, life: Life): WatchedStore {

@@ -1,12 +1,11 @@
 import { existsSync } from 'node:fs';
-import { createServer as createHttpServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import sirv from 'sirv';
 import { WebSocketServer } from 'ws';
 import type { WebSocket } from 'ws';
-import { guardServer, refuseUpgrade, targetOf } from '../../lib/guarded-server.ts';
+import { createQuietServer, guardServer, refuseUpgrade, targetOf } from '../../lib/guarded-server.ts';
 import type { FaultLog, Listeners, UpgradeRefusal } from '../../lib/guarded-server.ts';
 import type { Timers } from '../../lib/time.ts';
 import type { Answer } from '../../turns/commands/context.ts';
@@ -64,7 +63,7 @@ export type ConsoleServer = { readonly url: string; close(): Promise<void> };
 export async function startServer(parts: ServerParts): Promise<ConsoleServer> {
   const sockets = new WebSocketServer({ noServer: true, maxPayload: FRAME_LIMIT });
   const page = pageOf(parts);
-  const http = createHttpServer();
+  const http = createQuietServer();
   const listeners: Listeners = {
     request: (request, response) => respond(parts, page, { request, response }),
     upgrade: (request, socket, head) => {

@@ -1,10 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import type { z } from 'zod';
-import { guardServer } from '../../lib/guarded-server.ts';
+import { createQuietServer, guardServer } from '../../lib/guarded-server.ts';
 import type { FaultLog } from '../../lib/guarded-server.ts';
 import { FLOOR_TOOLS } from './floor-tools.ts';
 import type { FloorToolName, FloorTools } from './floor-tools.ts';
@@ -141,9 +140,8 @@ async function listen(
   endpoints: ToolEndpoints,
   log: FaultLog,
 ): Promise<{ readonly server: Server; readonly url: string }> {
-  const server = createServer();
+  const server = createQuietServer({ headMs: HEADERS_TIMEOUT_MS });
   guardServer(server, { request: (request, response) => endpoints.answer(request, response) }, log);
-  server.headersTimeout = HEADERS_TIMEOUT_MS;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(0, '127.0.0.1', resolve);
   });

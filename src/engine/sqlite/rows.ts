@@ -167,15 +167,12 @@ export class Rows {
     this.#added = 0;
     for (const { name, key, deadline } of this.#sql.deadlines.iterate()) this.deadlinesOf(name).set(key, deadline);
     const low = Number(this.#sql.low.get() ?? 0);
-    const ends = new Map<number, Instant | null>();
-    for (const { row, machine, deadline } of this.#sql.tails.iterate(low)) {
+    const ends = new Map<number, Deadline>();
+    for (const { row, machine, ...end } of this.#sql.tails.iterate(low)) {
       this.#lag(machine, row);
-      ends.set(machine, deadline);
+      ends.set(machine, end);
     }
-    for (const [machine, deadline] of ends) {
-      const owner = this.owner(machine);
-      this.deadlinesOf(owner.name).set(owner.key, deadline);
-    }
+    for (const { name, key, deadline } of ends.values()) this.deadlinesOf(name).set(key, deadline);
   }
 
   /** The deadlines of one machine's keys. */
@@ -325,7 +322,7 @@ function hashAfter(before: string, head: string, facts: string): string {
 }
 
 type StoredSnapshot = Omit<Snapshot, 'intact'> & { readonly intact: number };
-type Deadline = { readonly name: string; readonly key: string; readonly deadline: Instant };
+type Deadline = { readonly name: string; readonly key: string; readonly deadline: Instant | null };
 
 /** The checksum of these values of a row's columns, in their order and in hexadecimal digits, as SQL's function computes it of what is stored. */
 export function checksumOf(values: readonly unknown[]): string {
@@ -347,8 +344,8 @@ function statements(db: Database) {
     low: db.prepare<[], string>("SELECT value FROM meta WHERE name = 'low'").pluck(),
     noteLow: db.prepare<[string]>("INSERT OR REPLACE INTO meta VALUES ('low', ?)"),
     deadlines: db.prepare<[], Deadline>('SELECT name, key, deadline FROM machines WHERE deadline IS NOT NULL'),
-    tails: db.prepare<[number], Pick<JournalRow, 'row' | 'machine' | 'deadline'>>(
-      `SELECT j.row, j.machine, j.deadline FROM journal j JOIN machines m ON m.id = j.machine
+    tails: db.prepare<[number], Pick<JournalRow, 'row' | 'machine'> & Deadline>(
+      `SELECT j.row, j.machine, j.deadline, m.name, m.key FROM journal j JOIN machines m ON m.id = j.machine
        WHERE j.row > ? AND j.row > m.row ORDER BY j.row`,
     ),
     keys: db.prepare<[string], string>('SELECT key FROM machines WHERE name = ? ORDER BY key').pluck(),

@@ -229,9 +229,10 @@ export class SqliteStore implements Store {
     throw new StoreError('locked', `${this.#options.path}: ${why}.`);
   }
 
-  /** Takes away what is older than each key's instant (`null`: nothing), or only counts it. */
+  /** Takes away what is older than each key's instant (`null`: nothing), or only counts it. What nobody hosts stays. */
   async prune(before: (owner: Owner) => Instant | null, isDryRun: boolean): Promise<Pruned> {
-    const pruned = await prune(this.#retention(), before, isDryRun);
+    const hosted = (owner: Owner): Instant | null => (this.#hosted.has(owner.name) ? before(owner) : null);
+    const pruned = await prune(this.#retention(), hosted, isDryRun);
     const sum = pruned.entries + pruned.messages + pruned.posts;
     if (!isDryRun && sum > 0) await this.#forgetTexts();
     return pruned;

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { openFloorStore } from '../../../src/turns/floor-store.ts';
 import type { FloorStore } from '../../../src/turns/floor-store.ts';
 import { AT, folder, open, options, seat, turn, write, written } from './fixture.ts';
+import { counter } from '../toy.ts';
 
 const DAY = 86_400_000;
 
@@ -64,6 +65,29 @@ describe('retention', () => {
     expect(again.verify()).toEqual([]);
     expect(await again.prune(OLD, false)).toEqual({ entries: 0, messages: 0, posts: 0 });
     await again.close();
+  });
+
+  test('reaches what stands beside a floor, for each of its agents', async () => {
+    using place = folder();
+    const keys = ['test:one dev', 'test:two dev'];
+    const first = open(place.file());
+    const before = first.host(counter);
+    for (const key of keys) for (let n = 0; n < 9; n += 1) await before.apply(key, { type: 'add', by: 1 }, AT);
+    await first.close();
+    const store = open(place.file());
+    const counters = store.host(counter);
+    expect(await store.prune((channel) => (channel === 'test:one' ? OLD() : null), false)).toMatchObject({
+      entries: 8,
+    });
+    expect(keys.map((key) => [counters.state(key)?.value, counters.journal(key, 99).length])).toEqual([
+      [9, 0],
+      [9, 9],
+    ]);
+    expect(store.verify()).toEqual([]);
+    await store.close();
+    const unhosted = open(place.file());
+    expect(await unhosted.prune(() => OLD(), false)).toMatchObject({ entries: 0 });
+    await unhosted.close();
   });
 
   test('asked for no channel takes away nothing', async () => {

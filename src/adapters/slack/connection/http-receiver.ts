@@ -1,10 +1,9 @@
-import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { HTTPModuleFunctions, isRawBodyError } from '@slack/bolt';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Timers } from '../../../lib/time.ts';
-import { guardServer, targetOf } from '../../../lib/guarded-server.ts';
+import { createQuietServer, guardServer, targetOf } from '../../../lib/guarded-server.ts';
 import { reasonOf } from '../../delivery/connect-retry.ts';
 import { AdapterError } from '../../port.ts';
 import type { Ack } from '../commands.ts';
@@ -34,7 +33,7 @@ const plainSchema = z.looseObject({ ssl_check: anything, type: anything, challen
 
 /** Listens; rejects with an `AdapterError` when it cannot. */
 export async function openHttpReceiver(ports: HttpReceiverPorts): Promise<HttpReceiver> {
-  const server = createServer();
+  const server = createQuietServer();
   guardServer(server, { request: (request, response) => answer(ports, request, response) }, ports.log);
   await listening(server, ports);
   const address = server.address();
