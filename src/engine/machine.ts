@@ -181,9 +181,11 @@ const textPlace = z.strictObject({ body: z.int(), hash: z.string() });
 
 function mapTexts(texts: TextFields | undefined, fact: unknown, map: (text: unknown) => unknown): unknown {
   if (texts === undefined || typeof fact !== 'object' || fact === null || !('type' in fact)) return fact;
-  const fields = texts[String(fact.type)]?.filter((field) => field in fact);
+  const fields = texts[String(fact.type)];
   if (fields === undefined) return fact;
-  return { ...fact, ...Object.fromEntries(fields.map((field) => [field, map(Reflect.get(fact, field))])) };
+  const mapped: Record<string, unknown> = { ...fact };
+  for (const field of fields) if (field in mapped) mapped[field] = map(mapped[field]);
+  return mapped;
 }
 
 /** A text that stood in the fact itself is taken as it is: it was stored before there were bodies. */

@@ -99,6 +99,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   }
 
   state(key: string): State | null {
+    const known = this.#heads.get(key);
+    if (known !== undefined && this.#heads.size < this.#limit) return known.state;
     return this.#shared.reading(() => {
       const head = this.#head(key);
       return head.owner === null ? null : head.state;

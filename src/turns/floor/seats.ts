@@ -189,13 +189,16 @@ export type Deadline =
  * not over before it is known what people wrote meanwhile, nor a turn whose agent has yet to come back.
  */
 export function deadlines(floor: Floor): readonly Deadline[] {
+  return running(floor).toSorted((a, b) => a.at - b.at);
+}
+
+function running(floor: Floor): readonly Deadline[] {
   const found: Deadline[] = [];
   if (floor.turn !== null) found.push(...turnDeadlines(floor.turn));
   for (const parked of floor.parked) found.push(...turnDeadlines(parked));
   if (floor.facilitation !== null) found.push({ kind: 'choose', at: floor.facilitation.deadlineAt });
   if (floor.limit !== null && floor.limit.until !== null) found.push({ kind: 'limit', at: floor.limit.until });
-  const due = floor.catchingUp ? found.filter((deadline) => isRunning(floor, deadline)) : found;
-  return due.sort((a, b) => a.at - b.at);
+  return floor.catchingUp ? found.filter((deadline) => isRunning(floor, deadline)) : found;
 }
 
 function isRunning({ turn }: Floor, { kind }: Deadline): boolean {
@@ -204,7 +207,9 @@ function isRunning({ turn }: Floor, { kind }: Deadline): boolean {
 
 /** When the floor next changes by itself, or `null`: the one alarm of its channel. */
 export function nextDeadline(floor: Floor): Instant | null {
-  return deadlines(floor)[0]?.at ?? null;
+  let next: Instant | null = null;
+  for (const { at } of running(floor)) next = next === null ? at : Math.min(next, at);
+  return next;
 }
 
 function turnDeadlines(turn: Turn): readonly Deadline[] {
