@@ -131,7 +131,7 @@ export function brokenRows(
 }
 
 /** How many rows a state may lag behind its journal before it is stored; a start reads about as many. */
-const MOST_LAG = 5_000;
+const MOST_LAG = 20_000;
 
 /** How many states are stored with one commit, besides a quarter of its rows, so that many that fall due at once hold nobody up. */
 const STORED_AT_ONCE = 4;

@@ -74,8 +74,13 @@ export function seatOf(floor: Floor, agent: AgentId): Seat {
 
 /** The floor with one seat changed. */
 export function patchSeat(floor: Floor, agent: AgentId, patch: Partial<Seat>): Floor {
-  seatOf(floor, agent);
-  return { ...floor, seats: floor.seats.map((seat) => (seat.agent === agent ? { ...seat, ...patch } : seat)) };
+  return { ...floor, seats: patchedSeats(floor, agent, patch) };
+}
+
+/** The seats of a floor with one changed. */
+export function patchedSeats(floor: Floor, agent: AgentId, patch: Partial<Seat>): readonly Seat[] {
+  const changed = { ...seatOf(floor, agent), ...patch };
+  return floor.seats.map((seat) => (seat.agent === agent ? changed : seat));
 }
 
 /** The floor with one line more given to an agent, if it was given every line before; else its next prompt brings them all. */
@@ -117,7 +122,8 @@ export function moveSeat(floor: Floor, move: Move): Floor {
   const others = floor.queue.filter((queued) => queued !== agent);
   const place = move.place ?? others.length;
   return {
-    ...patchSeat(floor, agent, { status: to }),
+    ...floor,
+    seats: patchedSeats(floor, agent, { status: to }),
     queue: to === 'QUEUED' ? [...others.slice(0, place), agent, ...others.slice(place)] : others,
     outage: floor.outage && to !== 'QUEUED',
     prioritised:
