@@ -209,8 +209,7 @@ export class TurnManager {
 
   #keepSign(floor: Floor, command: Sign): Applied {
     const at = this.#ports.clock.now();
-    const { channel } = floor;
-    this.#signs.set(channel, { command, at });
+    this.#signs.set(floor.channel, { command, at });
     this.#signAlarm.noLaterThan(at + SIGN_WAITS_MS);
     return { ok: true, state: floor, facts: [], effects: [] };
   }

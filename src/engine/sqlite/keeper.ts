@@ -29,7 +29,7 @@ export type Shared = {
 const EVICTION_TRIES = 4;
 
 /** How many of the newest rows stay in memory: whoever is prompted is given what was said just now. */
-const NEWEST_ROWS = 2_000;
+const NEWEST_ROWS = 4_000;
 
 type Row<Fact> = Pick<JournalRow, 'seq' | 'at' | 'prev' | 'hash'> & { readonly facts: readonly Fact[] };
 
