@@ -334,7 +334,8 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     const { facts, ok } = decision;
     const folded = ok ? decision.state : undefined;
     const state = folded ?? facts.reduce((each, fact) => machine.evolve(each, fact, at), before.state);
-    const effects = ok ? facts.flatMap((fact) => machine.react(fact, state)) : [];
+    const effects: Effect[] = [];
+    if (ok) for (const fact of facts) effects.push(...machine.react(fact, state));
     const seq = before.seq + facts.length;
     if (facts.length > 0) {
       const own = this.#own.get(key);

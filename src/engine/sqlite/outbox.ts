@@ -19,6 +19,8 @@ export const UNCLEAR = `n > ${SETTLED} AND state NOT IN ('owed', 'uncertain', 'c
 /** A row that is owed; `n` is its number in the table, and `null` when it lives in memory alone. */
 type Entry = {
   readonly n: number | null;
+  /** Its channel and lane. */
+  readonly place: string;
   readonly row: Omit<OwedEffect<unknown>, 'attempts' | 'uncertain' | 'afterId' | 'editsId'>;
   readonly kind: string;
   readonly epoch: number | null;
@@ -191,7 +193,7 @@ export class Outbox {
     const n = debt.lasting ? (this.#n += 1) : null;
     const row = { id, channel, lane, effect, part, text };
     const fresh = { attempts: 0, uncertain: false, inFlight: false, isCancelled: false };
-    const entry: Entry = { n, row, kind, epoch, key, repeats, ...fresh };
+    const entry: Entry = { n, place: laneOf(row), row, kind, epoch, key, repeats, ...fresh };
     this.#staged.push(entry);
     if (n === null) return;
     const columns = [n, id, channel, lane, kind, JSON.stringify(effect), part, text, key, repeats];
@@ -199,11 +201,11 @@ export class Outbox {
   }
 
   #queue(entry: Entry): void {
-    const lane = laneOf(entry.row);
-    const entries = this.#lanes.get(lane);
+    const { place } = entry;
+    const entries = this.#lanes.get(place);
     if (entries !== undefined) entries.push(entry);
-    else this.#lanes.set(lane, [entry]);
-    if (entries === undefined) this.#wake(lane);
+    else this.#lanes.set(place, [entry]);
+    if (entries === undefined) this.#wake(place);
   }
 
   /** Only what lives in memory can be taken back. */
@@ -236,7 +238,8 @@ export class Outbox {
   #shift(lane: string): void {
     const done = this.#lanes.get(lane)?.shift();
     this.#wake(lane);
-    if (done !== undefined) this.#wake(laneOf({ channel: done.row.channel, lane: `${AFTER}${done.row.lane}` }));
+    if (done === undefined || done.n === null) return;
+    this.#wake(laneOf({ channel: done.row.channel, lane: `${AFTER}${done.row.lane}` }));
   }
 
   /** A lane without rows is let go of; another has its first row handed out next. */
@@ -345,7 +348,19 @@ function statements(db: Database) {
 function entryOf({ n, id, channel, lane, type, effect, part, text, key, repeats, state }: Stored): Entry {
   const row = { id, channel, lane, effect: JSON.parse(effect), part, text };
   const uncertain = state === 'uncertain';
-  return { n, row, kind: type, epoch: null, key, repeats, attempts: 0, uncertain, inFlight: false, isCancelled: false };
+  return {
+    n,
+    place: laneOf(row),
+    row,
+    kind: type,
+    epoch: null,
+    key,
+    repeats,
+    attempts: 0,
+    uncertain,
+    inFlight: false,
+    isCancelled: false,
+  };
 }
 
 function laneOf({ channel, lane }: Pick<OwedEffect<unknown>, 'channel' | 'lane'>): string {
