@@ -94,8 +94,7 @@ export class App {
       retrying: <Result>(work: () => Promise<Result>) => this.#retrying(work),
       clean: textRedactor(parts.config.secrets.map((secret) => secret.reveal())),
     };
-    const floor = (channel: ChannelId) => this.#manager.floor(channel);
-    this.#floors = createReadModel({ store, floor }, shared.config, clock);
+    this.#floors = createReadModel({ store, floor: (channel) => this.#manager.floor(channel) }, shared.config, clock);
     this.#show = createShowing(parts.adapters);
     this.#manager = new TurnManager({
       ...parts,
