@@ -181,9 +181,11 @@ const textPlace = z.strictObject({ body: z.int(), hash: z.string() });
 
 function mapTexts(texts: TextFields | undefined, fact: unknown, map: (text: unknown) => unknown): unknown {
   if (texts === undefined || typeof fact !== 'object' || fact === null || !('type' in fact)) return fact;
-  const fields = texts[String(fact.type)]?.filter((field) => field in fact);
+  const fields = texts[String(fact.type)];
   if (fields === undefined) return fact;
-  return { ...fact, ...Object.fromEntries(fields.map((field) => [field, map(Reflect.get(fact, field))])) };
+  const mapped: Record<string, unknown> = { ...fact };
+  for (const field of fields) if (field in mapped) mapped[field] = map(mapped[field]);
+  return mapped;
 }
 
 /** A text that stood in the fact itself is taken as it is: it was stored before there were bodies. */
@@ -332,10 +334,13 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     const { facts, ok } = decision;
     const folded = ok ? decision.state : undefined;
     const state = folded ?? facts.reduce((each, fact) => machine.evolve(each, fact, at), before.state);
-    const effects = ok ? facts.flatMap((fact) => machine.react(fact, state)) : [];
+    const effects: Effect[] = [];
+    if (ok) for (const fact of facts) effects.push(...machine.react(fact, state));
     const seq = before.seq + facts.length;
     if (facts.length > 0) {
-      this.#add({ key, at, seq, state, facts, effects, cause });
+      const own = this.#own.get(key);
+      const row = { key, at, seq, state, facts, effects, cause };
+      this.#own.set(key, { row: own === undefined ? row : together(own.row, row) });
       chain.touched.add(owner);
     }
     if (!ok) return { ok, state, refusal: decision.refusal };
@@ -371,8 +376,11 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     const fresh: Fact[] = [];
     for (const [key, draft] of this.#own) {
       const last = this.#last.get(key);
-      fresh.push(...draft.row.facts);
-      if (last !== undefined && isOneRow(last.row, draft.row)) last.row = together(last.row, draft.row);
+      const { at, cause, facts } = draft.row;
+      fresh.push(...facts);
+      // A row has one instant, and the id of one command.
+      const isSame = last?.row.at === at && (last.row.cause === null || cause === null);
+      if (isSame) last.row = together(last.row, draft.row);
       else {
         this.#kept.push(draft);
         this.#last.set(key, draft);
@@ -390,25 +398,12 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
     this.#last.clear();
     return rows;
   }
-
-  #add(row: DecidedRow<State, Fact, Effect>): void {
-    const own = this.#own.get(row.key);
-    if (own === undefined) this.#own.set(row.key, { row });
-    else own.row = together(own.row, row);
-  }
 }
 
 /** In which chain something is decided, and who writes it. */
 type By = { readonly chain: Chain; readonly owner: Deciding };
 
 type Draft<State, Fact, Effect> = { row: DecidedRow<State, Fact, Effect> };
-
-/** A row has one instant, and the id of one command. */
-function isOneRow(one: Placed, other: Placed): boolean {
-  return one.at === other.at && (one.cause === null || other.cause === null);
-}
-
-type Placed = Pick<DecidedRow<unknown, unknown, unknown>, 'at' | 'cause'>;
 
 function together<State, Fact, Effect>(
   one: DecidedRow<State, Fact, Effect>,

@@ -105,18 +105,15 @@ export class Delivery<Effect> {
   }
 
   async #serve(row: OwedEffect<Effect>): Promise<void> {
-    const settlement = await this.#carry(row);
-    if (settlement.state === 'failed') this.#ports.failed(row, settlement.why, true);
-    await this.#ports.store.settle(row, settlement);
-  }
-
-  async #carry(row: OwedEffect<Effect>): Promise<Settlement> {
+    let settlement: Settlement;
     try {
-      return await this.#ports.carry(row);
+      settlement = await this.#ports.carry(row);
     } catch (error) {
       this.#ports.failed(row, error instanceof Error ? error.message : String(error), false);
-      return { state: 'uncertain', notBefore: this.#later(row) };
+      settlement = { state: 'uncertain', notBefore: this.#later(row) };
     }
+    if (settlement.state === 'failed') this.#ports.failed(row, settlement.why, true);
+    await this.#ports.store.settle(row, settlement);
   }
 
   #later(row: OwedEffect<Effect>): Instant {

@@ -48,8 +48,9 @@ export class BoundedMap<Key, Value> {
   set(key: Key, value: Value): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
-    for (const oldest of this.#entries.keys()) {
-      if (this.#entries.size <= this.#limit) return;
+    while (this.#entries.size > this.#limit) {
+      const [oldest] = this.#entries.keys();
+      if (oldest === undefined) return;
       this.#entries.delete(oldest);
     }
   }

@@ -130,6 +130,8 @@ export class Deadlines {
 
   /** The keys that are due, the earliest first, and the earliest deadline that remains. */
   due(before: Instant): Due {
+    const soonest = this.#first();
+    if (soonest === null || soonest.at > before) return { keys: [], next: soonest?.at ?? null };
     const found = new Map<string, Deadline>();
     for (let first = this.#first(); first !== null && first.at <= before; first = this.#first()) {
       found.set(first.key, first);

@@ -20,14 +20,13 @@ import type { FloorStore, OutboxRow } from '../turns/floor-store.ts';
 import { TurnManager } from '../turns/manager.ts';
 import type { Change } from '../turns/manager.ts';
 import type { Plans } from '../turns/channel-plan.ts';
-import { viewOf } from '../turns/view.ts';
 import { agentSpecs, keptBackends, plansOf } from './agent-factory.ts';
 import { Suspensions } from './channel-suspension.ts';
 import { ChannelSync } from './channel-sync.ts';
 import { createCommandContext } from './command-context.ts';
 import { ChangeLog, redactedReport, textRedactor } from './log.ts';
 import type { Log } from './log.ts';
-import { channelsOf, concerns, createReadModel, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
+import { channelsOf, createReadModel, createShowing, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
 import { Runs } from './runs.ts';
 import { StartUp } from './start-up.ts';
@@ -67,6 +66,7 @@ export class App {
   readonly #floors: ReadModel;
   /** What agents do with tools at the floors. */
   readonly runs: Runs;
+  readonly #show: (change: Change) => void;
   readonly #manager: TurnManager;
   readonly #agents: Supervisor;
   readonly #backendFor: AppParts['backendFor'];
@@ -95,8 +95,8 @@ export class App {
       retrying: <Result>(work: () => Promise<Result>) => this.#retrying(work),
       clean: textRedactor(parts.config.secrets.map((secret) => secret.reveal())),
     };
-    const floor = (channel: ChannelId) => this.#manager.floor(channel);
-    this.#floors = createReadModel({ store, floor }, shared.config, clock);
+    this.#floors = createReadModel({ store, floor: (channel) => this.#manager.floor(channel) }, shared.config, clock);
+    this.#show = createShowing(parts.adapters);
     this.#manager = new TurnManager({
       ...parts,
       failed: (error) => this.#deadlineFailed(error),
@@ -259,12 +259,11 @@ export class App {
   }
 
   #publish(change: Change): void {
-    const { clock, adapters, onBroken } = this.#parts;
+    const { clock, onBroken } = this.#parts;
     const { channel, facts } = change;
     this.#changes.add({ ...change, at: shownAt(clock, change.at) }, this.#floors.channelName(channel));
     if (facts.some(changesSeats)) this.#agents.seat(channel).catch(onBroken);
-    const view = viewOf(change.floor, change.at);
-    for (const adapter of adapters) if (concerns(adapter, channel)) adapter.card?.(channel, view);
+    this.#show(change);
     this.#outbox.kick();
   }
 

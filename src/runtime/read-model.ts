@@ -7,13 +7,17 @@ import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { SupervisorSettings } from '../agents/session/supervisor.ts';
 import type { ChannelConfig, Config } from '../config/config.ts';
 import type { Clock } from '../lib/time.ts';
+import type { Floor } from '../turns/floor/floor.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
-import type { FloorReader, Line } from '../turns/view.ts';
-import { outlookOf, turnRecords, viewOf } from '../turns/view.ts';
+import type { Change } from '../turns/manager.ts';
+import type { FloorReader, FloorView, Line } from '../turns/view.ts';
+import { holderOf, outlookOf, turnRecords, viewOf } from '../turns/view.ts';
 import { addressedIn } from '../turns/text/recognition.ts';
 
 /** What is asked of the stored floors: for the console, cards, agents and operators. */
 export type ReadModel = FloorQueries & {
+  /** Who has the floor; `undefined` when there is none. */
+  holder(channel: ChannelId): FloorView['holder'] | undefined;
   /** Lines after one and up to another, oldest first. */
   linesBetween(channel: ChannelId, after: number, upto: number): readonly Line[];
   /** A person's message in its latest wording; `null` when it is not known. */
@@ -40,7 +44,12 @@ const ENTRIES_PER_TURN = 40;
 export function createReadModel(readers: Readers, config: () => Config, clock: Clock): ReadModel {
   const { store: reader, floor: floorOf } = readers;
   const names = namesOf(config);
-  const seatedIn = (channel: ChannelId): readonly AgentId[] => floorOf(channel)?.seats.map(({ agent }) => agent) ?? [];
+  const look = <Seen>(channel: ChannelId, at: (floor: Floor) => Seen): Seen | undefined => {
+    const floor = floorOf(channel);
+    return floor === null ? undefined : at(floor);
+  };
+  const seatedIn = (channel: ChannelId): readonly AgentId[] =>
+    look(channel, ({ seats }) => seats.map(({ agent }) => agent)) ?? [];
   const linesBetween: ReadModel['linesBetween'] = (channel, after, upto) =>
     reader
       .lines(channel, after, upto)
@@ -53,14 +62,9 @@ export function createReadModel(readers: Readers, config: () => Config, clock: C
     ...names,
     awake: () => reader.awake(),
     linesBetween,
-    view(channel) {
-      const floor = floorOf(channel);
-      return floor === null ? null : viewOf(floor, clock.now());
-    },
-    outlook(channel) {
-      const floor = floorOf(channel);
-      return floor === null ? null : outlookOf(floor, clock.now());
-    },
+    view: (channel) => look(channel, (floor) => viewOf(floor, clock.now())) ?? null,
+    holder: (channel) => look(channel, holderOf),
+    outlook: (channel) => look(channel, (floor) => outlookOf(floor, clock.now())) ?? null,
     turns: (channel, limit) => turnRecords(reader.journal(channel, limit * ENTRIES_PER_TURN)).slice(-limit),
     journal: (channel, limit, before) => reader.journal(channel, limit, before),
     lines(channel, limit) {
@@ -154,6 +158,23 @@ export function sessionSettingsOf(
 /** Whether an adapter is told of a channel: of its own, or of any if it oversees them. */
 export function concerns(adapter: ChatAdapter, channel: ChannelId): boolean {
   return adapter.capabilities.oversees === true || isOwn(adapter, channel);
+}
+
+/** Shows adapters each channel that changes, once as it is after all that became durable together. */
+export function createShowing(adapters: readonly ChatAdapter[]): (change: Change) => void {
+  const last = new Map<ChannelId, Change>();
+  const show = (): void => {
+    const changes = [...last.values()];
+    last.clear();
+    for (const { channel, floor, at } of changes) {
+      const view = viewOf(floor, at);
+      for (const adapter of adapters) if (concerns(adapter, channel)) adapter.card?.(channel, view);
+    }
+  };
+  return (change) => {
+    if (last.size === 0) queueMicrotask(show);
+    last.set(change.channel, change);
+  };
 }
 
 /** What an adapter may look at. */

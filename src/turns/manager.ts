@@ -110,8 +110,9 @@ export class TurnManager {
     if (command.type === 'tick') await sign;
     const at = this.#ports.clock.now();
     const saying = this.#keep(channel, command, at);
-    const [applied] = await Promise.all([this.#commit(channel, command, at), saying, sign]);
-    return applied;
+    const applied = this.#commit(channel, command, at);
+    if (saying !== null || sign !== null) await Promise.all([applied, saying, sign]);
+    return await applied;
   }
 
   /** Takes in what a person wrote: durable when it resolves, and given to the floor in the same commit. A second delivery changes nothing. */
@@ -208,20 +209,19 @@ export class TurnManager {
 
   #keepSign(floor: Floor, command: Sign): Applied {
     const at = this.#ports.clock.now();
-    const { channel } = floor;
-    this.#signs.set(channel, { command, at });
+    this.#signs.set(floor.channel, { command, at });
     this.#signAlarm.noLaterThan(at + SIGN_WAITS_MS);
     return { ok: true, state: floor, facts: [], effects: [] };
   }
 
   /** Carries out the sign of work that waits in a channel, unless what the holder says tells of a later one. */
-  async #takeSign(channel: ChannelId, before: Command | null): Promise<void> {
+  #takeSign(channel: ChannelId, before: Command | null): Promise<unknown> | null {
     const sign = this.#signs.get(channel);
-    if (sign === undefined) return;
+    if (sign === undefined) return null;
     this.#signs.delete(channel);
     const isOutdone = before?.type === 'say' && before.epoch === sign.command.epoch;
-    if (isOutdone && (before.workedAt ?? sign.at) >= sign.at) return;
-    await this.#commit(channel, sign.command, sign.at).catch((error: unknown) => this.#ports.failed(error));
+    if (isOutdone && (before.workedAt ?? sign.at) >= sign.at) return null;
+    return this.#commit(channel, sign.command, sign.at).catch((error: unknown) => this.#ports.failed(error));
   }
 
   #takeSigns(): void {

@@ -1,5 +1,5 @@
 import type { InterruptMode, OrderPolicy } from './floor/policies.ts';
-import type { Floor, Status, Turn } from './floor/floor.ts';
+import type { Floor, Status } from './floor/floor.ts';
 import type { AgentId, ChannelId, MessageId, Question } from './floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 import type { Fact, Fate, Outcome } from './floor/fact.ts';
@@ -66,7 +66,7 @@ export function viewOf(floor: Floor, at: Instant): FloorView {
     mode: settings.mode,
     order: settings.order,
     epoch: floor.epoch,
-    holder: turn === null ? null : holderOf(turn, openQuestion(floor)),
+    holder: holderOf(floor),
     seats: floor.seats.map(({ agent, status, disabled }) => ({
       agent,
       status,
@@ -120,7 +120,10 @@ function ended(waits: TurnRecord['waits'], at: Instant): TurnRecord['waits'] {
   return waits.map((wait) => (wait.endedAt === null ? { ...wait, endedAt: at } : wait));
 }
 
-function holderOf(turn: Turn, approval: Question | null): NonNullable<FloorView['holder']> {
+/** Who has the floor, as people see it. */
+export function holderOf(floor: Floor): FloorView['holder'] {
+  const { turn } = floor;
+  if (turn === null) return null;
   return {
     agent: turn.agent,
     epoch: turn.epoch,
@@ -129,7 +132,7 @@ function holderOf(turn: Turn, approval: Question | null): NonNullable<FloorView[
     deadlineAt: turn.status === 'waiting' ? turn.wait.deadlineAt : endOf(turn),
     waitingFor: waitOf(turn)?.reason ?? null,
     working: turn.status === 'active' && turn.openWork > 0,
-    approval,
+    approval: openQuestion(floor),
   };
 }
 

@@ -54,6 +54,7 @@ export function fakeFloors() {
     view: () => state.view,
     seatedIn: (channel) => (state.seats.includes(channel) ? ['dev'] : []),
     seatsOf: (agent) => (agent === 'dev' ? state.seats : []),
+    holder: () => (state.view === null ? undefined : state.view.holder),
     draft: (_channel, _agent, _epoch, text) => void drafts.push(text),
   };
   return { ...state, floors, state };

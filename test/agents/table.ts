@@ -12,7 +12,7 @@ import { react } from '../../src/turns/floor/react.ts';
 import type { FloorSettings } from '../../src/turns/floor/settings.ts';
 import type { Applied, OutboxRow } from '../../src/turns/floor-store.ts';
 import type { Line } from '../../src/turns/view.ts';
-import { viewOf } from '../../src/turns/view.ts';
+import { holderOf, viewOf } from '../../src/turns/view.ts';
 import { NO_JOURNAL, SETTINGS } from './bench.ts';
 import { createTime } from './time.ts';
 
@@ -85,6 +85,7 @@ export async function table(settings: Partial<FloorSettings> = {}) {
     view: () => viewOf(floor, time.clock.now()),
     seatedIn: () => IDS,
     seatsOf: () => [CHANNEL],
+    holder: () => holderOf(floor),
     draft: () => {},
   };
   const quiet = () => {};

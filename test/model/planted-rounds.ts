@@ -79,8 +79,8 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   {
     name: 'the clock is read again between the draft and its command',
     file: 'turns/manager.ts',
-    find: 'await Promise.all([this.#commit(channel, command, at), saying, sign]);',
-    replace: 'await Promise.all([this.#commit(channel, command, this.#ports.clock.now()), saying, sign]);',
+    find: 'const applied = this.#commit(channel, command, at);',
+    replace: 'const applied = this.#commit(channel, command, this.#ports.clock.now());',
   },
   {
     name: 'an alarm is not moved to an earlier deadline',

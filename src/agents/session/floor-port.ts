@@ -18,6 +18,8 @@ export type FloorPort = {
   seatedIn(channel: ChannelId): readonly AgentId[];
   /** The channels in which an agent has a seat. */
   seatsOf(agent: AgentId): readonly ChannelId[];
+  /** Who has the floor now, as in the view; `null` when nobody has it, `undefined` when there is no floor. */
+  holder(channel: ChannelId): FloorView['holder'] | undefined;
   /** The text that the holder has generated and not yet said; `null` takes it away. Never durable. */
   draft(channel: ChannelId, agent: AgentId, epoch: number, text: string | null): void;
 };

@@ -66,7 +66,8 @@ export class Generation {
   /** How many calls wait until it is decided whether they may run. */
   #asking = 0;
   /** Aborted when nothing more is to be done. */
-  readonly #over = new AbortController();
+  /** Made with the gate: most generations ask for nothing. */
+  #over: AbortController | null = null;
   /** Made for the first tool. */
   #gate: ToolGate | null = null;
   /** Made for the first question. */
@@ -138,7 +139,7 @@ export class Generation {
     this.#muted = true;
     this.#quiet?.cancel();
     this.#permissions?.drop();
-    this.#over.abort();
+    this.#over?.abort();
   }
 
   /** Hands a message over in the middle of it; what came of it is reported before the end. */
@@ -159,7 +160,7 @@ export class Generation {
     this.#generating = false;
     this.#quiet?.cancel();
     this.#permissions?.withdraw();
-    this.#over.abort();
+    this.#over?.abort();
   }
 
   /** Says what is left and tells the floor how it ended, in one commit. A pass says nothing; the signal and nothing else is one, too. */
@@ -223,11 +224,18 @@ export class Generation {
     };
     return {
       step: (step) => waiting(() => made().step(step)),
-      ask: (call, stopped) => waiting(() => made().ask(call, AbortSignal.any([stopped, this.#over.signal]))),
+      ask: (call, stopped) => waiting(() => made().ask(call, AbortSignal.any([stopped, this.#untilOver()]))),
       settled: (call, result) => made().settled(call, result),
       reported: (call, result) => made().reported(call, result),
       close: async () => this.#gate?.close(),
     };
+  }
+
+  /** Aborted as soon as nobody waits for a yes any more. */
+  #untilOver(): AbortSignal {
+    const over = (this.#over ??= new AbortController());
+    if (this.#muted || !this.#generating) over.abort();
+    return over.signal;
   }
 
   async #request(approval: Approval, unaskable: string | null): Promise<number | null> {

@@ -310,7 +310,7 @@ export class SeatedAgent {
       draft: (text) => floors.draft(this.channel, this.spec.id, epoch, text),
       started: () => this.#executor.started(),
       leftMs: () => {
-        const { holder = null } = floors.view(this.channel) ?? {};
+        const holder = floors.holder(this.channel);
         return holder?.epoch === epoch ? (holder.deadlineAt ?? Infinity) - clock.now() : 0;
       },
       ...(gate === undefined ? {} : { gate: () => gate(this.spec.id, epoch) }),
@@ -334,16 +334,16 @@ export class SeatedAgent {
   }
 
   #sendStopped(epoch: number): void {
-    const view = this.#ports.floors.view(this.channel);
+    const holder = this.#ports.floors.holder(this.channel);
     const { id: agent } = this.spec;
-    if (view !== null && (view.holder?.epoch !== epoch || view.holder.waitingFor !== 'human')) return;
+    if (holder !== undefined && (holder?.epoch !== epoch || holder.waitingFor !== 'human')) return;
     void this.#commands.send({ type: 'interrupted', agent, epoch });
   }
 
   #isPast(row: OutboxRow, effect: Of<'prompt'>): boolean {
     if (effect.epoch <= this.#fence || this.#handed.has(row.id)) return true;
-    const view = this.#ports.floors.view(this.channel);
-    return view !== null && (view.holder?.agent !== this.spec.id || view.holder.epoch !== effect.epoch);
+    const holder = this.#ports.floors.holder(this.channel);
+    return holder !== undefined && (holder?.agent !== this.spec.id || holder.epoch !== effect.epoch);
   }
 
   #seat(): SeatContext {

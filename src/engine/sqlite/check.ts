@@ -5,7 +5,7 @@ import type { Reading } from '../machine.ts';
 import type { StoredFact } from '../port.ts';
 import type { Recording, Replayed } from '../replay.ts';
 import { MIGRATIONS, openToRead } from './open.ts';
-import { OPEN } from './outbox.ts';
+import { OPEN, UNCLEAR } from './outbox.ts';
 import { JOURNAL_COLUMNS, NO_TAIL, Rows, brokenRows, continues, countBroken } from './rows.ts';
 import type { JournalRow, Owner, Tail } from './rows.ts';
 
@@ -16,7 +16,8 @@ import type { JournalRow, Owner, Tail } from './rows.ts';
 export function checkAtStart(db: Database, path: string): void {
   const damage = (what: string): StoreError => new StoreError('corrupt', sentence('corrupt', path, what));
   if (countBroken(db, 'inbox', 'fate IS NULL') > 0) throw damage('a waiting message is not what was written');
-  if (countBroken(db, 'outbox', OPEN) > 0) throw damage('an owed effect is not what was written');
+  const unclear = Number(db.prepare(`SELECT count(*) FROM outbox WHERE ${UNCLEAR}`).pluck().get());
+  if (countBroken(db, 'outbox', OPEN) + unclear > 0) throw damage('an owed effect is not what was written');
 }
 
 /**

@@ -5,11 +5,50 @@ import type { Database } from 'better-sqlite3';
 import { StoreError, isEnvironmental, isFatal, sentence, storeError } from '../errors.ts';
 import { MEMORY } from './open.ts';
 
-type Job = {
-  /** Decides, writing nothing; what it returns writes, and that what is called once all is durable. */
-  readonly decide: () => () => () => void;
-  readonly fail: (error: unknown) => void;
-};
+/** Work of one transaction, whatever comes of it. */
+class Job<Result> {
+  readonly #decide: () => () => Result;
+  readonly #told: (result: Result) => void;
+  readonly #waiting = Promise.withResolvers<Result>();
+  #outcome: { readonly result: Result } | { readonly error: unknown } | null = null;
+
+  constructor(decide: () => () => Result, told: (result: Result) => void) {
+    this.#decide = decide;
+    this.#told = told;
+  }
+
+  get done(): Promise<Result> {
+    return this.#waiting.promise;
+  }
+
+  /** Decides, then writes; an error of deciding is its own alone. */
+  attempt(): void {
+    let write;
+    try {
+      write = this.#decide();
+    } catch (error) {
+      if (isEnvironmental(error)) throw error;
+      this.#outcome = { error };
+      return;
+    }
+    this.#outcome = { result: write() };
+  }
+
+  /** What it wrote is durable. */
+  settle(): void {
+    const outcome = this.#outcome;
+    if (outcome === null) throw new Error('impossible: a job is settled that was not attempted');
+    if ('error' in outcome) return this.fail(outcome.error);
+    this.#told(outcome.result);
+    this.#waiting.resolve(outcome.result);
+  }
+
+  fail(error: unknown): void {
+    this.#waiting.reject(error);
+  }
+}
+
+type Waiting = Pick<Job<unknown>, 'attempt' | 'settle' | 'fail'>;
 
 /** What happens around each commit. */
 export type CommitHooks = {
@@ -33,7 +72,7 @@ export class Commits {
   readonly #hooks: CommitHooks;
   readonly #begin;
   readonly #commit;
-  #jobs: Job[] = [];
+  #jobs: Waiting[] = [];
   #scheduled = false;
   #resting = true;
   #dead: StoreError | null = null;
@@ -56,20 +95,10 @@ export class Commits {
    */
   run<T>(decide: () => () => T, told: (result: T) => void = () => {}): Promise<T> {
     if (this.#dead !== null) return Promise.reject(this.#dead);
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const attempt = (): (() => () => void) => {
-      const write = decide();
-      return () => {
-        const result = write();
-        return () => {
-          told(result);
-          resolve(result);
-        };
-      };
-    };
-    this.#jobs.push({ decide: attempt, fail: reject });
+    const job = new Job(decide, told);
+    this.#jobs.push(job);
     this.#schedule();
-    return promise;
+    return job.done;
   }
 
   /** Commits what waits and what is to be written last, as far as there is room, then closes the database. Later work is refused. */
@@ -99,27 +128,26 @@ export class Commits {
     const jobs = this.#jobs.splice(0);
     if (jobs.length === 0) return;
     this.#restAfterThisTurn();
-    const settlements: (() => void)[] = [];
     try {
       this.#begin.run();
-      for (const job of jobs) settlements.push(this.#attempt(job));
+      for (const job of jobs) job.attempt();
       this.#hooks.beforeCommit();
       this.#commit.run();
     } catch (error) {
       this.#fail(jobs, error);
       return;
     }
-    this.#bringToDisk(jobs, settlements);
+    this.#bringToDisk(jobs);
   }
 
   /** Nobody is told before what they hear is on the disk. A sync that failed once is never tried again: what it lost is unknown. */
-  #bringToDisk(jobs: readonly Job[], settlements: readonly (() => void)[]): void {
+  #bringToDisk(jobs: readonly Waiting[]): void {
     try {
       const syncing = this.#sync?.sync() ?? null;
-      if (syncing === null) return this.#settle(settlements);
+      if (syncing === null) return this.#settle(jobs);
       this.#syncing = syncing
         .then(
-          () => this.#settle(settlements),
+          () => this.#settle(jobs),
           (error: unknown) => this.#lose(jobs, this.#notOnDisk(error)),
         )
         .finally(() => {
@@ -137,29 +165,18 @@ export class Commits {
     return new StoreError('unavailable', sentence('unavailable', this.#path, why), error);
   }
 
-  #settle(settlements: readonly (() => void)[]): void {
+  #settle(jobs: readonly Waiting[]): void {
     this.#hooks.committed();
-    for (const settle of settlements) settle();
+    for (const job of jobs) job.settle();
   }
 
-  #lose(jobs: readonly Job[], error: unknown): void {
+  #lose(jobs: readonly Waiting[], error: unknown): void {
     const reported = storeError(error, this.#path);
     this.#die(reported);
     for (const job of jobs) job.fail(reported);
   }
 
-  #attempt(job: Job): () => void {
-    let write;
-    try {
-      write = job.decide();
-    } catch (error) {
-      if (isEnvironmental(error)) throw error;
-      return () => job.fail(error);
-    }
-    return write();
-  }
-
-  #fail(jobs: readonly Job[], error: unknown): void {
+  #fail(jobs: readonly Waiting[], error: unknown): void {
     const isLost = !this.#db.open || isFatal(error) || !this.#rollBack();
     const reported = isEnvironmental(error) ? storeError(error, this.#path) : error;
     if (isLost) return this.#lose(jobs, error);

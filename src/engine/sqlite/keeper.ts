@@ -29,7 +29,7 @@ export type Shared = {
 const EVICTION_TRIES = 4;
 
 /** How many of the newest rows stay in memory: whoever is prompted is given what was said just now. */
-const NEWEST_ROWS = 2_000;
+const NEWEST_ROWS = 4_000;
 
 type Row<Fact> = Pick<JournalRow, 'seq' | 'at' | 'prev' | 'hash'> & { readonly facts: readonly Fact[] };
 
@@ -99,6 +99,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   }
 
   state(key: string): State | null {
+    const known = this.#heads.get(key);
+    if (known !== undefined && this.#heads.size < this.#limit) return known.state;
     return this.#shared.reading(() => {
       const head = this.#head(key);
       return head.owner === null ? null : head.state;

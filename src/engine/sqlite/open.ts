@@ -89,7 +89,7 @@ const SETTINGS = [
   ['foreign_keys', 'ON', 1],
   // What is taken out is overwritten: from the first write on, or it would stay in pages that were split since.
   ['secure_delete', 'ON', 1],
-  ['wal_autocheckpoint', '1000', 1000],
+  ['wal_autocheckpoint', '4000', 4_000],
   ['journal_size_limit', '67108864', 67_108_864],
   ['busy_timeout', String(BUSY_TIMEOUT_MS), BUSY_TIMEOUT_MS],
 ] as const;

@@ -13,9 +13,14 @@ const SETTLED = "coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 
 /** The condition of stored rows that are not done. */
 export const OPEN = `n > ${SETTLED} AND state IN ('owed', 'uncertain')`;
 
+/** The condition of stored rows that may be open, and say neither that they are nor what became of them. */
+export const UNCLEAR = `n > ${SETTLED} AND state NOT IN ('owed', 'uncertain', 'confirmed', 'failed')`;
+
 /** A row that is owed; `n` is its number in the table, and `null` when it lives in memory alone. */
 type Entry = {
   readonly n: number | null;
+  /** Its channel and lane. */
+  readonly place: string;
   readonly row: Omit<OwedEffect<unknown>, 'attempts' | 'uncertain' | 'afterId' | 'editsId'>;
   readonly kind: string;
   readonly epoch: number | null;
@@ -92,8 +97,9 @@ export class Outbox {
   /** Whether a settlement must be durable now: it has waited long enough, or the next row of its lane wants to be handed out. */
   mustSettle(at: Instant): boolean {
     if (this.#settledAt !== null && at >= this.#settledAt + SETTLED_WITHIN_MS) return true;
-    const isNext = (lane: string): boolean => this.#ready.has(lane);
-    return [...this.#settled.keys(), ...this.#settling.keys()].some(isNext);
+    for (const lane of this.#settled.keys()) if (this.#ready.has(lane)) return true;
+    for (const lane of this.#settling.keys()) if (this.#ready.has(lane)) return true;
+    return false;
   }
 
   /** The transaction is durable. */
@@ -187,19 +193,19 @@ export class Outbox {
     const n = debt.lasting ? (this.#n += 1) : null;
     const row = { id, channel, lane, effect, part, text };
     const fresh = { attempts: 0, uncertain: false, inFlight: false, isCancelled: false };
-    const entry: Entry = { n, row, kind, epoch, key, repeats, ...fresh };
+    const entry: Entry = { n, place: laneOf(row), row, kind, epoch, key, repeats, ...fresh };
     this.#staged.push(entry);
     if (n === null) return;
-    const columns = columnsOf(entry, 'owed');
+    const columns = [n, id, channel, lane, kind, JSON.stringify(effect), part, text, key, repeats];
     this.#sql.insert.run(...columns, checksumOf(columns));
   }
 
   #queue(entry: Entry): void {
-    const lane = laneOf(entry.row);
-    const entries = this.#lanes.get(lane);
+    const { place } = entry;
+    const entries = this.#lanes.get(place);
     if (entries !== undefined) entries.push(entry);
-    else this.#lanes.set(lane, [entry]);
-    if (entries === undefined) this.#wake(lane);
+    else this.#lanes.set(place, [entry]);
+    if (entries === undefined) this.#wake(place);
   }
 
   /** Only what lives in memory can be taken back. */
@@ -232,7 +238,8 @@ export class Outbox {
   #shift(lane: string): void {
     const done = this.#lanes.get(lane)?.shift();
     this.#wake(lane);
-    if (done !== undefined) this.#wake(laneOf({ channel: done.row.channel, lane: `${AFTER}${done.row.lane}` }));
+    if (done === undefined || done.n === null) return;
+    this.#wake(laneOf({ channel: done.row.channel, lane: `${AFTER}${done.row.lane}` }));
   }
 
   /** A lane without rows is let go of; another has its first row handed out next. */
@@ -254,10 +261,8 @@ export class Outbox {
     } else this.#sql.remove.run(entry.n);
   }
 
-  #become(entry: Entry, state: string, outcome?: Outcome): void {
-    if (entry.n === null) return;
-    const columns = columnsOf(entry, state, outcome);
-    this.#sql.become.run(...columns.slice(-3), checksumOf(columns), entry.n);
+  #become({ n }: Entry, state: string, { platformId = null, why = null }: Outcome = {}): void {
+    if (n !== null) this.#sql.become.run(state, platformId, why, n);
   }
 
   /** How far all is settled, and what stands last in each channel. */
@@ -293,13 +298,6 @@ export class Outbox {
 /** What came of a row. */
 type Outcome = { readonly platformId?: string | null; readonly why?: string | null };
 
-/** The columns of a row in the order of its table. */
-function columnsOf(entry: Entry, state: string, { platformId = null, why = null }: Outcome = {}): readonly unknown[] {
-  const { n, row, kind, key, repeats } = entry;
-  const { id, channel, lane, effect, part, text } = row;
-  return [n, id, channel, lane, kind, JSON.stringify(effect), part, text, key, repeats, state, platformId, why];
-}
-
 /** A stored row. */
 type Stored = {
   readonly n: number;
@@ -329,10 +327,10 @@ function statements(db: Database) {
     settled: db.prepare<[], string>("SELECT value FROM meta WHERE name = 'settled'").pluck(),
     noteSettled: db.prepare<[string]>("INSERT OR REPLACE INTO meta VALUES ('settled', ?)"),
     insert: db.prepare(
-      `INSERT INTO outbox (n, id, channel, lane, type, effect, part, text, key, repeats, state, platform_id, why, checksum)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, unhex(?))`,
+      `INSERT INTO outbox (n, id, channel, lane, type, effect, part, text, key, repeats, state, checksum)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'owed', unhex(?))`,
     ),
-    become: db.prepare('UPDATE outbox SET state = ?, platform_id = ?, why = ?, checksum = unhex(?) WHERE n = ?'),
+    become: db.prepare('UPDATE outbox SET state = ?, platform_id = ?, why = ? WHERE n = ?'),
     remove: db.prepare<[number | null]>('DELETE FROM outbox WHERE n = ?'),
     lastPosted: db.prepare<[string], string>('SELECT platform_id FROM posted WHERE channel = ?').pluck(),
     notePosted: db.prepare<[string, string]>(
@@ -350,7 +348,19 @@ function statements(db: Database) {
 function entryOf({ n, id, channel, lane, type, effect, part, text, key, repeats, state }: Stored): Entry {
   const row = { id, channel, lane, effect: JSON.parse(effect), part, text };
   const uncertain = state === 'uncertain';
-  return { n, row, kind: type, epoch: null, key, repeats, attempts: 0, uncertain, inFlight: false, isCancelled: false };
+  return {
+    n,
+    place: laneOf(row),
+    row,
+    kind: type,
+    epoch: null,
+    key,
+    repeats,
+    attempts: 0,
+    uncertain,
+    inFlight: false,
+    isCancelled: false,
+  };
 }
 
 function laneOf({ channel, lane }: Pick<OwedEffect<unknown>, 'channel' | 'lane'>): string {

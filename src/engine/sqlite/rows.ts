@@ -92,7 +92,8 @@ const CHECKED = {
   inbox:
     'id channel sort position author_id author_name text sent_at addressed attachments ignore_rule fate edited deleted version bot since',
   machines: 'id name key row version deadline rest state',
-  outbox: 'n id channel lane type effect part text key repeats state platform_id why',
+  // What becomes of a row is not part of what is owed.
+  outbox: 'n id channel lane type effect part text key repeats',
   memory: 'owner name value',
   conversation:
     'seq channel kind speaker_id speaker_name avatar text epoch sent_at edited deleted receipts reply_to nonce',
@@ -130,7 +131,7 @@ export function brokenRows(
 }
 
 /** How many rows a state may lag behind its journal before it is stored; a start reads about as many. */
-const MOST_LAG = 5_000;
+const MOST_LAG = 20_000;
 
 /** How many states are stored with one commit, besides a quarter of its rows, so that many that fall due at once hold nobody up. */
 const STORED_AT_ONCE = 4;
@@ -142,7 +143,7 @@ const STORED_AT_ONCE = 4;
 export class Rows {
   readonly #deadlines = new Map<string, Deadlines>();
   /** By key's number: the first and last row after its stored state; those that lag longest come first. */
-  readonly #lagging = new Map<number, { readonly first: number; last: number }>();
+  readonly #lagging = new Map<number, { readonly owner: Owner; readonly first: number; last: number }>();
   #row = 0;
   #id = 0;
   #added = 0;
@@ -167,12 +168,13 @@ export class Rows {
     this.#added = 0;
     for (const { name, key, deadline } of this.#sql.deadlines.iterate()) this.deadlinesOf(name).set(key, deadline);
     const low = Number(this.#sql.low.get() ?? 0);
-    const ends = new Map<number, Deadline>();
-    for (const { row, machine, ...end } of this.#sql.tails.iterate(low)) {
-      this.#lag(machine, row);
-      ends.set(machine, end);
+    const ends = new Map<Owner, Instant | null>();
+    for (const { row, id, name, key, deadline } of this.#sql.tails.iterate(low)) {
+      const owner = this.#lagging.get(id)?.owner ?? { id, name, key };
+      this.#lag(owner, row);
+      ends.set(owner, deadline);
     }
-    for (const { name, key, deadline } of ends.values()) this.deadlinesOf(name).set(key, deadline);
+    for (const [owner, deadline] of ends) this.deadlinesOf(owner.name).set(owner.key, deadline);
   }
 
   /** The deadlines of one machine's keys. */
@@ -203,12 +205,6 @@ export class Rows {
 
   owners(): readonly Owner[] {
     return this.#sql.owners.all();
-  }
-
-  owner(id: number): Owner {
-    const owner = this.#sql.owner.get(id);
-    if (owner === undefined) throw new Error(`impossible: the journal names a key ${id} that nobody has`);
-    return owner;
   }
 
   snapshot(name: string, key: string): Snapshot | null {
@@ -256,16 +252,16 @@ export class Rows {
     row: Pick<JournalRow, 'at' | 'deadline' | 'version' | 'facts' | 'body' | 'cause'>,
     after: JournalEnd,
   ): Tail {
-    const place = { machine: owner.id, seq: after.tail.seq + after.count, prev: after.tail.row || null };
-    const own = rowHash(after.tail.hash, { ...row, ...place });
-    this.#row += 1;
+    const { tail, count } = after;
     const { at, deadline, version, facts, body, cause } = row;
-    const { machine, seq, prev } = place;
+    const [machine, seq, prev] = [owner.id, tail.seq + count, tail.row || null];
+    const own = rowHash(tail.hash, { machine, seq, prev, at, deadline, version, cause, facts });
+    this.#row += 1;
     this.#sql.append.run(this.#row, machine, seq, prev, at, deadline, version, facts, body, cause, own);
     this.#added += 1;
-    this.#lag(owner.id, this.#row);
-    this.deadlinesOf(owner.name).set(owner.key, row.deadline);
-    return { row: this.#row, seq: place.seq, hash: own };
+    this.#lag(owner, this.#row);
+    this.deadlinesOf(owner.name).set(owner.key, deadline);
+    return { row: this.#row, seq, hash: own };
   }
 
   /** Stores a state, the fold up to the end of its chain. */
@@ -283,12 +279,12 @@ export class Rows {
   overdue(): readonly Owner[] {
     const most = STORED_AT_ONCE + Math.floor(this.#added / 4);
     this.#added = 0;
-    const ids: number[] = [];
-    for (const [id, { first }] of this.#lagging) {
-      if (this.#row - first <= MOST_LAG || ids.length === most) break;
-      ids.push(id);
+    const owners: Owner[] = [];
+    for (const { owner, first } of this.#lagging.values()) {
+      if (this.#row - first <= MOST_LAG || owners.length === most) break;
+      owners.push(owner);
     }
-    return ids.map((id) => this.owner(id));
+    return owners;
   }
 
   /** Whether the state of a key lags behind its journal. */
@@ -298,7 +294,7 @@ export class Rows {
 
   /** Every key whose state lags behind its journal. */
   lagging(): readonly Owner[] {
-    return [...this.#lagging.keys()].map((id) => this.owner(id));
+    return [...this.#lagging.values()].map(({ owner }) => owner);
   }
 
   /** Notes the row from which on a start must read. */
@@ -307,9 +303,9 @@ export class Rows {
     this.#sql.noteLow.run(String(oldest === undefined ? this.#row : oldest.first - 1));
   }
 
-  #lag(id: number, row: number): void {
-    const known = this.#lagging.get(id);
-    if (known === undefined) this.#lagging.set(id, { first: row, last: row });
+  #lag(owner: Owner, row: number): void {
+    const known = this.#lagging.get(owner.id);
+    if (known === undefined) this.#lagging.set(owner.id, { owner, first: row, last: row });
     else known.last = row;
   }
 }
@@ -344,8 +340,8 @@ function statements(db: Database) {
     low: db.prepare<[], string>("SELECT value FROM meta WHERE name = 'low'").pluck(),
     noteLow: db.prepare<[string]>("INSERT OR REPLACE INTO meta VALUES ('low', ?)"),
     deadlines: db.prepare<[], Deadline>('SELECT name, key, deadline FROM machines WHERE deadline IS NOT NULL'),
-    tails: db.prepare<[number], Pick<JournalRow, 'row' | 'machine'> & Deadline>(
-      `SELECT j.row, j.machine, j.deadline, m.name, m.key FROM journal j JOIN machines m ON m.id = j.machine
+    tails: db.prepare<[number], Pick<JournalRow, 'row' | 'deadline'> & Owner>(
+      `SELECT j.row, m.id, m.name, m.key, j.deadline FROM journal j JOIN machines m ON m.id = j.machine
        WHERE j.row > ? AND j.row > m.row ORDER BY j.row`,
     ),
     keys: db.prepare<[string], string>('SELECT key FROM machines WHERE name = ? ORDER BY key').pluck(),
@@ -354,7 +350,6 @@ function statements(db: Database) {
       'SELECT id, key, rest FROM machines WHERE name = ? AND rest IS NOT NULL',
     ),
     owners: db.prepare<[], Owner>('SELECT id, name, key FROM machines ORDER BY id'),
-    owner: db.prepare<[number], Owner>('SELECT id, name, key FROM machines WHERE id = ?'),
     snapshot: db.prepare<[string, string], StoredSnapshot>(
       `SELECT id, row, version, deadline, rest, state, checksum IS ${checksum('machines')} AS intact
        FROM machines WHERE name = ? AND key = ?`,

@@ -1,7 +1,7 @@
 import type { Evolution, FactOf } from './fact.ts';
 import type { ActiveTurn, Floor, Held, Turn, Wait, WaitingTurn } from './floor.ts';
 import { today } from './gate.ts';
-import { askOf, changeTurn, missedBy, patchSeat, seatOf, showLine, turnOf } from './seats.ts';
+import { askOf, changeTurn, missedBy, patchSeat, patchedSeats, seatOf, showLine, turnOf } from './seats.ts';
 import type { AgentId, MessageId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 
@@ -148,7 +148,8 @@ function granted({ toldToName: _told, ...floor }: Floor, fact: FactOf<'turnGrant
   const { usageSincePerson } = floor;
   const isAsked = fact.askedBy !== undefined;
   return {
-    ...patchSeat(floor, fact.agent, { seenLine: fact.uptoLine, taken: seat.taken + (isAsked ? 0 : 1) }),
+    ...floor,
+    seats: patchedSeats(floor, fact.agent, { seenLine: fact.uptoLine, taken: seat.taken + (isAsked ? 0 : 1) }),
     epoch: fact.epoch,
     usageSincePerson: { ...usageSincePerson, turns: usageSincePerson.turns + 1 },
     prioritised: floor.prioritised.filter((named) => named.agent !== fact.agent),
@@ -258,8 +259,14 @@ function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
   const turn = turnOf(floor, fact.agent);
   const missed = missedBy(turn);
   const outcome = fact.said ? 'answered' : 'silent';
-  const freed = {
+  const firstMissed = missed.reduce((first, { line }) => Math.min(first, line), Infinity);
+  const { seenLine } = seatOf(floor, fact.agent);
+  const day = today(floor, at);
+  const { exchange } = floor;
+  const isCounted = fact.uncounted !== true;
+  const over: Floor = {
     ...floor,
+    seats: patchedSeats(floor, fact.agent, { seenLine: Math.min(seenLine, firstMissed - 1) }),
     turn: floor.turn?.agent === fact.agent ? null : floor.turn,
     parked: floor.parked
       .filter((parked) => parked.agent !== fact.agent)
@@ -269,16 +276,10 @@ function ended(floor: Floor, fact: FactOf<'turnEnded'>, at: Instant): Floor {
       ...missed.map((message): Held => ({ ...message, order: '', until: 'prompt' })),
       ...floor.held,
     ],
+    day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt) },
+    exchange: exchange === null || !isCounted ? exchange : { ...exchange, silent: fact.said ? 0 : exchange.silent + 1 },
   };
-  const counted = fact.uncounted === true ? takenBack(freed, floor, fact.agent) : freed;
-  const firstMissed = missed.reduce((first, { line }) => Math.min(first, line), Infinity);
-  const { seenLine } = seatOf(floor, fact.agent);
-  const rewound = patchSeat(counted, fact.agent, { seenLine: Math.min(seenLine, firstMissed - 1) });
-  const day = today(floor, at);
-  const over = { ...rewound, day: { ...day, ms: day.ms + Math.max(0, at - turn.startedAt) } };
-  const { exchange } = over;
-  if (exchange === null || fact.uncounted === true) return over;
-  return { ...over, exchange: { ...exchange, silent: fact.said ? 0 : exchange.silent + 1 } };
+  return isCounted ? over : takenBack(over, floor, fact.agent);
 }
 
 /** A turn that was none gives back what its grant had counted; a round was counted unless another agent asked for it. */

@@ -74,8 +74,13 @@ export function seatOf(floor: Floor, agent: AgentId): Seat {
 
 /** The floor with one seat changed. */
 export function patchSeat(floor: Floor, agent: AgentId, patch: Partial<Seat>): Floor {
-  seatOf(floor, agent);
-  return { ...floor, seats: floor.seats.map((seat) => (seat.agent === agent ? { ...seat, ...patch } : seat)) };
+  return { ...floor, seats: patchedSeats(floor, agent, patch) };
+}
+
+/** The seats of a floor with one changed. */
+export function patchedSeats(floor: Floor, agent: AgentId, patch: Partial<Seat>): readonly Seat[] {
+  const changed = { ...seatOf(floor, agent), ...patch };
+  return floor.seats.map((seat) => (seat.agent === agent ? changed : seat));
 }
 
 /** The floor with one line more given to an agent, if it was given every line before; else its next prompt brings them all. */
@@ -117,7 +122,8 @@ export function moveSeat(floor: Floor, move: Move): Floor {
   const others = floor.queue.filter((queued) => queued !== agent);
   const place = move.place ?? others.length;
   return {
-    ...patchSeat(floor, agent, { status: to }),
+    ...floor,
+    seats: patchedSeats(floor, agent, { status: to }),
     queue: to === 'QUEUED' ? [...others.slice(0, place), agent, ...others.slice(place)] : others,
     outage: floor.outage && to !== 'QUEUED',
     prioritised:
@@ -189,13 +195,16 @@ export type Deadline =
  * not over before it is known what people wrote meanwhile, nor a turn whose agent has yet to come back.
  */
 export function deadlines(floor: Floor): readonly Deadline[] {
+  return running(floor).toSorted((a, b) => a.at - b.at);
+}
+
+function running(floor: Floor): readonly Deadline[] {
   const found: Deadline[] = [];
   if (floor.turn !== null) found.push(...turnDeadlines(floor.turn));
   for (const parked of floor.parked) found.push(...turnDeadlines(parked));
   if (floor.facilitation !== null) found.push({ kind: 'choose', at: floor.facilitation.deadlineAt });
   if (floor.limit !== null && floor.limit.until !== null) found.push({ kind: 'limit', at: floor.limit.until });
-  const due = floor.catchingUp ? found.filter((deadline) => isRunning(floor, deadline)) : found;
-  return due.sort((a, b) => a.at - b.at);
+  return floor.catchingUp ? found.filter((deadline) => isRunning(floor, deadline)) : found;
 }
 
 function isRunning({ turn }: Floor, { kind }: Deadline): boolean {
@@ -204,7 +213,9 @@ function isRunning({ turn }: Floor, { kind }: Deadline): boolean {
 
 /** When the floor next changes by itself, or `null`: the one alarm of its channel. */
 export function nextDeadline(floor: Floor): Instant | null {
-  return deadlines(floor)[0]?.at ?? null;
+  let next: Instant | null = null;
+  for (const { at } of running(floor)) next = next === null ? at : Math.min(next, at);
+  return next;
 }
 
 function turnDeadlines(turn: Turn): readonly Deadline[] {

@@ -115,6 +115,7 @@ function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
 
 /** What came with this command and what was held before it, in the platform's order. */
 export function pending(decision: DecisionBuilder): readonly Held[] {
+  if (decision.floor.held.length === 0 && decision.unplaced.length < 2) return decision.unplaced;
   const held = decision.floor.held.filter((message) => !decision.unplaced.some((fresh) => fresh.id === message.id));
   return [...held, ...decision.unplaced].sort((a, b) => compareOrder(a.order, b.order));
 }
@@ -273,6 +274,7 @@ function isAnswered({ begun }: Turn['given'][number], outcome: Outcome): boolean
 
 /** What a turn was given and said nothing to since, and no other turn has or will be given. */
 function unclaimed(decision: DecisionBuilder, turn: Turn): readonly MessageId[] {
+  if (turn.given.length === 0) return [];
   const { floor } = decision;
   const turns = turnsOf(floor);
   const others = turns.filter(({ epoch }) => epoch !== turn.epoch).flatMap(({ given }) => given);
@@ -288,6 +290,7 @@ function deliver(
   messages: readonly Held[],
   asked: readonly MessageId[] = [],
 ): readonly MessageId[] {
+  if (messages.length === 0) return [];
   const toAnswer = messages.filter((message) => !isObserved(message) || asked.includes(message.id));
   for (const message of messages) {
     const via = toAnswer.includes(message) ? 'prompt' : 'observe';
