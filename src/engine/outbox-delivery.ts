@@ -21,8 +21,8 @@ export type DeliveryPorts<Effect> = {
 
 /** How many rows are taken up at once; more follow as these are done. */
 const BATCH = 256;
-/** So many are handed over before timers and sockets have their turn: with a prompt each that is a few milliseconds. */
-const SLICE = 8;
+/** After so many milliseconds of handing over, timers and sockets have their turn; what is quick is settled in one commit. */
+const SLICE_MS = 8;
 const AGAIN: RetryPolicy = { firstMs: 500, longestMs: 60_000 };
 
 /** How long to wait before a row is tried again after so many attempts, in milliseconds. */
@@ -85,8 +85,12 @@ export class Delivery<Effect> {
       this.#again = false;
       const { rows, next } = await this.#ports.store.owed(BATCH, this.#ports.clock.now());
       this.#alarm.noLaterThan(next);
-      for (const [index, row] of rows.entries()) {
-        if (index > 0 && index % SLICE === 0 && this.#running) await othersTurn();
+      let since = this.#ports.clock.now();
+      for (const row of rows) {
+        if (this.#running && this.#ports.clock.now() - since >= SLICE_MS) {
+          await othersTurn();
+          since = this.#ports.clock.now();
+        }
         this.#fly(row);
       }
     }

@@ -6,8 +6,8 @@ import { createTime } from '../agents/time.ts';
 
 const ROWS = 64;
 
-/** A delivery that owes so many rows in lanes of their own, and what was handed over so far. */
-function owing() {
+/** A delivery that owes so many rows in lanes of their own, each of which takes so long, and what was handed over so far. */
+function owing(eachMs: number) {
   const time = createTime();
   const handed: string[] = [];
   const settled: string[] = [];
@@ -36,6 +36,7 @@ function owing() {
     ...time,
     carry: async ({ id }) => {
       handed.push(id);
+      time.pass(eachMs);
       return { state: 'confirmed', platformId: null };
     },
     failed: () => assert.fail('no row fails'),
@@ -44,8 +45,8 @@ function owing() {
   return { delivery, handed, settled };
 }
 
-test('T49 timers and sockets have their turn after every few rows that are handed over, however many are owed', async () => {
-  const { delivery, handed, settled } = owing();
+test('T49 timers and sockets have their turn after a few milliseconds of handing over, however many rows are owed', async () => {
+  const { delivery, handed, settled } = owing(1);
   const steps: number[] = [];
   delivery.start();
   for (let before = 0; before < ROWS; before = handed.length) {
@@ -59,10 +60,18 @@ test('T49 timers and sockets have their turn after every few rows that are hande
 });
 
 test('T49 what was taken up at the end is handed over at once, so that nothing of it is left open', async () => {
-  const { delivery, handed, settled } = owing();
+  const { delivery, handed, settled } = owing(1);
   delivery.start();
   await new Promise<void>((resolve) => void setImmediate(resolve));
   expect(handed.length).toBeLessThan(ROWS);
   await delivery.stop();
   expect([handed.length, settled.length]).toEqual([ROWS, ROWS]);
+});
+
+test('what is quick is handed over in one go, and can be settled together', async () => {
+  const { delivery, handed } = owing(0);
+  delivery.start();
+  await new Promise<void>((resolve) => void setImmediate(resolve));
+  expect(handed).toHaveLength(ROWS);
+  await delivery.stop();
 });
