@@ -31,7 +31,7 @@ test('a process that has the number of an earlier one is not taken for it', () =
   expect(familyOf(10, [one(12, 10)], [one(10, 1), one(12, 1, { startedAt: 'later' })])).toEqual([]);
 });
 
-test('strays are those whose line of parents has a gap', () => {
+test('T47 strays are those whose line of parents has a gap', () => {
   const family = [one(12, 10), one(13, 12), one(14, 1), one(15, 14)];
   expect(pids(straysOf(10, family))).toEqual([14, 15]);
 });

@@ -400,7 +400,10 @@ function checkRestart({ fact, before, after, at }: Of<'disconnected'>): void {
 
 /** I12: what says the same again is an edit of the announcement that stands last, and counts on from it. */
 function checkAnnouncement({ fact, before, after }: Of<'announced'>): void {
-  const repeat = before.notice?.key === fact.key ? before.notice.count + 1 : 1;
+  const { announcement } = fact;
+  const same = before.notice?.key === fact.key ? before.notice.count : 0;
+  const told = announcement.kind === 'recovered' ? (turnOf(before, announcement.agent)?.recovered ?? 0) : same;
+  const repeat = told + 1;
   must(fact.repeat === repeat && after.notice?.count === repeat, 'I12', 'an announcement is counted wrongly');
 }
 

@@ -106,6 +106,7 @@ function kept(turn: Turn): TurnBase {
     answered: turn.answered,
     reprompts: turn.reprompts,
     place: turn.place,
+    ...(turn.recovered === undefined ? {} : { recovered: turn.recovered }),
     ...(turn.run === undefined ? {} : { run: turn.run }),
   };
 }

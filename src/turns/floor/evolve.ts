@@ -3,7 +3,7 @@ import type { Evolution, Fact, FactOf } from './fact.ts';
 import type { Floor, Held, Seat, Turn } from './floor.ts';
 import type { AgentId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { moveSeat, newSeat, patchSeat, showLine } from './seats.ts';
+import { changeTurn, moveSeat, newSeat, patchSeat, showLine } from './seats.ts';
 import { NOTHING_USED } from './floor.ts';
 import { NOBODY, openMs } from './gate.ts';
 
@@ -65,8 +65,11 @@ function marked({ mark, on }: FactOf<'seatMarked'>): Partial<Seat> {
   }
 }
 
-function announced(floor: Floor, { key, repeat, announcement }: FactOf<'announced'>): Floor {
+function announced(before: Floor, { key, repeat, announcement }: FactOf<'announced'>): Floor {
   const lost = lostBy(announcement);
+  const isRecovery = announcement.kind === 'recovered';
+  const counted = (turn: Turn): Turn => ({ ...turn, recovered: repeat });
+  const floor = isRecovery ? changeTurn(before, announcement.agent, counted) : before;
   return {
     ...floor,
     notice: { key, count: repeat, ...(lost === undefined ? {} : { lost }) },

@@ -94,6 +94,8 @@ const anyTurn = {
   /** Messages that stood in a prompt whose generation ended by itself: marked as done at the end of the turn. */
   answered: z.array(message),
   reprompts: z.number(),
+  /** How often people were told that it goes on after a restart; never unless given. */
+  recovered: z.number().exactOptional(),
   /** Where the agent returns to in the queue; `null` is the end. */
   place: z.number().nullable(),
   /** It uses tools: a run goes with it. */

@@ -248,6 +248,26 @@ describe('example K: restart', () => {
     expect(play.holder).toBe('qa #4');
   });
 
+  test('T10 says once that dev goes on, though it is killed again in that turn, with a word before it', () => {
+    const play = restarted();
+    const again = () => {
+      play.act({ type: 'catchUp', gap: 'not readable' });
+      for (const agent of ['pm', 'dev', 'qa']) play.attempt({ type: 'join', agent });
+    };
+    again();
+    play.says('dev', 'part two');
+    play.act({ type: 'restart' });
+    again();
+    const told = play.effects.flatMap((effect) =>
+      effect.type === 'announce' && effect.announcement.kind === 'recovered' ? [effect.repeat] : [],
+    );
+    expect(told).toEqual([1, 2]);
+    play.speaks('dev');
+    play.act({ type: 'restart' });
+    again();
+    expect(play.effects.findLast((effect) => effect.type === 'announce')).toMatchObject({ repeat: 1 });
+  });
+
   test('in queue mode m4 is released after the resumed turn', () => {
     const play = restarted({ mode: 'queue' });
     play.person('m4');

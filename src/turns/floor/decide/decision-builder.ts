@@ -3,7 +3,7 @@ import { compareOrder, evolve, isNewFromPerson } from '../evolve.ts';
 import type { Announcement, Fact, FactOf, Fate, Outcome } from '../fact.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import type { AgentId, FloorSettings, MessageId } from '../settings.ts';
-import { missedBy, seatOf, speaking, turnsOf, waitOf } from '../seats.ts';
+import { missedBy, seatOf, speaking, turnOf, turnsOf, waitOf } from '../seats.ts';
 import type { Trigger } from '../seats.ts';
 import type { Instant } from '../../../lib/time.ts';
 import { askerOf, obstacles } from '../gate.ts';
@@ -48,11 +48,13 @@ export class DecisionBuilder {
     this.record({ type: 'messageRouted', id, fate, line, addressed, order, ...written, ...opening, holder });
   }
 
-  /** Tells people something, as an edit of the last announcement if that said the same. */
+  /** Tells people something, as an edit of the last announcement if that said the same; that a turn goes on after a restart stands once a turn. */
   announce(announcement: Announcement): void {
     const key = keyOf(announcement);
     const { notice, settings } = this.#floor;
-    const repeat = notice?.key === key ? notice.count + 1 : 1;
+    const { kind } = announcement;
+    const same = notice?.key === key ? notice.count : 0;
+    const repeat = 1 + (kind === 'recovered' ? (turnOf(this.#floor, announcement.agent).recovered ?? 0) : same);
     this.record({ type: 'announced', announcement, key, repeat, shown: isShown(announcement.kind, settings) });
   }
 
