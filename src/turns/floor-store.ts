@@ -1,5 +1,13 @@
 import type { Cancel, CommandResult, Debt, KnownMessage, Machine, MachineUses } from '../engine/machine.ts';
-import type { HumanMessage, Lease, MessageChange, OwedEffect, Recovery, Settlement } from '../engine/port.ts';
+import type {
+  HumanMessage,
+  Lease,
+  MessageChange,
+  OwedEffect,
+  Recovery,
+  Settlement,
+  StateChange,
+} from '../engine/port.ts';
 import type { Replayed, ReplayStep } from '../engine/replay.ts';
 import type { Keeper } from '../engine/sqlite/keeper.ts';
 import type { Erased, Erasure, Pruned } from '../engine/sqlite/retention.ts';
@@ -144,6 +152,11 @@ export class FloorStore implements FloorReader {
   /** A message can be received once: a second time is refused as `duplicate`, one never accepted as `unknown-message`. */
   apply(channel: ChannelId, command: Command, at: Instant): Promise<Applied> {
     return this.#floors.apply(channel, command, at);
+  }
+
+  /** Whoever listens is told of every change once it is durable, also of one that another machine caused. */
+  onChange(listener: (change: StateChange<Floor, Fact, Effect>) => void): void {
+    this.#floors.onChange(listener);
   }
 
   due(before: Instant): Promise<Due> {

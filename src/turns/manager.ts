@@ -7,7 +7,7 @@ import { gate } from './floor/gate.ts';
 import type { AgentId, ChannelId } from './floor/settings.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { isNewerEdit } from '../engine/port.ts';
-import type { HumanMessage, MessageChange } from '../engine/port.ts';
+import type { HumanMessage, MessageChange, StateChange } from '../engine/port.ts';
 import { planWord } from './channel-plan.ts';
 import type { Plans } from './channel-plan.ts';
 import type { Applied, FloorStore } from './floor-store.ts';
@@ -29,6 +29,7 @@ export type ManagerPorts = {
     | 'accept'
     | 'amend'
     | 'apply'
+    | 'onChange'
     | 'awake'
     | 'due'
     | 'floor'
@@ -95,6 +96,7 @@ export class TurnManager {
     this.#ports = ports;
     this.#alarm = new Alarm(ports.clock, ports.timers, () => void this.#meetDeadlines());
     this.#signAlarm = new Alarm(ports.clock, ports.timers, () => this.#takeSigns());
+    ports.store.onChange((change) => this.#told(change));
   }
 
   /**
@@ -110,7 +112,7 @@ export class TurnManager {
     if (command.type === 'tick') await sign;
     const at = this.#ports.clock.now();
     const saying = this.#keep(channel, command, at);
-    const applied = this.#commit(channel, command, at);
+    const applied = this.#ports.store.apply(channel, command, at);
     if (saying !== null || sign !== null) await Promise.all([applied, saying, sign]);
     return await applied;
   }
@@ -221,7 +223,7 @@ export class TurnManager {
     this.#signs.delete(channel);
     const isOutdone = before?.type === 'say' && before.epoch === sign.command.epoch;
     if (isOutdone && (before.workedAt ?? sign.at) >= sign.at) return null;
-    return this.#commit(channel, sign.command, sign.at).catch((error: unknown) => this.#ports.failed(error));
+    return this.#ports.store.apply(channel, sign.command, sign.at).catch((error: unknown) => this.#ports.failed(error));
   }
 
   #takeSigns(): void {
@@ -274,12 +276,11 @@ export class TurnManager {
     return applied;
   }
 
-  async #commit(channel: ChannelId, command: Command, at: Instant): Promise<Applied> {
-    const applied = await this.#ports.store.apply(channel, command, at);
-    if (!applied.ok) return applied;
-    this.#arm(nextDeadline(applied.state));
-    this.#ports.changed({ channel, at, facts: applied.facts, floor: applied.state });
-    return applied;
+  /** What a run caused counts as what was asked of the floor itself; the record of a refusal is nothing that changed. */
+  #told({ key: channel, at, facts, state: floor }: StateChange<Floor, Fact, unknown>): void {
+    if (facts.every(({ type }) => type === 'actRefused')) return;
+    this.#arm(nextDeadline(floor));
+    this.#ports.changed({ channel, at, facts, floor });
   }
 
   /** Says first what people have seen of a text whose turn the command may end. */
@@ -289,7 +290,7 @@ export class TurnManager {
     const draft = this.#ports.takeDraft(channel);
     if (draft === null) return null;
     const text = isCut(floor, command, at) ? marked(draft.text) : draft.text;
-    return this.#commit(channel, { type: 'say', ...draft, text }, at);
+    return this.#ports.store.apply(channel, { type: 'say', ...draft, text }, at);
   }
 
   #arm(at: Instant | null): void {

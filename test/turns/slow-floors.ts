@@ -31,6 +31,7 @@ export type SlowPorts = {
 export class SlowFloors implements Pick<ManagerPorts['store'], 'apply' | 'due' | 'floor'> {
   readonly floors = new Map<ChannelId, Floor>();
   readonly #ports: SlowPorts;
+  readonly #listeners: Parameters<ManagerPorts['store']['onChange']>[0][] = [];
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(ports: SlowPorts) {
@@ -65,6 +66,7 @@ export class SlowFloors implements Pick<ManagerPorts['store'], 'apply' | 'due' |
     };
     return {
       apply: (channel, command, at) => this.apply(channel, command, at),
+      onChange: (listener) => void this.#listeners.push(listener),
       due: (before) => this.due(before),
       floor: (channel) => this.floor(channel),
       awake: none,
@@ -89,6 +91,8 @@ export class SlowFloors implements Pick<ManagerPorts['store'], 'apply' | 'due' |
     this.floors.set(channel, applied.state);
     this.#ports.committed?.({ channel, command, at, before, applied });
     await this.#ports.pass({ before: 'commit is answered', channel, command });
+    const { state, facts } = applied.ok ? applied : { state: before, facts: [] };
+    for (const listener of this.#listeners) listener({ key: channel, at, facts, state, effects: [] });
     return applied;
   }
 }
