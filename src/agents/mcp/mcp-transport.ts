@@ -1,4 +1,4 @@
-import { ReadBuffer, StreamableHTTPClientTransport, serializeMessage } from '@modelcontextprotocol/client';
+import { StreamableHTTPClientTransport, deserializeMessage, serializeMessage } from '@modelcontextprotocol/client';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import { delay } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
@@ -16,6 +16,8 @@ export type ServerProgram = {
   readonly timers: Timers;
 };
 
+const LINE_FEED = 10;
+
 /** How much a server may send at once, in bytes: between two answers, and in one answer over HTTP. */
 export const LONGEST_MESSAGE = 8 * 1_024 * 1_024;
 
@@ -31,7 +33,8 @@ export class StdioTransport implements Transport {
   readonly stderr = null;
   pid: number | null = null;
   readonly #program: ServerProgram;
-  readonly #buffer = new ReadBuffer({ maxBufferSize: LONGEST_MESSAGE });
+  /** Of the line that is not whole yet; joined only once, for a long one comes in very many pieces. */
+  #pieces: Buffer[] = [];
   #group: ProcessGroup | null = null;
   #stopped: Promise<void> | null = null;
   /** Since the last answer. */
@@ -52,6 +55,7 @@ export class StdioTransport implements Transport {
     const { env: set, ...program } = this.#program;
     const env = childEnvironment({ from: process.env, set });
     const group = await startProcessGroup({ ...program, env });
+    if (this.#stopped !== null) return await group.stop(0);
     this.#group = group;
     this.pid = group.pid;
     group.stdout.on('data', (chunk: Buffer) => this.#hear(chunk));
@@ -94,27 +98,32 @@ export class StdioTransport implements Transport {
     if (this.#stopped !== null) return;
     this.#received += chunk.length;
     if (this.#received > LONGEST_MESSAGE) return this.#break('it sent more than 8 MiB without an answer');
-    this.#buffer.append(chunk);
-    for (let message = this.#next(); message !== null; message = this.#next()) {
-      if (!('method' in message)) this.#received = 0;
-      this.onmessage?.(message);
+    let from = 0;
+    for (let end = chunk.indexOf(LINE_FEED); end !== -1; end = chunk.indexOf(LINE_FEED, from)) {
+      this.#pieces.push(chunk.subarray(from, end));
+      from = end + 1;
+      const line = Buffer.concat(this.#pieces.splice(0)).toString();
+      this.#take(line);
     }
+    if (from < chunk.length) this.#pieces.push(chunk.subarray(from));
   }
 
-  /** The next message that is one. */
-  #next(): JSONRPCMessage | null {
-    for (;;) {
-      try {
-        return this.#buffer.readMessage();
-      } catch (error) {
-        this.onerror?.(error instanceof Error ? error : new Error(String(error)));
-      }
+  /** What is no message is passed over. */
+  #take(line: string): void {
+    let message: JSONRPCMessage;
+    try {
+      message = deserializeMessage(line);
+    } catch (error) {
+      this.onerror?.(error instanceof Error ? error : new Error(String(error)));
+      return;
     }
+    if (!('method' in message)) this.#received = 0;
+    this.onmessage?.(message);
   }
 
   #break(why: string): void {
     this.#ended = why;
-    this.#buffer.clear();
+    this.#pieces = [];
     void this.close();
   }
 }
