@@ -26,6 +26,8 @@ export type ReadModel = FloorQueries & {
   addressed(channel: ChannelId, text: string): readonly AgentId[];
   /** The agents with a seat in a channel, by the configuration or by an operator. */
   seatedIn(channel: ChannelId): readonly AgentId[];
+  /** Those of them that are not there, as far as the floor was told. */
+  missingIn(channel: ChannelId): readonly AgentId[];
   /** A channel of the configuration. */
   channel(channel: ChannelId): ChannelConfig | undefined;
   /** The channels in which an agent has a seat. */
@@ -88,6 +90,7 @@ export function createReadModel(readers: Readers, config: () => Config, clock: C
       );
     },
     seatedIn,
+    missingIn: (channel) => (floorOf(channel)?.seats ?? []).filter(({ present }) => !present).map(({ agent }) => agent),
     seatsOf: (agent) => seatsOf(agent, config(), { awake: reader.awake(), seatedIn }),
   };
 }

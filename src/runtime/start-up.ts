@@ -50,9 +50,8 @@ export class StartUp {
     const awake = await manager.recover(plans);
     await agents.start([]);
     const here = adapters.filter((adapter) => adapter.capabilities.losesEvents !== true);
-    const known = new Set<string>(awake);
     const heard = new Set(here.map(({ name }) => name));
-    const unheard = config().channels.filter(({ id, adapter }) => !heard.has(adapter) && !known.has(id));
+    const unheard = config().channels.filter(({ adapter }) => !heard.has(adapter));
     await manager.lose(unheard.map(({ id }) => id));
     for (const adapter of here) await begin(adapter);
     this.#left = { awake, plans };

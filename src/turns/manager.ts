@@ -147,11 +147,11 @@ export class TurnManager {
   async recover(plans: Plans): Promise<readonly ChannelId[]> {
     const { store } = this.#ports;
     const { unapplied } = await store.recover();
-    const isKnown = this.#areKnown(plans);
-    if (!isKnown) await store.forget(PLANS.owner, PLANS.name);
-    const others = isKnown ? [] : this.#withOtherPlans(plans);
-    const channels = new Set([...unapplied.map(({ channel }) => channel), ...store.awake(), ...others]);
-    for (const channel of channels) this.#untold.set(channel, 'restart');
+    const others = await this.#withOtherPlans(plans);
+    const mayRest = (id: ChannelId): boolean => store.floor(id) !== null && plans.mayRest(plans.of(id)?.seats ?? []);
+    const awake = [...unapplied.map(({ channel }) => channel), ...store.awake()];
+    const channels = new Set([...awake, ...others]);
+    for (const id of [...awake, ...others.filter((each) => !mayRest(each))]) this.#untold.set(id, 'restart');
     for (const { channel } of unapplied) await this.#bringBack(channel, plans);
     for (const message of unapplied) await this.route(message);
     return [...channels];
@@ -172,21 +172,18 @@ export class TurnManager {
 
   /** Applies what changed in the configuration to the floors; turns under way are not touched unless their agent is gone. */
   async configure(plans: Plans): Promise<void> {
-    const { store } = this.#ports;
-    if (!this.#areKnown(plans)) await store.forget(PLANS.owner, PLANS.name);
-    await this.bringBack([...new Set([...this.#withOtherPlans(plans), ...store.awake()])], plans);
+    const others = await this.#withOtherPlans(plans);
+    await this.bringBack([...new Set([...others, ...this.#ports.store.awake()])], plans);
     await this.settle(plans);
   }
 
   /** The platform of these channels cannot be heard. A floor at rest is told so when something happens there. */
   async lose(channels: readonly ChannelId[]): Promise<void> {
     const awake = new Set(this.#ports.store.awake());
-    const telling = channels.flatMap((channel) => {
-      if (awake.has(channel)) return [this.apply(channel, { type: 'disconnect' })];
-      if (!this.#untold.has(channel)) this.#untold.set(channel, 'disconnect');
-      return [];
-    });
-    await Promise.all(telling);
+    const others = channels.filter((channel) => !this.#untold.has(channel));
+    for (const channel of others) if (!awake.has(channel)) this.#untold.set(channel, 'disconnect');
+    const told = others.filter((channel) => awake.has(channel));
+    await Promise.all(told.map((channel) => this.apply(channel, { type: 'disconnect' })));
   }
 
   /** The history of a channel was read, or could not be (`gap` says why). */
@@ -245,8 +242,10 @@ export class TurnManager {
     await (known.fate?.state === 'ignored' ? amended : Promise.all([amended, this.apply(channel, command)]));
   }
 
-  /** The channels of floors at rest that go by another plan, or by none any more, and of plans that have no floor at rest. */
-  #withOtherPlans(plans: Plans): readonly ChannelId[] {
+  /** The channels of plans by which no floor at rest goes yet, and of floors at rest that have none any more. No word holds until `settle`. */
+  async #withOtherPlans(plans: Plans): Promise<readonly ChannelId[]> {
+    if (this.#areKnown(plans)) return [];
+    await this.#ports.store.forget(PLANS.owner, PLANS.name);
     const resting = this.#ports.store.resting();
     const all = plans.all();
     const changed = all.filter((plan) => !plans.mayRest(plan.seats) || resting.get(plan.id) !== planWord(plan));

@@ -53,6 +53,7 @@ export function fakeFloors() {
     message: (id) => state.lines.findLast(({ message }) => message === id) ?? null,
     view: () => state.view,
     seatedIn: (channel) => (state.seats.includes(channel) ? ['dev'] : []),
+    missingIn: (channel) => (state.seats.includes(channel) ? ['dev'] : []),
     seatsOf: (agent) => (agent === 'dev' ? state.seats : []),
     holder: () => (state.view === null ? undefined : state.view.holder),
     draft: (_channel, _agent, _epoch, text) => void drafts.push(text),

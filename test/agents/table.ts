@@ -84,6 +84,7 @@ export async function table(settings: Partial<FloorSettings> = {}) {
     message: (id) => lines.findLast(({ message }) => message === id) ?? null,
     view: () => viewOf(floor, time.clock.now()),
     seatedIn: () => IDS,
+    missingIn: () => IDS,
     seatsOf: () => [CHANNEL],
     holder: () => holderOf(floor),
     draft: () => {},

@@ -144,14 +144,22 @@ describe('a program that starts with floors at rest', () => {
     await app.stop();
   });
 
-  test('brings those back whose configuration changed', async () => {
+  test('has them go by a configuration that changed, and opens sessions only for agents that are new', async () => {
     using place = folder();
     const path = place.file();
     const { time } = await leftAtRest(path);
     const { opened, backend } = quick();
-    const { app, store } = await live(path, time, { backend, rounds: 2 });
-    expect(opened).toHaveLength(4);
-    expect(store.floor('console:c0')?.settings.rounds).toBe(2);
+    const second = await live(path, time, { backend, rounds: 2 });
+    expect([opened, second.store.floor('console:c0')?.settings.rounds]).toEqual([[], 2]);
+    await second.app.stop();
+    const { app, say, store } = await live(path, time, { backend, agents: [...AGENTS, 'qa'] });
+    expect(opened).toEqual(['qa in console:c0', 'qa in console:c1']);
+    await say('2');
+    expect(store.lines('console:c0', 4, 9).map(({ text }) => text)).toEqual([
+      'pm answers',
+      'dev answers',
+      'qa answers',
+    ]);
     await app.stop();
   });
 

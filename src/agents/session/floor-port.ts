@@ -16,6 +16,8 @@ export type FloorPort = {
   view(channel: ChannelId): FloorView | null;
   /** The agents with a seat in a channel, by the configuration or by an operator. */
   seatedIn(channel: ChannelId): readonly AgentId[];
+  /** Those of them that are not there, as far as the floor was told. */
+  missingIn(channel: ChannelId): readonly AgentId[];
   /** The channels in which an agent has a seat. */
   seatsOf(agent: AgentId): readonly ChannelId[];
   /** Who has the floor now, as in the view; `null` when nobody has it, `undefined` when there is no floor. */

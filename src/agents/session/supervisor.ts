@@ -58,7 +58,10 @@ export type Supervisor = Roster & {
    * in another way, and leaves alone what did not change. Resolves as `start` does.
    */
   configure(agents: readonly AgentSpec[]): Promise<void>;
-  /** Brings the sessions of a channel in step with its seats. Resolves as `start` does. */
+  /**
+   * Brings the sessions of a channel in step with its seats: an agent that is there has its session opened when it has something to do.
+   * Resolves as `start` does.
+   */
   seat(channel: ChannelId): Promise<void>;
 };
 
@@ -208,10 +211,12 @@ class SessionPool {
 
   async seat(channel: ChannelId): Promise<void> {
     if (!this.#running) return;
-    const wanted = this.#ports.floors.seatedIn(channel);
+    const { floors } = this.#ports;
+    const wanted = floors.seatedIn(channel);
     const others = this.agents.filter(({ id }) => !wanted.includes(id));
     const extra = others.flatMap(({ id }) => this.#seated.get(keyOf(channel, id)) ?? []);
-    const missing = this.agents.filter(({ id }) => wanted.includes(id));
+    const absent = floors.missingIn(channel);
+    const missing = this.agents.filter(({ id }) => absent.includes(id));
     await Promise.all([
       ...extra.map((seated) => this.#takeOut(seated)),
       ...missing.map((spec) => this.#seat(spec, channel)),
