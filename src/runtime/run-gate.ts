@@ -241,7 +241,9 @@ class RunGate implements ToolGate {
     const detail = visible(clean(whole));
     const why = detail.length > LONGEST_DETAIL ? TOO_LONG : unaskable;
     const not = why === undefined ? {} : { unaskable: why };
-    const always = offers.length === 0 || why !== undefined ? {} : { offers: [...offers] };
+    // A rule would hold what people are not shown as it is: a secret, or what cannot be seen.
+    const isShownAsIs = detail === whole && clean(JSON.stringify(call.input)) === JSON.stringify(call.input);
+    const always = offers.length === 0 || why !== undefined || !isShownAsIs ? {} : { offers: [...offers] };
     return { title: visible(clean(title)), detail: why === TOO_LONG ? '' : detail, ...not, ...always };
   }
 

@@ -186,8 +186,9 @@ describe('a call that needs a yes', () => {
     const { bound, gate } = await gated();
     const answer = asks(bound, gate, call('a', { detail: 'curl s3cret\u200B', input: { command: 'curl s3cret' } }));
     await question(bound);
-    const detail = [String.raw`curl «TOKEN»\u{200B}`, 'always 1: exactly this command, for 30 days'];
-    expect(openQuestion(bound.hall)?.detail).toBe(detail.join('\n'));
+    // Nothing is offered for always: the rule would hold the secret.
+    expect(openQuestion(bound.hall)).toMatchObject({ detail: String.raw`curl «TOKEN»\u{200B}` });
+    expect(openQuestion(bound.hall)?.always).toBeUndefined();
     expect(JSON.stringify(bound.state)).not.toContain('s3cret');
     await bound.answers('reject');
     await answer;
