@@ -252,8 +252,8 @@ export function withoutBroadcasts(text: string): string {
   return text.replaceAll(URL_OR_BROADCAST, (_found, url: string | undefined) => url ?? `@${JOINER}`);
 }
 
-const URL_OR_BROADCAST =
-  /(https?:\/\/[^\s<>()[\]|@]+[^\s<>()[\]|]*)|(?<![\p{L}\p{N}])@(?=(?:channel|here|everyone|group)(?![\p{L}\p{N}_]))/giu;
+const BROADCAST = /(?<![\p{L}\p{N}])@(?=(?:channel|here|everyone|group)(?![\p{L}\p{N}_]))/giu;
+const URL_OR_BROADCAST = new RegExp(`(https?:\\/\\/[^\\s<>()[\\]|@]+[^\\s<>()[\\]|]*)|${BROADCAST.source}`, 'giu');
 
 /** The beginning of a text, at most so long; neither a character nor an entity is cut in two. */
 export function clipped(text: string, limit: number): string {
@@ -287,7 +287,8 @@ export function identityOf(speaker: NonNullable<Speaker>): Identity {
 /** An agent's name as text that mentions nobody and that Slack takes for a name. */
 export function shownName({ id, name }: { readonly id: AgentId; readonly name: string }): string {
   const plain = name.replaceAll(/[<>\p{Cc}]/gu, '').trim();
-  return withoutBroadcasts(clipped(plain === '' ? id : plain, MOST_LETTERS));
+  // Nobody copies an address out of a name.
+  return clipped(plain === '' ? id : plain, MOST_LETTERS).replaceAll(BROADCAST, `@${JOINER}`);
 }
 
 /** An agent's text as Conch itself says it, for apps that may not speak under other names. */
