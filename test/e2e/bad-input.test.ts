@@ -28,7 +28,13 @@ afterAll(async () => {
 async function send(raw: string | Buffer, binary = false): Promise<unknown> {
   const other = await openPage(bot);
   const closed = once(other.socket, 'close').then(([code]: unknown[]) => code);
-  const answered = once(other.socket, 'message').then(([frame]: unknown[]) => JSON.parse(String(frame)) as unknown);
+  // What happens in the channel meanwhile is told as well.
+  const answered = new Promise((resolve) => {
+    other.socket.on('message', (frame) => {
+      const told = JSON.parse(String(frame)) as { readonly type: string };
+      if (told.type === 'refused') resolve(told);
+    });
+  });
   other.socket.send(raw, { binary });
   const first = await Promise.race([closed, answered]);
   other.close();
