@@ -30,8 +30,8 @@ async function send(raw: string | Buffer, binary = false): Promise<unknown> {
   const closed = once(other.socket, 'close').then(([code]: unknown[]) => code);
   // What happens in the channel meanwhile is told as well.
   const answered = new Promise((resolve) => {
-    other.socket.on('message', (frame) => {
-      const told = JSON.parse(String(frame)) as { readonly type: string };
+    other.socket.on('message', (frame: Buffer) => {
+      const told = JSON.parse(frame.toString()) as { readonly type: string };
       if (told.type === 'refused') resolve(told);
     });
   });
