@@ -107,38 +107,44 @@ function Answers({ agent, epoch, asked, why, answer, reject }: AnswersProps): JS
   };
   const complete = (): void => sendCommand(`/run complete ${agent}`, { epoch });
   return (
-    <div class="actions" role="group" aria-label="Your answer">
-      <button type="button" data-testid="allow" disabled={!shown} onClick={click(() => answer('/allow'))}>
-        {pause === undefined ? 'Allow' : 'Continue'} <kbd class="wide-only">a</kbd>
-      </button>
-      {always.map(({ rule, words }, index) => (
-        <button
-          key={rule}
-          type="button"
-          data-testid="always"
-          title={rule}
-          disabled={!shown}
-          onClick={click(() => answer('/allow', `always ${index + 1}`))}
-        >
-          Always: {words}
+    <div role="group" aria-label="Your answer">
+      <div class="actions answers">
+        <button type="button" data-testid="allow" disabled={!shown} onClick={click(() => answer('/allow'))}>
+          {pause === undefined ? 'Allow' : 'Continue'} <kbd class="wide-only">a</kbd>
         </button>
-      ))}
-      {pause !== undefined && (
-        <button type="button" data-testid="complete" onClick={click(complete)}>
-          Complete
+        <button type="button" data-testid="reject" onClick={click(reject)}>
+          {pause === undefined ? 'Reject' : 'Abort'} <kbd class="wide-only">r</kbd>
         </button>
+        {pause !== undefined && (
+          <button type="button" data-testid="complete" onClick={click(complete)}>
+            Complete
+          </button>
+        )}
+        <input
+          ref={why}
+          type="text"
+          data-testid="why"
+          maxLength={500}
+          placeholder="Why not? Models read it"
+          aria-label="Why not"
+        />
+      </div>
+      {always.length > 0 && (
+        <div class="actions answers">
+          {always.map(({ rule, words }, index) => (
+            <button
+              key={rule}
+              type="button"
+              data-testid="always"
+              title={rule}
+              disabled={!shown}
+              onClick={click(() => answer('/allow', `always ${index + 1}`))}
+            >
+              Always: {words}
+            </button>
+          ))}
+        </div>
       )}
-      <button type="button" data-testid="reject" onClick={click(reject)}>
-        {pause === undefined ? 'Reject' : 'Abort'} <kbd class="wide-only">r</kbd>
-      </button>
-      <input
-        ref={why}
-        type="text"
-        data-testid="why"
-        maxLength={500}
-        placeholder="Why not? Models read it"
-        aria-label="Why not"
-      />
     </div>
   );
 }
