@@ -46,7 +46,14 @@ export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSi
     if (!was && code === undefined) ended.resolve(notRunning(asked, world, message));
     if (code === 410) world.err('What happened meanwhile is no longer kept.\n');
   });
-  for (const name of RUN_EVENT_NAMES) source.addEventListener(name, ({ data }) => world.out(shown(String(data), call)));
+  let isWriting = false;
+  for (const name of RUN_EVENT_NAMES)
+    source.addEventListener(name, ({ data }) => {
+      const isToken = name === 'stream:token' && !call.json;
+      // What happens stands on a line of its own, below what is being written.
+      world.out(`${isWriting && !isToken ? '\n' : ''}${shown(String(data), call)}`);
+      isWriting = isToken;
+    });
   const code = await ended.promise;
   source.close();
   return code;
@@ -57,7 +64,8 @@ function shown(data: string, { json }: RunWatch): string {
   const message = messageSchema.parse(JSON.parse(data));
   if (message.type === 'stream:token') return harmless(String(message['text']));
   const time = new Date(message.at).toISOString().slice(11, 19);
-  return `${time} ${message.run} ${message.type} ${harmless(detailOf(message))}`.trimEnd().concat('\n');
+  const words = [time, message.run, message.type, harmless(detailOf(message))];
+  return `${words.filter((word) => word !== '').join(' ')}\n`;
 }
 
 /** What an event holds besides its envelope, in one line. */

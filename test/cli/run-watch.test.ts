@@ -60,16 +60,19 @@ describe('conch run watch', () => {
         event(4, 'tool:start', { tool: 'execute', input: { command: 'npm test' }, callId: 'a' }),
         event(5, 'agent:paused', { payload: { reason: 'approval_required', turn: 3 }, approvalId: 'a1' }),
         `event: stream:token\ndata: ${JSON.stringify({ type: 'stream:token', at: AT, run: 'demo#1', text: 'I \u001b[2Jread' })}\n\n`,
+        event(6, 'state:update', { payload: { status: 'idle' }, run: '' }),
       ),
     );
     const { told, code, end } = watch(port);
-    await vi.waitFor(() => expect(told.out).toContain('read'));
+    await vi.waitFor(() => expect(told.out).toContain('idle'));
     end();
     expect(await code).toBe(EXIT_CODES.ok);
     expect(told.out.split('\n')).toEqual([
       '12:03:04 demo#1 tool:start tool=execute input={"command":"npm test"} callId=a',
       '12:03:04 demo#1 agent:paused approvalId=a1 reason=approval_required turn=3',
       'I [2Jread',
+      '12:03:04 state:update status=idle',
+      '',
     ]);
     expect(requests).toEqual(['/runs/events?agent=dev&channel=console%3Ademo Bearer s3cret']);
   });
