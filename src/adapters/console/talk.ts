@@ -126,6 +126,8 @@ function amend(talk: Talk, client: Client, frame: Extract<PageFrame, { type: 'ed
   const { channel, id, key } = frame;
   writable(talk, channel);
   const before = talk.platform.message(channel, id);
+  // Asked again by a page that never heard that it was done.
+  if (before?.deleted === true && frame.type === 'delete') return talk.hub.later(client, { type: 'accepted', key, id });
   if (before === null || before.kind !== 'person' || before.deleted) {
     throw new Refused('Only a message of your own that is still there can be changed.');
   }

@@ -151,6 +151,19 @@ describe('a person at an open page', () => {
     await expect.poll(() => here.intake.changes.map((change) => change.change)).toEqual(['edited', 'deleted']);
   });
 
+  test('a deletion that is asked for again, because its answer was lost, is answered alike and done once', async () => {
+    await opened();
+    page.send(saying('hello'));
+    const { id } = await page.frame('accepted');
+    for (const key of [crypto.randomUUID(), crypto.randomUUID()]) {
+      page.send({ type: 'delete', channel: CHANNEL, key, id });
+      expect(await page.frame('accepted', (frame) => frame.key === key)).toMatchObject({ id });
+    }
+    page.send({ type: 'edit', channel: CHANNEL, key: crypto.randomUUID(), id, text: 'back' });
+    expect((await page.frame('refused')).text).toContain('still there');
+    expect(here.intake.changes.map((change) => change.change)).toEqual(['deleted']);
+  });
+
   test('what an agent said cannot be changed', async () => {
     await opened();
     const id = await here.adapter.post(CHANNEL, posting('1'));
