@@ -237,7 +237,9 @@ async function heal(run: Run): Promise<void> {
       crowd[0]?.command(`/agent restart ${agent}`);
     }
     for (const typist of crowd) typist.command('/floor resume');
-    await pause(QUIET_MS);
+    for (const typist of crowd.filter(isWitnessed)) typist.command('/floor order round-robin');
+    // A turn that is still under way would take the beginning of the burst in.
+    await quiet(run);
     if (run.burst > 0) for (const typist of crowd.filter(isWitnessed)) typist.burst(run.burst);
     for (const typist of crowd) typist.say(`That is all from ${typist.name}.`, true);
     if (!(await quiet(run)))
