@@ -115,7 +115,8 @@ describe('two sockets', () => {
       const opened = slack.connections.opened();
       slack.connections.refresh({
         which: refresh % 2,
-        afterMs: 30,
+        // Slack leaves some ten seconds; the new socket must be greeted before the other one is asked to go.
+        afterMs: 200,
         reason: refresh % 3 === 0 ? 'warning' : 'refresh_requested',
       });
       written.push(write(`after ${refresh}`));
