@@ -94,7 +94,7 @@ describe.runIf(hasBrowser)('a page that is looked at', () => {
     await field.fill('Last words');
     await field.press('Enter');
     await page.getByText('Last words').waitFor();
-    expect(stage.intake.changes).toMatchObject([{ change: 'edited', text: 'Last words' }]);
+    await expect.poll(() => stage.intake.changes, WITHIN).toMatchObject([{ change: 'edited', text: 'Last words' }]);
   });
 
   test('T46 a deletion can be undone; then nothing was deleted', async () => {
