@@ -1,10 +1,13 @@
-import { request } from 'node:http';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { EventSource } from 'eventsource';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { EventRequest, EventSink } from '../../../src/adapters/console/event-stream.ts';
+import { streamEvents } from '../../../src/adapters/console/event-stream.ts';
+import type { EventSource as Told, EventRequest, EventSink } from '../../../src/adapters/console/event-stream.ts';
+import { createTime } from '../../agents/time.ts';
 import { cookieOf, stand } from './fakes.ts';
 import type { Stand } from './fakes.ts';
 
@@ -105,6 +108,30 @@ describe('a program with the token', () => {
     source.close();
     expect(fetching).toEqual(['']);
   });
+});
+
+test('a stream on which nothing happens says every 15 seconds that it is alive, until its reader is gone', async () => {
+  const time = createTime();
+  const events: Told = () => ({ ok: true, close: () => {} });
+  const server = createServer((asking, response) => {
+    streamEvents({ request: asking, response }, 'agent=dev', { events, timers: time.timers });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  let text = '';
+  const asking = request({ host: '127.0.0.1', port }, (response) => {
+    response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+    response.on('error', () => {});
+  });
+  asking.end();
+  await vi.waitFor(() => expect(text).toBe('retry: 2000\n\n'));
+  await time.advance(14_999);
+  expect(time.pending()).toBe(1);
+  await time.advance(15_001);
+  await vi.waitFor(() => expect(text).toBe('retry: 2000\n\n: alive\n\n: alive\n\n'));
+  asking.destroy();
+  await vi.waitFor(() => expect(time.pending()).toBe(0));
+  await new Promise((resolve) => server.close(resolve));
 });
 
 describe('whoever may not read along', () => {
