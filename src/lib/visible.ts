@@ -17,6 +17,16 @@ export function hasHidden(text: string): boolean {
   return seen.search(HIDDEN) !== -1;
 }
 
+/** The words, hosts and parts of paths in a text whose letters are of more than one of the alphabets that look alike. */
+export function mixedWords(text: string): readonly string[] {
+  const words = new Set(text.match(/[\p{L}\p{M}\p{N}_.]+/gu));
+  return [...words].filter((word) =>
+    word.split(/[_.\p{N}]+/u).some((part) => ALIKE.filter((one) => one.test(part)).length > 1),
+  );
+}
+
+const ALIKE = [/\p{Script=Latin}/u, /\p{Script=Cyrillic}/u, /\p{Script=Greek}/u, /\p{Script=Armenian}/u];
+
 const HIDDEN =
   /[^\n\t\u{20}-\u{7E}\p{L}\p{M}\p{N}\p{P}\p{S}]|\p{Default_Ignorable_Code_Point}|\u{2800}|\u{1D159}|(?<!\p{L}\p{M}{0,3})\p{M}/gu;
 

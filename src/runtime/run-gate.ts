@@ -1,29 +1,17 @@
 import { createHash } from 'node:crypto';
-import type { CallResult, GatedCall, GateVerdict, ToolGate } from '../agents/tools/tool-gate.ts';
+import type { CallResult, GatedCall, GateVerdict, ModelStep, ToolGate } from '../agents/tools/tool-gate.ts';
 import { canonical } from '../engine/canonical.ts';
-import { LONGEST_DETAIL } from '../agents/session/permission-queue.ts';
 import { KeyedQueue } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
-import { visible } from '../lib/visible.ts';
-import type { AlwaysOffer } from '../rules/offers.ts';
-import type { ToolVerdict } from '../rules/verdict.ts';
 import type { Applied } from '../turns/floor-store.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import { runKeyOf } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RunStore } from '../work/runs/run-commands.ts';
-import type { RequestedCall, RunCommand, RunFact } from '../work/runs/run-events.ts';
+import type { RunCommand, RunFact } from '../work/runs/run-events.ts';
 import type { RunState } from '../work/runs/run.ts';
-
-/** What the rules say about a call, and what can be remembered about it. */
-export type CallJudgement = {
-  readonly verdict: ToolVerdict['verdict'];
-  /** The rule that decided. */
-  readonly rule: string | null;
-  /** What its agent is told when it is refused. */
-  readonly words: string;
-  readonly offers: readonly AlwaysOffer[];
-};
+import { callAsked } from './tool-judge.ts';
+import type { CallJudgement } from './tool-judge.ts';
 
 /** What gates need. */
 export type RunGatePorts = {
@@ -68,6 +56,8 @@ class RunGate implements ToolGate {
   /** The calls that may run, by the id that their agent gave them, under the id that they have in the run. */
   readonly #open = new Map<string, string>();
   #calls = 0;
+  /** What the model said with its last answer. */
+  #said = '';
   /** Aborted when the generation is over. */
   readonly #over = new AbortController();
 
@@ -78,7 +68,8 @@ class RunGate implements ToolGate {
     this.#epoch = epoch;
   }
 
-  async step(): Promise<'go' | 'stop'> {
+  async step({ text }: ModelStep): Promise<'go' | 'stop'> {
+    this.#said = text;
     return this.#queue.run('call', () => this.#step()).catch((error: unknown) => this.#fail(error, 'stop'));
   }
 
@@ -200,7 +191,7 @@ class RunGate implements ToolGate {
           ...this.#called(id, call, digest),
           verdict: judged.verdict,
           rule: judged.rule,
-          words: this.#words(call, judged),
+          words: callAsked(call, judged, { said: this.#said, clean: this.#ports.clean }),
         },
       });
       if (!requested.ok) return CANCELLED;
@@ -232,19 +223,6 @@ class RunGate implements ToolGate {
   #judge(call: GatedCall): CallJudgement {
     const judged = this.#ports.judge(this.#seat, call, this.#state?.remembered ?? []);
     return judged.verdict === 'allow' && call.caution !== null ? { ...judged, verdict: 'ask', offers: [] } : judged;
-  }
-
-  #words(call: GatedCall, { offers }: CallJudgement): NonNullable<RequestedCall['words']> {
-    const { clean } = this.#ports;
-    const { title = call.tool, caution, unaskable } = call;
-    const whole = [...(caution === null ? [] : [`⚠ ${caution}`]), call.detail].join('\n');
-    const detail = visible(clean(whole));
-    const why = detail.length > LONGEST_DETAIL ? TOO_LONG : unaskable;
-    const not = why === undefined ? {} : { unaskable: why };
-    // A rule would hold what people are not shown as it is: a secret, or what cannot be seen.
-    const isShownAsIs = detail === whole && clean(JSON.stringify(call.input)) === JSON.stringify(call.input);
-    const always = offers.length === 0 || why !== undefined || !isShownAsIs ? {} : { offers: [...offers] };
-    return { title: visible(clean(title)), detail: why === TOO_LONG ? '' : detail, ...not, ...always };
   }
 
   #called(id: string, { tool, input, repeatable, definition, accounts }: GatedCall, digest: string) {
@@ -301,7 +279,6 @@ class CallOutcome {
 
 const UNASKED = 'unasked';
 const LONGEST_OUTPUT = 65_536;
-const TOO_LONG = `what would run is longer than ${LONGEST_DETAIL.toLocaleString('en-US')} characters; it has to be split`;
 const CANCELLED: GateVerdict = {
   verdict: 'refused',
   code: 'CANCELLED',

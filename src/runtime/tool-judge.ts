@@ -4,16 +4,33 @@ import { resolve } from 'node:path';
 import { toolRulesOf } from '../config/config.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import { toolUse } from '../rules/tool-use.ts';
-import type { ToolRequest, WorkPlace } from '../rules/tool-use.ts';
+import type { ToolRequest, ToolUse, WorkPlace } from '../rules/tool-use.ts';
 import type { GatedCall } from '../agents/tools/tool-gate.ts';
 import type { Instant } from '../lib/time.ts';
+import { LONGEST_DETAIL } from '../agents/session/permission-queue.ts';
+import { visible } from '../lib/visible.ts';
 import { offersFor } from '../rules/offers.ts';
+import type { AlwaysOffer } from '../rules/offers.ts';
 import { parseRule } from '../rules/rule.ts';
 import { VERDICTS, decideUse, reachesTool, toolRefusalText } from '../rules/verdict.ts';
 import type { Remembered, ToolVerdict } from '../rules/verdict.ts';
+import { excerpt } from '../turns/commands/clock-words.ts';
+import type { AboutCall } from '../turns/floor/settings.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
+import type { RequestedCall } from '../work/runs/run-events.ts';
 import type { RunState } from '../work/runs/run.ts';
-import type { CallJudgement } from './run-gate.ts';
+
+/** What the rules say about a call, and what can be remembered about it. */
+export type CallJudgement = {
+  readonly verdict: ToolVerdict['verdict'];
+  /** What people must know when it is asked; `null`: its agent is gone from the configuration. */
+  readonly about: Pick<AboutCall, 'tool' | 'folder' | 'why' | 'who'> | null;
+  /** The rule that decided. */
+  readonly rule: string | null;
+  /** What its agent is told when it is refused. */
+  readonly words: string;
+  readonly offers: readonly AlwaysOffer[];
+};
 
 /** What the rules in force say about a tool call of an agent in a channel; nothing is remembered yet. */
 export function judgeTool(
@@ -52,13 +69,70 @@ export function judgeCall(
   const [first = [], ...rest] = decided.verdict === 'ask' ? offered : [];
   return {
     verdict: decided.verdict,
+    about: { tool: toolWords(call.tool, use), folder: place?.folder ?? null, why: whyAsked(decided) },
     rule: decided.rule?.text ?? null,
     words: toolRefusalText(use, decided, rules),
     offers: first.filter(({ rule }) => rest.every((offers) => offers.some((other) => other.rule === rule))),
   };
 }
 
-const UNJUDGED: CallJudgement = { verdict: 'ask', rule: null, words: '', offers: [] };
+/**
+ * What people are shown of a call when they are asked about it: all of it, with everything spelled out that cannot be seen and
+ * without secrets. `said`: what its agent said last. Nothing is offered for always where the input is not shown as it is.
+ */
+export function callAsked(
+  call: GatedCall,
+  { about, offers }: Pick<CallJudgement, 'about' | 'offers'>,
+  { said, clean }: { readonly said: string; readonly clean: (text: string) => string },
+): NonNullable<RequestedCall['words']> {
+  const shown = (text: string): string => visible(clean(text));
+  const { title = call.tool, caution, unaskable } = call;
+  const [reason = '', ...more] = caution?.split('\n') ?? [];
+  // A reason of several lines stands whole before what would run.
+  const whole = [...(more.length === 0 ? [] : [`⚠ ${caution}`]), call.detail].join('\n');
+  const detail = shown(whole);
+  const why = detail.length > LONGEST_DETAIL ? TOO_LONG : unaskable;
+  const isShownAsIs = detail === whole && clean(JSON.stringify(call.input)) === JSON.stringify(call.input);
+  const known = about && {
+    ...about,
+    tool: shown(about.tool),
+    folder: about.folder === null ? null : shown(about.folder),
+    why: shown(reason === '' ? about.why : `⚠ ${reason}`),
+    says: said.trim() === '' ? null : excerpt(shown(said), LONGEST_SAYING),
+  };
+  return {
+    title: shown(title),
+    detail: why === TOO_LONG ? '' : detail,
+    ...(known === null ? {} : { about: known }),
+    ...(why === undefined ? {} : { unaskable: why }),
+    ...(offers.length === 0 || why !== undefined || !isShownAsIs ? {} : { offers: [...offers] }),
+  };
+}
+
+/** What an agent says beside a call, in letters. */
+const LONGEST_SAYING = 300;
+const TOO_LONG = `what would run is longer than ${LONGEST_DETAIL.toLocaleString('en-US')} characters; it has to be split`;
+
+const UNJUDGED: CallJudgement = { verdict: 'ask', about: null, rule: null, words: '', offers: [] };
+
+/** The class of a call and its tool, for people; a tool of a server is named with it. */
+function toolWords(tool: string, { parts }: ToolUse): string {
+  const [{ kind, mcp }] = parts;
+  if (mcp !== null) return `${mcp.name} of ${mcp.server}`;
+  return tool === kind ? kind : `${kind} (${tool})`;
+}
+
+function whyAsked({ by, rule }: ToolVerdict): string {
+  switch (by) {
+    case 'ask!':
+      return `rule "${rule?.text}" always asks`;
+    case 'default':
+    case 'run':
+      return 'no rule names it';
+    default:
+      return `rule "${rule?.text}" says so`;
+  }
+}
 
 function rank({ verdict }: ToolVerdict): number {
   return VERDICTS.indexOf(verdict);

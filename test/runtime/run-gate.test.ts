@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { CallResult, GatedCall, ToolGate } from '../../src/agents/tools/tool-gate.ts';
 import { LONGEST_DETAIL } from '../../src/agents/session/permission-queue.ts';
 import { createRunGates } from '../../src/runtime/run-gate.ts';
-import type { CallJudgement } from '../../src/runtime/run-gate.ts';
+import type { CallJudgement } from '../../src/runtime/tool-judge.ts';
 import { openQuestion } from '../../src/turns/floor/seats.ts';
 import { runKeyOf } from '../../src/work/runs/floor-binding.ts';
 import { Bound, HALL, SEAT, by } from '../work/runs/bound.ts';
@@ -27,7 +27,8 @@ async function gated(rules: Rules = () => ({}), maxTurns?: number) {
       asked.push(remembered.map(({ rule }) => rule));
       const isKnown = remembered.some(({ rule }) => rule === OFFER.rule);
       const words = `AGENT_TOOL_NOT_ALLOWED: ${one.tool} is refused`;
-      return { verdict: isKnown ? 'allow' : 'ask', rule: null, words, offers: [OFFER], ...rules(one) };
+      const about = { tool: 'execute', folder: '/srv/app', why: 'no rule names it' };
+      return { verdict: isKnown ? 'allow' : 'ask', about, rule: null, words, offers: [OFFER], ...rules(one) };
     },
     failed: (error) => {
       throw error;
@@ -85,9 +86,29 @@ describe('a call that the rules allow', () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }));
     const answer = asks(bound, gate, call('a', { caution: 'sends the value of TOKEN' }));
     await question(bound);
-    expect(openQuestion(bound.hall)?.detail).toBe('⚠ sends the value of TOKEN\nnpm test');
+    expect(openQuestion(bound.hall)).toMatchObject({
+      detail: 'npm test',
+      about: { why: '⚠ sends the value of TOKEN' },
+    });
     await bound.answers('allow');
     expect(await answer).toEqual({ verdict: 'go' });
+  });
+
+  test('is asked with the step it stands in, its class and folder, why, and what the model said', async () => {
+    const { bound, gate } = await gated();
+    await gate.step({ text: 'Now the tests,\nas you asked.\u200B', calls: [] });
+    const answer = asks(bound, gate);
+    await question(bound);
+    expect(openQuestion(bound.hall)?.about).toEqual({
+      step: 1,
+      steps: 100,
+      tool: 'execute',
+      folder: '/srv/app',
+      why: 'no rule names it',
+      says: String.raw`Now the tests, as you asked.\u{200B}`,
+    });
+    await bound.answers('allow');
+    await answer;
   });
 
   test('is asked about the third time in a row', async () => {

@@ -45,7 +45,13 @@ const announcementSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('gap'), why: z.string() }),
   /** Something that the agent said was refused by the platform for good. */
   z.strictObject({ kind: z.literal('undelivered'), agent, why: z.string() }),
-  z.strictObject({ kind: z.literal('approval'), agent, question: number, title: z.string(), detail: z.string() }),
+  /** What stands in the channel of a question; `until`: when nobody's silence lets its turn go on any longer. */
+  z.strictObject({
+    kind: z.literal('approval'),
+    agent,
+    ...questionSchema.omit({ shown: true, approval: true }).shape,
+    until: instant.exactOptional(),
+  }),
   /** A tool needed a yes that nobody could be asked for, so it got a no. */
   z.strictObject({ kind: z.literal('unasked'), agent, title: z.string(), why: z.string() }),
   /** The first tool of a run that the rules refuse. */

@@ -14,10 +14,30 @@ export type Choice = 'allow' | 'reject';
 /** Why a run stands still until people decide: its steps are used up, or somebody has to say that it is meant. */
 export const PAUSES = ['turn_limit', 'confirmation'] as const;
 
+/** What people must know of a call beside what would run. Its texts are spelled out as `visible` does it. */
+export const aboutSchema = z.strictObject({
+  /** Which step of its run it stands in, and of how many. */
+  step: z.number(),
+  steps: z.number(),
+  /** Its class and its tool: `edit`, `execute (Bash)`, `write_file of files`. */
+  tool: z.string(),
+  /** Where its agent works; `null` when nobody knows. */
+  folder: z.string().nullable(),
+  /** Why people are asked, as the end of "asked because". */
+  why: z.string(),
+  /** What the agent itself says about it; `null`: nothing. */
+  says: z.string().nullable(),
+  /** Who may decide, when that is not every operator. */
+  who: z.string().exactOptional(),
+});
+
+export type AboutCall = Readonly<z.infer<typeof aboutSchema>>;
+
 /** What an agent asks a yes for, in words for people: `detail` holds everything that is known of what would run; `id` is the approval's in its run. */
 export type Approval = {
   readonly title: string;
   readonly detail: string;
+  readonly about?: AboutCall;
   readonly id?: string;
   readonly pause?: (typeof PAUSES)[number];
   readonly always?: readonly { readonly rule: string; readonly words: string }[];
@@ -35,6 +55,7 @@ export const questionSchema = z.strictObject({
   approval: z.string().exactOptional(),
   /** The run stands still: a yes lets it go on, a no ends it. */
   pause: z.enum(PAUSES).exactOptional(),
+  about: aboutSchema.exactOptional(),
   /** The rules by which the same may be allowed from now on, the narrowest first. */
   always: z
     .array(z.strictObject({ rule: z.string(), words: z.string() }).readonly())

@@ -1,7 +1,9 @@
 import type { AnnouncementTexts } from '../../config/announcements.ts';
 import type { Refusal } from '../floor/command.ts';
 import type { Announcement, Limit } from '../floor/fact.ts';
-import type { AgentId } from '../floor/settings.ts';
+import type { AboutCall, AgentId, Question } from '../floor/settings.ts';
+import type { Instant } from '../../lib/time.ts';
+import { mixedWords } from '../../lib/visible.ts';
 import { excerpt } from '../commands/clock-words.ts';
 
 /**
@@ -22,6 +24,50 @@ export function announcementText(
   const namesAll = announcement.kind === 'disconnect' || announcement.kind === 'nobody';
   const recurred = repeat < 2 || namesAll ? '' : ` (×${repeat})`;
   return filled(template, valuesOf(announcement, nameOf)) + behind(announcement, nameOf) + recurred;
+}
+
+/** A question as people are asked it. */
+export type AskedQuestion = Pick<Question, 'detail' | 'about' | 'always' | 'pause'> & { readonly until?: Instant };
+
+/** What people must know of what would run, a line each; backticks are turned, so that nothing opens code. */
+export function factsAsked({ detail, about }: AskedQuestion, agent: string): readonly string[] {
+  const mixed = mixedWords(detail).slice(0, MOST_MIXED).join(', ');
+  const known = about === undefined ? [] : factsAbout(about, agent);
+  return [...known, ...(mixed === '' ? [] : [`⚠ Letters of more than one alphabet in one word: ${mixed}`])].map(inline);
+}
+
+/** What each answer does, who may give it and until when, a line each. */
+export function answersAsked({ about, always = [], pause, until }: AskedQuestion, agent: string): readonly string[] {
+  if (until === undefined && about === undefined) return [];
+  const rules = always.map(
+    ({ words }, index) => `Always ${index + 1}: ${words}, for ${agent} in this channel, for 30 days.`,
+  );
+  const back =
+    rules.length === 0 ? [] : [`${rules.pop() ?? ''} /run approvals takes ${always.length > 1 ? 'them' : 'it'} back.`];
+  const time =
+    until === undefined ? '' : ` Until ${new Date(until).toISOString().slice(11, 16)} UTC; nobody’s silence is a yes.`;
+  return [
+    ...(pause === undefined
+      ? [`Once runs exactly this, one time. No lets ${agent} go on without it, and it reads why if you say so.`]
+      : []),
+    ...rules,
+    ...back,
+    `Who decides: ${about?.who ?? 'operators'}.${time}`,
+  ].map(inline);
+}
+
+function factsAbout({ step, steps, tool, folder, why, says }: AboutCall, agent: string): readonly string[] {
+  return [
+    [`Step ${step} of ${steps}`, tool, ...(folder === null ? [] : [`in ${folder}`])].join(' · '),
+    `Asked because ${why}`,
+    ...(says === null ? [] : [`${agent} says: “${says}”`]),
+  ];
+}
+
+const MOST_MIXED = 5;
+
+function inline(line: string): string {
+  return line.replaceAll('`', "'").replaceAll('\n', ' ');
 }
 
 /** Why a command was refused, and what can be done, in one sentence. `agent` is the name of whom it was about. */
@@ -118,7 +164,12 @@ function heading(title: string): string {
 
 /** What is told whatever a text of the configuration says. */
 function behind(announcement: Announcement, nameOf: (agent: AgentId) => string): string {
-  if (announcement.kind === 'approval') return blockOf(announcement.detail);
+  if (announcement.kind === 'approval') {
+    const name = nameOf(announcement.agent);
+    const lines = (some: readonly string[]): string => some.map((line) => `\n${line}`).join('');
+    const facts = lines(factsAsked(announcement, name));
+    return facts + blockOf(announcement.detail) + lines(answersAsked(announcement, name));
+  }
   if (announcement.kind !== 'nobody' || announcement.lost === undefined) return '';
   const { agents, cause } = announcement.lost;
   return `: ${reason(`${agents.map(nameOf).join(', ')}: ${cause}`)}`;
@@ -126,8 +177,11 @@ function behind(announcement: Announcement, nameOf: (agent: AgentId) => string):
 
 /** What would run, whole, as a block of code whatever a text of the configuration says. */
 function blockOf(detail: string): string {
-  return detail === '' ? '' : `\n\`\`\`\n${detail}\n\`\`\``;
+  const language = HUNK.test(detail) ? 'diff' : '';
+  return detail === '' ? '' : `\n\`\`\`${language}\n${detail}\n\`\`\``;
 }
+
+const HUNK = /^@@ -\d/m;
 
 /** A cause as one line; `null` when there is none. */
 function reason(text: string): string | null {

@@ -4,7 +4,7 @@ import type { Command, Refusal } from '../../turns/floor/command.ts';
 import type { Fact, FactOf } from '../../turns/floor/fact.ts';
 import type { Floor } from '../../turns/floor/floor.ts';
 import { findTurn, turnsOf } from '../../turns/floor/seats.ts';
-import { PAUSES } from '../../turns/floor/settings.ts';
+import { PAUSES, aboutSchema } from '../../turns/floor/settings.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
@@ -41,6 +41,7 @@ export const floorWithRuns = {
       approval: z.strictObject({
         title: z.string(),
         detail: z.string(),
+        about: aboutSchema.exactOptional(),
         id: z.string().exactOptional(),
         pause: z.enum(PAUSES).exactOptional(),
         always: z.array(z.strictObject({ rule: z.string(), words: z.string() })).exactOptional(),
@@ -169,7 +170,7 @@ function decided(fact: FactOf<'questionClosed'>): readonly RunCommand[] {
     : [{ type: 'ABORT', reason: reason ?? 'people said no', by: who }];
 }
 
-function floorCommands(fact: RunFact, { key, run }: RunState): readonly CommandFor[] {
+function floorCommands(fact: RunFact, { key, run, unknown }: RunState): readonly CommandFor[] {
   if (run === null || run.type !== 'conversational') return [];
   const { channel, agent } = seatOfRuns(key);
   const epoch = Number(run.session);
@@ -178,7 +179,7 @@ function floorCommands(fact: RunFact, { key, run }: RunState): readonly CommandF
       case 'paused':
         return fact.reason === 'user_input' || fact.muted === true
           ? null
-          : { type: 'request', agent, epoch, ...questionOf(fact, run) };
+          : { type: 'request', agent, epoch, ...questionOf(fact, run, unknown) };
       case 'callRequested':
         return fact.call.id === run.refused ? refusalOf(agent, fact.call) : null;
       case 'resumed':
@@ -200,7 +201,11 @@ function refusalOf(agent: AgentId, { tool, rule, words }: RequestedCall): Comman
 
 type Asking = Pick<Extract<Command, { type: 'request' }>, 'approval' | 'unaskable'>;
 
-function questionOf({ reason, approval, context }: Extract<RunFact, { type: 'paused' }>, run: Run): Asking {
+function questionOf(
+  { reason, approval, context }: Extract<RunFact, { type: 'paused' }>,
+  run: Run,
+  unknown: RunState['unknown'],
+): Asking {
   if (approval === null) {
     const pause = reason === 'turn_limit' ? reason : 'confirmation';
     return { approval: { ...pauseWords(reason, context, run), pause } };
@@ -209,12 +214,25 @@ function questionOf({ reason, approval, context }: Extract<RunFact, { type: 'pau
   if (call === undefined) return { approval: { title: approval.tool, detail: '', id: approval.id } };
   const { title, detail, unaskable, offers = [] } = wordsOf(call);
   const always = offers.length === 0 ? {} : { always: offers };
-  const whole = [detail, ...offers.map(({ words }, index) => `always ${index + 1}: ${words}, for 30 days`)].join('\n');
   return {
-    approval: { title, detail: whole, id: approval.id, ...always },
+    approval: { title, detail, id: approval.id, ...aboutOf(call, run, unknown), ...always },
     ...(unaskable === undefined ? {} : { unaskable }),
   };
 }
+
+function aboutOf(
+  { words, verdict, digest }: OpenCall,
+  { turn, maxTurns }: Run,
+  unknown: RunState['unknown'],
+): Pick<Asking['approval'], 'about'> {
+  if (words?.about === undefined) return {};
+  const allowed = unknown.includes(digest) ? CUT_SHORT : CHANGED;
+  const why = verdict === 'allow' ? allowed : words.about.why;
+  return { about: { ...words.about, why, step: turn, steps: maxTurns } };
+}
+
+const CUT_SHORT = 'nobody knows what came of an equal call, which may have worked';
+const CHANGED = 'what the rules say of it has changed since it was asked for';
 
 function wordsOf({ words, tool, input }: OpenCall): NonNullable<OpenCall['words']> {
   return words ?? { title: tool, detail: JSON.stringify(input, null, 1) };

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { aboutSchema } from '../../turns/floor/settings.ts';
 
 /** The six states of a run, as the owner's document names them. */
 export const RUN_STATUSES = ['idle', 'starting', 'running', 'paused', 'error', 'completed'] as const;
@@ -46,6 +47,7 @@ export const openCallSchema = z.strictObject({
     .strictObject({
       title: text,
       detail: text,
+      about: aboutSchema.omit({ step: true, steps: true }).exactOptional(),
       unaskable: text.exactOptional(),
       /** The rules that may be remembered, the narrowest first. */
       offers: z.array(z.strictObject({ rule: text, words: text })).exactOptional(),

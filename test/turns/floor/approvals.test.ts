@@ -35,7 +35,7 @@ describe('a holder that asks for a yes', () => {
       question: { ...APPROVAL, question: 1, shown: false },
     });
     expect(factsOf('announced', play.last).map((fact) => fact.announcement)).toEqual([
-      { kind: 'approval', agent: 'pm', question: 1, ...APPROVAL },
+      { kind: 'approval', agent: 'pm', question: 1, ...APPROVAL, until: waitOf(play.floor.turn)?.deadlineAt },
     ]);
   });
 

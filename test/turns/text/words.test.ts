@@ -43,6 +43,49 @@ describe('T21 a question', () => {
     expect(second).toBe('An operator answers with /allow 8 or /reject 8.');
   });
 
+  test('says beside that what the call is part of, why it is asked, what its agent says, and what each answer does', () => {
+    const about = {
+      step: 3,
+      steps: 100,
+      tool: 'execute (Bash)',
+      folder: '/srv/app',
+      why: 'rule "Bash(rm *)" says so',
+      says: 'I tidy up, `as` you asked',
+    };
+    const always = [{ rule: 'execute(rm -rf build)', words: 'exactly this command' }];
+    const until = Date.UTC(2026, 0, 2, 13, 5);
+    expect(said({ ...asks, about, always, until })?.split('\n')).toEqual([
+      '✋ dev asks for a yes (8): clean up',
+      'An operator answers with /allow 8 or /reject 8.',
+      'Step 3 of 100 · execute (Bash) · in /srv/app',
+      'Asked because rule "Bash(rm *)" says so',
+      "dev says: “I tidy up, 'as' you asked”",
+      '```',
+      'command: rm -rf build',
+      '```',
+      'Once runs exactly this, one time. No lets dev go on without it, and it reads why if you say so.',
+      'Always 1: exactly this command, for dev in this channel, for 30 days. /run approvals takes it back.',
+      'Who decides: operators. Until 13:05 UTC; nobody’s silence is a yes.',
+    ]);
+  });
+
+  test('names who may decide when that is not every operator', () => {
+    const about = { step: 1, steps: 2, tool: 'edit', folder: null, why: 'no rule names it', says: null, who: 'eve' };
+    expect(said({ ...asks, about, until: 0 })).toContain('Who decides: eve. Until 00:00 UTC');
+  });
+
+  test('of a change in a file stands in a block that shows what comes and goes', () => {
+    const detail = 'a.txt (+1 -1)\n@@ -1 +1 @@\n-one\n+two';
+    expect(said({ ...asks, detail })).toContain('```diff\na.txt (+1 -1)\n@@ -1 +1 @@');
+  });
+
+  test('T53 says so when a word mixes letters that look alike', () => {
+    expect(said({ ...asks, detail: 'curl https://g\u0456thub.com/x' })).toContain(
+      '⚠ Letters of more than one alphabet in one word: g\u0456thub.com',
+    );
+    expect(said({ ...asks, detail: 'curl https://github.com Größe Привет кот-cat' })).not.toContain('alphabet');
+  });
+
   test('that nobody could be asked is told with the reason', () => {
     expect(said({ kind: 'unasked', agent: 'dev', title: 'clean up', why: 'it is too long' })).toBe(
       '⛔ dev got a no, for nobody could be asked about "clean up": it is too long',

@@ -24,19 +24,26 @@ export function interrupted(decision: DecisionBuilder, command: CommandOf<'inter
  */
 export function request(decision: DecisionBuilder, command: CommandOf<'request'>, turn: Turn): null {
   const { agent, epoch } = turn;
-  const { title, detail, id, always, pause } = command.approval;
+  const { title, detail, id, always, ...rest } = command.approval;
   const { unaskable } = command;
   const question = decision.floor.questions + 1;
   const deadlineAt = decision.at + decision.floor.settings.waitTimeoutMs;
   const of = {
-    ...(id === undefined ? {} : { approval: id }),
-    ...(pause === undefined ? {} : { pause }),
+    ...rest,
     ...(always === undefined || unaskable !== undefined ? {} : { always: [...always] }),
   };
-  const asked = { question, title, detail: unaskable === undefined ? detail : '', shown: false, ...of };
+  const asked = {
+    question,
+    title,
+    detail: unaskable === undefined ? detail : '',
+    shown: false,
+    ...(id === undefined ? {} : { approval: id }),
+    ...of,
+  };
   decision.record({ type: 'turnWaited', agent, epoch, wait: { reason: 'approval', deadlineAt, question: asked } });
   decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
-  if (unaskable === undefined) decision.announce({ kind: 'approval', agent, question, title, detail });
+  if (unaskable === undefined)
+    decision.announce({ kind: 'approval', agent, question, title, detail, ...of, until: deadlineAt });
   else rejectUnasked(decision, unaskable);
   return null;
 }
