@@ -275,7 +275,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
 
   test.runIf(capabilities.drafts)(
     'is seen while it is generated, and stands once when it is said',
-    on(ALONE, async ({ stage, program, talk, says }) => {
+    on({ ...ALONE, haste: 1 }, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { write: 'First of all' }, 'pause', { write: ' we build it.' });
       await says('What is the plan?');
       const begun = () => stage.drafts().then((drafts) => drafts.map(({ text }) => text.includes('First of all')));
@@ -289,7 +289,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
 
   test(
     'T10 is marked as cut when it is skipped before it is whole',
-    on(ALONE, async ({ stage, program, talk, release, says }) => {
+    on({ ...ALONE, haste: 1 }, async ({ stage, program, talk, release, says }) => {
       program.cast.play('pm', { write: 'First of all we' }, 'pause', { write: ' build it.' });
       await says('What is the plan?');
       await program.cast.paused('pm', stage.channel);
@@ -306,7 +306,7 @@ function speech({ rig: { capabilities, ways }, on }: Suite): void {
 
   test(
     'T14 never shows the signal that ends it, as a draft or as it stands, and goes on with whom it names',
-    on({}, async ({ stage, program, talk, release, says }) => {
+    on({ haste: 1 }, async ({ stage, program, talk, release, says }) => {
       program.cast.play('pm', { write: 'It is built.\nTURN_COM' }, 'pause', { write: 'PLETE @qa' });
       await says('Build a bridge');
       await program.cast.paused('pm', stage.channel);
@@ -816,7 +816,7 @@ function restarts({ rig: { capabilities, ways }, on }: Suite): void {
 
   test.runIf(capabilities.drafts)(
     'by force while text was seen being generated leaves nothing half said',
-    on(ALONE, async ({ stage, program, again, talk, says }) => {
+    on({ ...ALONE, haste: 1 }, async ({ stage, program, again, talk, says }) => {
       program.cast.play('pm', { write: 'First of all' }, 'pause');
       await says('What is the plan?');
       await seeEqual(async () => (await stage.drafts()).length, 1);

@@ -50,11 +50,11 @@ export type Act =
 const HASTE = 10;
 
 /** Time that is in a hurry. */
-function hastyTime(): { readonly clock: Clock; readonly timers: Timers } {
+function hastyTime(haste: number): { readonly clock: Clock; readonly timers: Timers } {
   const from = Date.now();
   return {
-    clock: { now: () => from + Math.floor((Date.now() - from) * HASTE) },
-    timers: { after: (ms, run) => systemTimers.after(ms / HASTE, run) },
+    clock: { now: () => from + Math.floor((Date.now() - from) * haste) },
+    timers: { after: (ms, run) => systemTimers.after(ms / haste, run) },
   };
 }
 
@@ -216,6 +216,8 @@ export type ProgramOptions = {
   readonly cast?: (cast: Cast) => void;
   /** Takes the lines of the log. */
   readonly log?: (line: string) => void;
+  /** How many times faster time goes by; 1 where an unfinished text must not become a message while a test looks at it. */
+  readonly haste?: number;
 };
 
 /** One life of the whole program. */
@@ -250,7 +252,7 @@ export async function begin(
   capabilities: Capabilities,
   options: ProgramOptions = {},
 ): Promise<Program> {
-  const { clock, timers } = hastyTime();
+  const { clock, timers } = hastyTime(options.haste ?? HASTE);
   const { channel } = stage;
   const config = configOf(stage, options);
   const log = createLog({
