@@ -34,6 +34,8 @@ export type OutgoingPost = {
   readonly afterId: string | null;
   /** The turn in which an agent said it; `null` for announcements. */
   readonly epoch: number | null;
+  /** The thread of the channel in which it belongs, where threads share its floor. */
+  readonly thread?: ChannelId;
 };
 
 /** What the platform's history shows after a message; `gap` says what could not be read. */
@@ -121,6 +123,8 @@ export type FloorQueries = {
   turns(channel: ChannelId, limit: number): readonly TurnRecord[];
   journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[];
   lines(channel: ChannelId, limit: number): readonly Line[];
+  /** Where threads share the channel's floor: the one in which the holder's text belongs; `null` for the channel itself. */
+  thread(channel: ChannelId): ChannelId | null;
 };
 
 /**
@@ -141,6 +145,7 @@ export type ChatAdapter = {
   /** Looks for a post whose outcome is not known; `null` when the history shows that it is not there. */
   find(channel: ChannelId, post: OutgoingPost): Promise<string | null>;
   edit?(channel: ChannelId, platformId: string, text: string): Promise<void>;
+  /** Under a message of a channel, or of a thread that shares its floor. */
   receipt?(channel: ChannelId, message: MessageId, receipt: Receipt): Promise<void>;
   /** Text that is still being generated; `null` takes it away. Never durable, never retried. */
   draft?(channel: ChannelId, speaker: NonNullable<Speaker>, epoch: number, text: string | null): void;

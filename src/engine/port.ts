@@ -14,6 +14,8 @@ export type HumanMessage = {
   /** The platform's id: the key by which a second delivery is recognised. */
   readonly id: string;
   readonly channel: string;
+  /** The thread of the channel in which it stands, where threads share its floor. */
+  readonly thread?: string;
   readonly author: { readonly id: string; readonly name: string };
   readonly text: string;
   readonly sentAt: Instant;

@@ -302,6 +302,7 @@ export class App {
     const toPlatform = createOutboxSender({
       adapterOf: (channel) => this.#adapterOf(channel),
       speakerOf: (agent) => this.#floors.speaker(agent),
+      threadOf: (row) => this.#floors.threadOf(row),
       now: () => clock.now(),
       clean,
       doubtful: ({ channel, id }, done, why) => log.warn({ channel, outboxId: id, done, why }, 'possible duplicate'),

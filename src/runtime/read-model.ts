@@ -7,10 +7,11 @@ import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { SupervisorSettings } from '../agents/session/supervisor.ts';
 import type { ChannelConfig, Config } from '../config/config.ts';
 import type { Clock } from '../lib/time.ts';
+import type { OutboxRow } from '../turns/floor-store.ts';
 import type { Floor } from '../turns/floor/floor.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { Change } from '../turns/manager.ts';
-import type { FloorReader, FloorView, Line } from '../turns/view.ts';
+import type { FloorReader, FloorView, InboxRow, Line } from '../turns/view.ts';
 import { holderOf, outlookOf, turnRecords, viewOf } from '../turns/view.ts';
 import { addressedIn } from '../turns/text/recognition.ts';
 
@@ -34,6 +35,8 @@ export type ReadModel = FloorQueries & {
   seatsOf(agent: AgentId): readonly ChannelId[];
   speaker(agent: AgentId): NonNullable<Speaker>;
   channelName(channel: ChannelId): string;
+  /** The thread in which what is owed to a channel belongs, where threads share its floor; `null` for the channel itself. */
+  threadOf(owed: Pick<OutboxRow, 'channel' | 'effect'>): ChannelId | null;
 };
 
 /** What the floors are read by: as they are stored, and as what happens next will find them. */
@@ -43,8 +46,11 @@ type Readers = { readonly store: Omit<FloorReader, 'floor'>; readonly floor: Flo
 const ENTRIES_PER_TURN = 40;
 
 /** The stored floors, under the names of the configuration in force. */
-export function createReadModel(readers: Readers, config: () => Config, clock: Clock): ReadModel {
-  const { store: reader, floor: floorOf } = readers;
+export function createReadModel(
+  { store: reader, floor: floorOf }: Readers,
+  config: () => Config,
+  clock: Clock,
+): ReadModel {
   const names = namesOf(config);
   const look = <Seen>(channel: ChannelId, at: (floor: Floor) => Seen): Seen | undefined => {
     const floor = floorOf(channel);
@@ -62,6 +68,7 @@ export function createReadModel(readers: Readers, config: () => Config, clock: C
       );
   return {
     ...names,
+    ...threadsIn(reader, names.channel),
     awake: () => reader.awake(),
     linesBetween,
     view: (channel) => look(channel, (floor) => viewOf(floor, clock.now())) ?? null,
@@ -73,13 +80,7 @@ export function createReadModel(readers: Readers, config: () => Config, clock: C
       const last = floorOf(channel)?.lines ?? 0;
       return linesBetween(channel, Math.max(0, last - limit), last);
     },
-    message(id) {
-      const row = reader.message(id);
-      if (row === null) return null;
-      const { author, text, attachments, sentAt, edited, deleted } = row;
-      const change = deleted ? 'deleted' : edited ? 'edited' : null;
-      return { line: 0, at: sentAt, author: { kind: 'person', ...author }, text, attachments, message: id, change };
-    },
+    message: (id) => lineOf(reader.message(id)),
     /** A floor that is only being opened has the agents of its configuration. */
     addressed(channel, text) {
       const seated = seatedIn(channel);
@@ -92,6 +93,26 @@ export function createReadModel(readers: Readers, config: () => Config, clock: C
     seatedIn,
     missingIn: (channel) => (floorOf(channel)?.seats ?? []).filter(({ present }) => !present).map(({ agent }) => agent),
     seatsOf: (agent) => seatsOf(agent, config(), { awake: reader.awake(), seatedIn }),
+  };
+}
+
+function lineOf(row: InboxRow | null): Line | null {
+  if (row === null) return null;
+  const { id, author, text, attachments, sentAt, edited, deleted } = row;
+  const change = deleted ? 'deleted' : edited ? 'edited' : null;
+  return { line: 0, at: sentAt, author: { kind: 'person', ...author }, text, attachments, message: id, change };
+}
+
+/** Threads matter only where they share the floor of their channel. */
+function threadsIn(reader: Readers['store'], channelOf: ReadModel['channel']): Pick<ReadModel, 'thread' | 'threadOf'> {
+  const share = (channel: ChannelId): boolean => channelOf(channel)?.turnConfig.threads === 'parent';
+  return {
+    thread: (channel) => (share(channel) ? reader.thread(channel, null) : null),
+    threadOf({ channel, effect }) {
+      if (!share(channel)) return null;
+      if (effect.type === 'receipt') return reader.message(effect.message)?.thread ?? null;
+      return effect.type === 'post' ? reader.thread(channel, effect.line) : null;
+    },
   };
 }
 
@@ -192,6 +213,7 @@ export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQuerie
     turns: (channel, limit) => at(channel, () => all.turns(channel, limit), []),
     journal: (channel, limit, before) => at(channel, () => all.journal(channel, limit, before), []),
     lines: (channel, limit) => at(channel, () => all.lines(channel, limit), []),
+    thread: (channel) => at(channel, () => all.thread(channel), null),
   };
 }
 

@@ -31,7 +31,7 @@ import type { ChannelId, MessageId } from './floor/settings.ts';
 import { restOf } from './channel-plan.ts';
 import { formerFloor } from './former-floors.ts';
 import { splitText } from './text/split.ts';
-import { linesOf } from './view.ts';
+import { linesOf, threadOf } from './view.ts';
 import type { FloorReader, InboxRow, JournalEntry, Line } from './view.ts';
 
 /** The floor as shipped. Its key is the channel. */
@@ -196,6 +196,10 @@ export class FloorStore implements FloorReader {
 
   lines(channel: ChannelId, after: number, upto: number): readonly Line[] {
     return linesOf(this.#floors.newest(channel), { after, upto }, (id) => this.message(id));
+  }
+
+  thread(channel: ChannelId, line: number | null): ChannelId | null {
+    return threadOf(this.#floors.newest(channel), line, (id) => this.message(id));
   }
 
   message(id: MessageId): InboxRow | null {

@@ -185,6 +185,8 @@ export type FloorReader = {
   /** Lines after one and up to another, oldest first. */
   lines(channel: ChannelId, after: number, upto: number): readonly Line[];
   message(id: MessageId): InboxRow | null;
+  /** The thread in which a line of an agent belongs, or (without one) what is said next; `null` for the channel itself. */
+  thread(channel: ChannelId, line: number | null): ChannelId | null;
   /** The newest entries before `before` (or the newest of all), oldest first. */
   journal(channel: ChannelId, limit: number, before?: number): readonly JournalEntry[];
   /** The entries that name this message, oldest first. */
@@ -210,6 +212,41 @@ export function linesOf(
     if (number === after + 1) break;
   }
   return found.toReversed();
+}
+
+/**
+ * Where an agent's line belongs: in the thread of the newest message that an agent was given before it in the same exchange. Without a
+ * line it is what will be said next; `null` is the channel itself.
+ */
+export function threadOf(
+  newest: Iterable<Pick<JournalEntry, 'fact'>>,
+  line: number | null,
+  messageOf: (id: MessageId) => Pick<InboxRow, 'thread'> | null,
+): ChannelId | null {
+  let isBefore = line === null;
+  for (const { fact } of newest) {
+    if (isBefore) {
+      const given = givenBy(fact).at(-1);
+      if (given !== undefined) return messageOf(given)?.thread ?? null;
+      if (fact.type === 'exchangeClosed' && fact.reason !== 'limit') return null;
+    }
+    isBefore ||= fact.type === 'said' && fact.line === line;
+  }
+  return null;
+}
+
+/** The messages that an agent is given to answer. */
+function givenBy(fact: Fact): readonly MessageId[] {
+  switch (fact.type) {
+    case 'turnGranted':
+    case 'turnResumed':
+    case 'turnContinued':
+      return fact.messages;
+    case 'messageRouted':
+      return fact.fate.state === 'delivered' && fact.fate.via === 'inject' ? [fact.id] : [];
+    default:
+      return [];
+  }
 }
 
 function lineOf({ fact, at }: JournalEntry, messageOf: (id: MessageId) => InboxRow | null): Line | null {

@@ -50,6 +50,7 @@ type Suite = { readonly rig: Rig; readonly on: (start: Start, act: Act) => () =>
 
 const ALONE: ProgramOptions = { agents: ['pm'] };
 const PAIR: ProgramOptions = { agents: ['pm', 'dev'] };
+const SHARED: ProgramOptions = { turnConfig: { threads: 'parent' } };
 
 function taking({ rig, on }: Suite): void {
   test(
@@ -623,6 +624,71 @@ function threads({ rig: { ways }, on }: Suite): void {
       release('pm');
       await program.rests();
       expect((await talk()).filter((line) => line.startsWith('PM'))).toEqual(['PM: PM is done']);
+    }),
+  );
+
+  test.runIf(ways.threads)(
+    "T37 that shares its channel's floor has the answers to what was asked in it, and the channel all others",
+    on({ ...PAIR, ...SHARED }, async ({ stage, program, talk, says }) => {
+      const root = await says('Build a bridge');
+      await program.rests();
+      const { id = '' } = (await stage.thread?.('ann', root)) ?? {};
+      const asked = await says('Which colour?', { thread: id });
+      await program.rests();
+      await says('And a ferry');
+      await program.rests();
+      const answers = (question: string) => ['PM', 'Dev'].map((name) => `${name}: ${answer(name, question)}`);
+      const byAgents = async (thread?: string) => (await talk(thread)).filter((line) => / on /.test(line));
+      await seeEqual(() => byAgents(id), answers('Which colour?'));
+      await seeEqual(() => byAgents(), [...answers('Build a bridge'), ...answers('And a ferry')]);
+      await seeEqual(async () => (await stage.receipts(asked, id)).at(-1), 'done');
+    }),
+  );
+
+  test.runIf(ways.threads)(
+    "T37 that shares its channel's floor has the answer to what was asked there in the middle of a turn",
+    on({ ...ALONE, ...SHARED }, async ({ stage, program, talk, says, pmPauses, release }) => {
+      const root = await pmPauses();
+      const { id = '' } = (await stage.thread?.('ann', root)) ?? {};
+      await says('Which colour?', { thread: id });
+      await seeEqual(() => program.cast.heard('pm'), ['grant: Build a bridge', 'injected: Which colour?']);
+      release('pm');
+      await program.rests();
+      await seeEqual(async () => (await talk(id)).at(-1), 'PM: PM is done');
+      expect((await talk()).filter((line) => line.startsWith('PM'))).toEqual([]);
+    }),
+  );
+
+  test.runIf(ways.threads)(
+    'T37 that shares a floor has a post once whose answer was lost',
+    on({ ...ALONE, ...SHARED }, async ({ stage, program, talk, says }) => {
+      const root = await says('Build a bridge');
+      await program.rests();
+      const { id = '' } = (await stage.thread?.('ann', root)) ?? {};
+      program.cast.play('pm', { say: 'alpha' }, { say: 'beta' });
+      const lost = stage.loseAnswers(1, 'alpha');
+      await says('Count', { thread: id });
+      await program.rests();
+      expect((await talk(id)).slice(-2)).toEqual(['PM: alpha', 'PM: beta']);
+      expect(lost()).toBe(1);
+    }),
+  );
+
+  test.runIf(ways.threads)(
+    'T37 that shares a floor has nothing half said after a kill, and the rest of the turn',
+    on({ ...ALONE, ...SHARED }, async ({ stage, program, again, talk, says }) => {
+      const root = await says('Build a bridge');
+      await program.rests();
+      const { id = '' } = (await stage.thread?.('ann', root)) ?? {};
+      program.cast.play('pm', { write: 'First of all' }, 'pause');
+      await says('What is the plan?', { thread: id });
+      await seeEqual(async () => (await stage.drafts(id)).length, 1);
+      expect(await stage.drafts()).toEqual([]);
+      await program.kill();
+      const next = await again({ ...ALONE, ...SHARED, cast: (cast) => cast.play('pm', { say: 'The whole plan' }) });
+      await next.rests();
+      await seeEqual(async () => (await talk(id)).at(-1), 'PM: The whole plan');
+      await seeEqual(() => stage.drafts(id), []);
     }),
   );
 

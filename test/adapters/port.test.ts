@@ -68,6 +68,7 @@ function bench(
   const carry = createOutboxSender({
     adapterOf: () => adapter,
     speakerOf: (id) => ({ id, name: id, avatar: null }),
+    threadOf: () => null,
     now: () => clock.now,
     clean: (text) => text.replaceAll('hunter2', '[secret]'),
     doubtful: (_row, done) => doubts.push(done),

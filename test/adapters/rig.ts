@@ -100,7 +100,7 @@ export type Stage = {
 
   /** The conversation in order, without the card and without drafts. */
   read(thread?: string): Promise<readonly Seen[]>;
-  receipts(id: MessageId): Promise<readonly Receipt[]>;
+  receipts(id: MessageId, thread?: string): Promise<readonly Receipt[]>;
   /** Runs a command the platform's own way; resolves with what the person is told. */
   command(author: Author, line: string): Promise<string>;
   /** Types a command as a message; resolves with its id. */
@@ -109,7 +109,7 @@ export type Stage = {
   /** From now on the card stays as it is: whoever looks at it sees an old one. */
   freezeCard?(): void;
   /** Texts that are shown while they are generated. */
-  drafts(): Promise<readonly { readonly author: string; readonly text: string }[]>;
+  drafts(thread?: string): Promise<readonly { readonly author: string; readonly text: string }[]>;
   /** Which channels of the platform the program's requests were about, by their platform's ids. */
   asked?(): readonly string[];
   /** The address of the platform's own page. */

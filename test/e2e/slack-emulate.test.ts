@@ -303,4 +303,5 @@ const QUERIES: FloorQueries = {
   turns: () => [],
   journal: () => [],
   lines: () => [],
+  thread: () => null,
 };

@@ -62,16 +62,17 @@ function inbox(on: On): void {
   );
 
   test(
-    'keeps the newest wording when an older edit comes late, and whether a program wrote it',
+    'keeps the newest wording when an older edit comes late, and whether a program wrote it, and where it stands',
     on(async (subject) => {
       const { store } = subject;
-      await store.accept({ ...written('m1', 'zero'), bot: true });
+      await store.accept({ ...written('m1', 'zero'), bot: true, thread: `${ONE}/thread` });
       const edit = (text: string, version: string) =>
         store.amend({ change: 'edited', id: 'm1', channel: ONE, text, version });
       expect(await edit('two', '2026-01-02')).toBe('changed');
       expect(await edit('one', '2026-01-01')).toBe('unchanged');
       const again = await subject.restart();
-      expect(again.message('m1')).toMatchObject({ text: 'two', edited: true, bot: true, version: '2026-01-02' });
+      const kept = { text: 'two', edited: true, bot: true, version: '2026-01-02', thread: `${ONE}/thread` };
+      expect(again.message('m1')).toMatchObject(kept);
       expect(again.verify()).toEqual([]);
     }),
   );

@@ -40,16 +40,20 @@ export class SlackCrowd {
     this.#spots = spots;
   }
 
-  /** Channels, and messages with threads of which people made use. */
-  places(): readonly { readonly channel: string; readonly thread: string | null; readonly floor: string }[] {
-    return this.#spots.flatMap(({ channel, threads }) => [
-      { channel, thread: null, floor: channelId(channel) },
-      ...(threads === 'own' ? this.#threadsIn(channel) : []).map((thread) => ({
-        channel,
-        thread,
-        floor: channelId(channel, thread),
-      })),
-    ]);
+  /** Floors, and the threads in which what belongs to them stands; `null` is the channel itself. */
+  places(): readonly {
+    readonly channel: string;
+    readonly threads: readonly (string | null)[];
+    readonly floor: string;
+  }[] {
+    return this.#spots.flatMap(({ channel, threads }) => {
+      const own = threads === 'own' ? this.#threadsIn(channel) : [];
+      const shared = threads === 'parent' ? this.#threadsIn(channel) : [];
+      return [
+        { channel, threads: [null, ...shared], floor: channelId(channel) },
+        ...own.map((thread) => ({ channel, threads: [thread], floor: channelId(channel, thread) })),
+      ];
+    });
   }
 
   /** So many messages, in channels and threads. */

@@ -97,8 +97,11 @@ export async function verifySlack(
 }
 
 function placesOf(slack: SlackServer, crowd: SlackCrowd, faults: SlackFaults): readonly Place[] {
-  return crowd.places().map(({ channel, thread, floor }) => {
-    const shown = slack.read(channel, thread ?? undefined).filter(({ own }) => own);
+  return crowd.places().map(({ channel, threads, floor }) => {
+    const shown = threads
+      .flatMap((thread) => slack.read(channel, thread ?? undefined))
+      .filter(({ own }) => own)
+      .toSorted((one, other) => (one.ts < other.ts ? -1 : 1));
     const cards = shown.filter((message) => markOf(message) === 'conch_card');
     if (cards.length > 1) faults.twice.push(`${floor} has ${cards.length} cards`);
     const drafts = shown.filter((message) => markOf(message) === 'conch_draft');

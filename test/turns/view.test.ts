@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { fateWords } from '../../src/turns/commands/fact-words.ts';
 import { INTERRUPT_MODES } from '../../src/turns/floor/policies.ts';
 import type { FloorSettings } from '../../src/turns/floor/settings.ts';
-import { outlookOf } from '../../src/turns/view.ts';
+import { outlookOf, threadOf } from '../../src/turns/view.ts';
 import { stage } from './floor/stage.ts';
 import type { Stage } from './floor/stage.ts';
 
@@ -101,5 +101,60 @@ describe('what would become of a message', () => {
     const { unaddressed, addressed } = outlookOf(play.floor, play.at);
     expect(fateWords(unaddressed)).toBe('not given to any agent: nobody addressed');
     expect(addressed['dev']).toEqual({ state: 'delivered', to: ['dev'], via: 'prompt' });
+  });
+});
+
+describe('T37 where an agent speaks when threads share the floor', () => {
+  /** Messages that begin with "t" stand in a thread. */
+  const threadIn = ({ journal }: Stage, line: number | null = null): string | null =>
+    threadOf(journal.toReversed(), line, (id) => (id.startsWith('t') ? { thread: 'test:one/thread' } : {}));
+
+  test('is where the newest message stands that an agent was given', () => {
+    const play = stage();
+    play.person('t1');
+    expect(threadIn(play)).toBe('test:one/thread');
+    play.person('m2');
+    expect(threadIn(play)).toBeNull();
+  });
+
+  test('stays there for those who are granted the floor after it', () => {
+    const play = stage();
+    play.person('t1');
+    play.speaks('pm');
+    expect(play.floor.turn?.agent).toBe('dev');
+    expect(threadIn(play)).toBe('test:one/thread');
+  });
+
+  test('is not where a message stands that is held until the turn is over', () => {
+    const play = stage({ settings: { mode: 'queue' } });
+    play.person('m1');
+    play.person('t2');
+    expect(threadIn(play)).toBeNull();
+    play.speaks('pm');
+    expect(threadIn(play)).toBe('test:one/thread');
+  });
+
+  test('is known of every line, whatever came after it', () => {
+    const play = stage({ agents: ['pm'] });
+    play.person('t1');
+    play.speaks('pm');
+    play.person('m2');
+    play.speaks('pm');
+    const lines = play.journal.flatMap(({ fact }) => (fact.type === 'said' ? [fact.line] : []));
+    expect(lines.map((line) => threadIn(play, line))).toEqual(['test:one/thread', null]);
+  });
+
+  test('is the channel for a new exchange that no message opened, and goes on where it was after a limit', () => {
+    const ended = stage({ agents: ['pm'] });
+    ended.person('t1');
+    ended.speaks('pm');
+    ended.operator({ type: 'grant', agent: 'pm' });
+    expect(threadIn(ended)).toBeNull();
+    const limited = stage({ settings: { maxTurns: 1 } });
+    limited.person('t1');
+    limited.speaks('pm');
+    limited.operator({ type: 'resume' });
+    expect(limited.floor.turn?.agent).toBe('dev');
+    expect(threadIn(limited)).toBe('test:one/thread');
   });
 });

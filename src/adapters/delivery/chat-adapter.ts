@@ -131,7 +131,7 @@ function asking({ title }: PlatformOptions, state: State) {
 /** What a sender needs. */
 export type MessageSenderPorts = {
   readonly client: MessageClient;
-  readonly queries: Pick<FloorQueries, 'agents'>;
+  readonly queries: Pick<FloorQueries, 'agents' | 'thread'>;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Logger;
@@ -150,10 +150,10 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
   const show = createReceipts(ports);
   return {
     async post(channel, post) {
-      const id = await lanes.run(channel, () => posts.publish(channel, post));
-      cards.passed(channel);
+      const standing = await lanes.run(channel, () => posts.publish(channel, post));
+      if (standing.channel === channel) cards.passed(channel);
       cards.writable(channel);
-      return id;
+      return standing.id;
     },
     find: (channel, post) => lanes.run(channel, () => posts.find(channel, post)),
     async edit(channel, id, text) {
@@ -180,16 +180,15 @@ export function createMessageSender(ports: MessageSenderPorts): MessageSender {
 }
 
 function assemble(ports: MessageSenderPorts) {
-  const { queries } = ports;
   const rates = new RateLimits(ports);
   const doubt = (channel: ChannelId): void => stale.doubt(channel);
   const drafts = new Drafts({ ...ports, rates, doubt });
-  const nameOf = (agent: string): string => queries.agents().find(({ id }) => id === agent)?.name ?? agent;
+  const nameOf = (agent: string): string => ports.queries.agents().find(({ id }) => id === agent)?.name ?? agent;
   const lanes = new KeyedQueue<ChannelId>();
   const isPosting = (channel: ChannelId): boolean => lanes.unfinished(channel) > 0 || posts.isUnderWay(channel);
   const cards = new FloorCards({ ...ports, rates, nameOf, doubt, isPosting });
   const stale = new StaleMessages({ ...ports, rates, drafts, cards });
-  const posts = new Posts({ ...ports, rates, drafts });
+  const posts = new Posts({ ...ports, rates, drafts, begins: (thread) => stale.begin(thread) });
   return { lanes, rates, drafts, cards, stale, posts };
 }
 
@@ -205,6 +204,8 @@ export function adapterOf<Named extends Pick<ChatAdapter, 'name'>>(
 export type OutboxSenderPorts = {
   readonly adapterOf: (channel: ChannelId) => ChatAdapter | null;
   readonly speakerOf: (agent: AgentId) => Speaker;
+  /** The thread of the row's channel in which it belongs; `null` for the channel itself. */
+  readonly threadOf: (row: OutboxRow) => ChannelId | null;
   readonly now: () => Instant;
   /** Takes out what must never be shown. */
   readonly clean: (text: string) => string;
@@ -284,7 +285,7 @@ function lateWords(refusals: Refusals | undefined): string {
 async function attempt(row: OutboxRow, at: Attempt): Promise<Settlement> {
   const { adapter, ports } = at;
   if (row.effect.type === 'receipt') {
-    await adapter.receipt?.(row.channel, row.effect.message, row.effect.receipt);
+    await adapter.receipt?.(ports.threadOf(row) ?? row.channel, row.effect.message, row.effect.receipt);
     return { state: 'confirmed', platformId: null };
   }
   if (row.editsId !== null && adapter.edit !== undefined) {
@@ -330,12 +331,14 @@ async function blind(row: OutboxRow, post: OutgoingPost, at: Attempt & { readonl
 function postOf(row: OutboxRow, ports: OutboxSenderPorts): OutgoingPost {
   const { effect } = row;
   const isSpeech = effect.type === 'post';
+  const thread = isSpeech ? ports.threadOf(row) : null;
   return {
     outboxId: row.id,
     speaker: isSpeech ? ports.speakerOf(effect.agent) : null,
     text: ports.clean(row.text ?? ''),
     afterId: row.afterId,
     epoch: isSpeech ? effect.epoch : null,
+    ...(thread === null ? {} : { thread }),
   };
 }
 

@@ -106,6 +106,7 @@ export class FloorCards {
 
   /** The history was read: these cards stand there, oldest first. One that nobody knew may be the card; the rest go. */
   settle(channel: ChannelId, cards: readonly MessageId[]): void {
+    if (cards.length === 0 && !this.#states.has(channel)) return;
     const state = this.#stateOf(channel);
     const found = cards.filter((id) => !state.ids.includes(id));
     const newest = found.at(-1);

@@ -4,7 +4,7 @@ import type { Clock, Timer, Timers } from '../../lib/time.ts';
 import type { Receipt } from '../../turns/floor/react.ts';
 import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
-import type { OutgoingPost, Speaker } from '../port.ts';
+import type { FloorQueries, OutgoingPost, Speaker } from '../port.ts';
 import { isAfter } from './message-client.ts';
 import type { Content, MessageClient, MessageRef } from './message-client.ts';
 import { createThrottle } from './rate-limits.ts';
@@ -17,6 +17,7 @@ export type DraftsPorts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Logger;
+  readonly queries: Pick<FloorQueries, 'thread'>;
   /** A draft may stand in the channel that should not: it is to be looked for. */
   readonly doubt: (channel: ChannelId) => void;
 };
@@ -30,6 +31,8 @@ const STOP_MS = 2_000;
 const IDS_KEPT = 2_000;
 
 type Draft = {
+  /** The channel, or the thread in which it stands. */
+  readonly place: ChannelId;
   readonly speaker: NonNullable<Speaker>;
   readonly epoch: number;
   readonly throttle: Throttle;
@@ -81,7 +84,7 @@ export class Drafts {
    * Ends the draft of the turn that a post belongs to, and every older one. Resolves, when nothing of it is under way any
    * more, with the message that the post may take over; `null` when there is none.
    */
-  async take(channel: ChannelId, { speaker, epoch }: OutgoingPost): Promise<MessageId | null> {
+  async take(channel: ChannelId, { speaker, epoch }: OutgoingPost): Promise<MessageRef | null> {
     const open = this.#open.get(channel);
     if (open === undefined || speaker === null || epoch === null || epoch < open.epoch) return null;
     if (open.epoch === epoch && open.speaker.id === speaker.id) return this.#close(channel, open);
@@ -117,10 +120,11 @@ export class Drafts {
   }
 
   #begin(channel: ChannelId, of: Pick<Draft, 'speaker' | 'epoch'>): Draft {
-    const { clock, timers } = this.#ports;
+    const { clock, timers, queries } = this.#ports;
     const pace = { clock, timers, gapMs: INTERVAL_MS, delayMs: FIRST_AFTER_MS };
-    const throttle = createThrottle(pace, () => this.#draw(channel, draft));
-    const draft: Draft = { ...of, throttle, text: '', shown: null, id: null, isBroken: false, linger: null };
+    const throttle = createThrottle(pace, () => this.#draw(draft));
+    const place = queries.thread(channel) ?? channel;
+    const draft: Draft = { ...of, place, throttle, text: '', shown: null, id: null, isBroken: false, linger: null };
     this.#open.set(channel, draft);
     return draft;
   }
@@ -131,34 +135,34 @@ export class Drafts {
   }
 
   async #end(channel: ChannelId, draft: Draft): Promise<void> {
-    const id = await this.#close(channel, draft);
-    if (id !== null) await this.drop({ channel, id });
+    const left = await this.#close(channel, draft);
+    if (left !== null) await this.drop(left);
   }
 
-  async #close(channel: ChannelId, draft: Draft): Promise<MessageId | null> {
+  async #close(channel: ChannelId, draft: Draft): Promise<MessageRef | null> {
     if (this.#open.get(channel) === draft) this.#open.delete(channel);
     draft.linger?.cancel();
     await draft.throttle.stop();
-    return draft.id;
+    return draft.id === null ? null : { channel: draft.place, id: draft.id };
   }
 
-  async #draw(channel: ChannelId, draft: Draft): Promise<number | null> {
+  async #draw(draft: Draft): Promise<number | null> {
     const { rates } = this.#ports;
     if (draft.isBroken || draft.text === draft.shown) return null;
-    const waitMs = draft.id === null ? rates.wait(channel) : 0;
+    const waitMs = draft.id === null ? rates.wait(draft.place) : 0;
     if (waitMs > 0) return waitMs;
     if (draft.id !== null && !rates.takeEdit()) return INTERVAL_MS;
     try {
-      await this.#write(channel, draft);
+      await this.#write(draft);
       return null;
     } catch (error) {
-      return this.#failed(channel, draft, error);
+      return this.#failed(draft, error);
     }
   }
 
-  async #write(channel: ChannelId, draft: Draft): Promise<void> {
+  async #write(draft: Draft): Promise<void> {
     const { rates } = this.#ports;
-    const { id, text, speaker, epoch } = draft;
+    const { place: channel, id, text, speaker, epoch } = draft;
     const content: Content = { kind: 'draft', speaker, text, buttons: [], epoch, outboxId: null };
     if (id === null) {
       draft.id = await rates.send(channel, content);
@@ -170,30 +174,35 @@ export class Drafts {
     draft.shown = text;
   }
 
-  #failed(channel: ChannelId, draft: Draft, error: unknown): number | null {
+  #failed(draft: Draft, error: unknown): number | null {
     const { log, doubt } = this.#ports;
     const fault = error instanceof ChatError ? error.fault : 'refused';
     if (error instanceof ChatError && fault === 'limited') return error.retryAfterMs ?? INTERVAL_MS;
-    log.debug({ channel, err: error }, 'a draft could not be shown');
+    log.debug({ channel: draft.place, err: error }, 'a draft could not be shown');
     if (fault === 'unreachable') return null;
-    if (draft.id === null && fault === 'unclear') doubt(channel);
+    if (draft.id === null && fault === 'unclear') doubt(draft.place);
     if (draft.id === null || fault === 'refused') draft.isBroken = true;
     return null;
   }
 }
 
 /** What posting needs. */
-export type PostsPorts = Pick<DraftsPorts, 'client' | 'rates'> & { readonly drafts: Drafts };
+export type PostsPorts = Pick<DraftsPorts, 'client' | 'rates' | 'log'> & {
+  readonly drafts: Drafts;
+  /** Something is said in a thread. */
+  readonly begins: (thread: ChannelId) => void;
+};
 
 const ADOPTED_KEPT = 1_000;
+const PLACES_KEPT = 10_000;
 
 /** What is said for good. A post takes the draft of its turn over where it can; a second call for it changes the same message. */
 export class Posts {
   readonly #ports: PostsPorts;
-  /** The newest post of each channel. */
-  readonly #newest = new Map<ChannelId, MessageId>();
+  /** The newest post of each channel and thread. */
+  readonly #newest = new BoundedMap<ChannelId, MessageId>(PLACES_KEPT);
   /** Drafts that a post was written into without an answer, by outbox id: it is written there again. */
-  readonly #adopted = new BoundedMap<string, MessageId>(ADOPTED_KEPT);
+  readonly #adopted = new BoundedMap<string, MessageRef>(ADOPTED_KEPT);
 
   /** Channels in which one is being posted, or will be tried again. */
   readonly #underWay = new Set<ChannelId>();
@@ -207,67 +216,102 @@ export class Posts {
     return this.#underWay.has(channel);
   }
 
-  async publish(channel: ChannelId, post: OutgoingPost): Promise<MessageId> {
+  /** Resolves with where it stands: what its thread does not take is said in the channel. */
+  async publish(channel: ChannelId, post: OutgoingPost): Promise<MessageRef> {
     if (post.text.trim() === '') {
       throw new ChatError('There is nothing to post', { method: 'post', channel, fault: 'refused' });
     }
     this.#underWay.add(channel);
+    if (post.thread !== undefined) this.#ports.begins(post.thread);
     try {
-      const draft = this.#adopted.get(post.outboxId) ?? (await this.#takeOver(channel, post));
-      const written = draft === null ? null : await this.#intoDraft({ channel, id: draft }, post);
-      const id = written ?? (await this.#ports.rates.send(channel, contentOf(post)));
-      this.#stands(channel, id);
-      return id;
+      const standing = await this.#publish(channel, post);
+      this.#underWay.delete(channel);
+      return standing;
     } catch (error) {
       if (!(error instanceof ChatError) || error.fault === 'refused') this.#underWay.delete(channel);
       throw error;
     }
   }
 
+  async #publish(channel: ChannelId, post: OutgoingPost): Promise<MessageRef> {
+    const draft = this.#adopted.get(post.outboxId) ?? (await this.#takeOver(channel, post));
+    if (draft !== null && (await this.#intoDraft(draft, post))) return this.#stands(draft);
+    if (post.thread !== undefined) {
+      try {
+        return await this.#send(post.thread, post);
+      } catch (error) {
+        if (!(error instanceof ChatError) || error.fault !== 'refused') throw error;
+        this.#ports.log.warn(
+          { channel, thread: post.thread, err: error },
+          'a thread takes no message: its channel does',
+        );
+      }
+    }
+    return this.#send(channel, post);
+  }
+
+  async #send(place: ChannelId, post: OutgoingPost): Promise<MessageRef> {
+    return this.#stands({ channel: place, id: await this.#ports.rates.send(place, contentOf(post)) });
+  }
+
   async find(channel: ChannelId, post: OutgoingPost): Promise<MessageId | null> {
-    const own = await this.#ports.client.own(channel, { after: post.afterId, newest: null });
+    const inThread = post.thread === undefined ? null : await this.#findIn(post.thread, post).catch(unlessRefused);
+    const found = inThread ?? (await this.#findIn(channel, post));
+    if (found !== null) this.#underWay.delete(channel);
+    return found;
+  }
+
+  async #findIn(place: ChannelId, post: OutgoingPost): Promise<MessageId | null> {
+    const own = await this.#ports.client.own(place, { after: post.afterId, newest: null });
     const content = contentOf(post);
     const found = own.find((message) => message.kind === 'post' && message.is(content));
     if (found === undefined) return null;
     this.#adopted.delete(post.outboxId);
-    this.#stands(channel, found.id);
-    return found.id;
+    return this.#stands({ channel: place, id: found.id }).id;
   }
 
-  #stands(channel: ChannelId, id: MessageId): void {
-    this.#underWay.delete(channel);
-    this.#newest.set(channel, id);
+  #stands(message: MessageRef): MessageRef {
+    this.#newest.set(message.channel, message.id);
+    return message;
   }
 
-  /** A draft is taken over only when no post stands below it; else it goes. */
-  async #takeOver(channel: ChannelId, post: OutgoingPost): Promise<MessageId | null> {
+  /** A draft is taken over only where the post belongs, and when no post stands below it; else it goes. */
+  async #takeOver(channel: ChannelId, post: OutgoingPost): Promise<MessageRef | null> {
     const { client, drafts } = this.#ports;
-    const id = await drafts.take(channel, post);
-    if (id === null) return null;
+    const place = post.thread ?? channel;
+    const draft = await drafts.take(channel, post);
+    if (draft === null) return null;
     const { fileAbove } = client.limits;
-    const above = [this.#newest.get(channel), post.afterId].filter((each) => typeof each === 'string');
-    if (post.text.length <= (fileAbove ?? Infinity) && above.every((each) => isAfter(id, each))) return id;
-    await drafts.drop({ channel, id });
+    const fits = draft.channel === place && post.text.length <= (fileAbove ?? Infinity);
+    const above = [this.#newest.get(place), post.afterId].filter((each) => typeof each === 'string');
+    if (fits && above.every((each) => isAfter(draft.id, each))) return draft;
+    await drafts.drop(draft);
     return null;
   }
 
-  /** Writes a post into its draft; `null` when that draft cannot be written to any more. */
-  async #intoDraft(draft: MessageRef, post: OutgoingPost): Promise<MessageId | null> {
+  /** Writes a post into its draft; `false` when that draft cannot be written to any more. */
+  async #intoDraft(draft: MessageRef, post: OutgoingPost): Promise<boolean> {
     const { rates, drafts } = this.#ports;
     try {
       const outcome = await rates.change(draft, contentOf(post));
       this.#adopted.delete(post.outboxId);
-      return outcome === 'changed' ? draft.id : null;
+      return outcome === 'changed';
     } catch (error) {
       if (error instanceof ChatError && error.fault !== 'refused') {
-        this.#adopted.set(post.outboxId, draft.id);
+        this.#adopted.set(post.outboxId, draft);
         throw error;
       }
       this.#adopted.delete(post.outboxId);
       await drafts.drop(draft);
-      return null;
+      return false;
     }
   }
+}
+
+/** A thread that is gone has nothing. */
+function unlessRefused(error: unknown): null {
+  if (error instanceof ChatError && error.fault === 'refused') return null;
+  throw error;
 }
 
 function contentOf({ speaker, text, epoch, outboxId }: OutgoingPost): Content {

@@ -3,7 +3,7 @@ import { delay, retry } from '../../lib/retry.ts';
 import type { Timers } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import { ChatError } from '../port.ts';
-import type { Memory } from '../port.ts';
+import type { FloorQueries, Memory } from '../port.ts';
 import type { Drafts } from './posts.ts';
 import type { FloorCards } from './floor-cards.ts';
 import type { MessageClient, OwnMessage } from './message-client.ts';
@@ -15,6 +15,7 @@ export type StaleMessagesPorts = {
   readonly rates: Pick<RateLimits, 'quiet'>;
   readonly drafts: Pick<Drafts, 'isStale'>;
   readonly cards: Pick<FloorCards, 'settle'>;
+  readonly queries: Pick<FloorQueries, 'thread'>;
   readonly memory: Memory;
   readonly timers: Timers;
   readonly log: Logger;
@@ -44,8 +45,19 @@ export class StaleMessages {
     this.#ports = ports;
   }
 
-  /** Looks at a channel, if it was not looked at in this run or something may stand there. Never rejects. */
+  /** Looks at a channel and the thread in use there, if it was not looked at in this run or something may stand there. Never rejects. */
   async tidy(channel: ChannelId): Promise<void> {
+    await this.#tidy(channel);
+    const thread = this.#ports.queries.thread(channel);
+    if (thread !== null) await this.#tidy(thread);
+  }
+
+  /** Something is said there: what a former run left stands above it. */
+  begin(channel: ChannelId): void {
+    if (!this.#begun.has(channel)) void this.#tidy(channel);
+  }
+
+  async #tidy(channel: ChannelId): Promise<void> {
     if (!this.#begun.has(channel)) this.#owed.set(channel, GAPS_MS.length);
     this.#begun.add(channel);
     if (!this.#owed.has(channel)) return;

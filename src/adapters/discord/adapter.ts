@@ -2,7 +2,7 @@ import { Routes } from 'discord.js';
 import type { REST } from 'discord.js';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { createChatAdapter, createMessageSender } from '../delivery/chat-adapter.ts';
 import type { OpenPlatform } from '../delivery/chat-adapter.ts';
@@ -150,7 +150,6 @@ function listen(parts: Parts, known: Known): Connection {
     typed: createTyped({ ...parts, ...known }),
     unplaced: createUnplaced({ ...parts, ...known }),
     seen: (channel) => sender.seen(channel),
-    stands: (message, thread) => sender.stands(message, thread),
   });
   let losses = 0;
   // What Discord sends after all is taken in before anything is granted.
@@ -215,8 +214,6 @@ export type Sender = MessageSender & {
   readonly identities: Identities;
   /** Learns and prepares what speaking needs. Never rejects. */
   start(): Promise<void>;
-  /** A message of this floor stands in a thread that shares it: that is where its receipts belong. */
-  stands(message: MessageId, thread: string): void;
 };
 
 const CHANNELS_AT_ONCE = 8;
@@ -256,7 +253,6 @@ export function createSender(ports: SenderPorts): Sender {
         await Promise.all(own.slice(first, first + CHANNELS_AT_ONCE).map(({ id }) => prepare(id)));
       }
     },
-    stands: (message, thread) => client.stands(message, thread),
     reopened(channel) {
       calls.reopen(channel);
       webhooks.reopen(channel);

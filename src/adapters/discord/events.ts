@@ -36,8 +36,6 @@ export type EventsPorts = {
   readonly typed: (message: MessagePayload) => Promise<void>;
   /** Somebody other than Conch wrote in a channel. */
   readonly seen: (channel: ChannelId) => void;
-  /** A message of a floor stands in a thread that shares it. */
-  readonly stands: (message: MessageId, thread: string) => void;
   readonly membership: Pick<ChannelMembership, 'closeAll' | 'changed'>;
   readonly log: Logger;
 };
@@ -128,7 +126,7 @@ const EVENTS: ReadonlyMap<string, Listener> = new Map([
 ]);
 
 function written(here: EventContext, message: MessagePayload): Promise<unknown> | null {
-  const { places, context, intake, typed, seen, stands, changes } = here;
+  const { places, context, intake, typed, seen, changes } = here;
   const at = places.at(message.channel_id);
   if (isOwn(message, context)) return null;
   if (at === null) {
@@ -143,7 +141,6 @@ function written(here: EventContext, message: MessagePayload): Promise<unknown> 
   return here.push(channelId(message.channel_id), async () => {
     const where = await places.resolve(message.channel_id);
     if (where === null) return;
-    if (where.channel !== channelId(message.channel_id)) stands(messageId(message.id), message.channel_id);
     const overtaking = changes.get(messageId(message.id));
     if (overtaking?.change === 'deleted') return;
     seen(where.channel);

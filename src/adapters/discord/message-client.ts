@@ -30,14 +30,8 @@ export type MessageClientPorts = {
   readonly statuses: Statuses;
 };
 
-/** The client, and what only this one has. */
-export type DiscordMessageClient = MessageClient & {
-  /** A message stands in a thread that shares its channel's floor: that is where its receipts belong. */
-  stands(message: MessageId, thread: string): void;
-};
-
 /** Messages of Conch's own over Discord's REST interface: agents speak by webhook where there is one, else the bot with the agent's name in front. */
-export function createMessageClient(ports: MessageClientPorts): DiscordMessageClient {
+export function createMessageClient(ports: MessageClientPorts): MessageClient {
   return new BotMessages(ports);
 }
 
@@ -60,12 +54,11 @@ const reactedSchema = z.object({
   reactions: z.array(z.object({ me: z.boolean(), emoji: z.object({ name: z.string().nullish() }) })).nullish(),
 });
 
-class BotMessages implements DiscordMessageClient {
+class BotMessages implements MessageClient {
   readonly limits = { postGapMs: 0, editsPerMinute: null, fileAbove: FILE_ABOVE, timeLeftEveryMs: null } as const;
   readonly #ports: MessageClientPorts;
   /** By which webhook a message was said; `null` is one that is not used any more. What is not here the bot said itself. */
   readonly #webhooks = new BoundedMap<MessageId, Webhook | null>(MESSAGES_KEPT);
-  readonly #threads = new BoundedMap<MessageId, string>(MESSAGES_KEPT);
 
   constructor(ports: MessageClientPorts) {
     this.#ports = ports;
@@ -124,7 +117,7 @@ class BotMessages implements DiscordMessageClient {
 
   async react({ channel, id }: MessageRef, receipt: Receipt, on: boolean): Promise<void> {
     const emoji = encodeURIComponent(RECEIPTS[receipt]);
-    const route = Routes.channelMessageOwnReaction(this.#threads.get(id) ?? platformChannel(channel), id, emoji);
+    const route = Routes.channelMessageOwnReaction(platformChannel(channel), id, emoji);
     try {
       await this.#ports.calls.tell({ method: on ? 'put' : 'delete', route, channel, what: 'receipt' });
     } catch (error) {
@@ -133,7 +126,7 @@ class BotMessages implements DiscordMessageClient {
   }
 
   async receipts({ channel, id }: MessageRef): Promise<readonly Receipt[]> {
-    const route = Routes.channelMessage(this.#threads.get(id) ?? platformChannel(channel), platformMessage(id));
+    const route = Routes.channelMessage(platformChannel(channel), platformMessage(id));
     const call = { method: 'get', route, channel, what: 'look at receipts' } as const;
     const { reactions } = await this.#ports.calls.ask(call, reactedSchema);
     const own = new Set((reactions ?? []).filter(({ me }) => me).map(({ emoji }) => emoji.name));
@@ -154,10 +147,6 @@ class BotMessages implements DiscordMessageClient {
 
   timeLeft(endsAt: Instant): string {
     return `ends <t:${Math.ceil(endsAt / 1_000)}:R>`;
-  }
-
-  stands(message: MessageId, thread: string): void {
-    this.#threads.set(message, thread);
   }
 
   async #execute(channel: ChannelId, webhook: Webhook, content: Content): Promise<MessageId> {

@@ -6,7 +6,7 @@ import { ignoreRule, COMMAND_RULE, typedCommand } from '../delivery/inbound.ts';
 import type { Author } from '../delivery/inbound.ts';
 import type { FloorQueries, Place } from '../port.ts';
 import type { Identities } from './identity.ts';
-import { messageId, timeOf } from './client.ts';
+import { channelId, messageId, timeOf } from './client.ts';
 import type { Self } from './client.ts';
 import { snowflakeSchema } from './places.ts';
 
@@ -111,6 +111,7 @@ export function humanMessage(
   by: MessageContext,
 ): HumanMessage {
   const author = authorOf(message);
+  const standsIn = channelId(message.channel_id);
   const addressed = addressedBy(message, by);
   const text = textOf(message, by);
   const named = addressedIn(text, by.agents());
@@ -119,6 +120,7 @@ export function humanMessage(
   return {
     id: messageId(message.id),
     channel: at.channel,
+    ...(standsIn === at.channel ? {} : { thread: standsIn }),
     author: { id: message.author.id, name: nameOf(message) },
     text,
     sentAt: timeOf(message.id),

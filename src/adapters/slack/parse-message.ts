@@ -187,6 +187,7 @@ export async function toHumanMessage(
   const human: HumanMessage = {
     id: messageId(said.channel, said.ts),
     channel,
+    ...(place.threads !== 'parent' || said.thread === null ? {} : { thread: channelId(said.channel, said.thread) }),
     author: { id: said.by, name: said.name ?? (await by.people.name(said.by)) },
     text,
     sentAt: sentAt(said.ts),

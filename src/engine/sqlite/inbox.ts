@@ -20,6 +20,7 @@ type Row = {
   readonly version: string | null;
   readonly bot: number;
   readonly since: number;
+  readonly thread: string | null;
 };
 
 /** The messages of people: each id once, in its latest wording, with its fate. */
@@ -40,8 +41,8 @@ export class Inbox {
     this.#insert = db.prepare(
       `INSERT INTO inbox
          (id, channel, sort, position, author_id, author_name, text, sent_at, addressed, attachments, ignore_rule, fate,
-          edited, deleted, version, bot, since, checksum)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, unhex(?))`,
+          edited, deleted, version, bot, since, thread, checksum)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, unhex(?))`,
     );
     this.#read = db.prepare<[string], Row>('SELECT * FROM inbox WHERE id = ?');
     this.#fate = db.prepare<{ id: string; fate: string }>(
@@ -70,7 +71,7 @@ export class Inbox {
   writeAccepted(): void {
     for (const row of this.#accepted.values()) {
       const { id, channel, position, author_id, author_name, text, sent_at, addressed, attachments } = row;
-      const { ignore_rule, fate, edited, deleted, version, bot, since } = row;
+      const { ignore_rule, fate, edited, deleted, version, bot, since, thread } = row;
       const said = [
         id,
         channel,
@@ -83,7 +84,7 @@ export class Inbox {
         addressed,
         attachments,
       ];
-      const columns = [...said, ignore_rule, fate, edited, deleted, version, bot, since];
+      const columns = [...said, ignore_rule, fate, edited, deleted, version, bot, since, thread];
       this.#insert.run(...columns, checksumOf(columns));
     }
     this.#accepted.clear();
@@ -160,6 +161,7 @@ function rowOf(message: HumanMessage, since: number): Row {
     edited: 0,
     deleted: 0,
     since,
+    thread: message.thread ?? null,
   };
 }
 
@@ -167,6 +169,7 @@ function messageOf(row: Row): HumanMessage {
   return {
     id: row.id,
     channel: row.channel,
+    ...(row.thread === null ? {} : { thread: row.thread }),
     author: { id: row.author_id, name: row.author_name },
     text: row.text,
     sentAt: row.sent_at,

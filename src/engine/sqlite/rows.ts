@@ -90,7 +90,7 @@ export function defineFunctions(db: Database): void {
 /** Columns of each table that can change; the checksum of a row is a hash over them, so that silent damage shows. */
 const CHECKED = {
   inbox:
-    'id channel sort position author_id author_name text sent_at addressed attachments ignore_rule fate edited deleted version bot since',
+    'id channel sort position author_id author_name text sent_at addressed attachments ignore_rule fate edited deleted version bot since thread',
   machines: 'id name key row version deadline rest state',
   // What becomes of a row is not part of what is owed.
   outbox: 'n id channel lane type effect part text key repeats',

@@ -76,6 +76,7 @@ export function fakeQueries(): FakeQueries {
     journal: (channel, limit, before = Infinity) =>
       entries.filter((entry) => entry.key === channel && entry.seq < before).slice(-limit),
     lines: (channel, limit) => (channel === OTHER ? spoken.slice(-limit) : []),
+    thread: () => null,
   };
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { CHANNEL, DEV, QA, fakePlatform, floorView, said } from './fake-client.ts';
+import type { OutgoingPost } from '../../../src/adapters/port.ts';
+import { CHANNEL, DEV, QA, THREAD, fakePlatform, floorView, said } from './fake-client.ts';
 import type { FakePlatform } from './fake-client.ts';
 
 const CARD = 'card Conch: 🎤 Dev';
@@ -36,6 +37,73 @@ describe('a post', () => {
     const platform = fakePlatform();
     await expect(platform.sender.edit(CHANNEL, '7', 'again')).resolves.toBeUndefined();
     expect(platform.shown()).toEqual([]);
+  });
+});
+
+describe('T37 what belongs in a thread that shares its channel', () => {
+  const inThread = (text: string, more: Partial<OutgoingPost> = {}) => said(text, { thread: THREAD, ...more });
+
+  test('is posted there and found there', async () => {
+    const platform = fakePlatform();
+    const post = inThread('The tide turns.');
+    const id = await platform.sender.post(CHANNEL, post);
+    expect(platform.shown(THREAD)).toEqual(['post Dev: The tide turns.']);
+    expect(platform.shown(CHANNEL)).toEqual([]);
+    expect(await platform.sender.find(CHANNEL, post)).toBe(id);
+    expect(await platform.sender.find(CHANNEL, inThread('Another.'))).toBeNull();
+  });
+
+  test('is shown there while it is generated, and becomes the post there', async () => {
+    const platform = fakePlatform();
+    platform.places.thread = THREAD;
+    await drafted(platform, 'half');
+    const [draft] = platform.ids('draft');
+    expect(platform.shown(THREAD)).toEqual(['draft Dev: half']);
+    expect(await platform.sender.post(CHANNEL, inThread('half and whole'))).toBe(draft);
+    expect(platform.shown()).toEqual(['post Dev: half and whole']);
+  });
+
+  test('takes no draft over that was begun in the channel', async () => {
+    const platform = fakePlatform();
+    await drafted(platform, 'half');
+    await platform.sender.post(CHANNEL, inThread('whole'));
+    expect(platform.shown(CHANNEL)).toEqual([]);
+    expect(platform.shown(THREAD)).toEqual(['post Dev: whole']);
+  });
+
+  test('is said in the channel when the thread takes nothing, and is found there', async () => {
+    const platform = fakePlatform();
+    platform.fail('send', { fault: 'refused', kind: 'post', channel: THREAD });
+    platform.fail('send', { fault: 'unclear', done: true, kind: 'post', channel: CHANNEL });
+    const post = inThread('whole');
+    await expect(platform.sender.post(CHANNEL, post)).rejects.toMatchObject({ fault: 'unclear' });
+    platform.fail('own', { fault: 'refused', channel: THREAD });
+    expect(await platform.sender.find(CHANNEL, post)).not.toBeNull();
+    expect(platform.shown()).toEqual(['post Dev: whole']);
+  });
+
+  test('does not push the card of the channel away from its end', async () => {
+    const platform = fakePlatform();
+    platform.sender.card(CHANNEL, floorView('open'));
+    await platform.time.advance(5_000);
+    for (let n = 0; n < 20; n += 1) await platform.sender.post(CHANNEL, inThread(`${n}`));
+    await platform.time.advance(60_000);
+    expect(platform.calls.filter((call) => call === 'send card')).toHaveLength(1);
+  });
+
+  test('is cleared of what a former run left half said there, when it is caught up and when it is used again', async () => {
+    for (const isKnown of [true, false]) {
+      const platform = fakePlatform();
+      platform.places.thread = THREAD;
+      await drafted(platform);
+      const next = platform.run();
+      platform.places.thread = isKnown ? THREAD : null;
+      await next.tidy(CHANNEL);
+      expect(platform.shown(THREAD)).toEqual(isKnown ? [] : ['draft Dev: half']);
+      await next.post(CHANNEL, inThread('whole', { epoch: 2 }));
+      await platform.time.settle();
+      expect(platform.shown(THREAD)).toEqual(['post Dev: whole']);
+    }
   });
 });
 

@@ -14,6 +14,7 @@ import type { FloorView } from '../../../src/turns/view.ts';
 import { createTime } from '../../agents/time.ts';
 
 export const CHANNEL = 'fake:general';
+export const THREAD = 'fake:general/thread';
 export const DEV: NonNullable<Speaker> = { id: 'dev', name: 'Dev', avatar: null };
 export const QA: NonNullable<Speaker> = { id: 'qa', name: 'QA', avatar: null };
 
@@ -26,6 +27,7 @@ export type Fault = {
   readonly done?: boolean;
   readonly retryAfterMs?: number;
   readonly kind?: Content['kind'];
+  readonly channel?: string;
   readonly times?: number;
 };
 
@@ -39,11 +41,13 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
   const kept = new Map<string, string>();
   const logged: string[] = [];
   let ids = 100;
+  const places: { thread: string | null } = { thread: null };
 
   function suffer(method: Method, channel: string, content: Content | null, act: () => void): void {
     calls.push(content === null ? method : `${method} ${content.kind}`);
     const found = faults.find(
-      ({ method: of, fault }) => of === method && (fault.kind ?? content?.kind) === content?.kind,
+      ({ method: of, fault }) =>
+        of === method && (fault.kind ?? content?.kind) === content?.kind && (fault.channel ?? channel) === channel,
     );
     if (found === undefined) return act();
     found.left -= 1;
@@ -105,7 +109,10 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
   const run = (settings: { streaming?: boolean; cards?: boolean } = {}): MessageSender =>
     createMessageSender({
       client,
-      queries: { agents: () => [DEV, QA].map((agent) => ({ ...agent, description: '' })) },
+      queries: {
+        agents: () => [DEV, QA].map((agent) => ({ ...agent, description: '' })),
+        thread: () => places.thread,
+      },
       clock: time.clock,
       timers: time.timers,
       log: pino({ level: 'debug' }, { write: (line: string) => void logged.push(line) }),
@@ -118,6 +125,8 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
     /** Another run of the program over the same memory; the one before is forgotten, as after a kill. */
     run,
     kept,
+    /** Where what is said next belongs. */
+    places,
     logged,
     calls,
     reactions,
@@ -133,10 +142,14 @@ export function fakePlatform(limits: Partial<ClientLimits> = {}) {
     ids: (kind: Content['kind']): readonly string[] =>
       messages.filter(({ content }) => typeof content !== 'string' && content.kind === kind).map(({ id }) => id),
     /** What stands there, oldest first: "draft Dev: hal", "card Conch: 💤 …", "ann: hello". */
-    shown: (): readonly string[] =>
-      messages.map(({ content }) =>
-        typeof content === 'string' ? content : `${content.kind} ${content.speaker?.name ?? 'Conch'}: ${content.text}`,
-      ),
+    shown: (channel?: string): readonly string[] =>
+      messages
+        .filter((message) => message.channel === (channel ?? message.channel))
+        .map(({ content }) =>
+          typeof content === 'string'
+            ? content
+            : `${content.kind} ${content.speaker?.name ?? 'Conch'}: ${content.text}`,
+        ),
   };
 }
 

@@ -211,13 +211,14 @@ describe('a thread', () => {
     const other = discord.addChannel('quiet');
     await started({ places: [placeOf(discord.channel, { threads: 'parent' }), placeOf(other, { threads: 'ignore' })] });
     discord.write('ann', discord.thread(other, 'x'), 'unheard');
-    discord.write('ann', discord.thread(discord.channel, 'y'), 'heard');
+    const thread = discord.thread(discord.channel, 'y');
+    discord.write('ann', thread, 'heard');
     await mustCome('the message', () => heard().length === 1);
     const floor = `discord:${discord.channel}`;
-    expect(here.listener.messages).toMatchObject([{ text: 'heard', channel: floor }]);
+    expect(here.listener.messages).toMatchObject([{ text: 'heard', channel: floor, thread: `discord:${thread}` }]);
     expect(here.listener.threads).toEqual([]);
     const id = here.listener.messages[0]!.id;
-    await here.adapter.receipt?.(floor, id, 'injected');
+    await here.adapter.receipt?.(`discord:${thread}`, id, 'injected');
     const shared = discord.requests.filter(({ method, path }) => method === 'PUT' && path.includes(`/messages/${id}/`));
     expect(shared.map(({ status }) => status)).toEqual([204]);
   });

@@ -153,6 +153,7 @@ describe('threads that were begun unheard', () => {
     const history = await readBack(known.id, portsFor({ threads: 'parent' }));
     expect(texts(history)).toEqual(['one', 'in the thread', 'after it']);
     expect(new Set(history.messages.map(({ channel }) => channel))).toEqual(new Set([`discord:${discord.channel}`]));
+    expect(history.messages.map((message) => message.thread ?? null)).toEqual([null, `discord:${thread}`, null]);
   });
 
   test('are left alone where they are ignored', async () => {

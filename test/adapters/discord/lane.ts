@@ -29,6 +29,7 @@ export function lane(rig: SendingRig, said: readonly Said[], outgoing: Sender = 
     carry: createOutboxSender({
       adapterOf: () => platform,
       speakerOf: () => DEV,
+      threadOf: () => null,
       now: () => rig.time.now(),
       clean: (text) => text,
       doubtful: () => undefined,

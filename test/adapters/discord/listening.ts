@@ -107,6 +107,7 @@ export function queriesOf(places: readonly Place[], listener: Listener, lines: r
     turns: () => [],
     journal: () => [],
     lines: () => lines,
+    thread: () => null,
   };
 }
 

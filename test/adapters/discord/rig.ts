@@ -83,6 +83,7 @@ export async function sendingRig(
     turns: () => [],
     journal: () => [],
     lines: () => [],
+    thread: () => null,
   };
   const run = (): Sender => {
     const rest = hasty(

@@ -73,9 +73,9 @@ async function openStage(): Promise<Stage> {
     bot: async (text) => server.bot('coinbot', channel, text).id,
     makeOperator: (author, on) => (on ? server.giveRole : server.takeRole)(ids[author], role),
     read: async (thread = channel) => server.read(thread).flatMap((message) => seen(server, message)),
-    receipts: async (id) =>
+    receipts: async (id, thread = channel) =>
       receiptsOn(
-        all().find((message) => message.id === id),
+        server.read(thread).find((message) => message.id === id),
         server.botUser,
       ),
     async command(author, line) {
@@ -102,8 +102,9 @@ async function openStage(): Promise<Stage> {
         { kind: 'status', status: 503 },
         null,
       ),
-    drafts: async () =>
-      all()
+    drafts: async (thread = channel) =>
+      server
+        .read(thread)
         .filter(isDraft)
         .map(({ author, text }) => ({ author, text })),
     asked: () => server.requests.flatMap(({ path }) => /^\/channels\/([^/]+)/u.exec(path)?.[1] ?? []),

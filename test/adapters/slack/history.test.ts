@@ -103,7 +103,13 @@ describe('a channel that was read before', () => {
     const root = write('root');
     write('reply', root);
     write('after');
-    expect(texts(await adapter.catchUp(floor, at(root)))).toEqual(['root', 'reply', 'after']);
+    const { messages } = await adapter.catchUp(floor, at(root));
+    const found = messages.map(({ text, thread }) => [text, thread ?? null]);
+    expect(found).toEqual([
+      ['root', null],
+      ['reply', `${floor}/${root}`],
+      ['after', null],
+    ]);
   });
 
   test('with threads that are ignored reads none of them', async () => {

@@ -111,6 +111,7 @@ export function sights(places: readonly Place[], threads: readonly Thread[] = []
     turns: () => [],
     journal: () => [],
     lines: () => [],
+    thread: () => null,
   };
 }
 

@@ -110,6 +110,7 @@ export async function deliver(world: Speaking, row: Partial<OutboxRow> & { reado
   const carry = createOutboxSender({
     adapterOf: () => adapter,
     speakerOf: () => DEV,
+    threadOf: () => null,
     now: () => time.clock.now(),
     clean: (text) => text,
     doubtful: () => undefined,
@@ -194,6 +195,7 @@ function queries(agents: readonly NonNullable<Speaker>[]): FloorQueries {
     turns: () => [],
     journal: () => [],
     lines: () => [],
+    thread: () => null,
   };
 }
 

@@ -86,9 +86,9 @@ async function openStage(): Promise<Stage> {
           kind: !message.own ? 'person' : message.author === 'Conch' ? 'conch' : 'agent',
           text: message.text,
         })),
-    receipts: async (id) =>
+    receipts: async (id, thread) =>
       receiptsOn(
-        all().find(({ ts }) => messageId(channel, ts) === id),
+        server.read(channel, thread).find(({ ts }) => messageId(channel, ts) === id),
         ids.botUser,
       ),
     async command(author, line) {
@@ -115,8 +115,9 @@ async function openStage(): Promise<Stage> {
         { method: 'chat.update', containing: 'conch_card', times: null },
         { kind: 'status', status: 503, when: 'before' },
       ),
-    drafts: async () =>
-      all()
+    drafts: async (thread) =>
+      server
+        .read(channel, thread)
         .filter(isDraft)
         .map(({ author, text }) => ({ author, text })),
     asked: () => server.requests.flatMap(({ args }) => (typeof args['channel'] === 'string' ? [args['channel']] : [])),
