@@ -1,4 +1,5 @@
-import type { Cancel, CommandResult, Debt, KnownMessage, Machine, MachineUses } from '../engine/machine.ts';
+import type { CommandResult, Machine } from '../engine/machine.ts';
+import type { Cancel, Debt, KnownMessage, MachineUses } from '../engine/machine-uses.ts';
 import type {
   HumanMessage,
   Lease,

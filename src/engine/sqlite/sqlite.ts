@@ -3,7 +3,8 @@ import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
 import { StoreError, isEnvironmental, storeError } from '../errors.ts';
 import { decideChain } from '../machine.ts';
-import type { Chain, Machine, MachineUses } from '../machine.ts';
+import type { Chain, Machine } from '../machine.ts';
+import type { MachineUses } from '../machine-uses.ts';
 import type {
   HumanMessage,
   Lease,
