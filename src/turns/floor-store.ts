@@ -49,6 +49,13 @@ export const floorMachine = {
   fact: factSchema,
   upcast: { state: formerFloor, fact: unread },
   texts: { said: ['text'], actRefused: ['text'] },
+  configs: {
+    state: ['settings', 'configured.settings', 'configured.seats'],
+    facts: {
+      configured: ['settings', 'seats', 'configuration.settings', 'configuration.seats'],
+      settingsChanged: ['settings'],
+    },
+  },
 } satisfies Machine<Floor, Command, Fact, Effect, Refusal>;
 
 /** A floor as the engine hosts it; tests may plant bugs in copies of it. */
