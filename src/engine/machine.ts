@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { z } from 'zod';
 import type { Instant } from '../lib/time.ts';
+import type { KnownMessage, MachineUses } from './machine-uses.ts';
 
 /** Reads a stored value back; throws when it is not what was written. */
 export type Schema<Value> = { parse(stored: unknown): Value };
@@ -51,7 +51,9 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   readonly state: Schema<State>;
   readonly fact: Schema<Fact>;
   /** Fields of facts, by the type of the fact, that hold what was said: stored apart, so that it can be erased. No state may depend on it. */
-  readonly texts?: TextFields;
+  readonly texts?: FactFields;
+  /** Fields of states and facts that hold configuration: what many keys have in common is stored once. */
+  readonly configs?: { readonly state: readonly string[]; readonly facts: FactFields };
   /** How commands of other machines are read; a machine without it takes none. */
   readonly command?: Schema<Command>;
   /** Turns what an earlier version stored into what this one would have stored. */
@@ -64,106 +66,51 @@ export type Upcast = {
   fact(stored: unknown, version: number): unknown;
 };
 
-/** What the world is owed by an effect: one row for each text, in order, or one without a text. */
-export type Debt = {
-  readonly type: 'owe';
-  /** Whether it outlives the process; what does not is owed anew by the state after a start, if it still matters. */
-  readonly lasting: boolean;
-  /** Where it is delivered. Rows of one lane of a channel are served in order. */
-  readonly channel: string;
-  readonly lane: string;
-  /** What is stored of the effect beside its texts. */
-  readonly effect: unknown;
-  readonly texts: readonly (string | null)[];
-  /** Set for an announcement that recurs, with how often it did: from the second time on it edits the one before. */
-  readonly key: string | null;
-  readonly repeats: number;
-  /** By these a later effect takes it back, if it does not last. */
-  readonly kind: string;
-  readonly epoch: number | null;
-};
-
-/** Takes back what a lane still owes of these kinds, up to an epoch. */
-export type Cancel = {
-  readonly type: 'cancel';
-  readonly channel: string;
-  readonly lane: string;
-  readonly kinds: readonly string[];
-  readonly upto: number;
-};
-
-/** A message as far as a machine may ask for it. */
-export type KnownMessage = { readonly channel: string; readonly fate: unknown };
-
-/** How a machine uses the inbox: commands about messages are carried out only for messages that were accepted. */
-export type InboxUse<Command, Fact, Refusal> = {
-  /** Why a command about a message cannot be carried out; `read` finds what was accepted. */
-  refusal(key: string, command: Command, read: (id: string) => KnownMessage | null): Refusal | null;
-  /** What became of a message by this fact. */
-  fate(fact: Fact): { readonly message: string; readonly fate: unknown } | null;
-};
-
-/** How a machine uses the outbox. */
-export type OutboxUse<Effect> = {
-  owes(key: string, effect: Effect): readonly (Debt | Cancel)[];
-};
-
-/** What a machine uses of what all machines share; a plain one uses nothing. */
-export type MachineUses<Command, Fact, Effect, Refusal> = {
-  readonly inbox?: InboxUse<Command, Fact, Refusal>;
-  readonly outbox?: OutboxUse<Effect>;
-  /** Given to every state of a restored backup: what happened since the copy was made is unknown to it. */
-  readonly restored?: Command;
-};
-
-/** A stored value as this version of a machine would have stored it; throws when a newer one wrote it. */
-export function upcast(
-  machine: { readonly name: string; readonly version: number; readonly upcast?: Upcast },
-  part: keyof Upcast,
-  stored: { readonly value: unknown; readonly version: number },
-): unknown {
-  const { value, version } = stored;
-  if (version === machine.version) return value;
-  const turn = machine.upcast?.[part];
-  if (version < machine.version && turn !== undefined) return turn(value, version);
-  const known = `version ${version} of ${machine.name}, this one knows ${machine.version}`;
-  throw new Error(`a ${part} cannot be read: it is of ${known}`);
-}
-
-/** By a fact's type, its fields that hold texts. */
-export type TextFields = Readonly<Record<string, readonly string[]>>;
-
-/** What is read in the place of a text that was erased. */
-export const ERASED_TEXT = '[erased]';
+/** Fields of facts, by the type of the fact; `a.b` is a field of a field. */
+export type FactFields = Readonly<Record<string, readonly string[]>>;
 
 /** What of a machine reads what is stored. */
 export type Reading<State, Fact> = Pick<Machine<State, never, Fact, never>, 'name' | 'version' | 'state' | 'fact'> &
-  Pick<Machine<State, never, Fact, never>, 'upcast' | 'texts'>;
+  Pick<Machine<State, never, Fact, never>, 'upcast' | 'texts' | 'configs'>;
 
-/** A row's facts, or the state with which a chain begins anew. */
-export type Recorded<State, Fact> = { readonly checkpoint: State } | { readonly facts: readonly Fact[] };
+/** Configurations, each stored once under an id that is the same for equal ones. */
+export type ConfigTable = {
+  /** Stores it if it is new. */
+  idOf(config: object): string;
+  /** Throws when it is not there, or not what was stored. */
+  find(id: string): unknown;
+};
 
-/** Facts as they are stored: each text stands in `body` with a salt that goes with it, and the fact has a hash of both. */
+/**
+ * Facts as they are stored: each text stands in `body` with a salt that goes with it, and the fact has a hash of both; in the place
+ * of a configuration stands its id.
+ */
 export function recordOf(
-  { texts }: { readonly texts?: TextFields },
+  { texts, configs }: Pick<Reading<unknown, unknown>, 'texts' | 'configs'>,
   facts: readonly unknown[],
-  newSalt: () => string,
+  { newSalt, configs: table }: { readonly newSalt: () => string; readonly configs: ConfigTable },
 ): { readonly facts: string; readonly body: string | null } {
   const bodies: Body[] = [];
+  const bodyOf = (text: unknown): unknown => {
+    if (typeof text !== 'string') return text;
+    const salt = newSalt();
+    bodies.push([salt, text]);
+    return { body: bodies.length - 1, hash: textHash(salt, text) };
+  };
+  const placeOf = (config: unknown): unknown => configPlaceOf(config, table);
   const stored = facts.map((fact) =>
-    mapTexts(texts, fact, (text) => {
-      if (typeof text !== 'string') return text;
-      const salt = newSalt();
-      bodies.push([salt, text]);
-      return { body: bodies.length - 1, hash: textHash(salt, text) };
-    }),
+    mapFields(fieldsOf(texts, fact), mapFields(fieldsOf(configs?.facts, fact), fact, placeOf), bodyOf),
   );
   return { facts: JSON.stringify(stored), body: bodies.length === 0 ? null : JSON.stringify(bodies) };
 }
 
-/** The texts of a row with their salts; `null` for one that was erased. */
-export function bodiesIn(body: string | null): readonly (Body | null)[] {
-  return body === null ? [] : bodiesSchema.parse(JSON.parse(body));
+/** A state as it is stored: in the place of a configuration stands its id. */
+export function stateText(
+  { configs }: Pick<Reading<unknown, unknown>, 'configs'>,
+  state: unknown,
+  table: ConfigTable,
+): string {
+  return JSON.stringify(mapFields(configs?.state, state, (config) => configPlaceOf(config, table)));
 }
 
 /** The hash that a fact has of a text. */
@@ -174,61 +121,33 @@ export function textHash(salt: string, text: string): string {
 const isCausing = ({ causing }: { readonly causing?: ReadonlySet<string> }, fact: unknown): boolean =>
   causing === undefined || (fact instanceof Object && 'type' in fact && causing.has(String(fact.type)));
 
-type Body = readonly [salt: string, text: string];
+/** A text with what is hashed with it. */
+export type Body = readonly [salt: string, text: string];
 
-const bodiesSchema = z.array(z.tuple([z.string(), z.string()]).nullable());
-const textPlace = z.strictObject({ body: z.int(), hash: z.string() });
-
-function mapTexts(texts: TextFields | undefined, fact: unknown, map: (text: unknown) => unknown): unknown {
-  if (texts === undefined || typeof fact !== 'object' || fact === null || !('type' in fact)) return fact;
-  const fields = texts[String(fact.type)];
-  if (fields === undefined) return fact;
-  const mapped: Record<string, unknown> = { ...fact };
-  for (const field of fields) if (field in mapped) mapped[field] = map(mapped[field]);
-  return mapped;
+/** The fields of this kind that a fact has. */
+export function fieldsOf(fields: FactFields | undefined, fact: unknown): readonly string[] | undefined {
+  return fields !== undefined && fact instanceof Object && 'type' in fact ? fields[String(fact.type)] : undefined;
 }
 
-/** A text that stood in the fact itself is taken as it is: it was stored before there were bodies. */
-function textOf(place: unknown, bodies: readonly (Body | null)[]): unknown {
-  if (typeof place === 'string') return place;
-  const { body, hash: known } = textPlace.parse(place);
-  const [salt, text] = bodies[body] ?? [];
-  if (salt === undefined || text === undefined) return ERASED_TEXT;
-  if (textHash(salt, text) !== known) throw new Error('a text is not what was written');
-  return text;
+/** A value with each of these fields as `map` makes it. */
+export function mapFields(
+  fields: readonly string[] | undefined,
+  value: unknown,
+  map: (field: unknown) => unknown,
+): unknown {
+  if (fields === undefined) return value;
+  return fields.reduce((mapped, field) => mapAt(mapped, field.split('.'), map), value);
 }
 
-/** Reads what a row holds; throws when it is not what this version or an earlier one stored. */
-export function readRecord<State, Fact>(
-  machine: Reading<State, Fact>,
-  { facts, body = null, version }: { readonly facts: string; readonly body?: string | null; readonly version: number },
-): Recorded<State, Fact> {
-  const stored: unknown = JSON.parse(facts);
-  if (Array.isArray(stored)) {
-    const bodies = bodiesIn(body);
-    const whole = stored.map((fact: unknown) => mapTexts(machine.texts, fact, (place) => textOf(place, bodies)));
-    return { facts: whole.map((fact) => read(machine, 'fact', { value: fact, version }, machine.fact)) };
-  }
-  if (typeof stored !== 'object' || stored === null || !('checkpoint' in stored))
-    throw new Error('it holds neither facts nor a checkpoint');
-  return { checkpoint: read(machine, 'state', { value: stored.checkpoint, version }, machine.state) };
+function mapAt(value: unknown, path: readonly string[], map: (field: unknown) => unknown): unknown {
+  const [name, ...inner] = path;
+  if (name === undefined) return map(value);
+  if (typeof value !== 'object' || value === null || !(name in value)) return value;
+  return { ...value, [name]: mapAt(Reflect.get(value, name), inner, map) };
 }
 
-/** Reads a stored state. */
-export function readState<State, Fact>(
-  machine: Reading<State, Fact>,
-  { state, version }: { readonly state: string; readonly version: number },
-): State {
-  return read(machine, 'state', { value: JSON.parse(state), version }, machine.state);
-}
-
-function read<Value>(
-  machine: Reading<unknown, unknown>,
-  part: 'state' | 'fact',
-  stored: { readonly value: unknown; readonly version: number },
-  schema: Schema<Value>,
-): Value {
-  return schema.parse(upcast(machine, part, stored));
+function configPlaceOf(config: unknown, table: ConfigTable): unknown {
+  return config instanceof Object ? { config: table.idOf(config) } : config;
 }
 
 /** A command and all that it causes, decided and not yet written. */

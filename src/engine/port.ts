@@ -1,5 +1,6 @@
 import type { Due, Instant } from '../lib/time.ts';
-import type { CommandResult, Machine, MachineUses } from './machine.ts';
+import type { CommandResult, Machine } from './machine.ts';
+import type { MachineUses } from './machine-uses.ts';
 
 /** A file that came with a message; described to agents, fetched by nobody unless asked. */
 export type Attachment = {

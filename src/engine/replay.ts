@@ -1,7 +1,7 @@
 import type { Instant } from '../lib/time.ts';
 import { canonical } from './canonical.ts';
-import { readRecord, readState } from './machine.ts';
-import type { Machine, Reading } from './machine.ts';
+import { readRecord, readState } from './reading.ts';
+import type { ConfigTable, Machine, Reading } from './machine.ts';
 import { NO_TAIL, continues } from './sqlite/rows.ts';
 import type { JournalRow, Snapshot } from './sqlite/rows.ts';
 
@@ -31,6 +31,7 @@ export type Recording = {
   readonly key: string;
   readonly rows: Iterable<JournalRow>;
   readonly snapshot: Snapshot | null;
+  readonly configs: ConfigTable;
 };
 
 /** What a fold needs of a machine. */
@@ -39,7 +40,7 @@ export type Folded<State, Fact> = Reading<State, Fact> &
 
 /** Folds a journal from the start and compares the result with the stored state. Never throws: damage is part of the answer. */
 export function replayJournal<State, Fact>(
-  { key, rows, snapshot }: Recording,
+  { key, rows, snapshot, configs }: Recording,
   machine: Folded<State, Fact>,
   onStep: (step: ReplayStep<State, Fact>) => void = () => {},
 ): Replayed {
@@ -48,7 +49,7 @@ export function replayJournal<State, Fact>(
   let brokenAt: number | null = null;
   try {
     for (const row of rows) {
-      const record = readRecord(machine, row);
+      const record = readRecord(machine, row, configs);
       const facts = 'facts' in record ? record.facts : [];
       const first = row.seq - facts.length + 1;
       const hashOk = continues(tail, row);
@@ -61,7 +62,7 @@ export function replayJournal<State, Fact>(
         onStep({ seq: first + index, at: row.at, fact, state, hashOk });
       }
       if (row.version === machine.version && row.deadline !== machine.nextDeadline(state)) brokenAt ??= row.seq;
-      if (row.row === snapshot?.row) equal = isStored(state, snapshot, machine);
+      if (row.row === snapshot?.row) equal = isStored(state, { snapshot, configs }, machine);
       tail = row;
     }
   } catch (error) {
@@ -71,7 +72,11 @@ export function replayJournal<State, Fact>(
   return { steps, brokenAt, stoppedBy: null, equal };
 }
 
-function isStored<State, Fact>(state: State, snapshot: Snapshot, machine: Folded<State, Fact>): boolean {
-  const isSame = canonical(readState(machine, snapshot)) === canonical(state);
+function isStored<State, Fact>(
+  state: State,
+  { snapshot, configs }: { readonly snapshot: Snapshot; readonly configs: ConfigTable },
+  machine: Folded<State, Fact>,
+): boolean {
+  const isSame = canonical(readState(machine, snapshot, configs)) === canonical(state);
   return isSame && (snapshot.version !== machine.version || snapshot.deadline === machine.nextDeadline(state));
 }

@@ -1,4 +1,5 @@
-import type { Cancel, CommandResult, Debt, KnownMessage, Machine, MachineUses } from '../engine/machine.ts';
+import type { CommandResult, Machine } from '../engine/machine.ts';
+import type { Cancel, Debt, KnownMessage, MachineUses } from '../engine/machine-uses.ts';
 import type {
   HumanMessage,
   Lease,
@@ -48,6 +49,13 @@ export const floorMachine = {
   fact: factSchema,
   upcast: { state: formerFloor, fact: unread },
   texts: { said: ['text'], actRefused: ['text'] },
+  configs: {
+    state: ['settings', 'configured.settings', 'configured.seats'],
+    facts: {
+      configured: ['settings', 'seats', 'configuration.settings', 'configuration.seats'],
+      settingsChanged: ['settings'],
+    },
+  },
 } satisfies Machine<Floor, Command, Fact, Effect, Refusal>;
 
 /** A floor as the engine hosts it; tests may plant bugs in copies of it. */

@@ -1,5 +1,6 @@
 import { Decided, decideChain } from '../../src/engine/machine.ts';
-import type { Chain, CommandResult, DecidedRow, Deciding, Machine, MachineUses } from '../../src/engine/machine.ts';
+import type { Chain, CommandResult, DecidedRow, Deciding, Machine } from '../../src/engine/machine.ts';
+import type { MachineUses } from '../../src/engine/machine-uses.ts';
 import { isNewerEdit } from '../../src/engine/port.ts';
 import type {
   HumanMessage,

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import type { CommandFor, Machine, MachineUses } from '../../src/engine/machine.ts';
+import type { CommandFor, Machine } from '../../src/engine/machine.ts';
+import type { MachineUses } from '../../src/engine/machine-uses.ts';
 import type { Instant } from '../../src/lib/time.ts';
 
 /** A counter that falls back to zero a second after it was last counted up, and can have another one counted, too. */

@@ -1,8 +1,8 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { sessionJournal } from '../../src/agents/session/session-journal.ts';
 import { canonical } from '../../src/engine/canonical.ts';
-import { readRecord, readState } from '../../src/engine/machine.ts';
-import type { Machine, Reading } from '../../src/engine/machine.ts';
+import { readRecord, readState } from '../../src/engine/reading.ts';
+import type { ConfigTable, Machine, Reading } from '../../src/engine/machine.ts';
 import { runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
 
@@ -47,15 +47,23 @@ export function fold(journal: GoldenJournal): { readonly folded: string; readonl
   }
 }
 
+/** They hold their configuration themselves. */
+const HOLDING: ConfigTable = {
+  idOf: () => '',
+  find: (id) => {
+    throw new Error(`there is no configuration ${id}`);
+  },
+};
+
 type Folding<State, Fact> = Reading<State, Fact> & Pick<Machine<State, never, Fact, never>, 'empty' | 'evolve'>;
 
 function foldWith<State, Fact>(machine: Folding<State, Fact>, { version, key, rows, state }: GoldenJournal) {
   let folded = machine.empty(key);
   for (const { at, facts } of rows) {
-    const record = readRecord(machine, { version, facts: JSON.stringify(facts) });
+    const record = readRecord(machine, { version, facts: JSON.stringify(facts) }, HOLDING);
     if ('checkpoint' in record) folded = record.checkpoint;
     else for (const fact of record.facts) folded = machine.evolve(folded, fact, at);
   }
-  const stored = readState(machine, { version, state: JSON.stringify(state) });
+  const stored = readState(machine, { version, state: JSON.stringify(state) }, HOLDING);
   return { folded: canonical(folded), stored: canonical(stored) };
 }

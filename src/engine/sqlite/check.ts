@@ -1,9 +1,11 @@
 import type { Database } from 'better-sqlite3';
 import { StoreError, sentence } from '../errors.ts';
-import { bodiesIn, readRecord, textHash } from '../machine.ts';
-import type { Reading } from '../machine.ts';
+import { textHash } from '../machine.ts';
+import { bodiesIn, readRecord } from '../reading.ts';
+import type { ConfigTable, Reading } from '../machine.ts';
 import type { StoredFact } from '../port.ts';
 import type { Recording, Replayed } from '../replay.ts';
+import { Configs, configProblems } from './configs.ts';
 import { MIGRATIONS, openToRead } from './open.ts';
 import { OPEN, UNCLEAR } from './outbox.ts';
 import { JOURNAL_COLUMNS, NO_TAIL, Rows, brokenRows, continues, countBroken } from './rows.ts';
@@ -26,13 +28,18 @@ export function checkAtStart(db: Database, path: string): void {
  */
 export function fileProblems(db: Database): readonly string[] {
   const structure = unlessUnreadable('the structure', () => structureProblems(db));
-  // The rows of an older schema are taken over, and checked, by the first start.
-  if (Number(db.pragma('user_version', { simple: true })) < MIGRATIONS.length) return structure;
+  if (isFormer(db)) return structure;
   return [
     ...structure,
     ...TABLES.flatMap((table) => unlessUnreadable(table, () => tableProblems(db, table))),
+    ...unlessUnreadable('configs', () => configProblems(db)),
     ...unlessUnreadable('journal', () => chainProblems(db)),
   ];
+}
+
+/** The rows of an older schema are taken over, and checked, by the first start. */
+function isFormer(db: Database): boolean {
+  return Number(db.pragma('user_version', { simple: true })) < MIGRATIONS.length;
 }
 
 /** How the journal of a machine is folded. */
@@ -46,13 +53,14 @@ export function databaseProblems(path: string, folds: readonly Fold[]): readonly
   const db = openToRead(path);
   try {
     const found = fileProblems(db);
-    if (found.length > 0 || folds.length === 0) return found;
+    if (found.length > 0 || folds.length === 0 || isFormer(db)) return found;
     const rows = new Rows(db);
+    const configs = new Configs(db);
     const replay = db.transaction((owner: Owner): Replayed | null => {
       const fold = folds.find(({ name }) => name === owner.name);
       const snapshot = rows.snapshot(owner.name, owner.key);
       if (fold === undefined || snapshot === null) return null;
-      return fold.replay({ key: owner.key, rows: [...rows.back(snapshot.row)].toReversed(), snapshot });
+      return fold.replay({ key: owner.key, rows: [...rows.back(snapshot.row)].toReversed(), snapshot, configs });
     });
     return foldProblems(rows, replay);
   } finally {
@@ -71,10 +79,11 @@ export function readJournals<State, Fact>(
   const db = openToRead(path);
   try {
     const rows = new Rows(db);
+    const configs = new Configs(db);
     const read = db.transaction((key: string) => {
       const snapshot = rows.snapshot(machine.name, key);
       const chain = snapshot === null ? [] : [...rows.back(rows.end(snapshot))].toReversed();
-      return chain.flatMap((row) => factsOf(row, key, machine));
+      return chain.flatMap((row) => factsOf(row, key, { machine, configs }));
     });
     const keys = rows.owners().flatMap(({ name, key }) => (name === machine.name ? [key] : []));
     return new Map(keys.map((key) => [key, read(key)]));
@@ -83,8 +92,12 @@ export function readJournals<State, Fact>(
   }
 }
 
-function factsOf<State, Fact>(row: JournalRow, key: string, machine: Reading<State, Fact>) {
-  const record = readRecord(machine, row);
+function factsOf<State, Fact>(
+  row: JournalRow,
+  key: string,
+  { machine, configs }: { readonly machine: Reading<State, Fact>; readonly configs: ConfigTable },
+) {
+  const record = readRecord(machine, row, configs);
   const facts = 'facts' in record ? record.facts : [];
   return facts.map((fact, index) => ({ key, seq: row.seq - facts.length + 1 + index, at: row.at, fact }));
 }

@@ -1,11 +1,14 @@
 import { BoundedMap } from '../../lib/keyed.ts';
 import type { Due, Instant } from '../../lib/time.ts';
 import { StoreError, sentence } from '../errors.ts';
-import { Decided, readRecord, readState, recordOf } from '../machine.ts';
-import type { Chain, CommandResult, DecidedRow, Deciding, Machine, MachineUses } from '../machine.ts';
+import { Decided, recordOf, stateText } from '../machine.ts';
+import { readRecord, readState } from '../reading.ts';
+import type { Chain, CommandResult, DecidedRow, Deciding, Machine } from '../machine.ts';
+import type { MachineUses } from '../machine-uses.ts';
 import type { MachineStore, StateChange, StoredFact } from '../port.ts';
 import { replayJournal } from '../replay.ts';
 import type { Replayed, ReplayStep } from '../replay.ts';
+import type { Configs } from './configs.ts';
 import type { Inbox } from './inbox.ts';
 import type { Outbox } from './outbox.ts';
 import type { FoldedState } from './retention.ts';
@@ -21,6 +24,7 @@ export type Shared = {
   /** Carries out commands for one key and all that they cause, in one transaction. */
   readonly commit: <T>(at: Instant, decide: (chain: Chain) => T) => Promise<T>;
   readonly reading: <T>(read: () => T) => T;
+  readonly configs: Configs;
   /** Goes with a text, so that nobody can guess it by its hash once it is gone. */
   readonly newSalt: () => string;
 };
@@ -144,20 +148,23 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return reading(() => {
       const snapshot = rows.snapshot(this.machine.name, key);
       const chain = snapshot === null ? [] : [...rows.back(rows.end(snapshot))].toReversed();
-      return replayJournal({ key, rows: chain, snapshot }, this.machine, onStep);
+      const { configs } = this.#shared;
+      return replayJournal({ key, rows: chain, snapshot, configs }, this.machine, onStep);
     });
   }
 
   /** The state after some rows that follow on another, or on nothing. */
   foldOn({ key }: Owner, from: FoldedState | null, rows: readonly JournalRow[]): FoldedState {
     const { machine } = this;
-    let state = from === null ? machine.empty(key) : readState(machine, from);
+    const { configs } = this.#shared;
+    let state = from === null ? machine.empty(key) : readState(machine, from, configs);
     for (const row of rows) {
-      const record = readRecord(machine, row);
+      const record = readRecord(machine, row, configs);
       if ('checkpoint' in record) state = record.checkpoint;
       else for (const fact of record.facts) state = machine.evolve(state, fact, row.at);
     }
-    return { state: JSON.stringify(state), version: machine.version, deadline: machine.nextDeadline(state) };
+    const text = stateText(machine, state, configs);
+    return { state: text, version: machine.version, deadline: machine.nextDeadline(state) };
   }
 
   take(next: Chain['open'][number], chain: Chain): void {
@@ -212,7 +219,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     const head = this.#head(key);
     const owner = head.owner ?? { id: rows.newId(), name: machine.name, key };
     const deadline = machine.nextDeadline(state);
-    const row = { at, deadline, version: machine.version, ...recordOf(machine, facts, this.#shared.newSalt), cause };
+    const row = { at, deadline, version: machine.version, ...recordOf(machine, facts, this.#shared), cause };
     const tail = rows.append(owner, row, { tail: head.tail, count: facts.length });
     if (head.owner === null) this.#store(owner, { state, tail });
     this.#keep(key, { owner, state, tail });
@@ -231,7 +238,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     const { version } = machine;
     const deadline = machine.nextDeadline(state);
     const rest = machine.rest === undefined ? '' : machine.rest(state);
-    this.#shared.rows.store(owner, { tail, version, deadline, rest, state: JSON.stringify(state) });
+    const { rows, configs } = this.#shared;
+    rows.store(owner, { tail, version, deadline, rest, state: stateText(machine, state, configs) });
   }
 
   #head(key: string): Head<State> {
@@ -244,7 +252,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
 
   /** Folds what came after the stored state. */
   #load(key: string): Head<State> {
-    const { rows } = this.#shared;
+    const { rows, configs } = this.#shared;
     const { machine } = this;
     const { name } = machine;
     const snapshot = rows.snapshot(name, key);
@@ -252,7 +260,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     if (!snapshot.intact) throw this.#damage('a stored state is not what was written');
     let tail: Tail | null = rows.read(snapshot.row);
     if (tail === null) throw this.#damage(`the journal of ${key} does not have the row of its state`);
-    let state = readState(machine, snapshot);
+    let state = readState(machine, snapshot, configs);
     for (const row of this.#after(snapshot.row, rows.end(snapshot))) {
       if (rowHash(tail.hash, row) !== row.hash) throw this.#damage(`the journal of ${key} was changed`);
       for (const fact of this.#factsOf(row)) state = machine.evolve(state, fact, row.at);
@@ -278,7 +286,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   }
 
   #factsOf(row: JournalRow): readonly Fact[] {
-    const record = readRecord(this.machine, row);
+    const record = readRecord(this.machine, row, this.#shared.configs);
     return 'facts' in record ? record.facts : [];
   }
 

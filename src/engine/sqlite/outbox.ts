@@ -1,6 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
-import type { Cancel, Debt } from '../machine.ts';
+import type { Cancel, Debt } from '../machine-uses.ts';
 import type { Lease, OwedEffect, Settlement } from '../port.ts';
 import { checksumOf } from './rows.ts';
 import { Deadlines } from '../../lib/time.ts';

@@ -1,6 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
-import { ERASED_TEXT } from '../machine.ts';
+import { ERASED_TEXT } from '../reading.ts';
 import { checksum, checkpointOf } from './rows.ts';
 import type { JournalRow, Owner, Rows } from './rows.ts';
 

@@ -3,7 +3,8 @@ import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
 import { StoreError, isEnvironmental, storeError } from '../errors.ts';
 import { decideChain } from '../machine.ts';
-import type { Chain, Machine, MachineUses } from '../machine.ts';
+import type { Chain, Machine } from '../machine.ts';
+import type { MachineUses } from '../machine-uses.ts';
 import type {
   HumanMessage,
   Lease,
@@ -17,6 +18,7 @@ import type {
 import type { Replayed } from '../replay.ts';
 import { backUp, noteEndedWell, noteTold, readMarks } from './backup.ts';
 import { checkAtStart, fileProblems, foldProblems } from './check.ts';
+import { Configs } from './configs.ts';
 import { Commits, Mark, WalSync, checkMark } from './commits.ts';
 import type { DiskSync } from './commits.ts';
 import { Inbox } from './inbox.ts';
@@ -108,10 +110,7 @@ export class SqliteStore implements Store {
     this.#options = options;
     checkMark(db, path);
     checkAtStart(db, path);
-    const { storeId, isNew, isRestored, endedWell } = readMarks(
-      db,
-      options.ids ?? (() => randomBytes(5).toString('hex')),
-    );
+    const { storeId, isNew, isRestored, endedWell } = readMarks(db, options.ids ?? newStoreId);
     // From now on a file without its log can tell whose it is.
     if (isNew) db.pragma('wal_checkpoint(TRUNCATE)');
     this.#isRestored = isRestored;
@@ -147,6 +146,7 @@ export class SqliteStore implements Store {
       path,
       reading,
       newSalt: options.salts ?? saltsOf(randomBytes),
+      configs: new Configs(db),
       rows: this.#rows,
       inbox: this.#inbox,
       outbox: this.#outbox,
@@ -307,6 +307,7 @@ export class SqliteStore implements Store {
     this.#told = [];
     this.#inbox.undone();
     this.#outbox.undone();
+    this.#shared.configs.undone();
     this.#rows.load();
     for (const keeper of this.#hosted.values()) keeper.forget();
   }
@@ -319,6 +320,10 @@ export class SqliteStore implements Store {
       throw storeError(error, this.#options.path);
     }
   }
+}
+
+function newStoreId(): string {
+  return randomBytes(5).toString('hex');
 }
 
 /** Twelve random bytes at a time, as text; taken from the system in larger pieces. */

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { REFUSALS } from './command.ts';
 import { BUDGETS, STATUSES, heldSchema, linedSchema } from './floor.ts';
 import type { Floor, Frozen } from './floor.ts';
-import { floorSettingsSchema, questionSchema, seatSettingsSchema } from './settings.ts';
+import { configSchemas, questionSchema, seatSettingsSchema } from './settings.ts';
 import { TRANSITIONS } from './seats.ts';
 import type { Instant } from '../../lib/time.ts';
 
@@ -58,7 +58,6 @@ const announcementSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('forbidden'), agent, title: z.string(), why: z.string() }),
 ]);
 
-const configuration = { settings: floorSettingsSchema, seats: z.array(seatSettingsSchema) };
 /** The lines that a prompt gives, and the messages to be answered with it. */
 const prompted = { agent, epoch: number, afterLine: number, uptoLine: number, messages: z.array(message) };
 const act = { agent, epoch: number };
@@ -66,10 +65,10 @@ const act = { agent, epoch: number };
 /** What happened, as it is stored, each kind by its `type`: what is no fact of this version is not read. */
 export const factSchema = z.discriminatedUnion('type', [
   /** What the floor goes by from now on, and what the configuration said, kept to find the next one's differences. */
-  z.strictObject({ type: z.literal('configured'), ...configuration, configuration: z.strictObject(configuration) }),
+  z.strictObject({ type: z.literal('configured'), ...configSchemas, configuration: z.strictObject(configSchemas) }),
   z.strictObject({
     type: z.literal('settingsChanged'),
-    settings: floorSettingsSchema,
+    settings: configSchemas.settings,
     /** The queue, if it was ordered. */
     queue: z.array(agent).exactOptional(),
     by: z.string(),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { floorSettingsSchema, questionSchema, seatSettingsSchema } from './settings.ts';
+import { configSchemas, questionSchema, seatSettingsSchema } from './settings.ts';
 import type { ChannelId, FloorSettings } from './settings.ts';
 
 /** What can be used up. */
@@ -172,9 +172,9 @@ export const NOTHING_USED = { turns: 0, tokens: 0, costMicros: 0, ms: 0 };
 export const floorSchema = z.strictObject({
   channel: z.string(),
   /** What it goes by now; operators may have changed it since it was configured. */
-  settings: floorSettingsSchema,
+  settings: configSchemas.settings,
   /** What the configuration said last, so that only its differences are applied next time. */
-  configured: z.strictObject({ settings: floorSettingsSchema, seats: z.array(seatSettingsSchema) }).nullable(),
+  configured: z.strictObject(configSchemas).nullable(),
   condition: z.enum(['resting', 'open', 'paused']),
   /** The number of the last grant: the fencing token. */
   epoch: z.number(),

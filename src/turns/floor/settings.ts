@@ -114,3 +114,16 @@ export const seatSettingsSchema = z.strictObject({
 });
 
 export type SeatSettings = z.infer<typeof seatSettingsSchema>;
+
+/** Both as floors hold them: what is read from the same object is the same object, so that floors that go by it share it. */
+export const configSchemas = { settings: shared(floorSettingsSchema), seats: shared(z.array(seatSettingsSchema)) };
+
+function shared<Value>(schema: { parse(stored: unknown): Value }) {
+  const made = new WeakMap<object, Value>();
+  return z.unknown().transform((stored): Value => {
+    const known = stored instanceof Object ? made.get(stored) : undefined;
+    const value = known ?? schema.parse(stored);
+    if (stored instanceof Object) made.set(stored, value);
+    return value;
+  });
+}

@@ -1,0 +1,95 @@
+import { z } from 'zod';
+import { fieldsOf, mapFields, textHash } from './machine.ts';
+import type { Body, ConfigTable, Reading, Schema, Upcast } from './machine.ts';
+
+/** What is read in the place of a text that was erased. */
+export const ERASED_TEXT = '[erased]';
+
+/** A row's facts, or the state with which a chain begins anew. */
+type Recorded<State, Fact> = { readonly checkpoint: State } | { readonly facts: readonly Fact[] };
+
+/** Reads what a row holds; throws when it is not what this version or an earlier one stored. */
+export function readRecord<State, Fact>(
+  machine: Reading<State, Fact>,
+  { facts, body = null, version }: { readonly facts: string; readonly body?: string | null; readonly version: number },
+  table: ConfigTable,
+): Recorded<State, Fact> {
+  const stored: unknown = JSON.parse(facts);
+  if (Array.isArray(stored)) {
+    const bodies = bodiesIn(body);
+    const whole = stored.map((fact: unknown) => {
+      const named = mapFields(fieldsOf(machine.texts, fact), fact, (place) => textOf(place, bodies));
+      return mapFields(fieldsOf(machine.configs?.facts, fact), named, (place) => configOf(place, table));
+    });
+    return { facts: whole.map((fact) => read(machine, 'fact', { value: fact, version }, machine.fact)) };
+  }
+  if (typeof stored !== 'object' || stored === null || !('checkpoint' in stored))
+    throw new Error('it holds neither facts nor a checkpoint');
+  return { checkpoint: readStored(machine, { value: stored.checkpoint, version }, table) };
+}
+
+/** Reads a stored state. */
+export function readState<State, Fact>(
+  machine: Reading<State, Fact>,
+  { state, version }: { readonly state: string; readonly version: number },
+  table: ConfigTable,
+): State {
+  return readStored(machine, { value: JSON.parse(state), version }, table);
+}
+
+/** The texts of a row with their salts; `null` for one that was erased. */
+export function bodiesIn(body: string | null): readonly (Body | null)[] {
+  return body === null ? [] : bodiesSchema.parse(JSON.parse(body));
+}
+
+/** A stored value as this version of a machine would have stored it; throws when a newer one wrote it. */
+function upcast(
+  machine: { readonly name: string; readonly version: number; readonly upcast?: Upcast },
+  part: keyof Upcast,
+  stored: { readonly value: unknown; readonly version: number },
+): unknown {
+  const { value, version } = stored;
+  if (version === machine.version) return value;
+  const turn = machine.upcast?.[part];
+  if (version < machine.version && turn !== undefined) return turn(value, version);
+  const known = `version ${version} of ${machine.name}, this one knows ${machine.version}`;
+  throw new Error(`a ${part} cannot be read: it is of ${known}`);
+}
+
+const bodiesSchema = z.array(z.tuple([z.string(), z.string()]).nullable());
+const textPlace = z.strictObject({ body: z.int(), hash: z.string() });
+const configPlace = z.strictObject({ config: z.string() });
+
+/** A configuration that stood in the row itself is taken as it is: it was stored before they had a place of their own. */
+function configOf(place: unknown, table: ConfigTable): unknown {
+  const { data } = configPlace.safeParse(place);
+  return data === undefined ? place : table.find(data.config);
+}
+
+/** A text that stood in the fact itself is taken as it is: it was stored before there were bodies. */
+function textOf(place: unknown, bodies: readonly (Body | null)[]): unknown {
+  if (typeof place === 'string') return place;
+  const { body, hash: known } = textPlace.parse(place);
+  const [salt, text] = bodies[body] ?? [];
+  if (salt === undefined || text === undefined) return ERASED_TEXT;
+  if (textHash(salt, text) !== known) throw new Error('a text is not what was written');
+  return text;
+}
+
+function readStored<State>(
+  machine: Reading<State, unknown>,
+  { value, version }: { readonly value: unknown; readonly version: number },
+  table: ConfigTable,
+): State {
+  const whole = mapFields(machine.configs?.state, value, (place) => configOf(place, table));
+  return read(machine, 'state', { value: whole, version }, machine.state);
+}
+
+function read<Value>(
+  machine: Reading<unknown, unknown>,
+  part: 'state' | 'fact',
+  stored: { readonly value: unknown; readonly version: number },
+  schema: Schema<Value>,
+): Value {
+  return schema.parse(upcast(machine, part, stored));
+}

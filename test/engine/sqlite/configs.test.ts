@@ -1,0 +1,108 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { databaseProblems } from '../../../src/engine/sqlite/check.ts';
+import type { Fold } from '../../../src/engine/sqlite/check.ts';
+import { MIGRATIONS, openDatabase } from '../../../src/engine/sqlite/open.ts';
+import { replayJournal } from '../../../src/engine/replay.ts';
+import type { FloorStore } from '../../../src/turns/floor-store.ts';
+import { floorMachine } from '../../../src/turns/floor-store.ts';
+import { AT, folder, open, seat, seating, turn, write } from './fixture.ts';
+
+const FLOORS: Fold = { name: 'floor', replay: (recording) => replayJournal(recording, floorMachine) };
+const CHANNELS = Array.from({ length: 20 }, (_, index) => `test:c${index}`);
+
+function longestOf(store: FloorStore, what: 'facts' | 'state'): number {
+  const table = what === 'facts' ? 'journal' : 'machines';
+  return Number(store.tables.db.prepare(`SELECT max(length(${what})) FROM ${table}`).pluck().get());
+}
+
+function configsIn(store: FloorStore): number {
+  return Number(store.tables.db.prepare('SELECT count(*) FROM configs').pluck().get());
+}
+
+describe('the configuration of floors', () => {
+  test('is stored once for all that go by the same, and shared by them in memory', async () => {
+    using place = folder();
+    const store = open(place.file());
+    for (const channel of CHANNELS) await seat(store, channel);
+    expect(configsIn(store)).toBe(2);
+    const floors = CHANNELS.map((channel) => store.floor(channel));
+    await store.close();
+    const again = open(place.file());
+    expect(longestOf(again, 'facts')).toBeLessThan(900);
+    expect(longestOf(again, 'state')).toBeLessThan(1_500);
+    expect(CHANNELS.map((channel) => again.floor(channel))).toEqual(floors);
+    const [one, other] = CHANNELS.map((channel) => again.floor(channel));
+    expect(one?.settings).toBe(one?.configured?.settings);
+    expect(one?.settings).toBe(other?.settings);
+    expect(one?.configured?.seats).toBe(other?.configured?.seats);
+    expect(again.verify()).toEqual([]);
+    await again.close();
+  });
+
+  test('has another row for what differs, and both are read back', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await seat(store);
+    await store.apply('test:one', { type: 'mode', by: 'u1', mode: 'queue' }, AT);
+    await seat(store, 'test:two');
+    expect(configsIn(store)).toBe(3);
+    await store.close();
+    const again = open(place.file());
+    expect(['test:one', 'test:two'].map((id) => again.floor(id)?.settings.mode)).toEqual(['queue', 'inject']);
+    expect(again.journal('test:one', 1)[0]?.fact).toMatchObject({
+      type: 'settingsChanged',
+      settings: { mode: 'queue' },
+    });
+    expect(again.verify()).toEqual([]);
+    await again.close();
+  });
+
+  test('that was rolled back with its commit is stored by the next one', async () => {
+    using place = folder();
+    const store = open(place.file());
+    const [configure] = seating();
+    if (configure === undefined) throw new Error('there is no command');
+    store.tables.db.exec("CREATE TRIGGER full BEFORE INSERT ON machines BEGIN SELECT RAISE(ABORT, 'no room'); END");
+    await expect(store.apply('test:one', configure, AT)).rejects.toThrow('no room');
+    expect(configsIn(store)).toBe(0);
+    store.tables.db.exec('DROP TRIGGER full');
+    await store.apply('test:one', configure, AT);
+    await store.close();
+    const again = open(place.file());
+    expect(again.verify()).toEqual([]);
+    await again.close();
+  });
+
+  test('is found for a journal that another process reads', async () => {
+    using place = folder();
+    const store = open(place.file());
+    await seat(store);
+    await store.close();
+    expect(databaseProblems(place.file(), [FLOORS])).toEqual([]);
+  });
+});
+
+describe('a file of the schema before configurations had a place', () => {
+  test('is read, folds byte for byte, and goes on with what it was configured with', async () => {
+    using place = folder();
+    const db = openDatabase(place.file(), MIGRATIONS.slice(0, 8));
+    db.exec(readFileSync(new URL('fixtures/schema-8.sql', import.meta.url), 'utf8'));
+    db.close();
+    expect(databaseProblems(place.file(), [FLOORS])).toEqual([]);
+    const store = open(place.file());
+    expect(store.verify()).toEqual([]);
+    expect(store.floor('test:one')).toMatchObject({ settings: { mode: 'queue' }, held: [{ id: 'm2' }], lines: 2 });
+    expect(store.floor('test:one')?.configured?.settings.mode).toBe('inject');
+    const [configure] = seating();
+    expect(configure && (await store.apply('test:two', configure, AT))).toMatchObject({ refusal: 'already' });
+    await turn(store, 'some code');
+    await write(store, 'm3', 'and here?', 'test:two');
+    await store.close();
+    const again = open(place.file());
+    expect(again.verify()).toEqual([]);
+    expect(longestOf(again, 'state')).toBeLessThan(1_600);
+    expect(again.replay('test:one')).toMatchObject({ brokenAt: null, stoppedBy: null, equal: true });
+    await again.close();
+  });
+});
