@@ -57,8 +57,12 @@ export type ChannelConfig = {
   readonly turnConfig: TurnConfig;
   readonly budgets: BudgetsConfig;
   readonly tools?: ToolLists;
+  readonly runs?: RunLimits;
   readonly retention: RetentionConfig;
 };
+
+/** How many steps a run of each type may take; what is left out is said by a wider place, or by the owner's defaults. */
+export type RunLimits = Readonly<NonNullable<ConfigFile['runs']>>;
 
 /** After how many days what was said is taken away; `null`: never. */
 export type RetentionConfig = { readonly days: number | null };
@@ -83,6 +87,7 @@ export type Config = {
   readonly budgets: BudgetsConfig;
   /** What every agent may do with tools. */
   readonly tools?: ToolLists;
+  readonly runs?: RunLimits;
   /** Servers of tools, by their ids. */
   readonly mcp: Readonly<Record<string, McpServerConfig>>;
   /** For channels that say nothing else, and those that are no longer configured. */
@@ -129,6 +134,7 @@ export const completeConfig = (file: ConfigFile, surround: Surround): Config => 
     operators: file.operators,
     budgets,
     ...toolsOf(file, surround.dataDir),
+    ...(file.runs === undefined ? {} : { runs: file.runs }),
     retention,
     announcements: completeTexts(file.announcements),
     log: { ...file.log, level: surround.logLevel ?? file.log.level },
@@ -156,6 +162,16 @@ export const toolRulesOf = (
     { scope: 'agent', lists: agent.tools },
     { scope: 'channel', lists: channel?.tools },
   ]);
+
+/** How many steps a run of an agent in a channel may take: by the channel, else the agent, else for all; `undefined`: nobody says. */
+export const stepsOf = (
+  config: Pick<Config, 'runs' | 'agents' | 'channels'>,
+  seat: { readonly agent: string; readonly channel: string },
+  type: keyof RunLimits,
+): number | undefined =>
+  config.channels.find(({ id }) => id === seat.channel)?.runs?.[type] ??
+  config.agents.find(({ id }) => id === seat.agent)?.runs?.[type] ??
+  config.runs?.[type];
 
 /** The place of an agent at a floor with these settings, also at one that an operator gives it. */
 export const seatSettingsOf = (agent: AgentConfig, turnConfig: TurnConfig): SeatConfig => ({
@@ -208,6 +224,7 @@ const channelOf = (
   ...seating,
   turnConfig,
   ...(channel.tools === undefined ? {} : { tools: channel.tools }),
+  ...(channel.runs === undefined ? {} : { runs: channel.runs }),
   budgets:
     channel.budgets === undefined
       ? budgets

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ANNOUNCEMENT_TEXTS } from './announcements.ts';
 import { adaptersSchema } from './adapters.ts';
-import { VERDICTS } from '../rules/verdict.ts';
+import { MEMBERS, VERDICTS } from '../rules/verdict.ts';
 import { backendSchema, remoteSchema, serverSchema } from './backends.ts';
 import { turnConfigSchema, turnOverrides } from './turn-config.ts';
 
@@ -29,6 +29,26 @@ const tools = z.strictObject({
     .describe(
       'What becomes of a tool that no rule names. Without it, "deny"; without any rules, "ask", and reading in the agent\'s folder is free.',
     ),
+  members: z
+    .enum(MEMBERS)
+    .exactOptional()
+    .describe(
+      'What becomes of tools beyond reading when somebody who is no operator asked: "ask" asks even for what is allowed, "deny" refuses them, "same" makes no difference. Without it, "ask".',
+    ),
+});
+
+const steps = (work: string, usual: number) =>
+  z
+    .int()
+    .min(1)
+    .max(200)
+    .exactOptional()
+    .describe(`How many steps ${work} takes before people are asked. Without it, ${usual}.`);
+
+const runs = z.strictObject({
+  task: steps('work on a ticket', 50),
+  conversational: steps('a turn', 100),
+  background: steps('work beside the floor', 200),
 });
 
 const agent = z.strictObject({
@@ -58,6 +78,15 @@ const agent = z.strictObject({
     .default(null)
     .describe('Whether it is queued again by itself when it comes back; null is turnConfig.rejoin.'),
   tools: tools.exactOptional().describe('What it may do with tools, beside the general rules.'),
+  approvers: z
+    .union([z.literal('other'), z.array(idText).min(1).max(1_000)], {
+      error: 'Expected "other" or a list of ids of people or roles',
+    })
+    .exactOptional()
+    .describe(
+      'Who may say yes or no to its tools: the people or roles with these ids alone, or any operator but the one who asked for the work ("other"). Without it, every operator.',
+    ),
+  runs: runs.exactOptional().describe('How many steps its work may take, each key in place of the general one.'),
 });
 
 const limit = z.number().positive().nullable();
@@ -111,6 +140,7 @@ const channel = z.strictObject({
   topic: z.string().max(500).exactOptional().describe('What the channel is about, in words for its agents.'),
   agents: z.array(agentId).max(100).describe('The ids of the agents at this floor, in the order of their turns.'),
   tools: tools.exactOptional().describe('What agents may do with tools here, beside the general and their own rules.'),
+  runs: runs.exactOptional().describe('How many steps work here may take, each key in place of that of its agent.'),
   budgets: ownBudgets.exactOptional().describe('Budgets of this channel, each key in place of the general one.'),
   retention: z.strictObject({ days }).exactOptional().describe('How long what is said in this channel is kept.'),
   ...turnOverrides,
@@ -190,6 +220,7 @@ export const fileSchema = z.strictObject({
   operators: operators.prefault({}).describe('Who may change the floor; reading is open to all.'),
   budgets: budgets.prefault({}).describe('What one channel may spend.'),
   tools: tools.exactOptional().describe('What every agent may do with tools.'),
+  runs: runs.exactOptional().describe('How many steps work may take.'),
   mcp: z
     .record(z.string(), serverSchema)
     .default({})

@@ -17,7 +17,8 @@ export type HumanMessage = {
   readonly channel: string;
   /** The thread of the channel in which it stands, where threads share its floor. */
   readonly thread?: string;
-  readonly author: { readonly id: string; readonly name: string };
+  /** `roles`: those that the platform tells with a message; they are not stored with it. */
+  readonly author: { readonly id: string; readonly name: string; readonly roles?: readonly string[] };
   readonly text: string;
   readonly sentAt: Instant;
   /** Sorts messages of one channel as the platform does. */

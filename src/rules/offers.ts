@@ -23,11 +23,12 @@ export type OfferFacts = {
 
 /**
  * What "always" can mean for a call that asks, the narrowest first. Nothing is offered for what cannot be taken apart or stands in
- * several parts, for running code, deleting, a change of mode, a path outside the folder, or a rule that always asks.
+ * several parts, for running code, deleting, a change of mode, a path outside the folder, a rule that always asks, or somebody who
+ * is no operator.
  */
 export function offersFor(use: ToolUse, { by }: ToolVerdict, facts: OfferFacts): readonly AlwaysOffer[] {
   const [part, more] = use.parts;
-  if (more !== undefined || by === 'ask!' || !facts.shownWhole || facts.tainted) return [];
+  if (more !== undefined || by === 'ask!' || by === 'members' || !facts.shownWhole || facts.tainted) return [];
   const offers =
     part.mcp === null ? offersOf(part) : facts.trusted || facts.destructive === false ? mcpOffers(part) : [];
   return offers.filter(({ rule }) => {

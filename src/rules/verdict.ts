@@ -8,12 +8,16 @@ import type { PathFrom, ToolUse, UsePart } from './tool-use.ts';
 /** What a tool call may do: run, run after a yes, or not. */
 export const VERDICTS = ['allow', 'ask', 'deny'] as const;
 
+/** What becomes of tools beyond reading in a run that somebody who is no operator asked for. */
+export const MEMBERS = ['ask', 'deny', 'same'] as const;
+
 /** Lists of rules as one place of the configuration has them; a rule of `ask` that ends in `!` asks whatever is remembered. */
 export type ToolLists = {
   readonly allow?: readonly string[];
   readonly ask?: readonly string[];
   readonly deny?: readonly string[];
   readonly default?: (typeof VERDICTS)[number];
+  readonly members?: (typeof MEMBERS)[number];
 };
 
 /** Where a rule stands. */
@@ -30,6 +34,7 @@ export type ToolRules = {
   /** The tools of this run, when it may not use all that are allowed. */
   readonly only: readonly ScopedRule[] | null;
   readonly default: (typeof VERDICTS)[number];
+  readonly members: (typeof MEMBERS)[number];
 };
 
 /** A yes that was given for more than once. */
@@ -50,7 +55,7 @@ export type RuleMemory = {
 /** What becomes of a call, and why: the list that decided, and its rule if it was one. */
 export type ToolVerdict = {
   readonly verdict: (typeof VERDICTS)[number];
-  readonly by: 'deny' | 'run' | 'ask!' | 'remembered' | 'ask' | 'allow' | 'default';
+  readonly by: 'deny' | 'run' | 'ask!' | 'remembered' | 'ask' | 'allow' | 'default' | 'members';
   readonly rule: ToolRule | ScopedRule | null;
 };
 
@@ -72,16 +77,16 @@ const GRANTING_FILES =
   );
 
 /**
- * Unites the lists of every place, so that a narrower one can forbid and add questions; the narrowest `default` holds, else
- * "deny" if there is any list. A run may only take away: `only` names the tools that it may use. Throws when a text is no
+ * Unites the lists of every place, so that a narrower one can forbid and add questions; the narrowest `default` and `members`
+ * hold, else "deny" if there is any list, and "ask". A run may only take away: `only` names the tools that it may use. Throws when a text is no
  * rule: texts are checked where they are written.
  */
 export function uniteRules(
   scopes: readonly { readonly scope: RuleScope; readonly lists: ToolLists | undefined }[],
   only: readonly string[] | null = null,
 ): ToolRules {
-  const given = scopes.filter(
-    ({ lists }) => lists !== undefined && Object.values(lists).some((list) => list.length > 0),
+  const given = scopes.filter(({ lists: { allow = [], ask = [], deny = [], default: other } = {} }) =>
+    [allow, ask, deny, other ?? []].some((list) => list.length > 0),
   );
   const all = given.length > 0 ? given : [{ scope: 'built in' as const, lists: WITHOUT_RULES }];
   const rulesOf = (list: 'allow' | 'ask' | 'deny'): readonly ScopedRule[] =>
@@ -95,6 +100,7 @@ export function uniteRules(
     allow: rulesOf('allow'),
     only: only?.map((text) => scopedRule(text, 'run')) ?? null,
     default: all.findLast(({ lists }) => lists?.default !== undefined)?.lists?.default ?? 'deny',
+    members: scopes.findLast(({ lists }) => lists?.members !== undefined)?.lists?.members ?? 'ask',
   };
 }
 
@@ -106,6 +112,22 @@ export function decideUse(use: ToolUse, rules: ToolRules, memory: RuleMemory): T
   const [first, ...rest] = use.parts.map((part) => decidePart(part, rules, memory));
   if (first === undefined) throw new Error('impossible: a tool call without parts');
   return rest.reduce((strictest, each) => (strictness(each) > strictness(strictest) ? each : strictest), first);
+}
+
+/**
+ * What becomes of a call in a run that somebody who is no operator asked for: beyond reading, no rule lets it through unasked, nor
+ * what was remembered. Reading is what the kind of a tool says, or (`isHarmless`) somebody who is trusted.
+ */
+export function decideForMember(
+  { parts }: ToolUse,
+  decided: ToolVerdict,
+  { members, isHarmless }: Pick<ToolRules, 'members'> & { readonly isHarmless: boolean },
+): ToolVerdict {
+  const isReading = isHarmless || parts.every(({ kind }) => kind === 'read' || kind === 'search');
+  if (members === 'same' || decided.verdict === 'deny' || isReading) return decided;
+  return members === 'ask'
+    ? { ...decided, verdict: 'ask', by: 'members' }
+    : { verdict: 'deny', by: 'members', rule: null };
 }
 
 /**
@@ -125,11 +147,12 @@ export function reachesTool(rules: ToolRules, server: string, tool: string | nul
 
 /** What an agent is told of a call that is refused: why, and which tools it has, but no other rules. */
 export function toolRefusalText({ title }: ToolUse, { by, rule }: ToolVerdict, rules: ToolRules): string {
-  const why = {
+  const why: Partial<Record<ToolVerdict['by'], string>> = {
     default: 'is refused: no rule names it',
     run: 'is refused: it is not among the tools of this run',
-  } as const;
-  const reason = by === 'default' || by === 'run' ? why[by] : `is refused by rule "${rule?.text ?? ''}"`;
+    members: 'is refused: who asked for it is no operator, and such work may only read',
+  };
+  const reason = why[by] ?? `is refused by rule "${rule?.text ?? ''}"`;
   const names = (list: readonly ToolRule[]): string => [...new Set(list.map(({ tool }) => tool))].join(', ');
   const free = names(rules.allow);
   const asked = rules.default === 'ask' ? 'everything else' : names([...rules.ask, ...rules.mustAsk.filter(isWritten)]);

@@ -104,8 +104,7 @@ export class App {
       takeDraft: (channel) => this.#agents.takeDraft(channel),
       changed: (change) => this.#publish(change),
     });
-    const manager = this.#manager;
-    const floors = this.#floors;
+    const [manager, floors] = [this.#manager, this.#floors];
     this.#backendFor = keptBackends(parts.backendFor);
     this.runs = new Runs({ ...shared, manager, floors: this.#floors });
     this.#agents = this.#createAgents(shared.clean);
@@ -129,7 +128,8 @@ export class App {
       forgotten: () => void (this.#config = this.#threads.within(this.#configured)),
     });
     const suspended = (channel: ChannelId) => this.#suspensions.why(channel);
-    const asked = { ...shared, manager, roster: this.#agents, floors, suspended, runs: this.runs.commands };
+    const { commands, people } = this.runs;
+    const asked = { ...shared, manager, roster: this.#agents, floors, suspended, runs: commands, people };
     this.#operators = createOperators(createCommandContext(asked));
   }
 
@@ -209,7 +209,7 @@ export class App {
   }
 
   #intake(adapter: ChatAdapter): Intake {
-    return intakeFor(adapter, {
+    return intakeFor(adapter, this.runs.people, {
       message: (message) => this.#manager.receive(message),
       amend: (change) => this.#manager.amend(change),
       command: (channel, by, line, epoch) => this.#operators.run(channel, by, line, epoch),

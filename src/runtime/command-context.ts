@@ -8,6 +8,7 @@ import { timeWords } from '../turns/commands/clock-words.ts';
 import type { CommandContext, Roster, RunCommands } from '../turns/commands/context.ts';
 import type { FloorReader } from '../turns/view.ts';
 import type { Clock } from '../lib/time.ts';
+import type { KnownPeople } from './read-model.ts';
 import { refusalText } from '../turns/text/words.ts';
 
 /** What operators' commands are answered from. */
@@ -19,15 +20,14 @@ export type CommandContextPorts = {
   readonly config: () => Config;
   readonly clock: Clock;
   readonly log: Log;
-  /** Who may operate without being named in the configuration. */
-  readonly owners: readonly string[];
+  readonly people: Pick<KnownPeople, 'operators'>;
   readonly suspended: (channel: ChannelId) => string | null;
   readonly runs: RunCommands;
 };
 
 /** The running floors and agents for operators' commands, with the names and roles of the configuration in force. */
 export function createCommandContext(ports: CommandContextPorts): CommandContext {
-  const { manager, roster, floors, store, config, clock, log, owners, suspended, runs } = ports;
+  const { manager, roster, floors, store, config, clock, log, people, suspended, runs } = ports;
   return {
     floors: {
       apply: (channel, command) => manager.apply(channel, command),
@@ -37,7 +37,7 @@ export function createCommandContext(ports: CommandContextPorts): CommandContext
       message: (id) => store.message(id),
     },
     roster,
-    operators: () => ({ users: [...owners, ...config().operators.users], roles: config().operators.roles }),
+    operators: () => people.operators(),
     names: { agent: (id) => nameIn(config().agents, id), channel: (id) => nameIn(config().channels, id) },
     words: { refusal: refusalText },
     clock,

@@ -3,9 +3,13 @@ import { LONGEST_TEXT } from '../adapters/console/protocol.ts';
 import { adapterOf } from '../adapters/delivery/chat-adapter.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Speaker } from '../adapters/port.ts';
 import type { ToolGate } from '../agents/tools/tool-gate.ts';
+import { mayOperate } from '../turns/commands/context.ts';
+import type { OperatorSet } from '../turns/commands/context.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
+import type { Requester } from '../work/runs/run-requester.ts';
 import type { SupervisorSettings } from '../agents/session/supervisor.ts';
 import type { ChannelConfig, Config } from '../config/config.ts';
+import { BoundedMap } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
 import type { OutboxRow } from '../turns/floor-store.ts';
 import type { Floor } from '../turns/floor/floor.ts';
@@ -179,6 +183,36 @@ export function sessionSettingsOf(
   };
 }
 
+/** The people of all platforms, as far as they may operate. */
+export type KnownPeople = {
+  /** Somebody wrote or gave a command: the roles that they have now, if that was told. */
+  met(person: { readonly id: string; readonly roles?: readonly string[] }): void;
+  /** Who may operate now. */
+  operators(): OperatorSet;
+  /** Whether somebody may, with the roles that they had when they were met last since this program started. */
+  operates(person: Requester): boolean;
+};
+
+/** How many people's roles are kept. */
+const PEOPLE = 10_000;
+
+/** People by the configuration in force; `owners` operate without being named there. */
+export function createKnownPeople(config: () => Config, owners: readonly string[]): KnownPeople {
+  const roles = new BoundedMap<string, readonly string[]>(PEOPLE);
+  const operators = (): OperatorSet => {
+    const { users, roles: named } = config().operators;
+    return { users: [...owners, ...users], roles: named };
+  };
+  return {
+    met: (person) => person.roles && roles.set(person.id, person.roles),
+    operators,
+    operates(person) {
+      const agents = config().agents.map(({ id }) => id);
+      return mayOperate({ ...person, roles: roles.get(person.id) ?? [] }, operators(), agents);
+    },
+  };
+}
+
 /** Whether an adapter is told of a channel: of its own, or of any if it oversees them. */
 export function concerns(adapter: ChatAdapter, channel: ChannelId): boolean {
   return adapter.capabilities.oversees === true || isOwn(adapter, channel);
@@ -218,7 +252,7 @@ export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQuerie
 }
 
 /** The intake for one adapter: takes reports of its own channels, and commands for all that concern it. */
-export function intakeFor(adapter: ChatAdapter, intake: Intake): Intake {
+export function intakeFor(adapter: ChatAdapter, people: Pick<KnownPeople, 'met'>, intake: Intake): Intake {
   const mine = (channel: ChannelId, what: string, allowed = isOwn(adapter, channel)): void => {
     if (!allowed) throw new Error(`impossible: ${adapter.name} reports ${what} of ${channel}`);
   };
@@ -226,6 +260,7 @@ export function intakeFor(adapter: ChatAdapter, intake: Intake): Intake {
     ...intake,
     async message(message) {
       mine(message.channel, 'a message');
+      people.met(message.author);
       await intake.message(message);
     },
     async amend(change) {
@@ -234,6 +269,7 @@ export function intakeFor(adapter: ChatAdapter, intake: Intake): Intake {
     },
     async command(channel, by, line, epoch) {
       mine(channel, 'a command', concerns(adapter, channel));
+      people.met(by);
       return await intake.command(channel, by, line, epoch);
     },
     async thread(thread) {

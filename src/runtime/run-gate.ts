@@ -21,6 +21,8 @@ export type RunGatePorts = {
   readonly judge: (seat: RunSeat, call: GatedCall, remembered: RunState['remembered']) => CallJudgement;
   /** How many steps a run may take at first; the owner's default unless told. */
   readonly maxTurns: (seat: RunSeat) => number | undefined;
+  /** The person who asked for what an agent does in its turn; `null`: an operator had it granted. */
+  readonly requestedBy: (seat: RunSeat) => string | null;
   /** The text without secrets. */
   readonly clean: (text: string) => string;
   readonly failed: (error: unknown) => void;
@@ -148,12 +150,14 @@ class RunGate implements ToolGate {
     if (this.#isOpen) return true;
     const { channel, agent } = this.#seat;
     const maxTurns = this.#ports.maxTurns(this.#seat);
+    const requestedBy = this.#ports.requestedBy(this.#seat);
     const limit = maxTurns === undefined ? {} : { maxTurns };
     const begun: Applied = await this.#ports.manager.apply(channel, {
       type: 'use',
       agent,
       epoch: this.#epoch,
       ...limit,
+      ...(requestedBy === null ? {} : { requestedBy }),
     });
     return begun.ok && this.#isOpen;
   }

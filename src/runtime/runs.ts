@@ -1,4 +1,5 @@
 import type { ToolGate } from '../agents/tools/tool-gate.ts';
+import { stepsOf } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
 import type { Clock } from '../lib/time.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
@@ -7,6 +8,8 @@ import { runOnFloor } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import { createRunCommands } from '../work/runs/run-commands.ts';
 import type { RunCommandPorts, RunStore } from '../work/runs/run-commands.ts';
+import { requestersOf } from '../work/runs/run-requester.ts';
+import type { Requester } from '../work/runs/run-requester.ts';
 import type { RunCommands } from '../turns/commands/context.ts';
 import { timeWords } from '../turns/commands/clock-words.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
@@ -14,15 +17,18 @@ import type { EventSource } from '../adapters/console/event-stream.ts';
 import { RunFeeds } from '../work/runs/run-feed.ts';
 import { streamRuns } from '../work/runs/run-stream.ts';
 import type { Log } from './log.ts';
-import type { ReadModel } from './read-model.ts';
+import { createKnownPeople } from './read-model.ts';
+import type { KnownPeople, ReadModel } from './read-model.ts';
 import { createRunGates } from './run-gate.ts';
 import { judgeCall } from './tool-judge.ts';
 
 /** What runs need of the program. */
 export type RunsPorts = {
-  readonly store: Pick<FloorStore, 'host' | 'journal'>;
+  readonly store: Pick<FloorStore, 'host' | 'journal' | 'message'>;
   readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
-  readonly manager: Pick<TurnManager, 'apply'>;
+  readonly manager: Pick<TurnManager, 'apply' | 'floor'>;
+  /** Who may operate without being named in the configuration. */
+  readonly owners: readonly string[];
   readonly config: () => Config;
   readonly clock: Clock;
   readonly log: Log;
@@ -33,6 +39,7 @@ export type RunsPorts = {
 /** The runs of all seats: hosted beside the floors, begun by the first tool of a turn. */
 export class Runs {
   readonly store: RunStore;
+  readonly people: KnownPeople;
   /** Answers the commands of the group "run". */
   readonly commands: RunCommands;
   /** What stands between an agent and its tools while it has the floor under an epoch. */
@@ -47,6 +54,7 @@ export class Runs {
   constructor({ store, config, clock, log, ...ports }: RunsPorts) {
     const runs = store.host(runOnFloor);
     this.store = runs;
+    this.people = createKnownPeople(config, ports.owners);
     const feeds = new RunFeeds({ runs, now: () => clock.now() });
     this.events = ({ agent, channel, after, format }, sink) => {
       this.drafted ??= (seat, text) => feeds.drafted(seat, text);
@@ -60,6 +68,13 @@ export class Runs {
       return streamRuns(feeds, { channel: channel ?? only, agent }, { after, format, at: clock.now() }, sink);
     };
     const { manager, floors } = ports;
+    const requesters = ({ channel, agent }: RunSeat): readonly Requester[] =>
+      requestersOf(manager.floor(channel), agent, {
+        newest: () => store.journal(channel, LOOKED_AT).toReversed(),
+        authorOf: (id) => authorIn(store, id),
+      });
+    const member = (seat: RunSeat): Requester | null =>
+      requesters(seat).find((requester) => !this.people.operates(requester)) ?? null;
     this.commands = createRunCommands({
       runs,
       floors: { ...floors, apply: (channel, command) => manager.apply(channel, command) },
@@ -67,19 +82,28 @@ export class Runs {
       time: timeWords(),
       nameOf: (agent) => config().agents.find(({ id }) => id === agent)?.name ?? agent,
       closed: (channel, question) => closedQuestion(store, channel, question),
+      approvers: (agent) => config().agents.find(({ id }) => id === agent)?.approvers ?? null,
+      requesters: (seat) => requesters(seat).map(({ id }) => id),
     });
     this.gateFor = createRunGates({
       ...ports,
       runs,
       clock,
-      judge: (seat, call, remembered) => judgeCall(config(), seat, call, { at: clock.now(), remembered }),
-      maxTurns: () => undefined,
+      judge: (seat, call, remembered) =>
+        judgeCall(config(), seat, call, { at: clock.now(), remembered, member: member(seat) }),
+      maxTurns: (seat) => stepsOf(config(), seat, 'conversational'),
+      requestedBy: (seat) => member(seat)?.id ?? requesters(seat)[0]?.id ?? null,
       failed: (error) => log.error({ err: error }, 'a tool call could not be written: it is not run'),
     });
   }
 }
 
-/** So far back it is looked for who answered a question. */
+function authorIn(store: Pick<FloorStore, 'message'>, id: string): Requester | null {
+  const message = store.message(id);
+  return message === null ? null : { ...message.author, ...(message.bot === true ? { bot: true } : {}) };
+}
+
+/** So far back it is looked for who asked, and who answered. */
 const LOOKED_AT = 1_000;
 
 function closedQuestion(

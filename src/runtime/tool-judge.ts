@@ -12,12 +12,13 @@ import { visible } from '../lib/visible.ts';
 import { offersFor } from '../rules/offers.ts';
 import type { AlwaysOffer } from '../rules/offers.ts';
 import { parseRule } from '../rules/rule.ts';
-import { VERDICTS, decideUse, reachesTool, toolRefusalText } from '../rules/verdict.ts';
+import { VERDICTS, decideForMember, decideUse, reachesTool, toolRefusalText } from '../rules/verdict.ts';
 import type { Remembered, ToolVerdict } from '../rules/verdict.ts';
 import { excerpt } from '../turns/commands/clock-words.ts';
 import type { AboutCall } from '../turns/floor/settings.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RequestedCall } from '../work/runs/run-events.ts';
+import type { Requester } from '../work/runs/run-requester.ts';
 import type { RunState } from '../work/runs/run.ts';
 
 /** What the rules say about a call, and what can be remembered about it. */
@@ -45,12 +46,19 @@ export function judgeTool(
   return decideUse(toolUse(request, workPlaceOf(agent)), rules, { at: 0, definition: null, remembered: [] }).verdict;
 }
 
+/** What a call is judged by beside the rules: what is remembered, and somebody who asked for it and is no operator. */
+export type CallCircumstances = {
+  readonly at: Instant;
+  readonly remembered: RunState['remembered'];
+  readonly member: Requester | null;
+};
+
 /** What the rules in force say about a call of an agent in a channel: the strictest of what they say about each account of it. */
 export function judgeCall(
   config: Config,
   seat: RunSeat,
   call: GatedCall,
-  { at, remembered }: { readonly at: Instant; readonly remembered: RunState['remembered'] },
+  { at, remembered, member }: CallCircumstances,
 ): CallJudgement {
   const agent = config.agents.find(({ id }) => id === seat.agent);
   if (agent === undefined) return UNJUDGED;
@@ -59,7 +67,11 @@ export function judgeCall(
   const memory = { at, definition: call.definition, remembered: remembered.flatMap(readYes) };
   const { tool: name, input, accounts = [{ name, kind: null, input, locations: [] }] } = call;
   const uses = accounts.map((account) => toolUse(account, place));
-  const judged = uses.map((use) => ({ use, decided: decideUse(use, rules, memory) }));
+  const forMember = { members: rules.members, isHarmless: call.repeatable };
+  const judged = uses.map((use) => {
+    const decided = decideUse(use, rules, memory);
+    return { use, decided: member === null ? decided : decideForMember(use, decided, forMember) };
+  });
   const strictest = judged.toSorted((a, b) => rank(b.decided) - rank(a.decided))[0];
   if (strictest === undefined) return UNJUDGED;
   const { use, decided } = strictest;
@@ -69,7 +81,12 @@ export function judgeCall(
   const [first = [], ...rest] = decided.verdict === 'ask' ? offered : [];
   return {
     verdict: decided.verdict,
-    about: { tool: toolWords(call.tool, use), folder: place?.folder ?? null, why: whyAsked(decided) },
+    about: {
+      tool: toolWords(call.tool, use),
+      folder: place?.folder ?? null,
+      why: whyAsked(decided, member),
+      ...whoDecides(agent),
+    },
     rule: decided.rule?.text ?? null,
     words: toolRefusalText(use, decided, rules),
     offers: first.filter(({ rule }) => rest.every((offers) => offers.some((other) => other.rule === rule))),
@@ -122,8 +139,10 @@ function toolWords(tool: string, { parts }: ToolUse): string {
   return tool === kind ? kind : `${kind} (${tool})`;
 }
 
-function whyAsked({ by, rule }: ToolVerdict): string {
+function whyAsked({ by, rule }: ToolVerdict, member: Requester | null): string {
   switch (by) {
+    case 'members':
+      return `⚠ ${member?.name} asked for it, who is no operator`;
     case 'ask!':
       return `rule "${rule?.text}" always asks`;
     case 'default':
@@ -132,6 +151,11 @@ function whyAsked({ by, rule }: ToolVerdict): string {
     default:
       return `rule "${rule?.text}" says so`;
   }
+}
+
+function whoDecides({ approvers }: Pick<AgentConfig, 'approvers'>): Pick<AboutCall, 'who'> {
+  if (approvers === undefined) return {};
+  return { who: approvers === 'other' ? 'operators, but not whoever asked for the work' : approvers.join(', ') };
 }
 
 function rank({ verdict }: ToolVerdict): number {

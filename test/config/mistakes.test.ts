@@ -93,9 +93,11 @@ const MEANT: readonly [string, unknown, World['env']?][] = [
         ask: ['Bash(git push *)!'],
         allow: ['Read', 'mcp__files__read_*'],
         default: 'ask',
+        members: 'deny',
       },
     },
   ],
+  ['another operator', { agents: [{ id: 'a', backend: llm, approvers: 'other' }], operators: { users: ['ann'] } }],
   ["another program's address of a model", { agents: [{ id: 'a', backend: llm }] }, { OPENAI_BASE_URL: 'proxy' }],
 ];
 
@@ -134,6 +136,12 @@ describe('T39 what works but is hardly meant is warned of', () => {
       { tools: { default: 'allow' } },
       {},
       'line 3: tools.default: Whatever no rule names runs unasked: write "ask"',
+    ],
+    [
+      'another operator where there is none',
+      { agents: [{ id: 'a', backend: llm, approvers: 'other' }] },
+      {},
+      'line 11: agents[0].approvers: There is no other: "operators" names nobody, so whoever asks at this machine can never say yes',
     ],
     [
       'a secret in the file',

@@ -1059,6 +1059,27 @@ const TOOLS: readonly Mistake[] = [
     next: 'Expected "allow", "ask" or "deny", got "aks"',
   },
   {
+    kind: 'an agent that is to decide about another',
+    file: { agents: [MODEL, { ...MODEL, id: 'judge', approvers: ['ann', MODEL.id] }] },
+    path: 'agents[1].approvers[1]',
+    at: MODEL.id,
+    next: `"${MODEL.id}" is an agent, and agents decide nothing`,
+  },
+  {
+    kind: 'one person in place of a list of them',
+    file: agent({ approvers: 'ann' }),
+    path: 'agents[0].approvers',
+    at: 'ann',
+    next: 'Expected "other" or a list of ids of people or roles',
+  },
+  {
+    kind: 'more steps than anybody can overlook',
+    file: { runs: { background: 201 } },
+    path: 'runs.background',
+    at: '201',
+    next: 'Expected 200 at most',
+  },
+  {
     kind: 'a list of tools by another name',
     file: { tools: { allowed: ['Read'] } },
     path: 'tools.allowed',

@@ -3,7 +3,14 @@ import assert from 'node:assert/strict';
 import { describe, expect, test } from 'vitest';
 import { parseRule } from '../../src/rules/rule.ts';
 import { readShell } from '../../src/rules/shell.ts';
-import { decideUse, isAbout, reachesTool, toolRefusalText, uniteRules } from '../../src/rules/verdict.ts';
+import {
+  decideForMember,
+  decideUse,
+  isAbout,
+  reachesTool,
+  toolRefusalText,
+  uniteRules,
+} from '../../src/rules/verdict.ts';
 import type { ToolLists } from '../../src/rules/verdict.ts';
 import { AT, NOTHING, asked, bash, decided, place, remembering, rule, use, verdictOf } from './fixture.ts';
 
@@ -552,5 +559,53 @@ describe('whatever a command line looks like', () => {
         }
       }),
     );
+  });
+});
+
+describe('a run that somebody who is no operator asked for', () => {
+  const lists = { allow: ['Bash(npm test)', 'Read'], deny: ['Bash(curl *)'], default: 'ask' } as const;
+  const after = (members: 'ask' | 'deny' | 'same' | null, one = bash('npm test'), isHarmless = false): string => {
+    const rules = uniteRules([{ scope: 'bot', lists: members === null ? lists : { ...lists, members } }]);
+    const { verdict, by } = decideForMember(one, decideUse(one, rules, NOTHING), { ...rules, isHarmless });
+    return `${verdict} by ${by}`;
+  };
+
+  test('asks even for what is allowed, unless told otherwise', () => {
+    expect([after(null), after('ask'), after('deny'), after('same')]).toEqual([
+      'ask by members',
+      'ask by members',
+      'deny by members',
+      'allow by allow',
+    ]);
+  });
+
+  test('may read, and what is refused stays so', () => {
+    const read = use('Read', { file_path: '/work/src/a.ts' });
+    expect([after('deny', read), after('ask', bash('curl x'))]).toEqual(['allow by allow', 'deny by deny']);
+  });
+
+  test('may use what changes nothing by the word of somebody who is trusted', () => {
+    const tool = use('mcp__files__read_file', { path: 'a' });
+    expect([after('deny', tool, true), after('deny', tool)]).toEqual(['ask by default', 'deny by members']);
+  });
+
+  test('reads no more than its rules let anybody: reading and running in one call is not reading', () => {
+    const both = asked({ kind: 'read', input: { command: 'npm test' } });
+    expect(after('ask', both)).toBe('ask by members');
+  });
+
+  test('goes by the narrowest place that says so, which makes no other rule count', () => {
+    const rules = uniteRules([
+      { scope: 'bot', lists: { members: 'deny' } },
+      { scope: 'channel', lists: { members: 'same' } },
+    ]);
+    expect([rules.members, rules.default, uniteRules([]).members]).toEqual(['same', 'ask', 'ask']);
+  });
+
+  test('is told why it is refused', () => {
+    const rules = uniteRules([{ scope: 'bot', lists: { ...lists, members: 'deny' } }]);
+    const one = bash('npm test');
+    const verdict = decideForMember(one, decideUse(one, rules, NOTHING), { ...rules, isHarmless: false });
+    expect(toolRefusalText(one, verdict, rules)).toContain('who asked for it is no operator');
   });
 });

@@ -14,9 +14,9 @@ const nobody = {
   store: { why: unused, message: unused },
   clock: { now: () => 0 },
   log: createLog({ level: 'fatal', pretty: false, secrets: [] }),
-  owners: [],
+  people: { operators: unused },
   suspended: () => null,
-  runs: { run: unused, answered: unused },
+  runs: { run: unused, answered: unused, approvers: unused },
 };
 
 test.each([

@@ -5,6 +5,7 @@ import { createRunGates } from '../../src/runtime/run-gate.ts';
 import type { CallJudgement } from '../../src/runtime/tool-judge.ts';
 import { openQuestion } from '../../src/turns/floor/seats.ts';
 import { runKeyOf } from '../../src/work/runs/floor-binding.ts';
+import { toolCallRows } from '../../src/work/runs/run-audit.ts';
 import { Bound, HALL, SEAT, by } from '../work/runs/bound.ts';
 
 const OFFER = { rule: 'execute(npm test)', words: 'exactly this command' };
@@ -23,6 +24,7 @@ async function gated(rules: Rules = () => ({}), maxTurns?: number) {
     clock: { now: () => bound.at },
     clean: (text) => text.replaceAll('s3cret', '«TOKEN»'),
     maxTurns: () => maxTurns,
+    requestedBy: () => 'bob',
     judge: (_seat, one, remembered) => {
       asked.push(remembered.map(({ rule }) => rule));
       const isKnown = remembered.some(({ rule }) => rule === OFFER.rule);
@@ -122,6 +124,19 @@ describe('a call that the rules allow', () => {
     expect(openQuestion(bound.hall)?.title).toBe('the same call a third time: execute');
     await bound.answers('allow');
     expect(await third).toEqual({ verdict: 'go' });
+  });
+});
+
+describe('a call that somebody asked for', () => {
+  test('is on record with that person, and the turn that it is part of', async () => {
+    const { bound, gate } = await gated();
+    const answer = asks(bound, gate);
+    await question(bound);
+    await bound.answers('allow');
+    await answer;
+    const [row] = toolCallRows(bound.runs.journal(runKeyOf(SEAT), 100));
+    expect(row).toMatchObject({ requestedBy: 'bob', task: `turn #1 of pm in ${HALL}`, decidedBy: by });
+    expect(bound.state.run?.requestedBy).toBe('bob');
   });
 });
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { judgeTool, reachesServer } from '../../src/runtime/tool-judge.ts';
+import { judgeCall, judgeTool, reachesServer } from '../../src/runtime/tool-judge.ts';
+import type { RunSeat } from '../../src/work/runs/floor-binding.ts';
 import { world } from '../config/world.ts';
 
 const FILE = {
@@ -11,11 +12,17 @@ const FILE = {
       backend: { kind: 'acp', profile: 'opencode', cwd: '/nowhere/work' },
       tools: { allow: ['Edit(src/**)', 'Bash'] },
     },
-    { id: 'scout', backend: { kind: 'remote' }, tools: { allow: ['Edit(src/**)', 'Bash'], default: 'ask' } },
+    {
+      id: 'scout',
+      backend: { kind: 'remote' },
+      tools: { allow: ['Edit(src/**)', 'Bash'], default: 'ask' },
+      approvers: ['ann', '42'],
+    },
   ],
   channels: [
     { id: 'console:a', agents: ['dev', 'scout'] },
     { id: 'console:b', agents: ['dev'], tools: { ask: ['Bash(npm publish *)'] } },
+    { id: 'console:c', agents: ['dev'], tools: { members: 'same' } },
   ],
 };
 const CONFIG = loadConfig(world({ 'turnConfig.json': JSON.stringify(FILE) }), 'look');
@@ -23,6 +30,30 @@ const CONFIG = loadConfig(world({ 'turnConfig.json': JSON.stringify(FILE) }), 'l
 function verdict(agent: string, channel: string, name: string, input: object): string {
   return judgeTool(CONFIG, { agent, channel }, { name, kind: null, input, locations: [] });
 }
+
+describe('a call that a member of the channel asked for', () => {
+  const bob = { id: 'bob', name: 'Bob' };
+  const judged = (member: typeof bob | null, seat: RunSeat = { agent: 'dev', channel: 'console:a' }) => {
+    const input = { command: 'npm test' };
+    const call = { id: 'c', tool: 'Bash', input, definition: null, repeatable: false, detail: 'npm test' };
+    return judgeCall(CONFIG, seat, { ...call, caution: null }, { at: 0, remembered: [], member });
+  };
+
+  test('is asked about although a rule allows it, says why, and can be remembered by none', () => {
+    expect(judged(null)).toMatchObject({ verdict: 'allow' });
+    const about = { why: '⚠ Bob asked for it, who is no operator' };
+    expect(judged(bob)).toMatchObject({ verdict: 'ask', about, offers: [] });
+  });
+
+  test('says who may decide when that is not every operator', () => {
+    const scout = { agent: 'scout', channel: 'console:a' };
+    expect([judged(bob).about?.who, judged(bob, scout).about?.who]).toEqual([undefined, 'ann, 42']);
+  });
+
+  test('is judged as any other where the configuration makes no difference', () => {
+    expect(judged(bob, { agent: 'dev', channel: 'console:c' })).toMatchObject({ verdict: 'allow' });
+  });
+});
 
 describe('a tool call of an agent in a channel', () => {
   test('is judged by the rules for all, of the agent and of the channel', () => {

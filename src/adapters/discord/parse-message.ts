@@ -111,6 +111,7 @@ export function humanMessage(
   by: MessageContext,
 ): HumanMessage {
   const author = authorOf(message);
+  const { member } = message;
   const standsIn = channelId(message.channel_id);
   const addressed = addressedBy(message, by);
   const text = textOf(message, by);
@@ -121,7 +122,7 @@ export function humanMessage(
     id: messageId(message.id),
     channel: at.channel,
     ...(standsIn === at.channel ? {} : { thread: standsIn }),
-    author: { id: message.author.id, name: nameOf(message) },
+    author: { id: message.author.id, name: nameOf(message), ...(member ? { roles: member.roles } : {}) },
     text,
     sentAt: timeOf(message.id),
     order: message.id,

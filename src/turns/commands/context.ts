@@ -46,10 +46,15 @@ export type RunVerb = (typeof COMMANDS)[number]['path'] extends infer Path
     : never
   : never;
 
+/** The people or roles with these ids, whoever else operates; or every operator but these. */
+export type Approvers = { readonly only: readonly string[] } | { readonly not: readonly string[] };
+
 /** The runs of agents, for operators. Whoever hosts runs implements it. */
 export type RunCommands = {
   /** Does what a command of the group "run" asks; `agent`: whom it names, or else whoever has the floor. */
   run(verb: RunVerb, agent: AgentId | null, request: Request): Answer | Promise<Answer>;
+  /** Who alone may answer the question with this number; `null`: every operator. */
+  approvers(channel: ChannelId, question: number): Approvers | null;
   /** How a question was answered, and by whom, in words; `null` when that is not known. */
   answered(channel: ChannelId, question: number): string | null;
 };

@@ -53,9 +53,9 @@ export function createOperators(context: CommandContext): Operators {
       const { invocation } = parsed;
       const request = { channel, person, values: invocation.values, ...(epoch === undefined ? {} : { epoch }) };
       if (invocation.needs === 'read') return RUN[invocation.path](request, context);
-      const answer = operates(person, context)
-        ? await RUN[invocation.path](request, context)
-        : notAllowed(invocation, person);
+      const refusal = refusalTo(invocation, request, context);
+      const answer =
+        refusal === null ? await RUN[invocation.path](request, context) : { ok: false as const, text: refusal };
       context.audit?.({ channel, by: person.id, line, ...answer });
       return answer;
     },
@@ -129,9 +129,24 @@ function operates(person: Person, context: CommandContext): boolean {
   return mayOperate(person, context.operators(), agents);
 }
 
-function notAllowed(invocation: Invocation, person: Person): Answer {
-  const how = `/whoami shows your id (${person.id}); an operator is named in "operators" of turnConfig.json.`;
-  return { ok: false, text: `Only operators may run /${invocation.path}. ${how}` };
+/** Why somebody may not give a command, judged anew at every use; what an agent asks may be left to some people alone. */
+function refusalTo({ path }: Invocation, { channel, person, values }: Request, context: CommandContext): string | null {
+  const isAnswer = (path === 'allow' || path === 'reject') && values.question !== undefined;
+  const approvers = isAnswer ? (context.runs?.approvers(channel, values.question ?? 0) ?? null) : null;
+  if (approvers !== null && 'only' in approvers) {
+    const agents = context.roster.list().map(({ id }) => id);
+    const named = { users: approvers.only, roles: approvers.only };
+    return mayOperate(person, named, agents) ? null : `Only these may answer that: ${list(approvers.only, String)}.`;
+  }
+  if (!operates(person, context)) {
+    const before = isAnswer ? (context.runs?.answered(channel, values.question ?? 0) ?? null) : null;
+    if (before !== null) return before;
+    const how = `/whoami shows your id (${person.id}); an operator is named in "operators" of turnConfig.json.`;
+    return `Only operators may run /${path}. ${how}`;
+  }
+  return approvers?.not.includes(person.id) === true
+    ? 'Another operator has to answer that: the work began with what you wrote.'
+    : null;
 }
 
 function withFloor(

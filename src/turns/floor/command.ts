@@ -96,8 +96,14 @@ export type AgentCommand =
       readonly reason: 'answer';
       readonly of?: AgentId;
     }
-  /** The holder uses tools: a run goes with its turn from now on, with so many steps at most. */
-  | { readonly type: 'use'; readonly agent: AgentId; readonly epoch: number; readonly maxTurns?: number }
+  /** The holder uses tools: a run goes with its turn from now on, with so many steps at most, and by this person's word. */
+  | {
+      readonly type: 'use';
+      readonly agent: AgentId;
+      readonly epoch: number;
+      readonly maxTurns?: number;
+      readonly requestedBy?: Actor;
+    }
   /**
    * A tool of the holder needs a yes; its generation stands still meanwhile. `unaskable` says why nobody can be asked:
    * the request is rejected at once then, and people are told.

@@ -170,8 +170,13 @@ export const factSchema = z.discriminatedUnion('type', [
     /** The rule that is remembered from now on. */
     always: z.string().exactOptional(),
   }),
-  /** The holder uses tools: its run begins, with so many steps at most if that was told. */
-  z.strictObject({ type: z.literal('runBegun'), ...act, maxTurns: number.exactOptional() }),
+  /** The holder uses tools: its run begins, with so many steps at most and by this person's word if that was told. */
+  z.strictObject({
+    type: z.literal('runBegun'),
+    ...act,
+    maxTurns: number.exactOptional(),
+    requestedBy: z.string().exactOptional(),
+  }),
   /** The turn is over with which the run went. */
   z.strictObject({ type: z.literal('runLeft'), ...act, outcome }),
   /** The generation that was interrupted is over: by itself, or by force. */

@@ -121,15 +121,18 @@ function sessionOf({ epoch }: { readonly epoch: number }): string {
 
 /** What an earlier turn left in error is over: this one begins afresh. */
 function begun(fact: FactOf<'runBegun'>, { channel }: Floor): readonly RunCommand[] {
-  const { epoch, agent, maxTurns } = fact;
+  const { epoch, agent, maxTurns, requestedBy } = fact;
   const turn = `turn #${epoch} of ${agent} in ${channel}`;
   const session = sessionOf(fact);
   const given = { runType: 'conversational', prompt: turn, session, by: null, waitMs: null } as const;
-  const limit = maxTurns === undefined ? {} : { maxTurns };
+  const told = {
+    ...(maxTurns === undefined ? {} : { maxTurns }),
+    ...(requestedBy === undefined ? {} : { requestedBy }),
+  };
   const task = { id: turn, column: 'in_progress' };
   return [
     { type: 'ABORT', reason: 'another turn began', by: null },
-    { type: 'START', ...given, ...limit, allowedTools: null, task },
+    { type: 'START', ...given, ...told, allowedTools: null, task },
     { type: 'STEP', session, turn: 1, toolCalls: [] },
   ];
 }

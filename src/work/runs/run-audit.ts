@@ -20,6 +20,10 @@ export type ToolCallRow = {
   /** Place of the request in the journal of its seat. */
   readonly seq: number;
   readonly run: string;
+  /** What it is part of. */
+  readonly task: string;
+  /** The person who asked for that; `null`: an operator had it begin. */
+  readonly requestedBy: string | null;
   readonly step: number;
   readonly call: string;
   readonly tool: string;
@@ -46,13 +50,20 @@ export type ToolCallRow = {
 };
 
 type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
-type Place = { run: string; step: number; asked: string | null; askedAt: Instant };
+type Place = {
+  run: string;
+  task: string;
+  requestedBy: string | null;
+  step: number;
+  asked: string | null;
+  askedAt: Instant;
+};
 
 /** The tool calls that a stretch of a seat's journal tells of, oldest first; what was asked for before it is left out. */
 export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] {
   const rows: ToolCallRow[] = [];
   const open = new Map<string, number>();
-  const place: Place = { run: '', step: 0, asked: null, askedAt: 0 };
+  const place: Place = { run: '', task: '', requestedBy: null, step: 0, asked: null, askedAt: 0 };
   for (const entry of entries) {
     follow(place, entry);
     if (entry.fact.type === 'callRequested') {
@@ -71,7 +82,8 @@ export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] 
 }
 
 function follow(place: Place, { fact, at }: Entry): void {
-  if (fact.type === 'runStarted') Object.assign(place, { run: fact.run, step: 0 });
+  if (fact.type === 'runStarted')
+    Object.assign(place, { run: fact.run, task: fact.task, requestedBy: fact.requestedBy ?? null, step: 0 });
   if (fact.type === 'stepped') place.step = fact.turn;
   if (fact.type === 'paused') Object.assign(place, { asked: fact.approval?.call ?? null, askedAt: at });
 }
@@ -91,13 +103,15 @@ function callOf(fact: RunFact, { asked }: Place): string | null {
 
 type Requested = Extract<RunFact, { type: 'callRequested' }>['call'];
 
-function requested({ run, step }: Place, { seq, at }: Entry, call: Requested): ToolCallRow {
+function requested({ run, task, requestedBy, step }: Place, { seq, at }: Entry, call: Requested): ToolCallRow {
   const { id, tool, input, source, digest, rule, verdict } = call;
   const decision =
     rule === 'unasked' ? 'unasked' : verdict === 'allow' ? 'rule' : verdict === 'deny' ? 'denied-rule' : 'open';
   return {
     seq,
     run,
+    task,
+    requestedBy,
     step,
     call: id,
     tool,

@@ -5,6 +5,7 @@ import type { TimeWords } from '../../turns/commands/clock-words.ts';
 import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { runKeyOf, seatOfRuns } from './floor-binding.ts';
+import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './run-audit.ts';
 import type { ToolCallRow } from './run-audit.ts';
 import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
@@ -26,6 +27,10 @@ export type RunCommandPorts = {
     channel: ChannelId,
     question: number,
   ) => { readonly choice: string; readonly by: string | null } | null;
+  /** Who may answer what an agent asks, by the configuration: these, or ("other") whoever did not ask for the work; `null`: every operator. */
+  readonly approvers: (agent: AgentId) => 'other' | readonly string[] | null;
+  /** The people who asked for what an agent does in its turn. */
+  readonly requesters: (seat: RunSeat) => readonly string[];
 };
 
 /** Answers the commands of the group "run". */
@@ -36,6 +41,14 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
       if (verb === 'status' || verb === 'approvals') return listed(verb, agent, request, ports);
       if (whose === null) return { ok: false, text: `Nobody has the floor: say whose run, as in /run ${verb} dev.` };
       return DO[verb](whose, request, ports);
+    },
+    approvers(channel, question) {
+      const { agent, approval = null } = ports.floors.view(channel)?.holder ?? {};
+      if (agent === undefined || approval?.question !== question || approval.approval === undefined) return null;
+      const approvers = ports.approvers(agent);
+      if (approvers !== 'other') return approvers === null ? null : { only: approvers };
+      const by = ports.runs.state(runKeyOf({ channel, agent }))?.run?.requestedBy ?? null;
+      return { not: [...ports.requesters({ channel, agent }), ...(by === null ? [] : [by])] };
     },
     answered(channel, question) {
       const closed = ports.closed(channel, question);

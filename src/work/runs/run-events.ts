@@ -28,7 +28,10 @@ const started = {
   runType: z.enum(['task', 'conversational', 'background']),
   prompt: z.string().min(1),
   session,
+  /** Who had it start; `null`: a turn did. */
   by,
+  /** The person who asked for it, if that is known. */
+  requestedBy: text.exactOptional(),
   waitMs: z.number().nullable(),
   allowedTools: z.array(text).nullable(),
 };

@@ -49,7 +49,7 @@ export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState
 
 function started(state: RunState, fact: Of<'runStarted'>): RunState {
   const { totals } = expecting(state, ['idle', 'completed'], fact);
-  const { run: id, runType, task, session, allowedTools, maxTurns, waitMs } = fact;
+  const { run: id, runType, task, requestedBy, session, allowedTools, maxTurns, waitMs } = fact;
   const fresh = {
     turn: 0,
     pause: null,
@@ -60,7 +60,19 @@ function started(state: RunState, fact: Of<'runStarted'>): RunState {
     grants: [],
     asked: 0,
   };
-  const run = { id, type: runType, task, session, allowedTools, maxTurns, turnsAtOnce: maxTurns, waitMs, ...fresh };
+  const asked = requestedBy === undefined ? {} : { requestedBy };
+  const run = {
+    id,
+    type: runType,
+    task,
+    ...asked,
+    session,
+    allowedTools,
+    maxTurns,
+    turnsAtOnce: maxTurns,
+    waitMs,
+    ...fresh,
+  };
   return { ...state, status: 'starting', run, totals: { ...totals, runs: totals.runs + 1 } };
 }
 

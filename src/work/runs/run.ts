@@ -102,6 +102,8 @@ const runSchema = z.strictObject({
   id,
   type: z.enum(['task', 'conversational', 'background']),
   task: id,
+  /** The person who asked for it; absent: an operator had it begin, or nobody is known. */
+  requestedBy: text.exactOptional(),
   /** Of the agent; what an earlier one sends is refused. */
   session: id,
   /** The tools that it may use, if not all that are allowed. */

@@ -2,7 +2,14 @@ import type { Command, Refusal } from '../../../src/turns/floor/command.ts';
 import type { Fact } from '../../../src/turns/floor/fact.ts';
 import { emptyFloor } from '../../../src/turns/floor/floor.ts';
 import { timeWords } from '../../../src/turns/commands/clock-words.ts';
-import type { Answer, Audit, CommandContext, OperatorSet, Person } from '../../../src/turns/commands/context.ts';
+import type {
+  Answer,
+  Approvers,
+  Audit,
+  CommandContext,
+  OperatorSet,
+  Person,
+} from '../../../src/turns/commands/context.ts';
 import { createOperators } from '../../../src/turns/commands/execute.ts';
 import type { FloorView, InboxRow, JournalEntry, TurnRecord } from '../../../src/turns/view.ts';
 
@@ -21,7 +28,11 @@ type Options = {
   readonly seat?: NonNullable<CommandContext['seat']>;
   readonly seats?: FloorView['seats'];
   readonly why?: readonly JournalEntry[];
+  readonly approvers?: Approvers;
 };
+
+/** The question that bob answered. */
+export const OVER = 1;
 
 /** A channel with pm, dev (holding) and qa, whose floor takes every command, or refuses every one. */
 export function room(options: Options = {}) {
@@ -58,7 +69,11 @@ export function room(options: Options = {}) {
     names: { agent: (id) => NAMES[id] ?? id, channel: (id) => NAMES[id] ?? id },
     words: { refusal: (refusal, { agent }) => `refused: ${refusal} (${agent})` },
     clock: { now: () => T0 },
-    runs: { run: (verb, agent) => ({ ok: true, text: `${verb} ${agent}` }), answered: () => null },
+    runs: {
+      run: (verb, agent) => ({ ok: true, text: `${verb} ${agent}` }),
+      answered: (_, question) => (question === OVER ? 'That question is over: it was already allowed by bob.' : null),
+      approvers: () => options.approvers ?? null,
+    },
     time: timeWords('UTC'),
     audit: (entry) => audit.push(entry),
     ...(options.seat === undefined ? {} : { seat: options.seat }),

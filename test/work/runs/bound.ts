@@ -33,6 +33,14 @@ export class Bound {
     return this.floor({ type: 'join', agent: 'pm' }, { type: 'join', agent: 'dev' }, { type: 'start', by });
   }
 
+  /** Somebody writes; `bot`: a program. */
+  async hears(id: string, author: string, more: { readonly addressed?: readonly string[]; readonly bot?: true } = {}) {
+    const { addressed = [], bot } = more;
+    const said = { id, channel: HALL, text: 'x', sentAt: this.at, order: id, attachments: [], addressed };
+    await this.store.accept({ ...said, author: { id: author, name: author }, ...(bot ? { bot } : {}) });
+    return this.floor({ type: 'receive', id, order: id, addressed, ...(bot ? { fromProgram: bot } : {}) });
+  }
+
   async begins(maxTurns?: number): Promise<this> {
     await this.granted();
     return this.floor({ type: 'use', agent: 'pm', epoch: 1, ...(maxTurns === undefined ? {} : { maxTurns }) });

@@ -11,7 +11,7 @@ import { Bound, HALL } from './bound.ts';
 const ANN = { id: 'ann', name: 'Ann', roles: [] };
 
 /** The commands over pm's run, as an operator types them. */
-function commandsOver(bound: Bound) {
+function commandsOver(bound: Bound, approvers: 'other' | readonly string[] | null = null) {
   const { store } = bound;
   const commands = createRunCommands({
     runs: bound.runs,
@@ -24,6 +24,8 @@ function commandsOver(bound: Bound) {
     time: timeWords('UTC'),
     nameOf: (agent) => agent,
     closed: (_, question) => (question === 1 ? { choice: 'allow', by: 'bob' } : null),
+    approvers: () => approvers,
+    requesters: () => ['carol'],
   });
   const type = async (line: string) => {
     const parsed = parseLine(line);
@@ -55,6 +57,31 @@ async function atWork(maxTurns?: number) {
 }
 
 const offers = [{ rule: 'execute(npm test)', words: 'exactly this command' }];
+
+describe('who may answer what an agent asks', () => {
+  const asking = async (approvers: 'other' | readonly string[] | null) => {
+    const bound = await new Bound().granted();
+    await bound.floor({ type: 'use', agent: 'pm', epoch: 1, requestedBy: 'dora' });
+    await bound.requests('a');
+    return commandsOver(bound, approvers).commands;
+  };
+
+  test('is every operator unless the configuration says whom it leaves that to', async () => {
+    expect((await asking(null)).approvers(HALL, 1)).toBeNull();
+    expect((await asking(['ann'])).approvers(HALL, 1)).toEqual({ only: ['ann'] });
+  });
+
+  test('is nobody who asked for the work, when it is left to others', async () => {
+    expect((await asking('other')).approvers(HALL, 1)).toEqual({ not: ['carol', 'dora'] });
+  });
+
+  test('is said of no other question, nor of one whether its run goes on', async () => {
+    expect((await asking('other')).approvers(HALL, 2)).toBeNull();
+    const bound = await new Bound().begins();
+    await bound.run({ type: 'PAUSE', reason: 'confirmation' });
+    expect(commandsOver(bound, ['ann']).commands.approvers(HALL, 1)).toBeNull();
+  });
+});
 
 describe('/run', () => {
   test('status says what an agent works at and what it waits for', async () => {

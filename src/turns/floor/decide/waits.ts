@@ -55,10 +55,18 @@ export function forbidden(decision: DecisionBuilder, { agent, title, why }: Comm
 }
 
 /** The holder uses tools: its run begins. */
-export function use(decision: DecisionBuilder, { maxTurns }: CommandOf<'use'>, turn: Turn): Refusal | null {
+export function use(
+  decision: DecisionBuilder,
+  { maxTurns, requestedBy }: CommandOf<'use'>,
+  turn: Turn,
+): Refusal | null {
   if (turn.run !== undefined) return 'already';
   const { agent, epoch } = turn;
-  decision.record({ type: 'runBegun', agent, epoch, ...(maxTurns === undefined ? {} : { maxTurns }) });
+  const told = {
+    ...(maxTurns === undefined ? {} : { maxTurns }),
+    ...(requestedBy === undefined ? {} : { requestedBy }),
+  };
+  decision.record({ type: 'runBegun', agent, epoch, ...told });
   return null;
 }
 

@@ -1,0 +1,57 @@
+import { describe, expect, test } from 'vitest';
+import { requestersOf } from '../../../src/work/runs/run-requester.ts';
+import { Bound, HALL, by } from './bound.ts';
+
+/** Who asked for what an agent does in its turn, by id. */
+function requesters({ store, hall }: Bound, agent: string): readonly string[] {
+  return requestersOf(hall, agent, {
+    newest: () => store.journal(HALL, 100).toReversed(),
+    authorOf: (id) => store.message(id)?.author ?? null,
+  }).map(({ id }) => id);
+}
+
+const ends = (agent: string, epoch: number, handTo?: string) =>
+  ({ type: 'end', agent, epoch, outcome: 'completed', signalled: true, ...(handTo ? { handTo } : {}) }) as const;
+
+/** A floor at rest; dev is next. */
+async function resting(): Promise<Bound> {
+  const bound = await new Bound().granted();
+  return bound.floor({ type: 'stop', by });
+}
+
+describe('who asked for a turn', () => {
+  test('is whoever wrote the message that began it', async () => {
+    const bound = await (await resting()).hears('1', 'bob');
+    expect(requesters(bound, 'dev')).toEqual(['bob']);
+  });
+
+  test('is everybody whose message the turn was given, also in its middle', async () => {
+    const bound = await (await resting()).hears('1', 'bob');
+    await bound.hears('2', 'carol');
+    expect(requesters(bound, 'dev')).toEqual(['bob', 'carol']);
+  });
+
+  test('is whoever asked for the turn that handed over, or was before it', async () => {
+    const bound = await (await resting()).hears('1', 'bob');
+    await bound.floor(ends('dev', 2, 'pm'));
+    expect([bound.hall.turn?.agent, requesters(bound, 'pm')]).toEqual(['pm', ['bob']]);
+  });
+
+  test('is whoever wrote into the turn that handed over', async () => {
+    const bound = await (await resting()).hears('1', 'bob');
+    await bound.hears('2', 'carol');
+    await bound.floor({ type: 'injected', agent: 'dev', epoch: 2, id: '2', outcome: 'injected' }, ends('dev', 2, 'pm'));
+    expect(requesters(bound, 'pm')).toEqual(['carol']);
+  });
+
+  test('is nobody when an operator had it granted', async () => {
+    expect(requesters(await new Bound().granted(), 'pm')).toEqual([]);
+    const bound = await (await resting()).hears('1', 'bob');
+    await bound.floor({ type: 'grant', by, agent: 'pm' }, ends('dev', 2));
+    expect([bound.hall.turn?.agent, requesters(bound, 'pm')]).toEqual(['pm', []]);
+  });
+
+  test('is somebody unknown when nothing tells of it any more', () => {
+    expect(requestersOf(null, 'pm', { newest: () => [], authorOf: () => null })).toMatchObject([{ id: '' }]);
+  });
+});
