@@ -5,7 +5,8 @@ import { join, resolve } from 'node:path';
 import { ACP_PROFILES } from '../agents/backends/acp/acp-profiles.ts';
 import type { AcpProfile } from '../agents/backends/acp/acp-profiles.ts';
 import { BackendError, UnaskedError } from '../agents/backends/backend.ts';
-import type { AgentSession, PermissionRequest, Report, TurnPrompt } from '../agents/backends/backend.ts';
+import type { AgentSession, Report, TurnPrompt } from '../agents/backends/backend.ts';
+import type { ToolGate } from '../agents/tools/tool-gate.ts';
 import { createBackends } from '../runtime/agent-factory.ts';
 import type { Backends, BackendsParts } from '../runtime/agent-factory.ts';
 import type { AgentConfig, BackendConfig } from '../config/config.ts';
@@ -145,8 +146,14 @@ async function attempt(
   { timers, limitMs = LIMIT_MS }: CheckParts,
 ): Promise<Omit<Seen, 'made'>> {
   const asked: string[] = [];
-  const refuse = async ({ title }: PermissionRequest) => (asked.push(title), 'reject' as const);
-  const report: Report = { text() {}, flush() {}, work() {}, usage() {}, leftMs: () => limitMs, permission: refuse };
+  const gate: ToolGate = {
+    step: async () => 'go',
+    ask: async ({ title, tool }) => (asked.push(title ?? tool), { verdict: 'refused', code: 'DENIED', words: '' }),
+    async settled() {},
+    async reported() {},
+    async close() {},
+  };
+  const report: Report = { text() {}, flush() {}, work() {}, usage() {}, leftMs: () => limitMs, gate };
   const late = Promise.withResolvers<Error>();
   const timer = timers.after(limitMs, () => late.resolve(new Error(`came to no end within ${limitMs / 1_000} s`)));
   const over = session.prompt(prompt, report).then(

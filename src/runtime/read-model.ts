@@ -1,4 +1,4 @@
-import { judgeTool, reachesServer } from './tool-judge.ts';
+import { reachesServer } from './tool-judge.ts';
 import { LONGEST_TEXT } from '../adapters/console/protocol.ts';
 import { adapterOf } from '../adapters/delivery/chat-adapter.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Speaker } from '../adapters/port.ts';
@@ -176,7 +176,6 @@ export function sessionSettingsOf(
         place,
         thresholds: { maxConsecutiveErrors, maxTotalErrors },
         gate: (agent, epoch) => gateFor({ agent, channel: id }, epoch),
-        judge: (agent, request) => judgeTool(config(), { agent, channel: id }, request),
         reaches: (agent, server, tool) => reachesServer(config(), { agent, channel: id }, server, tool),
       };
     },

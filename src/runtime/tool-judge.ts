@@ -4,10 +4,9 @@ import { resolve } from 'node:path';
 import { toolRulesOf } from '../config/config.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import { toolUse } from '../rules/tool-use.ts';
-import type { ToolRequest, ToolUse, WorkPlace } from '../rules/tool-use.ts';
+import type { ToolUse, WorkPlace } from '../rules/tool-use.ts';
 import type { GatedCall } from '../agents/tools/tool-gate.ts';
 import type { Instant } from '../lib/time.ts';
-import { LONGEST_DETAIL } from '../agents/session/permission-queue.ts';
 import { visible } from '../lib/visible.ts';
 import { offersFor } from '../rules/offers.ts';
 import type { AlwaysOffer } from '../rules/offers.ts';
@@ -32,19 +31,6 @@ export type CallJudgement = {
   readonly words: string;
   readonly offers: readonly AlwaysOffer[];
 };
-
-/** What the rules in force say about a tool call of an agent in a channel; nothing is remembered yet. */
-export function judgeTool(
-  config: Config,
-  seat: { readonly agent: string; readonly channel: string },
-  request: ToolRequest,
-): ToolVerdict['verdict'] {
-  const agent = config.agents.find(({ id }) => id === seat.agent);
-  if (agent === undefined) return 'ask';
-  const channel = config.channels.find(({ id }) => id === seat.channel) ?? null;
-  const rules = toolRulesOf(config, agent, channel);
-  return decideUse(toolUse(request, workPlaceOf(agent)), rules, { at: 0, definition: null, remembered: [] }).verdict;
-}
 
 /** What a call is judged by beside the rules: what is remembered, and somebody who asked for it and is no operator. */
 export type CallCircumstances = {
@@ -125,6 +111,9 @@ export function callAsked(
     ...(offers.length === 0 || why !== undefined || !isShownAsIs ? {} : { offers: [...offers] }),
   };
 }
+
+/** A longer text is not asked, in UTF-16 units: nobody would read it. */
+export const LONGEST_DETAIL = 262_144;
 
 /** What an agent says beside a call, in letters. */
 const LONGEST_SAYING = 300;

@@ -363,7 +363,6 @@ function laneOf(effect: Owed): string {
     case 'inject':
     case 'observe':
     case 'ask':
-    case 'decision':
       return `agent:${effect.agent}`;
   }
 }

@@ -552,7 +552,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
       expect((await talk()).at(-1)).toContain('rm -r Delete the folder');
       await (await stage.card())?.press('ann', 'Allow');
       await program.rests();
-      expect((await talk()).at(-1)).toBe('PM: I was told: allow');
+      expect((await talk()).at(-1)).toBe('PM: I was told: allowed');
     }),
   );
 
@@ -594,7 +594,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
       expect(program.view().holder?.approval).toMatchObject({ title: 'two', question: 2 });
       expect(await stage.command('ann', '/allow 2')).toContain('Allowed.');
       await program.rests();
-      expect((await talk()).at(-1)).toBe('PM: I was told: allow');
+      expect((await talk()).at(-1)).toBe('PM: I was told: allowed');
       expect((await talk()).filter((line) => line.startsWith('PM: I was told'))).toHaveLength(2);
     }),
   );

@@ -10,16 +10,17 @@ import type {
   AgentSession,
   Ending,
   InjectOutcome,
-  PermissionRequest,
   Report,
   TurnPrompt,
 } from '../../src/agents/backends/backend.ts';
+import type { GatedCall } from '../../src/agents/tools/tool-gate.ts';
 import { App } from '../../src/runtime/app.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import type { AgentId, ChannelId, MessageId } from '../../src/turns/floor/settings.ts';
 import { openDatabase } from '../../src/engine/sqlite/open.ts';
 import type { FloorView, InboxRow, Line } from '../../src/turns/view.ts';
 import { FloorStore } from '../../src/turns/floor-store.ts';
+import { floorWithRuns } from '../../src/work/runs/floor-binding.ts';
 import { systemTimers } from '../../src/lib/time.ts';
 import type { Clock, Timers } from '../../src/lib/time.ts';
 import { viewOf } from '../../src/turns/view.ts';
@@ -120,6 +121,7 @@ class Actor implements AgentSession {
   readonly #part: Part;
   #pause: PromiseWithResolvers<'go on' | 'stop'> | null = null;
   #stopped = false;
+  #asked = 0;
 
   constructor(part: Part) {
     this.#part = part;
@@ -141,7 +143,7 @@ class Actor implements AgentSession {
       if (act === 'crash') throw new BackendError('fell over');
       if (act === 'pause') await this.#wait();
       else if ('write' in act) report.text(act.write);
-      else if ('ask' in act) report.text(`I was told: ${await report.permission(asking(act.ask), NEVER)}`);
+      else if ('ask' in act) report.text(`I was told: ${await this.#ask(act.ask, report)}`);
       else if (!turn.saidSoFar.includes(act.say)) {
         report.text(act.say);
         report.flush();
@@ -175,6 +177,14 @@ class Actor implements AgentSession {
     this.#pause?.resolve('go on');
   }
 
+  async #ask(title: string, { gate }: Report): Promise<string> {
+    const call = deletion(`${(this.#asked += 1)}`, title);
+    const verdict = await gate.ask(call, NEVER);
+    if (verdict.verdict === 'refused') return verdict.code;
+    await gate.settled(call, { status: 'complete', output: '', code: null, durationMs: null });
+    return 'allowed';
+  }
+
   async #wait(): Promise<void> {
     this.#pause = Promise.withResolvers();
     await this.#pause.promise;
@@ -182,8 +192,18 @@ class Actor implements AgentSession {
   }
 }
 
-function asking(title: string): PermissionRequest {
-  return { title, detail: `rm -r ${title}` };
+function deletion(id: string, title: string): GatedCall {
+  const input = { path: title };
+  return {
+    id,
+    tool: 'delete',
+    title,
+    input,
+    definition: null,
+    repeatable: false,
+    detail: `rm -r ${title}`,
+    caution: null,
+  };
 }
 
 const NEVER = new AbortController().signal;
@@ -266,6 +286,7 @@ export async function begin(
   const db = openDatabase(disk.file);
   const store = new FloorStore(db, {
     path: disk.file,
+    machine: floorWithRuns,
     clock,
     textLimit: () => capabilities.textLimit,
     fileAbove: () => capabilities.fileAbove,

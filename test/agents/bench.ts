@@ -17,6 +17,7 @@ import type { Effect } from '../../src/turns/floor/react.ts';
 import { emptyFloor } from '../../src/turns/floor/floor.ts';
 import type { Line, FloorView } from '../../src/turns/view.ts';
 import type { OutboxRow } from '../../src/turns/floor-store.ts';
+import { gateThat } from './backends/conversation.ts';
 import { createTime } from './time.ts';
 import type { Time } from './time.ts';
 
@@ -157,6 +158,7 @@ export const SETTINGS: SupervisorSettings = {
     signal: 'TURN_COMPLETE',
     passWords: ['PASS'],
     place: { name: 'demo', topic: '' },
+    gate: () => gateThat(() => 'reject'),
   }),
 };
 

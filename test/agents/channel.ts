@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { AgentBackend, AgentSession } from '../../src/agents/backends/backend.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
 import { openFloorStore } from '../../src/turns/floor-store.ts';
+import { floorWithRuns } from '../../src/work/runs/floor-binding.ts';
 import { systemClock, systemTimers } from '../../src/lib/time.ts';
 import { load } from '../config/world.ts';
 import { waitOf } from '../../src/turns/floor/seats.ts';
@@ -18,7 +19,13 @@ export async function openChannel(backend: AgentBackend, turnConfig: object = {}
   const posts: string[] = [];
   const drafts: string[] = [];
   const logged: string[] = [];
-  const store = openFloorStore({ path: ':memory:', clock, textLimit: () => 4_000, words: () => null });
+  const store = openFloorStore({
+    path: ':memory:',
+    machine: floorWithRuns,
+    clock,
+    textLimit: () => 4_000,
+    words: () => null,
+  });
   const { app, broken, intake } = await startApp({
     config: load({
       turnConfig: { coalesceMs: 0, receipts: false, ...turnConfig },

@@ -256,10 +256,10 @@ function checkWaiting({ command, before, after, facts }: On<'wait'>): void {
 }
 
 /** A request is a question with a number of its own, or was rejected in the same breath. */
-function checkRequested({ command, before, after, effects }: On<'request'>): void {
+function checkRequested({ command, before, after, effects, facts }: On<'request'>): void {
   must(after.questions === before.questions + 1, 'I18', 'a question has no number of its own');
   must(of(effects, 'prompt').length === 0, 'I4', 'a request lends the floor');
-  const decisions = of(effects, 'decision').map(({ choice }) => choice);
+  const decisions = of(facts, 'questionClosed').map(({ choice }) => choice);
   const isAsked = command.unaskable === undefined;
   must(decisions.join() === (isAsked ? '' : 'reject'), 'I18', 'a request is answered that nobody was asked about');
   must(statusOf(after, command.agent) === (isAsked ? 'WAITING' : 'ACTIVE'), 'I6', 'a request does not wait');
@@ -269,14 +269,15 @@ function checkRequested({ command, before, after, effects }: On<'request'>): voi
 }
 
 /** What names a question concerns that one and no other, and only while it is open; its turn goes on under the same epoch. */
-function checkQuestion({ command, before, after, effects }: On<'decide' | 'withdraw' | 'shown'>): void {
+function checkQuestion({ command, before, after, facts }: On<'decide' | 'withdraw' | 'shown'>): void {
   const { turn } = before;
   const wait = flatOrNull(turn)?.wait ?? null;
   const asked = wait?.ready === false ? wait.question : null;
   must(turn !== null && asked !== null, 'I18', 'something is decided that nobody asked');
-  must(asked.question === command.question, 'I18', 'a question is taken for another one');
+  const isMeant = command.type === 'withdraw' || asked.question === command.question;
+  must(isMeant, 'I18', 'a question is taken for another one');
   must(turnOf(after, turn.agent)?.epoch === turn.epoch, 'I2', 'a decision begins another turn');
-  const decisions = of(effects, 'decision');
+  const decisions = of(facts, 'questionClosed').filter(({ choice }) => choice !== null);
   const wanted =
     command.type === 'decide' ? command.choice : command.type === 'shown' && command.why !== undefined ? 'reject' : '';
   must(decisions.map(({ choice }) => choice).join() === wanted, 'I18', 'a decision is not told once');

@@ -118,7 +118,7 @@ function holders({ floor }: Place, { families }: Channel): readonly Command[] {
       ? ([
           { type: 'request', ...act, approval: APPROVAL },
           { type: 'request', ...act, approval: APPROVAL, unaskable: 'too long' },
-          { type: 'withdraw', ...act, question: floor.questions },
+          { type: 'withdraw', ...act },
         ] as const)
       : []),
     ...(families.has('work')
@@ -202,12 +202,11 @@ function operators({ floor }: Place, { families, seats }: Channel): readonly Com
   ];
 }
 
-/** Answers to the question before the last one and to one that is not asked yet, and the like of the question's agent and text. */
-function answersToOthers(last: number, agent: AgentId, epoch: number): readonly Command[] {
+/** Answers to the question before the last one and to one that is not asked yet, and the like of the question's text. */
+function answersToOthers(last: number): readonly Command[] {
   return [last - 1, last + 1].flatMap((question): readonly Command[] => [
     { type: 'decide', choice: 'allow', question, ...BY },
     { type: 'decide', choice: 'reject', question, ...BY },
-    { type: 'withdraw', agent, epoch, question },
     { type: 'shown', question },
     { type: 'shown', question, why: 'refused' },
   ]);
@@ -257,7 +256,7 @@ function probes({ floor }: Place, { families, seats }: Channel): readonly Comman
     { type: 'choose', agent: asked, ask: floor.asks - 1, next: someone },
     ...(facilitation === null ? [{ type: 'choose', agent: asked, ask: floor.asks, next: someone } as const] : []),
     { type: 'skip', epoch: last - 1, ...BY },
-    ...(families.has('approval') ? answersToOthers(floor.questions, holder, last) : []),
+    ...(families.has('approval') ? answersToOthers(floor.questions) : []),
     { type: 'skip', agent: holder, epoch: (turnOf(floor, holder)?.epoch ?? epoch) - 1, ...BY },
     ...(turn === null ? [{ type: 'skip', epoch, ...BY } as const] : []),
     ...(floor.catchingUp ? premature(agents) : []),

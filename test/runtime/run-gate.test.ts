@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { CallResult, GatedCall, ToolGate } from '../../src/agents/tools/tool-gate.ts';
-import { LONGEST_DETAIL } from '../../src/agents/session/permission-queue.ts';
 import { createRunGates } from '../../src/runtime/run-gate.ts';
+import { LONGEST_DETAIL } from '../../src/runtime/tool-judge.ts';
 import type { CallJudgement } from '../../src/runtime/tool-judge.ts';
 import { openQuestion } from '../../src/turns/floor/seats.ts';
 import { runKeyOf } from '../../src/work/runs/floor-binding.ts';
@@ -211,10 +211,14 @@ describe('a call that needs a yes', () => {
     expect(await answer).toMatchObject({ verdict: 'refused', code: 'AGENT_TOOL_NOT_ALLOWED' });
   });
 
-  test('is refused when its text is too long to be read', async () => {
+  test('T53 is refused when its text is too long to be read, and not one letter before', async () => {
     const { bound, gate } = await gated();
-    const answer = await gate.ask(call('a', { detail: 'x'.repeat(LONGEST_DETAIL + 1) }), never);
-    expect(answer).toMatchObject({ verdict: 'refused', code: 'DENIED' });
+    const whole = asks(bound, gate, call('a', { detail: 'x'.repeat(LONGEST_DETAIL) }));
+    await question(bound);
+    await bound.answers('reject');
+    expect(await whole).toMatchObject({ words: expect.stringContaining('People said no') });
+    const answer = await gate.ask(call('b', { detail: 'x'.repeat(LONGEST_DETAIL + 1) }), never);
+    expect(answer).toMatchObject({ code: 'DENIED', words: expect.stringContaining('Nobody could be asked') });
     expect(bound.both).toBe('running · pm #1 active');
   });
 

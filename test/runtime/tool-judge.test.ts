@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { judgeCall, judgeTool, reachesServer } from '../../src/runtime/tool-judge.ts';
+import { judgeCall, reachesServer } from '../../src/runtime/tool-judge.ts';
 import type { RunSeat } from '../../src/work/runs/floor-binding.ts';
 import { world } from '../config/world.ts';
 
@@ -27,8 +27,9 @@ const FILE = {
 };
 const CONFIG = loadConfig(world({ 'turnConfig.json': JSON.stringify(FILE) }), 'look');
 
-function verdict(agent: string, channel: string, name: string, input: object): string {
-  return judgeTool(CONFIG, { agent, channel }, { name, kind: null, input, locations: [] });
+function verdict(agent: string, channel: string, tool: string, input: Readonly<Record<string, unknown>>): string {
+  const call = { id: 'a', tool, input, definition: null, repeatable: false, detail: '', caution: null };
+  return judgeCall(CONFIG, { agent, channel }, call, { at: 0, remembered: [], member: null }).verdict;
 }
 
 describe('a call that a member of the channel asked for', () => {

@@ -8,6 +8,7 @@ import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { HumanMessage } from '../../src/engine/port.ts';
 import type { Applied, FloorMachine } from '../../src/turns/floor-store.ts';
 import { MEMORY } from '../../src/engine/sqlite/open.ts';
+import { floorWithRuns } from '../../src/work/runs/floor-binding.ts';
 import { announcementText } from '../../src/turns/text/words.ts';
 import type { Cast } from './cast.ts';
 import type { Disk } from './disk.ts';
@@ -61,6 +62,8 @@ export class Bot {
   #db: Database.Database | null = null;
   #image: Buffer | null = null;
   #graves: Database.Database[] = [];
+  /** What was decided on the floors and is not known to be durable, in order: also what their runs had them do. */
+  readonly #decided = new Map<string, Decided[]>();
 
   constructor(config: Config, ports: BotPorts) {
     this.config = config;
@@ -186,13 +189,21 @@ export class Bot {
     const decide: FloorMachine['decide'] = (floor, command, at) => {
       must('I14', at <= timeline.now, () => `${command.type} is dated ${at - timeline.now} ms ahead`);
       this.#commit(floor.channel, command);
-      return core.decide(floor, command, at);
+      const decision = core.decide(floor, command, at);
+      const state = decision.facts.reduce((each, fact) => core.evolve(each, fact, at), floor);
+      const applied: Applied = decision.ok
+        ? { ok: true, state, facts: decision.facts, effects: [] }
+        : { ...decision, state };
+      const entry = { command, at, applied, facts: decision.facts.length };
+      this.#decided.set(floor.channel, [...(this.#decided.get(floor.channel) ?? []), entry]);
+      return decision;
     };
-    return new WatchedStore(
+    this.#decided.clear();
+    const store = new WatchedStore(
       db,
       {
         path: grouped ? 'simulation' : MEMORY,
-        machine: { ...core, decide },
+        machine: { ...floorWithRuns, ...core, decide },
         clock: { now: () => timeline.now },
         textLimit: () => textLimit,
         salts: () => 'salt',
@@ -201,7 +212,7 @@ export class Bot {
       },
       {
         life,
-        applied: (channel, command, at, applied) => this.#applied({ channel, command, at, applied }),
+        applied: (channel, command, at, applied) => this.#answered({ channel, command, at, applied }),
         accepted: (message, outcome) => this.#accepted(message, outcome),
         broke: (what, error) =>
           this.#ports.fail(error instanceof Violation ? error : new Violation('I15', `${what}: ${text(error)}`)),
@@ -209,6 +220,33 @@ export class Bot {
         closing: (image) => void (this.#image = image),
       },
     );
+    store.onChange(({ key, facts, state }) => {
+      if (life.alive) this.#durable(key, facts.length, state);
+    });
+    return store;
+  }
+
+  /** So many facts of a floor are on the disk, which led to this: what was decided up to there is judged. */
+  #durable(channel: string, facts: number, state: Floor | null): void {
+    const decided = this.#decided.get(channel) ?? [];
+    try {
+      for (let left = facts; left > 0 || decided[0]?.facts === 0;) {
+        const next = decided.shift();
+        must('I15', next !== undefined, () => `${channel} has ${left} facts that nobody decided`);
+        left -= next.facts;
+        const { command, at, applied } = next;
+        this.#applied({ channel, command, at, applied: left > 0 || state === null ? applied : { ...applied, state } });
+      }
+    } catch (error) {
+      this.#ports.fail(error instanceof Violation ? error : new Violation('I15', text(error)));
+    }
+  }
+
+  /** A command was answered: what changed nothing is judged now, also what the store refused by itself. */
+  #answered(answer: Answered): void {
+    const { applied, channel } = answer;
+    this.#durable(channel, 0, null);
+    if (!applied.ok && STORE_REFUSES.has(applied.refusal)) this.#applied(answer);
   }
 
   /** Time passes inside a commit; what falls due in another channel meanwhile is not to be lost. */
@@ -224,17 +262,7 @@ export class Bot {
     }
   }
 
-  #applied({
-    channel,
-    command,
-    at,
-    applied,
-  }: {
-    channel: string;
-    command: Command;
-    at: number;
-    applied: Applied;
-  }): void {
+  #applied({ channel, command, at, applied }: Answered): void {
     const { note, referee, spotter, cast } = this.#ports;
     note(channel, { command, applied });
     const move = referee.judge(channel, command, at, applied);
@@ -303,6 +331,17 @@ export class Bot {
     if (message === 'floor could not be written') this.#ports.fail(new Violation('I15', line));
   }
 }
+
+/** Refusals by what was accepted, before a floor is asked. */
+const STORE_REFUSES: ReadonlySet<string> = new Set(['duplicate', 'unknown-message']);
+
+type Decided = Pick<Answered, 'command' | 'at' | 'applied'> & { readonly facts: number };
+type Answered = {
+  readonly channel: string;
+  readonly command: Command;
+  readonly at: number;
+  readonly applied: Applied;
+};
 
 function isBetweenParts(db: Database.Database): boolean {
   const count = db

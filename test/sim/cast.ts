@@ -8,6 +8,7 @@ import type {
   SeatContext,
   TurnPrompt,
 } from '../../src/agents/backends/backend.ts';
+import type { GateVerdict, GatedCall } from '../../src/agents/tools/tool-gate.ts';
 import type { AgentConfig } from '../../src/config/config.ts';
 import type { Line } from '../../src/turns/view.ts';
 import { Answers } from './answers.ts';
@@ -369,17 +370,24 @@ export class SimSession implements AgentSession {
     cast.asked += 1;
     const title = `run command ${cast.asked}`;
     const withdrawn = new AbortController();
-    const answered = (choice: 'allow' | 'reject' | 'cancelled'): void => {
+    const { gate } = generation.report;
+    const call = commandCall(title);
+    const answered = (verdict: GateVerdict): void => {
       if (!life.alive) return;
-      if (choice === 'allow' && !cast.allowed.has(title))
+      const code = verdict.verdict === 'go' ? 'allowed' : verdict.code;
+      if (code === 'allowed' && !cast.allowed.has(title))
         fail(new Violation('I18', `nobody allowed ${this.agent} to ${title}`));
-      if (choice === 'allow') situations.reach('a question is allowed');
+      if (code === 'allowed') situations.reach('a question is allowed');
       if (!generation.open) return;
-      if (choice === 'cancelled' && random.chance(0.7)) return this.#ask(generation);
-      generation.report.text(`I was told: ${choice} (${title}).`);
-      this.#later(random.between(1, 2_000), generation, () => this.#finish(generation, { how: 'completed' }));
+      if (code === 'CANCELLED' && random.chance(0.7)) return this.#ask(generation);
+      generation.report.text(`I was told: ${code} (${title}).`);
+      const finish = (): void =>
+        this.#later(random.between(1, 2_000), generation, () => this.#finish(generation, { how: 'completed' }));
+      if (code !== 'allowed' || cast.isTroubled(0.1)) return finish();
+      const result = { status: 'complete', output: title, code: null, durationMs: null } as const;
+      this.#later(random.between(1, 5_000), generation, () => void gate.settled(call, result).then(finish, fail));
     };
-    generation.report.permission({ title, detail: title }, withdrawn.signal).then(answered, fail);
+    gate.ask(call, withdrawn.signal).then(answered, fail);
     if (random.chance(0.4)) {
       this.#later(random.between(1, 20_000), generation, () => {
         situations.reach('an agent takes a question back');
@@ -438,4 +446,9 @@ export class SimSession implements AgentSession {
     generation.open = false;
     if (this.#generation === generation) this.#generation = null;
   }
+}
+
+function commandCall(title: string): GatedCall {
+  const call = { id: title, tool: 'execute', title, input: { command: title }, detail: title };
+  return { ...call, definition: null, repeatable: false, caution: null, accounts: [] };
 }

@@ -39,7 +39,7 @@ const ACTS = {
   operate: 22,
   race: 4,
   together: 4,
-  stale: 3,
+  stale: 6,
   crashAgent: 2.5,
   deafen: 0.8,
   banish: 1,

@@ -203,8 +203,10 @@ function checkActor({ command, before, channel }: Move): void {
       );
       return;
     }
-    case 'decide':
     case 'withdraw':
+      must('I18', openQuestion(before) !== null, () => `a withdrawal counted in ${channel}, where nothing is asked`);
+      return;
+    case 'decide':
     case 'shown': {
       const asked = openQuestion(before);
       must(

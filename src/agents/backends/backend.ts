@@ -1,7 +1,5 @@
-import type { AgentId, ChannelId, Choice, MessageId } from '../../turns/floor/settings.ts';
+import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
-import type { ToolRequest } from '../../rules/tool-use.ts';
-import type { ToolVerdict } from '../../rules/verdict.ts';
 import type { Line } from '../../turns/view.ts';
 
 /** What one prompt holds. Backends that talk to models send `text`; scripts look at the parts. */
@@ -46,26 +44,11 @@ export type Report = {
    * `host`: the agent itself has given no sign of life by it. `limitMs`: what has begun takes no longer, the turn ends then.
    */
   work(open: number, by?: 'host', limitMs?: number): void;
-  /**
-   * Asks people for a yes before a tool runs: the turn is WAITING for `approval` until somebody decides, the wait is over
-   * or the turn ends. Resolves with what was chosen, or `cancelled`. The generation goes on under the same prompt.
-   * `withdrawn`: the agent takes the request back, nobody is to answer it any more.
-   */
-  permission(request: PermissionRequest, withdrawn: AbortSignal): Promise<Choice | 'cancelled'>;
   /** What stands between the agent and its tools. */
-  readonly gate?: ToolGate;
+  readonly gate: ToolGate;
   usage(use: { readonly tokens: number; readonly costMicros: number }): void;
   /** How long the turn may last if nothing more is heard of its agent, in milliseconds. */
   leftMs(): number;
-};
-
-/** What an agent wants to do, in words for people. */
-export type PermissionRequest = {
-  readonly title: string;
-  /** Everything that says what would run. */
-  readonly detail: string;
-  /** Why nobody can be asked: the request is rejected then. */
-  readonly unaskable?: string;
 };
 
 /** How a prompt ended. `waiting`: the agent asked a question (already said) and waits for the answer. */
@@ -82,8 +65,6 @@ export type SeatContext = {
   readonly agent: AgentId;
   readonly name: string;
   readonly persona: string;
-  /** What the rules say about a tool; without it people are asked about every one. */
-  readonly judge?: (request: ToolRequest) => ToolVerdict['verdict'];
   /** Whether the rules let any tool of a server, or this one, ever be used; without it they do. */
   readonly reaches?: (server: string, tool: string | null) => boolean;
 };

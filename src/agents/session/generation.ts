@@ -1,13 +1,12 @@
 import { askedIn, beginsPassWord, createSignalScanner, isPassWord, mentionsIn } from '../../turns/text/recognition.ts';
 import type { AgentCommand } from '../../turns/floor/command.ts';
-import type { AgentId, Approval, Choice } from '../../turns/floor/settings.ts';
+import type { AgentId } from '../../turns/floor/settings.ts';
 import type { TurnDraft } from '../../turns/manager.ts';
 import type { SignalScanner } from '../../turns/text/recognition.ts';
 import type { Applied } from '../../turns/floor-store.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
-import { PermissionQueue } from './permission-queue.ts';
-import type { AgentSession, Ending, PermissionRequest, Report, TurnPrompt } from '../backends/backend.ts';
+import type { AgentSession, Ending, Report, TurnPrompt } from '../backends/backend.ts';
 import type { AgentLog } from './floor-port.ts';
 import { Injections } from './injections.ts';
 import type { Injection } from './injections.ts';
@@ -37,7 +36,7 @@ export type GenerationPorts = {
   /** How long the turn may last without a further one, in milliseconds. */
   readonly leftMs: () => number;
   /** Makes what stands between the agent and its tools. */
-  readonly gate?: () => ToolGate;
+  readonly gate: () => ToolGate;
 };
 
 /** One generation of one turn: what the session streams becomes a draft, signs of work, and messages for the floor. */
@@ -70,8 +69,6 @@ export class Generation {
   #over: AbortController | null = null;
   /** Made for the first tool. */
   #gate: ToolGate | null = null;
-  /** Made for the first question. */
-  #permissions: PermissionQueue | null = null;
   /** Made for the first message that comes meanwhile. */
   #injections: Injections | null = null;
   #beatAt = -Infinity;
@@ -89,13 +86,12 @@ export class Generation {
       text: (chunk) => this.#hear(chunk),
       flush: () => void this.#endMessage(),
       work: (open, by, limitMs) => this.#work(open, { by, limitMs }),
-      permission: (request, withdrawn) => this.#permit(request, withdrawn),
       usage: ({ tokens, costMicros }) => {
         const { agent, epoch } = ports;
         void ports.send({ type: 'spend', agent, epoch, tokens, costMicros });
       },
       leftMs: ports.leftMs,
-      ...(ports.gate === undefined ? {} : { gate: this.#gated(ports.gate) }),
+      gate: this.#gated(ports.gate),
     };
   }
 
@@ -138,7 +134,6 @@ export class Generation {
     if (!this.#muted) this.#ports.draft(null);
     this.#muted = true;
     this.#quiet?.cancel();
-    this.#permissions?.drop();
     this.#over?.abort();
   }
 
@@ -149,17 +144,10 @@ export class Generation {
     this.#injections.add(injection);
   }
 
-  /** The answer to the question with this number. */
-  decide(question: number, choice: Choice): void {
-    this.#workedAt = this.#ports.clock.now();
-    this.#permissions?.decide(question, choice);
-  }
-
   /** The session has stopped generating. */
   generated(): void {
     this.#generating = false;
     this.#quiet?.cancel();
-    this.#permissions?.withdraw();
     this.#over?.abort();
   }
 
@@ -181,7 +169,6 @@ export class Generation {
 
   /** The session failed: says what people have seen, and nothing more. */
   abandon(): void {
-    this.#permissions?.drop();
     this.generated();
     void this.#say();
     this.mute();
@@ -195,20 +182,6 @@ export class Generation {
     this.#done.resolve();
   }
 
-  #permit(request: PermissionRequest, withdrawn: AbortSignal): Promise<Choice | 'cancelled'> {
-    this.#permissions ??= new PermissionQueue({
-      request: (approval, unaskable) => this.#request(approval, unaskable),
-      withdraw: (question) => {
-        const { agent, epoch, send } = this.#ports;
-        void send({ type: 'withdraw', agent, epoch, question });
-      },
-    });
-    return this.#permissions.ask(request, withdrawn, async () => {
-      await this.#endMessage();
-      return !this.#muted && this.#generating;
-    });
-  }
-
   /** What was written before a call stands before it in the channel; what comes while people are asked is said after that. */
   #gated(make: () => ToolGate): ToolGate {
     const made = (): ToolGate => (this.#gate ??= make());
@@ -219,6 +192,7 @@ export class Generation {
         return await ask();
       } finally {
         this.#asking -= 1;
+        this.#workedAt = this.#ports.clock.now();
         this.#beat();
       }
     };
@@ -236,15 +210,6 @@ export class Generation {
     const over = (this.#over ??= new AbortController());
     if (this.#muted || !this.#generating) over.abort();
     return over.signal;
-  }
-
-  async #request(approval: Approval, unaskable: string | null): Promise<number | null> {
-    const { agent, epoch, send } = this.#ports;
-    const why = unaskable === null ? {} : { unaskable };
-    const applied = await send({ type: 'request', agent, epoch, approval, ...why });
-    if (applied?.ok !== true) return null;
-    const asked = applied.facts.find((fact) => fact.type === 'turnWaited');
-    return asked?.wait.reason === 'approval' ? asked.wait.question.question : null;
   }
 
   #hear(chunk: string): void {
@@ -275,7 +240,7 @@ export class Generation {
   /** A sign of work, at most one a second. */
   #beat(limitMs?: number): void {
     const now = this.#ports.clock.now();
-    if (this.#permissions?.open || this.#asking > 0 || now - this.#beatAt < BEAT_MS) return;
+    if (this.#asking > 0 || now - this.#beatAt < BEAT_MS) return;
     this.#beatAt = now;
     const { agent, epoch, send } = this.#ports;
     void send({ type: 'work', agent, epoch, open: this.#open, ...(limitMs === undefined ? {} : { limitMs }) });

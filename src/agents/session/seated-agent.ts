@@ -1,7 +1,5 @@
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { Effect } from '../../turns/floor/react.ts';
-import type { ToolRequest } from '../../rules/tool-use.ts';
-import type { ToolVerdict } from '../../rules/verdict.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
 import type { TurnDraft } from '../../turns/manager.ts';
 import type { Settlement } from '../../engine/port.ts';
@@ -44,12 +42,10 @@ export type SessionSettings = {
   readonly place: { readonly name: string; readonly topic: string };
   /** How many errors stop a session; the owner's defaults unless given. */
   readonly thresholds?: Thresholds;
-  /** What the rules say about a tool of an agent; without it people are asked about every one. */
-  readonly judge?: (agent: AgentId, request: ToolRequest) => ToolVerdict['verdict'];
   /** Whether the rules let any tool of a server, or this one, ever be used by an agent; without it they do. */
   readonly reaches?: (agent: AgentId, server: string, tool: string | null) => boolean;
   /** What stands between an agent and its tools while it has the floor under an epoch. */
-  readonly gate?: (agent: AgentId, epoch: number) => ToolGate;
+  readonly gate: (agent: AgentId, epoch: number) => ToolGate;
 };
 
 /** What a seated agent needs; all but `commands` is shared by all. */
@@ -201,13 +197,6 @@ export class SeatedAgent {
     return CONFIRMED;
   }
 
-  /** Hands the answer to the question that the generation asked; one that an earlier generation asked is over. */
-  decide({ epoch, question, choice }: Of<'decision'>): Settlement {
-    const { generation } = this.#executor;
-    if (generation?.epoch === epoch) generation.decide(question, choice);
-    return CONFIRMED;
-  }
-
   observe(effect: Of<'observe'>): Settlement {
     const line = this.#ports.floors.message(effect.message);
     if (line !== null) this.#executor.session?.observe?.(line);
@@ -313,7 +302,7 @@ export class SeatedAgent {
         const holder = floors.holder(this.channel);
         return holder?.epoch === epoch ? (holder.deadlineAt ?? Infinity) - clock.now() : 0;
       },
-      ...(gate === undefined ? {} : { gate: () => gate(this.spec.id, epoch) }),
+      gate: () => gate(this.spec.id, epoch),
     });
     void generation.done.then(() => void (this.#knowledge.cut = !generation.whole));
     return generation;
@@ -354,7 +343,6 @@ export class SeatedAgent {
       agent,
       name,
       persona,
-      judge: (request) => settings().judge?.(agent, request) ?? 'ask',
       reaches: (server, tool) => settings().reaches?.(agent, server, tool) ?? true,
     };
   }

@@ -239,8 +239,6 @@ class SessionPool {
         return agent.interrupt(effect);
       case 'observe':
         return agent.observe(effect);
-      case 'decision':
-        return agent.decide(effect);
       case 'ask':
         return agent.ask(effect);
       case 'cancel':

@@ -48,7 +48,7 @@ export class Toolbox {
   constructor(parts: ToolboxParts) {
     const { session, report } = parts;
     this.#parts = parts;
-    this.#served = session === null || report.gate === undefined ? null : { session, gate: report.gate };
+    this.#served = session === null ? null : { session, gate: report.gate };
   }
 
   /** What was called so far and what came of it, for a later prompt of the same turn; empty when nothing was. */

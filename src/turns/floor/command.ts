@@ -115,8 +115,8 @@ export type AgentCommand =
       readonly approval: Approval;
       readonly unaskable?: string;
     }
-  /** The holder no longer asks the question with this number, or whichever is open. */
-  | { readonly type: 'withdraw'; readonly agent: AgentId; readonly epoch: number; readonly question?: number }
+  /** The holder no longer asks what it asks. */
+  | { readonly type: 'withdraw'; readonly agent: AgentId; readonly epoch: number }
   /** The truth about one injected message; `no-room`: about one to answer that did not fit into the prompt. */
   | {
       readonly type: 'injected';

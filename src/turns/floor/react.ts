@@ -1,6 +1,6 @@
 import type { Announcement, Fact, FactOf, PromptReason } from './fact.ts';
 import type { Floor } from './floor.ts';
-import type { AgentId, Choice, MessageId } from './settings.ts';
+import type { AgentId, MessageId } from './settings.ts';
 
 /** What the world must learn of a fact. `floor` is the floor after the whole decision: only its settings, its seats and whose turn it is are looked at. */
 export function react(fact: Fact, floor: Floor): readonly Effect[] {
@@ -16,7 +16,6 @@ const REACTIONS: { readonly [T in Fact['type']]?: (fact: FactOf<T>, floor: Floor
     wait.reason === 'human' ? interruption(agent, epoch, settings.interruptGraceMs) : [],
   turnStopped: ({ agent, epoch, forced }) => (forced ? [{ type: 'interrupt', agent, epoch, graceMs: 0 }] : []),
   turnEnded: ended,
-  questionClosed: (fact) => (fact.choice === null ? [] : [decided(fact, fact.choice)]),
   disconnected: ({ restart }, floor) => (restart ? cancelled(floor) : []),
   said: ({ agent, epoch, line, text }) => [{ type: 'post', agent, epoch, line, text }],
   messageRouted: routed,
@@ -36,10 +35,6 @@ function amended({ id, change, holder, epoch }: FactOf<'messageAmended'>): reado
 /** What is owed to a turn that a restart cut is said anew when it goes on. */
 function cancelled({ turn }: Floor): readonly Effect[] {
   return turn?.status === 'suspended' ? [{ type: 'cancel', agent: turn.agent, epoch: turn.epoch }] : [];
-}
-
-function decided({ agent, epoch, question }: FactOf<'questionClosed'>, choice: Choice): Effect {
-  return { type: 'decision', agent, epoch, question, choice };
 }
 
 function announced({ announcement, key, repeat }: FactOf<'announced'>): readonly Effect[] {
@@ -163,14 +158,6 @@ export type Effect =
   | { readonly type: 'observe'; readonly agent: AgentId; readonly message: MessageId }
   /** Stop what this epoch generates; `graceMs` 0 is by force. */
   | { readonly type: 'interrupt'; readonly agent: AgentId; readonly epoch: number; readonly graceMs: number }
-  /** The answer to the question with this number, which the holder asked under this epoch. */
-  | {
-      readonly type: 'decision';
-      readonly agent: AgentId;
-      readonly epoch: number;
-      readonly question: number;
-      readonly choice: Choice;
-    }
   /** Stands behind a question's text in the same lane: once it is reached, all of the text stands in the channel. */
   | { readonly type: 'offer'; readonly question: number }
   /** Ask the facilitator who is next. */

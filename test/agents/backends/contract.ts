@@ -7,7 +7,7 @@ import { BackendError } from '../../../src/agents/backends/backend.ts';
 import type { AgentBackend, AgentSession, Ending, InjectOutcome } from '../../../src/agents/backends/backend.ts';
 import type { Choice } from '../../../src/turns/floor/settings.ts';
 import { openChannel } from '../channel.ts';
-import { person, prompt, recorder } from './conversation.ts';
+import { gateThat, person, prompt, recorder } from './conversation.ts';
 import { isAnswered, isAsked, witnessed } from '../witness.ts';
 
 /** What the agent behind a backend does in one generation. */
@@ -84,10 +84,7 @@ function promises(build: () => Promise<Rig>, asks: boolean): void {
     const asked: string[] = [];
     const report: typeof heard.report = {
       ...heard.report,
-      permission: async (request) => {
-        asked.push(request.title);
-        return choice;
-      },
+      gate: gateThat(({ title = '' }) => (asked.push(title), choice)),
     };
     const over = session.prompt(asking(text, more), report);
     over.catch(() => {});

@@ -1,4 +1,6 @@
 import type { Report, TurnPrompt } from '../../../src/agents/backends/backend.ts';
+import type { GatedCall, ToolGate } from '../../../src/agents/tools/tool-gate.ts';
+import type { Choice } from '../../../src/turns/floor/settings.ts';
 import type { Line } from '../../../src/turns/view.ts';
 
 /** A line of a person. */
@@ -30,6 +32,23 @@ export function prompt(more: Partial<TurnPrompt>): TurnPrompt {
   return { ...base, parts, lines: more.messages ?? [], messages: [], ...more };
 }
 
+/** A gate that lets every step go on, and answers every call so: people's choice, or that nobody decided. */
+export function gateThat(
+  chooses: (call: GatedCall, stopped: AbortSignal) => Choice | 'cancelled' | Promise<Choice | 'cancelled'>,
+): ToolGate {
+  return {
+    step: async () => 'go',
+    async ask(call, stopped) {
+      const choice = await chooses(call, stopped);
+      if (choice === 'allow') return { verdict: 'go' };
+      return { verdict: 'refused', code: choice === 'reject' ? 'DENIED' : 'CANCELLED', words: 'People said no.' };
+    },
+    settled: async () => {},
+    reported: async () => {},
+    close: async () => {},
+  };
+}
+
 /** A report that keeps what was told: the messages, and what else happened. */
 export function recorder() {
   const messages: string[] = [''];
@@ -38,7 +57,7 @@ export function recorder() {
     text: (chunk) => void (messages[messages.length - 1] += chunk),
     flush: () => void messages.push(''),
     work: (open, by) => void events.push(by === 'host' ? `host ${open}` : `work ${open}`),
-    permission: () => Promise.resolve('reject'),
+    gate: gateThat(() => 'reject'),
     leftMs: () => 0,
     usage: ({ tokens }) => void events.push(tokens > 0 ? 'tokens' : 'no tokens'),
   };

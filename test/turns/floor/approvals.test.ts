@@ -41,8 +41,8 @@ describe('a holder that asks for a yes', () => {
 
   test('goes on under the same epoch when an operator allows it', () => {
     const play = asking();
-    const { effects } = allow(play, 1);
-    expect(effects).toEqual([{ type: 'decision', agent: 'pm', epoch: 1, question: 1, choice: 'allow' }]);
+    expect(factsOf('questionClosed', allow(play, 1))).toMatchObject([{ epoch: 1, question: 1, choice: 'allow' }]);
+    expect(play.last.effects).toEqual([]);
     expect(play.seats).toBe('pm ACTIVE, dev QUEUED');
     play.speaks('pm');
     expect(play.holder).toBe('dev #2');
@@ -81,11 +81,11 @@ describe('a holder that asks for a yes', () => {
 describe('T7 an answer', () => {
   test('W: to the question before, about another command of the same turn, does nothing', () => {
     const play = asking();
-    play.act({ type: 'withdraw', agent: 'pm', epoch: 1, question: 1 });
+    play.act({ type: 'withdraw', agent: 'pm', epoch: 1 });
     asks(play, DANGER);
     expect(late(play, 1)).toBe('stale-question');
     expect(play.seats).toBe('pm WAITING, dev QUEUED');
-    expect(allow(play, 2).effects).toMatchObject([{ type: 'decision', question: 2 }]);
+    expect(factsOf('questionClosed', allow(play, 2))).toMatchObject([{ question: 2, choice: 'allow' }]);
   });
 
   test('counts once: a double click and a second operator are refused, also when another question is open', () => {
@@ -132,17 +132,16 @@ describe('T7 a question that its agent takes back', () => {
   test('is over, and the turn goes on', () => {
     const play = asking();
     play.person('m2');
-    const { effects } = play.act({ type: 'withdraw', agent: 'pm', epoch: 1, question: 1 });
+    const { effects } = play.act({ type: 'withdraw', agent: 'pm', epoch: 1 });
     expect(play.seats).toBe('pm ACTIVE, dev QUEUED');
     expect(effects).toContainEqual({ type: 'inject', agent: 'pm', epoch: 1, message: 'm2', observed: false });
-    expect(effects.some(({ type }) => type === 'decision')).toBe(false);
+    expect(factsOf('questionClosed', play.last)).toMatchObject([{ question: 1, choice: null }]);
     play.speaks('pm');
   });
 
-  test('is not another one, nor one of another agent or turn', () => {
+  test('is not one of another agent or turn, and is taken back once', () => {
     const play = asking();
-    const withdraw = { type: 'withdraw', agent: 'pm', epoch: 1, question: 1 } as const;
-    expect(play.refused({ ...withdraw, question: 2 })).toBe('stale-question');
+    const withdraw = { type: 'withdraw', agent: 'pm', epoch: 1 } as const;
     expect(play.refused({ ...withdraw, epoch: 2 })).toBe('stale-epoch');
     expect(play.refused({ ...withdraw, agent: 'dev' })).toBe('not-holder');
     reject(play, 1);
@@ -157,7 +156,7 @@ describe('T53 a yes', () => {
     const { effects } = play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL });
     expect(effects.map(({ type }) => type)).toEqual(['announce', 'offer']);
     expect(late(play, 1)).toBe('not-shown');
-    expect(reject(play, 1).effects).toMatchObject([{ type: 'decision', choice: 'reject' }]);
+    expect(factsOf('questionClosed', reject(play, 1))).toMatchObject([{ choice: 'reject' }]);
     expect(play.refused({ type: 'shown', question: 1 })).toBe('stale-question');
   });
 
@@ -166,13 +165,7 @@ describe('T53 a yes', () => {
     play.person('m1');
     play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL });
     play.act({ type: 'shown', question: 1, why: 'Missing Access' });
-    expect(play.last.effects).toContainEqual({
-      type: 'decision',
-      agent: 'pm',
-      epoch: 1,
-      question: 1,
-      choice: 'reject',
-    });
+    expect(factsOf('questionClosed', play.last)).toMatchObject([{ epoch: 1, question: 1, choice: 'reject' }]);
     expect(factsOf('announced', play.last).map((fact) => fact.announcement)).toEqual([
       { kind: 'unasked', agent: 'pm', title: 'run the tests', why: 'Missing Access' },
     ]);
@@ -184,7 +177,7 @@ describe('T53 a yes', () => {
     play.person('m1');
     play.act({ type: 'request', agent: 'pm', epoch: 1, approval: APPROVAL, unaskable: 'too long' });
     const { facts, effects } = play.last;
-    expect(effects.map(({ type }) => type)).toEqual(['announce', 'decision']);
+    expect(effects.map(({ type }) => type)).toEqual(['announce']);
     expect(factsOf('questionClosed', play.last)).toMatchObject([{ question: 1, choice: 'reject', by: null }]);
     expect(JSON.stringify(facts)).not.toContain('npm test');
     expect(play.seats).toBe('pm ACTIVE, dev QUEUED');

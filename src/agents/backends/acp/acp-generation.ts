@@ -1,9 +1,7 @@
 import type { Timers } from '../../../lib/time.ts';
-import type { Choice } from '../../../turns/floor/settings.ts';
 import type { Ending, Report, SeatContext, TurnPrompt } from '../backend.ts';
-import { VERDICTS } from '../../../rules/verdict.ts';
 import type { GateVerdict, GatedCall, ToolGate } from '../../tools/tool-gate.ts';
-import { gatedCall, optionFor, permissionFor, resultOf, toolRequestsOf } from './acp-permission.ts';
+import { gatedCall, optionFor, resultOf } from './acp-permission.ts';
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
 import { explainSilence } from './acp-words.ts';
 import { FloorTools } from '../../tools/floor-tools.ts';
@@ -46,10 +44,7 @@ export class AcpGeneration {
   /** What it has written, as far as it is needed to begin anew. */
   #written = '';
 
-  readonly #judge: NonNullable<SeatContext['judge']>;
-
   constructor(seat: SeatContext, turn: TurnPrompt, report: Report, timers: Timers) {
-    this.#judge = seat.judge ?? (() => 'ask');
     this.floorTools = new FloorTools(report, seat.agent, turn.roster);
     this.#report = report;
     this.#timers = timers;
@@ -101,27 +96,15 @@ export class AcpGeneration {
   }
 
   /**
-   * Asks people, unless the tool is the floor's own or the rules allow or refuse it. A run that is over or interrupted answers that it is cancelled, as does
-   * one whose agent took the request back, or ended the tool call or the prompt meanwhile.
+   * Has the gate decide, unless the tool is the floor's own. A generation that is over or interrupted answers that it is
+   * cancelled, as does one whose agent took the request back, or ended the tool call or the prompt meanwhile.
    */
   async permission({ toolCall, options, isOwn }: Asked, withdrawn: AbortSignal): Promise<PermissionOutcome> {
     if (this.#ended || this.#interrupted) return CANCELLED;
     if (options.length === 0) return CANCELLED;
     const told = [...[this.#calls.get(toolCall.toolCallId)].filter((known) => known !== undefined), toolCall];
-    const gate = isOwn ? undefined : this.#report.gate;
-    if (gate !== undefined) return this.#gated(gate, { told, options }, withdrawn);
-    const verdict = isOwn ? 'allow' : this.#verdictOn(told);
-    if (verdict === 'deny') return this.#refuse(told, options);
-    const unasked = verdict === 'allow' ? optionFor('allow', options) : null;
-    if (unasked !== null) return outcomeOf(unasked);
-    this.#asking += 1;
-    this.#report.work(this.#open);
-    const asked = this.#choice(told, options, withdrawn);
-    this.#asked = Promise.all([this.#asked, asked]);
-    const choice = await asked;
-    this.#asking -= 1;
-    this.#report.work(this.#open);
-    return choice === 'reject' ? this.#refuse(told, options) : outcomeOf(optionFor(choice, options));
+    const unasked = isOwn ? optionFor('allow', options) : null;
+    return unasked === null ? this.#gated(told, options, withdrawn) : outcomeOf(unasked);
   }
 
   /** From here on open and new permissions are cancelled. */
@@ -178,18 +161,13 @@ export class AcpGeneration {
     return this.#tools.size + this.#asking;
   }
 
-  /** Of all that was told of a call, the strictest: one may hold what another leaves out. */
-  #verdictOn(told: readonly ToolCall[]): (typeof VERDICTS)[number] {
-    const verdicts = new Set(toolRequestsOf(told).map(this.#judge));
-    return VERDICTS.findLast((verdict) => verdicts.has(verdict)) ?? 'ask';
-  }
-
   /** Has the call decided about; one that may run is settled when its agent tells that it is over. */
   async #gated(
-    gate: ToolGate,
-    { told, options }: { readonly told: readonly ToolCall[]; readonly options: readonly PermissionOption[] },
+    told: readonly ToolCall[],
+    options: readonly PermissionOption[],
     withdrawn: AbortSignal,
   ): Promise<PermissionOutcome> {
+    const { gate } = this.#report;
     const call = gatedCall(titleOf(told), told, options);
     const over = new AbortController();
     this.#asks.set(over, call.id);
@@ -249,7 +227,7 @@ export class AcpGeneration {
     const { gate } = this.#report;
     const told = this.#calls.get(id);
     const asked = this.#running.get(id);
-    if (gate === undefined || told === undefined) return;
+    if (told === undefined) return;
     this.#running.delete(id);
     const result = resultOf(told);
     if (asked !== undefined) void gate.settled(asked, result);
@@ -278,23 +256,6 @@ export class AcpGeneration {
     this.#tools.delete(id);
     this.#calls.delete(id);
     for (const [over, asked] of this.#asks) if (asked === id) over.abort();
-  }
-
-  async #choice(
-    told: readonly ToolCall[],
-    options: readonly PermissionOption[],
-    withdrawn: AbortSignal,
-  ): Promise<Choice | 'cancelled'> {
-    const over = new AbortController();
-    this.#asks.set(over, told[0]?.toolCallId ?? '');
-    const signal = AbortSignal.any([over.signal, withdrawn, this.#stop.signal]);
-    const cancelled = Promise.withResolvers<'cancelled'>();
-    signal.addEventListener('abort', () => cancelled.resolve('cancelled'));
-    const request = permissionFor(titleOf(told), told, options);
-    const asked = this.#report.permission(request, signal).catch(() => 'cancelled' as const);
-    const choice = await Promise.race([asked, cancelled.promise]);
-    this.#asks.delete(over);
-    return choice;
   }
 }
 

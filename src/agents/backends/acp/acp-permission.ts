@@ -4,42 +4,32 @@ import { TOOL_KINDS } from '../../../rules/rule.ts';
 import type { ToolRequest } from '../../../rules/tool-use.ts';
 import { asJson, inputWords } from '../../tools/input-words.ts';
 import { unifiedDiff } from './unified-diff.ts';
-import type { PermissionRequest } from '../backend.ts';
 import type { CallResult, GatedCall } from '../../tools/tool-gate.ts';
 import { FLOOR_TOOLS, isFloorTool } from '../../tools/floor-tools.ts';
 import type { PermissionOption, ToolCall } from './acp-wire.ts';
 
 /**
- * What to show people of a tool call that waits for their yes: all that was told of it, before and with the request, that
- * says what would run (Kimi cuts a command in the request that an update held whole; OpenCode's request for a foreign folder
- * holds none), and in what words the agent would be answered. Without an option for a yes this once there is nothing to ask.
+ * A call that an agent asks for, or tells of, as it stands before the gate; `options`: the answers that it takes, if it asks.
+ * People are shown all that was told of it, before and with the request, that says what would run (Kimi cuts a command in the
+ * request that an update held whole; OpenCode's request for a foreign folder holds none), and in what words the agent would be
+ * answered. Without an option for a yes this once there is nothing to ask.
  */
-export function permissionFor(
-  title: string,
-  told: readonly ToolCall[],
-  options: readonly PermissionOption[],
-): PermissionRequest {
-  const detail = detailOf(title, told, options);
-  const request = { title: title.length > LONGEST_TITLE ? `${title.slice(0, LONGEST_TITLE)}…` : title, detail };
-  return sent('allow', options) === null ? { ...request, unaskable: NO_YES } : request;
-}
-
-/** A call that an agent asks for, or tells of, as it stands before the gate; `options`: the answers that it takes, if it asks. */
 export function gatedCall(title: string, told: readonly ToolCall[], options: readonly PermissionOption[]): GatedCall {
-  const { unaskable, ...words } = permissionFor(title, told, options);
+  const detail = detailOf(title, told, options);
   const accounts = toolRequestsOf(told);
   const named = accounts.find(({ name }) => name !== null)?.name;
   const input = told.findLast(({ rawInput }) => isRecord(rawInput))?.rawInput;
   return {
     id: told[0]?.toolCallId ?? '',
     tool: named ?? accounts.find(({ kind }) => kind !== null)?.kind ?? 'other',
-    input: isRecord(input) ? input : { told: words.detail },
+    input: isRecord(input) ? input : { told: detail },
     definition: null,
     repeatable: false,
-    ...words,
+    title: title.length > LONGEST_TITLE ? `${title.slice(0, LONGEST_TITLE)}…` : title,
+    detail,
     accounts,
     // Nobody can say yes, so even what a rule allows is a no, and people are told.
-    ...(unaskable === undefined ? { caution: null } : { caution: unaskable, unaskable }),
+    ...(sent('allow', options) === null ? { caution: NO_YES, unaskable: NO_YES } : { caution: null }),
   };
 }
 
@@ -59,8 +49,8 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
  * The option for a choice, by its kind: a yes for this once and no other, for agents keep one for always in files of their
  * own, where nobody takes it back; a no in any form that the agent offers. `null`: there is none, the request is cancelled.
  */
-export function optionFor(choice: Choice | 'cancelled', options: readonly PermissionOption[]): string | null {
-  return choice === 'cancelled' ? null : (sent(choice, options)?.optionId ?? null);
+export function optionFor(choice: Choice, options: readonly PermissionOption[]): string | null {
+  return sent(choice, options)?.optionId ?? null;
 }
 
 /**

@@ -193,12 +193,13 @@ class Listener {
         this.heard += chunk;
         report.text(chunk);
       },
-      permission: (request, withdrawn) => {
-        const asked = report.permission(request, withdrawn);
-        this.#asked = Promise.allSettled([this.#asked, asked]);
-        return asked;
-      },
+      gate: { ...report.gate, ask: (call, stopped) => this.#asks(report.gate.ask(call, stopped)) },
     };
+  }
+
+  #asks<T>(asked: Promise<T>): Promise<T> {
+    this.#asked = Promise.allSettled([this.#asked, asked]);
+    return asked;
   }
 
   /** While people are asked something the floor takes no word of the agent: resolves, with what is given, when no question is open. */

@@ -77,7 +77,7 @@ export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw
   if (turn.epoch !== command.epoch) return 'stale-epoch';
   const { agent, epoch } = command;
   const question = openQuestion(decision.floor)?.question;
-  if (question === undefined || question !== (command.question ?? question)) return 'stale-question';
+  if (question === undefined) return 'stale-question';
   decision.record({ type: 'questionClosed', agent, epoch, question, choice: null, by: agent });
   goOnAfter(decision, agent);
   return null;

@@ -10,14 +10,15 @@ import type { AcpProfileName } from '../../../../src/agents/backends/acp/acp-pro
 import { TOOL_KINDS } from '../../../../src/rules/rule.ts';
 import { kindsDenied, uniteRules } from '../../../../src/rules/verdict.ts';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
-import type { AgentSession, PermissionRequest } from '../../../../src/agents/backends/backend.ts';
+import type { AgentSession } from '../../../../src/agents/backends/backend.ts';
+import type { GatedCall } from '../../../../src/agents/tools/tool-gate.ts';
 import type { Choice } from '../../../../src/turns/floor/settings.ts';
 import { createCommandBackend } from '../../../../src/agents/backends/command/command-backend.ts';
 import { TYPING } from '../../../../src/agents/backends/scripted/typing-speed.ts';
 import { SCRIPTS, createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted-backend.ts';
 import { FAKE_ACP, acpRig, livingIn } from './acp-rig.ts';
 import type { AcpRig } from './acp-rig.ts';
-import { person, prompt, recorder } from '../conversation.ts';
+import { gateThat, person, prompt, recorder } from '../conversation.ts';
 import type { FakeAct, FakeManners } from './fake-acp-acts.ts';
 
 const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
@@ -65,11 +66,8 @@ async function terminal(promise: Promise<unknown>): Promise<string> {
 /** One prompt in which the agent does this; people choose `choice`. */
 function turn(acts: readonly FakeAct[], choice: Choice = 'reject') {
   rig!.play(...acts);
-  const asked: PermissionRequest[] = [];
-  const report = {
-    ...recorder().report,
-    permission: async (request: PermissionRequest) => (asked.push(request), choice),
-  };
+  const asked: GatedCall[] = [];
+  const report = { ...recorder().report, gate: gateThat((call) => (asked.push(call), choice)) };
   const over = session!.prompt(prompt({ messages: [person(1, 'Do it')], text: 'Do it' }), report);
   over.catch(() => {});
   return { over, asked };

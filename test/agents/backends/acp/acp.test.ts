@@ -3,13 +3,14 @@ import { createAcpBackend } from '../../../../src/agents/backends/acp/acp-backen
 import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp-backend.ts';
 import { toolHint } from '../../../../src/agents/backends/acp/acp-words.ts';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
-import type { AgentSession, PermissionRequest } from '../../../../src/agents/backends/backend.ts';
+import type { AgentSession } from '../../../../src/agents/backends/backend.ts';
+import type { GatedCall } from '../../../../src/agents/tools/tool-gate.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
 import type { Timers } from '../../../../src/lib/time.ts';
 import type { Choice } from '../../../../src/turns/floor/settings.ts';
 import { acpRig, livingIn } from './acp-rig.ts';
 import type { AcpRig } from './acp-rig.ts';
-import { person, prompt, recorder } from '../conversation.ts';
+import { gateThat, person, prompt, recorder } from '../conversation.ts';
 import type { FakeAct, FakeManners } from './fake-acp-acts.ts';
 
 const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
@@ -42,11 +43,11 @@ async function failure(promise: Promise<unknown>): Promise<BackendError> {
 
 function begin(text = 'Build it', choice: Choice | 'cancelled' | Promise<never> = 'cancelled', leftMs = 0) {
   const heard = recorder();
-  const asked: PermissionRequest[] = [];
+  const asked: GatedCall[] = [];
   const usage: { tokens: number; costMicros: number }[] = [];
   const report = {
     ...heard.report,
-    permission: async (request: PermissionRequest) => (asked.push(request), choice),
+    gate: gateThat((call) => (asked.push(call), choice)),
     usage: (use: { tokens: number; costMicros: number }) => void usage.push(use),
     leftMs: () => leftMs,
   };
@@ -54,6 +55,14 @@ function begin(text = 'Build it', choice: Choice | 'cancelled' | Promise<never> 
   over.catch(() => {});
   const said = () => heard.messages.map((message) => message.trim()).filter((message) => message !== '');
   return { over, said, asked, usage, events: heard.events };
+}
+
+/** As a gate answers: nobody decides, until it is told that the question is over. */
+function untilTakenBack(signals: AbortSignal[], stopped: AbortSignal): Promise<'cancelled'> {
+  signals.push(stopped);
+  const { promise, resolve } = Promise.withResolvers<'cancelled'>();
+  stopped.addEventListener('abort', () => resolve('cancelled'));
+  return promise;
 }
 
 async function whole(...acts: FakeAct[]) {
@@ -454,7 +463,7 @@ describe('a permission', () => {
       rig!.play({ do: 'ask', title: id, waits: false }, end, { do: 'answer' });
       const over = session!.prompt(prompt({ text: 'Clean up' }), {
         ...recorder().report,
-        permission: (_request, signal) => (withdrawn.push(signal), new Promise<never>(() => {})),
+        gate: gateThat((_call, stopped) => untilTakenBack(withdrawn, stopped)),
       });
       expect(await over).toEqual({ how: 'passed' });
       expect(withdrawn.map(({ aborted }) => aborted)).toEqual([true]);
@@ -468,7 +477,7 @@ describe('a permission', () => {
     rig!.play({ do: 'ask', title: 'Delete it', waits: false });
     const over = session!.prompt(prompt({ text: 'Clean up' }), {
       ...recorder().report,
-      permission: (_request, signal) => (withdrawn.push(signal), new Promise<never>(() => {})),
+      gate: gateThat((_call, stopped) => untilTakenBack(withdrawn, stopped)),
     });
     expect(await over).toEqual({ how: 'passed' });
     expect(withdrawn.map(({ aborted }) => aborted)).toEqual([true]);
@@ -477,10 +486,14 @@ describe('a permission', () => {
   test('that is open is cancelled by an interrupt', async () => {
     await ready();
     rig!.play({ do: 'ask', title: 'Delete it' });
-    const turn = begin('Clean up', new Promise<never>(() => {}));
-    await vi.waitFor(() => expect(turn.asked).toHaveLength(1), { timeout: 60_000 });
+    const signals: AbortSignal[] = [];
+    const over = session!.prompt(prompt({ text: 'Clean up' }), {
+      ...recorder().report,
+      gate: gateThat((_call, stopped) => untilTakenBack(signals, stopped)),
+    });
+    await vi.waitFor(() => expect(signals).toHaveLength(1), { timeout: 60_000 });
     await session!.interrupt(5_000);
-    expect(await turn.over).toEqual({ how: 'interrupted' });
+    expect(await over).toEqual({ how: 'interrupted' });
     expect(rig!.told.choices).toEqual(['cancelled']);
   });
 });

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { AcpGeneration } from '../../../../src/agents/backends/acp/acp-generation.ts';
 import { permissionRequest, sessionUpdate } from '../../../../src/agents/backends/acp/acp-wire.ts';
-import type { PermissionRequest } from '../../../../src/agents/backends/backend.ts';
+import type { GatedCall } from '../../../../src/agents/tools/tool-gate.ts';
 import type { Choice } from '../../../../src/turns/floor/settings.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
-import { prompt, recorder } from '../conversation.ts';
+import { gateThat, prompt, recorder } from '../conversation.ts';
 
 /** What an agent sent, as it stood on the wire, and what people must be able to read of it. */
 type Frames = {
@@ -21,11 +21,8 @@ const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona
 
 /** The request as it comes to people, and what the agent is answered. */
 async function asked({ updates = [], toolCall, options }: Omit<Frames, 'shows' | 'allow' | 'reject'>, choice: Choice) {
-  const requests: PermissionRequest[] = [];
-  const report = {
-    ...recorder().report,
-    permission: async (request: PermissionRequest) => (requests.push(request), choice),
-  };
+  const requests: GatedCall[] = [];
+  const report = { ...recorder().report, gate: gateThat((call) => (requests.push(call), choice)) };
   const run = new AcpGeneration(SEAT, prompt({ text: 'Clean up' }), report, systemTimers);
   for (const update of updates) run.update(sessionUpdate.parse({ sessionId: 's1', update }).update);
   const request = permissionRequest.parse({ sessionId: 's1', toolCall, options });

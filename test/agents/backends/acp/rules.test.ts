@@ -1,18 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import { AcpGeneration } from '../../../../src/agents/backends/acp/acp-generation.ts';
 import { permissionRequest, sessionUpdate } from '../../../../src/agents/backends/acp/acp-wire.ts';
-import { toolUse } from '../../../../src/rules/tool-use.ts';
-import { decideUse, uniteRules } from '../../../../src/rules/verdict.ts';
 import type { ToolLists } from '../../../../src/rules/verdict.ts';
+import { judgeCall } from '../../../../src/runtime/tool-judge.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
-import { prompt, recorder } from '../conversation.ts';
+import { load } from '../../../config/world.ts';
+import { gateThat, prompt, recorder } from '../conversation.ts';
 
 const OPTIONS = [
   { optionId: 'always', name: 'Always', kind: 'allow_always' },
   { optionId: 'once', name: 'Once', kind: 'allow_once' },
   { optionId: 'no', name: 'No', kind: 'reject_once' },
 ];
-const PLACE = { folder: '/work', home: '/home/ann', realpath: (path: string) => path };
+const DEV = { id: 'dev', backend: { kind: 'acp', profile: 'opencode', cwd: '/work' } };
+const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
 
 type Told = { readonly updates?: readonly object[]; readonly options?: readonly object[]; readonly isOwn?: boolean };
 
@@ -23,12 +24,16 @@ async function answered(
   { updates = [], options = OPTIONS, isOwn = false }: Told = {},
 ) {
   let asked = 0;
-  const report = { ...recorder().report, permission: async () => ((asked += 1), 'allow' as const) };
-  const rules = uniteRules([{ scope: 'bot', lists }]);
-  const judge = (request: Parameters<typeof toolUse>[0]) =>
-    decideUse(toolUse(request, PLACE), rules, { at: 0, definition: null, remembered: [] }).verdict;
-  const seat = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '', judge };
-  const run = new AcpGeneration(seat, prompt({ text: 'Clean up' }), report, systemTimers);
+  const tools = Object.keys(lists).length === 0 ? {} : { tools: lists };
+  const config = load({ ...tools, agents: [DEV], channels: [{ id: SEAT.channel, agents: ['dev'] }] });
+  const gate = gateThat((call) => {
+    const { verdict } = judgeCall(config, SEAT, call, { at: 0, remembered: [] });
+    if (verdict === 'deny') return 'reject';
+    asked += verdict === 'ask' || call.caution !== null ? 1 : 0;
+    return 'allow';
+  });
+  const report = { ...recorder().report, gate };
+  const run = new AcpGeneration(SEAT, prompt({ text: 'Clean up' }), report, systemTimers);
   for (const update of updates) run.update(sessionUpdate.parse({ sessionId: 's1', update }).update);
   const request = permissionRequest.parse({ sessionId: 's1', toolCall: { toolCallId: 't1', ...toolCall }, options });
   const outcome = await run.permission({ ...request, isOwn }, new AbortController().signal);

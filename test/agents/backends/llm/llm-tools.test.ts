@@ -160,14 +160,6 @@ describe('a model with tools of servers', () => {
     expect(toolNames(rig)).toEqual([[]]);
   });
 
-  test('has none where nothing stands between it and them', async () => {
-    const rig = await begun();
-    rig.rig.answer(calling(['raw__write', { path: 'a' }]), saying('Plain.'));
-    await rig.session.prompt(prompt({ text: 'Go' }), recorder().report);
-    expect(toolNames(rig)[0]).toEqual(Object.keys(FLOOR_TOOLS));
-    expect(results(rig)).toEqual(['There is no tool "raw__write".']);
-  });
-
   test('has a tool that its server adds from the next round on', async () => {
     const rig = await begun();
     rig.rig.answer(calling(['raw__grow', {}]), calling(['raw__echo', {}]), saying('Done.'));

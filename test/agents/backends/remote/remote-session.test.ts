@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { AbsentError } from '../../../../src/agents/backends/backend.ts';
 import type { AgentSession } from '../../../../src/agents/backends/backend.ts';
 import { addAgentToken } from '../../../../src/agents/backends/remote/tokens.ts';
-import { person, prompt, recorder } from '../conversation.ts';
+import { gateThat, person, prompt, recorder } from '../conversation.ts';
 import { SEAT, remoteRig, speak, until } from './remote-rig.ts';
 import type { Answering, RemoteRig } from './remote-rig.ts';
 
@@ -263,11 +263,11 @@ describe('a connection that breaks in the middle of a turn', () => {
     const withdrawn: string[] = [];
     const over = session.prompt(prompt({ text: 'Delete it' }), {
       ...heard.report,
-      permission: ({ title }, signal) => {
+      gate: gateThat(({ title = '' }, signal) => {
         asked.push(title);
         signal.addEventListener('abort', () => void withdrawn.push(title));
         return told.promise;
-      },
+      }),
     });
     await until(() => asked.length > 0, 'the question');
     socket.terminate();
