@@ -15,6 +15,8 @@ export type OfferedTools = {
   readonly tools: readonly ServerTool[];
   /** Tools that there are and that rules never let through: a call of one is answered, not run. */
   readonly withheld: readonly ServerTool[];
+  /** Servers of which rules let nothing through: nobody asks them what they have, and a call of theirs is answered, too. */
+  readonly unused: readonly string[];
   /** Servers whose tools are missing, and why; in words for the model. */
   readonly notes: readonly string[];
   /** What servers say about their own use, as the configuration wants it read. */
@@ -127,7 +129,10 @@ export class McpPool {
   }
 
   async #offer(servers: readonly McpServer[], reaches: Reaches, agent: AgentId): Promise<OfferedTools> {
-    const used = servers.filter(({ id }) => reaches(id, null));
+    const [used, unused] = [
+      servers.filter(({ id }) => reaches(id, null)),
+      servers.filter(({ id }) => !reaches(id, null)),
+    ];
     const all = await Promise.all(used.map(toolsOf));
     const listed = all.flatMap(({ tools }) => tools);
     const wanted = listed.filter((tool) => reaches(tool.server, tool.name));
@@ -139,6 +144,7 @@ export class McpPool {
     return {
       tools,
       withheld,
+      unused: unused.map(({ id }) => id),
       notes: left === 0 ? notes : [...notes, `${left} more tools are not offered: there are too many.`],
       instructions: all.flatMap(({ instructions }) => instructions ?? []),
     };

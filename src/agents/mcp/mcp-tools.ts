@@ -44,6 +44,14 @@ export function readTools(server: string, listed: readonly Tool[], wanted: reado
   return { tools, refused: hidden.map(({ name }) => `${shown(name)}: ${why}`) };
 }
 
+/** A tool of one of these servers, which nobody has asked what they have, by the name that a model calls it; `null`: of none of them. */
+export function unlistedTool(servers: readonly string[], alias: string): ServerTool | null {
+  const server = servers.find((id) => alias.startsWith(`${id}__`));
+  return server === undefined
+    ? null
+    : toolOf(server, { name: alias.slice(`${server}__`.length), inputSchema: { type: 'object' } });
+}
+
 /** What differs between two definitions of a tool, for people. */
 export function differenceOf(before: ServerTool, now: ServerTool): string {
   const parts = [

@@ -1,3 +1,4 @@
+import { StringDecoder } from 'node:string_decoder';
 import { StreamableHTTPClientTransport, deserializeMessage, serializeMessage } from '@modelcontextprotocol/client';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client';
 import { delay } from '../../lib/retry.ts';
@@ -16,8 +17,6 @@ export type ServerProgram = {
   readonly timers: Timers;
 };
 
-const LINE_FEED = 10;
-
 /** How much a server may send at once, in bytes: between two answers, and in one answer over HTTP. */
 export const LONGEST_MESSAGE = 8 * 1_024 * 1_024;
 
@@ -34,7 +33,8 @@ export class StdioTransport implements Transport {
   pid: number | null = null;
   readonly #program: ServerProgram;
   /** Of the line that is not whole yet; joined only once, for a long one comes in very many pieces. */
-  #pieces: Buffer[] = [];
+  #pieces: string[] = [];
+  readonly #decoder = new StringDecoder('utf8');
   #group: ProcessGroup | null = null;
   #stopped: Promise<void> | null = null;
   /** Since the last answer. */
@@ -98,14 +98,12 @@ export class StdioTransport implements Transport {
     if (this.#stopped !== null) return;
     this.#received += chunk.length;
     if (this.#received > LONGEST_MESSAGE) return this.#break('it sent more than 8 MiB without an answer');
-    let from = 0;
-    for (let end = chunk.indexOf(LINE_FEED); end !== -1; end = chunk.indexOf(LINE_FEED, from)) {
-      this.#pieces.push(chunk.subarray(from, end));
-      from = end + 1;
-      const line = Buffer.concat(this.#pieces.splice(0)).toString();
-      this.#take(line);
+    const [first = '', ...rest] = this.#decoder.write(chunk).split('\n');
+    this.#pieces.push(first);
+    for (const begin of rest) {
+      this.#take(this.#pieces.splice(0).join(''));
+      this.#pieces.push(begin);
     }
-    if (from < chunk.length) this.#pieces.push(chunk.subarray(from));
   }
 
   /** What is no message is passed over. */

@@ -6,6 +6,7 @@ import type { OfferedTools } from '../mcp/mcp-pool.ts';
 import type { SessionTools } from '../mcp/session-tools.ts';
 import { READ_OUTPUT } from '../mcp/mcp-output.ts';
 import type { KeptOutputs, ToolImage } from '../mcp/mcp-output.ts';
+import { unlistedTool } from '../mcp/mcp-tools.ts';
 import type { ServerTool } from '../mcp/mcp-tools.ts';
 import { isHarmless, isUntrusted } from '../mcp/taint.ts';
 import { neutralised } from '../prompt/prompt.ts';
@@ -172,8 +173,8 @@ export class Toolbox {
 
   /** Also a tool that is not offered: a call of it is answered by the gate. */
   #find(name: string): ServerTool | null {
-    const { tools, withheld } = this.#offered;
-    return [...tools, ...withheld].find(({ alias }) => alias === name) ?? null;
+    const { tools, withheld, unused } = this.#offered;
+    return [...tools, ...withheld].find(({ alias }) => alias === name) ?? unlistedTool(unused, name);
   }
 }
 
@@ -230,7 +231,7 @@ export function fenced(head: string, text: string): string {
 type Answer = { readonly text: string; readonly images?: readonly ToolImage[] };
 type Picture = ToolImage & { readonly from: string };
 
-const NOTHING: OfferedTools = { tools: [], withheld: [], notes: [], instructions: [] };
+const NOTHING: OfferedTools = { tools: [], withheld: [], unused: [], notes: [], instructions: [] };
 const STOPPED: Answer = { text: 'It was not run: the turn is over.' };
 /** How many calls of one answer are carried out. */
 const MOST_CALLS = 32;

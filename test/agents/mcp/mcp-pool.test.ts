@@ -1,3 +1,4 @@
+import { unlistedTool } from '../../../src/agents/mcp/mcp-tools.ts';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { LONGEST_DEFINITIONS, McpPool, MOST_TOOLS } from '../../../src/agents/mcp/mcp-pool.ts';
 import type { McpConfig, SeatTools } from '../../../src/agents/mcp/mcp-pool.ts';
@@ -98,6 +99,15 @@ describe('the tools of an agent', () => {
     const found = await seat('dev').offer((_, tool) => tool !== 'write');
     expect(found.tools.map(({ name }) => name)).toEqual(['echo', 'grow', 'rug']);
     expect(found.withheld.map(({ name }) => name)).toEqual(['write']);
+  });
+
+  test('of a server that no rule reaches are known by their names, and it is not started', async () => {
+    const { seat, logged } = pooled({ raw: toolsServer(['fails']), other: toolsServer() });
+    const found = await seat('dev').offer((server) => server === 'other');
+    expect(found.unused).toEqual(['raw']);
+    expect(unlistedTool(found.unused, 'raw__write')).toMatchObject({ server: 'raw', rule: 'mcp__raw__write' });
+    expect(unlistedTool(found.unused, 'other__write')).toBe(null);
+    expect(logged).toEqual([]);
   });
 
   test('are named after their server, also one that is called as a tool of the floor is', async () => {

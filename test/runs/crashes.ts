@@ -1,0 +1,331 @@
+import Database from 'better-sqlite3';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Bot } from '../kill/bot.ts';
+import type { Page } from '../kill/page.ts';
+import { cards } from './calling.ts';
+import { DONE, calling } from './models.ts';
+import type { Mind } from './models.ts';
+import { outcome } from './scenario.ts';
+import type { Outcome, Scenario, Size } from './scenario.ts';
+import { CHANNEL, configOf, fixture, onStage, pageIn, questionOrRest } from './stage.ts';
+import type { Parts, Stage } from './stage.ts';
+
+/** Programs that are killed between a request and its result: rows 7 and 8. */
+export const CRASHES: readonly Scenario[] = [
+  { id: 7, name: 'kill -9 with an open card; restart; Yes', run: (size) => killed(size === 'full' ? 9 : 1, size) },
+  { id: 8, name: 'same with the ACP agent', run: killedAgent },
+];
+
+/**
+ * Twelve moments from a request to its result. `again`: how often people may have to be asked in all, for a call that may have
+ * done its work is never repeated without a question.
+ */
+const POINTS = [
+  { name: 'the model is asked', again: 1 },
+  { name: 'the model has answered', again: 1 },
+  { name: 'the run has begun', again: 1 },
+  { name: 'the call is written', again: 1 },
+  { name: 'the question is shown', again: 1 },
+  { name: 'the question is open', again: 1 },
+  { name: 'yes is clicked', again: 1 },
+  { name: 'yes is written', again: 1 },
+  { name: 'the call is claimed', again: 2 },
+  { name: 'the server has the call', again: 2 },
+  { name: 'the server has done it', again: 1 },
+  { name: 'the result is written', again: 1 },
+] as const;
+type Point = (typeof POINTS)[number]['name'];
+
+const SHORT = new Set<Point>(['the question is open', 'the server has the call']);
+
+/** Faults of all cycles, each named by its moment. */
+type Faults = {
+  readonly lost: string[];
+  readonly doubled: string[];
+  readonly unmarked: string[];
+  readonly askedAgain: string[];
+  readonly missed: string[];
+};
+
+async function killed(times: number, size: Size): Promise<Outcome> {
+  const rig = await startRig();
+  const config = (parts: Parts) =>
+    configOf(parts, {
+      mcp: {
+        effect: {
+          command: process.execPath,
+          args: [fixture('effect-server.ts')],
+          env: { EFFECTS: effectsFile(parts), RIG: rig.url },
+          trusted: true,
+        },
+      },
+      tools: { allow: ['mcp__effect__look'], ask: ['mcp__effect__write'] },
+    });
+  const faults: Faults = { lost: [], doubled: [], unmarked: [], askedAgain: [], missed: [] };
+  let cycles = 0;
+  try {
+    await onStage({ config }, async (stage) => {
+      let bot = await stage.start();
+      for (let time = 1; time <= times; time += 1) {
+        for (const { name, again } of POINTS) {
+          if (size === 'short' && !SHORT.has(name)) continue;
+          cycles += 1;
+          bot = await cycle({ stage, rig, bot, faults }, { name, again, task: `task ${cycles}` });
+        }
+      }
+      await bot.end('SIGTERM');
+    });
+  } finally {
+    await rig.close();
+  }
+  const count = ({ lost, doubled, unmarked, askedAgain, missed }: Faults) => ({
+    lost: lost.length,
+    doubled: doubled.length,
+    unknownUnmarked: unmarked.length,
+    askedAgain: askedAgain.length,
+    momentsMissed: missed.length,
+  });
+  const words = Object.entries(faults).flatMap(([kind, found]) => found.map((each) => `${kind}: ${each}`));
+  const counted = Object.entries(Object.groupBy(words, (each) => each)).map(
+    ([text, all]) => `${all?.length} × ${text}`,
+  );
+  return outcome(
+    {
+      cycles,
+      writtenOnce: cycles - new Set([...faults.lost, ...faults.doubled]).size,
+      ...count(faults),
+      faults: counted,
+    },
+    { lost: 0, doubled: 0, unknownUnmarked: 0, askedAgain: 0, momentsMissed: 0 },
+  );
+}
+
+type World = { readonly stage: Stage; readonly rig: Rig; readonly bot: Bot; readonly faults: Faults };
+type Cycle = { readonly name: Point; readonly again: number; readonly task: string };
+
+/** One task, cut at one moment, and everything that is asked afterwards answered with yes; the bot that then runs. */
+async function cycle({ stage, rig, bot, faults }: World, { name, again, task }: Cycle): Promise<Bot> {
+  const { models, place } = stage;
+  const page = await pageIn(bot);
+  const kill = new Kill(bot, name);
+  const mark = cards(stage);
+  const rowsBefore = stage.rows().length;
+  models.think(mindOf(task, kill));
+  rig.hear = (when) => kill.at(when === 'before' ? 'the server has the call' : 'the server has done it');
+  const watching = watch(join(place.dataDir, 'conch.db'), kill);
+  await page.say(CHANNEL, `Write ${task}.`);
+  await Promise.race([
+    kill.done,
+    answerAll(page, kill)
+      .catch(() => undefined)
+      .then(() => pause(2_000)),
+  ]);
+  if (!kill.isDone) faults.missed.push(name);
+  await kill.now();
+  await watching;
+  page.close();
+  rig.hear = () => undefined;
+  models.think(mindOf(task, null));
+  const next = await stage.start();
+  const nextPage = await pageIn(next);
+  await answerAll(nextPage, null).catch((error: unknown) =>
+    faults.lost.push(`${name}: ${String(error).slice(0, 200)}`),
+  );
+  nextPage.close();
+  const effects = effectsIn(stage).filter((each) => each.task === task).length;
+  if (effects === 0) faults.lost.push(name);
+  if (effects > 1) faults.doubled.push(name);
+  const rows = stage.rows().slice(rowsBefore);
+  const unmarked = rows.filter(
+    ({ status, startedAt, outcome: known, code }) =>
+      status === 'running' ||
+      status === 'pending' ||
+      (startedAt !== null && status === 'error' && known === 'known' && code !== 'TOOL_FAILED'),
+  );
+  if (unmarked.length > 0) faults.unmarked.push(name);
+  if (cards(stage) - mark > again) faults.askedAgain.push(name);
+  return next;
+}
+
+/** Looks first, and again when nobody knows what came of it: as careful as a model should be. */
+function mindOf(task: string, kill: Kill | null): Mind {
+  return async ({ results }) => {
+    const last = results.at(-1);
+    if (last === undefined) {
+      await kill?.at('the model is asked');
+      return calling('effect__look', { task });
+    }
+    if (last.includes('It is not written.')) {
+      setImmediate(() => void kill?.at('the model has answered'));
+      return calling('effect__write', { task });
+    }
+    return /nobody knows|unknown|not run/i.test(last) ? calling('effect__look', { task }) : DONE;
+  };
+}
+
+/** Says yes to whatever is asked, until the floor rests. */
+async function answerAll(page: Page, kill: Kill | null): Promise<void> {
+  await page
+    .until(() => page.view?.condition !== 'resting' || page.view.holder !== null, 'a turn', 5_000)
+    .catch(() => undefined);
+  for (let time = 0; time < MOST_QUESTIONS; time += 1) {
+    const asked = await questionOrRest(page);
+    if (asked === null) return;
+    if (kill?.point === 'the question is open') {
+      await pause(300);
+      return await kill.at('the question is open');
+    }
+    const told = page.command(CHANNEL, `/allow ${asked}`).catch(() => undefined);
+    await kill?.at('yes is clicked');
+    await told;
+    await page.until(() => page.view?.holder?.approval?.question !== asked, 'the end of the question');
+  }
+  throw new Error(`it was asked ${MOST_QUESTIONS} times`);
+}
+
+const MOST_QUESTIONS = 6;
+
+/** Kills a program at one moment. */
+class Kill {
+  readonly point: Point;
+  readonly done: Promise<void>;
+  isDone = false;
+  readonly #bot: Bot;
+  readonly #resolve: () => void;
+
+  constructor(bot: Bot, point: Point) {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#bot = bot;
+    this.point = point;
+    this.done = promise;
+    this.#resolve = resolve;
+  }
+
+  /** It is this moment. */
+  async at(point: Point): Promise<void> {
+    if (point !== this.point || this.isDone) return;
+    this.isDone = true;
+    await this.now();
+  }
+
+  async now(): Promise<void> {
+    await this.#bot.end('SIGKILL');
+    this.#resolve();
+  }
+}
+
+/** Looks what is written, and kills at the first fact of a moment. */
+async function watch(path: string, kill: Kill): Promise<void> {
+  const db = new Database(path, { readonly: true });
+  try {
+    const read = db.prepare<[number], { row: number; facts: string }>(
+      'SELECT row, facts FROM journal WHERE row > ? ORDER BY row',
+    );
+    let last = db.prepare<[], number>('SELECT coalesce(max(row), 0) FROM journal').pluck().get() ?? 0;
+    let call = '';
+    const over = { is: false };
+    void kill.done.then(() => (over.is = true));
+    while (!over.is) {
+      for (const { row, facts } of read.all(last)) {
+        last = row;
+        call = /"tool":"mcp__effect__write"/.test(facts) ? (/"id":"([^"]*)"/.exec(facts)?.[1] ?? call) : call;
+        const moment = momentOf(facts, call);
+        if (moment !== null) await kill.at(moment);
+      }
+      await pause(1);
+    }
+  } finally {
+    db.close();
+  }
+}
+
+function momentOf(facts: string, call: string): Point | null {
+  const has = (type: string) => facts.includes(`"type":"${type}"`);
+  if (has('approvalClosed')) return 'yes is written';
+  if (has('questionShown')) return 'the question is shown';
+  if (call !== '' && facts.includes(`"${call}"`)) {
+    if (has('callSettled')) return 'the result is written';
+    if (has('callClaimed')) return 'the call is claimed';
+    if (has('callRequested')) return 'the call is written';
+  }
+  return has('runStarted') ? 'the run has begun' : null;
+}
+
+const effectsFile = ({ folder }: Parts): string => join(folder, '..', 'effects');
+
+function effectsIn({ parts }: Stage): readonly { readonly task: string }[] {
+  const file = effectsFile(parts);
+  if (!existsSync(file)) return [];
+  return readFileSync(file, 'utf8')
+    .trim()
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as { task: string });
+}
+
+/** What servers with an effect tell; each of them waits until it was heard. */
+export type Rig = {
+  readonly url: string;
+  hear: (when: 'before' | 'after') => void | Promise<void>;
+  close(): Promise<void>;
+};
+
+export async function startRig(): Promise<Rig> {
+  const server = createServer((request, response) => {
+    void Promise.resolve(rig.hear(request.url === '/before' ? 'before' : 'after')).then(() => response.end());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const rig: Rig = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    hear: () => undefined,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+  return rig;
+}
+
+/** An agent that asks for the same twice: a yes over a restart counts once. */
+async function killedAgent(): Promise<Outcome> {
+  const config = (parts: Parts) => ({
+    ...configOf(parts),
+    mcp: {},
+    tools: { ask: ['execute'] },
+    agents: [
+      {
+        id: 'dev',
+        backend: { kind: 'acp', command: process.execPath, args: [fixture('asking-agent.ts')], cwd: parts.folder },
+      },
+    ],
+  });
+  return await onStage({ config }, async (stage) => {
+    const bot = await stage.start();
+    const page = await pageIn(bot);
+    await page.say(CHANNEL, 'Tidy up.');
+    await page.until(() => page.view?.holder?.approval?.shown === true, 'a question');
+    const before = cards(stage);
+    await bot.end('SIGKILL');
+    page.close();
+    const again = await pageIn(await stage.start());
+    await answerAll(again, null);
+    const facts = stage.facts();
+    const effects = readFileSync(join(stage.parts.folder, 'effects'), 'utf8').trim().split('\n').length;
+    const measured = {
+      cardsBefore: before,
+      cardsAfter: cards(stage) - before,
+      grantsUsed: facts.filter(({ type }) => type === 'grantUsed').length,
+      effects,
+      decisions: stage.rows().map(({ decision }) => decision),
+    };
+    // One yes for the question that was open, which lets the first request through, and one for the second.
+    return outcome(measured, { cardsBefore: 1, cardsAfter: 1, grantsUsed: 1, effects: 2 });
+  });
+}

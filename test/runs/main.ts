@@ -1,0 +1,39 @@
+import { parseArgs } from 'node:util';
+import { perform } from './scenario.ts';
+import type { Scenario } from './scenario.ts';
+import { SCENARIOS } from './scenarios.ts';
+
+const { values } = parseArgs({
+  options: {
+    json: { type: 'boolean', default: false },
+    short: { type: 'boolean', default: false },
+    only: { type: 'string', default: '' },
+  },
+});
+const only = values.only.split(',').filter(Boolean).map(Number);
+const tell = (line: string): void => void process.stderr.write(`${line}\n`);
+
+const size = values.short ? 'short' : 'full';
+const chosen = SCENARIOS.filter(({ id }) => only.length === 0 || only.includes(id));
+const done = [];
+for (const scenario of chosen) {
+  const waiting = Promise.withResolvers<void>();
+  const found = told(scenario, waiting.resolve);
+  done.push(found);
+  await Promise.race([found, waiting.promise]);
+}
+const found = await Promise.all(done);
+
+/** Runs one and tells how it went, in a line. */
+async function told(scenario: Scenario, waits: () => void) {
+  const { id, name } = scenario;
+  const from = performance.now();
+  const came = await perform(scenario, size, waits);
+  const tookS = Math.round((performance.now() - from) / 1_000);
+  tell(`${came.ok ? '✓' : '✗'} ${id}. ${name} (${tookS} s): ${JSON.stringify(came.measured)}`);
+  return [id, { name, ...came }] as const;
+}
+
+const scenarios = Object.fromEntries(found);
+if (values.json) process.stdout.write(`${JSON.stringify({ scenarios })}\n`);
+process.exitCode = found.every(([, { ok }]) => ok) ? 0 : 1;
