@@ -26,7 +26,7 @@ type Row = {
 /** The messages of people: each id once, in its latest wording, with its fate. */
 export class Inbox {
   /** Accepted in the transaction under way, and not written yet: what becomes of them is mostly known before it ends. */
-  readonly #accepted = new Map<string, Row>();
+  #accepted = new Map<string, Row>();
   readonly #known;
   readonly #insert;
   readonly #read;
@@ -87,12 +87,12 @@ export class Inbox {
       const columns = [...said, ignore_rule, fate, edited, deleted, version, bot, since, thread];
       this.#insert.run(...columns, checksumOf(columns));
     }
-    this.#accepted.clear();
+    this.#accepted = new Map();
   }
 
   /** The transaction was undone. */
   undone(): void {
-    this.#accepted.clear();
+    this.#accepted = new Map();
   }
 
   /** A change that is no newer, or comes after the deletion, is `unchanged`. */

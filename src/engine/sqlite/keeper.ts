@@ -1,4 +1,3 @@
-import { BoundedMap } from '../../lib/keyed.ts';
 import type { Due, Instant } from '../../lib/time.ts';
 import { StoreError, sentence } from '../errors.ts';
 import { Decided, recordOf, stateText } from '../machine.ts';
@@ -35,7 +34,7 @@ const EVICTION_TRIES = 4;
 /** How many of the newest rows stay in memory: whoever is prompted is given what was said just now. */
 const NEWEST_ROWS = 4_000;
 
-type Row<Fact> = Pick<JournalRow, 'seq' | 'at' | 'prev' | 'hash'> & { readonly facts: readonly Fact[] };
+type Row<Fact> = Pick<JournalRow, 'row' | 'seq' | 'at' | 'prev' | 'hash'> & { readonly facts: readonly Fact[] };
 
 type Head<State> = { readonly owner: Owner | null; readonly state: State; readonly tail: Tail };
 
@@ -48,7 +47,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   readonly #shared: Shared;
   readonly #limit: number;
   readonly #heads = new Map<string, Head<State>>();
-  readonly #newest = new BoundedMap<number, Row<Fact>>(NEWEST_ROWS);
+  /** Each in the place of the one so many rows before it. */
+  #newest: (Row<Fact> | undefined)[] = [];
   readonly #drafts: Decided<State, Command, Fact, Effect, Refusal>;
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
 
@@ -196,7 +196,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     this.drop();
     this.#drafts.takeAll();
     this.#heads.clear();
-    this.#newest.clear();
+    this.#newest = [];
   }
 
   /** Stores the state of a key. */
@@ -223,7 +223,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     const tail = rows.append(owner, row, { tail: head.tail, count: facts.length });
     if (head.owner === null) this.#store(owner, { state, tail });
     this.#keep(key, { owner, state, tail });
-    this.#newest.set(tail.row, { ...tail, at, prev: head.tail.row || null, facts });
+    this.#newest[tail.row % NEWEST_ROWS] = { ...tail, at, prev: head.tail.row || null, facts };
     const { outbox: use } = this.#uses;
     if (use !== undefined)
       outbox.owe(
@@ -244,7 +244,6 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
 
   #head(key: string): Head<State> {
     const known = this.#heads.get(key);
-    // As long as all have room it does not matter which was in use last.
     if (known !== undefined) return this.#heads.size < this.#limit ? known : this.#keep(key, known);
     const head = this.#load(key);
     return head.owner === null ? head : this.#keep(key, head);
@@ -279,8 +278,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   }
 
   #row(number: number): Row<Fact> | null {
-    const known = this.#newest.get(number);
-    if (known !== undefined) return known;
+    const known = this.#newest[number % NEWEST_ROWS];
+    if (known?.row === number) return known;
     const row = this.#shared.reading(() => this.#shared.rows.read(number));
     return row === null ? null : { ...row, facts: this.#factsOf(row) };
   }
@@ -290,8 +289,9 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return 'facts' in record ? record.facts : [];
   }
 
+  /** As long as all have room it does not matter which was in use last. */
   #keep(key: string, head: Head<State>): Head<State> {
-    this.#heads.delete(key);
+    if (this.#heads.size >= this.#limit) this.#heads.delete(key);
     this.#heads.set(key, head);
     if (this.#heads.size <= this.#limit) return head;
     for (let attempt = 0; attempt < EVICTION_TRIES; attempt += 1) {

@@ -104,7 +104,7 @@ export class Outbox {
 
   /** The transaction is durable. */
   committed(): void {
-    this.#settling.clear();
+    this.#settling = new Map();
     for (const staged of this.#staged.splice(0)) {
       if ('row' in staged) this.#queue(staged);
       else this.#cancel(staged);
@@ -115,7 +115,7 @@ export class Outbox {
   undone(): void {
     this.#staged = [];
     for (const [lane, write] of this.#settling) this.#settled.set(lane, write);
-    this.#settling.clear();
+    this.#settling = new Map();
     this.#load();
   }
 

@@ -1,0 +1,49 @@
+import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { expect, test } from 'vitest';
+import { Decided, decideChain } from '../../src/engine/machine.ts';
+import type { Deciding } from '../../src/engine/machine.ts';
+import { AT } from './sqlite/fixture.ts';
+import { board } from './toy.ts';
+
+/** A collection of young memory alone: what it finds alive for the second time grows old. */
+function collector(): () => void {
+  setFlagsFromString('--expose-gc');
+  const gc = runInNewContext('gc') as (options: { type: 'minor' }) => void;
+  return () => gc({ type: 'minor' });
+}
+
+function oldBytes(): number {
+  return getHeapSpaceStatistics().find(({ space_name: name }) => name === 'old_space')?.space_used_size ?? 0;
+}
+
+test('what was decided and written grows old with nobody: young memory is collected without what came before', () => {
+  const collect = collector();
+  const drafts = new Decided(
+    board,
+    {},
+    {
+      state: () => ({ state: { count: 0 }, seq: 0 }),
+      isDone: () => false,
+      message: () => null,
+    },
+  );
+  const owner: Deciding = { take: () => {}, drop: () => drafts.drop() };
+  const hundred = (): void => {
+    for (let n = 0; n < 100; n += 1) {
+      decideChain(
+        AT,
+        (chain) => drafts.decide('a', { type: 'pin', text: 'x' }, { chain, owner }),
+        () => null,
+      );
+      drafts.takeAll();
+      if (n % 10 === 9) collect();
+    }
+  };
+  // Whatever stands there at rest grows old.
+  for (let times = 0; times < 3; times += 1) collect();
+  hundred();
+  const before = oldBytes();
+  for (let rounds = 0; rounds < 20; rounds += 1) hundred();
+  expect(oldBytes() - before).toBeLessThan(100_000);
+});
