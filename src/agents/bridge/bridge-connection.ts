@@ -81,7 +81,11 @@ class Connection {
   #opened(): void {
     this.#connected = true;
     this.#parts.say(`Connected to ${this.#parts.url}`);
-    this.#parts.relay.connect((message) => this.#socket.send(JSON.stringify(message), () => undefined));
+    this.#parts.relay.connect((message) => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#socket.send(JSON.stringify(message), () => resolve());
+      return promise;
+    });
     this.#heard();
   }
 

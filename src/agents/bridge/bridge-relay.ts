@@ -2,7 +2,7 @@ import type { AnyMessage } from '@agentclientprotocol/sdk';
 import { z } from 'zod';
 import type { Timers } from '../../lib/time.ts';
 
-type Send = (message: AnyMessage) => void;
+type Send = (message: AnyMessage) => unknown;
 
 /** What to do about an agent that does not end a prompt that was cancelled. */
 export type Patience = { readonly timers: Timers; readonly graceMs: number; readonly stuck: () => void };
@@ -70,14 +70,14 @@ export class BridgeRelay {
     else this.#ask(message, to);
   }
 
-  /** A message from the agent. */
-  fromAgent(message: AnyMessage): void {
+  /** A message from the agent; resolves once it is on its way, so that an agent whose host does not read has to wait. */
+  async fromAgent(message: AnyMessage): Promise<void> {
     if (!('method' in message)) return this.#answered(message);
     if ('id' in message) {
       this.#open.set(message.id, message.method);
       if (this.#host === null) return this.#decline(message.id, message.method);
     }
-    this.#host?.(message);
+    await this.#host?.(message);
   }
 
   /** The prompt before was cancelled when its connection went: an agent that does not end it in time is beyond hope. */

@@ -115,7 +115,7 @@ async function serve(group: ProcessGroup, options: BridgeOptions): Promise<boole
 
 async function listen(readable: ReadableStream<AnyMessage>, relay: BridgeRelay): Promise<void> {
   try {
-    for await (const message of readable) relay.fromAgent(message);
+    for await (const message of readable) await relay.fromAgent(message);
   } catch {
     // What the agent sent cannot be read: it is stopped, and started again.
   }

@@ -180,9 +180,13 @@ async function jsonOf(request: IncomingMessage, longest: number): Promise<{ read
   }
 }
 
+const HEADERS: Readonly<Record<number, Readonly<Record<string, string>>>> = {
+  401: { 'WWW-Authenticate': 'Bearer' },
+  429: { 'Retry-After': '1' },
+};
+
 function refuse(response: ServerResponse, status: number): void {
-  const headers = status === 401 ? { 'WWW-Authenticate': 'Bearer' } : {};
-  response.writeHead(status, headers).end();
+  response.writeHead(status, HEADERS[status]).end();
 }
 
 function newName(): string {

@@ -42,12 +42,16 @@ export class AgentProcess {
   #stopped: Promise<void> | null = null;
 
   constructor(started: StartedAgent, ports: ProcessPorts) {
-    const { limits, noise } = ports;
+    const { limits, noise, timers } = ports;
     const { stdout, stdin } = started.group;
     this.meta = started.meta;
     this.#started = started;
     this.#ports = ports;
-    const { readable, writable } = lineStream(stdout, stdin, { ...(limits && { limits }), ...(noise && { noise }) });
+    const { readable, writable } = lineStream(stdout, stdin, {
+      timers,
+      ...(limits && { limits }),
+      ...(noise && { noise }),
+    });
     const writer = writable.getWriter();
     this.#multiplexer = new AcpMultiplexer((message) => void writer.write(message).catch(() => undefined));
     void this.#listen(readable);

@@ -191,8 +191,7 @@ class Host implements RemoteHost {
     this.#sockets.handleUpgrade(request, socket, head, (opened) => {
       const { agent, entry } = caller;
       const toolsUrl = toolsUrlOf(request, this.#options);
-      const { clock, log } = this.#options;
-      const link = new RemoteLink(opened, { limits: this.#limits, clock, log, toolsUrl });
+      const link = new RemoteLink(opened, { ...this.#options, limits: this.#limits, toolsUrl });
       this.#attach({ agent, link, sha256: entry.sha256 }, entry.channels);
     });
   }

@@ -2,8 +2,9 @@ import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
 import type { RawData, WebSocket } from 'ws';
 import { closeSocket, guardSocket } from '../../../lib/guarded-server.ts';
 import type { FaultLog } from '../../../lib/guarded-server.ts';
-import type { Clock } from '../../../lib/time.ts';
+import type { Clock, Timer, Timers } from '../../../lib/time.ts';
 import type { Beat } from '../../session/heartbeat.ts';
+import { MessageRate } from '../acp/acp-lines.ts';
 import { AcpMultiplexer, messageIn } from '../acp/acp-multiplexer.ts';
 
 /** What one connection may do. */
@@ -25,6 +26,7 @@ export type LinkEnd = { readonly why: string; readonly final: boolean };
 export type LinkParts = {
   readonly limits: LinkLimits;
   readonly clock: Clock;
+  readonly timers: Timers;
   readonly log: FaultLog;
   /** Where this agent reaches the floor's tools; `null` when nobody knows. */
   readonly toolsUrl: string | null;
@@ -38,23 +40,23 @@ export class RemoteLink {
   readonly toolsUrl: string | null;
   readonly #socket: WebSocket;
   readonly #limits: LinkLimits;
-  readonly #clock: Clock;
+  readonly #timers: Timers;
+  readonly #rate: MessageRate;
   readonly #multiplexer: AcpMultiplexer;
   readonly #end = Promise.withResolvers<LinkEnd>();
   #open = true;
   #heard = true;
   #missed = 0;
-  #credit: number;
-  #creditAt: number;
+  /** Nothing is read until then. */
+  #holding: Timer | null = null;
 
-  constructor(socket: WebSocket, { limits, clock, log, toolsUrl }: LinkParts) {
+  constructor(socket: WebSocket, { limits, clock, timers, log, toolsUrl }: LinkParts) {
     this.closed = this.#end.promise;
     this.toolsUrl = toolsUrl;
     this.#socket = socket;
     this.#limits = limits;
-    this.#clock = clock;
-    this.#credit = limits.messagesPerSecond * BURST_SECONDS;
-    this.#creditAt = clock.now();
+    this.#timers = timers;
+    this.#rate = new MessageRate(limits.messagesPerSecond, () => clock.now());
     this.#multiplexer = new AcpMultiplexer((message) => this.#send(message));
     const guarded = guardSocket(socket, (error) => {
       log.error({ err: error }, 'what a remote agent sent could not be taken');
@@ -80,7 +82,7 @@ export class RemoteLink {
 
   /** A beat is due: an agent that has left too many pings unanswered is dropped. */
   beat({ allowed, overslept, cause }: Beat): void {
-    this.#missed = this.#heard || overslept ? 0 : this.#missed + 1;
+    this.#missed = this.#heard || overslept || this.#holding !== null ? 0 : this.#missed + 1;
     this.#heard = false;
     if (this.#missed >= allowed) this.drop(cause);
     else this.#socket.ping();
@@ -96,28 +98,35 @@ export class RemoteLink {
   #take(bytes: RawData, isBinary: boolean): void {
     if (!this.#open) return;
     this.#heard = true;
-    if (!this.mayGoOn()) return;
     const message = isBinary || !Buffer.isBuffer(bytes) ? null : messageIn(bytes.toString('utf8'));
     if (message === null)
       return this.drop('sent what is no message of the Agent Client Protocol', { code: UNREADABLE });
-    this.#multiplexer.take(message);
+    this.mayGoOn();
+    if (this.#open) this.#multiplexer.take(message);
   }
 
-  /** Counts a message, or a call beside the connection. A burst is fine; a flood ends the connection. */
+  /**
+   * Counts a message, or a call beside the connection. A burst is fine. An agent that sends more is told to slow down, and nothing
+   * more of it is read for a while; one that goes on for half a minute loses its connection.
+   */
   mayGoOn(): boolean {
-    if (this.#takeCredit()) return true;
-    this.drop(`sent more than ${this.#limits.messagesPerSecond} messages a second`);
-    return false;
+    const waitMs = this.#rate.count();
+    if (waitMs === null) this.drop(this.#rate.excess);
+    else if (waitMs > 0) this.#hold(waitMs);
+    return waitMs === 0;
   }
 
-  /** A bucket that fills with time. */
-  #takeCredit(): boolean {
-    const { messagesPerSecond } = this.#limits;
-    const now = this.#clock.now();
-    const earned = ((now - this.#creditAt) / 1_000) * messagesPerSecond;
-    this.#creditAt = now;
-    this.#credit = Math.min(messagesPerSecond * BURST_SECONDS, this.#credit + earned) - 1;
-    return this.#credit >= 0;
+  #hold(waitMs: number): void {
+    if (this.#holding === null) {
+      const { messagesPerSecond } = this.#limits;
+      this.#send({ jsonrpc: '2.0', method: SLOW, params: { messagesPerSecond, waitMs } });
+      this.#socket.pause();
+    }
+    this.#holding?.cancel();
+    this.#holding = this.#timers.after(waitMs, () => {
+      this.#holding = null;
+      this.#socket.resume();
+    });
   }
 
   #send(message: AnyMessage): void {
@@ -138,12 +147,14 @@ export class RemoteLink {
   #over(end: LinkEnd): void {
     if (!this.#open) return;
     this.#open = false;
+    this.#holding?.cancel();
     this.#end.resolve(end);
     this.#multiplexer.close();
   }
 }
 
-const BURST_SECONDS = 2;
+/** A notification of Conch's own: send no more than so many messages a second, and none for so long. */
+const SLOW = '_conch/slow';
 const POLICY = 1008;
 const UNREADABLE = 1007;
 const ABNORMAL = 1006;

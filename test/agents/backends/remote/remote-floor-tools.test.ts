@@ -7,6 +7,7 @@ import type { ToolEndpoint } from '../../../../src/agents/tools/tool-server.ts';
 import { FLOOR_TOOLS, FloorTools } from '../../../../src/agents/tools/floor-tools.ts';
 import { FAKE_ACP, acpRig } from '../acp/acp-rig.ts';
 import { prompt, recorder } from '../conversation.ts';
+import { createTime } from '../../time.ts';
 import { SEAT, remoteRig, until } from './remote-rig.ts';
 import type { RemoteRig } from './remote-rig.ts';
 
@@ -103,16 +104,26 @@ describe('the floor tools of a remote agent', () => {
     expect(await status(token, { body: endless, duplex: 'half' })).toBe(413);
   });
 
-  test('called without end count as a flood of the connection', async () => {
-    const other = await remoteRig({ limits: { messagesPerSecond: 5 } });
+  test('T49 called without end are told to come again later, as often as the connection may send, and work again then', async () => {
+    const time = createTime();
+    const other = await remoteRig({ limits: { messagesPerSecond: 5 }, timers: time.timers, clock: time.clock });
     try {
       const { url, token } = await opened(other);
-      const call = () => fetch(url, { method: 'POST', headers: { Authorization: `Bearer ${token}` } });
+      const headers = {
+        Authorization: `Bearer ${token}`,
+        Accept: 'application/json, text/event-stream',
+        'Content-Type': 'application/json',
+      };
+      const body = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';
+      const call = () => fetch(url, { method: 'POST', headers, body });
       const statuses: number[] = [];
       for (let n = 0; n < 100 && !statuses.includes(429); n += 1) statuses.push((await call()).status);
       expect(statuses.at(-1)).toBe(429);
-      expect(statuses.length).toBeGreaterThan(10);
-      expect(other.host.slot('dev').link).toBeNull();
+      expect(statuses.length).toBeLessThan(12);
+      expect((await call()).headers.get('Retry-After')).toBe('1');
+      await time.advance(2_000);
+      expect((await call()).status).toBe(200);
+      expect(other.host.slot('dev').link?.open).toBe(true);
     } finally {
       await other.stop();
     }

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { HANDSHAKE_LIMITS, HandshakeLimiter } from '../../../../src/agents/backends/remote/handshake-limiter.ts';
@@ -248,20 +249,87 @@ describe('a connection', () => {
     expect((await closed).code).toBe(1007);
   });
 
-  test('that floods is closed; a burst is not', async () => {
-    const other = await remoteRig({ limits: { messagesPerSecond: 100 } });
-    try {
+  describe('T49 that sends more than it may', () => {
+    const MESSAGE = JSON.stringify({ jsonrpc: '2.0', method: 'session/update', params: { sessionId: 'x' } });
+    const flooded = async () => {
+      const time = createTime();
+      const other = await remoteRig({ limits: { messagesPerSecond: 100 }, timers: time.timers, clock: time.clock });
       const socket = await other.connected();
-      const message = JSON.stringify({ jsonrpc: '2.0', method: 'session/update', params: { sessionId: 'x' } });
-      for (let n = 0; n < 190; n += 1) socket.send(message);
-      socket.ping();
-      await once(socket, 'pong');
-      const closed = closing(socket);
-      for (let n = 0; n < 10_000; n += 1) socket.send(message, () => undefined);
-      expect(await closed).toEqual({ code: 1008, reason: 'sent more than 100 messages a second' });
-    } finally {
-      await other.stop();
-    }
+      const told: unknown[] = [];
+      socket.on('message', (bytes: Buffer) => void told.push(JSON.parse(bytes.toString('utf8'))));
+      const send = (count: number): void => {
+        for (let n = 0; n < count; n += 1) socket.send(MESSAGE, () => undefined);
+      };
+      return { time, other, socket, told, send };
+    };
+    const SLOW = { jsonrpc: '2.0', method: '_conch/slow', params: { messagesPerSecond: 100, waitMs: 260 } };
+
+    test('at once is told to slow down and read later, and keeps its connection', async () => {
+      const { time, other, socket, told, send } = await flooded();
+      try {
+        send(200);
+        socket.ping();
+        await once(socket, 'pong');
+        expect(told).toEqual([]);
+        send(1);
+        await until(() => told.length > 0, 'the word');
+        expect(told).toEqual([SLOW]);
+        let isHeard = false;
+        socket.ping();
+        socket.once('pong', () => void (isHeard = true));
+        await pause(50);
+        expect(isHeard).toBe(false);
+        await time.advance(260);
+        await until(() => isHeard, 'the ping');
+        await time.advance(60_000);
+        send(150);
+        socket.ping();
+        await once(socket, 'pong');
+        expect(told).toEqual([SLOW]);
+      } finally {
+        await other.stop();
+      }
+    });
+
+    test('for half a minute, whatever it is told, is closed', async () => {
+      const { time, other, socket, told, send } = await flooded();
+      try {
+        let over: unknown = null;
+        void closing(socket).then((end) => void (over = end));
+        const from = time.clock.now();
+        while (over === null && time.clock.now() - from < 120_000) {
+          send(300);
+          await pause(2);
+          await time.advance(500);
+        }
+        expect(over).toEqual({ code: 1008, reason: 'sent more than 100 messages a second for 30 s' });
+        expect(time.clock.now() - from).toBeGreaterThanOrEqual(30_000);
+        expect(told.length).toBeGreaterThan(1);
+      } finally {
+        await other.stop();
+      }
+    });
+
+    test('is not taken for silent while nothing is read of it', async () => {
+      const time = createTime();
+      const heartbeat = { heartbeatMs: 100, heartbeatTimeoutMs: 100 };
+      const other = await remoteRig({
+        limits: { messagesPerSecond: 100 },
+        timers: time.timers,
+        clock: time.clock,
+        ...heartbeat,
+      });
+      try {
+        const socket = await other.connected();
+        const word = once(socket, 'message');
+        for (let n = 0; n < 201; n += 1) socket.send(MESSAGE);
+        await word;
+        await time.advance(200);
+        expect(other.host.slot('dev').link?.open).toBe(true);
+      } finally {
+        await other.stop();
+      }
+    });
   });
 
   test('that does not read is dropped when too much waits for it', async () => {
