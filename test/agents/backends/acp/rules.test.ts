@@ -27,7 +27,7 @@ async function answered(
   const tools = Object.keys(lists).length === 0 ? {} : { tools: lists };
   const config = load({ ...tools, agents: [DEV], channels: [{ id: SEAT.channel, agents: ['dev'] }] });
   const gate = gateThat((call) => {
-    const { verdict } = judgeCall(config, SEAT, call, { at: 0, remembered: [] });
+    const { verdict } = judgeCall(config, SEAT, call, { at: 0, remembered: [], member: null });
     if (verdict === 'deny') return 'reject';
     asked += verdict === 'ask' || call.caution !== null ? 1 : 0;
     return 'allow';
