@@ -25,7 +25,7 @@ describe('an agent that was told to stop when its connection broke', () => {
   test('gets the next prompt as soon as the one before has ended', async () => {
     const { time, relay, stuck, prompted } = cancelledOnce();
     await time.advance(9_999);
-    relay.fromAgent({ jsonrpc: '2.0', id: 1, result: { stopReason: 'cancelled' } });
+    await relay.fromAgent({ jsonrpc: '2.0', id: 1, result: { stopReason: 'cancelled' } });
     expect(prompted()).toBe(2);
     await time.advance(60_000);
     expect(stuck).toEqual([]);
