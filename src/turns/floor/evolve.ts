@@ -4,7 +4,7 @@ import type { Floor, Held, Seat, Turn } from './floor.ts';
 import type { AgentId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { changeTurn, moveSeat, newSeat, patchSeat, showLine } from './seats.ts';
-import { NOTHING_USED } from './floor.ts';
+import { GAP_KEY, NOTHING_USED } from './floor.ts';
 import { NOBODY, openMs } from './gate.ts';
 
 /**
@@ -65,7 +65,12 @@ function marked({ mark, on }: FactOf<'seatMarked'>): Partial<Seat> {
   }
 }
 
-function announced(before: Floor, { key, repeat, announcement }: FactOf<'announced'>): Floor {
+function announced(before: Floor, { key, repeat, announcement }: FactOf<'announced'>, at: Instant): Floor {
+  if (key === GAP_KEY) {
+    // One that recurs is an edit: what stands last in the channel stays what it is.
+    const notice = repeat > 1 ? before.notice : { key, count: repeat };
+    return { ...before, gap: { count: repeat, at }, notice };
+  }
   const lost = lostBy(announcement);
   const isRecovery = announcement.kind === 'recovered';
   const counted = (turn: Turn): Turn => ({ ...turn, recovered: repeat });

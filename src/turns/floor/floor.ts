@@ -165,6 +165,9 @@ const usageSchema = z.strictObject({
   failed: z.number().exactOptional(),
 });
 
+/** Under what gaps in the history are told. Those that were told as `gap`, before they were counted, count for nothing. */
+export const GAP_KEY = 'history';
+
 /** Nothing was used. */
 export const NOTHING_USED = { turns: 0, tokens: 0, costMicros: 0, ms: 0 };
 
@@ -211,6 +214,8 @@ export const floorSchema = z.strictObject({
   outage: z.boolean(),
   /** People were told that a message must name an agent; until one had a turn. */
   toldToName: z.literal(true).exactOptional(),
+  /** The last gap that people were told of, how often it recurred, and when it did last. */
+  gap: z.strictObject({ count: z.number(), at: instant }).exactOptional(),
   /** The announcement that stands last in the channel, how often it recurred, and whom it calls lost. */
   notice: z.strictObject({ key: z.string(), count: z.number(), lost: z.array(agent).exactOptional() }).nullable(),
 });

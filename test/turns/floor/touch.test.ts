@@ -267,3 +267,58 @@ describe('a program that restarts while the platform cannot be heard', () => {
     expect(factsOf('turnResumed', play.joins('pm'))).toMatchObject([{ agent: 'pm', epoch: 2 }]);
   });
 });
+
+describe('T10 a history that cannot be read', () => {
+  const gaps = (play: Stage) =>
+    play.effects.flatMap((effect) =>
+      effect.type === 'announce' && effect.announcement.kind === 'gap' ? [effect.repeat] : [],
+    );
+  const loses = (play: Stage): void => {
+    play.losesTouch();
+    play.act({ type: 'catchUp', gap: 'not readable' });
+  };
+
+  test('is told once an outage, whatever is said and announced between, and again when it comes later', () => {
+    const play = stage();
+    play.person('m1');
+    loses(play);
+    play.says('pm');
+    play.at += 599_999;
+    loses(play);
+    play.operator({ type: 'skip' });
+    loses(play);
+    expect(gaps(play)).toEqual([1, 2, 3]);
+    play.at += 600_000;
+    loses(play);
+    expect(gaps(play)).toEqual([1, 2, 3, 1]);
+  });
+
+  test('is one notice beside the one that a turn goes on, however often Conch is killed in it', () => {
+    const play = stage();
+    play.person('m1');
+    play.says('pm');
+    for (let kill = 0; kill < 4; kill += 1) {
+      play.act({ type: 'restart' });
+      play.act({ type: 'catchUp', gap: 'not readable' });
+      for (const agent of ['pm', 'dev', 'qa']) play.attempt({ type: 'join', agent });
+      play.says('pm', `part ${kill}`);
+    }
+    const told = play.effects.flatMap((effect) =>
+      effect.type === 'announce' ? [`${effect.announcement.kind} ${effect.repeat}`] : [],
+    );
+    expect(told).toEqual([1, 2, 3, 4].flatMap((count) => [`gap ${count}`, `recovered ${count}`]));
+  });
+
+  test('takes no other notice from its place', () => {
+    const play = stage({ agents: ['pm', 'dev'] });
+    loses(play);
+    play.person('m1');
+    play.leaves('pm', 'gone');
+    loses(play);
+    play.leaves('dev', 'gone');
+    const told = play.effects.flatMap((effect) =>
+      effect.type === 'announce' ? [`${effect.key} ${effect.repeat}`] : [],
+    );
+    expect(told).toEqual(['history 1', 'outage 1', 'history 2', 'outage 2', 'outage 3']);
+  });
+});

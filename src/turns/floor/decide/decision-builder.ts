@@ -1,6 +1,7 @@
 import type { Refusal } from '../command.ts';
 import { compareOrder, evolve, isNewFromPerson } from '../evolve.ts';
 import type { Announcement, Fact, FactOf, Fate, Outcome } from '../fact.ts';
+import { GAP_KEY } from '../floor.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import type { AgentId, FloorSettings, MessageId } from '../settings.ts';
 import { missedBy, seatOf, speaking, turnOf, turnsOf, waitOf } from '../seats.ts';
@@ -48,14 +49,24 @@ export class DecisionBuilder {
     this.record({ type: 'messageRouted', id, fate, line, addressed, order, ...written, ...opening, holder });
   }
 
-  /** Tells people something, as an edit of the last announcement if that said the same; that a turn goes on after a restart stands once a turn. */
+  /**
+   * Tells people something, as an edit of the last announcement if that said the same. That a turn goes on after a restart stands once
+   * a turn, and a gap once an outage, whatever stands behind it: one that comes back soon is the same.
+   */
   announce(announcement: Announcement): void {
     const key = keyOf(announcement);
     const { notice, settings } = this.#floor;
     const { kind } = announcement;
     const same = notice?.key === key ? notice.count : 0;
-    const repeat = 1 + (kind === 'recovered' ? (turnOf(this.#floor, announcement.agent).recovered ?? 0) : same);
+    const before =
+      kind === 'recovered' ? turnOf(this.#floor, announcement.agent).recovered : kind === 'gap' ? this.#gaps() : same;
+    const repeat = 1 + (before ?? 0);
     this.record({ type: 'announced', announcement, key, repeat, shown: isShown(announcement.kind, settings) });
+  }
+
+  #gaps(): number | undefined {
+    const { gap } = this.#floor;
+    return gap === undefined || this.at - gap.at >= SAME_OUTAGE_MS ? undefined : gap.count;
   }
 
   accept(): Accepted {
@@ -67,10 +78,13 @@ export class DecisionBuilder {
 function keyOf(announcement: Announcement): string {
   if (announcement.kind === 'approval') return `approval:${announcement.question}`;
   if (announcement.kind === 'disconnect' || announcement.kind === 'nobody') return OUTAGE;
+  if (announcement.kind === 'gap') return GAP_KEY;
   return 'agent' in announcement ? `${announcement.kind}:${announcement.agent}` : announcement.kind;
 }
 
 const OUTAGE = 'outage';
+/** Gaps so soon after each other are of one outage. */
+const SAME_OUTAGE_MS = 600_000;
 
 /** Tells people that an agent's turn ended because it is gone; in one announcement with those that were lost since somebody last spoke. */
 export function announceLoss(decision: DecisionBuilder, agent: AgentId, cause: string): void {
