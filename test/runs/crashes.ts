@@ -56,14 +56,7 @@ async function killed(times: number, size: Size): Promise<Outcome> {
   const rig = await startRig();
   const config = (parts: Parts) =>
     configOf(parts, {
-      mcp: {
-        effect: {
-          command: process.execPath,
-          args: [fixture('effect-server.ts')],
-          env: { EFFECTS: effectsFile(parts), RIG: rig.url },
-          trusted: true,
-        },
-      },
+      mcp: { effect: effectsServer(parts, rig) },
       tools: { allow: ['mcp__effect__look'], ask: ['mcp__effect__write'] },
     });
   const faults: Faults = { lost: [], doubled: [], unmarked: [], askedAgain: [], missed: [] };
@@ -118,7 +111,8 @@ async function cycle({ stage, rig, bot, faults }: World, { name, again, task }: 
   models.think(mindOf(task, kill));
   rig.hear = (when) => kill.at(when === 'before' ? 'the server has the call' : 'the server has done it');
   const watching = watch(join(place.dataDir, 'conch.db'), kill);
-  await page.say(CHANNEL, `Write ${task}.`);
+  // It may be killed before it has answered.
+  await page.say(CHANNEL, `Write ${task}.`).catch(() => undefined);
   await Promise.race([
     kill.done,
     answerAll(page, kill)
@@ -254,6 +248,12 @@ function momentOf(facts: string, call: string): Point | null {
     if (has('callRequested')) return 'the call is written';
   }
   return has('runStarted') ? 'the run has begun' : null;
+}
+
+/** A server whose effects are counted, and which tells when it begins and has done one. */
+export function effectsServer(parts: Parts, { url }: Rig): object {
+  const env = { EFFECTS: effectsFile(parts), RIG: url };
+  return { command: process.execPath, args: [fixture('effect-server.ts')], env, trusted: true };
 }
 
 const effectsFile = ({ folder }: Parts): string => join(folder, '..', 'effects');
