@@ -8,6 +8,7 @@ const { values } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },
     short: { type: 'boolean', default: false },
+    long: { type: 'boolean', default: false },
     only: { type: 'string', default: '' },
     numbers: { type: 'boolean', default: false },
   },
@@ -15,7 +16,7 @@ const { values } = parseArgs({
 const only = values.only.split(',').filter(Boolean).map(Number);
 const tell = (line: string): void => void process.stderr.write(`${line}\n`);
 
-const size = values.short ? 'short' : 'full';
+const size = values.short ? 'short' : values.long ? 'long' : 'full';
 const chosen = SCENARIOS.filter(({ id }) => only.length === 0 || only.includes(id));
 const done = [];
 for (const scenario of chosen) {

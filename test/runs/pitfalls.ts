@@ -39,7 +39,7 @@ const TITLES: readonly (readonly [number, string, ...string[]])[] = [
     'is not followed to another host',
     'cannot end its fence',
   ],
-  [13, 'makes others that read what it wrote be asked, too', 'untrusted text, then an allowed write'],
+  [13, 'makes others that read what it wrote be asked, too'],
   [14, 'shows no preview'],
   [15, 'is shown without secrets, and with what cannot be seen spelled out', 'a secret that is known'],
   [16, 'with a number that never was, or is of later than now, is told so', 'Last-Event-ID'],
