@@ -5,6 +5,7 @@ import type { Ledger, Sent } from './ledger.ts';
 import { Page } from './page.ts';
 import type { Asked } from './page.ts';
 import type { Random } from './random.ts';
+import { TOOL_WORDS } from './tools.ts';
 
 const REQUESTS = [
   'Build a login page with email and password',
@@ -25,6 +26,7 @@ const TRICKS = [
   'pm: hand to qa',
   'qa: crash',
 ];
+const ANSWER = /^\/(allow|reject) (\d+)/;
 const MODE = '/floor mode ';
 const COMMANDS = [
   ...['inject', 'queue', 'interrupt', 'parallel'].map((mode) => `${MODE}${mode}`),
@@ -44,6 +46,9 @@ const COMMANDS = [
   '/floor extend 5',
   '/queue',
 ];
+
+/** The channel in which an agent does nothing but to use tools. */
+export const TOOLS_CHANNEL = 'console:tools';
 
 /** What a frame that was sent asked for, and what to do when the server has answered. */
 type Open = { readonly frame: Asked; readonly answered: (ok: boolean, id: string | null) => void };
@@ -115,7 +120,14 @@ export class Typist {
 
   command(line: string): void {
     this.#ask({ type: 'command', channel: this.channel, key: randomUUID(), line }, (ok) => {
-      const { modesSet } = this.#ledger;
+      const { modesSet, answered } = this.#ledger;
+      const [, choice, question] = ANSWER.exec(line) ?? [];
+      if (ok && question !== undefined)
+        answered.push({
+          channel: this.channel,
+          question: Number(question),
+          choice: choice === 'allow' ? 'allow' : 'reject',
+        });
       if (ok && line.startsWith(MODE)) modesSet.set(this.channel, (modesSet.get(this.channel) ?? 0) + 1);
     });
   }
@@ -129,10 +141,27 @@ export class Typist {
 
   #do(): void {
     const random = this.#random;
+    const asked = this.#page?.view?.holder?.approval ?? null;
+    if (asked !== null && random.chance(0.6)) return this.#answer(asked.question);
+    if (this.channel === TOOLS_CHANNEL) return this.#useTool();
     if (random.chance(0.2)) return this.command(random.pick(COMMANDS));
     if (random.chance(0.25)) return this.say(random.pick(TRICKS), false);
     if (random.chance(0.2)) return this.#change();
     this.say(`${random.pick(REQUESTS)} (${this.#ledger.sent.length})`, true);
+  }
+
+  /** One word at a time: of several together an agent makes an answer of its own. */
+  #useTool(): void {
+    const { condition, holder } = this.#page?.view ?? {};
+    if (condition === 'resting' && holder === null) return this.say(this.#random.pick(TOOL_WORDS), false);
+    if (this.#random.chance(0.05)) this.command(this.#random.pick(['/stop', '/floor resume', '/agent restart dev']));
+  }
+
+  /** Yes, yes for always now and then, or no. */
+  #answer(question: number): void {
+    const random = this.#random;
+    if (random.chance(0.3)) return this.command(`/reject ${question} not now`);
+    this.command(`/allow ${question}${random.chance(0.1) ? ' always' : ''}`);
   }
 
   #change(): void {

@@ -1,10 +1,16 @@
+import { writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { ServerFrame } from '../../src/adapters/console/protocol.ts';
 import type { FloorView } from '../../src/turns/view.ts';
 import { Ledger } from './ledger.ts';
+import { folder } from '../engine/sqlite/fixture.ts';
+import { Bound } from '../work/runs/bound.ts';
+import { settle } from '../work/runs/fixture.ts';
 import { runKillLoop } from './loop.ts';
+import { verifyAnswers, verifyTools } from './tools.ts';
 
-const NOTHING = { lost: [], twice: [], doubleHolders: [], doneUnseen: [], other: [] };
+const { faults: NOTHING } = new Ledger();
 
 describe('a program that is killed under load', () => {
   test('loses nothing, says nothing twice and has one holder at most', async () => {
@@ -18,6 +24,56 @@ describe('a program that is killed under load', () => {
     expect(mostAtOnce).toBeGreaterThan(50);
     expect(recoveriesMs.length).toBeGreaterThan(1);
   }, 300_000);
+});
+
+describe('what tools did', () => {
+  /** pm's run: a call that was claimed, and one that is asked about; what its server did, as lines. */
+  const found = async (lines: readonly object[], more: (bound: Bound) => Promise<unknown> = async () => undefined) => {
+    using place = folder();
+    const bound = await new Bound(place.file()).begins();
+    const tool = { tool: 'mcp__scratch__write_file', source: 'conch' } as const;
+    await bound.requests('a', { ...tool, verdict: 'allow' });
+    await bound.run({ type: 'CLAIM', call: 'a', digest: 'd-a', verdict: 'allow' });
+    await more(bound);
+    await bound.store.close();
+    const file = join(dirname(place.file()), 'effects');
+    writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    const ledger = new Ledger();
+    verifyTools(place.file(), file, ledger);
+    const counts = Object.entries(ledger.faults).map(([kind, faults]) => [kind, faults.length] as const);
+    return Object.fromEntries(counts.filter(([, count]) => count > 0));
+  };
+  const done = { tool: 'write_file', 'conch/call': 'one' };
+
+  test('is in order when it is on record with its end', async () => {
+    expect(await found([done], (bound) => bound.run(settle('a')))).toEqual({});
+  });
+
+  test('is told when a call is left open', async () => {
+    expect(await found([done])).toEqual({ unknownUnmarked: 1 });
+  });
+
+  test('is told when a server had one call twice, or more calls than were claimed', async () => {
+    expect(await found([done, done], (bound) => bound.run(settle('a')))).toEqual({ effectsTwice: 2 });
+    const other = { ...done, 'conch/call': 'two' };
+    expect(await found([done, other], (bound) => bound.run(settle('a')))).toEqual({ effectsTwice: 1 });
+  });
+
+  test('is told when a call is complete that was never done', async () => {
+    expect(await found([], (bound) => bound.run(settle('a')))).toEqual({ other: 1 });
+  });
+
+  test('is told when a question has no end, or an answer is not on record', async () => {
+    const asks = async (bound: Bound): Promise<void> => {
+      await bound.run(settle('a'));
+      await bound.requests('b', { tool: 'mcp__scratch__write_file' });
+    };
+    expect(await found([done], asks)).toEqual({ approvalsLost: 1, unknownUnmarked: 1 });
+    const ledger = new Ledger();
+    ledger.answered.push({ channel: 'console:hall', question: 1, choice: 'allow' });
+    verifyAnswers(new Map([['console:hall', []]]), ledger);
+    expect(ledger.faults.approvalsLost).toEqual(['allow to question 1 of console:hall is not on record']);
+  });
 });
 
 describe('what pages are shown', () => {

@@ -23,13 +23,34 @@ export type Faults = {
   readonly doubleHolders: string[];
   /** Marked as done though no generation that completed was prompted with it. */
   readonly doneUnseen: string[];
+  /** Calls of tools that were done more often than they were claimed. */
+  readonly effectsTwice: string[];
+  /** Calls that were begun, of which nobody knows the end, and that do not say so. */
+  readonly unknownUnmarked: string[];
+  /** Questions without an end, and answers that people were told count and that are not on record. */
+  readonly approvalsLost: string[];
   readonly other: string[];
 };
+
+/** An answer to a question of an agent, as the server said that it counts. */
+export type Answered = { readonly channel: string; readonly question: number; readonly choice: 'allow' | 'reject' };
 
 /** What people were told and shown over all lives of the program. */
 export class Ledger {
   readonly sent: Sent[] = [];
-  readonly faults: Faults = { lost: [], twice: [], doubleHolders: [], doneUnseen: [], other: [] };
+  readonly faults: Faults = {
+    lost: [],
+    twice: [],
+    doubleHolders: [],
+    doneUnseen: [],
+    effectsTwice: [],
+    unknownUnmarked: [],
+    approvalsLost: [],
+    other: [],
+  };
+  readonly answered: Answered[] = [];
+  /** How many calls of tools reached their servers. */
+  calls = 0;
   /** Messages that some page showed, by id. */
   readonly shown = new Map<string, string>();
   /** Posts that were under way when the program was killed. */

@@ -6,10 +6,11 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { startBot, clearPlace, makePlace } from './bot.ts';
 import type { Bot, Place } from './bot.ts';
-import { Typist } from './crowd.ts';
+import { TOOLS_CHANNEL, Typist } from './crowd.ts';
 import { isResting } from './journal.ts';
 import { Ledger } from './ledger.ts';
 import type { Faults } from './ledger.ts';
+import { countedTools } from './tools.ts';
 import { randomOf } from './random.ts';
 import type { Random } from './random.ts';
 import { verify } from './verify.ts';
@@ -42,6 +43,8 @@ export type Report = {
   /** Messages that agents who keep their prompts answered to the end, and how many of them at once at the most. */
   readonly witnessed: number;
   readonly mostAtOnce: number;
+  /** How many calls of tools reached their servers. */
+  readonly calls: number;
   readonly faults: Faults;
   readonly dir: string | null;
 };
@@ -65,6 +68,11 @@ const WITNESSES = { eye: 0.1, ear: 0.4 } as const;
 /** How long people wait between two acts, where agents answer at once and where they take their time. */
 const QUICKLY_MS = [4, 60] as const;
 const SLOWLY_MS = [100, 900] as const;
+/** And where they are asked for a yes. */
+const ANSWERING_MS = [30, 160] as const;
+/** This often a life is one in which only tools are used, and lasts longer by up to so long: servers take their time to start. */
+const WITH_TOOLS = 0.5;
+const WITH_TOOLS_MS = 2_000;
 
 /** Short limits, so that every deadline is met within a life of the program. */
 function configOf(modes: readonly InterruptMode[], witnessDir: string): object {
@@ -94,10 +102,19 @@ function configOf(modes: readonly InterruptMode[], witnessDir: string): object {
     channels: [
       ...modes.map((mode) => channel(mode, mode, ['pm', 'dev', 'qa'])),
       ...modes.map((mode) => channel(seen(mode), mode, Object.keys(WITNESSES))),
+      { ...channel(TOOLS, 'queue', ['dev']), onRestart: 'resume', waitPolicy: 'hold' },
     ],
+    ...countedTools(effectsIn(witnessDir)),
     log: { level: 'info', pretty: false },
   };
 }
+
+/** Where the calls of tools are counted. */
+function effectsIn(witnessDir: string): string {
+  return join(witnessDir, 'effects');
+}
+
+const TOOLS = TOOLS_CHANNEL.slice('console:'.length);
 
 /** The channel of a mode in which only witnesses sit. */
 function seen(mode: InterruptMode): string {
@@ -119,9 +136,9 @@ export async function runKillLoop(plan: Plan): Promise<Report> {
   const config = configOf(modes, witnessDir);
   const place = await makePlace(config);
   const ledger = new Ledger();
-  const names = [...modes, ...modes.slice(0, 2), ...modes.map(seen)];
+  const names = [...modes, ...modes.slice(0, 2), ...modes.map(seen), TOOLS];
   const crowd = names.map((name, index) => {
-    const gapMs = name.startsWith(SEEN) ? SLOWLY_MS : QUICKLY_MS;
+    const gapMs = name === TOOLS ? ANSWERING_MS : name.startsWith(SEEN) ? SLOWLY_MS : QUICKLY_MS;
     return new Typist(`page ${index}`, `console:${name}`, { ledger, random, gapMs });
   });
   const run: Run = {
@@ -140,7 +157,7 @@ export async function runKillLoop(plan: Plan): Promise<Report> {
     await heal(run);
     const freshMs = Math.max(beforeMs, await freshStart(config));
     const prompts = Object.keys(WITNESSES).map((id) => [id, completedPrompts(join(witnessDir, id))] as const);
-    await verify(place.dataDir, ledger, new Map(prompts));
+    await verify({ dataDir: place.dataDir, effects: effectsIn(witnessDir), ledger, witnesses: new Map(prompts) });
     keep &&= Object.values(ledger.faults).some((found) => found.length > 0);
     const sorted = run.recoveriesMs.toSorted((one, other) => one - other);
     const recoveryMsP99 = Math.round(sorted[Math.ceil(sorted.length * 0.99) - 1] ?? 0);
@@ -153,6 +170,7 @@ export async function runKillLoop(plan: Plan): Promise<Report> {
       recoveryTimes: Math.round((10 * recoveryMsP99) / freshMs) / 10,
       witnessed: ledger.witnessed,
       mostAtOnce: ledger.mostAtOnce,
+      calls: ledger.calls,
       faults: ledger.faults,
       dir: keep ? place.dir : null,
     };
@@ -218,10 +236,13 @@ async function load(run: Run, bot: Bot, lifeMs: number): Promise<void> {
   run.recoveriesMs.push(await bot.ready());
   await Promise.all(run.crowd.map((typist) => typist.connect(bot.port)));
   const hasBurst = run.burst > 0 && run.random.chance(BURST);
-  const lasting = lifeMs + (hasBurst ? run.random.between(0, BURST_MS) : 0);
+  const isOfTools = run.random.chance(WITH_TOOLS);
+  const longer = isOfTools ? run.random.between(0, WITH_TOOLS_MS) : 0;
+  const lasting = lifeMs + longer + (hasBurst ? run.random.between(0, BURST_MS) : 0);
   if (hasBurst) for (const typist of run.crowd) if (isWitnessed(typist)) typist.burst(run.burst);
   const until = AbortSignal.timeout(lasting);
-  void Promise.all(run.crowd.map((typist) => typist.act(until, bot.port)));
+  const acting = run.crowd.filter(({ channel }) => !isOfTools || channel === TOOLS_CHANNEL);
+  void Promise.all(acting.map((typist) => typist.act(until, bot.port)));
   await pause(lasting);
 }
 

@@ -4,6 +4,7 @@ import { doneUnseen } from './answers.ts';
 import type { Witnesses } from './answers.ts';
 import { brief, isTerminal, readFacts, rows, without } from './journal.ts';
 import type { Ledger } from './ledger.ts';
+import { verifyAnswers, verifyTools } from './tools.ts';
 
 const TEXT_LIMIT = 16_000;
 
@@ -33,6 +34,14 @@ type Owed = {
   readonly attempts: number;
 };
 
+/** Where a program left what it did: its data, the file in which calls of tools are counted, what people were told, and prompts. */
+export type Left = {
+  readonly dataDir: string;
+  readonly effects: string;
+  readonly ledger: Ledger;
+  readonly witnesses: Witnesses;
+};
+
 /** What a run left on the disk. */
 type Remains = {
   readonly messages: readonly Message[];
@@ -43,7 +52,7 @@ type Remains = {
 };
 
 /** Compares what people were promised and shown with what a quiet, ended program left on the disk; what is wrong goes into the ledger's faults. */
-export async function verify(dataDir: string, ledger: Ledger, witnesses: Witnesses): Promise<void> {
+export async function verify({ dataDir, effects, ledger, witnesses }: Left): Promise<void> {
   const facts = await readFacts(`${dataDir}/conch.db`, ledger.faults);
   const remains: Remains = {
     messages: rows(`${dataDir}/conch.db`, 'SELECT * FROM conversation ORDER BY seq') as Message[],
@@ -58,6 +67,8 @@ export async function verify(dataDir: string, ledger: Ledger, witnesses: Witness
   checkOutbox(remains);
   checkShown(remains);
   checkModes(remains);
+  verifyTools(`${dataDir}/conch.db`, effects, ledger);
+  verifyAnswers(facts, ledger);
   const asked = ledger.sent.flatMap(({ id, text, change }) =>
     id === null ? [] : [{ id, text: change === null ? null : text }],
   );

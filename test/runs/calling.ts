@@ -41,7 +41,7 @@ function stamped(parts: Parts, file: string): Readonly<Record<string, object>> {
 }
 
 async function reading(size: Size): Promise<Outcome> {
-  const rounds = size === 'full' ? 40 : 6;
+  const rounds = size !== 'short' ? 40 : 6;
   const stamps = (stage: Stage) => join(stage.place.dir, 'stamps');
   const config = (parts: Parts) => configOf(parts, { mcp: stamped(parts, join(parts.folder, '..', 'stamps')) });
   return await onStage({ config }, async (stage) => {

@@ -17,7 +17,7 @@ import type { Parts, Stage } from './stage.ts';
 
 /** Programs that are killed between a request and its result: rows 7 and 8. */
 export const CRASHES: readonly Scenario[] = [
-  { id: 7, name: 'kill -9 with an open card; restart; Yes', run: (size) => killed(size === 'full' ? 9 : 1, size) },
+  { id: 7, name: 'kill -9 with an open card; restart; Yes', run: killed },
   { id: 8, name: 'same with the ACP agent', run: killedAgent },
 ];
 
@@ -52,18 +52,12 @@ type Faults = {
   readonly missed: string[];
 };
 
-async function killed(times: number, size: Size): Promise<Outcome> {
+async function killed(size: Size): Promise<Outcome> {
+  const times = { short: 1, full: 9, long: 100 }[size];
   const rig = await startRig();
   const config = (parts: Parts) =>
     configOf(parts, {
-      mcp: {
-        effect: {
-          command: process.execPath,
-          args: [fixture('effect-server.ts')],
-          env: { EFFECTS: effectsFile(parts), RIG: rig.url },
-          trusted: true,
-        },
-      },
+      mcp: { effect: effectsServer(parts, rig) },
       tools: { allow: ['mcp__effect__look'], ask: ['mcp__effect__write'] },
     });
   const faults: Faults = { lost: [], doubled: [], unmarked: [], askedAgain: [], missed: [] };
@@ -118,7 +112,8 @@ async function cycle({ stage, rig, bot, faults }: World, { name, again, task }: 
   models.think(mindOf(task, kill));
   rig.hear = (when) => kill.at(when === 'before' ? 'the server has the call' : 'the server has done it');
   const watching = watch(join(place.dataDir, 'conch.db'), kill);
-  await page.say(CHANNEL, `Write ${task}.`);
+  // It may be killed before it has answered.
+  await page.say(CHANNEL, `Write ${task}.`).catch(() => undefined);
   await Promise.race([
     kill.done,
     answerAll(page, kill)
@@ -254,6 +249,12 @@ function momentOf(facts: string, call: string): Point | null {
     if (has('callRequested')) return 'the call is written';
   }
   return has('runStarted') ? 'the run has begun' : null;
+}
+
+/** A server whose effects are counted, and which tells when it begins and has done one. */
+export function effectsServer(parts: Parts, { url }: Rig): object {
+  const env = { EFFECTS: effectsFile(parts), RIG: url };
+  return { command: process.execPath, args: [fixture('effect-server.ts')], env, trusted: true };
 }
 
 const effectsFile = ({ folder }: Parts): string => join(folder, '..', 'effects');

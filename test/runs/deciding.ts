@@ -131,8 +131,8 @@ const ROUNDS = 52;
 
 /** Pauses at the limit and goes on; over a restart; and ends by Complete and by Abort. */
 async function limited(size: Size): Promise<Outcome> {
-  const limit = size === 'full' ? LIMIT : 5;
-  const rounds = size === 'full' ? ROUNDS : 7;
+  const limit = size !== 'short' ? LIMIT : 5;
+  const rounds = size !== 'short' ? ROUNDS : 7;
   const config = (parts: Parts) =>
     configOf(parts, {
       mcp: { raw: { command: process.execPath, args: [FAULTY], trusted: true } },

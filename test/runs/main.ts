@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { measure } from './numbers.ts';
 import { perform } from './scenario.ts';
 import type { Scenario } from './scenario.ts';
 import { SCENARIOS } from './scenarios.ts';
@@ -7,13 +8,15 @@ const { values } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },
     short: { type: 'boolean', default: false },
+    long: { type: 'boolean', default: false },
     only: { type: 'string', default: '' },
+    numbers: { type: 'boolean', default: false },
   },
 });
 const only = values.only.split(',').filter(Boolean).map(Number);
 const tell = (line: string): void => void process.stderr.write(`${line}\n`);
 
-const size = values.short ? 'short' : 'full';
+const size = values.short ? 'short' : values.long ? 'long' : 'full';
 const chosen = SCENARIOS.filter(({ id }) => only.length === 0 || only.includes(id));
 const done = [];
 for (const scenario of chosen) {
@@ -22,6 +25,8 @@ for (const scenario of chosen) {
   done.push(found);
   await Promise.race([found, waiting.promise]);
 }
+const numbers = only.length === 0 || values.numbers ? await measure(size) : null;
+if (numbers !== null) tell(JSON.stringify(numbers));
 const found = await Promise.all(done);
 
 /** Runs one and tells how it went, in a line. */
@@ -35,5 +40,5 @@ async function told(scenario: Scenario, waits: () => void) {
 }
 
 const scenarios = Object.fromEntries(found);
-if (values.json) process.stdout.write(`${JSON.stringify({ scenarios })}\n`);
+if (values.json) process.stdout.write(`${JSON.stringify({ scenarios, ...numbers })}\n`);
 process.exitCode = found.every(([, { ok }]) => ok) ? 0 : 1;

@@ -22,7 +22,7 @@ type Event = { readonly id: string | null; readonly name: string; readonly data:
 const STAY_MS = 120;
 
 async function cut(size: Size): Promise<Outcome> {
-  const cuts = size === 'full' ? 100 : 12;
+  const cuts = size !== 'short' ? 100 : 12;
   const config = (parts: Parts) =>
     configOf(parts, {
       mcp: { raw: { command: process.execPath, args: [FAULTY], trusted: true } },

@@ -1,9 +1,19 @@
 import { CALLING } from './calling.ts';
 import { CRASHES } from './crashes.ts';
 import { DECIDING } from './deciding.ts';
+import { PITFALLS } from './pitfalls.ts';
 import { READING_ALONG } from './reading-along.ts';
+import { REAL } from './real-agents.ts';
 import type { Scenario } from './scenario.ts';
 import { SERVING } from './serving.ts';
 
 /** What runs are accepted by, row by row. */
-export const SCENARIOS: readonly Scenario[] = [...CALLING, ...DECIDING, ...SERVING, ...READING_ALONG, ...CRASHES];
+export const SCENARIOS: readonly Scenario[] = [
+  CALLING,
+  DECIDING,
+  SERVING,
+  READING_ALONG,
+  CRASHES,
+  PITFALLS,
+  REAL,
+].flat();

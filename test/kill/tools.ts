@@ -1,0 +1,103 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { readJournals } from '../../src/engine/sqlite/check.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
+import { runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import { toolCallRows } from '../../src/work/runs/run-audit.ts';
+import type { ToolCallRow } from '../../src/work/runs/run-audit.ts';
+import type { RunFact } from '../../src/work/runs/run-events.ts';
+import type { Ledger } from './ledger.ts';
+
+/** What agents are told that has them use tools. */
+export const TOOL_WORDS = ['dev: write a note', 'dev: write a note', 'dev: read the note', 'dev: delete the note'];
+
+/** The parts of a configuration in which the demo's tools are there, and counted in a file. */
+export function countedTools(file: string): object {
+  const server = fileURLToPath(new URL('counting-server.ts', import.meta.url));
+  return {
+    mcp: { scratch: { command: process.execPath, args: [server, file], trusted: true } },
+    tools: {
+      allow: ['mcp__scratch__read_file'],
+      ask: ['mcp__scratch__write_file'],
+      deny: ['mcp__scratch__delete_file'],
+    },
+  };
+}
+
+/** A call as its server had it; `id` is Conch's own. */
+type Effect = { readonly tool: string; readonly 'conch/call'?: string };
+
+/** What is on record of the runs of one seat. */
+type Seat = { readonly key: string; readonly facts: readonly RunFact[]; readonly rows: readonly ToolCallRow[] };
+
+/** Compares what servers did with what is on record of it; what is wrong goes into the ledger's faults. */
+export function verifyTools(database: string, file: string, ledger: Ledger): void {
+  const seats = [...readJournals(database, runOnFloor)].map(([key, entries]) => ({
+    key,
+    facts: entries.map(({ fact }) => fact),
+    rows: toolCallRows(entries),
+  }));
+  const effects = effectsIn(file);
+  ledger.calls += effects.length;
+  checkEffects(seats, effects, ledger);
+  for (const seat of seats) {
+    checkMarked(seat, ledger);
+    checkQuestions(seat, ledger);
+  }
+}
+
+/** Whatever people were told that it was decided is on record on its floor. */
+export function verifyAnswers(facts: ReadonlyMap<string, readonly Fact[]>, { answered, faults }: Ledger): void {
+  for (const { channel, question, choice } of answered) {
+    const closed = facts
+      .get(channel)
+      ?.some((fact) => fact.type === 'questionClosed' && fact.question === question && fact.choice === choice);
+    if (closed !== true) faults.approvalsLost.push(`${choice} to question ${question} of ${channel} is not on record`);
+  }
+}
+
+/** A server is told of each call once, after it was claimed, and of none that was not. */
+function checkEffects(seats: readonly Seat[], effects: readonly Effect[], { faults }: Ledger): void {
+  const times = new Map<string, number>();
+  for (const { 'conch/call': id = '' } of effects) times.set(id, (times.get(id) ?? 0) + 1);
+  for (const [id, count] of times)
+    if (count > 1) faults.effectsTwice.push(`the call ${id} reached its server ${count} times`);
+  const rows = seats.flatMap((seat) => seat.rows);
+  const all = [...effects.map(({ tool }) => tool), ...rows.map(({ tool }) => tool.replace('mcp__scratch__', ''))];
+  for (const tool of new Set(all)) {
+    const [done, started] = [
+      effects.filter((effect) => effect.tool === tool).length,
+      rows.filter((row) => row.tool === `mcp__scratch__${tool}` && row.startedAt !== null).length,
+    ];
+    if (done > started) faults.effectsTwice.push(`${tool} was done ${done} times and claimed ${started} times`);
+    const complete = rows.filter((row) => row.tool === `mcp__scratch__${tool}` && row.status === 'complete').length;
+    if (complete > done)
+      faults.other.push(`${tool} is complete ${complete} times on record and was done ${done} times`);
+  }
+}
+
+/** At rest no call is open, and one that was begun and has no result of its server has an unknown outcome. */
+function checkMarked({ key, rows }: Seat, { faults }: Ledger): void {
+  for (const { call, tool, status, startedAt, outcome, code } of rows) {
+    const isOpen = status === 'running' || status === 'pending';
+    const isKnown = status === 'complete' || code === 'TOOL_FAILED' || outcome === 'unknown';
+    if (isOpen || (startedAt !== null && !isKnown))
+      faults.unknownUnmarked.push(`${tool} ${call} of ${key} is left as ${status}, ${code}, outcome ${outcome}`);
+  }
+}
+
+/** Every question has an end. */
+function checkQuestions({ key, facts }: Seat, { faults }: Ledger): void {
+  const open = new Set<string>();
+  for (const fact of facts) {
+    if (fact.type === 'paused' && fact.approval !== null) open.add(fact.approval.id);
+    if (fact.type === 'approvalClosed') open.delete(fact.id);
+  }
+  for (const id of open) faults.approvalsLost.push(`the question ${id} of ${key} has no end`);
+}
+
+function effectsIn(file: string): readonly Effect[] {
+  if (!existsSync(file)) return [];
+  const lines = readFileSync(file, 'utf8').split('\n').filter(Boolean);
+  return lines.map((line) => JSON.parse(line) as Effect);
+}
