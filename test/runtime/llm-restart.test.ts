@@ -100,7 +100,7 @@ async function world(rules: object) {
         store.apply(CHANNEL, { type: 'decide', by: 'ada', choice, question, reason }, ports.clock.now()),
       rests: () => vi.waitFor(() => expect([floor()?.turn, floor()?.exchange]).toEqual([null, null]), PATIENCE),
       async write(text: string) {
-        const author = { id: 'u1', name: 'Anna' };
+        const author = { id: 'ada', name: 'Ada' };
         const message = { id: `m${posts.length}`, channel: CHANNEL, author, text, sentAt: ports.clock.now() };
         await intake().message({ ...message, addressed: [], order: '000001', attachments: [] });
       },
