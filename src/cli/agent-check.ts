@@ -149,6 +149,7 @@ async function attempt(
   const gate: ToolGate = {
     step: async () => 'go',
     ask: async ({ title, tool }) => (asked.push(title ?? tool), { verdict: 'refused', code: 'DENIED', words: '' }),
+    left: async () => null,
     async settled() {},
     async reported() {},
     async close() {},

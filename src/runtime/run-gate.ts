@@ -1,21 +1,21 @@
-import { createHash } from 'node:crypto';
-import type { CallResult, GatedCall, GateVerdict, ModelStep, ToolGate } from '../agents/tools/tool-gate.ts';
-import { canonical } from '../engine/canonical.ts';
+import type { CallResult, GatedCall, GateVerdict, LeftSteps, ModelStep, ToolGate } from '../agents/tools/tool-gate.ts';
 import { KeyedQueue } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
 import type { Applied } from '../turns/floor-store.ts';
 import type { TurnManager } from '../turns/manager.ts';
+import { callDigest, cutOutput, scrubbedInput } from '../work/runs/call-record.ts';
 import { runKeyOf } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RunStore } from '../work/runs/run-commands.ts';
 import type { RunCommand, RunFact } from '../work/runs/run-events.ts';
-import type { RunState } from '../work/runs/run.ts';
+import { UNDECIDED, deniedWords, leftSteps } from '../work/runs/run-left.ts';
+import type { OpenCall, RunState } from '../work/runs/run.ts';
 import { callAsked } from './tool-judge.ts';
 import type { CallJudgement } from './tool-judge.ts';
 
 /** What gates need. */
 export type RunGatePorts = {
-  readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'onChange'>;
+  readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'onChange' | 'newest'>;
   readonly manager: Pick<TurnManager, 'apply'>;
   readonly clock: Clock;
   readonly judge: (seat: RunSeat, call: GatedCall, remembered: RunState['remembered']) => CallJudgement;
@@ -58,6 +58,8 @@ class RunGate implements ToolGate {
   /** The calls that may run, by the id that their agent gave them, under the id that they have in the run. */
   readonly #open = new Map<string, string>();
   #calls = 0;
+  /** The calls that this generation asked for. */
+  readonly #asked = new Set<string>();
   /** What the model said with its last answer. */
   #said = '';
   /** Aborted when the generation is over. */
@@ -70,9 +72,13 @@ class RunGate implements ToolGate {
     this.#epoch = epoch;
   }
 
-  async step({ text }: ModelStep): Promise<'go' | 'stop'> {
+  async step({ text, kept }: ModelStep): Promise<'go' | 'stop'> {
     this.#said = text;
-    return this.#queue.run('call', () => this.#step()).catch((error: unknown) => this.#fail(error, 'stop'));
+    return this.#queue.run('call', () => this.#step(kept)).catch((error: unknown) => this.#fail(error, 'stop'));
+  }
+
+  async left(): Promise<LeftSteps | null> {
+    return this.#isOpen ? leftSteps(this.#ports.runs.newest(this.#key)) : null;
   }
 
   async ask(call: GatedCall, stopped: AbortSignal): Promise<GateVerdict> {
@@ -137,12 +143,38 @@ class RunGate implements ToolGate {
     return this.#ports.runs.apply(this.#key, command, this.#ports.clock.now());
   }
 
-  async #step(): Promise<'go' | 'stop'> {
+  async #step(kept: ModelStep['kept']): Promise<'go' | 'stop'> {
     if (this.#over.signal.aborted) return 'stop';
-    if (!this.#isOpen) return (await this.#begin()) ? 'go' : 'stop';
+    const keeping = this.#keeping(kept);
+    if (!this.#isOpen) {
+      if (!(await this.#begin())) return 'stop';
+      for (const command of keeping) await this.#apply(command);
+      return 'go';
+    }
+    await this.#dropLeft();
     const turn = (this.#state?.run?.turn ?? 0) + 1;
-    await this.#apply({ type: 'STEP', session: this.#session, turn, toolCalls: [] });
+    const step: RunCommand = { type: 'STEP', session: this.#session, turn, toolCalls: [] };
+    await this.#ports.runs.applyAll(this.#key, [step, ...keeping], this.#ports.clock.now());
     return (await this.#runs(this.#over.signal)) ? 'go' : 'stop';
+  }
+
+  /** Calls that hold a secret are not kept as they are, and could not be the same again; nor is what is very long. */
+  #keeping(kept: ModelStep['kept']): readonly RunCommand[] {
+    if (kept === null) return [];
+    const { clean } = this.#ports;
+    const [said, calls] = [clean(kept.said), clean(kept.calls)];
+    if (calls !== kept.calls || said.length + calls.length > LONGEST_STEP) return [];
+    return [{ type: 'KEEP', session: this.#session, said, calls }];
+  }
+
+  /** The calls that an earlier generation of this turn asked for, and that were not begun. */
+  get #leftCalls(): readonly OpenCall[] {
+    const calls = this.#state?.run?.calls ?? [];
+    return calls.filter(({ id, source, status }) => source === 'conch' && status === 'pending' && !this.#asked.has(id));
+  }
+
+  async #dropLeft(): Promise<void> {
+    for (const { id } of this.#leftCalls) await this.#apply({ type: 'WITHDRAW', call: id });
   }
 
   /** Whether the turn has a run, which begins with this if it had none. */
@@ -179,15 +211,20 @@ class RunGate implements ToolGate {
 
   async #ask(call: GatedCall, withdrawn: AbortSignal): Promise<GateVerdict> {
     const stopped = AbortSignal.any([withdrawn, this.#over.signal]);
-    if (stopped.aborted || !(await this.#begin()) || !(await this.#runs(stopped))) return CANCELLED;
-    const id = this.#newId();
-    const judged = this.#judge(call);
+    if (stopped.aborted || !(await this.#begin())) return CANCELLED;
     const digest = digestOf(call);
+    const left = call.accounts === undefined ? this.#leftCalls.find((each) => each.digest === digest) : undefined;
+    if (left === undefined) await this.#dropLeft();
+    if (left === undefined && !(await this.#runs(stopped))) return CANCELLED;
+    const id = left?.id ?? this.#newId();
+    this.#asked.add(id);
+    const judged = this.#judge(call);
     const outcome = new CallOutcome(id);
     const unwatch = this.#ports.watch(this.#key, (facts) => outcome.hear(facts));
     const withdraw = (): void => void this.#apply({ type: 'WITHDRAW', call: id }).catch(this.#ports.failed);
     stopped.addEventListener('abort', withdraw, { once: true });
     try {
+      if (left !== undefined) return await this.#goOn(call, { id, digest, outcome, words: judged.words });
       const requested = await this.#apply({
         type: 'REQUEST',
         session: this.#session,
@@ -207,11 +244,15 @@ class RunGate implements ToolGate {
     }
   }
 
+  /** The very call that was asked for before a restart: what was decided about it since counts. */
+  async #goOn(call: GatedCall, asked: AskedCall): Promise<GateVerdict> {
+    const isCleared = this.#state?.run?.calls.some(({ id, cleared }) => id === asked.id && cleared) === true;
+    if (isCleared) asked.outcome.hear([{ type: 'callCleared', call: asked.id }]);
+    return await this.#decided(call, asked);
+  }
+
   /** Claims the call once it is cleared, by the rules as they are then; it may have to be asked about again. */
-  async #decided(
-    call: GatedCall,
-    { id, digest, outcome, words }: { id: string; digest: string; outcome: CallOutcome; words: string },
-  ): Promise<GateVerdict> {
+  async #decided(call: GatedCall, { id, digest, outcome, words }: AskedCall): Promise<GateVerdict> {
     for (;;) {
       const came = await outcome.next();
       if (came !== 'cleared') return refusal(came, call, words);
@@ -229,14 +270,16 @@ class RunGate implements ToolGate {
     return judged.verdict === 'allow' && call.caution !== null ? { ...judged, verdict: 'ask', offers: [] } : judged;
   }
 
-  #called(id: string, { tool, input, repeatable, definition, accounts }: GatedCall, digest: string) {
+  #called(id: string, call: GatedCall, digest: string) {
+    const { id: agentCall, tool, input, repeatable, definition, accounts } = call;
     const source = accounts === undefined ? ('conch' as const) : ('agent' as const);
     const defined = definition === null ? {} : { definition };
-    return { id, tool, input: scrubbed(input, this.#ports.clean), digest, source, repeatable, ...defined };
+    const asked = { id, agentCall, tool, input: scrubbedInput(input, this.#ports.clean) };
+    return { ...asked, digest, source, repeatable, ...defined };
   }
 
   #settling(call: string, { status, output, code, durationMs }: CallResult): RunCommand {
-    return { type: 'SETTLE', call, status, output: cut(this.#ports.clean(output)), duration: durationMs, code };
+    return { type: 'SETTLE', call, status, output: cutOutput(this.#ports.clean(output)), duration: durationMs, code };
   }
 
   #newId(): string {
@@ -250,6 +293,12 @@ class RunGate implements ToolGate {
   }
 }
 
+type AskedCall = {
+  readonly id: string;
+  readonly digest: string;
+  readonly outcome: CallOutcome;
+  readonly words: string;
+};
 type Ended = { readonly code: string | null; readonly by: string | null; readonly reason: string | null };
 
 /** What becomes of a call until it is let through or refused, as the facts of its run tell it. */
@@ -282,47 +331,21 @@ class CallOutcome {
 }
 
 const UNASKED = 'unasked';
-const LONGEST_OUTPUT = 65_536;
+/** A longer step is not kept, in UTF-16 units. */
+const LONGEST_STEP = 524_288;
 const CANCELLED: GateVerdict = {
   verdict: 'refused',
   code: 'CANCELLED',
-  words: 'Nobody decided about this call: it was not run.',
+  words: UNDECIDED,
 };
 
 function refusal({ code, by, reason }: Ended, call: GatedCall, words: string): GateVerdict {
   if (code === 'AGENT_TOOL_NOT_ALLOWED') return { verdict: 'refused', code, words };
   if (code !== 'DENIED') return CANCELLED;
-  const why = reason === null ? '' : ` These are their words: ${reason}`;
-  const who = by === null ? 'Nobody could be asked' : 'People said no';
-  return { verdict: 'refused', code, words: `${who} about ${call.tool}: it was not run.${why} Go on without it.` };
+  return { verdict: 'refused', code, words: deniedWords(call.tool, { by, reason }) };
 }
 
-/** Of the tool, its definition and its raw input: what a yes is bound to. */
+/** Of the tool, its definition and its raw input. */
 function digestOf({ tool, definition, input, detail, accounts }: GatedCall): string {
-  const told = accounts === undefined ? input : [input, detail];
-  return createHash('sha256')
-    .update(canonical([tool, definition, asJson(told)]))
-    .digest('base64url');
-}
-
-function asJson(value: unknown): unknown {
-  return JSON.parse(JSON.stringify(value));
-}
-
-function scrubbed(input: Readonly<Record<string, unknown>>, clean: (text: string) => string): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(input).map(([key, value]) => [key, scrub(value, clean)]));
-}
-
-function scrub(value: unknown, clean: (text: string) => string): unknown {
-  if (typeof value === 'string') return clean(value);
-  if (Array.isArray(value)) return value.map((each: unknown) => scrub(each, clean));
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, each]) => [clean(key), scrub(each, clean)]));
-}
-
-/** The beginning of a long output; how long it was stands below. */
-function cut(output: string): string {
-  if (output.length <= LONGEST_OUTPUT) return output;
-  const digest = createHash('sha256').update(output).digest('hex');
-  return `${output.slice(0, LONGEST_OUTPUT)}\n… (${Buffer.byteLength(output)} bytes in all, sha256 ${digest})`;
+  return callDigest([tool, definition, accounts === undefined ? input : [input, detail]]);
 }

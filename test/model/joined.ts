@@ -192,6 +192,7 @@ function runMoves(
     call({ verdict: 'allow', source: 'conch', digest: 'b' }),
     call({ verdict: 'deny', source: 'agent', digest: 'd' }),
     call({ verdict: 'ask', source: 'conch', digest: 'e', words }),
+    call({ verdict: 'ask', source: 'conch', digest: 'f' }),
   ];
   const [open] = run.calls;
   const ofCall: readonly RunCommand[] =
@@ -222,7 +223,7 @@ function check({ floor, run: { status, run } }: World): void {
   const approval = run?.pause?.approval ?? null;
   must(!isOpen || turn?.run === true, 'J1', `the run is ${status} and its agent has no turn that uses tools`);
   must(isOpen || turn?.run !== true, 'J2', `the turn uses tools and its run is ${status}`);
-  if (turn?.run === true && isOpen) checkPair(turn, { status, run });
+  if (turn?.run === true && isOpen) checkPair(floor, turn, { status, run });
   const question = openQuestion(floor);
   const isPms = floor.turn?.agent === AGENT;
   if (approval !== null) must(isPms && question?.approval === approval.id, 'J6', 'a run asks what its floor does not');
@@ -236,10 +237,12 @@ function check({ floor, run: { status, run } }: World): void {
     );
 }
 
-function checkPair(turn: Turn, { status, run }: Pick<RunState, 'status' | 'run'>): void {
+function checkPair(floor: Floor, turn: Turn, { status, run }: Pick<RunState, 'status' | 'run'>): void {
   const wait = waitOf(turn);
   const reason = run?.pause?.reason ?? null;
   if (turn.status === 'active') {
+    const isThere = floor.seats.some(({ agent, present }) => agent === turn.agent && present);
+    must(isThere, 'J9', 'a turn is at work and its agent is not there');
     must(status === 'running', 'J3', `the turn is at work and its run is ${status} (${reason})`);
     must(run?.session === `${turn.epoch}`, 'J4', `the turn is #${turn.epoch}, its run goes by ${run?.session}`);
   }

@@ -107,7 +107,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a question is asked over a restart by the run alone',
     file: RUN,
-    find: "if (isOnFloor) closeApproval(decision, 'void');",
+    find: "if (isOnFloor && !isLasting) closeApproval(decision, 'void');",
     replace: '',
   },
   {
@@ -115,6 +115,30 @@ export const PLANTED_JOINED: readonly Planted[] = [
     file: RUN,
     find: 'if (isOnFloor) standStill(decision);',
     replace: '',
+  },
+  {
+    name: 'a question about a call of Conch is void over a restart, and its floor asks on',
+    file: RUN,
+    find: 'decision.run.pause?.approval?.lasting === true',
+    replace: 'false',
+  },
+  {
+    name: 'a run goes on with the answer to a question that outlasted a restart, before its turn does',
+    file: 'work/runs/run-calls.ts',
+    find: 'if (isMuted) return standStill(decision);',
+    replace: '',
+  },
+  {
+    name: 'a question about a call of Conch is over for its floor after a restart, and its run asks on',
+    file: 'turns/floor/evolve-turn.ts',
+    find: 'wait.question.lasting === true ? { ...wait, cut: true } : { ...wait, ready: true }',
+    replace: '{ ...wait, ready: true }',
+  },
+  {
+    name: 'a turn that a restart has cut is at work once it is answered, with nobody there',
+    file: 'turns/floor/evolve-turn.ts',
+    find: "const isCut = wait.reason === 'approval' && wait.cut === true;",
+    replace: "const isCut = wait.reason === 'human';",
   },
   {
     name: 'a run asks on while its turn waits for a person',

@@ -196,8 +196,9 @@ export const PLANTED_RUNS: readonly Planted[] = [
   },
 ];
 
-/** The run machine as shipped lies here. */
-const RUNS_DIR = join(import.meta.dirname, '../../src/work/runs');
+/** The run machine as shipped lies here, with the rooms that it is made of. */
+const SRC = join(import.meta.dirname, '../../src');
+const RUN_ROOMS = ['work', 'turns', 'engine', 'lib'];
 
 /** How deep a bug is looked for. */
 const DEPTH = 7;
@@ -207,8 +208,9 @@ export async function catchInRuns(): Promise<readonly { readonly bug: Planted; r
   return inScratch(async (folder) => {
     const caught: { readonly bug: Planted; readonly found: FoundRun | null }[] = [];
     for (const [index, bug] of PLANTED_RUNS.entries()) {
-      const dir = join(folder, `runs-${index}`);
-      await cp(RUNS_DIR, dir, { recursive: true });
+      const root = join(folder, `runs-${index}`);
+      for (const room of RUN_ROOMS) await cp(join(SRC, room), join(root, room), { recursive: true });
+      const dir = join(root, 'work/runs');
       await change(dir, bug);
       const copy: { readonly runMachine: RunMachine } = await import(pathToFileURL(join(dir, 'run-machine.ts')).href);
       const [found = null] = searchRuns(copy.runMachine, { depth: DEPTH, first: true }).found;

@@ -363,6 +363,7 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
     case 'stepped':
     case 'resumed':
     case 'attached':
+    case 'stepKept':
     case 'errored':
     case 'lost':
     case 'runCompleted':

@@ -98,7 +98,7 @@ describe('a call that the rules allow', () => {
 
   test('is asked with the step it stands in, its class and folder, why, and what the model said', async () => {
     const { bound, gate } = await gated();
-    await gate.step({ text: 'Now the tests,\nas you asked.\u200B', calls: [] });
+    await gate.step({ text: 'Now the tests,\nas you asked.\u200B', kept: null });
     const answer = asks(bound, gate);
     await question(bound);
     expect(openQuestion(bound.hall)?.about).toEqual({
@@ -271,7 +271,7 @@ describe('an agent whose turn is over', () => {
     await gate.ask(call('a'), never);
     await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
     expect(await gate.ask(call('b'), never)).toMatchObject({ code: 'CANCELLED' });
-    expect(await gates({ channel: HALL, agent: 'pm' }, 1).step({ text: '', calls: [] })).toBe('stop');
+    expect(await gates({ channel: HALL, agent: 'pm' }, 1).step({ text: '', kept: null })).toBe('stop');
   });
 
   test('leaves no call open of which nobody says what came of it', async () => {
@@ -296,8 +296,8 @@ describe('what an agent did unasked', () => {
 describe('the steps of a turn', () => {
   test('are counted, and at the limit the agent waits until people let it go on', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }), 2);
-    expect(await gate.step({ text: '', calls: [] })).toBe('go');
-    const second = gate.step({ text: '', calls: [] });
+    expect(await gate.step({ text: '', kept: null })).toBe('go');
+    const second = gate.step({ text: '', kept: null });
     await question(bound);
     const waiting = gate.ask(call('a'), never);
     await bound.answers('allow');
@@ -307,8 +307,8 @@ describe('the steps of a turn', () => {
 
   test('end the generation when people say no', async () => {
     const { bound, gate } = await gated(() => ({}), 2);
-    await gate.step({ text: '', calls: [] });
-    const second = gate.step({ text: '', calls: [] });
+    await gate.step({ text: '', kept: null });
+    const second = gate.step({ text: '', kept: null });
     await question(bound);
     await bound.answers('reject');
     expect(await second).toBe('stop');

@@ -198,6 +198,7 @@ export class Generation {
     };
     return {
       step: (step) => waiting(() => made().step(step)),
+      left: () => made().left(),
       ask: (call, stopped) => waiting(() => made().ask(call, AbortSignal.any([stopped, this.#untilOver()]))),
       settled: (call, result) => made().settled(call, result),
       reported: (call, result) => made().reported(call, result),

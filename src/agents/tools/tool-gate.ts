@@ -25,8 +25,20 @@ export type GatedCall = {
   readonly unaskable?: string;
 };
 
-/** One answer of the model: its text, and the calls that it asks for, in order. */
-export type ModelStep = { readonly text: string; readonly calls: readonly GatedCall[] };
+/** One answer of the model: its text, and what its agent needs to go on from here after a restart; `null`: it could not. */
+export type ModelStep = { readonly text: string; readonly kept: KeptStep | null };
+
+/** What was said since the step before, and the calls that this one asks for, in the agent's own form. */
+export type KeptStep = { readonly said: string; readonly calls: string };
+
+/** What a generation of this turn that a restart has cut left: its steps, and what came of calls by their ids, in words for the agent. */
+export type LeftSteps = {
+  readonly steps: readonly KeptStep[];
+  readonly results: ReadonlyMap<string, LeftResult>;
+};
+
+/** `isOutput`: the words are what came back from outside. */
+export type LeftResult = { readonly words: string; readonly failed: boolean; readonly isOutput: boolean };
 
 /** Whether a call may begin, at once. `words`: what the model is told when it may not. */
 export type GateVerdict =
@@ -51,6 +63,8 @@ export type CallResult = {
 export type ToolGate = {
   /** Told of every answer of the model before its calls are looked at; `stop`: the generation ends here. */
   step(step: ModelStep): Promise<'go' | 'stop'>;
+  /** What a restart has cut; its calls without a result are asked for again, under the same ids, and are the same calls. */
+  left(): Promise<LeftSteps | null>;
   /** Resolves when it is decided; a call that may go is carried out once, right after. One at a time, in order. Never rejects. */
   ask(call: GatedCall, stopped: AbortSignal): Promise<GateVerdict>;
   /** Told of what came of a call that was let through, before the model hears of it. */

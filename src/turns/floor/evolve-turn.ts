@@ -18,7 +18,7 @@ export const TURNS = {
   // The turn has taken the mark with it.
   runLeft: (floor) => floor,
   questionShown: (floor, { agent }) => changeWait(floor, agent, shown),
-  questionClosed: (floor, { agent }, at) => changeWaiting(floor, agent, (turn) => active(floor, turn, at)),
+  questionClosed: (floor, { agent }, at) => changeWaiting(floor, agent, (turn) => answered(floor, turn, at)),
   waitAnswered: answer,
   said,
   worked,
@@ -240,11 +240,19 @@ function restarted(floor: Floor, at: Instant): Floor {
   return { ...floor, catchingUp: true, seats, turn: floor.turn === null ? null : cut(floor, floor.turn, at) };
 }
 
-/** The generation is gone: nobody waits for its stop any more, and a question that was open goes with it. */
+/** The generation goes on; when a restart has cut it, the turn may. */
+function answered(floor: Floor, turn: WaitingTurn, at: Instant): Turn {
+  const { wait } = turn;
+  const isCut = wait.reason === 'approval' && wait.cut === true;
+  return isCut ? { ...turn, wait: { ...wait, ready: true } } : active(floor, turn, at);
+}
+
+/** The generation is gone: nobody waits for its stop any more, and a question that was open goes with it, unless it outlasts it. */
 function cut(floor: Floor, turn: Turn, at: Instant): Turn {
   if (turn.status !== 'waiting') return suspended(floor, turn, at);
   const { wait } = turn;
-  return { ...turn, wait: wait.reason === 'approval' ? { ...wait, ready: true } : stopped(wait) };
+  if (wait.reason !== 'approval') return { ...turn, wait: stopped(wait) };
+  return { ...turn, wait: wait.question.lasting === true ? { ...wait, cut: true } : { ...wait, ready: true } };
 }
 
 /** The program went down with this turn open: its time starts again, less what it had used up to its last sign of work. */

@@ -76,7 +76,13 @@ const waitSchema = z.discriminatedUnion('reason', [
   /** A person goes first. `graceEndAt`: the generation that was interrupted has not yet stopped; `null` once it has. */
   z.strictObject({ reason: z.literal('human'), ...waiting, graceEndAt: instant.nullable() }),
   /** A tool needs a yes. */
-  z.strictObject({ reason: z.literal('approval'), ...waiting, question: questionSchema }),
+  z.strictObject({
+    reason: z.literal('approval'),
+    ...waiting,
+    question: questionSchema,
+    /** The generation that asked was cut by a restart: the turn is prompted anew once there is an answer. */
+    cut: z.literal(true).exactOptional(),
+  }),
 ]);
 
 const anyTurn = {

@@ -40,6 +40,7 @@ export type Approval = {
   readonly about?: AboutCall;
   readonly id?: string;
   readonly pause?: (typeof PAUSES)[number];
+  readonly lasting?: true;
   readonly always?: readonly { readonly rule: string; readonly words: string }[];
 };
 
@@ -56,6 +57,8 @@ export const questionSchema = z.strictObject({
   /** The run stands still: a yes lets it go on, a no ends it. */
   pause: z.enum(PAUSES).exactOptional(),
   about: aboutSchema.exactOptional(),
+  /** What it is about outlives the generation that asks: it stays open over a restart. */
+  lasting: z.literal(true).exactOptional(),
   /** The rules by which the same may be allowed from now on, the narrowest first. */
   always: z
     .array(z.strictObject({ rule: z.string(), words: z.string() }).readonly())

@@ -44,6 +44,7 @@ export const floorWithRuns = {
         about: aboutSchema.exactOptional(),
         id: z.string().exactOptional(),
         pause: z.enum(PAUSES).exactOptional(),
+        lasting: z.literal(true).exactOptional(),
         always: z.array(z.strictObject({ rule: z.string(), words: z.string() })).exactOptional(),
       }),
       unaskable: z.string().exactOptional(),
@@ -217,8 +218,9 @@ function questionOf(
   if (call === undefined) return { approval: { title: approval.tool, detail: '', id: approval.id } };
   const { title, detail, unaskable, offers = [] } = wordsOf(call);
   const always = offers.length === 0 ? {} : { always: offers };
+  const lasting = approval.lasting === undefined ? {} : { lasting: approval.lasting };
   return {
-    approval: { title, detail, id: approval.id, ...aboutOf(call, run, unknown), ...always },
+    approval: { title, detail, id: approval.id, ...aboutOf(call, run, unknown), ...lasting, ...always },
     ...(unaskable === undefined ? {} : { unaskable }),
   };
 }

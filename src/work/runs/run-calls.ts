@@ -79,14 +79,15 @@ export function withdrawCall(decision: RunDecision, { call: id }: Of<'WITHDRAW'>
   const call = decision.state.run?.calls.find((each) => each.id === id);
   if (call === undefined) return 'CALL_UNKNOWN';
   if (call.status !== 'pending') return 'CALL_NOT_PENDING';
-  const isAsked = decision.run.pause?.approval?.call === id;
+  const { pause } = decision.run;
+  const isAsked = pause?.approval?.call === id;
   if (isAsked) closeApproval(decision, 'void');
   endCall(decision, call, { code: LOST, outcome: 'known' });
   if (isAsked) {
     const same = { feedback: null, input: null, maxTurns: decision.run.maxTurns };
     decision.record({ type: 'resumed', by: null, ...same });
   }
-  goOnAfterPause(decision);
+  goOnAfterPause(decision, isAsked && pause?.muted === true);
   return null;
 }
 
@@ -102,12 +103,13 @@ export function decideApproval(decision: RunDecision, command: Of<'DECIDE'>): Ru
   const { choice, by, via, reason = null, always = null } = command;
   if (always !== null && !offersOf(decision.run, approval.call).includes(always)) return 'RULE_NOT_OFFERED';
   const closed = choice === 'allow' ? 'allowed' : 'denied';
+  const isMuted = state.run?.pause?.muted === true;
   decision.record({ type: 'approvalClosed', id: approval.id, state: closed, by, via, reason, always });
   const { maxTurns } = decision.run;
   decision.record({ type: 'resumed', by, feedback: reason, input: null, maxTurns });
   const call = decision.run.calls.find(({ id }) => id === approval.call);
   if (closed === 'denied' && call !== undefined) endCall(decision, call, { code: 'DENIED', outcome: 'known' });
-  goOnAfterPause(decision);
+  goOnAfterPause(decision, isMuted);
   return null;
 }
 
@@ -135,9 +137,29 @@ export function goOnWithRun(decision: RunDecision): void {
   goOnWithRun(decision);
 }
 
-/** What was told while the run was paused counts now. */
-export function goOnAfterPause(decision: RunDecision): void {
+/**
+ * Until its turn goes on, nobody can ask a run for anything; what it asks people, they are asked then. A question that outlasts
+ * that stays open.
+ */
+export function standStill(decision: RunDecision): void {
+  const { status } = decision.state;
+  const { pause } = decision.run;
+  const approval = pause?.approval ?? null;
+  const isKept = pause !== null && (approval !== null || isForPeople(decision.run) || pause.reason === 'user_input');
+  if (status !== 'running' && status !== 'paused') return;
+  const { reason, context } = isKept ? pause : { reason: 'user_input' as const, context: null };
+  decision.record({ type: 'paused', reason, context, until: null, approval, muted: true });
+}
+
+/** Whether a run stands still until somebody says that it may go on; what asked them is gone with a session. */
+export function isForPeople({ waitMs, pause }: Run): boolean {
+  return waitMs === null && (pause?.reason === 'turn_limit' || pause?.reason === 'confirmation');
+}
+
+/** What was told while the run was paused counts now; one whose turn has not come back goes on with that. */
+export function goOnAfterPause(decision: RunDecision, isMuted = false): void {
   const { lastError } = decision.run;
+  if (isMuted) return standStill(decision);
   if (decision.state.status !== 'running' || lastError === null) goOnWithRun(decision);
   else failRun(decision, lastError);
 }
@@ -161,11 +183,7 @@ export function dropCalls(decision: RunDecision, code: string): void {
 /** An agent's own calls are gone with it; the question about one of them stays, for the same call the next time. */
 export function forgetAgent(decision: RunDecision): void {
   const approval = decision.run.pause?.approval ?? null;
-  const { waitMs, calls } = decision.run;
-  // On a floor the model, too, is prompted again, and asks again.
-  const isGone = ({ source, status }: OpenCall): boolean =>
-    source === 'agent' || (waitMs === null && status === 'pending');
-  for (const call of calls.filter(isGone)) {
+  for (const call of decision.run.calls.filter(({ source }) => source === 'agent')) {
     if (call.id === approval?.call) decision.record({ type: 'approvalDetached', id: approval.id });
     endCall(decision, call, { code: LOST, outcome: call.status === 'running' ? 'unknown' : 'known' });
   }
@@ -224,9 +242,10 @@ function needsYes(
   return !approved && (verdict === 'ask' || (state.unknown.includes(digest) && !repeatable));
 }
 
-function ask(decision: RunDecision, { id: call, tool, digest }: OpenCall): void {
+function ask(decision: RunDecision, { id: call, tool, digest, source }: OpenCall): void {
   const { run, at } = decision;
   const [requestedAt, expiresAt] = [at, untilOf(decision)];
-  const approval = { id: `${run.id}.${run.asked + 1}`, call, tool, digest, requestedAt, expiresAt, detached: false };
+  const common = { id: `${run.id}.${run.asked + 1}`, call, tool, digest, requestedAt, expiresAt, detached: false };
+  const approval = source === 'conch' ? { ...common, lasting: true as const } : common;
   decision.record({ type: 'paused', reason: 'approval_required', context: null, until: expiresAt, approval });
 }

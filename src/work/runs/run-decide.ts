@@ -16,9 +16,11 @@ import {
   forgetAgent,
   goOnAfterPause,
   goOnWithRun,
+  isForPeople,
   pauseRun,
   requestCall,
   settleCall,
+  standStill,
   takeCall,
   withdrawCall,
 } from './run-calls.ts';
@@ -52,6 +54,8 @@ function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null
       return isListed(decision.state.status, command.type)
         ? transition(decision, command)
         : unlisted(decision, command);
+    case 'KEEP':
+      return keep(decision, command);
     case 'REQUEST':
       return requestCall(decision, command);
     case 'CLAIM':
@@ -134,6 +138,15 @@ function step(decision: RunDecision, command: Of<'STEP'>): RunRefusal | null {
   return null;
 }
 
+function keep(decision: RunDecision, command: Of<'KEEP'>): RunRefusal | null {
+  const { status } = decision.state;
+  const isOpen = status === 'running' || status === 'paused';
+  if (!isOpen || !RUN_GUARDS.hasValidSession(decision.run, command)) return 'AGENT_NOT_RUNNING';
+  const { said, calls } = command;
+  decision.record({ type: 'stepKept', said, calls });
+  return null;
+}
+
 /** Rows 11 and 13. */
 function resume(decision: RunDecision, command: Of<'RESUME'>): RunRefusal | null {
   const { state, run } = decision;
@@ -204,11 +217,6 @@ function floorRefusal({ status }: RunState, run: Run, { by }: Of<'RESUME'>): Run
   return by === null && isForPeople(run) ? 'APPROVAL_OPEN' : null;
 }
 
-/** Whether a run stands still until somebody says that it may go on; what asked them is gone with a session. */
-function isForPeople({ waitMs, pause }: Run): boolean {
-  return waitMs === null && (pause?.reason === 'turn_limit' || pause?.reason === 'confirmation');
-}
-
 function lose(decision: RunDecision, command: Of<'LOST'>): RunRefusal | null {
   const { state } = decision;
   if (state.status !== 'paused' || !RUN_GUARDS.hasValidSession(decision.run, command)) return 'AGENT_NOT_RUNNING';
@@ -220,8 +228,9 @@ function lose(decision: RunDecision, command: Of<'LOST'>): RunRefusal | null {
 function recover(decision: RunDecision): RunRefusal | null {
   if (decision.state.run === null) return 'NOT_DUE';
   const isOnFloor = decision.run.waitMs === null && isListed(decision.state.status, 'ABORT');
-  // The floor takes its question back: the agent is prompted again, and asks again.
-  if (isOnFloor) closeApproval(decision, 'void');
+  // Of a call that an agent would run, the floor takes its question back: the agent is prompted again, and asks again.
+  const isLasting = decision.run.pause?.approval?.lasting === true;
+  if (isOnFloor && !isLasting) closeApproval(decision, 'void');
   const gone = decision.run.calls.filter(({ source, status }) => source === 'conch' && status === 'running');
   for (const call of gone) endCall(decision, call, { code: 'RESTARTED', outcome: 'unknown' });
   forgetAgent(decision);
@@ -241,16 +250,6 @@ function standAside(decision: RunDecision): null {
   closeApproval(decision, 'void');
   standStill(decision);
   return null;
-}
-
-/** Until its turn goes on, nobody can ask a run for anything; what it asks people, they are asked then. */
-function standStill(decision: RunDecision): void {
-  const { status } = decision.state;
-  const { pause } = decision.run;
-  const isKept = pause !== null && (isForPeople(decision.run) || pause.reason === 'user_input');
-  if (status !== 'running' && status !== 'paused') return;
-  const { reason, context } = isKept ? pause : { reason: 'user_input' as const, context: null };
-  decision.record({ type: 'paused', reason, context, until: null, approval: null, muted: true });
 }
 
 function tick(decision: RunDecision): RunRefusal | null {

@@ -62,6 +62,8 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     toolCalls: z.array(requestedCallSchema),
     output: text.exactOptional(),
   }),
+  /** What an agent needs to go on from a step after a restart: what was said since the one before, and the calls of this one. */
+  z.strictObject({ type: z.literal('KEEP'), cause, session, said: text, calls: text }),
   z.strictObject({ type: z.literal('PAUSE'), cause, reason: z.enum(PAUSE_REASONS), context: text.exactOptional() }),
   z.strictObject({
     type: z.literal('RESUME'),
@@ -134,6 +136,7 @@ export const runCommandSchema = z.discriminatedUnion('type', [
 export const runFactSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('runStarted'), run: id, task: id, ...started, maxTurns: z.number() }),
   z.strictObject({ type: z.literal('stepped'), turn: z.number(), output: text.nullable() }),
+  z.strictObject({ type: z.literal('stepKept'), said: text, calls: text }),
   z.strictObject({
     type: z.literal('paused'),
     reason: z.enum(PAUSE_REASONS),

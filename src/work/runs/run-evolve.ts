@@ -25,6 +25,9 @@ export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState
       return paused(expecting(state, ['running', 'paused'], fact), run, fact);
     case 'resumed':
       return resumed(expecting(state, ['paused', 'error'], fact), run, fact);
+    case 'stepKept':
+      expecting(state, ['running', 'paused'], fact);
+      return state;
     case 'attached':
       return { ...state, run: { ...run, session: fact.session } };
     case 'lost':
@@ -84,10 +87,12 @@ function stepped(state: RunState, run: Run, { turn }: Of<'stepped'>): RunState {
 
 function paused(state: RunState, run: Run, { reason, context, until, approval, muted }: Of<'paused'>): RunState {
   if (approval !== null) callOf(run, approval.call);
-  if (run.pause?.approval) throw new Error(`impossible: ${run.id} pauses while ${run.pause.approval.id} is open`);
+  const before = run.pause?.approval ?? null;
+  const isSame = before?.id === approval?.id;
+  if (before !== null && !isSame) throw new Error(`impossible: ${run.id} pauses while ${before.id} is open`);
   // What has not begun is cleared anew when the run goes on.
   const calls = run.calls.map((call) => (call.status === 'pending' ? { ...call, cleared: false } : call));
-  const asked = run.asked + (approval === null ? 0 : 1);
+  const asked = run.asked + (approval === null || isSame ? 0 : 1);
   const pause = { reason, context, until, approval, ...(muted === undefined ? {} : { muted }) };
   return { ...state, status: 'paused', run: { ...run, calls, asked, pause } };
 }

@@ -66,6 +66,7 @@ function reactToRun(fact: RunFact, state: RunState): readonly RunEffect[] {
     case 'lost':
     case 'runCompleted':
     case 'aborted':
+    case 'stepKept':
     case 'callRequested':
     case 'callClaimed':
     case 'grantUsed':

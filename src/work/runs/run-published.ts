@@ -92,6 +92,7 @@ export function publishedOf(fact: RunFact, { status, run }: RunState): readonly 
     case 'callCleared':
     case 'approvalClosed':
     case 'approvalDetached':
+    case 'stepKept':
     case 'grantUsed':
     case 'yesRevoked':
     case 'causeNoted':

@@ -27,6 +27,8 @@ export const openCallSchema = z.strictObject({
   id,
   tool: text,
   input: z.record(text, z.unknown()),
+  /** By what its agent knows it. */
+  agentCall: text.exactOptional(),
   /** Of the tool, its definition and its raw input: what a yes is bound to. */
   digest: text,
   /** Who runs it: Conch itself, or the agent, which waits for an answer or only says that it did. */
@@ -66,6 +68,8 @@ export const approvalSchema = z.strictObject({
   expiresAt: instant.nullable(),
   /** The agent that asked is gone: a yes counts for the next call with this digest, once. */
   detached: z.boolean(),
+  /** Conch itself would run the call: the question stays open over a restart. */
+  lasting: z.literal(true).exactOptional(),
 });
 
 /** A question that is over, for whoever clicks late. */

@@ -43,6 +43,7 @@ export function gateThat(
       if (choice === 'allow') return { verdict: 'go' };
       return { verdict: 'refused', code: choice === 'reject' ? 'DENIED' : 'CANCELLED', words: 'People said no.' };
     },
+    left: async () => null,
     settled: async () => {},
     reported: async () => {},
     close: async () => {},

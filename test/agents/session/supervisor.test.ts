@@ -467,7 +467,7 @@ describe.each([
   test('that asks people something before it ends shows no signal either', async () => {
     const { said, end } = await performed(needsSignal, (report, time) => {
       report.text('I clean up. TURN_COMPLETE');
-      void report.gate.step({ text: '', calls: [] });
+      void report.gate.step({ text: '', kept: null });
       return time.settle();
     });
     expect({ said, end }).toEqual({ said: ['I clean up.'], end: SIGNALLED });

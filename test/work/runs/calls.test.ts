@@ -85,6 +85,7 @@ describe('a call that asks', () => {
       requestedAt: AT,
       expiresAt: AT + WAIT_MS,
       detached: false,
+      lasting: true,
     });
   });
 

@@ -160,6 +160,43 @@ describe('a call that needs a yes', () => {
     await bound.store.close();
   });
 
+  test('of Conch is asked about over a restart: the question stays, and a yes lets the very call go on with the turn', async () => {
+    using place = folder();
+    const bound = await new Bound(place.file()).begins();
+    await bound.requests('a', { source: 'conch' });
+    await bound.dies();
+    await bound.floor({ type: 'catchUp' }, { type: 'join', agent: 'pm' });
+    expect([bound.both, openQuestion(bound.hall)?.question]).toEqual(['paused approval_required · pm #1 approval', 1]);
+    await bound.answers('allow');
+    expect([bound.both, bound.calls]).toEqual(['running · pm #2 active', ['a cleared']]);
+    expect(await bound.run({ type: 'CLAIM', call: 'a', digest: 'd-a', verdict: 'ask' })).toBeNull();
+    expect(await bound.run({ type: 'CLAIM', call: 'a', digest: 'd-a', verdict: 'ask' })).toBe('CALL_NOT_PENDING');
+    await bound.store.close();
+  });
+
+  test('of Conch may be answered before its agent is back: the turn goes on with it', async () => {
+    using place = folder();
+    const bound = await new Bound(place.file()).begins();
+    await bound.requests('a', { source: 'conch' });
+    await bound.dies();
+    await bound.answers('allow');
+    expect([bound.both, bound.calls]).toEqual(['paused user_input · pm #1 approval', ['a pending']]);
+    await bound.floor({ type: 'catchUp' }, { type: 'join', agent: 'pm' });
+    expect([bound.both, bound.calls]).toEqual(['running · pm #2 active', ['a cleared']]);
+    await bound.store.close();
+  });
+
+  test('of Conch that was decided and not begun when the program died is begun once', async () => {
+    using place = folder();
+    const bound = await new Bound(place.file()).begins();
+    await bound.requests('a', { source: 'conch' });
+    await bound.answers('allow');
+    await bound.dies();
+    await bound.floor({ type: 'catchUp' }, { type: 'join', agent: 'pm' });
+    expect([bound.both, bound.calls]).toEqual(['running · pm #2 active', ['a cleared']]);
+    await bound.store.close();
+  });
+
   test('that was running when the program died is asked about the next time, even if it is allowed', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();

@@ -241,7 +241,7 @@ export class AcpGeneration {
   async #step(gate: ToolGate): Promise<boolean> {
     if (!this.#isAnswering) return true;
     this.#isAnswering = false;
-    return (await gate.step({ text: '', calls: [] })) === 'go';
+    return (await gate.step({ text: '', kept: null })) === 'go';
   }
 
   #learn(call: ToolCall): void {

@@ -97,6 +97,7 @@ class LlmSession implements AgentSession {
       turn,
       report,
       history: cached([...history.slice(0, -1), ...this.#recalled(), ...history.slice(-1)], -1),
+      resumes: before === 0 && turn.reason === 'resume',
     });
     this.#run = run;
     try {

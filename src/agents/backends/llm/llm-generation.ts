@@ -37,6 +37,8 @@ export type GenerationParts = {
   readonly report: Report;
   /** The conversation, with this prompt. */
   readonly history: readonly ModelMessage[];
+  /** It may go on with what a restart has cut. */
+  readonly resumes: boolean;
 };
 
 /** One generation of a model: rounds of text and tools, until it ends or is stopped. */
@@ -51,6 +53,9 @@ export class LlmGeneration {
   readonly #handedIn: { readonly text: string; readonly taken: (taken: boolean) => void }[] = [];
   /** What came after the prompt. */
   #since: ModelMessage[] = [];
+  /** How much of that stands in steps that are kept. */
+  #kept = 0;
+  #isPickedUp = false;
   /** Written in this round. */
   #written = '';
   #steps = 0;
@@ -66,7 +71,8 @@ export class LlmGeneration {
     };
     this.#floorTools = new FloorTools({ ...report, text }, seat.agent, turn.roster);
     const { signal: stopped } = this.#abort;
-    this.#toolbox = new Toolbox({ session, floorTools: this.#floorTools, report, stopped });
+    const since = () => this.#since.slice(this.#kept);
+    this.#toolbox = new Toolbox({ session, floorTools: this.#floorTools, report, stopped, since });
   }
 
   /** Resolves when the generation is over. */
@@ -138,7 +144,9 @@ export class LlmGeneration {
   /** Asks the model, does what it asks for, and asks again, until it asks for nothing more. */
   async #rounds(): Promise<void> {
     const { maxSteps } = this.#parts.settings;
+    await this.#pickUp();
     for (;;) {
+      if (this.#abort.signal.aborted || this.#floorTools.over) return;
       for (const { text, taken } of this.#handedIn.splice(0)) {
         this.#since.push({ role: 'user', content: text });
         taken(true);
@@ -148,12 +156,26 @@ export class LlmGeneration {
       this.#steps += 1;
       const isLast = this.#steps >= maxSteps;
       const decided = await this.#toolbox.step(text, calls);
+      this.#kept = this.#since.length;
       const own = decided === 'stop' || isLast ? calls.filter(({ name }) => isFloorTool(name)) : calls;
       this.#since.push(...(await this.#toolbox.run(own)));
       if (own.length < calls.length && isLast) this.#sayLimit(maxSteps);
       if (this.#abort.signal.aborted || decided === 'stop' || isLast || this.#floorTools.over) return;
       if (calls.length === 0 && this.#handedIn.length === 0) return;
     }
+  }
+
+  /** A turn that a restart has cut goes on where it was: with the calls of its last step that have no result. */
+  async #pickUp(): Promise<void> {
+    const { resumes, turn } = this.#parts;
+    if (!resumes || this.#isPickedUp) return;
+    this.#isPickedUp = true;
+    const left = await this.#toolbox.left();
+    if (left === null) return;
+    this.#steps = left.steps;
+    this.#since.push(...left.said);
+    this.#kept = this.#since.length;
+    this.#since.push(...(await this.#toolbox.resume(left, turn.saidSoFar)));
   }
 
   /** What it still wanted to do is not done: people should know why it stops there. */

@@ -1,9 +1,10 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { FactOf } from '../fact.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
+import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
 import type { Turn } from '../floor.ts';
-import { openQuestion, waitOf } from '../seats.ts';
+import { openQuestion, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, Choice } from '../settings.ts';
 
 /** The generation that was interrupted has stopped. */
@@ -24,7 +25,7 @@ export function interrupted(decision: DecisionBuilder, command: CommandOf<'inter
  */
 export function request(decision: DecisionBuilder, command: CommandOf<'request'>, turn: Turn): null {
   const { agent, epoch } = turn;
-  const { title, detail, id, always, ...rest } = command.approval;
+  const { title, detail, id, always, lasting, ...rest } = command.approval;
   const { unaskable } = command;
   const question = decision.floor.questions + 1;
   const deadlineAt = decision.at + decision.floor.settings.waitTimeoutMs;
@@ -38,6 +39,7 @@ export function request(decision: DecisionBuilder, command: CommandOf<'request'>
     detail: unaskable === undefined ? detail : '',
     shown: false,
     ...(id === undefined ? {} : { approval: id }),
+    ...(lasting === undefined ? {} : { lasting }),
     ...of,
   };
   decision.record({ type: 'turnWaited', agent, epoch, wait: { reason: 'approval', deadlineAt, question: asked } });
@@ -105,7 +107,7 @@ export function decideRequest(decision: DecisionBuilder, command: CommandOf<'dec
   return null;
 }
 
-/** Gives the open question its answer; its generation goes on, and takes up what people wrote meanwhile. */
+/** Gives the open question its answer. */
 function decideQuestion(
   decision: DecisionBuilder,
   answer: Pick<FactOf<'questionClosed'>, 'by' | 'reason' | 'always'> & { readonly choice: Choice },
@@ -127,7 +129,12 @@ function rejectUnasked(decision: DecisionBuilder, why: string): void {
   decideQuestion(decision, { choice: 'reject', by: null });
 }
 
+/** Its generation goes on, and takes up what people wrote meanwhile; one that a restart has cut is begun anew. */
 function goOnAfter(decision: DecisionBuilder, agent: AgentId): void {
+  if (waitOf(decision.floor.turn) !== null) {
+    if (seatOf(decision.floor, agent).present) comeBack(decision, agent);
+    return;
+  }
   decision.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger: 'WAIT_RESOLVED' });
   for (const message of decision.floor.held.filter(({ until }) => until === 'prompt')) dispatch(decision, message);
 }

@@ -14,6 +14,7 @@ function generation(verdict: GateVerdict = { verdict: 'go' }) {
   const gate: ToolGate = {
     step: async () => (told.push('step'), 'go'),
     ask: async (call) => (told.push(`ask ${call.tool} ${JSON.stringify(call.input)}`), verdict),
+    left: async () => null,
     settled: async ({ id }, { status, output }) => void told.push(`settled ${id} ${status} ${output}`),
     reported: async ({ id, tool }, { status }) => void told.push(`reported ${id} ${tool} ${status}`),
     close: async () => {},

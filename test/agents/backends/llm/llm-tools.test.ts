@@ -82,7 +82,11 @@ type Decided = { readonly choice: Choice; readonly after: Promise<void> };
 
 function gateOf({ asked, told }: Rig, { rules }: Rig['seat'], { choice, after }: Decided): ToolGate {
   return {
-    step: async ({ calls }) => (told.push(`step ${calls.length}`), 'go'),
+    step: async ({ kept }) => (
+      told.push(`step ${z.array(z.unknown()).parse(JSON.parse(kept?.calls ?? '')).length}`),
+      'go'
+    ),
+    left: async () => null,
     async ask(call, stopped) {
       const use = toolUse({ name: call.tool, kind: null, input: call.input, locations: [] }, null);
       const judged = decideUse(use, rules, { at: 0, definition: null, remembered: [] });

@@ -1,0 +1,32 @@
+import { createHash } from 'node:crypto';
+import { canonical } from '../../engine/canonical.ts';
+
+/** What a yes is bound to: the digest of everything that makes a call the very same. */
+export function callDigest(parts: readonly unknown[]): string {
+  const plain: unknown = JSON.parse(JSON.stringify(parts));
+  return createHash('sha256').update(canonical(plain)).digest('base64url');
+}
+
+/** An input as it is put on record, without secrets; `clean` takes them out of a text. */
+export function scrubbedInput(
+  input: Readonly<Record<string, unknown>>,
+  clean: (text: string) => string,
+): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(input).map(([key, value]) => [key, scrub(value, clean)]));
+}
+
+function scrub(value: unknown, clean: (text: string) => string): unknown {
+  if (typeof value === 'string') return clean(value);
+  if (Array.isArray(value)) return value.map((each: unknown) => scrub(each, clean));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [clean(key), scrub(each, clean)]));
+}
+
+/** The beginning of a long output, with how long it was and its digest. */
+export function cutOutput(output: string): string {
+  if (output.length <= LONGEST_OUTPUT) return output;
+  const digest = createHash('sha256').update(output).digest('hex');
+  return `${output.slice(0, LONGEST_OUTPUT)}\n… (${Buffer.byteLength(output)} bytes in all, sha256 ${digest})`;
+}
+
+const LONGEST_OUTPUT = 65_536;

@@ -1,0 +1,57 @@
+import type { StoredFact } from '../../engine/port.ts';
+import type { RunFact } from './run-events.ts';
+
+/**
+ * What the newest generation of a seat's run has left, from the facts of its journal, the newest first: its steps, as it kept
+ * them, and what came of calls, by the ids that it gave them, as it is told it. `null` when it kept nothing, or not its last step.
+ */
+export function leftSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact'>>): Left | null {
+  const facts: RunFact[] = [];
+  for (const { fact } of newest) {
+    // What was said before its turn waited for a person is no part of it.
+    const isBefore = fact.type === 'paused' && fact.reason === 'user_input' && fact.muted === undefined;
+    if (isBefore || fact.type === 'runStarted') break;
+    facts.push(fact);
+  }
+  const steps: Step[] = [];
+  const results = new Map<string, Result>();
+  const calls = new Map<string, string>();
+  let [isKept, decided]: [boolean, Decided] = [false, { by: null, reason: null }];
+  for (const fact of facts.toReversed()) {
+    if (fact.type === 'stepped') isKept = false;
+    if (fact.type === 'stepKept') isKept = steps.push({ said: fact.said, calls: fact.calls }) > 0;
+    if (fact.type === 'callRequested') calls.set(fact.call.id, fact.call.agentCall ?? '');
+    if (fact.type === 'approvalClosed') decided = { by: fact.by, reason: fact.reason };
+    if (fact.type === 'callSettled') results.set(calls.get(fact.call) ?? '', resultOf(fact, decided));
+  }
+  return isKept ? { steps, results } : null;
+}
+
+type Result = { readonly words: string; readonly failed: boolean; readonly isOutput: boolean };
+type Step = { readonly said: string; readonly calls: string };
+type Left = { readonly steps: readonly Step[]; readonly results: ReadonlyMap<string, Result> };
+type Decided = { readonly by: string | null; readonly reason: string | null };
+
+/** What an agent is told of a call that people said no to, or could not be asked about. */
+export function deniedWords(tool: string, { by, reason }: Decided): string {
+  const why = reason === null ? '' : ` These are their words: ${reason}`;
+  const who = by === null ? 'Nobody could be asked' : 'People said no';
+  return `${who} about ${tool}: it was not run.${why} Go on without it.`;
+}
+
+/** What an agent is told of a call that nobody decided about. */
+export const UNDECIDED = 'Nobody decided about this call: it was not run.';
+
+function resultOf(
+  { tool, status, output, code, outcome }: Extract<RunFact, { type: 'callSettled' }>,
+  decided: Decided,
+): Result {
+  if (outcome === 'unknown') return { words: CUT_SHORT, failed: true, isOutput: false };
+  if (output !== null) return { words: output, failed: status === 'error', isOutput: true };
+  if (code === 'DENIED') return { words: deniedWords(tool, decided), failed: true, isOutput: false };
+  const words = code === 'AGENT_TOOL_NOT_ALLOWED' ? `${code}: the rules refuse ${tool}.` : UNDECIDED;
+  return { words, failed: true, isOutput: false };
+}
+
+const CUT_SHORT =
+  'It was cut short by a restart: nobody knows what it did, and it may have done all of it. It is not tried again by itself.';

@@ -1,0 +1,199 @@
+import { existsSync, readFileSync } from 'node:fs';
+import type { FixtureResponse } from '@copilotkit/aimock';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { createLlmBackend } from '../../src/agents/backends/llm/llm-backend.ts';
+import { McpPool } from '../../src/agents/mcp/mcp-pool.ts';
+import { Taints } from '../../src/agents/mcp/taint.ts';
+import { KnownSecrets } from '../../src/agents/tools/known-secrets.ts';
+import { openDatabase } from '../../src/engine/sqlite/open.ts';
+import { systemClock, systemTimers } from '../../src/lib/time.ts';
+import { openQuestion, waitOf } from '../../src/turns/floor/seats.ts';
+import { FloorStore } from '../../src/turns/floor-store.ts';
+import { floorWithRuns, runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import { llmRig } from '../agents/backends/llm/llm-rig.ts';
+import { toolsServer } from '../agents/mcp/mcp-rig.ts';
+import { load } from '../config/world.ts';
+import { folder } from '../engine/sqlite/fixture.ts';
+import { startApp } from './start-app.ts';
+
+const CHANNEL = 'console:demo';
+const PATIENCE = { timeout: 30_000, interval: 10 };
+
+/** One model, its server of tools, and a program that can be killed and started over the same file. */
+async function world(rules: object) {
+  const place = folder();
+  const log = `${place.file()}.calls`;
+  const rig = await llmRig('openai-compatible');
+  const bodies: string[] = [];
+  const config = load({
+    turnConfig: { coalesceMs: 0, receipts: false },
+    tools: rules,
+    agents: [{ id: 'dev', backend: { kind: 'scripted', script: 'dev' } }],
+    channels: [{ id: CHANNEL, agents: ['dev'] }],
+  });
+  const posts: string[] = [];
+  let kill = async (): Promise<void> => {};
+  worlds.push({ end: async () => (await kill(), await rig.stop(), place[Symbol.dispose]()) });
+  const ports = { clock: systemClock(), timers: systemTimers };
+  const open = () => {
+    const db = openDatabase(place.file());
+    const { clock } = ports;
+    const path = place.file();
+    return {
+      db,
+      store: new FloorStore(db, { path, machine: floorWithRuns, clock, textLimit: () => 4_000, words: () => null }),
+    };
+  };
+  /** The program dies between a yes and what follows from it. */
+  const allowsAndDies = async () => {
+    const { db, store } = open();
+    store.host(runOnFloor);
+    await store.recover();
+    await store.apply(CHANNEL, { type: 'restart' }, ports.clock.now());
+    const answer = { type: 'decide', by: 'ada', choice: 'allow', question: 1 } as const;
+    expect(await store.apply(CHANNEL, answer, ports.clock.now())).toMatchObject({ ok: true });
+    db.close();
+  };
+  const start = async () => {
+    const { db, store } = open();
+    const quiet = { debug() {}, info() {}, warn() {}, error() {} };
+    const pool = new McpPool(() => ({ raw: toolsServer(['tool=hang', `log=${log}`]) }), { ...ports, log: quiet });
+    const backend = createLlmBackend({
+      provider: 'openai-compatible',
+      model: 'test-model',
+      apiKey: 'k',
+      baseUrl: `${rig.mock.url}/v1`,
+      stepTimeoutMs: 20_000,
+      serverTools: { pool, taints: new Taints(), secrets: () => new KnownSecrets([]), clock: ports.clock },
+      fetch: async (url, init) => {
+        if (typeof init?.body === 'string') bodies.push(init.body);
+        return await fetch(url, {
+          ...init,
+          headers: { ...Object.fromEntries(new Headers(init?.headers)), connection: 'close' },
+        });
+      },
+    });
+    const { app, intake } = await startApp({
+      config,
+      store,
+      time: ports,
+      adapter: { name: 'console', post: async (_channel, { text }) => String(posts.push(text)) },
+      backendFor: () => backend,
+    });
+    kill = async () => {
+      kill = async () => {};
+      db.close();
+      await app.stop().catch(() => undefined);
+      await pool.close();
+    };
+    const floor = () => store.floor(CHANNEL);
+    const asked = () => {
+      const turn = floor();
+      return turn === null ? null : openQuestion(turn);
+    };
+    return {
+      asked,
+      waits: () => waitOf(floor()?.turn)?.reason ?? null,
+      kill: () => kill(),
+      isShown: () => vi.waitFor(() => expect(asked()?.shown).toBe(true), PATIENCE),
+      answers: (choice: 'allow' | 'reject', question = asked()?.question ?? 0, reason = 'use b') =>
+        store.apply(CHANNEL, { type: 'decide', by: 'ada', choice, question, reason }, ports.clock.now()),
+      rests: () => vi.waitFor(() => expect([floor()?.turn, floor()?.exchange]).toEqual([null, null]), PATIENCE),
+      async write(text: string) {
+        const author = { id: 'ada', name: 'Ada' };
+        const message = { id: `m${posts.length}`, channel: CHANNEL, author, text, sentAt: ports.clock.now() };
+        await intake().message({ ...message, addressed: [], order: '000001', attachments: [] });
+      },
+    };
+  };
+  const calls = () => (existsSync(log) ? readFileSync(log, 'utf8').trim().split('\n') : []);
+  return { rig, bodies, posts, start, calls, allowsAndDies };
+}
+
+const worlds: { readonly end: () => Promise<void> }[] = [];
+afterEach(async () => {
+  for (const { end } of worlds.splice(0)) await end();
+});
+
+let count = 0;
+const calling = (...calls: readonly (readonly [string, object])[]): FixtureResponse => ({
+  content: '',
+  toolCalls: calls.map(([name, input]) => ({ name, arguments: JSON.stringify(input), id: `call-${(count += 1)}` })),
+});
+const WRITE = ['raw__write', { path: 'a' }] as const;
+const ASKS = { ask: ['mcp__raw__*'] };
+
+describe('a model that is killed with its program', () => {
+  test('while people are asked goes on with the very call: the question stays, and a yes runs it once', async () => {
+    const { rig, bodies, posts, start, calls } = await world(ASKS);
+    rig.answer(calling(WRITE), { content: 'It is written.' });
+    const first = await start();
+    await first.write('Write it');
+    await first.isShown();
+    const question = first.asked();
+    await first.kill();
+    const second = await start();
+    expect([second.asked(), second.waits(), calls()]).toEqual([question, 'approval', []]);
+    expect(await second.answers('allow')).toMatchObject({ ok: true });
+    await second.rests();
+    expect([calls(), posts, bodies.length]).toEqual([['write'], ['It is written.'], 2]);
+    expect(bodies[1]).toContain('wrote a');
+  });
+
+  test('while people are asked hears their no, in their words', async () => {
+    const { rig, bodies, start, calls } = await world(ASKS);
+    rig.answer(calling(WRITE), { content: 'Then not.' });
+    const first = await start();
+    await first.write('Write it');
+    await first.isShown();
+    await first.kill();
+    const second = await start();
+    await second.answers('reject');
+    await second.rests();
+    expect([calls(), bodies.length]).toEqual([[], 2]);
+    expect(bodies[1]).toContain('People said no about mcp__raw__write: it was not run. These are their words: use b');
+  });
+
+  test('after the yes and before the call begins runs it once', async () => {
+    const { rig, bodies, start, calls, allowsAndDies } = await world(ASKS);
+    rig.answer(calling(WRITE), { content: 'It is written.' });
+    const first = await start();
+    await first.write('Write it');
+    await first.isShown();
+    await first.kill();
+    await allowsAndDies();
+    expect(calls()).toEqual([]);
+    const second = await start();
+    await second.rests();
+    expect([calls(), bodies.length]).toEqual([['write'], 2]);
+  });
+
+  test('in the middle of a call is told that nobody knows what it did, and it is not run again', async () => {
+    const { rig, bodies, start, calls } = await world({ allow: ['mcp__raw__*'] });
+    rig.answer(calling(['raw__hang', {}]), { content: 'I do not know.' });
+    const first = await start();
+    await first.write('Hang');
+    await vi.waitFor(() => expect(calls()).toEqual(['hang']), PATIENCE);
+    await first.kill();
+    const second = await start();
+    await second.rests();
+    expect([calls(), bodies.length]).toEqual([['hang'], 2]);
+    expect(bodies[1]).toContain('nobody knows what it did');
+  });
+
+  test('after a result sees that result, and neither it nor what stands before it is run again', async () => {
+    const { rig, bodies, posts, start, calls } = await world({ allow: ['mcp__raw__*'] });
+    rig.answer(calling(['raw__echo', { text: 'one' }]), calling(['say', { text: 'I begin.' }], WRITE));
+    rig.play({ do: 'hang' });
+    const first = await start();
+    await first.write('Write it');
+    await rig.paused();
+    await first.kill();
+    rig.answer({ content: 'It is written.' });
+    const second = await start();
+    await second.rests();
+    expect([calls(), posts, bodies.length]).toEqual([['echo', 'write'], ['I begin.', 'It is written.'], 4]);
+    const last = bodies[3] ?? '';
+    expect([last.split('wrote a').length, last.split('raw__write').length > 1]).toEqual([2, true]);
+  });
+});
