@@ -205,9 +205,10 @@ const DEPTH = 7;
 /** Plants every bug in a copy of its own and searches it until the first broken promise. */
 export async function catchInRuns(): Promise<readonly { readonly bug: Planted; readonly found: FoundRun | null }[]> {
   return inScratch(async (folder) => {
+    await cp(join(RUNS_DIR, '../../turns'), join(folder, 'turns'), { recursive: true });
     const caught: { readonly bug: Planted; readonly found: FoundRun | null }[] = [];
     for (const [index, bug] of PLANTED_RUNS.entries()) {
-      const dir = join(folder, `runs-${index}`);
+      const dir = join(folder, 'work', `runs-${index}`);
       await cp(RUNS_DIR, dir, { recursive: true });
       await change(dir, bug);
       const copy: { readonly runMachine: RunMachine } = await import(pathToFileURL(join(dir, 'run-machine.ts')).href);
