@@ -4,6 +4,7 @@ export const ANNOUNCEMENT_TEXTS = {
   waitTimeout: '⏱️ {agent} waited too long, skipping turn',
   approval:
     '✋ {agent} asks for a yes ({question}): {title}\nAn operator answers with /allow {question} or /reject {question}.',
+  answered: '{answer} what {agent} asked: {title}',
   unasked: '⛔ {agent} got a no, for nobody could be asked about "{title}": {why}',
   forbidden: '⛔ {agent} may not use {title}: {why}. It was told so; /run log shows what else is refused.',
   disconnect: '⚠️ {agent} disconnected, skipping turn: {cause}',

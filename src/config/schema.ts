@@ -176,6 +176,7 @@ const announcements = z.strictObject({
       description: 'The text when a tool of an agent needs a yes. What would run always follows it, whole.',
     })
     .exactOptional(),
+  answered: template('answered', 'The text that takes the place of a question once somebody, or nobody, answered it.'),
   forbidden: template('forbidden', 'The text when the rules refuse a tool for the first time in a run.'),
   unasked: template('unasked', 'The text when a tool needs a yes that nobody can be asked for.'),
   disconnect: template('disconnect', 'The text when an agent leaves in its turn.'),

@@ -557,6 +557,24 @@ function cards({ rig: { capabilities }, on }: Suite): void {
   );
 
   test.runIf(capabilities.cards)(
+    'T46 stands as its outcome once it is answered, with the name of whoever answered',
+    on(ALONE, async ({ stage, program, talk, says }) => {
+      program.cast.play('pm', { ask: 'Delete the folder' });
+      await says('Clean up');
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow'), true);
+      await stage.command('ann', '/reject 1 not today');
+      await program.rests();
+      await seeEqual(
+        async () => (await talk()).find((line) => line.includes('what PM asked')),
+        expect.stringMatching(
+          /⛔ (?:ann|you) rejected what PM asked: Delete the folder: “not today” · \d\d:\d\d UTC$/i,
+        ),
+      );
+      expect((await talk()).join()).not.toContain('rm -r');
+    }),
+  );
+
+  test.runIf(capabilities.cards)(
     'T53 offers a yes only once all of the question stands in the channel',
     on(ALONE, async ({ stage, program, talk, says }) => {
       const suffered = stage.refuse(3, 'rm -r Delete the folder');

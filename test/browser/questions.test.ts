@@ -117,38 +117,33 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await expect.poll(lines, WITHIN).toEqual([`${here} /reject 3`]);
   });
 
-  test('T46 that was answered stands as its outcome, with the name of whoever answered', async () => {
+  test('T46 of another platform that was answered stands as its outcome, with the name of whoever answered', async () => {
     const at = Date.now();
+    const elsewhere = stage.channels.find((id) => id.startsWith('discord:')) ?? '';
     const [, agent = ''] = stage.agents;
-    const entry = (seq: number, fact: JournalEntry['fact']): JournalEntry => ({
-      key: here,
+    const answered = { kind: 'answered', agent, question: 3, title: 'run "npm publish"', choice: 'allow' } as const;
+    const told = (seq: number, more: object): JournalEntry => ({
+      key: elsewhere,
       seq,
       at: at + seq,
-      fact,
+      fact: {
+        type: 'announced',
+        announcement: { ...answered, by: 'Ada', at, ...more },
+        key: 'approval:3',
+        repeat: 2,
+        shown: true,
+      },
       hash: '',
     });
-    asks(here);
-    await stage.post(here, null, '✋ dev asks for a yes (3): run "npm publish"');
-    await page.getByTestId('approval').waitFor();
-    const wait = { reason: 'approval', deadlineAt: at + 60_000, question: PUBLISH } as const;
-    const decided = {
-      type: 'questionClosed',
-      agent,
-      epoch: 7,
-      question: 3,
-      choice: 'allow',
-      by: 'console:you',
-    } as const;
-    stage.pass(1_000);
-    stage.queries.entries.push(entry(1, { type: 'turnWaited', agent, epoch: 7, wait }), {
-      ...entry(2, decided),
-      at: at + 1_000,
-    });
-    stage.hold(here, agent);
+    const author = { kind: 'person', id: 'discord:1', name: 'Anna' } as const;
+    const line = { line: 1, at: at - 9, author, text: 'Publish', attachments: [], message: 'm1', change: null };
+    stage.queries.spoken.push(line);
+    await page.locator(`[data-testid="channel"][data-channel="${elsewhere}"]`).click();
+    stage.queries.entries.push(told(1, {}), told(2, { came: { status: 'complete', ms: 2_100 } }));
+    stage.hold(elsewhere, agent);
     await expect
-      .poll(() => page.getByTestId('answered').innerText(), WITHIN)
-      .toMatch(/^✅ You allowed what dev asked \(3\): run "npm publish"/);
-    expect(await page.getByTestId('approval').count()).toBe(0);
+      .poll(() => page.getByTestId('answered').allInnerTexts(), WITHIN)
+      .toEqual([expect.stringMatching(/^✅ Ada allowed once what dev asked: run "npm publish" .* → complete, 2\.1 s/)]);
   });
 
   test('T45 is notified only to whom it was asked for, once, and a click goes there', async () => {

@@ -401,6 +401,11 @@ function checkRestart({ fact, before, after, at }: Of<'disconnected'>): void {
 /** I12: what says the same again is an edit of the announcement that stands last, and counts on from it. */
 function checkAnnouncement({ fact, before, after }: Of<'announced'>): void {
   const { announcement } = fact;
+  if (announcement.kind === 'answered') {
+    must(fact.repeat === 2, 'I12', 'an answer does not take the place of its question');
+    must(after.notice === before.notice, 'I12', 'an answer stands last in the channel');
+    return;
+  }
   const same = before.notice?.key === fact.key ? before.notice.count : 0;
   const told = announcement.kind === 'recovered' ? (turnOf(before, announcement.agent)?.recovered ?? 0) : same;
   const repeat = told + 1;

@@ -11,7 +11,7 @@ import { checkFact } from './facts.ts';
 import { of } from './step.ts';
 import type { Step } from './step.ts';
 import { must } from './violation.ts';
-import { waitOf } from '../../src/turns/floor/seats.ts';
+import { openQuestion, waitOf } from '../../src/turns/floor/seats.ts';
 
 /** A refusal changes nothing and tells nobody; what was refused is at most recorded. */
 export function checkRefusal(
@@ -266,6 +266,7 @@ function checkAnnouncements(step: Step): void {
   const expected: Readonly<Record<Announcement['kind'], number>> = {
     approval: of(facts, 'turnWaited').filter((fact) => fact.wait.reason === 'approval').length - unasked(step),
     unasked: of(facts, 'questionClosed').filter((fact) => fact.by === null).length,
+    answered: of(facts, 'questionClosed').filter((fact) => fact.by !== null).length + unanswered(step),
     timeout: moves.filter(({ trigger }) => trigger === 'TIMEOUT').length,
     waitTimeout: moves.filter(({ trigger }) => trigger === 'WAIT_TIMEOUT').length,
     disconnect: lost.length,
@@ -282,6 +283,12 @@ function checkAnnouncements(step: Step): void {
   const tell = (kinds: readonly string[]): string => kinds.toSorted().join();
   const wanted = Object.entries(expected).flatMap(([kind, count]) => Array.from({ length: count }, () => kind));
   must(tell(shown) === tell(wanted), 'I12', `announced ${tell(shown) || 'nothing'}, not ${tell(wanted) || 'nothing'}`);
+}
+
+/** A question that is over with its turn. */
+function unanswered({ before, facts }: Step): number {
+  const asked = openQuestion(before);
+  return of(facts, 'turnEnded').filter(({ epoch }) => asked !== null && epoch === before.turn?.epoch).length;
 }
 
 /** Requests that were rejected at once, since nobody could be asked. */

@@ -113,6 +113,22 @@ describe('a call that the rules allow', () => {
     await answer;
   });
 
+  test('T46 has its end told behind the answer that let it through', async () => {
+    const { bound, gate } = await gated();
+    const answer = asks(bound, gate);
+    await question(bound);
+    await bound.answers('allow');
+    await answer;
+    await gate.settled(call('a'), DONE);
+    const told = bound.store
+      .journal(HALL, 100)
+      .flatMap(({ fact }) => (fact.type === 'announced' && fact.announcement.kind === 'answered' ? [fact] : []));
+    expect(told).toMatchObject([
+      { key: 'approval:1', announcement: { choice: 'allow', approval: expect.any(String) } },
+      { key: 'approval:1', announcement: { choice: 'allow', came: { status: 'complete', ms: 5 } } },
+    ]);
+  });
+
   test('is asked about the third time in a row', async () => {
     const { bound, gate } = await gated(() => ({ verdict: 'allow' }));
     for (const id of ['a', 'b']) {

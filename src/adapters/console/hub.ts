@@ -265,16 +265,14 @@ function movedFloor(parts: Parts, channel: ChannelId, pending: ChannelState): Fl
   return floor;
 }
 
+/** The newest word on each question. */
 function answeredIn(entries: readonly JournalEntry[]): readonly AnsweredQuestion[] {
-  const titles = new Map<number, string>();
-  return entries.flatMap(({ at, fact }) => {
-    if (fact.type === 'turnWaited' && fact.wait.reason === 'approval') {
-      titles.set(fact.wait.question.question, fact.wait.question.title);
-    }
-    if (fact.type !== 'questionClosed' || fact.choice === null) return [];
-    const { question, agent, choice, by } = fact;
-    return [{ question, agent, choice, by, at, title: titles.get(question) ?? '' }];
-  });
+  const known = new Map<number, AnsweredQuestion>();
+  for (const { fact } of entries) {
+    if (fact.type === 'announced' && fact.announcement.kind === 'answered')
+      known.set(fact.announcement.question, fact.announcement);
+  }
+  return [...known.values()];
 }
 
 /** What takes longer to find out than a view: the turns are read from the journal, a message's fate is decided. */

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Receipt } from '../../turns/floor/react.ts';
-import type { AgentId, ChannelId, Choice } from '../../turns/floor/settings.ts';
+import type { Announcement } from '../../turns/floor/fact.ts';
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { FloorView, JournalEntry, Outlook, TurnRecord } from '../../turns/view.ts';
 
@@ -84,15 +85,8 @@ export type AgentEntry = {
   readonly description: string;
 };
 
-/** A request for permission that somebody answered; `by` is a person's id, `null` when nobody could be asked. */
-export type AnsweredQuestion = {
-  readonly question: number;
-  readonly agent: AgentId;
-  readonly title: string;
-  readonly choice: Choice;
-  readonly by: string | null;
-  readonly at: Instant;
-};
+/** What became of a request for permission. */
+export type AnsweredQuestion = Extract<Announcement, { kind: 'answered' }>;
 
 /** The floor of a channel, what would become of a message, its turns and its answered requests, oldest first. */
 export type FloorNow = {

@@ -89,7 +89,8 @@ export async function runAnswer(request: Request, choice: Choice, context: Comma
     if (choice === 'reject') return 'Rejected.';
     return always === undefined ? 'Allowed.' : `Allowed, and from now on by the rule ${always} (/run approvals).`;
   };
-  const command = { type: 'decide', by: request.person.id, choice, question, ...more } as const;
+  const { id: by, name } = request.person;
+  const command = { type: 'decide', by, name, choice, question, ...more } as const;
   const answer = await apply(request, { command, did }, context);
   const before = answer.ok ? null : (context.runs?.answered(request.channel, question) ?? null);
   return before === null ? answer : { ok: false, text: before };

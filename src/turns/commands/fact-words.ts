@@ -89,6 +89,8 @@ const NOTICES: NoticeWords = {
   gap: ({ why }) => `a gap in the history: ${why}`,
   approval: ({ agent, question, title }, name) =>
     `${name(agent)} asks for a yes (question ${question}): ${excerpt(title)}`,
+  answered: ({ agent, choice, by, title }, name) =>
+    `${by ?? 'nobody'} ${choice === 'reject' ? 'rejected' : choice === 'allow' ? 'allowed' : 'answered'} what ${name(agent)} asked: ${excerpt(title)}`,
   forbidden: ({ agent, title, why }, name) => `the rules refused ${excerpt(title)} to ${name(agent)}: ${why}`,
   unasked: ({ agent, title, why }, name) => `nobody could be asked about ${name(agent)}'s ${excerpt(title)}: ${why}`,
 };

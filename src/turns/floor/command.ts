@@ -1,6 +1,6 @@
 import type { InterruptMode, OrderPolicy } from './policies.ts';
 import type { Instant } from '../../lib/time.ts';
-import type { AgentId, Approval, Choice, FloorSettings, MessageId, SeatSettings } from './settings.ts';
+import type { AgentId, Approval, CallEnd, Choice, FloorSettings, MessageId, SeatSettings } from './settings.ts';
 
 /** Who did it: a platform's user id for a person, or the program itself. */
 export type Actor = string;
@@ -33,6 +33,8 @@ export type OperatorCommand =
   | {
       readonly type: 'decide';
       readonly by: Actor;
+      /** Their name, for people. */
+      readonly name?: string;
       readonly choice: Choice;
       readonly question: number;
       /** Why, for its agent to read. */
@@ -143,6 +145,13 @@ export type SystemCommand =
   | { readonly type: 'shown'; readonly question: number; readonly why?: string }
   /** The rules refused a tool to an agent: people are told. */
   | { readonly type: 'forbidden'; readonly agent: AgentId; readonly title: string; readonly why: string }
+  /** What came of a call of a run that people had allowed. */
+  | {
+      readonly type: 'ran';
+      readonly agent: AgentId;
+      readonly approval: string;
+      readonly came: CallEnd;
+    }
   /** The platform refused for good what an agent said. */
   | { readonly type: 'undelivered'; readonly agent: AgentId; readonly why: string }
   /** Called once after a backup was restored, so that no epoch is used twice. */

@@ -108,6 +108,7 @@ function kept(turn: Turn): TurnBase {
     place: turn.place,
     ...(turn.recovered === undefined ? {} : { recovered: turn.recovered }),
     ...(turn.run === undefined ? {} : { run: turn.run }),
+    ...(turn.allowed === undefined ? {} : { allowed: turn.allowed }),
   };
 }
 

@@ -3,7 +3,7 @@ import type { Evolution, Fact, FactOf } from './fact.ts';
 import type { Floor, Held, Seat, Turn } from './floor.ts';
 import type { AgentId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { changeTurn, moveSeat, newSeat, patchSeat, showLine } from './seats.ts';
+import { changeTurn, findTurn, moveSeat, newSeat, patchSeat, showLine } from './seats.ts';
 import { GAP_KEY, NOTHING_USED } from './floor.ts';
 import { NOBODY, openMs } from './gate.ts';
 
@@ -71,6 +71,7 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
     const notice = repeat > 1 ? before.notice : { key, count: repeat };
     return { ...before, gap: { count: repeat, at }, notice };
   }
+  if (announcement.kind === 'answered') return answered(before, announcement);
   const lost = lostBy(announcement);
   const isRecovery = announcement.kind === 'recovered';
   const counted = (turn: Turn): Turn => ({ ...turn, recovered: repeat });
@@ -82,6 +83,17 @@ function announced(before: Floor, { key, repeat, announcement }: FactOf<'announc
     ...(announcement.kind === 'unaddressed' ? { toldToName: true as const } : {}),
   };
 }
+
+/** It stands where the question stood: what stands last in the channel is what it was. */
+function answered(floor: Floor, { kind: _kind, agent, approval, came, ...answer }: AnsweredNotice): Floor {
+  if (findTurn(floor, agent) === null) return floor;
+  return changeTurn(floor, agent, ({ allowed: _known, ...turn }) => {
+    const isAwaited = approval !== undefined && came === undefined && answer.choice === 'allow';
+    return isAwaited ? { ...turn, allowed: { approval, answer } } : turn;
+  });
+}
+
+type AnsweredNotice = Extract<FactOf<'announced'>['announcement'], { kind: 'answered' }>;
 
 /** Whom an announcement calls lost. */
 function lostBy(announcement: FactOf<'announced'>['announcement']): readonly AgentId[] | undefined {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { REFUSALS } from './command.ts';
 import { BUDGETS, STATUSES, heldSchema, linedSchema } from './floor.ts';
 import type { Floor, Frozen } from './floor.ts';
-import { configSchemas, questionSchema, seatSettingsSchema } from './settings.ts';
+import { answerSchema, cameSchema, configSchemas, questionSchema, seatSettingsSchema } from './settings.ts';
 import { TRANSITIONS } from './seats.ts';
 import type { Instant } from '../../lib/time.ts';
 
@@ -51,6 +51,14 @@ const announcementSchema = z.discriminatedUnion('kind', [
     agent,
     ...questionSchema.omit({ shown: true, approval: true }).shape,
     until: instant.exactOptional(),
+  }),
+  /** Takes the place of a question; `approval`: what its run asked; `came`: what came of the call, once that is known. */
+  z.strictObject({
+    kind: z.literal('answered'),
+    agent,
+    ...answerSchema.shape,
+    approval: z.string().exactOptional(),
+    came: cameSchema.exactOptional(),
   }),
   /** A tool needed a yes that nobody could be asked for, so it got a no. */
   z.strictObject({ kind: z.literal('unasked'), agent, title: z.string(), why: z.string() }),

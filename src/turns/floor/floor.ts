@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { configSchemas, questionSchema, seatSettingsSchema } from './settings.ts';
+import { answerSchema, configSchemas, questionSchema, seatSettingsSchema } from './settings.ts';
 import type { ChannelId, FloorSettings } from './settings.ts';
 
 /** What can be used up. */
@@ -106,6 +106,8 @@ const anyTurn = {
   place: z.number().nullable(),
   /** It uses tools: a run goes with it. */
   run: ran,
+  /** The yes that people gave last for a call of its run, until it is told what came of that call. */
+  allowed: z.strictObject({ approval: z.string(), answer: answerSchema }).exactOptional(),
 };
 
 /** One period of holding the floor. */

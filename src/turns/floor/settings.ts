@@ -66,6 +66,30 @@ export const questionSchema = z.strictObject({
     .exactOptional(),
 });
 
+/** What people answered a question, for those who read it: `choice` is `null` when nobody did. */
+export const answerSchema = z.strictObject({
+  question: z.number(),
+  title: z.string(),
+  choice: z.enum(['allow', 'reject']).nullable(),
+  /** The name of whoever answered; `null`: nobody. */
+  by: z.string().nullable(),
+  /** The rule that is remembered from now on. */
+  always: z.string().exactOptional(),
+  /** Why, in their words. */
+  reason: z.string().exactOptional(),
+  /** The run stood still: the answer let it go on, or ended it. */
+  pause: z.enum(PAUSES).exactOptional(),
+  at: z.number(),
+});
+
+/** What came of a call that people had allowed, in milliseconds; `unknown`: nobody knows what it did. */
+export const cameSchema = z.strictObject({
+  status: z.enum(['complete', 'error', 'unknown']),
+  ms: z.number().nullable(),
+});
+
+export type CallEnd = Readonly<z.infer<typeof cameSchema>>;
+
 export type Question = Readonly<z.infer<typeof questionSchema>>;
 
 const spending = z.strictObject({

@@ -8,7 +8,7 @@ import { excerpt } from '../commands/clock-words.ts';
 
 /**
  * What people are told: the template of the announcement's kind, filled in, and how often it recurred (" (×3)"), unless it
- * names all whom it is about.
+ * names all whom it is about, or is what became of a question.
  * Names in braces are filled in; one that has no value goes, with the space or the ": " before it, one that the kind does
  * not have stays as it is, and "(s)" after a word becomes "s" or nothing by the number before it. `null` when the kind is
  * switched off.
@@ -21,8 +21,9 @@ export function announcementText(
 ): string | null {
   const template = templateOf(announcement, templates);
   if (template === false) return null;
-  const namesAll = announcement.kind === 'disconnect' || announcement.kind === 'nobody';
-  const recurred = repeat < 2 || namesAll ? '' : ` (×${repeat})`;
+  const { kind } = announcement;
+  const saysAll = kind === 'disconnect' || kind === 'nobody' || kind === 'answered';
+  const recurred = repeat < 2 || saysAll ? '' : ` (×${repeat})`;
   return filled(template, valuesOf(announcement, nameOf)) + behind(announcement, nameOf) + recurred;
 }
 
@@ -44,8 +45,7 @@ export function answersAsked({ about, always = [], pause, until }: AskedQuestion
   );
   const back =
     rules.length === 0 ? [] : [`${rules.pop() ?? ''} /run approvals takes ${always.length > 1 ? 'them' : 'it'} back.`];
-  const time =
-    until === undefined ? '' : ` Until ${new Date(until).toISOString().slice(11, 16)} UTC; nobody’s silence is a yes.`;
+  const time = until === undefined ? '' : ` Until ${utcTime(until)}; nobody’s silence is a yes.`;
   return [
     ...(pause === undefined
       ? [`Once runs exactly this, one time. No lets ${agent} go on without it, and it reads why if you say so.`]
@@ -146,6 +146,10 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
       const { agent, question, title } = announcement;
       return { agent: nameOf(agent), question: `${question}`, title: heading(title), detail: null };
     }
+    case 'answered': {
+      const { agent, title } = announcement;
+      return { answer: answerWords(announcement), agent: nameOf(agent), title: heading(title) };
+    }
     case 'forbidden':
     case 'unasked': {
       const { agent, title, why } = announcement;
@@ -170,9 +174,39 @@ function behind(announcement: Announcement, nameOf: (agent: AgentId) => string):
     const facts = lines(factsAsked(announcement, name));
     return facts + blockOf(announcement.detail) + lines(answersAsked(announcement, name));
   }
+  if (announcement.kind === 'answered') return cameWords(announcement);
   if (announcement.kind !== 'nobody' || announcement.lost === undefined) return '';
   const { agents, cause } = announcement.lost;
   return `: ${reason(`${agents.map(nameOf).join(', ')}: ${cause}`)}`;
+}
+
+/** What became of a question, in one line. */
+export function answerText(notice: AnsweredNotice, nameOf: (agent: AgentId) => string): string {
+  const asked = `what ${nameOf(notice.agent)} asked: ${heading(notice.title)}`;
+  return `${answerWords(notice)} ${asked}${cameWords(notice)}`;
+}
+
+type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
+
+/** "✅ ann allowed once". */
+function answerWords({ choice, by, always, pause }: AnsweredNotice): string {
+  if (choice === null || by === null) return '⌛ Nobody has to answer any more';
+  const who = inline(excerpt(by, HEADING_LENGTH));
+  if (pause !== undefined) return choice === 'allow' ? `▶️ ${who} let go on` : `⏹️ ${who} ended`;
+  if (choice === 'reject') return `⛔ ${who} rejected`;
+  return always === undefined ? `✅ ${who} allowed once` : `✅ ${who} allowed by "${inline(always)}" from now on`;
+}
+
+/** " · 12:03 UTC → complete, 2.1 s". */
+function cameWords({ at, came, ...notice }: AnsweredNotice): string {
+  const why = notice.reason === undefined ? '' : `: “${inline(excerpt(notice.reason, REASON_LENGTH))}”`;
+  const took = came === undefined || came.ms === null ? '' : `, ${NUMBER.format(came.ms / 1_000)} s`;
+  const status = came?.status === 'unknown' ? 'nobody knows what came of it' : came?.status;
+  return `${why} · ${utcTime(at)}${status === undefined ? '' : ` → ${status}${took}`}`;
+}
+
+function utcTime(at: Instant): string {
+  return `${new Date(at).toISOString().slice(11, 16)} UTC`;
 }
 
 /** What would run, whole, as a block of code whatever a text of the configuration says. */

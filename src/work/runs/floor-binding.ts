@@ -4,7 +4,7 @@ import type { Command, Refusal } from '../../turns/floor/command.ts';
 import type { Fact, FactOf } from '../../turns/floor/fact.ts';
 import type { Floor } from '../../turns/floor/floor.ts';
 import { findTurn, turnsOf } from '../../turns/floor/seats.ts';
-import { PAUSES, aboutSchema } from '../../turns/floor/settings.ts';
+import { PAUSES, aboutSchema, cameSchema } from '../../turns/floor/settings.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
@@ -50,6 +50,7 @@ export const floorWithRuns = {
       unaskable: z.string().exactOptional(),
     }),
     z.strictObject({ type: z.literal('forbidden'), agent: z.string(), title: z.string(), why: z.string() }),
+    z.strictObject({ type: z.literal('ran'), agent: z.string(), approval: z.string(), came: cameSchema }),
     z.strictObject({ type: z.literal('withdraw'), agent: z.string(), epoch: z.number() }),
     z.strictObject({ type: z.literal('skip'), agent: z.string(), epoch: z.number(), by: z.string() }),
   ]),
@@ -188,6 +189,8 @@ function floorCommands(fact: RunFact, { key, run, unknown }: RunState): readonly
         return fact.call.id === run.refused ? refusalOf(agent, fact.call) : null;
       case 'resumed':
         return { type: 'withdraw', agent, epoch };
+      case 'callSettled':
+        return fact.approval === undefined ? null : { type: 'ran', agent, approval: fact.approval, came: cameOf(fact) };
       case 'aborted':
       case 'runCompleted':
         return fact.by === null || fact.by === undefined ? null : { type: 'skip', agent, epoch, by: fact.by };
@@ -196,6 +199,10 @@ function floorCommands(fact: RunFact, { key, run, unknown }: RunState): readonly
     }
   })();
   return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];
+}
+
+function cameOf({ status, outcome, duration }: Extract<RunFact, { type: 'callSettled' }>) {
+  return { status: outcome === 'unknown' ? outcome : status, ms: duration };
 }
 
 function refusalOf(agent: AgentId, { tool, rule, words }: RequestedCall): Command {

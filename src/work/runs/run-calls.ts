@@ -68,7 +68,7 @@ export function settleCall(decision: RunDecision, command: Of<'SETTLE'>): RunRef
   if (call === undefined) return 'CALL_UNKNOWN';
   if (call.status !== 'running') return 'CALL_NOT_PENDING';
   const outcome = code === UNKNOWN ? 'unknown' : 'known';
-  const result = { status, output, duration, code, outcome, refused: false } as const;
+  const result = { status, output, duration, code, outcome, refused: false, ...approvalOf(call) } as const;
   decision.record({ type: 'callSettled', call: id, tool: call.tool, ...result });
   goOnWithRun(decision);
   return null;
@@ -200,12 +200,17 @@ export function closeApproval(decision: RunDecision, state: 'expired' | 'void'):
 /** A call ends without a result. An agent that is gone is not answered. */
 export function endCall(
   decision: RunDecision,
-  { id, tool, source, status }: OpenCall,
+  call: OpenCall,
   { code, outcome }: { readonly code: string; readonly outcome: 'known' | 'unknown' },
 ): void {
+  const { id, tool, source, status } = call;
   const refused = source === 'agent' && status === 'pending' && code !== LOST;
   const result = { status: 'error', output: null, duration: null, code, outcome, refused } as const;
-  decision.record({ type: 'callSettled', call: id, tool, ...result });
+  decision.record({ type: 'callSettled', call: id, tool, ...result, ...approvalOf(call) });
+}
+
+function approvalOf({ approval }: OpenCall): Pick<OpenCall, 'approval'> {
+  return approval === undefined ? {} : { approval };
 }
 
 /** Row 6, and the end of row 5: until somebody decides, or nobody did in time. */

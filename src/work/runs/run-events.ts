@@ -18,7 +18,7 @@ const session = id;
 
 /** A tool call as a step asks for it, with what the rules say. */
 export const requestedCallSchema = z.strictObject({
-  ...openCallSchema.omit({ status: true, cleared: true, approved: true, verdict: true }).shape,
+  ...openCallSchema.omit({ status: true, cleared: true, approved: true, approval: true, verdict: true }).shape,
   verdict: z.enum(['allow', 'ask', 'deny']),
   /** The rule that decided. */
   rule: text.nullable(),
@@ -175,6 +175,8 @@ export const runFactSchema = z.discriminatedUnion('type', [
     code: text.nullable(),
     outcome: z.enum(['known', 'unknown']),
     refused: z.boolean(),
+    /** The approval that had let it through. */
+    approval: id.exactOptional(),
   }),
   z.strictObject({
     type: z.literal('approvalClosed'),

@@ -183,7 +183,7 @@ function evolveApproval(
   const over = { ...run, pause: { ...run.pause, approval: null } };
   if (fact.state !== 'allowed') return { ...state, closed, run: over };
   if (approval.detached) return { ...state, closed, run: { ...over, grants: [...run.grants, approval.digest] } };
-  const calls = changed(run, approval.call, { approved: true });
+  const calls = changed(run, approval.call, { approved: true, approval: fact.id });
   return { ...state, closed, remembered: remembered(state, run, fact, at), run: { ...over, calls } };
 }
 

@@ -44,6 +44,8 @@ export const openCallSchema = z.strictObject({
   definition: text.exactOptional(),
   /** People said yes to this very call. */
   approved: z.boolean(),
+  /** The approval by which they did. */
+  approval: id.exactOptional(),
   /** What people are shown when they are asked about it; `unaskable`: why they cannot be. */
   words: z
     .strictObject({

@@ -205,8 +205,8 @@ describe('T7 a question', () => {
     expect((await run('/allow 8', OLA, 2)).text).toContain('Allowed.');
     expect((await run('!reject #7', OLA)).text).toContain('Rejected.');
     expect(commands.map(({ command }) => command)).toEqual([
-      { type: 'decide', by: 'ola', choice: 'allow', question: 8 },
-      { type: 'decide', by: 'ola', choice: 'reject', question: 7 },
+      { type: 'decide', by: 'ola', name: 'Ola', choice: 'allow', question: 8 },
+      { type: 'decide', by: 'ola', name: 'Ola', choice: 'reject', question: 7 },
     ]);
   });
 

@@ -42,7 +42,7 @@ describe('a holder that asks for a yes', () => {
   test('goes on under the same epoch when an operator allows it', () => {
     const play = asking();
     expect(factsOf('questionClosed', allow(play, 1))).toMatchObject([{ epoch: 1, question: 1, choice: 'allow' }]);
-    expect(play.last.effects).toEqual([]);
+    expect(play.last.effects.map(({ type }) => type)).toEqual(['announce']);
     expect(play.seats).toBe('pm ACTIVE, dev QUEUED');
     play.speaks('pm');
     expect(play.holder).toBe('dev #2');
@@ -188,5 +188,50 @@ describe('T53 a yes', () => {
     reject(play, 1);
     play.act({ type: 'request', agent: 'pm', epoch: 1, approval: DANGER });
     expect(factsOf('announced', play.last)).toMatchObject([{ key: 'approval:2', repeat: 1 }]);
+  });
+});
+
+describe('T46 the answer', () => {
+  const notices = (play: Stage) => play.last.effects.filter((effect) => effect.type === 'announce');
+  const ran = { type: 'ran', agent: 'pm', approval: 'run 1.1', came: { status: 'complete', ms: 2_100 } } as const;
+
+  /** pm asks something for a call of its run. */
+  function calling(): Stage {
+    const play = stage({ agents: ['pm', 'dev'] });
+    play.person('m1');
+    play.act({ type: 'request', agent: 'pm', epoch: 1, approval: { ...APPROVAL, id: 'run 1.1' } });
+    play.act({ type: 'shown', question: 1 });
+    return play;
+  }
+
+  test('takes the place of the question, with the name of whoever gave it', () => {
+    const play = calling();
+    play.operator({ type: 'decide', choice: 'allow', question: 1, name: 'Ada' });
+    const answer = { kind: 'answered', question: 1, title: 'run the tests', choice: 'allow', by: 'Ada' };
+    expect(notices(play)).toMatchObject([{ key: 'approval:1', repeat: 2, announcement: answer }]);
+    expect(play.floor.notice?.count).toBe(1);
+  });
+
+  test('has behind it what came of the call, once that is known, and only then', () => {
+    const play = calling();
+    expect(play.refused(ran)).toBe('stale-question');
+    play.operator({ type: 'decide', choice: 'allow', question: 1, name: 'Ada' });
+    expect(play.refused({ ...ran, approval: 'run 1.2' })).toBe('stale-question');
+    play.act(ran);
+    expect(notices(play)).toMatchObject([
+      { key: 'approval:1', repeat: 2, announcement: { by: 'Ada', came: ran.came } },
+    ]);
+    expect(play.refused(ran)).toBe('stale-question');
+  });
+
+  test('that never came stands there, too: the turn ended, or its agent asks no more', () => {
+    const skipped = calling();
+    skipped.operator({ type: 'skip' });
+    expect(notices(skipped)).toContainEqual(
+      expect.objectContaining({ key: 'approval:1', announcement: expect.objectContaining({ choice: null, by: null }) }),
+    );
+    const withdrawn = calling();
+    withdrawn.act({ type: 'withdraw', agent: 'pm', epoch: 1 });
+    expect(notices(withdrawn)).toMatchObject([{ announcement: { kind: 'answered', choice: null } }]);
   });
 });

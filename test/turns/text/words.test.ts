@@ -86,6 +86,29 @@ describe('T21 a question', () => {
     expect(said({ ...asks, detail: 'curl https://github.com Größe Привет кот-cat' })).not.toContain('alphabet');
   });
 
+  test.each<[Partial<Extract<Announcement, { kind: 'answered' }>>, string]>([
+    [{}, '✅ ann allowed once what dev asked: clean up · 12:03 UTC'],
+    [
+      { came: { status: 'complete', ms: 2_100 } },
+      '✅ ann allowed once what dev asked: clean up · 12:03 UTC → complete, 2.1 s',
+    ],
+    [
+      { came: { status: 'unknown', ms: null } },
+      '✅ ann allowed once what dev asked: clean up · 12:03 UTC → nobody knows what came of it',
+    ],
+    [{ always: 'execute(rm *)' }, '✅ ann allowed by "execute(rm *)" from now on what dev asked: clean up · 12:03 UTC'],
+    [
+      { choice: 'reject', reason: 'use `b.txt`' },
+      "⛔ ann rejected what dev asked: clean up: “use 'b.txt'” · 12:03 UTC",
+    ],
+    [{ choice: null, by: null }, '⌛ Nobody has to answer any more what dev asked: clean up · 12:03 UTC'],
+    [{ pause: 'turn_limit' }, '▶️ ann let go on what dev asked: clean up · 12:03 UTC'],
+  ])('that is over stands as its outcome: %j', (more, text) => {
+    const at = Date.UTC(2026, 0, 2, 12, 3);
+    const answer = { question: 8, title: 'clean up', choice: 'allow', by: 'ann', at } as const;
+    expect(said({ kind: 'answered', agent: 'dev', ...answer, ...more }, {}, 2)).toBe(text);
+  });
+
   test('that nobody could be asked is told with the reason', () => {
     expect(said({ kind: 'unasked', agent: 'dev', title: 'clean up', why: 'it is too long' })).toBe(
       '⛔ dev got a no, for nobody could be asked about "clean up": it is too long',

@@ -73,7 +73,8 @@ function drawMessage(message: ChatMessage, place: number, all: readonly ChatMess
     ...(answers.value.some((answer) => answer.after === message.seq)
       ? [<Answers key={`after ${message.id}`} between={[message.seq, all[place + 1]?.seq ?? Infinity]} />]
       : []),
-    ...answeredQuestions.value
+    // Where the page shows another platform's channel, what Conch says there is not among the messages.
+    ...(writable.value ? [] : answeredQuestions.value)
       .filter(({ at }) => at >= message.sentAt && at < (all[place + 1]?.sentAt ?? Infinity))
       .map((one) => <Answered key={`question ${one.question}`} answered={one} />),
   ];

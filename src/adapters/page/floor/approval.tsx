@@ -6,8 +6,9 @@ import { focusableIfCut } from '../conversation/code-block.tsx';
 import { sendCommand } from '../sending.ts';
 import type { AnsweredQuestion } from '../../console/protocol.ts';
 import { exactTime, timeOfDay } from '../now.ts';
+import { answerText } from '../../../turns/text/words.ts';
 import type { Question } from '../../../turns/floor/settings.ts';
-import { agentOf, channel, messages, person, view } from '../state.ts';
+import { agentOf, channel, view } from '../state.ts';
 
 /** A key that was meant for what stood here before answers nothing. */
 const SETTLED_MS = 500;
@@ -22,26 +23,15 @@ export function ApprovalBar(): JSX.Element | null {
 
 /** What became of a request, and through whom. */
 export function Answered({ answered }: { readonly answered: AnsweredQuestion }): JSX.Element {
-  const { question, agent, title, choice, by, at } = answered;
-  const did = choice === 'allow' ? '✅ {by} allowed' : '⛔ {by} rejected';
+  const { at, choice } = answered;
   return (
     <li class="message is-system" data-testid="answered" data-choice={choice}>
-      <div class="system-text">
-        {did.replace('{by}', personName(by))} what {agentOf(agent).name} asked ({question})
-        {title !== '' && `: ${title}`}
-      </div>
+      <div class="system-text">{answerText(answered, (agent) => agentOf(agent).name)}</div>
       <time dateTime={new Date(at).toISOString()} title={exactTime(at)}>
         {timeOfDay(at)}
       </time>
     </li>
   );
-}
-
-/** Whoever wrote here is known by name; of others there is only the id. */
-function personName(id: string | null): string {
-  if (id === null) return 'Conch';
-  if (id === person.value.id) return person.value.name;
-  return messages.peek().find(({ speaker }) => speaker.id === id)?.speaker.name ?? id;
 }
 
 function Request(props: { readonly agent: string; readonly epoch: number; readonly asked: Question }): JSX.Element {

@@ -56,12 +56,23 @@ export class DecisionBuilder {
   announce(announcement: Announcement): void {
     const key = keyOf(announcement);
     const { notice, settings } = this.#floor;
-    const { kind } = announcement;
     const same = notice?.key === key ? notice.count : 0;
-    const before =
-      kind === 'recovered' ? turnOf(this.#floor, announcement.agent).recovered : kind === 'gap' ? this.#gaps() : same;
-    const repeat = 1 + (before ?? 0);
+    const repeat = 1 + (this.#earlier(announcement) ?? same);
     this.record({ type: 'announced', announcement, key, repeat, shown: isShown(announcement.kind, settings) });
+  }
+
+  /** How often it was said before, where that does not hang on what stands last in the channel. */
+  #earlier(announcement: Announcement): number | null {
+    switch (announcement.kind) {
+      case 'answered':
+        return 1;
+      case 'recovered':
+        return turnOf(this.#floor, announcement.agent).recovered ?? 0;
+      case 'gap':
+        return this.#gaps() ?? 0;
+      default:
+        return null;
+    }
   }
 
   #gaps(): number | undefined {
@@ -74,9 +85,9 @@ export class DecisionBuilder {
   }
 }
 
-/** What says the same has the same key. Every question is another one: none is ever an edit of the one before. An outage is one, whoever is lost. */
+/** What says the same has the same key. Every question is another one: what became of it is an edit of it, and no other is. An outage is one, whoever is lost. */
 function keyOf(announcement: Announcement): string {
-  if (announcement.kind === 'approval') return `approval:${announcement.question}`;
+  if (announcement.kind === 'approval' || announcement.kind === 'answered') return `approval:${announcement.question}`;
   if (announcement.kind === 'disconnect' || announcement.kind === 'nobody') return OUTAGE;
   if (announcement.kind === 'gap') return GAP_KEY;
   return 'agent' in announcement ? `${announcement.kind}:${announcement.agent}` : announcement.kind;
@@ -123,6 +134,7 @@ function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
     case 'stopped':
     case 'skipped':
     case 'approval':
+    case 'answered':
     case 'unasked':
     case 'forbidden':
       return true;
@@ -228,6 +240,12 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
   const { agent, epoch, said } = turn;
   const from = seatOf(decision.floor, agent).status;
   const { outcome, trigger, to, cause } = end;
+  const wait = waitOf(turn);
+  if (wait?.reason === 'approval' && !wait.ready) {
+    const { question, title, pause } = wait.question;
+    const more = pause === undefined ? {} : { pause };
+    decision.announce({ kind: 'answered', agent, question, title, choice: null, by: null, ...more, at: decision.at });
+  }
   const known = new Set(decision.floor.held.map(({ id }) => id));
   const answered = [
     ...turn.answered,

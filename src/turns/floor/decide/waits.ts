@@ -1,11 +1,11 @@
 import type { CommandOf, Refusal } from '../command.ts';
-import type { FactOf } from '../fact.ts';
+import type { Announcement, FactOf } from '../fact.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
 import type { Turn } from '../floor.ts';
-import { openQuestion, seatOf, waitOf } from '../seats.ts';
-import type { AgentId, Choice } from '../settings.ts';
+import { findTurn, openQuestion, seatOf, waitOf } from '../seats.ts';
+import type { AgentId, Choice, Question } from '../settings.ts';
 
 /** The generation that was interrupted has stopped. */
 export function interrupted(decision: DecisionBuilder, command: CommandOf<'interrupted'>): Refusal | null {
@@ -78,9 +78,10 @@ export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw
   if (turn?.agent !== command.agent) return 'not-holder';
   if (turn.epoch !== command.epoch) return 'stale-epoch';
   const { agent, epoch } = command;
-  const question = openQuestion(decision.floor)?.question;
-  if (question === undefined) return 'stale-question';
-  decision.record({ type: 'questionClosed', agent, epoch, question, choice: null, by: agent });
+  const asked = openQuestion(decision.floor);
+  if (asked === null) return 'stale-question';
+  decision.record({ type: 'questionClosed', agent, epoch, question: asked.question, choice: null, by: agent });
+  tellAnswer(decision, asked, { agent, choice: null, by: null });
   goOnAfter(decision, agent);
   return null;
 }
@@ -98,13 +99,35 @@ export function shown(decision: DecisionBuilder, command: CommandOf<'shown'>): R
 
 /** An operator answers the question with this number, and no other. */
 export function decideRequest(decision: DecisionBuilder, command: CommandOf<'decide'>): Refusal | null {
+  const { turn } = decision.floor;
   const asked = openQuestion(decision.floor);
-  if (asked?.question !== command.question) return 'stale-question';
+  if (turn === null || asked?.question !== command.question) return 'stale-question';
   if (command.choice === 'allow' && !asked.shown) return 'not-shown';
-  const { choice, by, reason, always } = command;
+  const { choice, by, reason, always, name = by } = command;
   const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
   decideQuestion(decision, { choice, by, ...more });
+  tellAnswer(decision, asked, { agent: turn.agent, choice, by: name, ...more });
   return null;
+}
+
+/** What came of a call that people had allowed stands behind their answer. */
+export function ran(decision: DecisionBuilder, { agent, approval, came }: CommandOf<'ran'>): Refusal | null {
+  const allowed = findTurn(decision.floor, agent)?.allowed;
+  if (allowed?.approval !== approval) return 'stale-question';
+  decision.announce({ kind: 'answered', agent, ...allowed.answer, approval, came });
+  return null;
+}
+
+type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
+
+/** The answer takes the place of the question in the channel. */
+function tellAnswer(
+  decision: DecisionBuilder,
+  { question, title, pause, approval }: Question,
+  answer: Pick<AnsweredNotice, 'agent' | 'choice' | 'by' | 'always' | 'reason'>,
+): void {
+  const of = { ...(pause === undefined ? {} : { pause }), ...(approval === undefined ? {} : { approval }) };
+  decision.announce({ kind: 'answered', question, title, at: decision.at, ...of, ...answer });
 }
 
 /** Gives the open question its answer. */
