@@ -1,9 +1,9 @@
 import { Alarm } from '../lib/time.ts';
 import type { Command } from './floor/command.ts';
-import { deadlines, nextDeadline } from './floor/seats.ts';
+import { nextDeadline } from './floor/seats.ts';
 import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
-import { gate } from './floor/gate.ts';
+import { isCut, mayEndTurn } from './floor/gate.ts';
 import type { AgentId, ChannelId } from './floor/settings.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { isNewerEdit } from '../engine/port.ts';
@@ -351,40 +351,6 @@ type Sign = Extract<Command, { type: 'work' }>;
 function isSign({ turn }: Floor, command: Command): command is Sign {
   if (command.type !== 'work' || turn?.status !== 'active') return false;
   return turn.agent === command.agent && turn.epoch === command.epoch && turn.openWork === command.open;
-}
-
-/** Whether a command may take the floor from the one who is speaking, so that what people saw of its text must be kept first. */
-function mayEndTurn(floor: Floor, command: Command, now: Instant): boolean {
-  const holder = floor.turn?.agent;
-  if (holder === undefined || floor.turn?.status === 'waiting') return false;
-  switch (command.type) {
-    case 'stop':
-      return true;
-    case 'receive':
-      return floor.settings.mode === 'interrupt' && gate(floor, now, 'holder') === null;
-    case 'catchUp':
-      return floor.settings.mode === 'interrupt' && floor.held.some(({ until }) => until === 'start');
-    case 'skip':
-      return command.agent === undefined || command.agent === holder;
-    case 'leave':
-    case 'remove':
-    case 'disable':
-      return command.agent === holder;
-    case 'tick':
-      return deadlines(floor).some(
-        (deadline) => 'agent' in deadline && deadline.agent === holder && deadline.at <= now,
-      );
-    case 'configure':
-      return !command.seats.some((seat) => seat.agent === holder);
-    default:
-      return false;
-  }
-}
-
-/** Whether what was being said ends there: a turn that a person interrupts goes on, and one that fell silent had spoken. */
-function isCut(floor: Floor, { type }: Command, now: Instant): boolean {
-  if (type === 'receive' || type === 'catchUp') return false;
-  return type !== 'tick' || deadlines(floor).some(({ kind, at }) => kind === 'expire' && at <= now);
 }
 
 /** A text that was cut; the mark stands below a block of code. */
