@@ -260,9 +260,10 @@ function forExchange(budget: Limit['budget'], used: number, max: number): Reache
 /** Whether a command may take the floor from the one who is speaking, so that what people saw of its text must be kept first. */
 export function mayEndTurn(floor: Floor, command: Command, now: Instant): boolean {
   const holder = floor.turn?.agent;
-  if (holder === undefined || floor.turn?.status === 'waiting') return false;
+  if (holder === undefined || floor.turn?.status !== 'active') return false;
   switch (command.type) {
     case 'stop':
+    case 'restart':
       return true;
     case 'receive':
       return floor.settings.mode === 'interrupt' && gate(floor, now, 'holder') === null;
@@ -285,8 +286,18 @@ export function mayEndTurn(floor: Floor, command: Command, now: Instant): boolea
   }
 }
 
-/** Whether what was being said ends there: a turn that a person interrupts goes on, and one that fell silent had spoken. */
+/** Whether what was being said ends there: a turn that a person or a restart interrupts goes on, and one that fell silent had spoken. */
 export function isCut(floor: Floor, { type }: Command, now: Instant): boolean {
   if (type === 'receive' || type === 'catchUp') return false;
+  if (type === 'restart') return floor.settings.onRestart === 'forfeit';
   return type !== 'tick' || deadlines(floor).some(({ kind, at }) => kind === 'expire' && at <= now);
+}
+
+/** A sign of the holder's work. */
+export type Sign = Extract<Command, { type: 'work' }>;
+
+/** Whether all that a command does is to put the holder's deadline off. */
+export function isSign({ turn }: Floor, command: Command): command is Sign {
+  if (command.type !== 'work' || turn?.status !== 'active') return false;
+  return turn.agent === command.agent && turn.epoch === command.epoch && turn.openWork === command.open;
 }
