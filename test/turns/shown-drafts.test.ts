@@ -18,7 +18,11 @@ function managed(store: FloorStore, takeDraft: () => TurnDraft | null = () => nu
   const { clock, timers } = time;
   const failed = (error: unknown): void => void failures.push(error);
   const manager = new TurnManager({
-    ...{ store, clock, timers, takeDraft, failed },
+    store,
+    clock,
+    timers,
+    takeDraft,
+    failed,
     addressed: () => [],
     changed: () => {},
   });
