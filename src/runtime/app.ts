@@ -24,7 +24,7 @@ import { agentSpecs, keptBackends, plansOf } from './agent-factory.ts';
 import { Suspensions } from './channel-suspension.ts';
 import { ChannelSync } from './channel-sync.ts';
 import { createCommandContext } from './command-context.ts';
-import { ChangeLog, redactedReport, textRedactor } from './log.ts';
+import { ChangeLog, redactedDraft, redactedReport, textRedactor } from './log.ts';
 import type { Log } from './log.ts';
 import { channelsOf, createReadModel, createShowing, intakeFor, queriesFor, sessionSettingsOf } from './read-model.ts';
 import type { ReadModel } from './read-model.ts';
@@ -101,7 +101,7 @@ export class App {
       ...parts,
       failed: (error) => this.#deadlineFailed(error),
       addressed: (channel, text) => this.#floors.addressed(channel, text),
-      takeDraft: (channel) => this.#agents.takeDraft(channel),
+      takeDraft: (channel) => redactedDraft(this.#agents.takeDraft(channel), shared.clean),
       changed: (change) => this.#publish(change),
     });
     const [manager, floors] = [this.#manager, this.#floors];
@@ -289,6 +289,7 @@ export class App {
           const text = draft === null ? null : clean(draft);
           this.#adapterOf(channel)?.draft?.(channel, this.#floors.speaker(agent), epoch, text);
           this.runs.drafted?.({ channel, agent }, text);
+          if (text !== null) this.#manager.shown(channel, () => redactedDraft(this.#agents.draft(channel), clean));
         },
       },
       settings: sessionSettingsOf(() => this.#config, this.runs.gateFor),

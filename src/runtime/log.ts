@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import type { Logger } from 'pino';
 import pretty from 'pino-pretty';
 import type { Instant } from '../lib/time.ts';
-import type { AgentCommand } from '../turns/floor/command.ts';
+import type { AgentCommand, TurnDraft } from '../turns/floor/command.ts';
 import type { Fact, Outcome } from '../turns/floor/fact.ts';
 import type { Trigger } from '../turns/floor/seats.ts';
 import type { Change } from '../turns/manager.ts';
@@ -151,6 +151,11 @@ export function redactedReport(report: AgentCommand, redact: (text: string) => s
   if (report.type !== 'request') return report;
   const { title, detail } = report.approval;
   return { ...report, approval: { title: redact(title), detail: redact(detail) } };
+}
+
+/** A text under way with its secrets replaced. */
+export function redactedDraft(draft: TurnDraft | null, redact: (text: string) => string): TurnDraft | null {
+  return draft === null ? null : { ...draft, text: redact(draft.text) };
 }
 
 /** What is kept of lines that could not be written, in bytes, to be tried again with the next; further ones are lost. */

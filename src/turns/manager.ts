@@ -1,9 +1,11 @@
 import { Alarm } from '../lib/time.ts';
-import type { Command } from './floor/command.ts';
-import { deadlines, nextDeadline } from './floor/seats.ts';
+import { draftSchema } from './floor/command.ts';
+import type { Command, TurnDraft } from './floor/command.ts';
+import { nextDeadline } from './floor/seats.ts';
 import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
-import { gate } from './floor/gate.ts';
+import { isCut, isSign, mayEndTurn } from './floor/gate.ts';
+import type { Sign } from './floor/gate.ts';
 import type { AgentId, ChannelId } from './floor/settings.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { isNewerEdit } from '../engine/port.ts';
@@ -11,16 +13,6 @@ import type { HumanMessage, MessageChange, StateChange } from '../engine/port.ts
 import { planWord } from './channel-plan.ts';
 import type { Plans } from './channel-plan.ts';
 import type { Applied, FloorStore } from './floor-store.ts';
-
-/** Text of a holder that people have seen as it was generated, and that is not yet said. */
-export type TurnDraft = {
-  readonly agent: AgentId;
-  readonly epoch: number;
-  readonly text: string;
-  readonly mentions: readonly AgentId[];
-  /** When its agent last gave a sign of work. */
-  readonly workedAt: Instant;
-};
 
 /** What the manager needs of the world. */
 export type ManagerPorts = {
@@ -63,6 +55,12 @@ export type Change = {
 /** Under which name the word is kept of the plans that all floors go by. */
 const PLANS = { owner: 'conch', name: 'plans' } as const;
 
+/** Under which name drafts are kept, by channel. */
+const DRAFTS = 'drafts';
+
+/** How long a draft may be shown before it is kept, in milliseconds: people need longer to read what they then miss. */
+const SHOWN_MS = 1_000;
+
 /** How many floors are brought back at once: what people do comes between. */
 const AT_ONCE = 50;
 
@@ -85,6 +83,10 @@ export class TurnManager {
   /** Signs of work that wait, at most one a channel. */
   readonly #signs = new Map<ChannelId, { readonly command: Sign; readonly at: Instant }>();
   readonly #signAlarm: Alarm;
+  /** Drafts that were shown and are not kept as they are now, and the channels of which one is kept. */
+  readonly #shown = new Map<ChannelId, () => TurnDraft | null>();
+  readonly #kept = new Set<ChannelId>();
+  readonly #shownAlarm: Alarm;
   /** What floors that nothing was done to since are told before anything else. */
   readonly #untold = new Map<ChannelId, 'restart' | 'disconnect'>();
   #running = true;
@@ -96,6 +98,7 @@ export class TurnManager {
     this.#ports = ports;
     this.#alarm = new Alarm(ports.clock, ports.timers, () => void this.#meetDeadlines());
     this.#signAlarm = new Alarm(ports.clock, ports.timers, () => this.#takeSigns());
+    this.#shownAlarm = new Alarm(ports.clock, ports.timers, () => this.#keepShown());
     ports.store.onChange((change) => this.#told(change));
   }
 
@@ -113,7 +116,8 @@ export class TurnManager {
     const at = this.#ports.clock.now();
     const saying = this.#keep(channel, command, at);
     const applied = this.#ports.store.apply(channel, command, at);
-    if (saying !== null || sign !== null) await Promise.all([applied, saying, sign]);
+    const said = saying !== null || SAYING.has(command.type) ? this.#forget(channel, saying !== null) : null;
+    if (saying !== null || sign !== null || said !== null) await Promise.all([applied, saying, sign, said]);
     return await applied;
   }
 
@@ -192,6 +196,12 @@ export class TurnManager {
     else await this.apply(channel, { type: 'catchUp', ...(gap === null ? {} : { gap }) });
   }
 
+  /** The draft of a channel is shown: what people see of it outlives this process, and is known to others, a second later. */
+  shown(channel: ChannelId, draft: () => TurnDraft | null): void {
+    this.#shown.set(channel, draft);
+    this.#shownAlarm.noLaterThan(this.#ports.clock.now() + SHOWN_MS);
+  }
+
   /** A floor as whatever happens next will find it; `null` when there is none. */
   floor(channel: ChannelId): Floor | null {
     const floor = this.#ports.store.floor(channel);
@@ -203,6 +213,7 @@ export class TurnManager {
     this.#running = false;
     this.#alarm.cancel();
     this.#signAlarm.cancel();
+    this.#shownAlarm.cancel();
     this.#signs.clear();
   }
 
@@ -286,10 +297,40 @@ export class TurnManager {
   #keep(channel: ChannelId, command: Command, at: Instant): Promise<Applied> | null {
     const floor = this.#ports.store.floor(channel);
     if (floor === null || !mayEndTurn(floor, command, at)) return null;
-    const draft = this.#ports.takeDraft(channel);
+    const draft = this.#ports.takeDraft(channel) ?? this.#keptDraft(floor);
     if (draft === null) return null;
     const text = isCut(floor, command, at) ? marked(draft.text) : draft.text;
     return this.#ports.store.apply(channel, { type: 'say', ...draft, text }, at);
+  }
+
+  /** What was shown of the turn under way before this process began, or by another. */
+  #keptDraft({ channel, turn }: Floor): TurnDraft | null {
+    const kept = this.#kept.has(channel) ? null : this.#ports.store.recall(DRAFTS, channel);
+    if (kept === null) return null;
+    this.#kept.add(channel);
+    const { data: draft } = draftSchema.safeParse(JSON.parse(kept));
+    return draft !== undefined && draft.agent === turn?.agent && draft.epoch === turn.epoch ? draft : null;
+  }
+
+  #keepShown(): void {
+    const { store, failed } = this.#ports;
+    for (const [channel, draft] of this.#shown) {
+      const shown = draft();
+      if (shown === null) continue;
+      this.#kept.add(channel);
+      store.remember(DRAFTS, channel, JSON.stringify(shown)).catch(failed);
+    }
+    this.#shown.clear();
+  }
+
+  /** In one commit with what says it; another process may have kept what Conch says by itself. */
+  #forget(channel: ChannelId, byItself: boolean): Promise<void> | null {
+    this.#shown.delete(channel);
+    if (!this.#kept.delete(channel) && !byItself) return null;
+    return this.#ports.store.forget(DRAFTS, channel).catch((error: unknown) => {
+      this.#kept.add(channel);
+      throw error;
+    });
   }
 
   #arm(at: Instant | null): void {
@@ -345,47 +386,8 @@ export class TurnManager {
   }
 }
 
-type Sign = Extract<Command, { type: 'work' }>;
-
-/** Whether all that a command does is to put the holder's deadline off. */
-function isSign({ turn }: Floor, command: Command): command is Sign {
-  if (command.type !== 'work' || turn?.status !== 'active') return false;
-  return turn.agent === command.agent && turn.epoch === command.epoch && turn.openWork === command.open;
-}
-
-/** Whether a command may take the floor from the one who is speaking, so that what people saw of its text must be kept first. */
-function mayEndTurn(floor: Floor, command: Command, now: Instant): boolean {
-  const holder = floor.turn?.agent;
-  if (holder === undefined || floor.turn?.status === 'waiting') return false;
-  switch (command.type) {
-    case 'stop':
-      return true;
-    case 'receive':
-      return floor.settings.mode === 'interrupt' && gate(floor, now, 'holder') === null;
-    case 'catchUp':
-      return floor.settings.mode === 'interrupt' && floor.held.some(({ until }) => until === 'start');
-    case 'skip':
-      return command.agent === undefined || command.agent === holder;
-    case 'leave':
-    case 'remove':
-    case 'disable':
-      return command.agent === holder;
-    case 'tick':
-      return deadlines(floor).some(
-        (deadline) => 'agent' in deadline && deadline.agent === holder && deadline.at <= now,
-      );
-    case 'configure':
-      return !command.seats.some((seat) => seat.agent === holder);
-    default:
-      return false;
-  }
-}
-
-/** Whether what was being said ends there: a turn that a person interrupts goes on, and one that fell silent had spoken. */
-function isCut(floor: Floor, { type }: Command, now: Instant): boolean {
-  if (type === 'receive' || type === 'catchUp') return false;
-  return type !== 'tick' || deadlines(floor).some(({ kind, at }) => kind === 'expire' && at <= now);
-}
+/** The commands with which an agent says itself what is left to say. */
+const SAYING: ReadonlySet<Command['type']> = new Set<Command['type']>(['say', 'end', 'wait']);
 
 /** A text that was cut; the mark stands below a block of code. */
 function marked(text: string): string {

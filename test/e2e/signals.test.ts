@@ -5,6 +5,29 @@ import { describe, expect, test } from 'vitest';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { CHANNEL, DEMO, demoWith, inPlace, logLines, openPage, readyPage, wasCutShort } from './demo.ts';
 
+test('SIGKILL while a text is written loses none of it that people have seen for more than a second', () =>
+  inPlace(DEMO, async (_place, start) => {
+    const first = start();
+    const page = await readyPage(first);
+    const id = await page.say(CHANNEL, 'dev: slow');
+    const written = (): string => page.drafts.get('dev') ?? '';
+    await page.until(() => written().includes('I take my time'), 'the beginning of its text');
+    const epoch = page.view?.holder?.epoch;
+    const seen = written();
+    const shownAt = performance.now();
+    await page.until(() => written().length > seen.length && performance.now() - shownAt > 1_200, 'more of its text');
+    await first.end('SIGKILL');
+
+    const again = await readyPage(start());
+    await again.until(() => again.messages.get(id)?.receipts.includes('done') === true, 'the end of the turn', 20_000);
+    const said = [...again.messages.values()].filter(({ kind }) => kind === 'agent');
+    expect(said[0]?.epoch).toBe(epoch);
+    expect(said[0]?.text.startsWith(seen.trim())).toBe(true);
+    const spoken = said.map(({ text }) => text).join(' ');
+    expect(spoken).toMatch(/That was all of it\.$/);
+    expect(spoken.match(/I take my time with this one/g)).toHaveLength(1);
+  }));
+
 describe.concurrent('SIGTERM', () => {
   test('with a turn open ends it in good order; the turn goes on after the next start, and nothing is lost', () =>
     inPlace(DEMO, async (_place, start) => {

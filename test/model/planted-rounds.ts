@@ -66,7 +66,7 @@ export const PLANTED_ROUNDS: readonly Planted[] = [
   },
   {
     name: 'a draft is forgotten by the very millisecond of its deadline',
-    file: 'turns/manager.ts',
+    file: 'turns/floor/gate.ts',
     find: 'deadline.agent === holder && deadline.at <= now',
     replace: 'deadline.agent === holder && deadline.at < now',
   },

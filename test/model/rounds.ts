@@ -1,9 +1,9 @@
-import type { Command } from '../../src/turns/floor/command.ts';
+import type { Command, TurnDraft } from '../../src/turns/floor/command.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import type { Floor } from '../../src/turns/floor/floor.ts';
 import type { ChannelId } from '../../src/turns/floor/settings.ts';
 import type { Instant, Timer } from '../../src/lib/time.ts';
-import type { TurnDraft, TurnManager } from '../../src/turns/manager.ts';
+import type { TurnManager } from '../../src/turns/manager.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
 import { SlowFloors } from '../turns/slow-floors.ts';
 import type { Commit, Moment } from '../turns/slow-floors.ts';

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, expect, test } from 'vitest';
-import type { Command } from '../../src/turns/floor/command.ts';
+import type { Command, TurnDraft } from '../../src/turns/floor/command.ts';
 import { nextDeadline } from '../../src/turns/floor/seats.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import type { ChannelId, FloorSettings } from '../../src/turns/floor/settings.ts';
 import type { Instant } from '../../src/lib/time.ts';
 import { TurnManager } from '../../src/turns/manager.ts';
-import type { TurnDraft, ManagerPorts } from '../../src/turns/manager.ts';
+import type { ManagerPorts } from '../../src/turns/manager.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
 import { createTime } from '../agents/time.ts';
 import { SlowFloors } from './slow-floors.ts';

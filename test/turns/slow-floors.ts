@@ -59,7 +59,7 @@ export class SlowFloors implements Pick<ManagerPorts['store'], 'apply' | 'due' |
     return this.floors.get(channel) ?? null;
   }
 
-  /** A store that takes in no messages, for a manager that is given none. */
+  /** A store that takes in no messages and keeps no drafts, for a manager that is given none. */
   get port(): ManagerPorts['store'] {
     const none = (): never => {
       throw new Error('no messages are taken in here');
@@ -71,9 +71,9 @@ export class SlowFloors implements Pick<ManagerPorts['store'], 'apply' | 'due' |
       floor: (channel) => this.floor(channel),
       awake: none,
       resting: none,
-      recall: none,
+      recall: () => null,
       remember: none,
-      forget: none,
+      forget: async () => undefined,
       message: none,
       accept: none,
       amend: none,

@@ -1,7 +1,6 @@
 import { askedIn, beginsPassWord, createSignalScanner, isPassWord, mentionsIn } from '../../turns/text/recognition.ts';
-import type { AgentCommand } from '../../turns/floor/command.ts';
+import type { AgentCommand, TurnDraft } from '../../turns/floor/command.ts';
 import type { AgentId } from '../../turns/floor/settings.ts';
-import type { TurnDraft } from '../../turns/manager.ts';
 import type { SignalScanner } from '../../turns/text/recognition.ts';
 import type { Applied } from '../../turns/floor-store.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
@@ -115,18 +114,24 @@ export class Generation {
     return this.#done.promise;
   }
 
-  /** Takes what was streamed and not yet said, so that whoever calls can have it said. */
-  takeDraft(): TurnDraft | null {
-    if (this.#isPassWord) return null;
+  /** What was streamed and not yet said. */
+  get draft(): TurnDraft | null {
     const text = closed(this.#text.trim());
+    if (this.#muted || text === '' || this.#isPassWord) return null;
+    const { agent, epoch } = this.#ports;
+    return { agent, epoch, text, mentions: mentionsIn(text, this.#others), workedAt: this.#workedAt };
+  }
+
+  /** Takes it, so that whoever calls can have it said. */
+  takeDraft(): TurnDraft | null {
+    const { draft } = this;
+    if (this.#isPassWord) return null;
     this.#text = '';
     this.#visible = false;
-    if (this.#muted || text === '') return null;
+    if (draft === null) return null;
     this.#said = true;
-    const { agent, epoch, roster } = this.#ports;
-    const others = roster.filter(({ id }) => id !== agent);
-    this.#asks = askedIn(text, others);
-    return { agent, epoch, text, mentions: mentionsIn(text, others), workedAt: this.#workedAt };
+    this.#asks = askedIn(draft.text, this.#others);
+    return draft;
   }
 
   /** Drops all output from here on. */
@@ -267,6 +272,10 @@ export class Generation {
     }
     if (this.#passed) this.#text = '';
     await this.#say();
+  }
+
+  get #others(): TurnPrompt['roster'] {
+    return this.#ports.roster.filter(({ id }) => id !== this.#ports.agent);
   }
 
   get #isPassWord(): boolean {

@@ -1,7 +1,7 @@
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
-import type { TurnDraft } from '../../turns/manager.ts';
+import type { TurnDraft } from '../../turns/floor/command.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
@@ -216,7 +216,12 @@ export class SeatedAgent {
     return CONFIRMED;
   }
 
-  /** What the holder has streamed and not yet said; it counts as said by whoever takes it. */
+  /** What it has streamed and not yet said. */
+  get draft(): TurnDraft | null {
+    return this.#executor.generation?.draft ?? null;
+  }
+
+  /** Takes what the holder has streamed and not yet said; it counts as said by whoever takes it. */
   takeDraft(): TurnDraft | null {
     const draft = this.#executor.generation?.takeDraft() ?? null;
     if (draft !== null) this.#ports.floors.draft(this.channel, draft.agent, draft.epoch, null);

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { AgentCommand } from '../../turns/floor/command.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import type { TurnDraft } from '../../turns/manager.ts';
+import type { TurnDraft } from '../../turns/floor/command.ts';
 import type { Roster } from '../../turns/commands/context.ts';
 import type { Settlement } from '../../engine/port.ts';
 import type { Applied, OutboxRow } from '../../turns/floor-store.ts';
@@ -51,7 +51,9 @@ export type Supervisor = Roster & {
   stop(): Promise<void>;
   /** Does what one row owes to an agent; resolves once it is handed over. Rows of other lanes fail. */
   deliver(row: OutboxRow): Promise<Settlement>;
-  /** Takes what the holder of a channel has streamed and not yet said. */
+  /** What the holder of a channel has streamed and not yet said. */
+  draft(channel: ChannelId): TurnDraft | null;
+  /** Takes it. */
   takeDraft(channel: ChannelId): TurnDraft | null;
   /**
    * Goes over to other agents: opens sessions for those that are new, closes those of agents that are gone, opens those anew that are run
@@ -246,10 +248,19 @@ class SessionPool {
     }
   }
 
+  draft(channel: ChannelId): TurnDraft | null {
+    return this.#newestOf(channel, ({ draft }) => draft);
+  }
+
   takeDraft(channel: ChannelId): TurnDraft | null {
-    const drafts = this.agents
-      .map(({ id }) => this.#seated.get(keyOf(channel, id))?.takeDraft() ?? null)
-      .filter((draft) => draft !== null);
+    return this.#newestOf(channel, (seated) => seated.takeDraft());
+  }
+
+  #newestOf(channel: ChannelId, draftOf: (seated: SeatedAgent) => TurnDraft | null): TurnDraft | null {
+    const drafts = this.agents.flatMap(({ id }) => {
+      const seated = this.#seated.get(keyOf(channel, id));
+      return seated === undefined ? [] : (draftOf(seated) ?? []);
+    });
     return drafts.toSorted((one, other) => other.epoch - one.epoch)[0] ?? null;
   }
 

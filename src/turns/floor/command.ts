@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import type { InterruptMode, OrderPolicy } from './policies.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { AgentId, Approval, CallEnd, Choice, FloorSettings, MessageId, SeatSettings } from './settings.ts';
@@ -196,3 +197,15 @@ export const REFUSALS = [
 
 /** Why a command was refused; words for people stand in `turns/text/words.ts`. */
 export type Refusal = (typeof REFUSALS)[number];
+
+/** Text of a holder that people have seen as it was generated, and that is not yet said: a `say` says it. */
+export const draftSchema = z.strictObject({
+  agent: z.string(),
+  epoch: z.number(),
+  text: z.string(),
+  mentions: z.array(z.string()).readonly(),
+  /** When its agent last gave a sign of work. */
+  workedAt: z.number(),
+});
+
+export type TurnDraft = Readonly<z.infer<typeof draftSchema>>;

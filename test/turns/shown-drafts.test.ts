@@ -1,0 +1,158 @@
+import { describe, expect, test } from 'vitest';
+import type { Command, TurnDraft } from '../../src/turns/floor/command.ts';
+import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
+import type { FloorSettings } from '../../src/turns/floor/settings.ts';
+import type { FloorStore } from '../../src/turns/floor-store.ts';
+import { TurnManager } from '../../src/turns/manager.ts';
+import { createTime } from '../agents/time.ts';
+import { folder, open } from '../engine/sqlite/fixture.ts';
+
+const A = 'test:one';
+const SEEN: TurnDraft = { agent: 'pm', epoch: 1, text: 'half a', mentions: [], workedAt: 0 };
+const PLANS = { word: null, all: () => [], of: () => null, mayRest: () => true };
+
+/** A manager over a store, and what its agents have streamed in the channel. */
+function managed(store: FloorStore, takeDraft: () => TurnDraft | null = () => null) {
+  const time = createTime();
+  const failures: unknown[] = [];
+  const { clock, timers } = time;
+  const failed = (error: unknown): void => void failures.push(error);
+  const manager = new TurnManager({
+    store,
+    clock,
+    timers,
+    takeDraft,
+    failed,
+    addressed: () => [],
+    changed: () => {},
+  });
+  return { time, manager, failures };
+}
+
+/** Seats pm and dev, and shows what pm, who has the floor, has streamed so far. */
+async function streaming(store: FloorStore, settings: Partial<FloorSettings> = {}) {
+  const one = managed(store);
+  const seats = ['pm', 'dev'].map((agent) => ({ agent, priority: 5, timeoutMs: 60_000, rejoin: 'auto' as const }));
+  const commands: readonly Command[] = [
+    { type: 'configure', settings: { ...PLAIN_SETTINGS, ...settings }, seats },
+    { type: 'join', agent: 'pm' },
+    { type: 'join', agent: 'dev' },
+    { type: 'start', by: 'ada' },
+  ];
+  for (const command of commands) await one.manager.apply(A, command);
+  one.manager.shown(A, () => SEEN);
+  return one;
+}
+
+function saidIn(store: FloorStore): readonly string[] {
+  return store.journal(A, Infinity).flatMap(({ fact }) => (fact.type === 'said' ? [fact.text] : []));
+}
+
+describe('what people see of a text that is not said yet', () => {
+  test('is kept after a second, and not a millisecond before', async () => {
+    const store = open();
+    const { time } = await streaming(store);
+    await time.advance(999);
+    expect(store.remembered('drafts').size).toBe(0);
+    await time.advance(1);
+    expect([...store.remembered('drafts')]).toEqual([[A, JSON.stringify(SEEN)]]);
+  });
+
+  test.for([
+    ['resume', 'half a'],
+    ['forfeit', 'half a … (cut off)'],
+  ] as const)('is said after a kill, before its turn is told of the restart: %s', async ([onRestart, text]) => {
+    using place = folder();
+    const killed = open(place.file());
+    const { time, manager } = await streaming(killed, { onRestart });
+    await time.advance(1_000);
+    manager.stop();
+    await killed.close();
+    const store = open(place.file());
+    const next = managed(store);
+    await next.manager.recover(PLANS);
+    await next.manager.heard(A, null);
+    const types = store.journal(A, Infinity).map(({ fact }) => fact.type);
+    expect(saidIn(store)).toEqual([text]);
+    expect(types.indexOf('said')).toBeLessThan(types.indexOf('disconnected'));
+    expect(store.remembered('drafts').size).toBe(0);
+    expect(store.floor(A)?.epoch).toBe(1);
+    await store.close();
+  });
+
+  test('is said with a stop by a process that has not seen its agent, in the same commit', async () => {
+    const store = open();
+    const { time } = await streaming(store);
+    await time.advance(1_000);
+    const other = managed(store);
+    const before = store.journal(A, 1)[0]?.seq ?? 0;
+    await other.manager.apply(A, { type: 'stop', by: 'ada' });
+    expect(saidIn(store)).toEqual(['half a … (cut off)']);
+    const rows = new Set(store.journal(A, Infinity).flatMap(({ seq, hash }) => (seq > before ? [hash] : [])));
+    expect(rows.size).toBe(1);
+    expect(store.remembered('drafts').size).toBe(0);
+  });
+
+  test('is not said again once its agent has said it', async () => {
+    using place = folder();
+    const killed = open(place.file());
+    const { time, manager } = await streaming(killed);
+    await time.advance(1_000);
+    await manager.apply(A, { type: 'say', ...SEEN, text: 'half a sentence' });
+    await time.advance(5_000);
+    expect(killed.remembered('drafts').size).toBe(0);
+    manager.stop();
+    await killed.close();
+    const store = open(place.file());
+    await managed(store).manager.recover(PLANS);
+    await managed(store).manager.apply(A, { type: 'stop', by: 'ada' });
+    expect(saidIn(store)).toEqual(['half a sentence']);
+    await store.close();
+  });
+
+  test('is what this process has of it, if its agent is here', async () => {
+    const store = open();
+    const drafts: TurnDraft[] = [{ ...SEEN, text: 'half a sentence' }];
+    const { time } = await streaming(store);
+    await time.advance(1_000);
+    const other = managed(store, () => drafts.pop() ?? null);
+    other.manager.shown(A, () => drafts[0] ?? null);
+    await other.manager.apply(A, { type: 'skip', by: 'ada' });
+    expect(saidIn(store)).toEqual(['half a sentence … (cut off)']);
+    await other.time.advance(5_000);
+    expect(store.remembered('drafts').size).toBe(0);
+  });
+
+  test('of an earlier turn is said by nobody', async () => {
+    const store = open();
+    const { time } = await streaming(store);
+    await time.advance(1_000);
+    const end = { type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true } as const;
+    await store.apply(A, end, time.clock.now());
+    await managed(store).manager.apply(A, { type: 'stop', by: 'ada' });
+    expect([store.floor(A)?.epoch, saidIn(store)]).toEqual([2, []]);
+  });
+
+  test('stays kept when the commit that says it fails, and goes with the next one', async () => {
+    const store = open();
+    const { time, manager } = await streaming(store);
+    await time.advance(1_000);
+    const { db } = store.tables;
+    db.exec("CREATE TRIGGER full BEFORE INSERT ON journal BEGIN SELECT RAISE(ABORT, 'no room'); END");
+    await expect(manager.apply(A, { type: 'say', ...SEEN })).rejects.toThrow('no room');
+    expect(store.remembered('drafts').size).toBe(1);
+    db.exec('DROP TRIGGER full');
+    await manager.apply(A, { type: 'say', ...SEEN });
+    expect([store.remembered('drafts').size, saidIn(store)]).toEqual([0, ['half a']]);
+  });
+
+  test('that cannot be kept is told once, and holds nothing up', async () => {
+    const store = open();
+    const { time, manager, failures } = await streaming(store);
+    store.tables.db.exec("CREATE TRIGGER full BEFORE INSERT ON memory BEGIN SELECT RAISE(ABORT, 'no room'); END");
+    await time.advance(5_000);
+    expect(failures).toHaveLength(1);
+    await manager.apply(A, { type: 'say', ...SEEN });
+    expect(saidIn(store)).toEqual(['half a']);
+  });
+});
