@@ -104,7 +104,7 @@ function turnKey(floor: Floor, turn: Turn, { name, time }: Relative): unknown {
   return [
     turn.agent,
     Math.min(2, floor.epoch - turn.epoch),
-    [time(deadlineAt), time(hardEndAt), leftMs, time(silenceAt)],
+    [time(deadlineAt), time(hardEndAt), leftMs, time(silenceAt), time(turn.extendedTo ?? null)],
     [openWork, turn.said, turn.status === 'suspended', turn.reprompts, turn.place],
     turn.mentions,
     [

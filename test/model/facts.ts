@@ -225,7 +225,8 @@ function checkResume(step: Of<'turnResumed'>): void {
   checkLines(step, fact);
   const turn = flat(after.turn);
   must(turn.status === 'active', 'I4', 'a resumed turn still waits');
-  must(turn.deadlineAt === at + timeoutOf(before, fact.agent), 'I14', 'a resumed turn expires at another time');
+  const expiresAt = Math.max(paused.extendedTo ?? 0, at + timeoutOf(before, fact.agent));
+  must(turn.deadlineAt === expiresAt, 'I14', 'a resumed turn expires at another time');
   const left = paused.leftMs ?? before.settings.maxTurnMs;
   must(turn.hardEndAt === at + left, 'I14', 'a resumed turn is given more or less time than it had left');
   checkResumeCounted(step);
@@ -279,11 +280,13 @@ function checkAct({ fact, before, after, at }: Of<'said' | 'worked' | 'turnConti
     );
     return;
   }
-  const limitAt = fact.type === 'worked' && fact.limitMs !== undefined ? at + fact.limitMs : turn.deadlineAt;
-  const isKnown = next.openWork === turn.openWork || limitAt !== turn.deadlineAt;
+  const notBefore = (instant: Instant): Instant => Math.max(turn.extendedTo ?? 0, instant);
+  const limitMs = fact.type === 'worked' ? fact.limitMs : undefined;
+  const limitAt = limitMs === undefined ? turn.deadlineAt : notBefore(at + limitMs);
+  const isKnown = next.openWork === turn.openWork || limitMs !== undefined;
   const openEnd = isKnown && fact.type !== 'turnContinued' ? limitAt : null;
   must(
-    next.deadlineAt === (isIdle ? at + timeoutOf(before, fact.agent) : openEnd),
+    next.deadlineAt === (isIdle ? notBefore(at + timeoutOf(before, fact.agent)) : openEnd),
     'I14',
     'a sign of work does not count',
   );
@@ -385,6 +388,7 @@ function checkExtension({ fact, before, after }: Of<'turnExtended'>): void {
     'I14',
     'more time was not given',
   );
+  must(next.status !== 'active' || (next.deadlineAt ?? undefined) === fact.until, 'I14', 'more time does not last');
 }
 
 function checkRestart({ fact, before, after, at }: Of<'disconnected'>): void {

@@ -364,6 +364,12 @@ const TIME: readonly Planted[] = [
       ': { ...next, ...working(floor, next, at), deadlineAt: open > 0 ? null : turn.deadlineAt };\n  });\n}\n\nfunction changeActive',
   },
   {
+    name: 'a sign of work takes back the time that an operator gave',
+    file: 'evolve-turn.ts',
+    find: 'return Math.max(extendedTo, endsAt);',
+    replace: 'return endsAt;',
+  },
+  {
     name: 'what Conch says by itself counts as work of the agent',
     file: 'evolve-turn.ts',
     find: 'working(floor, next, fact.workedAt ?? at)',

@@ -71,6 +71,10 @@ export class Generation {
   /** Made for the first message that comes meanwhile. */
   #injections: Injections | null = null;
   #beatAt = -Infinity;
+  /** From one told sign of work to the next; short for an agent that is given little time. */
+  #beatMs: number | null = null;
+  /** A sign without text is to be told yet. */
+  #isUntold = false;
   /** The last sign of the agent's own work. */
   #workedAt: Instant;
   #textAt = 0;
@@ -240,16 +244,28 @@ export class Generation {
     this.#workedAt = this.#ports.clock.now();
     if (open !== this.#open) this.#beatAt = -Infinity;
     this.#open = open;
-    this.#beat(limitMs);
+    if (!this.#beat(limitMs)) this.#tellSoon();
   }
 
-  /** A sign of work, at most one a second. */
-  #beat(limitMs?: number): void {
-    const now = this.#ports.clock.now();
-    if (this.#asking > 0 || now - this.#beatAt < BEAT_MS) return;
+  /** A sign of work, at most one a second; whether it was told. What text says of it is known without. */
+  #beat(limitMs?: number): boolean {
+    const { agent, epoch, clock, leftMs, send } = this.#ports;
+    const now = clock.now();
+    this.#beatMs ??= Math.min(BEAT_MS, (leftMs() || Infinity) / BEATS_LEAST);
+    if (this.#asking > 0 || now - this.#beatAt < this.#beatMs) return false;
     this.#beatAt = now;
-    const { agent, epoch, send } = this.#ports;
     void send({ type: 'work', agent, epoch, open: this.#open, ...(limitMs === undefined ? {} : { limitMs }) });
+    return true;
+  }
+
+  #tellSoon(): void {
+    if (this.#isUntold) return;
+    this.#isUntold = true;
+    this.#ports.timers.after(this.#beatMs ?? 0, () => {
+      this.#isUntold = false;
+      const isNews = this.#workedAt > this.#beatAt && this.#asking === 0;
+      if (isNews && this.#generating && !this.#muted && !this.#beat()) this.#tellSoon();
+    });
   }
 
   /** Text that nothing follows for a while is a message: an agent that falls silent has spoken. */
@@ -317,6 +333,8 @@ function ofAnswer(of: AgentId | undefined): Pick<Extract<AgentCommand, { type: '
 }
 
 const BEAT_MS = 1_000;
+/** So many signs of work at least are told in the time that an agent is given. */
+const BEATS_LEAST = 10;
 const QUIET_MS = 5_000;
 
 /** The text with a code block closed that was cut, or without it if nothing stands in it yet. */

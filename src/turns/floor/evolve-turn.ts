@@ -11,7 +11,11 @@ export const TURNS = {
   turnContinued: continued,
   turnWaited: waited,
   turnStopped: (floor, { agent }) => changeWait(floor, agent, stopped),
-  turnExtended: (floor, { agent, ms }) => changeTurn(floor, agent, (turn) => extended(turn, ms)),
+  turnExtended: (floor, { agent, ms, until }) =>
+    changeTurn(floor, agent, (turn) => ({
+      ...extended(turn, ms),
+      ...(until === undefined ? {} : { extendedTo: until }),
+    })),
   turnResumed: resumed,
   turnEnded: ended,
   runBegun: (floor, { agent }) => changeTurn(floor, agent, (turn) => ({ ...turn, run: true })),
@@ -52,7 +56,8 @@ function worked(floor: Floor, fact: FactOf<'worked'>, at: Instant): Floor {
   const { open, limitMs } = fact;
   return changeActive(floor, fact.agent, (turn) => {
     const next = { ...turn, openWork: open };
-    if (open > 0 && limitMs !== undefined) return { ...next, deadlineAt: at + limitMs, silenceAt: null };
+    if (open > 0 && limitMs !== undefined)
+      return { ...next, deadlineAt: noSooner(turn, at + limitMs), silenceAt: null };
     return open > 0 && open === turn.openWork ? next : { ...next, ...working(floor, next, at) };
   });
 }
@@ -106,6 +111,7 @@ function kept(turn: Turn): TurnBase {
     answered: turn.answered,
     reprompts: turn.reprompts,
     place: turn.place,
+    ...(turn.extendedTo === undefined ? {} : { extendedTo: turn.extendedTo }),
     ...(turn.recovered === undefined ? {} : { recovered: turn.recovered }),
     ...(turn.run === undefined ? {} : { run: turn.run }),
     ...(turn.allowed === undefined ? {} : { allowed: turn.allowed }),
@@ -115,15 +121,21 @@ function kept(turn: Turn): TurnBase {
 /** The deadlines of a holder that has just given a sign of work. */
 function working(
   floor: Floor,
-  { agent, said: hasSaid, openWork }: Pick<ActiveTurn, 'agent' | 'said' | 'openWork'>,
+  turn: Pick<ActiveTurn, 'agent' | 'said' | 'openWork' | 'extendedTo'>,
   at: Instant,
 ): Pick<ActiveTurn, 'deadlineAt' | 'silenceAt'> {
+  const { agent, said: hasSaid, openWork } = turn;
   if (openWork > 0) return { deadlineAt: null, silenceAt: null };
   const { autoDetectTurnEnd, autoDetectSilenceMs } = floor.settings;
   return {
-    deadlineAt: at + seatOf(floor, agent).timeoutMs,
+    deadlineAt: noSooner(turn, at + seatOf(floor, agent).timeoutMs),
     silenceAt: autoDetectTurnEnd && hasSaid ? at + autoDetectSilenceMs : null,
   };
+}
+
+/** Time that an operator gave is not taken back by a sign of work. */
+function noSooner({ extendedTo = 0 }: Pick<ActiveTurn, 'extendedTo'>, endsAt: Instant): Instant {
+  return Math.max(extendedTo, endsAt);
 }
 
 function granted({ toldToName: _told, ...floor }: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor {

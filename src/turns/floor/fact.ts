@@ -197,7 +197,14 @@ export const factSchema = z.discriminatedUnion('type', [
     parked: z.literal(true).exactOptional(),
   }),
   /** It has so much longer for its work, or to wait. */
-  z.strictObject({ type: z.literal('turnExtended'), agent, ms: number, by: z.string() }),
+  /** `until`: no sign of work ends the turn before it; absent when its end does not hang on signs of work now, or told before it was kept. */
+  z.strictObject({
+    type: z.literal('turnExtended'),
+    agent,
+    ms: number,
+    until: instant.exactOptional(),
+    by: z.string(),
+  }),
   z.strictObject({
     type: z.literal('turnResumed'),
     ...prompted,

@@ -266,6 +266,39 @@ describe('a turn', () => {
     expect(work).toEqual([0, 0, 0, 1, 0]);
   });
 
+  test('tells every sign of work that no text shows, at the latest a tenth of its time later', async () => {
+    for (const [limitMs, gapMs] of [
+      [60_000, 1_000],
+      [1_000, 100],
+    ] as const) {
+      const { prompt, session, floors, time } = await bench();
+      const view = holding('dev', 1);
+      const deadlineAt = time.clock.now() + limitMs;
+      floors.view = { ...view, holder: view.holder && { ...view.holder, deadlineAt } };
+      await prompt(1);
+      const from = time.clock.now();
+      const told: number[] = [];
+      const seen = (): void => {
+        if (floors.told.filter(({ type }) => type === 'work').length > told.length) told.push(time.clock.now() - from);
+      };
+      session().report?.work(0);
+      await time.settle();
+      seen();
+      for (const lateMs of [gapMs * 0.9, gapMs, gapMs * 0.3]) {
+        await time.advance(lateMs);
+        seen();
+        session().report?.work(0);
+        await time.settle();
+        seen();
+      }
+      await time.advance(gapMs);
+      seen();
+      await time.advance(10 * gapMs);
+      expect(floors.told.filter(({ type }) => type === 'work')).toHaveLength(told.length);
+      expect(told).toEqual([0, gapMs * 1.9, gapMs * 3.2]);
+    }
+  });
+
   test('records what it spent', async () => {
     const { prompt, session, floors, time } = await bench();
     await prompt(1);

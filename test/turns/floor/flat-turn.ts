@@ -16,7 +16,7 @@ type FlatWait = {
 /** A turn as one shape whatever its status, with `null` for what a turn of this status does not have. */
 export type FlatTurn = Pick<
   Turn,
-  'agent' | 'epoch' | 'said' | 'given' | 'unseen' | 'injecting' | 'place' | 'status'
+  'agent' | 'epoch' | 'said' | 'given' | 'unseen' | 'injecting' | 'place' | 'status' | 'extendedTo'
 > & {
   readonly deadlineAt: Instant | null;
   readonly hardEndAt: Instant | null;

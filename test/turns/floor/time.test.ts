@@ -143,6 +143,25 @@ describe('the hard end', () => {
     expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
   });
 
+  test.each([
+    ['a sign of work', (play: Stage) => play.works('pm', 0)],
+    ['a text', (play: Stage) => play.says('pm')],
+    ['a tool that has ended', (play: Stage) => (play.works('pm', 1), play.works('pm', 0))],
+    [
+      'a wait that is over',
+      (play: Stage) => (play.waits('pm'), play.act({ type: 'receive', id: 'm2', addressed: ['pm'] })),
+    ],
+  ] as const)('moved by an operator stays there after %s', (_what, act) => {
+    const play = taken();
+    play.operator({ type: 'extend', ms: 300_000 });
+    play.later(10_000);
+    act(play);
+    play.later(349_999);
+    expect(play.floor.turn?.agent).toBe('pm');
+    play.later(1);
+    expect(play.moves('pm').at(-1)).toBe('pm ACTIVE>QUEUED TIMEOUT');
+  });
+
   test('is moved by an operator who extends the turn', () => {
     const play = taken();
     play.operator({ type: 'extend', ms: 30_000 });

@@ -196,6 +196,7 @@ export function extend(decision: DecisionBuilder, command: CommandOf<'extend'>):
   const turn = decision.floor.turn ?? decision.floor.parked[0];
   if (turn === undefined) return 'nothing-to-stop';
   const { by, ms } = command;
-  decision.record({ type: 'turnExtended', agent: turn.agent, ms, by });
+  const until = turn.status === 'active' && turn.deadlineAt !== null ? { until: turn.deadlineAt + ms } : {};
+  decision.record({ type: 'turnExtended', agent: turn.agent, ms, ...until, by });
   return null;
 }
