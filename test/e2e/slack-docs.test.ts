@@ -146,7 +146,7 @@ describe('what the document says people see', () => {
     write('!stop', root);
     await until(() => speakersIn(slack, root).length > 0, 'what was said until then');
     expect(new Set(speakersIn(slack, root))).toEqual(new Set(['dev']));
-    expect(slack.ephemerals(slack.ids.ann).at(-1)).toMatchObject({ threadTs: root });
+    await until(() => slack.ephemerals(slack.ids.ann).at(-1)?.threadTs === root, 'the answer to the command');
   });
 
   test('another app is not heard, and what was written while Conch was away is answered', async () => {
