@@ -93,16 +93,16 @@ describe('a hand-over between healthy agents', () => {
     const { spent } = await talk(place.file(), { channels: 1, turns: 60 });
     expect(spent.commits).toBeLessThanOrEqual(1.02);
     expect(spent.statements).toBeLessThanOrEqual(5.3);
-    expect(spent.bytes).toBeLessThanOrEqual(12_000);
+    expect(spent.bytes).toBeLessThanOrEqual(11_700);
   });
 
   test('shares its commit and its pages with those of other channels', async () => {
     using place = folder();
     const { spent } = await talk(place.file(), { channels: 100, turns: 5 });
-    expect(spent.commits).toBeLessThanOrEqual(0.03);
+    expect(spent.commits).toBeLessThanOrEqual(0.02);
     // A person's message has a receipt at once, which is two statements in five hand-overs.
     expect(spent.statements).toBeLessThanOrEqual(5.9);
-    expect(spent.bytes).toBeLessThanOrEqual(1_800);
+    expect(spent.bytes).toBeLessThanOrEqual(1_650);
   });
 });
 

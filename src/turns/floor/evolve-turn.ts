@@ -138,7 +138,8 @@ function noSooner({ extendedTo = 0 }: Pick<ActiveTurn, 'extendedTo'>, endsAt: In
   return Math.max(extendedTo, endsAt);
 }
 
-function granted({ toldToName: _told, ...floor }: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor {
+function granted(before: Floor, fact: FactOf<'turnGranted'>, at: Instant): Floor {
+  const floor = before.toldToName === undefined ? before : untold(before);
   if (floor.turn !== null) throw new Error(`impossible: ${floor.turn.agent} holds ${floor.channel}, not ${fact.agent}`);
   const seat = seatOf(floor, fact.agent);
   const turn: Turn = {
@@ -170,6 +171,10 @@ function granted({ toldToName: _told, ...floor }: Floor, fact: FactOf<'turnGrant
     parked: floor.parked.map((asker) => (isAsked ? askAdvanced(asker, fact.agent, 'granted') : asker)),
     turn,
   };
+}
+
+function untold({ toldToName: _told, ...floor }: Floor): Floor {
+  return floor;
 }
 
 /** The turn of one that asked this agent, once that one was granted the floor, or its turn is over. */

@@ -124,7 +124,7 @@ export function moveSeat(floor: Floor, move: Move): Floor {
   return {
     ...floor,
     seats: patchedSeats(floor, agent, { status: to }),
-    queue: to === 'QUEUED' ? [...others.slice(0, place), agent, ...others.slice(place)] : others,
+    queue: to === 'QUEUED' ? others.toSpliced(place, 0, agent) : others,
     outage: floor.outage && to !== 'QUEUED',
     prioritised:
       to === 'IDLE' || to === 'OFFLINE'
