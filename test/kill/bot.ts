@@ -54,6 +54,8 @@ export type Bot = {
   line(limitMs: number): Promise<void>;
   out(): string;
   err(): string;
+  /** What it said about its end: standard error, and the gravest lines of its log. */
+  lastWords(): string;
 };
 
 /** What is special about one start. */
@@ -97,7 +99,13 @@ export function startBot(place: Place, start: Start = {}): Bot {
     const { stdout } = child;
     if (stdout !== null) await once(stdout, 'data', { signal: AbortSignal.timeout(limitMs) }).catch(() => undefined);
   };
-  return { child, port: place.port, ended, ready, end, line, out, err };
+  const lastWords = (): string => {
+    const grave = out()
+      .split('\n')
+      .filter((line) => /"level":"(?:fatal|error)"/.test(line));
+    return [err(), ...grave.slice(-3)].join('\n');
+  };
+  return { child, port: place.port, ended, ready, end, line, out, err, lastWords };
 }
 
 /** Runs the program to its end: its exit code and what it printed. */

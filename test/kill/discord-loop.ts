@@ -223,7 +223,7 @@ async function live(run: Run, cycle: number): Promise<void> {
     if (early) await pause(random.between(0, 1_200));
     else how = await busy(run, bot);
     if (bot.child.exitCode !== null && how !== ENDING)
-      faults.other.push(`cycle ${cycle}: the program ended by itself: ${bot.err()}`);
+      faults.other.push(`cycle ${cycle}: the program ended by itself: ${bot.lastWords()}`);
   } finally {
     await bot.end('SIGKILL');
   }
@@ -274,7 +274,8 @@ async function heal(run: Run): Promise<void> {
     run.recoveriesMs.push(await bot.ready());
     if (!(await quiet(run, bot))) faults.lost.push(`no rest within ${QUIET_LIMIT_MS} ms`);
     const { code, afterMs } = await bot.end('SIGTERM');
-    if (code !== 0) faults.other.push(`the program ended with ${code} after ${Math.round(afterMs)} ms: ${bot.err()}`);
+    if (code !== 0)
+      faults.other.push(`the program ended with ${code} after ${Math.round(afterMs)} ms: ${bot.lastWords()}`);
   } finally {
     await bot.end('SIGKILL');
   }

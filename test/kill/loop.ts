@@ -214,7 +214,7 @@ async function live(run: Run, cycle: number): Promise<void> {
     if (early) await pause(lifeMs);
     else await load(run, bot, lifeMs);
     if (bot.child.exitCode !== null)
-      ledger.faults.other.push(`cycle ${cycle}: the program ended by itself: ${bot.err()}`);
+      ledger.faults.other.push(`cycle ${cycle}: the program ended by itself: ${bot.lastWords()}`);
     if (!early && random.chance(AT_WORK)) {
       await bot.line(AT_WORK_LIMIT_MS);
       await pause(random.between(0, DONE_MS));
@@ -267,7 +267,7 @@ async function heal(run: Run): Promise<void> {
       ledger.faults.lost.push(`no rest after ${QUIET_LIMIT_MS} ms: ${crowd.map(stateOf).join(', ')}`);
     const { code, afterMs } = await bot.end('SIGTERM');
     if (code !== 0)
-      ledger.faults.other.push(`the program ended with ${code} after ${Math.round(afterMs)} ms: ${bot.err()}`);
+      ledger.faults.other.push(`the program ended with ${code} after ${Math.round(afterMs)} ms: ${bot.lastWords()}`);
   } finally {
     await bot.end('SIGKILL');
   }

@@ -276,7 +276,8 @@ async function heal(run: Run): Promise<void> {
       const unrest = await unrestOf(run, bot);
       if (unrest !== null) faults.lost.push(`no rest after ${QUIET_LIMIT_MS} ms: ${unrest}`);
       const { code, afterMs } = await bot.end('SIGTERM');
-      if (code !== 0) faults.other.push(`the program ended with ${code} after ${Math.round(afterMs)} ms: ${bot.err()}`);
+      if (code !== 0)
+        faults.other.push(`the program ended with ${code} after ${Math.round(afterMs)} ms: ${bot.lastWords()}`);
     } finally {
       await bot.end('SIGKILL');
     }
