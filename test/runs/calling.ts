@@ -65,7 +65,7 @@ async function reading(size: Size): Promise<Outcome> {
       });
     const rows = stage.rows();
     const readyMs = rows.flatMap(({ endedAt }) => {
-      const sent = answered.filter((each) => endedAt !== null && each <= endedAt + 1).at(-1);
+      const sent = answered.findLast((each) => endedAt !== null && each <= endedAt + 1);
       return endedAt === null || sent === undefined ? [] : [Math.max(0, endedAt - sent)];
     });
     const measured = {

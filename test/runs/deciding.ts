@@ -15,9 +15,11 @@ export const DECIDING: readonly Scenario[] = [
 ];
 
 const CLICKS = 50;
+const FEW_CLICKS = 15;
 
 /** Buttons, commands of the platform and the page at once, every other a no; on Discord, then on Slack. */
-async function clicked(): Promise<Outcome> {
+async function clicked(size: Size): Promise<Outcome> {
+  const count = size === 'short' ? FEW_CLICKS : CLICKS;
   return await onStage({ platforms: true, config: (parts) => configOf(parts) }, async (stage) => {
     const { models, parts, discord, slack } = stage;
     const bot = await stage.start();
@@ -46,7 +48,7 @@ async function clicked(): Promise<Outcome> {
       await until(() => surface.hasButton('once') && surface.hasButton('no'), 'both buttons');
       const heard = slack.world.ephemerals.length;
       const words = await Promise.all(
-        Array.from({ length: CLICKS }, async (_, index) => {
+        Array.from({ length: count }, async (_, index) => {
           const isYes = index % 2 === 0;
           if (index % 3 === 0) return await surface.click(isYes ? 'once' : 'no');
           const verb = isYes ? 'allow' : 'reject';
@@ -75,10 +77,10 @@ async function clicked(): Promise<Outcome> {
     }
     return outcome(measured, {
       decisionsDiscord: 1,
-      toldDiscord: CLICKS - 1,
+      toldDiscord: count - 1,
       dispatchedDiscord: { atMost: 1 },
       decisionsSlack: 1,
-      toldSlack: CLICKS - 1,
+      toldSlack: count - 1,
       dispatchedSlack: { atMost: 1 },
     });
   });
