@@ -56,6 +56,7 @@ async function reading(size: Size): Promise<Outcome> {
     models.play('dev', calls);
     await converse(page, 'Read, and search.');
     const answered = readFileSync(stamps(stage), 'utf8').trim().split('\n').map(Number);
+    // Until the model is asked again: its result is on record by then, and everything of ours is done.
     const oursMs = models.requests
       .filter(({ results }) => results.length > 0)
       .map(({ at: heardAt }) => {
@@ -63,11 +64,16 @@ async function reading(size: Size): Promise<Outcome> {
         return ready - Math.max(...answered.filter((sent) => sent <= ready));
       });
     const rows = stage.rows();
+    const readyMs = rows.flatMap(({ endedAt }) => {
+      const sent = answered.findLast((each) => endedAt !== null && each <= endedAt + 1);
+      return endedAt === null || sent === undefined ? [] : [Math.max(0, endedAt - sent)];
+    });
     const measured = {
       calls: rounds,
       rows: rows.length,
       complete: rows.filter(({ status, decision }) => status === 'complete' && decision === 'rule').length,
       cards: cards(stage),
+      readyP50Ms: rounded(quantile(readyMs)),
       oursP50Ms: rounded(quantile(oursMs)),
       oursP95Ms: rounded(quantile(oursMs, 0.95)),
     };

@@ -15,9 +15,11 @@ export const DECIDING: readonly Scenario[] = [
 ];
 
 const CLICKS = 50;
+const FEW_CLICKS = 15;
 
 /** Buttons, commands of the platform and the page at once, every other a no; on Discord, then on Slack. */
-async function clicked(): Promise<Outcome> {
+async function clicked(size: Size): Promise<Outcome> {
+  const count = size === 'short' ? FEW_CLICKS : CLICKS;
   return await onStage({ platforms: true, config: (parts) => configOf(parts) }, async (stage) => {
     const { models, parts, discord, slack } = stage;
     const bot = await stage.start();
@@ -46,7 +48,7 @@ async function clicked(): Promise<Outcome> {
       await until(() => surface.hasButton('once') && surface.hasButton('no'), 'both buttons');
       const heard = slack.world.ephemerals.length;
       const words = await Promise.all(
-        Array.from({ length: CLICKS }, async (_, index) => {
+        Array.from({ length: count }, async (_, index) => {
           const isYes = index % 2 === 0;
           if (index % 3 === 0) return await surface.click(isYes ? 'once' : 'no');
           const verb = isYes ? 'allow' : 'reject';
@@ -54,7 +56,10 @@ async function clicked(): Promise<Outcome> {
           return (await page.command(channel, `/${verb} ${asked}`)).text;
         }),
       );
-      // Slack shows Ann what each of her clicks came to in the same place: it is counted there.
+      // Slack shows Ann what each of her clicks came to in the same place: it is counted there, once all of it has come.
+      const clicks = words.filter((_, index) => index % 3 !== 2).length;
+      const hasCome = () => name !== 'Slack' || slack.world.ephemerals.length - heard >= clicks;
+      await until(hasCome, 'an answer to every click', 20_000).catch(() => undefined);
       const told =
         name === 'Slack'
           ? [
@@ -72,23 +77,24 @@ async function clicked(): Promise<Outcome> {
     }
     return outcome(measured, {
       decisionsDiscord: 1,
-      toldDiscord: CLICKS - 1,
+      toldDiscord: count - 1,
       dispatchedDiscord: { atMost: 1 },
       decisionsSlack: 1,
-      toldSlack: CLICKS - 1,
+      toldSlack: count - 1,
       dispatchedSlack: { atMost: 1 },
     });
   });
 }
 
 /** One agent reads what nobody vouches for and writes; the next has read its message and writes. */
-async function tainted(): Promise<Outcome> {
+async function tainted(size: Size): Promise<Outcome> {
   const fetching = 'everything__gzip-file-as-resource';
   const tools = { ...RULES, allow: [...RULES.allow, 'mcp__filesystem__write_file', `mcp__${fetching}`], ask: [] };
   const config = (parts: Parts) => configOf(parts, { agents: ['dev', 'qa'], tools });
   return await onStage({ config }, async (stage) => {
     const { models, parts } = stage;
-    const page = await pageIn(await stage.start());
+    let bot = await stage.start();
+    let page = await pageIn(bot);
     const write = (name: string) =>
       calling('filesystem__write_file', { path: join(parts.folder, name), content: 'as the page says' });
     const taintOf = (asked: number) => {
@@ -122,7 +128,19 @@ async function tainted(): Promise<Outcome> {
     const first = words.filter((text) => text.startsWith('dev: ⚠') && text.includes(fetching));
     const second = words.filter((text) => text.startsWith('qa: ⚠'));
     const measured = { cardsBefore: clean.length, firstAsked: first.length, secondAsked: second.length, words };
-    return outcome(measured, { cardsBefore: 0, firstAsked: 1, secondAsked: 1 });
+    const wanted = { cardsBefore: 0, firstAsked: 1, secondAsked: 1 };
+    if (size === 'short') return outcome(measured, wanted);
+    // What its session has read is still what it goes by.
+    await bot.end('SIGKILL');
+    bot = await stage.start();
+    page = await pageIn(bot);
+    models.play('dev', [write('c.txt')]);
+    models.play('qa', [{ text: 'Fine.' }]);
+    const again = page.view?.epoch ?? 0;
+    await page.say(CHANNEL, 'dev: write c.txt.');
+    const after = await answered(again);
+    const afterRestart = after.filter((text) => text.startsWith('dev: ⚠')).length;
+    return outcome({ ...measured, afterRestart }, { ...wanted, afterRestart: 1 });
   });
 }
 

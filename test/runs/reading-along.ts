@@ -20,6 +20,7 @@ type Event = { readonly id: string | null; readonly name: string; readonly data:
 
 /** How long a reader stays at most before it is cut, in milliseconds. */
 const STAY_MS = 120;
+const LEAST_EVENTS = 20;
 
 async function cut(size: Size): Promise<Outcome> {
   const cuts = size !== 'short' ? 100 : 12;
@@ -54,19 +55,25 @@ async function cut(size: Size): Promise<Outcome> {
         await rests(page, epoch, 120_000);
       }
     })();
-    let last: string | null = null;
-    for (let time = 0; time < cuts; time += 1) last = await broken.read(last, random.between(0, STAY_MS));
+    // Cut for the first time right after its first event.
+    const first = new AbortController();
+    void until(() => broken.durable.length > 0, 'an event').then(() => first.abort());
+    let last = await broken.read(null, first.signal);
+    for (let time = 0; time < cuts; time += 1) {
+      last = await broken.read(last, AbortSignal.timeout(random.between(0, STAY_MS)));
+    }
+    await until(() => whole.durable.length >= LEAST_EVENTS, 'events');
     over.abort();
     await speaking;
     const newest = () => whole.durable.at(-1);
-    await until(() => whole.durable.length > 0 && agUi.durable.length > 0, 'events');
-    await pause(500);
+    await pause(STAY_MS);
     void broken.read(last);
     await until(() => broken.durable.at(-1) === newest(), 'the last event', 20_000).catch(() => undefined);
     for (const reader of [whole, agUi, broken]) reader.close();
     const [wanted, had] = [whole.durable, broken.durable];
     const measured = {
       cuts,
+      enough: wanted.length >= LEAST_EVENTS,
       events: wanted.length,
       holes: wanted.filter((id) => Number(id) >= Number(had[0]) && !had.includes(id)).length,
       repeated: had.length - new Set(had).size,
@@ -75,7 +82,7 @@ async function cut(size: Size): Promise<Outcome> {
       agUiEvents: agUi.events.length,
       agUiInvalid: agUi.events.filter(({ data }) => !EventSchema.safeParse(data).success).length,
     };
-    return outcome(measured, { holes: 0, repeated: 0, inOrder: true, refused: 0, agUiInvalid: 0 });
+    return outcome(measured, { enough: true, holes: 0, repeated: 0, inOrder: true, refused: 0, agUiInvalid: 0 });
   });
 }
 
@@ -99,9 +106,9 @@ class Reader {
   }
 
   /** Reads on after an event until it is cut; resolves with the number of the last one that it had whole. */
-  async read(after: string | null, stayMs?: number): Promise<string | null> {
+  async read(after: string | null, cutBy?: AbortSignal): Promise<string | null> {
     const headers = { Authorization: `Bearer ${this.#token}`, ...(after === null ? {} : { 'Last-Event-ID': after }) };
-    const limit = stayMs === undefined ? [] : [AbortSignal.timeout(stayMs)];
+    const limit = cutBy === undefined ? [] : [cutBy];
     let last = after;
     try {
       const response = await fetch(this.#url, { headers, signal: AbortSignal.any([this.#over.signal, ...limit]) });

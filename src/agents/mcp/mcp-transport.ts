@@ -122,6 +122,8 @@ export class StdioTransport implements Transport {
   #break(why: string): void {
     this.#ended = why;
     this.#pieces = [];
+    // It may have much more to say: nobody reads it.
+    this.#group?.stdout.destroy();
     void this.close();
   }
 }
