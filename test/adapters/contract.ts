@@ -548,9 +548,9 @@ function cards({ rig: { capabilities }, on }: Suite): void {
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'Delete the folder' });
       await says('Clean up');
-      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow'), true);
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Once'), true);
       expect((await talk()).at(-1)).toContain('rm -r Delete the folder');
-      await (await stage.card())?.press('ann', 'Allow');
+      await (await stage.card())?.press('ann', 'Once');
       await program.rests();
       expect((await talk()).at(-1)).toBe('PM: I was told: allowed');
     }),
@@ -561,7 +561,7 @@ function cards({ rig: { capabilities }, on }: Suite): void {
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'Delete the folder' });
       await says('Clean up');
-      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow'), true);
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Once'), true);
       await stage.command('ann', '/reject 1 not today');
       await program.rests();
       await seeEqual(
@@ -582,9 +582,9 @@ function cards({ rig: { capabilities }, on }: Suite): void {
       await says('Clean up');
       await seeEqual(() => suffered() > 0, true);
       expect(program.view().holder?.approval).toMatchObject({ question: 1, shown: false });
-      expect((await stage.card())?.buttons ?? []).not.toContain('Allow');
+      expect((await stage.card())?.buttons ?? []).not.toContain('Once');
       expect(await stage.command('ann', '/allow 1')).toContain('Not yet');
-      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow'), true);
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Once'), true);
       expect((await talk()).at(-1)).toContain('rm -r Delete the folder');
       expect(await stage.command('ann', '/allow')).toContain('allow 1');
       expect(await stage.command('ann', '/reject 1')).toContain('Rejected.');
@@ -597,18 +597,18 @@ function cards({ rig: { capabilities }, on }: Suite): void {
     on(ALONE, async ({ stage, program, talk, says }) => {
       program.cast.play('pm', { ask: 'one' }, { ask: 'two' });
       await says('Clean up');
-      await seeEqual(async () => (await stage.card())?.buttons.includes('Allow'), true);
+      await seeEqual(async () => (await stage.card())?.buttons.includes('Once'), true);
       const first = await stage.card();
       stage.freezeCard?.();
-      const clicks = await Promise.all([first?.press('ann', 'Reject'), first?.press('ann', 'Reject')]);
+      const clicks = await Promise.all([first?.press('ann', 'No'), first?.press('ann', 'No')]);
       expect(clicks.join()).toContain('Rejected.');
       expect(clicks.join()).toMatch(/question is over/);
       await seeEqual(
         () => program.view().holder?.approval?.shown === true && program.view().holder?.approval?.title,
         'two',
       );
-      expect(await first?.press('ann', 'Allow')).toMatch(/question is over/);
-      expect(await first?.press('ann', 'Reject')).toMatch(/question is over/);
+      expect(await first?.press('ann', 'Once')).toMatch(/question is over/);
+      expect(await first?.press('ann', 'No')).toMatch(/question is over/);
       expect(program.view().holder?.approval).toMatchObject({ title: 'two', question: 2 });
       expect(await stage.command('ann', '/allow 2')).toContain('Allowed.');
       await program.rests();

@@ -9,7 +9,15 @@ export type CardButton = {
   readonly line: string;
   readonly epoch: number | null;
   readonly style: 'plain' | 'good' | 'danger';
+  /** What is shown before anything is done; a platform that cannot show it leaves the button out. */
+  readonly opens?: ButtonOpens;
 };
+
+/** `rules`: a choice among lines; `reason`: a field whose words go behind the line; `input`: all that is asked, to whoever pressed it. */
+export type ButtonOpens =
+  | { readonly what: 'rules'; readonly of: readonly { readonly words: string; readonly line: string }[] }
+  | { readonly what: 'reason' }
+  | { readonly what: 'input' };
 
 /** The floor in one line with buttons, as every platform shows it. */
 export type Card = {
@@ -101,14 +109,14 @@ function buttonsOf(view: FloorView): readonly CardButton[] {
     style,
   });
   return [
-    ...(asked === null ? [] : answersTo(asked).map(({ label, line, style }) => button(label, line, style))),
+    ...(asked === null ? [] : answersTo(asked).map((answer) => ({ ...answer, epoch }))),
     ...(holder === null ? [] : [button('Skip', '/floor skip'), button('Stop', '/stop', 'danger')]),
     isStill(view) ? button('Resume', '/floor resume', 'good') : button('Pause', '/floor pause'),
   ];
 }
 
 /** The buttons that answer a question; every one is a command line. */
-export function answersTo({ question, always, pause }: Question): readonly Omit<CardButton, 'epoch'>[] {
+function answersTo({ question, always, pause }: Question): readonly Omit<CardButton, 'epoch'>[] {
   if (pause !== undefined) {
     return [
       { label: 'Continue', line: `/allow ${question}`, style: 'good' },
@@ -116,13 +124,51 @@ export function answersTo({ question, always, pause }: Question): readonly Omit<
       { label: 'Abort', line: `/reject ${question}`, style: 'danger' },
     ];
   }
-  const [narrowest] = always ?? [];
-  const more: Omit<CardButton, 'epoch'> = { label: 'Always', line: `/allow ${question} always`, style: 'plain' };
+  const of = (always ?? []).map(({ words }, index) => ({ words, line: `/allow ${question} always ${index + 1}` }));
+  const no = `/reject ${question}`;
+  const rules: Omit<CardButton, 'epoch'> = {
+    label: 'Always…',
+    line: `/allow ${question} always`,
+    style: 'plain',
+    opens: { what: 'rules', of },
+  };
   return [
-    { label: 'Allow', line: `/allow ${question}`, style: 'good' },
-    ...(narrowest === undefined ? [] : [more]),
-    { label: 'Reject', line: `/reject ${question}`, style: 'danger' },
+    { label: 'Once', line: `/allow ${question}`, style: 'good' },
+    ...(of.length === 0 ? [] : [rules]),
+    { label: 'No', line: no, style: 'danger' },
+    { label: 'No because…', line: no, style: 'plain', opens: { what: 'reason' } },
+    { label: 'Whole input', line: '/floor status', style: 'plain', opens: { what: 'input' } },
   ];
+}
+
+/** What a button of a question opens: words, buttons, and what is too long for a message as a file. */
+export type OpenedQuestion = {
+  readonly text: string;
+  /** The line of the button that opens it. */
+  readonly line: string;
+  readonly buttons?: readonly CardButton[];
+  readonly file?: { readonly name: string; readonly text: string };
+};
+
+/** What a button of the holder's question opens, to be shown to whoever pressed it; `null` when it asks nothing that has such a button. */
+export function questionOpened(
+  { approval, epoch }: NonNullable<FloorView['holder']>,
+  what: ButtonOpens['what'],
+): OpenedQuestion | null {
+  const button = approval === null ? undefined : answersTo(approval).find(({ opens }) => opens?.what === what);
+  if (approval === null || button?.opens === undefined) return null;
+  const { line, opens } = button;
+  if (opens.what === 'rules') {
+    const text = `From now on, for 30 days, for this agent in this channel, without asking (/run approvals takes it back):`;
+    return {
+      text,
+      line,
+      buttons: opens.of.map((each) => ({ label: each.words, line: each.line, epoch, style: 'plain' })),
+    };
+  }
+  const isDiff = /^@@ -\d/m.test(approval.detail);
+  const name = isDiff ? 'changes.diff' : 'input.txt';
+  return { text: `All of what is asked (${approval.question}):`, line, file: { name, text: approval.detail } };
 }
 
 /** Whether the floor goes on once somebody says so. */

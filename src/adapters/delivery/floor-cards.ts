@@ -81,7 +81,11 @@ export class FloorCards {
     const state = this.#stateOf(channel);
     const begins = view.condition === 'open' && (state.view?.condition ?? 'resting') === 'resting';
     const rests = view.condition === 'resting' && (state.view?.condition ?? 'resting') !== 'resting';
-    if ((begins || rests) && state.below > 0) state.isMoving = true;
+    const asked = view.holder?.approval;
+    const before = state.view?.holder?.approval;
+    const asks = asked?.shown === true && (before?.shown !== true || before.question !== asked.question);
+    // Its buttons belong under the question, which stands in the channel by now.
+    if ((begins || rests || asks) && state.below > 0) state.isMoving = true;
     if (view.holder === null && state.view !== null && state.view.holder !== null)
       state.freeAt = this.#ports.clock.now();
     state.view = view;

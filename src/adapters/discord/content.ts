@@ -1,7 +1,7 @@
 import type { RawFile } from 'discord.js';
 import { fenceAfter, splitText } from '../../turns/text/split.ts';
 import type { Fence } from '../../turns/text/split.ts';
-import type { CardButton } from '../delivery/card.ts';
+import type { ButtonOpens, CardButton } from '../delivery/card.ts';
 import type { Content } from '../delivery/message-client.ts';
 import type { Speaker } from '../port.ts';
 import { prefixOf } from './identity.ts';
@@ -21,7 +21,7 @@ const STYLES = { plain: 2, good: 3, danger: 4 } as const;
 const BUTTONS_A_ROW = 5;
 const LABEL_LENGTH = 80;
 const ID_LENGTH = 100;
-const ID = /^conch:(-|\d{1,15}):(.+)$/s;
+const ID = /^conch(?:\?(rules|reason|input))?:(-|\d{1,15}):(.+)$/s;
 const HEAD_LENGTH = 1_500;
 const FRAME_LENGTH = 40;
 const DRAFT_LENGTH = TEXT_LIMIT - 2 * FRAME_LENGTH;
@@ -71,26 +71,53 @@ export function contentOf(content: Content, isWebhook: boolean): string {
 export function bodyOf(content: Content, isWebhook: boolean): ReturnType<typeof body> {
   const text = contentOf(content, isWebhook);
   if (content.kind !== 'card') return body(text);
-  const buttons = content.buttons.slice(0, BUTTONS_A_ROW).map((button) => ({
+  return body(text, { components: rowsOf(content.buttons), flags: SUPPRESS_NOTIFICATIONS });
+}
+
+/** Buttons as rows of five. */
+export function rowsOf(buttons: readonly CardButton[]): readonly object[] {
+  const shown = buttons.map((button) => ({
     type: 2,
     style: STYLES[button.style],
-    label: button.label.slice(0, LABEL_LENGTH),
+    label: button.label.length > LABEL_LENGTH ? `${button.label.slice(0, LABEL_LENGTH - 1)}…` : button.label,
     custom_id: customId(button),
   }));
-  const components = buttons.length === 0 ? [] : [{ type: 1, components: buttons }];
-  return body(text, { components, flags: SUPPRESS_NOTIFICATIONS });
+  const rows = Array.from({ length: Math.ceil(shown.length / BUTTONS_A_ROW) }, (_, row) => row * BUTTONS_A_ROW);
+  return rows.map((from) => ({ type: 1, components: shown.slice(from, from + BUTTONS_A_ROW) }));
 }
 
 /** What a button is known by when it is pressed. */
-export function customId(button: Pick<CardButton, 'line' | 'epoch'>): string {
-  return `conch:${button.epoch ?? '-'}:${button.line}`.slice(0, ID_LENGTH);
+export function customId(button: Pick<CardButton, 'line' | 'epoch' | 'opens'>): string {
+  const opens = button.opens === undefined ? '' : `?${button.opens.what}`;
+  return `conch${opens}:${button.epoch ?? '-'}:${button.line}`.slice(0, ID_LENGTH);
 }
 
 /** The command line and the turn that a pressed button stands for; `null` when it is none of Conch's. */
-export function readCustomId(text: string): { readonly line: string; readonly epoch: number | null } | null {
-  const [, epoch = '', line = ''] = ID.exec(text) ?? [];
-  return line === '' ? null : { line, epoch: epoch === '-' ? null : Number(epoch) };
+export function readCustomId(text: string): PressedButton | null {
+  const [, what, epoch = '', line = ''] = ID.exec(text) ?? [];
+  const opens = OPENS.find((each) => each === what);
+  return line === ''
+    ? null
+    : { line, epoch: epoch === '-' ? null : Number(epoch), ...(opens === undefined ? {} : { opens }) };
 }
+
+/** A button that somebody pressed. */
+export type PressedButton = {
+  readonly line: string;
+  readonly epoch: number | null;
+  readonly opens?: ButtonOpens['what'];
+};
+
+const OPENS = ['rules', 'reason', 'input'] as const;
+
+/** A form with one field, whose words go behind the line of the button that opened it. */
+export function reasonForm(button: PressedButton): object {
+  const field = { type: 4, custom_id: 'why', label: 'Why not? Models read it', style: 2, max_length: LONGEST_REASON };
+  const { line, epoch } = button;
+  return { custom_id: customId({ line, epoch }), title: 'No because…', components: [{ type: 1, components: [field] }] };
+}
+
+const LONGEST_REASON = 500;
 
 /** What a draft shows of a text so far: its end when it is long, open code closed, and the cursor. */
 function draftOf(speaker: Speaker, text: string, isWebhook: boolean): string {
@@ -113,8 +140,14 @@ export function shownOf(content: Content): { readonly text: string; readonly fil
   const length = text.length.toLocaleString('en-US');
   return {
     text: `${head}\n\n📎 This is the beginning; the whole text (${length} characters) is in the file.`,
-    files: [{ name, data: Buffer.from(text.toWellFormed(), 'utf8'), contentType: 'text/markdown; charset=utf-8' }],
+    files: [textFile({ name, text })],
   };
+}
+
+/** A text as a file beside a message. */
+export function textFile({ name, text }: { readonly name: string; readonly text: string }): RawFile {
+  const type = name.endsWith('.md') ? 'markdown' : 'plain';
+  return { name, data: Buffer.from(text.toWellFormed(), 'utf8'), contentType: `text/${type}; charset=utf-8` };
 }
 
 /** Whether two contents are the same message: platforms trim and fold what cannot be seen. */

@@ -8,7 +8,11 @@ import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { FloorQueries, Intake, Memory, Principal } from '../port.ts';
-import { answerBody, readCustomId } from './content.ts';
+import { answerBody, readCustomId, reasonForm, rowsOf, textFile } from './content.ts';
+import type { PressedButton } from './content.ts';
+import { questionOpened } from '../delivery/card.ts';
+import type { OpenedQuestion } from '../delivery/card.ts';
+import type { FloorView } from '../../turns/view.ts';
 import { choicesFor, givenSchema, lineOf, withMessageIds } from './commands.ts';
 import { chatError, rejectionOf, wordsOf } from './errors.ts';
 import { channelId } from './client.ts';
@@ -51,9 +55,10 @@ export function createInteractions(ports: InteractionPorts): (payload: unknown) 
   };
 }
 
-const TYPES = { command: 2, button: 3, autocomplete: 4 } as const;
+const TYPES = { command: 2, button: 3, autocomplete: 4, form: 5 } as const;
 const DEFERRED = 5;
 const CHOICES = 8;
+const MODAL = 9;
 const EPHEMERAL = 64;
 const EXPIRED = 10_062;
 const ACKNOWLEDGED = 40_060;
@@ -61,6 +66,11 @@ const ACKNOWLEDGED = 40_060;
 const ANSWER_AGAIN = { firstMs: 1_000, longestMs: 10_000, attempts: 4 };
 const LINES_OFFERED = 25;
 const SUMMARY_LENGTH = 60;
+
+const formSchema = z.object({
+  custom_id: z.string(),
+  components: z.array(z.object({ components: z.array(z.object({ value: z.string() })) })),
+});
 
 const interactionSchema = z.object({
   id: snowflakeSchema,
@@ -80,8 +90,11 @@ async function answered(ports: InteractionPorts, interaction: Interaction): Prom
       return callback(ports, interaction, { type: CHOICES, data: { choices: await offered(ports, interaction) } });
     case TYPES.command:
     case TYPES.button:
+    case TYPES.form: {
+      const pressed = askedBy(interaction);
+      if (pressed?.opens === 'reason') return callback(ports, interaction, { type: MODAL, data: reasonForm(pressed) });
       if (await acknowledged(ports, interaction)) await show(ports, interaction, await done(ports, interaction));
-      return;
+    }
   }
 }
 
@@ -103,13 +116,14 @@ async function acknowledged(ports: InteractionPorts, interaction: Interaction): 
   }
 }
 
-async function done(ports: InteractionPorts, interaction: Interaction): Promise<Answer> {
+async function done(ports: InteractionPorts, interaction: Interaction): Promise<Shown> {
   const asked = askedBy(interaction);
   const by = principalOf(interaction);
   if (asked === null || by === null) return { ok: false, text: OVER };
   try {
     const where = await ports.places.resolve(interaction.channel_id ?? '');
     if (where === null) return { ok: false, text: NOT_HERE };
+    if (asked.opens !== undefined) return opened(ports.queries.view(where.channel), asked);
     return await ports.intake.command(where.channel, by, asked.line, asked.epoch ?? undefined);
   } catch (error) {
     ports.log.error({ interaction: interaction.id, why: wordsOf(error) }, 'a command failed');
@@ -121,9 +135,24 @@ const OVER = 'That turn is over.';
 const NOT_HERE =
   'Conch has no floor in this channel. Add the channel to turnConfig.json, or use the command where the agents are.';
 
-type Asked = { readonly line: string; readonly epoch: number | null };
+/** An answer with what is shown beside its text. */
+type Shown = Answer & Pick<OpenedQuestion, 'buttons' | 'file'>;
 
-function askedBy(interaction: Interaction): Asked | null {
+/** What a button of the open question opens; an older one opens nothing. */
+function opened(view: FloorView | null, { line, epoch, opens }: PressedButton): Shown {
+  const holder = view?.holder ?? null;
+  const found = holder?.epoch === epoch && holder !== null ? questionOpened(holder, opens ?? 'input') : null;
+  const isSame = opens === 'input' || line === found?.line;
+  return found === null || !isSame ? { ok: false, text: OVER } : { ok: true, ...found };
+}
+
+function askedBy(interaction: Interaction): PressedButton | null {
+  if (interaction.type === TYPES.form) {
+    const form = formSchema.safeParse(interaction.data).data;
+    const button = form === undefined ? null : readCustomId(form.custom_id);
+    const words = form?.components.flatMap((row) => row.components.map(({ value }) => value)).join(' ') ?? '';
+    return button === null ? null : { ...button, line: `${button.line} ${words.replaceAll(/\s+/g, ' ')}`.trim() };
+  }
   if (interaction.type === TYPES.button) {
     const button = z.object({ custom_id: z.string() }).safeParse(interaction.data);
     return button.success ? readCustomId(button.data.custom_id) : null;
@@ -157,10 +186,13 @@ async function offered(ports: InteractionPorts, interaction: Interaction): Promi
   return choicesFor(given.data, { agents: ports.queries.agents(), messages, question });
 }
 
-async function show(ports: InteractionPorts, interaction: Interaction, answer: Answer): Promise<void> {
+async function show(ports: InteractionPorts, interaction: Interaction, answer: Shown): Promise<void> {
   const route = Routes.webhookMessage(ports.self.applicationId, interaction.token, '@original');
-  const body = answerBody(answer.text, { ephemeral: true });
-  await retry(() => ports.rest.patch(route, { body, auth: false }), ANSWER_AGAIN, {
+  const { text, buttons = [], file } = answer;
+  const components = buttons.length === 0 ? {} : { components: rowsOf(buttons) };
+  const body = { ...answerBody(text, { ephemeral: true }), ...components };
+  const files = file === undefined ? {} : { files: [textFile(file)] };
+  await retry(() => ports.rest.patch(route, { body, auth: false, ...files }), ANSWER_AGAIN, {
     timers: ports.timers,
     judge({ error }) {
       const failed = chatError(error, { method: 'answer', channel: placeOf(interaction) });

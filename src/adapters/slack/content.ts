@@ -51,11 +51,15 @@ const COMMANDS = new RegExp(`(?<![\\w/.:~-])/(${COMMAND_WORDS.join('|')})(?![\\w
 export const SETTINGS_ACTION = 'conch:settings';
 
 /** What a button stands for: a command line, and the turn it was drawn for. */
-export type ButtonValue = { readonly line: string; readonly epoch: number | null };
+export type ButtonValue = {
+  readonly line: string;
+  readonly epoch: number | null;
+  readonly opens?: 'reason' | undefined;
+};
 
 /** A button's value, as Slack carries it. */
-export function buttonValue({ line, epoch }: Pick<CardButton, 'line' | 'epoch'>): string {
-  return JSON.stringify({ line, epoch });
+export function buttonValue({ line, epoch, opens }: Pick<CardButton, 'line' | 'epoch' | 'opens'>): string {
+  return JSON.stringify({ line, epoch, ...(opens?.what === 'reason' ? { opens: opens.what } : {}) });
 }
 
 /** Reads a button's value back; `null` when it is not one of ours. */
@@ -63,7 +67,11 @@ export function readButtonValue(text: string): ButtonValue | null {
   return parsedJson(text, valueSchema);
 }
 
-const valueSchema = z.object({ line: z.string().startsWith('/').max(500), epoch: z.int().nullable().default(null) });
+const valueSchema = z.object({
+  line: z.string().startsWith('/').max(500),
+  epoch: z.int().nullable().default(null),
+  opens: z.literal('reason').optional(),
+});
 
 /** The time that is left, in words that stay true until the card is written anew. */
 export function roughlyLeft(ms: number): string {
@@ -87,7 +95,7 @@ function blocksOf({ kind, buttons }: Content, named: string): readonly object[] 
     const shown = inertText(named).slice(0, SECTION_LIMIT);
     return [
       { type: 'section', text: { type: 'mrkdwn', text: shown, verbatim: true } },
-      { type: 'actions', elements: [...buttons.map(buttonElement), SETTINGS_BUTTON] },
+      { type: 'actions', elements: [...buttons.flatMap(buttonElement), SETTINGS_BUTTON] },
     ];
   }
   const markdown = inertMarkdown(named);
@@ -103,7 +111,46 @@ const SETTINGS_BUTTON = {
 
 const STYLES = { plain: {}, good: { style: 'primary' }, danger: { style: 'danger' } } as const;
 
-function buttonElement(button: CardButton, index: number): object {
+/** What is asked stands whole in the channel, so no button shows it; a rule is chosen in a menu, and confirmed. */
+function buttonElement(button: CardButton, index: number): readonly object[] {
+  const { opens, label, epoch } = button;
+  if (opens?.what === 'input') return [];
+  if (opens?.what === 'rules') return [rulesMenu(label, opens.of, { epoch, index })];
+  return [plainButton(button, index)];
+}
+
+function rulesMenu(
+  label: string,
+  rules: readonly { readonly words: string; readonly line: string }[],
+  { epoch, index }: { readonly epoch: number | null; readonly index: number },
+): object {
+  const text = 'For 30 days it is not asked about, for this agent in this channel. /conch run approvals takes it back.';
+  return {
+    type: 'static_select',
+    action_id: `conch:${index}`,
+    placeholder: textObject(label),
+    options: rules.slice(0, MOST_OPTIONS).map(({ words, line }) => ({
+      text: textObject(clipped(words, OPTION_LENGTH)),
+      value: buttonValue({ line, epoch }),
+    })),
+    confirm: {
+      title: textObject('Allow from now on?'),
+      text: textObject(text),
+      confirm: textObject('Allow'),
+      deny: textObject('Back'),
+    },
+  };
+}
+
+const MOST_OPTIONS = 100;
+const OPTION_LENGTH = 75;
+
+/** Text as Slack's Block Kit has it where nothing in it is read. */
+export function textObject(text: string): object {
+  return { type: 'plain_text', text };
+}
+
+function plainButton(button: CardButton, index: number): object {
   return {
     type: 'button',
     action_id: `conch:${index}`,

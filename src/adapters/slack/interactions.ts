@@ -3,11 +3,13 @@ import { INTERRUPT_MODES, MODES, ORDERS, POLICIES } from '../../turns/floor/poli
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { reasonOf } from '../delivery/connect-retry.ts';
-import { SETTINGS_ACTION, inSlackWords, readButtonValue } from './content.ts';
+import { SETTINGS_ACTION, inSlackWords, textObject, readButtonValue } from './content.ts';
+import type { ButtonValue } from './content.ts';
 import { NO_FLOOR, SETTINGS, answer, command, lineOf, obey } from './commands.ts';
 import type { Ack, Recipient, CommandPorts } from './commands.ts';
 import { floorAt } from './parse-message.ts';
 import type { Spot } from './parse-message.ts';
+import { parsedJson } from '../delivery/inbound.ts';
 import { platformChannel } from './client.ts';
 
 /** What clicks, forms and `/conch` are answered with. */
@@ -30,7 +32,15 @@ const clickSchema = z.looseObject({
     })
     .nullish(),
   message: z.looseObject({ ts: z.string().nullish(), thread_ts: z.string().nullish() }).nullish().catch(null),
-  actions: z.array(z.looseObject({ action_id: z.string(), value: z.string().nullish() })).min(1),
+  actions: z
+    .array(
+      z.looseObject({
+        action_id: z.string(),
+        value: z.string().nullish(),
+        selected_option: z.looseObject({ value: z.string() }).nullish(),
+      }),
+    )
+    .min(1),
 });
 type Click = z.output<typeof clickSchema>;
 
@@ -50,7 +60,9 @@ export function createInteractions(ports: CommandPorts): Interactions {
       }
       const submission = submissionSchema.safeParse(body);
       if (submission.success) await submitted(ports, submission.data, ack);
-      return submission.success;
+      const reason = reasonSchema.safeParse(body);
+      if (reason.success) await explained(ports, reason.data, ack);
+      return submission.success || reason.success;
     },
   };
 }
@@ -64,11 +76,12 @@ async function clicked(ports: CommandPorts, click: Click, ack: Ack): Promise<voi
   if (at === null) return;
   const asker: Recipient = { user: click.user.id, at, responseUrl: click.response_url ?? null };
   const floor = floorAt(ports.queries, at);
-  const meant = floor === null ? null : readButtonValue(action.value ?? '');
+  const meant = floor === null ? null : readButtonValue(action.value ?? action.selected_option?.value ?? '');
   if (floor !== null && action.action_id === SETTINGS_ACTION) {
     return openSettings(ports, { asker, floor, trigger: click.trigger_id });
   }
   if (floor === null || meant === null) return answer(ports, asker, OLD_BUTTON);
+  if (meant.opens === 'reason') return openReason(ports, { asker, floor, trigger: click.trigger_id, meant });
   const { line, epoch } = meant;
   await command(ports, asker, { floor, line, ...(epoch === null ? {} : { epoch }) });
 }
@@ -178,15 +191,84 @@ export function settingsForm(view: FloorView): object {
     type: 'modal',
     callback_id: SETTINGS_FORM,
     private_metadata: view.channel,
-    title: plain('Conch'),
-    submit: plain('Save'),
-    close: plain('Cancel'),
+    title: textObject('Conch'),
+    submit: textObject('Save'),
+    close: textObject('Cancel'),
     blocks: [
       input('mode', 'A message during a turn', choice('mode', modes, view.mode)),
       input('order', 'Who is next', choice('order', orders, view.order)),
       ...(view.holder === null ? [] : [input('extend', 'More seconds for the turn under way', SECONDS, true)]),
     ],
   };
+}
+
+const REASON_FORM = 'conch:reason';
+const LONGEST_REASON = 500;
+
+const reasonSchema = z.looseObject({
+  type: z.literal('view_submission'),
+  user: z.looseObject({ id: z.string().min(1) }),
+  trigger_id: z.string().min(1),
+  view: z.looseObject({
+    callback_id: z.literal(REASON_FORM),
+    private_metadata: z.string().min(1),
+    state: z.looseObject({
+      values: z.looseObject({ why: z.looseObject({ why: z.looseObject({ value: z.string().nullish() }) }) }),
+    }),
+  }),
+});
+
+/** What the form for a reason keeps until it is sent. */
+const refusedSchema = z.object({
+  floor: z.string(),
+  line: z.string().startsWith('/'),
+  epoch: z.int().nullable(),
+  channel: z.string(),
+  thread: z.string().nullable(),
+});
+
+/** Asks for the words that go behind the line of a button; must come within 3 s of the click. */
+async function openReason(
+  ports: CommandPorts,
+  asked: {
+    readonly asker: Recipient;
+    readonly floor: ChannelId;
+    readonly trigger: string;
+    readonly meant: ButtonValue;
+  },
+): Promise<void> {
+  const { asker, floor, trigger, meant } = asked;
+  const { line, epoch } = meant;
+  const { channel, thread } = asker.at;
+  const field = { type: 'plain_text_input', action_id: 'why', multiline: true, max_length: LONGEST_REASON };
+  const view = {
+    type: 'modal',
+    callback_id: REASON_FORM,
+    private_metadata: JSON.stringify({ floor, line, epoch, channel, thread }),
+    title: textObject('No because…'),
+    submit: textObject('No'),
+    close: textObject('Back'),
+    blocks: [input('why', 'Why not? Models read it', field)],
+  };
+  try {
+    await ports.web.apiCall('views.open', { trigger_id: trigger, view });
+  } catch (error) {
+    ports.log.warn({ channel: floor, why: reasonOf(error) }, 'the form for a reason could not be shown');
+    await answer(ports, asker, { ok: false, text: `Slack did not show the form. Say ${line} and why.` });
+  }
+}
+
+async function explained(ports: CommandPorts, sent: z.output<typeof reasonSchema>, ack: Ack): Promise<void> {
+  await ack();
+  if (!ports.deduplicator.claim(`trigger:${sent.trigger_id}`)) return;
+  const { private_metadata: kept, state } = sent.view;
+  const refused = parsedJson(kept, refusedSchema);
+  if (refused === null) return;
+  const { floor, line, epoch, channel, thread } = refused;
+  const words = (state.values.why.why.value ?? '').replaceAll(/\s+/g, ' ');
+  const asker: Recipient = { user: sent.user.id, at: { channel, thread }, responseUrl: null };
+  const order = { floor, line: `${line} ${words}`.trim(), ...(epoch === null ? {} : { epoch }) };
+  await answer(ports, asker, await obey(ports, sent.user.id, order));
 }
 
 const ACK_WITHIN_MS = 2_300;
@@ -224,7 +306,7 @@ function linesOf(
 type Option = { readonly text: object; readonly value: string };
 
 function option(value: string, text: string): Option {
-  return { text: plain(text.length > OPTION_LIMIT ? `${text.slice(0, OPTION_LIMIT - 1)}…` : text), value };
+  return { text: textObject(text.length > OPTION_LIMIT ? `${text.slice(0, OPTION_LIMIT - 1)}…` : text), value };
 }
 
 function choice(name: string, options: readonly Option[], current: string): object {
@@ -238,9 +320,5 @@ function choice(name: string, options: readonly Option[], current: string): obje
 }
 
 function input(id: string, label: string, element: object, optional = false): object {
-  return { type: 'input', block_id: id, label: plain(label), element, optional };
-}
-
-function plain(text: string): object {
-  return { type: 'plain_text', text };
+  return { type: 'input', block_id: id, label: textObject(label), element, optional };
 }

@@ -93,7 +93,12 @@ describe('the card of a floor', () => {
       ...HELD,
       holder: { ...HELD.holder!, status: 'WAITING', waitingFor: 'approval', deadlineAt: null, approval: ASKED },
     };
-    expect(buttons(asking).slice(0, 2)).toEqual(['Allow: /allow 8 #4', 'Reject: /reject 8 #4']);
+    expect(buttons(asking).slice(0, 4)).toEqual([
+      'Once: /allow 8 #4',
+      'No: /reject 8 #4',
+      'No because…: /reject 8 #4',
+      'Whole input: /floor status #4',
+    ]);
     for (const { line } of cardOf(
       asking,
       (agent) => agent,

@@ -442,6 +442,25 @@ describe('a floor card', () => {
     expect(platform.shown()).toEqual(['ann: hello', CARD]);
   });
 
+  test('moves under a question once that stands in the channel, so that its answers are there', async () => {
+    const platform = fakePlatform();
+    const view = floorView('open');
+    const asks = (shown: boolean): void => {
+      const approval = { question: 8, title: 'npm test', detail: '', shown };
+      platform.sender.card(CHANNEL, { ...view, holder: view.holder && { ...view.holder, approval } });
+    };
+    platform.sender.card(CHANNEL, view);
+    await platform.time.advance(3_000);
+    asks(false);
+    platform.write('conch: dev asks for a yes (8): npm test');
+    platform.sender.seen(CHANNEL);
+    await platform.time.advance(3_000);
+    expect(platform.shown()[0]).toBe(CARD);
+    asks(true);
+    await platform.time.advance(3_000);
+    expect(platform.shown()).toEqual(['conch: dev asks for a yes (8): npm test', CARD]);
+  });
+
   test('that somebody deleted comes back with the next change', async () => {
     const platform = fakePlatform();
     platform.sender.card(CHANNEL, floorView('open'));

@@ -3,6 +3,7 @@ import { ASK_AGAIN_MS } from '../../../src/adapters/delivery/channel-access.ts';
 import { commandSet } from '../../../src/adapters/discord/commands.ts';
 import { compareOrder } from '../../../src/turns/floor/evolve.ts';
 import { systemTimers } from '../../../src/lib/time.ts';
+import type { FloorView } from '../../../src/turns/view.ts';
 import type { Timers } from '../../../src/lib/time.ts';
 import { createMemory, mustCome, placeOf, rigOf } from './listening.ts';
 import type { AdapterRig } from './listening.ts';
@@ -486,6 +487,71 @@ describe('a command', () => {
     const answer = await discord.press('ann', card?.id ?? '', 'Skip');
     expect(answer).toMatchObject({ ephemeral: true, text: 'done: /floor skip' });
     expect(here.listener.commands).toMatchObject([{ line: '/floor skip', epoch: 7, by: { roles: [] } }]);
+  });
+
+  describe('a question', () => {
+    const approval = {
+      question: 8,
+      title: 'npm test',
+      detail: `npm test ${'x'.repeat(3_000)}`,
+      shown: true,
+      always: [
+        { rule: 'execute(npm test)', words: 'exactly this command' },
+        { rule: 'execute(npm *)', words: 'every command "npm *"' },
+      ],
+    };
+    const asking = (more: object = {}): FloorView => {
+      const { holder, ...floor } = view();
+      if (holder === null) throw new Error('nobody has the floor');
+      const asked = { status: 'WAITING', waitingFor: 'approval', approval: { ...approval, ...more } } as const;
+      return { ...floor, holder: { ...holder, ...asked } };
+    };
+    const press = async (label: string) => {
+      await mustCome('the card', () => discord.read(discord.channel).some(({ buttons }) => buttons.length > 0));
+      const card = discord.read(discord.channel).find(({ buttons }) => buttons.length > 0);
+      return discord.press('ann', card?.id ?? '', label);
+    };
+
+    beforeEach(async () => {
+      await withCommands();
+      Object.assign(here.queries, { view: () => asking() });
+      here.adapter.card?.(`discord:${discord.channel}`, asking());
+    });
+
+    test('has its answers in one row, those of the turn below', async () => {
+      await mustCome('the card', () => discord.read(discord.channel).some(({ buttons }) => buttons.length > 0));
+      const card = discord.read(discord.channel).find(({ buttons }) => buttons.length > 0);
+      expect(card?.buttons.map(({ label }) => label).join()).toBe(
+        'Once,Always…,No,No because…,Whole input,Skip,Stop,Pause',
+      );
+    });
+
+    test('takes a no with its words from a form, and does nothing before', async () => {
+      const { modal } = await press('No because…');
+      expect(here.listener.commands).toEqual([]);
+      const answer = await discord.submit('ann', discord.channel, modal, 'use\nb.txt');
+      expect(answer).toMatchObject({ ephemeral: true, text: 'done: /reject 8 use b.txt' });
+      expect(here.listener.commands).toMatchObject([{ line: '/reject 8 use b.txt', epoch: 7 }]);
+    });
+
+    test('shows what always can mean to whoever asks, a button for each rule', async () => {
+      const { components, ephemeral } = await press('Always…');
+      expect(ephemeral).toBe(true);
+      const ids = [...JSON.stringify(components).matchAll(/"custom_id":"([^"]+)"/g)].map(([, id]) => id);
+      expect(ids).toEqual(['conch:7:/allow 8 always 1', 'conch:7:/allow 8 always 2']);
+      expect(JSON.stringify(components)).toContain('exactly this command');
+      expect(here.listener.commands).toEqual([]);
+    });
+
+    test('that is over by now opens nothing', async () => {
+      Object.assign(here.queries, { view: () => asking({ question: 9 }) });
+      expect(await press('Always…')).toMatchObject({ text: 'That turn is over.', components: [] });
+    });
+
+    test('gives its whole input as a file to whoever asks', async () => {
+      expect(await press('Whole input')).toMatchObject({ ephemeral: true, text: 'All of what is asked (8):' });
+      expect(here.listener.commands).toEqual([]);
+    });
   });
 
   test('T34 /why takes a link to a message, and !why in a reply is about the message replied to', async () => {

@@ -89,6 +89,13 @@ export function commands(world: World, interactions: Map<string, Interaction>) {
       if (one.disabled) throw new Error(`the button ${button} is disabled`);
       return start({ user, channel: place(source.channel), source }, 3, { custom_id: one.customId, component_type: 2 });
     },
+    /** Sends a form that an answer showed, with the words of its one field. */
+    submit(user: string, channel: string, form: Json | null, value: string): Promise<Answer> {
+      const rows = must(form ?? undefined, 'a form')['components'];
+      const field = JSON.stringify(rows).match(/"type":4,"custom_id":"(\w+)"/)?.[1];
+      const components = [{ type: 1, components: [{ type: 4, custom_id: must(field, 'a field'), value }] }];
+      return start({ user, channel: place(channel), source: null }, 5, { custom_id: form?.['custom_id'], components });
+    },
     /** The commands that are offered in a channel, as registered. */
     registered: (channel: string): readonly Json[] => offered(world, place(channel)).map(({ wire }) => wire),
   };

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { setTimeout as wait } from 'node:timers/promises';
 import { pino } from 'pino';
-import { buttonValue } from '../../../src/adapters/slack/content.ts';
+import { buttonValue, wordingOf } from '../../../src/adapters/slack/content.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import { answer } from '../../../src/adapters/slack/commands.ts';
 import type { Answer } from '../../../src/turns/commands/context.ts';
@@ -28,13 +28,18 @@ function guard(role: string, user = ''): (run: Run) => Answer {
 }
 
 /** A message with a button such as the card has. */
-function button(line: string, epoch: number | null, actionId = 'conch:0', thread?: string): string {
+function button(
+  what: string | Parameters<typeof buttonValue>[0],
+  epoch: number | null = null,
+  actionId = 'conch:0',
+  thread?: string,
+): string {
   const { slack } = here;
   const element = {
     type: 'button',
     action_id: actionId,
     text: { type: 'plain_text', text: 'Do' },
-    value: buttonValue({ line, epoch }),
+    value: buttonValue(typeof what === 'string' ? { line: what, epoch } : what),
   };
   return slack.bot(slack.ids.channel, 'card', {
     botId: slack.ids.bot,
@@ -295,6 +300,43 @@ describe('a button', () => {
     const shown = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'Old');
     expect(shown.answers[0]?.text).toContain('no longer in use');
     expect(ears.runs).toEqual([]);
+  });
+});
+
+describe('a question', () => {
+  test('takes a no with its words from a form, and does nothing before', async () => {
+    const { slack, ears, floor } = await begin();
+    const ts = button({ line: '/reject 8', epoch: 7, opens: { what: 'reason' } });
+    const { view } = await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:0');
+    expect(ears.runs).toEqual([]);
+    expect(await slack.submit(view?.id ?? '', { why: 'use\nb.txt' })).toMatchObject({ acked: true, errors: null });
+    await until('the command', () => ears.runs.length > 0);
+    expect(ears.runs).toMatchObject([{ channel: floor, line: '/reject 8 use b.txt', epoch: 7 }]);
+  });
+
+  test('has its rules in a menu that asks whether that is meant', async () => {
+    const { slack, ears, floor } = await begin();
+    const of = [{ words: 'exactly this command', line: '/allow 8 always 1' }];
+    const always = { label: 'Always…', line: '/allow 8 always', epoch: 7, style: 'plain' } as const;
+    const content = { kind: 'card', speaker: null, text: 'dev asks', epoch: 7, outboxId: null } as const;
+    const { blocks = [] } = wordingOf(
+      { ...content, buttons: [{ ...always, opens: { what: 'rules', of } }] },
+      { isCustomized: true, hasBlocks: true, isThread: false },
+    );
+    expect(JSON.stringify(blocks)).toMatch(/"static_select".*"confirm":\{"title"/);
+    const [, , value = ''] = /"value":("(.*?[^\\])")/.exec(JSON.stringify(blocks)) ?? [];
+    const chosen = {
+      type: 'static_select',
+      action_id: 'conch:0',
+      selected_option: { value: JSON.parse(`"${value}"`) },
+    };
+    const ts = slack.bot(slack.ids.channel, 'card', {
+      botId: slack.ids.bot,
+      appId: slack.ids.app,
+      blocks: [{ type: 'actions', elements: [chosen] }],
+    });
+    await slack.press(slack.ids.ann, slack.ids.channel, ts, 'conch:0');
+    expect(ears.runs).toMatchObject([{ channel: floor, line: '/allow 8 always 1', epoch: 7 }]);
   });
 });
 
