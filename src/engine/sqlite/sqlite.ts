@@ -37,7 +37,7 @@ export type StoreOptions = {
   /** The database file, made if missing, with its folder; `':memory:'` keeps everything in this process. */
   readonly path: string;
   readonly clock: { now(): Instant };
-  /** How many states of each machine stay in memory; 1,000 unless told. */
+  /** How many states of each machine stay in memory at the most, until nobody has changed them for a while; 5,000 unless told. */
   readonly statesInMemory?: number;
   /** A word of at most 12 letters and digits that no other store was ever given; random unless told. */
   readonly ids?: () => string;
@@ -160,7 +160,7 @@ export class SqliteStore implements Store {
   ): Keeper<State, Command, Fact, Effect, Refusal> {
     const { name } = machine;
     if (this.#hosted.has(name)) throw new Error(`impossible: ${name} is hosted twice`);
-    const keeper = new Keeper(machine, uses, this.#shared, this.#options.statesInMemory ?? 1000);
+    const keeper = new Keeper(machine, uses, this.#shared, this.#options.statesInMemory ?? 5_000);
     this.#hosted.set(name, keeper);
     return keeper;
   }
