@@ -162,8 +162,13 @@ export type Store = OutboxStore<unknown> & {
   message(id: string): StoredMessage | null;
   /** The newest message of a channel, in the platform's order. */
   lastSeen(channel: string): HumanMessage | null;
-  /** Called once at start, before anything else: rows in flight become uncertain. */
-  recover(): Promise<Recovery>;
+  /** This process, by a name that no other start has. */
+  readonly owner: string;
+  /**
+   * What an owner that is dead had in flight becomes uncertain, and is handed out anew; what others have in flight stays theirs.
+   * Called at start, before anything else, without a name: of all that had the store before.
+   */
+  recover(dead?: string): Promise<Recovery>;
   /** Commits what waits and lets go of the store. Whatever is asked later is rejected. */
   close(): Promise<void>;
 };

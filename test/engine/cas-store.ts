@@ -87,6 +87,10 @@ export class CasStore implements Store {
   readonly #hosted = new Map<string, Writer>();
   #last: Promise<unknown> = Promise.resolve();
 
+  get owner(): string {
+    return this.#ports.id;
+  }
+
   constructor(cells: Cells, ports: CasPorts) {
     this.#cells = cells;
     this.#ports = ports;
@@ -166,15 +170,20 @@ export class CasStore implements Store {
     });
   }
 
-  /** What this process had taken up when it ended is uncertain. */
-  recover(): Promise<Recovery> {
+  recover(dead?: string): Promise<Recovery> {
+    const isDead = (owner: string | null): boolean =>
+      dead === undefined ? owner !== this.owner : owner === null || owner === dead;
     return this.#try((attempt) => {
       for (const name of this.#cells.names('lane ')) {
-        const left = attempt.get<readonly Owed[]>(name, []).filter(({ lasting }) => lasting);
-        const mine = left.map((row) =>
-          row.takenBy === this.#ports.id ? { ...row, takenBy: null, uncertain: true } : row,
+        const left = attempt
+          .get<readonly Owed[]>(name, [])
+          .filter(({ lasting, takenBy }) => lasting || !isDead(takenBy));
+        attempt.set(
+          name,
+          left.map((row) =>
+            row.takenBy !== null && isDead(row.takenBy) ? { ...row, takenBy: null, uncertain: true } : row,
+          ),
         );
-        attempt.set(name, mine);
       }
       return { unapplied: this.#messages().filter(({ fate }) => fate === null) };
     });

@@ -7,6 +7,7 @@ import { defineFunctions } from '../../src/engine/sqlite/rows.ts';
 import { SqliteStore } from '../../src/engine/sqlite/sqlite.ts';
 import { AT, folder, open as openFloors, seat } from './sqlite/fixture.ts';
 import { counter } from './toy.ts';
+import { watch } from './sqlite/watch.ts';
 
 function open(path = ':memory:', statesInMemory = 1000): SqliteStore {
   return new SqliteStore(openDatabase(path), { path, clock: { now: () => AT }, statesInMemory });
@@ -255,6 +256,51 @@ describe('states that lag behind their journal', () => {
     expect(keys.map((key) => counters.state(key)?.value)).toEqual(keys.map(() => 800));
     expect(store.verify()).toEqual([]);
     await store.close();
+  });
+});
+
+describe('a state that nobody changes', () => {
+  const REST_MS = 600_000;
+  /** Counts up one key after another, and asks how often the database is for a state that is looked at. */
+  async function resting(keys: readonly string[], afterMs: number) {
+    const db = openDatabase(':memory:');
+    const { asked } = watch(db);
+    const reads = (): number => [...asked].reduce((sum, [sql, n]) => sum + (sql.includes('AS intact') ? n : 0), 0);
+    const store = new SqliteStore(db, { path: ':memory:', clock: { now: () => AT } });
+    const counters = store.host(counter);
+    for (const key of keys) await counters.apply(key, { type: 'add', by: 1 }, AT);
+    for (const key of keys) await counters.apply(key, { type: 'add', by: 1 }, AT);
+    await counters.apply('other', { type: 'add', by: 1 }, AT + afterMs);
+    const lookedAt = (key: string) => {
+      const before = reads();
+      return { value: counters.state(key)?.value, reads: reads() - before };
+    };
+    return { store, counters, lookedAt };
+  }
+
+  test('stays in memory for ten minutes', async () => {
+    const { lookedAt } = await resting(['a'], REST_MS - 1);
+    expect(lookedAt('a')).toEqual({ value: 2, reads: 0 });
+  });
+
+  test('then leaves it with the next change of another, stored as it is', async () => {
+    const { store, lookedAt } = await resting(['a'], REST_MS);
+    expect(lookedAt('other').reads).toBe(0);
+    expect(lookedAt('a')).toEqual({ value: 2, reads: 1 });
+    const lag = 'SELECT count(*) FROM journal j JOIN machines m ON m.id = j.machine WHERE m.key = ? AND j.row > m.row';
+    expect(store.tables.db.prepare(lag).pluck().get('a')).toBe(0);
+    expect(store.verify()).toEqual([]);
+  });
+
+  test('leaves with fifty others at a time, so that nobody waits', async () => {
+    const keys = Array.from({ length: 120 }, (_, n) => `k${n}`);
+    const { counters, lookedAt } = await resting(keys, REST_MS);
+    const inMemory = (): number => keys.filter((key) => lookedAt(key).reads === 0).length;
+    expect(inMemory()).toBe(70);
+    await counters.apply('other', { type: 'add', by: 1 }, AT + REST_MS + 1);
+    expect(lookedAt('k119')).toEqual({ value: 2, reads: 0 });
+    for (const ms of [2, 3, 4]) await counters.apply('other', { type: 'add', by: 1 }, AT + REST_MS + ms);
+    expect(lookedAt('k119')).toEqual({ value: 2, reads: 1 });
   });
 });
 

@@ -33,6 +33,9 @@ export function portContract(name: string, make: () => Promise<PortSubject>): vo
     describe('what is owed', () => {
       owed(on);
     });
+    describe('an owner', () => {
+      owners(on);
+    });
   });
 }
 
@@ -239,6 +242,33 @@ function owed(on: On): void {
       ]);
       await settle(next, found[0], 'p1');
       expect((await next.owed(9, AT)).rows).toMatchObject([{ text: 'two', uncertain: false }]);
+    }),
+  );
+}
+
+function owners(on: On): void {
+  test(
+    'has another name at each start, and what it had in flight is in doubt for whoever recovers it by that name',
+    on(async ({ store, restart }) => {
+      const boards = store.host(board, boardUses);
+      for (const channel of [ONE, 'test:two']) await boards.apply(channel, { type: 'pin', text: 'one|two' }, AT);
+      expect((await store.owed(9, AT)).rows).toHaveLength(2);
+      const dead = store.owner;
+      const next = await restart();
+      next.host(board, boardUses);
+      expect(next.owner).not.toBe(dead);
+      await next.recover('somebody else');
+      expect((await next.owed(9, AT)).rows).toEqual([]);
+      await next.recover(dead);
+      const { rows } = await next.owed(9, AT);
+      expect(rows.map(({ text, uncertain }) => [text, uncertain])).toEqual([
+        ['one', true],
+        ['one', true],
+      ]);
+      for (const row of rows) await settle(next, row, 'p1');
+      expect((await next.owed(9, AT)).rows.map(({ uncertain }) => uncertain)).toEqual([false, false]);
+      await next.recover(dead);
+      expect((await next.owed(9, AT)).rows).toEqual([]);
     }),
   );
 }

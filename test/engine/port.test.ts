@@ -30,7 +30,8 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 
 portContract('a store that can only compare and set', async () => {
   const cells = new Cells();
-  const open = (): CasStore => new CasStore(cells, { id: 'one', pause: turn });
+  let starts = 0;
+  const open = (): CasStore => new CasStore(cells, { id: `one.${(starts += 1)}`, pause: turn });
   return { store: open(), restart: async () => open(), dispose: async () => undefined };
 });
 
@@ -95,6 +96,21 @@ describe('two stores over the same cells', () => {
       [one!, two!].map(({ counters }) => counters.applyOnce('x 1.0', 'a', { type: 'add', by: 1 }, AT)),
     );
     expect([done.filter(Boolean).length, one!.counters.state('a')?.value]).toEqual([1, 1]);
+  });
+
+  test('take over what a dead one had in flight, in doubt, and it settles nothing any more', async () => {
+    const [one, two] = rivals();
+    await one!.boards.apply('test:one', { type: 'pin', text: 'a' }, AT);
+    const [lost] = (await one!.store.owed(9, AT)).rows;
+    await two!.boards.apply('test:two', { type: 'pin', text: 'b' }, AT);
+    const [own] = (await two!.store.owed(9, AT)).rows;
+    await two!.store.recover(one!.store.owner);
+    expect((await two!.store.owed(9, AT)).rows).toMatchObject([{ id: lost!.id, uncertain: true }]);
+    await one!.store.settle(lost!, { state: 'confirmed', platformId: 'p1' });
+    await two!.store.settle(own!, { state: 'retry', notBefore: AT });
+    expect((await two!.store.owed(9, AT)).rows).toMatchObject([{ id: own!.id, uncertain: false }]);
+    await two!.store.settle(lost!, { state: 'retry', notBefore: AT });
+    expect((await two!.store.owed(9, AT)).rows).toMatchObject([{ id: lost!.id, uncertain: true }]);
   });
 
   test('hand out what is owed once, and only the one that has it settles it', async () => {

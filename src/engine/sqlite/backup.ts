@@ -79,6 +79,9 @@ export type FileMarks = {
   readonly isRestored: boolean;
   /** Its last owner closed it in good order, and noted what it was in the middle of. */
   readonly endedWell: boolean;
+  /** Whoever opened it just now, and who did before; every start has a name of its own. */
+  readonly owner: string;
+  readonly former: string | null;
 };
 
 /** Called once with every start: a file that was restored gets a new id, and stays marked until `noteTold`. */
@@ -91,13 +94,15 @@ export function readMarks(db: Database.Database, newId: () => string): FileMarks
       const known = read.get('issuer');
       const endedWell = read.get('ended') !== undefined;
       if (endedWell) db.exec("DELETE FROM meta WHERE name = 'ended'");
-      if (known !== undefined && !isCopy)
-        return { storeId: known, isNew: false, isRestored: read.get('restored') !== undefined, endedWell };
-      const storeId = newId();
-      write.run('issuer', storeId);
+      const isNew = known === undefined || isCopy;
+      const storeId = isNew ? newId() : known;
+      const former = read.get('owner') ?? null;
+      const owner = `${storeId}.${Number(former?.split('.')[1] ?? 0) + 1}`;
+      write.run('owner', owner);
+      if (isNew) write.run('issuer', storeId);
       if (isCopy) write.run('restored', 'yes');
-      db.exec("DELETE FROM meta WHERE name = 'backup'");
-      return { storeId, isNew: true, isRestored: isCopy, endedWell };
+      if (isCopy) db.exec("DELETE FROM meta WHERE name = 'backup'");
+      return { storeId, isNew, isRestored: read.get('restored') !== undefined, endedWell, owner, former };
     })
     .immediate();
 }

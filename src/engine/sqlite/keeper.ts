@@ -36,7 +36,22 @@ const NEWEST_ROWS = 4_000;
 
 type Row<Fact> = Pick<JournalRow, 'row' | 'seq' | 'at' | 'prev' | 'hash'> & { readonly facts: readonly Fact[] };
 
-type Head<State> = { readonly owner: Owner | null; readonly state: State; readonly tail: Tail };
+type Head<State> = {
+  readonly owner: Owner | null;
+  readonly state: State;
+  readonly tail: Tail;
+  /** When it was changed last. */
+  readonly at: Instant;
+};
+
+/** A state that nobody changed for so long, in milliseconds, leaves memory with the next change of another. */
+const REST_MS = 10 * 60_000;
+
+/** How often they are looked for, in milliseconds. */
+const SWEEP_MS = 60_000;
+
+/** How many leave with one commit: those that lag behind their journal are stored first. */
+const LEAVE_AT_ONCE = 50;
 
 /** One machine in a SQLite store: decides on the newest states, kept in memory as long as they are in use. */
 export class Keeper<State, Command, Fact, Effect, Refusal extends string>
@@ -51,6 +66,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   #newest: (Row<Fact> | undefined)[] = [];
   readonly #drafts: Decided<State, Command, Fact, Effect, Refusal>;
   readonly #listeners: ((change: StateChange<State, Fact, Effect>) => void)[] = [];
+  /** When states are looked for that may leave. */
+  #sweepAt: Instant = 0;
 
   /** `limit` is how many states stay in memory, but for those that are not stored yet. */
   constructor(
@@ -182,6 +199,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
   /** Writes what was decided; what it returns is called once that is durable. */
   write(): () => void {
     const changes = this.#drafts.takeAll().map((draft) => this.#writeOne(draft));
+    const at = changes.at(-1)?.at ?? 0;
+    if (at >= this.#sweepAt) this.#sweep(at);
     return () => {
       for (const change of changes) for (const listener of this.#listeners) listener(change);
     };
@@ -222,7 +241,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     const row = { at, deadline, version: machine.version, ...recordOf(machine, facts, this.#shared), cause };
     const tail = rows.append(owner, row, { tail: head.tail, count: facts.length });
     if (head.owner === null) this.#store(owner, { state, tail });
-    this.#keep(key, { owner, state, tail });
+    this.#keep(key, { owner, state, tail, at });
     this.#newest[tail.row % NEWEST_ROWS] = { ...tail, at, prev: head.tail.row || null, facts };
     const { outbox: use } = this.#uses;
     if (use !== undefined)
@@ -255,9 +274,9 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     const { machine } = this;
     const { name } = machine;
     const snapshot = rows.snapshot(name, key);
-    if (snapshot === null) return { owner: null, state: machine.empty(key), tail: NO_TAIL };
+    if (snapshot === null) return { owner: null, state: machine.empty(key), tail: NO_TAIL, at: 0 };
     if (!snapshot.intact) throw this.#damage('a stored state is not what was written');
-    let tail: Tail | null = rows.read(snapshot.row);
+    let tail = rows.read(snapshot.row);
     if (tail === null) throw this.#damage(`the journal of ${key} does not have the row of its state`);
     let state = readState(machine, snapshot, configs);
     for (const row of this.#after(snapshot.row, rows.end(snapshot))) {
@@ -265,7 +284,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
       for (const fact of this.#factsOf(row)) state = machine.evolve(state, fact, row.at);
       tail = row;
     }
-    return { owner: { id: snapshot.id, name, key }, state, tail };
+    return { owner: { id: snapshot.id, name, key }, state, tail, at: tail.at };
   }
 
   #after(first: number, last: number): readonly JournalRow[] {
@@ -303,6 +322,18 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
       this.#heads.set(oldest, candidate);
     }
     return head;
+  }
+
+  #sweep(at: Instant): void {
+    let left = LEAVE_AT_ONCE;
+    for (const [key, head] of this.#heads) {
+      if (at - head.at < REST_MS) continue;
+      if (left === 0) return;
+      left -= 1;
+      if (head.owner !== null && this.#shared.rows.isLagging(head.owner.id)) this.#store(head.owner, head);
+      this.#heads.delete(key);
+    }
+    this.#sweepAt = at + SWEEP_MS;
   }
 
   #damage(what: string): StoreError {

@@ -37,7 +37,7 @@ export type StoreOptions = {
   /** The database file, made if missing, with its folder; `':memory:'` keeps everything in this process. */
   readonly path: string;
   readonly clock: { now(): Instant };
-  /** How many states of each machine stay in memory; 1,000 unless told. */
+  /** How many states of each machine stay in memory at the most, until nobody has changed them for a while; 5,000 unless told. */
   readonly statesInMemory?: number;
   /** A word of at most 12 letters and digits that no other store was ever given; random unless told. */
   readonly ids?: () => string;
@@ -89,6 +89,7 @@ export class SqliteStore implements Store {
   readonly tables: Tables;
   /** Whether whoever had the file before closed it in good order, or there was nobody. */
   readonly endedWell: boolean;
+  readonly owner: string;
   readonly #db: Database;
   readonly #options: StoreOptions;
   readonly #inbox: Inbox;
@@ -100,6 +101,8 @@ export class SqliteStore implements Store {
   #mark: Mark | null;
   #isRestored: boolean;
   #endedWell: boolean;
+  /** Who had the file before, as long as its rows are its own. */
+  #former: string | null;
   /** Who is told of what the transaction under way writes. */
   #told: (() => void)[] = [];
 
@@ -110,7 +113,8 @@ export class SqliteStore implements Store {
     this.#options = options;
     checkMark(db, path);
     checkAtStart(db, path);
-    const { storeId, isNew, isRestored, endedWell } = readMarks(db, options.ids ?? newStoreId);
+    const { storeId, isNew, isRestored, endedWell, owner, former } = readMarks(db, options.ids ?? newStoreId);
+    [this.owner, this.#former] = [owner, former];
     // From now on a file without its log can tell whose it is.
     if (isNew) db.pragma('wal_checkpoint(TRUNCATE)');
     this.#isRestored = isRestored;
@@ -160,7 +164,7 @@ export class SqliteStore implements Store {
   ): Keeper<State, Command, Fact, Effect, Refusal> {
     const { name } = machine;
     if (this.#hosted.has(name)) throw new Error(`impossible: ${name} is hosted twice`);
-    const keeper = new Keeper(machine, uses, this.#shared, this.#options.statesInMemory ?? 1000);
+    const keeper = new Keeper(machine, uses, this.#shared, this.#options.statesInMemory ?? 5_000);
     this.#hosted.set(name, keeper);
     return keeper;
   }
@@ -185,6 +189,7 @@ export class SqliteStore implements Store {
   /** Rejects when the store is closed. */
   async owed(limit: number, at: Instant): Promise<Lease<unknown>> {
     while (this.#outbox.mustSettle(at)) await this.#commits.run(() => () => {});
+    if (this.#former !== null) return { rows: [], next: null };
     return this.#reading(() => this.#outbox.lease(limit, at));
   }
 
@@ -192,7 +197,9 @@ export class SqliteStore implements Store {
     return this.#outbox.settle(row, settlement, (write, durable) => this.#commits.run(() => write, durable));
   }
 
-  recover(): Promise<Recovery> {
+  /** One process at a time has the file: all that is in flight was in flight by the one before. */
+  async recover(dead?: string): Promise<Recovery> {
+    if (dead !== undefined && dead !== this.#former) return { unapplied: this.#reading(() => this.#inbox.unapplied()) };
     const told = this.#commit(this.#options.clock.now(), (chain) => {
       if (this.#isRestored) for (const keeper of this.#hosted.values()) keeper.tellRestored(chain);
     });
@@ -201,6 +208,7 @@ export class SqliteStore implements Store {
       noteTold(this.#db);
       this.#isRestored = false;
       this.#endedWell = false;
+      this.#former = null;
       return { unapplied: this.#inbox.unapplied() };
     });
     return told.then(() => recovered);
