@@ -20,7 +20,7 @@ export type CommandContextPorts = {
   readonly config: () => Config;
   readonly clock: Clock;
   readonly log: Log;
-  readonly people: Pick<KnownPeople, 'operators'>;
+  readonly people: Pick<KnownPeople, 'operators' | 'nameOf'>;
   readonly suspended: (channel: ChannelId) => string | null;
   readonly runs: RunCommands;
 };
@@ -38,7 +38,10 @@ export function createCommandContext(ports: CommandContextPorts): CommandContext
     },
     roster,
     operators: () => people.operators(),
-    names: { agent: (id) => nameIn(config().agents, id), channel: (id) => nameIn(config().channels, id) },
+    names: {
+      agent: (id) => nameIn(config().agents, people.nameOf(id), id),
+      channel: (id) => nameIn(config().channels, id, id),
+    },
     words: { refusal: refusalText },
     clock,
     time: timeWords(),
@@ -49,8 +52,12 @@ export function createCommandContext(ports: CommandContextPorts): CommandContext
   };
 }
 
-function nameIn(list: readonly { readonly id: string; readonly name: string }[], id: string): string {
-  return list.find((one) => one.id === id)?.name ?? id;
+function nameIn(
+  list: readonly { readonly id: string; readonly name: string }[],
+  otherwise: string,
+  wanted: string,
+): string {
+  return list.find(({ id }) => id === wanted)?.name ?? otherwise;
 }
 
 /** The seat of an agent that the channel's configuration does not name: what it would be if it did. */

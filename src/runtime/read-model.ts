@@ -184,26 +184,33 @@ export function sessionSettingsOf(
 
 /** The people of all platforms, as far as they may operate. */
 export type KnownPeople = {
-  /** Somebody wrote or gave a command: the roles that they have now, if that was told. */
-  met(person: { readonly id: string; readonly roles?: readonly string[] }): void;
+  /** Somebody wrote or gave a command: what they are called now, and the roles that they have, if that was told. */
+  met(person: { readonly id: string; readonly name: string; readonly roles?: readonly string[] }): void;
+  /** What somebody was called when they were met last since this program started; else their id. */
+  nameOf(id: string): string;
   /** Who may operate now. */
   operators(): OperatorSet;
   /** Whether somebody may, with the roles that they had when they were met last since this program started. */
   operates(person: Requester): boolean;
 };
 
-/** How many people's roles are kept. */
+/** Of how many people it is kept. */
 const PEOPLE = 10_000;
 
 /** People by the configuration in force; `owners` operate without being named there. */
 export function createKnownPeople(config: () => Config, owners: readonly string[]): KnownPeople {
   const roles = new BoundedMap<string, readonly string[]>(PEOPLE);
+  const names = new BoundedMap<string, string>(PEOPLE);
   const operators = (): OperatorSet => {
     const { users, roles: named } = config().operators;
     return { users: [...owners, ...users], roles: named };
   };
   return {
-    met: (person) => person.roles && roles.set(person.id, person.roles),
+    met({ id, name, roles: now }) {
+      names.set(id, name);
+      if (now !== undefined) roles.set(id, now);
+    },
+    nameOf: (id) => names.get(id) ?? id,
     operators,
     operates(person) {
       const agents = config().agents.map(({ id }) => id);

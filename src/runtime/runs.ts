@@ -26,7 +26,7 @@ import { judgeCall } from './tool-judge.ts';
 export type RunsPorts = {
   readonly store: Pick<FloorStore, 'host' | 'journal' | 'message'>;
   readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
-  readonly manager: Pick<TurnManager, 'apply' | 'floor'>;
+  readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;
   /** Who may operate without being named in the configuration. */
   readonly owners: readonly string[];
   readonly config: () => Config;
@@ -77,10 +77,14 @@ export class Runs {
       requesters(seat).find((requester) => !this.people.operates(requester)) ?? null;
     this.commands = createRunCommands({
       runs,
-      floors: { ...floors, apply: (channel, command) => manager.apply(channel, command) },
+      floors: {
+        ...floors,
+        apply: (channel, command) => manager.apply(channel, command),
+        keep: (channel, agent, by) => manager.keep(channel, agent, by),
+      },
       clock,
       time: timeWords(),
-      nameOf: (agent) => config().agents.find(({ id }) => id === agent)?.name ?? agent,
+      nameOf: (id) => config().agents.find((agent) => agent.id === id)?.name ?? this.people.nameOf(id),
       closed: (channel, question) => closedQuestion(store, channel, question),
       approvers: (agent) => config().agents.find(({ id }) => id === agent)?.approvers ?? null,
       requesters: (seat) => requesters(seat).map(({ id }) => id),

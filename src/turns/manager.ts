@@ -13,6 +13,7 @@ import type { HumanMessage, MessageChange, StateChange } from '../engine/port.ts
 import { planWord } from './channel-plan.ts';
 import type { Plans } from './channel-plan.ts';
 import type { Applied, FloorStore } from './floor-store.ts';
+import { cutOff } from './text/split.ts';
 
 /** What the manager needs of the world. */
 export type ManagerPorts = {
@@ -293,13 +294,19 @@ export class TurnManager {
     this.#ports.changed({ channel, at, facts, floor });
   }
 
+  /** Says what people have seen of a text whose turn is ended from beside the floor: durable with what is done in the same task. */
+  async keep(channel: ChannelId, agent: AgentId, by: string): Promise<void> {
+    const saying = this.#keep(channel, { type: 'skip', agent, by }, this.#ports.clock.now());
+    if (saying !== null) await Promise.all([saying, this.#forget(channel, true)]);
+  }
+
   /** Says first what people have seen of a text whose turn the command may end. */
   #keep(channel: ChannelId, command: Command, at: Instant): Promise<Applied> | null {
     const floor = this.#ports.store.floor(channel);
     if (floor === null || !mayEndTurn(floor, command, at)) return null;
     const draft = this.#ports.takeDraft(channel) ?? this.#keptDraft(floor);
     if (draft === null) return null;
-    const text = isCut(floor, command, at) ? marked(draft.text) : draft.text;
+    const text = isCut(floor, command, at) ? cutOff(draft.text) : draft.text;
     return this.#ports.store.apply(channel, { type: 'say', ...draft, text }, at);
   }
 
@@ -388,8 +395,3 @@ export class TurnManager {
 
 /** The commands with which an agent says itself what is left to say. */
 const SAYING: ReadonlySet<Command['type']> = new Set<Command['type']>(['say', 'end', 'wait']);
-
-/** A text that was cut; the mark stands below a block of code. */
-function marked(text: string): string {
-  return `${text}${/(?:^|\n)(?:```|~~~)$/.test(text) ? '\n' : ' '}… (cut off)`;
-}

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { createCommandContext } from '../../src/runtime/command-context.ts';
+import { createKnownPeople } from '../../src/runtime/read-model.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import { load } from '../config/world.ts';
 
@@ -14,7 +15,7 @@ const nobody = {
   store: { why: unused, message: unused },
   clock: { now: () => 0 },
   log: createLog({ level: 'fatal', pretty: false, secrets: [] }),
-  people: { operators: unused },
+  people: { operators: unused, nameOf: unused },
   suspended: () => null,
   runs: { run: unused, answered: unused, approvers: unused },
 };
@@ -33,4 +34,16 @@ test.each([
   const seat = createCommandContext({ ...nobody, config: () => config }).seat?.('console:a', 'scout');
   expect(seat).toEqual({ agent: 'scout', priority: 10, timeoutMs: 5_000, rejoin });
   expect(config.channels[1]?.seats[0]?.rejoin).toBe(rejoin);
+});
+
+test('people are called what they were called when they were met last, agents by the configuration, and nobody else otherwise', () => {
+  const config = load({
+    agents: [{ id: 'pm', name: 'PM', backend: { kind: 'scripted', script: 'pm' } }],
+    channels: [{ id: 'console:a', agents: ['pm'] }],
+  });
+  const people = createKnownPeople(() => config, []);
+  const { names } = createCommandContext({ ...nobody, people, config: () => config });
+  people.met({ id: 'U7', name: 'ola', roles: [] });
+  people.met({ id: 'U7', name: 'Ola' });
+  expect(['U7', 'pm', 'U8'].map((id) => names.agent(id))).toEqual(['Ola', 'PM', 'U8']);
 });

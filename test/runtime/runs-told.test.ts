@@ -5,9 +5,13 @@ import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
 import { TurnManager } from '../../src/turns/manager.ts';
 import { createTime } from '../agents/time.ts';
 import { seatOf } from '../turns/floor/stage.ts';
+import { timeWords } from '../../src/turns/commands/clock-words.ts';
+import { viewOf } from '../../src/turns/view.ts';
+import { createRunCommands } from '../../src/work/runs/run-commands.ts';
 import { call } from '../work/runs/fixture.ts';
 
 const HALL = 'console:hall';
+const OLA = { id: 'u7', name: 'Ola', roles: [] };
 
 test('what a run does to its floor is told like any change of it, and its deadline is met', async () => {
   const time = createTime();
@@ -55,3 +59,62 @@ test('what a run does to its floor is told like any change of it, and its deadli
   manager.stop();
   await store.close();
 });
+
+test.each(['abort', 'complete'] as const)(
+  'what people saw of a text is kept when /run %s ends its turn',
+  async (verb) => {
+    const time = createTime();
+    const { clock } = time;
+    const store = openFloorStore({
+      path: ':memory:',
+      clock,
+      machine: floorWithRuns,
+      textLimit: () => 4_000,
+      words: () => null,
+    });
+    const runs = store.host(runOnFloor);
+    const told: string[] = [];
+    const drafts = [{ agent: 'pm', epoch: 1, text: 'The tide', mentions: [], workedAt: clock.now() }];
+    const manager = new TurnManager({
+      store,
+      ...time,
+      addressed: () => [],
+      takeDraft: () => drafts.shift() ?? null,
+      changed: ({ facts }) => {
+        for (const fact of facts)
+          if (fact.type === 'said') told.push(fact.text);
+          else if (fact.type === 'turnEnded') told.push(fact.outcome);
+      },
+      failed: (error) => {
+        throw error;
+      },
+    });
+    const seats = ['pm', 'dev'].map((id) => seatOf(id));
+    await manager.apply(HALL, { type: 'configure', settings: PLAIN_SETTINGS, seats });
+    for (const agent of ['pm', 'dev']) await manager.apply(HALL, { type: 'join', agent });
+    await manager.apply(HALL, { type: 'start', by: 'ann' });
+    const commands = createRunCommands({
+      runs,
+      floors: {
+        apply: (channel, command) => manager.apply(channel, command),
+        keep: (channel, agent, by) => manager.keep(channel, agent, by),
+        view: () => viewOf(store.floor(HALL)!, clock.now()),
+        turns: () => [],
+      },
+      clock,
+      time: timeWords('UTC'),
+      nameOf: (id) => id,
+      closed: () => null,
+      approvers: () => null,
+      requesters: () => [],
+    });
+    const end = () => commands.run(verb, 'pm', { channel: HALL, person: OLA, values: { agent: 'pm' } });
+    expect(await end()).toMatchObject({ ok: false });
+    expect([told, drafts.length]).toEqual([[], 1]);
+    await manager.apply(HALL, { type: 'use', agent: 'pm', epoch: 1 });
+    expect(await end()).toMatchObject({ ok: true });
+    expect(told).toEqual(['The tide … (cut off)', 'revoked']);
+    manager.stop();
+    await store.close();
+  },
+);

@@ -65,7 +65,7 @@ export type CommandContext = {
   readonly roster: Roster;
   /** Who may operate now; asked at every use, so that a reloaded configuration counts at once. */
   operators(): OperatorSet;
-  /** Names for people; an id that nobody has is its own name. */
+  /** Names for people to read, of agents and of people, and of channels; an id that nobody has is its own name. */
   readonly names: { readonly agent: (id: AgentId) => string; readonly channel: (id: ChannelId) => string };
   readonly words: { refusal(refusal: Refusal, context: { readonly agent?: string }): string };
   readonly clock: { now(): Instant };

@@ -99,17 +99,17 @@ const WORDS: Words = {
   configured: ({ settings, seats }) =>
     `configured: mode ${settings.mode}, order ${settings.order}, ${counted(seats.length, 'seat')}`,
   settingsChanged: ({ settings, queue, by }, name) =>
-    `${by} set mode ${settings.mode}, order ${settings.order}${queue === undefined ? '' : `, queue ${list(queue, name)}`}`,
+    `${name(by)} set mode ${settings.mode}, order ${settings.order}${queue === undefined ? '' : `, queue ${list(queue, name)}`}`,
   seatMoved: ({ agent, from, to, trigger, cause }, name) =>
     `${name(agent)} ${from} → ${to} (${trigger})${cause === undefined ? '' : `: ${cause}`}`,
-  seatMarked: ({ agent, mark, on, by }, name) => MARKED[mark](name(agent), on, by ?? 'Conch'),
+  seatMarked: ({ agent, mark, on, by }, name) => MARKED[mark](name(agent), on, name(by ?? 'Conch')),
   seatDropped: ({ agent }, name) => `${name(agent)} no longer in the channel's configuration`,
-  seatCreated: ({ seat, by }, name) => `${by} let ${name(seat.agent)} into the channel`,
+  seatCreated: ({ seat, by }, name) => `${name(by)} let ${name(seat.agent)} into the channel`,
   exchangeOpened: () => 'everybody’s rounds begin',
-  usageReset: ({ why, by }) => (why === 'more' ? `${by ?? 'an operator'} allowed more turns` : RESET[why]),
+  usageReset: ({ why, by }, name) => (why === 'more' ? `${name(by ?? 'an operator')} allowed more turns` : RESET[why]),
   exchangeClosed: ({ reason, budget }) =>
     `exchange closed: ${CLOSED[reason]}${budget === undefined ? '' : ` (${budget})`}`,
-  floorPaused: ({ on, by }) => `${by} ${on ? 'paused' : 'resumed'} the floor`,
+  floorPaused: ({ on, by }, name) => `${name(by)} ${on ? 'paused' : 'resumed'} the floor`,
   prioritised: ({ agent, by }, name) =>
     `${name(agent)} named to be next by ${by === 'person' ? 'a person' : `an ${by}`}`,
   facilitatorAsked: ({ facilitator, candidates }, name) =>
@@ -127,12 +127,12 @@ const WORDS: Words = {
   questionClosed: ({ agent, question, choice, by, reason }, name) =>
     choice === null
       ? `${name(agent)} took question ${question} back`
-      : `${by ?? 'Conch'} decided ${choice} on question ${question} of ${name(agent)}${reason === undefined ? '' : `: ${excerpt(reason)}`}`,
+      : `${name(by ?? 'Conch')} decided ${choice} on question ${question} of ${name(agent)}${reason === undefined ? '' : `: ${excerpt(reason)}`}`,
   turnStopped: ({ agent, epoch, forced }, name) =>
     `${name(agent)} #${epoch} ${forced ? 'was stopped by force' : 'has stopped'}`,
   waitAnswered: ({ agent, messages, parked }, name) =>
     `${name(agent)}'s wait is answered${withMessages(messages)}${lent(parked)}`,
-  turnExtended: ({ agent, ms, by }, name) => `${by} gave ${name(agent)} ${clockWords(ms)} more`,
+  turnExtended: ({ agent, ms, by }, name) => `${name(by)} gave ${name(agent)} ${clockWords(ms)} more`,
   turnResumed: ({ agent, epoch, why, messages }, name) =>
     `turn resumed as ${name(agent)} #${epoch} (${why})${withMessages(messages)}`,
   turnEnded: ({ agent, epoch, outcome, said, signalled, cut = [] }, name) =>

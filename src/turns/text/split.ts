@@ -174,6 +174,11 @@ export function fenceAfter(fence: Fence | null, line: string): Fence | null {
   return afterRuns(fence, line);
 }
 
+/** A text that was cut; the mark stands below a block of code. */
+export function cutOff(text: string): string {
+  return `${text}${/(?:^|\n)(?:```|~~~)$/.test(text) ? '\n' : ' '}… (cut off)`;
+}
+
 /** Whether a line outside code is a block quote. */
 export function isQuote(line: string): boolean {
   return /^\s*>/.test(line);

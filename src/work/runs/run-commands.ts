@@ -18,10 +18,14 @@ export type RunStore = MachineStore<RunState, RunCommand, RunFact, RunEffect, Ru
 /** What commands about runs are answered from. */
 export type RunCommandPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'keys' | 'journal'>;
-  readonly floors: Pick<Floors, 'apply' | 'view' | 'turns'>;
+  readonly floors: Pick<Floors, 'apply' | 'view' | 'turns'> & {
+    /** Says what people have seen of an agent's text, before what is done in the same task. */
+    keep(channel: ChannelId, agent: AgentId, by: string): Promise<void>;
+  };
   readonly clock: Clock;
   readonly time: TimeWords;
-  readonly nameOf: (agent: AgentId) => string;
+  /** The name of an agent or a person; an id that nobody has is its own. */
+  readonly nameOf: (id: string) => string;
   /** How a question on a floor was closed; `null` when that is too long ago. */
   readonly closed: (
     channel: ChannelId,
@@ -54,7 +58,7 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
       const closed = ports.closed(channel, question);
       if (closed === null) return null;
       const did = { allow: 'allowed', reject: 'rejected' }[closed.choice] ?? 'taken back';
-      return `That question is over: it was already ${did}${closed.by === null ? '' : ` by ${closed.by}`}.`;
+      return `That question is over: it was already ${did}${closed.by === null ? '' : ` by ${ports.nameOf(closed.by)}`}.`;
     },
   };
 }
@@ -94,17 +98,29 @@ const DO: Readonly<Record<Verb, Doing>> = {
   },
   resume: goOn,
   continue: goOn,
-  complete: (agent, request, ports) => {
+  complete: async (agent, request, ports) => {
     const state = ports.runs.state(runKeyOf({ channel: request.channel, agent }));
     const by = request.person.id;
-    const complete = { type: 'COMPLETE', session: state?.run?.session ?? '', result: `ended by ${by}`, by } as const;
+    const complete = {
+      type: 'COMPLETE',
+      session: state?.run?.session ?? '',
+      result: `ended by ${request.person.name}`,
+      by,
+    } as const;
     const commands = state?.status === 'paused' ? [{ type: 'RESUME', by } as const, complete] : [complete];
-    return apply(agent, request, { commands, did: 'Completed with what is there.' }, ports);
+    const kept = isOpen(state) ? ports.floors.keep(request.channel, agent, by) : null;
+    const answer = await apply(agent, request, { commands, did: 'Completed with what is there.' }, ports);
+    await kept;
+    return answer;
   },
-  abort: (agent, request, ports) => {
+  abort: async (agent, request, ports) => {
+    const state = ports.runs.state(runKeyOf({ channel: request.channel, agent }));
     const reason = request.values.words ?? `aborted by ${request.person.name}`;
     const command = { type: 'ABORT', reason, by: request.person.id } as const;
-    return apply(agent, request, { commands: [command], did: 'Aborted.' }, ports);
+    const kept = isOpen(state) ? ports.floors.keep(request.channel, agent, request.person.id) : null;
+    const answer = await apply(agent, request, { commands: [command], did: 'Aborted.' }, ports);
+    await kept;
+    return answer;
   },
   retry: async (agent, request, ports) => {
     const state = ports.runs.state(runKeyOf({ channel: request.channel, agent }));
@@ -146,6 +162,10 @@ async function apply(
   return refused(first?.ok === false ? first.refusal : last.refusal, agent, ports);
 }
 
+function isOpen(state: RunState | null): boolean {
+  return state !== null && state.status !== 'idle' && state.status !== 'completed';
+}
+
 function holderOf({ floors }: RunCommandPorts, channel: ChannelId): AgentId | null {
   return floors.view(channel)?.holder?.agent ?? floors.turns(channel, 1).at(-1)?.agent ?? null;
 }
@@ -169,16 +189,16 @@ function listed(
   };
 }
 
-function statusLines({ key, status, run, totals }: RunState, { nameOf }: RunCommandPorts): readonly string[] {
+function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly string[] {
+  const { key, status, run, totals } = state;
   const { agent } = seatOfRuns(key);
   const pause = run?.pause ?? null;
-  const isOpen = status !== 'idle' && status !== 'completed';
   const open = (run?.calls ?? []).map(({ tool, status: at }) => `${tool} ${at}`);
   const error = status === 'error' ? run?.lastError : null;
   return [
     [
       `${nameOf(agent)}: ${status}${pause === null ? '' : ` (${pause.reason})`}`,
-      ...(run !== null && isOpen ? [`step ${run.turn} of ${run.maxTurns}`] : []),
+      ...(run !== null && isOpen(state) ? [`step ${run.turn} of ${run.maxTurns}`] : []),
       ...(open.length === 0 ? [] : [`open: ${open.join(', ')}`]),
       `${counted(totals.runs, 'run')}, ${totals.completed} completed, ${counted(totals.steps, 'step')}, ${counted(totals.tools, 'tool call')}`,
     ].join(' · '),
@@ -197,18 +217,18 @@ function yesLines({ key, run, remembered }: RunState, { nameOf, time, clock }: R
     ...(asked === null ? [] : [`${nameOf(agent)} asks for a yes: ${asked.tool} (${asked.id})`]),
     ...remembered.map(
       ({ rule, by, at, until }, index) =>
-        `${nameOf(agent)} ${index + 1}. ${rule} · by ${by} ${time(at, now)} · ${until <= now ? 'over' : `until ${time(until, now)}`} · /run revoke ${agent} ${index + 1}`,
+        `${nameOf(agent)} ${index + 1}. ${rule} · by ${nameOf(by)} ${time(at, now)} · ${until <= now ? 'over' : `until ${time(until, now)}`} · /run revoke ${agent} ${index + 1}`,
     ),
   ];
 }
 
-function callLine(row: ToolCallRow, { time, clock }: RunCommandPorts): string {
-  return `${time(row.askedAt, clock.now())}  ${callWords(row, INPUT_LENGTH)}`;
+function callLine(row: ToolCallRow, { time, clock, nameOf }: RunCommandPorts): string {
+  return `${time(row.askedAt, clock.now())}  ${callWords(row, INPUT_LENGTH, nameOf)}`;
 }
 
 /** One tool call in a line: what was to be done, who let it, what came of it. */
-export function callWords(row: ToolCallRow, inputLength: number): string {
-  const who = row.decidedBy === null ? '' : ` by ${row.decidedBy}`;
+export function callWords(row: ToolCallRow, inputLength: number, nameOf = (id: string): string => id): string {
+  const who = row.decidedBy === null ? '' : ` by ${nameOf(row.decidedBy)}`;
   const rule = row.rule === null || row.decision === 'unasked' ? '' : ` "${row.rule}"`;
   const took = row.durationMs === null ? '' : `, ${clockWords(row.durationMs)}`;
   const came =

@@ -31,6 +31,7 @@ function clicking(bound: Bound, approvers: 'other' | readonly string[] | null) {
     apply: bound.store.apply.bind(bound.store),
     view: (channel: string) => (channel === HALL ? viewOf(bound.hall, bound.at) : null),
     turns: () => [],
+    keep: async () => undefined,
   };
   const closed = (_: string, question: number) => {
     for (const { fact } of bound.store.journal(HALL, 100))

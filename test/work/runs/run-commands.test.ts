@@ -18,11 +18,12 @@ function commandsOver(bound: Bound, approvers: 'other' | readonly string[] | nul
     floors: {
       apply: (channel, command) => store.apply(channel, command, bound.at),
       view: () => viewOf(bound.hall, bound.at),
+      keep: async () => undefined,
       turns: (channel, limit) => turnRecords(store.journal(channel, 200)).slice(-limit),
     },
     clock: { now: () => bound.at },
     time: timeWords('UTC'),
-    nameOf: (agent) => agent,
+    nameOf: (id) => ({ ann: 'Ann', bob: 'Bob' })[id] ?? id,
     closed: (_, question) => (question === 1 ? { choice: 'allow', by: 'bob' } : null),
     approvers: () => approvers,
     requesters: () => ['carol'],
@@ -107,9 +108,9 @@ describe('/run', () => {
     await bound.answers('reject', { reason: 'use b.txt' });
     const lines = (await type('/run log pm')).text.split('\n');
     expect(lines.map((line) => line.replace(/^\S+ +/, ''))).toEqual([
-      'step 1 mcp__files__write {"path":"a"} · allowed once by ann → complete, 0:01',
+      'step 1 mcp__files__write {"path":"a"} · allowed once by Ann → complete, 0:01',
       'step 1 mcp__files__write {"path":"b"} · refused by rule "mcp__files__*" → error AGENT_TOOL_NOT_ALLOWED',
-      'step 1 mcp__files__write {"path":"c"} · refused by ann → error DENIED',
+      'step 1 mcp__files__write {"path":"c"} · refused by Ann → error DENIED',
     ]);
     expect((await type('/run log pm 1')).text.split('\n')).toHaveLength(1);
   });
@@ -120,7 +121,7 @@ describe('/run', () => {
     expect((await type('/run approvals')).text).toContain('pm asks for a yes: mcp__files__write');
     await bound.answers('allow', { always: 'execute(npm test)' });
     expect((await type('/run approvals pm')).text).toMatch(
-      /^pm 1\. execute\(npm test\) · by ann .* \/run revoke pm 1$/,
+      /^pm 1\. execute\(npm test\) · by Ann .* \/run revoke pm 1$/,
     );
     expect((await type('/run revoke pm 2')).ok).toBe(false);
     expect((await type('/run revoke pm 1')).ok).toBe(true);
@@ -200,7 +201,7 @@ describe('/run', () => {
 
   test('is told of whoever answered a question before', async () => {
     const { commands } = await atWork();
-    expect(commands.answered(HALL, 1)).toBe('That question is over: it was already allowed by bob.');
+    expect(commands.answered(HALL, 1)).toBe('That question is over: it was already allowed by Bob.');
     expect(commands.answered(HALL, 2)).toBeNull();
   });
 });
