@@ -102,7 +102,7 @@ export function startBot(place: Place, start: Start = {}): Bot {
   const lastWords = (): string => {
     const grave = out()
       .split('\n')
-      .filter((line) => /"level":"(?:fatal|error)"/.test(line));
+      .filter((each) => /"level":"(?:fatal|error)"/.test(each));
     return [err(), ...grave.slice(-3)].join('\n');
   };
   return { child, port: place.port, ended, ready, end, line, out, err, lastWords };
