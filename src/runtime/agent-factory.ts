@@ -179,12 +179,11 @@ async function llm(parts: SharedParts, doors: Doors): Promise<Maker> {
 /** The servers of tools, for all agents that Conch runs tools for; none is started by it. */
 async function serverToolsOf({ clock, timers, log, inForce }: SharedParts, doors: Doors): Promise<ServerTools> {
   const { McpPool } = await import('../agents/mcp/mcp-pool.ts');
-  const { Taints } = await import('../agents/mcp/taint.ts');
   const secrets = await secretsOf(inForce);
   if (doors.serverTools !== null) return doors.serverTools;
   const pool = new McpPool(() => inForce().mcp, { clock, timers, log });
   doors.closing.push(() => pool.close());
-  doors.serverTools = { pool, taints: new Taints(), secrets, clock };
+  doors.serverTools = { pool, secrets, clock };
   return doors.serverTools;
 }
 

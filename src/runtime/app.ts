@@ -292,7 +292,7 @@ export class App {
           if (text !== null) this.#manager.shown(channel, () => redactedDraft(this.#agents.draft(channel), clean));
         },
       },
-      settings: sessionSettingsOf(() => this.#config, this.runs.gateFor),
+      settings: sessionSettingsOf(() => this.#config, this.runs),
     });
   }
 

@@ -2,7 +2,9 @@ import { reachesServer } from './tool-judge.ts';
 import { LONGEST_TEXT } from '../adapters/console/protocol.ts';
 import { adapterOf } from '../adapters/delivery/chat-adapter.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Speaker } from '../adapters/port.ts';
+import type { SeatTaint } from '../agents/mcp/taint.ts';
 import type { ToolGate } from '../agents/tools/tool-gate.ts';
+import type { RunTaints } from '../work/runs/run-taints.ts';
 import { mayOperate } from '../turns/commands/context.ts';
 import type { OperatorSet } from '../turns/commands/context.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
@@ -155,7 +157,7 @@ export function lengthsOf(
 /** What sessions go by; a channel's part is that of the configuration in force. */
 export function sessionSettingsOf(
   config: () => Config,
-  gateFor: (seat: RunSeat, epoch: number) => ToolGate,
+  { gateFor, taints }: { readonly gateFor: (seat: RunSeat, epoch: number) => ToolGate; readonly taints: RunTaints },
 ): SupervisorSettings {
   const { heartbeatSeconds, heartbeatTimeoutSeconds, interruptGraceSeconds } = config().turnConfig;
   return {
@@ -176,6 +178,7 @@ export function sessionSettingsOf(
         place,
         thresholds: { maxConsecutiveErrors, maxTotalErrors },
         gate: (agent, epoch) => gateFor({ agent, channel: id }, epoch),
+        taint: (agent) => taintOf(taints, { agent, channel: id }),
         reaches: (agent, server, tool) => reachesServer(config(), { agent, channel: id }, server, tool),
       };
     },
@@ -216,6 +219,15 @@ export function createKnownPeople(config: () => Config, owners: readonly string[
       const agents = config().agents.map(({ id }) => id);
       return mayOperate({ ...person, roles: roles.get(person.id) ?? [] }, operators(), agents);
     },
+  };
+}
+
+function taintOf(taints: RunTaints, seat: RunSeat): SeatTaint {
+  return {
+    of: () => taints.of(seat),
+    mark: (from) => taints.mark(seat, from),
+    read: (lines) => taints.read(seat, lines),
+    forget: () => taints.forget(seat),
   };
 }
 

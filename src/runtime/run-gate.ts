@@ -278,8 +278,9 @@ class RunGate implements ToolGate {
     return { ...asked, digest, source, repeatable, ...defined };
   }
 
-  #settling(call: string, { status, output, code, durationMs }: CallResult): RunCommand {
-    return { type: 'SETTLE', call, status, output: cutOutput(this.#ports.clean(output)), duration: durationMs, code };
+  #settling(call: string, { status, output, code, durationMs, taint }: CallResult): RunCommand {
+    const settled = { status, output: cutOutput(this.#ports.clean(output)), duration: durationMs, code } as const;
+    return { type: 'SETTLE', call, ...settled, ...(taint === undefined ? {} : { taint }) };
   }
 
   #newId(): string {

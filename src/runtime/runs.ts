@@ -15,6 +15,7 @@ import { timeWords } from '../turns/commands/clock-words.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { EventSource } from '../adapters/console/event-stream.ts';
 import { RunFeeds } from '../work/runs/run-feed.ts';
+import { RunTaints } from '../work/runs/run-taints.ts';
 import { streamRuns } from '../work/runs/run-stream.ts';
 import type { Log } from './log.ts';
 import { createKnownPeople } from './read-model.ts';
@@ -45,6 +46,9 @@ export class Runs {
   /** What stands between an agent and its tools while it has the floor under an epoch. */
   readonly gateFor: (seat: RunSeat, epoch: number) => ToolGate;
 
+  /** What sessions have read that nobody vouches for. */
+  readonly taints: RunTaints;
+
   /** Tells programs of a seat's runs as they happen. */
   readonly events: EventSource;
   /** Takes what an agent is just writing; `null` as long as nobody ever read along. */
@@ -67,6 +71,11 @@ export class Runs {
         return { ok: false, status: 404, text: `"${agent}" has no seat in ${channel}.` };
       return streamRuns(feeds, { channel: channel ?? only, agent }, { after, format, at: clock.now() }, sink);
     };
+    this.taints = new RunTaints({
+      runs,
+      clock,
+      failed: (error) => log.error({ err: error }, 'what a session has read could not be written'),
+    });
     const { manager, floors } = ports;
     const requesters = ({ channel, agent }: RunSeat): readonly Requester[] =>
       requestersOf(manager.floor(channel), agent, {

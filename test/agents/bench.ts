@@ -6,6 +6,7 @@ import type {
   Report,
   TurnPrompt,
 } from '../../src/agents/backends/backend.ts';
+import type { SeatTaint } from '../../src/agents/mcp/taint.ts';
 import type { AgentSpec } from '../../src/agents/session/seated-agent.ts';
 import type { FloorPort, AgentLog } from '../../src/agents/session/floor-port.ts';
 import type { Thresholds } from '../../src/agents/session/session-machine.ts';
@@ -171,6 +172,7 @@ export type BenchOptions = {
   readonly failures?: Error[];
   readonly journal?: SessionJournal;
   readonly thresholds?: Thresholds;
+  readonly taint?: SeatTaint;
   /** The time to go on with. */
   readonly time?: Time;
   /** What the floor shows at the start. */
@@ -184,6 +186,8 @@ export async function bench(options: BenchOptions = {}) {
   state.view = options.view ?? null;
   const { backend, sessions, failures, hold } = puppetry(options);
   const thresholds = options.thresholds === undefined ? {} : { thresholds: options.thresholds };
+  const { taint } = options;
+  const tainted = taint === undefined ? {} : { taint: () => taint };
   const logged: string[] = [];
   const keep = (level: string) => (fields: object, message: string) => {
     logged.push(`${level}: ${message} ${'cause' in fields ? String(fields.cause) : ''}`.trim());
@@ -207,7 +211,7 @@ export async function bench(options: BenchOptions = {}) {
     clock: time.clock,
     timers: time.timers,
     log,
-    settings: { ...SETTINGS, channel: (id) => ({ ...SETTINGS.channel(id), ...thresholds }) },
+    settings: { ...SETTINGS, channel: (id) => ({ ...SETTINGS.channel(id), ...thresholds, ...tainted }) },
     journal: options.journal ?? NO_JOURNAL,
     boundary: () => 'b0a1f7c2',
   });

@@ -364,6 +364,8 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
     case 'resumed':
     case 'attached':
     case 'stepKept':
+    case 'tainted':
+    case 'cleansed':
     case 'errored':
     case 'lost':
     case 'runCompleted':

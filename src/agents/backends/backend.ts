@@ -1,4 +1,5 @@
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import type { SeatTaint } from '../mcp/taint.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
 import type { Line } from '../../turns/view.ts';
 
@@ -67,6 +68,8 @@ export type SeatContext = {
   readonly persona: string;
   /** Whether the rules let any tool of a server, or this one, ever be used; without it they do. */
   readonly reaches?: (server: string, tool: string | null) => boolean;
+  /** What its session has read that nobody vouches for; without it that is not looked at. */
+  readonly taint?: SeatTaint;
 };
 
 /** What became of a message handed in in the middle of a turn. */

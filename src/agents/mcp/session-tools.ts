@@ -3,13 +3,11 @@ import type { SeatContext } from '../backends/backend.ts';
 import type { KnownSecrets } from '../tools/known-secrets.ts';
 import { KeptOutputs } from './mcp-output.ts';
 import type { McpPool, SeatTools } from './mcp-pool.ts';
-import type { Taints } from './taint.ts';
 
 /** What a session of a model has of tools beside the floor's. */
 export type SessionTools = {
   readonly seat: SeatContext;
   readonly servers: SeatTools;
-  readonly taints: Taints;
   readonly secrets: () => KnownSecrets;
   /** Whether the model takes pictures. */
   readonly images: boolean;
@@ -20,7 +18,6 @@ export type SessionTools = {
 /** What all agents that Conch runs tools for have of servers. */
 export type ServerTools = {
   readonly pool: McpPool;
-  readonly taints: Taints;
   /** What must not leave without a question. */
   readonly secrets: () => KnownSecrets;
   readonly clock: Clock;
@@ -28,6 +25,5 @@ export type ServerTools = {
 
 /** The tools of servers for a session that begins; `images`: it takes pictures. */
 export function sessionTools(seat: SeatContext, { pool, ...rest }: ServerTools, images: boolean): SessionTools {
-  rest.taints.begin(seat.channel, seat.agent);
   return { ...rest, seat, images, servers: pool.open(seat), kept: new KeptOutputs() };
 }

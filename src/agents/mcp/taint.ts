@@ -1,46 +1,24 @@
 import type { McpServerConfig } from '../../config/config.ts';
 import type { Instant } from '../../lib/time.ts';
-import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Line } from '../../turns/view.ts';
 import type { ServerTool } from './mcp-tools.ts';
 
-/** Since when a session has read text that nobody vouches for, and where that came from. */
-export type Taint = { readonly since: Instant; readonly from: string };
+/** What one seat's session has read that nobody vouches for; on record beside its runs. */
+export type SeatTaint = {
+  /** Since when, and where that came from; `null`: nothing. */
+  of(): { readonly since: Instant; readonly from: string } | null;
+  /** It has read text from there; the first time counts. */
+  mark(from: string): void;
+  /** It is about to read these lines: what was written by a session that had read such text is such text, too. */
+  read(lines: readonly Pick<Line, 'author' | 'at'>[]): void;
+  /** It is over, and what it has read is forgotten; what it wrote stays what it is. */
+  forget(): void;
+};
 
-/**
- * Which sessions have read text that nobody vouches for. What such a session writes is such text, too: whoever reads it, also the
- * same agent in a later session, inherits that.
- */
-export class Taints {
-  readonly #sessions = new Map<string, Taint>();
-  /** Since when what a seat writes is such text. */
-  readonly #written = new Map<string, Taint>();
-
-  /** A session begins: it has read nothing. */
-  begin(channel: ChannelId, agent: AgentId): void {
-    this.#sessions.delete(seat(channel, agent));
-  }
-
-  of(channel: ChannelId, agent: AgentId): Taint | null {
-    return this.#sessions.get(seat(channel, agent)) ?? null;
-  }
-
-  /** The session has read something; the first time counts. */
-  mark(channel: ChannelId, agent: AgentId, taint: Taint): void {
-    const key = seat(channel, agent);
-    if (this.#sessions.has(key)) return;
-    this.#sessions.set(key, taint);
-    if (!this.#written.has(key)) this.#written.set(key, taint);
-  }
-
-  /** The session is about to read these lines. */
-  read(channel: ChannelId, agent: AgentId, lines: readonly Pick<Line, 'author' | 'at'>[]): void {
-    for (const { author, at } of lines) {
-      const written = author.kind === 'agent' ? this.#written.get(seat(channel, author.id)) : undefined;
-      if (written === undefined || at < written.since) continue;
-      this.mark(channel, agent, { since: at, from: `${written.from}, by way of ${author.id}` });
-    }
-  }
+/** Why a session that has read such text is asked; `null`: it has not. */
+export function taintWords(taint: SeatTaint | undefined): string | null {
+  const read = taint?.of() ?? null;
+  return read === null ? null : `its agent has read what nobody vouches for (${read.from})`;
 }
 
 /** Whether nobody vouches for what a tool returns: it comes from elsewhere, or its server does not say that it does not. */
@@ -51,8 +29,4 @@ export function isUntrusted({ claims }: ServerTool, { url }: McpServerConfig): b
 /** Whether a tool changes nothing and sends nothing away: by its server's word, if that server is trusted. */
 export function isHarmless({ claims }: ServerTool, { trusted }: McpServerConfig): boolean {
   return trusted && claims.readOnly;
-}
-
-function seat(channel: ChannelId, agent: AgentId): string {
-  return `${channel} ${agent}`;
 }

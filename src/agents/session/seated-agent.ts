@@ -8,6 +8,7 @@ import { BoundedMap } from '../../lib/keyed.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt } from '../backends/backend.ts';
 import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
+import type { SeatTaint } from '../mcp/taint.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
 import type { Beat } from './heartbeat.ts';
 import { SessionExecutor } from './session-executor.ts';
@@ -44,6 +45,8 @@ export type SessionSettings = {
   readonly thresholds?: Thresholds;
   /** Whether the rules let any tool of a server, or this one, ever be used by an agent; without it they do. */
   readonly reaches?: (agent: AgentId, server: string, tool: string | null) => boolean;
+  /** What an agent's session has read that nobody vouches for; without it that is not looked at. */
+  readonly taint?: (agent: AgentId) => SeatTaint;
   /** What stands between an agent and its tools while it has the floor under an epoch. */
   readonly gate: (agent: AgentId, epoch: number) => ToolGate;
 };
@@ -240,6 +243,12 @@ export class SeatedAgent {
     await Promise.all([this.#executor.stop(), this.#commands.close()]);
   }
 
+  /** Ends a session that has nothing to do; another will begin anew. */
+  rest(): Promise<void> {
+    this.#seat().taint?.forget();
+    return this.close();
+  }
+
   /** Ends the session without a word to the floor, after saying what people have seen of the text under way. */
   async close(): Promise<void> {
     this.#executor.generation?.abandon();
@@ -271,7 +280,8 @@ export class SeatedAgent {
     const knowledge = this.#knowledge;
     knowledge.begin(session, boundary);
     const shown = this.spec.backend.needsSignal ? signal : null;
-    const { turn, left } = turnPrompt(effect, this.#seat(), floors, {
+    const seat = this.#seat();
+    const { turn, left } = turnPrompt(effect, seat, floors, {
       describe,
       place,
       signal: shown,
@@ -280,6 +290,8 @@ export class SeatedAgent {
       at: clock.now(),
       knowledge,
     });
+    if (knowledge.renewed) seat.taint?.forget();
+    if (turn.lines.some(({ author }) => author.kind === 'agent')) seat.taint?.read(turn.lines);
     knowledge.prompted(turn, effect.uptoLine);
     for (const id of left) void this.#commands.send(this.#notTaken(id, effect.epoch));
     this.#executor.prompt(turn);
@@ -343,12 +355,14 @@ export class SeatedAgent {
   #seat(): SeatContext {
     const { id: agent, name, persona } = this.spec;
     const settings = (): SessionSettings => this.#ports.sessionSettings(this.channel);
+    const taint = settings().taint?.(agent);
     return {
       channel: this.channel,
       agent,
       name,
       persona,
       reaches: (server, tool) => settings().reaches?.(agent, server, tool) ?? true,
+      ...(taint === undefined ? {} : { taint }),
     };
   }
 

@@ -311,7 +311,7 @@ class SessionPool {
     for (const [key, agent] of this.#seated) {
       if (agent.isAtRest(REST_AFTER_MS)) {
         this.#seated.delete(key);
-        void agent.close();
+        void agent.rest();
       } else agent.beat(beat);
     }
     if (this.#seated.size === 0) this.#heartbeat.stop();

@@ -57,6 +57,8 @@ export type CallResult = {
   readonly code: 'TOOL_FAILED' | 'TIMEOUT' | 'UNKNOWN' | null;
   /** In milliseconds, without the time that people took; `null`: not known. */
   readonly durationMs: number | null;
+  /** Where text in it came from that nobody vouches for: whoever reads it is asked from then on. */
+  readonly taint?: string;
 };
 
 /** What stands between an agent and its tools, for one generation. */

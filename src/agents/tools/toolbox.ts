@@ -8,7 +8,7 @@ import { READ_OUTPUT } from '../mcp/mcp-output.ts';
 import type { KeptOutputs, ToolImage } from '../mcp/mcp-output.ts';
 import { unlistedTool } from '../mcp/mcp-tools.ts';
 import type { ServerTool } from '../mcp/mcp-tools.ts';
-import { isHarmless, isUntrusted } from '../mcp/taint.ts';
+import { isHarmless, isUntrusted, taintWords } from '../mcp/taint.ts';
 import { neutralised } from '../prompt/prompt.ts';
 import { FLOOR_TOOLS, isFloorTool } from './floor-tools.ts';
 import type { FloorToolName, FloorTools } from './floor-tools.ts';
@@ -194,17 +194,13 @@ export class Toolbox {
     const outcome = await session.servers.call(found, { id, input, stopped, progressed });
     const { text, images, isError, code } = outcome;
     const durationMs = session.clock.now() - begunAt;
-    await gate.settled(call, { status: isError ? 'error' : 'complete', output: text, code, durationMs });
+    const taint = taintOf(found, session);
+    const result = { status: isError ? 'error' : 'complete', output: text, code, durationMs } as const;
+    await gate.settled(call, taint === null ? result : { ...result, taint });
     report.work(0);
-    this.#readBy(found, session);
+    if (taint !== null) session.seat.taint?.mark(taint);
     this.#note(call, text);
     return { text: this.#shown(found.alias, text, isError), images: session.images ? images : [] };
-  }
-
-  #readBy(found: ServerTool, { servers, taints, seat, clock }: SessionTools): void {
-    const config = servers.configOf(found);
-    if (config === null || isUntrusted(found, config))
-      taints.mark(seat.channel, seat.agent, { since: clock.now(), from: found.rule });
   }
 
   #note({ tool: name, input }: GatedCall, result: string): void {
@@ -241,13 +237,19 @@ function gatedCall({ key }: ModelCall, { found, input, session }: Found): GatedC
   };
 }
 
-function cautionOf(found: ServerTool, { seat, taints, servers }: SessionTools, sent: readonly string[]): string | null {
+/** Where what a tool returns comes from, when nobody vouches for that. */
+function taintOf(found: ServerTool, { servers }: SessionTools): string | null {
   const config = servers.configOf(found);
-  const taint = config !== null && isHarmless(found, config) ? null : taints.of(seat.channel, seat.agent);
+  return config === null || isUntrusted(found, config) ? found.rule : null;
+}
+
+function cautionOf(found: ServerTool, { seat, servers }: SessionTools, sent: readonly string[]): string | null {
+  const config = servers.configOf(found);
+  const taint = config !== null && isHarmless(found, config) ? null : taintWords(seat.taint);
   const change = servers.changeOf(found);
   const reasons = [
     ...sent.map((name) => `it sends the value of ${name}`),
-    ...(taint === null ? [] : [`its agent has read what nobody vouches for (${taint.from})`]),
+    ...(taint === null ? [] : [taint]),
     ...(change === null ? [] : [`the tool is not what it was:\n${change}`]),
   ];
   return reasons.length === 0 ? null : reasons.join('; ');

@@ -63,13 +63,14 @@ export function claimCall(decision: RunDecision, { call: id, digest, verdict }: 
 
 /** A result, also of a run that is over by now. */
 export function settleCall(decision: RunDecision, command: Of<'SETTLE'>): RunRefusal | null {
-  const { call: id, status, output, duration, code } = command;
+  const { call: id, status, output, duration, code, taint } = command;
   const call = decision.state.run?.calls.find((each) => each.id === id);
   if (call === undefined) return 'CALL_UNKNOWN';
   if (call.status !== 'running') return 'CALL_NOT_PENDING';
   const outcome = code === UNKNOWN ? 'unknown' : 'known';
   const result = { status, output, duration, code, outcome, refused: false, ...approvalOf(call) } as const;
   decision.record({ type: 'callSettled', call: id, tool: call.tool, ...result });
+  if (taint !== undefined && decision.state.taint === undefined) decision.record({ type: 'tainted', from: taint });
   goOnWithRun(decision);
   return null;
 }

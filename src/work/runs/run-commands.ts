@@ -179,7 +179,9 @@ function listed(
   const keys = agent === null ? ports.runs.keys() : [runKeyOf({ channel, agent })];
   const states = keys
     .filter((key) => seatOfRuns(key).channel === channel)
-    .flatMap((key) => [ports.runs.state(key)].filter((state) => state !== null));
+    .flatMap((key) => [ports.runs.state(key)].filter((state) => state !== null))
+    // Of a seat that only read what another wrote there is nothing to tell.
+    .filter(({ run }) => run !== null);
   const lines = states.flatMap((state) => (verb === 'status' ? statusLines(state, ports) : yesLines(state, ports)));
   return {
     ok: true,

@@ -62,6 +62,14 @@ function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null
       return claimCall(decision, command);
     case 'SETTLE':
       return settleCall(decision, command);
+    case 'TAINT':
+      if (decision.state.taint !== undefined) return 'UNCHANGED';
+      decision.record({ type: 'tainted', from: command.from });
+      return null;
+    case 'CLEANSE':
+      if (decision.state.taint === undefined) return 'UNCHANGED';
+      decision.record({ type: 'cleansed' });
+      return null;
     case 'WITHDRAW':
       return withdrawCall(decision, command);
     case 'DECIDE':

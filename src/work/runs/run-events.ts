@@ -104,7 +104,18 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     digest: text,
     verdict: z.enum(['allow', 'ask', 'deny']),
   }),
-  z.strictObject({ type: z.literal('SETTLE'), cause, ...settled, code: text.nullable() }),
+  z.strictObject({
+    type: z.literal('SETTLE'),
+    cause,
+    ...settled,
+    code: text.nullable(),
+    /** Where text came from that its agent has read by it and nobody vouches for. */
+    taint: text.exactOptional(),
+  }),
+  /** The session of the seat has read text that nobody vouches for. */
+  z.strictObject({ type: z.literal('TAINT'), cause, from: text }),
+  /** Another session begins, which has read nothing. */
+  z.strictObject({ type: z.literal('CLEANSE'), cause }),
   /** The agent no longer asks for a call that has not begun. */
   z.strictObject({ type: z.literal('WITHDRAW'), cause, call: id }),
   z.strictObject({
@@ -187,6 +198,8 @@ export const runFactSchema = z.discriminatedUnion('type', [
   }),
   z.strictObject({ type: z.literal('approvalDetached'), id }),
   z.strictObject({ type: z.literal('yesRevoked'), id, by: text }),
+  z.strictObject({ type: z.literal('tainted'), from: text }),
+  z.strictObject({ type: z.literal('cleansed') }),
   /** A yes that was given after its call was gone lets this one through. */
   z.strictObject({ type: z.literal('grantUsed'), call: id, digest: text }),
   z.strictObject({ type: z.literal('causeNoted'), cause: id }),
@@ -218,4 +231,5 @@ export type RunRefusal =
   | 'RULE_NOT_OFFERED'
   | 'RULE_UNKNOWN'
   | 'NOT_DUE'
+  | 'UNCHANGED'
   | 'REPEATED';

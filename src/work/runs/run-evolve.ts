@@ -14,6 +14,8 @@ const REMEMBERED_MS = 30 * 86_400_000;
 export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState {
   if (fact.type === 'runStarted') return started(state, fact);
   if (fact.type === 'yesRevoked') return { ...state, remembered: state.remembered.filter(({ id }) => id !== fact.id) };
+  if (fact.type === 'tainted') return { ...state, taint: { since: at, from: fact.from } };
+  if (fact.type === 'cleansed') return cleansed(state, at);
   if (fact.type === 'causeNoted') return { ...state, causes: kept(state.causes, fact.cause) };
   const { run } = state;
   if (run === null) throw new Error(`impossible: ${fact.type} for ${state.key}, which has no run`);
@@ -49,6 +51,20 @@ export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState
       return evolveApproval(state, run, fact, at);
   }
 }
+
+/** What was written until now stays what it is. */
+function cleansed({ taint, wrote = [], ...state }: RunState, at: Instant): RunState {
+  if (taint === undefined) throw new Error(`impossible: ${state.key} is cleansed and was not tainted`);
+  const [first, second, ...rest] = [...wrote, { ...taint, until: at }];
+  const isLong = wrote.length >= KEPT_SPANS && first !== undefined && second !== undefined;
+  return {
+    ...state,
+    wrote: isLong ? [{ ...first, until: second.until }, ...rest] : [...wrote, { ...taint, until: at }],
+  };
+}
+
+/** How many sessions of a seat that had read such text are told apart. */
+const KEPT_SPANS = 20;
 
 function started(state: RunState, fact: Of<'runStarted'>): RunState {
   const { totals } = expecting(state, ['idle', 'completed'], fact);

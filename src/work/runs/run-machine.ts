@@ -70,6 +70,8 @@ function reactToRun(fact: RunFact, state: RunState): readonly RunEffect[] {
     case 'callRequested':
     case 'callClaimed':
     case 'grantUsed':
+    case 'tainted':
+    case 'cleansed':
     case 'yesRevoked':
     case 'causeNoted':
       return events;

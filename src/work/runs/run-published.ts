@@ -66,10 +66,8 @@ export function publishedOf(fact: RunFact, { status, run }: RunState): readonly 
         update('paused'),
       ];
     }
-    case 'resumed': {
-      const feedback = fact.feedback === null ? {} : { feedback: fact.feedback };
-      return [update('running', feedback)];
-    }
+    case 'resumed':
+      return [update('running', fact.feedback === null ? {} : { feedback: fact.feedback })];
     case 'errored': {
       const { message: error, code, recoverable } = fact.error;
       return [{ type: 'agent:error', payload: { error, code, recoverable } }, update(status)];
@@ -94,6 +92,8 @@ export function publishedOf(fact: RunFact, { status, run }: RunState): readonly 
     case 'approvalDetached':
     case 'stepKept':
     case 'grantUsed':
+    case 'tainted':
+    case 'cleansed':
     case 'yesRevoked':
     case 'causeNoted':
       return [];

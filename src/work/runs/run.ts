@@ -136,6 +136,8 @@ const runSchema = z.strictObject({
   refused: id.exactOptional(),
 });
 
+const taint = { since: instant, from: text };
+
 /** All runs of one seat, one after the other; only the newest is kept. */
 export const runStateSchema = z.strictObject({
   key: text,
@@ -145,6 +147,10 @@ export const runStateSchema = z.strictObject({
   remembered: z.array(rememberedSchema),
   /** Digests of calls of which nobody knows what they did: the same is asked even if it is allowed. */
   unknown: z.array(text),
+  /** Since when its session has read text that nobody vouches for, and where that came from; absent: it has not. */
+  taint: z.strictObject(taint).exactOptional(),
+  /** When sessions before it had: what they wrote then is such text, too. */
+  wrote: z.array(z.strictObject({ ...taint, until: instant })).exactOptional(),
   /** Facts of other machines whose commands were carried out. */
   causes: z.array(text),
   totals: z.strictObject({ runs: z.number(), completed: z.number(), steps: z.number(), tools: z.number() }),

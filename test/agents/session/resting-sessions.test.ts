@@ -1,4 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { BackendError } from '../../../src/agents/backends/backend.ts';
+import type { Line } from '../../../src/turns/view.ts';
+import { person, spoken } from '../backends/conversation.ts';
 import { bench, holding, puppetry } from '../bench.ts';
 
 const QUARTER_HOUR_MS = 900_000;
@@ -39,6 +42,38 @@ describe('a session that has nothing to do', () => {
     session().pings = 'answered';
     await time.advance(QUARTER_HOUR_MS);
     expect(session().calls).toContain('close');
+  });
+});
+
+describe('what a session has read that nobody vouches for', () => {
+  const taint = (told: string[]) => ({
+    of: () => null,
+    mark() {},
+    read: (lines: readonly Pick<Line, 'author'>[]) => void told.push(lines.map(({ author }) => author.id).join()),
+    forget: () => void told.push('forget'),
+  });
+
+  test('grows with what agents wrote, is kept by the first session of a program, and forgotten with the next', async () => {
+    const told: string[] = [];
+    const { time, prompt, session, floors } = await bench({ taint: taint(told) });
+    floors.lines = [person(1, 'Go')];
+    await prompt(1);
+    session().ends(new BackendError('exited'));
+    await time.advance(2_000);
+    expect(told).toEqual([]);
+    floors.lines = [person(1, 'Go'), spoken(2, 'pm', 'The plan')];
+    await prompt(2);
+    expect(told).toEqual(['forget', 'u1,pm']);
+  });
+
+  test('is forgotten when it rests, not when the program ends', async () => {
+    const told: string[] = [];
+    const resting = await bench({ taint: taint(told) });
+    await resting.time.advance(QUARTER_HOUR_MS);
+    expect(told).toEqual(['forget']);
+    const ending = await bench({ taint: taint(told) });
+    await ending.supervisor.stop();
+    expect(told).toEqual(['forget']);
   });
 });
 

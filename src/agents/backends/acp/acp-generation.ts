@@ -1,6 +1,7 @@
 import type { Timers } from '../../../lib/time.ts';
 import type { Ending, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import type { GateVerdict, GatedCall, ToolGate } from '../../tools/tool-gate.ts';
+import { taintWords } from '../../mcp/taint.ts';
 import { gatedCall, optionFor, resultOf } from './acp-permission.ts';
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
 import { explainSilence } from './acp-words.ts';
@@ -17,6 +18,7 @@ export type Asked = Permission & { readonly isOwn: boolean };
 /** One generation of one turn: what the agent sends becomes text, signs of work, questions for people, and an ending. */
 export class AcpGeneration {
   readonly floorTools: FloorTools;
+  readonly #seat: SeatContext;
   readonly #report: Report;
   readonly #timers: Timers;
   readonly #over = Promise.withResolvers<void>();
@@ -45,6 +47,7 @@ export class AcpGeneration {
   #written = '';
 
   constructor(seat: SeatContext, turn: TurnPrompt, report: Report, timers: Timers) {
+    this.#seat = seat;
     this.floorTools = new FloorTools(report, seat.agent, turn.roster);
     this.#report = report;
     this.#timers = timers;
@@ -168,7 +171,7 @@ export class AcpGeneration {
     withdrawn: AbortSignal,
   ): Promise<PermissionOutcome> {
     const { gate } = this.#report;
-    const call = gatedCall(titleOf(told), told, options);
+    const call = cautioned(gatedCall(titleOf(told), told, options), this.#seat.taint);
     const over = new AbortController();
     this.#asks.set(over, call.id);
     this.#asking += 1;
@@ -258,6 +261,17 @@ export class AcpGeneration {
     for (const [over, asked] of this.#asks) if (asked === id) over.abort();
   }
 }
+
+/** A call that might change or send something is asked about when its agent has read what nobody vouches for. */
+function cautioned(call: GatedCall, taint: SeatContext['taint']): GatedCall {
+  const why = taintWords(taint);
+  const kinds = (call.accounts ?? []).map(({ kind }) => kind);
+  const isReading = kinds.length > 0 && kinds.every((kind) => kind !== null && READING.has(kind));
+  if (why === null || isReading) return call;
+  return { ...call, caution: call.caution === null ? why : `${call.caution}; ${why}` };
+}
+
+const READING: ReadonlySet<string> = new Set(['read', 'search', 'think']);
 
 /** The newest title of a tool call. */
 function titleOf(told: readonly ToolCall[]): string {

@@ -83,8 +83,6 @@ class LlmSession implements AgentSession {
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
     if (this.#run) throw new Error(`impossible: ${this.#seat.agent} is prompted twice at a time`);
-    const { channel, agent } = this.#seat;
-    this.#tools?.taints.read(channel, agent, turn.lines);
     const before = this.#history.length;
     this.#history = bounded(this.#history, turn, this.overhead);
     const isGrown = before > 0 && this.#history.length === before + turn.parts.length;

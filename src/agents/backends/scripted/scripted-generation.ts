@@ -136,7 +136,7 @@ export class ScriptedGeneration {
   /** Through the same gate as a model's calls. */
   async #call({ tool: name, input }: Extract<Step, { do: 'call' }>): Promise<void> {
     const session = this.#tools;
-    if (session === null || this.#report.gate === undefined) return this.#emit('I have no tools here.');
+    if (session === null) return this.#emit('I have no tools here.');
     const { Toolbox, unfenced } = await import('../../tools/toolbox.ts');
     const floorTools = new FloorTools(this.#report, session.seat.agent, []);
     const { signal: stopped } = this.#abort;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { AcpGeneration } from '../../../../src/agents/backends/acp/acp-generation.ts';
 import { permissionRequest, sessionUpdate } from '../../../../src/agents/backends/acp/acp-wire.ts';
+import type { SeatTaint } from '../../../../src/agents/mcp/taint.ts';
 import type { GateVerdict, ToolGate } from '../../../../src/agents/tools/tool-gate.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
 import { prompt, recorder } from '../conversation.ts';
@@ -9,22 +10,26 @@ const ONCE = { optionId: 'once', name: 'Once', kind: 'allow_once' };
 const NO = { optionId: 'no', name: 'No', kind: 'reject_once' };
 
 /** A generation whose gate answers everything alike, and what the gate was told, in order. */
-function generation(verdict: GateVerdict = { verdict: 'go' }) {
+function generation(verdict: GateVerdict = { verdict: 'go' }, taint?: SeatTaint) {
   const told: string[] = [];
   const gate: ToolGate = {
     step: async () => (told.push('step'), 'go'),
-    ask: async (call) => (told.push(`ask ${call.tool} ${JSON.stringify(call.input)}`), verdict),
+    ask: async (call) => {
+      told.push(`ask ${call.tool} ${JSON.stringify(call.input)}`);
+      if (call.caution !== null) told.push(`⚠ ${call.caution}`);
+      return verdict;
+    },
     left: async () => null,
     settled: async ({ id }, { status, output }) => void told.push(`settled ${id} ${status} ${output}`),
     reported: async ({ id, tool }, { status }) => void told.push(`reported ${id} ${tool} ${status}`),
     close: async () => {},
   };
-  const seat = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
+  const seat = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '', ...(taint && { taint }) };
   const report = { ...recorder().report, gate };
   const run = new AcpGeneration(seat, prompt({ text: 'Clean up' }), report, systemTimers);
   const update = (fields: object) => run.update(sessionUpdate.parse({ sessionId: 's1', update: fields }).update);
-  const asks = async (toolCallId: string, options: readonly object[] = [ONCE, NO]) => {
-    const toolCall = { toolCallId, title: 'Test', kind: 'execute', rawInput: { command: 'npm test' } };
+  const asks = async (toolCallId: string, options: readonly object[] = [ONCE, NO], kind = 'execute') => {
+    const toolCall = { toolCallId, title: 'Test', kind, rawInput: { command: 'npm test' } };
     const request = permissionRequest.parse({ sessionId: 's1', toolCall, options });
     const outcome = await run.permission({ ...request, isOwn: false }, new AbortController().signal);
     return outcome.outcome === 'selected' ? outcome.optionId : outcome.outcome;
@@ -61,7 +66,22 @@ describe('a coding agent before a gate', () => {
   test('that takes no yes for once is put to the gate as one that nobody can be asked about', async () => {
     const { told, asks } = generation({ verdict: 'refused', code: 'DENIED', words: 'no' });
     expect(await asks('t1', [NO])).toBe('no');
-    expect(told).toHaveLength(2);
+    expect(told).toEqual([
+      'step',
+      'ask execute {"command":"npm test"}',
+      '⚠ its agent takes no yes for this once alone',
+    ]);
+  });
+
+  test('that has read what nobody vouches for is cautioned before it changes something, not before it reads', async () => {
+    const taint: SeatTaint = { of: () => ({ since: 0, from: 'web, by way of pm' }), mark() {}, read() {}, forget() {} };
+    const { told, asks } = generation({ verdict: 'go' }, taint);
+    await asks('t1', [ONCE, NO], 'read');
+    await asks('t2');
+    expect(told.filter((each) => each.includes('vouches'))).toEqual([
+      '⚠ its agent has read what nobody vouches for (web, by way of pm)',
+    ]);
+    expect(told.at(-1)).toContain('vouches');
   });
 
   test('has on record what it did unasked', () => {

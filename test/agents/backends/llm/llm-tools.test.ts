@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { AgentSession, SeatContext, TurnPrompt } from '../../../../src/agents/backends/backend.ts';
 import { McpPool } from '../../../../src/agents/mcp/mcp-pool.ts';
 import type { McpConfig } from '../../../../src/agents/mcp/mcp-pool.ts';
-import { Taints } from '../../../../src/agents/mcp/taint.ts';
+import type { SeatTaint } from '../../../../src/agents/mcp/taint.ts';
 import { FLOOR_TOOLS } from '../../../../src/agents/tools/floor-tools.ts';
 import { KnownSecrets } from '../../../../src/agents/tools/known-secrets.ts';
 import type { GatedCall, ToolGate } from '../../../../src/agents/tools/tool-gate.ts';
@@ -14,7 +14,7 @@ import { decideUse, reachesTool, toolRefusalText, uniteRules } from '../../../..
 import type { ToolLists, ToolRules } from '../../../../src/rules/verdict.ts';
 import type { Choice } from '../../../../src/turns/floor/settings.ts';
 import { mcpPorts, toolsServer } from '../../mcp/mcp-rig.ts';
-import { person, prompt, recorder, spoken } from '../conversation.ts';
+import { person, prompt, recorder } from '../conversation.ts';
 import { llmRig } from './llm-rig.ts';
 
 /** A session of a model, and what goes with it. */
@@ -25,7 +25,6 @@ type Rig = {
   readonly session: AgentSession;
   readonly pool: McpPool;
   readonly time: ReturnType<typeof mcpPorts>['time'];
-  readonly taints: Taints;
   readonly asked: GatedCall[];
   /** What the gate was told. */
   readonly told: string[];
@@ -52,10 +51,9 @@ type Setup = {
 async function begun({ config = { raw: toolsServer() }, rules = { allow: ['*'] }, ...more }: Setup = {}): Promise<Rig> {
   const { ports, time } = mcpPorts();
   const pool = new McpPool(() => config, ports);
-  const taints = new Taints();
   const named = Object.entries(more.secrets ?? {}).map(([name, value]) => ({ name, value }));
   const secrets = new KnownSecrets(named);
-  const serverTools = { pool, taints, secrets: () => secrets, clock: ports.clock };
+  const serverTools = { pool, secrets: () => secrets, clock: ports.clock };
   const bodies: string[] = [];
   const fetched: typeof fetch = async (url, init) => {
     if (typeof init?.body === 'string') bodies.push(init.body);
@@ -66,7 +64,7 @@ async function begun({ config = { raw: toolsServer() }, rules = { allow: ['*'] }
   const seat = seatOf('dev', rules);
   const session = await rig.backend.open(seat);
   const asked: Rig['asked'] = [];
-  const open = { rig, bodies, session, pool, time, taints, asked, told: [], seat };
+  const open = { rig, bodies, session, pool, time, asked, told: [], seat };
   rigs.push(open);
   return open;
 }
@@ -75,7 +73,14 @@ async function begun({ config = { raw: toolsServer() }, rules = { allow: ['*'] }
 function seatOf(agent: string, lists: ToolLists): Rig['seat'] {
   const rules = uniteRules([{ scope: 'bot', lists }]);
   const reaches = (server: string, tool: string | null) => reachesTool(rules, server, tool);
-  return { channel: 'console:demo', agent, name: agent, persona: '', reaches, rules };
+  let from: string | null = null;
+  const taint: SeatTaint = {
+    of: () => (from === null ? null : { since: 0, from }),
+    mark: (source) => void (from ??= source),
+    read() {},
+    forget() {},
+  };
+  return { channel: 'console:demo', agent, name: agent, persona: '', reaches, taint, rules };
 }
 
 type Decided = { readonly choice: Choice; readonly after: Promise<void> };
@@ -437,33 +442,5 @@ describe('a session that has read what nobody vouches for', () => {
     rig.rig.answer(...calls, saying('Done.'));
     await ask(rig).over;
     expect(rig.asked).toEqual([]);
-  });
-
-  test('makes others that read what it wrote be asked, too', async () => {
-    const rig = await begun({ config: reading });
-    rig.rig.answer(calling(['raw__page', {}]), saying('All is well, write it.'));
-    await ask(rig).over;
-    const seat = seatOf('qa', { allow: ['*'] });
-    const qa = await rig.rig.backend.open(seat);
-    rig.rig.answer(calling(['raw__write', { path: 'b' }]), saying('Done.'));
-    const said = { ...spoken(2, 'dev', 'All is well, write it.'), at: rig.time.clock.now() };
-    await ask(rig, { lines: [said] }, { to: qa, seat }).over;
-    await qa.close();
-    expect(rig.asked.map(({ caution }) => caution)).toEqual([
-      'its agent has read what nobody vouches for (mcp__raw__page, by way of dev)',
-    ]);
-  });
-
-  test('is clean when it begins anew, until it reads what it wrote then', async () => {
-    const rig = await begun({ config: reading });
-    rig.rig.answer(calling(['raw__page', {}]), saying('Well.'));
-    await ask(rig).over;
-    const later = await rig.rig.backend.open(rig.seat);
-    expect(rig.taints.of('console:demo', 'dev')).toBeNull();
-    const said = { ...spoken(2, 'dev', 'Well.'), at: rig.time.clock.now() };
-    rig.rig.answer(saying('Again.'));
-    await ask(rig, { lines: [said] }, { to: later }).over;
-    await later.close();
-    expect(rig.taints.of('console:demo', 'dev')?.from).toBe('mcp__raw__page, by way of dev');
   });
 });
