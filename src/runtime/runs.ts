@@ -60,17 +60,7 @@ export class Runs {
     this.store = runs;
     this.people = createKnownPeople(config, ports.owners);
     const feeds = new RunFeeds({ runs, now: () => clock.now() });
-    this.events = ({ agent, channel, after, format }, sink) => {
-      this.drafted ??= (seat, text) => feeds.drafted(seat, text);
-      const seats = ports.floors.seatsOf(agent);
-      const [only] = seats;
-      if (only === undefined) return { ok: false, status: 404, text: `There is no agent "${agent}" in any channel.` };
-      if (channel === null && seats.length > 1)
-        return { ok: false, status: 400, text: `Say which channel: ${seats.join(', ')}.` };
-      if (channel !== null && !seats.includes(channel))
-        return { ok: false, status: 404, text: `"${agent}" has no seat in ${channel}.` };
-      return streamRuns(feeds, { channel: channel ?? only, agent }, { after, format, at: clock.now() }, sink);
-    };
+    this.events = this.#eventsFrom(feeds, ports.floors, clock);
     this.taints = new RunTaints({
       runs,
       clock,
@@ -108,6 +98,20 @@ export class Runs {
       requestedBy: (seat) => member(seat)?.id ?? requesters(seat)[0]?.id ?? null,
       failed: (error) => log.error({ err: error }, 'a tool call could not be written: it is not run'),
     });
+  }
+
+  #eventsFrom(feeds: RunFeeds, floors: RunsPorts['floors'], clock: Clock): EventSource {
+    return ({ agent, channel, after, format }, sink) => {
+      this.drafted ??= (seat, text) => feeds.drafted(seat, text);
+      const seats = floors.seatsOf(agent);
+      const [only] = seats;
+      if (only === undefined) return { ok: false, status: 404, text: `There is no agent "${agent}" in any channel.` };
+      if (channel === null && seats.length > 1)
+        return { ok: false, status: 400, text: `Say which channel: ${seats.join(', ')}.` };
+      if (channel !== null && !seats.includes(channel))
+        return { ok: false, status: 404, text: `"${agent}" has no seat in ${channel}.` };
+      return streamRuns(feeds, { channel: channel ?? only, agent }, { after, format, at: clock.now() }, sink);
+    };
   }
 }
 
