@@ -18,9 +18,10 @@ export const CALLING: readonly Scenario[] = [
   { id: 6, name: 'get-env', run: hidden },
 ];
 
-/** How many questions were asked so far. */
+/** How many questions were asked so far; one that goes on after a restart is the same. */
 export function cards(stage: Pick<Stage, 'facts'>): number {
-  return stage.facts().filter((fact) => fact.type === 'paused' && fact.approval !== null).length;
+  const ids = stage.facts().flatMap((fact) => (fact.type === 'paused' ? (fact.approval?.id ?? []) : []));
+  return new Set(ids).size;
 }
 
 const READ = 'filesystem__read_text_file';
