@@ -225,7 +225,7 @@ export const fileSchema = z.strictObject({
   mcp: z
     .record(z.string(), serverSchema)
     .default({})
-    .describe('Servers of tools (the Model Context Protocol) for agents of the kind "llm", by their ids.'),
+    .describe('Servers of tools (the Model Context Protocol) for agents of the kinds "llm" and "acp", by their ids.'),
   retention: z
     .strictObject({ days: days.default(null) })
     .prefault({})

@@ -201,11 +201,13 @@ async function secretsOf(inForce: () => Config): Promise<() => KnownSecrets> {
   };
 }
 
-async function acp({ config, timers, log }: BackendsParts, { closing }: Doors): Promise<Maker> {
+async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
+  const { config, timers, log } = parts;
   const { createAcpBackend } = await import('../agents/backends/acp/acp-backend.ts');
   const { createToolServer } = await import('../agents/tools/tool-server.ts');
   const toolServer = createToolServer(log);
-  closing.push(() => toolServer.close());
+  doors.closing.push(() => toolServer.close());
+  const serverTools = await serverToolsOf(parts, doors);
   const starts = atMost(STARTS);
   return makerFor('acp', ({ kind: _kind, env, set, ...rest }, agent) =>
     createAcpBackend({
@@ -214,6 +216,7 @@ async function acp({ config, timers, log }: BackendsParts, { closing }: Doors): 
       env: set,
       passEnv: env,
       toolServer,
+      serverTools,
       timers,
       starts,
       lastWords: lastWordsTo(log),

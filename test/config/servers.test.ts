@@ -40,10 +40,12 @@ describe('a server of tools', () => {
 describe('it is unwise', () => {
   const warnings = (file: object) => load(file).warnings;
 
-  test('to have a server that nobody is given the tools of', () => {
+  test('to have a server that nobody is given the tools of; a coding agent is', () => {
+    const coder = { id: 'dev', backend: { kind: 'acp', profile: 'opencode' } };
+    expect(warnings({ agents: [coder], mcp: { files } }).filter((each) => each.includes('Nobody'))).toEqual([]);
     const agents = [{ id: 'pm', backend: { kind: 'scripted', script: 'pm' } }];
     expect(warnings({ agents, mcp: { files } })).toEqual([
-      expect.stringContaining('mcp: Nobody uses it: only agents of the kind "llm" are given its tools'),
+      expect.stringContaining('mcp: Nobody uses it: only agents of the kinds "llm" and "acp" are given its tools'),
     ]);
   });
 

@@ -69,6 +69,11 @@ export class FloorTools {
     return this.#calls;
   }
 
+  /** A tool was called that is Conch's to run, by the way of the floor's. */
+  counted(): void {
+    this.#calls += 1;
+  }
+
   /** Whether a floor tool has ended the turn; what is still generated is not needed. */
   get over(): boolean {
     return this.#end !== null;

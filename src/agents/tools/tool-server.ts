@@ -2,7 +2,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
-import type { z } from 'zod';
+import { ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
 import { createQuietServer, guardServer } from '../../lib/guarded-server.ts';
 import type { FaultLog } from '../../lib/guarded-server.ts';
 import { FLOOR_TOOLS } from './floor-tools.ts';
@@ -16,12 +17,26 @@ export type ToolEndpoint = {
   readonly url: string;
   /** What the agent must show: `Authorization: Bearer`. */
   readonly token: string;
-  /** Whose turn the calls belong to from now on; `null` while the agent has no floor. */
-  serve(floorTools: FloorTools | null): void;
+  /** Whose turn the calls belong to from now on, and what carries out those of tools that Conch runs; `null` while the agent has no floor. */
+  serve(floorTools: FloorTools | null, calls?: ToolCalls): void;
+  /** What further tools there are, for whenever the agent asks; they are Conch's to run. */
+  offer(tools: () => Promise<readonly OfferedTool[]>): void;
+  /** Whether a further tool of this name was offered. */
+  offers(name: string): boolean;
   /** An earlier token of the same session is good for it, too: an agent that comes back need not be told another. */
   admit(token: string): void;
   /** Its tokens are good for nothing from now on. */
   close(): void;
+};
+
+/** Carries out a call of a tool that Conch runs: resolves with what the agent is told. */
+export type ToolCalls = (name: string, input: Readonly<Record<string, unknown>>) => Promise<string>;
+
+/** A tool that Conch runs, as its server describes it. */
+export type OfferedTool = {
+  readonly alias: string;
+  readonly description: string;
+  readonly schema: Readonly<Record<string, unknown>>;
 };
 
 /** The floor's tools as tools of the Model Context Protocol, over HTTP on 127.0.0.1; one server for all sessions. */
@@ -88,11 +103,22 @@ export class ToolEndpoints {
   /** Lets one more session in. */
   open({ url, name = newName(), mayCall = always }: ToolEndpointParts): ToolEndpoint {
     const token = randomBytes(TOKEN_BYTES).toString('base64url');
-    const endpoint: Endpoint = { name, floorTools: null, open: true, mayCall };
+    const endpoint: Endpoint = {
+      name,
+      floorTools: null,
+      open: true,
+      mayCall,
+      calls: null,
+      tools: none,
+      offered: new Set(),
+    };
     const admit = (each: string) => void (endpoint.open && this.#byToken.set(digestOf(each), endpoint));
     admit(token);
-    const serve = (floorTools: FloorTools | null) => void (endpoint.floorTools = floorTools);
-    return { name, url, token, serve, admit, close: () => this.#close(endpoint) };
+    const serve: ToolEndpoint['serve'] = (floorTools, calls) =>
+      void Object.assign(endpoint, { floorTools, calls: floorTools === null ? null : (calls ?? null) });
+    const offer: ToolEndpoint['offer'] = (tools) => void (endpoint.tools = tools);
+    const offers = (tool: string): boolean => endpoint.offered.has(tool);
+    return { name, url, token, serve, offer, offers, admit, close: () => this.#close(endpoint) };
   }
 
   /** Takes every token back. */
@@ -116,7 +142,7 @@ export class ToolEndpoints {
     const body = await jsonOf(request, this.#rules.longestCall);
     if (body === null) return refuse(response, 413);
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
-    const server = serverFor(endpoint);
+    const server = await serverFor(endpoint, methodOf(body.value));
     response.once('close', () => void server.close().catch(() => undefined));
     await server.connect(transport);
     await transport.handleRequest(request, response, body.value);
@@ -134,6 +160,10 @@ type Endpoint = {
   floorTools: FloorTools | null;
   open: boolean;
   readonly mayCall: () => boolean;
+  calls: ToolCalls | null;
+  tools: () => Promise<readonly OfferedTool[]>;
+  /** The names of the further tools that it was told of. */
+  readonly offered: Set<string>;
 };
 
 async function listen(
@@ -151,7 +181,7 @@ async function listen(
   return { server, url: `http://127.0.0.1:${address.port}${TOOL_PATH}` };
 }
 
-function serverFor(endpoint: Endpoint): McpServer {
+async function serverFor(endpoint: Endpoint, method: string): Promise<McpServer> {
   const server = new McpServer({ name: endpoint.name, version: '1' });
   for (const name of Object.keys(FLOOR_TOOLS) as FloorToolName[]) {
     const { description, input }: ToolShape = FLOOR_TOOLS[name];
@@ -159,7 +189,30 @@ function serverFor(endpoint: Endpoint): McpServer {
       content: [{ type: 'text', text: endpoint.floorTools?.apply(name, given) ?? NO_FLOOR }],
     }));
   }
+  if (!LOOKS_AT_TOOLS.has(method)) return server;
+  const tools = await endpoint.tools();
+  for (const { alias, description } of tools) {
+    endpoint.offered.add(alias);
+    server.registerTool(alias, { description, inputSchema: z.looseObject({}) }, async (given) => ({
+      content: [{ type: 'text', text: (await endpoint.calls?.(alias, { ...given })) ?? NO_FLOOR }],
+    }));
+  }
+  server.server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: [...FLOOR_LIST, ...tools.map(listed)] }));
   return server;
+}
+
+const LOOKS_AT_TOOLS: ReadonlySet<string> = new Set(['tools/list', 'tools/call']);
+
+function listed({ alias: name, description, schema }: OfferedTool) {
+  return { name, description, inputSchema: { ...schema, type: 'object' as const } };
+}
+
+function methodOf(body: unknown): string {
+  return z.object({ method: z.string() }).safeParse(body).data?.method ?? '';
+}
+
+async function none(): Promise<readonly OfferedTool[]> {
+  return [];
 }
 
 /** The body; `null` when it is too long. The connection stays, so that the caller hears the answer. */
@@ -208,3 +261,12 @@ const NAME_BYTES = 6;
 /** They speak in the channel where the agent speaks anyway. Codex asks for tools that do not say so. */
 const HARMLESS = { readOnlyHint: false, destructiveHint: false, openWorldHint: false };
 const LOCAL_RULES: ToolServerRules = { origins: [], longestCall: 256 * 1_024 };
+
+const FLOOR_LIST = Object.entries(FLOOR_TOOLS).map(([name, { description, input }]) => {
+  return {
+    name,
+    description,
+    inputSchema: { ...z.toJSONSchema(input), type: 'object' as const },
+    annotations: HARMLESS,
+  };
+});

@@ -142,6 +142,15 @@ export class Toolbox {
     return fenced(`${failed ? 'Error of' : 'Result of'} ${alias}`, body);
   }
 
+  /** Does one call of an agent that keeps its own conversation: resolves with what it is told. */
+  async call(name: string, input: unknown): Promise<string> {
+    await this.offer();
+    const key = randomUUID();
+    const [message] = await this.run([{ id: key, key, name, input }]);
+    const part = message?.role === 'tool' ? message.content[0] : undefined;
+    return part?.type === 'tool-result' && part.output.type === 'text' ? part.output.value : '';
+  }
+
   /** Does the calls of a round, one after the other, in order; each has an answer. Ends with the turn. */
   async run(
     calls: readonly ModelCall[],

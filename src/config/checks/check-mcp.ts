@@ -133,13 +133,13 @@ const headerFaults = ([name, value]: readonly [string, string]): readonly Found[
 };
 
 const unused = (ids: readonly string[], agents: readonly { readonly kind: string }[]): readonly Found[] =>
-  ids.length === 0 || agents.length === 0 || agents.some(({ kind }) => kind === 'llm')
+  ids.length === 0 || agents.length === 0 || agents.some(({ kind }) => kind === 'llm' || kind === 'acp')
     ? []
     : [
         {
           path: ['mcp'],
           weight: 'unwise',
-          message: 'Nobody uses it: only agents of the kind "llm" are given its tools',
+          message: 'Nobody uses it: only agents of the kinds "llm" and "acp" are given its tools',
         },
       ];
 

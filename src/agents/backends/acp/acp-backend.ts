@@ -16,6 +16,8 @@ import type { AgentBackend, AgentSession, Ending, InjectOutcome, Report, SeatCon
 import { childEnvironment } from '../../process/process-environment.ts';
 import { startProcessGroup } from '../../process/process-group.ts';
 import type { ToolKind } from '../../../rules/rule.ts';
+import { offeredTools, sessionTools } from '../../mcp/session-tools.ts';
+import type { ServerTools } from '../../mcp/session-tools.ts';
 import type { ToolServer } from '../../tools/tool-server.ts';
 
 /** Which agent to run, and how; durations in milliseconds. */
@@ -41,6 +43,8 @@ export type AcpBackendOptions = {
   readonly stopGraceMs?: number;
   /** Gives the agents the floor's tools as tools. */
   readonly toolServer?: ToolServer;
+  /** The tools of servers, which Conch runs; they are the agents' by way of the floor's. */
+  readonly serverTools?: ServerTools;
   readonly timers?: Timers;
   /** Lets agents start only so many at a time; all at once unless given. */
   readonly starts?: <T>(work: () => Promise<T>) => Promise<T>;
@@ -195,6 +199,9 @@ class Processes {
     const { timers = systemTimers, injectFallback, requestTimeoutMs, quietMs } = options;
     const floorTools = (await options.toolServer?.open(this.#server)) ?? null;
     this.#server ??= floorTools?.name;
+    const tools =
+      floorTools === null || options.serverTools === undefined ? null : sessionTools(seat, options.serverTools, false);
+    if (tools !== null) floorTools?.offer(() => offeredTools(tools));
     const process = await this.#running(seat).catch((error: unknown) => {
       floorTools?.close();
       throw error;
@@ -205,6 +212,7 @@ class Processes {
       timers,
       cwd: resolve(options.cwd ?? '.'),
       floorTools,
+      tools,
       previous,
       meta: process.meta,
       ...(injectFallback !== undefined && { injectFallback }),

@@ -110,6 +110,12 @@ export class AcpGeneration {
     return unasked === null ? this.#gated(told, options, withdrawn) : outcomeOf(unasked);
   }
 
+  /** A tool that Conch runs is called: it is a step like any other, and on record by Conch itself. */
+  async called(): Promise<boolean> {
+    this.floorTools.counted();
+    return !this.#ended && !this.#interrupted && (await this.#step(this.#report.gate));
+  }
+
   /** From here on open and new permissions are cancelled. */
   interrupt(): void {
     this.#interrupted = true;

@@ -56,15 +56,22 @@ export function optionFor(choice: Choice, options: readonly PermissionOption[]):
 /**
  * Whether a `session/request_permission` is for one of the floor's own tools, which agents may use unasked: the names that
  * the agent itself gives the tool (never its title, which models write) are all those of one floor tool of this session's server,
- * and the call holds the input of that floor tool and nothing else that could happen.
+ * and the call holds the input of that floor tool and nothing else that could happen. Of a tool that Conch itself runs the call
+ * is decided about when it arrives there.
  */
-export function isForOwnTool(params: unknown, server: string): boolean {
+export function isForOwnTool(
+  params: unknown,
+  server: string,
+  offers: (tool: string) => boolean = () => false,
+): boolean {
   const parsed = ownCall.safeParse(params);
   if (!parsed.success) return false;
   const { name, rawInput, _meta: meta } = parsed.data.toolCall;
   const names = [meta?.claudeCode?.toolName, meta?.toolName, name].filter((each) => typeof each === 'string');
   const [tool = '', ...others] = new Set(names.map((each) => toolIn(each, server)));
-  return isFloorTool(tool) && others.length === 0 && FLOOR_TOOLS[tool].input.strict().safeParse(rawInput).success;
+  if (others.length > 0) return false;
+  if (offers(tool)) return true;
+  return isFloorTool(tool) && FLOOR_TOOLS[tool].input.strict().safeParse(rawInput).success;
 }
 
 /**

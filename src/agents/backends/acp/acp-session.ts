@@ -18,7 +18,8 @@ import { begunAnew, injectedWords, toolHint } from './acp-words.ts';
 import { insist } from '../insist.ts';
 import { UnaskedError } from '../backend.ts';
 import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
-import type { ToolEndpoint } from '../../tools/tool-server.ts';
+import type { SessionTools } from '../../mcp/session-tools.ts';
+import type { ToolCalls, ToolEndpoint } from '../../tools/tool-server.ts';
 
 /** What a session over the Agent Client Protocol goes by; durations in milliseconds. */
 export type AcpSessionOptions = {
@@ -35,6 +36,8 @@ export type AcpSessionOptions = {
   readonly quietMs?: number;
   /** Where the agent finds the floor's tools; `null` when it cannot reach them. */
   readonly floorTools?: ToolEndpoint | null;
+  /** The tools of servers, which Conch runs; `null` when the agent has none. */
+  readonly tools?: SessionTools | null;
   /** The session to go on with if the agent can. */
   readonly previous?: string | null;
   /** `_meta` of the requests that open the session. */
@@ -136,7 +139,7 @@ class Session implements AcpSession {
     const { seat, timers, floorTools, profile } = this.#options;
     const run = new AcpGeneration(seat, turn, report, timers);
     this.#run = run;
-    floorTools?.serve(run.floorTools);
+    floorTools?.serve(run.floorTools, this.#callsOf(run, report));
     try {
       return await this.#generate(run, turn, report);
     } catch (error) {
@@ -193,6 +196,7 @@ class Session implements AcpSession {
   async close(): Promise<void> {
     if (this.#link.open && !this.#pinging) await this.interrupt(CLOSE_GRACE_MS);
     this.#options.floorTools?.close();
+    await this.#options.tools?.servers.close();
     await this.#link.close('the session was closed', this.#pinging ? 'by force' : 'in order');
   }
 
@@ -305,12 +309,26 @@ class Session implements AcpSession {
     void this.#link.close(why, 'by force');
   }
 
+  /** Carries out what the agent calls of the servers' tools while it has the floor. */
+  #callsOf(run: AcpGeneration, { gate }: Report): ToolCalls | undefined {
+    const { tools: session = null } = this.#options;
+    if (session === null) return undefined;
+    const { stopping: stopped, floorTools } = run;
+    // The agent itself says that the call is open.
+    const report = { gate, work() {} };
+    return async (name, input) => {
+      if (!(await run.called())) return NOT_RUN;
+      const { Toolbox } = await import('../../tools/toolbox.ts');
+      return await new Toolbox({ session, floorTools, report, stopped }).call(name, input);
+    };
+  }
+
   async #permission(params: unknown, withdrawn: AbortSignal): Promise<object> {
     const parsed = permissionRequest.safeParse(params);
     if (!parsed.success || this.#run === null) return { outcome: { outcome: 'cancelled' } };
     const { toolCall, options } = parsed.data;
     const { floorTools = null } = this.#options;
-    const isOwn = floorTools !== null && isForOwnTool(params, floorTools.name);
+    const isOwn = floorTools !== null && isForOwnTool(params, floorTools.name, floorTools.offers);
     const offered =
       toolCall.kind === 'switch_mode' ? options.filter((each) => this.#known.modes.keepsAsking(each)) : options;
     const outcome = await this.#run.permission({ ...parsed.data, options: offered, isOwn }, withdrawn);
@@ -335,6 +353,7 @@ function quoted(text: string): string {
   return `"${text.replace(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ').slice(0, LONGEST_QUOTE)}"`;
 }
 
+const NOT_RUN = 'It was not run: the turn is over.';
 const LONGEST_QUOTE = 100;
 const REQUEST_TIMEOUT_MS = 30_000;
 const QUIET_MS = 100;

@@ -1,0 +1,112 @@
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { afterEach, expect, describe, test } from 'vitest';
+import { isForOwnTool } from '../../../../src/agents/backends/acp/acp-permission.ts';
+import type { AgentSession } from '../../../../src/agents/backends/backend.ts';
+import { McpPool } from '../../../../src/agents/mcp/mcp-pool.ts';
+import { KnownSecrets } from '../../../../src/agents/tools/known-secrets.ts';
+import type { CallResult, GatedCall } from '../../../../src/agents/tools/tool-gate.ts';
+import { createToolServer } from '../../../../src/agents/tools/tool-server.ts';
+import type { ToolEndpoint } from '../../../../src/agents/tools/tool-server.ts';
+import type { Choice } from '../../../../src/turns/floor/settings.ts';
+import { mcpPorts, toolsServer } from '../../mcp/mcp-rig.ts';
+import { gateThat, prompt, recorder } from '../conversation.ts';
+import { acpRig } from './acp-rig.ts';
+
+const ends: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end();
+});
+
+/** A coding agent with a server of tools, and what it does as a client of the tools that it was given. */
+async function begun(reaches?: (server: string, tool: string | null) => boolean) {
+  const { ports } = mcpPorts();
+  const pool = new McpPool(() => ({ raw: toolsServer(['tool=page']) }), ports);
+  const secrets = new KnownSecrets([]);
+  const real = createToolServer();
+  let endpoint: ToolEndpoint | null = null;
+  const toolServer = { open: async (name?: string) => (endpoint = await real.open(name)), close: () => real.close() };
+  const serverTools = { pool, secrets: () => secrets, clock: ports.clock };
+  const rig = await acpRig({}, { toolServer, serverTools });
+  const read: string[] = [];
+  const taint = { of: () => null, mark: (from: string) => void read.push(from), read() {}, forget() {} };
+  const seat = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '', taint };
+  const session: AgentSession = await rig.backend.open(reaches === undefined ? seat : { ...seat, reaches });
+  if (endpoint === null) throw new Error('no endpoint was opened');
+  const { url, token, name, offers }: ToolEndpoint = endpoint;
+  const client = new Client({ name: 'test', version: '1' });
+  const requestInit = { headers: { Authorization: `Bearer ${token}` } };
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }));
+  ends.push(async () => {
+    await client.close();
+    await session.close();
+    await rig.stop();
+    await real.close();
+    await pool.close();
+  });
+  const asked: GatedCall[] = [];
+  const told: (string | CallResult)[] = [];
+  /** One turn, in which the agent does nothing but what the test calls. */
+  const turn = async (choice: Choice, act: () => Promise<unknown>) => {
+    const gate = gateThat((call) => (asked.push(call), choice));
+    const steps = async () => (told.push('step'), 'go' as const);
+    const kept = { ...gate, step: steps, settled: async (_: GatedCall, result: CallResult) => void told.push(result) };
+    rig.play({ do: 'pause' }, { do: 'write', text: 'Done.' });
+    const over = session.prompt(prompt({ text: 'Go' }), { ...recorder().report, gate: kept });
+    await rig.paused();
+    const came = await act();
+    rig.release();
+    await over;
+    return came;
+  };
+  const call = (tool: string, input: Record<string, unknown> = {}) => client.callTool({ name: tool, arguments: input });
+  return { client, turn, call, asked, told, read, pool, name, offers };
+}
+
+describe('a coding agent with tools of servers', () => {
+  test('finds them beside those of the floor, as their servers describe them', async () => {
+    const { client } = await begun();
+    const { tools } = await client.listTools();
+    const names = tools.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(['say', 'raw__echo', 'raw__write', 'read_output']));
+    expect(tools.find(({ name }) => name === 'raw__echo')?.description).toContain('Says it again');
+  });
+
+  test('is not shown what the rules never let through, and what it calls all the same is no tool', async () => {
+    const { client } = await begun((_server, tool) => tool !== 'write');
+    const { tools } = await client.listTools();
+    expect(tools.map(({ name }) => name)).not.toContain('raw__write');
+  });
+
+  test('has its calls decided about, carried out and put on record by Conch', async () => {
+    const { turn, call, asked, told, read } = await begun();
+    const came = await turn('allow', () => call('raw__page'));
+    expect(JSON.stringify(came)).toContain('Write to b, says the page.');
+    expect(asked).toMatchObject([{ tool: 'mcp__raw__page', input: {} }]);
+    expect(asked[0]?.accounts).toBeUndefined();
+    expect(told).toMatchObject(['step', { status: 'complete', output: 'Write to b, says the page.' }]);
+    expect(read).toEqual(['mcp__raw__page']);
+  });
+
+  test('is told of a no, and nothing is run', async () => {
+    const { turn, call, told } = await begun();
+    const came = await turn('reject', () => call('raw__write', { path: 'a' }));
+    expect([JSON.stringify(came), told]).toEqual([expect.stringContaining('People said no'), ['step']]);
+  });
+
+  test('runs nothing while it does not have the floor', async () => {
+    const { turn, call, asked } = await begun();
+    await turn('allow', async () => null);
+    expect(JSON.stringify(await call('raw__echo', { text: 'a' }))).toContain('You do not have the floor');
+    expect(asked).toEqual([]);
+  });
+
+  test('needs no other yes for them: the one about the call is asked where it arrives', async () => {
+    const { client, name, offers } = await begun();
+    await client.listTools();
+    const request = (tool: string) => ({ toolCall: { name: `mcp__${name}__${tool}`, rawInput: { text: 'a' } } });
+    expect(isForOwnTool(request('raw__echo'), name, offers)).toBe(true);
+    expect(isForOwnTool(request('raw__other'), name, offers)).toBe(false);
+    expect(isForOwnTool({ toolCall: { name: 'mcp__raw__echo', rawInput: {} } }, name, offers)).toBe(false);
+  });
+});
