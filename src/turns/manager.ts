@@ -212,9 +212,7 @@ export class TurnManager {
   /** No deadline fires any more. */
   stop(): void {
     this.#running = false;
-    this.#alarm.cancel();
-    this.#signAlarm.cancel();
-    this.#shownAlarm.cancel();
+    for (const alarm of [this.#alarm, this.#signAlarm, this.#shownAlarm]) alarm.cancel();
     this.#signs.clear();
   }
 
@@ -322,12 +320,15 @@ export class TurnManager {
   #keepShown(): void {
     const { store, failed } = this.#ports;
     for (const [channel, draft] of this.#shown) {
+      this.#shown.delete(channel);
       const shown = draft();
       if (shown === null) continue;
       this.#kept.add(channel);
-      store.remember(DRAFTS, channel, JSON.stringify(shown)).catch(failed);
+      store.remember(DRAFTS, channel, JSON.stringify(shown)).catch((error: unknown) => {
+        failed(error);
+        if (this.#running) this.shown(channel, draft);
+      });
     }
-    this.#shown.clear();
   }
 
   /** In one commit with what says it; another process may have kept what Conch says by itself. */

@@ -38,6 +38,7 @@ export function audit(books: Books): void {
     const rows = rowsOf(books.db, channel);
     checkRows(channel, rows, expected);
     checkPosts(books, channel, rows);
+    checkSeen(books, channel);
   }
   for (const channel of books.channels) checkMessages(books, channel);
 }
@@ -64,6 +65,21 @@ function readJournal(books: Books, channel: string): readonly string[] {
   );
   reader.checkContext();
   return reader.texts;
+}
+
+/** What people saw of a text when the program went is part of what was said in that turn. */
+function checkSeen({ store, platform }: Books, channel: string): void {
+  const said = store.journal(channel, Infinity).flatMap(({ fact }) => (fact.type === 'said' ? [fact] : []));
+  for (const seen of platform.seen.filter((each) => each.channel === channel)) {
+    const isSaid = said.some(
+      ({ agent, epoch, text }) => agent === seen.agent && epoch === seen.epoch && text.startsWith(seen.text.trim()),
+    );
+    must(
+      'I15',
+      isSaid,
+      () => `${seen.agent} #${seen.epoch} was seen to write "${seen.text}" in ${channel}, and it is gone`,
+    );
+  }
 }
 
 class JournalReader {

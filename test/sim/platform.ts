@@ -72,6 +72,13 @@ export type PlatformPorts = {
 type Where = { readonly method: string; readonly channel: string; readonly outboxId?: string };
 
 const SWEEP_MS = 240_000;
+
+/** What people saw for so long is not lost with the program; it was on the disk, however slow that was. */
+const SEEN_MS = 3_000;
+
+/** A text under way, as people saw it. */
+export type Seen = { readonly channel: string; readonly agent: string; readonly epoch: number; readonly text: string };
+
 const NEVER = new Promise<never>(() => {});
 const WORLD: Life = { alive: true };
 
@@ -87,11 +94,15 @@ export class Platform {
   readonly history = new Map<string, Posted[]>();
   readonly byId = new Map<string, Posted>();
   readonly receipts: string[] = [];
+  /** What people had seen for a while of texts under way whenever the program went. */
+  readonly seen: Seen[] = [];
   /** Posts that the platform refused for ever. */
   readonly refused = new Set<string>();
   repeats = 0;
   /** How many requests of this channel are under way in the running program. */
   readonly #flying = new Map<string, number>();
+  /** What is shown of texts under way, by channel: all wordings of each, with their times. */
+  readonly #drafts = new Map<string, readonly (Seen & { readonly at: number })[]>();
   readonly #ports: PlatformPorts;
   readonly #known = new Set<string>();
   /** Shown to a program that read the history; it may have died before it took them in. */
@@ -177,6 +188,10 @@ export class Platform {
 
   /** The program is gone: its requests are still on their way, its answers are not. */
   cutOff(): void {
+    const { now } = this.#ports.timeline;
+    for (const wordings of this.#drafts.values())
+      this.seen.push(...wordings.filter(({ at }) => at + SEEN_MS <= now).slice(-1));
+    this.#drafts.clear();
     this.#connection = null;
     this.#isLost = false;
     this.#flying.clear();
@@ -216,7 +231,12 @@ export class Platform {
       edit: (channel, id, text) => this.#guarded(life, channel, () => this.#edit(life, id, text)),
       receipt: (channel, message, receipt) =>
         this.#request(life, { method: 'receipt', channel }, () => void this.receipts.push(`${message} ${receipt}`)),
-      draft: () => {},
+      draft: (channel, { id: agent }, epoch, text) => {
+        if (!life.alive) return;
+        const before = (this.#drafts.get(channel) ?? []).filter((each) => each.epoch === epoch && each.agent === agent);
+        if (text === null) this.#drafts.delete(channel);
+        else this.#drafts.set(channel, [...before, { channel, agent, epoch, text, at: this.#ports.timeline.now }]);
+      },
       card: (channel, view) => {
         const active = view.seats.filter(({ status }) => status === 'ACTIVE');
         if (active.length > 1) this.#ports.fail(new Violation('I1', `the card of ${channel} shows two ACTIVE seats`));

@@ -202,7 +202,7 @@ export class Generation {
       } finally {
         this.#asking -= 1;
         this.#workedAt = this.#ports.clock.now();
-        this.#beat();
+        if (this.#generating && !this.#muted) this.#beat();
       }
     };
     return {
