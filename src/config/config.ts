@@ -3,6 +3,7 @@ import type { AdapterSettings, Credentials } from './adapters.ts';
 import { backendSchema, serverSchema } from './backends.ts';
 import { DEMO_AGENTS, DEMO_CHANNEL, DEMO_TOOLS, demoServers, type DemoModel } from './demo.ts';
 import { completeTexts, type AnnouncementTexts } from './announcements.ts';
+import { idIndex } from '../lib/keyed.ts';
 import { uniteRules, type ToolLists, type ToolRules } from '../rules/verdict.ts';
 import { ADAPTERS, type ConfigFile } from './schema.ts';
 import type { Secret } from './secret.ts';
@@ -169,9 +170,15 @@ export const stepsOf = (
   seat: { readonly agent: string; readonly channel: string },
   type: keyof RunLimits,
 ): number | undefined =>
-  config.channels.find(({ id }) => id === seat.channel)?.runs?.[type] ??
+  channelIn(config, seat.channel)?.runs?.[type] ??
   config.agents.find(({ id }) => id === seat.agent)?.runs?.[type] ??
   config.runs?.[type];
+
+const channelsById = idIndex<ChannelConfig>();
+
+/** A channel of the configuration; `undefined` when it has none with this id. */
+export const channelIn = ({ channels }: Pick<Config, 'channels'>, id: string): ChannelConfig | undefined =>
+  channelsById(channels).get(id);
 
 /** The place of an agent at a floor with these settings, also at one that an operator gives it. */
 export const seatSettingsOf = (agent: AgentConfig, turnConfig: TurnConfig): SeatConfig => ({

@@ -20,6 +20,9 @@ export type UpgradeRefusal = {
   readonly headers?: Readonly<Record<string, string>>;
 };
 
+/** Takes the events of a stream as they happen; one without an `id` cannot be asked for again. */
+export type EventSink = (event: { readonly id: number | null; readonly name: string; readonly data: object }) => void;
+
 /** How long a caller may take to send the head of a request, and all of it, in milliseconds. */
 export type RequestLimits = { readonly headMs: number; readonly wholeMs: number };
 

@@ -82,3 +82,20 @@ export function atMost(limit: number): <T>(work: () => Promise<T>) => Promise<T>
     }
   };
 }
+
+/** What follows from a value that never changes, found out once for each that is in use. */
+export function foundOnce<Source extends object, Found>(find: (source: Source) => Found): (source: Source) => Found {
+  const known = new WeakMap<Source, { readonly found: Found }>();
+  return (source) => {
+    const { found } = known.get(source) ?? { found: find(source) };
+    known.set(source, { found });
+    return found;
+  };
+}
+
+/** Finds things of a list by their ids; the index is made once for each list. */
+export function idIndex<Thing extends { readonly id: string }>(): (
+  list: readonly Thing[],
+) => ReadonlyMap<string, Thing> {
+  return foundOnce((list: readonly Thing[]) => new Map(list.map((thing) => [thing.id, thing])));
+}

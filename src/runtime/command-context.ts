@@ -1,5 +1,5 @@
 import type { FloorQueries } from '../adapters/port.ts';
-import { seatSettingsOf } from '../config/config.ts';
+import { channelIn, seatSettingsOf } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
 import type { Log } from './log.ts';
 import type { AgentId, ChannelId, SeatSettings } from '../turns/floor/settings.ts';
@@ -62,7 +62,7 @@ function nameIn(
 
 /** The seat of an agent that the channel's configuration does not name: what it would be if it did. */
 function seatFor(config: Config, channel: ChannelId, agent: AgentId): SeatSettings | null {
-  const place = config.channels.find(({ id }) => id === channel);
+  const place = channelIn(config, channel);
   const known = config.agents.find(({ id }) => id === agent);
   if (place === undefined || known === undefined) return null;
   const { priority, timeoutSeconds, rejoin } = seatSettingsOf(known, place.turnConfig);

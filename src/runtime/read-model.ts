@@ -1,7 +1,7 @@
 import { reachesServer } from './tool-judge.ts';
 import { LONGEST_TEXT } from '../adapters/console/protocol.ts';
 import { adapterOf } from '../adapters/delivery/chat-adapter.ts';
-import type { Capabilities, ChatAdapter, FloorQueries, Intake, Speaker } from '../adapters/port.ts';
+import type { Capabilities, ChatAdapter, FloorQueries, Intake, Place, Speaker } from '../adapters/port.ts';
 import type { SeatTaint } from '../agents/mcp/taint.ts';
 import type { ToolGate } from '../agents/tools/tool-gate.ts';
 import type { RunTaints } from '../work/runs/run-taints.ts';
@@ -11,7 +11,7 @@ import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { Requester } from '../work/runs/run-requester.ts';
 import type { SupervisorSettings } from '../agents/session/supervisor.ts';
 import type { ChannelConfig, Config } from '../config/config.ts';
-import { BoundedMap } from '../lib/keyed.ts';
+import { BoundedMap, foundOnce, idIndex } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
 import type { OutboxRow } from '../turns/floor-store.ts';
 import type { Floor } from '../turns/floor/floor.ts';
@@ -138,13 +138,7 @@ export function channelsOf(config: Config, adapter: string): readonly ChannelId[
   return config.channels.filter((channel) => channel.adapter === adapter).map(({ id }) => id);
 }
 
-const byId = new WeakMap<Config, ReadonlyMap<ChannelId, ChannelConfig>>();
-
-function channelIn(config: Config, wanted: ChannelId): ChannelConfig | undefined {
-  const known = byId.get(config) ?? new Map(config.channels.map((channel) => [channel.id, channel]));
-  byId.set(config, known);
-  return known.get(wanted);
-}
+const channelsById = idIndex<ChannelConfig>();
 
 /** How texts are cut for a channel, by the platform that its id begins with. */
 export function lengthsOf(
@@ -165,7 +159,7 @@ export function sessionSettingsOf(
     heartbeatTimeoutMs: heartbeatTimeoutSeconds * 1_000,
     interruptGraceMs: interruptGraceSeconds * 1_000,
     channel: (id) => {
-      const found = channelIn(config(), id);
+      const found = channelsById(config().channels).get(id);
       const rules = found?.turnConfig ?? config().turnConfig;
       const { turnCompleteSignal: signal, passWords, coalesceMs, contextTokens } = rules;
       const { maxConsecutiveErrors, maxTotalErrors } = rules;
@@ -256,8 +250,9 @@ export function createShowing(adapters: readonly ChatAdapter[]): (change: Change
 /** What an adapter may look at. */
 export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQueries {
   const at = <T>(channel: ChannelId, look: () => T, nothing: T): T => (concerns(adapter, channel) ? look() : nothing);
+  const own = foundOnce((places: readonly Place[]) => places.filter(({ id }) => concerns(adapter, id)));
   return {
-    channels: () => all.channels().filter(({ id }) => concerns(adapter, id)),
+    channels: () => own(all.channels()),
     agents: () => all.agents(),
     awake: () => all.awake().filter((channel) => concerns(adapter, channel)),
     view: (channel) => at(channel, () => all.view(channel), null),
@@ -310,21 +305,24 @@ function isOwn(adapter: ChatAdapter, channel: ChannelId): boolean {
   return adapterOf([adapter], channel) !== null;
 }
 
+const placesIn = foundOnce(({ channels }: Config): readonly Place[] =>
+  channels.map(({ id, name, adapter, parent, turnConfig: { threads, allowBots } }) => ({
+    id,
+    name,
+    adapter,
+    parent: parent ?? null,
+    threads,
+    allowBots,
+  })),
+);
+
 function namesOf(config: () => Config) {
   const agent = (wanted: AgentId) => config().agents.find(({ id }) => id === wanted);
-  const channel = (wanted: ChannelId) => channelIn(config(), wanted);
+  const channel = (wanted: ChannelId) => channelsById(config().channels).get(wanted);
   return {
     agent,
     channel,
-    channels: (): ReturnType<FloorQueries['channels']> =>
-      config().channels.map(({ id, name, adapter, parent, turnConfig: { threads, allowBots } }) => ({
-        id,
-        name,
-        adapter,
-        parent: parent ?? null,
-        threads,
-        allowBots,
-      })),
+    channels: () => placesIn(config()),
     agents: () => config().agents.map(({ id, name, avatar, description }) => ({ id, name, avatar, description })),
     speaker: (id: AgentId) => ({ id, name: agent(id)?.name ?? id, avatar: agent(id)?.avatar ?? null }),
     channelName: (id: ChannelId) => channel(id)?.name ?? id,

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { resolve } from 'node:path';
-import { toolRulesOf } from '../config/config.ts';
+import { channelIn, toolRulesOf } from '../config/config.ts';
 import type { AgentConfig, Config } from '../config/config.ts';
 import { toolUse } from '../rules/tool-use.ts';
 import type { ToolUse, WorkPlace } from '../rules/tool-use.ts';
@@ -48,7 +48,7 @@ export function judgeCall(
 ): CallJudgement {
   const agent = config.agents.find(({ id }) => id === seat.agent);
   if (agent === undefined) return UNJUDGED;
-  const rules = toolRulesOf(config, agent, config.channels.find(({ id }) => id === seat.channel) ?? null);
+  const rules = toolRulesOf(config, agent, channelIn(config, seat.channel) ?? null);
   const place = workPlaceOf(agent);
   const memory = { at, definition: call.definition, remembered: remembered.flatMap(readYes) };
   const { tool: name, input, accounts = [{ name, kind: null, input, locations: [] }] } = call;
@@ -161,7 +161,7 @@ function readYes({ rule: text, until, definition }: RunState['remembered'][numbe
 export function reachesServer(config: Config, seat: RunSeat, server: string, tool: string | null): boolean {
   const agent = config.agents.find(({ id }) => id === seat.agent);
   if (agent === undefined) return false;
-  const channel = config.channels.find(({ id }) => id === seat.channel) ?? null;
+  const channel = channelIn(config, seat.channel) ?? null;
   return reachesTool(toolRulesOf(config, agent, channel), server, tool);
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { KeyedQueue, atMost } from '../../src/lib/keyed.ts';
+import { KeyedQueue, atMost, foundOnce, idIndex } from '../../src/lib/keyed.ts';
 
 describe('a keyed queue', () => {
   test('runs jobs of one key in order and those of another beside them', async () => {
@@ -54,5 +54,32 @@ describe('work of which only so much goes on at a time', () => {
     await ended;
     expect(begun).toEqual([0, 1, 2, 3]);
     expect(await limited(async () => 'room again')).toBe('room again');
+  });
+});
+
+describe('what follows from a list', () => {
+  test('is found out once for each list, however often it is asked for', () => {
+    const looked: string[][] = [];
+    const longest = foundOnce((list: string[]) => {
+      looked.push(list);
+      return list.toSorted((a, b) => b.length - a.length)[0];
+    });
+    const [one, other] = [
+      ['a', 'bb'],
+      ['a', 'bb'],
+    ];
+    expect([longest(one), longest(one), longest(other)]).toEqual(['bb', 'bb', 'bb']);
+    expect(looked).toEqual([one, other]);
+  });
+
+  test('is an index by ids, made once', () => {
+    const find = idIndex<{ readonly id: string; readonly n: number }>();
+    const list = [
+      { id: 'a', n: 1 },
+      { id: 'b', n: 2 },
+    ];
+    expect(find(list).get('b')).toEqual({ id: 'b', n: 2 });
+    expect(find(list)).toBe(find(list));
+    expect(find([]).get('b')).toBeUndefined();
   });
 });

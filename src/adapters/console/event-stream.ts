@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import type { Timer, Timers } from '../../lib/time.ts';
+import type { EventSink } from '../../lib/guarded-server.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 
 /** Whose events are wanted, from where on, and in whose words. */
@@ -12,9 +13,6 @@ export type EventRequest = {
   readonly after: number | null;
   readonly format: 'conch' | 'ag-ui';
 };
-
-/** Takes events as they happen; one without an `id` cannot be asked for again. */
-export type EventSink = (event: { readonly id: number | null; readonly name: string; readonly data: object }) => void;
 
 /** What tells of runs: what was missed is sent to the sink at once, the rest as it happens, until it is closed. */
 export type EventSource = (
@@ -38,11 +36,18 @@ const querySchema = z.strictObject({
 });
 const numberSchema = z.coerce.number().int().nonnegative().safe();
 
+/** The most streams that are open at once. */
+const STREAM_LIMIT = 64;
+
 /** Answers `GET /runs/events?agent=…` with a stream of server-sent events; `Last-Event-ID` says where to go on. */
 export function streamEvents(
   { request, response }: { readonly request: IncomingMessage; readonly response: ServerResponse },
   query: string,
-  { events, timers }: { readonly events: EventSource; readonly timers: Timers },
+  {
+    events,
+    timers,
+    streams,
+  }: { readonly events: EventSource; readonly timers: Timers; readonly streams: Set<ServerResponse> },
 ): { readonly status: number; readonly text: string } | null {
   const parsed = querySchema.safeParse(Object.fromEntries(new URLSearchParams(query)));
   if (!parsed.success)
@@ -51,6 +56,7 @@ export function streamEvents(
   const after = last === undefined ? null : numberSchema.safeParse(last);
   if (after?.success === false)
     return { status: 400, text: 'Last-Event-ID is not the number of an event: leave it out to begin anew.\n' };
+  if (streams.size >= STREAM_LIMIT) return { status: 503, text: 'Too many streams are open: close one.\n' };
   const { agent, channel = null, format } = parsed.data;
   const lines: string[] = [];
   let write = (text: string): void => void lines.push(text);
@@ -58,6 +64,7 @@ export function streamEvents(
     write(`${id === null ? '' : `id: ${id}\n`}event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
   });
   if (!opened.ok) return { status: opened.status, text: `${opened.text}\n` };
+  streams.add(response);
   response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8', 'Cache-Control': 'no-store' });
   write = (text) => {
     response.write(text);
@@ -72,6 +79,7 @@ export function streamEvents(
   let alive = again();
   response.once('close', () => {
     alive.cancel();
+    streams.delete(response);
     opened.close();
   });
   return null;

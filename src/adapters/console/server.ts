@@ -56,6 +56,9 @@ export type ServerParts = {
   readonly timers: Timers;
 };
 
+/** A server with the streams that programs have open. */
+type Running = ServerParts & { readonly streams: Set<ServerResponse> };
+
 /** A listening server; `url` is where a person finds the page. */
 export type ConsoleServer = { readonly url: string; close(): Promise<void> };
 
@@ -63,9 +66,10 @@ export type ConsoleServer = { readonly url: string; close(): Promise<void> };
 export async function startServer(parts: ServerParts): Promise<ConsoleServer> {
   const sockets = new WebSocketServer({ noServer: true, maxPayload: FRAME_LIMIT });
   const page = pageOf(parts);
+  const running = { ...parts, streams: new Set<ServerResponse>() };
   const http = createQuietServer();
   const listeners: Listeners = {
-    request: (request, response) => respond(parts, page, { request, response }),
+    request: (request, response) => respond(running, page, { request, response }),
     upgrade: (request, socket, head) => {
       const refusal = refusalOf(request, http, parts.token);
       if (refusal !== null) return refuseUpgrade(socket, refusal);
@@ -100,7 +104,7 @@ function listen(http: Server, parts: ServerParts): Promise<void> {
 type Exchange = { readonly request: IncomingMessage; readonly response: ServerResponse };
 type Page = (exchange: Exchange) => void;
 
-async function respond(parts: ServerParts, page: Page, exchange: Exchange): Promise<void> {
+async function respond(parts: Running, page: Page, exchange: Exchange): Promise<void> {
   const { request, response } = exchange;
   harden(response);
   if (!isLoopback(request.headers.host)) return finish(response, 403, 'This console answers only to this machine.\n');
@@ -124,7 +128,7 @@ async function respond(parts: ServerParts, page: Page, exchange: Exchange): Prom
 }
 
 /** Lets a program with the token read along, and the page. */
-function follow(parts: ServerParts, { request, response }: Exchange): void {
+function follow(parts: Running, { request, response }: Exchange): void {
   if (request.method !== 'GET') return finish(response, 405, 'Only GET.\n');
   const isProgram = request.headers.origin === undefined && hasToken(request, parts.token);
   const why = isProgram ? null : reasonToRefuse(request, `conch_${request.socket.localPort}`, parts.token);

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import { KeyedQueue } from '../../lib/keyed.ts';
+import { KeyedQueue, idIndex } from '../../lib/keyed.ts';
 import { retry } from '../../lib/retry.ts';
 import type { Timers, Clock, Instant } from '../../lib/time.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
@@ -125,6 +125,8 @@ export type Whereabouts = {
   readonly opens: Place | null;
 };
 
+const placesById = idIndex<Place>();
+
 /**
  * Where the messages of a channel, or of a thread of `parent`, belong by the configuration: to the channel's own floor, to a
  * floor of the thread, to the parent's floor, or nowhere.
@@ -134,8 +136,8 @@ export function floorOf(
   channel: ChannelId,
   parent: ChannelId | null,
 ): Whereabouts | null {
-  const places = queries.channels();
-  const placeOf = (id: ChannelId | null): Place | null => places.find((place) => place.id === id) ?? null;
+  const places = placesById(queries.channels());
+  const placeOf = (id: ChannelId | null): Place | null => (id === null ? null : (places.get(id) ?? null));
   const own = placeOf(channel);
   if (own !== null && own.parent === null) return { channel, place: own, opens: null };
   const above = placeOf(own?.parent ?? parent);

@@ -100,10 +100,15 @@ export function publishedOf(fact: RunFact, { status, run }: RunState): readonly 
   }
 }
 
+/** The state as it is, for whoever begins to read. */
+export function standingOf({ status, run }: RunState): Extract<RunEvent, { type: 'state:update' }> {
+  return update(status, run === null ? {} : { taskId: run.task, sessionId: run.session, turn: run.turn });
+}
+
 function update(
   status: RunState['status'],
   more: Omit<Extract<RunEvent, { type: 'state:update' }>['payload'], 'status'> = {},
-): RunEvent {
+): Extract<RunEvent, { type: 'state:update' }> {
   return { type: 'state:update', payload: { status, ...more } };
 }
 

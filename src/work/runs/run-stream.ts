@@ -2,9 +2,8 @@ import { AgUiStream } from './ag-ui.ts';
 import type { AgUiEvent } from './ag-ui.ts';
 import type { RunSeat } from './floor-binding.ts';
 import type { FeedItem, RunFeeds } from './run-feed.ts';
-
-/** Takes what is sent to a program; what has no `id` is not sent again. */
-export type StreamSink = (event: { readonly id: number | null; readonly name: string; readonly data: object }) => void;
+import { standingOf } from './run-published.ts';
+import type { EventSink } from '../../lib/guarded-server.ts';
 
 /** What came of an attempt to read along. */
 export type StreamOpening =
@@ -15,7 +14,7 @@ export type StreamOpening =
 export type StreamStart = { readonly after: number | null; readonly format: 'conch' | 'ag-ui'; readonly at: number };
 
 /** Sends a program the events of a seat's runs: what it missed, then the state as it is, then what happens. */
-export function streamRuns(feeds: RunFeeds, seat: RunSeat, start: StreamStart, sink: StreamSink): StreamOpening {
+export function streamRuns(feeds: RunFeeds, seat: RunSeat, start: StreamStart, sink: EventSink): StreamOpening {
   const { after, format, at } = start;
   const teller = format === 'ag-ui' ? new AgUiStream() : null;
   const send = (events: readonly AgUiEvent[], id: number | null): void =>
@@ -31,10 +30,8 @@ export function streamRuns(feeds: RunFeeds, seat: RunSeat, start: StreamStart, s
   if (!opening.ok) return { ok: false, ...REFUSALS[opening.why] };
   for (const item of opening.before) teller?.tell(item);
   for (const item of opening.missed) tell(item);
-  const { status, run } = opening.state;
-  const of = run === null ? {} : { taskId: run.task, sessionId: run.session, turn: run.turn };
-  const place = { v: 1, at, run: run?.id ?? '', agent: seat.agent, channel: seat.channel } as const;
-  const now = { ...place, type: 'state:update', payload: { status, ...of } };
+  const place = { v: 1, at, run: opening.state.run?.id ?? '', agent: seat.agent, channel: seat.channel } as const;
+  const now = { ...place, ...standingOf(opening.state) };
   send(teller?.snapshot(now, after === null) ?? [now], null);
   return { ok: true, close: opening.close };
 }

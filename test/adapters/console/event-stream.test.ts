@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { EventSource } from 'eventsource';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { streamEvents } from '../../../src/adapters/console/event-stream.ts';
-import type { EventSource as Told, EventRequest, EventSink } from '../../../src/adapters/console/event-stream.ts';
+import type { EventSource as Told, EventRequest } from '../../../src/adapters/console/event-stream.ts';
+import type { EventSink } from '../../../src/lib/guarded-server.ts';
 import { createTime } from '../../agents/time.ts';
 import { cookieOf, stand } from './fakes.ts';
 import type { Stand } from './fakes.ts';
@@ -56,6 +57,16 @@ function get(query: string, headers: OutgoingHttpHeaders): Promise<Begun> {
 const bearer = (): OutgoingHttpHeaders => ({ authorization: `Bearer ${token}` });
 
 describe('a program with the token', () => {
+  test('is told to close a stream once sixty-four are open, and let in again when one was closed', async () => {
+    for (let n = 0; n < 64; n += 1) await get('?agent=dev', bearer());
+    const full = await get('?agent=dev', bearer());
+    expect([full.status, asked.length]).toEqual([503, 64]);
+    const [first] = open;
+    first?.destroy();
+    await vi.waitFor(() => expect(closed.times).toBe(1));
+    expect((await get('?agent=dev', bearer())).status).toBe(200);
+  });
+
   test('is sent what it missed, then what happens, with numbers to go on by', async () => {
     const begun = await get('?agent=dev&channel=console:demo&format=ag-ui', { ...bearer(), 'last-event-id': '5' });
     expect(asked).toEqual([{ agent: 'dev', channel: 'console:demo', format: 'ag-ui', after: 5 }]);
@@ -114,7 +125,7 @@ test('a stream on which nothing happens says every 15 seconds that it is alive, 
   const time = createTime();
   const events: Told = () => ({ ok: true, close: () => {} });
   const server = createServer((asking, response) => {
-    streamEvents({ request: asking, response }, 'agent=dev', { events, timers: time.timers });
+    streamEvents({ request: asking, response }, 'agent=dev', { events, timers: time.timers, streams: new Set() });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
