@@ -22,7 +22,7 @@ export type ToolEndpoint = {
   /** What further tools there are, for whenever the agent asks; they are Conch's to run. */
   offer(tools: () => Promise<readonly OfferedTool[]>): void;
   /** Whether a further tool of this name was offered. */
-  offers(name: string): boolean;
+  readonly offers: (name: string) => boolean;
   /** An earlier token of the same session is good for it, too: an agent that comes back need not be told another. */
   admit(token: string): void;
   /** Its tokens are good for nothing from now on. */
