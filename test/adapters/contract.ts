@@ -344,7 +344,7 @@ function announcements({ rig: { capabilities }, on }: Suite): void {
 
   test(
     'of a turn that timed out is made once, and the next agent speaks',
-    on({ ...PAIR, turnConfig: { defaultTimeoutSeconds: 4 } }, async ({ program, talk, says }) => {
+    on({ ...PAIR, turnConfig: { defaultTimeoutSeconds: 20 } }, async ({ program, talk, says }) => {
       program.cast.play('pm', 'pause');
       await says('Build a bridge');
       await program.rests();
@@ -379,7 +379,7 @@ function announcements({ rig: { capabilities }, on }: Suite): void {
 
   test.runIf(capabilities.edits)(
     'that recurs is edited, not repeated',
-    on({ ...ALONE, turnConfig: { defaultTimeoutSeconds: 4 } }, async ({ stage, program, says }) => {
+    on({ ...ALONE, turnConfig: { defaultTimeoutSeconds: 20 } }, async ({ stage, program, says }) => {
       program.cast.play('pm', 'pause');
       program.cast.play('pm', 'pause');
       await says('Build a bridge');

@@ -95,7 +95,7 @@ describe('a model with tools, in a channel', () => {
         await page.until(() => page.texts('agent').length === 1, 'the answer');
         await page.say(CHANNEL, 'And again');
         await page.until(() => page.texts('agent').length === 2, 'the second answer');
-        expect(page.texts('system').filter((text) => text.includes('asks for a yes'))).toHaveLength(1);
+        expect(page.texts('system').filter((text) => text.includes('mcp__files__write'))).toHaveLength(1);
         await bot.end('SIGTERM');
       });
     });
