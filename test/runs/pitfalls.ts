@@ -39,7 +39,11 @@ const TITLES: readonly (readonly [number, string, ...string[]])[] = [
     'is not followed to another host',
     'cannot end its fence',
   ],
-  [13, 'makes others that read what it wrote be asked, too'],
+  [
+    13,
+    'passes that on to whoever reads what it wrote, also after a restart',
+    'that has read what nobody vouches for is cautioned before it changes something',
+  ],
   [14, 'asks for no previews and links no names', 'T53 no link of what is said is looked up for a preview'],
   [15, 'is shown without secrets, and with what cannot be seen spelled out', 'a secret that is known'],
   [16, 'with a number that never was, or is of later than now, is told so', 'Last-Event-ID'],

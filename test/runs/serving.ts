@@ -43,6 +43,7 @@ async function changing(): Promise<Outcome> {
     const { models } = stage;
     const page = await pageIn(await stage.start());
     const CHANGED = 'is not what it was';
+    let told = 0;
     /** Answers whatever is asked in one turn; how many questions there were. */
     const turn = async (replies: readonly Reply[], answer: string): Promise<number> => {
       models.play('dev', replies);
@@ -51,12 +52,12 @@ async function changing(): Promise<Outcome> {
       await page.until(() => (page.view?.epoch ?? 0) > epoch, 'a turn');
       for (let asked = await questionOrRest(page); asked !== null; asked = await questionOrRest(page)) {
         const number = asked;
+        if (page.texts('system').some((text) => text.includes(`(${number})`) && text.includes(CHANGED))) told += 1;
         await page.command(CHANNEL, answer.replace('N', `${number}`));
         await page.until(() => page.view?.holder?.approval?.question !== number, 'the end of the question');
       }
       return cards(stage) - before;
     };
-    const told = () => page.texts('system').filter((text) => text.includes(CHANGED)).length;
     await turn([calling('raw__grow', {}), calling('raw__grown', {}), DONE], '/reject N');
     const grown = stage.rows().find(({ tool }) => tool === 'mcp__raw__grown');
     const echo = calling('raw__echo', { text: 'again' });
@@ -69,7 +70,7 @@ async function changing(): Promise<Outcome> {
       newToolDecision: grown?.decision ?? null,
       newToolRule: grown?.rule ?? null,
       cards: [first, silent, pulled, after].join(', '),
-      told: told(),
+      told,
     };
     return outcome(measured, {
       newToolOffered: false,
