@@ -371,7 +371,7 @@ export class SimSession implements AgentSession {
     const title = `run command ${cast.asked}`;
     const withdrawn = new AbortController();
     const { gate } = generation.report;
-    const call = commandCall(title);
+    const call = commandCall(title, random.chance(0.5));
     const answered = (verdict: GateVerdict): void => {
       if (!life.alive) return;
       const code = verdict.verdict === 'go' ? 'allowed' : verdict.code;
@@ -448,7 +448,9 @@ export class SimSession implements AgentSession {
   }
 }
 
-function commandCall(title: string): GatedCall {
+/** `isConchs`: Conch itself would run it, so that the question about it outlasts a restart. */
+function commandCall(title: string, isConchs: boolean): GatedCall {
   const call = { id: title, tool: 'execute', title, input: { command: title }, detail: title };
-  return { ...call, definition: null, repeatable: false, caution: null, accounts: [] };
+  const whose = isConchs ? {} : { accounts: [] };
+  return { ...call, definition: null, repeatable: false, caution: null, ...whose };
 }
