@@ -1,5 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Question } from '../../src/turns/floor/settings.ts';
 import type { JournalEntry } from '../../src/turns/view.ts';
 import { hasBrowser, openBrowser } from './chromium.ts';
 import { openStage } from './stage.ts';
@@ -48,14 +49,14 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await stage.close();
   });
 
-  const asks = (channel: string, asked: Partial<typeof PUBLISH> = {}): void =>
+  const asks = (channel: string, asked: Partial<Question> = {}): void =>
     stage.hold(channel, 'dev', { waitingFor: 'approval', approval: { ...PUBLISH, ...asked } });
   const lines = (): readonly string[] => stage.intake.commands.map(({ channel, line }) => `${channel} ${line}`);
   const settled = (): Promise<void> => page.locator('[data-testid="approval"][data-settled="true"]').waitFor();
   /** Goes to what is asked here, and waits until the keys go there. */
   const goThere = async (): Promise<void> => {
     await page.keyboard.press('Alt+a');
-    await page.locator('[data-testid="approval"]:focus').waitFor();
+    await page.locator('[data-testid="reject"]:focus').waitFor();
   };
 
   test('T45 of another channel stands in the list, the title and the top bar, and is gone once it is answered', async () => {
@@ -76,7 +77,7 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await page.getByTestId('asks-elsewhere').waitFor();
     await page.keyboard.press('Alt+a');
     await settled();
-    expect(await page.getByTestId('approval').evaluate((box) => box === document.activeElement)).toBe(true);
+    expect(await page.getByTestId('reject').evaluate((no) => no === document.activeElement)).toBe(true);
     await page.keyboard.press('a');
     await expect.poll(lines, WITHIN).toEqual([`${there} /allow 3`]);
   });
@@ -85,8 +86,37 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     asks(here);
     await settled();
     await goThere();
-    for (const key of ['Enter', ' ', 'y', 'r']) await page.keyboard.press(key);
+    for (const key of ['y', 'x', 'r']) await page.keyboard.press(key);
     await expect.poll(lines, WITHIN).toEqual([`${here} /reject 3`]);
+  });
+
+  test('T45 has its no chosen before: Enter rejects', async () => {
+    asks(here);
+    await settled();
+    await goThere();
+    await page.keyboard.press('Enter');
+    await expect.poll(lines, WITHIN).toEqual([`${here} /reject 3`]);
+  });
+
+  test('says what a call is part of, why it is asked and what each answer does, with changes in colours', async () => {
+    const about = {
+      step: 3,
+      steps: 100,
+      tool: 'edit',
+      folder: '/srv/app',
+      why: 'no rule names it',
+      says: 'I mend the typo',
+    };
+    const detail = 'a.txt (+1 -1)\n@@ -1 +1 @@\n-one\n+two';
+    asks(here, { about, detail, always: [{ rule: 'edit(/a.txt)', words: 'edit exactly a.txt' }] });
+    const box = page.getByTestId('approval');
+    await expect.poll(() => box.innerText(), WITHIN).toContain('Step 3 of 100 · edit · in /srv/app');
+    const text = await box.innerText();
+    expect(text).toContain('Asked because no rule names it');
+    expect(text).toContain('dev says: “I mend the typo”');
+    expect(text).toContain('Always: edit exactly a.txt');
+    await box.locator('.is-addition', { hasText: '+two' }).waitFor();
+    expect(await box.locator('.is-deletion').innerText()).toBe('-one');
   });
 
   test('T45 is not answered by keys that were meant for the one before it', async () => {

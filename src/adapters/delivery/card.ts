@@ -1,5 +1,6 @@
 import type { AgentId, Question } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
+import { isDiff } from '../../turns/text/words.ts';
 import { obstacleWords } from '../../turns/commands/read.ts';
 import type { FloorView } from '../../turns/view.ts';
 
@@ -166,8 +167,7 @@ export function questionOpened(
       buttons: opens.of.map((each) => ({ label: each.words, line: each.line, epoch, style: 'plain' })),
     };
   }
-  const isDiff = /^@@ -\d/m.test(approval.detail);
-  const name = isDiff ? 'changes.diff' : 'input.txt';
+  const name = isDiff(approval.detail) ? 'changes.diff' : 'input.txt';
   return { text: `All of what is asked (${approval.question}):`, line, file: { name, text: approval.detail } };
 }
 

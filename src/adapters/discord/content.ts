@@ -15,6 +15,7 @@ export const FILE_ABOVE = 7_600;
 /** Ends a text that is still being written; nothing that is said for good ends with it. */
 export const CURSOR = '▌';
 
+const SUPPRESS_EMBEDS = 1 << 2;
 const EPHEMERAL = 1 << 6;
 const SUPPRESS_NOTIFICATIONS = 1 << 12;
 const STYLES = { plain: 2, good: 3, danger: 4 } as const;
@@ -26,12 +27,16 @@ const HEAD_LENGTH = 1_500;
 const FRAME_LENGTH = 40;
 const DRAFT_LENGTH = TEXT_LIMIT - 2 * FRAME_LENGTH;
 
-/** The body of a message that pings nobody, whatever its text says. Every message that leaves is made here. */
-export function body<Rest extends object>(
+/**
+ * The body of a message that pings nobody, whatever its text says, and of whose links Discord makes no preview: a preview is
+ * fetched, and an address can carry away what an agent has read. Every message that leaves is made here.
+ */
+export function body<Rest extends { readonly flags?: number }>(
   content: string,
   rest?: Rest,
 ): Rest & { readonly content: string; readonly allowed_mentions: { readonly parse: readonly [] } } {
-  const known = { content: fitted(safeText(fitted(content))), allowed_mentions: { parse: [] as const } };
+  const flags = (rest?.flags ?? 0) | SUPPRESS_EMBEDS;
+  const known = { content: fitted(safeText(fitted(content))), allowed_mentions: { parse: [] as const }, flags };
   return Object.assign({}, rest, known);
 }
 

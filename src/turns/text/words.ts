@@ -37,6 +37,11 @@ export function factsAsked({ detail, about }: AskedQuestion, agent: string): rea
   return [...known, ...(mixed === '' ? [] : [`⚠ Letters of more than one alphabet in one word: ${mixed}`])].map(inline);
 }
 
+/** Whether what would run is told as changes in files. */
+export function isDiff(detail: string): boolean {
+  return /^@@ -\d/m.test(detail);
+}
+
 /** What each answer does, who may give it and until when, a line each. */
 export function answersAsked({ about, always = [], pause, until }: AskedQuestion, agent: string): readonly string[] {
   if (until === undefined && about === undefined) return [];
@@ -211,11 +216,9 @@ function utcTime(at: Instant): string {
 
 /** What would run, whole, as a block of code whatever a text of the configuration says. */
 function blockOf(detail: string): string {
-  const language = HUNK.test(detail) ? 'diff' : '';
+  const language = isDiff(detail) ? 'diff' : '';
   return detail === '' ? '' : `\n\`\`\`${language}\n${detail}\n\`\`\``;
 }
-
-const HUNK = /^@@ -\d/m;
 
 /** A cause as one line; `null` when there is none. */
 function reason(text: string): string | null {

@@ -37,7 +37,7 @@ describe('a floor', () => {
       'Pause conch:12:/floor pause',
     ]);
     const [sent] = rig.requests('POST', /messages$/);
-    expect(sent?.body).toMatchObject({ flags: 4096 });
+    expect(sent?.body).toMatchObject({ flags: 4096 | 4 });
   });
 
   test('whose deadline moves a little is not redrawn', async () => {

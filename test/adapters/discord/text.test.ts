@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { body } from '../../../src/adapters/discord/content.ts';
+import { answerBody, body, bodyOf } from '../../../src/adapters/discord/content.ts';
 import { plainText } from '../../../src/adapters/discord/parse-message.ts';
 import type { Lookups } from '../../../src/adapters/discord/parse-message.ts';
 import { mustGrowLinearly } from '../../lib/growth.ts';
@@ -10,6 +10,9 @@ const LOOKUPS: Lookups = {
   role: (id) => (id === '2' ? 'dev' : null),
   channel: (id) => (id === '3' ? 'general' : null),
 };
+
+/** Discord's SUPPRESS_EMBEDS. */
+const NO_PREVIEWS = 1 << 2;
 
 describe('a text of Discord', () => {
   test.each([
@@ -52,5 +55,13 @@ test.each([
   'https://example.org/@here',
   'all of @everyone',
 ])('T37 %j is sent letter by letter, and rings for nobody', (text) => {
-  expect(body(text)).toEqual({ content: text, allowed_mentions: { parse: [] } });
+  expect(body(text)).toEqual({ content: text, allowed_mentions: { parse: [] }, flags: NO_PREVIEWS });
+});
+
+test('T53 no link of what is said is looked up for a preview, neither when it is posted nor when it is changed', () => {
+  const text = 'https://evil.example/?stolen=secret';
+  const post = { kind: 'post', speaker: null, text, buttons: [], epoch: null, outboxId: null } as const;
+  for (const kind of ['post', 'draft', 'card'] as const)
+    expect((bodyOf({ ...post, kind }, true).flags ?? 0) & NO_PREVIEWS).toBe(NO_PREVIEWS);
+  expect(answerBody(text, { ephemeral: true }).flags).toBe(NO_PREVIEWS | (1 << 6));
 });

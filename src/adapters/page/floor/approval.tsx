@@ -2,11 +2,11 @@ import { useSignalEffect } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { JSX, RefObject } from 'preact';
 import { wantedQuestion } from '../frame/attention.ts';
-import { focusableIfCut } from '../conversation/code-block.tsx';
+import { CodeBlock } from '../conversation/code-block.tsx';
 import { sendCommand } from '../sending.ts';
 import type { AnsweredQuestion } from '../../console/protocol.ts';
 import { exactTime, timeOfDay } from '../now.ts';
-import { answerText } from '../../../turns/text/words.ts';
+import { answerText, answersAsked, factsAsked, isDiff } from '../../../turns/text/words.ts';
 import type { Question } from '../../../turns/floor/settings.ts';
 import { agentOf, channel, view } from '../state.ts';
 
@@ -18,7 +18,8 @@ export function ApprovalBar(): JSX.Element | null {
   const holder = view.value?.holder ?? null;
   const asked = holder?.approval ?? null;
   if (holder === null || asked === null) return null;
-  return <Request key={asked.question} agent={holder.agent} epoch={holder.epoch} asked={asked} />;
+  const { agent, epoch, deadlineAt } = holder;
+  return <Request key={asked.question} agent={agent} epoch={epoch} asked={asked} until={deadlineAt} />;
 }
 
 /** What became of a request, and through whom. */
@@ -34,17 +35,25 @@ export function Answered({ answered }: { readonly answered: AnsweredQuestion }):
   );
 }
 
-function Request(props: { readonly agent: string; readonly epoch: number; readonly asked: Question }): JSX.Element {
-  const { agent, epoch, asked } = props;
-  const { question, title, detail, shown } = asked;
+type RequestProps = {
+  readonly agent: string;
+  readonly epoch: number;
+  readonly asked: Question;
+  readonly until: number | null;
+};
+
+function Request({ agent, epoch, asked, until }: RequestProps): JSX.Element {
+  const { question, title, shown } = asked;
   const why = useRef<HTMLInputElement>(null);
   const box = useRef<HTMLElement>(null);
   const settled = useSettled();
+  const { name } = agentOf(agent);
   useSignalEffect(() => {
     const wanted = wantedQuestion.value;
     if (wanted?.question !== question || wanted.channel.id !== channel.value) return;
     wantedQuestion.value = null;
-    box.current?.focus();
+    // A no is what the first key press says.
+    box.current?.querySelector<HTMLElement>('[data-testid="reject"]')?.focus();
   });
   const answer = (line: '/allow' | '/reject', more = ''): void =>
     sendCommand([line, question, ...(more === '' ? [] : [more])].join(' '), { epoch });
@@ -72,11 +81,36 @@ function Request(props: { readonly agent: string; readonly epoch: number; readon
       onKeyDown={press}
     >
       <p>
-        <strong>{agentOf(agent).name}</strong> asks for a yes ({question}): {title}
+        <strong>{name}</strong> asks for a yes ({question}): {title}
       </p>
-      {detail !== '' && <pre ref={focusableIfCut}>{detail}</pre>}
+      <Whole asked={asked} name={name} until={until} />
       <Answers agent={agent} epoch={epoch} asked={asked} why={why} answer={answer} reject={reject} />
     </section>
+  );
+}
+
+/** All that is asked, between what it is part of and what each answer does. */
+function Whole(props: { readonly asked: Question; readonly name: string; readonly until: number | null }): JSX.Element {
+  const { asked, name, until } = props;
+  const { detail } = asked;
+  const answers = { ...asked, always: [], ...(until === null ? {} : { until }) };
+  return (
+    <>
+      <Lines of={factsAsked(asked, name)} />
+      {detail !== '' && <CodeBlock code={detail} language={isDiff(detail) ? 'diff' : ''} closed={true} />}
+      <Lines of={answersAsked(answers, name)} />
+    </>
+  );
+}
+
+function Lines(props: { readonly of: readonly string[] }): JSX.Element | null {
+  if (props.of.length === 0) return null;
+  return (
+    <ul class="facts">
+      {props.of.map((line) => (
+        <li key={line}>{line}</li>
+      ))}
+    </ul>
   );
 }
 
@@ -100,10 +134,10 @@ function Answers({ agent, epoch, asked, why, answer, reject }: AnswersProps): JS
     <div role="group" aria-label="Your answer">
       <div class="actions answers">
         <button type="button" data-testid="allow" disabled={!shown} onClick={click(() => answer('/allow'))}>
-          {pause === undefined ? 'Allow' : 'Continue'} <kbd class="wide-only">a</kbd>
+          {pause === undefined ? 'Once' : 'Continue'} <kbd class="wide-only">a</kbd>
         </button>
         <button type="button" data-testid="reject" onClick={click(reject)}>
-          {pause === undefined ? 'Reject' : 'Abort'} <kbd class="wide-only">r</kbd>
+          {pause === undefined ? 'No' : 'Abort'} <kbd class="wide-only">r</kbd>
         </button>
         {pause !== undefined && (
           <button type="button" data-testid="complete" onClick={click(complete)}>
@@ -115,8 +149,8 @@ function Answers({ agent, epoch, asked, why, answer, reject }: AnswersProps): JS
           type="text"
           data-testid="why"
           maxLength={500}
-          placeholder="Why not? Models read it"
-          aria-label="Why not"
+          placeholder="No because…"
+          aria-label="No because"
         />
       </div>
       {always.length > 0 && (
@@ -126,7 +160,7 @@ function Answers({ agent, epoch, asked, why, answer, reject }: AnswersProps): JS
               key={rule}
               type="button"
               data-testid="always"
-              title={rule}
+              title={`${rule}, for ${agentOf(agent).name} in this channel, for 30 days`}
               disabled={!shown}
               onClick={click(() => answer('/allow', `always ${index + 1}`))}
             >
