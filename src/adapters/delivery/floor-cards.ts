@@ -36,6 +36,8 @@ const HANDED_OVER_MS = 1_000;
 const AGAIN = { firstMs: 5_000, longestMs: 60_000 };
 /** A channel that refuses the card is asked again after so long, or when anything says that it can be written to. */
 const REFUSED_MS = 60_000;
+/** Of so many channels at most it is known how their cards stand, and of all in which there is something to do. */
+const CHANNELS_KEPT = 1_000;
 
 type Drawing = { readonly content: Content; readonly endsAt: Instant | null; readonly wordless: string };
 
@@ -136,6 +138,7 @@ export class FloorCards {
   #stateOf(channel: ChannelId): State {
     const known = this.#states.get(channel);
     if (known !== undefined) return known;
+    if (this.#states.size >= CHANNELS_KEPT) this.#forgetOne();
     const { clock, timers, memory } = this.#ports;
     const ids = (memory.get(keyOf(channel)) ?? '').split(' ').filter((id) => id !== '');
     const state: State = {
@@ -156,6 +159,23 @@ export class FloorCards {
     };
     this.#states.set(channel, state);
     return state;
+  }
+
+  /** A card that stands as it should is found again by its id. */
+  #forgetOne(): void {
+    for (const [channel, state] of this.#states) {
+      if (!this.#isSettled(state)) continue;
+      void state.throttle.stop();
+      this.#states.delete(channel);
+      return;
+    }
+  }
+
+  #isSettled({ view, shown, ids, timer, ...state }: State): boolean {
+    const isBusy = state.isMoving || state.isUnclear || state.isRefused || state.isWaiting || state.failures > 0;
+    if (isBusy || timer !== null || ids.length > 1) return false;
+    if (view === null) return true;
+    return view.condition === 'resting' && shown !== null && this.#isShown(this.#drawingOf(view), shown);
   }
 
   async #draw(channel: ChannelId, state: State): Promise<number | null> {

@@ -40,6 +40,31 @@ describe('a post', () => {
   });
 });
 
+describe('cards in very many channels', () => {
+  test('are known of a thousand, and go on where nothing was known of them any more', async () => {
+    const platform = fakePlatform();
+    const draw = async (channel: string, condition: 'open' | 'resting'): Promise<void> => {
+      platform.sender.card(channel, floorView(condition, { channel }));
+      await platform.time.advance(5_000);
+    };
+    const channels = Array.from({ length: 1_002 }, (_, n) => `fake:${n}`);
+    for (const channel of channels) platform.sender.card(channel, floorView('open', { channel }));
+    await platform.time.advance(5_000);
+    for (const channel of channels.slice(0, 600)) platform.sender.card(channel, floorView('resting', { channel }));
+    await platform.time.advance(60_000);
+    for (let n = 0; n < 600; n += 1) await draw(`fake:more-${n}`, 'open');
+    const sent = (): number => platform.calls.filter((call) => call === 'send card').length;
+    const before = sent();
+    await draw('fake:0', 'open');
+    // Of a card that nobody remembers it is not known what stands below it: it goes to the end.
+    expect(sent() - before).toBe(1);
+    await draw('fake:1001', 'resting');
+    expect(sent() - before).toBe(1);
+    expect(platform.shown('fake:0')).toEqual([CARD]);
+    expect(platform.shown('fake:1001')).toEqual([RESTING]);
+  });
+});
+
 describe('T37 what belongs in a thread that shares its channel', () => {
   const inThread = (text: string, more: Partial<OutgoingPost> = {}) => said(text, { thread: THREAD, ...more });
 
