@@ -166,8 +166,7 @@ export class App {
     this.#isStopping = true;
     this.#manager.stop();
     this.#sync.stop();
-    await this.runs.stop();
-    await this.#agents.stop();
+    await Promise.all([this.runs.stop(), this.#agents.stop()]);
     await this.#startUp.stop();
     await this.#outbox.drain(DRAIN_ROUNDS);
     await this.#outbox.stop();

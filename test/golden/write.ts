@@ -54,6 +54,7 @@ async function runs(): Promise<{ readonly floor: GoldenJournal; readonly runs: r
   await bound.requests('a', { words: { title: 'run the tests', detail: 'npm test', offers } });
   await bound.answers('allow', { always: 'execute(npm test)' });
   await bound.run({ type: 'CLAIM', call: 'a', digest: 'd-a', verdict: 'allow' });
+  await bound.run({ type: 'KEEP', session: '1', said: 'Then the other file.', calls: '[]' });
   await bound.run(settle('a'));
   const [yes] = bound.state.remembered;
   await bound.run({ type: 'REVOKE', id: yes?.id ?? '', by });
@@ -89,7 +90,7 @@ async function runs(): Promise<{ readonly floor: GoldenJournal; readonly runs: r
 }
 
 /** A floor beside which somebody works. */
-async function beside(): Promise<GoldenJournal> {
+async function asides(): Promise<GoldenJournal> {
   const bound = await (await new Bound().granted()).besideAsking();
   await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'reject', question: 1 });
   await bound.beside({ type: 'COMPLETE', session: '1', result: 'Two links are dead.' });
@@ -175,7 +176,7 @@ const DISRUPTIONS: readonly MakeEvent[] = [
 
 const usingTools = await runs();
 for (const [name, journals, kind] of [
-  [`floor-${floorMachine.version}.jsonl`, [usingTools.floor, await beside(), ...(await floors())], 'type'],
+  [`floor-${floorMachine.version}.jsonl`, [usingTools.floor, await asides(), ...(await floors())], 'type'],
   [`run-${runOnFloor.version}.jsonl`, usingTools.runs, 'type'],
   [`session-${sessionJournal.version}.jsonl`, sessions(), 'trigger'],
 ] as const) {
