@@ -15,7 +15,7 @@ import { BoundedMap, foundOnce, idIndex } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
 import type { OutboxRow } from '../turns/floor-store.ts';
 import type { Floor } from '../turns/floor/floor.ts';
-import { placeOf } from '../turns/floor/settings.ts';
+import { placeOf } from '../turns/floor/seats.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { Change } from '../turns/manager.ts';
 import type { FloorReader, FloorView, InboxRow, Line } from '../turns/view.ts';

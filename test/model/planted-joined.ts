@@ -120,7 +120,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a question about a call of Conch is void over a restart, and its floor asks on',
     file: RUN,
-    find: 'decision.run.pause?.approval?.lasting === true',
+    find: 'pause?.approval?.lasting === true',
     replace: 'false',
   },
   {

@@ -1,5 +1,5 @@
 import type { AgentCommand } from '../../turns/floor/command.ts';
-import { besideOf } from '../../turns/floor/settings.ts';
+import { besideOf } from '../../turns/floor/seats.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
 import type { FloorView, Line } from '../../turns/view.ts';

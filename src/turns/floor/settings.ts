@@ -8,18 +8,6 @@ export type ChannelId = string & { readonly brand?: 'ChannelId' };
 /** A human message's id as the platform gave it. */
 export type MessageId = string & { readonly brand?: 'MessageId' };
 
-/** Where an agent's session beside the floor of a channel is: told apart from the channel, whose id has no spaces. */
-export function besideOf(channel: ChannelId): ChannelId {
-  return `${channel}${BESIDE}`;
-}
-
-/** The channel of a session, and whether it is beside its floor. */
-export function placeOf(id: ChannelId): { readonly channel: ChannelId; readonly aside?: true } {
-  return id.endsWith(BESIDE) ? { channel: id.slice(0, -BESIDE.length), aside: true } : { channel: id };
-}
-
-const BESIDE = ' +';
-
 /** What may be decided about a request for permission: a yes for this once, or a no. */
 export type Choice = 'allow' | 'reject';
 
