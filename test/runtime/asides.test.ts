@@ -127,7 +127,7 @@ describe('the tools of work beside a floor', () => {
     await type('/allow 1');
     expect(await asked).toEqual({ verdict: 'go' });
     await gate?.settled(call('npm publish'), DONE);
-    expect(await type('/run log dev+')).toContain('allowed once by ada');
+    expect(await type('/run log dev+')).toContain('allowed once by Ada');
     await app.stop();
   });
 
