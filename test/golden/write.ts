@@ -55,6 +55,8 @@ async function runs(): Promise<{ readonly floor: GoldenJournal; readonly runs: r
   await bound.answers('allow', { always: 'execute(npm test)' });
   await bound.run({ type: 'CLAIM', call: 'a', digest: 'd-a', verdict: 'allow' });
   await bound.run({ type: 'KEEP', session: '1', said: 'Then the other file.', calls: '[]' });
+  await bound.run({ type: 'TAINT', from: 'mcp__web__get' });
+  await bound.run({ type: 'CLEANSE' });
   await bound.run(settle('a'));
   const [yes] = bound.state.remembered;
   await bound.run({ type: 'REVOKE', id: yes?.id ?? '', by });
