@@ -7,6 +7,7 @@ export const ANNOUNCEMENT_TEXTS = {
   answered: '{answer} what {agent} asked: {title}',
   unasked: '⛔ {agent} got a no, for nobody could be asked about "{title}": {why}',
   forbidden: '⛔ {agent} may not use {title}: {why}. It was told so; /run log shows what else is refused.',
+  aside: '🏃 {agent}, beside the floor: {what}',
   disconnect: '⚠️ {agent} disconnected, skipping turn: {cause}',
   nobody: '⚠️ No agents available in this channel',
   unaddressed: '⚠️ Nobody answers that: {why}',

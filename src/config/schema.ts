@@ -179,6 +179,7 @@ const announcements = z.strictObject({
   answered: template('answered', 'The text that takes the place of a question once somebody, or nobody, answered it.'),
   forbidden: template('forbidden', 'The text when the rules refuse a tool for the first time in a run.'),
   unasked: template('unasked', 'The text when a tool needs a yes that nobody can be asked for.'),
+  aside: template('aside', 'The text when an agent begins or ends work beside the floor.'),
   disconnect: template('disconnect', 'The text when an agent leaves in its turn.'),
   nobody: template('nobody', 'The text when a message comes and every agent is OFFLINE.'),
   unaddressed: template('unaddressed', 'The text when a message names no agent that can answer, where it must.'),

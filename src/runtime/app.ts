@@ -143,6 +143,7 @@ export class App {
     await this.#agents.configure(agentSpecs(this.#config, this.#backendFor));
     await this.#startUp.begin();
     this.#outbox.start();
+    await this.runs.begin(this.#agents);
   }
 
   /**
@@ -165,7 +166,7 @@ export class App {
     this.#isStopping = true;
     this.#manager.stop();
     this.#sync.stop();
-    await this.#agents.stop();
+    await Promise.all([this.runs.stop(), this.#agents.stop()]);
     await this.#startUp.stop();
     await this.#outbox.drain(DRAIN_ROUNDS);
     await this.#outbox.stop();

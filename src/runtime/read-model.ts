@@ -8,13 +8,14 @@ import type { RunTaints } from '../work/runs/run-taints.ts';
 import { mayOperate } from '../turns/commands/context.ts';
 import type { OperatorSet } from '../turns/commands/context.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
-import type { Requester } from '../work/runs/run-requester.ts';
+import type { Requester } from '../turns/requesters.ts';
 import type { SupervisorSettings } from '../agents/session/supervisor.ts';
 import type { ChannelConfig, Config } from '../config/config.ts';
 import { BoundedMap, foundOnce, idIndex } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
 import type { OutboxRow } from '../turns/floor-store.ts';
 import type { Floor } from '../turns/floor/floor.ts';
+import { placeOf } from '../turns/floor/seats.ts';
 import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 import type { Change } from '../turns/manager.ts';
 import type { FloorReader, FloorView, InboxRow, Line } from '../turns/view.ts';
@@ -158,21 +159,23 @@ export function sessionSettingsOf(
     heartbeatMs: heartbeatSeconds * 1_000,
     heartbeatTimeoutMs: heartbeatTimeoutSeconds * 1_000,
     interruptGraceMs: interruptGraceSeconds * 1_000,
-    channel: (id) => {
+    channel: (place) => {
+      const seat = placeOf(place);
+      const { channel: id } = seat;
       const found = channelsById(config().channels).get(id);
       const rules = found?.turnConfig ?? config().turnConfig;
       const { turnCompleteSignal: signal, passWords, coalesceMs, contextTokens } = rules;
       const { maxConsecutiveErrors, maxTotalErrors } = rules;
-      const place = { name: found?.name ?? id, topic: found?.topic ?? '' };
+      const about = { name: found?.name ?? id, topic: found?.topic ?? '' };
       return {
         coalesceMs,
         contextTokens,
         signal,
         passWords,
-        place,
+        place: about,
         thresholds: { maxConsecutiveErrors, maxTotalErrors },
-        gate: (agent, epoch) => gateFor({ agent, channel: id }, epoch),
-        taint: (agent) => taintOf(taints, { agent, channel: id }),
+        gate: (agent, epoch) => gateFor({ agent, ...seat }, epoch),
+        taint: (agent) => taintOf(taints, { agent, ...seat }),
         reaches: (agent, server, tool) => reachesServer(config(), { agent, channel: id }, server, tool),
       };
     },

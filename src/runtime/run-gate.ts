@@ -177,10 +177,14 @@ class RunGate implements ToolGate {
     for (const { id } of this.#leftCalls) await this.#apply({ type: 'WITHDRAW', call: id });
   }
 
-  /** Whether the turn has a run, which begins with this if it had none. */
+  /** Whether the turn has a run, which begins with this if it had none; work beside the floor has one, in which this is the first step. */
   async #begin(): Promise<boolean> {
     if (this.#isOpen) return true;
-    const { channel, agent } = this.#seat;
+    const { channel, agent, aside } = this.#seat;
+    if (aside === true) {
+      await this.#apply({ type: 'STEP', session: this.#session, turn: 1, toolCalls: [] });
+      return this.#isOpen;
+    }
     const maxTurns = this.#ports.maxTurns(this.#seat);
     const requestedBy = this.#ports.requestedBy(this.#seat);
     const limit = maxTurns === undefined ? {} : { maxTurns };

@@ -1,15 +1,19 @@
 import type { ToolGate } from '../agents/tools/tool-gate.ts';
 import { stepsOf } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
-import type { Clock } from '../lib/time.ts';
+import type { AsideListener } from '../agents/session/aside-session.ts';
+import type { Supervisor } from '../agents/session/supervisor.ts';
+import type { Clock, Timers } from '../lib/time.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { TurnManager } from '../turns/manager.ts';
-import { runOnFloor } from '../work/runs/floor-binding.ts';
+import { AsideRuns } from '../work/runs/aside-runs.ts';
+import type { AsideReports, AsideTask, AsideWorker } from '../work/runs/aside-runs.ts';
+import { runKeyOf, runOnFloor } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import { createRunCommands } from '../work/runs/run-commands.ts';
 import type { RunCommandPorts, RunStore } from '../work/runs/run-commands.ts';
-import { requestersOf } from '../work/runs/run-requester.ts';
-import type { Requester } from '../work/runs/run-requester.ts';
+import { requestersOf } from '../turns/requesters.ts';
+import type { Requester } from '../turns/requesters.ts';
 import type { RunCommands } from '../turns/commands/context.ts';
 import { timeWords } from '../turns/commands/clock-words.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
@@ -32,10 +36,14 @@ export type RunsPorts = {
   readonly owners: readonly string[];
   readonly config: () => Config;
   readonly clock: Clock;
+  readonly timers: Timers;
   readonly log: Log;
   /** The text without secrets. */
   readonly clean: (text: string) => string;
 };
+
+type Asked = Parameters<EventSource>[0];
+type Sink = Parameters<EventSource>[1];
 
 /** The runs of all seats: hosted beside the floors, begun by the first tool of a turn. */
 export class Runs {
@@ -54,26 +62,22 @@ export class Runs {
   /** Takes what an agent is just writing; `null` as long as nobody ever read along. */
   drafted: RunFeeds['drafted'] | null = null;
 
+  readonly #ports: RunsPorts;
+  readonly #asides: AsideRuns;
+  /** Who does what runs beside the floors ask for; `null` before it begins. */
+  #agents: Pick<Supervisor, 'aside'> | null = null;
+
   /** Before the store recovers. */
-  constructor({ store, config, clock, log, ...ports }: RunsPorts) {
+  constructor(ports: RunsPorts) {
+    const { store, config, clock, log, manager, floors } = ports;
+    this.#ports = ports;
     const runs = store.host(runOnFloor);
     this.store = runs;
     this.people = createKnownPeople(config, ports.owners);
     const feeds = new RunFeeds({ runs, now: () => clock.now() });
-    this.events = this.#eventsFrom(feeds, ports.floors, clock);
-    this.taints = new RunTaints({
-      runs,
-      clock,
-      failed: (error) => log.error({ err: error }, 'what a session has read could not be written'),
-    });
-    const { manager, floors } = ports;
-    const requesters = ({ channel, agent }: RunSeat): readonly Requester[] =>
-      requestersOf(manager.floor(channel), agent, {
-        newest: () => store.journal(channel, LOOKED_AT).toReversed(),
-        authorOf: (id) => authorIn(store, id),
-      });
-    const member = (seat: RunSeat): Requester | null =>
-      requesters(seat).find((requester) => !this.people.operates(requester)) ?? null;
+    this.events = (asked, sink) => this.#read(feeds, asked, sink);
+    const failed = (error: unknown): void => log.error({ err: error }, 'what a run does could not be written');
+    this.taints = new RunTaints({ runs, clock, failed });
     this.commands = createRunCommands({
       runs,
       floors: {
@@ -86,32 +90,71 @@ export class Runs {
       nameOf: (id) => config().agents.find((agent) => agent.id === id)?.name ?? this.people.nameOf(id),
       closed: (channel, question) => closedQuestion(store, channel, question),
       approvers: (agent) => config().agents.find(({ id }) => id === agent)?.approvers ?? null,
-      requesters: (seat) => requesters(seat).map(({ id }) => id),
+      requesters: (seat) => this.#requesters(seat).map(({ id }) => id),
+      work: (seat) => ({
+        steps: stepsOf(config(), seat, 'background'),
+        waitMs: manager.floor(seat.channel)?.settings.waitTimeoutMs ?? 0,
+      }),
     });
+    this.#asides = new AsideRuns({ ...ports, runs, failed, open: (task, reports) => this.#open(task, reports) });
     this.gateFor = createRunGates({
       ...ports,
       runs,
-      clock,
       judge: (seat, call, remembered) =>
-        judgeCall(config(), seat, call, { at: clock.now(), remembered, member: member(seat) }),
+        judgeCall(config(), seat, call, { at: clock.now(), remembered, member: this.#member(seat) }),
       maxTurns: (seat) => stepsOf(config(), seat, 'conversational'),
-      requestedBy: (seat) => member(seat)?.id ?? requesters(seat)[0]?.id ?? null,
-      failed: (error) => log.error({ err: error }, 'a tool call could not be written: it is not run'),
+      requestedBy: (seat) => this.#member(seat)?.id ?? this.#requesters(seat)[0]?.id ?? null,
+      failed,
     });
   }
 
-  #eventsFrom(feeds: RunFeeds, floors: RunsPorts['floors'], clock: Clock): EventSource {
-    return ({ agent, channel, after, format }, sink) => {
-      this.drafted ??= (seat, text) => feeds.drafted(seat, text);
-      const seats = floors.seatsOf(agent);
-      const [only] = seats;
-      if (only === undefined) return { ok: false, status: 404, text: `There is no agent "${agent}" in any channel.` };
-      if (channel === null && seats.length > 1)
-        return { ok: false, status: 400, text: `Say which channel: ${seats.join(', ')}.` };
-      if (channel !== null && !seats.includes(channel))
-        return { ok: false, status: 404, text: `"${agent}" has no seat in ${channel}.` };
-      return streamRuns(feeds, { channel: channel ?? only, agent }, { after, format, at: clock.now() }, sink);
-    };
+  /** Goes on with the work beside the floors that was open when the program ended. */
+  begin(agents: Pick<Supervisor, 'aside'>): Promise<void> {
+    this.#agents = agents;
+    return this.#asides.begin();
+  }
+
+  /** Ends that work without a word, until the next start. */
+  stop(): Promise<void> {
+    return this.#asides.stop();
+  }
+
+  #read(feeds: RunFeeds, { agent, channel, after, format }: Asked, sink: Sink): ReturnType<EventSource> {
+    const { floors, clock } = this.#ports;
+    this.drafted ??= (seat, text) => feeds.drafted(seat, text);
+    const seats = floors.seatsOf(agent);
+    const [only] = seats;
+    if (only === undefined) return { ok: false, status: 404, text: `There is no agent "${agent}" in any channel.` };
+    if (channel === null && seats.length > 1)
+      return { ok: false, status: 400, text: `Say which channel: ${seats.join(', ')}.` };
+    if (channel !== null && !seats.includes(channel))
+      return { ok: false, status: 404, text: `"${agent}" has no seat in ${channel}.` };
+    return streamRuns(feeds, { channel: channel ?? only, agent }, { after, format, at: clock.now() }, sink);
+  }
+
+  /** Who asked for what a seat does; of work beside the floor it is on record. */
+  #requesters(seat: RunSeat): readonly Requester[] {
+    const { channel, agent, aside } = seat;
+    const { store, manager } = this.#ports;
+    const by = aside === true ? this.store.state(runKeyOf(seat))?.run?.requestedBy : undefined;
+    if (by !== undefined) return [{ id: by, name: by }];
+    return requestersOf(manager.floor(channel), agent, {
+      newest: () => store.journal(channel, LOOKED_AT).toReversed(),
+      authorOf: (id) => authorIn(store, id),
+    });
+  }
+
+  /** One of them who is no operator. */
+  #member(seat: RunSeat): Requester | null {
+    return this.#requesters(seat).find((requester) => !this.people.operates(requester)) ?? null;
+  }
+
+  #open({ seat: { channel, agent }, ...order }: AsideTask, reports: AsideReports): AsideWorker | null {
+    const { manager, log } = this.#ports;
+    const uncounted = (error: unknown): void => log.error({ err: error }, 'what an agent spent could not be written');
+    const spent: AsideListener['spent'] = ({ tokens, costMicros }) =>
+      void manager.apply(channel, { type: 'spend', agent, epoch: 0, tokens, costMicros }).catch(uncounted);
+    return this.#agents?.aside(agent, { channel, ...order }, { ...reports, spent }) ?? null;
   }
 }
 
@@ -129,7 +172,7 @@ function closedQuestion(
   question: number,
 ): { readonly choice: string; readonly by: string | null } | null {
   for (const { fact } of store.journal(channel, LOOKED_AT).toReversed()) {
-    if (fact.type === 'questionClosed' && fact.question === question)
+    if ((fact.type === 'questionClosed' || fact.type === 'asideAnswered') && fact.question === question)
       return { choice: fact.choice ?? 'withdrawn', by: fact.by };
   }
   return null;

@@ -17,7 +17,7 @@ import { excerpt } from '../turns/commands/clock-words.ts';
 import type { AboutCall } from '../turns/floor/settings.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RequestedCall } from '../work/runs/run-events.ts';
-import type { Requester } from '../work/runs/run-requester.ts';
+import type { Requester } from '../turns/requesters.ts';
 import type { RunState } from '../work/runs/run.ts';
 
 /** What the rules say about a call, and what can be remembered about it. */

@@ -68,9 +68,14 @@ export function plansWord({ channels }: Pick<Config, 'channels'>): string {
  * agents of the plan, or others, are there.
  */
 export function restOf(floor: Floor): string | null {
-  const { turn, exchange, facilitation, parked, held, seats, configured, catchingUp } = floor;
+  const { turn, exchange, facilitation, parked, held, seats, asides, configured, catchingUp } = floor;
   if (configured === null || catchingUp || nextDeadline(floor) !== null) return null;
-  const isBusy = turn !== null || exchange !== null || facilitation !== null || parked.length + held.length > 0;
+  const isBusy =
+    turn !== null ||
+    exchange !== null ||
+    facilitation !== null ||
+    parked.length + held.length > 0 ||
+    asides !== undefined;
   const isThere = (seat: Floor['seats'][number]): boolean =>
     seat.disabled || (seat.present && seat.status !== 'OFFLINE');
   if (isBusy || seats.length !== configured.seats.length || !seats.every(isThere)) return null;

@@ -37,6 +37,8 @@ export type FloorView = {
   /** Who is next, in the order in which the policy would grant now. */
   readonly next: readonly AgentId[];
   readonly held: readonly MessageId[];
+  /** Who works beside the floor, and what that asks; absent when nobody does. */
+  readonly asides?: readonly { readonly agent: AgentId; readonly question?: Question }[];
   /** Agent turns since the last human message, of how many. */
   readonly turns: { readonly used: number; readonly allowed: number } | null;
   /** Everything for which nobody is granted the floor now, what outlasts the rest first; with nothing, whoever is next may have it. */
@@ -75,9 +77,21 @@ export function viewOf(floor: Floor, at: Instant): FloorView {
     })),
     next: upcoming(floor),
     held: floor.held.map(({ id }) => id),
+    ...(floor.asides === undefined ? {} : { asides: floor.asides }),
     turns: floor.exchange === null ? null : { used: floor.usageSincePerson.turns, allowed: settings.maxTurns },
     obstacles: obstacles(floor, at),
   };
+}
+
+/** The open question with a number, and who asks it: the holder, or somebody who works beside the floor. */
+export function askedAs(
+  { holder, asides = [] }: FloorView,
+  number: number,
+): { readonly agent: AgentId; readonly isAside: boolean; readonly question: Question } | null {
+  const { agent, approval = null } = holder ?? {};
+  if (agent !== undefined && approval?.question === number) return { agent, isAside: false, question: approval };
+  const aside = asides.find(({ question }) => question?.question === number);
+  return aside?.question === undefined ? null : { agent: aside.agent, isAside: true, question: aside.question };
 }
 
 /** The turns that a stretch of the journal tells of, oldest first; one that began before it is left out. */
@@ -168,6 +182,8 @@ export type JournalEntry = StoredFact<Fact>;
 export type Line = {
   readonly line: number;
   readonly at: Instant;
+  /** It was written beside the floor. */
+  readonly aside?: true;
   readonly author: { readonly kind: 'person' | 'agent'; readonly id: string; readonly name: string };
   readonly text: string;
   readonly attachments: readonly Attachment[];
@@ -250,9 +266,10 @@ function givenBy(fact: Fact): readonly MessageId[] {
 }
 
 function lineOf({ fact, at }: JournalEntry, messageOf: (id: MessageId) => InboxRow | null): Line | null {
-  if (fact.type === 'said') {
+  if (fact.type === 'said' || fact.type === 'reported') {
     const author = { kind: 'agent', id: fact.agent, name: fact.agent } as const;
-    return { line: fact.line, at, author, text: fact.text, attachments: [], message: null, change: null };
+    const beside = fact.type === 'reported' ? { aside: true as const } : {};
+    return { line: fact.line, at, author, text: fact.text, attachments: [], message: null, change: null, ...beside };
   }
   if (fact.type !== 'messageRouted' && fact.type !== 'messageAmended') return null;
   const message = messageOf(fact.id);

@@ -41,6 +41,7 @@ async function floors(): Promise<readonly GoldenJournal[]> {
   missing.delete('epochRaised');
   missing.delete('runBegun');
   missing.delete('runLeft');
+  for (const type of missing) if (type.startsWith('aside') || type === 'reported') missing.delete(type);
   if (missing.size > 0) throw new Error(`no seed has ${[...missing].join(', ')}`);
   return found.map((each, index) => (index === 0 ? restored(each) : each));
 }
@@ -53,6 +54,9 @@ async function runs(): Promise<{ readonly floor: GoldenJournal; readonly runs: r
   await bound.requests('a', { words: { title: 'run the tests', detail: 'npm test', offers } });
   await bound.answers('allow', { always: 'execute(npm test)' });
   await bound.run({ type: 'CLAIM', call: 'a', digest: 'd-a', verdict: 'allow' });
+  await bound.run({ type: 'KEEP', session: '1', said: 'Then the other file.', calls: '[]' });
+  await bound.run({ type: 'TAINT', from: 'mcp__web__get' });
+  await bound.run({ type: 'CLEANSE' });
   await bound.run(settle('a'));
   const [yes] = bound.state.remembered;
   await bound.run({ type: 'REVOKE', id: yes?.id ?? '', by });
@@ -85,6 +89,18 @@ async function runs(): Promise<{ readonly floor: GoldenJournal; readonly runs: r
       { ...run, key: KEY, rows: rowsOf(beside.journal), state: beside.state },
     ],
   };
+}
+
+/** A floor beside which somebody works. */
+async function asides(): Promise<GoldenJournal> {
+  const bound = await (await new Bound().granted()).besideAsking();
+  await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'reject', question: 1 });
+  await bound.beside({ type: 'COMPLETE', session: '1', result: 'Two links are dead.' });
+  await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
+  await bound.besideAsking();
+  await bound.floor({ type: 'stop', by });
+  const rows = bound.store.journal(HALL, Infinity).map(({ at, fact }) => ({ at, facts: [fact] }));
+  return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
 }
 
 /** A journal that goes on after its file was restored from a backup. */
@@ -162,7 +178,7 @@ const DISRUPTIONS: readonly MakeEvent[] = [
 
 const usingTools = await runs();
 for (const [name, journals, kind] of [
-  [`floor-${floorMachine.version}.jsonl`, [usingTools.floor, ...(await floors())], 'type'],
+  [`floor-${floorMachine.version}.jsonl`, [usingTools.floor, await asides(), ...(await floors())], 'type'],
   [`run-${runOnFloor.version}.jsonl`, usingTools.runs, 'type'],
   [`session-${sessionJournal.version}.jsonl`, sessions(), 'trigger'],
 ] as const) {

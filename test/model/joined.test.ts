@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { floorWithRuns, runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import { BESIDE } from './beside.ts';
 import { searchJoined } from './joined.ts';
 import { PLANTED_JOINED, catchInJoined } from './planted-joined.ts';
 
@@ -9,6 +10,15 @@ describe('every order of what happens to a floor and the run of its holder', () 
     const { found, transitions } = searchJoined({ floorWithRuns, runOnFloor }, { depth: 4, first: false });
     assert.deepEqual(found, []);
     assert(transitions > 20_000, `only ${transitions} transitions were searched`);
+  });
+
+  test('leaves neither a floor nor the work beside it going on without the other', () => {
+    const { found, transitions } = searchJoined(
+      { floorWithRuns, runOnFloor },
+      { depth: 6, first: false, scene: BESIDE },
+    );
+    assert.deepEqual(found, []);
+    assert(transitions > 15_000, `only ${transitions} transitions were searched`);
   });
 
   test('gives away every bug that is planted where they meet', async () => {

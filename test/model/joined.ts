@@ -20,13 +20,29 @@ export type JoinedMove =
 /** A broken promise, and the shortest way to it. */
 export type FoundJoined = { readonly invariant: string; readonly what: string; readonly trace: readonly JoinedMove[] };
 
-type World = { readonly floor: Floor; readonly run: RunState; readonly at: Instant; readonly calls: number };
+/** A floor and the run that is looked at. */
+export type JoinedWorld = {
+  readonly floor: Floor;
+  readonly run: RunState;
+  readonly at: Instant;
+  readonly calls: number;
+};
+
+/** Where a search begins, what may happen there, and what must hold after each step. */
+export type JoinedScene = {
+  /** Of the run. */
+  readonly key: string;
+  readonly beginning: readonly Command[];
+  readonly moves: (world: JoinedWorld, core: Joined) => readonly JoinedMove[];
+  readonly check: (world: JoinedWorld, before: JoinedWorld, move: JoinedMove) => void;
+};
+
+type World = JoinedWorld;
 type Place = { readonly world: World; readonly trace: readonly JoinedMove[] };
 
 const NOON: Instant = 43_200_000;
 const HALL = 'model';
 const AGENT = 'pm';
-const KEY = `${HALL} ${AGENT}`;
 const MOST_CAUSED = 50;
 
 /**
@@ -35,18 +51,22 @@ const MOST_CAUSED = 50;
  */
 export function searchJoined(
   core: Joined,
-  { depth: deepest, first }: { readonly depth: number; readonly first: boolean },
+  {
+    depth: deepest,
+    first,
+    scene = TURN,
+  }: { readonly depth: number; readonly first: boolean; readonly scene?: JoinedScene },
 ): { readonly states: number; readonly transitions: number; readonly found: readonly FoundJoined[] } {
   const found: FoundJoined[] = [];
-  const beginning: Place = { world: begin(core), trace: [] };
+  const beginning: Place = { world: begin(core, scene), trace: [] };
   const seen = new Set([keyOf(beginning.world)]);
   let [frontier, transitions]: [readonly Place[], number] = [[beginning], 0];
   for (let depth = 0; depth < deepest && frontier.length > 0; depth += 1) {
     const next: Place[] = [];
     for (const { world, trace } of frontier) {
-      for (const move of movesOf(world, core)) {
+      for (const move of scene.moves(world, core)) {
         transitions += 1;
-        const reached = attempt(core, { world, trace: [...trace, move] }, move, found);
+        const reached = attempt(core, { world, trace: [...trace, move] }, { move, scene, found });
         if (first && found.length > 0) return { states: seen.size, transitions, found };
         if (reached === null || seen.has(keyOf(reached.world))) continue;
         seen.add(keyOf(reached.world));
@@ -59,30 +79,40 @@ export function searchJoined(
 }
 
 /** pm holds the floor, dev is next, and pm has used a tool. */
-function begin(core: Joined): World {
-  const settings = { ...PLAIN_SETTINGS, mode: 'interrupt', rounds: 0 } as const;
-  const seats = [AGENT, 'dev'].map((agent) => ({ agent, priority: 1, timeoutMs: 60_000, rejoin: 'auto' as const }));
-  const commands: readonly Command[] = [
-    { type: 'configure', settings, seats },
+const TURN: JoinedScene = {
+  key: `${HALL} ${AGENT}`,
+  beginning: [
+    {
+      type: 'configure',
+      settings: { ...PLAIN_SETTINGS, mode: 'interrupt', rounds: 0 },
+      seats: [AGENT, 'dev'].map((agent) => ({ agent, priority: 1, timeoutMs: 60_000, rejoin: 'auto' as const })),
+    },
     { type: 'join', agent: AGENT },
     { type: 'join', agent: 'dev' },
     { type: 'start', by: 'ann' },
     { type: 'use', agent: AGENT, epoch: 1, maxTurns: 2 },
-  ];
+  ],
+  moves: movesOf,
+  check,
+};
+
+function begin(core: Joined, { key, beginning: commands }: JoinedScene): World {
   const empty: World = {
     floor: core.floorWithRuns.empty(HALL),
-    run: core.runOnFloor.empty(KEY),
+    run: core.runOnFloor.empty(key),
     at: NOON,
     calls: 0,
   };
   return commands.reduce((world, command) => take(core, world, { of: 'floor', command, at: NOON }) ?? world, empty);
 }
 
-function attempt(core: Joined, { world, trace }: Place, move: JoinedMove, found: FoundJoined[]): Place | null {
+type Attempt = { readonly move: JoinedMove; readonly scene: JoinedScene; readonly found: FoundJoined[] };
+
+function attempt(core: Joined, { world, trace }: Place, { move, scene, found }: Attempt): Place | null {
   try {
     const reached = take(core, world, move);
     if (reached === null) return null;
-    check(reached);
+    scene.check(reached, world, move);
     return { world: reached, trace };
   } catch (error) {
     const invariant = error instanceof Violation ? error.invariant : 'throws';

@@ -5,6 +5,7 @@ import { runMachine } from '../../src/work/runs/run-machine.ts';
 import { CHANNELS } from './channels.ts';
 import { catchPlanted } from './plant.ts';
 import { floorWithRuns, runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import { BESIDE } from './beside.ts';
 import { searchJoined } from './joined.ts';
 import { catchInJoined } from './planted-joined.ts';
 import { catchInRuns } from './planted-runs.ts';
@@ -42,9 +43,13 @@ for (const found of rounds.found) log(traceOf(found));
 const runs = searchRuns(runMachine, { depth: values.small ? 6 : 8, first: false });
 log(rowOf(runs));
 for (const found of runs.found) log(traceOf(found));
-const joined = searchJoined({ floorWithRuns, runOnFloor }, { depth: values.small ? 4 : 6, first: false });
+const hosted = { floorWithRuns, runOnFloor };
+const joined = searchJoined(hosted, { depth: values.small ? 4 : 6, first: false });
+const beside = searchJoined(hosted, { depth: values.small ? 6 : 8, first: false, scene: BESIDE });
 log(`${joined.states} states of a floor with its run, ${joined.transitions} transitions`);
-for (const { invariant, what, trace } of joined.found) log(`${invariant} ${what}: ${JSON.stringify(trace)}`);
+log(`${beside.states} states of a floor with work beside it, ${beside.transitions} transitions`);
+for (const { invariant, what, trace } of [...joined.found, ...beside.found])
+  log(`${invariant} ${what}: ${JSON.stringify(trace)}`);
 const planted = [
   ...(await catchPlanted()).map(({ bug, found }) => ({ bug, found, where: found?.channel ?? '' })),
   ...(await catchInRuns()).map(({ bug, found }) => ({ bug, found, where: 'runs' })),
@@ -54,11 +59,16 @@ for (const caught of planted) log(plantedRowOf(caught));
 
 const sum = (count: (one: Explored) => number): number => explored.reduce((total, one) => total + count(one), 0);
 const result = {
-  states: sum((one) => one.states) + runs.states + joined.states,
-  transitions: sum((one) => one.transitions) + runs.transitions + joined.transitions,
+  states: sum((one) => one.states) + runs.states + joined.states + beside.states,
+  transitions: sum((one) => one.transitions) + runs.transitions + joined.transitions + beside.transitions,
   diameter: Math.max(...explored.map((one) => one.diameter)),
   schedules: rounds.schedules,
-  violations: sum((one) => one.found.length) + rounds.found.length + runs.found.length + joined.found.length,
+  violations:
+    sum((one) => one.found.length) +
+    rounds.found.length +
+    runs.found.length +
+    joined.found.length +
+    beside.found.length,
   planted: planted.length,
   caught: planted.filter(({ found }) => found !== null).length,
 };

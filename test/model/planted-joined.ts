@@ -1,6 +1,7 @@
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { BESIDE } from './beside.ts';
 import { searchJoined } from './joined.ts';
 import type { FoundJoined, Joined } from './joined.ts';
 import { change, inScratch } from './plant.ts';
@@ -119,7 +120,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a question about a call of Conch is void over a restart, and its floor asks on',
     file: RUN,
-    find: 'decision.run.pause?.approval?.lasting === true',
+    find: 'pause?.approval?.lasting === true',
     replace: 'false',
   },
   {
@@ -149,8 +150,8 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a run that failed goes on without a turn',
     file: RUN,
-    find: "  if (run.waitMs !== null) return null;\n  if (status === 'error') return 'AGENT_EXECUTION_ERROR';\n",
-    replace: '  if (run.waitMs !== null || status === null) return null;\n',
+    find: "return run.type === 'background' && by !== null ? null : 'AGENT_EXECUTION_ERROR';",
+    replace: 'return null;',
   },
   {
     name: 'a run goes on by a word while its turn waits for another',
@@ -166,7 +167,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   },
   {
     name: 'a question does not say what it is for',
-    file: 'turns/floor/decide/waits.ts',
+    file: 'turns/floor/decide/asides.ts',
     find: '...(id === undefined ? {} : { approval: id }),',
     replace: '',
   },
@@ -181,6 +182,66 @@ export const PLANTED_JOINED: readonly Planted[] = [
     file: 'turns/floor/evolve-turn.ts',
     find: '...(turn.run === undefined ? {} : { run: turn.run }),',
     replace: '',
+  },
+  {
+    name: 'work beside the floor outlives a stop',
+    file: BINDING,
+    find: "[{ type: 'ABORT', reason: 'it was stopped', by: fact.by }]",
+    replace: '[]',
+  },
+  {
+    name: 'a floor does not know of the work beside it',
+    file: BINDING,
+    find: "return { type: 'beginAside', agent, what: `begins: ${excerpt(fact.prompt, PROMPT_LENGTH)}` };",
+    replace: 'return null;',
+  },
+  {
+    name: 'a floor is not told that the work beside it was aborted',
+    file: BINDING,
+    find: "return { type: 'endAside', agent, what: `was aborted: ${fact.reason}` };",
+    replace: 'return null;',
+  },
+  {
+    name: 'a floor is not told that the work beside it has failed for good',
+    file: BINDING,
+    find: "if (status !== 'error') return { type: 'endAside', agent, what };",
+    replace: "if (status !== 'error') return { type: 'tellAside', agent, what };",
+  },
+  {
+    name: 'a question of before a restart can be answered, beside the floor',
+    file: BINDING,
+    find: "return fact.muted === true || fact.reason === 'user_input'",
+    replace: "return fact.reason === 'user_input' && fact.muted !== true",
+  },
+  {
+    name: 'what people say to work beside the floor is not heard',
+    file: BINDING,
+    find: "    'asideAnswered',\n",
+    replace: '',
+  },
+  {
+    name: 'a question stays open when the work beside the floor goes on',
+    file: BINDING,
+    find: "      case 'resumed':\n        return { type: 'withdrawAside', agent };",
+    replace: "      case 'resumed':\n        return null;",
+  },
+  {
+    name: 'a report is said in the middle of a turn',
+    file: 'turns/floor/decide/decision-builder.ts',
+    find: 'decision.floor.turn === null ? (decision.floor.reports ?? []) : []',
+    replace: 'decision.floor.reports ?? []',
+  },
+  {
+    name: 'a report waits although nobody has the floor',
+    file: 'turns/floor/decide/asides.ts',
+    find: '  reportAll(decision);\n',
+    replace: '',
+  },
+  {
+    name: 'work beside the floor goes on past its limit by itself',
+    file: RUN,
+    find: "return by === null && isForPeople(run) ? 'APPROVAL_OPEN' : null;",
+    replace: 'return null;',
   },
 ];
 
@@ -209,7 +270,8 @@ export async function catchInJoined(): Promise<
 function firstOf(core: Joined): FoundJoined | null {
   for (const depth of DEPTHS) {
     const [found] = searchJoined(core, { depth, first: true }).found;
-    if (found !== undefined) return found;
+    const [beside] = found === undefined ? searchJoined(core, { depth, first: true, scene: BESIDE }).found : [found];
+    if (beside !== undefined) return beside;
   }
   return null;
 }

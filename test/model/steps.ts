@@ -278,6 +278,7 @@ function checkAnnouncements(step: Step): void {
     recovered: of(facts, 'turnResumed').filter((fact) => fact.why === 'restart').length,
     undelivered: command.type === 'undelivered' ? 1 : 0,
     forbidden: command.type === 'forbidden' ? 1 : 0,
+    aside: 0,
     gap: of(facts, 'caughtUp').filter((fact) => fact.gap !== null).length,
   };
   const tell = (kinds: readonly string[]): string => kinds.toSorted().join();

@@ -10,7 +10,7 @@ export type SeatTaint = {
   /** It has read text from there; the first time counts. */
   mark(from: string): void;
   /** It is about to read these lines: what was written by a session that had read such text is such text, too. */
-  read(lines: readonly Pick<Line, 'author' | 'at'>[]): void;
+  read(lines: readonly Pick<Line, 'author' | 'at' | 'aside'>[]): void;
   /** It is over, and what it has read is forgotten; what it wrote stays what it is. */
   forget(): void;
 };

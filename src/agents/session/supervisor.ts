@@ -11,6 +11,8 @@ import type { Clock, Timers } from '../../lib/time.ts';
 import { SeatedAgent } from './seated-agent.ts';
 import type { AgentSpec, SessionSettings, SeatedAgentPorts } from './seated-agent.ts';
 import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
+import { AsideSession } from './aside-session.ts';
+import type { AsideListener, AsideOrder } from './aside-session.ts';
 import { Heartbeat } from './heartbeat.ts';
 import type { Beat } from './heartbeat.ts';
 import { createRoster } from './session-roster.ts';
@@ -60,6 +62,8 @@ export type Supervisor = Roster & {
    * in another way, and leaves alone what did not change. Resolves as `start` does.
    */
   configure(agents: readonly AgentSpec[]): Promise<void>;
+  /** Has an agent work beside the floor of a channel; `null` when there is no such agent. */
+  aside(agent: AgentId, order: AsideOrder, listener: AsideListener): AsideSession | null;
   /**
    * Brings the sessions of a channel in step with its seats: an agent that is there has its session opened when it has something to do.
    * Resolves as `start` does.
@@ -250,6 +254,11 @@ class SessionPool {
 
   draft(channel: ChannelId): TurnDraft | null {
     return this.#newestOf(channel, ({ draft }) => draft);
+  }
+
+  aside(agent: AgentId, order: AsideOrder, listener: AsideListener): AsideSession | null {
+    const spec = this.agents.find(({ id }) => id === agent);
+    return spec === undefined || !this.#running ? null : new AsideSession(spec, order, this.#ports, listener);
   }
 
   takeDraft(channel: ChannelId): TurnDraft | null {

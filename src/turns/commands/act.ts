@@ -6,6 +6,7 @@ import { clockWords, counted } from './clock-words.ts';
 import type { Answer, CommandContext, Request } from './context.ts';
 import { list } from './fact-words.ts';
 import { floorLine, questionLine } from './read.ts';
+import { askedAs } from '../view.ts';
 
 /** What to do to the floor of the request's channel, and how to say that it was done. */
 type Act = {
@@ -80,9 +81,10 @@ export async function runAnswer(request: Request, choice: Choice, context: Comma
     return { ok: false, text: questionLine(asked, context.names.agent) ?? NOBODY_ASKS };
   }
   const { scope, count = 1, words: reason } = request.values;
-  const asked = context.floors.view(request.channel)?.holder?.approval ?? null;
-  const always = scope !== 'always' || asked?.question !== question ? undefined : asked.always?.[count - 1]?.rule;
-  if (scope === 'always' && asked?.question === question && always === undefined)
+  const view = context.floors.view(request.channel);
+  const asked = view === null ? null : (askedAs(view, question)?.question ?? null);
+  const always = scope === 'always' ? asked?.always?.[count - 1]?.rule : undefined;
+  if (scope === 'always' && asked !== null && always === undefined)
     return { ok: false, text: 'Nothing is offered for always here, or not so many rules: say /allow once.' };
   const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
   const did = (): string => {

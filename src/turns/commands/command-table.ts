@@ -36,7 +36,11 @@ export type CommandRow = {
 };
 
 const AGENT = { name: 'agent', kind: 'agent', required: true, summary: 'an agent, by id or name' } as const;
-const RUNNING = { ...AGENT, required: false, summary: 'whose run; that of the holder if left out' } as const;
+const RUNNING = {
+  ...AGENT,
+  required: false,
+  summary: 'whose run; that of the holder if left out; "dev+" is what dev does beside the floor',
+} as const;
 const QUESTION = {
   name: 'question',
   kind: 'question',
@@ -44,17 +48,15 @@ const QUESTION = {
   summary: 'the number that stands with the question',
 } as const;
 
+/** A command that shows something, and takes no arguments. */
+const looked = <Path extends string>(path: Path, summary: string) =>
+  ({ path, summary, arguments: [], needs: 'read', example: `/${path}` }) as const;
+
 /**
  * Every operator command, once. Slash commands, the console's buttons, `conch ctl` and `/help` are all made from it.
  */
 export const COMMANDS = [
-  {
-    path: 'floor status',
-    summary: 'Show who has the floor, for how long, and who is next',
-    arguments: [],
-    needs: 'read',
-    example: '/floor status',
-  },
+  looked('floor status', 'Show who has the floor, for how long, and who is next'),
   {
     path: 'floor start',
     summary: 'Let the agents begin without a message',
@@ -137,13 +139,7 @@ export const COMMANDS = [
     needs: 'read',
     example: '/floor log 5',
   },
-  {
-    path: 'agent list',
-    summary: 'Show every agent, its state and its channels',
-    arguments: [],
-    needs: 'read',
-    example: '/agent list',
-  },
+  looked('agent list', 'Show every agent, its state and its channels'),
   {
     path: 'agent status',
     summary: 'Show one agent in detail',
@@ -201,6 +197,13 @@ export const COMMANDS = [
     needs: 'operate',
     bare: 'read',
     example: '/reject 8',
+  },
+  {
+    path: 'run start',
+    summary: 'Have an agent work beside the floor; it reports here when it has ended',
+    arguments: [AGENT, { name: 'what', kind: 'words', required: true, rest: true, summary: 'what it is to do' }],
+    needs: 'operate',
+    example: '/run start dev look for dead links',
   },
   {
     path: 'run status',
@@ -275,13 +278,7 @@ export const COMMANDS = [
     needs: 'operate',
     example: '/run retry dev',
   },
-  {
-    path: 'queue',
-    summary: 'Show who is next and which messages are held',
-    arguments: [],
-    needs: 'read',
-    example: '/queue',
-  },
+  looked('queue', 'Show who is next and which messages are held'),
   {
     path: 'why',
     summary: 'Show what became of a message, step by step',
@@ -289,13 +286,7 @@ export const COMMANDS = [
     needs: 'read',
     example: '/why 1234567890',
   },
-  {
-    path: 'whoami',
-    summary: 'Show your id and what you may do here',
-    arguments: [],
-    needs: 'read',
-    example: '/whoami',
-  },
+  looked('whoami', 'Show your id and what you may do here'),
   {
     path: 'help',
     summary: 'Show all commands, or one in detail',

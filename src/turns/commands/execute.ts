@@ -98,6 +98,7 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   stop: (request, context) => withFloor(request, context, () => runStop(request, context)),
   allow: (request, context) => withFloor(request, context, () => runAnswer(request, 'allow', context)),
   reject: (request, context) => withFloor(request, context, () => runAnswer(request, 'reject', context)),
+  'run start': (request, context) => withRun('start', request, context),
   'run status': (request, context) => withRun('status', request, context),
   'run log': (request, context) => withRun('log', request, context),
   'run approvals': (request, context) => withRun('approvals', request, context),
@@ -170,9 +171,10 @@ function withView(
 function withRun(verb: RunVerb, request: Request, context: CommandContext): Answer | Promise<Answer> {
   const act = (agent: AgentId | null): Answer | Promise<Answer> =>
     context.runs?.run(verb, agent, request) ?? { ok: false, text: 'No runs are kept here.' };
-  return request.values.agent === undefined
-    ? withFloor(request, context, () => act(null))
-    : withAgent(request, context, act);
+  const { agent } = request.values;
+  if (agent === undefined) return withFloor(request, context, () => act(null));
+  const values = { ...request.values, agent: agent.replace(/\+$/, '') };
+  return withAgent({ ...request, values }, context, act);
 }
 
 function withAgent(

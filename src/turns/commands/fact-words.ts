@@ -92,6 +92,7 @@ const NOTICES: NoticeWords = {
   answered: ({ agent, choice, by, title }, name) =>
     `${by ?? 'nobody'} ${choice === 'reject' ? 'rejected' : choice === 'allow' ? 'allowed' : 'answered'} what ${name(agent)} asked: ${excerpt(title)}`,
   forbidden: ({ agent, title, why }, name) => `the rules refused ${excerpt(title)} to ${name(agent)}: ${why}`,
+  aside: ({ agent, what }, name) => `${name(agent)}, beside the floor: ${excerpt(what)}`,
   unasked: ({ agent, title, why }, name) => `nobody could be asked about ${name(agent)}'s ${excerpt(title)}: ${why}`,
 };
 
@@ -128,6 +129,13 @@ const WORDS: Words = {
     choice === null
       ? `${name(agent)} took question ${question} back`
       : `${name(by ?? 'Conch')} decided ${choice} on question ${question} of ${name(agent)}${reason === undefined ? '' : `: ${excerpt(reason)}`}`,
+  asideBegun: ({ agent }, name) => `${name(agent)} begins to work beside the floor`,
+  asideAsked: ({ agent, question }, name) => `${name(agent)} asks question ${question.question}, beside the floor`,
+  asideShown: ({ question }) => `question ${question} stands in the channel`,
+  asideAnswered: (fact, name) => WORDS.questionClosed({ ...fact, type: 'questionClosed', epoch: 0 }, name),
+  asideStopped: ({ agent, by }, name) => `${name(by)} stopped what ${name(agent)} did beside the floor`,
+  asideEnded: ({ agent }, name) => `the work of ${name(agent)} beside the floor is over`,
+  reported: ({ agent, text }, name) => `${name(agent)} said of its work beside the floor: ${excerpt(text)}`,
   turnStopped: ({ agent, epoch, forced }, name) =>
     `${name(agent)} #${epoch} ${forced ? 'was stopped by force' : 'has stopped'}`,
   waitAnswered: ({ agent, messages, parked }, name) =>

@@ -153,6 +153,22 @@ export type SystemCommand =
       readonly approval: string;
       readonly came: CallEnd;
     }
+  /** An agent begins to work beside the floor: it need not have the floor for it, and posts nothing before it has ended. */
+  | { readonly type: 'beginAside'; readonly agent: AgentId; readonly what: string }
+  /** People are told what became of such work. */
+  | { readonly type: 'tellAside'; readonly agent: AgentId; readonly what: string }
+  /** It asks people something; until then they may answer. */
+  | {
+      readonly type: 'askAside';
+      readonly agent: AgentId;
+      readonly approval: Approval;
+      readonly unaskable?: string;
+      readonly until: Instant | null;
+    }
+  /** It no longer asks. */
+  | { readonly type: 'withdrawAside'; readonly agent: AgentId }
+  /** It is over. `report`: what its agent says of it, as soon as nobody has the floor. */
+  | { readonly type: 'endAside'; readonly agent: AgentId; readonly what: string; readonly report?: string }
   /** The platform refused for good what an agent said. */
   | { readonly type: 'undelivered'; readonly agent: AgentId; readonly why: string }
   /** Called once after a backup was restored, so that no epoch is used twice. */

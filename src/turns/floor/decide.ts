@@ -1,4 +1,5 @@
 import type { Command, CommandOf, Refusal } from './command.ts';
+import { askAside, beginAside, endAside, tellAside, withdrawAside } from './decide/asides.ts';
 import { choose, extend, grantTo, mode, order, pause, resumeFloor, skip, start, stop } from './decide/control.ts';
 import { DecisionBuilder } from './decide/decision-builder.ts';
 import type { Decision, Refused } from './decide/decision-builder.ts';
@@ -70,6 +71,11 @@ const DECIDERS: Deciders = {
   undelivered,
   forbidden,
   ran,
+  beginAside,
+  tellAside,
+  askAside,
+  withdrawAside,
+  endAside,
   raiseEpoch,
   tick,
 };

@@ -1,9 +1,9 @@
 import { TURNS } from './evolve-turn.ts';
 import type { Evolution, Fact, FactOf } from './fact.ts';
-import type { Floor, Held, Seat, Turn } from './floor.ts';
+import type { Aside, Floor, Held, Seat, Turn } from './floor.ts';
 import type { AgentId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { changeTurn, findTurn, moveSeat, newSeat, patchSeat, showLine } from './seats.ts';
+import { asideOf, changeTurn, findTurn, moveSeat, newSeat, patchSeat, showLine } from './seats.ts';
 import { GAP_KEY, NOTHING_USED } from './floor.ts';
 import { NOBODY, openMs } from './gate.ts';
 
@@ -40,11 +40,42 @@ const EVOLUTION: Evolution = {
     facilitation: { facilitator, ask, deadlineAt },
   }),
   facilitatorAnswered: (floor) => ({ ...floor, facilitation: null }),
+  asideBegun: (floor, { agent }) => ({ ...floor, asides: [...(floor.asides ?? []), { agent }] }),
+  asideAsked: (floor, { agent, question }) => ({
+    ...changeAside(floor, agent, { agent, question }),
+    questions: Math.max(floor.questions, question.question),
+  }),
+  asideShown: (floor, { agent }) => {
+    const { question } = asideOf(floor, agent) ?? {};
+    return question === undefined
+      ? floor
+      : changeAside(floor, agent, { agent, question: { ...question, shown: true } });
+  },
+  asideAnswered: (floor, { agent }) => changeAside(floor, agent, { agent }),
+  asideStopped: (floor, { agent }) => changeAside(floor, agent, null),
+  asideEnded: (floor, { agent, report }) => {
+    const over = changeAside(floor, agent, null);
+    return report === undefined ? over : { ...over, reports: [...(floor.reports ?? []), { agent, text: report }] };
+  },
+  reported: ({ reports = [], ...floor }, { line }) => ({
+    ...floor,
+    lines: line,
+    notice: null,
+    ...(reports.length > 1 ? { reports: reports.slice(1) } : {}),
+  }),
   messageRouted: routed,
   injectReported: reported,
   messageAmended: amended,
   ...TURNS,
 };
+
+/** The floor with what an agent does beside it changed, or over. */
+function changeAside({ asides = [], ...floor }: Floor, agent: AgentId, changed: Aside | null): Floor {
+  if (!asides.some((aside) => aside.agent === agent))
+    throw new Error(`impossible: ${agent} does nothing beside ${floor.channel}`);
+  const next = asides.flatMap((aside) => (aside.agent === agent ? (changed ?? []) : aside));
+  return { ...floor, ...(next.length > 0 ? { asides: next } : {}) };
+}
 
 function apply<T extends Fact['type']>(
   type: T,

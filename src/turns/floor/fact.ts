@@ -64,11 +64,24 @@ const announcementSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('unasked'), agent, title: z.string(), why: z.string() }),
   /** The first tool of a run that the rules refuse. */
   z.strictObject({ kind: z.literal('forbidden'), agent, title: z.string(), why: z.string() }),
+  /** What became of an agent's work beside the floor. */
+  z.strictObject({ kind: z.literal('aside'), agent, what: z.string() }),
 ]);
 
 /** The lines that a prompt gives, and the messages to be answered with it. */
 const prompted = { agent, epoch: number, afterLine: number, uptoLine: number, messages: z.array(message) };
 const act = { agent, epoch: number };
+const answered = {
+  question: number,
+  choice: z.enum(['allow', 'reject']).nullable(),
+  by: z.string().nullable(),
+  /** What the answer is for, as the question has it. */
+  approval: z.string().exactOptional(),
+  /** Why, in the words of whoever decided. */
+  reason: z.string().exactOptional(),
+  /** The rule that is remembered from now on. */
+  always: z.string().exactOptional(),
+};
 
 /** What happened, as it is stored, each kind by its `type`: what is no fact of this version is not read. */
 export const factSchema = z.discriminatedUnion('type', [
@@ -168,15 +181,7 @@ export const factSchema = z.discriminatedUnion('type', [
   z.strictObject({
     type: z.literal('questionClosed'),
     ...act,
-    question: number,
-    choice: z.enum(['allow', 'reject']).nullable(),
-    by: z.string().nullable(),
-    /** What the answer is for, as the question has it. */
-    approval: z.string().exactOptional(),
-    /** Why, in the words of whoever decided. */
-    reason: z.string().exactOptional(),
-    /** The rule that is remembered from now on. */
-    always: z.string().exactOptional(),
+    ...answered,
   }),
   /** The holder uses tools: its run begins, with so many steps at most and by this person's word if that was told. */
   z.strictObject({
@@ -187,6 +192,20 @@ export const factSchema = z.discriminatedUnion('type', [
   }),
   /** The turn is over with which the run went. */
   z.strictObject({ type: z.literal('runLeft'), ...act, outcome }),
+  /** An agent works beside the floor. */
+  z.strictObject({ type: z.literal('asideBegun'), agent }),
+  /** That work asks people something. */
+  z.strictObject({ type: z.literal('asideAsked'), agent, question: questionSchema }),
+  /** All of it stands in the channel. */
+  z.strictObject({ type: z.literal('asideShown'), agent, question: number }),
+  /** As for the question of a turn. */
+  z.strictObject({ type: z.literal('asideAnswered'), agent, ...answered }),
+  /** A person stopped it. */
+  z.strictObject({ type: z.literal('asideStopped'), agent, by: z.string() }),
+  /** It is over, and this is to be said of it. */
+  z.strictObject({ type: z.literal('asideEnded'), agent, report: z.string().exactOptional() }),
+  /** What an agent had to say of it was said: nobody had the floor. */
+  z.strictObject({ type: z.literal('reported'), agent, line: number, text: z.string() }),
   /** The generation that was interrupted is over: by itself, or by force. */
   z.strictObject({ type: z.literal('turnStopped'), ...act, forced: z.boolean() }),
   z.strictObject({

@@ -208,6 +208,10 @@ export const floorSchema = z.strictObject({
   /** Turns that wait without the floor. */
   parked: z.array(turnSchema),
   held: z.array(heldSchema),
+  /** Who works beside the floor, and what that asks people. */
+  asides: z.array(z.strictObject({ agent, question: questionSchema.exactOptional() })).exactOptional(),
+  /** What agents have to say of such work, and could not yet. */
+  reports: z.array(z.strictObject({ agent, text: z.string() })).exactOptional(),
   exchange: exchangeSchema.nullable(),
   /** What agents used since a person or an operator last spoke, whatever exchanges there were: budgets are measured by it. */
   usageSincePerson: usageSchema,
@@ -244,6 +248,7 @@ export type ActiveTurn = Extract<Turn, { readonly status: 'active' }>;
 export type WaitingTurn = Extract<Turn, { readonly status: 'waiting' }>;
 export type Held = Frozen<z.infer<typeof heldSchema>>;
 export type Exchange = Frozen<z.infer<typeof exchangeSchema>>;
+export type Aside = Frozen<NonNullable<z.infer<typeof floorSchema>['asides']>[number]>;
 export type Floor = Frozen<z.infer<typeof floorSchema>>;
 
 /** The floor of a channel in which nothing has happened. */

@@ -17,6 +17,7 @@ const REACTIONS: { readonly [T in Fact['type']]?: (fact: FactOf<T>, floor: Floor
   turnStopped: ({ agent, epoch, forced }) => (forced ? [{ type: 'interrupt', agent, epoch, graceMs: 0 }] : []),
   turnEnded: ended,
   disconnected: ({ restart }, floor) => (restart ? cancelled(floor) : []),
+  reported: ({ agent, line, text }) => [{ type: 'post', agent, epoch: 0, line, text }],
   said: ({ agent, epoch, line, text }) => [{ type: 'post', agent, epoch, line, text }],
   messageRouted: routed,
   messageAmended: amended,

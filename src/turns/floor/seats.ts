@@ -1,5 +1,5 @@
-import type { ActiveTurn, Floor, Seat, Status, Turn, Wait, WaitingTurn } from './floor.ts';
-import type { AgentId, Question, SeatSettings } from './settings.ts';
+import type { ActiveTurn, Aside, Floor, Seat, Status, Turn, Wait, WaitingTurn } from './floor.ts';
+import type { AgentId, ChannelId, Question, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 
 type Row = {
@@ -165,6 +165,30 @@ export function askOf(turn: Turn): Extract<Wait, { reason: 'answer' }>['of'] | n
 export function openQuestion({ turn }: Floor): Question | null {
   const wait = turn?.status === 'waiting' ? turn.wait : null;
   return wait?.reason === 'approval' && !wait.ready ? wait.question : null;
+}
+
+/** Where an agent's session beside the floor of a channel is: told apart from the channel, whose id has no spaces. */
+export function besideOf(channel: ChannelId): ChannelId {
+  return `${channel}${BESIDE}`;
+}
+
+/** The channel of a session, and whether it is beside its floor. */
+export function placeOf(id: ChannelId): { readonly channel: ChannelId; readonly aside?: true } {
+  return id.endsWith(BESIDE) ? { channel: id.slice(0, -BESIDE.length), aside: true } : { channel: id };
+}
+
+const BESIDE = ' +';
+
+/** The work of an agent beside the floor, if it has any. */
+export function asideOf({ asides }: Floor, agent: AgentId): Aside | undefined {
+  return asides?.find((aside) => aside.agent === agent);
+}
+
+/** The work beside the floor that asks the question with this number. */
+export function asideAsking({ asides }: Floor, question: number): Required<Aside> | undefined {
+  for (const { agent, question: asked } of asides ?? [])
+    if (asked?.question === question) return { agent, question: asked };
+  return undefined;
 }
 
 /** The turn that speaks now, if one does: it neither waits nor was cut by a restart. */

@@ -155,6 +155,8 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
       const { agent, title } = announcement;
       return { answer: answerWords(announcement), agent: nameOf(agent), title: heading(title) };
     }
+    case 'aside':
+      return { agent: nameOf(announcement.agent), what: excerpt(announcement.what, REPORT_LENGTH) };
     case 'forbidden':
     case 'unasked': {
       const { agent, title, why } = announcement;
@@ -164,6 +166,7 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
 }
 
 const REASON_LENGTH = 200;
+const REPORT_LENGTH = 400;
 const HEADING_LENGTH = 100;
 
 /** A title on one line that opens no code. */

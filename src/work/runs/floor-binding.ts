@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { CommandFor, Machine } from '../../engine/machine.ts';
+import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { Command, Refusal } from '../../turns/floor/command.ts';
 import type { Fact, FactOf } from '../../turns/floor/fact.ts';
 import type { Floor } from '../../turns/floor/floor.ts';
@@ -13,19 +14,33 @@ import { runMachine } from './run-machine.ts';
 import type { RunEffect } from './run-machine.ts';
 import type { OpenCall, Run, RunState } from './run.ts';
 
-/** The seat whose runs a key holds. */
-export type RunSeat = { readonly channel: ChannelId; readonly agent: AgentId };
+/** The seat whose runs a key holds: those of its turns, or (`aside`) what its agent does beside the floor. */
+export type RunSeat = { readonly channel: ChannelId; readonly agent: AgentId; readonly aside?: true };
 
 /** The key of a seat's runs. */
-export function runKeyOf({ channel, agent }: RunSeat): string {
-  return `${channel} ${agent}`;
+export function runKeyOf({ channel, agent, aside }: RunSeat): string {
+  return `${channel} ${agent}${aside === true ? ASIDE : ''}`;
 }
 
-/** The seat of a key; agents' ids have no spaces. */
+/** The seat of a key; agents' ids have no spaces, and end in no mark. */
 export function seatOfRuns(key: string): RunSeat {
   const at = key.lastIndexOf(' ');
-  return { channel: key.slice(0, at), agent: key.slice(at + 1) };
+  const [channel, agent] = [key.slice(0, at), key.slice(at + 1)];
+  return agent.endsWith(ASIDE) ? { channel, agent: agent.slice(0, -ASIDE.length), aside: true } : { channel, agent };
 }
+
+const asked = {
+  approval: z.strictObject({
+    title: z.string(),
+    detail: z.string(),
+    about: aboutSchema.exactOptional(),
+    id: z.string().exactOptional(),
+    pause: z.enum(PAUSES).exactOptional(),
+    lasting: z.literal(true).exactOptional(),
+    always: z.array(z.strictObject({ rule: z.string(), words: z.string() })).exactOptional(),
+  }),
+  unaskable: z.string().exactOptional(),
+};
 
 /**
  * The floor as it is hosted beside runs: what happens to a turn happens to its run in the same transaction. A run begins with the
@@ -38,20 +53,21 @@ export const floorWithRuns = {
       type: z.literal('request'),
       agent: z.string(),
       epoch: z.number(),
-      approval: z.strictObject({
-        title: z.string(),
-        detail: z.string(),
-        about: aboutSchema.exactOptional(),
-        id: z.string().exactOptional(),
-        pause: z.enum(PAUSES).exactOptional(),
-        lasting: z.literal(true).exactOptional(),
-        always: z.array(z.strictObject({ rule: z.string(), words: z.string() })).exactOptional(),
-      }),
-      unaskable: z.string().exactOptional(),
+      ...asked,
     }),
     z.strictObject({ type: z.literal('forbidden'), agent: z.string(), title: z.string(), why: z.string() }),
     z.strictObject({ type: z.literal('ran'), agent: z.string(), approval: z.string(), came: cameSchema }),
     z.strictObject({ type: z.literal('withdraw'), agent: z.string(), epoch: z.number() }),
+    z.strictObject({ type: z.literal('beginAside'), agent: z.string(), what: z.string() }),
+    z.strictObject({ type: z.literal('tellAside'), agent: z.string(), what: z.string() }),
+    z.strictObject({ type: z.literal('askAside'), agent: z.string(), ...asked, until: z.number().nullable() }),
+    z.strictObject({ type: z.literal('withdrawAside'), agent: z.string() }),
+    z.strictObject({
+      type: z.literal('endAside'),
+      agent: z.string(),
+      what: z.string(),
+      report: z.string().exactOptional(),
+    }),
     z.strictObject({ type: z.literal('skip'), agent: z.string(), epoch: z.number(), by: z.string() }),
   ]),
   causes: runCommands,
@@ -61,6 +77,8 @@ export const floorWithRuns = {
     'turnWaited',
     'turnResumed',
     'questionClosed',
+    'asideAnswered',
+    'asideStopped',
     'disconnected',
   ]),
 } satisfies Machine<Floor, Command, Fact, Effect, Refusal>;
@@ -73,9 +91,18 @@ export const runOnFloor = {
 
 function runCommands(fact: Fact, floor: Floor): readonly CommandFor[] {
   if (fact.type === 'disconnected') return fact.restart ? recovered(floor) : [];
+  if (fact.type === 'asideAnswered' || fact.type === 'asideStopped') return asideCommands(fact, floor);
   const commands = commandsOf(fact, floor);
   if (commands.length === 0 || !('agent' in fact) || typeof fact.agent !== 'string') return [];
   const key = runKeyOf({ channel: floor.channel, agent: fact.agent });
+  return commands.map((command) => ({ machine: runMachine.name, key, command }));
+}
+
+/** What people say to work beside the floor. */
+function asideCommands(fact: FactOf<'asideAnswered' | 'asideStopped'>, { channel }: Floor): readonly CommandFor[] {
+  const key = runKeyOf({ channel, agent: fact.agent, aside: true });
+  const commands: readonly RunCommand[] =
+    fact.type === 'asideAnswered' ? decided(fact) : [{ type: 'ABORT', reason: 'it was stopped', by: fact.by }];
   return commands.map((command) => ({ machine: runMachine.name, key, command }));
 }
 
@@ -162,7 +189,7 @@ function left(fact: FactOf<'runLeft'>): readonly RunCommand[] {
   }
 }
 
-function decided(fact: FactOf<'questionClosed'>): readonly RunCommand[] {
+function decided(fact: FactOf<'questionClosed' | 'asideAnswered'>): readonly RunCommand[] {
   const { choice, by, approval, reason, always } = fact;
   if (choice === null) return [];
   if (approval !== undefined) {
@@ -175,7 +202,9 @@ function decided(fact: FactOf<'questionClosed'>): readonly RunCommand[] {
     : [{ type: 'ABORT', reason: reason ?? 'people said no', by: who }];
 }
 
-function floorCommands(fact: RunFact, { key, run, unknown }: RunState): readonly CommandFor[] {
+function floorCommands(fact: RunFact, state: RunState): readonly CommandFor[] {
+  const { key, run, unknown } = state;
+  if (run?.type === 'background') return besideFloor(fact, state, run);
   if (run === null || run.type !== 'conversational') return [];
   const { channel, agent } = seatOfRuns(key);
   const epoch = Number(run.session);
@@ -204,6 +233,48 @@ function floorCommands(fact: RunFact, { key, run, unknown }: RunState): readonly
 function cameOf({ status, outcome, duration }: Extract<RunFact, { type: 'callSettled' }>) {
   return { status: outcome === 'unknown' ? outcome : status, ms: duration };
 }
+
+/** What a floor is told of work beside it. */
+function besideFloor(fact: RunFact, { key, status, unknown }: RunState, run: Run): readonly CommandFor[] {
+  const { channel, agent } = seatOfRuns(key);
+  const command = ((): Command | null => {
+    switch (fact.type) {
+      case 'runStarted':
+        return { type: 'beginAside', agent, what: `begins: ${excerpt(fact.prompt, PROMPT_LENGTH)}` };
+      case 'paused':
+        return fact.muted === true || fact.reason === 'user_input'
+          ? { type: 'withdrawAside', agent }
+          : { type: 'askAside', agent, ...questionOf(fact, run, unknown), until: fact.until };
+      case 'callRequested':
+        return fact.call.id === run.refused ? refusalOf(agent, fact.call) : null;
+      case 'resumed':
+        return { type: 'withdrawAside', agent };
+      case 'errored': {
+        const what = `failed: ${fact.error.message}`;
+        if (status !== 'error') return { type: 'endAside', agent, what };
+        return {
+          type: 'tellAside',
+          agent,
+          what: `${what}. /run retry ${agent}${ASIDE} or /run abort ${agent}${ASIDE}`,
+        };
+      }
+      case 'aborted':
+        return { type: 'endAside', agent, what: `was aborted: ${fact.reason}` };
+      case 'runCompleted': {
+        const isItsOwn = (fact.by ?? null) === null && fact.result.trim() !== '';
+        const what = `is done, after ${counted(fact.turnCount, 'step')}`;
+        return { type: 'endAside', agent, what, ...(isItsOwn ? { report: fact.result } : {}) };
+      }
+      default:
+        return null;
+    }
+  })();
+  return command === null ? [] : [{ machine: floorMachine.name, key: channel, command }];
+}
+
+/** Behind the id of an agent: what it does beside the floor. */
+const ASIDE = '+';
+const PROMPT_LENGTH = 200;
 
 function refusalOf(agent: AgentId, { tool, rule, words }: RequestedCall): Command {
   const why = rule === null ? 'no rule names it' : `rule "${rule}"`;

@@ -153,8 +153,8 @@ export function standStill(decision: RunDecision): void {
 }
 
 /** Whether a run stands still until somebody says that it may go on; what asked them is gone with a session. */
-export function isForPeople({ waitMs, pause }: Run): boolean {
-  return waitMs === null && (pause?.reason === 'turn_limit' || pause?.reason === 'confirmation');
+export function isForPeople({ type, pause }: Run): boolean {
+  return type !== 'task' && (pause?.reason === 'turn_limit' || pause?.reason === 'confirmation');
 }
 
 /** What was told while the run was paused counts now; one whose turn has not come back goes on with that. */
@@ -184,7 +184,11 @@ export function dropCalls(decision: RunDecision, code: string): void {
 /** An agent's own calls are gone with it; the question about one of them stays, for the same call the next time. */
 export function forgetAgent(decision: RunDecision): void {
   const approval = decision.run.pause?.approval ?? null;
-  for (const call of decision.run.calls.filter(({ source }) => source === 'agent')) {
+  const { type, calls } = decision.run;
+  // Beside a floor the model, too, is prompted anew, and asks again.
+  const isGone = ({ source, status }: OpenCall): boolean =>
+    source === 'agent' || (type === 'background' && status === 'pending');
+  for (const call of calls.filter(isGone)) {
     if (call.id === approval?.call) decision.record({ type: 'approvalDetached', id: approval.id });
     endCall(decision, call, { code: LOST, outcome: call.status === 'running' ? 'unknown' : 'known' });
   }

@@ -4,6 +4,7 @@ import { clockWords, counted, excerpt } from '../../turns/commands/clock-words.t
 import type { TimeWords } from '../../turns/commands/clock-words.ts';
 import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import { askedAs } from '../../turns/view.ts';
 import { runKeyOf, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './run-audit.ts';
@@ -33,6 +34,8 @@ export type RunCommandPorts = {
   ) => { readonly choice: string; readonly by: string | null } | null;
   /** Who may answer what an agent asks, by the configuration: these, or ("other") whoever did not ask for the work; `null`: every operator. */
   readonly approvers: (agent: AgentId) => 'other' | readonly string[] | null;
+  /** What work beside a floor goes by: its steps, if that is configured, and how long people may take to answer. */
+  readonly work: (seat: RunSeat) => { readonly steps: number | undefined; readonly waitMs: number };
   /** The people who asked for what an agent does in its turn. */
   readonly requesters: (seat: RunSeat) => readonly string[];
 };
@@ -43,16 +46,21 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
     run(verb, agent, request) {
       const whose = agent ?? holderOf(ports, request.channel);
       if (verb === 'status' || verb === 'approvals') return listed(verb, agent, request, ports);
-      if (whose === null) return { ok: false, text: `Nobody has the floor: say whose run, as in /run ${verb} dev.` };
+      if (verb === 'start' && agent !== null) return begun(agent, request, ports);
+      if (whose === null || verb === 'start')
+        return { ok: false, text: `Nobody has the floor: say whose run, as in /run ${verb} dev.` };
       return DO[verb](whose, request, ports);
     },
     approvers(channel, question) {
-      const { agent, approval = null } = ports.floors.view(channel)?.holder ?? {};
-      if (agent === undefined || approval?.question !== question || approval.approval === undefined) return null;
+      const view = ports.floors.view(channel);
+      const asked = view === null ? null : askedAs(view, question);
+      if (asked?.question.approval === undefined) return null;
+      const { agent, isAside } = asked;
       const approvers = ports.approvers(agent);
       if (approvers !== 'other') return approvers === null ? null : { only: approvers };
-      const by = ports.runs.state(runKeyOf({ channel, agent }))?.run?.requestedBy ?? null;
-      return { not: [...ports.requesters({ channel, agent }), ...(by === null ? [] : [by])] };
+      const seat: RunSeat = { channel, agent, ...(isAside ? { aside: true } : {}) };
+      const by = ports.runs.state(runKeyOf(seat))?.run?.requestedBy ?? null;
+      return { not: [...ports.requesters(seat), ...(by === null ? [] : [by])] };
     },
     answered(channel, question) {
       const closed = ports.closed(channel, question);
@@ -63,18 +71,18 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
   };
 }
 
-type Verb = Exclude<RunVerb, 'status' | 'approvals'>;
+type Verb = Exclude<RunVerb, 'start' | 'status' | 'approvals'>;
 type Doing = (agent: AgentId, request: Request, ports: RunCommandPorts) => Answer | Promise<Answer>;
 
 const DO: Readonly<Record<Verb, Doing>> = {
-  log: (agent, { channel, values }, ports) => {
-    const entries = ports.runs.journal(runKeyOf({ channel, agent }), LOG_FACTS);
-    const rows = toolCallRows(entries).slice(-(values.count ?? LOG_COUNT));
+  log: (agent, request, ports) => {
+    const entries = ports.runs.journal(keyFor(agent, request, ports), LOG_FACTS);
+    const rows = toolCallRows(entries).slice(-(request.values.count ?? LOG_COUNT));
     const lines = rows.map((row) => callLine(row, ports));
     return { ok: true, text: lines.join('\n') || `${ports.nameOf(agent)} has used no tool here.` };
   },
   revoke: (agent, request, ports) => {
-    const { remembered = [] } = ports.runs.state(runKeyOf({ channel: request.channel, agent })) ?? {};
+    const { remembered = [] } = ports.runs.state(keyFor(agent, request, ports)) ?? {};
     const yes = remembered[(request.values.count ?? 0) - 1];
     if (yes === undefined)
       return { ok: false, text: `${ports.nameOf(agent)} has no such rule: /run approvals shows them.` };
@@ -99,7 +107,8 @@ const DO: Readonly<Record<Verb, Doing>> = {
   resume: goOn,
   continue: goOn,
   complete: async (agent, request, ports) => {
-    const state = ports.runs.state(runKeyOf({ channel: request.channel, agent }));
+    const key = keyFor(agent, request, ports);
+    const state = ports.runs.state(key);
     const by = request.person.id;
     const complete = {
       type: 'COMPLETE',
@@ -108,23 +117,28 @@ const DO: Readonly<Record<Verb, Doing>> = {
       by,
     } as const;
     const commands = state?.status === 'paused' ? [{ type: 'RESUME', by } as const, complete] : [complete];
-    const kept = isOpen(state) ? ports.floors.keep(request.channel, agent, by) : null;
+    const kept = keepingOf(key, request, ports);
     const answer = await apply(agent, request, { commands, did: 'Completed with what is there.' }, ports);
     await kept;
     return answer;
   },
   abort: async (agent, request, ports) => {
-    const state = ports.runs.state(runKeyOf({ channel: request.channel, agent }));
+    const key = keyFor(agent, request, ports);
     const reason = request.values.words ?? `aborted by ${request.person.name}`;
     const command = { type: 'ABORT', reason, by: request.person.id } as const;
-    const kept = isOpen(state) ? ports.floors.keep(request.channel, agent, request.person.id) : null;
+    const kept = keepingOf(key, request, ports);
     const answer = await apply(agent, request, { commands: [command], did: 'Aborted.' }, ports);
     await kept;
     return answer;
   },
   retry: async (agent, request, ports) => {
-    const state = ports.runs.state(runKeyOf({ channel: request.channel, agent }));
+    const key = keyFor(agent, request, ports);
+    const state = ports.runs.state(key);
     if (state?.status !== 'error') return refused('AGENT_NOT_RUNNING', agent, ports);
+    if (seatOfRuns(key).aside === true) {
+      const command = { type: 'RESUME', by: request.person.id } as const;
+      return apply(agent, request, { commands: [command], did: 'It is tried again.' }, ports);
+    }
     const granted = await ports.floors.apply(request.channel, { type: 'grant', by: request.person.id, agent });
     if (!granted.ok)
       return { ok: false, text: `${ports.nameOf(agent)} cannot have the next turn: ${granted.refusal}.` };
@@ -132,11 +146,18 @@ const DO: Readonly<Record<Verb, Doing>> = {
   },
 };
 
+/** What people have seen of a text stays when its turn ends; beside the floor nobody has seen any. */
+function keepingOf(key: string, { person }: Request, { runs, floors }: RunCommandPorts): Promise<unknown> | null {
+  const { channel, agent, aside } = seatOfRuns(key);
+  return aside !== true && isOpen(runs.state(key)) ? floors.keep(channel, agent, person.id) : null;
+}
+
 /** A turn that waits for a person goes on as its floor lets it; at the limit there are more steps. */
 async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): Promise<Answer> {
   const by = request.person.id;
-  const state = ports.runs.state(runKeyOf({ channel: request.channel, agent }));
-  if (state?.run?.pause?.reason === 'user_input') {
+  const key = keyFor(agent, request, ports);
+  const state = ports.runs.state(key);
+  if (state?.run?.pause?.reason === 'user_input' && seatOfRuns(key).aside !== true) {
     const granted = await ports.floors.apply(request.channel, { type: 'grant', by, agent });
     return granted.ok
       ? { ok: true, text: 'It goes on.' }
@@ -145,21 +166,52 @@ async function goOn(agent: AgentId, request: Request, ports: RunCommandPorts): P
   const { count } = request.values;
   const command = { type: 'RESUME', by, ...(count === undefined ? {} : { more: count }) } as const;
   const answer = await apply(agent, request, { commands: [command], did: 'It goes on.' }, ports);
-  const after = ports.runs.state(runKeyOf({ channel: request.channel, agent }))?.run;
+  const after = ports.runs.state(key)?.run;
   return answer.ok && after ? { ok: true, text: `It goes on: step ${after.turn} of ${after.maxTurns}.` } : answer;
 }
 
 async function apply(
   agent: AgentId,
-  { channel }: Request,
+  request: Request,
   { commands, did }: { readonly commands: readonly RunCommand[]; readonly did: string },
   ports: RunCommandPorts,
 ): Promise<Answer> {
-  const results = await ports.runs.applyAll(runKeyOf({ channel, agent }), commands, ports.clock.now());
+  const results = await ports.runs.applyAll(keyFor(agent, request, ports), commands, ports.clock.now());
   const last = results.at(-1);
   if (last === undefined || last.ok) return { ok: true, text: did };
   const first = results.find((result) => !result.ok);
   return refused(first?.ok === false ? first.refusal : last.refusal, agent, ports);
+}
+
+/** Has an agent work beside the floor; one such work at a time. */
+async function begun(agent: AgentId, { channel, person, values }: Request, ports: RunCommandPorts): Promise<Answer> {
+  const sits = ports.floors.view(channel)?.seats.find((seat) => seat.agent === agent);
+  const name = ports.nameOf(agent);
+  if (sits === undefined || sits.disabled)
+    return {
+      ok: false,
+      text: `${name} ${sits === undefined ? 'has no seat here: run /floor add' : 'is disabled: run /agent enable'} ${agent}.`,
+    };
+  const seat: RunSeat = { channel, agent, aside: true };
+  const { steps, waitMs } = ports.work(seat);
+  const asked = { prompt: values.words ?? '', by: person.id, requestedBy: person.id };
+  const task = { id: `the work of ${agent} beside ${channel}`, column: 'in_progress' };
+  const given = { ...asked, task, session: '1', waitMs, allowedTools: null };
+  const limit = steps === undefined ? {} : { maxTurns: steps };
+  const start = { type: 'START', runType: 'background', ...given, ...limit } as const;
+  const started = await ports.runs.apply(runKeyOf(seat), start, ports.clock.now());
+  if (!started.ok) return refused(started.refusal, agent, ports);
+  return {
+    ok: true,
+    text: `${name} begins, and reports here when it has ended. /run status ${agent}+ shows how far it is.`,
+  };
+}
+
+/** The runs that are meant: with a "+" behind the agent those beside the floor, else those of its turns, unless only the others are open. */
+function keyFor(agent: AgentId, { channel, values }: Request, { runs }: RunCommandPorts): string {
+  const [turns, aside] = [runKeyOf({ channel, agent }), runKeyOf({ channel, agent, aside: true })];
+  if (values.agent?.endsWith('+') === true) return aside;
+  return !isOpen(runs.state(turns)) && isOpen(runs.state(aside)) ? aside : turns;
 }
 
 function isOpen(state: RunState | null): boolean {
@@ -173,10 +225,12 @@ function holderOf({ floors }: RunCommandPorts, channel: ChannelId): AgentId | nu
 function listed(
   verb: 'status' | 'approvals',
   agent: AgentId | null,
-  { channel }: Request,
+  { channel, values }: Request,
   ports: RunCommandPorts,
 ): Answer {
-  const keys = agent === null ? ports.runs.keys() : [runKeyOf({ channel, agent })];
+  const all =
+    agent === null ? ports.runs.keys() : [runKeyOf({ channel, agent }), runKeyOf({ channel, agent, aside: true })];
+  const keys = all.filter((key) => values.agent?.endsWith('+') !== true || seatOfRuns(key).aside === true);
   const states = keys
     .filter((key) => seatOfRuns(key).channel === channel)
     .flatMap((key) => [ports.runs.state(key)].filter((state) => state !== null))
@@ -193,18 +247,19 @@ function listed(
 
 function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly string[] {
   const { key, status, run, totals } = state;
-  const { agent } = seatOfRuns(key);
+  const { agent, aside } = seatOfRuns(key);
   const pause = run?.pause ?? null;
+  const named = `${agent}${aside === true ? '+' : ''}`;
   const open = (run?.calls ?? []).map(({ tool, status: at }) => `${tool} ${at}`);
   const error = status === 'error' ? run?.lastError : null;
   return [
     [
-      `${nameOf(agent)}: ${status}${pause === null ? '' : ` (${pause.reason})`}`,
+      `${nameOf(agent)}${aside === true ? ', beside the floor' : ''}: ${status}${pause === null ? '' : ` (${pause.reason})`}`,
       ...(run !== null && isOpen(state) ? [`step ${run.turn} of ${run.maxTurns}`] : []),
       ...(open.length === 0 ? [] : [`open: ${open.join(', ')}`]),
       `${counted(totals.runs, 'run')}, ${totals.completed} completed, ${counted(totals.steps, 'step')}, ${counted(totals.tools, 'tool call')}`,
     ].join(' · '),
-    ...(error ? [`  ${error.code}: ${error.message}. /run retry ${agent} or /run abort ${agent}`] : []),
+    ...(error ? [`  ${error.code}: ${error.message}. /run retry ${named} or /run abort ${named}`] : []),
     ...(pause?.reason === 'turn_limit'
       ? [`  AGENT_TURN_LIMIT_EXCEEDED: /run continue, /run complete or /run abort`]
       : []),

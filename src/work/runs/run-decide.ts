@@ -216,11 +216,11 @@ function attach(decision: RunDecision, { session }: Of<'ATTACH'>): RunRefusal | 
 
 /**
  * On a floor a run goes on as its turn does: what failed begins anew with another turn, a turn that waits is resumed by the
- * floor, and what stands still for people goes on by their word alone.
+ * floor, and what stands still for people goes on by their word alone. Beside it, people try again what failed.
  */
 function floorRefusal({ status }: RunState, run: Run, { by }: Of<'RESUME'>): RunRefusal | null {
-  if (run.waitMs !== null) return null;
-  if (status === 'error') return 'AGENT_EXECUTION_ERROR';
+  if (run.type === 'task') return null;
+  if (status === 'error') return run.type === 'background' && by !== null ? null : 'AGENT_EXECUTION_ERROR';
   if (by !== null && (run.pause?.reason === 'user_input' || run.pause?.muted === true)) return 'AGENT_NOT_RUNNING';
   return by === null && isForPeople(run) ? 'APPROVAL_OPEN' : null;
 }
@@ -235,9 +235,10 @@ function lose(decision: RunDecision, command: Of<'LOST'>): RunRefusal | null {
 
 function recover(decision: RunDecision): RunRefusal | null {
   if (decision.state.run === null) return 'NOT_DUE';
-  const isOnFloor = decision.run.waitMs === null && isListed(decision.state.status, 'ABORT');
+  const { type, pause } = decision.run;
+  const isOnFloor = type !== 'task' && isListed(decision.state.status, 'ABORT');
   // Of a call that an agent would run, the floor takes its question back: the agent is prompted again, and asks again.
-  const isLasting = decision.run.pause?.approval?.lasting === true;
+  const isLasting = type === 'conversational' && pause?.approval?.lasting === true;
   if (isOnFloor && !isLasting) closeApproval(decision, 'void');
   const gone = decision.run.calls.filter(({ source, status }) => source === 'conch' && status === 'running');
   for (const call of gone) endCall(decision, call, { code: 'RESTARTED', outcome: 'unknown' });

@@ -54,12 +54,14 @@ export class RunTaints {
   }
 
   /** A seat's session is about to read these lines. */
-  read(seat: RunSeat, lines: readonly Pick<Line, 'author' | 'at'>[]): void {
-    for (const { author, at } of lines) {
+  read(seat: RunSeat, lines: readonly Pick<Line, 'author' | 'at' | 'aside'>[]): void {
+    for (const { author, at, aside } of lines) {
       if (author.kind !== 'agent') continue;
-      const { taint, wrote = [] } = this.#of(runKeyOf({ channel: seat.channel, agent: author.id }));
+      const beside = aside === undefined ? {} : { aside };
+      const { taint, wrote = [] } = this.#of(runKeyOf({ channel: seat.channel, agent: author.id, ...beside }));
       const spans = taint === undefined ? wrote : [...wrote, { ...taint, until: Infinity }];
-      const written = spans.find(({ since, until }) => since <= at && at <= until);
+      // What was written beside the floor is said when its session may be over.
+      const written = spans.find(({ since, until }) => since <= at && (at <= until || aside === true));
       if (written !== undefined) this.mark(seat, `${sourceOf(written.from)}, by way of ${author.id}`);
     }
   }

@@ -6,12 +6,13 @@ import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import type { Floor } from '../../../src/turns/floor/floor.ts';
 import { openFloorStore } from '../../../src/turns/floor-store.ts';
 import type { FloorStore } from '../../../src/turns/floor-store.ts';
-import { openQuestion, waitOf } from '../../../src/turns/floor/seats.ts';
+import { asideOf, openQuestion, waitOf } from '../../../src/turns/floor/seats.ts';
 import { seatOf } from '../../turns/floor/stage.ts';
-import { AT, call } from './fixture.ts';
+import { AT, WAIT_MS, call, start, step } from './fixture.ts';
 
 export const HALL = 'console:hall';
 export const SEAT = { channel: HALL, agent: 'pm' };
+export const BESIDE = { ...SEAT, aside: true } as const;
 export const by = 'ann';
 
 /** A floor at which pm has the floor as #1 and uses tools, and its run, in one store. */
@@ -57,6 +58,34 @@ export class Bound {
   async run(command: RunCommand): Promise<string | null> {
     const applied = await this.runs.apply(runKeyOf(SEAT), command, this.at);
     return applied.ok ? null : applied.refusal;
+  }
+
+  /** Something happens to what pm does beside the floor. */
+  async beside(...commands: readonly RunCommand[]): Promise<readonly (string | null)[]> {
+    const results = await this.runs.applyAll(runKeyOf(BESIDE), commands, this.at);
+    return results.map((result) => (result.ok ? null : result.refusal));
+  }
+
+  /** pm is asked to work beside the floor, has begun with a tool and asks about it. */
+  async besideAsking(more: Parameters<typeof call>[1] = {}): Promise<this> {
+    const work = {
+      runType: 'background',
+      waitMs: WAIT_MS,
+      requestedBy: by,
+      session: '1',
+      prompt: 'look for dead links',
+    } as const;
+    const one = { ...call('a'), source: 'agent', verdict: 'ask', ...more } as const;
+    await this.beside(start(work), step(1, [], '1'), { type: 'REQUEST', session: '1', call: one });
+    return this;
+  }
+
+  /** What pm does beside the floor, and what the floor knows of it, in one line. */
+  get aside(): string {
+    const { status = 'idle', run = null } = this.runs.state(runKeyOf(BESIDE)) ?? {};
+    const aside = asideOf(this.hall, 'pm');
+    const floor = aside === undefined ? 'nothing' : (aside.question?.title ?? 'at work');
+    return `${status}${run?.pause ? ` ${run.pause.reason}` : ''} · ${floor}`;
   }
 
   requests(id: string, more: Parameters<typeof call>[1] = {}, session = '1'): Promise<string | null> {

@@ -64,6 +64,7 @@ function clicking(bound: Bound, approvers: 'other' | readonly string[] | null) {
       closed,
       approvers: () => approvers,
       requesters: () => [],
+      work: () => ({ steps: undefined, waitMs: 600_000 }),
     }),
   });
   const run = (who: Person, line: string, channel = HALL) => click.run(channel, who, line);

@@ -5,7 +5,7 @@ import { parseLine } from '../../../src/turns/commands/parse.ts';
 import type { RunVerb } from '../../../src/turns/commands/context.ts';
 import { turnRecords, viewOf } from '../../../src/turns/view.ts';
 import { createRunCommands } from '../../../src/work/runs/run-commands.ts';
-import { call, settle } from './fixture.ts';
+import { WAIT_MS, call, settle } from './fixture.ts';
 import { Bound, HALL } from './bound.ts';
 
 const ANN = { id: 'ann', name: 'Ann', roles: [] };
@@ -27,6 +27,7 @@ function commandsOver(bound: Bound, approvers: 'other' | readonly string[] | nul
     closed: (_, question) => (question === 1 ? { choice: 'allow', by: 'bob' } : null),
     approvers: () => approvers,
     requesters: () => ['carol'],
+    work: () => ({ steps: undefined, waitMs: WAIT_MS }),
   });
   const type = async (line: string) => {
     const parsed = parseLine(line);
@@ -40,6 +41,7 @@ function commandsOver(bound: Bound, approvers: 'other' | readonly string[] | nul
 }
 
 const VERBS: readonly RunVerb[] = [
+  'start',
   'status',
   'log',
   'approvals',

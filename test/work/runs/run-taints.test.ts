@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { RunTaints } from '../../../src/work/runs/run-taints.ts';
 import { spoken } from '../../agents/backends/conversation.ts';
 import { folder } from '../../engine/sqlite/fixture.ts';
-import { Bound, HALL, SEAT } from './bound.ts';
+import { BESIDE, Bound, HALL, SEAT } from './bound.ts';
 import { call } from './fixture.ts';
 
 const DEV = { channel: HALL, agent: 'dev' };
@@ -47,6 +47,21 @@ describe('a session that has read what nobody vouches for', () => {
     expect(taints.of(DEV)?.from).toBe('mcp__web__fetch, by way of pm');
     taints.read({ channel: HALL, agent: 'qa' }, [line('dev', bound.at)]);
     expect(taints.of({ channel: HALL, agent: 'qa' })?.from).toBe('mcp__web__fetch, by way of dev');
+  });
+
+  test('beside a floor taints by its report whoever reads that, also when it is over by then, and by nothing else', async () => {
+    const bound = await new Bound().begins();
+    const taints = taintsOf(bound);
+    taints.mark(BESIDE, 'mcp__web__fetch');
+    await settled();
+    bound.at += 1_000;
+    taints.forget(BESIDE);
+    await settled();
+    bound.at += 1_000;
+    taints.read(DEV, [line('pm', bound.at)]);
+    expect(taints.of(DEV)).toBeNull();
+    taints.read(DEV, [{ ...line('pm', bound.at), aside: true }]);
+    expect(taints.of(DEV)?.from).toBe('mcp__web__fetch, by way of pm');
   });
 
   test('is clean when another begins that knows nothing, and tainted again when that reads what it wrote then', async () => {

@@ -1,4 +1,5 @@
 import type { CommandOf, Refusal } from '../command.ts';
+import { stopAside } from './asides.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { finish, grant, isOverBudget, openExchange, pending, recall, resume } from './decision-builder.ts';
 import { advance, goOn, prioritise, wake } from './turns.ts';
@@ -7,16 +8,18 @@ import { gate, isGrantable, nextInTurn, policyOf } from '../gate.ts';
 import { findSeat, findTurn, turnsOf, waitOf } from '../seats.ts';
 import type { AgentId } from '../settings.ts';
 
-/** A person stops everything: turns end, the exchange closes, held messages stay. */
-export function stop(decision: DecisionBuilder): Refusal | null {
-  const { turn, exchange } = decision.floor;
+/** A person stops everything: turns and what is done beside them end, the exchange closes, held messages stay. */
+export function stop(decision: DecisionBuilder, { by }: CommandOf<'stop'>): Refusal | null {
+  const { turn, exchange, asides = [] } = decision.floor;
   const turns = turnsOf(decision.floor);
-  if (turns.length === 0 && exchange === null) return 'nothing-to-stop';
+  const isBusy = turns.length > 0 || exchange !== null;
+  if (!isBusy && asides.length === 0) return 'nothing-to-stop';
   for (const running of turns) finish(decision, running, { outcome: 'revoked', trigger: 'STOPPED', to: 'QUEUED' });
-  decision.record({ type: 'exchangeClosed', reason: 'stopped' });
+  for (const aside of asides) stopAside(decision, aside, by);
+  if (isBusy) decision.record({ type: 'exchangeClosed', reason: 'stopped' });
   decision.announce({
     kind: 'stopped',
-    agent: turn?.agent ?? turns[0]?.agent ?? null,
+    agent: turn?.agent ?? turns[0]?.agent ?? asides[0]?.agent ?? null,
     kept: decision.floor.held.length,
   });
   return null;

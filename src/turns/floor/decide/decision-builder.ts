@@ -137,6 +137,7 @@ function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
     case 'answered':
     case 'unasked':
     case 'forbidden':
+    case 'aside':
       return true;
   }
 }
@@ -271,6 +272,13 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
   }
   const place = to === 'QUEUED' && turn.place !== null ? { place: turn.place } : {};
   decision.record({ type: 'seatMoved', agent, from, to, trigger, ...place, ...(cause === undefined ? {} : { cause }) });
+  reportAll(decision);
+}
+
+/** Has said what agents have to say of their work beside the floor, while nobody has it. */
+export function reportAll(decision: DecisionBuilder): void {
+  for (const { agent, text } of decision.floor.turn === null ? (decision.floor.reports ?? []) : [])
+    decision.record({ type: 'reported', agent, line: decision.floor.lines + 1, text });
 }
 
 /** A failure uses up no turn, but as many as turns are allowed do: a crash that comes again and again ends the exchange. */

@@ -1,11 +1,12 @@
 import type { CommandOf, Refusal } from '../command.ts';
-import type { Announcement, FactOf } from '../fact.ts';
+import type { FactOf } from '../fact.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
+import { answerAside, askedWords, questionOf, shownAside, tellAnswer } from './asides.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
 import type { Turn } from '../floor.ts';
 import { findTurn, openQuestion, seatOf, waitOf } from '../seats.ts';
-import type { AgentId, Choice, Question } from '../settings.ts';
+import type { AgentId, Choice } from '../settings.ts';
 
 /** The generation that was interrupted has stopped. */
 export function interrupted(decision: DecisionBuilder, command: CommandOf<'interrupted'>): Refusal | null {
@@ -25,27 +26,12 @@ export function interrupted(decision: DecisionBuilder, command: CommandOf<'inter
  */
 export function request(decision: DecisionBuilder, command: CommandOf<'request'>, turn: Turn): null {
   const { agent, epoch } = turn;
-  const { title, detail, id, always, lasting, ...rest } = command.approval;
   const { unaskable } = command;
-  const question = decision.floor.questions + 1;
   const deadlineAt = decision.at + decision.floor.settings.waitTimeoutMs;
-  const of = {
-    ...rest,
-    ...(always === undefined || unaskable !== undefined ? {} : { always: [...always] }),
-  };
-  const asked = {
-    question,
-    title,
-    detail: unaskable === undefined ? detail : '',
-    shown: false,
-    ...(id === undefined ? {} : { approval: id }),
-    ...(lasting === undefined ? {} : { lasting }),
-    ...of,
-  };
-  decision.record({ type: 'turnWaited', agent, epoch, wait: { reason: 'approval', deadlineAt, question: asked } });
+  const question = questionOf(decision, command);
+  decision.record({ type: 'turnWaited', agent, epoch, wait: { reason: 'approval', deadlineAt, question } });
   decision.record({ type: 'seatMoved', agent, from: 'ACTIVE', to: 'WAITING', trigger: 'WAIT_REQUESTED' });
-  if (unaskable === undefined)
-    decision.announce({ kind: 'approval', agent, question, title, detail, ...of, until: deadlineAt });
+  if (unaskable === undefined) decision.announce({ ...askedWords(agent, question), until: deadlineAt });
   else rejectUnasked(decision, unaskable);
   return null;
 }
@@ -90,7 +76,7 @@ export function withdraw(decision: DecisionBuilder, command: CommandOf<'withdraw
 export function shown(decision: DecisionBuilder, command: CommandOf<'shown'>): Refusal | null {
   const { turn } = decision.floor;
   const asked = openQuestion(decision.floor);
-  if (turn === null || asked?.question !== command.question) return 'stale-question';
+  if (turn === null || asked?.question !== command.question) return shownAside(decision, command);
   if (command.why !== undefined) rejectUnasked(decision, command.why);
   else if (asked.shown) return 'already';
   else decision.record({ type: 'questionShown', agent: turn.agent, epoch: turn.epoch, question: asked.question });
@@ -101,7 +87,7 @@ export function shown(decision: DecisionBuilder, command: CommandOf<'shown'>): R
 export function decideRequest(decision: DecisionBuilder, command: CommandOf<'decide'>): Refusal | null {
   const { turn } = decision.floor;
   const asked = openQuestion(decision.floor);
-  if (turn === null || asked?.question !== command.question) return 'stale-question';
+  if (turn === null || asked?.question !== command.question) return answerAside(decision, command);
   if (command.choice === 'allow' && !asked.shown) return 'not-shown';
   const { choice, by, reason, always, name = by } = command;
   const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
@@ -116,18 +102,6 @@ export function ran(decision: DecisionBuilder, { agent, approval, came }: Comman
   if (allowed?.approval !== approval) return 'stale-question';
   decision.announce({ kind: 'answered', agent, ...allowed.answer, approval, came });
   return null;
-}
-
-type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
-
-/** The answer takes the place of the question in the channel. */
-function tellAnswer(
-  decision: DecisionBuilder,
-  { question, title, pause, approval }: Question,
-  answer: Pick<AnsweredNotice, 'agent' | 'choice' | 'by' | 'always' | 'reason'>,
-): void {
-  const of = { ...(pause === undefined ? {} : { pause }), ...(approval === undefined ? {} : { approval }) };
-  decision.announce({ kind: 'answered', question, title, at: decision.at, ...of, ...answer });
 }
 
 /** Gives the open question its answer. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { requestersOf } from '../../../src/work/runs/run-requester.ts';
-import { Bound, HALL, by } from './bound.ts';
+import { requestersOf } from '../../src/turns/requesters.ts';
+import { Bound, HALL, by } from '../work/runs/bound.ts';
 
 /** Who asked for what an agent does in its turn, by id. */
 function requesters({ store, hall }: Bound, agent: string): readonly string[] {

@@ -1,7 +1,7 @@
-import type { Fact } from '../../turns/floor/fact.ts';
-import type { Floor } from '../../turns/floor/floor.ts';
-import { findTurn } from '../../turns/floor/seats.ts';
-import type { AgentId, MessageId } from '../../turns/floor/settings.ts';
+import type { Fact } from './floor/fact.ts';
+import type { Floor } from './floor/floor.ts';
+import { findTurn } from './floor/seats.ts';
+import type { AgentId, MessageId } from './floor/settings.ts';
 
 /** Somebody who asked for what an agent does; `bot`: a program. */
 export type Requester = { readonly id: string; readonly name: string; readonly bot?: boolean };

@@ -1,0 +1,153 @@
+import type { AgentCommand } from '../../turns/floor/command.ts';
+import { besideOf } from '../../turns/floor/seats.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
+import type { OutboxRow } from '../../turns/floor-store.ts';
+import type { FloorView, Line } from '../../turns/view.ts';
+import type { FloorPort } from './floor-port.ts';
+import { SeatedAgent } from './seated-agent.ts';
+import type { AgentSpec, SeatedAgentPorts } from './seated-agent.ts';
+
+/** What an agent is asked to do beside its floor, under a session's number. */
+export type AsideOrder = {
+  readonly channel: ChannelId;
+  readonly session: number;
+  readonly by: string;
+  readonly prompt: string;
+};
+
+/** Who is told of it: its end with all that was said, what it spent, or that it is lost. */
+export type AsideListener = {
+  done(text: string): void;
+  lost(cause: string): void;
+  spent(use: { readonly tokens: number; readonly costMicros: number }): void;
+};
+
+/**
+ * One agent at work beside a floor: a session of its own with one prompt, which sees the conversation and says nothing into it.
+ * What it says is kept until it has ended.
+ */
+export class AsideSession {
+  readonly #listener: AsideListener;
+  readonly #said: string[] = [];
+  readonly #agent: SeatedAgent;
+  #isOver = false;
+
+  constructor(spec: AgentSpec, order: AsideOrder, ports: Omit<SeatedAgentPorts, 'commands'>, listener: AsideListener) {
+    this.#listener = listener;
+    this.#agent = new SeatedAgent(spec, besideOf(order.channel), {
+      ...ports,
+      floors: floorsFor(spec, order, ports),
+      // It begins anew with every session: nothing of it outlives the program but its run.
+      journal: { state: () => null, apply: async () => {} },
+      commands: {
+        send: async (command) => {
+          this.#hear(command);
+          return null;
+        },
+        close: async () => {},
+      },
+    });
+    this.#begin(spec, order, ports).catch((error: unknown) => this.#lose(String(error)));
+  }
+
+  /** Ends it without a word. */
+  async stop(): Promise<void> {
+    this.#isOver = true;
+    await this.#agent.close();
+  }
+
+  async #begin(spec: AgentSpec, order: AsideOrder, { floors }: Pick<SeatedAgentPorts, 'floors'>): Promise<void> {
+    await this.#agent.open();
+    if (!this.#agent.connected) return this.#lose(this.#agent.lastCause ?? 'it is not there');
+    const uptoLine = floors.lines(order.channel, 1).at(-1)?.line ?? 0;
+    const { session: epoch } = order;
+    const effect = {
+      type: 'prompt',
+      agent: spec.id,
+      epoch,
+      reason: 'grant',
+      afterLine: uptoLine,
+      uptoLine,
+      messages: [ORDER],
+      open: [],
+    } as const;
+    const taken = await this.#agent.prompt({ ...ROW, id: `${order.channel} ${epoch}`, effect }, effect);
+    if (taken.state !== 'confirmed') this.#lose('it took no prompt');
+  }
+
+  #hear(command: AgentCommand): void {
+    if (this.#isOver) return;
+    switch (command.type) {
+      case 'say':
+        this.#said.push(command.text);
+        return;
+      case 'spend':
+        return this.#listener.spent(command);
+      case 'leave':
+        return this.#lose(command.cause);
+      case 'end':
+      case 'wait':
+        this.#isOver = true;
+        return this.#listener.done(this.#said.join('\n\n'));
+      case 'join':
+      case 'work':
+      case 'use':
+      case 'request':
+      case 'withdraw':
+      case 'injected':
+      case 'interrupted':
+      case 'choose':
+        return; // A floor's own matters: there is none here.
+    }
+  }
+
+  #lose(cause: string): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#listener.lost(cause);
+  }
+}
+
+/** Unlike the id of any platform's message. */
+const ORDER = '\u0001order';
+
+const ROW: Omit<OutboxRow, 'id' | 'effect'> = {
+  channel: '',
+  lane: '',
+  part: 0,
+  text: null,
+  attempts: 0,
+  uncertain: false,
+  afterId: null,
+  editsId: null,
+};
+
+/** The floor as it looks from beside: its conversation, and one message to answer, which is no part of it. */
+function floorsFor(
+  { id: agent }: AgentSpec,
+  { channel, session, by, prompt }: AsideOrder,
+  { floors, clock }: Pick<SeatedAgentPorts, 'floors' | 'clock'>,
+): FloorPort {
+  const startedAt = clock.now();
+  const author = { kind: 'person', id: by, name: by } as const;
+  const text = `${prompt}\n\n${HOW}`;
+  const order: Line = { line: 0, at: startedAt, author, text, attachments: [], message: ORDER, change: null };
+  const at = { epoch: session, startedAt, deadlineAt: null, waitingFor: null, working: false, approval: null } as const;
+  const holder: FloorView['holder'] = { agent, status: 'ACTIVE', ...at };
+  return {
+    ...floors,
+    linesBetween: (_, after, upto) => floors.linesBetween(channel, after, upto),
+    lines: (_, limit) => floors.lines(channel, limit),
+    message: (id) => (id === ORDER ? order : floors.message(id)),
+    view: () => {
+      const view = floors.view(channel);
+      return view === null ? null : { ...view, holder, next: [], turns: null };
+    },
+    holder: () => holder,
+    draft: () => {},
+  };
+}
+
+const HOW =
+  '(This is work beside the floor, on your own: nobody waits for you and nothing that you write is posted before you have ended. ' +
+  'What you have written by then is posted as your report. Nobody answers questions meanwhile.)';

@@ -1,0 +1,133 @@
+import type { CommandOf, Refusal } from '../command.ts';
+import type { Announcement, FactOf } from '../fact.ts';
+import type { Aside } from '../floor.ts';
+import { asideAsking, asideOf } from '../seats.ts';
+import type { AgentId, Choice, Question } from '../settings.ts';
+import type { DecisionBuilder } from './decision-builder.ts';
+import { reportAll } from './decision-builder.ts';
+
+/** An agent begins to work beside the floor; one such work at a time. */
+export function beginAside(decision: DecisionBuilder, { agent, what }: CommandOf<'beginAside'>): Refusal | null {
+  if (asideOf(decision.floor, agent) !== undefined) return 'already';
+  decision.record({ type: 'asideBegun', agent });
+  decision.announce({ kind: 'aside', agent, what });
+  return null;
+}
+
+/** People are told of it while it goes on. */
+export function tellAside(decision: DecisionBuilder, { agent, what }: CommandOf<'tellAside'>): Refusal | null {
+  if (asideOf(decision.floor, agent) === undefined) return 'not-waiting';
+  decision.announce({ kind: 'aside', agent, what });
+  return null;
+}
+
+/** It asks people something, whoever has the floor. */
+export function askAside(decision: DecisionBuilder, command: CommandOf<'askAside'>): Refusal | null {
+  const { agent, unaskable, until } = command;
+  const aside = asideOf(decision.floor, agent);
+  if (aside === undefined) return 'not-waiting';
+  if (aside.question !== undefined) return 'already';
+  const question = questionOf(decision, command);
+  decision.record({ type: 'asideAsked', agent, question });
+  if (unaskable === undefined)
+    decision.announce({ ...askedWords(agent, question), ...(until === null ? {} : { until }) });
+  else rejectAside(decision, question.question, unaskable);
+  return null;
+}
+
+/** What is asked, with its number; of what nobody can be asked about the text is not kept. */
+export function questionOf(
+  { floor }: Pick<DecisionBuilder, 'floor'>,
+  { approval, unaskable }: Pick<CommandOf<'request'>, 'approval' | 'unaskable'>,
+): Question {
+  const { title, detail, id, always, ...rest } = approval;
+  const of = { ...(id === undefined ? {} : { approval: id }), ...rest };
+  const asked = { question: floor.questions + 1, title, shown: false, ...of };
+  if (unaskable !== undefined) return { ...asked, detail: '' };
+  return { ...asked, detail, ...(always === undefined ? {} : { always: [...always] }) };
+}
+
+/** What stands in the channel of a question. */
+export function askedWords(agent: AgentId, question: Question): Extract<Announcement, { kind: 'approval' }> {
+  const { shown: _shown, approval: _approval, lasting: _lasting, ...told } = question;
+  return { kind: 'approval', agent, ...told };
+}
+
+/** It no longer asks. */
+export function withdrawAside(decision: DecisionBuilder, { agent }: CommandOf<'withdrawAside'>): Refusal | null {
+  const asked = asideOf(decision.floor, agent)?.question;
+  if (asked === undefined) return 'stale-question';
+  decision.record({ type: 'asideAnswered', agent, question: asked.question, choice: null, by: agent });
+  tellAnswer(decision, asked, { agent, choice: null, by: null });
+  return null;
+}
+
+/** A person stops it. */
+export function stopAside(decision: DecisionBuilder, { agent, question }: Aside, by: string): void {
+  if (question !== undefined) tellAnswer(decision, question, { agent, choice: null, by: null });
+  decision.record({ type: 'asideStopped', agent, by });
+}
+
+/** It is over; what its agent has to say of it is said as soon as nobody has the floor. */
+export function endAside(decision: DecisionBuilder, command: CommandOf<'endAside'>): Refusal | null {
+  const { agent, what, report } = command;
+  const aside = asideOf(decision.floor, agent);
+  if (aside === undefined) return 'not-waiting';
+  if (aside.question !== undefined) tellAnswer(decision, aside.question, { agent, choice: null, by: null });
+  decision.record({ type: 'asideEnded', agent, ...(report === undefined ? {} : { report }) });
+  decision.announce({ kind: 'aside', agent, what });
+  reportAll(decision);
+  return null;
+}
+
+/** Whether the question was one of work beside the floor, all of which stands in the channel now, or (`why`) never will. */
+export function shownAside(decision: DecisionBuilder, { question, why }: CommandOf<'shown'>): Refusal | null {
+  const aside = asideAsking(decision.floor, question);
+  if (aside === undefined) return 'stale-question';
+  if (why !== undefined) rejectAside(decision, question, why);
+  else if (aside.question.shown) return 'already';
+  else decision.record({ type: 'asideShown', agent: aside.agent, question });
+  return null;
+}
+
+/** An operator answers what was asked beside the floor. */
+export function answerAside(decision: DecisionBuilder, command: CommandOf<'decide'>): Refusal | null {
+  const { question, choice, by, reason, always, name = by } = command;
+  const aside = asideAsking(decision.floor, question);
+  if (aside === undefined) return 'stale-question';
+  if (choice === 'allow' && !aside.question.shown) return 'not-shown';
+  const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
+  closeQuestion(decision, question, { choice, by, ...more });
+  tellAnswer(decision, aside.question, { agent: aside.agent, choice, by: name, ...more });
+  return null;
+}
+
+type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;
+
+/** The answer takes the place of the question in the channel. */
+export function tellAnswer(
+  decision: DecisionBuilder,
+  { question, title, pause, approval }: Question,
+  answer: Pick<AnsweredNotice, 'agent' | 'choice' | 'by' | 'always' | 'reason'>,
+): void {
+  const of = { ...(pause === undefined ? {} : { pause }), ...(approval === undefined ? {} : { approval }) };
+  decision.announce({ kind: 'answered', question, title, at: decision.at, ...of, ...answer });
+}
+
+function rejectAside(decision: DecisionBuilder, question: number, why: string): void {
+  const aside = asideAsking(decision.floor, question);
+  if (aside !== undefined) decision.announce({ kind: 'unasked', agent: aside.agent, title: aside.question.title, why });
+  closeQuestion(decision, question, { choice: 'reject', by: null });
+}
+
+function closeQuestion(
+  decision: DecisionBuilder,
+  number: number,
+  answer: Pick<FactOf<'asideAnswered'>, 'by' | 'reason' | 'always'> & { readonly choice: Choice },
+): void {
+  const aside = asideAsking(decision.floor, number);
+  if (aside === undefined) throw new Error(`impossible: nothing is asked as ${number} in ${decision.floor.channel}`);
+  const { agent, question } = aside;
+  const of = question.approval === undefined ? {} : { approval: question.approval };
+  decision.record({ type: 'asideAnswered', agent, question: number, ...of, ...answer });
+}

@@ -1,0 +1,210 @@
+import { Alarm } from '../../lib/time.ts';
+import type { Clock, Timers } from '../../lib/time.ts';
+import { excerpt } from '../../turns/commands/clock-words.ts';
+import { runOnFloor, seatOfRuns } from './floor-binding.ts';
+import type { RunSeat } from './floor-binding.ts';
+import { toolCallRows } from './run-audit.ts';
+import type { RunStore } from './run-commands.ts';
+import type { RunCommand, RunFact } from './run-events.ts';
+import type { Run, RunState } from './run.ts';
+
+/** What an agent is to do beside its floor, under a session that no worker had before. */
+export type AsideTask = {
+  readonly seat: RunSeat;
+  readonly session: number;
+  /** The person whose words these are. */
+  readonly by: string;
+  readonly prompt: string;
+};
+
+/** What whoever does it tells: its end with all that was said, or that it is lost. Nothing after `stop`. */
+export type AsideReports = {
+  done(text: string): void;
+  lost(cause: string): void;
+};
+
+/** Somebody at work; `stop` ends it without a word. */
+export type AsideWorker = { stop(): Promise<void> };
+
+/** What work beside the floors needs. */
+export type AsideRunsPorts = {
+  readonly runs: Pick<RunStore, 'apply' | 'applyAll' | 'state' | 'keys' | 'newest' | 'due' | 'onChange'>;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  /** `null`: there is no such agent. */
+  readonly open: (task: AsideTask, reports: AsideReports) => AsideWorker | null;
+  readonly failed: (error: unknown) => void;
+};
+
+type AtWork = { readonly session: string; readonly worker: AsideWorker | null; finished: string | null };
+
+/**
+ * Has done what runs beside the floors ask for: each goes on until it is over, also after a restart, which cuts what was under way
+ * and voids its question. It is told what it did before; what was running then is never run again by itself.
+ */
+export class AsideRuns {
+  readonly #ports: AsideRunsPorts;
+  readonly #alarm: Alarm;
+  readonly #atWork = new Map<string, AtWork>();
+  /** The last session that somebody had. */
+  readonly #had = new Map<string, string>();
+  #running = false;
+
+  constructor(ports: AsideRunsPorts) {
+    this.#ports = ports;
+    this.#alarm = new Alarm(ports.clock, ports.timers, () => void this.#meet().catch(ports.failed));
+    ports.runs.onChange(({ key, facts, state }) => this.#changed(key, facts, state));
+  }
+
+  /** Goes on with what was open when the program ended. */
+  async begin(): Promise<void> {
+    this.#running = true;
+    for (const key of this.#ports.runs.keys().filter(isAside)) await this.#recover(key);
+  }
+
+  /** Ends all work without a word: it goes on after the next start. */
+  async stop(): Promise<void> {
+    this.#running = false;
+    this.#alarm.cancel();
+    const all = [...this.#atWork.values()];
+    this.#atWork.clear();
+    await Promise.all(all.flatMap(({ worker }) => (worker === null ? [] : [worker.stop()])));
+  }
+
+  async #recover(key: string): Promise<void> {
+    const { run, status } = this.#ports.runs.state(key) ?? {};
+    if (!run || status === 'idle' || status === 'completed') return;
+    await this.#apply(key, { type: 'RECOVER' });
+    if (status !== 'error') {
+      const session = `${Number(run.session) + 1}`;
+      await this.#apply(key, { type: 'ATTACH', session }, { type: 'RESUME', by: null });
+    }
+    const after = this.#ports.runs.state(key);
+    this.#arm(after);
+    if (after?.status === 'starting') this.#work(key);
+  }
+
+  #changed(key: string, facts: readonly RunFact[], state: RunState): void {
+    if (!this.#running || !isAside(key)) return;
+    this.#arm(state);
+    if (facts.some(({ type }) => type === 'runStarted' || type === 'resumed')) this.#goOn(key, state);
+    if (facts.some(({ type }) => ENDS.has(type))) this.#drop(key);
+  }
+
+  #goOn(key: string, { status }: RunState): void {
+    const finished = this.#atWork.get(key)?.finished ?? null;
+    if (status !== 'running' && status !== 'starting') return;
+    if (finished === null) this.#work(key);
+    else this.#done(key, finished);
+  }
+
+  #work(key: string): void {
+    const { run } = this.#ports.runs.state(key) ?? {};
+    if (!run || this.#atWork.has(key)) return;
+    if (this.#had.get(key) === run.session) {
+      const session = `${Number(run.session) + 1}`;
+      void this.#apply(key, { type: 'ATTACH', session })
+        .then(() => this.#running && this.#work(key))
+        .catch(this.#ports.failed);
+      return;
+    }
+    this.#had.set(key, run.session);
+    const { session } = run;
+    const isStill = (): boolean => this.#atWork.get(key)?.session === session;
+    const task = { seat: seatOfRuns(key), session: Number(session), ...this.#told(key, run) };
+    // Nothing is told before it is known who tells it.
+    const worker: AtWork = { session, worker: null, finished: null };
+    this.#atWork.set(key, worker);
+    const opened = this.#ports.open(task, {
+      done: (text) => {
+        if (isStill()) this.#done(key, text);
+      },
+      lost: (cause) => {
+        if (isStill()) this.#lost(key, cause);
+      },
+    });
+    if (opened === null) return this.#lost(key, 'there is no such agent any more');
+    if (isStill()) this.#atWork.set(key, { ...worker, worker: opened });
+    else opened.stop().catch(this.#ports.failed);
+  }
+
+  /** What is done while somebody has it stand still is over as soon as it goes on. */
+  #done(key: string, text: string): void {
+    const { status, run } = this.#ports.runs.state(key) ?? {};
+    const at = this.#atWork.get(key);
+    if (!run || at === undefined) return;
+    at.finished = text;
+    if (status === 'paused') return;
+    const begin = status === 'starting' ? [firstStep(run)] : [];
+    const over: RunCommand = { type: 'ABORT', reason: 'it ended in the middle of a call', by: null };
+    this.#send(key, ...begin, { type: 'COMPLETE', session: run.session, result: text }, over);
+  }
+
+  #lost(key: string, message: string): void {
+    const { status, run } = this.#ports.runs.state(key) ?? {};
+    this.#drop(key);
+    if (!run) return;
+    const error = { code: 'AGENT_EXECUTION_ERROR', message, recoverable: true };
+    this.#send(key, { type: status === 'paused' ? 'LOST' : 'ERROR', session: run.session, error });
+  }
+
+  #drop(key: string): void {
+    const at = this.#atWork.get(key);
+    this.#atWork.delete(key);
+    at?.worker?.stop().catch(this.#ports.failed);
+  }
+
+  /** What is asked for, by whom; and, when it was begun before, what became of that. */
+  #told(key: string, { turn }: Run): Pick<AsideTask, 'by' | 'prompt'> {
+    const entries = [];
+    for (const entry of this.#ports.runs.newest(key)) {
+      entries.unshift(entry);
+      if (entry.fact.type === 'runStarted') break;
+    }
+    const start = entries[0]?.fact;
+    if (start?.type !== 'runStarted') throw new Error(`impossible: ${key} has a run that never began`);
+    const { prompt, requestedBy = 'somebody' } = start;
+    if (turn === 0) return { by: requestedBy, prompt };
+    const calls = toolCallRows(entries).slice(-CALLS_TOLD);
+    const did = calls.map(({ tool, input, status, outcome }) => {
+      const came = outcome === 'unknown' ? 'nobody knows what came of it, look before you do it again' : status;
+      return `- ${tool} ${excerpt(JSON.stringify(input), INPUT_TOLD)}: ${came}`;
+    });
+    const before = did.length === 0 ? 'You had used no tool.' : `You had done:\n${did.join('\n')}`;
+    return {
+      by: requestedBy,
+      prompt: `${prompt}\n\n(This was begun before and cut short. ${before}\nGo on from there.)`,
+    };
+  }
+
+  async #meet(): Promise<void> {
+    const now = this.#ports.clock.now();
+    const { keys, next } = await this.#ports.runs.due(now);
+    for (const key of keys.filter(isAside)) await this.#apply(key, { type: 'TICK' });
+    if (this.#running) this.#alarm.noLaterThan(next);
+  }
+
+  #arm(state: RunState | null): void {
+    if (state !== null) this.#alarm.noLaterThan(runOnFloor.nextDeadline(state));
+  }
+
+  #send(key: string, ...commands: readonly RunCommand[]): void {
+    this.#apply(key, ...commands).catch(this.#ports.failed);
+  }
+
+  #apply(key: string, ...commands: readonly RunCommand[]): ReturnType<RunStore['applyAll']> {
+    return this.#ports.runs.applyAll(key, commands, this.#ports.clock.now());
+  }
+}
+
+const ENDS: ReadonlySet<RunFact['type']> = new Set(['aborted', 'runCompleted', 'errored']);
+const CALLS_TOLD = 30;
+const INPUT_TOLD = 200;
+
+function isAside(key: string): boolean {
+  return seatOfRuns(key).aside === true;
+}
+
+function firstStep({ session }: Run): RunCommand {
+  return { type: 'STEP', session, turn: 1, toolCalls: [] };
+}

@@ -1,0 +1,228 @@
+import { describe, expect, test } from 'vitest';
+import type { GatedCall } from '../../src/agents/tools/tool-gate.ts';
+import type { Puppet } from '../agents/bench.ts';
+import { CHANNEL, puppetry } from '../agents/bench.ts';
+import { createTime } from '../agents/time.ts';
+import { load } from '../config/world.ts';
+import { folder, open, written } from '../engine/sqlite/fixture.ts';
+import { startApp } from './start-app.ts';
+
+const ADA = { id: 'ada', name: 'Ada', roles: [] };
+const CONFIG = load({
+  agents: [{ id: 'dev', backend: { kind: 'scripted', script: 'dev' } }],
+  channels: [{ id: CHANNEL, agents: ['dev'] }],
+  tools: { allow: ['Bash(npm test)'], default: 'ask' },
+});
+const never = new AbortController().signal;
+const DONE = { status: 'complete', output: 'ok', code: null, durationMs: 1 } as const;
+
+/** The whole program with dev as a puppet, over a database that outlives it. */
+async function program(path = ':memory:') {
+  const { backend, sessions, failures } = puppetry();
+  const time = createTime();
+  const store = open(path, { clock: time.clock, words: wordsOf });
+  const { app, intake, queries, broken } = await startApp({
+    config: CONFIG,
+    store,
+    time,
+    adapter: { name: 'console' },
+    backendFor: () => backend,
+  });
+  await time.advance(1_000);
+  const type = async (line: string) => {
+    const answer = await intake().command(CHANNEL, ADA, line);
+    await time.advance(1_000);
+    return answer.text;
+  };
+  const lines = () =>
+    queries()
+      .lines(CHANNEL, 20)
+      .map(({ author, text }) => `${author.id}: ${text}`);
+  const told = () =>
+    store
+      .journal(CHANNEL, 1_000)
+      .flatMap(({ fact }) => (fact.type === 'announced' ? [wordsOf(fact.announcement)] : []));
+  /** The session that works beside the floor. */
+  const worker = (): Puppet => {
+    const found = sessions.findLast(({ turn }) => turn?.channel !== CHANNEL && turn !== null);
+    if (found === undefined) throw new Error('nobody works beside the floor');
+    return found;
+  };
+  return { app, time, store, sessions, failures, intake, queries, broken, type, lines, told, worker };
+}
+
+/** A database on disk takes its time. */
+async function until(is: () => boolean): Promise<void> {
+  for (let look = 0; look < 10_000 && !is(); look += 1) await new Promise((resolve) => void setImmediate(resolve));
+}
+
+function wordsOf(announcement: { readonly kind: string; readonly what?: string; readonly title?: string }): string {
+  return [announcement.kind, announcement.what ?? announcement.title].filter(Boolean).join(' ');
+}
+
+function call(command: string): GatedCall {
+  const plain = { tool: 'Bash', definition: null, repeatable: false, caution: null };
+  return { ...plain, id: command, input: { command }, detail: command };
+}
+
+describe('/run start', () => {
+  test('has an agent work while it has no floor, and report when it has ended', async () => {
+    const { type, worker, time, lines, told, app, queries, broken } = await program();
+    expect(await type('/run start dev look for dead links')).toContain('dev begins');
+    expect(worker().turn?.text).toContain('look for dead links');
+    expect(queries().view(CHANNEL)?.holder).toBeNull();
+    expect(await type('/run status')).toContain('dev, beside the floor: starting');
+    worker().report?.text('Two links are dead.');
+    await time.advance(60_000);
+    expect(lines()).toEqual([]);
+    worker().ends({ how: 'completed' });
+    await time.advance(1_000);
+    expect(lines()).toEqual(['dev: Two links are dead.']);
+    expect(told()).toEqual(['aside begins: look for dead links', 'aside is done, after 1 step']);
+    await app.stop();
+    expect(broken).toEqual([]);
+  });
+
+  test('leaves the agent free to speak at its floor meanwhile, where it reports once its turn is over', async () => {
+    const { type, worker, time, lines, sessions, intake, app } = await program();
+    await type('/run start dev look for dead links');
+    await intake().message(written('m1', 'hello', CHANNEL));
+    await time.advance(1_000);
+    const speaker = sessions.find(({ turn }) => turn?.channel === CHANNEL);
+    worker().report?.text('Two links are dead.');
+    worker().ends({ how: 'completed' });
+    await time.advance(1_000);
+    expect(lines()).toEqual(['u1: hello']);
+    speaker?.report?.text('Hello to you.');
+    speaker?.ends({ how: 'completed' });
+    await time.advance(1_000);
+    expect(lines().slice(1)).toEqual(['dev: Hello to you.', 'dev: Two links are dead.']);
+    await app.stop();
+  });
+
+  test('is for operators, for agents that sit there, and one at a time', async () => {
+    const { intake, type, app } = await program();
+    const bob = { id: 'bob', name: 'Bob', roles: [] };
+    expect((await intake().command(CHANNEL, bob, '/run start dev x')).text).toContain('Only operators');
+    expect(await type('/run start dev')).toContain('what');
+    await type('/run start dev one');
+    expect(await type('/run start dev two')).toContain('AGENT_ALREADY_RUNNING');
+    await type('/run abort dev');
+    await type('/agent disable dev');
+    expect(await type('/run start dev three')).toContain('is disabled');
+    await app.stop();
+  });
+});
+
+describe('the tools of work beside a floor', () => {
+  test('go by the same rules: what is allowed runs, what is not is asked in the channel', async () => {
+    const { type, worker, time, store, told, app } = await program();
+    await type('/run start dev fix the build');
+    const gate = worker().report?.gate;
+    expect(await gate?.ask(call('npm test'), never)).toEqual({ verdict: 'go' });
+    await gate?.settled(call('npm test'), DONE);
+    const asked = gate?.ask(call('npm publish'), never);
+    await time.advance(1_000);
+    expect([told().at(-1), store.floor(CHANNEL)?.turn]).toEqual(['approval Bash', null]);
+    await type('/allow 1');
+    expect(await asked).toEqual({ verdict: 'go' });
+    await gate?.settled(call('npm publish'), DONE);
+    expect(await type('/run log dev+')).toContain('allowed once by Ada');
+    await app.stop();
+  });
+
+  test('wait while an operator has it stand still', async () => {
+    const { type, worker, time, app } = await program();
+    await type('/run start dev fix the build');
+    const gate = worker().report?.gate;
+    await gate?.step({ text: '', kept: null });
+    expect(await type('/run pause dev')).toContain('Paused');
+    let verdict: unknown = 'waiting';
+    void gate?.ask(call('npm test'), never).then((given) => void (verdict = given));
+    await time.advance(5_000);
+    expect(verdict).toBe('waiting');
+    expect(await type('/run resume dev')).toContain('It goes on');
+    expect(verdict).toEqual({ verdict: 'go' });
+    await app.stop();
+  });
+
+  test('run no more once it is stopped', async () => {
+    const { type, worker, time, told, app } = await program();
+    await type('/run start dev fix the build');
+    const gate = worker().report?.gate;
+    const asked = gate?.ask(call('npm publish'), never);
+    await time.advance(1_000);
+    await type('/stop');
+    expect(await asked).toMatchObject({ verdict: 'refused', code: 'CANCELLED' });
+    expect(await gate?.ask(call('npm test'), never)).toMatchObject({ verdict: 'refused' });
+    expect([worker().calls.at(-1), told().at(-1)]).toEqual(['close', 'stopped']);
+    await app.stop();
+  });
+});
+
+describe('work beside a floor whose agent is lost', () => {
+  test('waits for people, and is tried again with another session', async () => {
+    const { type, worker, time, told, lines, app } = await program();
+    await type('/run start dev fix the build');
+    const first = worker();
+    await first.report?.gate?.step({ text: '', kept: null });
+    first.ends(new Error('it fell over'));
+    await time.advance(1_000);
+    expect(told().at(-1)).toBe('aside failed: it fell over. /run retry dev+ or /run abort dev+');
+    expect(await type('/run retry dev+')).toContain('tried again');
+    expect(worker()).not.toBe(first);
+    expect(worker().turn?.text).toContain('This was begun before and cut short');
+    worker().report?.text('It builds.');
+    worker().ends({ how: 'completed' });
+    await time.advance(1_000);
+    expect(lines()).toEqual(['dev: It builds.']);
+    await app.stop();
+  });
+});
+
+describe('work beside a floor that the end of the program cuts', () => {
+  test('goes on after the next start, told what it did; nobody can answer what it asked before', async () => {
+    using place = folder();
+    const before = await program(place.file());
+    await before.type('/run start dev fix the build');
+    const gate = before.worker().report?.gate;
+    await gate?.ask(call('npm test'), never);
+    void gate?.ask(call('npm publish'), never);
+    await until(() => before.told().at(-1) === 'approval Bash');
+    // As a crash leaves it: nothing is told any more.
+    await before.store.close();
+    const after = await program(place.file());
+    await until(() => after.sessions.some(({ turn }) => turn !== null && turn.channel !== CHANNEL));
+    const text = after.worker().turn?.text ?? '';
+    expect(text).toContain('fix the build');
+    expect(text).toContain('nobody knows what came of it');
+    expect(await after.type('/allow 1')).not.toContain('Allowed');
+    expect(await after.type('/run status')).toContain('dev, beside the floor: running');
+    after.worker().report?.text('It builds.');
+    after.worker().ends({ how: 'completed' });
+    await until(() => after.lines().length > 0);
+    expect(after.lines()).toEqual(['dev: It builds.']);
+    await after.app.stop();
+    expect(after.broken).toEqual([]);
+  });
+
+  test('reports after the next start what it had to say', async () => {
+    using place = folder();
+    const before = await program(place.file());
+    await before.type('/run start dev look');
+    await before.intake().message(written('m1', 'hello', CHANNEL));
+    await before.time.advance(1_000);
+    before.worker().report?.text('Nothing found.');
+    before.worker().ends({ how: 'completed' });
+    await until(() => before.told().length > 1);
+    expect(before.lines()).toEqual(['u1: hello']);
+    await before.app.stop();
+    const after = await program(place.file());
+    await until(() => after.sessions.some(({ turn }) => turn !== null));
+    const speaker = after.sessions.find(({ turn }) => turn?.channel === CHANNEL);
+    speaker?.ends({ how: 'passed' });
+    await until(() => after.lines().length > 1);
+    expect(after.lines().slice(1)).toEqual(['dev: Nothing found.']);
+    await after.app.stop();
+  });
+});

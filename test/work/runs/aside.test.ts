@@ -1,0 +1,161 @@
+import { describe, expect, test } from 'vitest';
+import { asideOf } from '../../../src/turns/floor/seats.ts';
+import { Bound, HALL, by } from './bound.ts';
+import { WAIT_MS, claim, error, settle } from './fixture.ts';
+
+const told = (bound: Bound): readonly string[] =>
+  bound.store
+    .journal(HALL, 1_000)
+    .flatMap(({ fact }) =>
+      fact.type === 'announced' && fact.announcement.kind === 'aside' ? [fact.announcement.what] : [],
+    );
+
+const said = (bound: Bound): readonly string[] =>
+  bound.store.lines(HALL, 0, 1_000).map(({ author, text }) => `${author.id}: ${text}`);
+
+const ends = { type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true } as const;
+const done = { type: 'COMPLETE', session: '1', result: 'Two links are dead.' } as const;
+
+async function asking(): Promise<Bound> {
+  return (await new Bound().granted()).besideAsking();
+}
+
+describe('work beside a floor', () => {
+  test('leaves the floor to whoever has it, and asks people all the same', async () => {
+    const bound = await asking();
+    expect([bound.aside, bound.hall.turn?.agent, bound.hall.turn?.status]).toEqual([
+      'paused approval_required · mcp__files__write',
+      'pm',
+      'active',
+    ]);
+    expect(told(bound)).toEqual(['begins: look for dead links']);
+  });
+
+  test('goes on with a yes, once all of the question stands in the channel', async () => {
+    const bound = await asking();
+    const decide = { type: 'decide', by, choice: 'allow', question: 1 } as const;
+    await expect(bound.floor(decide)).rejects.toThrow('not-shown');
+    await bound.floor({ type: 'shown', question: 1 }, decide);
+    expect(bound.aside).toBe('running · at work');
+    expect(await bound.beside(claim('a'), settle('a'))).toEqual([null, null]);
+    await expect(bound.floor(decide)).rejects.toThrow('stale-question');
+  });
+
+  test('asks beside a turn that asks, each by its own number', async () => {
+    const bound = await asking();
+    await bound.floor({ type: 'use', agent: 'pm', epoch: 1 });
+    await bound.requests('b');
+    await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'reject', question: 1 });
+    expect([bound.aside, bound.both]).toEqual(['running · at work', 'paused approval_required · pm #1 approval']);
+    await bound.floor({ type: 'shown', question: 2 }, { type: 'decide', by, choice: 'allow', question: 2 });
+    expect(bound.both).toBe('running · pm #1 active');
+  });
+
+  test('reports as soon as nobody has the floor, never in the middle of a turn', async () => {
+    const bound = await asking();
+    await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'reject', question: 1 });
+    await bound.beside(done);
+    expect([bound.aside, said(bound)]).toEqual(['completed · nothing', []]);
+    await bound.floor({ type: 'say', agent: 'pm', epoch: 1, text: 'Hello.', mentions: [] }, ends);
+    expect([said(bound), bound.hall.turn?.agent]).toEqual([['pm: Hello.', 'pm: Two links are dead.'], 'dev']);
+    expect(bound.hall).not.toHaveProperty('reports');
+  });
+
+  test('reports at once at a floor that rests', async () => {
+    const bound = await asking();
+    await bound.floor({ type: 'decide', by, choice: 'reject', question: 1 }, ends);
+    await bound.floor({ type: 'end', agent: 'dev', epoch: 2, outcome: 'passed', signalled: true });
+    await bound.beside(done);
+    expect([bound.hall.turn, said(bound)]).toEqual([null, ['pm: Two links are dead.']]);
+    expect(told(bound).at(-1)).toBe('is done, after 1 step');
+  });
+
+  test('is one at a time for each agent', async () => {
+    const bound = await asking();
+    const [refusal] = await bound.beside({
+      type: 'START',
+      runType: 'background',
+      prompt: 'x',
+      session: '1',
+      by,
+      waitMs: 1,
+      allowedTools: null,
+      task: { id: 't', column: 'in_progress' },
+    });
+    expect(refusal).toBe('AGENT_ALREADY_RUNNING');
+  });
+
+  test('is aborted when nobody answers in time, and says so', async () => {
+    const bound = await asking();
+    bound.at += WAIT_MS;
+    await bound.beside({ type: 'TICK' });
+    expect([bound.aside, told(bound).at(-1)]).toEqual(['idle · nothing', 'was aborted: nobody answered in time']);
+  });
+
+  test('ends with a stop, as the turn does', async () => {
+    const bound = await asking();
+    await bound.floor({ type: 'stop', by });
+    expect([bound.aside, bound.hall.turn, bound.hall.condition]).toEqual(['idle · nothing', null, 'resting']);
+  });
+
+  test('can be stopped where nothing else is under way', async () => {
+    const bound = await asking();
+    await bound.floor(ends, { type: 'end', agent: 'dev', epoch: 2, outcome: 'passed', signalled: true });
+    await bound.floor({ type: 'stop', by });
+    expect([bound.aside, bound.hall.stopped]).toEqual(['idle · nothing', false]);
+    await expect(bound.floor({ type: 'stop', by })).rejects.toThrow('nothing-to-stop');
+  });
+
+  test('that fails waits for people, who try it again or abort it', async () => {
+    const bound = await asking();
+    await bound.floor({ type: 'decide', by, choice: 'reject', question: 1 });
+    await bound.beside({ ...error(true), session: '1' } as ReturnType<typeof error>);
+    expect([bound.aside, told(bound).at(-1)]).toEqual([
+      'error · at work',
+      'failed: it fell over. /run retry pm+ or /run abort pm+',
+    ]);
+    expect(await bound.beside({ type: 'RESUME', by: null })).toEqual(['AGENT_EXECUTION_ERROR']);
+    expect(await bound.beside({ type: 'RESUME', by })).toEqual([null]);
+    expect(bound.aside).toBe('running · at work');
+  });
+
+  test('stands still at its limit until somebody lets it go on', async () => {
+    const bound = await asking();
+    await bound.floor({ type: 'decide', by, choice: 'reject', question: 1 });
+    for (let turn = 2; turn <= 50; turn += 1) await bound.beside({ type: 'STEP', session: '1', turn, toolCalls: [] });
+    const limit = 200;
+    for (let turn = 51; turn <= limit; turn += 1)
+      await bound.beside({ type: 'STEP', session: '1', turn, toolCalls: [] });
+    expect(bound.aside).toBe('paused turn_limit · used 200 of 200 steps');
+    expect(await bound.beside({ type: 'RESUME', by: null })).toEqual(['APPROVAL_OPEN']);
+    const { question = 0 } = asideOf(bound.hall, 'pm')?.question ?? {};
+    await bound.floor({ type: 'shown', question }, { type: 'decide', by, choice: 'allow', question });
+    expect(bound.aside).toBe('running · at work');
+  });
+
+  test('that a restart cut has no question any more, and goes on under another session; a call that ran is unknown', async () => {
+    const bound = await asking();
+    await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'allow', question: 1 });
+    await bound.beside(claim('a'));
+    await bound.beside({ type: 'REQUEST', session: '1', call: { ...CALL, id: 'b' } });
+    expect(bound.aside).toBe('paused approval_required · mcp__files__write');
+    expect(await bound.beside({ type: 'RECOVER' })).toEqual([null]);
+    expect(bound.aside).toBe('paused user_input · at work');
+    await expect(bound.floor({ type: 'decide', by, choice: 'allow', question: 2 })).rejects.toThrow('stale-question');
+    expect(await bound.beside({ type: 'RESUME', by })).toEqual(['AGENT_NOT_RUNNING']);
+    await bound.beside({ type: 'ATTACH', session: '2' }, { type: 'RESUME', by: null });
+    expect(bound.aside).toBe('running · at work');
+    expect(await bound.beside({ type: 'REQUEST', session: '1', call: CALL })).toEqual(['AGENT_NOT_RUNNING']);
+  });
+});
+
+const CALL = {
+  id: 'c',
+  tool: 'mcp__files__write',
+  input: {},
+  digest: 'd-c',
+  rule: null,
+  source: 'agent',
+  verdict: 'ask',
+  repeatable: false,
+} as const;
