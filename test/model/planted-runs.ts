@@ -71,8 +71,8 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'a result starts nothing further',
     file: 'run-calls.ts',
-    find: "  decision.record({ type: 'callSettled', call: id, tool: call.tool, ...result });\n  goOnWithRun(decision);\n",
-    replace: "  decision.record({ type: 'callSettled', call: id, tool: call.tool, ...result });\n",
+    find: "decision.record({ type: 'tainted', from: taint });\n  goOnWithRun(decision);\n",
+    replace: "decision.record({ type: 'tainted', from: taint });\n",
   },
   {
     name: 'a call that waited through a pause is not dispatched again',
