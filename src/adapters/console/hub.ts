@@ -74,7 +74,7 @@ export function createHub(parts: Parts): Hub {
     channels: new Map(),
     flushing: null,
     timers: [],
-    channelsSent: '',
+    channelsSent: null,
   };
   return {
     ...happenings(state),
@@ -92,7 +92,7 @@ export function createHub(parts: Parts): Hub {
     drafts: (channel) => [...channelState(state, channel).drafts.values()],
     floor: (channel) => floorOf(parts.queries, channel),
     channels() {
-      state.channelsSent = '';
+      state.channelsSent = null;
       return channelsOf(parts.queries);
     },
     journal: (client, channel, before) => sendJournal(parts.queries, client, { channel, before }),
@@ -119,7 +119,8 @@ type HubState = {
   readonly channels: Map<ChannelId, ChannelState>;
   flushing: NodeJS.Timeout | null;
   readonly timers: NodeJS.Timeout[];
-  channelsSent: string;
+  /** What the pages were told of channels: which there are, with the agents, and each entry. */
+  channelsSent: { readonly of: string; readonly entries: ReadonlyMap<ChannelId, string> } | null;
 };
 
 /** Without a page nobody is told: whoever opens one asks for all there is, and for the texts that are being generated. */
@@ -165,13 +166,16 @@ function refresh(state: HubState): void {
 
 function tellChannels(state: HubState): void {
   const { queries } = state.parts;
-  const text = JSON.stringify({
-    type: 'channels',
-    channels: channelsOf(queries),
-    agents: queries.agents(),
-  } satisfies ServerFrame);
-  if (text === state.channelsSent) return;
-  state.channelsSent = text;
+  const channels = channelsOf(queries);
+  const agents = queries.agents();
+  const of = JSON.stringify([channels.map(({ id, name, writable }) => [id, name, writable]), agents]);
+  const before = state.channelsSent;
+  state.channelsSent = { of, entries: new Map(channels.map((entry) => [entry.id, JSON.stringify(entry)])) };
+  const others = channels.filter(({ id }) => before?.entries.get(id) !== state.channelsSent?.entries.get(id));
+  const isNew = before?.of !== of;
+  if (!isNew && others.length === 0) return;
+  const frame: ServerFrame = isNew ? { type: 'channels', channels, agents } : { type: 'holders', channels: others };
+  const text = JSON.stringify(frame);
   for (const client of state.clients) sendText(client, text);
 }
 

@@ -121,7 +121,9 @@ export type ServerFrame =
       readonly changed: readonly ChatMessage[];
       readonly drafts: readonly ShownDraft[];
     } & Partial<FloorNow>)
-  /** The channels, the agents, or who has a floor are not what they were. */
+  /** In these of the known channels it is another than before who has the floor, or what is asked. */
+  | { readonly type: 'holders'; readonly channels: readonly ChannelEntry[] }
+  /** The channels or the agents are not what they were. */
   | { readonly type: 'channels'; readonly channels: readonly ChannelEntry[]; readonly agents: readonly AgentEntry[] }
   /** Something was said in a channel that is not open. */
   | { readonly type: 'activity'; readonly channel: ChannelId; readonly count: number }

@@ -88,6 +88,9 @@ export function take(frame: ServerFrame): void {
     else if (frame.type === 'channels') {
       channels.value = frame.channels;
       agents.value = frame.agents;
+    } else if (frame.type === 'holders') {
+      const news = new Map(frame.channels.map((entry) => [entry.id, entry]));
+      channels.value = channels.value.map((entry) => news.get(entry.id) ?? entry);
     } else if (frame.type === 'beat') clockOffset.value = frame.now - Date.now();
     else if (frame.type === 'activity') {
       const before = activity.value[frame.channel] ?? 0;

@@ -60,6 +60,17 @@ describe('a person at an open page', () => {
     await page.frame('channels', isTold);
   });
 
+  test('is told of those channels alone in which somebody else has the floor', async () => {
+    await opened();
+    await page.frame('channels');
+    here.queries.views.set(OTHER, {
+      ...restingView(OTHER),
+      holder: { ...HOLDER, status: 'ACTIVE', waitingFor: null, approval: null },
+    });
+    const { channels } = await page.frame('holders');
+    expect(channels).toEqual([{ id: OTHER, name: 'reviews', writable: false, holder: 'dev', question: null }]);
+  });
+
   test('a message reaches Conch once, in full, and is confirmed after it was shown', async () => {
     await opened();
     const frame = saying('hello there');
