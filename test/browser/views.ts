@@ -217,9 +217,18 @@ async function openTab(page: Page, name: string): Promise<void> {
 function asks(stage: Stage, channel: string): void {
   const approval = {
     question: 3,
-    title: 'run "npm publish"',
-    detail: `npm publish ${'--flag '.repeat(80)}`,
+    title: 'edit src/config.ts',
+    detail: 'src/config.ts (+1 -1)\n@@ -1 +1 @@\n-const port = 80;\n+const port = 8080;',
     shown: true,
+    about: {
+      step: 3,
+      steps: 100,
+      tool: 'edit',
+      folder: '/home/ann/project',
+      why: 'rule "Edit(src/**)" says so',
+      says: 'I move it to a port that needs no root',
+    },
+    always: [{ rule: 'edit(/src/config.ts)', words: 'edit exactly src/config.ts' }],
   };
   stage.hold(channel, stage.agents[0] ?? '', { waitingFor: 'approval', approval });
 }

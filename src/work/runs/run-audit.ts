@@ -81,6 +81,26 @@ export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] 
   return rows;
 }
 
+/** The narrowest rules that the questions offered which people allowed three times and more, and how often; those that are remembered are left out. */
+export function habits(
+  entries: readonly Entry[],
+  remembered: readonly { readonly rule: string }[],
+): readonly (readonly [rule: string, times: number])[] {
+  const offered = new Map<string, string>();
+  const times = new Map<string, number>();
+  let asked = '';
+  for (const { fact } of entries) {
+    if (fact.type === 'callRequested') offered.set(fact.call.id, fact.call.words?.offers?.[0]?.rule ?? '');
+    if (fact.type === 'paused') asked = fact.approval?.call ?? '';
+    const rule = offered.get(asked) ?? '';
+    if (fact.type === 'approvalClosed' && fact.state === 'allowed' && rule !== '')
+      times.set(rule, (times.get(rule) ?? 0) + 1);
+  }
+  return [...times].filter(([rule, count]) => count >= HABIT && !remembered.some((yes) => yes.rule === rule));
+}
+
+const HABIT = 3;
+
 function follow(place: Place, { fact, at }: Entry): void {
   if (fact.type === 'runStarted')
     Object.assign(place, { run: fact.run, task: fact.task, requestedBy: fact.requestedBy ?? null, step: 0 });

@@ -7,7 +7,7 @@ import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import { askedAs } from '../../turns/view.ts';
 import { runKeyOf, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
-import { toolCallRows } from './run-audit.ts';
+import { habits, toolCallRows } from './run-audit.ts';
 import type { ToolCallRow } from './run-audit.ts';
 import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import type { RunEffect } from './run-machine.ts';
@@ -236,7 +236,9 @@ function listed(
     .flatMap((key) => [ports.runs.state(key)].filter((state) => state !== null))
     // Of a seat that only read what another wrote there is nothing to tell.
     .filter(({ run }) => run !== null);
-  const lines = states.flatMap((state) => (verb === 'status' ? statusLines(state, ports) : yesLines(state, ports)));
+  const lines = states.flatMap((state) =>
+    verb === 'status' ? statusLines(state, ports) : [...yesLines(state, ports), ...habitLines(state, ports)],
+  );
   return {
     ok: true,
     text:
@@ -277,6 +279,14 @@ function yesLines({ key, run, remembered }: RunState, { nameOf, time, clock }: R
         `${nameOf(agent)} ${index + 1}. ${rule} · by ${nameOf(by)} ${time(at, now)} · ${until <= now ? 'over' : `until ${time(until, now)}`} · /run revoke ${agent} ${index + 1}`,
     ),
   ];
+}
+
+/** What people let through again and again, with the narrowest rule by which they need not be asked. */
+function habitLines({ key, remembered }: RunState, { runs, nameOf }: RunCommandPorts): readonly string[] {
+  return habits(runs.journal(key, LOG_FACTS), remembered).map(
+    ([rule, times]) =>
+      `${nameOf(seatOfRuns(key).agent)} was allowed ${times} times what the rule ${rule} covers: /allow with "always" when it asks next, or "allow": ["${rule}"]`,
+  );
 }
 
 function callLine(row: ToolCallRow, { time, clock, nameOf }: RunCommandPorts): string {

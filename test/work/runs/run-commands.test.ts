@@ -6,7 +6,8 @@ import type { RunVerb } from '../../../src/turns/commands/context.ts';
 import { turnRecords, viewOf } from '../../../src/turns/view.ts';
 import { createRunCommands } from '../../../src/work/runs/run-commands.ts';
 import { WAIT_MS, call, settle } from './fixture.ts';
-import { Bound, HALL } from './bound.ts';
+import { Bound, HALL, SEAT } from './bound.ts';
+import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
 
 const ANN = { id: 'ann', name: 'Ann', roles: [] };
 
@@ -128,6 +129,20 @@ describe('/run', () => {
     expect((await type('/run revoke pm 2')).ok).toBe(false);
     expect((await type('/run revoke pm 1')).ok).toBe(true);
     expect((await type('/run approvals')).text).toBe('Nothing is asked, nothing is remembered.');
+  });
+
+  test('approvals tells what is asked over and over, and the narrowest rule that would spare it', async () => {
+    const { bound, type } = await atWork();
+    for (const id of ['a', 'b', 'c']) {
+      expect((await type('/run approvals pm')).text).not.toContain('allowed 3 times');
+      await bound.requests(id, { digest: id, words: { title: 'test', detail: 'npm test', offers } });
+      await bound.answers('allow');
+      await bound.runs.apply(runKeyOf(SEAT), { type: 'CLAIM', call: id, digest: id, verdict: 'ask' }, bound.at);
+      await bound.runs.apply(runKeyOf(SEAT), settle(id), bound.at);
+    }
+    expect((await type('/run approvals pm')).text).toBe(
+      'pm was allowed 3 times what the rule execute(npm test) covers: /allow with "always" when it asks next, or "allow": ["execute(npm test)"]',
+    );
   });
 
   test('pause makes the turn wait, and resume lets it go on', async () => {
