@@ -683,11 +683,11 @@ function threads({ rig: { ways }, on }: Suite): void {
       const root = await says('Build a bridge');
       await program.rests();
       const { id = '' } = (await stage.thread?.('ann', root)) ?? {};
-      program.cast.play('pm', { say: 'alpha' }, { say: 'beta' });
+      program.cast.play('pm', { say: 'alpha' });
       const lost = stage.loseAnswers(1, 'alpha');
       await says('Count', { thread: id });
       await program.rests();
-      expect((await talk(id)).slice(-2)).toEqual(['PM: alpha', 'PM: beta']);
+      expect((await talk(id)).filter((line) => line.startsWith('PM'))).toEqual(['PM: alpha']);
       expect(lost()).toBe(1);
     }),
   );

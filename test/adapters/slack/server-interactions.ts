@@ -50,6 +50,8 @@ type ResponseUrl = {
   readonly channel: string;
   readonly at: number;
   readonly original: string | null;
+  /** What was answered here, for whoever asked alone. */
+  readonly said: Ephemeral[];
   uses: number;
 };
 
@@ -60,20 +62,25 @@ export function createInteractions(slack: Slack): Interactions {
   function begin(user: string, channel: string, original: string | null): Json {
     const id = randomUUID();
     const trigger = `${nextId(world, '')}.${Math.floor(world.now())}`;
-    urls.set(id, { user, channel, at: world.now(), original, uses: 0 });
+    urls.set(id, { user, channel, at: world.now(), original, said: [], uses: 0 });
     slack.triggers.set(trigger, { user, at: world.now(), used: false });
     return { response_url: `${origin.get(world)}/response/${id}`, trigger_id: trigger };
   }
 
   async function outcome(
     user: string,
-    since: { answers: number; views: number },
+    since: { answers: number; views: number; begun: Json },
     sent: Promise<Outcome>,
     patience: Patience,
   ): Promise<Shown> {
     const open = delivery.sockets.open().length > 0;
     const { acked, payload } = await sent;
-    const answers = () => world.ephemerals.slice(since.answers).filter((one) => one.user === user);
+    const toThis = urls.get(words(since.begun['response_url']).split('/').at(-1) ?? '')?.said ?? [];
+    // Two clicks at once: each has its own answer.
+    const answers = () =>
+      world.ephemerals
+        .slice(since.answers)
+        .filter((one) => one.user === user && (one.via !== 'response_url' || toThis.includes(one)));
     const view = () => [...world.views.values()].slice(since.views).find((one) => one.user === user) ?? null;
     if (!acked)
       return { acked, error: open ? 'operation_timeout' : 'dispatch_failed', answers: answers(), view: view() };
@@ -101,15 +108,9 @@ export function createInteractions(slack: Slack): Interactions {
       const channel = channelOf(world, id);
       const who = { user_id: user, user_name: person(user).username, channel_id: id, channel_name: channel.name };
       const common = { token: 'verification', team_id: team.id, team_domain: team.domain, api_app_id: world.app.id };
-      const payload = {
-        ...common,
-        ...who,
-        command: '/conch',
-        text,
-        is_enterprise_install: 'false',
-        ...begin(user, id, null),
-      };
-      const since = counts();
+      const begun = begin(user, id, null);
+      const payload = { ...common, ...who, command: '/conch', text, is_enterprise_install: 'false', ...begun };
+      const since = { ...counts(), begun };
       if (patience.twice === true) void delivery.raw('slash_commands', payload);
       return outcome(user, since, delivery.raw('slash_commands', payload), patience);
     },
@@ -136,8 +137,9 @@ export function createInteractions(slack: Slack): Interactions {
         container,
       };
       const where = { channel: { id, name: channel.name }, state: { values: {} }, actions: [action], enterprise: null };
-      const payload = { ...common, ...where, ...shownMessage, ...begin(user, id, ts), is_enterprise_install: false };
-      const since = counts();
+      const begun = begin(user, id, ts);
+      const payload = { ...common, ...where, ...shownMessage, ...begun, is_enterprise_install: false };
+      const since = { ...counts(), begun };
       if (patience.twice === true) void delivery.raw('interactive', payload);
       return outcome(user, since, delivery.raw('interactive', payload), patience);
     },
@@ -182,7 +184,7 @@ export function createInteractions(slack: Slack): Interactions {
 
 function answered(
   slack: Slack,
-  { user, channel, original }: ResponseUrl,
+  { user, channel, original, said }: ResponseUrl,
   body: Json,
 ): { readonly status: number; readonly body: Json } {
   const { world } = slack;
@@ -197,7 +199,10 @@ function answered(
   else if (body['replace_original'] === true && message !== undefined)
     change(slack, place, message, { apply: () => Object.assign(message, content) });
   else if (body['response_type'] === 'in_channel') publish(slack, place, { ...own(slack, place.id), ...content });
-  else world.ephemerals.push(ephemeral(slack, { user, channel, answer: body, via: 'response_url' }));
+  else {
+    said.push(ephemeral(slack, { user, channel, answer: body, via: 'response_url' }));
+    world.ephemerals.push(...said.slice(-1));
+  }
   return { status: 200, body: { ok: true } };
 }
 
