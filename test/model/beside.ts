@@ -1,6 +1,6 @@
 import type { Command } from '../../src/turns/floor/command.ts';
 import { PLAIN_SETTINGS } from '../../src/turns/floor/floor.ts';
-import { asideOf } from '../../src/turns/floor/seats.ts';
+import { asideOf, findSeat } from '../../src/turns/floor/seats.ts';
 import type { RequestedCall, RunCommand } from '../../src/work/runs/run-events.ts';
 import type { RunState } from '../../src/work/runs/run.ts';
 import type { Joined, JoinedMove, JoinedScene, JoinedWorld } from './joined.ts';
@@ -44,6 +44,8 @@ function movesOf({ floor, run, at, calls }: JoinedWorld, core: Joined): readonly
     { type: 'end', agent, epoch: turn?.epoch ?? 0, outcome: 'completed', signalled: true },
     { type: 'restart' },
     { type: 'catchUp' },
+    { type: 'disable', agent: AGENT, by: 'ann' },
+    { type: 'enable', agent: AGENT, by: 'ann' },
     ...asked,
   ];
   const runs = runMoves(run, calls);
@@ -118,6 +120,8 @@ function check({ floor, run: { status, run } }: JoinedWorld, before: JoinedWorld
   must((floor.reports ?? []).length === 0 || floor.turn !== null, 'B4', 'a report waits for nobody');
   must(floor.turn?.run === undefined, 'B5', 'work beside the floor is taken for that of a turn');
   checkReport(before, floor.lines, floor.turn?.epoch);
+  const isOff = findSeat(floor, AGENT)?.disabled === true;
+  must(!isOff || aside === undefined, 'B8', 'an agent that is switched off works beside the floor');
   const isByItself = command.type === 'RESUME' && command.by === null;
   const stood = before.run.run?.pause?.reason;
   must(!isByItself || stood === 'user_input', 'B7', `the work stood still for ${stood} and goes on by itself`);

@@ -238,6 +238,18 @@ export const PLANTED_JOINED: readonly Planted[] = [
     replace: '',
   },
   {
+    name: 'work beside the floor outlives that its agent is switched off',
+    file: 'turns/floor/decide/membership.ts',
+    find: '  if (aside !== undefined) stopAside(decision, aside, by);\n',
+    replace: '',
+  },
+  {
+    name: 'an agent that is switched off begins to work beside the floor',
+    file: 'turns/floor/decide/asides.ts',
+    find: 'findSeat(decision.floor, agent)?.disabled !== false',
+    replace: 'false',
+  },
+  {
     name: 'work beside the floor goes on past its limit by itself',
     file: RUN,
     find: "return by === null && isForPeople(run) ? 'APPROVAL_OPEN' : null;",

@@ -146,16 +146,17 @@ describe('the tools of work beside a floor', () => {
     await app.stop();
   });
 
-  test('run no more once it is stopped', async () => {
+  test.each(['/stop', '/agent disable dev'])('run no more once it is stopped by %s', async (line) => {
     const { type, worker, time, told, app } = await program();
     await type('/run start dev fix the build');
     const gate = worker().report?.gate;
     const asked = gate?.ask(call('npm publish'), never);
     await time.advance(1_000);
-    await type('/stop');
+    await type(line);
     expect(await asked).toMatchObject({ verdict: 'refused', code: 'CANCELLED' });
     expect(await gate?.ask(call('npm test'), never)).toMatchObject({ verdict: 'refused' });
-    expect([worker().calls.at(-1), told().at(-1)]).toEqual(['close', 'stopped']);
+    expect([worker().calls.at(-1), told().at(-1)]).toEqual(['close', line === '/stop' ? 'stopped' : 'answered Bash']);
+    expect(await type('/run status')).toContain('dev, beside the floor: idle');
     await app.stop();
   });
 });

@@ -1,15 +1,19 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { Announcement, FactOf } from '../fact.ts';
 import type { Aside } from '../floor.ts';
-import { asideAsking, asideOf } from '../seats.ts';
+import { asideAsking, asideOf, findSeat } from '../seats.ts';
 import type { AgentId, Choice, Question } from '../settings.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { reportAll } from './decision-builder.ts';
 
-/** An agent begins to work beside the floor; one such work at a time. */
+/** An agent begins to work beside the floor; one such work at a time, and none of one that is switched off or has no seat. */
 export function beginAside(decision: DecisionBuilder, { agent, what }: CommandOf<'beginAside'>): Refusal | null {
   if (asideOf(decision.floor, agent) !== undefined) return 'already';
   decision.record({ type: 'asideBegun', agent });
+  if (findSeat(decision.floor, agent)?.disabled !== false) {
+    stopAside(decision, { agent }, 'the floor');
+    return null;
+  }
   decision.announce({ kind: 'aside', agent, what });
   return null;
 }

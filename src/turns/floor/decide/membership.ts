@@ -1,12 +1,13 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { announceLoss, finish, resume } from './decision-builder.ts';
+import { stopAside } from './asides.ts';
 import { facilitatorAnswered } from './control.ts';
 import { goOn } from './turns.ts';
 import { afterInterrupt } from './messages.ts';
 import { gate } from '../gate.ts';
 import type { Floor } from '../floor.ts';
-import { findSeat, findTurn, seatOf, waitOf } from '../seats.ts';
+import { asideOf, findSeat, findTurn, seatOf, waitOf } from '../seats.ts';
 import type { AgentId, FloorSettings, SeatSettings } from '../settings.ts';
 
 /** An agent is connected: it is queued if it belongs here, and a turn that it left open goes on. */
@@ -128,13 +129,15 @@ function takeOut(decision: DecisionBuilder, agent: AgentId): void {
   decision.record({ type: 'seatMarked', agent, mark: 'assigned', on: false });
 }
 
-/** An operator switches an agent off; its turn ends. */
+/** An operator switches an agent off; its turn ends, and what it does beside the floor. */
 export function disable(decision: DecisionBuilder, command: CommandOf<'disable'>): Refusal | null {
   const { agent, by } = command;
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
   if (seat.disabled) return 'already';
   decision.record({ type: 'seatMarked', agent, mark: 'disabled', on: true, by });
+  const aside = asideOf(decision.floor, agent);
+  if (aside !== undefined) stopAside(decision, aside, by);
   const turn = findTurn(decision.floor, agent);
   if (turn !== null) finish(decision, turn, { outcome: 'revoked', trigger: 'DISABLED', to: 'OFFLINE' });
   else if (seat.status !== 'OFFLINE')
@@ -191,6 +194,8 @@ function isSame(a: unknown, b: unknown): boolean {
 /** Takes a seat away. Nothing is granted before all that go are gone: a turn of one that goes next would count for nothing. */
 function drop(decision: DecisionBuilder, agent: SeatSettings['agent']): void {
   const before = seatOf(decision.floor, agent);
+  const aside = asideOf(decision.floor, agent);
+  if (aside !== undefined) stopAside(decision, aside, 'the configuration');
   if (before.status !== 'OFFLINE') {
     if (before.status !== 'IDLE' || before.assigned) takeOut(decision, agent);
     decision.record({
