@@ -18,6 +18,8 @@ export type OfferedTools = {
   /** Servers of which rules let nothing through: nobody asks them what they have, and a call of theirs is answered, too. */
   readonly unused: readonly string[];
   /** Servers whose tools are missing, and why; in words for the model. */
+  readonly absent: ReadonlyMap<string, string>;
+  /** What the model should know of what is missing. */
   readonly notes: readonly string[];
   /** What servers say about their own use, as the configuration wants it read. */
   readonly instructions: readonly { readonly server: string; readonly text: string }[];
@@ -140,11 +142,13 @@ export class McpPool {
     const tools = fitting(wanted);
     if (wanted.length > MANY_TOOLS) this.#warn(agent, wanted.length, tools.length);
     const left = wanted.length - tools.length;
-    const notes = all.flatMap(({ note }) => note ?? []);
+    const absent = new Map(all.flatMap(({ server, note }) => (note === undefined ? [] : [[server, note] as const])));
+    const notes = [...absent.values()];
     return {
       tools,
       withheld,
       unused: unused.map(({ id }) => id),
+      absent,
       notes: left === 0 ? notes : [...notes, `${left} more tools are not offered: there are too many.`],
       instructions: all.flatMap(({ instructions }) => instructions ?? []),
     };
@@ -169,19 +173,21 @@ const GONE: CallOutcome = {
 };
 
 type Listed = {
+  readonly server: string;
   readonly tools: readonly ServerTool[];
   readonly note?: string;
   readonly instructions?: OfferedTools['instructions'][number];
 };
 
 async function toolsOf(server: McpServer): Promise<Listed> {
+  const { id } = server;
   try {
     const tools = await server.tools();
     const text = server.config.instructions ? await server.instructions() : '';
-    return text === '' ? { tools } : { tools, instructions: { server: server.id, text } };
+    return { server: id, tools, ...(text === '' ? {} : { instructions: { server: id, text } }) };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    return { tools: [], note: `The tools of ${server.id} are not there now: ${why}` };
+    return { server: id, tools: [], note: `The tools of ${id} are not there now: ${why}` };
   }
 }
 

@@ -179,7 +179,7 @@ export class Toolbox {
     const session = this.#served?.session ?? null;
     if (call.name === READ_OUTPUT && session !== null) return { text: readOn(session.kept, call.input) };
     const found = this.#find(call.name);
-    if (found === null || this.#served === null) return { text: `There is no tool "${call.name}".` };
+    if (found === null || this.#served === null) return { text: this.#missing(call.name) };
     const input = record(call.input);
     if (input === null) return { text: 'It was not run: its input is no JSON object.' };
     return await this.#use(found, gatedCall(call, { found, input, session: this.#served.session }), this.#served);
@@ -214,6 +214,11 @@ export class Toolbox {
 
   #note({ tool: name, input }: GatedCall, result: string): void {
     this.#done.push(`${name} ${short(JSON.stringify(input), 200)} → ${short(result, LONGEST_NOTE)}`);
+  }
+
+  #missing(name: string): string {
+    const absent = [...this.#offered.absent].find(([server]) => name.startsWith(`${server}__`));
+    return absent === undefined ? `There is no tool "${name}".` : `It was not run. ${absent[1]}`;
   }
 
   /** Also a tool that is not offered: a call of it is answered by the gate. */
@@ -282,7 +287,14 @@ export function fenced(head: string, text: string): string {
 type Answer = { readonly text: string; readonly images?: readonly ToolImage[] };
 type Picture = ToolImage & { readonly from: string };
 
-const NOTHING: OfferedTools = { tools: [], withheld: [], unused: [], notes: [], instructions: [] };
+const NOTHING: OfferedTools = {
+  tools: [],
+  withheld: [],
+  unused: [],
+  absent: new Map(),
+  notes: [],
+  instructions: [],
+};
 const STOPPED: Answer = { text: 'It was not run: the turn is over.' };
 /** How many calls of one answer are carried out. */
 const MOST_CALLS = 32;

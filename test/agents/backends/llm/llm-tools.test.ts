@@ -178,11 +178,11 @@ describe('a model with tools of servers', () => {
 
   test('is told which server is not there, and goes on', async () => {
     const rig = await begun({ config: { broken: toolsServer(['fails']), raw: toolsServer() } });
-    rig.rig.answer(saying('Well.'));
+    rig.rig.answer(calling(['broken__write', {}]), saying('Well.'));
     await ask(rig).over;
-    expect(String(requests(rig)[0]?.messages[0]?.content)).toContain(
-      'The tools of broken are not there now: exited with code 3: no such folder',
-    );
+    const words = 'The tools of broken are not there now: exited with code 3: no such folder';
+    expect(String(requests(rig)[0]?.messages[0]?.content)).toContain(words);
+    expect(results(rig)).toEqual([`It was not run. ${words}`]);
   });
 
   test('has its calls carried out in order, one at a time, each asked before the next one runs', async () => {
