@@ -2,6 +2,7 @@ import type { Fact } from './floor/fact.ts';
 import type { Floor } from './floor/floor.ts';
 import { findTurn } from './floor/seats.ts';
 import type { AgentId, MessageId } from './floor/settings.ts';
+import { givenBy } from './view.ts';
 
 /** Somebody who asked for what an agent does; `bot`: a program. */
 export type Requester = { readonly id: string; readonly name: string; readonly bot?: boolean };
@@ -29,7 +30,7 @@ export function requestersOf(floor: Floor | null, agent: AgentId, sources: Reque
     const isOperators = fact.type === 'usageReset' && (fact.why === 'operator' || fact.why === 'more');
     const isGranted = fact.type === 'prioritised' && fact.by === 'operator' && fact.agent === agent;
     if (isOperators || isGranted) return [];
-    const messages = messagesIn(fact);
+    const messages = givenBy(fact);
     if (messages.length > 0) return authorsOf(messages, sources);
   }
   return [SOMEBODY];
@@ -38,18 +39,4 @@ export function requestersOf(floor: Floor | null, agent: AgentId, sources: Reque
 function authorsOf(messages: readonly MessageId[], { authorOf }: RequesterSources): readonly Requester[] {
   const authors = messages.map((id) => authorOf(id) ?? SOMEBODY);
   return [...new Map(authors.map((author) => [author.id, author])).values()];
-}
-
-/** The messages that an agent was given with this fact. */
-function messagesIn(fact: Fact): readonly MessageId[] {
-  switch (fact.type) {
-    case 'turnGranted':
-    case 'turnResumed':
-    case 'turnContinued':
-      return fact.messages;
-    case 'messageRouted':
-      return fact.fate.state === 'delivered' && fact.fate.via === 'inject' ? [fact.id] : [];
-    default:
-      return [];
-  }
 }

@@ -251,8 +251,8 @@ export function threadOf(
   return null;
 }
 
-/** The messages that an agent is given to answer. */
-function givenBy(fact: Fact): readonly MessageId[] {
+/** The messages that an agent is given to answer with this fact. */
+export function givenBy(fact: Fact): readonly MessageId[] {
   switch (fact.type) {
     case 'turnGranted':
     case 'turnResumed':
