@@ -403,11 +403,17 @@ function checkRestart({ fact, before, after, at }: Of<'disconnected'>): void {
 }
 
 /** I12: what says the same again is an edit of the announcement that stands last, and counts on from it. */
-function checkAnnouncement({ fact, before, after }: Of<'announced'>): void {
+function checkAnnouncement({ fact, before, after, at }: Of<'announced'>): void {
   const { announcement } = fact;
   if (announcement.kind === 'answered') {
     must(fact.repeat === 2, 'I12', 'an answer does not take the place of its question');
     must(after.notice === before.notice, 'I12', 'an answer stands last in the channel');
+    return;
+  }
+  if (announcement.kind === 'gap') {
+    const isSame = before.gap !== undefined && at - before.gap.at < 600_000;
+    must(fact.repeat === (isSame ? before.gap.count : 0) + 1, 'I12', 'a gap is counted wrongly');
+    must(fact.repeat === 1 || after.notice === before.notice, 'I12', 'a gap that was told before stands last');
     return;
   }
   const same = before.notice?.key === fact.key ? before.notice.count : 0;

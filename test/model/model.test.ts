@@ -4,7 +4,7 @@ import { TurnManager } from '../../src/turns/manager.ts';
 import { floorMachine } from '../../src/turns/floor-store.ts';
 import { runMachine } from '../../src/work/runs/run-machine.ts';
 import { CHANNELS } from './channels.ts';
-import { catchInRounds } from './plant.ts';
+import { catchInRounds, withoutPlace } from './plant.ts';
 import { PLANTED_RUNS, catchInRuns } from './planted-runs.ts';
 import { searchRounds } from './rounds.ts';
 import { searchRuns } from './runs.ts';
@@ -16,6 +16,10 @@ describe('every order of commands, a few commands deep', () => {
     assert.deepEqual(found, []);
     assert(transitions > 1_000, `only ${transitions} transitions were searched`);
   });
+});
+
+test('every bug that is planted has a place in the code', async () => {
+  assert.deepEqual(await withoutPlace(), []);
 });
 
 describe('time that passes inside commits, between looks and while alarms are set', () => {

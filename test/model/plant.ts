@@ -59,6 +59,16 @@ export async function catchInRounds(): Promise<readonly Caught[]> {
   });
 }
 
+/** The bugs whose place in the code is not there any more, or not there alone: they would show nothing. */
+export async function withoutPlace(): Promise<readonly string[]> {
+  const all = [
+    ...PLANTED.map((bug) => [CORE_DIR, bug] as const),
+    ...PLANTED_ROUNDS.map((bug) => [SRC_DIR, bug] as const),
+  ];
+  const texts = await Promise.all(all.map(([dir, { file }]) => readFile(join(dir, file), 'utf8')));
+  return all.flatMap(([, { name, find }], index) => ((texts[index] ?? '').split(find).length === 2 ? [] : [name]));
+}
+
 async function firstInRounds(Manager: typeof TurnManager): Promise<Found | null> {
   for (let events = 0; events <= MOST_EVENTS; events += 1) {
     const [found] = (await searchRounds(Manager, { events, first: true })).found;

@@ -74,7 +74,7 @@ const TURNS: readonly Planted[] = [
   {
     name: 'a stop leaves the exchange open',
     file: 'decide/control.ts',
-    find: "  decision.record({ type: 'exchangeClosed', reason: 'stopped' });\n",
+    find: "  if (isBusy) decision.record({ type: 'exchangeClosed', reason: 'stopped' });\n",
     replace: '',
   },
   {
@@ -124,8 +124,8 @@ const QUEUE: readonly Planted[] = [
   {
     name: 'an agent that is gone stays in the queue',
     file: 'seats.ts',
-    find: 'agent, ...others.slice(place)] : others,',
-    replace: 'agent, ...others.slice(place)] : floor.queue,',
+    find: 'others.toSpliced(place, 0, agent) : others,',
+    replace: 'others.toSpliced(place, 0, agent) : floor.queue,',
   },
   {
     name: 'whoever spoke goes to the head of the queue',
@@ -577,15 +577,16 @@ const QUESTIONS: readonly Planted[] = [
     name: 'an answer counts for whatever is asked when it arrives',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: "  if (asked?.question !== command.question) return 'stale-question';\n",
-    replace: "  if (asked === null) return 'stale-question';\n",
+    find: '  if (turn === null || asked?.question !== command.question) return answerAside(decision, command);\n',
+    replace: '  if (turn === null || asked === null) return answerAside(decision, command);\n',
   },
   {
     name: 'an answer counts for any question of the same turn',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: "  if (asked?.question !== command.question) return 'stale-question';\n",
-    replace: "  if (asked === null || command.question > asked.question) return 'stale-question';\n",
+    find: '  if (turn === null || asked?.question !== command.question) return answerAside(decision, command);\n',
+    replace:
+      '  if (turn === null || asked === null || command.question > asked.question) return answerAside(decision, command);\n',
   },
   {
     name: 'a question that was answered may be answered again after a restart',
@@ -609,25 +610,18 @@ const QUESTIONS: readonly Planted[] = [
     replace: 'floor.questions',
   },
   {
-    name: 'an agent takes back a question that is not its last',
-    near: 'tools need a yes',
-    file: 'decide/waits.ts',
-    find: 'if (question === undefined || question !== (command.question ?? question))',
-    replace: 'if (question === undefined)',
-  },
-  {
     name: 'a question counts as shown when another one was',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: 'if (turn === null || asked?.question !== command.question)',
-    replace: 'if (turn === null || asked === null)',
+    find: 'if (turn === null || asked?.question !== command.question) return shownAside',
+    replace: 'if (turn === null || asked === null) return shownAside',
   },
   {
     name: 'a question that is taken back leaves its agent waiting',
     near: 'tools need a yes',
     file: 'decide/waits.ts',
-    find: 'choice: null, by: agent });\n  goOnAfter(decision, agent);\n',
-    replace: 'choice: null, by: agent });\n',
+    find: '{ agent, choice: null, by: null });\n  goOnAfter(decision, agent);\n',
+    replace: '{ agent, choice: null, by: null });\n',
   },
 ];
 
