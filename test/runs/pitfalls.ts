@@ -7,7 +7,7 @@ import { ROOT } from '../docs/documents.ts';
 import { outcome } from './scenario.ts';
 import type { Outcome, Scenario, Size } from './scenario.ts';
 
-/** Where others fell, and which tests show that runs do not: row 16. */
+/** Where others fell, and what they lost by, and which tests show that runs do not: row 16. */
 export const PITFALLS: readonly Scenario[] = [{ id: 16, name: 'the pitfalls above', run: shown }];
 
 /** Words of the titles of tests, by the pitfall that they are about. */
@@ -53,21 +53,62 @@ const TITLES: readonly (readonly [number, string, ...string[]])[] = [
   [20, 'a program that is killed between a request and its result'],
 ];
 
+/** What others lost by, and what shows that it is not lost here: words of the titles of tests, by the requirement. */
+const REQUIREMENTS: readonly (readonly [string, string, ...string[]])[] = [
+  ['each part of a command is allowed by itself', 'each part of a call may be allowed by a rule of its own'],
+  ['what no rule names is asked', 'a command that is not told is allowed by no words', 'without any rules'],
+  ['rules that never count are found', 'a rule that looks right', 'says which rule refuses, whose it is'],
+  ['what is allowed for always is not asked again', 'is not asked about again once it is allowed for always'],
+  ['always is narrow, and not for everything', 'offers nothing for what was not shown whole'],
+  ['agents are never given always', 'T53 is never answered with a yes for always'],
+  ['the row is there before the question', 'makes the turn wait in the transaction in which the run pauses'],
+  ['nobody waits for a question that nobody sees', 'is not waited for when the platform will never show the question'],
+  ['the channel hears of each answer', 'takes the place of the question, with the name of whoever gave it'],
+  ['one answer decides', 'of fifty at once, from everywhere'],
+  ['a yes is for what was shown', 'does not start when it was changed, or is forbidden by now'],
+  ['a call is claimed before it starts', 'is claimed once', 'marks calls that were running, never repeats them'],
+  ['each call has a result', 'is answered in words when it calls what there is not', 'hears of a failure as a result'],
+  ['what runs unasked stops its agent', 'T52 ran though people said no, so the agent is stopped'],
+  ['rows say by whose account', 'has on record what it did unasked'],
+  ['an id alone is no proof', 'T52 has no yes of an earlier call with the same id'],
+  ['refusals are seen', 'is told in the channel, the first of a run'],
+  ['a limit is no crash', 'at its limit asks on the floor, and goes on with as many steps again'],
+  ['no step is outside the limit', 'takes a step with the first call after each text, however many calls follow'],
+  ['servers of tools end with all that they started', 'that is stopped takes what it started with it'],
+  ['outputs are cut, and read on', 'is cut when it is long, and read on', 'that stands twice is taken once'],
+  ['a tool that is another has no yes of before', 'of a tool that is not what it was is asked once'],
+  ['silence is no yes', 'is no yes at the end of the time', 'is refused at once when nobody can be asked'],
+  ['a run is not over before its calls', 'is not complete while a call runs'],
+  [
+    'people are not asked what need not be',
+    'may read in its folder without any rules',
+    'approvals tells what is asked over',
+  ],
+];
+
 async function shown(size: Size): Promise<Outcome> {
   const files = testFiles(join(ROOT, 'test'));
   const texts = new Map(files.map((file) => [file, readFileSync(file, 'utf8')]));
-  const all = TITLES.map(([pitfall, ...titles]) => {
+  const pitfalls = TITLES.map(([pitfall, ...titles]) => ({ shows: String(pitfall), titles }));
+  const requirements = REQUIREMENTS.map(([requirement, ...titles]) => ({ shows: requirement, titles }));
+  const all = [...pitfalls, ...requirements].map(({ shows, titles }) => {
     const found = titles.map((title) => ({
       title,
       in: files.filter((file) => texts.get(file)?.includes(title) === true),
     }));
-    return { pitfall, found };
+    return { shows, found };
   });
-  const missing = all.flatMap(({ pitfall, found }) =>
-    found.filter((each) => each.in.length === 0).map(({ title }) => `${pitfall}: ${title}`),
+  const missing = all.flatMap(({ shows, found }) =>
+    found.filter((each) => each.in.length === 0).map(({ title }) => `${shows}: ${title}`),
   );
-  const untested = all.filter(({ found }) => found.every((each) => each.in.length === 0)).map(({ pitfall }) => pitfall);
-  const measured = { pitfalls: TITLES.length, untested: untested.length, missingTests: missing.length, missing };
+  const untested = all.filter(({ found }) => found.every((each) => each.in.length === 0)).map(({ shows }) => shows);
+  const measured = {
+    pitfalls: TITLES.length,
+    requirements: REQUIREMENTS.length,
+    untested: untested.length,
+    missingTests: missing.length,
+    missing,
+  };
   if (size === 'short') return outcome(measured, { untested: 0, missingTests: 0 });
   const titles = all.flatMap(({ found }) => found.flatMap((each) => (each.in.length > 0 ? [each.title] : [])));
   const ran = await run([...new Set(all.flatMap(({ found }) => found.flatMap((each) => each.in)))], titles);
@@ -81,7 +122,7 @@ async function shown(size: Size): Promise<Outcome> {
   );
   return outcome(
     { ...measured, tests: ran.length, green: green.length, red },
-    { untested: 0, missingTests: 0, green: TITLES.length },
+    { untested: 0, missingTests: 0, green: all.length },
   );
 }
 
