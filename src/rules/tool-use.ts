@@ -1,6 +1,7 @@
-import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { TOOL_ALIASES, TOOL_KINDS, hostOf, mcpToolOf } from './rule.ts';
 import type { McpTool, ToolKind } from './rule.ts';
+import { namedPath } from './paths.ts';
+import type { NamedPath, WorkPlace } from './paths.ts';
 import { readShell } from './shell.ts';
 import type { Argv } from './shell.ts';
 
@@ -14,14 +15,6 @@ export type ToolRequest = {
   readonly locations: readonly string[];
 };
 
-/** Where an agent works; all paths are absolute. */
-export type WorkPlace = {
-  readonly folder: string;
-  readonly home: string;
-  /** Where a path leads when its links are followed; `null` for what is not there. */
-  readonly realpath: (path: string) => string | null;
-};
-
 /** One thing that a call would do: rules look at each by itself. */
 export type UsePart = { readonly kind: ToolKind; readonly mcp: McpTool | null; readonly about: About };
 
@@ -29,14 +22,10 @@ export type UsePart = { readonly kind: ToolKind; readonly mcp: McpTool | null; r
 export type About =
   /** `words` is `null` when they are not known with certainty; `seen` is what else may run. */
   | { readonly of: 'words'; readonly words: Argv | null; readonly seen: readonly Argv[] }
-  /** `real`: where it leads; two places when links make it mean different things to the system and to a program. */
-  | { readonly of: 'path'; readonly written: PathFrom; readonly real: readonly PathFrom[] }
+  | ({ readonly of: 'path' } & NamedPath)
   | { readonly of: 'host'; readonly host: string | null }
   | { readonly of: 'input'; readonly values: Readonly<Record<string, string>> }
   | { readonly of: 'nothing' };
-
-/** A path as seen from the agent's folder, from its home and from the root; `null` where it does not lie. */
-export type PathFrom = { readonly folder: string | null; readonly home: string | null; readonly disk: string };
 
 /** A tool call as rules see it. */
 export type ToolUse = {
@@ -62,15 +51,6 @@ export function toolUse(request: ToolRequest, place: WorkPlace | null): ToolUse 
   const others = kind === 'execute' ? [] : aboutOf(kind, request, place).map((about) => ({ kind, mcp: null, about }));
   const [first = { kind, mcp: null, about: NO_COMMAND }, ...rest] = [...others, ...commands];
   return { title: command === null ? kind : `${kind}(${shortened(command)})`, parts: [first, ...rest] };
-}
-
-/**
- * Where a path leads when its links are followed: those of the nearest parent that is there, when it is not there itself. After
- * a link, `..` leads elsewhere for the system than for a program that shortens paths itself: both places are given then.
- */
-export function realPathsOf(path: string, place: WorkPlace): readonly string[] {
-  const direct = followed(absolute(path, place), place);
-  return path.split(/[\\/]/).includes('..') ? [...new Set([direct, walked(path, place)])] : [direct];
 }
 
 const NO_COMMAND: About = { of: 'words', words: null, seen: [] };
@@ -108,13 +88,7 @@ function aboutOf(kind: ToolKind, { name, input, locations }: ToolRequest, place:
         kind === 'search' ? [...(named.length === 0 ? [place.folder] : []), ...patternsIn(input, name)] : [];
       const paths = [...named, ...searched];
       if (paths.length === 0) return [{ of: 'nothing' }];
-      return paths.map((path) => ({
-        of: 'path',
-        written: pathFrom(absolute(path, place), place.folder, place.home),
-        real: realPathsOf(path, place).map((real) =>
-          pathFrom(real, followed(place.folder, place), followed(place.home, place)),
-        ),
-      }));
+      return paths.map((path) => ({ of: 'path', ...namedPath(path, place) }));
     }
     case 'fetch': {
       const addresses = stringsAt(input, ADDRESS_KEYS);
@@ -190,39 +164,6 @@ function scalarsIn(input: unknown): Readonly<Record<string, string>> {
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function absolute(path: string, { folder, home }: WorkPlace): string {
-  return path === '~' || path.startsWith('~/') ? resolve(home, path.slice(2)) : resolve(folder, path);
-}
-
-function followed(path: string, { realpath }: WorkPlace): string {
-  let [there, rest] = [path, ''];
-  for (let real = realpath(there); ; real = realpath(there)) {
-    if (real !== null) return join(real, rest);
-    const parent = dirname(there);
-    if (parent === there) return path;
-    rest = join(relative(parent, there), rest);
-    there = parent;
-  }
-}
-
-/** Step by step, as the system goes. */
-function walked(path: string, place: WorkPlace): string {
-  const from = path.startsWith('~/') ? place.home : isAbsolute(path) ? '/' : place.folder;
-  const steps = path.replace(/^~\//, '').split(/[\\/]/);
-  return steps.reduce((at, step) => followed(join(at, step), place), followed(from, place));
-}
-
-function pathFrom(path: string, folder: string, home: string): PathFrom {
-  return { folder: below(folder, path), home: below(home, path), disk: below('/', path) ?? '' };
-}
-
-/** A path below another, with slashes; empty for that one itself. */
-function below(root: string, path: string): string | null {
-  const from = relative(root, path);
-  if (from === '..' || from.startsWith(`..${sep}`) || isAbsolute(from)) return null;
-  return from.split(sep).join('/');
 }
 
 function shortened(text: string): string {

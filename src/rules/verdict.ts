@@ -3,7 +3,8 @@ import { TOOL_KINDS, parseRule } from './rule.ts';
 import type { Paths, RuleSpec, ToolKind, ToolRule } from './rule.ts';
 import { programOf, startsOther } from './shell.ts';
 import type { Argv } from './shell.ts';
-import type { PathFrom, ToolUse, UsePart } from './tool-use.ts';
+import type { PathFrom } from './paths.ts';
+import type { ToolUse, UsePart } from './tool-use.ts';
 
 /** What a tool call may do: run, run after a yes, or not. */
 export const VERDICTS = ['allow', 'ask', 'deny'] as const;
