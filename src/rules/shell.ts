@@ -11,6 +11,8 @@ export type ShellReading = {
   readonly parts: readonly Argv[] | null;
   /** Every list of words that stands anywhere in it, and what programs that start others would start: for what forbids. */
   readonly seen: readonly Argv[];
+  /** The files that its output goes to, as they are written. */
+  readonly written: readonly string[];
 };
 
 /**
@@ -22,8 +24,15 @@ export function readShell(text: string): ShellReading {
   const script = parse(text);
   const isClear = script.errors === undefined && script.commands.length > 0 && visible(text) === text;
   const parts = isClear ? script.commands.map(({ command }) => simple(command)) : [null];
-  const seen = inner(wordsIn(script), NESTED);
-  return { parts: parts.includes(null) ? null : parts.flatMap((each) => each ?? []), seen };
+  const { lists, written } = wordsIn(script);
+  return {
+    parts: parts.includes(null) ? null : parts.flatMap((each) => each ?? []),
+    seen: inner(lists, NESTED),
+    written: [
+      ...written,
+      ...lists.flatMap((words) => scriptsIn(words)).flatMap((each) => wordsIn(parse(each)).written),
+    ],
+  };
 }
 
 /** Programs that run what they are given: code, a command, or a script of somebody's. */
@@ -53,6 +62,22 @@ export function startsOther(words: Argv): number {
   const last = words.findLastIndex((word, at) => at > 0 && option.test(word));
   return Math.max(last, isVerb ? first : -1);
 }
+
+/** Whether a command leaves the files that it names as they are, as far as its words tell. */
+export function onlyReads(words: Argv): boolean {
+  const [name, verb = ''] = [programOf(words[0] ?? ''), words.slice(1).find((word) => !word.startsWith('-'))];
+  return startsOther(words) === -1 && (READERS.has(name) || (name === 'git' && GIT_READS.has(verb)));
+}
+
+/** Programs that only look at the files that they are given; `cd` is none, for it changes what the words behind it mean. */
+const READERS: ReadonlySet<string> = new Set(
+  'cat ls head tail more wc stat file grep egrep fgrep rg ag find diff cmp cut du df pwd echo printf test [ realpath readlink basename dirname md5sum sha1sum sha256sum strings jq which type'.split(
+    ' ',
+  ),
+);
+const GIT_READS: ReadonlySet<string> = new Set(
+  'add blame commit diff grep log ls-files rev-parse show status'.split(' '),
+);
 
 /** A program without the folder that it lies in. */
 export function programOf(program: string): string {
@@ -137,17 +162,31 @@ function isHarmless(redirection: Command['redirects'][number]): boolean {
   return target.value === '/dev/null' || (/^[<>]&$/.test(operator) && /^(?:\d+|-)$/.test(target.value));
 }
 
-/** The words of every command in a tree, however deep; of a word that is made when it runs, as it is written. */
-function wordsIn(script: SyntaxNode): readonly Argv[] {
-  const found: Argv[] = [];
+type Found = { readonly lists: readonly Argv[]; readonly written: readonly string[] };
+
+/** The words of every command in a tree, however deep, and what it writes to; of a word that is made when it runs, as it is written. */
+function wordsIn(script: SyntaxNode): Found {
+  const lists: Argv[] = [];
+  const written: string[] = [];
   const visit = (node: SyntaxNode): void => {
     if (node.type === 'Command' && node.name !== undefined) {
-      found.push([node.name.value, ...node.args.map((word) => (word.type === 'Word' ? word.value : word.text))]);
+      lists.push([node.name.value, ...node.args.map((word) => (word.type === 'Word' ? word.value : word.text))]);
+    }
+    const redirects = node.type === 'Command' || node.type === 'Redirected' ? node.redirects : [];
+    for (const each of redirects) {
+      if (each.type === 'Redirect' && each.operator.includes('>') && each.target !== undefined) {
+        written.push(each.target.value);
+      }
     }
     forEachChild(node, visit);
   };
   visit(script);
-  return found;
+  return { lists, written };
+}
+
+/** The words that may be scripts of their own. */
+function scriptsIn(words: Argv): readonly string[] {
+  return words.slice(1, SUFFIXES).filter((word) => /\s/.test(word));
 }
 
 /** With what programs that start others would start: any of their words may be the first of it, or hold a script. */
@@ -157,7 +196,7 @@ function inner(lists: readonly Argv[], depth: number): readonly Argv[] {
     const [program = ''] = words;
     if (startsOther(words) === -1 && !EVALUATORS.has(programOf(program))) return [words];
     const rest = words.slice(1, SUFFIXES);
-    const scripts = rest.filter((word) => /\s/.test(word)).flatMap((word) => wordsIn(parse(word)));
+    const scripts = scriptsIn(words).flatMap((word) => wordsIn(parse(word)).lists);
     return [words, ...rest.map((_, at) => words.slice(at + 1)), ...inner(scripts, depth - 1)];
   });
 }

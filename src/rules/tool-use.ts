@@ -1,7 +1,8 @@
-import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { TOOL_ALIASES, TOOL_KINDS, hostOf, mcpToolOf } from './rule.ts';
 import type { McpTool, ToolKind } from './rule.ts';
-import { readShell } from './shell.ts';
+import { namedPath } from './paths.ts';
+import type { NamedPath, WorkPlace } from './paths.ts';
+import { onlyReads, readShell } from './shell.ts';
 import type { Argv } from './shell.ts';
 
 /** A tool call as it is asked for. */
@@ -14,29 +15,26 @@ export type ToolRequest = {
   readonly locations: readonly string[];
 };
 
-/** Where an agent works; all paths are absolute. */
-export type WorkPlace = {
-  readonly folder: string;
-  readonly home: string;
-  /** Where a path leads when its links are followed; `null` for what is not there. */
-  readonly realpath: (path: string) => string | null;
+/** One thing that a call would do: rules look at each by itself. */
+export type UsePart = {
+  readonly kind: ToolKind;
+  readonly mcp: McpTool | null;
+  readonly about: About;
+  /** Every path that it names, as far as that can be told of such a tool. */
+  readonly paths: readonly UsedPath[];
 };
 
-/** One thing that a call would do: rules look at each by itself. */
-export type UsePart = { readonly kind: ToolKind; readonly mcp: McpTool | null; readonly about: About };
+/** A path that a call names, and whether what is there may be another afterwards. */
+export type UsedPath = NamedPath & { readonly changed: boolean };
 
 /** What a part is about. */
 export type About =
   /** `words` is `null` when they are not known with certainty; `seen` is what else may run. */
   | { readonly of: 'words'; readonly words: Argv | null; readonly seen: readonly Argv[] }
-  /** `real`: where it leads; two places when links make it mean different things to the system and to a program. */
-  | { readonly of: 'path'; readonly written: PathFrom; readonly real: readonly PathFrom[] }
+  | ({ readonly of: 'path' } & NamedPath)
   | { readonly of: 'host'; readonly host: string | null }
   | { readonly of: 'input'; readonly values: Readonly<Record<string, string>> }
   | { readonly of: 'nothing' };
-
-/** A path as seen from the agent's folder, from its home and from the root; `null` where it does not lie. */
-export type PathFrom = { readonly folder: string | null; readonly home: string | null; readonly disk: string };
 
 /** A tool call as rules see it. */
 export type ToolUse = {
@@ -53,24 +51,17 @@ export function toolUse(request: ToolRequest, place: WorkPlace | null): ToolUse 
   const { name } = request;
   const mcp = name === null ? null : mcpToolOf(name);
   if (mcp !== null && name !== null) {
-    return { title: name, parts: [{ kind: 'other', mcp, about: { of: 'input', values: scalarsIn(request.input) } }] };
+    const about = { of: 'input', values: scalarsIn(request.input) } as const;
+    const changed = !READING_NAME.test(mcp.name);
+    return { title: name, parts: [{ kind: 'other', mcp, about, paths: used(textsIn(request.input), changed, place) }] };
   }
   const kind = kindOf(request);
   const input = kind === 'execute' && typeof request.input === 'string' ? { command: request.input } : request.input;
   const command = commandIn(input);
-  const commands = command === null ? [] : commandParts(command);
-  const others = kind === 'execute' ? [] : aboutOf(kind, request, place).map((about) => ({ kind, mcp: null, about }));
-  const [first = { kind, mcp: null, about: NO_COMMAND }, ...rest] = [...others, ...commands];
+  const commands = command === null ? [] : commandParts(command, place);
+  const others = kind === 'execute' ? [] : partsOf(kind, request, place);
+  const [first = { kind, mcp: null, about: NO_COMMAND, paths: [] }, ...rest] = [...others, ...commands];
   return { title: command === null ? kind : `${kind}(${shortened(command)})`, parts: [first, ...rest] };
-}
-
-/**
- * Where a path leads when its links are followed: those of the nearest parent that is there, when it is not there itself. After
- * a link, `..` leads elsewhere for the system than for a program that shortens paths itself: both places are given then.
- */
-export function realPathsOf(path: string, place: WorkPlace): readonly string[] {
-  const direct = followed(absolute(path, place), place);
-  return path.split(/[\\/]/).includes('..') ? [...new Set([direct, walked(path, place)])] : [direct];
 }
 
 const NO_COMMAND: About = { of: 'words', words: null, seen: [] };
@@ -85,14 +76,66 @@ function kindOf({ name, kind }: ToolRequest): ToolKind {
   );
 }
 
-function commandParts(command: string): readonly UsePart[] {
-  const { parts, seen } = readShell(command);
+function commandParts(command: string, place: WorkPlace | null): readonly UsePart[] {
+  const { parts, seen, written } = readShell(command);
   const whole = parts === null ? [null] : parts;
+  const paths = [
+    ...seen.flatMap((words) => used(pathWords(words), !onlyReads(words), place)),
+    ...used(written, true, place),
+  ];
   return whole.map((words, at) => ({
     kind: 'execute',
     mcp: null,
     about: { of: 'words', words, seen: at === 0 ? seen : [] },
+    paths: at === 0 ? paths : [],
   }));
+}
+
+/** Each thing that a tool of a kind is about by itself; where no path is known, any text of its input may be one. */
+function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null): readonly UsePart[] {
+  const changed = !READING_KINDS.has(kind);
+  return aboutOf(kind, request, place).map((about, at) => {
+    if (about.of === 'path') return { kind, mcp: null, about, paths: [{ ...about, changed }] };
+    const texts = at === 0 && about.of !== 'host' ? [...textsIn(request.input), ...request.locations] : [];
+    return { kind, mcp: null, about, paths: used(texts, changed, place) };
+  });
+}
+
+const READING_KINDS: ReadonlySet<ToolKind> = new Set(['read', 'search', 'fetch', 'think']);
+/** The names of servers' tools that only look. */
+const READING_NAME = /^(?:read|get|list|search|find|view|show|stat|describe|query|glob|grep|directory)(?:[_-]|$)/i;
+/** What is written into files or compared with what stands in them is no path. */
+const CONTENT_KEYS: ReadonlySet<string> = new Set(
+  'content contents text body data message oldText newText old_text new_text old_string new_string oldString newString'.split(
+    ' ',
+  ),
+);
+/** So many paths of one call are looked at, and so long ones. */
+const MOST_PATHS = 64;
+const LONGEST_PATH = 1_000;
+/** Of an agent on another machine paths are taken as they are written. */
+const ELSEWHERE: WorkPlace = { folder: '/', home: '/', realpath: (path) => path };
+
+function used(texts: readonly string[], changed: boolean, place: WorkPlace | null): readonly UsedPath[] {
+  return texts
+    .filter((text) => text !== '' && text.length <= LONGEST_PATH && !/[\n\0]/.test(text))
+    .slice(0, MOST_PATHS)
+    .map((text) => ({ ...namedPath(text.replace(/^file:\/\//, ''), place ?? ELSEWHERE), changed }));
+}
+
+/** What a command's words may name: also what stands behind "=" or is joined to an option of one letter. */
+function pathWords(words: Argv): readonly string[] {
+  return words.slice(1).flatMap((word) => {
+    if (!word.startsWith('-')) return [word, ...(word.includes('=') ? [word.slice(word.indexOf('=') + 1)] : [])];
+    return word.includes('=') ? [word.slice(word.indexOf('=') + 1)] : word.length > 2 ? [word.slice(2)] : [];
+  });
+}
+
+function textsIn(value: unknown): readonly string[] {
+  if (typeof value === 'string') return [value];
+  if (Array.isArray(value)) return value.flatMap((each: unknown) => textsIn(each));
+  if (!isRecord(value)) return [];
+  return Object.entries(value).flatMap(([key, each]) => (CONTENT_KEYS.has(key) ? [] : [...textsIn(each)]));
 }
 
 function aboutOf(kind: ToolKind, { name, input, locations }: ToolRequest, place: WorkPlace | null): readonly About[] {
@@ -108,13 +151,7 @@ function aboutOf(kind: ToolKind, { name, input, locations }: ToolRequest, place:
         kind === 'search' ? [...(named.length === 0 ? [place.folder] : []), ...patternsIn(input, name)] : [];
       const paths = [...named, ...searched];
       if (paths.length === 0) return [{ of: 'nothing' }];
-      return paths.map((path) => ({
-        of: 'path',
-        written: pathFrom(absolute(path, place), place.folder, place.home),
-        real: realPathsOf(path, place).map((real) =>
-          pathFrom(real, followed(place.folder, place), followed(place.home, place)),
-        ),
-      }));
+      return paths.map((path) => ({ of: 'path', ...namedPath(path, place) }));
     }
     case 'fetch': {
       const addresses = stringsAt(input, ADDRESS_KEYS);
@@ -133,7 +170,8 @@ function aboutOf(kind: ToolKind, { name, input, locations }: ToolRequest, place:
 const PATH_KEYS: ReadonlySet<string> = new Set(
   (
     'path file file_path filePath absolute_path notebook_path notebookPath dir directory ' +
-    'source destination from to old_path new_path oldPath newPath paths files'
+    'source destination from to old_path new_path oldPath newPath paths files ' +
+    'filename file_name fileName target target_file targetFile relative_path relativePath'
   ).split(' '),
 );
 const ADDRESS_KEYS: ReadonlySet<string> = new Set(['url', 'uri', 'urls']);
@@ -190,39 +228,6 @@ function scalarsIn(input: unknown): Readonly<Record<string, string>> {
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function absolute(path: string, { folder, home }: WorkPlace): string {
-  return path === '~' || path.startsWith('~/') ? resolve(home, path.slice(2)) : resolve(folder, path);
-}
-
-function followed(path: string, { realpath }: WorkPlace): string {
-  let [there, rest] = [path, ''];
-  for (let real = realpath(there); ; real = realpath(there)) {
-    if (real !== null) return join(real, rest);
-    const parent = dirname(there);
-    if (parent === there) return path;
-    rest = join(relative(parent, there), rest);
-    there = parent;
-  }
-}
-
-/** Step by step, as the system goes. */
-function walked(path: string, place: WorkPlace): string {
-  const from = path.startsWith('~/') ? place.home : isAbsolute(path) ? '/' : place.folder;
-  const steps = path.replace(/^~\//, '').split(/[\\/]/);
-  return steps.reduce((at, step) => followed(join(at, step), place), followed(from, place));
-}
-
-function pathFrom(path: string, folder: string, home: string): PathFrom {
-  return { folder: below(folder, path), home: below(home, path), disk: below('/', path) ?? '' };
-}
-
-/** A path below another, with slashes; empty for that one itself. */
-function below(root: string, path: string): string | null {
-  const from = relative(root, path);
-  if (from === '..' || from.startsWith(`..${sep}`) || isAbsolute(from)) return null;
-  return from.split(sep).join('/');
 }
 
 function shortened(text: string): string {

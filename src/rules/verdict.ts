@@ -3,7 +3,8 @@ import { TOOL_KINDS, parseRule } from './rule.ts';
 import type { Paths, RuleSpec, ToolKind, ToolRule } from './rule.ts';
 import { programOf, startsOther } from './shell.ts';
 import type { Argv } from './shell.ts';
-import type { PathFrom, ToolUse, UsePart } from './tool-use.ts';
+import type { PathFrom } from './paths.ts';
+import type { ToolUse, UsePart } from './tool-use.ts';
 
 /** What a tool call may do: run, run after a yes, or not. */
 export const VERDICTS = ['allow', 'ask', 'deny'] as const;
@@ -70,12 +71,6 @@ export function kindsDenied({ deny }: Pick<ToolRules, 'deny'>): readonly ToolKin
 /** The rules that hold when the configuration has none: reading in the agent's folder is free, all else asks. */
 const WITHOUT_RULES: ToolLists = { allow: ['read(**)', 'search(**)'], default: 'ask' };
 
-/** Files that grant or run something when an agent, git or Conch's own agents find them: changing them always asks. */
-const GRANTING_FILES =
-  '.git .claude .mcp.json .opencode opencode.json opencode.jsonc .qwen .gemini .codex .copilot .kimi .husky .envrc'.split(
-    ' ',
-  );
-
 /**
  * Unites the lists of every place, so that a narrower one can forbid and add questions; the narrowest `default` and `members`
  * hold, else "deny" if there is any list, and "ask". A run may only take away: `only` names the tools that it may use. Throws when a text is no
@@ -92,10 +87,9 @@ export function uniteRules(
   const rulesOf = (list: 'allow' | 'ask' | 'deny'): readonly ScopedRule[] =>
     all.flatMap(({ scope, lists }) => (lists?.[list] ?? []).map((text) => scopedRule(text, scope)));
   const asking = rulesOf('ask');
-  const kept = GRANTING_FILES.map((file) => scopedRule(`Edit(${file})!`, 'built in'));
   return {
     deny: rulesOf('deny'),
-    mustAsk: [...kept, ...asking.filter(({ text }) => text.endsWith('!'))],
+    mustAsk: asking.filter(({ text }) => text.endsWith('!')),
     ask: asking.filter(({ text }) => !text.endsWith('!')),
     allow: rulesOf('allow'),
     only: only?.map((text) => scopedRule(text, 'run')) ?? null,
@@ -155,7 +149,7 @@ export function toolRefusalText({ title }: ToolUse, { by, rule }: ToolVerdict, r
   const reason = why[by] ?? `is refused by rule "${rule?.text ?? ''}"`;
   const names = (list: readonly ToolRule[]): string => [...new Set(list.map(({ tool }) => tool))].join(', ');
   const free = names(rules.allow);
-  const asked = rules.default === 'ask' ? 'everything else' : names([...rules.ask, ...rules.mustAsk.filter(isWritten)]);
+  const asked = rules.default === 'ask' ? 'everything else' : names([...rules.ask, ...rules.mustAsk]);
   const may = [free, asked && `${asked} after a yes`].filter(Boolean).join('; ');
   return `AGENT_TOOL_NOT_ALLOWED: ${title} ${reason}. You may: ${may || 'use no tools'}.`;
 }
@@ -183,8 +177,8 @@ export function isAbout({ covers, spec }: ToolRule, part: UsePart, isWide: boole
     case 'path':
       if (about.of !== 'path') return false;
       return isWide
-        ? [about.written, ...about.real].some((path) => lies(path, spec, part, true))
-        : about.real.every((path) => lies(path, spec, part, false));
+        ? [about.written, ...about.real].some((path) => lies(path, spec, true))
+        : about.real.every((path) => lies(path, spec, false, kind === 'search'));
     case 'host':
       if (about.of !== 'host' || about.host === null) return false;
       return spec.below ? about.host.endsWith(`.${spec.host}`) : about.host === spec.host;
@@ -201,7 +195,7 @@ function decidePart(part: UsePart, rules: ToolRules, memory: RuleMemory): ToolVe
   const denied = among(rules.deny, true);
   if (denied !== undefined) return { verdict: 'deny', by: 'deny', rule: denied };
   if (rules.only !== null && among(rules.only, false) === undefined) return { verdict: 'deny', by: 'run', rule: null };
-  const always = among(rules.mustAsk, true);
+  const always = granting(part) ?? among(rules.mustAsk, true);
   if (always !== undefined) return { verdict: 'ask', by: 'ask!', rule: always };
   const valid = memory.remembered.filter((one) => memory.at < one.until && one.definition === memory.definition);
   const remembered = among(
@@ -214,6 +208,20 @@ function decidePart(part: UsePart, rules: ToolRules, memory: RuleMemory): ToolVe
   const allowed = among(rules.allow, false);
   if (allowed !== undefined) return { verdict: 'allow', by: 'allow', rule: allowed };
   return { verdict: rules.default, by: 'default', rule: null };
+}
+
+/** Files that grant or run something when an agent, git or Conch's own agents find them: changing them always asks. */
+const GRANTING_FILES =
+  '.git .claude .mcp.json .opencode opencode.json opencode.jsonc .qwen .gemini .codex .copilot .kimi .husky .envrc'
+    .split(' ')
+    .map((file) => scopedRule(`Edit(${file})!`, 'built in'));
+
+/** The built-in rule about a file that a call may change, by whatever tool, in the agent's folder or anywhere else. */
+function granting({ paths }: UsePart): ScopedRule | undefined {
+  const changed = paths.filter((path) => path.changed).flatMap(({ written, real }) => [written, ...real]);
+  const anywhere = changed.map((path) => ({ ...path, folder: path.folder ?? path.disk }));
+  if (anywhere.length === 0) return undefined;
+  return GRANTING_FILES.find(({ spec }) => spec?.of === 'path' && anywhere.some((path) => lies(path, spec, true)));
 }
 
 function strictness({ verdict, by }: ToolVerdict): number {
@@ -230,26 +238,22 @@ function begins(words: Argv, spec: Extract<RuleSpec, { of: 'words' }>, isWide: b
 /** Names that no rule can mean: what holds for them holds for everything in a folder. */
 const ANYTHING = '\u0001/\u0001';
 
-/** A search looks at all that is in its folder; what is done to a folder is done to all that is in it. */
+/** A search (`isWhole`) looks at all that is in its folder; what is done to a folder is done to all that is in it. */
 function lies(
   path: PathFrom,
   { root, exact, wide }: Extract<RuleSpec, { of: 'path' }>,
-  { kind }: UsePart,
   isWide: boolean,
+  isWhole = isWide,
 ): boolean {
   const from = path[root];
   if (from === null) return false;
   const fits: Paths = isWide ? wide : exact;
   if (from !== '' && fits(from)) return true;
-  return (isWide || kind === 'search') && fits(from === '' ? ANYTHING : `${from}/${ANYTHING}`);
+  return isWhole && fits(from === '' ? ANYTHING : `${from}/${ANYTHING}`);
 }
 
 function scopedRule(text: string, scope: RuleScope): ScopedRule {
   const read = parseRule(withoutMark(text));
   if (!read.ok) throw new Error(`impossible: a rule that was checked, "${text}", cannot be read: ${read.message}`);
   return { ...read.rule, text: text.trim(), scope };
-}
-
-function isWritten({ scope }: ScopedRule): boolean {
-  return scope !== 'built in';
 }

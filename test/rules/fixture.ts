@@ -1,7 +1,8 @@
 import { parseRule } from '../../src/rules/rule.ts';
 import type { ToolRule } from '../../src/rules/rule.ts';
 import { toolUse } from '../../src/rules/tool-use.ts';
-import type { ToolRequest, ToolUse, WorkPlace } from '../../src/rules/tool-use.ts';
+import type { WorkPlace } from '../../src/rules/paths.ts';
+import type { ToolRequest, ToolUse } from '../../src/rules/tool-use.ts';
 import { decideUse, uniteRules } from '../../src/rules/verdict.ts';
 import type { RuleMemory, Remembered, ToolLists, ToolVerdict } from '../../src/rules/verdict.ts';
 

@@ -62,8 +62,8 @@ describe('a command line that is not known with certainty', () => {
 
   test('is one of nothing at all', () => {
     expect([readShell(''), readShell(' # b')]).toEqual([
-      { parts: null, seen: [] },
-      { parts: null, seen: [] },
+      { parts: null, seen: [], written: [] },
+      { parts: null, seen: [], written: [] },
     ]);
   });
 });

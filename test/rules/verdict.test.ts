@@ -2,7 +2,9 @@ import * as fc from 'fast-check';
 import assert from 'node:assert/strict';
 import { describe, expect, test } from 'vitest';
 import { parseRule } from '../../src/rules/rule.ts';
+import { offersFor } from '../../src/rules/offers.ts';
 import { readShell } from '../../src/rules/shell.ts';
+import { toolUse } from '../../src/rules/tool-use.ts';
 import {
   decideForMember,
   decideUse,
@@ -347,6 +349,62 @@ describe('a rule on paths', () => {
   ])('an edit of %s always asks, whatever is allowed or remembered', (file) => {
     const edit = use('Edit', { file_path: file });
     expect(decided({ allow: ['*'], default: 'allow' }, edit, remembering('Edit'))).toBe('ask by ask!');
+  });
+
+  const repo = place({ '/work/hooks': '/work/.git/hooks', '/work/notes.md': '/home/ann/.codex/config.toml' });
+  test.each([
+    ['in another folder', use('Edit', { file_path: '/home/ann/.claude/settings.json' })],
+    ['in the repository above the folder', use('Edit', { file_path: '../.git/hooks/pre-commit' })],
+    ['by a link to its folder', use('Write', { file_path: 'hooks/pre-commit' }, repo)],
+    ['by a link to it', use('Write', { file_path: 'notes.md' }, repo)],
+    ['moved there', asked({ kind: 'move', input: { source: 'src/a.json', destination: '.claude/settings.json' } })],
+    ['taken away with its folder', asked({ kind: 'delete', input: { path: '.husky' } })],
+    ['told beside the input', asked({ kind: 'edit', locations: ['.mcp.json'] })],
+    ['under a key that nobody knows', asked({ kind: 'edit', input: { where: '.qwen/settings.json' } })],
+    [
+      'by an agent elsewhere',
+      toolUse({ name: 'Edit', kind: 'edit', input: { file_path: 'a/.gemini/x' }, locations: [] }, null),
+    ],
+    [
+      'by a tool that is new',
+      asked({ kind: 'other', name: 'patch_file', input: { at: { file: '.codex/config.toml' } } }),
+    ],
+    ['by a server', use('mcp__files__write_file', { path: '/work/.claude/settings.local.json', content: '{}' })],
+    ['moved there by a server', use('mcp__files__move_file', { source: '/work/a', destination: '/work/.git/hooks/x' })],
+    ['by a server, as an address', use('mcp__files__put', { uri: 'file:///work/opencode.json' })],
+    ['copied there', bash('cp src/a .git/hooks/pre-commit')],
+    ['copied there in another part', bash('ls && cp -t.claude src/settings.json')],
+    ['copied there behind an option', bash('install --target-directory=.husky src/a')],
+    ['written by a shell', bash('echo "{}" > .mcp.json')],
+    ['written by a loop', bash('for i in 1 2; do echo $i; done >> .envrc')],
+    ['written by a script', bash("sh -c 'echo x > .git/hooks/post-merge'")],
+    ['written from inside its folder', bash('cd .git/hooks && cp /etc/ssl/x post-merge')],
+    ['by a link that is made to it', bash('ln -s .claude/settings.json src/a')],
+    ['written by a program that mostly reads', bash('find src -fprint .mcp.json')],
+    ['overwritten by git', bash('git checkout evil -- .mcp.json')],
+  ])('pitfall 6: a file that grants something always asks, %s', (_way, call) => {
+    const all = remembering('*', 'execute', 'mcp__files__*');
+    expect(decided({ allow: ['*'], default: 'allow' }, call, all)).toBe('ask by ask!');
+    expect(
+      offersFor(call, verdictOf({ allow: ['*'] }, call), { shownWhole: true, tainted: false, trusted: true }),
+    ).toEqual([]);
+  });
+
+  test.each([
+    ['is read', use('Read', { file_path: '.mcp.json' })],
+    [
+      'is looked at by a command',
+      bash('cat .mcp.json | grep -v x && git diff --stat .claude && find . -not -path "./.git/*"'),
+    ],
+    ['is read by a server', use('mcp__files__read_text_file', { path: '/work/.mcp.json' })],
+    ['is only written about', use('mcp__files__write_file', { path: '/work/a.md', content: '.mcp.json' })],
+    ['has a name like it', use('Edit', { file_path: 'src/opencode.json.ts' })],
+    [
+      'is what the folder of the agent lies in',
+      use('Edit', { file_path: '/r/.claude/w/a.ts' }, { ...place(), folder: '/r/.claude/w' }),
+    ],
+  ])('a file that grants something is as any other when it %s', (_fact, call) => {
+    expect(decided({ allow: ['*'] }, call)).toBe('allow by allow');
   });
 });
 

@@ -17,7 +17,12 @@ const TITLES: readonly (readonly [number, string, ...string[]])[] = [
   [3, 'is refused when its text is too long to be read', 'before all of it stands in the channel is no yes'],
   [4, 'T53 a text in which something would hide', 'cannot end the block of code that it is shown in'],
   [5, 'each part of a call may be allowed by a rule of its own', 'a command line that is not known with certainty'],
-  [6, 'links are followed, those of the nearest parent that is there', 'what is after a link and ".." must be meant'],
+  [
+    6,
+    'links are followed, those of the nearest parent that is there',
+    'what is after a link and ".." must be meant',
+    'pitfall 6: a file that grants',
+  ],
   [
     7,
     'of fifty at once, from everywhere',

@@ -1,0 +1,67 @@
+import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+
+/** Where an agent works; all paths are absolute. */
+export type WorkPlace = {
+  readonly folder: string;
+  readonly home: string;
+  /** Where a path leads when its links are followed; `null` for what is not there. */
+  readonly realpath: (path: string) => string | null;
+};
+
+/** A path as seen from the agent's folder, from its home and from the root; `null` where it does not lie. */
+export type PathFrom = { readonly folder: string | null; readonly home: string | null; readonly disk: string };
+
+/** A path that a call names: as it is written, and where it leads; two places when links make it mean different things to the system and to a program. */
+export type NamedPath = { readonly written: PathFrom; readonly real: readonly PathFrom[] };
+
+/** A path, as seen from everywhere. */
+export function namedPath(path: string, place: WorkPlace): NamedPath {
+  return {
+    written: pathFrom(absolute(path, place), place.folder, place.home),
+    real: realPathsOf(path, place).map((real) =>
+      pathFrom(real, followed(place.folder, place), followed(place.home, place)),
+    ),
+  };
+}
+
+/**
+ * Where a path leads when its links are followed: those of the nearest parent that is there, when it is not there itself. After
+ * a link, `..` leads elsewhere for the system than for a program that shortens paths itself: both places are given then.
+ */
+function realPathsOf(path: string, place: WorkPlace): readonly string[] {
+  const direct = followed(absolute(path, place), place);
+  return path.split(/[\\/]/).includes('..') ? [...new Set([direct, walked(path, place)])] : [direct];
+}
+
+function absolute(path: string, { folder, home }: WorkPlace): string {
+  return path === '~' || path.startsWith('~/') ? resolve(home, path.slice(2)) : resolve(folder, path);
+}
+
+function followed(path: string, { realpath }: WorkPlace): string {
+  let [there, rest] = [path, ''];
+  for (let real = realpath(there); ; real = realpath(there)) {
+    if (real !== null) return join(real, rest);
+    const parent = dirname(there);
+    if (parent === there) return path;
+    rest = join(relative(parent, there), rest);
+    there = parent;
+  }
+}
+
+/** Step by step, as the system goes. */
+function walked(path: string, place: WorkPlace): string {
+  const from = path.startsWith('~/') ? place.home : isAbsolute(path) ? '/' : place.folder;
+  const steps = path.replace(/^~\//, '').split(/[\\/]/);
+  return steps.reduce((at, step) => followed(join(at, step), place), followed(from, place));
+}
+
+function pathFrom(path: string, folder: string, home: string): PathFrom {
+  return { folder: below(folder, path), home: below(home, path), disk: below('/', path) ?? '' };
+}
+
+/** A path below another, with slashes; empty for that one itself. */
+function below(root: string, path: string): string | null {
+  const from = relative(root, path);
+  if (from === '..' || from.startsWith(`..${sep}`) || isAbsolute(from)) return null;
+  return from.split(sep).join('/');
+}
