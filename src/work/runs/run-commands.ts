@@ -4,11 +4,12 @@ import { clockWords, counted, excerpt } from '../../turns/commands/clock-words.t
 import type { TimeWords } from '../../turns/commands/clock-words.ts';
 import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import { DECISIONS } from '../../turns/tool-calls.ts';
+import type { ToolCallRow } from '../../turns/tool-calls.ts';
 import { askedAs } from '../../turns/view.ts';
 import { runKeyOf, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { habits, toolCallRows } from './run-audit.ts';
-import type { ToolCallRow } from './run-audit.ts';
 import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import type { RunEffect } from './run-machine.ts';
 import type { RunState } from './run.ts';
@@ -301,21 +302,8 @@ export function callWords(row: ToolCallRow, inputLength: number, nameOf = (id: s
   const came =
     row.outcome === 'unknown' ? 'error, outcome unknown' : `${row.status}${row.code === null ? '' : ` ${row.code}`}`;
   const about = excerpt(JSON.stringify(row.input), inputLength);
-  return `step ${row.step} ${row.tool} ${about} · ${DECIDED[row.decision]}${rule}${who} → ${came}${took}`;
+  return `step ${row.step} ${row.tool} ${about} · ${DECISIONS[row.decision]}${rule}${who} → ${came}${took}`;
 }
-
-const DECIDED: Readonly<Record<ToolCallRow['decision'], string>> = {
-  rule: 'allowed by rule',
-  once: 'allowed once',
-  always: 'allowed for always',
-  grant: 'allowed before a restart',
-  'denied-rule': 'refused by rule',
-  'denied-person': 'refused',
-  expired: 'nobody answered',
-  void: 'question void',
-  unasked: 'unasked, by the agent’s own account',
-  open: 'asked',
-};
 
 const LOG_FACTS = 2_000;
 const LOG_COUNT = 10;
