@@ -50,7 +50,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const backends = await createBackends(parts);
   const onBroken = (error: unknown): void => end.resolve(broken(error, log));
   const app = new App({ ...parts, ...made, backendFor: backends.backendFor, onBroken });
-  made.page?.tell(app.runs.events);
+  made.page?.tell(app.runs);
   for (const warning of first.warnings) log.warn(warning);
   const unlisten = listen({ log, end: end.resolve });
   const stop = stopper([upkeep, health, app, backends, { stop: () => made.release() }]);

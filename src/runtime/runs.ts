@@ -18,6 +18,8 @@ import type { RunCommands } from '../turns/commands/context.ts';
 import { timeWords } from '../turns/commands/clock-words.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { EventSource } from '../adapters/console/event-stream.ts';
+import type { AuditSource } from '../turns/tool-calls.ts';
+import { createAudit } from '../work/runs/run-audit.ts';
 import { RunFeeds } from '../work/runs/run-feed.ts';
 import { RunTaints } from '../work/runs/run-taints.ts';
 import { streamRuns } from '../work/runs/run-stream.ts';
@@ -59,6 +61,8 @@ export class Runs {
 
   /** Tells programs of a seat's runs as they happen. */
   readonly events: EventSource;
+  /** Tells of every tool call, for whoever looks into them. */
+  readonly audit: AuditSource;
   /** Takes what an agent is just writing; `null` as long as nobody ever read along. */
   drafted: RunFeeds['drafted'] | null = null;
 
@@ -78,6 +82,9 @@ export class Runs {
     this.events = (asked, sink) => this.#read(feeds, asked, sink);
     const failed = (error: unknown): void => log.error({ err: error }, 'what a run does could not be written');
     this.taints = new RunTaints({ runs, clock, failed });
+    const nameOf = (id: string): string =>
+      config().agents.find((agent) => agent.id === id)?.name ?? this.people.nameOf(id);
+    this.audit = createAudit({ runs, view: (channel) => floors.view(channel), nameOf });
     this.commands = createRunCommands({
       runs,
       floors: {
@@ -87,7 +94,7 @@ export class Runs {
       },
       clock,
       time: timeWords(),
-      nameOf: (id) => config().agents.find((agent) => agent.id === id)?.name ?? this.people.nameOf(id),
+      nameOf,
       closed: (channel, question) => closedQuestion(store, channel, question),
       approvers: (agent) => config().agents.find(({ id }) => id === agent)?.approvers ?? null,
       requesters: (seat) => this.#requesters(seat).map(({ id }) => id),

@@ -94,6 +94,12 @@ export function askedAs(
   return aside?.question === undefined ? null : { agent: aside.agent, isAside: true, question: aside.question };
 }
 
+/** The open question that asks for an approval; `null`: it does not stand there. */
+export function askedBy({ holder, asides = [] }: FloorView, approval: string): Question | null {
+  const open = [holder?.approval, ...asides.map(({ question }) => question)];
+  return open.find((question) => question?.approval === approval) ?? null;
+}
+
 /** The turns that a stretch of the journal tells of, oldest first; one that began before it is left out. */
 export function turnRecords(entries: readonly Pick<JournalEntry, 'at' | 'fact'>[]): readonly TurnRecord[] {
   const records = new Map<number, TurnRecord>();

@@ -7,7 +7,7 @@ import { channelId as slackChannel } from '../../src/adapters/slack/client.ts';
 import { readJournals } from '../../src/engine/sqlite/check.ts';
 import { runOnFloor, seatOfRuns } from '../../src/work/runs/floor-binding.ts';
 import { toolCallRows } from '../../src/work/runs/run-audit.ts';
-import type { ToolCallRow } from '../../src/work/runs/run-audit.ts';
+import type { ToolCallRow } from '../../src/turns/tool-calls.ts';
 import type { RunFact } from '../../src/work/runs/run-events.ts';
 import { startDiscord } from '../adapters/discord/server.ts';
 import type { DiscordServer } from '../adapters/discord/server.ts';

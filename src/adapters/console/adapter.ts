@@ -11,15 +11,16 @@ import type { InboundQueue } from '../delivery/inbound.ts';
 import { ChatError } from '../port.ts';
 import type { Answer } from '../../turns/commands/context.ts';
 import type { Capabilities, ChatAdapter, History, Intake, FloorQueries, OutgoingPost, Principal } from '../port.ts';
+import { createAuditReaders } from './audit.ts';
+import type { AuditReaders } from './audit.ts';
 import type { UpkeepOrder } from './command-endpoint.ts';
-import type { EventSource } from './event-stream.ts';
 import { createHub } from './hub.ts';
-import type { Hub } from './hub.ts';
+import type { Client, Hub } from './hub.ts';
 import type { Platform } from './platform.ts';
 import { LONGEST_TEXT } from './protocol.ts';
 import type { ChatMessage } from './protocol.ts';
 import { startServer } from './server.ts';
-import type { ConsoleServer, Health } from './server.ts';
+import type { ConsoleServer, Health, RunsTold } from './server.ts';
 import { hear, toHuman } from './talk.ts';
 import type { Talk } from './talk.ts';
 import { sessionToken } from './token.ts';
@@ -70,8 +71,8 @@ export type ConsoleAdapter = ChatAdapter & {
   readonly url: string | null;
   /** From now on `/healthz` says ready. */
   setReady(): void;
-  /** From now on programs with the token are told of runs. */
-  tell(events: EventSource): void;
+  /** From now on programs with the token are told of runs, and the page looks into tool calls; called once. */
+  tell(runs: RunsTold): void;
 };
 
 type Running = {
@@ -85,7 +86,7 @@ type Running = {
 export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
   let running: Running | null = null;
   let ready = false;
-  let events: EventSource = () => ({ ok: false, status: 404, text: 'This Conch has no runs.' });
+  let told: Told | null = null;
   const up = (method: string, channel: ChannelId): Running => {
     if (running !== null) return running;
     throw new ChatError('The console is not running', { method, channel, fault: 'unreachable' });
@@ -97,17 +98,17 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
       return running?.server.url ?? null;
     },
     setReady: () => void (ready = true),
-    tell: (source) => void (events = source),
+    tell(runs) {
+      const readers = createAuditReaders<Client>(runs.audit, (client, frame) => running?.hub.send(client, frame));
+      told = { runs, readers };
+    },
     async start(intake, queries) {
-      running = await run(
-        options,
-        { intake, queries },
-        { isReady: () => ready, events: (...asked) => events(...asked) },
-      );
+      running = await run(options, { intake, queries }, { isReady: () => ready, told: () => told });
     },
     async stop() {
       const stopping = running;
       running = null;
+      told?.readers.stop();
       if (stopping !== null) await halt(stopping);
     },
     post: async (channel, post) => publish(up('post', channel), channel, post),
@@ -134,7 +135,9 @@ export function createConsoleAdapter(options: ConsoleOptions): ConsoleAdapter {
 type Ports = { readonly intake: Intake; readonly queries: FloorQueries };
 
 /** What becomes known after the start. */
-type Later = { readonly isReady: () => boolean; readonly events: EventSource };
+type Later = { readonly isReady: () => boolean; readonly told: () => Told | null };
+
+type Told = { readonly runs: RunsTold; readonly readers: AuditReaders<Client> };
 
 async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise<Running> {
   const { clock, log, dataDir, platform } = options;
@@ -158,6 +161,7 @@ async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise
     window,
     inbound,
     hub,
+    audits: () => later.told()?.readers ?? null,
     clock,
     log,
   };
@@ -168,15 +172,10 @@ async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise
       token: sessionToken(join(dataDir, 'console-token')),
       ...(options.pageDir === undefined ? {} : { pageDir: options.pageDir }),
       log,
-      health: () => {
-        const database = options.database?.() ?? 'ok';
-        const isStuck = database === 'full' || database === 'locked';
-        const status = !later.isReady() ? 'starting' : isStuck ? 'stuck' : 'ready';
-        return { status, agents: agentsIn(ports.queries), database: { status: database } };
-      },
+      health: () => healthOf(options, ports.queries, later.isReady()),
       welcome: (socket) => welcome(talk, socket),
       command: (channel, line) => ctl(ports, person, { channel, line }),
-      events: later.events,
+      runs: () => later.told()?.runs ?? null,
       timers: options.timers ?? systemTimers,
       upkeep: async (order) => (await options.upkeep?.(order)) ?? { ok: false, text: 'This Conch keeps no database.' },
     });
@@ -185,6 +184,13 @@ async function run(options: ConsoleOptions, ports: Ports, later: Later): Promise
     hub.stop();
     throw error;
   }
+}
+
+function healthOf({ database }: ConsoleOptions, floors: FloorQueries, isReady: boolean): Health {
+  const status = database?.() ?? 'ok';
+  const isStuck = status === 'full' || status === 'locked';
+  const agents = agentsIn(floors);
+  return { status: !isReady ? 'starting' : isStuck ? 'stuck' : 'ready', agents, database: { status } };
 }
 
 /** How many of the agents are OFFLINE, and not disabled, in one of their channels: at a floor at rest all are there. */
@@ -211,7 +217,10 @@ function welcome(talk: Talk, socket: WebSocket): void {
   };
   socket.on('message', guarded(listen));
   socket.on('error', (error) => talk.log.debug({ err: error }, 'the connection of a page failed'));
-  socket.on('close', () => talk.hub.leave(client));
+  socket.on('close', () => {
+    talk.hub.leave(client);
+    void talk.audits()?.open(client, null);
+  });
 }
 
 async function ctl(

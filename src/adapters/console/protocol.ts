@@ -3,6 +3,8 @@ import type { Receipt } from '../../turns/floor/react.ts';
 import type { Announcement } from '../../turns/floor/fact.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
+import { DECISIONS, CALL_ENDINGS } from '../../turns/tool-calls.ts';
+import type { AuditRow, AuditStanding, CallDecision } from '../../turns/tool-calls.ts';
 import type { FloorView, JournalEntry, Outlook, TurnRecord } from '../../turns/view.ts';
 
 /** The longest text of one message, in UTF-16 units. */
@@ -17,6 +19,20 @@ const text = z
   .string()
   .max(LONGEST_TEXT, `The message is longer than ${LONGEST_TEXT.toLocaleString('en')} characters. Nothing was sent.`)
   .refine((value) => value.trim() !== '', 'The message is empty. Nothing was sent.');
+
+const decision = z.custom<CallDecision | 'people'>(
+  (value) => value === 'people' || (typeof value === 'string' && Object.hasOwn(DECISIONS, value)),
+);
+
+/** Which tool calls somebody wants to see; what is left out is not asked about. */
+export const auditWantedSchema = z.strictObject({
+  channel: channel.optional(),
+  agent: id.optional(),
+  decision: decision.optional(),
+  outcome: z.enum(CALL_ENDINGS).optional(),
+  tool: z.string().min(1).max(200).optional(),
+  since: z.coerce.number().optional(),
+});
 
 /** What a page may send. `key` is made by the page: a second frame with the same key is the first one. */
 export const pageFrameSchema = z.discriminatedUnion('type', [
@@ -35,6 +51,10 @@ export const pageFrameSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('history'), channel, before: z.int().optional(), after: z.int().min(0).optional() }),
   z.strictObject({ type: z.literal('watch'), channel, on: z.boolean() }),
   z.strictObject({ type: z.literal('journal'), channel, before: z.int() }),
+  /** The newest tool calls that are wanted, and to be told of others; `null`: no more. */
+  z.strictObject({ type: z.literal('audit'), wanted: auditWantedSchema.nullable() }),
+  /** Further back from where the reading stands. */
+  z.strictObject({ type: z.literal('audit-earlier') }),
 ]);
 
 /** One frame from a page. */
@@ -87,6 +107,9 @@ export type AgentEntry = {
 
 /** What became of a request for permission. */
 export type AnsweredQuestion = Extract<Announcement, { kind: 'answered' }>;
+
+/** A tool call as the page shows it; `cut`: it is too long for it, and comes without input and output. */
+export type ShownCall = AuditRow & { readonly cut?: true };
 
 /** The floor of a channel, what would become of a message, its turns and its answered requests, oldest first. */
 export type FloorNow = {
@@ -143,6 +166,18 @@ export type ServerFrame =
       readonly entries: readonly JournalEntry[];
       readonly more: boolean;
     }
+  | ({
+      readonly type: 'audit';
+      /** `newest` replaces what the page has, `earlier` extends it, `changed` has calls in the place of those that they were, or new ones. */
+      readonly part: 'newest' | 'earlier' | 'changed';
+      readonly rows: readonly ShownCall[];
+      /** Which people have which name, of those in the rows. */
+      readonly names: Readonly<Record<string, string>>;
+      /** Earlier ones may exist; not said with `changed`. */
+      readonly more: boolean;
+      /** With all that was asked for since then the reading has been through. */
+      readonly upto: Instant | null;
+    } & Partial<AuditStanding>)
   /** What the page sent under this key is durable. */
   | { readonly type: 'accepted'; readonly key: string; readonly id: string }
   /** What the page sent (under this key, if it could be read) was not taken, and why. */

@@ -9,6 +9,8 @@ import { createQuietServer, guardServer, refuseUpgrade, targetOf } from '../../l
 import type { FaultLog, Listeners, UpgradeRefusal } from '../../lib/guarded-server.ts';
 import type { Timers } from '../../lib/time.ts';
 import type { Answer } from '../../turns/commands/context.ts';
+import type { AuditSource } from '../../turns/tool-calls.ts';
+import { exportCalls } from './audit.ts';
 import { ctlAnswer, hasToken } from './command-endpoint.ts';
 import type { UpkeepOrder } from './command-endpoint.ts';
 import { streamEvents } from './event-stream.ts';
@@ -37,6 +39,9 @@ export type Health = {
   readonly database: { readonly status: 'ok' | 'degraded' | 'full' | 'locked' };
 };
 
+/** What is told of runs: for `conch run watch` and other programs that read along, and for whoever looks into tool calls. */
+export type RunsTold = { readonly events: EventSource; readonly audit: AuditSource };
+
 /** What the server is told and what it asks. */
 export type ServerParts = {
   readonly host: string;
@@ -51,8 +56,8 @@ export type ServerParts = {
   readonly command: (channel: string | null, line: string) => Promise<Answer>;
   /** For `conch backup`, `conch prune` and `conch erase`. */
   readonly upkeep: (order: UpkeepOrder) => Promise<Answer>;
-  /** For `conch run watch` and other programs that read along. */
-  readonly events: EventSource;
+  /** `null` when there are none. */
+  readonly runs: () => RunsTold | null;
   readonly timers: Timers;
 };
 
@@ -118,7 +123,7 @@ async function respond(parts: Running, page: Page, exchange: Exchange): Promise<
     const reply = await ctlAnswer(request, parts);
     return finish(response, reply.status, reply.answer);
   }
-  if (path === '/runs/events') return follow(parts, exchange);
+  if (path === '/runs/events' || path === '/runs/audit') return readRuns(parts, path, exchange);
   if (request.method !== 'GET' && request.method !== 'HEAD') return finish(response, 405, 'Only GET.\n');
   if (path === '/' || path === '/index.html') {
     const name = `conch_${request.socket.localPort}`;
@@ -127,13 +132,19 @@ async function respond(parts: Running, page: Page, exchange: Exchange): Promise<
   page(exchange);
 }
 
-/** Lets a program with the token read along, and the page. */
-function follow(parts: Running, { request, response }: Exchange): void {
+/** Lets a program with the token read of runs, and the page. */
+async function readRuns(parts: Running, path: string, { request, response }: Exchange): Promise<void> {
   if (request.method !== 'GET') return finish(response, 405, 'Only GET.\n');
   const isProgram = request.headers.origin === undefined && hasToken(request, parts.token);
   const why = isProgram ? null : reasonToRefuse(request, `conch_${request.socket.localPort}`, parts.token);
   if (why !== null) return finish(response, 403, `${why}.\n`);
-  const refusal = streamEvents({ request, response }, targetOf(request)?.query ?? '', parts);
+  const query = targetOf(request)?.query ?? '';
+  const runs = parts.runs();
+  if (runs === null) return finish(response, 404, 'This Conch has no runs.\n');
+  const refusal =
+    path === '/runs/audit'
+      ? await exportCalls(response, query, runs.audit)
+      : streamEvents({ request, response }, query, { ...parts, events: runs.events });
   if (refusal !== null) finish(response, refusal.status, refusal.text);
 }
 

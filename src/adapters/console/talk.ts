@@ -4,6 +4,7 @@ import type { HumanMessage } from '../../engine/port.ts';
 import type { Clock } from '../../lib/time.ts';
 import type { InboundQueue } from '../delivery/inbound.ts';
 import type { Intake, FloorQueries, Principal } from '../port.ts';
+import type { AuditReaders } from './audit.ts';
 import type { Client, Hub } from './hub.ts';
 import type { Platform } from './platform.ts';
 import { pageFrameSchema } from './protocol.ts';
@@ -20,6 +21,8 @@ export type Talk = {
   readonly window: Window;
   readonly inbound: InboundQueue;
   readonly hub: Hub;
+  /** `null` when there are no runs. */
+  readonly audits: () => AuditReaders<Client> | null;
   readonly intake: Intake;
   readonly queries: FloorQueries;
   readonly clock: Clock;
@@ -65,6 +68,10 @@ async function obey(talk: Talk, client: Client, frame: PageFrame): Promise<void>
       return;
     case 'journal':
       return talk.hub.journal(client, frame.channel, frame.before);
+    case 'audit':
+      return talk.audits()?.open(client, frame.wanted);
+    case 'audit-earlier':
+      return talk.audits()?.earlier(client);
   }
 }
 

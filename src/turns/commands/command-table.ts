@@ -232,7 +232,7 @@ export const COMMANDS = [
   {
     path: 'run revoke',
     summary: 'Take back a yes that is remembered: the agent asks again',
-    arguments: [AGENT, { name: 'rule', kind: 'count', required: true, summary: 'its number in /run approvals' }],
+    arguments: [AGENT, { name: 'rule', kind: 'words', required: true, summary: 'its number in /run approvals' }],
     needs: 'operate',
     example: '/run revoke dev 1',
   },

@@ -1,53 +1,19 @@
-import type { StoredFact } from '../../engine/port.ts';
+import type { MachineStore, StoredFact } from '../../engine/port.ts';
 import type { Instant } from '../../lib/time.ts';
-import type { RunFact } from './run-events.ts';
-
-/** How it was decided that a call may run, or may not. */
-export type CallDecision =
-  | 'rule'
-  | 'once'
-  | 'always'
-  | 'grant'
-  | 'denied-rule'
-  | 'denied-person'
-  | 'expired'
-  | 'void'
-  | 'unasked'
-  | 'open';
-
-/** One tool call as its run's journal tells of it. */
-export type ToolCallRow = {
-  /** Place of the request in the journal of its seat. */
-  readonly seq: number;
-  readonly run: string;
-  /** What it is part of. */
-  readonly task: string;
-  /** The person who asked for that; `null`: an operator had it begin. */
-  readonly requestedBy: string | null;
-  readonly step: number;
-  readonly call: string;
-  readonly tool: string;
-  readonly input: Readonly<Record<string, unknown>>;
-  /** `agent`: by its own account. */
-  readonly source: 'conch' | 'agent';
-  /** Of tool, definition and raw input. */
-  readonly digest: string;
-  readonly decision: CallDecision;
-  readonly rule: string | null;
-  readonly decidedBy: string | null;
-  readonly reason: string | null;
-  readonly status: 'pending' | 'running' | 'complete' | 'error';
-  readonly outcome: 'known' | 'unknown';
-  readonly askedAt: Instant;
-  readonly startedAt: Instant | null;
-  readonly endedAt: Instant | null;
-  /** How long people took, in milliseconds. */
-  readonly waitMs: number;
-  /** Without that, in milliseconds. */
-  readonly durationMs: number | null;
-  readonly output: string | null;
-  readonly code: string | null;
-};
+import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import type {
+  AuditRow,
+  AuditSource,
+  AuditStanding,
+  OpenApproval,
+  RememberedYes,
+  ToolCallRow,
+} from '../../turns/tool-calls.ts';
+import { askedBy } from '../../turns/view.ts';
+import type { FloorView } from '../../turns/view.ts';
+import { seatOfRuns } from './floor-binding.ts';
+import type { RunCommand, RunFact } from './run-events.ts';
+import type { RunState } from './run.ts';
 
 type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
 type Place = {
@@ -68,7 +34,7 @@ export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] 
     follow(place, entry);
     if (entry.fact.type === 'callRequested') {
       open.set(entry.fact.call.id, rows.length);
-      rows.push(requested(place, entry, entry.fact.call));
+      rows.push(requested(place, entry, entry.fact));
       continue;
     }
     const call = callOf(entry.fact, place);
@@ -79,6 +45,172 @@ export function toolCallRows(entries: readonly Entry[]): readonly ToolCallRow[] 
     if (entry.fact.type === 'callSettled') open.delete(call);
   }
   return rows;
+}
+
+/** What the audit of all seats is told from. */
+export type AuditPorts = {
+  readonly runs: Pick<
+    MachineStore<RunState, RunCommand, RunFact, unknown, string>,
+    'keys' | 'newest' | 'state' | 'onChange'
+  >;
+  readonly view: (channel: ChannelId) => FloorView | null;
+  readonly nameOf: (id: AgentId) => string;
+};
+
+/** Tells of the tool calls of all seats, from their journals. */
+export function createAudit({ runs, view, nameOf }: AuditPorts): AuditSource {
+  const standing = new Map<string, AuditStanding>();
+  const standingOf = (key: string): AuditStanding => {
+    const known = standing.get(key) ?? standsIn(key, { runs, view });
+    standing.set(key, known);
+    return known;
+  };
+  runs.onChange(({ key, facts }) => {
+    if (facts.some(({ type }) => MOVES.has(type))) standing.delete(key);
+  });
+  return {
+    nameOf,
+    calls({ channel, agent, since }) {
+      const keys = runs.keys().filter((key) => {
+        const seat = seatOfRuns(key);
+        return (channel ?? seat.channel) === seat.channel && (agent ?? seat.agent) === seat.agent;
+      });
+      return newestCalls(keys, (key) => runs.newest(key), since);
+    },
+    standing() {
+      const all = runs.keys().map(standingOf);
+      return { asked: all.flatMap(({ asked }) => asked), remembered: all.flatMap(({ remembered }) => remembered) };
+    },
+    onChange(listener) {
+      runs.onChange(({ key, facts }) => {
+        const calls = new Set(facts.flatMap(callsNamed));
+        if (calls.size > 0 || facts.some(({ type }) => MOVES.has(type)))
+          listener(() => (calls.size === 0 ? [] : callsWith(key, calls, runs.newest(key))));
+      });
+    },
+  };
+}
+
+/** What changes what is asked, what is remembered, and how often that was used. */
+const MOVES: ReadonlySet<RunFact['type']> = new Set([
+  'paused',
+  'resumed',
+  'aborted',
+  'approvalClosed',
+  'yesRevoked',
+  'callRequested',
+]);
+
+function callsNamed(fact: RunFact): readonly string[] {
+  if (fact.type === 'callRequested') return [fact.call.id];
+  return 'call' in fact ? [fact.call] : [];
+}
+
+function standsIn(key: string, { runs, view }: Pick<AuditPorts, 'runs' | 'view'>): AuditStanding {
+  const { run = null, remembered = [] } = runs.state(key) ?? {};
+  const { channel, agent, aside } = seatOfRuns(key);
+  const { pause = null } = run ?? {};
+  const approval = pause?.approval ?? null;
+  const floor = approval === null ? null : view(channel);
+  const asked = (approval === null ? [] : [approval]).map(({ id, tool, requestedAt, expiresAt }): OpenApproval => ({
+    channel,
+    agent,
+    tool,
+    askedAt: requestedAt,
+    until: expiresAt,
+    question: floor === null ? null : (askedBy(floor, id)?.question ?? null),
+  }));
+  const yes = remembered.map(({ id, rule, by, at, until }): RememberedYes => {
+    const revoke = `/run revoke ${agent}${aside === true ? '+' : ''} ${id.slice(id.lastIndexOf('#'))}`;
+    return { channel, agent, rule, by, at, until, revoke, ...usesOf(rule, runs.newest(key), at) };
+  });
+  return { asked, remembered: yes };
+}
+
+/**
+ * The tool calls of these seats, the newest first, read run by run and no further than is asked; a number: so many entries were read
+ * meanwhile. What was asked for before `since` is left out.
+ */
+export function* newestCalls(
+  keys: readonly string[],
+  newest: (key: string) => Iterable<Entry>,
+  since = -Infinity,
+): Generator<AuditRow | number, void> {
+  type Reading = { readonly key: string; readonly steps: Iterator<Step, void>; at: Instant; row: ToolCallRow | null };
+  let open = keys.map((key): Reading => ({ key, steps: callsBack(newest(key)), at: Infinity, row: null }));
+  while (open.length > 0) {
+    const next = open.reduce((latest, each) => (each.at > latest.at ? each : latest));
+    if (next.at < since) return;
+    if (next.row !== null) yield { ...seatOfRuns(next.key), ...next.row };
+    const step = next.steps.next();
+    if (step.done === true) {
+      open = open.filter((each) => each !== next);
+      continue;
+    }
+    Object.assign(next, { at: step.value.at, row: step.value.row });
+    if (step.value.read > 0) yield step.value.read;
+  }
+}
+
+/** The newest call with each of these ids of a seat. */
+function callsWith(key: string, ids: ReadonlySet<string>, newest: Iterable<Entry>): readonly AuditRow[] {
+  const found = new Map<string, AuditRow>();
+  for (const { row } of callsBack(newest)) {
+    if (row === null) continue;
+    if (ids.has(row.call) && !found.has(row.call)) found.set(row.call, { ...seatOfRuns(key), ...row });
+    if (found.size === ids.size) break;
+  }
+  return [...found.values()];
+}
+
+/** A call, or none as long as its run is being read; no later one than `at` will come. */
+type Step = { readonly at: Instant; readonly row: ToolCallRow | null; readonly read: number };
+
+/** A run is folded as a whole: what became of a call stands behind it, what it is part of before it. */
+function* callsBack(newest: Iterable<Entry>): Generator<Step, void> {
+  let run: Entry[] = [];
+  let read = 0;
+  for (const entry of newest) {
+    run.push(entry);
+    read += 1;
+    if (run.length === 1 || read === STRETCH) {
+      yield { at: run[0]?.at ?? entry.at, row: null, read };
+      read = 0;
+    }
+    if (entry.fact.type !== 'runStarted') continue;
+    yield* stepsOf(run, read);
+    [run, read] = [[], 0];
+  }
+  yield* stepsOf(run, read);
+}
+
+function* stepsOf(run: readonly Entry[], read: number): Generator<Step, void> {
+  for (const [index, row] of toolCallRows(run.toReversed()).toReversed().entries())
+    yield { at: row.askedAt, row, read: index === 0 ? read : 0 };
+}
+
+/** How many entries are read in one go. */
+const STRETCH = 200;
+
+/** Among how many of the newest entries it is counted what a rule let through. */
+const LOOKED_AT = 2_000;
+
+/** How often a remembered rule let a call through, and when last. */
+function usesOf(
+  rule: string,
+  newest: Iterable<Entry>,
+  since: Instant,
+): { readonly uses: number; readonly usedAt: Instant | null } {
+  let [uses, read] = [0, 0];
+  let usedAt: Instant | null = null;
+  for (const { fact, at } of newest) {
+    read += 1;
+    if (at < since || read > LOOKED_AT) break;
+    if (fact.type !== 'callRequested' || fact.call.verdict !== 'allow' || fact.call.rule !== rule) continue;
+    uses += 1;
+    usedAt ??= at;
+  }
+  return { uses, usedAt };
 }
 
 /** The narrowest rules that the questions offered which people allowed three times and more, and how often; those that are remembered are left out. */
@@ -121,9 +253,13 @@ function callOf(fact: RunFact, { asked }: Place): string | null {
   }
 }
 
-type Requested = Extract<RunFact, { type: 'callRequested' }>['call'];
+type FactRequested = Extract<RunFact, { type: 'callRequested' }>;
 
-function requested({ run, task, requestedBy, step }: Place, { seq, at }: Entry, call: Requested): ToolCallRow {
+function requested(
+  { run, task, requestedBy, step }: Place,
+  { seq, at }: Pick<Entry, 'seq' | 'at'>,
+  { call, taint }: FactRequested,
+): ToolCallRow {
   const { id, tool, input, source, digest, rule, verdict } = call;
   const decision =
     rule === 'unasked' ? 'unasked' : verdict === 'allow' ? 'rule' : verdict === 'deny' ? 'denied-rule' : 'open';
@@ -142,6 +278,7 @@ function requested({ run, task, requestedBy, step }: Place, { seq, at }: Entry, 
     rule,
     decidedBy: null,
     reason: null,
+    taint: taint ?? null,
     status: 'pending',
     outcome: 'known',
     askedAt: at,

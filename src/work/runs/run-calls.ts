@@ -167,7 +167,8 @@ export function goOnAfterPause(decision: RunDecision, isMuted = false): void {
 
 /** Takes a call in; one that is not allowed is answered at once, and the run goes on. */
 export function takeCall(decision: RunDecision, call: RequestedCall): void {
-  decision.record({ type: 'callRequested', call });
+  const { taint } = decision.state;
+  decision.record({ type: 'callRequested', call, ...(taint === undefined ? {} : { taint: taint.from }) });
   const open = decision.run.calls.find(({ id }) => id === call.id);
   if (open === undefined || RUN_GUARDS.isToolAllowed(call)) return;
   endCall(decision, open, { code: 'AGENT_TOOL_NOT_ALLOWED', outcome: 'known' });

@@ -4,11 +4,12 @@ import { clockWords, counted, excerpt } from '../../turns/commands/clock-words.t
 import type { TimeWords } from '../../turns/commands/clock-words.ts';
 import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import { DECISIONS } from '../../turns/tool-calls.ts';
+import type { ToolCallRow } from '../../turns/tool-calls.ts';
 import { askedAs } from '../../turns/view.ts';
 import { runKeyOf, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { habits, toolCallRows } from './run-audit.ts';
-import type { ToolCallRow } from './run-audit.ts';
 import type { RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import type { RunEffect } from './run-machine.ts';
 import type { RunState } from './run.ts';
@@ -81,18 +82,18 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const lines = rows.map((row) => callLine(row, ports));
     return { ok: true, text: lines.join('\n') || `${ports.nameOf(agent)} has used no tool here.` };
   },
-  revoke: (agent, request, ports) => {
-    const { remembered = [] } = ports.runs.state(keyFor(agent, request, ports)) ?? {};
-    const yes = remembered[(request.values.count ?? 0) - 1];
+  revoke: async (agent, request, ports) => {
+    const { words = '' } = request.values;
+    // A button names the very yes that it was drawn for: by the time of a click its number may be another's.
+    const key = words.startsWith('#') ? keyNamed(agent, request) : keyFor(agent, request, ports);
+    const { remembered = [] } = ports.runs.state(key) ?? {};
+    const yes = remembered.find(({ id }, index) => words === `${index + 1}` || `${key}${words}` === id);
     if (yes === undefined)
       return { ok: false, text: `${ports.nameOf(agent)} has no such rule: /run approvals shows them.` };
     const command = { type: 'REVOKE', id: yes.id, by: request.person.id } as const;
-    return apply(
-      agent,
-      request,
-      { commands: [command], did: `Taken back: ${yes.rule}. It is asked about again.` },
-      ports,
-    );
+    const did = `Taken back: ${yes.rule}. It is asked about again.`;
+    const revoked = await ports.runs.apply(key, command, ports.clock.now());
+    return revoked.ok ? { ok: true, text: did } : refused(revoked.refusal, agent, ports);
   },
   pause: (agent, request, ports) => {
     const context = `${request.person.name} paused it`;
@@ -208,10 +209,13 @@ async function begun(agent: AgentId, { channel, person, values }: Request, ports
 }
 
 /** The runs that are meant: with a "+" behind the agent those beside the floor, else those of its turns, unless only the others are open. */
-function keyFor(agent: AgentId, { channel, values }: Request, { runs }: RunCommandPorts): string {
-  const [turns, aside] = [runKeyOf({ channel, agent }), runKeyOf({ channel, agent, aside: true })];
-  if (values.agent?.endsWith('+') === true) return aside;
-  return !isOpen(runs.state(turns)) && isOpen(runs.state(aside)) ? aside : turns;
+function keyFor(agent: AgentId, request: Request, { runs }: RunCommandPorts): string {
+  const [named, aside] = [keyNamed(agent, request), runKeyOf({ channel: request.channel, agent, aside: true })];
+  return !isOpen(runs.state(named)) && isOpen(runs.state(aside)) ? aside : named;
+}
+
+function keyNamed(agent: AgentId, { channel, values }: Request): string {
+  return runKeyOf({ channel, agent, ...(values.agent?.endsWith('+') === true ? { aside: true } : {}) });
 }
 
 function isOpen(state: RunState | null): boolean {
@@ -301,21 +305,8 @@ export function callWords(row: ToolCallRow, inputLength: number, nameOf = (id: s
   const came =
     row.outcome === 'unknown' ? 'error, outcome unknown' : `${row.status}${row.code === null ? '' : ` ${row.code}`}`;
   const about = excerpt(JSON.stringify(row.input), inputLength);
-  return `step ${row.step} ${row.tool} ${about} · ${DECIDED[row.decision]}${rule}${who} → ${came}${took}`;
+  return `step ${row.step} ${row.tool} ${about} · ${DECISIONS[row.decision]}${rule}${who} → ${came}${took}`;
 }
-
-const DECIDED: Readonly<Record<ToolCallRow['decision'], string>> = {
-  rule: 'allowed by rule',
-  once: 'allowed once',
-  always: 'allowed for always',
-  grant: 'allowed before a restart',
-  'denied-rule': 'refused by rule',
-  'denied-person': 'refused',
-  expired: 'nobody answered',
-  void: 'question void',
-  unasked: 'unasked, by the agent’s own account',
-  open: 'asked',
-};
 
 const LOG_FACTS = 2_000;
 const LOG_COUNT = 10;

@@ -174,7 +174,8 @@ export const runFactSchema = z.discriminatedUnion('type', [
     by: by.exactOptional(),
   }),
   z.strictObject({ type: z.literal('aborted'), reason: text, by }),
-  z.strictObject({ type: z.literal('callRequested'), call: requestedCallSchema }),
+  /** `taint`: where text came from that its session had read by then and nobody vouches for. */
+  z.strictObject({ type: z.literal('callRequested'), call: requestedCallSchema, taint: text.exactOptional() }),
   /** It may start now, and is claimed once for that. */
   z.strictObject({ type: z.literal('callCleared'), call: id }),
   z.strictObject({ type: z.literal('callClaimed'), call: id }),

@@ -9,7 +9,7 @@ import { streamEvents } from '../../../src/adapters/console/event-stream.ts';
 import type { EventSource as Told, EventRequest } from '../../../src/adapters/console/event-stream.ts';
 import type { EventSink } from '../../../src/lib/guarded-server.ts';
 import { createTime } from '../../agents/time.ts';
-import { cookieOf, stand } from './fakes.ts';
+import { cookieOf, fakeAudit, stand } from './fakes.ts';
 import type { Stand } from './fakes.ts';
 
 let here: Stand;
@@ -24,14 +24,15 @@ beforeEach(async () => {
   token = readFileSync(join(here.dataDir, 'console-token'), 'utf8').trim();
   const mine = { times: 0 };
   [asked, closed] = [[], mine];
-  here.adapter.tell((wanted, to) => {
+  const events: Told = (wanted, to) => {
     asked.push(wanted);
     if (wanted.agent === 'ghost') return { ok: false, status: 404, text: 'There is no agent "ghost".' };
     if (wanted.after === 7) return { ok: false, status: 410, text: 'No longer kept.' };
     sink = to;
     sink({ id: 8, name: 'tool:start', data: { type: 'tool:start', seq: 8 } });
     return { ok: true, close: () => void (mine.times += 1) };
-  });
+  };
+  here.adapter.tell({ events, audit: fakeAudit() });
 });
 afterEach(async () => {
   for (const each of open) each.destroy();

@@ -14,6 +14,7 @@ import type { Answer } from '../../../src/turns/commands/context.ts';
 import type { Intake, FloorQueries } from '../../../src/adapters/port.ts';
 import type { ChannelId } from '../../../src/turns/floor/settings.ts';
 import type { HumanMessage, MessageChange } from '../../../src/engine/port.ts';
+import type { AuditRow, AuditSource, OpenApproval, RememberedYes } from '../../../src/turns/tool-calls.ts';
 import type { FloorView, JournalEntry, Line, Outlook, TurnRecord } from '../../../src/turns/view.ts';
 
 export const CHANNEL = 'console:demo';
@@ -118,6 +119,84 @@ export function fakeIntake(answer: Answer = { ok: true, text: 'Done.' }): FakeIn
     },
   };
   return intake;
+}
+
+/** Tool calls as a test puts them there. */
+export type FakeAudit = AuditSource & {
+  /** Oldest first. */
+  readonly rows: AuditRow[];
+  asked: readonly OpenApproval[];
+  remembered: readonly RememberedYes[];
+  /** How many rows were read in all. */
+  read: number;
+  /** Something happens to calls: those that are known by place and seat are replaced. */
+  change(...rows: readonly AuditRow[]): void;
+};
+
+export function fakeAudit(): FakeAudit {
+  const listeners: Parameters<AuditSource['onChange']>[0][] = [];
+  const isSame = (a: AuditRow, b: AuditRow): boolean =>
+    a.seq === b.seq && a.agent === b.agent && a.channel === b.channel;
+  const audit: FakeAudit = {
+    rows: [],
+    asked: [],
+    remembered: [],
+    read: 0,
+    *calls() {
+      yield 1;
+      for (const row of audit.rows.toReversed()) {
+        audit.read += 1;
+        if (audit.read % 50 === 0) yield 200;
+        yield row;
+      }
+    },
+    standing: () => ({ asked: audit.asked, remembered: audit.remembered }),
+    onChange: (listener) => void listeners.push(listener),
+    nameOf: (id) => (id === 'u1' ? 'Ann' : id),
+    change(...rows) {
+      for (const row of rows) {
+        const place = audit.rows.findIndex((known) => isSame(known, row));
+        if (place === -1) audit.rows.push(row);
+        else audit.rows[place] = row;
+      }
+      for (const listener of listeners) listener(() => rows);
+    },
+  };
+  return audit;
+}
+
+/** A tool call of dev, allowed once and done. */
+export function auditRow(seq: number, more: Partial<AuditRow> = {}): AuditRow {
+  const askedAt = Date.UTC(2026, 10, 22, 12) + seq * 1_000;
+  return {
+    channel: CHANNEL,
+    agent: 'dev',
+    seq,
+    run: `${CHANNEL} dev#1`,
+    task: `turn #1 of dev in ${CHANNEL}`,
+    requestedBy: 'u1',
+    step: 1,
+    call: `1.1.${seq}`,
+    tool: 'mcp__files__write',
+    input: { path: `notes/${seq}.md`, text: 'one' },
+    source: 'conch',
+    digest: `d${seq}`,
+    decision: 'once',
+    rule: null,
+    decidedBy: 'u1',
+    reason: null,
+    taint: null,
+    status: 'complete',
+    outcome: 'known',
+    askedAt,
+    startedAt: askedAt + 4_000,
+    endedAt: askedAt + 6_100,
+    waitMs: 4_000,
+    durationMs: 2_100,
+    output: `wrote notes/${seq}.md`,
+    code: null,
+    ...more,
+  };
 }
 
 export const wallClock: Clock = { now: () => Date.now() };

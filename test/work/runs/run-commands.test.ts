@@ -131,6 +131,27 @@ describe('/run', () => {
     expect((await type('/run approvals')).text).toBe('Nothing is asked, nothing is remembered.');
   });
 
+  test('revoke by a button takes back the very yes that it was drawn for, whatever number that has by now', async () => {
+    const { bound, type } = await atWork();
+    for (const [id, rule] of [
+      ['a', 'execute(npm test)'],
+      ['b', 'execute(npm run lint)'],
+    ] as const) {
+      await bound.requests(id, { words: { title: id, detail: id, offers: [{ rule, words: rule }] } });
+      await bound.answers('allow', { always: rule });
+      await bound.run({ type: 'CLAIM', call: id, digest: `d-${id}`, verdict: 'allow' });
+      await bound.run(settle(id));
+    }
+    const [first, second] = bound.state.remembered.map(({ id }) => id.slice(id.lastIndexOf('#')));
+    expect((await type(`/run revoke pm ${first}`)).text).toBe(
+      'Taken back: execute(npm test). It is asked about again.',
+    );
+    expect((await type(`/run revoke pm ${first}`)).ok).toBe(false);
+    expect((await type(`/run revoke pm+ ${second}`)).ok).toBe(false);
+    expect((await type(`/run revoke pm ${second}`)).ok).toBe(true);
+    expect(bound.state.remembered).toEqual([]);
+  });
+
   test('approvals tells what is asked over and over, and the narrowest rule that would spare it', async () => {
     const { bound, type } = await atWork();
     for (const id of ['a', 'b', 'c']) {

@@ -1,0 +1,170 @@
+import { describe, expect, test } from 'vitest';
+import type { StoredFact } from '../../../src/engine/port.ts';
+import type { AuditRow } from '../../../src/turns/tool-calls.ts';
+import { viewOf } from '../../../src/turns/view.ts';
+import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
+import { createAudit, newestCalls, toolCallRows } from '../../../src/work/runs/run-audit.ts';
+import type { RunFact } from '../../../src/work/runs/run-events.ts';
+import { BESIDE, Bound, SEAT } from './bound.ts';
+import { RunBench, abort, asking, call, claim, decide, settle, start, step } from './fixture.ts';
+
+type Entry = Pick<StoredFact<RunFact>, 'seq' | 'at' | 'fact'>;
+
+/** What a seat did in several runs: calls that are allowed, asked about, refused, cut short and left open. */
+function busy(offset: number, runs: number): readonly Entry[] {
+  const bench = new RunBench();
+  bench.at += offset;
+  for (let run = 0; run < runs; run += 1) {
+    bench.do(start({ requestedBy: `u${run}` }), step(1, [call(`${run}.a`), asking(`${run}.b`)]));
+    bench.at += 1_000;
+    bench.do(claim(`${run}.a`), settle(`${run}.a`));
+    bench.at += 1_000;
+    if (bench.approval !== null) bench.do(decide(bench, run % 2 === 0 ? 'allow' : 'deny'));
+    if (run % 2 === 0) bench.do(claim(`${run}.b`));
+    bench.do(run % 4 === 0 ? settle(`${run}.b`) : abort, abort);
+    bench.at += 1_000;
+  }
+  return bench.journal.map(({ at, fact }, index) => ({ seq: index + 1, at, fact }));
+}
+
+const SEATS = new Map([
+  ['console:hall pm', busy(0, 9)],
+  ['console:hall dev+', busy(500, 7)],
+  ['discord:7 dev', busy(1_700, 5)],
+]);
+const KEYS = [...SEATS.keys()];
+
+/** The entries of a seat, the newest first, and how many of them were read. */
+function reader(): { readonly newest: (key: string) => Iterable<Entry>; read: number } {
+  const counted = {
+    read: 0,
+    *newest(key: string) {
+      for (const entry of SEATS.get(key)?.toReversed() ?? []) {
+        counted.read += 1;
+        yield entry;
+      }
+    },
+  };
+  return counted;
+}
+
+function rowsOf(calls: Iterable<AuditRow | number>): readonly AuditRow[] {
+  return [...calls].filter((each) => typeof each !== 'number');
+}
+
+describe('the calls of all seats', () => {
+  test('are those that each journal tells of, the newest first', () => {
+    const rows = rowsOf(newestCalls(KEYS, reader().newest));
+    expect(rows.map(({ askedAt }) => askedAt)).toEqual(rows.map(({ askedAt }) => askedAt).toSorted((a, b) => b - a));
+    const ofSeat = (key: string) => rows.filter((row) => runKeyOf(row) === key).toReversed();
+    for (const [key, entries] of SEATS) {
+      const told = ofSeat(key).map(({ channel: _channel, agent: _agent, aside: _aside, ...row }) => row);
+      expect(told).toEqual(toolCallRows(entries));
+    }
+    expect(rows).toHaveLength(2 * (9 + 7 + 5));
+  });
+
+  test('are read no further than is asked', () => {
+    const from = reader();
+    const calls = newestCalls(KEYS, from.newest);
+    while (typeof calls.next().value === 'number');
+    const all = [...SEATS.values()].reduce((sum, { length }) => sum + length, 0);
+    expect(from.read).toBeLessThan(all / 4);
+  });
+
+  test('end before what was asked for earlier than is wanted, which is not read', () => {
+    const since = Math.max(...[...SEATS.values()].flatMap((entries) => entries.map(({ at }) => at))) - 4_000;
+    const from = reader();
+    const rows = rowsOf(newestCalls(KEYS, from.newest, since)).filter(({ askedAt }) => askedAt >= since);
+    expect(rows).toEqual(rowsOf(newestCalls(KEYS, reader().newest)).filter(({ askedAt }) => askedAt >= since));
+    expect(from.read).toBeLessThan(SEATS.get('console:hall pm')?.length ?? 0);
+  });
+});
+
+const offers = [{ rule: 'execute(npm test)', words: 'run exactly npm test' }];
+
+describe('the audit of a store', () => {
+  const opened = async () => {
+    const bound = await new Bound().begins();
+    const audit = createAudit({ runs: bound.runs, view: () => viewOf(bound.hall, bound.at), nameOf: (id) => id });
+    return { bound, audit, rows: () => rowsOf({ [Symbol.iterator]: () => audit.calls({}) }) };
+  };
+
+  test('tells of what is asked with the number that answers it, on the floor and beside it', async () => {
+    const { bound, audit } = await opened();
+    await bound.requests('a');
+    await bound.besideAsking();
+    expect(audit.standing().asked).toMatchObject([
+      { agent: 'pm', channel: 'console:hall', tool: 'mcp__files__write', question: 1 },
+      { agent: 'pm', channel: 'console:hall', tool: 'mcp__files__write', question: 2 },
+    ]);
+    await bound.answers('reject');
+    expect(audit.standing().asked).toHaveLength(1);
+  });
+
+  test('tells of a remembered yes: whose, by whom, until when, how often it was used, and how it is taken back', async () => {
+    const { bound, audit } = await opened();
+    await bound.requests('a', { words: { title: 'test', detail: 'npm test', offers } });
+    await bound.answers('allow', { always: 'execute(npm test)' });
+    await bound.run(claim('a'));
+    await bound.run(settle('a'));
+    expect(audit.standing().remembered).toMatchObject([
+      { agent: 'pm', rule: 'execute(npm test)', by: 'ann', uses: 0, usedAt: null, revoke: '/run revoke pm #1.1' },
+    ]);
+    bound.at += 5_000;
+    await bound.requests('b', { verdict: 'allow', rule: 'execute(npm test)' });
+    expect(audit.standing().remembered).toMatchObject([{ uses: 1, usedAt: bound.at }]);
+    const yes = bound.state.remembered[0]?.id ?? '';
+    await bound.run({ type: 'REVOKE', id: yes, by: 'ann' });
+    expect(audit.standing().remembered).toEqual([]);
+  });
+
+  test('tells of each call as something happens to it, and of no other', async () => {
+    const { bound, audit } = await opened();
+    const told: string[] = [];
+    audit.onChange((changed) =>
+      told.push(
+        changed()
+          .map((row) => `${row.call} ${row.decision} ${row.status}`)
+          .join(),
+      ),
+    );
+    await bound.requests('a');
+    await bound.answers('allow');
+    await bound.run(claim('a'));
+    await bound.run(settle('a'));
+    await bound.requests('b', { verdict: 'deny', rule: 'Bash' });
+    expect(told).toEqual([
+      'a open pending',
+      'a once pending',
+      'a once running',
+      'a once complete',
+      'b denied-rule error',
+    ]);
+  });
+
+  test('says what a session had read when it asked', async () => {
+    const { bound, rows } = await opened();
+    await bound.requests('a');
+    await bound.answers('allow');
+    await bound.run(claim('a'));
+    const done = { status: 'complete', output: 'ok', duration: 5, code: null } as const;
+    await bound.run({ type: 'SETTLE', call: 'a', ...done, taint: 'example.org' });
+    await bound.requests('b');
+    expect(rows().map(({ call: id, taint }) => [id, taint])).toEqual([
+      ['b', 'example.org'],
+      ['a', null],
+    ]);
+  });
+
+  test('reads the same after a restart, also of work beside the floor', async () => {
+    const { bound, rows } = await opened();
+    await bound.requests('a');
+    await bound.besideAsking();
+    const before = rows();
+    expect(before.map(runKeyOf).toSorted()).toEqual([runKeyOf(SEAT), runKeyOf(BESIDE)].toSorted());
+    const again = createAudit({ runs: bound.runs, view: () => null, nameOf: (id) => id });
+    expect(rowsOf({ [Symbol.iterator]: () => again.calls({}) })).toEqual(before);
+    expect(rowsOf({ [Symbol.iterator]: () => again.calls({ agent: 'dev' }) })).toEqual([]);
+  });
+});
