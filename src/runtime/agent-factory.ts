@@ -244,15 +244,24 @@ function lastWordsTo(log: Log): (seat: SeatContext, stderr: string) => void {
 }
 
 /** An agent that a reloaded configuration brings opens the door, if it is the first of its kind. */
-async function remote(parts: BackendsParts, doors: Doors): Promise<Maker> {
+async function remote(parts: SharedParts, doors: Doors): Promise<Maker> {
   const { createRemoteBackend } = await import('../agents/backends/remote/remote-backend.ts');
   const { config, log, timers } = parts;
   const host = (doors.host ??= await openHost(parts));
+  const serverTools = await serverToolsOf(parts, doors);
   const reconnectGraceMs = config.turnConfig.reconnectGraceSeconds * SECOND_MS;
   return makerFor('remote', ({ profile, injectFallback }, agent) => {
     host.start().catch((error: unknown) => log.error({ err: error }, 'agents cannot connect'));
-    const denied = deniedTo(config, agent);
-    return createRemoteBackend({ profile, injectFallback, denied, host, agentId: agent.id, reconnectGraceMs, timers });
+    return createRemoteBackend({
+      profile,
+      injectFallback,
+      denied: deniedTo(config, agent),
+      host,
+      agentId: agent.id,
+      reconnectGraceMs,
+      serverTools,
+      timers,
+    });
   });
 }
 

@@ -42,10 +42,14 @@ describe('it is unwise', () => {
 
   test('to have a server that nobody is given the tools of; a coding agent is', () => {
     const coder = { id: 'dev', backend: { kind: 'acp', profile: 'opencode' } };
-    expect(warnings({ agents: [coder], mcp: { files } }).filter((each) => each.includes('Nobody'))).toEqual([]);
+    const scout = { id: 'dev', backend: { kind: 'remote' } };
+    for (const given of [coder, scout])
+      expect(warnings({ agents: [given], mcp: { files } }).filter((each) => each.includes('Nobody'))).toEqual([]);
     const agents = [{ id: 'pm', backend: { kind: 'scripted', script: 'pm' } }];
     expect(warnings({ agents, mcp: { files } })).toEqual([
-      expect.stringContaining('mcp: Nobody uses it: only agents of the kinds "llm" and "acp" are given its tools'),
+      expect.stringContaining(
+        'mcp: Nobody uses it: only agents of the kinds "llm", "acp" and "remote" are given its tools',
+      ),
     ]);
   });
 

@@ -132,14 +132,17 @@ const headerFaults = ([name, value]: readonly [string, string]): readonly Found[
     : [{ path, message: 'It holds a line feed or another character that no header can' }];
 };
 
+/** Agents that are given tools of servers. */
+const GIVEN_TOOLS: ReadonlySet<string> = new Set(['llm', 'acp', 'remote']);
+
 const unused = (ids: readonly string[], agents: readonly { readonly kind: string }[]): readonly Found[] =>
-  ids.length === 0 || agents.length === 0 || agents.some(({ kind }) => kind === 'llm' || kind === 'acp')
+  ids.length === 0 || agents.length === 0 || agents.some(({ kind }) => GIVEN_TOOLS.has(kind))
     ? []
     : [
         {
           path: ['mcp'],
           weight: 'unwise',
-          message: 'Nobody uses it: only agents of the kinds "llm" and "acp" are given its tools',
+          message: 'Nobody uses it: only agents of the kinds "llm", "acp" and "remote" are given its tools',
         },
       ];
 

@@ -10,6 +10,8 @@ import { AbsentError, BackendError } from '../backend.ts';
 import type { AgentBackend, SeatContext } from '../backend.ts';
 import type { RemoteHost } from './remote-host.ts';
 import type { RemoteLink } from './remote-link.ts';
+import { offeredTools, sessionTools } from '../../mcp/session-tools.ts';
+import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
 import { openRemoteSession } from './remote-session.ts';
 
 /** Which agent dials out to us; durations in milliseconds. */
@@ -26,6 +28,8 @@ export type RemoteBackendOptions = {
   readonly quietMs?: number;
   /** Kinds of tools that it may not use at all; none unless given. */
   readonly denied?: readonly ToolKind[];
+  /** The tools of servers, which Conch runs; they are the agent's by way of the floor's. */
+  readonly serverTools?: ServerTools;
   readonly timers?: Timers;
 };
 
@@ -48,17 +52,20 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
       if (!host.mayServe(agentId, seat.channel)) {
         throw new BackendError(`the token of ${agentId} does not reach ${seat.channel}`, { terminal: true });
       }
-      const open = (peer: AcpPeer, over: RemoteLink) => openSession(peer, over, seat);
+      const tools = options.serverTools === undefined ? null : sessionTools(seat, options.serverTools, false);
+      const open = (peer: AcpPeer, over: RemoteLink) => openSession(peer, over, { seat, tools });
       const forget = () => void sessions.delete(seat.channel);
-      return await openRemoteSession({ slot, timers, graceMs, open, forget }, link);
+      const closed = async () => tools?.servers.close();
+      return await openRemoteSession({ slot, timers, graceMs, open, forget, closed }, link);
     },
   };
 
-  async function openSession(peer: AcpPeer, link: RemoteLink, seat: SeatContext) {
-    const { profile = 'generic', injectFallback, requestTimeoutMs, quietMs } = options;
+  async function openSession(peer: AcpPeer, link: RemoteLink, { seat, tools }: Seated) {
+    const { profile = 'generic', denied = [], injectFallback, requestTimeoutMs, quietMs } = options;
     const known = sessions.get(seat.channel);
     const floorTools = host.openToolEndpoint(link, known?.server);
     const { asking, ...rest }: AcpProfile = ACP_PROFILES[profile];
+    if (tools !== null) floorTools?.offer(() => offeredTools(tools));
     void link.closed.then(() => floorTools?.close());
     const session = await createAcpSession(peer, {
       seat,
@@ -67,22 +74,23 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
       timers,
       cwd: SOMEWHERE,
       floorTools,
+      tools,
       previous: known?.sessionId ?? null,
-      meta: asking?.({ server: floorTools?.name ?? null, folder: '', env: {}, denied: options.denied ?? [] }).meta,
+      meta: asking?.({ server: floorTools?.name ?? null, folder: '', env: {}, denied }).meta,
       ...(injectFallback !== undefined && { injectFallback }),
       ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
       ...(quietMs !== undefined && { quietMs }),
     });
     const first = session.resumed ? known?.token : undefined;
     if (first !== undefined) floorTools?.admit(first);
-    sessions.set(seat.channel, {
-      sessionId: session.sessionId,
-      token: first ?? floorTools?.token,
-      server: floorTools?.name,
-    });
+    const { sessionId } = session;
+    sessions.set(seat.channel, { sessionId, token: first ?? floorTools?.token, server: floorTools?.name });
     return session;
   }
 }
+
+/** A seat, and the tools of servers that its agent has over all its connections. */
+type Seated = { readonly seat: SeatContext; readonly tools: SessionTools | null };
 
 /** A conversation to go on with. Behind a bridge the agent only hears of its first token and name for the floor tools. */
 type Known = {

@@ -19,6 +19,8 @@ export type RemoteSessionPorts = {
   readonly open: (peer: AcpPeer, link: RemoteLink) => Promise<AcpSession>;
   /** The next session begins afresh: the agent failed a prompt. */
   readonly forget: () => void;
+  /** It is over. */
+  readonly closed: () => Promise<void>;
 };
 
 /** A session of now and the connection that carries it. */
@@ -130,7 +132,7 @@ class RemoteSession implements AgentSession {
     this.#closed = true;
     this.#halt();
     const now = this.#now;
-    if (now === null) return;
+    if (now === null) return await this.#ports.closed();
     if (this.#pinging) now.link.drop('did not answer a ping');
     if (now.state.prompting) await now.session.interrupt(CLOSE_GRACE_MS);
     await now.session.close();

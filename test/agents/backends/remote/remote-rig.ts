@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { agent } from '@agentclientprotocol/sdk';
-import type { AnyMessage, PromptRequest, PromptResponse } from '@agentclientprotocol/sdk';
+import type { AnyMessage, McpServer, PromptRequest, PromptResponse } from '@agentclientprotocol/sdk';
 import { WebSocket } from 'ws';
 import { createRemoteHost } from '../../../../src/agents/backends/remote/remote-host.ts';
 import type { RemoteHostOptions } from '../../../../src/agents/backends/remote/remote-host.ts';
@@ -109,10 +109,11 @@ export type Answering = (
   ask: (title: string) => Promise<unknown>,
 ) => Promise<PromptResponse>;
 
-/** An agent that speaks ACP over an open connection; `sessions` are those that it was asked to open. With `steering` it takes messages into a running turn. */
+/** An agent that speaks ACP over an open connection; `sessions` are those that it was asked to open, `servers` of tools what it was given for them. With `steering` it takes messages into a running turn. */
 export function speak(socket: WebSocket, answering: Answering, capabilities: object = {}) {
   const sessions: string[] = [];
   const calls: string[] = [];
+  const servers: McpServer[] = [];
   const readable = new ReadableStream<AnyMessage>({
     start: (controller) => {
       socket.on('message', (bytes: Buffer) => controller.enqueue(JSON.parse(bytes.toString('utf8')) as AnyMessage));
@@ -126,8 +127,9 @@ export function speak(socket: WebSocket, answering: Answering, capabilities: obj
       const _meta = { steering: { supported: 'steering' in capabilities } };
       return { protocolVersion: 1, agentCapabilities: capabilities, _meta };
     })
-    .onRequest('session/new', () => {
+    .onRequest('session/new', ({ params }) => {
       calls.push('session/new');
+      servers.push(...params.mcpServers);
       sessions.push(`s${sessions.length + 1}-${sessions.length}`);
       return { sessionId: sessions.at(-1)! };
     })
@@ -157,7 +159,7 @@ export function speak(socket: WebSocket, answering: Answering, capabilities: obj
     )
     .onNotification('session/cancel', () => void calls.push('session/cancel'))
     .connect({ readable, writable });
-  return { sessions, calls };
+  return { sessions, calls, servers };
 }
 
 function textOf({ prompt }: PromptRequest): string {
