@@ -12,8 +12,8 @@ import type { Instant } from '../lib/time.ts';
 import { quoted } from '../turns/commands/parse.ts';
 import { runOnFloor, seatOfRuns } from '../work/runs/floor-binding.ts';
 import { toolCallRows } from '../work/runs/run-audit.ts';
-import { callWords } from '../work/runs/run-commands.ts';
 import { floorMachine } from '../turns/floor-store.ts';
+import { callWords } from '../turns/tool-calls.ts';
 
 /** What is done to the database in a data folder by the command line alone. */
 export type DatabaseCall = Extract<CommandLine, { verb: 'verify' | 'audit' | 'restore' }>;

@@ -1,4 +1,5 @@
 import type { Instant } from '../lib/time.ts';
+import { clockWords, excerpt } from './commands/clock-words.ts';
 import type { AgentId, ChannelId } from './floor/settings.ts';
 
 /** How it was decided that a call may run, or may not, in words. */
@@ -140,3 +141,14 @@ export function isWanted(row: AuditRow, wanted: AuditWanted): boolean {
 }
 
 const ASKED_PEOPLE: ReadonlySet<CallDecision> = new Set(['once', 'always', 'denied-person', 'expired', 'void', 'open']);
+
+/** One tool call in a line: what was to be done, who let it, what came of it. */
+export function callWords(row: ToolCallRow, inputLength: number, nameOf = (id: string): string => id): string {
+  const who = row.decidedBy === null ? '' : ` by ${nameOf(row.decidedBy)}`;
+  const rule = row.rule === null || row.decision === 'unasked' ? '' : ` "${row.rule}"`;
+  const took = row.durationMs === null ? '' : `, ${clockWords(row.durationMs)}`;
+  const came =
+    row.outcome === 'unknown' ? 'error, outcome unknown' : `${row.status}${row.code === null ? '' : ` ${row.code}`}`;
+  const about = excerpt(JSON.stringify(row.input), inputLength);
+  return `step ${row.step} ${row.tool} ${about} · ${DECISIONS[row.decision]}${rule}${who} → ${came}${took}`;
+}

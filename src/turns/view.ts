@@ -1,5 +1,5 @@
 import type { InterruptMode, OrderPolicy } from './floor/policies.ts';
-import type { Floor, Status } from './floor/floor.ts';
+import type { Aside, Floor, Status } from './floor/floor.ts';
 import type { AgentId, ChannelId, MessageId, Question } from './floor/settings.ts';
 import type { Instant } from '../lib/time.ts';
 import type { Fact, Fate, Outcome } from './floor/fact.ts';
@@ -37,8 +37,8 @@ export type FloorView = {
   /** Who is next, in the order in which the policy would grant now. */
   readonly next: readonly AgentId[];
   readonly held: readonly MessageId[];
-  /** Who works beside the floor, and what that asks; absent when nobody does. */
-  readonly asides?: readonly { readonly agent: AgentId; readonly question?: Question }[];
+  /** Who works beside the floor, which run of that seat it is, and what it asks until when; absent when nobody does. */
+  readonly asides?: readonly Aside[];
   /** Agent turns since the last human message, of how many. */
   readonly turns: { readonly used: number; readonly allowed: number } | null;
   /** Everything for which nobody is granted the floor now, what outlasts the rest first; with nothing, whoever is next may have it. */
@@ -81,23 +81,6 @@ export function viewOf(floor: Floor, at: Instant): FloorView {
     turns: floor.exchange === null ? null : { used: floor.usageSincePerson.turns, allowed: settings.maxTurns },
     obstacles: obstacles(floor, at),
   };
-}
-
-/** The open question with a number, and who asks it: the holder, or somebody who works beside the floor. */
-export function askedAs(
-  { holder, asides = [] }: FloorView,
-  number: number,
-): { readonly agent: AgentId; readonly isAside: boolean; readonly question: Question } | null {
-  const { agent, approval = null } = holder ?? {};
-  if (agent !== undefined && approval?.question === number) return { agent, isAside: false, question: approval };
-  const aside = asides.find(({ question }) => question?.question === number);
-  return aside?.question === undefined ? null : { agent: aside.agent, isAside: true, question: aside.question };
-}
-
-/** The open question that asks for an approval; `null`: it does not stand there. */
-export function askedBy({ holder, asides = [] }: FloorView, approval: string): Question | null {
-  const open = [holder?.approval, ...asides.map(({ question }) => question)];
-  return open.find((question) => question?.approval === approval) ?? null;
 }
 
 /** The turns that a stretch of the journal tells of, oldest first; one that began before it is left out. */

@@ -1,10 +1,12 @@
-import type { AgentId, Question } from '../../turns/floor/settings.ts';
+import type { AgentId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
+import { askedOn } from '../../turns/floor/seats.ts';
+import type { FloorQuestion } from '../../turns/floor/seats.ts';
 import { isDiff } from '../../turns/text/words.ts';
 import { obstacleWords } from '../../turns/commands/read.ts';
 import type { FloorView } from '../../turns/view.ts';
 
-/** One button: what it says, the command line it stands for, and the turn it was drawn for. */
+/** One button: what it says, the command line it stands for, and the turn, or the run beside the floor, that it was drawn for. */
 export type CardButton = {
   readonly label: string;
   readonly line: string;
@@ -47,8 +49,9 @@ export function cardOf(
     whyResting(view, nameOf),
     nextWords(view, nameOf),
     heldWords(view),
+    asideWords(view, nameOf),
   ];
-  return { text: parts.filter((part) => part !== null).join(' · '), endsAt, buttons: buttonsOf(view) };
+  return { text: parts.filter((part) => part !== null).join(' · '), endsAt, buttons: buttonsOf(view, nameOf) };
 }
 
 /** Why nobody has the floor on a resting one, and how it goes on. */
@@ -99,76 +102,111 @@ function heldWords({ held }: FloorView): string | null {
   return `${held.length} ${held.length === 1 ? 'message' : 'messages'} held`;
 }
 
-function buttonsOf(view: FloorView): readonly CardButton[] {
-  const { holder } = view;
+/** Who works beside the floor, and what of that waits for an answer. */
+function asideWords({ asides = [] }: FloorView, nameOf: (agent: AgentId) => string): string | null {
+  if (asides.length === 0) return null;
+  const named = asides.map(
+    ({ agent, question }) => `${nameOf(agent)}${question === undefined ? '' : ` asks (${question.question})`}`,
+  );
+  return `🏃 beside the floor: ${named.join(', ')}`;
+}
+
+/** More do not fit on every platform: what is left out is answered by its number, and stopped by a command. */
+const MOST_BUTTONS = 24;
+
+function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonly CardButton[] {
+  const { holder, asides = [] } = view;
   const epoch = holder?.epoch ?? null;
-  const asked = holder?.approval?.shown === true ? holder.approval : null;
   const button = (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => ({
     label,
     line,
     epoch,
     style,
   });
-  return [
-    ...(asked === null ? [] : answersTo(asked).map((answer) => ({ ...answer, epoch }))),
+  const floor = [
     ...(holder === null ? [] : [button('Skip', '/floor skip'), button('Stop', '/stop', 'danger')]),
     isStill(view) ? button('Resume', '/floor resume', 'good') : button('Pause', '/floor pause'),
   ];
+  const answers = fitting(shownOn(view).map(answersTo), MOST_BUTTONS - floor.length);
+  // What stands still for people they end by their answer.
+  const stops = asides
+    .filter(({ question }) => question?.pause === undefined)
+    .map(({ agent, run = null }): readonly CardButton[] => [
+      { label: `Stop ${nameOf(agent)}+`, line: `/run abort ${agent}+`, epoch: run, style: 'danger' },
+    ]);
+  return [...answers, ...floor, ...fitting(stops, MOST_BUTTONS - floor.length - answers.length)];
 }
 
-/** The buttons that answer a question; every one is a command line. */
-function answersTo({ question, always, pause }: Question): readonly Omit<CardButton, 'epoch'>[] {
+function fitting(groups: readonly (readonly CardButton[])[], room: number): readonly CardButton[] {
+  const all: CardButton[] = [];
+  for (const group of groups) if (all.length + group.length <= room) all.push(...group);
+  return all;
+}
+
+/** The questions that may be answered: all of each stands in the channel. */
+function shownOn(view: FloorView): readonly FloorQuestion[] {
+  return askedOn(view).filter(({ question }) => question.shown);
+}
+
+/** The buttons that answer a question; every one is a command line. One of work beside the floor says which it answers. */
+function answersTo({ agent, isAside, epoch, question: asked }: FloorQuestion): readonly CardButton[] {
+  const { question, always, pause } = asked;
+  const whose = isAside ? ` ${agent}+` : '';
+  const button = (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => ({
+    label: isAside ? `${label} (${question})` : label,
+    line,
+    epoch,
+    style,
+  });
   if (pause !== undefined) {
     return [
-      { label: 'Continue', line: `/allow ${question}`, style: 'good' },
-      { label: 'Complete', line: '/run complete', style: 'plain' },
-      { label: 'Abort', line: `/reject ${question}`, style: 'danger' },
+      button('Continue', `/allow ${question}`, 'good'),
+      button('Complete', `/run complete${whose}`),
+      button('Abort', `/reject ${question}`, 'danger'),
     ];
   }
   const of = (always ?? []).map(({ words }, index) => ({ words, line: `/allow ${question} always ${index + 1}` }));
   const no = `/reject ${question}`;
-  const rules: Omit<CardButton, 'epoch'> = {
-    label: 'Always…',
-    line: `/allow ${question} always`,
-    style: 'plain',
-    opens: { what: 'rules', of },
-  };
+  const status = isAside ? `/run status${whose}` : '/floor status';
   return [
-    { label: 'Once', line: `/allow ${question}`, style: 'good' },
-    ...(of.length === 0 ? [] : [rules]),
-    { label: 'No', line: no, style: 'danger' },
-    { label: 'No because…', line: no, style: 'plain', opens: { what: 'reason' } },
-    { label: 'Whole input', line: '/floor status', style: 'plain', opens: { what: 'input' } },
+    button('Once', `/allow ${question}`, 'good'),
+    ...(of.length === 0
+      ? []
+      : [{ ...button('Always…', `/allow ${question} always`), opens: { what: 'rules', of } } as const]),
+    button('No', no, 'danger'),
+    { ...button('No because…', no), opens: { what: 'reason' } },
+    { ...button('Whole input', status), opens: { what: 'input' } },
   ];
 }
 
 /** What a button of a question opens: words, buttons, and what is too long for a message as a file. */
 export type OpenedQuestion = {
   readonly text: string;
-  /** The line of the button that opens it. */
-  readonly line: string;
   readonly buttons?: readonly CardButton[];
   readonly file?: { readonly name: string; readonly text: string };
 };
 
-/** What a button of the holder's question opens, to be shown to whoever pressed it; `null` when it asks nothing that has such a button. */
+/** What a button of an open question opens, to be shown to whoever pressed it; `null` when nothing that is asked has that button. */
 export function questionOpened(
-  { approval, epoch }: NonNullable<FloorView['holder']>,
-  what: ButtonOpens['what'],
+  view: FloorView,
+  pressed: Pick<CardButton, 'line' | 'epoch'> & { readonly opens: ButtonOpens['what'] },
 ): OpenedQuestion | null {
-  const button = approval === null ? undefined : answersTo(approval).find(({ opens }) => opens?.what === what);
-  if (approval === null || button?.opens === undefined) return null;
-  const { line, opens } = button;
+  for (const asked of shownOn(view)) {
+    const isPressed = ({ line, epoch, opens }: CardButton): boolean =>
+      line === pressed.line && epoch === pressed.epoch && opens?.what === pressed.opens;
+    const opens = answersTo(asked).find(isPressed)?.opens;
+    if (opens !== undefined) return openedBy(opens, asked);
+  }
+  return null;
+}
+
+function openedBy(opens: ButtonOpens, { question: { question, detail }, epoch }: FloorQuestion): OpenedQuestion {
   if (opens.what === 'rules') {
     const text = `From now on, for 30 days, for this agent in this channel, without asking (/run approvals takes it back):`;
-    return {
-      text,
-      line,
-      buttons: opens.of.map((each) => ({ label: each.words, line: each.line, epoch, style: 'plain' })),
-    };
+    return { text, buttons: opens.of.map(({ words, line }) => ({ label: words, line, epoch, style: 'plain' })) };
   }
-  const name = isDiff(approval.detail) ? 'changes.diff' : 'input.txt';
-  return { text: `All of what is asked (${approval.question}):`, line, file: { name, text: approval.detail } };
+  const name = isDiff(detail) ? 'changes.diff' : 'input.txt';
+  return { text: `All of what is asked (${question}):`, file: { name, text: detail } };
 }
 
 /** Whether the floor goes on once somebody says so. */

@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import { backoffMs } from '../../lib/retry.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import { askedOn } from '../../turns/floor/seats.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { ChatError } from '../port.ts';
 import type { Memory } from '../port.ts';
@@ -83,15 +84,14 @@ export class FloorCards {
     const state = this.#stateOf(channel);
     const begins = view.condition === 'open' && (state.view?.condition ?? 'resting') === 'resting';
     const rests = view.condition === 'resting' && (state.view?.condition ?? 'resting') !== 'resting';
-    const asked = view.holder?.approval;
-    const before = state.view?.holder?.approval;
-    const asks = asked?.shown === true && (before?.shown !== true || before.question !== asked.question);
+    const before = questionsOf(state.view);
+    const asks = questionsOf(view).some((question) => !before.includes(question));
     // Its buttons belong under the question, which stands in the channel by now.
     if ((begins || rests || asks) && state.below > 0) state.isMoving = true;
     if (view.holder === null && state.view !== null && state.view.holder !== null)
       state.freeAt = this.#ports.clock.now();
     state.view = view;
-    state.hasBegun ||= view.condition === 'open';
+    state.hasBegun ||= view.condition === 'open' || view.asides !== undefined;
     state.throttle.kick();
   }
 
@@ -282,6 +282,11 @@ export class FloorCards {
       return false;
     return Math.abs(drawing.endsAt - shown.endsAt) < DEADLINE_MS;
   }
+}
+
+/** The numbers of the questions that may be answered. */
+function questionsOf(view: FloorView | null): readonly number[] {
+  return view === null ? [] : askedOn(view).flatMap(({ question }) => (question.shown ? [question.question] : []));
 }
 
 function keyOf(channel: ChannelId): string {

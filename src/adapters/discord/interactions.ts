@@ -12,6 +12,7 @@ import { answerBody, readCustomId, reasonForm, rowsOf, textFile } from './conten
 import type { PressedButton } from './content.ts';
 import { questionOpened } from '../delivery/card.ts';
 import type { OpenedQuestion } from '../delivery/card.ts';
+import { askedOn } from '../../turns/floor/seats.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { choicesFor, givenSchema, lineOf, withMessageIds } from './commands.ts';
 import { chatError, rejectionOf, wordsOf } from './errors.ts';
@@ -139,11 +140,9 @@ const NOT_HERE =
 type Shown = Answer & Pick<OpenedQuestion, 'buttons' | 'file'>;
 
 /** What a button of the open question opens; an older one opens nothing. */
-function opened(view: FloorView | null, { line, epoch, opens }: PressedButton): Shown {
-  const holder = view?.holder ?? null;
-  const found = holder?.epoch === epoch && holder !== null ? questionOpened(holder, opens ?? 'input') : null;
-  const isSame = opens === 'input' || line === found?.line;
-  return found === null || !isSame ? { ok: false, text: OVER } : { ok: true, ...found };
+function opened(view: FloorView | null, { line, epoch, opens = 'input' }: PressedButton): Shown {
+  const found = view === null ? null : questionOpened(view, { line, epoch, opens });
+  return found === null ? { ok: false, text: OVER } : { ok: true, ...found };
 }
 
 function askedBy(interaction: Interaction): PressedButton | null {
@@ -182,8 +181,9 @@ async function offered(ports: InteractionPorts, interaction: Interaction): Promi
     const summary = `${author.name}: ${text.replaceAll(/\s+/g, ' ').slice(0, SUMMARY_LENGTH)}`;
     return message === null ? [] : [{ id: message, summary }];
   });
-  const question = where === null ? null : (ports.queries.view(where.channel)?.holder?.approval ?? null);
-  return choicesFor(given.data, { agents: ports.queries.agents(), messages, question });
+  const view = where === null ? null : ports.queries.view(where.channel);
+  const asked = view === null ? [] : askedOn(view);
+  return choicesFor(given.data, { agents: ports.queries.agents(), messages, asked });
 }
 
 async function show(ports: InteractionPorts, interaction: Interaction, answer: Shown): Promise<void> {

@@ -5,8 +5,8 @@ import type { AgentId, Choice } from '../floor/settings.ts';
 import { clockWords, counted } from './clock-words.ts';
 import type { Answer, CommandContext, Request } from './context.ts';
 import { list } from './fact-words.ts';
-import { floorLine, questionLine } from './read.ts';
-import { askedAs } from '../view.ts';
+import { floorLine, questionLines } from './read.ts';
+import { askedAs } from '../floor/seats.ts';
 
 /** What to do to the floor of the request's channel, and how to say that it was done. */
 type Act = {
@@ -76,12 +76,12 @@ export async function runExtend(request: Request, context: CommandContext): Prom
  */
 export async function runAnswer(request: Request, choice: Choice, context: CommandContext): Promise<Answer> {
   const { question } = request.values;
+  const view = context.floors.view(request.channel);
   if (question === undefined) {
-    const asked = context.floors.view(request.channel)?.holder ?? null;
-    return { ok: false, text: questionLine(asked, context.names.agent) ?? NOBODY_ASKS };
+    const asked = view === null ? [] : questionLines(view, context.names.agent);
+    return { ok: false, text: asked.join('\n') || NOBODY_ASKS };
   }
   const { scope, count = 1, words: reason } = request.values;
-  const view = context.floors.view(request.channel);
   const asked = view === null ? null : (askedAs(view, question)?.question ?? null);
   const always = scope === 'always' ? asked?.always?.[count - 1]?.rule : undefined;
   if (scope === 'always' && asked !== null && always === undefined)

@@ -13,8 +13,8 @@ export type Completable = {
   readonly agents: readonly { readonly id: string; readonly name: string }[];
   /** Newest first. */
   readonly messages?: readonly { readonly id: MessageId; readonly summary: string }[];
-  /** The request for permission that is open. */
-  readonly question?: { readonly question: number; readonly title: string } | null;
+  /** The requests for permission that are open. */
+  readonly asked?: readonly { readonly question: { readonly question: number; readonly title: string } }[];
 };
 
 /** The most choices that any platform shows. */
@@ -77,8 +77,8 @@ const CHOICES: Readonly<Record<Argument['kind'], (asked: Asked) => readonly Choi
       .map((agent) => ({ value: agent.id, summary: agent.name, also: agent.name })),
   mode: () => INTERRUPT_MODES.map((mode) => ({ value: mode, summary: MODES[mode].summary })),
   order: () => ORDERS.map((order) => ({ value: order, summary: POLICIES[order].summary })),
-  question: ({ known: { question } }) =>
-    question == null ? [] : [{ value: `${question.question}`, summary: question.title }],
+  question: ({ known: { asked = [] } }) =>
+    asked.map(({ question: { question, title } }) => ({ value: `${question}`, summary: title })),
   message: ({ known }) => (known.messages ?? []).map(({ id, summary }) => ({ value: id, summary })),
   seconds: () => ['30', '60', '120', '300'].map((value) => ({ value, summary: `${value} seconds` })),
   count: () => ['5', '10', '25', '50'].map((value) => ({ value, summary: `${value} turns` })),

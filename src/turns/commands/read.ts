@@ -1,6 +1,7 @@
 import type { ChannelId, MessageId } from '../floor/settings.ts';
 import type { Fate } from '../floor/fact.ts';
 import type { Instant } from '../../lib/time.ts';
+import { askedOn } from '../floor/seats.ts';
 import type { FloorView, TurnRecord } from '../view.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';
 import type { CommandContext, Person } from './context.ts';
@@ -134,11 +135,12 @@ export function floorLine(view: FloorView, name: NameOf, now: Instant): string {
   return [`${sign} ${name(holder.agent)}${waits}`, ...work, ...left, next].join(' · ');
 }
 
-/** What the holder asks a yes for and how to answer, in one line; `null` when it asks nothing. */
-export function questionLine(holder: FloorView['holder'], name: NameOf): string | null {
-  if (holder === null || holder.approval === null) return null;
-  const { question, title } = holder.approval;
-  return `${name(holder.agent)} asks for a yes. Say /allow ${question} to allow, /reject ${question} to reject: ${excerpt(title, TITLE_LENGTH)}`;
+/** What is asked and how to answer, a line each. */
+export function questionLines(view: FloorView, name: NameOf): readonly string[] {
+  return askedOn(view).map(({ agent, isAside, question: { question, title } }) => {
+    const who = `${name(agent)}${isAside ? ', beside the floor,' : ''}`;
+    return `${who} asks for a yes. Say /allow ${question} to allow, /reject ${question} to reject: ${excerpt(title, TITLE_LENGTH)}`;
+  });
 }
 
 /** The answer of `/floor status`. */
@@ -151,7 +153,7 @@ export function statusText(view: FloorView, context: CommandContext): string {
     floorLine(view, name, context.clock.now()),
     ...(suspended === null ? [] : [`⏸ ${suspended}: Conch asks every minute, and goes on by itself once it can.`]),
     ...notices(view, name),
-    ...[questionLine(view.holder, name)].filter((line) => line !== null),
+    ...questionLines(view, name),
     settings.join(' · '),
     ...(view.held.length === 0 ? [] : [`${counted(view.held.length, 'held message')} (/queue shows them)`]),
     `Seats: ${view.seats.map((seat) => seatWords(seat, name)).join(' · ') || 'none (/floor add <agent>)'}`,

@@ -154,7 +154,7 @@ export type SystemCommand =
       readonly came: CallEnd;
     }
   /** An agent begins to work beside the floor: it need not have the floor for it, and posts nothing before it has ended. */
-  | { readonly type: 'beginAside'; readonly agent: AgentId; readonly what: string }
+  | { readonly type: 'beginAside'; readonly agent: AgentId; readonly run: number; readonly what: string }
   /** People are told what became of such work. */
   | { readonly type: 'tellAside'; readonly agent: AgentId; readonly what: string }
   /** It asks people something; until then they may answer. */

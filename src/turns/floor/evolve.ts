@@ -3,7 +3,7 @@ import type { Evolution, Fact, FactOf } from './fact.ts';
 import type { Aside, Floor, Held, Seat, Turn } from './floor.ts';
 import type { AgentId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { asideOf, changeTurn, findTurn, moveSeat, newSeat, patchSeat, showLine } from './seats.ts';
+import { changeTurn, findTurn, moveSeat, newSeat, patchSeat, showLine } from './seats.ts';
 import { GAP_KEY, NOTHING_USED } from './floor.ts';
 import { NOBODY, openMs } from './gate.ts';
 
@@ -40,21 +40,20 @@ const EVOLUTION: Evolution = {
     facilitation: { facilitator, ask, deadlineAt },
   }),
   facilitatorAnswered: (floor) => ({ ...floor, facilitation: null }),
-  asideBegun: (floor, { agent }) => ({ ...floor, asides: [...(floor.asides ?? []), { agent }] }),
-  asideAsked: (floor, { agent, question }) => ({
-    ...changeAside(floor, agent, { agent, question }),
-    questions: Math.max(floor.questions, question.question),
+  asideBegun: (floor, { type: _type, ...aside }) => ({ ...floor, asides: [...(floor.asides ?? []), aside] }),
+  asideAsked: (floor, { type: _type, ...asked }) => ({
+    ...changeAside(floor, asked.agent, (aside) => ({ ...aside, ...asked })),
+    questions: Math.max(floor.questions, asked.question.question),
   }),
-  asideShown: (floor, { agent }) => {
-    const { question } = asideOf(floor, agent) ?? {};
-    return question === undefined
-      ? floor
-      : changeAside(floor, agent, { agent, question: { ...question, shown: true } });
-  },
-  asideAnswered: (floor, { agent }) => changeAside(floor, agent, { agent }),
-  asideStopped: (floor, { agent }) => changeAside(floor, agent, null),
+  asideShown: (floor, { agent }) =>
+    changeAside(floor, agent, ({ question, ...aside }) =>
+      question === undefined ? aside : { ...aside, question: { ...question, shown: true } },
+    ),
+  asideAnswered: (floor, { agent }) =>
+    changeAside(floor, agent, ({ question: _asked, until: _until, ...aside }) => aside),
+  asideStopped: (floor, { agent }) => changeAside(floor, agent, () => null),
   asideEnded: (floor, { agent, report }) => {
-    const over = changeAside(floor, agent, null);
+    const over = changeAside(floor, agent, () => null);
     return report === undefined ? over : { ...over, reports: [...(floor.reports ?? []), { agent, text: report }] };
   },
   reported: ({ reports = [], ...floor }, { line }) => ({
@@ -70,10 +69,10 @@ const EVOLUTION: Evolution = {
 };
 
 /** The floor with what an agent does beside it changed, or over. */
-function changeAside({ asides = [], ...floor }: Floor, agent: AgentId, changed: Aside | null): Floor {
+function changeAside({ asides = [], ...floor }: Floor, agent: AgentId, change: (aside: Aside) => Aside | null): Floor {
   if (!asides.some((aside) => aside.agent === agent))
     throw new Error(`impossible: ${agent} does nothing beside ${floor.channel}`);
-  const next = asides.flatMap((aside) => (aside.agent === agent ? (changed ?? []) : aside));
+  const next = asides.flatMap((aside) => (aside.agent === agent ? (change(aside) ?? []) : aside));
   return { ...floor, ...(next.length > 0 ? { asides: next } : {}) };
 }
 

@@ -193,9 +193,9 @@ export const factSchema = z.discriminatedUnion('type', [
   /** The turn is over with which the run went. */
   z.strictObject({ type: z.literal('runLeft'), ...act, outcome }),
   /** An agent works beside the floor. */
-  z.strictObject({ type: z.literal('asideBegun'), agent }),
+  z.strictObject({ type: z.literal('asideBegun'), agent, run: number.exactOptional() }),
   /** That work asks people something. */
-  z.strictObject({ type: z.literal('asideAsked'), agent, question: questionSchema }),
+  z.strictObject({ type: z.literal('asideAsked'), agent, question: questionSchema, until: number.exactOptional() }),
   /** All of it stands in the channel. */
   z.strictObject({ type: z.literal('asideShown'), agent, question: number }),
   /** As for the question of a turn. */

@@ -209,7 +209,18 @@ export const floorSchema = z.strictObject({
   parked: z.array(turnSchema),
   held: z.array(heldSchema),
   /** Who works beside the floor, and what that asks people. */
-  asides: z.array(z.strictObject({ agent, question: questionSchema.exactOptional() })).exactOptional(),
+  asides: z
+    .array(
+      z.strictObject({
+        agent,
+        /** Which of the seat's runs beside the floor it is, counted from 1. */
+        run: z.number().exactOptional(),
+        question: questionSchema.exactOptional(),
+        /** Until when people may answer. */
+        until: instant.exactOptional(),
+      }),
+    )
+    .exactOptional(),
   /** What agents have to say of such work, and could not yet. */
   reports: z.array(z.strictObject({ agent, text: z.string() })).exactOptional(),
   exchange: exchangeSchema.nullable(),

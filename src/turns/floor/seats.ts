@@ -184,11 +184,43 @@ export function asideOf({ asides }: Floor, agent: AgentId): Aside | undefined {
   return asides?.find((aside) => aside.agent === agent);
 }
 
+type AskingAside = Aside & Required<Pick<Aside, 'question'>>;
+
 /** The work beside the floor that asks the question with this number. */
-export function asideAsking({ asides }: Floor, question: number): Required<Aside> | undefined {
-  for (const { agent, question: asked } of asides ?? [])
-    if (asked?.question === question) return { agent, question: asked };
-  return undefined;
+export function asideAsking({ asides }: Floor, question: number): AskingAside | undefined {
+  return asides?.find((aside): aside is AskingAside => aside.question?.question === question);
+}
+
+/** An open question: whose it is, and under which epoch it was asked; that of work beside the floor goes by the number of its run. */
+export type FloorQuestion = {
+  readonly agent: AgentId;
+  readonly isAside: boolean;
+  readonly epoch: number | null;
+  readonly question: Question;
+};
+
+type Asking = {
+  readonly holder: { readonly agent: AgentId; readonly epoch: number; readonly approval: Question | null } | null;
+  readonly asides?: readonly Aside[];
+};
+
+/** What is asked at a floor as people see it: the holder's question first, then those of work beside it. */
+export function askedOn({ holder, asides = [] }: Asking): readonly FloorQuestion[] {
+  const ofTurn = holder?.approval == null ? [] : [{ ...holder, isAside: false, question: holder.approval }];
+  const beside = asides.flatMap(({ agent, run: epoch = null, question }) =>
+    question === undefined ? [] : [{ agent, isAside: true, epoch, question }],
+  );
+  return [...ofTurn, ...beside];
+}
+
+/** The open question with a number. */
+export function askedAs(view: Asking, number: number): FloorQuestion | null {
+  return askedOn(view).find(({ question }) => question.question === number) ?? null;
+}
+
+/** The open question that asks for an approval; `null`: it does not stand there. */
+export function askedBy(view: Asking, approval: string): Question | null {
+  return askedOn(view).find(({ question }) => question.approval === approval)?.question ?? null;
 }
 
 /** The turn that speaks now, if one does: it neither waits nor was cut by a restart. */

@@ -58,7 +58,7 @@ export const floorWithRuns = {
     z.strictObject({ type: z.literal('forbidden'), agent: z.string(), title: z.string(), why: z.string() }),
     z.strictObject({ type: z.literal('ran'), agent: z.string(), approval: z.string(), came: cameSchema }),
     z.strictObject({ type: z.literal('withdraw'), agent: z.string(), epoch: z.number() }),
-    z.strictObject({ type: z.literal('beginAside'), agent: z.string(), what: z.string() }),
+    z.strictObject({ type: z.literal('beginAside'), agent: z.string(), run: z.number(), what: z.string() }),
     z.strictObject({ type: z.literal('tellAside'), agent: z.string(), what: z.string() }),
     z.strictObject({ type: z.literal('askAside'), agent: z.string(), ...asked, until: z.number().nullable() }),
     z.strictObject({ type: z.literal('withdrawAside'), agent: z.string() }),
@@ -235,12 +235,12 @@ function cameOf({ status, outcome, duration }: Extract<RunFact, { type: 'callSet
 }
 
 /** What a floor is told of work beside it. */
-function besideFloor(fact: RunFact, { key, status, unknown }: RunState, run: Run): readonly CommandFor[] {
+function besideFloor(fact: RunFact, { key, status, unknown, totals }: RunState, run: Run): readonly CommandFor[] {
   const { channel, agent } = seatOfRuns(key);
   const command = ((): Command | null => {
     switch (fact.type) {
       case 'runStarted':
-        return { type: 'beginAside', agent, what: `begins: ${excerpt(fact.prompt, PROMPT_LENGTH)}` };
+        return { type: 'beginAside', agent, run: totals.runs, what: `begins: ${excerpt(fact.prompt, PROMPT_LENGTH)}` };
       case 'paused':
         return fact.muted === true || fact.reason === 'user_input'
           ? { type: 'withdrawAside', agent }

@@ -9,7 +9,7 @@ import type {
   RememberedYes,
   ToolCallRow,
 } from '../../turns/tool-calls.ts';
-import { askedBy } from '../../turns/view.ts';
+import { askedBy } from '../../turns/floor/seats.ts';
 import type { FloorView } from '../../turns/view.ts';
 import { seatOfRuns } from './floor-binding.ts';
 import type { RunCommand, RunFact } from './run-events.ts';

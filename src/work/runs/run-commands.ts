@@ -1,12 +1,12 @@
 import type { MachineStore } from '../../engine/port.ts';
 import type { Clock } from '../../lib/time.ts';
-import { clockWords, counted, excerpt } from '../../turns/commands/clock-words.ts';
+import { counted } from '../../turns/commands/clock-words.ts';
 import type { TimeWords } from '../../turns/commands/clock-words.ts';
 import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
-import { DECISIONS } from '../../turns/tool-calls.ts';
+import { askedAs } from '../../turns/floor/seats.ts';
+import { callWords } from '../../turns/tool-calls.ts';
 import type { ToolCallRow } from '../../turns/tool-calls.ts';
-import { askedAs } from '../../turns/view.ts';
 import { runKeyOf, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { habits, toolCallRows } from './run-audit.ts';
@@ -50,7 +50,9 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
       if (verb === 'start' && agent !== null) return begun(agent, request, ports);
       if (whose === null || verb === 'start')
         return { ok: false, text: `Nobody has the floor: say whose run, as in /run ${verb} dev.` };
-      return DO[verb](whose, request, ports);
+      return isOld(verb, keyFor(whose, request, ports), request, ports)
+        ? { ok: false, text: 'That is over: /run status shows what goes on.' }
+        : DO[verb](whose, request, ports);
     },
     approvers(channel, question) {
       const view = ports.floors.view(channel);
@@ -70,6 +72,13 @@ export function createRunCommands(ports: RunCommandPorts): RunCommands {
       return `That question is over: it was already ${did}${closed.by === null ? '' : ` by ${ports.nameOf(closed.by)}`}.`;
     },
   };
+}
+
+/** Whether a button that ends a run was drawn for another turn, or for another work beside the floor, than what goes on now. */
+function isOld(verb: RunVerb, key: string, { epoch }: Request, { runs }: RunCommandPorts): boolean {
+  if (epoch === undefined || (verb !== 'complete' && verb !== 'abort')) return false;
+  const { run, totals } = runs.state(key) ?? {};
+  return seatOfRuns(key).aside === true ? totals?.runs !== epoch : run?.session !== `${epoch}`;
 }
 
 type Verb = Exclude<RunVerb, 'start' | 'status' | 'approvals'>;
@@ -295,17 +304,6 @@ function habitLines({ key, remembered }: RunState, { runs, nameOf }: RunCommandP
 
 function callLine(row: ToolCallRow, { time, clock, nameOf }: RunCommandPorts): string {
   return `${time(row.askedAt, clock.now())}  ${callWords(row, INPUT_LENGTH, nameOf)}`;
-}
-
-/** One tool call in a line: what was to be done, who let it, what came of it. */
-export function callWords(row: ToolCallRow, inputLength: number, nameOf = (id: string): string => id): string {
-  const who = row.decidedBy === null ? '' : ` by ${nameOf(row.decidedBy)}`;
-  const rule = row.rule === null || row.decision === 'unasked' ? '' : ` "${row.rule}"`;
-  const took = row.durationMs === null ? '' : `, ${clockWords(row.durationMs)}`;
-  const came =
-    row.outcome === 'unknown' ? 'error, outcome unknown' : `${row.status}${row.code === null ? '' : ` ${row.code}`}`;
-  const about = excerpt(JSON.stringify(row.input), inputLength);
-  return `step ${row.step} ${row.tool} ${about} · ${DECISIONS[row.decision]}${rule}${who} → ${came}${took}`;
 }
 
 const LOG_FACTS = 2_000;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { cardOf } from '../../../src/adapters/delivery/card.ts';
+import { cardOf, questionOpened } from '../../../src/adapters/delivery/card.ts';
 import { parseLine } from '../../../src/turns/commands/parse.ts';
 import { clockLeft } from '../rig.ts';
 import type { FloorView } from '../../../src/turns/view.ts';
@@ -105,6 +105,81 @@ describe('the card of a floor', () => {
       () => '',
     ).buttons)
       expect(parseLine(line).ok).toBe(true);
+  });
+
+  describe('beside which somebody works', () => {
+    const asides = [{ agent: 'qa', run: 3, question: { ...ASKED, question: 9 } }];
+    const HALTED = { ...ASKED, title: 'used 200 of 200 steps', question: 9, pause: 'turn_limit' } as const;
+
+    test('says who, and what of that waits for an answer', () => {
+      expect(shown({ ...HELD, asides: [{ agent: 'qa', run: 3 }] })).toBe(
+        '🎤 dev · 1:12 left · next: qa, pm · 🏃 beside the floor: qa',
+      );
+      expect(shown({ ...RESTING, asides })).toBe('💤 nobody has the floor · 🏃 beside the floor: qa asks (9)');
+    });
+
+    test('has buttons for its question, which say which one they answer, beside those of the holder', () => {
+      const always = [{ rule: 'execute(npm test)', words: 'exactly this command' }];
+      const [aside] = asides;
+      const offering = { ...aside!, question: { ...aside!.question, always } };
+      expect(buttons({ ...HELD, holder: { ...HELD.holder!, approval: ASKED }, asides: [offering] })).toEqual([
+        'Once: /allow 8 #4',
+        'No: /reject 8 #4',
+        'No because…: /reject 8 #4',
+        'Whole input: /floor status #4',
+        'Once (9): /allow 9 #3',
+        'Always… (9): /allow 9 always #3',
+        'No (9): /reject 9 #3',
+        'No because… (9): /reject 9 #3',
+        'Whole input (9): /run status qa+ #3',
+        'Skip: /floor skip #4',
+        'Stop: /stop #4',
+        'Pause: /floor pause #4',
+        'Stop qa+: /run abort qa+ #3',
+      ]);
+    });
+
+    test('has none for a question that does not stand in the channel', () => {
+      const hidden = [{ ...asides[0]!, question: { ...ASKED, question: 9, shown: false } }];
+      expect(buttons({ ...RESTING, asides: hidden })).toEqual([
+        'Pause: /floor pause #null',
+        'Stop qa+: /run abort qa+ #3',
+      ]);
+    });
+
+    test('lets people choose at its limit', () => {
+      expect(buttons({ ...RESTING, asides: [{ agent: 'qa', run: 3, question: HALTED }] })).toEqual([
+        'Continue (9): /allow 9 #3',
+        'Complete (9): /run complete qa+ #3',
+        'Abort (9): /reject 9 #3',
+        'Pause: /floor pause #null',
+      ]);
+    });
+
+    test('keeps the buttons of the floor when not all that is asked has room', () => {
+      const many = Array.from({ length: 12 }, (_, index) => ({
+        agent: `a${index}`,
+        run: 1,
+        question: { ...ASKED, question: 10 + index },
+      }));
+      const all = buttons({ ...HELD, asides: many });
+      expect(all.length).toBeLessThanOrEqual(24);
+      expect(all).toContain('Stop: /stop #4');
+    });
+
+    test('opens what a button of its question stands for, and nothing for one that is over', () => {
+      const view = { ...RESTING, asides };
+      const pressed = { line: '/run status qa+', epoch: 3, opens: 'input' } as const;
+      expect(questionOpened(view, pressed)?.text).toBe('All of what is asked (9):');
+      expect(questionOpened(view, { ...pressed, epoch: 2 })).toBeNull();
+      expect(questionOpened(HELD, pressed)).toBeNull();
+    });
+
+    test('gives each button a command that exists', () => {
+      for (const question of [ASKED, HALTED])
+        for (const line of buttons({ ...RESTING, asides: [{ agent: 'qa', run: 3, question }] }))
+          expect(parseLine(line.replace(/^[^/]*|\s#\w+$/g, '')).ok).toBe(true);
+    });
   });
 
   test('T37 says that it pauses after the turn under way', () => {

@@ -507,8 +507,10 @@ describe('a command', () => {
       return { ...floor, holder: { ...holder, ...asked } };
     };
     const press = async (label: string) => {
-      await mustCome('the card', () => discord.read(discord.channel).some(({ buttons }) => buttons.length > 0));
-      const card = discord.read(discord.channel).find(({ buttons }) => buttons.length > 0);
+      const cardWith = () =>
+        discord.read(discord.channel).find(({ buttons }) => buttons.some((each) => each.label === label));
+      await mustCome('the card', () => cardWith() !== undefined);
+      const card = cardWith();
       return discord.press('ann', card?.id ?? '', label);
     };
 
@@ -546,6 +548,24 @@ describe('a command', () => {
     test('that is over by now opens nothing', async () => {
       Object.assign(here.queries, { view: () => asking({ question: 9 }) });
       expect(await press('Always…')).toMatchObject({ text: 'That turn is over.', components: [] });
+    });
+
+    test('of work beside the floor has buttons of its own, though nobody has the floor', async () => {
+      const asides = [{ agent: 'qa', run: 2, question: { ...approval, question: 9 } }];
+      const floor: FloorView = { ...asking(), condition: 'resting', holder: null, asides };
+      Object.assign(here.queries, { view: () => floor });
+      here.adapter.card?.(`discord:${discord.channel}`, floor);
+      const { modal } = await press('No because… (9)');
+      await discord.submit('ann', discord.channel, modal, 'not now');
+      expect(await press('Whole input (9)')).toMatchObject({ ephemeral: true, text: 'All of what is asked (9):' });
+      expect(JSON.stringify((await press('Always… (9)')).components)).toContain('conch:2:/allow 9 always 2');
+      await press('Once (9)');
+      await press('Stop QA Bot+');
+      expect(here.listener.commands.map(({ line, epoch }) => `${line} #${epoch}`)).toEqual([
+        '/reject 9 not now #2',
+        '/allow 9 #2',
+        '/run abort qa+ #2',
+      ]);
     });
 
     test('gives its whole input as a file to whoever asks', async () => {

@@ -35,12 +35,13 @@ describe('an unfinished line', () => {
     expect(completions(line, KNOWN).map((each) => each.line)).toEqual(lines);
   });
 
-  test('T7 offers the number of the question that is open, and what it is about', () => {
-    const question = { question: 8, title: 'rm -rf build' };
-    expect(completions('/allow ', { ...KNOWN, question })).toEqual([
+  test('T7 offers the numbers of the questions that are open, and what each is about', () => {
+    const asked = [8, 9].map((question) => ({ question: { question, title: 'rm -rf build' } }));
+    expect(completions('/allow ', { ...KNOWN, asked })).toEqual([
       { value: '8', line: '/allow 8', summary: 'rm -rf build' },
+      { value: '9', line: '/allow 9', summary: 'rm -rf build' },
     ]);
-    expect(completions('!reject 7', { ...KNOWN, question })).toEqual([]);
+    expect(completions('!reject 7', { ...KNOWN, asked })).toEqual([]);
     expect(completions('/allow ', KNOWN)).toEqual([]);
   });
 

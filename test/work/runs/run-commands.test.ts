@@ -30,13 +30,18 @@ function commandsOver(bound: Bound, approvers: 'other' | readonly string[] | nul
     requesters: () => ['carol'],
     work: () => ({ steps: undefined, waitMs: WAIT_MS }),
   });
-  const type = async (line: string) => {
+  const type = async (line: string, epoch?: number) => {
     const parsed = parseLine(line);
     if (!parsed.ok) throw new Error(parsed.message);
     const { path, values } = parsed.invocation;
     const verb = VERBS.find((each) => `run ${each}` === path);
     if (verb === undefined) throw new Error(`${line} is about no run`);
-    return commands.run(verb, values.agent ?? null, { channel: HALL, person: ANN, values });
+    return commands.run(verb, values.agent?.replace('+', '') ?? null, {
+      channel: HALL,
+      person: ANN,
+      values,
+      ...(epoch === undefined ? {} : { epoch }),
+    });
   };
   return { commands, type };
 }
@@ -61,6 +66,26 @@ async function atWork(maxTurns?: number) {
 }
 
 const offers = [{ rule: 'execute(npm test)', words: 'exactly this command' }];
+
+describe('a button that ends a run', () => {
+  test('ends none but that of the turn that it was drawn for', async () => {
+    const { bound, type } = await atWork();
+    expect(await type('/run complete', 2)).toMatchObject({ ok: false, text: expect.stringContaining('That is over') });
+    expect(bound.both).toBe('running · pm #1 active');
+    expect((await type('/run complete', 1)).ok).toBe(true);
+  });
+
+  test('ends no later work beside the floor than that which it was drawn for', async () => {
+    const bound = await (await new Bound().granted()).besideAsking();
+    const { type } = commandsOver(bound);
+    await type('/run abort pm+');
+    await type('/run start pm again');
+    expect((await type('/run abort pm+', 1)).ok).toBe(false);
+    expect(bound.aside).toBe('starting · at work');
+    expect((await type('/run abort pm+', 2)).ok).toBe(true);
+    expect(bound.aside).toBe('idle · nothing');
+  });
+});
 
 describe('who may answer what an agent asks', () => {
   const asking = async (approvers: 'other' | readonly string[] | null) => {

@@ -2,6 +2,7 @@ import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { completions } from '../../../turns/commands/completions.ts';
 import type { Completion } from '../../../turns/commands/completions.ts';
+import { askedOn } from '../../../turns/floor/seats.ts';
 import { agents, messages, view } from '../state.ts';
 
 /** How the line in the composer may go on. */
@@ -57,10 +58,11 @@ function choicesFor(line: string): readonly Completion[] {
   if (/^[/!]\S*/.test(line) && !line.includes('\n')) {
     const newest = messages.peek().filter((message) => message.kind === 'person');
     const known = newest.slice(-10).toReversed();
+    const floor = view.peek();
     return completions(line, {
       agents: agents.peek(),
       messages: known.map(({ id, text }) => ({ id, summary: text.slice(0, 60) })),
-      question: view.peek()?.holder?.approval ?? null,
+      asked: floor === null ? [] : askedOn(floor),
     }).slice(0, 8);
   }
   const [whole, front = '', typed] = /^([\s\S]*(?:^|\s))@([\p{L}\p{N}_-]*)$/u.exec(line) ?? [];

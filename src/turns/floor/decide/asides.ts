@@ -7,9 +7,9 @@ import type { DecisionBuilder } from './decision-builder.ts';
 import { reportAll } from './decision-builder.ts';
 
 /** An agent begins to work beside the floor; one such work at a time, and none of one that is switched off or has no seat. */
-export function beginAside(decision: DecisionBuilder, { agent, what }: CommandOf<'beginAside'>): Refusal | null {
+export function beginAside(decision: DecisionBuilder, { agent, run, what }: CommandOf<'beginAside'>): Refusal | null {
   if (asideOf(decision.floor, agent) !== undefined) return 'already';
-  decision.record({ type: 'asideBegun', agent });
+  decision.record({ type: 'asideBegun', agent, run });
   if (findSeat(decision.floor, agent)?.disabled !== false) {
     stopAside(decision, { agent }, 'the floor');
     return null;
@@ -32,9 +32,9 @@ export function askAside(decision: DecisionBuilder, command: CommandOf<'askAside
   if (aside === undefined) return 'not-waiting';
   if (aside.question !== undefined) return 'already';
   const question = questionOf(decision, command);
-  decision.record({ type: 'asideAsked', agent, question });
-  if (unaskable === undefined)
-    decision.announce({ ...askedWords(agent, question), ...(until === null ? {} : { until }) });
+  const answerable = until === null ? {} : { until };
+  decision.record({ type: 'asideAsked', agent, question, ...answerable });
+  if (unaskable === undefined) decision.announce({ ...askedWords(agent, question), ...answerable });
   else rejectAside(decision, question.question, unaskable);
   return null;
 }
