@@ -103,7 +103,7 @@ export const ACP_PROFILES = {
     asking: askingCodex,
     // What it runs without asking runs in its sandbox, which lets it change nothing.
     asks: { kinds: CHANGES, ranWhen: 'completed' },
-    signIn: { method: 'openai-api-key', when: ['OPENAI_API_KEY'] },
+    signIn: { method: 'api-key', when: ['OPENAI_API_KEY', 'CODEX_API_KEY'] },
   },
   gemini: {
     name: 'Gemini CLI',
