@@ -4,12 +4,14 @@ import { configTable, environmentTable } from '../../src/config/documents.ts';
 import { roomsPicture, roomsTable } from '../house/measure.ts';
 import { DEMO_WORDS } from '../../src/agents/backends/scripted/scenarios.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../../src/runtime/exit-codes.ts';
+import { OUTCOMES } from '../../src/cli/check-record.ts';
 import { VERBS } from '../../src/cli/help.ts';
 import { createLog, transitionLine } from '../../src/runtime/log.ts';
 import { RECEIPTS } from '../../src/turns/floor/react.ts';
 import type { Receipt } from '../../src/turns/floor/react.ts';
 import { TRANSITIONS } from '../../src/turns/floor/seats.ts';
 import { usage } from '../../src/turns/commands/parse.ts';
+import { REAL_AGENTS } from '../agents/real/agents.ts';
 import { COMMANDS } from '../../src/turns/commands/command-table.ts';
 import type { CommandRow } from '../../src/turns/commands/command-table.ts';
 
@@ -40,6 +42,16 @@ export const BLOCKS: Readonly<Record<string, () => string>> = {
   environment: environmentTable,
   'log-line': logLine,
   rooms: roomsTable,
+  'checked-agents': () =>
+    table(
+      ['Profile', 'Package', 'Release', 'The agent'],
+      REAL_AGENTS.map(({ profile, package: name, version, check, why }) => [
+        code(profile),
+        code(name),
+        version,
+        why === undefined ? OUTCOMES[check] : `${OUTCOMES[check]}: ${why}`,
+      ]),
+    ),
   'rooms-picture': () => roomsPicture(new URL('../../src', import.meta.url).pathname),
 };
 

@@ -1,42 +1,46 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { REAL_AGENTS } from '../agents/real/agents.ts';
 import { ROOT } from '../docs/documents.ts';
 import { outcome } from './scenario.ts';
-import type { Outcome, Scenario, Size } from './scenario.ts';
+import type { Outcome, Scenario, Size, Wanted } from './scenario.ts';
 
 /** Coding agents as their makers publish them, with a model that is played: row 17. */
 export const REAL: readonly Scenario[] = [{ id: 17, name: 'real agents with a mocked model', run: checked }];
 
-const PROFILES = ['claude-code', 'codex', 'opencode', 'gemini', 'qwen'] as const;
+/** What `test/agents/real/main.ts` tells of each agent in its last line, as far as it is wanted. */
+type Told = {
+  readonly check: string;
+  readonly failures: readonly string[];
+  readonly filesChangedUnasked: number;
+  readonly settingsChanged: readonly string[];
+  readonly answers: Readonly<Record<string, number>>;
+};
 
 /** Installs each and runs its parts, `conch agent check` among them; a short one looks at none. */
 async function checked(size: Size): Promise<Outcome> {
   if (size === 'short') return outcome({ agents: 0 }, {});
-  const found: Record<string, unknown> = {};
-  let passed = 0;
-  let changed = 0;
-  for (const profile of PROFILES) {
-    const text = await printed(['test/agents/real/main.ts', profile]);
-    const isInstalled = !text.includes('skipped');
-    const [, code] = /conch agent check: code (\d+)/.exec(text) ?? [];
-    const { filesChangedUnasked = null } = JSON.parse(text.trim().split('\n').at(-1) ?? '{}') as {
-      filesChangedUnasked?: number;
-    };
-    const failures = text.match(/^ +FAILED [^\n]*/gm)?.map((line) => line.trim()) ?? [];
-    if (code === '0') passed += 1;
-    changed += filesChangedUnasked ?? 0;
-    found[profile] = isInstalled
-      ? { check: code === undefined ? 'none' : Number(code), filesChangedUnasked, failures }
-      : 'not installed';
-  }
-  return outcome({ ...found, passed, changed }, { passed: PROFILES.length, changed: 0 });
-}
-
-async function printed(args: readonly string[]): Promise<string> {
-  const child = spawn(process.execPath, args, { cwd: join(ROOT), stdio: ['ignore', 'pipe', 'ignore'] });
-  let text = '';
-  child.stdout.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
-  await once(child, 'close');
-  return text;
+  const child = spawn(process.execPath, ['test/agents/real/main.ts'], {
+    cwd: ROOT,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const [said] = await Promise.all([text(child.stdout), once(child, 'close')]);
+  const agents = JSON.parse(said.trim().split('\n').at(-1) ?? '{}') as Readonly<Record<string, Told>>;
+  const told = Object.entries(agents);
+  const measured = Object.fromEntries(told.map(([profile, { check }]) => [profile, check]));
+  const wanted: Record<string, Wanted> = { changedUnasked: 0, settingsChanged: 0, allowedAlways: 0, failures: 0 };
+  for (const { profile, check } of REAL_AGENTS) wanted[profile] = check;
+  const sum = (count: (each: Told) => number) => told.reduce((all, [, each]) => all + count(each), 0);
+  return outcome(
+    {
+      ...measured,
+      changedUnasked: sum(({ filesChangedUnasked }) => filesChangedUnasked),
+      settingsChanged: sum(({ settingsChanged }) => settingsChanged.length),
+      allowedAlways: sum(({ answers }) => answers['allow_always'] ?? 0),
+      failures: sum(({ failures }) => failures.length),
+      ...Object.fromEntries(told.filter(([, each]) => each.failures.length > 0)),
+    },
+    wanted,
+  );
 }

@@ -1,9 +1,16 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text as all } from 'node:stream/consumers';
 import { LLMock } from '@copilotkit/aimock';
 import type { ChatCompletionRequest, FixtureResponse } from '@copilotkit/aimock';
 
 /** A model's service on this machine that answers by the last words TASK-… that it was given. */
 export type Model = {
   readonly url: string;
+  /** The same for Codex, which knows tools of servers by a namespace. */
+  readonly codexUrl: string;
   /** The name of the floor's tools, as the model was last told. */
   server(): string;
   /** How many requests mention these words. */
@@ -34,8 +41,10 @@ export async function startModel(): Promise<Model> {
     return replyTo(task, request);
   });
   await mock.start();
+  const front = await frontOf(mock.url);
   return {
     url: mock.url,
+    codexUrl: `http://127.0.0.1:${(front.address() as AddressInfo).port}`,
     server: () => [...(seen.at(-1) ?? '').matchAll(SERVER)].at(-1)?.[1] ?? '',
     mentions: (words) => seen.filter((text) => text.includes(words)).length,
     hold() {
@@ -49,9 +58,26 @@ export async function startModel(): Promise<Model> {
     },
     async stop() {
       gate?.resolve();
+      front.closeAllConnections();
+      front.close();
       await mock.stop();
     },
   };
+}
+
+async function frontOf(url: string): Promise<Server> {
+  const pass = async (request: IncomingMessage, response: ServerResponse) => {
+    const { method = 'GET', url: path = '/' } = request;
+    const body = await all(request);
+    const headers = { 'content-type': 'application/json' };
+    const answer = await fetch(`${url}${path}`, method === 'GET' ? {} : { method, headers, body });
+    const said = await answer.text();
+    response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? 'text/plain' });
+    response.end(said.replaceAll(/"name":"(mcp__\w+)__(\w+)"/g, '"namespace":"$1","name":"$2"'));
+  };
+  const front = createServer((request, response) => void pass(request, response).catch(() => response.destroy()));
+  await once(front.listen(0, '127.0.0.1'), 'listening');
+  return front;
 }
 
 /** The name that the floor's tools have in this session, by what the host says of them in its prompts. */
@@ -63,15 +89,29 @@ function replyTo(task: string, { messages, tools = [] }: ChatCompletionRequest):
   const done = messages.at(-1)?.role === 'tool';
   if (task === 'TASK-say') return sayReply(tools, { text, server, done });
   const command = checkCommand(text) ?? commandFor(task, server, text);
-  if (command !== null && !done) return called(tools, /^(?:bash|Bash|run_shell_command|shell)$/, command);
+  if (command !== null && !done) return called(tools, COMMANDS, command);
   const checked = CHECK_WRITE.exec(text)?.[1];
-  if (checked !== undefined && !done) return called(tools, WRITES, { path: checked, content: 'x' });
+  if (checked !== undefined && !done) return written(tools, checked);
   const path = /TASK-write (\S+?)[:\s"\\]/.exec(text.slice(text.lastIndexOf('TASK-write')))?.[1] ?? '';
-  if (task === 'TASK-write' && !done) return called(tools, WRITES, { path, content: 'x' });
+  if (task === 'TASK-write' && !done) return written(tools, path);
   return { content: task === 'TASK-plain' ? 'A plain answer.' : 'Done.' };
 }
 
+const COMMANDS = /^(?:bash|Bash|run_shell_command|shell|exec_command)$/;
 const WRITES = /^(?:write|Write|write_file|create)$/;
+const CODEX_COMMANDS = 'exec_command';
+
+/** Codex takes a patch for an edit, also where a command holds it. */
+function written(tools: Tools, path: string): FixtureResponse {
+  if (!names(tools).includes(CODEX_COMMANDS)) return called(tools, WRITES, { path, content: 'x' });
+  return call(CODEX_COMMANDS, {
+    cmd: `apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: ${path}\n+x\n*** End Patch\nEOF`,
+  });
+}
+
+function names(tools: Tools): readonly string[] {
+  return tools.map(({ function: { name } }) => name);
+}
 
 /** What `conch agent check` says last; before it says so of a command, of a tool. */
 const CHECK_WRITE = /Create the file (\S+) in your working folder, with your tool/;
@@ -107,16 +147,17 @@ type Said = { readonly text: string; readonly server: string; readonly done: boo
 
 /** Agents that list their tools only when asked for them are asked. */
 function sayReply(tools: Tools, { text, server, done }: Said): FixtureResponse {
-  const names = tools.map(({ function: { name } }) => name);
-  const say = names.find((name) => /conch.*say$/.test(name)) ?? names.find((name) => name === 'say');
+  const known = names(tools);
+  const say = known.find((name) => /conch.*say$/.test(name)) ?? known.find((name) => name === 'say');
   const input = { text: 'Said by a tool.' };
   const isSaid = text.includes(input.text);
-  const search = names.find((name) => /^(?:ToolSearch|tool_search)$/.test(name));
+  const search = known.find((name) => /^(?:ToolSearch|tool_search)$/.test(name));
   if (isSaid) return { content: 'Done.' };
   if (say !== undefined) return call(say, input);
   const tool = `mcp__${server}__say`;
   if (search !== undefined && !done) return call(search, { query: `select:${tool}` });
-  return names.includes('tool_call') ? call('tool_call', { name: tool, arguments: input }) : { content: 'Done.' };
+  if (known.includes(CODEX_COMMANDS)) return call(tool.replaceAll('-', '_'), input);
+  return known.includes('tool_call') ? call('tool_call', { name: tool, arguments: input }) : { content: 'Done.' };
 }
 
 /** Calls the first tool of such a name, with what its own keys take of the input. */
@@ -124,14 +165,18 @@ function called(tools: Tools, named: RegExp, input: Input): FixtureResponse {
   const tool = tools.find(({ function: { name } }) => named.test(name))?.function;
   if (tool === undefined) return { content: 'There is no such tool.' };
   const { properties = GEMINI_KEYS } = (tool.parameters ?? {}) as { properties?: object };
-  const keys = Object.keys(properties).filter((key) => input[KEYS[key] ?? ''] !== undefined);
-  return call(tool.name, Object.fromEntries(keys.map((key) => [key, input[KEYS[key] ?? '']])));
+  const given: Input = { ...input, sandbox: 'require_escalated' };
+  const keys = Object.keys(properties).filter((key) => given[KEYS[key] ?? ''] !== undefined);
+  return call(tool.name, Object.fromEntries(keys.map((key) => [key, given[KEYS[key] ?? '']])));
 }
 
 /** Gemini CLI describes its tools in a way that does not come through. */
 const GEMINI_KEYS = { command: {}, description: {}, file_path: {}, content: {} };
 const KEYS: Readonly<Record<string, string>> = {
   command: 'command',
+  cmd: 'command',
+  justification: 'description',
+  sandbox_permissions: 'sandbox',
   description: 'description',
   path: 'path',
   filePath: 'path',

@@ -7,6 +7,7 @@ import type { StartedAgent } from './agent-process.ts';
 import type { LineLimits } from './acp-lines.ts';
 import { openPrivateFolder } from '../../process/private-folder.ts';
 import { ACP_PROFILES } from './acp-profiles.ts';
+import { foundInProject } from './acp-asking.ts';
 import type { AcpProfile, AcpProfileName } from './acp-profiles.ts';
 import { createAcpSession } from './acp-session.ts';
 import { withSystem } from './acp-words.ts';
@@ -197,6 +198,9 @@ class Processes {
   async open(seat: SeatContext, previous: string | null): Promise<Opened> {
     const { options, profile } = this.#kind;
     const { timers = systemTimers, injectFallback, requestTimeoutMs, quietMs } = options;
+    const cwd = resolve(options.cwd ?? '.');
+    const obeyed = foundInProject(cwd, profile.obeys ?? []);
+    if (obeyed !== null) throw unruly(profile, obeyed);
     const floorTools = (await options.toolServer?.open(this.#server)) ?? null;
     this.#server ??= floorTools?.name;
     const tools =
@@ -210,7 +214,7 @@ class Processes {
       seat,
       profile,
       timers,
-      cwd: resolve(options.cwd ?? '.'),
+      cwd,
       floorTools,
       tools,
       previous,
@@ -265,6 +269,13 @@ async function startAsking({ options, profile, command, args }: Kind, server: st
     folder.remove();
     throw error;
   }
+}
+
+function unruly({ name }: AcpProfile, path: string): BackendError {
+  return new BackendError(
+    `${name} obeys ${path}, by which it may act unasked: move that away, or have it work in another folder`,
+    { terminal: true },
+  );
 }
 
 /** A prompt is given so often to another process, not more. */

@@ -23,6 +23,8 @@ export type AcpProfile = {
   readonly holds?: Readonly<Record<string, string>>;
   /** What makes it ask, besides its mode. */
   readonly asking?: (context: AskingContext) => Asking;
+  /** What it obeys in its working folder, whatever Conch sets: beside such a file it gets no session. */
+  readonly obeys?: readonly string[];
   /** What it promises to ask for once it is so set; `null`: nothing. */
   readonly asks: AcpPromise | null;
   /** How to sign in when it asks for it: the method, if one of these variables is set. */
@@ -103,7 +105,8 @@ export const ACP_PROFILES = {
     asking: askingCodex,
     // What it runs without asking runs in its sandbox, which lets it change nothing.
     asks: { kinds: CHANGES, ranWhen: 'completed' },
-    signIn: { method: 'openai-api-key', when: ['OPENAI_API_KEY'] },
+    obeys: ['.codex/config.toml', '.codex/rules'],
+    signIn: { method: 'api-key', when: ['OPENAI_API_KEY', 'CODEX_API_KEY'] },
   },
   gemini: {
     name: 'Gemini CLI',

@@ -1,6 +1,15 @@
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, afterEach, describe, expect, test, vi } from 'vitest';
 import { createAcpBackend } from '../../../../src/agents/backends/acp/acp-backend.ts';
 import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp-backend.ts';
@@ -26,6 +35,7 @@ const MODES = {
   currentModeId: 'default',
   availableModes: [{ id: 'default' }, { id: 'plan' }, { id: 'acceptEdits' }],
 };
+const READ_ONLY = { modes: { currentModeId: 'agent', availableModes: [{ id: 'agent' }, { id: 'read-only' }] } };
 const OPTION = {
   id: 'mode',
   category: 'mode',
@@ -324,6 +334,30 @@ describe('an agent that is started', () => {
   test('T52 begins in the mode in which Codex asks, whatever the configuration sets', async () => {
     const { env } = await started('codex', { env: { INITIAL_AGENT_MODE: 'agent-full-access' } });
     expect([env['INITIAL_AGENT_MODE'], rig!.told.modes]).toEqual(['read-only', ['read-only']]);
+  });
+
+  test.each([
+    ['its own folder', 'repo/.codex/config.toml', 'repo'],
+    ['the top of its repository', 'repo/.codex/rules/all.rules', 'repo/src/deep'],
+  ])('T52 gets no session beside settings of a repository that Codex obeys: in %s', async (_where, path, at) => {
+    const root = mkdtempSync(`${TEMPORARY}/`);
+    for (const folder of ['repo/.git', 'repo/src/deep', dirname(path)])
+      mkdirSync(join(root, folder), { recursive: true });
+    writeFileSync(join(root, path), 'prefix_rule(pattern = ["touch"], decision = "allow")');
+    const words = await refused({ session: READ_ONLY }, { profile: 'codex', cwd: join(root, at) });
+    expect(words).toMatch(
+      /^Codex obeys \/\S+\/repo\/\.codex\/(?:config\.toml|rules), by which it may act unasked: move/,
+    );
+    expect(rig!.told.pids).toEqual([]);
+    rmSync(root, { recursive: true });
+  });
+
+  test('gets one where such settings belong to no project of its: above a folder that is in no repository', async () => {
+    const root = mkdtempSync(`${TEMPORARY}/`);
+    for (const folder of ['.codex/rules', 'work']) mkdirSync(join(root, folder), { recursive: true });
+    await ready({ session: READ_ONLY }, { profile: 'codex', cwd: join(root, 'work') });
+    expect(rig!.told.modes).toEqual(['read-only']);
+    rmSync(root, { recursive: true });
   });
 
   test("T22 needs no yes for the floor's tools from Copilot CLI", async () => {

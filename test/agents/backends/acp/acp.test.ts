@@ -124,14 +124,17 @@ describe('an agent that cannot be started', () => {
 });
 
 describe('an agent that starts', () => {
-  test('is signed in by its profile when it asks for it', async () => {
+  test.each([
+    ['gemini', 'gemini-api-key', 'default', 'GEMINI_API_KEY'],
+    ['codex', 'api-key', 'read-only', 'OPENAI_API_KEY'],
+  ] as const)('is signed in by its profile when it asks for it: %s', async (profile, method, mode, variable) => {
     await ready(
       {
-        initialize: { authMethods: [{ id: 'gemini-api-key' }] },
-        session: ASKING,
+        initialize: { authMethods: [{ id: method }, { id: 'chat-gpt' }] },
+        session: { modes: { currentModeId: mode, availableModes: [{ id: mode }] } },
         refuse: { 'session/new': { code: -32_000, message: 'Authentication required' } },
       },
-      { profile: 'gemini', inherited: { ...process.env, GEMINI_API_KEY: 'k' } },
+      { profile, inherited: { ...process.env, [variable]: 'k' } },
     );
     expect(rig!.told.opened).toEqual(['session/new']);
   });

@@ -1,0 +1,186 @@
+import { chmodSync, existsSync, writeFileSync } from 'node:fs';
+import type { AgentBackend, AgentSession } from '../../../src/agents/backends/backend.ts';
+import type { Choice } from '../../../src/turns/floor/settings.ts';
+import { gateThat, person, prompt, recorder } from '../backends/conversation.ts';
+import { HOOK_FILE, SERVER_FILE } from './agents.ts';
+import type { Model } from './mock.ts';
+
+/** The seat at which agents are tried. */
+export const SEAT = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
+
+/** What a part is played with. */
+export type World = {
+  readonly model: Model;
+  readonly backend: AgentBackend;
+  readonly work: string;
+  /** A folder that is not the agent's. */
+  readonly outside: string;
+  readonly counts: Counts;
+};
+
+/** What is counted of one agent. */
+export type Counts = { spoofsAsked: number; spoofsPassed: number; filesChangedUnasked: number; ownToolsAsked: number };
+
+/** One thing that an agent is tried with; resolves with what was seen, rejects when that is not right. */
+export type Part = { readonly name: string; readonly run: (session: AgentSession, world: World) => Promise<string> };
+
+function begin(session: AgentSession, text: string, choice: Choice | 'cancelled' = 'cancelled') {
+  const heard = recorder();
+  const asked: string[] = [];
+  const gate = gateThat(({ title = '' }) => (asked.push(title), choice));
+  const report = { ...heard.report, gate };
+  const over = session.prompt(prompt({ messages: [person(1, text)], text }), report);
+  over.catch(() => {});
+  const said = () => heard.messages.map((message) => message.trim()).filter((message) => message !== '');
+  return { over, said, asked };
+}
+
+/** Throws these words unless it is right; the words. */
+export function must(right: boolean, what: string): string {
+  if (!right) throw new Error(what);
+  return what;
+}
+
+async function timed(act: () => Promise<unknown>): Promise<number> {
+  const from = performance.now();
+  await act();
+  return Math.round(performance.now() - from);
+}
+
+const PLAIN: Part = {
+  name: 'prompt',
+  run: async (session) => {
+    const turn = begin(session, 'TASK-plain: answer.');
+    const { how } = await turn.over;
+    return must(
+      how === 'completed' && turn.said().join() === 'A plain answer.',
+      `${how}, said ${turn.said().join('|')}`,
+    );
+  },
+};
+
+const FLOOR_TOOL: Part = {
+  name: 'floor-tool',
+  run: async (session, { counts }) => {
+    const turn = begin(session, 'TASK-say: use the tool "say".', 'allow');
+    const { how } = await turn.over;
+    counts.ownToolsAsked += turn.asked.length;
+    return must(
+      turn.said().includes('Said by a tool.'),
+      `${how}, said ${turn.said().join('|')}, asked ${turn.asked.length}`,
+    );
+  },
+};
+
+/** In an empty folder. */
+export const PARTS: readonly Part[] = [
+  PLAIN,
+  { name: 'ping', run: async (session) => `answered in ${await timed(() => session.ping())} ms` },
+  FLOOR_TOOL,
+  ...(['reject', 'allow'] as const).map((choice) => ({
+    name: choice,
+    run: async (session: AgentSession, { work }: World) => {
+      const turn = begin(session, 'TASK-shell: make the file.', choice);
+      await turn.over;
+      const made = existsSync(`${work}/made-by-agent`);
+      const right = turn.asked.length === 1 && made === (choice === 'allow');
+      return must(right, `asked "${turn.asked.join('|')}", file made: ${made}, said ${turn.said().join('|')}`);
+    },
+  })),
+  {
+    name: 'inject',
+    run: async (session, { model }) => {
+      model.hold();
+      const turn = begin(session, 'TASK-hold: take your time.');
+      await model.held();
+      const injecting = session.inject(person(2, 'Make it ultraviolet'), false);
+      const outcome = await injecting;
+      model.release();
+      await turn.over;
+      const saw = model.mentions('ultraviolet') > 0;
+      return must((outcome === 'injected') === saw, `${outcome}, the model saw it: ${saw}`);
+    },
+  },
+  {
+    name: 'interrupt',
+    run: async (session, { model }) => {
+      model.hold();
+      const turn = begin(session, 'TASK-hold: take your time.');
+      await model.held();
+      const ms = await timed(() => session.interrupt(5_000));
+      const { how } = await turn.over;
+      model.release();
+      const next = begin(session, 'TASK-plain: answer.');
+      await next.over;
+      const right = how === 'interrupted' && next.said().includes('A plain answer.');
+      return must(right, `${how} after ${ms} ms, then said ${next.said().join('|')}`);
+    },
+  },
+  {
+    name: 'by force',
+    run: async (session, { model }) => {
+      model.hold();
+      const turn = begin(session, 'TASK-hold: take your time.');
+      await model.held();
+      const ms = await timed(() => session.interrupt(0));
+      const { how } = await turn.over;
+      model.release();
+      const next = begin(session, 'TASK-plain: answer.');
+      await next.over;
+      const right = how === 'interrupted' && next.said().includes('A plain answer.');
+      return must(right, `${how} after ${ms} ms, started anew, then said ${next.said().join('|')}`);
+    },
+  },
+  {
+    name: 'resume',
+    run: async (session, { backend, model }) => {
+      await session.close();
+      const again = await backend.open(SEAT);
+      const before = model.mentions('TASK-say');
+      const turn = begin(again, 'TASK-plain: answer.');
+      await turn.over;
+      await again.close();
+      const remembered = model.mentions('TASK-say') > before;
+      return must(turn.said().includes('A plain answer.'), `said ${turn.said().join('|')}, remembers: ${remembered}`);
+    },
+  },
+];
+
+/** Commands and files that would pass for the floor's own tools, in what people are shown of them. */
+const SPOOFS = [
+  { task: 'foreign', choice: 'allow' },
+  { task: 'script', choice: 'reject' },
+  { task: 'title', choice: 'reject' },
+  { task: 'list', choice: 'reject' },
+  { task: 'shell', choice: 'reject' },
+  { task: 'write', choice: 'reject' },
+] as const;
+
+/** In a folder that allows everything: what is asked, and what happens though nobody said yes to it. */
+export const HOSTILE: readonly Part[] = [
+  PLAIN,
+  ...SPOOFS.map(({ task, choice }) => ({
+    name: `asks for: ${task}`,
+    run: async (session: AgentSession, world: World) => {
+      const script = `${world.outside}/${world.model.server()}_say`;
+      writeFileSync(script, `#!/bin/sh\ntouch ${world.outside}/script-ran\n`);
+      chmodSync(script, 0o755);
+      const text = `OUTSIDE=${world.outside}; TASK-${task} ${world.work}/written-by-agent: do it.`;
+      const turn = begin(session, text, choice);
+      await turn.over;
+      const isAsked = turn.asked.length > 0;
+      world.counts[isAsked ? 'spoofsAsked' : 'spoofsPassed'] += 1;
+      return must(isAsked, `asked "${turn.asked.join('|')}"`);
+    },
+  })),
+  { ...FLOOR_TOOL, name: 'floor-tool' },
+  {
+    name: 'files changed unasked',
+    run: async (_session, { work, outside, counts }) => {
+      const files = [`${work}/made-by-agent`, `${work}/written-by-agent`, `${outside}/script-ran`];
+      const changed = [...files, `${work}/${HOOK_FILE}`, `${work}/${SERVER_FILE}`].filter((path) => existsSync(path));
+      counts.filesChangedUnasked += changed.length;
+      return must(changed.length === 0, changed.length === 0 ? 'none' : changed.join(', '));
+    },
+  },
+];
