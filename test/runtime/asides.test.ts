@@ -13,6 +13,7 @@ const CONFIG = load({
   channels: [{ id: CHANNEL, agents: ['dev'] }],
   tools: { allow: ['Bash(npm test)'], default: 'ask' },
 });
+const SECRET = 'xoxb-123456789012-abcdefghijkl';
 const never = new AbortController().signal;
 const DONE = { status: 'complete', output: 'ok', code: null, durationMs: 1 } as const;
 
@@ -110,6 +111,57 @@ describe('/run start', () => {
     await type('/run abort dev');
     await type('/agent disable dev');
     expect(await type('/run start dev three')).toContain('is disabled');
+    await app.stop();
+  });
+});
+
+describe('work beside a floor that somebody ends', () => {
+  test('with what is there reports what it had written so far, once', async () => {
+    const { type, worker, time, lines, told, app } = await program();
+    await type('/run start dev look for dead links');
+    const first = worker();
+    await first.report?.gate?.step({ text: '', kept: null });
+    first.report?.text('Two links are dead.\n\n');
+    await time.advance(30_000);
+    first.report?.text('A third may');
+    await time.advance(100);
+    expect(await type('/run complete dev+')).toBe('Completed with what is there.');
+    first.report?.text(' be.');
+    first.ends({ how: 'completed' });
+    await time.advance(1_000);
+    expect(lines()).toEqual([expect.stringMatching(/^dev: Two links are dead\.\s+A third may$/)]);
+    expect(told().at(-1)).toBe('aside is done, after 1 step');
+    expect(await type('/run complete dev+')).toContain('AGENT_NO_AVAILABLE_TASK');
+    await app.stop();
+  });
+
+  test('before it has written anything reports nothing, and says so', async () => {
+    const { type, worker, lines, app } = await program();
+    await type('/run start dev look for dead links');
+    await worker().report?.gate?.step({ text: '', kept: null });
+    expect(await type('/run complete dev+')).toBe('Completed: it had written nothing.');
+    expect(lines()).toEqual([]);
+    await app.stop();
+  });
+
+  test('without it tells what is lost', async () => {
+    const { type, worker, lines, told, app } = await program();
+    await type('/run start dev look for dead links');
+    worker().report?.text('Two links are dead.');
+    const lost = 'what it had written is lost (19 characters): “Two links are dead.”';
+    expect(await type('/run abort dev+')).toBe(`Aborted; ${lost}.`);
+    expect([lines(), told().at(-1)]).toEqual([[], `aside was aborted: aborted by Ada; ${lost}`]);
+    await app.stop();
+  });
+
+  test('keeps its secrets', async () => {
+    const { type, worker, time, store, lines, app } = await program();
+    await type('/run start dev look');
+    worker().report?.text(`The token is ${SECRET}.`);
+    worker().ends({ how: 'completed' });
+    await time.advance(1_000);
+    expect(lines()).toEqual(['dev: The token is [secret].']);
+    expect(JSON.stringify(store.journal(CHANNEL, 100))).not.toContain(SECRET);
     await app.stop();
   });
 });

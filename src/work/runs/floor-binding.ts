@@ -261,9 +261,8 @@ function besideFloor(fact: RunFact, { key, status, unknown, totals }: RunState, 
       case 'aborted':
         return { type: 'endAside', agent, what: `was aborted: ${fact.reason}` };
       case 'runCompleted': {
-        const isItsOwn = (fact.by ?? null) === null && fact.result.trim() !== '';
         const what = `is done, after ${counted(fact.turnCount, 'step')}`;
-        return { type: 'endAside', agent, what, ...(isItsOwn ? { report: fact.result } : {}) };
+        return { type: 'endAside', agent, what, ...(fact.result.trim() === '' ? {} : { report: fact.result }) };
       }
       default:
         return null;
@@ -321,9 +320,15 @@ function wordsOf({ words, tool, input }: OpenCall): NonNullable<OpenCall['words'
   return words ?? { title: tool, detail: JSON.stringify(input, null, 1) };
 }
 
-function pauseWords(reason: string, context: string | null, { turn, maxTurns, turnsAtOnce, calls }: Run) {
+function endsWhat({ type, id }: Run): string {
+  if (type !== 'background') return 'its turn; /run complete';
+  return `it; /run complete ${seatOfRuns(id.slice(0, id.lastIndexOf('#'))).agent}${ASIDE}`;
+}
+
+function pauseWords(reason: string, context: string | null, run: Run) {
+  const { turn, maxTurns, turnsAtOnce, calls } = run;
   const more = reason === 'turn_limit' ? ` with ${turnsAtOnce} more` : '';
-  const HOW = `A yes lets it go on${more}, a no ends its turn; /run complete ends it with what is there.`;
+  const HOW = `A yes lets it go on${more}, a no ends ${endsWhat(run)} ends it with what is there.`;
   if (reason === 'turn_limit') return { title: `used ${turn} of ${maxTurns} steps`, detail: HOW };
   const call = calls.at(-1);
   if (context !== null || call === undefined) return { title: context ?? 'stands still', detail: HOW };

@@ -127,6 +127,9 @@ describe('work beside a floor', () => {
     for (let turn = 51; turn <= limit; turn += 1)
       await bound.beside({ type: 'STEP', session: '1', turn, toolCalls: [] });
     expect(bound.aside).toBe('paused turn_limit · used 200 of 200 steps');
+    expect(asideOf(bound.hall, 'pm')?.question?.detail).toBe(
+      'A yes lets it go on with 200 more, a no ends it; /run complete pm+ ends it with what is there.',
+    );
     expect(await bound.beside({ type: 'RESUME', by: null })).toEqual(['APPROVAL_OPEN']);
     const { question = 0 } = asideOf(bound.hall, 'pm')?.question ?? {};
     await bound.floor({ type: 'shown', question }, { type: 'decide', by, choice: 'allow', question });
