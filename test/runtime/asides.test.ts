@@ -166,6 +166,12 @@ describe('work beside a floor that somebody ends', () => {
   });
 });
 
+const TOLD: Readonly<Record<string, string>> = {
+  '/stop': 'stopped',
+  '/agent disable dev': 'aside was stopped: its agent was switched off',
+  '/floor remove dev': 'aside was stopped: its agent was taken out of the channel',
+};
+
 describe('the tools of work beside a floor', () => {
   test('go by the same rules: what is allowed runs, what is not is asked in the channel', async () => {
     const { type, worker, time, store, told, app } = await program();
@@ -198,19 +204,22 @@ describe('the tools of work beside a floor', () => {
     await app.stop();
   });
 
-  test.each(['/stop', '/agent disable dev'])('run no more once it is stopped by %s', async (line) => {
-    const { type, worker, time, told, app } = await program();
-    await type('/run start dev fix the build');
-    const gate = worker().report?.gate;
-    const asked = gate?.ask(call('npm publish'), never);
-    await time.advance(1_000);
-    await type(line);
-    expect(await asked).toMatchObject({ verdict: 'refused', code: 'CANCELLED' });
-    expect(await gate?.ask(call('npm test'), never)).toMatchObject({ verdict: 'refused' });
-    expect([worker().calls.at(-1), told().at(-1)]).toEqual(['close', line === '/stop' ? 'stopped' : 'answered Bash']);
-    expect(await type('/run status')).toContain('dev, beside the floor: idle');
-    await app.stop();
-  });
+  test.each(['/stop', '/agent disable dev', '/floor remove dev'])(
+    'run no more once it is stopped by %s',
+    async (line) => {
+      const { type, worker, time, told, app } = await program();
+      await type('/run start dev fix the build');
+      const gate = worker().report?.gate;
+      const asked = gate?.ask(call('npm publish'), never);
+      await time.advance(1_000);
+      await type(line);
+      expect(await asked).toMatchObject({ verdict: 'refused', code: 'CANCELLED' });
+      expect(await gate?.ask(call('npm test'), never)).toMatchObject({ verdict: 'refused' });
+      expect([worker().calls.at(-1), told().at(-1)]).toEqual(['close', TOLD[line]]);
+      expect(await type('/run status')).toContain('dev, beside the floor: idle');
+      await app.stop();
+    },
+  );
 });
 
 describe('work beside a floor whose agent is lost', () => {

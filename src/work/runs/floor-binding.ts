@@ -4,7 +4,7 @@ import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { Command, Refusal } from '../../turns/floor/command.ts';
 import type { Fact, FactOf } from '../../turns/floor/fact.ts';
 import type { Floor } from '../../turns/floor/floor.ts';
-import { findTurn, turnsOf } from '../../turns/floor/seats.ts';
+import { ASIDE_END_WORDS, findTurn, turnsOf } from '../../turns/floor/seats.ts';
 import { PAUSES, aboutSchema, cameSchema } from '../../turns/floor/settings.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Effect } from '../../turns/floor/react.ts';
@@ -102,8 +102,12 @@ function runCommands(fact: Fact, floor: Floor): readonly CommandFor[] {
 function asideCommands(fact: FactOf<'asideAnswered' | 'asideStopped'>, { channel }: Floor): readonly CommandFor[] {
   const key = runKeyOf({ channel, agent: fact.agent, aside: true });
   const commands: readonly RunCommand[] =
-    fact.type === 'asideAnswered' ? decided(fact) : [{ type: 'ABORT', reason: 'it was stopped', by: fact.by }];
+    fact.type === 'asideAnswered' ? decided(fact) : [{ type: 'ABORT', reason: stoppedWords(fact), by: fact.by }];
   return commands.map((command) => ({ machine: runMachine.name, key, command }));
+}
+
+function stoppedWords({ why }: FactOf<'asideStopped'>): string {
+  return why === undefined ? 'it was stopped' : ASIDE_END_WORDS[why];
 }
 
 function recovered(floor: Floor): readonly CommandFor[] {
