@@ -97,6 +97,7 @@ export class Runs {
       nameOf,
       closed: (channel, question) => closedQuestion(store, channel, question),
       approvers: (agent) => config().agents.find(({ id }) => id === agent)?.approvers ?? null,
+      written: (seat) => this.#asides.written(seat),
       requesters: (seat) => this.#requesters(seat).map(({ id }) => id),
       work: (seat) => ({
         steps: stepsOf(config(), seat, 'background'),
@@ -157,11 +158,17 @@ export class Runs {
   }
 
   #open({ seat: { channel, agent }, ...order }: AsideTask, reports: AsideReports): AsideWorker | null {
-    const { manager, log } = this.#ports;
+    const { manager, log, clean } = this.#ports;
     const uncounted = (error: unknown): void => log.error({ err: error }, 'what an agent spent could not be written');
     const spent: AsideListener['spent'] = ({ tokens, costMicros }) =>
       void manager.apply(channel, { type: 'spend', agent, epoch: 0, tokens, costMicros }).catch(uncounted);
-    return this.#agents?.aside(agent, { channel, ...order }, { ...reports, spent }) ?? null;
+    const listener: AsideListener = {
+      done: (text) => reports.done(clean(text)),
+      lost: (cause) => reports.lost(clean(cause)),
+      spent,
+    };
+    const session = this.#agents?.aside(agent, { channel, ...order }, listener) ?? null;
+    return session === null ? null : { written: () => clean(session.written()), stop: () => session.stop() };
   }
 }
 

@@ -46,6 +46,8 @@ function movesOf({ floor, run, at, calls }: JoinedWorld, core: Joined): readonly
     { type: 'catchUp' },
     { type: 'disable', agent: AGENT, by: 'ann' },
     { type: 'enable', agent: AGENT, by: 'ann' },
+    { type: 'remove', agent: AGENT, by: 'ann' },
+    { type: 'add', agent: AGENT, by: 'ann' },
     ...asked,
   ];
   const runs = runMoves(run, calls);
@@ -121,6 +123,8 @@ function check({ floor, run: { status, run } }: JoinedWorld, before: JoinedWorld
   must(floor.turn?.run === undefined, 'B5', 'work beside the floor is taken for that of a turn');
   checkReport(before, floor.lines, floor.turn?.epoch);
   const isOff = findSeat(floor, AGENT)?.disabled === true;
+  const isRemoved = command.type === 'remove' && aside !== undefined;
+  must(!isRemoved, 'B9', 'the work of an agent that is taken out of the channel goes on');
   must(!isOff || aside === undefined, 'B8', 'an agent that is switched off works beside the floor');
   const isByItself = command.type === 'RESUME' && command.by === null;
   const stood = before.run.run?.pause?.reason;

@@ -186,7 +186,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'work beside the floor outlives a stop',
     file: BINDING,
-    find: "[{ type: 'ABORT', reason: 'it was stopped', by: fact.by }]",
+    find: "[{ type: 'ABORT', reason: stoppedWords(fact), by: fact.by }]",
     replace: '[]',
   },
   {
@@ -240,7 +240,13 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'work beside the floor outlives that its agent is switched off',
     file: 'turns/floor/decide/membership.ts',
-    find: '  if (aside !== undefined) stopAside(decision, aside, by);\n',
+    find: "  if (aside !== undefined) stopWithSeat(decision, aside, { by, why: 'disabled' });\n",
+    replace: '',
+  },
+  {
+    name: 'work beside the floor outlives that its agent is taken out of the channel',
+    file: 'turns/floor/decide/membership.ts',
+    find: "  if (aside !== undefined) stopWithSeat(decision, aside, { by, why: 'removed' });\n",
     replace: '',
   },
   {

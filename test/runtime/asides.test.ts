@@ -13,6 +13,7 @@ const CONFIG = load({
   channels: [{ id: CHANNEL, agents: ['dev'] }],
   tools: { allow: ['Bash(npm test)'], default: 'ask' },
 });
+const SECRET = 'xoxb-123456789012-abcdefghijkl';
 const never = new AbortController().signal;
 const DONE = { status: 'complete', output: 'ok', code: null, durationMs: 1 } as const;
 
@@ -114,6 +115,63 @@ describe('/run start', () => {
   });
 });
 
+describe('work beside a floor that somebody ends', () => {
+  test('with what is there reports what it had written so far, once', async () => {
+    const { type, worker, time, lines, told, app } = await program();
+    await type('/run start dev look for dead links');
+    const first = worker();
+    await first.report?.gate?.step({ text: '', kept: null });
+    first.report?.text('Two links are dead.\n\n');
+    await time.advance(30_000);
+    first.report?.text('A third may');
+    await time.advance(100);
+    expect(await type('/run complete dev+')).toBe('Completed with what is there.');
+    first.report?.text(' be.');
+    first.ends({ how: 'completed' });
+    await time.advance(1_000);
+    expect(lines()).toEqual([expect.stringMatching(/^dev: Two links are dead\.\s+A third may$/)]);
+    expect(told().at(-1)).toBe('aside is done, after 1 step');
+    expect(await type('/run complete dev+')).toContain('AGENT_NO_AVAILABLE_TASK');
+    await app.stop();
+  });
+
+  test('before it has written anything reports nothing, and says so', async () => {
+    const { type, worker, lines, app } = await program();
+    await type('/run start dev look for dead links');
+    await worker().report?.gate?.step({ text: '', kept: null });
+    expect(await type('/run complete dev+')).toBe('Completed: it had written nothing.');
+    expect(lines()).toEqual([]);
+    await app.stop();
+  });
+
+  test('without it tells what is lost', async () => {
+    const { type, worker, lines, told, app } = await program();
+    await type('/run start dev look for dead links');
+    worker().report?.text('Two links are dead.');
+    const lost = 'what it had written is lost (19 characters): “Two links are dead.”';
+    expect(await type('/run abort dev+')).toBe(`Aborted; ${lost}.`);
+    expect([lines(), told().at(-1)]).toEqual([[], `aside was aborted: aborted by Ada; ${lost}`]);
+    await app.stop();
+  });
+
+  test('keeps its secrets', async () => {
+    const { type, worker, time, store, lines, app } = await program();
+    await type('/run start dev look');
+    worker().report?.text(`The token is ${SECRET}.`);
+    worker().ends({ how: 'completed' });
+    await time.advance(1_000);
+    expect(lines()).toEqual(['dev: The token is [secret].']);
+    expect(JSON.stringify(store.journal(CHANNEL, 100))).not.toContain(SECRET);
+    await app.stop();
+  });
+});
+
+const TOLD: Readonly<Record<string, string>> = {
+  '/stop': 'stopped',
+  '/agent disable dev': 'aside was stopped: its agent was switched off',
+  '/floor remove dev': 'aside was stopped: its agent was taken out of the channel',
+};
+
 describe('the tools of work beside a floor', () => {
   test('go by the same rules: what is allowed runs, what is not is asked in the channel', async () => {
     const { type, worker, time, store, told, app } = await program();
@@ -146,19 +204,22 @@ describe('the tools of work beside a floor', () => {
     await app.stop();
   });
 
-  test.each(['/stop', '/agent disable dev'])('run no more once it is stopped by %s', async (line) => {
-    const { type, worker, time, told, app } = await program();
-    await type('/run start dev fix the build');
-    const gate = worker().report?.gate;
-    const asked = gate?.ask(call('npm publish'), never);
-    await time.advance(1_000);
-    await type(line);
-    expect(await asked).toMatchObject({ verdict: 'refused', code: 'CANCELLED' });
-    expect(await gate?.ask(call('npm test'), never)).toMatchObject({ verdict: 'refused' });
-    expect([worker().calls.at(-1), told().at(-1)]).toEqual(['close', line === '/stop' ? 'stopped' : 'answered Bash']);
-    expect(await type('/run status')).toContain('dev, beside the floor: idle');
-    await app.stop();
-  });
+  test.each(['/stop', '/agent disable dev', '/floor remove dev'])(
+    'run no more once it is stopped by %s',
+    async (line) => {
+      const { type, worker, time, told, app } = await program();
+      await type('/run start dev fix the build');
+      const gate = worker().report?.gate;
+      const asked = gate?.ask(call('npm publish'), never);
+      await time.advance(1_000);
+      await type(line);
+      expect(await asked).toMatchObject({ verdict: 'refused', code: 'CANCELLED' });
+      expect(await gate?.ask(call('npm test'), never)).toMatchObject({ verdict: 'refused' });
+      expect([worker().calls.at(-1), told().at(-1)]).toEqual(['close', TOLD[line]]);
+      expect(await type('/run status')).toContain('dev, beside the floor: idle');
+      await app.stop();
+    },
+  );
 });
 
 describe('work beside a floor whose agent is lost', () => {

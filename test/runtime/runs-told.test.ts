@@ -107,6 +107,7 @@ test.each(['abort', 'complete'] as const)(
       closed: () => null,
       approvers: () => null,
       requesters: () => [],
+      written: () => '',
       work: () => ({ steps: undefined, waitMs: 0 }),
     });
     const end = () => commands.run(verb, 'pm', { channel: HALL, person: OLA, values: { agent: 'pm' } });

@@ -50,6 +50,12 @@ export class AsideSession {
     this.#begin(spec, order, ports).catch((error: unknown) => this.#lose(String(error)));
   }
 
+  /** What it has said so far, and is just saying. */
+  written(): string {
+    const draft = this.#agent.draft?.text ?? '';
+    return [...this.#said, ...(draft.trim() === '' ? [] : [draft])].join('\n\n');
+  }
+
   /** Ends it without a word. */
   async stop(): Promise<void> {
     this.#isOver = true;

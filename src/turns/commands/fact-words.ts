@@ -1,4 +1,5 @@
 import type { Announcement, Fact, Fate } from '../floor/fact.ts';
+import { ASIDE_END_WORDS } from '../floor/seats.ts';
 import type { MessageId } from '../floor/settings.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';
 
@@ -133,7 +134,13 @@ const WORDS: Words = {
   asideAsked: ({ agent, question }, name) => `${name(agent)} asks question ${question.question}, beside the floor`,
   asideShown: ({ question }) => `question ${question} stands in the channel`,
   asideAnswered: (fact, name) => WORDS.questionClosed({ ...fact, type: 'questionClosed', epoch: 0 }, name),
-  asideStopped: ({ agent, by }, name) => `${name(by)} stopped what ${name(agent)} did beside the floor`,
+  asideStopped: ({ agent, by, why }, name) => {
+    const stopped =
+      by === null
+        ? `what ${name(agent)} did beside the floor was stopped`
+        : `${name(by)} stopped what ${name(agent)} did beside the floor`;
+    return why === undefined ? stopped : `${stopped}: ${ASIDE_END_WORDS[why]}`;
+  },
   asideEnded: ({ agent }, name) => `the work of ${name(agent)} beside the floor is over`,
   reported: ({ agent, text }, name) => `${name(agent)} said of its work beside the floor: ${excerpt(text)}`,
   turnStopped: ({ agent, epoch, forced }, name) =>

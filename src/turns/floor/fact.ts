@@ -3,7 +3,7 @@ import { REFUSALS } from './command.ts';
 import { BUDGETS, STATUSES, heldSchema, linedSchema } from './floor.ts';
 import type { Floor, Frozen } from './floor.ts';
 import { answerSchema, cameSchema, configSchemas, questionSchema, seatSettingsSchema } from './settings.ts';
-import { TRANSITIONS } from './seats.ts';
+import { ASIDE_ENDS, TRANSITIONS } from './seats.ts';
 import type { Instant } from '../../lib/time.ts';
 
 const agent = z.string();
@@ -200,8 +200,13 @@ export const factSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('asideShown'), agent, question: number }),
   /** As for the question of a turn. */
   z.strictObject({ type: z.literal('asideAnswered'), agent, ...answered }),
-  /** A person stopped it. */
-  z.strictObject({ type: z.literal('asideStopped'), agent, by: z.string() }),
+  /** A person stopped it, or (`by` is `null`) nobody did: its agent may not work here any more. */
+  z.strictObject({
+    type: z.literal('asideStopped'),
+    agent,
+    by: z.string().nullable(),
+    why: z.enum(ASIDE_ENDS).exactOptional(),
+  }),
   /** It is over, and this is to be said of it. */
   z.strictObject({ type: z.literal('asideEnded'), agent, report: z.string().exactOptional() }),
   /** What an agent had to say of it was said: nobody had the floor. */

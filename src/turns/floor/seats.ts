@@ -191,6 +191,17 @@ export function asideAsking({ asides }: Floor, question: number): AskingAside | 
   return asides?.find((aside): aside is AskingAside => aside.question?.question === question);
 }
 
+/** What becomes of a seat that ends the work of its agent beside the floor. */
+export const ASIDE_ENDS = ['disabled', 'removed', 'unconfigured', 'unseated'] as const;
+
+/** The same in words. */
+export const ASIDE_END_WORDS: Readonly<Record<(typeof ASIDE_ENDS)[number], string>> = {
+  disabled: 'its agent was switched off',
+  removed: 'its agent was taken out of the channel',
+  unconfigured: 'the configuration has no seat for its agent any more',
+  unseated: 'its agent has no seat here, or is switched off',
+};
+
 /** An open question: whose it is, and under which epoch it was asked; that of work beside the floor goes by the number of its run. */
 export type FloorQuestion = {
   readonly agent: AgentId;

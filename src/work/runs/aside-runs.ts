@@ -1,7 +1,7 @@
 import { Alarm } from '../../lib/time.ts';
 import type { Clock, Timers } from '../../lib/time.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
-import { runOnFloor, seatOfRuns } from './floor-binding.ts';
+import { runKeyOf, runOnFloor, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './run-audit.ts';
 import type { RunStore } from './run-commands.ts';
@@ -23,8 +23,8 @@ export type AsideReports = {
   lost(cause: string): void;
 };
 
-/** Somebody at work; `stop` ends it without a word. */
-export type AsideWorker = { stop(): Promise<void> };
+/** Somebody at work: `written` is what it has written so far; `stop` ends it without a word. */
+export type AsideWorker = { written(): string; stop(): Promise<void> };
 
 /** What work beside the floors needs. */
 export type AsideRunsPorts = {
@@ -69,6 +69,12 @@ export class AsideRuns {
     const all = [...this.#atWork.values()];
     this.#atWork.clear();
     await Promise.all(all.flatMap(({ worker }) => (worker === null ? [] : [worker.stop()])));
+  }
+
+  /** What a seat's work has written beside the floor so far, which nobody has seen. */
+  written(seat: RunSeat): string {
+    const { worker = null, finished = null } = this.#atWork.get(runKeyOf(seat)) ?? {};
+    return finished ?? worker?.written() ?? '';
   }
 
   async #recover(key: string): Promise<void> {

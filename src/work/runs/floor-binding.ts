@@ -4,7 +4,7 @@ import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { Command, Refusal } from '../../turns/floor/command.ts';
 import type { Fact, FactOf } from '../../turns/floor/fact.ts';
 import type { Floor } from '../../turns/floor/floor.ts';
-import { findTurn, turnsOf } from '../../turns/floor/seats.ts';
+import { ASIDE_END_WORDS, findTurn, turnsOf } from '../../turns/floor/seats.ts';
 import { PAUSES, aboutSchema, cameSchema } from '../../turns/floor/settings.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Effect } from '../../turns/floor/react.ts';
@@ -102,8 +102,12 @@ function runCommands(fact: Fact, floor: Floor): readonly CommandFor[] {
 function asideCommands(fact: FactOf<'asideAnswered' | 'asideStopped'>, { channel }: Floor): readonly CommandFor[] {
   const key = runKeyOf({ channel, agent: fact.agent, aside: true });
   const commands: readonly RunCommand[] =
-    fact.type === 'asideAnswered' ? decided(fact) : [{ type: 'ABORT', reason: 'it was stopped', by: fact.by }];
+    fact.type === 'asideAnswered' ? decided(fact) : [{ type: 'ABORT', reason: stoppedWords(fact), by: fact.by }];
   return commands.map((command) => ({ machine: runMachine.name, key, command }));
+}
+
+function stoppedWords({ why }: FactOf<'asideStopped'>): string {
+  return why === undefined ? 'it was stopped' : ASIDE_END_WORDS[why];
 }
 
 function recovered(floor: Floor): readonly CommandFor[] {
@@ -261,9 +265,8 @@ function besideFloor(fact: RunFact, { key, status, unknown, totals }: RunState, 
       case 'aborted':
         return { type: 'endAside', agent, what: `was aborted: ${fact.reason}` };
       case 'runCompleted': {
-        const isItsOwn = (fact.by ?? null) === null && fact.result.trim() !== '';
         const what = `is done, after ${counted(fact.turnCount, 'step')}`;
-        return { type: 'endAside', agent, what, ...(isItsOwn ? { report: fact.result } : {}) };
+        return { type: 'endAside', agent, what, ...(fact.result.trim() === '' ? {} : { report: fact.result }) };
       }
       default:
         return null;
@@ -321,9 +324,15 @@ function wordsOf({ words, tool, input }: OpenCall): NonNullable<OpenCall['words'
   return words ?? { title: tool, detail: JSON.stringify(input, null, 1) };
 }
 
-function pauseWords(reason: string, context: string | null, { turn, maxTurns, turnsAtOnce, calls }: Run) {
+function endsWhat({ type, id }: Run): string {
+  if (type !== 'background') return 'its turn; /run complete';
+  return `it; /run complete ${seatOfRuns(id.slice(0, id.lastIndexOf('#'))).agent}${ASIDE}`;
+}
+
+function pauseWords(reason: string, context: string | null, run: Run) {
+  const { turn, maxTurns, turnsAtOnce, calls } = run;
   const more = reason === 'turn_limit' ? ` with ${turnsAtOnce} more` : '';
-  const HOW = `A yes lets it go on${more}, a no ends its turn; /run complete ends it with what is there.`;
+  const HOW = `A yes lets it go on${more}, a no ends ${endsWhat(run)} ends it with what is there.`;
   if (reason === 'turn_limit') return { title: `used ${turn} of ${maxTurns} steps`, detail: HOW };
   const call = calls.at(-1);
   if (context !== null || call === undefined) return { title: context ?? 'stands still', detail: HOW };

@@ -1,6 +1,6 @@
 import type { MachineStore } from '../../engine/port.ts';
 import type { Clock } from '../../lib/time.ts';
-import { counted } from '../../turns/commands/clock-words.ts';
+import { counted, excerpt } from '../../turns/commands/clock-words.ts';
 import type { TimeWords } from '../../turns/commands/clock-words.ts';
 import type { Answer, Floors, Request, RunCommands, RunVerb } from '../../turns/commands/context.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
@@ -37,6 +37,8 @@ export type RunCommandPorts = {
   readonly approvers: (agent: AgentId) => 'other' | readonly string[] | null;
   /** What work beside a floor goes by: its steps, if that is configured, and how long people may take to answer. */
   readonly work: (seat: RunSeat) => { readonly steps: number | undefined; readonly waitMs: number };
+  /** What the work of a seat beside its floor has written so far; nobody has seen it. */
+  readonly written: (seat: RunSeat) => string;
   /** The people who asked for what an agent does in its turn. */
   readonly requesters: (seat: RunSeat) => readonly string[];
 };
@@ -118,26 +120,26 @@ const DO: Readonly<Record<Verb, Doing>> = {
   continue: goOn,
   complete: async (agent, request, ports) => {
     const key = keyFor(agent, request, ports);
-    const state = ports.runs.state(key);
+    const { status, run } = ports.runs.state(key) ?? {};
     const by = request.person.id;
-    const complete = {
-      type: 'COMPLETE',
-      session: state?.run?.session ?? '',
-      result: `ended by ${request.person.name}`,
-      by,
-    } as const;
-    const commands = state?.status === 'paused' ? [{ type: 'RESUME', by } as const, complete] : [complete];
+    const isAside = seatOfRuns(key).aside === true;
+    const result = isAside ? ports.written(seatOfRuns(key)) : `ended by ${request.person.name}`;
+    const complete = { type: 'COMPLETE', session: run?.session ?? '', result, by } as const;
+    const commands = status === 'paused' ? [{ type: 'RESUME', by } as const, complete] : [complete];
     const kept = keepingOf(key, request, ports);
-    const answer = await apply(agent, request, { commands, did: 'Completed with what is there.' }, ports);
+    const did =
+      isAside && result.trim() === '' ? 'Completed: it had written nothing.' : 'Completed with what is there.';
+    const answer = await apply(agent, request, { commands, did }, ports);
     await kept;
     return answer;
   },
   abort: async (agent, request, ports) => {
     const key = keyFor(agent, request, ports);
-    const reason = request.values.words ?? `aborted by ${request.person.name}`;
-    const command = { type: 'ABORT', reason, by: request.person.id } as const;
+    const why = request.values.words ?? `aborted by ${request.person.name}`;
+    const lost = lostWords(seatOfRuns(key), ports);
+    const command = { type: 'ABORT', reason: `${why}${lost}`, by: request.person.id } as const;
     const kept = keepingOf(key, request, ports);
-    const answer = await apply(agent, request, { commands: [command], did: 'Aborted.' }, ports);
+    const answer = await apply(agent, request, { commands: [command], did: `Aborted${lost}.` }, ports);
     await kept;
     return answer;
   },
@@ -155,6 +157,16 @@ const DO: Readonly<Record<Verb, Doing>> = {
     return { ok: true, text: `${ports.nameOf(agent)} has the next turn. What you write until then is in its prompt.` };
   },
 };
+
+/** What is lost when work beside a floor is aborted; "" for nothing. */
+function lostWords(seat: RunSeat, { written }: RunCommandPorts): string {
+  const text = seat.aside === true ? written(seat).trim() : '';
+  return text === ''
+    ? ''
+    : `; what it had written is lost (${counted(text.length, 'character')}): “${excerpt(text, LOST_LENGTH)}”`;
+}
+
+const LOST_LENGTH = 100;
 
 /** What people have seen of a text stays when its turn ends; beside the floor nobody has seen any. */
 function keepingOf(key: string, { person }: Request, { runs, floors }: RunCommandPorts): Promise<unknown> | null {
@@ -276,7 +288,7 @@ function statusLines(state: RunState, { nameOf }: RunCommandPorts): readonly str
     ].join(' · '),
     ...(error ? [`  ${error.code}: ${error.message}. /run retry ${named} or /run abort ${named}`] : []),
     ...(pause?.reason === 'turn_limit'
-      ? [`  AGENT_TURN_LIMIT_EXCEEDED: /run continue, /run complete or /run abort`]
+      ? [`  AGENT_TURN_LIMIT_EXCEEDED: /run continue, /run complete ${named} or /run abort ${named}`]
       : []),
   ];
 }

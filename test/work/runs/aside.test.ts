@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { asideOf } from '../../../src/turns/floor/seats.ts';
-import { Bound, HALL, by } from './bound.ts';
+import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
+import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
+import { seatOf } from '../../turns/floor/stage.ts';
+import { BESIDE, Bound, HALL, by } from './bound.ts';
 import { WAIT_MS, claim, error, settle } from './fixture.ts';
 
 const told = (bound: Bound): readonly string[] =>
@@ -98,6 +101,32 @@ describe('work beside a floor', () => {
     expect([bound.aside, bound.hall.turn, bound.hall.condition]).toEqual(['idle · nothing', null, 'resting']);
   });
 
+  test.each([
+    ['switched off', { type: 'disable', agent: 'pm', by }, 'its agent was switched off', by],
+    ['taken out of the channel', { type: 'remove', agent: 'pm', by }, 'its agent was taken out of the channel', by],
+    [
+      'no longer configured',
+      { type: 'configure', settings: PLAIN_SETTINGS, seats: [seatOf('dev')] },
+      'the configuration has no seat for its agent any more',
+      null,
+    ],
+  ] as const)('ends when its agent is %s, which is told with who did it', async (_, command, why, who) => {
+    const bound = await asking();
+    await bound.floor(command);
+    expect([bound.aside, told(bound).at(-1)]).toEqual(['idle · nothing', `was stopped: ${why}`]);
+    const ended = bound.runs.journal(runKeyOf(BESIDE), 100).at(-1)?.fact;
+    expect(ended).toMatchObject({ type: 'aborted', by: who, reason: why });
+  });
+
+  test('ends when its agent, which has no part in the queue, is taken out of the channel', async () => {
+    const bound = await new Bound().granted();
+    await bound.floor({ type: 'remove', agent: 'pm', by });
+    await bound.besideAsking();
+    await bound.floor({ type: 'remove', agent: 'pm', by });
+    expect(bound.aside).toBe('idle · nothing');
+    await expect(bound.floor({ type: 'remove', agent: 'pm', by })).rejects.toThrow('already');
+  });
+
   test('can be stopped where nothing else is under way', async () => {
     const bound = await asking();
     await bound.floor(ends, { type: 'end', agent: 'dev', epoch: 2, outcome: 'passed', signalled: true });
@@ -127,6 +156,9 @@ describe('work beside a floor', () => {
     for (let turn = 51; turn <= limit; turn += 1)
       await bound.beside({ type: 'STEP', session: '1', turn, toolCalls: [] });
     expect(bound.aside).toBe('paused turn_limit · used 200 of 200 steps');
+    expect(asideOf(bound.hall, 'pm')?.question?.detail).toBe(
+      'A yes lets it go on with 200 more, a no ends it; /run complete pm+ ends it with what is there.',
+    );
     expect(await bound.beside({ type: 'RESUME', by: null })).toEqual(['APPROVAL_OPEN']);
     const { question = 0 } = asideOf(bound.hall, 'pm')?.question ?? {};
     await bound.floor({ type: 'shown', question }, { type: 'decide', by, choice: 'allow', question });

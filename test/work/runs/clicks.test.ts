@@ -64,6 +64,7 @@ function clicking(bound: Bound, approvers: 'other' | readonly string[] | null) {
       closed,
       approvers: () => approvers,
       requesters: () => [],
+      written: () => '',
       work: () => ({ steps: undefined, waitMs: 600_000 }),
     }),
   });

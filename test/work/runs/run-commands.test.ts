@@ -28,6 +28,7 @@ function commandsOver(bound: Bound, approvers: 'other' | readonly string[] | nul
     closed: (_, question) => (question === 1 ? { choice: 'allow', by: 'bob' } : null),
     approvers: () => approvers,
     requesters: () => ['carol'],
+    written: () => 'One link is dead.',
     work: () => ({ steps: undefined, waitMs: WAIT_MS }),
   });
   const type = async (line: string, epoch?: number) => {

@@ -1,7 +1,7 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { Announcement, FactOf } from '../fact.ts';
 import type { Aside } from '../floor.ts';
-import { asideAsking, asideOf, findSeat } from '../seats.ts';
+import { ASIDE_END_WORDS, asideAsking, asideOf, findSeat } from '../seats.ts';
 import type { AgentId, Choice, Question } from '../settings.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { reportAll } from './decision-builder.ts';
@@ -11,7 +11,7 @@ export function beginAside(decision: DecisionBuilder, { agent, run, what }: Comm
   if (asideOf(decision.floor, agent) !== undefined) return 'already';
   decision.record({ type: 'asideBegun', agent, run });
   if (findSeat(decision.floor, agent)?.disabled !== false) {
-    stopAside(decision, { agent }, 'the floor');
+    stopWithSeat(decision, { agent }, { by: null, why: 'unseated' });
     return null;
   }
   decision.announce({ kind: 'aside', agent, what });
@@ -66,10 +66,18 @@ export function withdrawAside(decision: DecisionBuilder, { agent }: CommandOf<'w
   return null;
 }
 
-/** A person stops it. */
-export function stopAside(decision: DecisionBuilder, { agent, question }: Aside, by: string): void {
+type Stopped = Pick<FactOf<'asideStopped'>, 'by' | 'why'>;
+
+/** A person stops it, or what becomes of its agent's seat does. */
+export function stopAside(decision: DecisionBuilder, { agent, question }: Aside, stopped: Stopped): void {
   if (question !== undefined) tellAnswer(decision, question, { agent, choice: null, by: null });
-  decision.record({ type: 'asideStopped', agent, by });
+  decision.record({ type: 'asideStopped', agent, ...stopped });
+}
+
+/** It ends with what becomes of its agent's seat, and people are told. */
+export function stopWithSeat(decision: DecisionBuilder, aside: Aside, stopped: Required<Stopped>): void {
+  stopAside(decision, aside, stopped);
+  decision.announce({ kind: 'aside', agent: aside.agent, what: `was stopped: ${ASIDE_END_WORDS[stopped.why]}` });
 }
 
 /** It is over; what its agent has to say of it is said as soon as nobody has the floor. */

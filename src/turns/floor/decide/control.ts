@@ -15,7 +15,7 @@ export function stop(decision: DecisionBuilder, { by }: CommandOf<'stop'>): Refu
   const isBusy = turns.length > 0 || exchange !== null;
   if (!isBusy && asides.length === 0) return 'nothing-to-stop';
   for (const running of turns) finish(decision, running, { outcome: 'revoked', trigger: 'STOPPED', to: 'QUEUED' });
-  for (const aside of asides) stopAside(decision, aside, by);
+  for (const aside of asides) stopAside(decision, aside, { by });
   if (isBusy) decision.record({ type: 'exchangeClosed', reason: 'stopped' });
   decision.announce({
     kind: 'stopped',

@@ -1,7 +1,7 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { announceLoss, finish, resume } from './decision-builder.ts';
-import { stopAside } from './asides.ts';
+import { stopWithSeat } from './asides.ts';
 import { facilitatorAnswered } from './control.ts';
 import { goOn } from './turns.ts';
 import { afterInterrupt } from './messages.ts';
@@ -110,11 +110,14 @@ export function add(decision: DecisionBuilder, command: CommandOf<'add'>): Refus
   return null;
 }
 
-/** Takes an agent out of the queue, or ends its turn; it stays known here and idle. */
-export function remove(decision: DecisionBuilder, { agent }: Pick<CommandOf<'remove'>, 'agent'>): Refusal | null {
+/** Takes an agent out of the queue, or ends its turn, and what it does beside the floor; it stays known here and idle. */
+export function remove(decision: DecisionBuilder, { agent, by }: CommandOf<'remove'>): Refusal | null {
   const seat = findSeat(decision.floor, agent);
   if (seat === undefined) return 'not-seated';
-  if (findTurn(decision.floor, agent) === null && seat.status !== 'QUEUED' && !seat.assigned) return 'already';
+  const aside = asideOf(decision.floor, agent);
+  const isIdle = findTurn(decision.floor, agent) === null && seat.status !== 'QUEUED' && !seat.assigned;
+  if (isIdle && aside === undefined) return 'already';
+  if (aside !== undefined) stopWithSeat(decision, aside, { by, why: 'removed' });
   takeOut(decision, agent);
   goOn(decision);
   return null;
@@ -137,7 +140,7 @@ export function disable(decision: DecisionBuilder, command: CommandOf<'disable'>
   if (seat.disabled) return 'already';
   decision.record({ type: 'seatMarked', agent, mark: 'disabled', on: true, by });
   const aside = asideOf(decision.floor, agent);
-  if (aside !== undefined) stopAside(decision, aside, by);
+  if (aside !== undefined) stopWithSeat(decision, aside, { by, why: 'disabled' });
   const turn = findTurn(decision.floor, agent);
   if (turn !== null) finish(decision, turn, { outcome: 'revoked', trigger: 'DISABLED', to: 'OFFLINE' });
   else if (seat.status !== 'OFFLINE')
@@ -195,7 +198,7 @@ function isSame(a: unknown, b: unknown): boolean {
 function drop(decision: DecisionBuilder, agent: SeatSettings['agent']): void {
   const before = seatOf(decision.floor, agent);
   const aside = asideOf(decision.floor, agent);
-  if (aside !== undefined) stopAside(decision, aside, 'the configuration');
+  if (aside !== undefined) stopWithSeat(decision, aside, { by: null, why: 'unconfigured' });
   if (before.status !== 'OFFLINE') {
     if (before.status !== 'IDLE' || before.assigned) takeOut(decision, agent);
     decision.record({
