@@ -18,6 +18,11 @@ export const DECISIONS = {
 
 export type CallDecision = keyof typeof DECISIONS;
 
+/** Whether a text names a way to decide. */
+export function isDecision(text: string): text is CallDecision {
+  return Object.hasOwn(DECISIONS, text);
+}
+
 /** One tool call as its run's journal tells of it. */
 export type ToolCallRow = {
   /** Place of the request in the journal of its seat. */

@@ -4,6 +4,7 @@ import type { Place } from '../../src/adapters/port.ts';
 import type { ChannelId } from '../../src/turns/floor/settings.ts';
 import type { Outlook, FloorView } from '../../src/turns/view.ts';
 import {
+  fakeAudit,
   fakeIntake,
   fakeQueries,
   newFolder,
@@ -12,7 +13,7 @@ import {
   silent,
   wallClock,
 } from '../adapters/console/fakes.ts';
-import type { FakeIntake, FakeQueries } from '../adapters/console/fakes.ts';
+import type { FakeAudit, FakeIntake, FakeQueries } from '../adapters/console/fakes.ts';
 
 /** How a stage is furnished. */
 export type Scenery = {
@@ -30,6 +31,7 @@ export type Stage = {
   readonly adapter: ConsoleAdapter;
   readonly intake: FakeIntake;
   readonly queries: FakeQueries;
+  readonly audit: FakeAudit;
   readonly agents: readonly string[];
   readonly channels: readonly ChannelId[];
   /** Sets a floor, and what would become of a message, and tells the page. */
@@ -54,6 +56,8 @@ export async function openStage(scenery: Scenery = {}): Promise<Stage> {
   const clock = { now: () => wallClock.now() + passed };
   const { platform } = ownMessages(':memory:', clock);
   const adapter = createConsoleAdapter({ dataDir: newFolder(), platform, port: 0, clock, log: silent });
+  const audit = fakeAudit();
+  adapter.tell({ events: () => ({ ok: false, status: 404, text: '' }), audit });
   await adapter.start(intake, queries);
   adapter.setReady();
   const show: Stage['show'] = (channel, change, outlook) => {
@@ -68,6 +72,7 @@ export async function openStage(scenery: Scenery = {}): Promise<Stage> {
     adapter,
     intake,
     queries,
+    audit,
     agents,
     channels: places.map(({ id }) => id),
     show,

@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { AxeResults } from 'axe-core';
 import type { Browser, Page } from 'playwright-core';
+import type { AuditRow } from '../../src/turns/tool-calls.ts';
+import { auditRow } from '../adapters/console/fakes.ts';
 import { openStage } from './stage.ts';
 import type { Scenery, Stage } from './stage.ts';
 
@@ -34,11 +36,14 @@ export const VIEWS = [
   'toast',
   'lost',
   'window',
+  'calls',
+  'call',
+  'no-calls',
 ] as const;
 
 /** The sizes in which a view is looked at: what depends on the size in all, the rest in the middle one. */
 export function sizesFor(view: ViewName): readonly Scenery[] {
-  return ['empty', 'busy', 'asking'].includes(view) ? SIZES : SIZES.slice(1, 2);
+  return ['empty', 'busy', 'asking', 'calls'].includes(view) ? SIZES : SIZES.slice(1, 2);
 }
 
 /** One thing that a person who cannot see or point would stumble over. */
@@ -200,7 +205,74 @@ const PREPARE: Readonly<Record<ViewName, Prepare>> = {
     await page.getByTestId('channel').last().click();
     await page.getByText('read only').waitFor();
   },
+  calls: async (stage, page) => {
+    called(stage);
+    await openCalls(page);
+  },
+  call: async (stage, page) => {
+    called(stage);
+    await openCalls(page);
+    await page.locator('[data-testid="call"][data-seq="116"] summary').click();
+    await page.locator('[data-testid="call"][data-seq="118"] summary').click();
+    await page.getByTestId('revoke').first().click();
+    await page.locator('[data-testid="call"][data-seq="118"] .record').scrollIntoViewIfNeeded();
+  },
+  'no-calls': async (_stage, page) => openCalls(page),
 };
+
+/** Calls of every kind, with hostile and long texts among them. */
+function called({ audit, agents, channels }: Stage): void {
+  const [channel = '', other = channel] = channels;
+  const told = (seq: number): Partial<AuditRow> => {
+    const of = { agent: agents[seq % agents.length] ?? '', channel: seq % 3 === 0 ? other : channel };
+    switch (seq % 7) {
+      case 0:
+        return { ...of, tool: 'Bash', input: { command: LONG_COMMAND }, decision: 'rule', rule: 'execute(npm *)' };
+      case 1:
+        return { ...of, decision: 'denied-person', reason: 'use b.txt', status: 'error', code: 'DENIED', output: null };
+      case 2:
+        return { ...of, status: 'error', outcome: 'unknown', code: 'UNKNOWN', taint: 'example.org', output: null };
+      case 3:
+        return {
+          ...of,
+          decision: 'open',
+          status: 'pending',
+          decidedBy: null,
+          waitMs: 0,
+          durationMs: null,
+          output: null,
+        };
+      case 4:
+        return { ...of, tool: '<img src=x onerror=alert(1)>', input: { path: 'a\u202Eb<b>', note: '\u200B' } };
+      case 5:
+        return { ...of, aside: true, output: 'a line of what it printed\n'.repeat(200) };
+      default:
+        return of;
+    }
+  };
+  for (let seq = 1; seq <= 120; seq += 1) audit.rows.push(auditRow(seq, told(seq)));
+  const seat = { channel, agent: agents[0] ?? '' };
+  audit.asked = [{ ...seat, tool: 'mcp__files__write', askedAt: Date.now(), until: Date.now() + 600_000, question: 3 }];
+  const yes = { ...seat, by: 'u1', at: Date.now() - 86_400_000, until: Date.now() + 29 * 86_400_000 };
+  audit.remembered = [
+    { ...yes, rule: 'execute(npm test)', uses: 12, usedAt: Date.now() - 60_000, revoke: '/run revoke pm #1.1' },
+    {
+      ...yes,
+      rule: `mcp__files__write(path=${'src/'.repeat(30)}*)`,
+      uses: 0,
+      usedAt: null,
+      until: 1,
+      revoke: '/run revoke pm #2.1',
+    },
+  ];
+}
+
+const LONG_COMMAND = `npm run ${'very-'.repeat(40)}long -- --all`;
+
+async function openCalls(page: Page): Promise<void> {
+  await page.getByTestId('audit').click();
+  await page.locator('[data-testid="calls"][data-reading="false"]').waitFor({ state: 'attached' });
+}
 
 async function say(page: Page, text: string): Promise<void> {
   await page.getByTestId('composer').fill(text);

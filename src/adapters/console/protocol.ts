@@ -3,7 +3,7 @@ import type { Receipt } from '../../turns/floor/react.ts';
 import type { Announcement } from '../../turns/floor/fact.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { DECISIONS, CALL_ENDINGS } from '../../turns/tool-calls.ts';
+import { CALL_ENDINGS, isDecision } from '../../turns/tool-calls.ts';
 import type { AuditRow, AuditStanding, CallDecision } from '../../turns/tool-calls.ts';
 import type { FloorView, JournalEntry, Outlook, TurnRecord } from '../../turns/view.ts';
 
@@ -21,7 +21,7 @@ const text = z
   .refine((value) => value.trim() !== '', 'The message is empty. Nothing was sent.');
 
 const decision = z.custom<CallDecision | 'people'>(
-  (value) => value === 'people' || (typeof value === 'string' && Object.hasOwn(DECISIONS, value)),
+  (value) => value === 'people' || (typeof value === 'string' && isDecision(value)),
 );
 
 /** Which tool calls somebody wants to see; what is left out is not asked about. */

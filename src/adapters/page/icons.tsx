@@ -52,6 +52,7 @@ const ICONS = {
   bell: <path d="M4 11.500h8l-1-1.800V7a3 3 0 00-6 0v2.700zM7 13.500h2" />,
   mute: <path d="M4 11.500h8l-1-1.800V7a3 3 0 00-6 0v2.700zM7 13.500h2M3 3l10 10" />,
   copy: <path d="M6 5.500h6.500v8H6zM10 5.500v-3H3.500v8H6" />,
+  calls: <path d="M3.500 4.500h.1M3.500 8h.1M3.500 11.500h.1M6.500 4.500h6M6.500 8h6M6.500 11.500h6" />,
   plus: <path d="M8 3.500v9M3.500 8h9" />,
 } as const;
 

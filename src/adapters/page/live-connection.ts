@@ -1,5 +1,7 @@
+import { effect } from '@preact/signals';
 import { backoffMs } from '../../lib/retry.ts';
 import type { PageFrame, ServerFrame } from '../console/protocol.ts';
+import { AUDIT_PLACE, auditOpen } from './layout.ts';
 import { accepted, answered, refused, resend, toast, setTransmitter } from './sending.ts';
 import { channel, connection, take } from './state.ts';
 
@@ -16,6 +18,7 @@ let retry: ReturnType<typeof setTimeout> | undefined;
 /** Connects and stays connected: after a loss it tries again, first soon, then ever more slowly. */
 export function connect(): void {
   setTransmitter(transmit);
+  effect(remember);
   dial();
   addEventListener('online', () => dialNow());
   document.addEventListener('visibilitychange', () => {
@@ -79,7 +82,6 @@ function hear(frame: ServerFrame): void {
   else take(frame);
   if (frame.type === 'state') {
     connection.value = 'open';
-    remember(frame.channel);
     resend();
   }
 }
@@ -91,9 +93,11 @@ function transmit(frame: PageFrame): boolean {
 }
 
 function remembered(): string | null {
-  return decodeURIComponent(location.hash.slice(1)) || null;
+  return location.hash === AUDIT_PLACE ? null : decodeURIComponent(location.hash.slice(1)) || null;
 }
 
-function remember(id: string | null): void {
-  if (id !== null) history.replaceState(null, '', `#${encodeURIComponent(id)}`);
+/** The address says what is shown, for the next time that the page is opened. */
+function remember(): void {
+  if (auditOpen.value) history.replaceState(null, '', AUDIT_PLACE);
+  else if (channel.value !== null) history.replaceState(null, '', `#${encodeURIComponent(channel.value)}`);
 }

@@ -57,6 +57,18 @@ export function dayText(at: number): string {
   return (isThisYear ? DAY : OTHER_YEAR).format(at);
 }
 
+const SHORT = new Intl.DateTimeFormat(undefined, {
+  month: 'short',
+  day: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+});
+
+/** Day and time, to the minute. */
+export function shortTime(at: number): string {
+  return SHORT.format(at);
+}
+
 /** Whether two instants lie on the same day here. */
 export function isSameDay(a: number, b: number): boolean {
   return new Date(a).toDateString() === new Date(b).toDateString();

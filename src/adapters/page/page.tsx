@@ -1,5 +1,6 @@
 import { useSignalEffect } from '@preact/signals';
 import type { JSX } from 'preact';
+import { AuditView } from './audit/audit.tsx';
 import { Announcer } from './frame/announcer.tsx';
 import { ChannelList } from './frame/channel-list.tsx';
 import { Composer } from './composer/composer.tsx';
@@ -7,7 +8,7 @@ import { Conversation } from './conversation/conversation.tsx';
 import { ApprovalBar } from './floor/approval.tsx';
 import { FloorBar } from './floor/floor-bar.tsx';
 import { Help } from './frame/help.tsx';
-import { drawerOpen } from './layout.ts';
+import { auditOpen, drawerOpen } from './layout.ts';
 import { Panel } from './floor/panel.tsx';
 import { ask } from './sending.ts';
 import { channel, channels, connection } from './state.ts';
@@ -25,19 +26,27 @@ export function Page(): JSX.Element {
     <div
       class={`frame${several ? ' with-channels' : ''}${drawerOpen.value ? ' drawer-open' : ''}${isStale ? ' is-stale' : ''}`}
     >
-      <a class="skip-link" href="#composer">
-        Go to the composer
-      </a>
+      {!auditOpen.value && (
+        <a class="skip-link" href="#composer">
+          Go to the composer
+        </a>
+      )}
       <TopBar />
       {several && <ChannelList />}
-      <main class="middle">
-        <FloorBar />
-        <ApprovalBar />
-        <Conversation />
-        <Composer />
-      </main>
-      <div class="scrim" onClick={() => (drawerOpen.value = false)} />
-      <Panel />
+      {auditOpen.value ? (
+        <AuditView />
+      ) : (
+        <>
+          <main class="middle">
+            <FloorBar />
+            <ApprovalBar />
+            <Conversation />
+            <Composer />
+          </main>
+          <div class="scrim" onClick={() => (drawerOpen.value = false)} />
+          <Panel />
+        </>
+      )}
       <Help />
       <Announcer />
     </div>

@@ -59,13 +59,16 @@ export function discard(key: string): void {
   keep(unsent.value.filter((message) => message.key !== key));
 }
 
-/** Runs a command line. `typed` answers stand in the conversation, those of buttons are toasts. */
-export function sendCommand(line: string, options: { readonly epoch?: number; readonly typed?: boolean } = {}): void {
-  if (channel.value === null) return;
-  const { epoch, typed = false } = options;
+/** Runs a command line, in the open channel unless told. `typed` answers stand in the conversation, those of buttons are toasts. */
+export function sendCommand(
+  line: string,
+  options: { readonly epoch?: number; readonly typed?: boolean; readonly channel?: string } = {},
+): void {
+  const { epoch, typed = false, channel: where = channel.value } = options;
+  if (where === null) return;
   const key = crypto.randomUUID();
-  asked.set(key, { line, typed, channel: channel.value });
-  const frame = { type: 'command', channel: channel.value, key, line } as const;
+  asked.set(key, { line, typed, channel: where });
+  const frame = { type: 'command', channel: where, key, line } as const;
   const sent = transmit(epoch === undefined ? frame : { ...frame, epoch });
   if (!sent) answered(key, false, 'There is no connection to Conch now. Try again when it is back.');
 }

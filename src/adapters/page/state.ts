@@ -1,4 +1,5 @@
 import { batch, computed, signal } from '@preact/signals';
+import { takeCalls } from './audit/calls.ts';
 import type {
   AgentEntry,
   AnsweredQuestion,
@@ -85,6 +86,7 @@ export function take(frame: ServerFrame): void {
     else if (frame.type === 'batch') takeBatch(frame);
     else if (frame.type === 'history') takeHistory(frame);
     else if (frame.type === 'journal') takeJournal(frame);
+    else if (frame.type === 'audit') takeCalls(frame);
     else if (frame.type === 'channels') {
       channels.value = frame.channels;
       agents.value = frame.agents;

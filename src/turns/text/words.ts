@@ -37,6 +37,11 @@ export function factsAsked({ detail, about }: AskedQuestion, agent: string): rea
   return [...known, ...(mixed === '' ? [] : [`⚠ Letters of more than one alphabet in one word: ${mixed}`])].map(inline);
 }
 
+/** A run by its short id, which says whose it is: "run dev#2", or "run dev+#1" for work beside the floor. */
+export function runWords(run: string): string {
+  return `run ${run.slice(run.lastIndexOf(' ') + 1)}`;
+}
+
 /** Whether what would run is told as changes in files. */
 export function isDiff(detail: string): boolean {
   return /^@@ -\d/m.test(detail);

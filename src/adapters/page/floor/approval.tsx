@@ -50,7 +50,7 @@ function Request({ agent, epoch, asked, until }: RequestProps): JSX.Element {
   const { name } = agentOf(agent);
   useSignalEffect(() => {
     const wanted = wantedQuestion.value;
-    if (wanted?.question !== question || wanted.channel.id !== channel.value) return;
+    if (wanted?.question !== question || wanted.channel !== channel.value) return;
     wantedQuestion.value = null;
     // A no is what the first key press says.
     box.current?.querySelector<HTMLElement>('[data-testid="reject"]')?.focus();

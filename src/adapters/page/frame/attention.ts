@@ -1,4 +1,5 @@
 import { effect, signal } from '@preact/signals';
+import { auditOpen } from '../layout.ts';
 import { ask } from '../sending.ts';
 import { agentOf, channel, openQuestions } from '../state.ts';
 import type { OpenQuestion } from '../state.ts';
@@ -8,7 +9,7 @@ const STORED_AS = 'conch-notify';
 /** Whether the person wants to be told by the system when an agent asks something; `null`: this browser cannot. */
 export const notifies = signal<boolean | null>('Notification' in globalThis ? stored() : null);
 /** The request for permission that is to take the focus as soon as it is drawn. */
-export const wantedQuestion = signal<OpenQuestion | null>(null);
+export const wantedQuestion = signal<{ readonly channel: string; readonly question: number } | null>(null);
 
 /** Notifies of questions that the person does not see, if they wanted it. */
 export function startAttention(): void {
@@ -39,9 +40,15 @@ export function showQuestion(): void {
   show(first);
 }
 
-function show(open: OpenQuestion): void {
-  if (open.channel.id !== channel.peek()) ask({ type: 'open', channel: open.channel.id });
-  wantedQuestion.value = open;
+/** Goes to a question by its number. */
+export function showOpen(where: string, question: number): void {
+  auditOpen.value = false;
+  if (where !== channel.peek()) ask({ type: 'open', channel: where });
+  wantedQuestion.value = { channel: where, question };
+}
+
+function show({ channel: { id }, question }: OpenQuestion): void {
+  showOpen(id, question);
 }
 
 /** A request in a few words: "dev asks in #release". */

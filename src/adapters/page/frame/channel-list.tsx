@@ -2,6 +2,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import type { JSX } from 'preact';
 import type { ChannelEntry } from '../../console/protocol.ts';
 import { toneOf } from '../avatar.tsx';
+import { auditOpen } from '../layout.ts';
 import { ask } from '../sending.ts';
 import { isUnfinished } from '../composer/unfinished.ts';
 import { activity, agentOf, channel, channels, openQuestions } from '../state.ts';
@@ -35,9 +36,12 @@ function Channel({ entry }: { readonly entry: ChannelEntry }): JSX.Element {
         class={`channel${asks ? ' asks' : ''}`}
         data-testid="channel"
         data-channel={id}
-        aria-current={isOpen ? 'page' : undefined}
+        aria-current={isOpen && !auditOpen.value ? 'page' : undefined}
         title={holder === null ? `#${name}` : `#${name}: ${agentOf(holder).name} has the floor`}
-        onClick={() => ask({ type: 'open', channel: id })}
+        onClick={() => {
+          auditOpen.value = false;
+          ask({ type: 'open', channel: id });
+        }}
       >
         <span class="channel-title">#{name}</span>
         {!writable && <span class="platform">{id.split(':', 1)[0]}</span>}

@@ -1,5 +1,5 @@
 import { showQuestion } from './attention.ts';
-import { drawerOpen, goToBeginning, goToEnd, helpOpen, tab } from '../layout.ts';
+import { auditOpen, drawerOpen, goToBeginning, goToEnd, helpOpen, tab } from '../layout.ts';
 import { sendCommand } from '../sending.ts';
 import { view } from '../state.ts';
 import { toggleTheme } from './theme.ts';
@@ -16,6 +16,7 @@ export const SHORTCUTS: readonly { readonly keys: string; readonly what: string 
   { keys: 'Alt + X', what: 'Stop everything' },
   { keys: 'Alt + P', what: 'Pause or resume the floor' },
   { keys: '1  2  3', what: 'Floor, turns, journal' },
+  { keys: '4', what: 'Tool calls of all agents' },
   { keys: 'Home', what: 'Go to the beginning' },
   { keys: 'End', what: 'Go to the newest message' },
   { keys: 't', what: 'Light or dark' },
@@ -68,9 +69,11 @@ const PLAIN: Readonly<Record<string, () => void>> = {
   1: () => show('floor'),
   2: () => show('turns'),
   3: () => show('journal'),
+  4: () => (auditOpen.value = !auditOpen.value),
 };
 
 function show(which: typeof tab.value): void {
+  auditOpen.value = false;
   tab.value = which;
   drawerOpen.value = true;
 }
@@ -78,6 +81,7 @@ function show(which: typeof tab.value): void {
 function closeAll(): void {
   helpOpen.value = false;
   drawerOpen.value = false;
+  auditOpen.value = false;
 }
 
 function focusComposer(): void {

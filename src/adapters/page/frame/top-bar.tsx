@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import { notifies, questionWords, showQuestion, toggleNotifications } from './attention.ts';
 import { dialNow } from '../live-connection.ts';
 import { Icon, Shell } from '../icons.tsx';
-import { drawerOpen, helpOpen } from '../layout.ts';
+import { auditOpen, drawerOpen, helpOpen } from '../layout.ts';
 import { channel, channelName, channels, connection, openQuestions, writable } from '../state.ts';
 import { toggleTheme } from './theme.ts';
 
@@ -44,12 +44,13 @@ export function TopBar(): JSX.Element {
       <button type="button" class="quiet square" aria-label="Switch between light and dark" onClick={toggleTheme}>
         <Icon name="moon" />
       </button>
+      <CallsButton />
       <button
         type="button"
         class="quiet square narrow-only"
         aria-label="Floor, turns and journal"
         aria-expanded={drawerOpen.value}
-        onClick={() => (drawerOpen.value = !drawerOpen.value)}
+        onClick={toggleDrawer}
       >
         <Icon name="panel" />
       </button>
@@ -57,9 +58,31 @@ export function TopBar(): JSX.Element {
   );
 }
 
-/** What is asked in channels that are not open; a press goes there. */
+function CallsButton(): JSX.Element {
+  return (
+    <button
+      type="button"
+      class="quiet square"
+      data-testid="audit"
+      aria-label="Tool calls of all agents"
+      title="Tool calls of all agents (4)"
+      aria-pressed={auditOpen.value}
+      onClick={() => (auditOpen.value = !auditOpen.value)}
+    >
+      <Icon name="calls" />
+    </button>
+  );
+}
+
+/** The panel stands beside a channel. */
+function toggleDrawer(): void {
+  drawerOpen.value = auditOpen.value || !drawerOpen.value;
+  auditOpen.value = false;
+}
+
+/** What is asked where it is not seen now; a press goes there. */
 function Elsewhere(): JSX.Element | null {
-  const [first, ...others] = openQuestions.value.filter((open) => open.channel.id !== channel.value);
+  const [first, ...others] = openQuestions.value.filter((open) => auditOpen.value || open.channel.id !== channel.value);
   if (first === undefined) return null;
   return (
     <button

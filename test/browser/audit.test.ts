@@ -1,0 +1,159 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { auditRow } from '../adapters/console/fakes.ts';
+import { hasBrowser, openBrowser } from './chromium.ts';
+import { openStage } from './stage.ts';
+import type { Stage } from './stage.ts';
+
+const WITHIN = { timeout: 10_000, interval: 20 };
+
+describe.runIf(hasBrowser)('the tool calls on the page', () => {
+  let browser: Browser;
+  let page: Page;
+  let stage: Stage;
+
+  beforeAll(async () => {
+    browser = await openBrowser();
+  });
+  afterAll(async () => browser?.close());
+  beforeEach(async () => {
+    stage = await openStage({ channels: 2 });
+    page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+    await page.goto(stage.url);
+    await page.getByTestId('composer').waitFor();
+  });
+  afterEach(async () => {
+    await page.close();
+    await stage.close();
+  });
+
+  const shown = (): Promise<readonly (string | null)[]> =>
+    page.getByTestId('call').evaluateAll((calls) => calls.map((call) => call.getAttribute('data-seq')));
+  const open = async (): Promise<void> => {
+    await page.getByTestId('audit').click();
+    await page.locator('[data-testid="calls"][data-reading="false"]').waitFor({ state: 'attached' });
+  };
+
+  test('are a hundred of ten thousand, and a hundred more when they are asked for', async () => {
+    for (let seq = 1; seq <= 10_000; seq += 1) stage.audit.rows.push(auditRow(seq));
+    await open();
+    await expect.poll(async () => (await shown()).length, WITHIN).toBe(100);
+    expect((await shown())[0]).toBe('10000');
+    await page.getByTestId('earlier-calls').click();
+    await expect.poll(async () => (await shown()).length, WITHIN).toBe(200);
+    expect((await shown()).at(-1)).toBe('9801');
+    expect(stage.audit.read).toBe(200);
+  });
+
+  test('come, and change, without a reload, and only those that are wanted', async () => {
+    stage.audit.rows.push(auditRow(1));
+    await open();
+    await expect.poll(shown, WITHIN).toEqual(['1']);
+    await page.getByTestId('filter-agent').selectOption('dev');
+    stage.audit.change(auditRow(2, { decision: 'open', status: 'pending' }), auditRow(3, { agent: 'qa' }));
+    await expect.poll(shown, WITHIN).toEqual(['2', '1']);
+    expect(await page.getByTestId('call').first().innerText()).toContain('asked');
+    stage.audit.change(auditRow(2));
+    await expect.poll(() => page.getByTestId('call').first().innerText(), WITHIN).toContain('allowed once');
+    await page.getByTestId('filter-agent').selectOption('');
+    await expect.poll(shown, WITHIN).toEqual(['3', '2', '1']);
+  });
+
+  test('are filtered by what is chosen, and the export gives the same', async () => {
+    stage.audit.rows.push(
+      auditRow(1, { tool: 'Bash', decision: 'rule', rule: 'execute(ls)' }),
+      auditRow(2, { decision: 'denied-person', status: 'error', code: 'DENIED' }),
+      auditRow(3, { tool: 'bash_output', decision: 'rule' }),
+    );
+    await open();
+    await page.getByTestId('filter-decision').selectOption('rule');
+    await expect.poll(shown, WITHIN).toEqual(['3', '1']);
+    await page.getByTestId('filter-tool').fill('BASH_');
+    await page.getByTestId('filter-tool').press('Enter');
+    await expect.poll(shown, WITHIN).toEqual(['3']);
+    const download = page.waitForEvent('download');
+    await page.getByRole('link', { name: 'Export' }).click();
+    const stream = await (await download).createReadStream();
+    const lines = (await stream.toArray()).join('').trimEnd().split('\n');
+    expect(lines.map((line) => (JSON.parse(line) as { seq: number }).seq)).toEqual([3]);
+    await page.getByTestId('filter-outcome').selectOption('open');
+    await page.getByText('No such call').waitFor();
+  });
+
+  test('unfold to all that is on record, with what cannot be seen spelled out, and are never drawn as a page', async () => {
+    const row = auditRow(1, {
+      tool: '<img src=x onerror=document.title="bad">',
+      input: { path: 'a\u202Eb', html: '<b>bold</b>' },
+      output: 'done\u200B <script>document.title="bad"</script>',
+      decision: 'denied-person',
+      reason: 'use b.txt',
+      rule: 'edit(**)',
+      taint: 'example.org',
+      code: 'DENIED',
+    });
+    stage.audit.rows.push(row);
+    await open();
+    await page.getByTestId('call').locator('summary').press('Enter');
+    const record = page.locator('.record');
+    await record.waitFor();
+    const text = (await record.innerText()).replaceAll(/\s+/g, ' ');
+    for (const part of [
+      '"a\\u{202E}b"',
+      '<b>bold</b>',
+      'done\\u{200B} <script>',
+      'refused by Ann, ',
+      '“use b.txt”',
+      'edit(**)',
+      'Asked for by Ann',
+      'run dev#1, step 1',
+      'example.org, which nobody vouches for',
+      'people took 4 s',
+      'took 2.1 s',
+      'DENIED',
+      'd1',
+    ])
+      expect(text).toContain(part);
+    expect([await page.locator('.call img, .call b, .call script').count(), await page.title()]).toEqual([0, 'Conch']);
+  });
+
+  test('a yes is taken back by its own command in its own channel, once that was meant', async () => {
+    const there = stage.channels[1] ?? '';
+    const yes = { channel: there, agent: 'dev', by: 'u1', at: 1, until: Date.now() + 9e9, uses: 2, usedAt: 2 };
+    stage.audit.remembered = [{ ...yes, rule: 'execute(npm test)', revoke: '/run revoke dev #1.1' }];
+    await open();
+    await page.getByTestId('revoke').click();
+    expect(stage.intake.commands).toEqual([]);
+    await page.getByTestId('revoke-sure').click();
+    await page.getByTestId('toast').waitFor();
+    expect(stage.intake.commands.map(({ channel, line }) => [channel, line])).toEqual([
+      [there, '/run revoke dev #1.1'],
+    ]);
+    stage.audit.remembered = [];
+    stage.audit.change();
+    await page.getByText('Nothing is remembered').waitFor();
+  });
+
+  test('what is asked now leads to its question, in whichever channel that is', async () => {
+    const there = stage.channels[1] ?? '';
+    stage.hold(there, 'dev', {
+      waitingFor: 'approval',
+      approval: { question: 3, title: 'run it', detail: 'npm test', shown: true },
+    });
+    stage.audit.asked = [{ channel: there, agent: 'dev', tool: 'Bash', askedAt: 1, until: null, question: 3 }];
+    await open();
+    await page.getByTestId('asked').getByRole('button', { name: 'Show' }).click();
+    await page.locator('[data-testid="reject"]:focus').waitFor();
+    expect(await page.getByTestId('calls').count()).toBe(0);
+  });
+
+  test('stay open over a reload, and close and open by a key', async () => {
+    stage.audit.rows.push(auditRow(1));
+    await page.locator('body').press('4');
+    await expect.poll(shown, WITHIN).toEqual(['1']);
+    await page.reload();
+    await expect.poll(shown, WITHIN).toEqual(['1']);
+    await page.locator('body').press('Escape');
+    await page.getByTestId('composer').waitFor();
+    expect(await page.evaluate(() => location.hash)).toBe(`#${encodeURIComponent(stage.channels[0] ?? '')}`);
+  });
+});
