@@ -7,8 +7,8 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { checkAgent, checkText, checkable } from '../../src/cli/agent-check.ts';
 import type { CheckParts } from '../../src/cli/agent-check.ts';
 import { parseCall } from '../../src/cli/arguments.ts';
-import { readChecks, recordCheck } from '../../src/cli/check-record.ts';
-import type { AgentCheck } from '../../src/cli/check-record.ts';
+import { readChecks, recordCheck } from '../../src/agents/backends/check-record.ts';
+import type { AgentCheck } from '../../src/agents/backends/check-record.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Config } from '../../src/config/config.ts';

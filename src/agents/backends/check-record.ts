@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { writePrivately } from '../lib/private-file.ts';
+import { writePrivately } from '../../lib/private-file.ts';
 
 const verdict = z.enum(['asks', 'unasked', 'unclear']);
 
