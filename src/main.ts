@@ -17,7 +17,7 @@ import type { DatabaseCall } from './cli/database.ts';
 import { EXIT_CODES, STORE_CODES } from './runtime/exit-codes.ts';
 import type { ExitCode } from './runtime/exit-codes.ts';
 import { usageText } from './cli/help.ts';
-import { recordCheck } from './cli/check-record.ts';
+import { recordCheck } from './agents/backends/check-record.ts';
 import { sessionJournal } from './agents/session/session-journal.ts';
 import { FLOOR_WORDS, SESSION_WORDS, replayAll } from './cli/replay-view.ts';
 import { ConfigError } from './config/error.ts';

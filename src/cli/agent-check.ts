@@ -11,8 +11,8 @@ import { createBackends } from '../runtime/agent-factory.ts';
 import type { Backends, BackendsParts } from '../runtime/agent-factory.ts';
 import type { AgentConfig, BackendConfig } from '../config/config.ts';
 import { quoted } from '../turns/commands/parse.ts';
-import { OUTCOMES, REMEDIES } from './check-record.ts';
-import type { AgentCheck, CheckVerdict } from './check-record.ts';
+import { OUTCOMES, REMEDIES } from '../agents/backends/check-record.ts';
+import type { AgentCheck, CheckVerdict } from '../agents/backends/check-record.ts';
 
 type AcpConfig = Extract<BackendConfig, { kind: 'acp' }>;
 

@@ -2,6 +2,7 @@ import { APICallError, generateText, tool } from 'ai';
 import { z } from 'zod';
 import type { CheckResult } from '../adapters/delivery/check-result.ts';
 import { BackendError } from '../agents/backends/backend.ts';
+import { readChecks } from '../agents/backends/check-record.ts';
 import { failureOf } from '../agents/backends/llm/llm-errors.ts';
 import { modelOf } from '../agents/backends/llm/llm-models.ts';
 import { listAgentTokens } from '../agents/backends/remote/tokens.ts';
@@ -45,12 +46,22 @@ async function tryOne(agent: AgentConfig, parts: BackendsParts, backends: Backen
   try {
     const session = await backends.backendFor(agent).open({ channel: 'console:doctor', agent: id, name, persona });
     await session.close();
-    return good(session.program === undefined ? 'its program is there' : `it starts: ${session.program}`);
+    return started(agent, session.program, parts.config.dataDir);
   } catch (error) {
     if (!(error instanceof BackendError)) throw error;
     const todo = `Mend that, and see with: conch doctor. Each kind of agent stands in docs/agents.md.`;
     return bad(error.message.replaceAll(/[\p{C}\s]+/gu, ' '), todo);
   }
+}
+
+/** A release that was checked as another one only is a warning; that one never was checked is told elsewhere. */
+function started({ id, backend }: AgentConfig, program: string | null | undefined, dataDir: string): Trial {
+  if (program === undefined) return good('its program is there');
+  const text = `it starts: ${program ?? 'it does not tell as which release'}`;
+  if (backend.kind !== 'acp' || program === null) return good(text);
+  const own = readChecks(dataDir).filter(({ agent, profile }) => agent === id && profile === backend.profile);
+  if (own.length === 0 || own.some((each) => each.program === program)) return good(text);
+  return { verdict: 'warning', text: `${text}, checked as another release only`, todo: `Run: conch agent check ${id}` };
 }
 
 function tokenOf(agent: string, dataDir: string): Trial {

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { tryAgents } from './agent-start.ts';
 import { tryServers } from './server-start.ts';
-import { OUTCOMES, REMEDIES, readChecks } from './check-record.ts';
+import { OUTCOMES, REMEDIES, readChecks } from '../agents/backends/check-record.ts';
 import { checkSetup as checkDiscord } from '../adapters/discord/setup.ts';
 import type { CheckResult } from '../adapters/delivery/check-result.ts';
 import { checkSetup as checkSlack } from '../adapters/slack/setup.ts';

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { AgentBackend, SeatContext } from '../agents/backends/backend.ts';
+import { uncheckedWords } from '../agents/backends/check-record.ts';
 import type { ServerTools } from '../agents/mcp/session-tools.ts';
 import type { KnownSecrets } from '../agents/tools/known-secrets.ts';
 import type { RemoteHost } from '../agents/backends/remote/remote-host.ts';
@@ -25,7 +26,23 @@ export type BackendsParts = {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
+  /** Told of every session of a coding agent of this machine, with the release as which it runs, if it tells that. */
+  readonly opened?: (agent: AgentConfig, program: string | null) => void;
 };
+
+/** Warns once of every release of a coding agent that was not seen to ask before it acts. */
+export function warnOfUnchecked({
+  config,
+  log,
+}: Pick<BackendsParts, 'config' | 'log'>): NonNullable<BackendsParts['opened']> {
+  const told = new Set<string>();
+  return ({ id: agent, backend }, program) => {
+    if (backend.kind !== 'acp' || told.has(`${agent}\n${program}`)) return;
+    told.add(`${agent}\n${program}`);
+    const words = uncheckedWords(config.dataDir, { agent, profile: backend.profile, program });
+    if (words !== null) log.warn({ agent, program }, `${agent} ${words}. Run: conch agent check ${agent}`);
+  };
+}
 
 /** The ways to run the agents of a configuration, with what they need of this machine. */
 export type Backends = {
@@ -202,7 +219,7 @@ async function secretsOf(inForce: () => Config): Promise<() => KnownSecrets> {
 }
 
 async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
-  const { config, timers, log } = parts;
+  const { config, timers, log, opened } = parts;
   const { createAcpBackend } = await import('../agents/backends/acp/acp-backend.ts');
   const { createToolServer } = await import('../agents/tools/tool-server.ts');
   const toolServer = createToolServer(log);
@@ -219,6 +236,7 @@ async function acp(parts: SharedParts, doors: Doors): Promise<Maker> {
       serverTools,
       timers,
       starts,
+      ...(opened !== undefined && { opened: (program) => opened(agent, program) }),
       lastWords: lastWordsTo(log),
       noise: (seat, line) =>
         log.debug({ ...seat, persona: undefined, line }, 'noise on the standard output of an agent'),

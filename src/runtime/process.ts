@@ -2,7 +2,7 @@ import { flushCompileCache } from 'node:module';
 import { AdapterError } from '../adapters/port.ts';
 import type { ChatAdapter } from '../adapters/port.ts';
 import { App } from './app.ts';
-import { createBackends } from './agent-factory.ts';
+import { createBackends, warnOfUnchecked } from './agent-factory.ts';
 import { EXIT_CODES, STORE_CODES } from './exit-codes.ts';
 import type { ExitCode } from './exit-codes.ts';
 import type { Config } from '../config/config.ts';
@@ -47,7 +47,7 @@ export async function runBot(first: Config): Promise<ExitCode> {
   const parts = { ...shared, config: first, current: () => config, database };
   const made = await createPlatforms(parts);
   platforms = made;
-  const backends = await createBackends(parts);
+  const backends = await createBackends({ ...parts, opened: warnOfUnchecked(parts) });
   const onBroken = (error: unknown): void => end.resolve(broken(error, log));
   const app = new App({ ...parts, ...made, backendFor: backends.backendFor, onBroken });
   made.page?.tell(app.runs);

@@ -7,12 +7,13 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { checkAgent, checkText, checkable } from '../../src/cli/agent-check.ts';
 import type { CheckParts } from '../../src/cli/agent-check.ts';
 import { parseCall } from '../../src/cli/arguments.ts';
-import { readChecks, recordCheck } from '../../src/cli/check-record.ts';
-import type { AgentCheck } from '../../src/cli/check-record.ts';
+import { readChecks, recordCheck } from '../../src/agents/backends/check-record.ts';
+import type { AgentCheck } from '../../src/agents/backends/check-record.ts';
 import { EXIT_CODES } from '../../src/runtime/exit-codes.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Config } from '../../src/config/config.ts';
 import { examine } from '../../src/cli/doctor.ts';
+import { createBackends, warnOfUnchecked } from '../../src/runtime/agent-factory.ts';
 import { systemTimers } from '../../src/lib/time.ts';
 import { createLog } from '../../src/runtime/log.ts';
 import { FAKE_ACP, acpRig, livingIn } from '../agents/backends/acp/acp-rig.ts';
@@ -83,11 +84,13 @@ async function run(...argv: readonly string[]) {
   return { child, result: all.then(([code, out, err]) => ({ code, out, err })) };
 }
 
+const SILENT = { level: 'fatal', pretty: false, secrets: [] } as const;
+
 const doctorOn = async (given: Config) => {
   const parts = {
     clock: { now: () => 0 },
     timers: systemTimers,
-    log: createLog({ level: 'fatal', pretty: false, secrets: [] }),
+    log: createLog(SILENT),
   };
   return (await examine(() => given, parts)).findings.filter(({ what }) => what === 'dev');
 };
@@ -236,6 +239,66 @@ test('T52 conch doctor advises to check an agent that never was', async () => {
       todo: 'Run: conch agent check dev',
     },
   ]);
+});
+
+describe('T52 a release that was not seen to ask', () => {
+  const CHECKED: AgentCheck = {
+    agent: 'dev',
+    profile: 'qwen',
+    program: 'fake 1.2.2',
+    at: '2026-01-02T00:00:00.000Z',
+    verdict: 'asks',
+    attempts: [],
+  };
+
+  test('is warned of by conch doctor when another one was', async () => {
+    const given = await config({ ...PROMISES, initialize: { agentInfo: { name: 'fake', version: '1.2.3' } } });
+    const start = async () => {
+      const parts = { clock: { now: () => 0 }, timers: systemTimers, log: createLog(SILENT) };
+      return (await examine(() => given, parts)).findings.find(({ what }) => what === 'dev: start');
+    };
+    expect(await start()).toMatchObject({ verdict: 'good', text: 'it starts: fake 1.2.3' });
+    recordCheck(dataDir, CHECKED);
+    expect(await start()).toEqual({
+      what: 'dev: start',
+      verdict: 'warning',
+      text: 'it starts: fake 1.2.3, checked as another release only',
+      todo: 'Run: conch agent check dev',
+    });
+    recordCheck(dataDir, { ...CHECKED, program: 'fake 1.2.3' });
+    expect(await start()).toMatchObject({ verdict: 'good' });
+  });
+
+  test('is warned of once when a session of it is opened, by its last check or the want of one', async () => {
+    const given = await config({ ...PROMISES, initialize: { agentInfo: { name: 'fake', version: '1.2.3' } } });
+    const lines: string[] = [];
+    const log = createLog({
+      level: 'warn',
+      pretty: false,
+      secrets: [],
+      destination: { write: (line) => lines.push(line) },
+    });
+    const opened = async (checked: AgentCheck | null) => {
+      if (checked !== null) recordCheck(dataDir, checked);
+      const parts = { config: given, clock: { now: () => 0 }, timers: systemTimers, log };
+      const backends = await createBackends({ ...parts, opened: warnOfUnchecked(parts) });
+      const [agent] = given.agents;
+      for (const channel of ['console:a', 'console:b']) {
+        const session = await backends.backendFor(agent!).open({ channel, agent: 'dev', name: 'dev', persona: '' });
+        await session.close();
+      }
+      await backends.stop();
+      return lines.splice(0).map((line) => (JSON.parse(line) as { message: string }).message);
+    };
+    expect(await opened(null)).toEqual([
+      'dev runs as fake 1.2.3, never checked for whether it asks before it acts. Run: conch agent check dev',
+    ]);
+    expect(await opened(CHECKED)).toHaveLength(1);
+    expect(await opened({ ...CHECKED, program: 'fake 1.2.3', verdict: 'unasked' })).toEqual([
+      'dev acts without a yes, by its last check as fake 1.2.3. Run: conch agent check dev',
+    ]);
+    expect(await opened({ ...CHECKED, program: 'fake 1.2.3' })).toEqual([]);
+  });
 });
 
 test.each([

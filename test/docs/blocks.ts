@@ -4,7 +4,7 @@ import { configTable, environmentTable } from '../../src/config/documents.ts';
 import { roomsPicture, roomsTable } from '../house/measure.ts';
 import { DEMO_WORDS } from '../../src/agents/backends/scripted/scenarios.ts';
 import { EXIT_CODES, EXIT_MEANINGS } from '../../src/runtime/exit-codes.ts';
-import { OUTCOMES } from '../../src/cli/check-record.ts';
+import { OUTCOMES } from '../../src/agents/backends/check-record.ts';
 import { VERBS } from '../../src/cli/help.ts';
 import { createLog, transitionLine } from '../../src/runtime/log.ts';
 import { RECEIPTS } from '../../src/turns/floor/react.ts';

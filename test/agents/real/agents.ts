@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { AcpBackendOptions } from '../../../src/agents/backends/acp/acp-backend.ts';
-import type { CheckVerdict } from '../../../src/cli/check-record.ts';
+import type { CheckVerdict } from '../../../src/agents/backends/check-record.ts';
 import type { Model } from './mock.ts';
 
 /**

@@ -52,6 +52,8 @@ export type AcpBackendOptions = {
   readonly limits?: LineLimits;
   /** This program's variables. */
   readonly inherited?: Readonly<Record<string, string | undefined>>;
+  /** Told of every session that was opened, with the agent's own name and version if it tells them. */
+  readonly opened?: (program: string | null) => void;
   /** Told of every line of an agent that is no message. */
   readonly noise?: (seat: SeatContext, line: string) => void;
   /** Told of the end of the standard error of an agent that ended by itself. */
@@ -223,6 +225,7 @@ class Processes {
       ...(requestTimeoutMs !== undefined && { requestTimeoutMs }),
       ...(quietMs !== undefined && { quietMs }),
     });
+    options.opened?.(session.program ?? null);
     return { session, process };
   }
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { writePrivately } from '../lib/private-file.ts';
+import { writePrivately } from '../../lib/private-file.ts';
 
 const verdict = z.enum(['asks', 'unasked', 'unclear']);
 
@@ -44,6 +44,21 @@ export function readChecks(dataDir: string): readonly AgentCheck[] {
   } catch {
     return [];
   }
+}
+
+/**
+ * Why an agent should be checked as the release that it runs as, in words that follow its name; `null`: it was, and asks. One
+ * that does not tell its release goes by any check of its profile.
+ */
+export function uncheckedWords(
+  dataDir: string,
+  { agent, profile, program }: Pick<AgentCheck, 'agent' | 'profile'> & { readonly program: string | null },
+): string | null {
+  const own = readChecks(dataDir).filter((each) => each.agent === agent && each.profile === profile);
+  const found = own.findLast((each) => program === null || each.program === program);
+  const release = program ?? 'a release that it does not tell';
+  if (found === undefined) return `runs as ${release}, never checked for whether it asks before it acts`;
+  return found.verdict === 'asks' ? null : `${OUTCOMES[found.verdict]}, by its last check as ${found.program}`;
 }
 
 /** Puts a check on record in place of the one of the same agent, profile and program. Throws the file system's own error. */
