@@ -186,7 +186,9 @@ export function sessionSettingsOf(
 export type KnownPeople = {
   /** Somebody wrote or gave a command: what they are called now, and the roles that they have, if that was told. */
   met(person: { readonly id: string; readonly name: string; readonly roles?: readonly string[] }): void;
-  /** What somebody was called when they were met last since this program started; else their id. */
+  /** Somebody gave a command, under which their name stands on record for good. */
+  commanded(person: Parameters<KnownPeople['met']>[0]): void;
+  /** What somebody was called when they were met last since this program started, or when they gave a command before; else their id. */
   nameOf(id: string): string;
   /** Who may operate now. */
   operators(): OperatorSet;
@@ -198,19 +200,29 @@ export type KnownPeople = {
 const PEOPLE = 10_000;
 
 /** People by the configuration in force; `owners` operate without being named there. */
-export function createKnownPeople(config: () => Config, owners: readonly string[]): KnownPeople {
+export function createKnownPeople(
+  config: () => Config,
+  owners: readonly string[],
+  memory: { readonly get: (id: string) => string | null; readonly set: (id: string, name: string) => void },
+): KnownPeople {
   const roles = new BoundedMap<string, readonly string[]>(PEOPLE);
   const names = new BoundedMap<string, string>(PEOPLE);
   const operators = (): OperatorSet => {
     const { users, roles: named } = config().operators;
     return { users: [...owners, ...users], roles: named };
   };
+  const met: KnownPeople['met'] = ({ id, name, roles: now }) => {
+    names.set(id, name);
+    if (now !== undefined) roles.set(id, now);
+  };
   return {
-    met({ id, name, roles: now }) {
-      names.set(id, name);
-      if (now !== undefined) roles.set(id, now);
+    met,
+    commanded(person) {
+      met(person);
+      const { id, name } = person;
+      if (memory.get(id) !== name) memory.set(id, name);
     },
-    nameOf: (id) => names.get(id) ?? id,
+    nameOf: (id) => names.get(id) ?? memory.get(id) ?? id,
     operators,
     operates(person) {
       const agents = config().agents.map(({ id }) => id);
@@ -268,7 +280,11 @@ export function queriesFor(adapter: ChatAdapter, all: FloorQueries): FloorQuerie
 }
 
 /** The intake for one adapter: takes reports of its own channels, and commands for all that concern it. */
-export function intakeFor(adapter: ChatAdapter, people: Pick<KnownPeople, 'met'>, intake: Intake): Intake {
+export function intakeFor(
+  adapter: ChatAdapter,
+  people: Pick<KnownPeople, 'met' | 'commanded'>,
+  intake: Intake,
+): Intake {
   const mine = (channel: ChannelId, what: string, allowed = isOwn(adapter, channel)): void => {
     if (!allowed) throw new Error(`impossible: ${adapter.name} reports ${what} of ${channel}`);
   };
@@ -285,7 +301,7 @@ export function intakeFor(adapter: ChatAdapter, people: Pick<KnownPeople, 'met'>
     },
     async command(channel, by, line, epoch) {
       mine(channel, 'a command', concerns(adapter, channel));
-      people.met(by);
+      people.commanded(by);
       return await intake.command(channel, by, line, epoch);
     },
     async thread(thread) {

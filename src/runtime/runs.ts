@@ -31,7 +31,7 @@ import { judgeCall } from './tool-judge.ts';
 
 /** What runs need of the program. */
 export type RunsPorts = {
-  readonly store: Pick<FloorStore, 'host' | 'journal' | 'message'>;
+  readonly store: Pick<FloorStore, 'host' | 'journal' | 'message' | 'recall' | 'remember'>;
   readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
   readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;
   /** Who may operate without being named in the configuration. */
@@ -77,10 +77,14 @@ export class Runs {
     this.#ports = ports;
     const runs = store.host(runOnFloor);
     this.store = runs;
-    this.people = createKnownPeople(config, ports.owners);
     const feeds = new RunFeeds({ runs, now: () => clock.now() });
     this.events = (asked, sink) => this.#read(feeds, asked, sink);
     const failed = (error: unknown): void => log.error({ err: error }, 'what a run does could not be written');
+    const memory = {
+      get: (id: string) => store.recall(NAMES, id),
+      set: (id: string, name: string) => void store.remember(NAMES, id, name).catch(failed),
+    };
+    this.people = createKnownPeople(config, ports.owners, memory);
     this.taints = new RunTaints({ runs, clock, failed });
     const nameOf = (id: string): string =>
       config().agents.find((agent) => agent.id === id)?.name ?? this.people.nameOf(id);
@@ -176,6 +180,9 @@ function authorIn(store: Pick<FloorStore, 'message'>, id: string): Requester | n
   const message = store.message(id);
   return message === null ? null : { ...message.author, ...(message.bot === true ? { bot: true } : {}) };
 }
+
+/** Under which name it is kept what people are called who gave commands. */
+const NAMES = 'names';
 
 /** So far back it is looked for who asked, and who answered. */
 const LOOKED_AT = 1_000;

@@ -242,6 +242,43 @@ describe('work beside a floor whose agent is lost', () => {
   });
 });
 
+describe('the run of a turn', () => {
+  test.each(['/run abort dev', '/run complete dev'])(
+    'that ends by %s keeps what people have seen of its text',
+    async (line) => {
+      const { type, intake, time, sessions, lines, app } = await program();
+      await intake().message(written('m1', 'hello', CHANNEL));
+      await time.advance(1_000);
+      const speaker = sessions.find(({ turn }) => turn?.channel === CHANNEL);
+      await speaker?.report?.gate?.step({ text: '', kept: null });
+      speaker?.report?.text('So far so good.');
+      await type(line);
+      expect(lines().slice(1)).toEqual(['dev: So far so good. … (cut off)']);
+      await app.stop();
+    },
+  );
+});
+
+describe('the record of a run', () => {
+  test('names who decided, also after a restart', async () => {
+    using place = folder();
+    const before = await program(place.file());
+    await before.type('/run start dev fix the build');
+    const gate = before.worker().report?.gate;
+    const asked = gate?.ask(call('npm publish'), never);
+    await until(() => before.told().at(-1) === 'approval Bash');
+    await before.type('/reject 1');
+    await asked;
+    expect(await before.type('/run log dev+')).toContain('refused by Ada');
+    await before.app.stop();
+    const after = await program(place.file());
+    const bob = { id: 'bob', name: 'Bob', roles: [] };
+    const log = await after.intake().command(CHANNEL, bob, '/run log dev+');
+    expect(log.text).toContain('refused by Ada');
+    await after.app.stop();
+  });
+});
+
 describe('work beside a floor that the end of the program cuts', () => {
   test('goes on after the next start, told what it did; nobody can answer what it asked before', async () => {
     using place = folder();

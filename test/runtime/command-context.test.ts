@@ -41,7 +41,7 @@ test('people are called what they were called when they were met last, agents by
     agents: [{ id: 'pm', name: 'PM', backend: { kind: 'scripted', script: 'pm' } }],
     channels: [{ id: 'console:a', agents: ['pm'] }],
   });
-  const people = createKnownPeople(() => config, []);
+  const people = createKnownPeople(() => config, [], { get: () => null, set: () => {} });
   const { names } = createCommandContext({ ...nobody, people, config: () => config });
   people.met({ id: 'U7', name: 'ola', roles: [] });
   people.met({ id: 'U7', name: 'Ola' });
