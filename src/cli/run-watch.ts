@@ -46,13 +46,14 @@ export async function watchRuns(call: RunWatch, world: CtlWorld, signal: AbortSi
     if (!was && code === undefined) ended.resolve(notRunning(asked, world, message));
     if (code === 410) world.err('What happened meanwhile is no longer kept.\n');
   });
-  let isWriting = false;
+  let writing: string | null = null;
   for (const name of RUN_EVENT_NAMES)
     source.addEventListener(name, ({ data }) => {
-      const isToken = name === 'stream:token' && !call.json;
-      // What happens stands on a line of its own, below what is being written.
-      world.out(`${isWriting && !isToken ? '\n' : ''}${shown(String(data), call)}`);
-      isWriting = isToken;
+      const text = String(data);
+      const writes = name === 'stream:token' && !call.json ? messageSchema.parse(JSON.parse(text)).run : null;
+      // What happens stands on a line of its own, below what is being written; so does what another run writes meanwhile.
+      world.out(`${writing !== null && writing !== writes ? '\n' : ''}${shown(text, call)}`);
+      writing = writes;
     });
   const code = await ended.promise;
   source.close();

@@ -134,14 +134,18 @@ export class Runs {
   #read(feeds: RunFeeds, { agent, channel, after, format }: Asked, sink: Sink): ReturnType<EventSource> {
     const { floors, clock } = this.#ports;
     this.drafted ??= (seat, text) => feeds.drafted(seat, text);
-    const seats = floors.seatsOf(agent);
+    const [id, isBeside] = agent.endsWith('+') ? [agent.slice(0, -1), true] : [agent, false];
+    const seats = floors.seatsOf(id);
     const [only] = seats;
-    if (only === undefined) return { ok: false, status: 404, text: `There is no agent "${agent}" in any channel.` };
+    if (only === undefined) return { ok: false, status: 404, text: `There is no agent "${id}" in any channel.` };
     if (channel === null && seats.length > 1)
       return { ok: false, status: 400, text: `Say which channel: ${seats.join(', ')}.` };
     if (channel !== null && !seats.includes(channel))
-      return { ok: false, status: 404, text: `"${agent}" has no seat in ${channel}.` };
-    return streamRuns(feeds, { channel: channel ?? only, agent }, { after, format, at: clock.now() }, sink);
+      return { ok: false, status: 404, text: `"${id}" has no seat in ${channel}.` };
+    const turns: RunSeat = { channel: channel ?? only, agent: id };
+    const beside: RunSeat = { ...turns, aside: true };
+    const told = isBeside ? ([beside] as const) : format === 'ag-ui' ? ([turns] as const) : ([turns, beside] as const);
+    return streamRuns(feeds, told, { after, format, at: clock.now() }, sink);
   }
 
   /** Who asked for what a seat does; of work beside the floor it is on record. */
@@ -169,6 +173,7 @@ export class Runs {
     const listener: AsideListener = {
       done: (text) => reports.done(clean(text)),
       lost: (cause) => reports.lost(clean(cause)),
+      drafted: (text) => this.drafted?.({ channel, agent, aside: true }, text === null ? null : clean(text)),
       spent,
     };
     const session = this.#agents?.aside(agent, { channel, ...order }, listener) ?? null;

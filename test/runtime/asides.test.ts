@@ -242,6 +242,33 @@ describe('work beside a floor whose agent is lost', () => {
   });
 });
 
+describe('a program that reads along', () => {
+  test.each(['dev', 'dev+'])(
+    'as %j is told what is done beside the floor, and what is just written there',
+    async (agent) => {
+      const { app, type, worker, time } = await program();
+      const told: string[] = [];
+      const asked = { agent, channel: null, after: null, format: 'conch' } as const;
+      const opened = app.runs.events(asked, ({ data }) => {
+        if (String(Reflect.get(data, 'run')).includes('+#')) told.push(String(Reflect.get(data, 'type')));
+      });
+      expect(opened.ok).toBe(true);
+      await type('/run start dev look');
+      worker().report?.text('Two links');
+      worker().ends({ how: 'completed' });
+      await time.advance(1_000);
+      expect([...new Set(told)]).toEqual([
+        'agent:starting',
+        'state:update',
+        'stream:token',
+        'agent:step',
+        'agent:completed',
+      ]);
+      await app.stop();
+    },
+  );
+});
+
 describe('the run of a turn', () => {
   test.each(['/run abort dev', '/run complete dev'])(
     'that ends by %s keeps what people have seen of its text',

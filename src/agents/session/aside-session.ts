@@ -15,8 +15,9 @@ export type AsideOrder = {
   readonly prompt: string;
 };
 
-/** Who is told of it: its end with all that was said, what it spent, or that it is lost. */
+/** Who is told of it: what it is just writing, its end with all that was said, what it spent, or that it is lost. */
 export type AsideListener = {
+  drafted(text: string | null): void;
   done(text: string): void;
   lost(cause: string): void;
   spent(use: { readonly tokens: number; readonly costMicros: number }): void;
@@ -36,7 +37,7 @@ export class AsideSession {
     this.#listener = listener;
     this.#agent = new SeatedAgent(spec, besideOf(order.channel), {
       ...ports,
-      floors: floorsFor(spec, order, ports),
+      floors: { ...floorsFor(spec, order, ports), draft: (...[, , , text]) => listener.drafted(text) },
       // It begins anew with every session: nothing of it outlives the program but its run.
       journal: { state: () => null, apply: async () => {} },
       commands: {
@@ -151,7 +152,6 @@ function floorsFor(
       return view === null ? null : { ...view, holder, next: [], turns: null };
     },
     holder: () => holder,
-    draft: () => {},
   };
 }
 

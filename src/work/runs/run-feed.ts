@@ -40,6 +40,8 @@ export type Opening =
       readonly before: readonly FeedItem[];
       readonly missed: readonly FeedItem[];
       readonly state: RunState;
+      /** No message has a higher number by now. */
+      readonly last: number;
       readonly close: () => void;
     }
   | { readonly ok: false; readonly why: 'gone' | 'unknown' };
@@ -88,6 +90,7 @@ export class RunFeeds {
       before: items.filter(({ message }) => message.seq <= known),
       missed: items.filter(({ message }) => message.seq > known),
       state,
+      last: (last + 1) * PER_FACT - 1,
       close: () => {
         readings.delete(reading);
         if (readings.size > 0) return;

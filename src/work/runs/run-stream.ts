@@ -1,7 +1,7 @@
 import { AgUiStream } from './ag-ui.ts';
 import type { AgUiEvent } from './ag-ui.ts';
 import type { RunSeat } from './floor-binding.ts';
-import type { FeedItem, RunFeeds } from './run-feed.ts';
+import type { FeedItem, RunFeeds, RunMessage } from './run-feed.ts';
 import { standingOf } from './run-published.ts';
 import type { EventSink } from '../../lib/guarded-server.ts';
 
@@ -13,27 +13,67 @@ export type StreamOpening =
 /** Where a program begins, and in whose words it is told. */
 export type StreamStart = { readonly after: number | null; readonly format: 'conch' | 'ag-ui'; readonly at: number };
 
-/** Sends a program the events of a seat's runs: what it missed, then the state as it is, then what happens. */
-export function streamRuns(feeds: RunFeeds, seat: RunSeat, start: StreamStart, sink: EventSink): StreamOpening {
-  const { after, format, at } = start;
-  const teller = format === 'ag-ui' ? new AgUiStream() : null;
-  const send = (events: readonly AgUiEvent[], id: number | null): void =>
-    events.forEach((data, index) => sink({ id: index === events.length - 1 ? id : null, name: data.type, data }));
-  const tell = (item: FeedItem): void => {
-    const { message } = item;
-    send(teller?.tell(item) ?? [message], message.seq);
-  };
-  const opening = feeds.open(seat, after, {
-    durable: tell,
-    token: (message) => send(teller?.token(message) ?? [message], null),
+/**
+ * Sends a program the events of these seats' runs, of its turns and of its work beside the floor, say: what it missed, then the states
+ * as they are, then what happens. A number says where the program is in the journal of each of them. In AG-UI runs do not overlap, so
+ * that seats whose runs do are told there in streams of their own.
+ */
+export function streamRuns(
+  feeds: RunFeeds,
+  seats: readonly [RunSeat] | readonly [RunSeat, RunSeat],
+  { after, format, at }: StreamStart,
+  sink: EventSink,
+): StreamOpening {
+  const places = placesIn(after, seats.length);
+  const readings = seats.map((seat, index) => {
+    const teller = format === 'ag-ui' ? new AgUiStream() : null;
+    const numbered = <Message extends RunMessage>(message: Message): Message => ({ ...message, seq: numberOf(places) });
+    const send = (events: readonly AgUiEvent[], id: number | null): void =>
+      events.forEach((data, place) => sink({ id: place === events.length - 1 ? id : null, name: data.type, data }));
+    const tell = ({ message, state }: FeedItem): void => {
+      places[index] = message.seq;
+      const told = numbered(message);
+      send(teller?.tell({ message: told, state }) ?? [told], told.seq);
+    };
+    const opening = feeds.open(seat, after === null ? null : (places[index] ?? 0), {
+      durable: tell,
+      token: (message) => send(teller?.token(numbered(message)) ?? [numbered(message)], null),
+    });
+    return { seat, opening, teller, tell, send };
   });
-  if (!opening.ok) return { ok: false, ...REFUSALS[opening.why] };
-  for (const item of opening.before) teller?.tell(item);
-  for (const item of opening.missed) tell(item);
-  const place = { v: 1, at, run: opening.state.run?.id ?? '', agent: seat.agent, channel: seat.channel } as const;
-  const now = { ...place, ...standingOf(opening.state) };
-  send(teller?.snapshot(now, after === null) ?? [now], null);
-  return { ok: true, close: opening.close };
+  const open = readings.flatMap(({ opening, ...reading }) => (opening.ok ? [{ ...reading, opening }] : []));
+  const close = (): void => open.forEach(({ opening }) => opening.close());
+  const refused = readings.flatMap(({ opening }) => (opening.ok ? [] : [opening.why]))[0];
+  if (refused !== undefined) {
+    close();
+    return { ok: false, ...REFUSALS[refused] };
+  }
+  open.forEach(({ opening, teller }, index) => {
+    if (after === null) places[index] = opening.last;
+    for (const item of opening.before) teller?.tell(item);
+  });
+  const missed = open.flatMap(({ opening, tell }) => opening.missed.map((item) => ({ item, tell })));
+  for (const { item, tell } of missed.toSorted((one, other) => one.item.message.at - other.item.message.at)) tell(item);
+  for (const { seat, opening, teller, send } of open) {
+    const { state } = opening;
+    if (seat !== seats[0] && state.run === null) continue;
+    const place = { v: 1, at, run: state.run?.id ?? '', agent: seat.agent, channel: seat.channel } as const;
+    const now = { ...place, ...standingOf(state) };
+    send(teller?.snapshot(now, after === null) ?? [now], null);
+  }
+  return { ok: true, close };
+}
+
+/** So many messages of one journal are told apart from those of another. */
+const RADIX = 2 ** 26;
+
+function numberOf(places: readonly number[]): number {
+  return places.reduceRight((number, place) => number * RADIX + place, 0);
+}
+
+function placesIn(number: number | null, count: number): number[] {
+  if (count === 1) return [number ?? 0];
+  return [(number ?? 0) % RADIX, Math.floor((number ?? 0) / RADIX)];
 }
 
 const REFUSALS = {

@@ -8,8 +8,9 @@ import { streamRuns } from '../../../src/work/runs/run-stream.ts';
 import { openQuestion } from '../../../src/turns/floor/seats.ts';
 import { folder } from '../../engine/sqlite/fixture.ts';
 import type { Command } from '../../../src/turns/floor/command.ts';
-import { Bound, HALL, SEAT, by } from './bound.ts';
-import { AT, call, settle } from './fixture.ts';
+import { BESIDE, Bound, HALL, SEAT, by } from './bound.ts';
+import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
+import { AT, WAIT_MS, call, settle, start } from './fixture.ts';
 
 type Act = (bound: Bound, index: number) => Promise<unknown>;
 
@@ -183,23 +184,108 @@ describe('a reader of runs', () => {
   });
 });
 
+/** What pm does beside the floor, from its beginning on. */
+const besides: Act = async (bound, index) => {
+  const { status = 'idle', run = null } = bound.runs.state(runKeyOf(BESIDE)) ?? {};
+  if (status === 'idle' || status === 'completed')
+    return bound.beside(
+      start({ runType: 'background', prompt: 'look', session: '1', waitMs: WAIT_MS, requestedBy: by }),
+      { type: 'STEP', session: '1', turn: 1, toolCalls: [] },
+    );
+  if (index % 3 === 0) return bound.beside({ type: 'COMPLETE', session: '1', result: 'done' });
+  return bound.beside({ type: 'STEP', session: '1', turn: (run?.turn ?? 0) + 1, toolCalls: [] });
+};
+
+describe('a program that reads the runs of turns and of work beside the floor', () => {
+  const read = (feeds: RunFeeds, seats: Parameters<typeof streamRuns>[1], after: number | null) => {
+    const had: { readonly id: number | null; readonly data: object }[] = [];
+    const opening = streamRuns(feeds, seats, { after, format: 'conch', at: AT }, (event) => void had.push(event));
+    return { had, opening };
+  };
+  const withoutNumber = (data: object): object => ({ ...data, seq: 0 });
+
+  test('has each event of both once, wherever it is cut off', async () => {
+    const script = fc.array(fc.constantFrom(...ACTS, besides, besides), { minLength: 1, maxLength: 16 });
+    await fc.assert(
+      fc.asyncProperty(script, fc.infiniteStream(fc.boolean()), async (acts, cuts) => {
+        const bound = await new Bound().granted();
+        const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
+        const whole = [SEAT, BESIDE].map((seat) => read(feeds, [seat], 0));
+        const had: { readonly id: number; readonly data: object }[] = [];
+        const last = () => had.at(-1)?.id ?? 0;
+        let reading: ReturnType<typeof read> | null = read(feeds, [SEAT, BESIDE], 0);
+        const cut = () => {
+          if (reading?.opening.ok === true) reading.opening.close();
+          had.push(...(reading?.had ?? []).flatMap(({ id, data }) => (id === null ? [] : [{ id, data }])));
+        };
+        await bound.floor({ type: 'use', agent: 'pm', epoch: 1 });
+        for (const [index, act] of acts.entries()) {
+          if (cuts.next().value === true) {
+            cut();
+            reading = reading === null ? read(feeds, [SEAT, BESIDE], last()) : null;
+          }
+          await act(bound, index);
+        }
+        cut();
+        if (reading === null) {
+          reading = read(feeds, [SEAT, BESIDE], last());
+          cut();
+        }
+        const ids = had.map(({ id }) => id);
+        expect(ids).toEqual([...new Set(ids)].toSorted((one, other) => one - other));
+        for (const { had: all } of whole) {
+          const durable = all.flatMap(({ id, data }) => (id === null ? [] : [withoutNumber(data)]));
+          const runs = new Set(durable.map((each) => Reflect.get(each, 'run')));
+          const mine = had.map(({ data }) => withoutNumber(data)).filter((each) => runs.has(Reflect.get(each, 'run')));
+          expect(mine).toEqual(durable);
+        }
+        await bound.store.close();
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test('that comes into the middle is told how both stand, and nothing of before', async () => {
+    const bound = await (await new Bound().begins()).besideAsking();
+    const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
+    const { had } = read(feeds, [SEAT, BESIDE], null);
+    expect(had.map(({ id, data }) => [id, Reflect.get(data, 'run'), Reflect.get(data, 'type')])).toEqual([
+      [null, 'console:hall pm#1', 'state:update'],
+      [null, 'console:hall pm+#1', 'state:update'],
+    ]);
+    await bound.floor({ type: 'stop', by });
+    const more = had.slice(2);
+    expect(more.map(({ data }) => Reflect.get(data, 'run'))).toContain('console:hall pm+#1');
+    const again = read(feeds, [SEAT, BESIDE], more[0]?.id ?? 0);
+    expect(again.had.filter(({ id }) => id !== null)).toEqual(more.slice(1));
+  });
+
+  test('with a number that one of them never had is told so', async () => {
+    const bound = await (await new Bound().begins()).besideAsking();
+    const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
+    expect(read(feeds, [SEAT, BESIDE], 2 ** 26 * 1_000).opening).toMatchObject({ ok: false, status: 400 });
+  });
+});
+
 describe('the Agent User Interaction protocol', () => {
   test('is spoken in events of its own, in an order that it allows, whatever a run does', async () => {
-    const script = fc.array(fc.constantFrom(...ACTS), { minLength: 1, maxLength: 14 });
+    const script = fc.array(fc.constantFrom(...ACTS, besides), { minLength: 1, maxLength: 14 });
     await fc.assert(
       fc.asyncProperty(script, fc.boolean(), async (acts, drafts) => {
         const bound = await new Bound().granted();
         const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
         const events: object[] = [];
-        const start = { after: null, format: 'ag-ui', at: AT } as const;
-        streamRuns(feeds, SEAT, start, ({ data }) => void events.push(data));
+        const anew = { after: null, format: 'ag-ui', at: AT } as const;
+        const beside: object[] = [];
+        streamRuns(feeds, [SEAT], anew, ({ data }) => void events.push(data));
+        streamRuns(feeds, [BESIDE], anew, ({ data }) => void beside.push(data));
         await bound.floor({ type: 'use', agent: 'pm', epoch: 1 });
         for (const [index, act] of acts.entries()) {
           if (drafts) feeds.drafted(SEAT, 'x'.repeat(index + 1));
           await act(bound, index);
         }
-        expect(events.flatMap((event) => faultsOf(event))).toEqual([]);
-        expect(disorderIn(events)).toBeNull();
+        expect([...events, ...beside].flatMap((event) => faultsOf(event))).toEqual([]);
+        expect([disorderIn(events), disorderIn(beside)]).toEqual([null, null]);
         await bound.store.close();
       }),
       { numRuns: 60 },
@@ -228,7 +314,7 @@ describe('the Agent User Interaction protocol', () => {
     const bound = await new Bound().begins();
     const feeds = new RunFeeds({ runs: bound.runs, now: () => AT });
     const names: string[] = [];
-    streamRuns(feeds, SEAT, { after: null, format: 'ag-ui', at: AT }, ({ name }) => void names.push(name));
+    streamRuns(feeds, [SEAT], { after: null, format: 'ag-ui', at: AT }, ({ name }) => void names.push(name));
     expect(names).toEqual(['RUN_STARTED', 'STATE_SNAPSHOT', 'STEP_STARTED']);
   });
 });
