@@ -147,6 +147,61 @@ describe.runIf(hasBrowser)('a request for permission', () => {
     await expect.poll(lines, WITHIN).toEqual([`${here} /reject 3`]);
   });
 
+  const limit = { question: 5, title: 'used 200 of 200 steps', detail: '', shown: true, pause: 'turn_limit' } as const;
+
+  test('of work beside the floor has its own answers, for its own run, and its limit has others', async () => {
+    stage.hold(here, 'pm');
+    const offered = [{ rule: 'execute(npm publish)', words: 'run exactly npm publish' }];
+    stage.show(here, {
+      asides: [
+        { agent: 'dev', run: 2, question: { ...PUBLISH, question: 4, always: offered } },
+        { agent: 'qa', run: 7, question: limit },
+      ],
+    });
+    const card = (number: number) => page.getByLabel(`A request for permission (${number})`);
+    await expect.poll(() => card(4).innerText(), WITHIN).toContain('dev, beside the floor, asks for a yes (4)');
+    await card(4).getByTestId('always').click();
+    await card(4).getByTestId('why').fill('not on a Friday');
+    await card(4).getByTestId('reject').click();
+    for (const id of ['allow', 'complete', 'reject']) await card(5).getByTestId(id).click();
+    const given = [
+      '/allow 4 always 1 of 2',
+      '/reject 4 not on a Friday of 2',
+      '/allow 5 of 7',
+      '/run complete qa+ of 7',
+      '/reject 5 of 7',
+    ];
+    const sent = () => stage.intake.commands.map(({ line, epoch }) => `${line} of ${epoch}`);
+    await expect.poll(sent, WITHIN).toEqual(given);
+  });
+
+  test('of work beside the floor in another channel is heard of like any other', async () => {
+    stage.show(there, { asides: [{ agent: 'dev', run: 2, question: PUBLISH }] });
+    await expect.poll(() => page.title(), WITHIN).toBe('✋ dev asks in #channel-21 · Conch');
+    await page.keyboard.press('Alt+a');
+    await settled();
+    await page.keyboard.press('a');
+    await expect.poll(lines, WITHIN).toEqual([`${there} /allow 3`]);
+  });
+
+  test('work beside the floor stands in the panel, and is stopped there unless it stands still', async () => {
+    stage.show(here, {
+      asides: [
+        { agent: 'dev', run: 2 },
+        { agent: 'qa', run: 7, question: limit },
+      ],
+    });
+    await page.getByTestId('aside-dev').getByRole('button', { name: 'Stop dev+' }).click();
+    await expect.poll(lines, WITHIN).toEqual([`${here} /run abort dev+`]);
+    const other = page.getByTestId('aside-qa');
+    expect(await other.innerText()).toContain('stands still: used 200 of 200 steps');
+    expect(await other.getByRole('button').allInnerTexts()).toEqual(['Answer', 'Status']);
+    await other.getByRole('button', { name: 'Answer' }).click();
+    await page.locator('[data-testid="reject"]:focus').waitFor();
+    stage.show(here, { asides: [] });
+    await page.getByTestId('asides').waitFor({ state: 'detached' });
+  });
+
   test('T46 of another platform that was answered stands as its outcome, with the name of whoever answered', async () => {
     const at = Date.now();
     const elsewhere = stage.channels.find((id) => id.startsWith('discord:')) ?? '';

@@ -24,6 +24,7 @@ export const VIEWS = [
   'empty',
   'busy',
   'asking',
+  'beside',
   'elsewhere',
   'limit',
   'turns',
@@ -43,7 +44,7 @@ export const VIEWS = [
 
 /** The sizes in which a view is looked at: what depends on the size in all, the rest in the middle one. */
 export function sizesFor(view: ViewName): readonly Scenery[] {
-  return ['empty', 'busy', 'asking', 'calls'].includes(view) ? SIZES : SIZES.slice(1, 2);
+  return ['empty', 'busy', 'asking', 'beside', 'calls'].includes(view) ? SIZES : SIZES.slice(1, 2);
 }
 
 /** One thing that a person who cannot see or point would stumble over. */
@@ -136,6 +137,27 @@ const PREPARE: Readonly<Record<ViewName, Prepare>> = {
   asking: async (stage, page) => {
     asks(stage, stage.channels[0] ?? '');
     await page.getByTestId('approval').waitFor();
+  },
+  beside: async (stage, page) => {
+    const [channel = ''] = stage.channels;
+    const [agent = '', other = agent, third = other] = stage.agents;
+    asks(stage, channel);
+    const beside = { ...QUESTION, question: 4, detail: 'npm publish', title: 'run "npm publish"' };
+    const limit = {
+      question: 5,
+      title: 'used 200 of 200 steps',
+      detail: '',
+      shown: true,
+      pause: 'turn_limit',
+    } as const;
+    stage.show(channel, {
+      asides: [
+        { agent: 'ops', run: 1 },
+        { agent: other, run: 2, question: beside, until: Date.now() + 300_000 },
+        { agent: third === other ? 'lab' : third, run: 3, question: limit, until: Date.now() + 300_000 },
+      ],
+    });
+    await page.locator('[data-testid="approval"]').nth(2).waitFor();
   },
   elsewhere: async (stage, page) => {
     if (stage.channels.length < 2) return;
@@ -286,23 +308,24 @@ async function openTab(page: Page, name: string): Promise<void> {
   await page.getByRole('tab', { name }).click();
 }
 
+const QUESTION = {
+  question: 3,
+  title: 'edit src/config.ts',
+  detail: 'src/config.ts (+1 -1)\n@@ -1 +1 @@\n-const port = 80;\n+const port = 8080;',
+  shown: true,
+  about: {
+    step: 3,
+    steps: 100,
+    tool: 'edit',
+    folder: '/home/ann/project',
+    why: 'rule "Edit(src/**)" says so',
+    says: 'I move it to a port that needs no root',
+  },
+  always: [{ rule: 'edit(/src/config.ts)', words: 'edit exactly src/config.ts' }],
+};
+
 function asks(stage: Stage, channel: string): void {
-  const approval = {
-    question: 3,
-    title: 'edit src/config.ts',
-    detail: 'src/config.ts (+1 -1)\n@@ -1 +1 @@\n-const port = 80;\n+const port = 8080;',
-    shown: true,
-    about: {
-      step: 3,
-      steps: 100,
-      tool: 'edit',
-      folder: '/home/ann/project',
-      why: 'rule "Edit(src/**)" says so',
-      says: 'I move it to a port that needs no root',
-    },
-    always: [{ rule: 'edit(/src/config.ts)', words: 'edit exactly src/config.ts' }],
-  };
-  stage.hold(channel, stage.agents[0] ?? '', { waitingFor: 'approval', approval });
+  stage.hold(channel, stage.agents[0] ?? '', { waitingFor: 'approval', approval: QUESTION });
 }
 
 function speakerOf(stage: Stage): { readonly id: string; readonly name: string; readonly avatar: null } {

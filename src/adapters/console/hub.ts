@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
+import { askedOn } from '../../turns/floor/seats.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { FloorView, JournalEntry } from '../../turns/view.ts';
 import type { Clock } from '../../lib/time.ts';
@@ -90,7 +91,7 @@ export function createHub(parts: Parts): Hub {
       if (state.clients.size === 0) for (const timer of state.timers.splice(0)) clearInterval(timer);
     },
     drafts: (channel) => [...channelState(state, channel).drafts.values()],
-    floor: (channel) => floorOf(parts.queries, channel),
+    floor: (channel) => ({ view: parts.queries.view(channel), ...readOf(parts.queries, channel) }),
     channels() {
       state.channelsSent = null;
       return channelsOf(parts.queries);
@@ -180,16 +181,17 @@ function tellChannels(state: HubState): void {
 }
 
 function channelsOf(queries: FloorQueries): readonly ChannelEntry[] {
-  const holders = new Map(queries.awake().map((id) => [id, queries.view(id)?.holder ?? null]));
+  const views = new Map(queries.awake().map((id) => [id, queries.view(id)]));
   return queries.channels().map(({ id, name, adapter }) => {
-    const holder = holders.get(id) ?? null;
-    const { question, title } = holder?.approval ?? {};
+    const view = views.get(id) ?? null;
+    const [first = null] = view === null ? [] : askedOn(view);
+    const { question = 0, title = '' } = first?.question ?? {};
     return {
       id,
       name,
       writable: adapter === 'console',
-      holder: holder?.agent ?? null,
-      question: question === undefined || title === undefined ? null : { question, title },
+      holder: view?.holder?.agent ?? null,
+      question: first === null ? null : { agent: first.agent, question, title },
     };
   });
 }
@@ -217,10 +219,6 @@ function redraft(pending: ChannelState, draft: ShownDraft): void {
   if (draft.text === null) pending.drafts.delete(draft.agent);
   else pending.drafts.set(draft.agent, draft);
   pending.redrafted.add(draft.agent);
-}
-
-function floorOf(queries: FloorQueries, channel: ChannelId): FloorNow {
-  return { view: queries.view(channel), ...readOf(queries, channel) };
 }
 
 function flush(parts: Parts, clients: ReadonlySet<Client>, channels: ReadonlyMap<ChannelId, ChannelState>): void {

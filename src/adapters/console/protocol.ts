@@ -93,8 +93,8 @@ export type ChannelEntry = {
   readonly name: string;
   readonly writable: boolean;
   readonly holder: AgentId | null;
-  /** What the holder asks a yes for. */
-  readonly question: { readonly question: number; readonly title: string } | null;
+  /** What is asked there first, and by whom. */
+  readonly question: { readonly agent: AgentId; readonly question: number; readonly title: string } | null;
 };
 
 /** An agent as the page shows it. */

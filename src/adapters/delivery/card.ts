@@ -128,13 +128,17 @@ function buttonsOf(view: FloorView, nameOf: (agent: AgentId) => string): readonl
     isStill(view) ? button('Resume', '/floor resume', 'good') : button('Pause', '/floor pause'),
   ];
   const answers = fitting(shownOn(view).map(answersTo), MOST_BUTTONS - floor.length);
-  // What stands still for people they end by their answer.
-  const stops = asides
-    .filter(({ question }) => question?.pause === undefined)
-    .map(({ agent, run = null }): readonly CardButton[] => [
-      { label: `Stop ${nameOf(agent)}+`, line: `/run abort ${agent}+`, epoch: run, style: 'danger' },
-    ]);
+  const stops = asides.map((aside) => stopOf(aside, nameOf));
   return [...answers, ...floor, ...fitting(stops, MOST_BUTTONS - floor.length - answers.length)];
+}
+
+/** The button that ends work beside the floor; none for what stands still for people, who end it by their answer. */
+export function stopOf(
+  { agent, run, question }: NonNullable<FloorView['asides']>[number],
+  nameOf: (agent: AgentId) => string,
+): readonly CardButton[] {
+  if (question?.pause !== undefined) return [];
+  return [{ label: `Stop ${nameOf(agent)}+`, line: `/run abort ${agent}+`, epoch: run ?? null, style: 'danger' }];
 }
 
 function fitting(groups: readonly (readonly CardButton[])[], room: number): readonly CardButton[] {
@@ -149,7 +153,7 @@ function shownOn(view: FloorView): readonly FloorQuestion[] {
 }
 
 /** The buttons that answer a question; every one is a command line. One of work beside the floor says which it answers. */
-function answersTo({ agent, isAside, epoch, question: asked }: FloorQuestion): readonly CardButton[] {
+export function answersTo({ agent, isAside, epoch, question: asked }: FloorQuestion): readonly CardButton[] {
   const { question, always, pause } = asked;
   const whose = isAside ? ` ${agent}+` : '';
   const button = (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => ({

@@ -8,6 +8,7 @@ import type {
   ShownDraft,
   ServerFrame,
 } from '../console/protocol.ts';
+import { askedOn } from '../../turns/floor/seats.ts';
 import type { FloorView, JournalEntry, Outlook, TurnRecord } from '../../turns/view.ts';
 
 /** The most messages that the page keeps and draws. */
@@ -57,13 +58,16 @@ export type OpenQuestion = {
 /** What agents ask a yes for, the open channel first. Of the open channel the floor is newer than the list. */
 export const openQuestions = computed<readonly OpenQuestion[]>(() =>
   channels.value
-    .map((entry) => {
-      const floor = entry.id === channel.value ? view.value?.holder : undefined;
-      const agent = floor === undefined ? entry.holder : (floor?.agent ?? null);
-      const asked = floor === undefined ? entry.question : (floor?.approval ?? null);
-      return agent === null || asked === null ? null : { channel: entry, agent, ...asked };
+    .flatMap((entry): readonly OpenQuestion[] => {
+      if (entry.id !== channel.value || view.value === null)
+        return entry.question === null ? [] : [{ channel: entry, ...entry.question }];
+      return askedOn(view.value).map(({ agent, question: { question, title } }) => ({
+        channel: entry,
+        agent,
+        question,
+        title,
+      }));
     })
-    .filter((open) => open !== null)
     .toSorted((a, b) => Number(b.channel.id === channel.value) - Number(a.channel.id === channel.value)),
 );
 

@@ -6,6 +6,10 @@ import { CodeBlock } from '../conversation/code-block.tsx';
 import { sendCommand } from '../sending.ts';
 import type { AnsweredQuestion } from '../../console/protocol.ts';
 import { exactTime, timeOfDay } from '../now.ts';
+import { answersTo } from '../../delivery/card.ts';
+import type { CardButton } from '../../delivery/card.ts';
+import { askedOn } from '../../../turns/floor/seats.ts';
+import type { FloorQuestion } from '../../../turns/floor/seats.ts';
 import { answerText, answersAsked, factsAsked, isDiff } from '../../../turns/text/words.ts';
 import type { Question } from '../../../turns/floor/settings.ts';
 import { agentOf, channel, view } from '../state.ts';
@@ -13,13 +17,24 @@ import { agentOf, channel, view } from '../state.ts';
 /** A key that was meant for what stood here before answers nothing. */
 const SETTLED_MS = 500;
 
-/** What the holder asks a yes for, whole, with the two answers. Nothing when it asks for none. */
+/** What is asked a yes for, at the floor and beside it, each whole and with its answers. */
 export function ApprovalBar(): JSX.Element | null {
-  const holder = view.value?.holder ?? null;
-  const asked = holder?.approval ?? null;
-  if (holder === null || asked === null) return null;
-  const { agent, epoch, deadlineAt } = holder;
-  return <Request key={asked.question} agent={agent} epoch={epoch} asked={asked} until={deadlineAt} />;
+  const floor = view.value;
+  const asked = floor === null ? [] : askedOn(floor);
+  if (asked.length === 0) return null;
+  return (
+    <div class="approvals">
+      {asked.map((one) => (
+        <Request key={one.question.question} asked={one} until={untilOf(one)} />
+      ))}
+    </div>
+  );
+}
+
+function untilOf({ agent, isAside }: FloorQuestion): number | null {
+  const { holder, asides = [] } = view.value ?? {};
+  if (!isAside) return holder?.deadlineAt ?? null;
+  return asides.find((aside) => aside.agent === agent)?.until ?? null;
 }
 
 /** What became of a request, and through whom. */
@@ -35,15 +50,9 @@ export function Answered({ answered }: { readonly answered: AnsweredQuestion }):
   );
 }
 
-type RequestProps = {
-  readonly agent: string;
-  readonly epoch: number;
-  readonly asked: Question;
-  readonly until: number | null;
-};
-
-function Request({ agent, epoch, asked, until }: RequestProps): JSX.Element {
-  const { question, title, shown } = asked;
+function Request({ asked, until }: { readonly asked: FloorQuestion; readonly until: number | null }): JSX.Element {
+  const { agent, isAside, epoch } = asked;
+  const { question, title, shown } = asked.question;
   const why = useRef<HTMLInputElement>(null);
   const box = useRef<HTMLElement>(null);
   const settled = useSettled();
@@ -55,17 +64,18 @@ function Request({ agent, epoch, asked, until }: RequestProps): JSX.Element {
     // A no is what the first key press says.
     box.current?.querySelector<HTMLElement>('[data-testid="reject"]')?.focus();
   });
-  const answer = (line: '/allow' | '/reject', more = ''): void =>
-    sendCommand([line, question, ...(more === '' ? [] : [more])].join(' '), { epoch });
-  const reject = (): void => answer('/reject', why.current?.value.trim() ?? '');
+  const answer = (line: string): void => {
+    const words = line === `/reject ${question}` ? (why.current?.value.trim() ?? '') : '';
+    sendCommand(words === '' ? line : `${line} ${words}`, epoch === null ? {} : { epoch });
+  };
   const press = (event: KeyboardEvent): void => {
     if (event.target === why.current) {
-      if (event.key === 'Enter') reject();
+      if (event.key === 'Enter') answer(`/reject ${question}`);
       return;
     }
     if (event.altKey || event.ctrlKey || event.metaKey || !settled) return;
-    if (event.key === 'a' && shown) answer('/allow');
-    else if (event.key === 'r') reject();
+    if (event.key === 'a' && shown) answer(`/allow ${question}`);
+    else if (event.key === 'r') answer(`/reject ${question}`);
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -76,15 +86,16 @@ function Request({ agent, epoch, asked, until }: RequestProps): JSX.Element {
       class="approval"
       data-testid="approval"
       data-settled={settled}
-      aria-label="A request for permission"
+      aria-label={`A request for permission (${question})`}
       tabIndex={-1}
       onKeyDown={press}
     >
       <p>
-        <strong>{name}</strong> asks for a yes ({question}): {title}
+        <strong>{name}</strong>
+        {isAside && ', beside the floor,'} asks for a yes ({question}): {title}
       </p>
-      <Whole asked={asked} name={name} until={until} />
-      <Answers agent={agent} epoch={epoch} asked={asked} why={why} answer={answer} reject={reject} />
+      <Whole asked={asked.question} name={name} until={until} />
+      <Answers asked={asked} why={why} answer={answer} />
     </section>
   );
 }
@@ -115,35 +126,28 @@ function Lines(props: { readonly of: readonly string[] }): JSX.Element | null {
 }
 
 type AnswersProps = {
-  readonly agent: string;
-  readonly epoch: number;
-  readonly asked: Question;
+  readonly asked: FloorQuestion;
   readonly why: RefObject<HTMLInputElement | null>;
-  readonly answer: (line: '/allow', more?: string) => void;
-  readonly reject: () => void;
+  readonly answer: (line: string) => void;
 };
 
-function Answers({ agent, epoch, asked, why, answer, reject }: AnswersProps): JSX.Element {
-  const { shown, always = [], pause } = asked;
+/** The buttons that every platform has for it; what they open elsewhere stands here already. */
+function Answers({ asked, why, answer }: AnswersProps): JSX.Element {
+  const { shown } = asked.question;
+  const buttons = answersTo(asked);
+  const rules = buttons.flatMap(({ opens }) => (opens?.what === 'rules' ? opens.of : []));
   /** The second half of a double click may come when the next question stands under the pointer: it answers nothing. */
-  const click = (act: () => void) => (event: MouseEvent) => {
-    if (event.detail < 2) act();
+  const click = (line: string) => (event: MouseEvent) => {
+    if (event.detail < 2) answer(line);
   };
-  const complete = (): void => sendCommand(`/run complete ${agent}`, { epoch });
   return (
     <div role="group" aria-label="Your answer">
       <div class="actions answers">
-        <button type="button" data-testid="allow" disabled={!shown} onClick={click(() => answer('/allow'))}>
-          {pause === undefined ? 'Once' : 'Continue'} <kbd class="wide-only">a</kbd>
-        </button>
-        <button type="button" data-testid="reject" onClick={click(reject)}>
-          {pause === undefined ? 'No' : 'Abort'} <kbd class="wide-only">r</kbd>
-        </button>
-        {pause !== undefined && (
-          <button type="button" data-testid="complete" onClick={click(complete)}>
-            Complete
-          </button>
-        )}
+        {buttons
+          .filter(({ opens }) => opens === undefined)
+          .map((button) => (
+            <Answer key={button.line} button={button} shown={shown} click={click(button.line)} />
+          ))}
         <input
           ref={why}
           type="text"
@@ -153,16 +157,16 @@ function Answers({ agent, epoch, asked, why, answer, reject }: AnswersProps): JS
           aria-label="No because"
         />
       </div>
-      {always.length > 0 && (
+      {rules.length > 0 && (
         <div class="actions answers">
-          {always.map(({ rule, words }, index) => (
+          {rules.map(({ words, line }, index) => (
             <button
-              key={rule}
+              key={line}
               type="button"
               data-testid="always"
-              title={`${rule}, for ${agentOf(agent).name} in this channel, for 30 days`}
+              title={`${asked.question.always?.[index]?.rule ?? words}, for ${agentOf(asked.agent).name} in this channel, for 30 days`}
               disabled={!shown}
-              onClick={click(() => answer('/allow', `always ${index + 1}`))}
+              onClick={click(line)}
             >
               Always: {words}
             </button>
@@ -172,6 +176,28 @@ function Answers({ agent, epoch, asked, why, answer, reject }: AnswersProps): JS
     </div>
   );
 }
+
+/** Nothing is allowed that does not stand whole in its channel. */
+function Answer(props: {
+  readonly button: CardButton;
+  readonly shown: boolean;
+  readonly click: (event: MouseEvent) => void;
+}): JSX.Element {
+  const { label, line } = props.button;
+  const { id, key } = MEANT.find(({ begins }) => line.startsWith(begins)) ?? {};
+  return (
+    <button type="button" data-testid={id} disabled={id === 'allow' && !props.shown} onClick={props.click}>
+      {label} {key !== undefined && <kbd class="wide-only">{key}</kbd>}
+    </button>
+  );
+}
+
+/** What the lines of answers say, and the keys for it. */
+const MEANT: readonly { readonly begins: string; readonly id: string; readonly key?: string }[] = [
+  { begins: '/allow', id: 'allow', key: 'a' },
+  { begins: '/reject', id: 'reject', key: 'r' },
+  { begins: '/run complete', id: 'complete' },
+];
 
 /** Whether this has been drawn for long enough to have been meant. */
 function useSettled(): boolean {

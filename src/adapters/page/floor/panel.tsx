@@ -1,5 +1,6 @@
 import { useSignalEffect } from '@preact/signals';
 import type { JSX } from 'preact';
+import { Asides } from './asides.tsx';
 import { Controls } from './controls.tsx';
 import { HeldMessages } from './held-messages.tsx';
 import { Icon } from '../icons.tsx';
@@ -54,6 +55,7 @@ export function Panel(): JSX.Element {
         {tab.value === 'floor' && (
           <>
             <Seats />
+            <Asides />
             <HeldMessages />
             <Controls />
             <Turns strip />

@@ -1,5 +1,5 @@
 import { effect, signal } from '@preact/signals';
-import { auditOpen } from '../layout.ts';
+import { auditOpen, drawerOpen } from '../layout.ts';
 import { ask } from '../sending.ts';
 import { agentOf, channel, openQuestions } from '../state.ts';
 import type { OpenQuestion } from '../state.ts';
@@ -43,6 +43,7 @@ export function showQuestion(): void {
 /** Goes to a question by its number. */
 export function showOpen(where: string, question: number): void {
   auditOpen.value = false;
+  drawerOpen.value = false;
   if (where !== channel.peek()) ask({ type: 'open', channel: where });
   wantedQuestion.value = { channel: where, question };
 }

@@ -1,0 +1,71 @@
+import type { JSX } from 'preact';
+import { stopOf } from '../../delivery/card.ts';
+import { toneOf } from '../avatar.tsx';
+import { showOpen } from '../frame/attention.ts';
+import { drawerOpen } from '../layout.ts';
+import { sendCommand } from '../sending.ts';
+import { agentOf, channel, view } from '../state.ts';
+
+/** Who works beside this floor, and what can be done about it. */
+export function Asides(): JSX.Element | null {
+  const { asides = [] } = view.value ?? {};
+  if (asides.length === 0) return null;
+  return (
+    <section class="block" aria-labelledby="asides-title">
+      <h2 id="asides-title">Beside the floor</h2>
+      <ul class="asides" data-testid="asides">
+        {asides.map((aside) => (
+          <AsideRow key={aside.agent} aside={aside} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+type Aside = Parameters<typeof stopOf>[0];
+
+function AsideRow({ aside }: { readonly aside: Aside }): JSX.Element {
+  const { agent, question } = aside;
+  return (
+    <li class={toneOf(agent)} data-testid={`aside-${agent}`}>
+      <p>
+        <span class="speaker">{agentOf(agent).name}</span> {standsAt(aside)}
+      </p>
+      <div class="buttons">
+        {question !== undefined && (
+          <button type="button" class="small-button" onClick={() => showOpen(channel.value ?? '', question.question)}>
+            Answer
+          </button>
+        )}
+        <button
+          type="button"
+          class="small-button"
+          title={`/run status ${agent}+`}
+          onClick={() => {
+            drawerOpen.value = false;
+            sendCommand(`/run status ${agent}+`, { typed: true });
+          }}
+        >
+          Status
+        </button>
+        {stopOf(aside, (id) => agentOf(id).name).map(({ label, line, epoch }) => (
+          <button
+            key={line}
+            type="button"
+            class="small-button"
+            title={line}
+            aria-label={label}
+            onClick={() => sendCommand(line, epoch === null ? {} : { epoch })}
+          >
+            Stop
+          </button>
+        ))}
+      </div>
+    </li>
+  );
+}
+
+function standsAt({ question }: Aside): string {
+  if (question === undefined) return 'is at work';
+  return question.pause === undefined ? `asks for a yes (${question.question})` : `stands still: ${question.title}`;
+}
