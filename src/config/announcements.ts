@@ -8,6 +8,8 @@ export const ANNOUNCEMENT_TEXTS = {
   unasked: '⛔ {agent} got a no, for nobody could be asked about "{title}": {why}',
   forbidden: '⛔ {agent} may not use {title}: {why}. It was told so; /run log shows what else is refused.',
   aside: '🏃 {agent}, beside the floor: {what}',
+  toolsGone: '🔌 {agent} is without the tools of {server}: {why}. /agent restart {agent} tries it again.',
+  toolsBack: '🔌 {agent} has the tools of {server} again',
   disconnect: '⚠️ {agent} disconnected, skipping turn: {cause}',
   nobody: '⚠️ No agents available in this channel',
   unaddressed: '⚠️ Nobody answers that: {why}',

@@ -180,6 +180,8 @@ const announcements = z.strictObject({
   forbidden: template('forbidden', 'The text when the rules refuse a tool for the first time in a run.'),
   unasked: template('unasked', 'The text when a tool needs a yes that nobody can be asked for.'),
   aside: template('aside', 'The text when an agent begins or ends work beside the floor.'),
+  toolsGone: template('toolsGone', 'The text when a server of tools that an agent uses is given up.'),
+  toolsBack: template('toolsBack', 'The text when it can be used again.'),
   disconnect: template('disconnect', 'The text when an agent leaves in its turn.'),
   nobody: template('nobody', 'The text when a message comes and every agent is OFFLINE.'),
   unaddressed: template('unaddressed', 'The text when a message names no agent that can answer, where it must.'),

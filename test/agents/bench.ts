@@ -4,6 +4,7 @@ import type {
   Ending,
   InjectOutcome,
   Report,
+  SeatContext,
   TurnPrompt,
 } from '../../src/agents/backends/backend.ts';
 import type { SeatTaint } from '../../src/agents/mcp/taint.ts';
@@ -66,6 +67,7 @@ export function fakeFloors() {
 /** A session that does what the test says; every prompt waits until the test ends it. */
 export class Puppet implements AgentSession {
   readonly calls: string[] = [];
+  seat: SeatContext | null = null;
   turn: TurnPrompt | null = null;
   report: Report | null = null;
   injectOutcome: InjectOutcome | Promise<InjectOutcome> | Error = 'injected';
@@ -136,12 +138,13 @@ export function puppetry(options: { readonly needsSignal?: boolean; readonly fai
     kind: 'puppet',
     needsSignal: options.needsSignal ?? false,
     promisesToAsk: true,
-    async open() {
+    async open(seat) {
       const failure = failures.shift();
       if (failure) throw failure;
       const gate = gates.shift();
       if (gate) await gate;
       const session = new Puppet();
+      session.seat = seat;
       sessions.push(session);
       return session;
     },

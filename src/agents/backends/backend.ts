@@ -70,6 +70,8 @@ export type SeatContext = {
   readonly reaches?: (server: string, tool: string | null) => boolean;
   /** What its session has read that nobody vouches for; without it that is not looked at. */
   readonly taint?: SeatTaint;
+  /** Tells people that the tools of a server are gone, and why, or (`null`) are back. */
+  readonly tellTools?: (server: string, why: string | null) => void;
 };
 
 /** What became of a message handed in in the middle of a turn. */

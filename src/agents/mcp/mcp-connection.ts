@@ -17,6 +17,8 @@ export type McpPorts = {
   readonly log: AgentLog;
   /** How long a server may take to end after its input has, and again after it was asked to, in milliseconds. */
   readonly stopGraceMs?: number;
+  /** Told why it is given up, and (`null`) each time that it has said what tools it has. */
+  readonly turned?: (why: string | null) => void;
 };
 
 /** What came of a call. `code` as for the gate; `null` when the tool itself says that it did what it was to do. */

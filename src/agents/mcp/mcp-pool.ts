@@ -1,5 +1,6 @@
 import type { McpServerConfig } from '../../config/config.ts';
-import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
+import type { SeatContext } from '../backends/backend.ts';
+import type { AgentId } from '../../turns/floor/settings.ts';
 import { McpServer } from './mcp-server.ts';
 import type { CallOutcome, McpCall, McpPorts } from './mcp-connection.ts';
 import type { ServerTool } from './mcp-tools.ts';
@@ -29,6 +30,8 @@ export type OfferedTools = {
 export type SeatTools = {
   /** Starts the servers that the agent may use, and says what they have now. Never rejects. */
   offer(reaches: Reaches): Promise<OfferedTools>;
+  /** Why tools that the agent may use are not there, by their servers, in words for it. Starts nothing. */
+  absent(reaches: Reaches): ReadonlyMap<string, string>;
   /** Why people should look at a tool again; `null`: nothing about it has changed. */
   changeOf(tool: ServerTool): string | null;
   /** Carries out a call that was let through, once. Never rejects. */
@@ -48,8 +51,10 @@ export class McpPool {
   readonly #config: () => McpConfig;
   readonly #ports: McpPorts;
   /** By server, agent, and channel unless all channels of the agent share it. */
-  readonly #servers = new Map<string, { readonly server: McpServer; readonly seats: Set<object> }>();
+  readonly #servers = new Map<string, { readonly server: McpServer; readonly seats: Set<Seat> }>();
   readonly #warned = new Set<string>();
+  /** In which channels people were told that a server is given up: by it, its agent, and the channel. */
+  readonly #told = new Set<string>();
 
   constructor(config: () => McpConfig, ports: McpPorts) {
     this.#config = config;
@@ -57,8 +62,8 @@ export class McpPool {
   }
 
   /** Lets a seat use the servers. Nothing is started by it. */
-  open({ agent, channel }: { readonly agent: AgentId; readonly channel: ChannelId }): SeatTools {
-    const seat = { agent, channel };
+  open(seat: Seat): SeatTools {
+    const { agent } = seat;
     const servers = (): readonly McpServer[] => {
       const config = this.#config();
       this.#prune(config);
@@ -68,6 +73,12 @@ export class McpPool {
     for (const server of servers()) if (server.down !== null) server.reset();
     return {
       offer: (reaches) => this.#offer(servers(), reaches, agent),
+      absent(reaches) {
+        const missing = servers().flatMap(({ id, trouble }) =>
+          trouble !== null && reaches(id, null) ? [[id, absenceOf(id, trouble)] as const] : [],
+        );
+        return new Map(missing);
+      },
       changeOf: (tool) => serverOf(tool)?.changeOf(tool) ?? null,
       configOf: (tool) => serverOf(tool)?.config ?? null,
       async call(tool, call) {
@@ -105,9 +116,21 @@ export class McpPool {
       return known.server;
     }
     void known?.server.close();
-    const server = new McpServer(id, config, this.#ports);
+    const turned = (why: string | null): void => this.#tell(key, id, why);
+    const server = new McpServer(id, config, { ...this.#ports, turned });
     this.#servers.set(key, { server, seats: new Set([...(known?.seats ?? []), seat]) });
     return server;
+  }
+
+  /** Once in each channel until it was there again, also when the sessions that use it end and begin anew. */
+  #tell(key: string, id: string, why: string | null): void {
+    for (const { channel, tellTools, reaches } of this.#servers.get(key)?.seats ?? []) {
+      const told = `${key} ${channel}`;
+      if (this.#told.has(told) === (why !== null) || reaches?.(id, null) === false) continue;
+      if (why === null) this.#told.delete(told);
+      else this.#told.add(told);
+      tellTools?.(id, why);
+    }
   }
 
   /** What is not configured any more ends. */
@@ -115,6 +138,7 @@ export class McpPool {
     for (const [key, { server }] of this.#servers) {
       if (Object.hasOwn(config, server.id)) continue;
       this.#servers.delete(key);
+      for (const told of this.#told) if (told.startsWith(`${key} `)) this.#told.delete(told);
       void server.close();
     }
   }
@@ -163,7 +187,7 @@ export class McpPool {
   }
 }
 
-type Seat = { readonly agent: AgentId; readonly channel: ChannelId };
+type Seat = Pick<SeatContext, 'agent' | 'channel' | 'reaches' | 'tellTools'>;
 
 const GONE: CallOutcome = {
   text: 'Its server is gone: it was not run.',
@@ -187,8 +211,12 @@ async function toolsOf(server: McpServer): Promise<Listed> {
     return { server: id, tools, ...(text === '' ? {} : { instructions: { server: id, text } }) };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    return { server: id, tools: [], note: `The tools of ${id} are not there now: ${why}` };
+    return { server: id, tools: [], note: absenceOf(id, why) };
   }
+}
+
+function absenceOf(server: string, why: string): string {
+  return `The tools of ${server} are not there now: ${why}`;
 }
 
 /** As many as one agent is offered, in the order of the configuration. */

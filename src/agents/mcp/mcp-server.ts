@@ -22,6 +22,7 @@ export class McpServer {
   #failures = 0;
   #notBefore: Instant = -Infinity;
   #why = '';
+  #isTrouble = false;
   #over = false;
   /** The definitions that were shown first, or were accepted since. */
   readonly #known = new Map<string, ServerTool>();
@@ -35,6 +36,11 @@ export class McpServer {
   /** Why it is not used any more; `null` while it is. */
   get down(): string | null {
     return this.#failures < MOST_FAILURES ? null : this.#why;
+  }
+
+  /** Why its tools are not there, as far as somebody wanted to use them; `null` when they were there the last time. */
+  get trouble(): string | null {
+    return this.#isTrouble ? this.#why : null;
   }
 
   /** How often it failed since it last did what it was to do. */
@@ -146,9 +152,11 @@ export class McpServer {
     void this.#forget();
     this.#failures += 1;
     this.#why = why;
+    this.#isTrouble = true;
     this.#notBefore = this.#ports.clock.now() + backoffMs(BACKOFF, this.#failures);
     const about = { server: this.id, cause: why, failures: this.#failures };
     this.#ports.log.warn(about, this.down === null ? 'a server of tools failed' : 'a server of tools is given up');
+    if (this.down !== null) this.#ports.turned?.(why);
   }
 
   #forget(): Promise<McpConnection> | null {
@@ -163,6 +171,8 @@ export class McpServer {
       const { tools, refused } = await connection.list();
       for (const why of refused) this.#ports.log.warn({ server: this.id, why }, 'a tool is not used');
       for (const tool of tools) this.#compare(tool);
+      this.#isTrouble = false;
+      this.#ports.turned?.(null);
       return tools;
     } catch (error) {
       this.#list = null;

@@ -13,6 +13,8 @@ export type SessionTools = {
   /** Whether the model takes pictures. */
   readonly images: boolean;
   readonly kept: KeptOutputs;
+  /** What an agent that keeps its own conversation has not been told yet of servers whose tools are not there, or are again. */
+  readonly absences: () => string;
   readonly clock: Clock;
 };
 
@@ -42,5 +44,21 @@ const READING: OfferedTool = {
 
 /** The tools of servers for a session that begins; `images`: it takes pictures. */
 export function sessionTools(seat: SeatContext, { pool, ...rest }: ServerTools, images: boolean): SessionTools {
-  return { ...rest, seat, images, servers: pool.open(seat), kept: new KeptOutputs() };
+  const servers = pool.open(seat);
+  return { ...rest, seat, images, servers, kept: new KeptOutputs(), absences: absenceTeller(servers, seat) };
+}
+
+/** Such an agent lists its tools once, and is told of no other list. */
+function absenceTeller(servers: SeatTools, { reaches = () => true }: SeatContext): () => string {
+  const told = new Set<string>();
+  return () => {
+    const absent = servers.absent(reaches);
+    const gone = [...absent].filter(([server]) => !told.has(server));
+    const back = [...told].filter((server) => !absent.has(server));
+    for (const [server] of gone) told.add(server);
+    for (const server of back) told.delete(server);
+    return [...gone.map(([, note]) => note), ...back.map((server) => `The tools of ${server} are there again.`)].join(
+      '\n',
+    );
+  };
 }

@@ -103,6 +103,7 @@ export class AsideSession {
       case 'injected':
       case 'interrupted':
       case 'choose':
+      case 'tellTools':
         return; // A floor's own matters: there is none here.
     }
   }

@@ -363,6 +363,7 @@ export class SeatedAgent {
       persona,
       reaches: (server, tool) => settings().reaches?.(agent, server, tool) ?? true,
       ...(taint === undefined ? {} : { taint }),
+      tellTools: (server, why) => void this.#commands.send({ type: 'tellTools', agent, server, why }),
     };
   }
 

@@ -130,6 +130,8 @@ export type AgentCommand =
     }
   /** The interrupted generation has stopped. */
   | { readonly type: 'interrupted'; readonly agent: AgentId; readonly epoch: number }
+  /** The tools of a server that its agent uses are gone, and why, or (`null`) are back: people are told. */
+  | { readonly type: 'tellTools'; readonly agent: AgentId; readonly server: string; readonly why: string | null }
   /** A facilitator's answer; `null` when it named nobody. */
   | { readonly type: 'choose'; readonly agent: AgentId; readonly ask: number; readonly next: AgentId | null };
 

@@ -6,7 +6,17 @@ import type { Decision, Refused } from './decide/decision-builder.ts';
 import { add, configure, disable, enable, join, leave, remove } from './decide/membership.ts';
 import { amend, receive } from './decide/messages.ts';
 import { byHolder, end, injected, say, spend, wait, work } from './decide/turns.ts';
-import { decideRequest, forbidden, interrupted, ran, request, shown, use, withdraw } from './decide/waits.ts';
+import {
+  decideRequest,
+  forbidden,
+  interrupted,
+  ran,
+  request,
+  shown,
+  tellTools,
+  use,
+  withdraw,
+} from './decide/waits.ts';
 import { catchUp, disconnect, raiseEpoch, restart, tick, undelivered } from './decide/recovery.ts';
 import type { Floor } from './floor.ts';
 import type { Instant } from '../../lib/time.ts';
@@ -70,6 +80,7 @@ const DECIDERS: Deciders = {
   shown,
   undelivered,
   forbidden,
+  tellTools,
   ran,
   beginAside,
   tellAside,

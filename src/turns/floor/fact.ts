@@ -64,6 +64,9 @@ const announcementSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('unasked'), agent, title: z.string(), why: z.string() }),
   /** The first tool of a run that the rules refuse. */
   z.strictObject({ kind: z.literal('forbidden'), agent, title: z.string(), why: z.string() }),
+  /** The tools of a server that an agent uses are gone; and are there again. */
+  z.strictObject({ kind: z.literal('toolsGone'), agent, server: z.string(), why: z.string() }),
+  z.strictObject({ kind: z.literal('toolsBack'), agent, server: z.string() }),
   /** What became of an agent's work beside the floor. */
   z.strictObject({ kind: z.literal('aside'), agent, what: z.string() }),
 ]);

@@ -24,7 +24,8 @@ export function announcementText(
   const { kind } = announcement;
   const saysAll = kind === 'disconnect' || kind === 'nobody' || kind === 'answered';
   const recurred = repeat < 2 || saysAll ? '' : ` (×${repeat})`;
-  return filled(template, valuesOf(announcement, nameOf)) + behind(announcement, nameOf) + recurred;
+  const server = 'server' in announcement ? { server: announcement.server } : {};
+  return filled(template, { ...valuesOf(announcement, nameOf), ...server }) + behind(announcement, nameOf) + recurred;
 }
 
 /** A question as people are asked it. */
@@ -127,6 +128,7 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
     case 'waitTimeout':
     case 'recovered':
     case 'skipped':
+    case 'toolsBack':
       return { agent: nameOf(announcement.agent) };
     case 'disconnect':
       return {
@@ -149,6 +151,7 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
     case 'stopped':
       return { agent: announcement.agent === null ? null : nameOf(announcement.agent), kept: announcement.kept };
     case 'undelivered':
+    case 'toolsGone':
       return { agent: nameOf(announcement.agent), why: reason(announcement.why) };
     case 'gap':
       return { why: reason(announcement.why) };

@@ -1,5 +1,8 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { unlistedTool } from '../../../src/agents/mcp/mcp-tools.ts';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { LONGEST_DEFINITIONS, McpPool, MOST_TOOLS } from '../../../src/agents/mcp/mcp-pool.ts';
 import type { McpConfig, SeatTools } from '../../../src/agents/mcp/mcp-pool.ts';
 import { livingIn } from '../backends/acp/acp-rig.ts';
@@ -18,6 +21,18 @@ function pooled(config: McpConfig) {
   pools.push(pool);
   const seat = (agent: string, channel = 'console:a') => pool.open({ agent, channel });
   return { pool, seat, now, ...rig };
+}
+
+/** A server that starts once its folder is there, and not before. */
+function lacking() {
+  const folder = mkdtempSync(join(tmpdir(), 'conch-mcp-'));
+  const file = join(folder, 'there');
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return {
+    config: { raw: toolsServer([`fails-without=${file}`]) },
+    found: () => writeFileSync(file, ''),
+    lost: () => rmSync(file),
+  };
 }
 
 const always = () => true;
@@ -90,6 +105,70 @@ describe('servers of tools', () => {
     expect((await tools.offer(always)).notes[0]).toContain('it is not tried again after 5 failures');
     seat('dev', 'console:b');
     expect((await tools.offer(always)).notes[0]).toContain('exited with code 3');
+  });
+});
+
+describe('people', () => {
+  const world = () => {
+    const { config, ...disk } = lacking();
+    const rig = pooled(config);
+    const told: string[] = [];
+    const seat = (channel: string, reaches = always) =>
+      rig.pool.open({
+        agent: 'dev',
+        channel,
+        reaches,
+        tellTools: (server, why) => void told.push(`${channel} ${server} ${why ?? 'is back'}`),
+      });
+    const use = async (tools: SeatTools, times: number) => {
+      for (let n = 0; n < times; n += 1) {
+        await tools.offer(always);
+        await rig.time.advance(60_000);
+      }
+    };
+    return { ...rig, ...disk, told, seat, use };
+  };
+  const WHY = 'exited with code 3: no such folder';
+
+  test('are told once of a server that is given up, where it is used, and not of four failures', async () => {
+    const { told, seat, use } = world();
+    const tools = seat('a');
+    seat('b');
+    seat('c', () => false);
+    await use(tools, 4);
+    expect(told).toEqual([]);
+    await use(tools, 3);
+    expect(told).toEqual([`a raw ${WHY}`, `b raw ${WHY}`]);
+  });
+
+  test('are told when it is there again, and anew when it is given up after that', async () => {
+    const { told, seat, use, found, lost, pool } = world();
+    const tools = seat('a');
+    await use(tools, 5);
+    found();
+    await tools.offer(always);
+    expect(told).toHaveLength(1);
+    const later = seat('a');
+    await use(later, 2);
+    expect(told).toEqual([`a raw ${WHY}`, 'a raw is back']);
+    lost();
+    await Promise.all([tools.close(), later.close()]);
+    expect(pool.size).toBe(0);
+    await use(seat('a'), 5);
+    expect(told).toEqual([`a raw ${WHY}`, 'a raw is back', `a raw ${WHY}`]);
+  });
+
+  test('are told once of one outage, however many sessions begin in it', async () => {
+    const { told, seat, use, found } = world();
+    for (let n = 0; n < 3; n += 1) {
+      const tools = seat('a');
+      await use(tools, 6);
+      await tools.close();
+    }
+    expect(told).toEqual([`a raw ${WHY}`]);
+    found();
+    await use(seat('a'), 1);
+    expect(told.at(-1)).toBe('a raw is back');
   });
 });
 

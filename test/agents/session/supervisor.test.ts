@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { BackendError } from '../../../src/agents/backends/backend.ts';
 import type { Ending, InjectOutcome, Report } from '../../../src/agents/backends/backend.ts';
 import { CHANNEL, bench, holding } from '../bench.ts';
@@ -12,6 +12,18 @@ describe('an agent that starts', () => {
   test('joins each of its channels once its session is open', async () => {
     const { floors } = await bench();
     expect(floors.told).toEqual([{ type: 'join', agent: 'dev' }]);
+  });
+
+  test('tells its floor that the tools of a server are gone, and are back', async () => {
+    const { floors, sessions } = await bench();
+    sessions[0]?.seat?.tellTools?.('github', 'exited with code 3');
+    sessions[0]?.seat?.tellTools?.('github', null);
+    await vi.waitFor(() =>
+      expect(floors.told.slice(1)).toEqual([
+        { type: 'tellTools', agent: 'dev', server: 'github', why: 'exited with code 3' },
+        { type: 'tellTools', agent: 'dev', server: 'github', why: null },
+      ]),
+    );
   });
 
   test('does not join while its backend does not open; it is tried again after 2, 4, 8 and 16 seconds', async () => {

@@ -310,3 +310,19 @@ describe('an outage', () => {
     expect(noticesOf(play).filter(({ repeat }) => repeat === 1)).toHaveLength(2);
   });
 });
+
+describe('a server of tools that is gone', () => {
+  const gone = (server: string) => ({ type: 'tellTools', agent: 'dev', server, why: 'exited with code 3' }) as const;
+
+  test('is told beside another one that is gone, each once', () => {
+    const play = stage({ agents: ['pm', 'dev'] });
+    for (const server of ['github', 'notes']) play.act(gone(server));
+    play.act({ type: 'tellTools', agent: 'dev', server: 'github', why: null });
+    expect(play.effects).toMatchObject([
+      { announcement: { kind: 'toolsGone', server: 'github', why: 'exited with code 3' }, repeat: 1 },
+      { announcement: { kind: 'toolsGone', server: 'notes' }, repeat: 1 },
+      { announcement: { kind: 'toolsBack', agent: 'dev', server: 'github' }, repeat: 1 },
+    ]);
+    expect(play.floor.turn).toBeNull();
+  });
+});

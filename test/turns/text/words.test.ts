@@ -145,6 +145,11 @@ describe('the built-in texts', () => {
       { kind: 'undelivered', agent: 'dev', why: 'it was blocked' },
       '⚠️ Something that dev said could not be posted: it was blocked',
     ],
+    [
+      { kind: 'toolsGone', agent: 'dev', server: 'github', why: 'exited with code 3' },
+      '🔌 dev is without the tools of github: exited with code 3. /agent restart dev tries it again.',
+    ],
+    [{ kind: 'toolsBack', agent: 'dev', server: 'github' }, '🔌 dev has the tools of github again'],
     [{ kind: 'gap', why: 'no permission' }, '⚠️ Some messages could not be read: no permission'],
     [{ kind: 'stopped', agent: 'dev', kept: 1 }, '⏹ Stopped dev. 1 message kept.'],
     [{ kind: 'stopped', agent: 'dev', kept: 0 }, '⏹ Stopped dev. 0 messages kept.'],

@@ -210,9 +210,9 @@ class Session implements AcpSession {
   }
 
   async #generate(run: AcpGeneration, turn: TurnPrompt, report: Report): Promise<Ending> {
-    const { floorTools = null, quietMs = QUIET_MS } = this.#options;
-    const first =
-      floorTools === null || !this.#known.hasFloorTools ? turn.text : `${turn.text}\n\n${toolHint(floorTools.name)}`;
+    const { floorTools = null, tools, quietMs = QUIET_MS } = this.#options;
+    const hint = floorTools !== null && this.#known.hasFloorTools ? toolHint(floorTools.name) : '';
+    const first = [turn.text, hint, tools?.absences() ?? ''].filter((part) => part !== '').join('\n\n');
     let text = first;
     let tokens = 0;
     try {

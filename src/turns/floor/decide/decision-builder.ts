@@ -90,7 +90,8 @@ function keyOf(announcement: Announcement): string {
   if (announcement.kind === 'approval' || announcement.kind === 'answered') return `approval:${announcement.question}`;
   if (announcement.kind === 'disconnect' || announcement.kind === 'nobody') return OUTAGE;
   if (announcement.kind === 'gap') return GAP_KEY;
-  return 'agent' in announcement ? `${announcement.kind}:${announcement.agent}` : announcement.kind;
+  const about = 'server' in announcement ? `:${announcement.server}` : '';
+  return 'agent' in announcement ? `${announcement.kind}:${announcement.agent}${about}` : announcement.kind;
 }
 
 const OUTAGE = 'outage';
@@ -138,6 +139,8 @@ function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
     case 'unasked':
     case 'forbidden':
     case 'aside':
+    case 'toolsGone':
+    case 'toolsBack':
       return true;
   }
 }

@@ -1,5 +1,8 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, expect, describe, test } from 'vitest';
 import { isForOwnTool } from '../../../../src/agents/backends/acp/acp-permission.ts';
 import type { AgentSession } from '../../../../src/agents/backends/backend.ts';
@@ -19,9 +22,9 @@ afterEach(async () => {
 });
 
 /** A coding agent with a server of tools, and what it does as a client of the tools that it was given. */
-async function begun(reaches?: (server: string, tool: string | null) => boolean) {
-  const { ports } = mcpPorts();
-  const pool = new McpPool(() => ({ raw: toolsServer(['tool=page']) }), ports);
+async function begun(reaches?: (server: string, tool: string | null) => boolean, flags: readonly string[] = []) {
+  const { ports, time } = mcpPorts();
+  const pool = new McpPool(() => ({ raw: toolsServer(['tool=page', ...flags]) }), ports);
   const secrets = new KnownSecrets([]);
   const real = createToolServer();
   let endpoint: ToolEndpoint | null = null;
@@ -60,7 +63,7 @@ async function begun(reaches?: (server: string, tool: string | null) => boolean)
     return came;
   };
   const call = (tool: string, input: Record<string, unknown> = {}) => client.callTool({ name: tool, arguments: input });
-  return { client, turn, call, asked, told, read, pool, name, offers };
+  return { client, turn, call, asked, told, read, pool, name, offers, time, prompts: rig.told.seen };
 }
 
 describe('a coding agent with tools of servers', () => {
@@ -99,6 +102,30 @@ describe('a coding agent with tools of servers', () => {
     await turn('allow', async () => null);
     expect(JSON.stringify(await call('raw__echo', { text: 'a' }))).toContain('You do not have the floor');
     expect(asked).toEqual([]);
+  });
+
+  test('is told once that they are not there, and once that they are there again', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'conch-mcp-'));
+    const file = join(folder, 'there');
+    const { client, turn, prompts, time } = await begun(undefined, [`fails-without=${file}`]);
+    const nothing = () => turn('allow', async () => null);
+    await nothing();
+    expect((await client.listTools()).tools.map(({ name }) => name)).not.toContain('raw__echo');
+    await nothing();
+    await nothing();
+    writeFileSync(file, '');
+    await time.advance(60_000);
+    expect((await client.listTools()).tools.map(({ name }) => name)).toContain('raw__echo');
+    await nothing();
+    await nothing();
+    rmSync(folder, { recursive: true });
+    expect(prompts.map((text) => /The tools of raw .*/.exec(text)?.[0])).toEqual([
+      undefined,
+      'The tools of raw are not there now: exited with code 3: no such folder',
+      undefined,
+      'The tools of raw are there again.',
+      undefined,
+    ]);
   });
 
   test('needs no other yes for them: the one about the call is asked where it arrives', async () => {
