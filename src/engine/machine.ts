@@ -154,7 +154,7 @@ function configPlaceOf(config: unknown, table: ConfigTable): unknown {
 export type Chain = {
   readonly at: Instant;
   /** Machines that have something to write. */
-  readonly touched: Set<Deciding>;
+  readonly touched: Deciding[];
   /** Commands that are still to be decided, with an id by which each is carried out once. */
   readonly open: { readonly command: CommandFor; readonly id: string }[];
 };
@@ -196,8 +196,8 @@ export function decideChain<T>(
   at: Instant,
   decide: (chain: Chain) => T,
   machineOf: (name: string) => Deciding | null,
-): { readonly result: T; readonly touched: ReadonlySet<Deciding> } {
-  const chain: Chain = { at, touched: new Set(), open: [] };
+): { readonly result: T; readonly touched: readonly Deciding[] } {
+  const chain: Chain = { at, touched: [], open: [] };
   try {
     const result = decide(chain);
     for (let length = 1, next = chain.open.shift(); next !== undefined; next = chain.open.shift(), length += 1) {
@@ -260,7 +260,7 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
       const own = this.#own.get(key);
       const row = { key, at, seq, state, facts, effects, cause };
       this.#own.set(key, { row: own === undefined ? row : together(own.row, row) });
-      chain.touched.add(owner);
+      if (!chain.touched.includes(owner)) chain.touched.push(owner);
     }
     if (!ok) return { ok, state, refusal: decision.refusal };
     const caused = facts.flatMap((fact) => (isCausing(machine, fact) ? (machine.causes?.(fact, state) ?? []) : []));

@@ -34,7 +34,10 @@ export function deliveryBackoffMs(attempts: number): number {
 export class Delivery<Effect> {
   readonly #ports: DeliveryPorts<Effect>;
   readonly #alarm: Alarm;
-  readonly #flying = new Set<Promise<void>>();
+  /** How many rows are under way, how many were, and who is told of the next that is not any more. */
+  #flying = 0;
+  #landed = 0;
+  #landing: PromiseWithResolvers<void> | null = null;
   #pumping: Promise<void> | null = null;
   #again = false;
   #running = false;
@@ -66,7 +69,7 @@ export class Delivery<Effect> {
     this.#running = false;
     this.#alarm.cancel();
     await this.#pumping;
-    await Promise.all(this.#flying);
+    await this.#allLanded();
   }
 
   /** Resolves when nothing is owed that could be done now, or `false` when that takes too many rounds. */
@@ -74,10 +77,18 @@ export class Delivery<Effect> {
     for (let round = 0; round < rounds; round += 1) {
       this.kick();
       await this.#pumping;
-      if (this.#flying.size === 0) return true;
-      await Promise.all(this.#flying);
+      if (this.#flying === 0) return true;
+      await this.#allLanded();
     }
     return false;
+  }
+
+  /** Resolves when as many rows are done as are under way now. */
+  async #allLanded(): Promise<void> {
+    for (const all = this.#landed + this.#flying; this.#landed < all;) {
+      this.#landing ??= Promise.withResolvers();
+      await this.#landing.promise;
+    }
   }
 
   async #pump(): Promise<void> {
@@ -91,26 +102,15 @@ export class Delivery<Effect> {
           await othersTurn();
           since = this.#ports.clock.now();
         }
-        this.#fly(row);
+        void this.#serve(row);
         // Meanwhile those before it are carried out, as far as they wait for nobody: that is what takes time.
         await Promise.resolve();
       }
     }
   }
 
-  #fly(row: OwedEffect<Effect>): void {
-    const landed = (): void => {
-      this.#flying.delete(flight);
-      this.kick();
-    };
-    const flight = this.#serve(row).then(landed, (error: unknown) => {
-      this.#ports.broken(error);
-      landed();
-    });
-    this.#flying.add(flight);
-  }
-
   async #serve(row: OwedEffect<Effect>): Promise<void> {
+    this.#flying += 1;
     let settlement: Settlement;
     try {
       settlement = await this.#ports.carry(row);
@@ -118,8 +118,17 @@ export class Delivery<Effect> {
       this.#ports.failed(row, error instanceof Error ? error.message : String(error), false);
       settlement = { state: 'uncertain', notBefore: this.#later(row) };
     }
-    if (settlement.state === 'failed') this.#ports.failed(row, settlement.why, true);
-    await this.#ports.store.settle(row, settlement);
+    try {
+      if (settlement.state === 'failed') this.#ports.failed(row, settlement.why, true);
+      await this.#ports.store.settle(row, settlement);
+    } catch (error) {
+      this.#ports.broken(error);
+    }
+    this.#flying -= 1;
+    this.#landed += 1;
+    this.#landing?.resolve();
+    this.#landing = null;
+    this.kick();
   }
 
   #later(row: OwedEffect<Effect>): Instant {

@@ -204,7 +204,7 @@ export class CasStore implements Store {
     const { result, told } = await this.#try((attempt) => {
       for (const hosted of this.#hosted.values()) hosted.begin(attempt);
       const one = decideChain(at, decide, (name) => this.#hosted.get(name) ?? null);
-      const writers = [...this.#hosted.values()].filter((hosted) => one.touched.has(hosted));
+      const writers = [...this.#hosted.values()].filter((hosted) => one.touched.includes(hosted));
       return { result: one.result, told: writers.flatMap((hosted) => hosted.write(attempt, at)) };
     });
     for (const tell of told) tell();

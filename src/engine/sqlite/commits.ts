@@ -60,10 +60,13 @@ export type CommitHooks = {
   readonly undone: (error: unknown) => void;
 };
 
+/** A larger group saves no more of a commit, while all that it decides on has to be kept in memory, and timers and sockets wait for it. */
+const MOST_TOGETHER = 512;
+
 /**
  * Group commit. A job that comes alone is committed at the end of the current task; jobs that come while the event loop is
- * busy share one transaction, and jobs of the same task always do. A job decides before it writes: one that throws then takes nobody
- * else's work with it.
+ * busy share one transaction, up to a number, and jobs that are made one right after the other always do. A job decides before it
+ * writes: one that throws then takes nobody else's work with it.
  */
 export class Commits {
   readonly #sync: DiskSync | null;
@@ -97,7 +100,8 @@ export class Commits {
     if (this.#dead !== null) return Promise.reject(this.#dead);
     const job = new Job(decide, told);
     this.#jobs.push(job);
-    this.#schedule();
+    if (this.#jobs.length === MOST_TOGETHER) queueMicrotask(() => this.#flush());
+    else this.#schedule();
     return job.done;
   }
 

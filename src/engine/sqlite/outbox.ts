@@ -19,8 +19,6 @@ export const UNCLEAR = `n > ${SETTLED} AND state NOT IN ('owed', 'uncertain', 'c
 /** A row that is owed; `n` is its number in the table, and `null` when it lives in memory alone. */
 type Entry = {
   readonly n: number | null;
-  /** Its channel and lane. */
-  readonly place: string;
   readonly row: Omit<OwedEffect<unknown>, 'attempts' | 'uncertain' | 'afterId' | 'editsId'>;
   readonly kind: string;
   readonly epoch: number | null;
@@ -32,6 +30,22 @@ type Entry = {
   isCancelled: boolean;
 };
 
+/** What nobody has tried yet. */
+const FRESH = { attempts: 0, uncertain: false, inFlight: false, isCancelled: false };
+
+/** What is owed in one lane of a channel, in order. */
+type Lane = {
+  readonly name: string;
+  entries: Entry[];
+  /** Whether its first row may be handed out. */
+  isReady: boolean;
+  /** Whether it is not durable yet how its last row was settled. */
+  isSettling: boolean;
+};
+
+/** How the last row of a lane was settled, to be written. */
+type Settled = { readonly lane: Lane; readonly write: () => void };
+
 /** Writes in a commit of its own; `durable` is called before whoever waits. */
 export type SettlingCommit = (write: () => void, durable: () => void) => Promise<void>;
 
@@ -39,7 +53,10 @@ export type SettlingCommit = (write: () => void, durable: () => void) => Promise
 const SETTLED_WITHIN_MS = 1_000;
 
 /** After so many settlements it is noted how far all is settled, and what stands last in each channel; a start reads about as many rows. */
-const NOTED_EVERY = 5_000;
+const NOTED_EVERY = 10_000;
+
+/** Lanes in which nothing is owed are let go of once they are more than the others, and than so many: most are soon needed again. */
+const MOST_EMPTY = 1_000;
 
 /**
  * Rows that the world is owed, in lanes that one process serves: they lie in memory, and those that must outlive it in the
@@ -48,17 +65,18 @@ const NOTED_EVERY = 5_000;
 export class Outbox {
   readonly #sql;
   readonly #storeId: string;
-  readonly #lanes = new Map<string, Entry[]>();
-  /** Lanes whose first row may be handed out. */
-  readonly #ready = new Set<string>();
+  #lanes = new Map<string, Lane>();
+  #mostLanes = MOST_EMPTY;
+  /** Lanes whose first row may be handed out, in the order in which that became so; one that is not ready any more is passed over. */
+  #ready: Lane[] = [];
   /** Lanes whose first row has to wait. */
   readonly #later = new Deadlines();
   /** What the transaction under way owes and takes back. */
   #staged: (Entry | Cancel)[] = [];
-  /** Settlements that go along with the next transaction, by lane, and since when; and those of the transaction under way. */
-  #settled = new Map<string, () => void>();
+  /** Settlements that go along with the next transaction, and since when; and those of the transaction under way. */
+  #settled: Settled[] = [];
   #settledAt: Instant | null = null;
-  #settling = new Map<string, () => void>();
+  #settling: readonly Settled[] = [];
   #n = 0;
   /** The last post of a channel that stands there for certain, unless it is in the file already. */
   readonly #posted = new Map<string, string>();
@@ -88,23 +106,22 @@ export class Outbox {
   /** Writes what was settled meanwhile into the transaction under way. */
   writeSettled(): void {
     this.#settling = this.#settled;
-    this.#settled = new Map();
+    this.#settled = [];
     this.#settledAt = null;
-    for (const write of this.#settling.values()) write();
+    for (const { write } of this.#settling) write();
     if (this.#unnoted >= NOTED_EVERY) this.#note();
   }
 
   /** Whether a settlement must be durable now: it has waited long enough, or the next row of its lane wants to be handed out. */
   mustSettle(at: Instant): boolean {
     if (this.#settledAt !== null && at >= this.#settledAt + SETTLED_WITHIN_MS) return true;
-    for (const lane of this.#settled.keys()) if (this.#ready.has(lane)) return true;
-    for (const lane of this.#settling.keys()) if (this.#ready.has(lane)) return true;
-    return false;
+    return this.#settled.some(({ lane }) => lane.isReady) || this.#settling.some(({ lane }) => lane.isReady);
   }
 
   /** The transaction is durable. */
   committed(): void {
-    this.#settling = new Map();
+    for (const { lane } of this.#settling) lane.isSettling = false;
+    this.#settling = [];
     for (const staged of this.#staged.splice(0)) {
       if ('row' in staged) this.#queue(staged);
       else this.#cancel(staged);
@@ -114,29 +131,32 @@ export class Outbox {
   /** The transaction was undone. */
   undone(): void {
     this.#staged = [];
-    for (const [lane, write] of this.#settling) this.#settled.set(lane, write);
-    this.#settling = new Map();
+    this.#settled = [...this.#settling, ...this.#settled];
+    this.#settling = [];
     this.#load();
   }
 
   /** Hands out the first row of every lane that may go now; `next` is when it is to be called again at the latest. */
   lease(limit: number, at: Instant): Lease<unknown> {
     const { keys, next } = this.#later.due(at);
-    for (const lane of keys) {
-      this.#later.set(lane, null);
-      this.#ready.add(lane);
+    for (const name of keys) {
+      this.#later.set(name, null);
+      this.#wake(this.#lanes.get(name));
     }
     const rows: OwedEffect<unknown>[] = [];
+    let taken = 0;
     for (const lane of this.#ready) {
       if (rows.length === limit) break;
-      this.#ready.delete(lane);
-      const entry = this.#lanes.get(lane)?.[0];
+      taken += 1;
+      const entry = lane.isReady ? lane.entries[0] : undefined;
+      lane.isReady = false;
       if (entry === undefined || this.#isBehind(entry)) continue;
       rows.push(this.#leased(entry));
       entry.inFlight = true;
       entry.attempts += 1;
     }
-    if (this.#settled.size === 0) return { rows, next };
+    this.#ready = this.#ready.slice(taken);
+    if (this.#settled.length === 0) return { rows, next };
     this.#settledAt ??= at;
     return { rows, next: Math.min(next ?? Infinity, this.#settledAt + SETTLED_WITHIN_MS) };
   }
@@ -147,9 +167,9 @@ export class Outbox {
    * transaction, as whatever comes behind it does.
    */
   async settle(row: OwedEffect<unknown>, settlement: Settlement, commit: SettlingCommit): Promise<void> {
-    const lane = laneOf(row);
-    const entry = this.#lanes.get(lane)?.[0];
-    if (entry?.row.id !== row.id || !entry.inFlight) return;
+    const lane = this.#lanes.get(laneOf(row));
+    const entry = lane?.entries[0];
+    if (lane === undefined || entry?.row.id !== row.id || !entry.inFlight) return;
     if (settlement.state === 'retry') return this.#again(lane, entry, settlement.notBefore);
     if (settlement.state === 'uncertain') {
       entry.uncertain = entry.n !== null;
@@ -158,8 +178,9 @@ export class Outbox {
     const done = (): void => this.#shift(lane);
     if (entry.n === null) return done();
     const write = (): void => this.#write(entry, row, settlement);
-    if ((this.#lanes.get(lane) ?? []).length > 1) return commit(write, done);
-    this.#settled.set(lane, write);
+    if (lane.entries.length > 1) return commit(write, done);
+    lane.isSettling = true;
+    this.#settled.push({ lane, write });
     done();
   }
 
@@ -168,21 +189,20 @@ export class Outbox {
    * ended in good order; `all`: every row, for the file was restored.
    */
   recover(which: 'noted' | 'first' | 'all'): void {
-    for (const [lane, entries] of this.#lanes) {
-      const kept = entries.filter(({ n }) => n !== null);
-      for (const [index, entry] of kept.entries()) {
+    for (const lane of this.#lanes.values()) {
+      lane.entries = lane.entries.filter(({ n }) => n !== null);
+      for (const [index, entry] of lane.entries.entries()) {
         if (which === 'all' || (which === 'first' && index === 0) || entry.inFlight) entry.uncertain = true;
         entry.inFlight = false;
       }
-      this.#lanes.set(lane, kept);
-      this.#later.set(lane, null);
+      this.#later.set(lane.name, null);
       this.#wake(lane);
     }
   }
 
   /** Notes in the file which rows are uncertain, at an end in good order. */
   note(): void {
-    for (const entries of this.#lanes.values())
+    for (const { entries } of this.#lanes.values())
       for (const entry of entries) if (entry.uncertain || entry.inFlight) this.#become(entry, 'uncertain');
     this.#note();
   }
@@ -192,63 +212,73 @@ export class Outbox {
     const key = part === 0 ? debt.key : null;
     const n = debt.lasting ? (this.#n += 1) : null;
     const row = { id, channel, lane, effect, part, text };
-    const fresh = { attempts: 0, uncertain: false, inFlight: false, isCancelled: false };
-    const entry: Entry = { n, place: laneOf(row), row, kind, epoch, key, repeats, ...fresh };
-    this.#staged.push(entry);
+    this.#staged.push({ n, row, kind, epoch, key, repeats, ...FRESH });
     if (n === null) return;
     const columns = [n, id, channel, lane, kind, JSON.stringify(effect), part, text, key, repeats];
     this.#sql.insert.run(...columns, checksumOf(columns));
   }
 
   #queue(entry: Entry): void {
-    const { place } = entry;
-    const entries = this.#lanes.get(place);
-    if (entries !== undefined) entries.push(entry);
-    else this.#lanes.set(place, [entry]);
-    if (entries === undefined) this.#wake(place);
+    const lane = this.#lane(laneOf(entry.row));
+    lane.entries.push(entry);
+    if (lane.entries.length === 1) this.#wake(lane);
+  }
+
+  #lane(name: string): Lane {
+    const known = this.#lanes.get(name);
+    if (known !== undefined) return known;
+    if (this.#lanes.size >= this.#mostLanes) this.#dropEmpty();
+    const lane = { name, entries: [], isReady: false, isSettling: false };
+    this.#lanes.set(name, lane);
+    return lane;
+  }
+
+  #dropEmpty(): void {
+    const used = [...this.#lanes].filter(([, { entries, isSettling }]) => entries.length > 0 || isSettling);
+    this.#lanes = new Map(used);
+    this.#mostLanes = 2 * used.length + MOST_EMPTY;
   }
 
   /** Only what lives in memory can be taken back. */
   #cancel({ channel, lane: name, kinds, upto }: Cancel): void {
-    const lane = laneOf({ channel, lane: name });
-    const entries = this.#lanes.get(lane) ?? [];
+    const lane = this.#lanes.get(laneOf({ channel, lane: name }));
+    if (lane === undefined) return;
     const isMeant = ({ n, kind, epoch }: Entry): boolean =>
       n === null && kinds.includes(kind) && epoch !== null && epoch <= upto;
-    for (const entry of entries) entry.isCancelled ||= isMeant(entry);
-    const [first] = entries;
-    const kept = entries.filter((entry) => !entry.isCancelled || entry.inFlight);
-    this.#lanes.set(lane, kept);
-    if (kept[0] !== first) this.#later.set(lane, null);
-    if (kept[0] !== first || kept.length === 0) this.#wake(lane);
+    for (const entry of lane.entries) entry.isCancelled ||= isMeant(entry);
+    const [first] = lane.entries;
+    lane.entries = lane.entries.filter((entry) => !entry.isCancelled || entry.inFlight);
+    if (lane.entries[0] === first) return;
+    this.#later.set(lane.name, null);
+    this.#wake(lane);
   }
 
-  #again(lane: string, entry: Entry, notBefore: Instant): void {
+  #again(lane: Lane, entry: Entry, notBefore: Instant): void {
     entry.inFlight = false;
     if (entry.isCancelled) this.#shift(lane);
-    else this.#later.set(lane, notBefore);
+    else this.#later.set(lane.name, notBefore);
   }
 
   /** What is owed in a lane `after:<lane>` waits for all that was owed before it in that lane of its channel. */
   #isBehind({ n, row: { channel, lane } }: Entry): boolean {
     if (n === null || !lane.startsWith(AFTER)) return false;
-    const before = this.#lanes.get(laneOf({ channel, lane: lane.slice(AFTER.length) }))?.[0]?.n ?? null;
+    const before = this.#lanes.get(laneOf({ channel, lane: lane.slice(AFTER.length) }))?.entries[0]?.n ?? null;
     return before !== null && before < n;
   }
 
-  #shift(lane: string): void {
-    const done = this.#lanes.get(lane)?.shift();
+  #shift(lane: Lane): void {
+    const done = lane.entries.shift();
     this.#wake(lane);
     if (done === undefined || done.n === null) return;
-    this.#wake(laneOf({ channel: done.row.channel, lane: `${AFTER}${done.row.lane}` }));
+    this.#wake(this.#lanes.get(laneOf({ channel: done.row.channel, lane: `${AFTER}${done.row.lane}` })));
   }
 
-  /** A lane without rows is let go of; another has its first row handed out next. */
-  #wake(lane: string): void {
-    const [first] = this.#lanes.get(lane) ?? [];
-    if (first === undefined) {
-      this.#lanes.delete(lane);
-      this.#ready.delete(lane);
-    } else if (!first.inFlight) this.#ready.add(lane);
+  /** The first row of a lane is handed out next, if it has one. */
+  #wake(lane: Lane | undefined): void {
+    const first = lane?.entries[0];
+    if (lane === undefined || (lane.isReady && first !== undefined)) return;
+    lane.isReady = first !== undefined && !first.inFlight;
+    if (lane.isReady) this.#ready.push(lane);
   }
 
   #write(entry: Entry, row: OwedEffect<unknown>, settlement: Settlement): void {
@@ -270,7 +300,7 @@ export class Outbox {
     this.#unnoted = 0;
     for (const [channel, id] of this.#posted) this.#sql.notePosted.run(channel, id);
     this.#posted.clear();
-    const open = [...this.#lanes.values()].flatMap((entries) => entries.find(({ n }) => n !== null)?.n ?? []);
+    const open = [...this.#lanes.values()].flatMap(({ entries }) => entries.find(({ n }) => n !== null)?.n ?? []);
     const staged = this.#staged.flatMap((each) => ('row' in each ? (each.n ?? []) : []));
     const first = [...open, ...staged].reduce((least, n) => Math.min(least, n), this.#n + 1);
     this.#sql.noteSettled.run(String(first - 1));
@@ -347,20 +377,7 @@ function statements(db: Database) {
 
 function entryOf({ n, id, channel, lane, type, effect, part, text, key, repeats, state }: Stored): Entry {
   const row = { id, channel, lane, effect: JSON.parse(effect), part, text };
-  const uncertain = state === 'uncertain';
-  return {
-    n,
-    place: laneOf(row),
-    row,
-    kind: type,
-    epoch: null,
-    key,
-    repeats,
-    attempts: 0,
-    uncertain,
-    inFlight: false,
-    isCancelled: false,
-  };
+  return { n, row, kind: type, epoch: null, key, repeats, ...FRESH, uncertain: state === 'uncertain' };
 }
 
 function laneOf({ channel, lane }: Pick<OwedEffect<unknown>, 'channel' | 'lane'>): string {

@@ -257,7 +257,7 @@ export class SqliteStore implements Store {
     return this.#commits.run(() => {
       const { result, touched } = decideChain(at, decide, (name) => this.#hosted.get(name) ?? null);
       return () => {
-        for (const keeper of this.#hosted.values()) if (touched.has(keeper)) keeper.keep();
+        for (const keeper of this.#hosted.values()) if (touched.includes(keeper)) keeper.keep();
         return result;
       };
     });

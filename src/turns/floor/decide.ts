@@ -20,7 +20,7 @@ import {
 import { catchUp, disconnect, raiseEpoch, restart, tick, undelivered } from './decide/recovery.ts';
 import type { Floor } from './floor.ts';
 import type { Instant } from '../../lib/time.ts';
-import { gate, nextUp, obstacles } from './gate.ts';
+import { gate, nextUp } from './gate.ts';
 
 export type { Decision } from './decide/decision-builder.ts';
 
@@ -158,7 +158,7 @@ function working(floor: Floor, at: Instant): readonly Violation[] {
   if (gate(floor, at, 'next') !== null) return [];
   const next = nextUp(floor);
   if (next.kind === 'later') return [];
-  return next.kind === 'agent' && obstacles(floor, at).some(({ why }) => why === 'over-budget')
+  return next.kind === 'agent' && gate(floor, at, 'turn') !== null
     ? []
     : [{ rule: 'I4', text: 'the floor is open and nobody was granted it' }];
 }

@@ -1,7 +1,7 @@
 import type { Evolution, FactOf } from './fact.ts';
 import type { ActiveTurn, Floor, Held, Turn, Wait, WaitingTurn } from './floor.ts';
 import { today } from './gate.ts';
-import { askOf, changeTurn, missedBy, patchSeat, patchedSeats, seatOf, showLine, turnOf } from './seats.ts';
+import { askOf, changeTurn, missedBy, patchSeat, patchedSeats, seatOf, shownSeats, turnOf } from './seats.ts';
 import type { AgentId, MessageId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 
@@ -328,7 +328,7 @@ function said(floor: Floor, fact: FactOf<'said'>, at: Instant): Floor {
     if (fact.workedAt === undefined) return { ...next, deadlineAt, silenceAt };
     return { ...next, deadlineAt: later(turn.deadlineAt, deadlineAt), silenceAt: later(turn.silenceAt, silenceAt) };
   });
-  return { ...showLine(spoken, fact.agent, fact.line), lines: fact.line, notice: null };
+  return { ...spoken, seats: shownSeats(spoken, fact.agent, fact.line), lines: fact.line, notice: null };
 }
 
 function later(one: Instant | null, other: Instant | null): Instant | null {

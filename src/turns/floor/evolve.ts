@@ -3,7 +3,7 @@ import type { Evolution, Fact, FactOf } from './fact.ts';
 import type { Aside, Floor, Held, Seat, Turn } from './floor.ts';
 import type { AgentId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
-import { changeTurn, findTurn, moveSeat, newSeat, patchSeat, showLine } from './seats.ts';
+import { changeTurn, findTurn, moveSeat, newSeat, patchSeat, shownSeats } from './seats.ts';
 import { GAP_KEY, NOTHING_USED } from './floor.ts';
 import { NOBODY, openMs } from './gate.ts';
 
@@ -253,9 +253,9 @@ function delivered(floor: Floor, fact: Routed, via: 'prompt' | 'inject' | 'inter
     return { ...floor, turn: { ...turn, wait: { ...turn.wait, answers: [...turn.wait.answers, message] } } };
   }
   if (turn.status !== 'active' || fact.line === null) return floor;
-  const seen = showLine(floor, turn.agent, fact.line);
-  if (via === 'observe') return seen;
-  return { ...seen, turn: { ...turn, injecting: [...turn.injecting, message] } };
+  const seats = shownSeats(floor, turn.agent, fact.line);
+  if (via === 'observe') return { ...floor, seats };
+  return { ...floor, seats, turn: { ...turn, injecting: [...turn.injecting, message] } };
 }
 
 function written({ fromProgram }: Routed): { readonly fromProgram?: true } {
@@ -290,8 +290,8 @@ function beingGiven(floor: Floor, turn: Turn, { id, outcome }: Reported): Turn['
 function amended(before: Floor, fact: FactOf<'messageAmended'>): Floor {
   const floor = fact.change === 'deleted' ? withoutMessage(before, fact.id) : before;
   if (fact.line === null) return floor;
-  const next = { ...floor, lines: fact.line, notice: null };
-  return fact.holder === null ? next : showLine(next, fact.holder, fact.line);
+  const seats = fact.holder === null ? floor.seats : shownSeats(floor, fact.holder, fact.line);
+  return { ...floor, seats, lines: fact.line, notice: null };
 }
 
 /** Nobody waits for a message any more that is not for agents, or that its author took back. */

@@ -26,14 +26,15 @@ export type Obstacle =
   /** Why it rests, and so how it goes on: by a grant, by a name, by another round, or by a first word. */
   | { readonly why: 'resting'; readonly after: 'manual' | 'mention' | 'rounds' | 'nothing' };
 
-/** What keeps whom from the floor; whatever is not named, that one may pass, or lifts. */
+/** What keeps whom from the floor, what outlasts the rest first; whatever is not named, that one may pass, or lifts. */
 const BLOCKS = {
   /** A turn that keeps the floor while it waits, to go on. */
   holder: ['catching-up'],
   /** A turn that waits without the floor, to go on. */
   parked: ['catching-up', 'paused', 'taken'],
-  /** Whoever is next; budgets are looked at once it is known that there is somebody. */
+  /** Whoever is next, and the turn of that one: budgets are looked at once it is known that there is somebody. */
   next: ['catching-up', 'paused', 'taken', 'facilitation', 'resting'],
+  turn: ['over-budget'],
   /** A message that waits, to open an exchange: one with a person's new word, or with programs' and old ones alone. */
   person: ['catching-up', 'paused', 'taken', 'day-limit', 'nobody-available'],
   program: ['catching-up', 'paused', 'taken', 'limit', 'day-limit', 'stopped', 'nobody-available'],
@@ -51,30 +52,45 @@ type Blocking<A extends Asker> = Extract<Obstacle, { readonly why: (typeof BLOCK
 
 /** Why the floor may not go to whoever asks now: the first reason that counts against that one, `null` when it may. */
 export function gate<A extends Asker>(floor: Floor, at: Instant, asker: A): Blocking<A> | null {
-  return firstFor(asker, obstacles(floor, at));
+  for (const why of BLOCKS[asker]) {
+    const found = FOUND[why](floor, at);
+    if (found !== null && isBlocking(found, asker)) return found;
+  }
+  return null;
 }
 
 /** The first of these that counts against whoever asks; `null` when none does. */
 export function firstFor<A extends Asker>(asker: A, all: readonly Obstacle[]): Blocking<A> | null {
-  const isBlocking = (obstacle: Obstacle): obstacle is Blocking<A> => BLOCKS[asker].some((why) => why === obstacle.why);
-  return all.find(isBlocking) ?? null;
+  return all.find((obstacle) => isBlocking(obstacle, asker)) ?? null;
 }
 
 /** Everything for which the floor may not be granted now, what outlasts the rest first. */
 export function obstacles(floor: Floor, at: Instant): readonly Obstacle[] {
-  const { turn, facilitation } = floor;
-  const found: Obstacle[] = [];
-  if (floor.catchingUp) found.push({ why: 'catching-up' });
-  if (floor.condition === 'paused') found.push({ why: 'paused' });
-  if (turn !== null) found.push({ why: 'taken', agent: turn.agent });
-  const budget = budgetReached(floor, at);
-  if (budget !== null) found.push(budget);
-  if (floor.stopped) found.push({ why: 'stopped' });
-  if (facilitation !== null) found.push({ why: 'facilitation', agent: facilitation.facilitator });
-  if (isDeserted(floor)) found.push({ why: 'nobody-available' });
-  if (floor.condition === 'resting') found.push({ why: 'resting', after: restsAfter(floor) });
-  return found;
+  return FINDERS.flatMap((find) => find(floor, at) ?? []);
 }
+
+function isBlocking<A extends Asker>(obstacle: Obstacle, asker: A): obstacle is Blocking<A> {
+  return BLOCKS[asker].some((why) => why === obstacle.why);
+}
+
+type Finder = (floor: Floor, at: Instant) => Obstacle | null;
+
+/** How each is found, what outlasts the rest first. Of budgets there is one at a time. */
+const FOUND: Readonly<Record<Obstacle['why'], Finder>> = {
+  'catching-up': ({ catchingUp }) => (catchingUp ? { why: 'catching-up' } : null),
+  paused: ({ condition }) => (condition === 'paused' ? { why: 'paused' } : null),
+  taken: ({ turn }) => (turn === null ? null : { why: 'taken', agent: turn.agent }),
+  limit: budgetReached,
+  'day-limit': budgetReached,
+  'over-budget': budgetReached,
+  stopped: ({ stopped }) => (stopped ? { why: 'stopped' } : null),
+  facilitation: ({ facilitation }) =>
+    facilitation === null ? null : { why: 'facilitation', agent: facilitation.facilitator },
+  'nobody-available': (floor) => (isDeserted(floor) ? { why: 'nobody-available' } : null),
+  resting: (floor) => (floor.condition === 'resting' ? { why: 'resting', after: restsAfter(floor) } : null),
+};
+
+const FINDERS: readonly Finder[] = [...new Set(Object.values(FOUND))];
 
 function restsAfter(floor: Floor): Extract<Obstacle, { why: 'resting' }>['after'] {
   const { opensForMessages, needsName } = policyOf(floor);

@@ -83,9 +83,9 @@ export function patchedSeats(floor: Floor, agent: AgentId, patch: Partial<Seat>)
   return floor.seats.map((seat) => (seat.agent === agent ? changed : seat));
 }
 
-/** The floor with one line more given to an agent, if it was given every line before; else its next prompt brings them all. */
-export function showLine(floor: Floor, agent: AgentId, line: number): Floor {
-  return seatOf(floor, agent).seenLine === line - 1 ? patchSeat(floor, agent, { seenLine: line }) : floor;
+/** The seats of a floor with one line more given to an agent, if it was given every line before; else its next prompt brings them all. */
+export function shownSeats(floor: Floor, agent: AgentId, line: number): readonly Seat[] {
+  return seatOf(floor, agent).seenLine === line - 1 ? patchedSeats(floor, agent, { seenLine: line }) : floor.seats;
 }
 
 /** A seat in which nobody has sat yet. */

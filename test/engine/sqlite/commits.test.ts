@@ -167,6 +167,41 @@ test('a command that comes alone is committed before the event loop turns', asyn
   await store.close();
 });
 
+describe('commands beyond what one group holds', () => {
+  async function syncs(accept: (store: FloorStore) => Promise<readonly string[]>): Promise<number> {
+    using place = folder();
+    let count = 0;
+    const sync = (): null => {
+      count += 1;
+      return null;
+    };
+    const store = open(place.file(), { disk: { sync, close: () => undefined } });
+    await store.accept(written('m0'));
+    const before = count;
+    expect(new Set(await accept(store))).toEqual(new Set(['new']));
+    const spent = count - before;
+    await store.close();
+    return spent;
+  }
+  const ids = Array.from({ length: 1_200 }, (_, index) => `m${index + 1}`);
+
+  test('are committed while others still come', async () => {
+    const spent = await syncs(async (store) => {
+      const accepted: Promise<string>[] = [];
+      for (const id of ids) {
+        accepted.push(store.accept(written(id)));
+        await Promise.resolve();
+      }
+      return await Promise.all(accepted);
+    });
+    expect(spent).toBe(3);
+  });
+
+  test('share their commit all the same when nothing comes between', async () => {
+    expect(await syncs((store) => Promise.all(ids.map((id) => store.accept(written(id)))))).toBe(1);
+  });
+});
+
 test('a closed store commits what waits and refuses the rest', async () => {
   using place = folder();
   const store = open(place.file());

@@ -56,6 +56,11 @@ class Box {
     });
   }
 
+  /** Whether what was settled must be on the disk before anything is handed out. */
+  mustSettle(): boolean {
+    return this.#outbox.mustSettle(AT);
+  }
+
   /** Another transaction, with which goes along what was settled. */
   commit(): void {
     this.#outbox.writeSettled();
@@ -200,6 +205,19 @@ describe('lanes', () => {
   });
 });
 
+test('what was settled in a lane is on the disk before the next of it, however many others are owed something in between', () => {
+  const { outbox, next } = box();
+  outbox.owe(ONE, [post('first')]);
+  outbox.settle(next(), { state: 'confirmed', platformId: 'p1' });
+  for (let n = 0; n < 3_000; n += 1) {
+    outbox.owe(`test:${n}`, [prompt('pm', 1)]);
+    outbox.settle(next(), { state: 'confirmed', platformId: null });
+  }
+  expect(outbox.mustSettle()).toBe(false);
+  outbox.owe(ONE, [post('second')]);
+  expect(outbox.mustSettle()).toBe(true);
+});
+
 describe('a lane behind another', () => {
   const done: Effect = { type: 'receipt', message: 'm1', receipt: 'done', epoch: 1 };
   const lanes = (from: Box, at: number): readonly string[] => from.lease(10, at).rows.map(({ lane }) => lane);
@@ -291,7 +309,7 @@ describe('after thousands of posts', () => {
     const { outbox, next } = box();
     outbox.owe(ONE, [post('stuck')]);
     outbox.settle(next(), { state: 'retry', notBefore: AT + 60_000 });
-    for (let n = 1; n <= 6_000; n += 1) {
+    for (let n = 1; n <= 11_000; n += 1) {
       outbox.owe('test:two', [post(`text ${n}`)]);
       outbox.settle(next(), { state: 'confirmed', platformId: `p${n}` });
       outbox.commit();
@@ -305,14 +323,14 @@ describe('after thousands of posts', () => {
     outbox.restart('killed');
     expect(outbox.lease(9, AT).rows).toMatchObject([
       { text: 'stuck', afterId: null },
-      { text: 'last', afterId: 'p6000' },
+      { text: 'last', afterId: 'p11000' },
     ]);
   });
 
   test('a start finds what was owed after all that was done was taken away', () => {
     const outbox = busy();
     outbox.settle(outbox.lease(1, AT + 60_000).rows[0] ?? fail(), { state: 'confirmed', platformId: 'q' });
-    for (let n = 1; n <= 5_000; n += 1) {
+    for (let n = 1; n <= 10_000; n += 1) {
       outbox.owe('test:two', [post('more')]);
       outbox.settle(outbox.lease(1, AT + 60_000).rows[0] ?? fail(), { state: 'confirmed', platformId: `r${n}` });
       outbox.commit();

@@ -7,7 +7,7 @@ import type { AgentId, FloorSettings, MessageId } from '../settings.ts';
 import { missedBy, seatOf, speaking, turnOf, turnsOf, waitOf } from '../seats.ts';
 import type { Trigger } from '../seats.ts';
 import type { Instant } from '../../../lib/time.ts';
-import { askerOf, obstacles } from '../gate.ts';
+import { askerOf, gate } from '../gate.ts';
 import type { Obstacle } from '../gate.ts';
 
 /** A command that was carried out: what happened, in order, and the floor after it. */
@@ -177,16 +177,19 @@ export function closeExchange(decision: DecisionBuilder): void {
 
 /** A person's word that the next grant brings renews what an exchange may use. */
 export function isOverBudget(decision: DecisionBuilder): boolean {
-  if (overBudget(decision)?.until === null && pending(decision).some(isNewFromPerson)) openExchange(decision, 'person');
-  const over = overBudget(decision);
-  if (over === undefined) return false;
+  let over = overBudget(decision);
+  if (over?.until === null && pending(decision).some(isNewFromPerson)) {
+    openExchange(decision, 'person');
+    over = overBudget(decision);
+  }
+  if (over === null) return false;
   decision.record({ type: 'exchangeClosed', reason: 'limit', budget: over.limit.budget, until: over.until });
   decision.announce({ kind: 'limit', ...over.limit });
   return true;
 }
 
-function overBudget(decision: DecisionBuilder): Extract<Obstacle, { why: 'over-budget' }> | undefined {
-  return obstacles(decision.floor, decision.at).find((obstacle) => obstacle.why === 'over-budget');
+function overBudget({ floor, at }: DecisionBuilder): Extract<Obstacle, { why: 'over-budget' }> | null {
+  return gate(floor, at, 'turn');
 }
 
 /** Gives the floor to a queued agent, with every message that waits; one that another asked keeps its place in the queue. */
@@ -195,7 +198,8 @@ export function grant(decision: DecisionBuilder, agent: AgentId): void {
   const asked = decision.floor.prioritised.find((named) => named.agent === agent)?.messages ?? [];
   const messages = deliver(decision, agent, pending(decision), asked);
   const by = askedBy === undefined ? {} : { askedBy };
-  begin(decision, agent, { messages: [...new Set([...messages, ...asked])], keepsPlace: askedBy !== undefined, ...by });
+  const all = asked.length === 0 ? messages : [...new Set([...messages, ...asked])];
+  begin(decision, agent, { messages: all, keepsPlace: askedBy !== undefined, ...by });
 }
 
 /** Gives the floor for one turn to whoever answers for a paused holder; its place in the queue stays its own. */
@@ -250,7 +254,7 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
     const more = pause === undefined ? {} : { pause };
     decision.announce({ kind: 'answered', agent, question, title, choice: null, by: null, ...more, at: decision.at });
   }
-  const known = new Set(decision.floor.held.map(({ id }) => id));
+  const { held } = decision.floor;
   const answered = [
     ...turn.answered,
     ...turn.given.filter((message) => isAnswered(message, outcome)).map(({ id }) => id),
@@ -270,9 +274,9 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
     ...(outcome === 'forfeited' && !said && !failsForEver(decision.floor) ? { uncounted: true as const } : {}),
   });
   if (turn.run !== undefined) decision.record({ type: 'runLeft', agent, epoch, outcome });
-  for (const message of decision.floor.held.filter(({ id }) => !known.has(id))) {
-    decision.route(message, { state: 'held', until: message.until }, null);
-  }
+  for (const message of decision.floor.held)
+    if (!held.some(({ id }) => id === message.id))
+      decision.route(message, { state: 'held', until: message.until }, null);
   const place = to === 'QUEUED' && turn.place !== null ? { place: turn.place } : {};
   decision.record({ type: 'seatMoved', agent, from, to, trigger, ...place, ...(cause === undefined ? {} : { cause }) });
   reportAll(decision);

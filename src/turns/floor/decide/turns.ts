@@ -72,10 +72,10 @@ export function goOn(decision: DecisionBuilder): void {
  * and only what a person wrote since lifts a stop or a limit. `asked`: an operator wants it, who may lift both.
  */
 export function wake(decision: DecisionBuilder, asked = false): void {
+  if (pending(decision).length === 0) return;
   const { floor, at } = decision;
-  const asker = asked || isPersonSince(decision) ? 'person' : 'program';
-  const closed = gate(floor, at, asker);
-  if (pending(decision).length === 0 || (closed !== null && closed.why !== 'nobody-available')) return;
+  const closed = gate(floor, at, asked || isPersonSince(decision) ? 'person' : 'program');
+  if (closed !== null && closed.why !== 'nobody-available') return;
   if (closed !== null && floor.parked.length === 0) {
     unroute(decision);
     return;
