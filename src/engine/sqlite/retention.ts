@@ -1,6 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
 import { ERASED_TEXT, bodiesIn } from '../reading.ts';
+import type { Configs } from './configs.ts';
 import { checksum, checkpointOf } from './rows.ts';
 import type { JournalRow, Owner, Rows } from './rows.ts';
 
@@ -33,6 +34,7 @@ export type FoldedState = { readonly state: string; readonly version: number; re
 export type RetentionPorts = {
   readonly db: Database;
   readonly rows: Rows;
+  readonly configs: Configs;
   /** Writes in a commit of its own; others go between. */
   readonly write: <T>(write: () => T) => Promise<T>;
   /** Folds rows of a key after a state; `null` begins at the first. */
@@ -140,6 +142,7 @@ export async function prune(
     posts += done.length;
     if (!isDryRun) await write(() => done.forEach(({ n }) => sql.post.run(n)));
   }
+  if (!isDryRun && entries > 0) await ports.configs.prune(write);
   return { entries, messages, posts, calls };
 }
 

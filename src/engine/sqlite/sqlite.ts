@@ -285,6 +285,7 @@ export class SqliteStore implements Store {
     return {
       db: this.#db,
       rows: this.#rows,
+      configs: this.#shared.configs,
       write: this.tables.write,
       foldOn: (owner, from, rows) => keeperOf(owner).foldOn(owner, from, rows),
       store: (owner) => keeperOf(owner).store(owner.key),
