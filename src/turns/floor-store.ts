@@ -28,6 +28,7 @@ import type { Floor } from './floor/floor.ts';
 import { react } from './floor/react.ts';
 import type { Effect } from './floor/react.ts';
 import { nextDeadline } from './floor/seats.ts';
+import { pricedMicros } from './floor/gate.ts';
 import type { ChannelId, MessageId, ModelUse } from './floor/settings.ts';
 import { restOf } from './channel-plan.ts';
 import { formerFloor } from './former-floors.ts';
@@ -219,6 +220,11 @@ export class FloorStore implements FloorReader {
     return this.#floors.journal(channel, limit, before);
   }
 
+  /** The entries of a channel, the newest first, read as far as is asked. */
+  newest(channel: ChannelId): Generator<JournalEntry> {
+    return this.#floors.newest(channel);
+  }
+
   /** The entries that name this message, oldest first. */
   why(id: MessageId): readonly JournalEntry[] {
     const message = this.message(id);
@@ -294,20 +300,14 @@ export class FloorStore implements FloorReader {
 /** What was spent before calls were told apart has no more than its tokens, and its cost if it had one. */
 function bookedOf(fact: Fact): LedgerEntry | null {
   if (fact.type !== 'spent') return null;
-  const { agent, tokens, costMicros, use } = fact;
-  const epoch = fact.epoch || null;
-  const call = use ?? { ...UNTOLD, source: costMicros > 0 ? ('estimated' as const) : ('unpriced' as const) };
-  const { requestedBy = null, run = null, source, ...told } = call;
-  return {
-    agent,
-    epoch,
-    tokens,
-    costMicros: source === 'unpriced' ? null : costMicros,
-    requestedBy,
-    run,
-    source,
-    ...told,
-  };
+  const { agent, tokens } = fact;
+  const costMicros = pricedMicros(fact);
+  const {
+    requestedBy = null,
+    run = null,
+    ...told
+  } = fact.use ?? { ...UNTOLD, source: costMicros === null ? 'unpriced' : 'estimated' };
+  return { agent, epoch: fact.epoch || null, tokens, costMicros, requestedBy, run, ...told };
 }
 
 const UNTOLD: Pick<LedgerEntry, 'backend' | 'model' | 'input' | 'output' | 'cached' | 'outcome' | 'ms'> &
