@@ -81,6 +81,7 @@ async function run(call: CommandLine): Promise<ExitCode> {
       return upkeep(call);
     case 'verify':
     case 'audit':
+    case 'cost':
     case 'restore':
       return withDatabase(call);
   }

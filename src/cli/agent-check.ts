@@ -143,7 +143,7 @@ async function attemptAll(
 async function attempt(
   session: AgentSession,
   prompt: TurnPrompt,
-  { timers, limitMs = LIMIT_MS }: CheckParts,
+  { clock, timers, limitMs = LIMIT_MS }: CheckParts,
 ): Promise<Omit<Seen, 'made'>> {
   const asked: string[] = [];
   const gate: ToolGate = {
@@ -154,7 +154,15 @@ async function attempt(
     async reported() {},
     async close() {},
   };
-  const report: Report = { text() {}, flush() {}, work() {}, usage() {}, leftMs: () => limitMs, gate };
+  const report: Report = {
+    text() {},
+    flush() {},
+    work() {},
+    usage() {},
+    now: () => clock.now(),
+    leftMs: () => limitMs,
+    gate,
+  };
   const late = Promise.withResolvers<Error>();
   const timer = timers.after(limitMs, () => late.resolve(new Error(`came to no end within ${limitMs / 1_000} s`)));
   const over = session.prompt(prompt, report).then(

@@ -1,6 +1,8 @@
 import { parseArgs } from 'node:util';
 import { didYouMean } from '../lib/nearest.ts';
 import { quoted } from '../turns/commands/parse.ts';
+import { COST_GROUPS } from './cost.ts';
+import type { CostGroup } from './cost.ts';
 import { VERBS } from './help.ts';
 import type { RunWatch } from './run-watch.ts';
 import type { ToolTest } from './tools-test.ts';
@@ -26,6 +28,12 @@ export type CommandLine =
   | { readonly verb: 'verify'; readonly file: string | null; readonly json: boolean; readonly background: boolean }
   /** `since`: a day, an instant, or how long ago ("7d", "2h"). */
   | { readonly verb: 'audit'; readonly since: string | null; readonly json: boolean }
+  | {
+      readonly verb: 'cost';
+      readonly by: CostGroup;
+      readonly since: string | null;
+      readonly format: 'text' | 'json' | 'csv';
+    }
   | { readonly verb: 'agent list' }
   | { readonly verb: 'agent'; readonly what: 'add' | 'rotate' | 'revoke'; readonly agent: string }
   | { readonly verb: 'agent check'; readonly agent: string; readonly json: boolean }
@@ -74,6 +82,8 @@ type Given = {
   readonly channel: string | null;
   readonly from: string | null;
   readonly since: string | null;
+  readonly by: string | null;
+  readonly csv: boolean;
 };
 
 const OPTIONS: Readonly<Record<string, readonly string[]>> = {
@@ -86,6 +96,7 @@ const OPTIONS: Readonly<Record<string, readonly string[]>> = {
   run: ['channel', 'json'],
   prune: ['dry-run'],
   audit: ['since', 'json'],
+  cost: ['by', 'since', 'json', 'csv'],
 };
 
 const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
@@ -99,6 +110,7 @@ const CALLS: ReadonlyMap<string, (given: Given) => Understood> = new Map([
   ['prune', (given) => nothingMore(given, { verb: 'prune', isDryRun: given.isDryRun }, 'prune')],
   ['erase', readErase],
   ['audit', (given) => nothingMore(given, { verb: 'audit', since: given.since, json: given.json }, 'audit')],
+  ['cost', readCost],
   ['config', readConfig],
   ['agent', readAgent],
   ['tools', readTools],
@@ -142,6 +154,14 @@ function readErase({ words }: Given): Understood {
   if ((what !== 'person' && what !== 'message') || id === undefined)
     return no(`Expected whose words, and an id. Usage: conch ${usageOf('erase')}`);
   return extra === undefined ? yes({ verb: 'erase', what, id }) : unexpected(extra, 'erase');
+}
+
+function readCost(given: Given): Understood {
+  const { since, json, csv } = given;
+  const by = COST_GROUPS.find((each) => each === (given.by ?? 'agent'));
+  if (by === undefined)
+    return no(`Expected one of ${COST_GROUPS.join(', ')} after --by, got ${quoted(given.by ?? '')}.`);
+  return nothingMore(given, { verb: 'cost', by, since, format: csv ? 'csv' : json ? 'json' : 'text' }, 'cost');
 }
 
 function readConfig(given: Given): Understood {
@@ -225,6 +245,8 @@ function readOptions(
     channel: text('channel'),
     from: text('from'),
     since: text('since'),
+    by: text('by'),
+    csv: options.has('csv'),
   };
 }
 
@@ -236,9 +258,11 @@ const KNOWN_OPTIONS = {
   channel: { type: 'string', short: 'c' },
   from: { type: 'string' },
   since: { type: 'string' },
+  by: { type: 'string' },
+  csv: { type: 'boolean' },
 } as const;
 
-const TAKES_VALUE: ReadonlySet<string> = new Set(['channel', 'from', 'since']);
+const TAKES_VALUE: ReadonlySet<string> = new Set(['channel', 'from', 'since', 'by']);
 
 function usageOf(verb: string): string {
   return Object.entries(VERBS).find(([each]) => each === verb)?.[1].usage ?? verb;

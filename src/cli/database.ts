@@ -1,9 +1,11 @@
 import { resolve } from 'node:path';
 import type { CommandLine } from './arguments.ts';
+import { costCsv, costText, costsBy } from './cost.ts';
 import { sessionJournal } from '../agents/session/session-journal.ts';
 import { replayJournal } from '../engine/replay.ts';
 import { restore } from '../engine/sqlite/backup.ts';
 import { databaseProblems, readJournals } from '../engine/sqlite/check.ts';
+import { readLedger } from '../engine/sqlite/ledger.ts';
 import type { Fold } from '../engine/sqlite/check.ts';
 import { databaseIn } from '../runtime/data-folder.ts';
 import { EXIT_CODES } from '../runtime/exit-codes.ts';
@@ -16,7 +18,7 @@ import { floorMachine } from '../turns/floor-store.ts';
 import { callWords } from '../turns/tool-calls.ts';
 
 /** What is done to the database in a data folder by the command line alone. */
-export type DatabaseCall = Extract<CommandLine, { verb: 'verify' | 'audit' | 'restore' }>;
+export type DatabaseCall = Extract<CommandLine, { verb: 'verify' | 'audit' | 'cost' | 'restore' }>;
 
 /** What came of it: a text for people, to be said or complained of. */
 export type Done = { readonly ok: boolean; readonly text: string; readonly code: ExitCode };
@@ -26,6 +28,7 @@ export async function runOnDatabase(call: DatabaseCall, dataDir: string, now: In
   const path = resolve(databaseIn(dataDir));
   if (call.verb === 'restore') return restored(resolve(call.file), path);
   if (call.verb === 'audit') return audited(path, call, now);
+  if (call.verb === 'cost') return costed(path, call, now);
   const file = call.file === null ? path : resolve(call.file);
   const problems = databaseProblems(file, call.background ? [] : FOLDS);
   const code = problems.length === 0 ? EXIT_CODES.ok : EXIT_CODES.databaseUnreadable;
@@ -41,11 +44,8 @@ const FOLDS: readonly Fold[] = [
 
 /** Every tool call since then, oldest first: a line each, for people or as JSON. */
 function audited(path: string, { since, json }: Extract<DatabaseCall, { verb: 'audit' }>, now: Instant): Done {
-  const from = since === null ? 0 : sinceOf(since, now);
-  if (from === null) {
-    const text = `Expected a day or how long ago after --since, as 2026-11-22, 7d or 2h, got ${quoted(since ?? '')}.`;
-    return { ok: false, text, code: EXIT_CODES.usage };
-  }
+  const from = sinceOf(since, now);
+  if (from === null) return notSince(since);
   const rows = [...readJournals(path, runOnFloor)].flatMap(([key, entries]) =>
     toolCallRows(entries).map((row) => ({ ...seatOfRuns(key), ...row })),
   );
@@ -61,7 +61,22 @@ function audited(path: string, { since, json }: Extract<DatabaseCall, { verb: 'a
 const LONGEST_INPUT = 200;
 const UNIT_MS = { h: 3_600_000, d: 86_400_000 } as const;
 
-function sinceOf(text: string, now: Instant): Instant | null {
+/** The calls of models since then, summed. */
+function costed(path: string, { by, since, format }: Extract<DatabaseCall, { verb: 'cost' }>, now: Instant): Done {
+  const from = sinceOf(since, now);
+  if (from === null) return notSince(since);
+  const costs = costsBy(by, readLedger(path, from));
+  const text = format === 'json' ? JSON.stringify(costs) : format === 'csv' ? costCsv(costs) : costText(costs);
+  return { ok: true, text, code: EXIT_CODES.ok };
+}
+
+function notSince(since: string | null): Done {
+  const text = `Expected a day or how long ago after --since, as 2026-11-22, 7d or 2h, got ${quoted(since ?? '')}.`;
+  return { ok: false, text, code: EXIT_CODES.usage };
+}
+
+function sinceOf(text: string | null, now: Instant): Instant | null {
+  if (text === null) return 0;
   const [, count, unit] = /^(\d{1,5})([hd])$/.exec(text) ?? [];
   if (count !== undefined) return now - Number(count) * UNIT_MS[unit === 'h' ? 'h' : 'd'];
   const at = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : NaN;

@@ -26,6 +26,10 @@ export const VERBS = {
     usage: 'audit [--since 7d] [--json]',
     summary: 'print all tool calls: who allowed them, what came of them',
   },
+  cost: {
+    usage: 'cost [--by agent|channel|person|model] [--since 7d] [--json|--csv]',
+    summary: 'print what calls of models have used and cost',
+  },
   restore: { usage: 'restore <file>', summary: 'put a backup in the place of the database, which is kept aside' },
   agent: {
     usage: 'agent <add|rotate|revoke|list> [id]',

@@ -34,7 +34,7 @@ export function replayAll<State, Fact>(
       if (isShown(step, from)) say(stepLine(step, machine));
     });
     say(verdictLine(id, found));
-    return found.equal && found.brokenAt === null && found.stoppedBy === null;
+    return found.equal && found.booked && found.brokenAt === null && found.stoppedBy === null;
   });
   return verdicts.every(Boolean);
 }
@@ -61,6 +61,7 @@ export function verdictLine(key: string, found: Omit<Replayed, 'folded' | 'store
     ...(found.brokenAt === null ? [] : [`the hash chain is broken at entry ${found.brokenAt}`]),
     ...(found.stoppedBy === null ? [] : [`it could not go on: ${found.stoppedBy}`]),
     ...(found.equal ? [] : ['the result differs from the stored state']),
+    ...(found.booked || found.stoppedBy !== null ? [] : ['the ledger differs from what it tells']),
   ];
   return faults.length === 0
     ? `✓ ${about}; the result is the stored state, byte for byte, and the hash chain is whole.`

@@ -49,3 +49,25 @@ export type MachineUses<Command, Fact, Effect, Refusal> = {
   /** Given to every state of a restored backup: what happened since the copy was made is unknown to it. */
   readonly restored?: Command;
 };
+
+/** One call of a model, as the ledger has it; `null`: not known. */
+export type LedgerEntry = {
+  readonly agent: string;
+  readonly epoch: number | null;
+  readonly run: string | null;
+  /** The person who asked for what it was made for. */
+  readonly requestedBy: string | null;
+  readonly backend: string | null;
+  readonly model: string | null;
+  /** All of them, `cached` in `input`. */
+  readonly tokens: number;
+  readonly input: number | null;
+  readonly output: number | null;
+  readonly cached: number | null;
+  /** In millionths of a dollar; `null`: nobody knows a price. */
+  readonly costMicros: number | null;
+  /** How that is known: its agent said so, prices times counted tokens, times guessed ones, or not at all. */
+  readonly source: 'reported' | 'computed' | 'estimated' | 'unpriced';
+  readonly outcome: string | null;
+  readonly ms: number | null;
+};

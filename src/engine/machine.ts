@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Instant } from '../lib/time.ts';
-import type { KnownMessage, MachineUses } from './machine-uses.ts';
+import type { KnownMessage, LedgerEntry, MachineUses } from './machine-uses.ts';
 
 /** Reads a stored value back; throws when it is not what was written. */
 export type Schema<Value> = { parse(stored: unknown): Value };
@@ -52,6 +52,8 @@ export type Machine<State, Command, Fact, Effect, Refusal extends string = strin
   readonly fact: Schema<Fact>;
   /** Fields of facts, by the type of the fact, that hold what was said: stored apart, so that it can be erased. No state may depend on it. */
   readonly texts?: FactFields;
+  /** What the ledger is to have of a fact: the call of a model that it tells of; `null` of all others. */
+  ledger?(fact: Fact): LedgerEntry | null;
   /** Fields of states and facts that hold configuration: what many keys have in common is stored once. */
   readonly configs?: { readonly state: readonly string[]; readonly facts: FactFields };
   /** How commands of other machines are read; a machine without it takes none. */

@@ -66,9 +66,9 @@ function configOf(place: unknown, table: ConfigTable): unknown {
   return data === undefined ? place : table.find(data.config);
 }
 
-/** A text that stood in the fact itself is taken as it is: it was stored before there were bodies. */
+/** A text that stood in the fact itself is taken as it is: it was stored before there were bodies. `null` is none. */
 function textOf(place: unknown, bodies: readonly (Body | null)[]): unknown {
-  if (typeof place === 'string') return place;
+  if (typeof place === 'string' || place === null) return place;
   const { body, hash: known } = textPlace.parse(place);
   const [salt, text] = bodies[body] ?? [];
   if (salt === undefined || text === undefined) return ERASED_TEXT;

@@ -2,6 +2,8 @@ import type { Instant } from '../lib/time.ts';
 import { canonical } from './canonical.ts';
 import { readRecord, readState } from './reading.ts';
 import type { ConfigTable, Machine, Reading } from './machine.ts';
+import type { LedgerEntry } from './machine-uses.ts';
+import type { Ledger, LedgerPlace } from './sqlite/ledger.ts';
 import { NO_TAIL, continues } from './sqlite/rows.ts';
 import type { JournalRow, Snapshot } from './sqlite/rows.ts';
 
@@ -24,6 +26,8 @@ export type Replayed = {
   readonly stoppedBy: string | null;
   /** Whether the fold up to the stored state is that state, byte for byte. */
   readonly equal: boolean;
+  /** Whether the ledger has what the facts tell of calls of models, and nothing else. */
+  readonly booked: boolean;
 };
 
 /** What one key has on record: its rows from the first on, and the state that was stored last. */
@@ -32,21 +36,23 @@ export type Recording = {
   readonly rows: Iterable<JournalRow>;
   readonly snapshot: Snapshot | null;
   readonly configs: ConfigTable;
+  readonly ledger: Pick<Ledger, 'holds'>;
 };
 
 /** What a fold needs of a machine. */
 export type Folded<State, Fact> = Reading<State, Fact> &
-  Pick<Machine<State, never, Fact, never>, 'empty' | 'evolve' | 'nextDeadline'>;
+  Pick<Machine<State, never, Fact, never>, 'empty' | 'evolve' | 'nextDeadline' | 'ledger'>;
 
 /** Folds a journal from the start and compares the result with the stored state. Never throws: damage is part of the answer. */
 export function replayJournal<State, Fact>(
-  { key, rows, snapshot, configs }: Recording,
+  { key, rows, snapshot, configs, ledger }: Recording,
   machine: Folded<State, Fact>,
   onStep: (step: ReplayStep<State, Fact>) => void = () => {},
 ): Replayed {
   let state = machine.empty(key);
-  let [tail, steps, equal]: [typeof NO_TAIL, number, boolean] = [NO_TAIL, 0, snapshot === null];
+  let [tail, id, steps, equal]: [typeof NO_TAIL, number, number, boolean] = [NO_TAIL, 0, 0, snapshot === null];
   let brokenAt: number | null = null;
+  const told: (readonly [LedgerPlace, LedgerEntry])[] = [];
   try {
     for (const row of rows) {
       const record = readRecord(machine, row, configs);
@@ -59,17 +65,20 @@ export function replayJournal<State, Fact>(
       for (const [index, fact] of facts.entries()) {
         state = machine.evolve(state, fact, row.at);
         steps += 1;
+        const entry = machine.ledger?.(fact) ?? null;
+        if (entry !== null) told.push([{ machine: row.machine, row: row.row, n: index, at: row.at }, entry]);
         onStep({ seq: first + index, at: row.at, fact, state, hashOk });
       }
       if (row.version === machine.version && row.deadline !== machine.nextDeadline(state)) brokenAt ??= row.seq;
       if (row.row === snapshot?.row) equal = isStored(state, { snapshot, configs }, machine);
       tail = row;
+      id = row.machine;
     }
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    return { steps, brokenAt, stoppedBy: `after entry ${tail.seq}: ${why}`, equal: false };
+    return { steps, brokenAt, stoppedBy: `after entry ${tail.seq}: ${why}`, equal: false, booked: false };
   }
-  return { steps, brokenAt, stoppedBy: null, equal };
+  return { steps, brokenAt, stoppedBy: null, equal, booked: ledger.holds(id, tail.row, told) };
 }
 
 function isStored<State, Fact>(

@@ -13,10 +13,10 @@ import { shownAt } from '../lib/time.ts';
 import type { Clock, Instant, Timers } from '../lib/time.ts';
 import { createOperators } from '../turns/commands/execute.ts';
 import type { Operators } from '../turns/commands/execute.ts';
-import type { Fact } from '../turns/floor/fact.ts';
 import type { Effect } from '../turns/floor/react.ts';
 import type { ChannelId } from '../turns/floor/settings.ts';
 import type { FloorStore, OutboxRow } from '../turns/floor-store.ts';
+import { changesSeats } from '../turns/view.ts';
 import { TurnManager } from '../turns/manager.ts';
 import type { Change } from '../turns/manager.ts';
 import type { Plans } from '../turns/channel-plan.ts';
@@ -285,7 +285,10 @@ export class App {
       },
       floors: {
         ...this.#floors,
-        apply: (channel, report) => this.#manager.apply(channel, redactedReport(report, clean)),
+        apply: (channel, report) => {
+          const told = report.type === 'spend' ? this.runs.booked({ channel, agent: report.agent }, report) : report;
+          return this.#manager.apply(channel, redactedReport(told, clean));
+        },
         draft: (channel, agent, epoch, draft) => {
           const text = draft === null ? null : clean(draft);
           this.#adapterOf(channel)?.draft?.(channel, this.#floors.speaker(agent), epoch, text);
@@ -336,12 +339,6 @@ export class App {
   #adapterOf(channel: ChannelId): ChatAdapter | null {
     return adapterOf(this.#parts.adapters, channel);
   }
-}
-
-/** Whether sessions are to be brought in step with the seats: after a start there are none. */
-function changesSeats(fact: Fact): boolean {
-  const { type } = fact;
-  return type === 'configured' || type === 'seatCreated' || (type === 'disconnected' && fact.restart);
 }
 
 /** What agents are owed follows from the floors when the program starts again: at its end there is nothing to tell of it. */

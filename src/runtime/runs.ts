@@ -5,6 +5,7 @@ import type { AsideListener } from '../agents/session/aside-session.ts';
 import type { Supervisor } from '../agents/session/supervisor.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
+import type { AgentCommand } from '../turns/floor/command.ts';
 import type { TurnManager } from '../turns/manager.ts';
 import { AsideRuns } from '../work/runs/aside-runs.ts';
 import type { AsideReports, AsideTask, AsideWorker } from '../work/runs/aside-runs.ts';
@@ -31,7 +32,7 @@ import { judgeCall } from './tool-judge.ts';
 
 /** What runs need of the program. */
 export type RunsPorts = {
-  readonly store: Pick<FloorStore, 'host' | 'journal' | 'message' | 'recall' | 'remember'>;
+  readonly store: Pick<FloorStore, 'host' | 'journal' | 'newest' | 'message' | 'recall' | 'remember'>;
   readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
   readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;
   /** Who may operate without being named in the configuration. */
@@ -115,7 +116,7 @@ export class Runs {
       judge: (seat, call, remembered) =>
         judgeCall(config(), seat, call, { at: clock.now(), remembered, member: this.#member(seat) }),
       maxTurns: (seat) => stepsOf(config(), seat, 'conversational'),
-      requestedBy: (seat) => this.#member(seat)?.id ?? this.#requesters(seat)[0]?.id ?? null,
+      requestedBy: (seat) => this.#requestedBy(seat),
       failed,
     });
   }
@@ -124,6 +125,16 @@ export class Runs {
   begin(agents: Pick<Supervisor, 'aside'>): Promise<void> {
     this.#agents = agents;
     return this.#asides.begin();
+  }
+
+  /** What an agent tells of a call of its model, with who asked for it, and the run that it is part of if that has begun. */
+  booked(seat: RunSeat, command: AgentCommand): AgentCommand {
+    if (command.type !== 'spend' || command.use === undefined) return command;
+    const requestedBy = this.#requestedBy(seat) ?? '';
+    const run = this.store.state(runKeyOf(seat))?.run ?? null;
+    const isIts = seat.aside === true || run?.session === `${command.epoch}`;
+    const more = { ...(requestedBy === '' ? {} : { requestedBy }), ...(run !== null && isIts ? { run: run.id } : {}) };
+    return { ...command, use: { ...command.use, ...more } };
   }
 
   /** Ends that work without a word, until the next start. */
@@ -155,9 +166,13 @@ export class Runs {
     const by = aside === true ? this.store.state(runKeyOf(seat))?.run?.requestedBy : undefined;
     if (by !== undefined) return [{ id: by, name: by }];
     return requestersOf(manager.floor(channel), agent, {
-      newest: () => store.journal(channel, LOOKED_AT).toReversed(),
+      newest: () => first(store.newest(channel), LOOKED_AT),
       authorOf: (id) => authorIn(store, id),
     });
+  }
+
+  #requestedBy(seat: RunSeat): string | null {
+    return this.#member(seat)?.id ?? this.#requesters(seat)[0]?.id ?? null;
   }
 
   /** One of them who is no operator. */
@@ -165,19 +180,27 @@ export class Runs {
     return this.#requesters(seat).find((requester) => !this.people.operates(requester)) ?? null;
   }
 
-  #open({ seat: { channel, agent }, ...order }: AsideTask, reports: AsideReports): AsideWorker | null {
+  #open({ seat, ...order }: AsideTask, reports: AsideReports): AsideWorker | null {
     const { manager, log, clean } = this.#ports;
+    const { channel, agent } = seat;
     const uncounted = (error: unknown): void => log.error({ err: error }, 'what an agent spent could not be written');
-    const spent: AsideListener['spent'] = ({ tokens, costMicros }) =>
-      void manager.apply(channel, { type: 'spend', agent, epoch: 0, tokens, costMicros }).catch(uncounted);
     const listener: AsideListener = {
       done: (text) => reports.done(clean(text)),
       lost: (cause) => reports.lost(clean(cause)),
       drafted: (text) => this.drafted?.({ channel, agent, aside: true }, text === null ? null : clean(text)),
-      spent,
+      spent: (usage) => void manager.apply(channel, this.booked(seat, { ...usage, epoch: 0 })).catch(uncounted),
     };
     const session = this.#agents?.aside(agent, { channel, ...order }, listener) ?? null;
     return session === null ? null : { written: () => clean(session.written()), stop: () => session.stop() };
+  }
+}
+
+function* first<Value>(all: Iterable<Value>, most: number): Generator<Value> {
+  let left = most;
+  for (const each of all) {
+    if (left === 0) return;
+    left -= 1;
+    yield each;
   }
 }
 

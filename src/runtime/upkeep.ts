@@ -102,17 +102,17 @@ function keptSince({ store, config, clock }: UpkeepParts): (channel: ChannelId) 
   };
 }
 
-function prunedText({ entries, messages, posts }: Pruned, isDryRun: boolean): string {
-  const what = `${entries} entries of journals, ${messages} messages and ${posts} posts`;
+function prunedText({ entries, messages, posts, calls }: Pruned, isDryRun: boolean): string {
+  const what = `${entries} entries of journals (${calls} of them in the ledger), ${messages} messages and ${posts} posts`;
   if (entries + messages + posts === 0)
     return 'Nothing is older than the configuration keeps it (retention.days, for all or per channel).';
   return isDryRun ? `${what} would be taken away. Nothing was.` : `${what} were taken away.`;
 }
 
-function erasedText(id: string, { messages, posts }: Erased): string {
-  if (messages + posts === 0) return `Nothing of ${id} is on record.`;
+function erasedText(id: string, { messages, posts, acts }: Erased): string {
+  if (messages + posts + acts === 0) return `Nothing of ${id} is on record.`;
   return (
-    `The words of ${messages} messages and ${posts} posts were taken out. Backups made before still hold them, as do ` +
+    `The words of ${messages} messages and ${posts} posts were taken out, and of ${acts} entries about what agents did for them. Backups made before still hold them, as do ` +
     "Discord or Slack, agents' own memories, and what others quoted."
   );
 }

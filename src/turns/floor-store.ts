@@ -1,5 +1,5 @@
 import type { CommandResult, Machine } from '../engine/machine.ts';
-import type { Cancel, Debt, KnownMessage, MachineUses } from '../engine/machine-uses.ts';
+import type { Cancel, Debt, KnownMessage, LedgerEntry, MachineUses } from '../engine/machine-uses.ts';
 import type {
   HumanMessage,
   Lease,
@@ -11,7 +11,7 @@ import type {
 } from '../engine/port.ts';
 import type { Replayed, ReplayStep } from '../engine/replay.ts';
 import type { Keeper } from '../engine/sqlite/keeper.ts';
-import type { Erased, Erasure, Pruned } from '../engine/sqlite/retention.ts';
+import type { Erased, Erasure, Pruned, TextStretch } from '../engine/sqlite/retention.ts';
 import type { openDatabase } from '../engine/sqlite/open.ts';
 import type { Owner } from '../engine/sqlite/rows.ts';
 import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
@@ -28,7 +28,8 @@ import type { Floor } from './floor/floor.ts';
 import { react } from './floor/react.ts';
 import type { Effect } from './floor/react.ts';
 import { nextDeadline } from './floor/seats.ts';
-import type { ChannelId, MessageId } from './floor/settings.ts';
+import { pricedMicros } from './floor/gate.ts';
+import type { ChannelId, MessageId, ModelUse } from './floor/settings.ts';
 import { restOf } from './channel-plan.ts';
 import { formerFloor } from './former-floors.ts';
 import { splitText } from './text/split.ts';
@@ -48,7 +49,8 @@ export const floorMachine = {
   state: floorSchema,
   fact: factSchema,
   upcast: { state: formerFloor, fact: unread },
-  texts: { said: ['text'], actRefused: ['text'] },
+  texts: { said: ['text'], actRefused: ['text'], spent: ['use.requestedBy'] },
+  ledger: bookedOf,
   configs: {
     state: ['settings', 'configured.settings', 'configured.seats'],
     facts: {
@@ -218,6 +220,11 @@ export class FloorStore implements FloorReader {
     return this.#floors.journal(channel, limit, before);
   }
 
+  /** The entries of a channel, the newest first, read as far as is asked. */
+  newest(channel: ChannelId): Generator<JournalEntry> {
+    return this.#floors.newest(channel);
+  }
+
   /** The entries that name this message, oldest first. */
   why(id: MessageId): readonly JournalEntry[] {
     const message = this.message(id);
@@ -269,9 +276,9 @@ export class FloorStore implements FloorReader {
     return this.#store.backupTo(path);
   }
 
-  /** Takes the texts of a person, or of one message, out for good. */
-  erase(erasure: Erasure): Promise<Erased> {
-    return this.#store.erase(erasure);
+  /** Takes the texts of a person, or of one message, out for good, and those of `also`. */
+  erase(erasure: Erasure, also: readonly TextStretch[] = []): Promise<Erased> {
+    return this.#store.erase(erasure, also);
   }
 
   /**
@@ -289,6 +296,30 @@ export class FloorStore implements FloorReader {
     return this.#store.close();
   }
 }
+
+/** What was spent before calls were told apart has no more than its tokens, and its cost if it had one. */
+function bookedOf(fact: Fact): LedgerEntry | null {
+  if (fact.type !== 'spent') return null;
+  const { agent, tokens } = fact;
+  const costMicros = pricedMicros(fact);
+  const {
+    requestedBy = null,
+    run = null,
+    ...told
+  } = fact.use ?? { ...UNTOLD, source: costMicros === null ? 'unpriced' : 'estimated' };
+  return { agent, epoch: fact.epoch || null, tokens, costMicros, requestedBy, run, ...told };
+}
+
+const UNTOLD: Pick<LedgerEntry, 'backend' | 'model' | 'input' | 'output' | 'cached' | 'outcome' | 'ms'> &
+  Pick<ModelUse, 'requestedBy' | 'run'> = {
+  backend: null,
+  model: null,
+  input: null,
+  output: null,
+  cached: null,
+  outcome: null,
+  ms: null,
+};
 
 function decideFloor(before: Floor, command: Command, at: Instant): Decision & { readonly state?: Floor } {
   const decision = decide(before, command, at);

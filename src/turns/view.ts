@@ -240,6 +240,12 @@ export function threadOf(
   return null;
 }
 
+/** Whether others may sit at a floor after a fact, or have to come anew: after a start nobody is there. */
+export function changesSeats(fact: Fact): boolean {
+  const { type } = fact;
+  return type === 'configured' || type === 'seatCreated' || (type === 'disconnected' && fact.restart);
+}
+
 /** The messages that an agent is given to answer with this fact. */
 export function givenBy(fact: Fact): readonly MessageId[] {
   switch (fact.type) {

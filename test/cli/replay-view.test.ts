@@ -89,11 +89,12 @@ describe('a floor in short', () => {
 });
 
 describe('the verdict', () => {
-  const good = { steps: 240, brokenAt: null, stoppedBy: null, equal: true };
+  const good = { steps: 240, brokenAt: null, stoppedBy: null, equal: true, booked: true };
 
   test.each([
     [good, '✓ demo: 240 entries replayed; the result is the stored state, byte for byte, and the hash chain is whole.'],
     [{ ...good, equal: false }, '✗ demo: 240 entries replayed; the result differs from the stored state.'],
+    [{ ...good, booked: false }, '✗ demo: 240 entries replayed; the ledger differs from what it tells.'],
     [{ ...good, steps: 1, brokenAt: 1 }, '✗ demo: 1 entry replayed; the hash chain is broken at entry 1.'],
     [
       { ...good, brokenAt: 7, stoppedBy: 'entry 7 is not a fact', equal: false },

@@ -64,7 +64,10 @@ describe('a machine in a store', () => {
     for (const by of [1, 2, 3]) await counters.apply('a', { type: 'add', by }, AT + by);
     const values: number[] = [];
     const replayed = counters.replay('a', ({ state }) => values.push(state.value));
-    expect([values, replayed]).toEqual([[1, 3, 6], { steps: 3, brokenAt: null, stoppedBy: null, equal: true }]);
+    expect([values, replayed]).toEqual([
+      [1, 3, 6],
+      { steps: 3, brokenAt: null, stoppedBy: null, equal: true, booked: true },
+    ]);
     await store.close();
   });
 

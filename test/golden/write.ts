@@ -103,6 +103,39 @@ async function asides(): Promise<GoldenJournal> {
   return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
 }
 
+/** A floor that is told of calls of models in all that is known of them, and in nothing but their tokens. */
+async function spending(): Promise<GoldenJournal> {
+  const bound = await new Bound().granted();
+  const use = {
+    backend: 'llm/openai',
+    model: 'gpt-5-mini',
+    input: 1_000,
+    output: 100,
+    cached: 900,
+    ms: 1_500,
+  } as const;
+  const spent = { type: 'spend', agent: 'pm', epoch: 1, tokens: 1_100, costMicros: 3_500 } as const;
+  const asked = { requestedBy: 'ann', run: 'console:hall pm#1' };
+  await bound.floor(
+    { ...spent, use: { ...use, ...asked, source: 'computed', outcome: 'answered' } },
+    { ...spent, costMicros: 0, use: { ...use, model: null, source: 'unpriced', outcome: 'passed' } },
+    { ...spent, use: { ...use, input: null, output: null, cached: null, source: 'reported', outcome: 'stopped' } },
+    { ...spent, tokens: 0, costMicros: 0, use: { ...use, source: 'estimated', outcome: 'retried' } },
+    { ...spent, tokens: 0, costMicros: 0, use: { ...use, source: 'estimated', outcome: 'failed' } },
+    spent,
+    { type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true },
+  );
+  const rows = bound.store.journal(HALL, Infinity).map(({ at, fact }) => ({ at, facts: [fact] }));
+  return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
+}
+
+/** Whether a journal tells of a call of a model as one that is kept does not. */
+function tellsMore({ rows }: GoldenJournal, kept: readonly GoldenJournal[]): boolean {
+  const has = (each: GoldenJournal['rows']): boolean =>
+    each.some(({ facts }) => facts.some((fact) => fact instanceof Object && 'use' in fact));
+  return has(rows) && !kept.some((each) => has(each.rows));
+}
+
 /** A journal that goes on after its file was restored from a backup. */
 function restored({ rows, state, ...journal }: GoldenJournal): GoldenJournal {
   const at = rows.at(-1)?.at ?? 0;
@@ -178,14 +211,18 @@ const DISRUPTIONS: readonly MakeEvent[] = [
 
 const usingTools = await runs();
 for (const [name, journals, kind] of [
-  [`floor-${floorMachine.version}.jsonl`, [usingTools.floor, await asides(), ...(await floors())], 'type'],
+  [
+    `floor-${floorMachine.version}.jsonl`,
+    [usingTools.floor, await asides(), await spending(), ...(await floors())],
+    'type',
+  ],
   [`run-${runOnFloor.version}.jsonl`, usingTools.runs, 'type'],
   [`session-${sessionJournal.version}.jsonl`, sessions(), 'trigger'],
 ] as const) {
   const kept: GoldenJournal[] = goldenFiles().includes(name) ? [...goldenJournals(name)] : [];
   for (const journal of journals) {
     const known = new Set(kept.flatMap((each) => kindsIn(each, kind)));
-    if (kindsIn(journal, kind).some((each) => !known.has(each))) kept.push(journal);
+    if (kindsIn(journal, kind).some((each) => !known.has(each)) || tellsMore(journal, kept)) kept.push(journal);
   }
   writeFileSync(new URL(name, import.meta.url), kept.map((each) => `${JSON.stringify(each)}\n`).join(''));
 }

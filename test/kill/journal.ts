@@ -79,8 +79,8 @@ function replay(store: FloorStore, channel: string, faults: JournalFaults): read
       faults.doubleHolders.push(`${channel}: epoch ${fact.epoch} was given to ${known} and ${fact.agent}`);
     holders.set(fact.epoch, fact.agent);
   });
-  const { brokenAt, stoppedBy, equal } = found;
-  if (brokenAt !== null || stoppedBy !== null || !equal)
-    faults.other.push(`the journal of ${channel} is not its floor: ${JSON.stringify({ brokenAt, stoppedBy, equal })}`);
+  const { brokenAt, stoppedBy, equal, booked } = found;
+  if (brokenAt !== null || stoppedBy !== null || !equal || !booked)
+    faults.other.push(`the journal of ${channel} is not its floor: ${JSON.stringify(found)}`);
   return facts;
 }

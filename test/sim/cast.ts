@@ -7,6 +7,7 @@ import type {
   Report,
   SeatContext,
   TurnPrompt,
+  Usage,
 } from '../../src/agents/backends/backend.ts';
 import type { GateVerdict, GatedCall } from '../../src/agents/tools/tool-gate.ts';
 import type { AgentConfig } from '../../src/config/config.ts';
@@ -305,8 +306,7 @@ export class SimSession implements AgentSession {
     const speak = (): void => step(() => this.#speak(generation));
     const finish = (ending: Ending): void => step(() => this.#finish(generation, ending));
     if (random.chance(0.4)) step(() => generation.report.work(0));
-    if (random.chance(0.5))
-      step(() => generation.report.usage({ tokens: random.between(1, 900), costMicros: random.between(1, 9_000) }));
+    if (random.chance(0.5)) step(() => generation.report.usage(usageOf(random)));
     switch (plan) {
       case 'answer':
         speak();
@@ -453,4 +453,22 @@ function commandCall(title: string, isConchs: boolean): GatedCall {
   const call = { id: title, tool: 'execute', title, input: { command: title }, detail: title };
   const whose = isConchs ? {} : { accounts: [] };
   return { ...call, definition: null, repeatable: false, caution: null, ...whose };
+}
+
+/** What a model that has a price, or none, has used. */
+function usageOf(random: Random): Usage {
+  const tokens = random.between(1, 900);
+  const costMicros = random.between(0, 9_000);
+  const source = costMicros === 0 ? 'unpriced' : 'computed';
+  const use = {
+    backend: 'sim',
+    model: 'm-1',
+    input: tokens,
+    output: 0,
+    cached: null,
+    source,
+    outcome: 'answered',
+    ms: 7,
+  } as const;
+  return { tokens, costMicros, use };
 }

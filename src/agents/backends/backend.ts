@@ -1,4 +1,5 @@
-import type { AgentId, ChannelId, MessageId } from '../../turns/floor/settings.ts';
+import type { Instant } from '../../lib/time.ts';
+import type { AgentId, ChannelId, MessageId, ModelUse } from '../../turns/floor/settings.ts';
 import type { SeatTaint } from '../mcp/taint.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
 import type { Line } from '../../turns/view.ts';
@@ -34,6 +35,14 @@ export type TurnPrompt = {
   readonly text: string;
 };
 
+/** What a call of a model has used, or what an agent tells of a turn; who asked for it, the program adds. */
+export type Usage = {
+  readonly tokens: number;
+  /** Nothing when it is `unpriced`. */
+  readonly costMicros: number;
+  readonly use: Omit<ModelUse, 'requestedBy' | 'run'>;
+};
+
 /** What a session tells while it works. Everything carries the turn's epoch by belonging to one prompt. */
 export type Report = {
   /** A piece of text as it is generated. */
@@ -47,7 +56,8 @@ export type Report = {
   work(open: number, by?: 'host', limitMs?: number): void;
   /** What stands between the agent and its tools. */
   readonly gate: ToolGate;
-  usage(use: { readonly tokens: number; readonly costMicros: number }): void;
+  usage(usage: Usage): void;
+  now(): Instant;
   /** How long the turn may last if nothing more is heard of its agent, in milliseconds. */
   leftMs(): number;
 };
@@ -88,7 +98,11 @@ export type AgentSession = {
   /** Passes on what others said while this agent does not hold the floor. */
   observe?(message: Line): void;
   /** Asks who should be next; `null` when no opinion. */
-  choose?(candidates: readonly AgentId[], lines: readonly Line[]): Promise<AgentId | null>;
+  choose?(
+    candidates: readonly AgentId[],
+    lines: readonly Line[],
+    report: Pick<Report, 'usage' | 'now'>,
+  ): Promise<AgentId | null>;
   /** Resolves as soon as the agent answers, stays open while it does not (a missed beat), rejects when it is known to be gone. */
   ping(): Promise<void>;
   close(): Promise<void>;

@@ -1,4 +1,4 @@
-import type { AgentCommand } from '../../turns/floor/command.ts';
+import type { AgentCommand, CommandOf } from '../../turns/floor/command.ts';
 import { besideOf } from '../../turns/floor/seats.ts';
 import type { ChannelId } from '../../turns/floor/settings.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
@@ -20,7 +20,7 @@ export type AsideListener = {
   drafted(text: string | null): void;
   done(text: string): void;
   lost(cause: string): void;
-  spent(use: { readonly tokens: number; readonly costMicros: number }): void;
+  spent(usage: CommandOf<'spend'>): void;
 };
 
 /**

@@ -5,7 +5,7 @@ import type { SignalScanner } from '../../turns/text/recognition.ts';
 import type { Applied } from '../../turns/floor-store.ts';
 import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
-import type { AgentSession, Ending, Report, TurnPrompt } from '../backends/backend.ts';
+import type { AgentSession, Ending, Report, TurnPrompt, Usage } from '../backends/backend.ts';
 import type { AgentLog } from './floor-port.ts';
 import { Injections } from './injections.ts';
 import type { Injection } from './injections.ts';
@@ -89,10 +89,8 @@ export class Generation {
       text: (chunk) => this.#hear(chunk),
       flush: () => void this.#endMessage(),
       work: (open, by, limitMs) => this.#work(open, { by, limitMs }),
-      usage: ({ tokens, costMicros }) => {
-        const { agent, epoch } = ports;
-        void ports.send({ type: 'spend', agent, epoch, tokens, costMicros });
-      },
+      usage: (usage) => this.#spend(usage),
+      now: () => ports.clock.now(),
       leftMs: ports.leftMs,
       gate: this.#gated(ports.gate),
     };
@@ -245,6 +243,13 @@ export class Generation {
     if (open !== this.#open) this.#beatAt = -Infinity;
     this.#open = open;
     if (!this.#beat(limitMs)) this.#tellSoon();
+  }
+
+  /** What only says that there is nothing to say is a pass. */
+  #spend({ use, ...spent }: Usage): void {
+    const { agent, epoch, send } = this.#ports;
+    const isPass = use.outcome === 'answered' && this.#isPassWord;
+    void send({ type: 'spend', agent, epoch, ...spent, use: isPass ? { ...use, outcome: 'passed' } : use });
   }
 
   /** A sign of work, at most one a second; whether it was told. What text says of it is known without. */

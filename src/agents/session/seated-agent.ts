@@ -6,7 +6,7 @@ import type { Settlement } from '../../engine/port.ts';
 import type { OutboxRow } from '../../turns/floor-store.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
-import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt } from '../backends/backend.ts';
+import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt, Usage } from '../backends/backend.ts';
 import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
 import type { SeatTaint } from '../mcp/taint.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
@@ -209,12 +209,13 @@ export class SeatedAgent {
   /** Asks who is next; the answer goes to the floor. */
   ask(effect: Of<'ask'>): Settlement {
     const lines = this.#ports.floors.lines(this.channel, ASK_LINES);
-    const opinion = this.#executor.session?.choose?.(effect.candidates, lines) ?? Promise.resolve(null);
     const { id: agent } = this.spec;
-    const { ask } = effect;
+    const usage = (used: Usage): void => void this.#commands.send({ type: 'spend', agent, epoch: 0, ...used });
+    const report = { usage, now: () => this.#ports.clock.now() };
+    const opinion = this.#executor.session?.choose?.(effect.candidates, lines, report) ?? Promise.resolve(null);
     opinion
       .catch((error: unknown) => this.#warn(error, 'could not choose who is next'))
-      .then((next) => this.#commands.send({ type: 'choose', agent, ask, next: next ?? null }))
+      .then((next) => this.#commands.send({ type: 'choose', agent, ask: effect.ask, next: next ?? null }))
       .catch((error: unknown) => this.#warn(error, 'could not tell who is next'));
     return CONFIRMED;
   }
@@ -279,12 +280,11 @@ export class SeatedAgent {
     const { contextTokens, signal, passWords, place } = sessionSettings(this.channel);
     const knowledge = this.#knowledge;
     knowledge.begin(session, boundary);
-    const shown = this.spec.backend.needsSignal ? signal : null;
     const seat = this.#seat();
     const { turn, left } = turnPrompt(effect, seat, floors, {
       describe,
       place,
-      signal: shown,
+      signal: this.spec.backend.needsSignal ? signal : null,
       passWord: passWords[0] ?? signal,
       contextTokens,
       at: clock.now(),

@@ -6,6 +6,7 @@ import type { ConfigTable, Reading } from '../machine.ts';
 import type { StoredFact } from '../port.ts';
 import type { Recording, Replayed } from '../replay.ts';
 import { Configs, configProblems } from './configs.ts';
+import { Ledger } from './ledger.ts';
 import { MIGRATIONS, openToRead } from './open.ts';
 import { OPEN, UNCLEAR } from './outbox.ts';
 import { JOURNAL_COLUMNS, NO_TAIL, Rows, brokenRows, continues, countBroken } from './rows.ts';
@@ -55,12 +56,13 @@ export function databaseProblems(path: string, folds: readonly Fold[]): readonly
     const found = fileProblems(db);
     if (found.length > 0 || folds.length === 0 || isFormer(db)) return found;
     const rows = new Rows(db);
-    const configs = new Configs(db);
+    const [configs, ledger] = [new Configs(db), new Ledger(db)];
     const replay = db.transaction((owner: Owner): Replayed | null => {
       const fold = folds.find(({ name }) => name === owner.name);
       const snapshot = rows.snapshot(owner.name, owner.key);
       if (fold === undefined || snapshot === null) return null;
-      return fold.replay({ key: owner.key, rows: [...rows.back(snapshot.row)].toReversed(), snapshot, configs });
+      const chain = [...rows.back(snapshot.row)].toReversed();
+      return fold.replay({ key: owner.key, rows: chain, snapshot, configs, ledger });
     });
     return foldProblems(rows, replay);
   } finally {
@@ -106,11 +108,12 @@ function factsOf<State, Fact>(
 export function foldProblems(rows: Rows, replay: (owner: Owner) => Replayed | null): readonly string[] {
   const problemsOf = ({ key }: Owner, replayed: Replayed | null): readonly string[] => {
     if (replayed === null) return [];
-    const { brokenAt, stoppedBy, equal } = replayed;
+    const { brokenAt, stoppedBy, equal, booked } = replayed;
     return [
       ...(brokenAt === null ? [] : [`the journal of ${key} was changed at entry ${brokenAt}`]),
       ...(stoppedBy === null ? [] : [`the journal of ${key} cannot be folded: ${stoppedBy}`]),
       ...(equal ? [] : [`the state of ${key} is not the fold of its journal`]),
+      ...(booked || stoppedBy !== null ? [] : [`the ledger does not have what the journal of ${key} tells`]),
     ];
   };
   return unlessUnreadable('machines', () =>
@@ -127,7 +130,7 @@ function unlessUnreadable(what: string, look: () => readonly string[]): readonly
   }
 }
 
-const TABLES = ['inbox', 'machines', 'outbox', 'memory', 'conversation'] as const;
+const TABLES = ['inbox', 'machines', 'outbox', 'memory', 'conversation', 'ledger'] as const;
 
 /** How many rows are looked at in one read. */
 const SLICE = 1_000;

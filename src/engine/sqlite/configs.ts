@@ -6,12 +6,21 @@ import { canonical } from '../canonical.ts';
 /** How many are kept in memory. */
 const KEPT = 1_000;
 
-type Row = { readonly id: string; readonly json: string };
+/** How many rows that may name some are looked at in one commit. */
+const LOOKED_AT = 2_000;
 
-/** Configurations that states and facts name: each is stored once, under a hash of it, and stays for as long as a journal may name it. */
+type Row = { readonly id: string; readonly json: string };
+type Naming = { readonly n: number; readonly text: string | null };
+
+/** Configurations that states and facts name: each is stored once, under a hash of it, and stays for as long as something names it. */
 export class Configs {
   readonly #insert;
   readonly #read;
+  readonly #all;
+  readonly #delete;
+  readonly #naming;
+  /** Who is to know of every id that is given out. */
+  readonly #watching = new Set<Set<string>>();
   readonly #ids = new WeakMap<object, string>();
   /** Those that are in the file, as they were written or read. */
   readonly #stored = new BoundedMap<string, unknown>(KEPT);
@@ -19,18 +28,21 @@ export class Configs {
   constructor(db: Database) {
     this.#insert = db.prepare<[string, string]>('INSERT OR IGNORE INTO configs (id, json) VALUES (?, ?)');
     this.#read = db.prepare<[string], Row>('SELECT id, json FROM configs WHERE id = ?');
+    this.#all = db.prepare<[], string>('SELECT id FROM configs').pluck();
+    this.#delete = db.prepare<[string]>('DELETE FROM configs WHERE id = ?');
+    this.#naming = [namingRows(db, 'journal', 'row', 'facts'), namingRows(db, 'machines', 'id', 'state')];
   }
 
   /** The id of a configuration, which is the same for equal ones; stores what is new in the transaction under way. */
   idOf(config: object): string {
     const known = this.#ids.get(config);
-    if (known !== undefined && this.#stored.has(known)) return known;
+    if (known !== undefined && this.#stored.has(known)) return this.#given(known);
     const json = canonical(config);
     const id = idOf(json);
     this.#insert.run(id, json);
     this.#ids.set(config, id);
     this.#stored.set(id, config);
-    return id;
+    return this.#given(id);
   }
 
   /** The configuration with an id, the same object for as long as it is in use; throws when it is not there, or not what was stored. */
@@ -45,6 +57,36 @@ export class Configs {
     return config;
   }
 
+  /** Takes away those that nothing names any more, in short commits; what is named meanwhile stays. */
+  async prune(write: <T>(write: () => T) => Promise<T>): Promise<void> {
+    const named = new Set<string>();
+    this.#watching.add(named);
+    try {
+      for (const rows of this.#naming) {
+        for (let found = await write(() => rows.all(0)); found.length > 0;) {
+          for (const { text } of found) for (const [, id = ''] of text?.matchAll(NAMED) ?? []) named.add(id);
+          const after = found.at(-1)?.n ?? 0;
+          found = await write(() => rows.all(after));
+        }
+      }
+      await write(() => {
+        for (const id of this.#all.all()) if (!named.has(id)) this.#forget(id);
+      });
+    } finally {
+      this.#watching.delete(named);
+    }
+  }
+
+  #given(id: string): string {
+    for (const named of this.#watching) named.add(id);
+    return id;
+  }
+
+  #forget(id: string): void {
+    this.#delete.run(id);
+    this.#stored.delete(id);
+  }
+
   /** The transaction was undone. */
   undone(): void {
     this.#stored.clear();
@@ -56,6 +98,16 @@ export function configProblems(db: Database): readonly string[] {
   const rows = db.prepare<[], Row>('SELECT id, json FROM configs').iterate();
   for (const { id, json } of rows) if (idOf(json) !== id) return ['configs: a row is not what was written'];
   return [];
+}
+
+/** As `recordOf` and `stateText` write it; inside a text the quotes would be escaped. */
+const NAMED = /"config":"([\w-]{43})"/gu;
+
+function namingRows(db: Database, table: string, number: string, column: string) {
+  return db.prepare<[number], Naming>(
+    `SELECT ${number} AS n, iif(instr(${column}, '"config":"') > 0, ${column}, NULL) AS text FROM ${table}
+     WHERE ${number} > ? ORDER BY ${number} LIMIT ${LOOKED_AT}`,
+  );
 }
 
 function idOf(json: string): string {

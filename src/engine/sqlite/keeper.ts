@@ -9,6 +9,7 @@ import { replayJournal } from '../replay.ts';
 import type { Replayed, ReplayStep } from '../replay.ts';
 import type { Configs } from './configs.ts';
 import type { Inbox } from './inbox.ts';
+import type { Ledger, LedgerPlace } from './ledger.ts';
 import type { Outbox } from './outbox.ts';
 import type { FoldedState } from './retention.ts';
 import { NO_TAIL, rowHash } from './rows.ts';
@@ -24,6 +25,7 @@ export type Shared = {
   readonly commit: <T>(at: Instant, decide: (chain: Chain) => T) => Promise<T>;
   readonly reading: <T>(read: () => T) => T;
   readonly configs: Configs;
+  readonly ledger: Ledger;
   /** Goes with a text, so that nobody can guess it by its hash once it is gone. */
   readonly newSalt: () => string;
 };
@@ -165,8 +167,8 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     return reading(() => {
       const snapshot = rows.snapshot(this.machine.name, key);
       const chain = snapshot === null ? [] : [...rows.back(rows.end(snapshot))].toReversed();
-      const { configs } = this.#shared;
-      return replayJournal({ key, rows: chain, snapshot, configs }, this.machine, onStep);
+      const { configs, ledger } = this.#shared;
+      return replayJournal({ key, rows: chain, snapshot, configs, ledger }, this.machine, onStep);
     });
   }
 
@@ -241,6 +243,7 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
     const row = { at, deadline, version: machine.version, ...recordOf(machine, facts, this.#shared), cause };
     const tail = rows.append(owner, row, { tail: head.tail, count: facts.length });
     if (head.owner === null) this.#store(owner, { state, tail });
+    if (machine.ledger !== undefined) this.#book({ machine: owner.id, row: tail.row, at }, facts);
     this.#keep(key, { owner, state, tail, at });
     this.#newest[tail.row % NEWEST_ROWS] = { ...tail, at, prev: head.tail.row || null, facts };
     const { outbox: use } = this.#uses;
@@ -250,6 +253,13 @@ export class Keeper<State, Command, Fact, Effect, Refusal extends string>
         effects.flatMap((effect) => use.owes(key, effect)),
       );
     return { key, at, facts, state, effects };
+  }
+
+  #book(place: Omit<LedgerPlace, 'n'>, facts: readonly Fact[]): void {
+    for (const [n, fact] of facts.entries()) {
+      const entry = this.machine.ledger?.(fact) ?? null;
+      if (entry !== null) this.#shared.ledger.add({ ...place, n }, entry);
+    }
   }
 
   #store(owner: Owner, { state, tail }: { readonly state: State; readonly tail: Tail }): void {

@@ -1,17 +1,31 @@
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
-import { ERASED_TEXT } from '../reading.ts';
+import { ERASED_TEXT, bodiesIn } from '../reading.ts';
+import type { Configs } from './configs.ts';
 import { checksum, checkpointOf } from './rows.ts';
 import type { JournalRow, Owner, Rows } from './rows.ts';
 
 /** Whose words are taken out: all of a person by its id, or one message, by the id that its platform gave it. */
 export type Erasure = { readonly what: 'person' | 'message'; readonly id: string };
 
-/** How many rows lost their text. */
-export type Erased = { readonly messages: number; readonly posts: number };
+/** Entries of a key's journal whose texts go, too: facts by their numbers, both included. */
+export type TextStretch = {
+  readonly machine: string;
+  readonly key: string;
+  readonly from: number;
+  readonly upto: number;
+};
 
-/** What retention took away, or would take away. */
-export type Pruned = { readonly entries: number; readonly messages: number; readonly posts: number };
+/** How many messages, posts, and entries about what agents did lost their text or their name. */
+export type Erased = { readonly messages: number; readonly posts: number; readonly acts: number };
+
+/** What retention took away, or would take away; `calls`: of models, in the ledger. */
+export type Pruned = {
+  readonly entries: number;
+  readonly messages: number;
+  readonly posts: number;
+  readonly calls: number;
+};
 
 /** A state that was folded so far. */
 export type FoldedState = { readonly state: string; readonly version: number; readonly deadline: Instant | null };
@@ -20,6 +34,7 @@ export type FoldedState = { readonly state: string; readonly version: number; re
 export type RetentionPorts = {
   readonly db: Database;
   readonly rows: Rows;
+  readonly configs: Configs;
   /** Writes in a commit of its own; others go between. */
   readonly write: <T>(write: () => T) => Promise<T>;
   /** Folds rows of a key after a state; `null` begins at the first. */
@@ -32,14 +47,22 @@ export type RetentionPorts = {
 const LOOKED_AT = 2_000;
 const TAKEN_OUT = 100;
 
-/** Takes texts out, in short commits. What was said by others stays, also when it quotes them. */
-export async function erase({ db, write }: RetentionPorts, { what, id }: Erasure): Promise<Erased> {
+/** Takes texts out, in short commits, and those of `also`. What was said by others stays, also when it quotes them. */
+export async function erase(
+  { db, rows, write }: RetentionPorts,
+  { what, id }: Erasure,
+  also: readonly TextStretch[],
+): Promise<Erased> {
   const sql = erasing(db);
+  let acts = 0;
+  for (const stretch of also) {
+    for (const row of rowsOf(rows, stretch)) acts += await write(() => sql.body.run({ row }).changes);
+  }
   if (what === 'message') {
     return write(() => {
       const messages = sql.message.run({ id, erased: ERASED_TEXT }).changes;
       sql.shown.run({ seq: /^\d{1,15}$/u.test(id) ? Number(id) : -1, nonce: '', erased: ERASED_TEXT });
-      return { messages, posts: sql.posts.all(id).reduce((sum, post) => sum + erasePost(sql, post.id), 0) };
+      return { messages, posts: sql.posts.all(id).reduce((sum, post) => sum + erasePost(sql, post.id), 0), acts };
     });
   }
   let messages = 0;
@@ -49,7 +72,28 @@ export async function erase({ db, write }: RetentionPorts, { what, id }: Erasure
   for await (const page of pages(sql.conversationPage, write)) {
     await write(() => sql.speaker.run({ ...page, id, erased: ERASED_TEXT }));
   }
-  return { messages, posts: 0 };
+  for await (const page of pages(sql.ledgerPage, write))
+    acts += await write(() => eraseRequester(sql, { ...page, id }));
+  return { messages, posts: 0, acts };
+}
+
+/** The rows of the journal that hold a stretch of facts. */
+function* rowsOf(rows: Rows, { machine, key, from, upto }: TextStretch): Iterable<number> {
+  const snapshot = rows.snapshot(machine, key);
+  if (snapshot === null) return;
+  for (const row of rows.back(rows.end(snapshot))) {
+    if (row.seq < from) return;
+    if (row.body !== null && (rows.before(row)?.seq ?? 0) < upto) yield row.row;
+  }
+}
+
+/** Who asked for a call of a model stands in the ledger, and among the texts of the fact that tells of it. */
+function eraseRequester(sql: ReturnType<typeof erasing>, asked: Page & { readonly id: string }): number {
+  for (const { row, body } of sql.asked.all(asked)) {
+    const left = bodiesIn(body).map((each) => (each?.[1] === asked.id ? null : each));
+    sql.bodies.run({ row, body: JSON.stringify(left) });
+  }
+  return sql.requester.run({ ...asked, erased: ERASED_TEXT }).changes;
 }
 
 /** A post is a part of what was said in one entry: all parts go, and the text of the entry. */
@@ -76,7 +120,7 @@ export async function prune(
   const { db, rows, write } = ports;
   const sql = pruningStatements(db);
   const cuts = new Map<string, number>();
-  let [entries, messages, posts] = [0, 0, 0];
+  let [entries, messages, posts, calls] = [0, 0, 0, 0];
   for (const owner of rows.owners()) {
     const instant = before(owner);
     if (instant === null) continue;
@@ -84,6 +128,7 @@ export async function prune(
     const cut = old.at(-1);
     if (cut !== undefined) cuts.set(owner.key, cut);
     entries += Math.max(0, old.length - 1);
+    if (old.length > 1) calls += sql.countCalls.get(owner.id, cut ?? 0) ?? 0;
     if (!isDryRun) await cutChain(ports, owner, old);
     const asked = { channel: owner.key, before: instant, machine: owner.id };
     if (isDryRun)
@@ -97,7 +142,8 @@ export async function prune(
     posts += done.length;
     if (!isDryRun) await write(() => done.forEach(({ n }) => sql.post.run(n)));
   }
-  return { entries, messages, posts };
+  if (!isDryRun && entries > 0) await ports.configs.prune(write);
+  return { entries, messages, posts, calls };
 }
 
 /** Gives pages that are free back to the disk, and empties the log; `false` when somebody reads it, so that it must stay as it is. */
@@ -155,6 +201,7 @@ async function cutChain(
         deadline: state.deadline,
         facts: checkpointOf(row, state),
       });
+      sql.calls.run(owner.id, last);
       for (const number of [...(first === null ? [] : [first]), ...numbers]) if (number !== last) sql.entry.run(number);
       sql.end.run();
       folded = state;
@@ -212,6 +259,17 @@ function erasing(db: Database) {
       `UPDATE outbox SET text = @text, checksum = ${checksum('outbox', ['text'])} WHERE id = @id`,
     ),
     body: db.prepare<{ row: number }>('UPDATE journal SET body = NULL WHERE row = @row'),
+    bodies: db.prepare<{ row: number; body: string }>('UPDATE journal SET body = @body WHERE row = @row'),
+    asked: db.prepare<Page & { id: string }, { row: number; body: string }>(
+      `SELECT row, body FROM journal WHERE body IS NOT NULL
+         AND row IN (SELECT row FROM ledger WHERE id > @after AND id <= @upto AND requested_by = @id)`,
+    ),
+    requester: db.prepare<Page & { id: string; erased: string }>(
+      `UPDATE ledger SET requested_by = @erased,
+         checksum = ${checksum('ledger', ['requested_by']).replace('@requested_by', '@erased')}
+       WHERE id > @after AND id <= @upto AND requested_by = @id`,
+    ),
+    ledgerPage: pageOf(db, 'ledger', 'id'),
     inboxPage: pageOf(db, 'inbox', 'rowid'),
     conversationPage: pageOf(db, 'conversation', 'seq'),
   };
@@ -239,6 +297,11 @@ function pruningStatements(db: Database) {
       'UPDATE journal SET prev = NULL, version = @version, deadline = @deadline, facts = @facts, body = NULL WHERE row = @row',
     ),
     entry: db.prepare<[number]>('DELETE FROM journal WHERE row = ?'),
+    // The ledger has what the journal tells, as far back as that goes.
+    calls: db.prepare<[number, number]>('DELETE FROM ledger WHERE machine = ? AND row <= ?'),
+    countCalls: db
+      .prepare<[number, number], number>('SELECT count(*) FROM ledger WHERE machine = ? AND row <= ?')
+      .pluck(),
     countMessages: db
       .prepare<Asked & Page, number>(`SELECT count(*) FROM inbox WHERE rowid > @after AND rowid <= @upto AND ${gone}`)
       .pluck(),

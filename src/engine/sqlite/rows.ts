@@ -95,6 +95,8 @@ const CHECKED = {
   // What becomes of a row is not part of what is owed.
   outbox: 'n id channel lane type effect part text key repeats',
   memory: 'owner name value',
+  ledger:
+    'machine row n at agent epoch run requested_by backend model tokens input output cached cost source outcome ms',
   conversation:
     'seq channel kind speaker_id speaker_name avatar text epoch sent_at edited deleted receipts reply_to nonce',
 } as const;

@@ -25,10 +25,11 @@ import { Inbox } from './inbox.ts';
 import { Keeper } from './keeper.ts';
 import type { Shared } from './keeper.ts';
 import { KeyValues } from './key-values.ts';
+import { Ledger } from './ledger.ts';
 import { MIGRATIONS, openDatabase } from './open.ts';
 import { Outbox } from './outbox.ts';
 import { erase, giveBack, prune } from './retention.ts';
-import type { Erased, Erasure, Pruned, RetentionPorts } from './retention.ts';
+import type { Erased, Erasure, Pruned, RetentionPorts, TextStretch } from './retention.ts';
 import { Rows } from './rows.ts';
 import type { Owner } from './rows.ts';
 
@@ -151,6 +152,7 @@ export class SqliteStore implements Store {
       reading,
       newSalt: options.salts ?? saltsOf(randomBytes),
       configs: new Configs(db),
+      ledger: new Ledger(db),
       rows: this.#rows,
       inbox: this.#inbox,
       outbox: this.#outbox,
@@ -230,8 +232,8 @@ export class SqliteStore implements Store {
    * Takes texts out for good: of the rows, of the file and of its log. Backups keep what they have. Rejects with a `StoreError` when
    * another program reads the file, so that its log must stay: done again later, it comes to the same.
    */
-  async erase(erasure: Erasure): Promise<Erased> {
-    const erased = await erase(this.#retention(), erasure);
+  async erase(erasure: Erasure, also: readonly TextStretch[] = []): Promise<Erased> {
+    const erased = await erase(this.#retention(), erasure, also);
     if (await this.#forgetTexts()) return erased;
     const why = 'another program reads it, so its log still holds what was erased. End that one and erase again';
     throw new StoreError('locked', `${this.#options.path}: ${why}.`);
@@ -283,6 +285,7 @@ export class SqliteStore implements Store {
     return {
       db: this.#db,
       rows: this.#rows,
+      configs: this.#shared.configs,
       write: this.tables.write,
       foldOn: (owner, from, rows) => keeperOf(owner).foldOn(owner, from, rows),
       store: (owner) => keeperOf(owner).store(owner.key),

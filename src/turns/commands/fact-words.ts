@@ -1,5 +1,6 @@
 import type { Announcement, Fact, Fate } from '../floor/fact.ts';
 import { ASIDE_END_WORDS } from '../floor/seats.ts';
+import { pricedMicros } from '../floor/gate.ts';
 import type { MessageId } from '../floor/settings.ts';
 import { clockWords, counted, excerpt } from './clock-words.ts';
 
@@ -159,8 +160,13 @@ const WORDS: Words = {
   said: ({ agent, epoch, text }, name) => `${name(agent)} #${epoch} said: ${excerpt(text)}`,
   worked: ({ agent, open }, name) =>
     open === 0 ? `${name(agent)} is at work` : `${name(agent)} has ${counted(open, 'piece')} of work open`,
-  spent: ({ agent, tokens, costMicros }, name) =>
-    `${name(agent)} spent ${counted(tokens, 'token')}, $${(costMicros / 1_000_000).toFixed(4)}`,
+  spent: (fact, name) => {
+    const { agent, tokens, use } = fact;
+    const micros = pricedMicros(fact);
+    const price = micros === null ? 'unpriced' : `$${(micros / 1_000_000).toFixed(4)}`;
+    const how = use === undefined || use.outcome === 'answered' ? '' : ` (${use.outcome})`;
+    return `${name(agent)} spent ${counted(tokens, 'token')}, ${price}${how}`;
+  },
   messageRouted: ({ id, fate, holder }, name) =>
     `message ${id} ${fateWords(fate, name)}${holder === null ? '' : ` (${name(holder.agent)} #${holder.epoch} had the floor)`}`,
   injectReported: ({ agent, epoch, id, outcome }, name) =>

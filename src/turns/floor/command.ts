@@ -1,7 +1,16 @@
 import { z } from 'zod';
 import type { InterruptMode, OrderPolicy } from './policies.ts';
 import type { Instant } from '../../lib/time.ts';
-import type { AgentId, Approval, CallEnd, Choice, FloorSettings, MessageId, SeatSettings } from './settings.ts';
+import type {
+  AgentId,
+  Approval,
+  CallEnd,
+  Choice,
+  FloorSettings,
+  MessageId,
+  ModelUse,
+  SeatSettings,
+} from './settings.ts';
 
 /** Who did it: a platform's user id for a person, or the program itself. */
 export type Actor = string;
@@ -81,6 +90,7 @@ export type AgentCommand =
       readonly epoch: number;
       readonly tokens: number;
       readonly costMicros: number;
+      readonly use?: ModelUse;
     }
   | {
       readonly type: 'end';

@@ -2,7 +2,14 @@ import { z } from 'zod';
 import { REFUSALS } from './command.ts';
 import { BUDGETS, STATUSES, heldSchema, linedSchema } from './floor.ts';
 import type { Floor, Frozen } from './floor.ts';
-import { answerSchema, cameSchema, configSchemas, questionSchema, seatSettingsSchema } from './settings.ts';
+import {
+  answerSchema,
+  cameSchema,
+  configSchemas,
+  modelUseSchema,
+  questionSchema,
+  seatSettingsSchema,
+} from './settings.ts';
 import { ASIDE_ENDS, TRANSITIONS } from './seats.ts';
 import type { Instant } from '../../lib/time.ts';
 
@@ -268,7 +275,13 @@ export const factSchema = z.discriminatedUnion('type', [
     workedAt: instant.exactOptional(),
   }),
   z.strictObject({ type: z.literal('worked'), ...act, open: number, limitMs: number.exactOptional() }),
-  z.strictObject({ type: z.literal('spent'), ...act, tokens: number, costMicros: number }),
+  z.strictObject({
+    type: z.literal('spent'),
+    ...act,
+    tokens: number,
+    costMicros: number,
+    use: modelUseSchema.exactOptional(),
+  }),
   /** A message's fate changed; `line` is set when it became part of the conversation with this fact. */
   z.strictObject({
     type: z.literal('messageRouted'),

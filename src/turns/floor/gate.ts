@@ -1,7 +1,7 @@
 import type { Command } from './command.ts';
 import type { Limit } from './fact.ts';
 import type { Floor, Seat } from './floor.ts';
-import type { AgentId } from './settings.ts';
+import type { AgentId, ModelUse } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { POLICIES } from './policies.ts';
 import type { Policy } from './policies.ts';
@@ -230,6 +230,18 @@ type Reached = { readonly limit: Limit; readonly until: Instant | null };
 /** The first budget that another turn would exceed, or `null`. Tokens and money are counted per channel, never per pair. */
 function reached(floor: Floor, at: Instant): Reached | null {
   return exchangeLimit(floor, at) ?? dayLimit(floor, at);
+}
+
+/** What was spent with a price, in millionths of a dollar; `null`: it has none. Earlier versions wrote nothing in its place. */
+export function pricedMicros({
+  costMicros,
+  use,
+}: {
+  readonly costMicros: number;
+  readonly use?: Pick<ModelUse, 'source'>;
+}): number | null {
+  const isPriced = use === undefined ? costMicros > 0 : use.source !== 'unpriced';
+  return isPriced ? costMicros : null;
 }
 
 /** For how long exchanges were open since a person or an operator last spoke. */

@@ -88,6 +88,27 @@ export const cameSchema = z.strictObject({
   ms: z.number().nullable(),
 });
 
+/** One call of a model, or what an agent reports as one: an ACP agent tells of a whole turn. Durations in milliseconds. */
+export const modelUseSchema = z.strictObject({
+  backend: z.string(),
+  /** As its provider names it; `null`: its agent does not say. */
+  model: z.string().nullable(),
+  input: z.number().nullable(),
+  output: z.number().nullable(),
+  /** Of the input, what its provider had kept. */
+  cached: z.number().nullable(),
+  /** How its cost is known: told by its agent, prices times counted tokens, times guessed ones, or not at all, so that it stands as 0. */
+  source: z.enum(['reported', 'computed', 'estimated', 'unpriced']),
+  /** `retried`: it was cut or refused, and asked again; `stopped`: nobody wanted the rest. */
+  outcome: z.enum(['answered', 'passed', 'failed', 'retried', 'stopped']),
+  ms: z.number(),
+  /** The person who asked for what it was made for. */
+  requestedBy: z.string().exactOptional(),
+  run: z.string().exactOptional(),
+});
+
+export type ModelUse = Readonly<z.infer<typeof modelUseSchema>>;
+
 export type CallEnd = Readonly<z.infer<typeof cameSchema>>;
 
 export type Question = Readonly<z.infer<typeof questionSchema>>;

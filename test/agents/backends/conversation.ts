@@ -60,7 +60,11 @@ export function recorder() {
     work: (open, by) => void events.push(by === 'host' ? `host ${open}` : `work ${open}`),
     gate: gateThat(() => 'reject'),
     leftMs: () => 0,
+    now: () => 0,
     usage: ({ tokens }) => void events.push(tokens > 0 ? 'tokens' : 'no tokens'),
   };
   return { report, events, messages, text: () => messages.join('\n---\n') };
 }
+
+/** A report of what a call has used that keeps nothing, for sessions that are asked who is next. */
+export const UNHEARD: Pick<Report, 'usage' | 'now'> = { usage: () => {}, now: () => 0 };

@@ -314,9 +314,22 @@ describe('a turn', () => {
   test('records what it spent', async () => {
     const { prompt, session, floors, time } = await bench();
     await prompt(1);
-    session().report?.usage({ tokens: 12, costMicros: 3 });
+    const use = {
+      backend: 'fake',
+      model: 'm-1',
+      input: 10,
+      output: 2,
+      cached: null,
+      source: 'computed',
+      ms: 5,
+    } as const;
+    session().report?.usage({ tokens: 12, costMicros: 3, use: { ...use, outcome: 'answered' } });
+    session().report?.text('PASS');
+    session().report?.usage({ tokens: 12, costMicros: 3, use: { ...use, outcome: 'answered' } });
     await time.settle();
-    expect(floors.told).toContainEqual({ type: 'spend', agent: 'dev', epoch: 1, tokens: 12, costMicros: 3 });
+    const spent = { type: 'spend', agent: 'dev', epoch: 1, tokens: 12, costMicros: 3 };
+    expect(floors.told).toContainEqual({ ...spent, use: { ...use, outcome: 'answered' } });
+    expect(floors.told).toContainEqual({ ...spent, use: { ...use, outcome: 'passed' } });
   });
 
   test('has spoken when nothing follows its text for five seconds', async () => {

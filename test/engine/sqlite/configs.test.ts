@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { databaseProblems } from '../../../src/engine/sqlite/check.ts';
 import type { Fold } from '../../../src/engine/sqlite/check.ts';
-import { MIGRATIONS, openDatabase } from '../../../src/engine/sqlite/open.ts';
+import { Configs } from '../../../src/engine/sqlite/configs.ts';
+import { MEMORY, MIGRATIONS, openDatabase } from '../../../src/engine/sqlite/open.ts';
 import { replayJournal } from '../../../src/engine/replay.ts';
 import type { FloorStore } from '../../../src/turns/floor-store.ts';
 import { floorMachine } from '../../../src/turns/floor-store.ts';
@@ -81,6 +82,63 @@ describe('the configuration of floors', () => {
     await store.close();
     expect(databaseProblems(place.file(), [FLOORS])).toEqual([]);
   });
+});
+
+describe('a configuration that nothing names any more', () => {
+  const DAY = 86_400_000;
+
+  /** A channel that went by another mode long ago. */
+  async function changed(path: string): Promise<FloorStore> {
+    const store = open(path);
+    await seat(store);
+    await store.apply('test:one', { type: 'mode', by: 'u1', mode: 'queue' }, AT);
+    await store.apply('test:one', { type: 'mode', by: 'u1', mode: 'parallel' }, AT);
+    await write(store, 'm1');
+    await store.close();
+    const again = open(path);
+    await again.apply('test:one', { type: 'pause', by: 'u1' }, AT + DAY);
+    expect(configsIn(again)).toBe(4);
+    return again;
+  }
+
+  test('goes with what named it, and all that is left is read back', async () => {
+    using place = folder();
+    const store = await changed(place.file());
+    const floor = store.floor('test:one');
+    await store.prune(() => AT + 1, true);
+    expect(configsIn(store)).toBe(4);
+    await store.prune(() => AT + 1, false);
+    expect(configsIn(store)).toBe(3);
+    expect(store.verify()).toEqual([]);
+    await store.close();
+    const again = open(place.file());
+    expect(again.floor('test:one')).toEqual(floor);
+    expect(again.verify()).toEqual([]);
+    await again.close();
+  });
+
+  test.each([1, 2, 3, 4])(
+    'is there when it is named before, while or after it is looked for: commit %i',
+    async (moment) => {
+      const db = openDatabase(MEMORY);
+      const configs = new Configs(db);
+      const [one, other] = [{ mode: 'one' }, { mode: 'other' }];
+      const ids = [configs.idOf(one), configs.idOf(other)];
+      let commits = 0;
+      await configs.prune(async (commit) => {
+        const written = commit();
+        commits += 1;
+        if (commits === moment) configs.idOf(one);
+        return written;
+      });
+      if (moment > commits) configs.idOf(one);
+      const stored = db.prepare<[], string>('SELECT id FROM configs').pluck().all();
+      expect([ids.map((id) => stored.includes(id)), commits]).toEqual([[true, false], 3]);
+      expect(configs.idOf(other)).toBe(ids[1]);
+      expect(db.prepare('SELECT count(*) FROM configs').pluck().get()).toBe(2);
+      db.close();
+    },
+  );
 });
 
 describe('a file of the schema before configurations had a place', () => {

@@ -63,7 +63,7 @@ describe('retention', () => {
     expect(readFileSync(place.file()).includes('answer 7')).toBe(false);
     const again = open(place.file());
     expect(again.verify()).toEqual([]);
-    expect(await again.prune(OLD, false)).toEqual({ entries: 0, messages: 0, posts: 0 });
+    expect(await again.prune(OLD, false)).toEqual({ entries: 0, messages: 0, posts: 0, calls: 0 });
     await again.close();
   });
 
@@ -93,8 +93,8 @@ describe('retention', () => {
   test('asked for no channel takes away nothing', async () => {
     using place = folder();
     const store = await withHistory(place.file(), 3);
-    expect(await store.prune(() => null, false)).toEqual({ entries: 0, messages: 0, posts: 0 });
-    expect(await store.prune(() => AT, false)).toEqual({ entries: 0, messages: 0, posts: 0 });
+    expect(await store.prune(() => null, false)).toEqual({ entries: 0, messages: 0, posts: 0, calls: 0 });
+    expect(await store.prune(() => AT, false)).toEqual({ entries: 0, messages: 0, posts: 0, calls: 0 });
     expect(store.message('m1')).not.toBeNull();
     await store.close();
   });
@@ -167,12 +167,12 @@ describe('an erasure', () => {
     await turn(store, 'noted');
     await write(store, 'm2', 'again: 5551234');
     expect(isLeft(place.file, '5551234')).toBe(true);
-    expect(await store.erase({ what: 'person', id: 'u1' })).toEqual({ messages: 2, posts: 0 });
+    expect(await store.erase({ what: 'person', id: 'u1' })).toEqual({ messages: 2, posts: 0, acts: 0 });
     expect(isLeft(place.file, '5551234')).toBe(false);
     expect(store.message('m1')).toMatchObject({ text: '[erased]', author: { id: 'u1', name: '[erased]' } });
     expect(store.lines('test:one', 0, 9).map(({ text }) => text)).not.toContain('again: 5551234');
     expect(store.verify()).toEqual([]);
-    expect(await store.erase({ what: 'person', id: 'u1' })).toEqual({ messages: 0, posts: 0 });
+    expect(await store.erase({ what: 'person', id: 'u1' })).toEqual({ messages: 0, posts: 0, acts: 0 });
     await store.close();
   });
 
@@ -203,7 +203,7 @@ describe('an erasure', () => {
 
   test('of a message that nobody knows takes nothing', async () => {
     const store = open();
-    expect(await store.erase({ what: 'message', id: 'm9' })).toEqual({ messages: 0, posts: 0 });
+    expect(await store.erase({ what: 'message', id: 'm9' })).toEqual({ messages: 0, posts: 0, acts: 0 });
     await store.close();
   });
 

@@ -4,6 +4,17 @@ import { factWords, fateWords } from '../../../src/turns/commands/fact-words.ts'
 import { findAgent } from '../../../src/turns/commands/execute.ts';
 import { nearest } from '../../../src/lib/nearest.ts';
 
+const USE = {
+  backend: 'llm/openai',
+  model: 'm-1',
+  input: 8,
+  output: 0,
+  cached: null,
+  source: 'computed',
+  outcome: 'retried',
+  ms: 9,
+} as const;
+
 describe('a duration', () => {
   test.each([
     [72_000, '1:12'],
@@ -158,6 +169,15 @@ describe('a fact in words', () => {
       "refused qa's say (#1): not-holder",
     ],
     [{ type: 'spent', agent: 'pm', epoch: 1, tokens: 1_200, costMicros: 12_345 }, 'PM spent 1200 tokens, $0.0123'],
+    [{ type: 'spent', agent: 'pm', epoch: 1, tokens: 1_200, costMicros: 0 }, 'PM spent 1200 tokens, unpriced'],
+    [
+      { type: 'spent', agent: 'pm', epoch: 1, tokens: 8, costMicros: 0, use: { ...USE, source: 'unpriced' } },
+      'PM spent 8 tokens, unpriced (retried)',
+    ],
+    [
+      { type: 'spent', agent: 'pm', epoch: 1, tokens: 8, costMicros: 0, use: { ...USE, outcome: 'answered' } },
+      'PM spent 8 tokens, $0.0000',
+    ],
   ] as const)('%j is %j', (fact, words) => {
     expect(factWords(fact, (agent) => (agent === 'pm' ? 'PM' : agent))).toBe(words);
   });

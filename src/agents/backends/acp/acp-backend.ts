@@ -214,6 +214,7 @@ class Processes {
     });
     const session = await createAcpSession(process.peer(seat), {
       seat,
+      kind: 'acp',
       profile,
       timers,
       cwd,

@@ -3,7 +3,9 @@ import { wantsSignIn } from './acp-errors.ts';
 import type { AcpLink } from './acp-link.ts';
 import { AskingModes } from './acp-modes.ts';
 import type { AcpProfile } from './acp-profiles.ts';
+import { AcpUsage } from './acp-usage.ts';
 import { initialized, newSession, oldSession } from './acp-wire.ts';
+import type { NewSession } from './acp-wire.ts';
 import { BackendError } from '../backend.ts';
 import type { ToolEndpoint } from '../../tools/tool-server.ts';
 
@@ -20,12 +22,14 @@ export type Handshake = {
   readonly hasFloorTools: boolean;
   /** What keeps it asking. */
   readonly modes: AskingModes;
+  readonly usage: AcpUsage;
 };
 
 /** What a handshake needs; `limitMs` is for each of its requests. */
 export type HandshakeParts = {
   readonly link: AcpLink;
   readonly profile: AcpProfile;
+  readonly kind: string;
   readonly cwd: string;
   readonly floorTools: ToolEndpoint | null;
   readonly previous: string | null;
@@ -59,20 +63,20 @@ export async function initialize(parts: HandshakeParts): Promise<Handshake> {
     agent.agentInfo === null || agent.agentInfo.name === ''
       ? null
       : `${agent.agentInfo.name} ${agent.agentInfo.version}`.trim();
-  return { sessionId, resumed, program, steering: agent._meta.steering.supported, hasFloorTools, modes };
+  const usage = new AcpUsage(parts.kind, session);
+  return { sessionId, usage, resumed, program, steering: agent._meta.steering.supported, hasFloorTools, modes };
 }
 
 const VERSION = 1;
 
 type Agent = z.output<typeof initialized>;
-type Opened = z.output<typeof newSession>;
 type Common = { readonly cwd: string; readonly mcpServers: readonly object[]; readonly _meta?: object };
 
-async function fresh({ link, limitMs }: HandshakeParts, common: Common): Promise<Opened> {
+async function fresh({ link, limitMs }: HandshakeParts, common: Common): Promise<NewSession> {
   return await link.ask({ method: 'session/new', params: common, answer: newSession, limitMs });
 }
 
-async function again(parts: HandshakeParts, agent: Agent, common: Common): Promise<Opened | null> {
+async function again(parts: HandshakeParts, agent: Agent, common: Common): Promise<NewSession | null> {
   const { link, limitMs, previous } = parts;
   const { loadSession, sessionCapabilities } = agent.agentCapabilities;
   const method = sessionCapabilities.resume ? 'session/resume' : loadSession ? 'session/load' : null;
@@ -87,7 +91,7 @@ async function again(parts: HandshakeParts, agent: Agent, common: Common): Promi
 }
 
 /** Signs in by the profile's method when the agent asks for it and there is something to sign in with. */
-async function signedIn(parts: HandshakeParts, agent: Agent, open: () => Promise<Opened>): Promise<Opened> {
+async function signedIn(parts: HandshakeParts, agent: Agent, open: () => Promise<NewSession>): Promise<NewSession> {
   try {
     return await open();
   } catch (error) {

@@ -17,13 +17,15 @@ import type { Update } from './acp-wire.ts';
 import { begunAnew, injectedWords, toolHint } from './acp-words.ts';
 import { insist } from '../insist.ts';
 import { UnaskedError } from '../backend.ts';
-import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
+import type { AgentSession, Ending, InjectOutcome, Report, SeatContext, TurnPrompt, Usage } from '../backend.ts';
 import type { SessionTools } from '../../mcp/session-tools.ts';
 import type { ToolCalls, ToolEndpoint } from '../../tools/tool-server.ts';
 
 /** What a session over the Agent Client Protocol goes by; durations in milliseconds. */
 export type AcpSessionOptions = {
   readonly seat: SeatContext;
+  /** Of the backend. */
+  readonly kind: string;
   readonly profile: AcpProfile;
   readonly timers: Timers;
   /** The agent's working folder, an absolute path. */
@@ -85,10 +87,6 @@ class Session implements AcpSession {
   readonly #seconds = new Set<Promise<unknown>>();
   /** A ping has no answer yet. */
   #pinging = false;
-  #costBefore = 0;
-  #cost = 0;
-  #usedBefore = 0;
-  #used = 0;
   readonly #tripwire: Tripwire | null;
   /** A mode is being set back. */
   #settingBack = false;
@@ -129,9 +127,9 @@ class Session implements AcpSession {
   }
 
   async open(): Promise<void> {
-    const { profile, cwd, floorTools = null, previous = null, meta } = this.#options;
+    const { profile, kind, cwd, floorTools = null, previous = null, meta } = this.#options;
     const limitMs = this.#limitMs;
-    this.#handshake = await initialize({ link: this.#link, profile, cwd, floorTools, previous, meta, limitMs });
+    this.#handshake = await initialize({ link: this.#link, profile, kind, cwd, floorTools, previous, meta, limitMs });
   }
 
   async prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
@@ -214,7 +212,9 @@ class Session implements AcpSession {
     const hint = floorTools !== null && this.#known.hasFloorTools ? toolHint(floorTools.name) : '';
     const first = [turn.text, hint, tools?.absences() ?? ''].filter((part) => part !== '').join('\n\n');
     let text = first;
-    let tokens = 0;
+    const told = this.#known.usage;
+    let outcome: Usage['use']['outcome'] = 'failed';
+    told.begin(report);
     try {
       for (;;) {
         const { stopReason, usage } = await insist(() => this.#ask(text), {
@@ -224,15 +224,19 @@ class Session implements AcpSession {
           failureOf: (error) => acpFailure(error, this.#options.profile),
           failed: () => void (text = run.breakOff(text)),
         });
-        tokens += usage?.totalTokens ?? 0;
+        told.count(usage);
         while (this.#seconds.size > 0) await Promise.all(this.#seconds);
         await run.quiet(quietMs);
         const messages = run.interrupted ? [] : run.takeRestarts();
-        if (messages.length === 0) return run.ending(stopReason);
+        if (messages.length === 0) {
+          const ending = run.ending(stopReason);
+          outcome = OUTCOMES[ending.how];
+          return ending;
+        }
         text = begunAnew(first, run.written, messages);
       }
     } finally {
-      this.#reportUsage(report, tokens);
+      told.tell(report, run.interrupted ? 'stopped' : outcome);
     }
   }
 
@@ -274,10 +278,7 @@ class Session implements AcpSession {
     const parsed = sessionUpdate.safeParse(params);
     if (!parsed.success || parsed.data.sessionId !== this.#handshake?.sessionId) return;
     const { update } = parsed.data;
-    if (update.sessionUpdate === 'usage_update' && 'used' in update) {
-      this.#used = update.used;
-      if (update.cost?.currency === 'USD') this.#cost = update.cost.amount;
-    }
+    this.#known.usage.update(update);
     this.#watch(update);
     this.#run?.update(update);
   }
@@ -337,15 +338,6 @@ class Session implements AcpSession {
     if (chosen?.kind.startsWith('allow')) this.#tripwire?.allow(toolCall.toolCallId);
     return { outcome };
   }
-
-  /** Agents tell the tokens of a turn at its end, or how full the session is; and what the whole session has cost. */
-  #reportUsage(report: Report, told: number): void {
-    const tokens = Math.round(told > 0 ? told : Math.max(0, this.#used - this.#usedBefore));
-    const costMicros = Math.max(0, Math.round((this.#cost - this.#costBefore) * 1_000_000));
-    this.#usedBefore = this.#used;
-    this.#costBefore = this.#cost;
-    if (tokens > 0 || costMicros > 0) report.usage({ tokens, costMicros });
-  }
 }
 
 /** What an agent says of itself, for one line that people read. */
@@ -353,6 +345,7 @@ function quoted(text: string): string {
   return `"${text.replace(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ').slice(0, LONGEST_QUOTE)}"`;
 }
 
+const OUTCOMES = { completed: 'answered', waiting: 'answered', passed: 'passed', interrupted: 'stopped' } as const;
 const NOT_RUN = 'It was not run: the turn is over.';
 const LONGEST_QUOTE = 100;
 const REQUEST_TIMEOUT_MS = 30_000;

@@ -65,19 +65,37 @@ const configOptions = z
   .transform((options) => options.filter((option) => option !== null))
   .catch([]);
 
+const models = z.object({ currentModelId: z.string() }).nullable().catch(null);
+
 /** The answer to `session/new`. */
-export const newSession = z.object({ sessionId: z.string().min(1).max(1_024), modes, configOptions });
+export const newSession = z.object({ sessionId: z.string().min(1).max(1_024), modes, models, configOptions });
+
+export type NewSession = z.output<typeof newSession>;
 
 /** The answer to `session/load` and `session/resume`. */
-export const oldSession = z.object({ modes, configOptions }).catch({ modes: null, configOptions: [] });
+export const oldSession = z
+  .object({ modes, models, configOptions })
+  .catch({ modes: null, models: null, configOptions: [] });
 
 /** The answer to `session/set_config_option`. */
 export const configured = z.object({ configOptions });
 
+const count = z.number().nonnegative();
+const someTokens = count.nullish().catch(null);
+
+const promptUsage = z.object({
+  totalTokens: count,
+  inputTokens: someTokens,
+  outputTokens: someTokens,
+  cachedReadTokens: someTokens,
+});
+
+export type PromptUsage = z.output<typeof promptUsage>;
+
 /** The answer to `session/prompt`: the stop reason is a word, not necessarily one that the protocol knows. */
 export const prompted = z.object({
   stopReason: z.string().catch('end_turn'),
-  usage: z.object({ totalTokens: z.number().nonnegative() }).nullish().catch(null),
+  usage: promptUsage.nullish().catch(null),
 });
 
 /** The answer to `_session/steering`. */

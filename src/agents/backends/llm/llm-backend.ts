@@ -12,6 +12,7 @@ import type { ServerTools, SessionTools } from '../../mcp/session-tools.ts';
 import { fenced } from '../../tools/toolbox.ts';
 import { modelOf } from './llm-models.ts';
 import type { ModelSettings } from './llm-models.ts';
+import { LlmCall, NOTHING } from './llm-call.ts';
 import { LlmGeneration, OVERHEAD, cached, sizeOf } from './llm-generation.ts';
 import type { GenerationSettings } from './llm-generation.ts';
 import { neutralised } from '../../prompt/prompt.ts';
@@ -28,7 +29,7 @@ export type LlmOptions = ModelSettings & {
   readonly images?: boolean | undefined;
   /** Whether the model is given the floor's tools as tools; true until its service says that it takes none. */
   readonly tools?: boolean | undefined;
-  /** Prices, in US dollars for a million tokens; absent: the cost counts as nothing. */
+  /** Prices, in US dollars for a million tokens; one absent: what it costs is not known, and counts as nothing. */
   readonly inputUsdPerMTok?: number | undefined;
   readonly outputUsdPerMTok?: number | undefined;
   /** A step that takes longer counts as failed. */
@@ -38,7 +39,7 @@ export type LlmOptions = ModelSettings & {
 
 /** Agents that are a model behind an API: its plain answer is the turn, the floor's tools are its tools. */
 export function createLlmBackend(options: LlmOptions): AgentBackend {
-  const { inputUsdPerMTok: input = 0, outputUsdPerMTok: output = 0 } = options;
+  const { inputUsdPerMTok: input, outputUsdPerMTok: output } = options;
   const tools = { offered: options.tools ?? true };
   return {
     kind: 'llm',
@@ -53,7 +54,9 @@ export function createLlmBackend(options: LlmOptions): AgentBackend {
         tools,
         stepTimeoutMs: options.stepTimeoutMs,
         timers: options.timers ?? systemTimers,
-        costOf: (inputTokens, outputTokens) => inputTokens * input + outputTokens * output,
+        provider: options.provider,
+        costOf: (inputTokens, outputTokens) =>
+          input === undefined || output === undefined ? null : inputTokens * input + outputTokens * output,
       }),
   };
 }
@@ -126,7 +129,11 @@ class LlmSession implements AgentSession {
     await run?.over;
   }
 
-  async choose(candidates: readonly AgentId[], lines: readonly Line[]): Promise<AgentId | null> {
+  async choose(
+    candidates: readonly AgentId[],
+    lines: readonly Line[],
+    report: Pick<Report, 'usage' | 'now'>,
+  ): Promise<AgentId | null> {
     const { model, modelName, stepTimeoutMs } = this.#settings;
     const boundary = randomUUID();
     const talk = lines.map(
@@ -135,10 +142,20 @@ class LlmSession implements AgentSession {
     const question = `Who should speak next? Answer with one id of these and nothing else: ${candidates.join(', ')}`;
     const prompt = [`=== ${boundary} ===`, ...talk, `=== end ${boundary} ===`, question].join('\n');
     const instructions = `You are ${this.#seat.name} and moderate a chat. ${this.#seat.persona}`.trim();
+    const call = new LlmCall(this.#settings, report);
+    call.begin();
     try {
-      const { text } = await generateText({ model, instructions, prompt, maxRetries: 0, timeout: stepTimeoutMs });
+      const { text, usage } = await generateText({
+        model,
+        instructions,
+        prompt,
+        maxRetries: 0,
+        timeout: stepTimeoutMs,
+      });
+      call.end('answered', usage, { asked: prompt.length, written: text.length });
       return named(text, candidates);
     } catch (error) {
+      call.end('failed', null, NOTHING);
       throw failureOf(error, modelName);
     }
   }

@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { streamText } from 'ai';
-import type { LanguageModel, LanguageModelUsage, ModelMessage, TextStreamPart, ToolSet, TypedToolCall } from 'ai';
+import type { LanguageModel, ModelMessage, TextStreamPart, ToolSet, TypedToolCall } from 'ai';
 import { z } from 'zod';
 import { BackendError } from '../backend.ts';
 import type { Ending, InjectOutcome, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import type { Timers } from '../../../lib/time.ts';
 import { insist } from '../insist.ts';
+import { LlmCall, NOTHING } from './llm-call.ts';
+import type { CallSize, LlmPrices } from './llm-call.ts';
 import { failureOf, stepTimedOut, takesNoTools } from './llm-errors.ts';
 import { FLOOR_TOOLS, FloorTools, isFloorTool } from '../../tools/floor-tools.ts';
 import { Toolbox } from '../../tools/toolbox.ts';
@@ -13,18 +15,14 @@ import type { SessionTools } from '../../mcp/session-tools.ts';
 import type { ModelCall } from '../../tools/toolbox.ts';
 
 /** How a model is asked. */
-export type GenerationSettings = {
+export type GenerationSettings = LlmPrices & {
   readonly model: LanguageModel;
-  /** As the configuration names it. */
-  readonly modelName: string;
   readonly maxOutputTokens: number | undefined;
   readonly maxSteps: number;
   /** Whether it may use the tools of the floor; set to false once its service has said that it takes none. */
   readonly tools: { offered: boolean };
   readonly stepTimeoutMs: number;
   readonly timers: Timers;
-  /** In micro-dollars for a number of tokens. */
-  readonly costOf: (inputTokens: number, outputTokens: number) => number;
 };
 
 /** What one generation is about. */
@@ -59,12 +57,13 @@ export class LlmGeneration {
   /** Written in this round. */
   #written = '';
   #steps = 0;
-  #isAsking = false;
+  readonly #call: LlmCall;
   #finishReason = 'stop';
 
   constructor(parts: GenerationParts) {
     this.#parts = parts;
-    const { report, seat, turn, tools: session } = parts;
+    const { settings, report, seat, turn, tools: session } = parts;
+    this.#call = new LlmCall(settings, report);
     const text = (chunk: string) => {
       this.#written += chunk;
       report.text(chunk);
@@ -108,18 +107,21 @@ export class LlmGeneration {
   async perform(): Promise<Ending> {
     try {
       await Promise.race([this.#insist(), this.#stopped.promise]);
-      if (this.#abort.signal.aborted) {
-        if (this.#isAsking) this.#spendEstimate();
-        return { how: 'interrupted' };
-      }
+      if (this.#abort.signal.aborted) return this.#interrupted();
       return this.#ending();
     } catch (error) {
-      if (this.#abort.signal.aborted) return { how: 'interrupted' };
+      if (this.#abort.signal.aborted) return this.#interrupted();
+      this.#cut('failed');
       this.#abort.abort();
       throw failureOf(error, this.#parts.settings.modelName);
     } finally {
       this.#over.resolve();
     }
+  }
+
+  #interrupted(): Ending {
+    this.#call.end('stopped', null, this.#size);
+    return { how: 'interrupted' };
   }
 
   #ending(): Ending {
@@ -199,7 +201,7 @@ export class LlmGeneration {
 
   /** The model is asked anew; it goes on from what it has written, which is said. */
   #breakOff(): void {
-    if (this.#isAsking && this.#written !== '') this.#spendEstimate();
+    this.#cut('retried');
     this.#floorTools.apart();
     const content = this.#written.trim();
     this.#written = '';
@@ -215,7 +217,7 @@ export class LlmGeneration {
     const room = turn.longest - system.length - sizeOfTools() - this.#toolbox.size - sizeOfAll(history);
     this.#since = trimmed(this.#since, room);
     this.#written = '';
-    this.#isAsking = true;
+    this.#call.begin();
     this.#floorTools.apart();
     const answer = streamText({
       model,
@@ -232,7 +234,7 @@ export class LlmGeneration {
     for await (const part of answer.stream) {
       if (this.#abort.signal.aborted) return { text: '', calls: [] };
       if (part.type === 'tool-call' && part.providerExecuted !== true) calls.push(callOf(part));
-      this.#hear(part);
+      this.#hear(part, calls);
     }
     const { messages } = await answer.response;
     const text = this.#written;
@@ -241,15 +243,14 @@ export class LlmGeneration {
     return { text, calls };
   }
 
-  #hear(part: TextStreamPart<ToolSet>): void {
+  #hear(part: TextStreamPart<ToolSet>, calls: readonly ModelCall[]): void {
     switch (part.type) {
       case 'text-delta':
         this.#floorTools.text(part.text);
         return;
       case 'finish-step':
-        this.#isAsking = false;
         this.#finishReason = part.finishReason;
-        this.#spend(part.usage);
+        this.#call.end(this.#isPass(calls) ? 'passed' : 'answered', part.usage, this.#size);
         return;
       case 'start':
       case 'start-step':
@@ -263,21 +264,18 @@ export class LlmGeneration {
     }
   }
 
-  #spend({ inputTokens, outputTokens }: LanguageModelUsage): void {
-    if (inputTokens === undefined || outputTokens === undefined) this.#spendEstimate();
-    else this.#tell(inputTokens, outputTokens);
+  #isPass(calls: readonly ModelCall[]): boolean {
+    return calls.length === 0 ? this.#written.trim() === '' : calls.some(({ name }) => name === 'pass');
   }
 
-  /** A round that was cut, or a provider that does not count: four characters a token. */
-  #spendEstimate(): void {
+  /** What was refused has used nothing. */
+  #cut(outcome: 'failed' | 'retried'): void {
+    this.#call.end(outcome, null, this.#written === '' ? NOTHING : this.#size);
+  }
+
+  get #size(): CallSize {
     const { history, turn } = this.#parts;
-    const asked = [...history, ...this.#since].reduce((sum, message) => sum + sizeOf(message), turn.system.length);
-    this.#tell(Math.ceil(asked / 4), Math.ceil(this.#written.length / 4));
-  }
-
-  #tell(inputTokens: number, outputTokens: number): void {
-    const costMicros = Math.round(this.#parts.settings.costOf(inputTokens, outputTokens));
-    this.#parts.report.usage({ tokens: inputTokens + outputTokens, costMicros });
+    return { asked: turn.system.length + sizeOfAll([...history, ...this.#since]), written: this.#written.length };
   }
 }
 

@@ -69,6 +69,7 @@ export function createRemoteBackend(options: RemoteBackendOptions): AgentBackend
     void link.closed.then(() => floorTools?.close());
     const session = await createAcpSession(peer, {
       seat,
+      kind: 'remote',
       // How it was started is not known here, so nothing is promised in its name.
       profile: { ...rest, asks: null },
       timers,

@@ -62,6 +62,7 @@ export class ScriptedGeneration {
   }
 
   async perform(steps: readonly Step[]): Promise<Ending> {
+    const beganAt = this.#report.now();
     try {
       this.open = { streamed: '', steps };
       this.#listening = steps.some(({ do: what }) => what !== 'end');
@@ -77,9 +78,17 @@ export class ScriptedGeneration {
       return { how: 'interrupted' };
     } finally {
       this.#listening = false;
-      if (this.#spent > 0) this.#report.usage({ tokens: Math.ceil(this.#spent / 4), costMicros: 0 });
+      if (this.#spent > 0) this.#tell(this.#report.now() - beganAt);
       this.#finish();
     }
+  }
+
+  /** As if a model that is free had said it. */
+  #tell(ms: number): void {
+    const output = Math.ceil(this.#spent / 4);
+    const free = { model: null, input: null, cached: null, source: 'computed' } as const;
+    const outcome = this.#abort.signal.aborted ? 'stopped' : 'answered';
+    this.#report.usage({ tokens: output, costMicros: 0, use: { backend: 'scripted', ...free, output, outcome, ms } });
   }
 
   async #step(step: Step, rest: readonly Step[]): Promise<Ending | null> {

@@ -267,8 +267,8 @@ function ask(decision: DecisionBuilder, { agent, epoch }: Turn, of: AgentId): Re
 /** What was used counts, also when the turn is over. */
 export function spend(decision: DecisionBuilder, command: CommandOf<'spend'>): Refusal | null {
   if (findSeat(decision.floor, command.agent) === undefined) return 'not-seated';
-  const { agent, epoch, tokens, costMicros } = command;
-  decision.record({ type: 'spent', agent, epoch, tokens, costMicros });
+  const { agent, epoch, tokens, costMicros, use } = command;
+  decision.record({ type: 'spent', agent, epoch, tokens, costMicros, ...(use === undefined ? {} : { use }) });
   return null;
 }
 

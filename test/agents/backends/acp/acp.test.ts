@@ -3,7 +3,7 @@ import { createAcpBackend } from '../../../../src/agents/backends/acp/acp-backen
 import type { AcpBackendOptions } from '../../../../src/agents/backends/acp/acp-backend.ts';
 import { toolHint } from '../../../../src/agents/backends/acp/acp-words.ts';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
-import type { AgentSession } from '../../../../src/agents/backends/backend.ts';
+import type { AgentSession, Usage } from '../../../../src/agents/backends/backend.ts';
 import type { GatedCall } from '../../../../src/agents/tools/tool-gate.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
 import type { Timers } from '../../../../src/lib/time.ts';
@@ -44,11 +44,11 @@ async function failure(promise: Promise<unknown>): Promise<BackendError> {
 function begin(text = 'Build it', choice: Choice | 'cancelled' | Promise<never> = 'cancelled', leftMs = 0) {
   const heard = recorder();
   const asked: GatedCall[] = [];
-  const usage: { tokens: number; costMicros: number }[] = [];
+  const usage: Usage[] = [];
   const report = {
     ...heard.report,
     gate: gateThat((call) => (asked.push(call), choice)),
-    usage: (use: { tokens: number; costMicros: number }) => void usage.push(use),
+    usage: (use: Usage) => void usage.push(use),
     leftMs: () => leftMs,
   };
   const over = session!.prompt(prompt({ messages: [person(1, text)], text }), report);
@@ -223,10 +223,20 @@ describe('an answer', () => {
     });
     const first = await whole({ do: 'update', body: cost(0.5) }, { do: 'write', text: 'One.' });
     const second = await whole({ do: 'update', body: cost(0.75) }, { do: 'write', text: 'Two.' });
+    const told = { backend: 'acp', model: null, input: null, output: null, cached: null, ms: 0 };
+    const use = { ...told, source: 'reported', outcome: 'answered' };
     expect([...first.usage, ...second.usage]).toEqual([
-      { tokens: 120, costMicros: 500_000 },
-      { tokens: 120, costMicros: 250_000 },
+      { tokens: 120, costMicros: 500_000, use },
+      { tokens: 120, costMicros: 250_000, use },
     ]);
+  });
+
+  test('tells tokens apart and its model, and no price is none', async () => {
+    const usage = { totalTokens: 120, inputTokens: 100, outputTokens: 20, cachedReadTokens: 90 };
+    await ready({ result: { usage }, session: { models: { currentModelId: 'big-1', availableModels: [] } } });
+    const { usage: used } = await whole({ do: 'write', text: 'One.' });
+    const told = { input: 100, output: 20, cached: 90, source: 'unpriced', outcome: 'answered' };
+    expect(used).toMatchObject([{ tokens: 120, costMicros: 0, use: { model: 'big-1', ...told } }]);
   });
 });
 

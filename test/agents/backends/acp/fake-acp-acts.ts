@@ -48,7 +48,11 @@ export type FakeAct =
 export type FakeManners = {
   /** Parts of the answers to `initialize`, `session/new` and `session/prompt`. */
   readonly initialize?: object;
-  readonly session?: { readonly modes?: object; readonly configOptions?: readonly { readonly id: string }[] };
+  readonly session?: {
+    readonly modes?: object;
+    readonly models?: object;
+    readonly configOptions?: readonly { readonly id: string }[];
+  };
   readonly result?: object;
   /** What it answers to a message for a running turn. */
   readonly steering?: string;

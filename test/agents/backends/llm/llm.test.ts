@@ -3,7 +3,7 @@ import { APICallError } from 'ai';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { BackendError } from '../../../../src/agents/backends/backend.ts';
-import type { AgentSession, Report, TurnPrompt } from '../../../../src/agents/backends/backend.ts';
+import type { AgentSession, Report, TurnPrompt, Usage } from '../../../../src/agents/backends/backend.ts';
 import { failureOf } from '../../../../src/agents/backends/llm/llm-errors.ts';
 import { createLlmBackend } from '../../../../src/agents/backends/llm/llm-backend.ts';
 import type { LlmOptions } from '../../../../src/agents/backends/llm/llm-backend.ts';
@@ -35,12 +35,14 @@ async function again(more: Partial<LlmOptions>, provider: LlmOptions['provider']
 function ask(text: string, posted: readonly string[] = [], more: Partial<TurnPrompt> = {}, leftMs = 0) {
   const heard = recorder();
   const chunks: string[] = [];
-  const used: { readonly tokens: number; readonly costMicros: number }[] = [];
+  const used: Usage[] = [];
+  let time = 0;
   const report: Report = {
     ...heard.report,
     text: (chunk) => (chunks.push(chunk), heard.report.text(chunk)),
     usage: (use) => void used.push(use),
     leftMs: () => leftMs,
+    now: () => (time += 40),
   };
   const parts = [...posted.map((each) => ({ own: true, text: each })), { own: false, text }];
   const over = session.prompt(prompt({ parts, ...more }), report);
@@ -266,17 +268,52 @@ describe('what a turn uses', () => {
     rig.mock.prependFixture({ match: { predicate: () => true }, response: reply(usage) });
     const { over, used } = ask('Go');
     await over;
-    expect(used).toEqual([{ tokens: 1_100, costMicros: 3_500 }]);
+    const counted = { input: 1_000, output: 100, cached: 0, source: 'computed' };
+    const use = { backend: `llm/${provider}`, model: 'test-model', ...counted, outcome: 'answered', ms: 40 };
+    expect(used).toEqual([{ tokens: 1_100, costMicros: 3_500, use }]);
   });
 
   test('is estimated for a step that was interrupted', async () => {
-    await again({ inputUsdPerMTok: 1 });
+    await again({ inputUsdPerMTok: 1, outputUsdPerMTok: 2 });
     rig.play({ do: 'pause' });
     const { over, used } = ask('x'.repeat(4_000));
     await rig.paused();
     await session.interrupt(1_000);
     await over;
-    expect(used).toEqual([{ tokens: 1_008, costMicros: 1_008 }]);
+    const use = { source: 'estimated', outcome: 'stopped' };
+    expect(used).toMatchObject([{ tokens: 1_008, costMicros: 1_008, use }]);
+  });
+
+  test.each([{}, { inputUsdPerMTok: 1 }, { outputUsdPerMTok: 1 }])(
+    'has no price with the prices %j',
+    async (prices) => {
+      await again(prices);
+      rig.mock.prependFixture({
+        match: { predicate: () => true },
+        response: reply({ input_tokens: 1_000, output_tokens: 100 }),
+      });
+      const { over, used } = ask('Go');
+      await over;
+      expect(used).toMatchObject([{ tokens: 1_100, costMicros: 0, use: { source: 'unpriced' } }]);
+    },
+  );
+
+  test('is told once for each round, and once for an answer that says nothing', async () => {
+    rig.play({ do: 'say', text: 'One.' }, { do: 'write', text: 'Two.' });
+    const { over, used } = ask('Go');
+    await over;
+    expect(used.map(({ use }) => use.outcome)).toEqual(['answered', 'answered']);
+    rig.mock.prependFixture({ match: { predicate: () => true }, response: { content: '' } });
+    const silent = ask('Go');
+    await silent.over;
+    expect(silent.used.map(({ use }) => use.outcome)).toEqual(['passed']);
+  });
+
+  test('is told as nothing for a request that was refused, and as a failure when nothing came of it', async () => {
+    rig.play({ do: 'crash' });
+    const { over, used } = ask('Go');
+    await over.catch(() => {});
+    expect(used).toMatchObject([{ tokens: 0, costMicros: 0, use: { outcome: 'failed' } }]);
   });
 });
 
@@ -343,6 +380,8 @@ describe('a model that fails', () => {
         const turn = insisting();
         expect(await turn.over).toEqual({ how: 'completed' });
         expect([turn.text(), waits]).toEqual(['Noted.', [1_000, 2_000, 4_000]]);
+        expect(turn.used.map(({ use }) => use.outcome)).toEqual(['retried', 'retried', 'retried', 'answered']);
+        expect(turn.used.slice(0, 3).map(({ tokens }) => tokens)).toEqual([0, 0, 0]);
       },
     );
 
@@ -460,18 +499,26 @@ describe('a model that fails', () => {
 });
 
 describe('a facilitator', () => {
+  const used: Usage[] = [];
+  const report = { usage: (usage: Usage) => void used.push(usage), now: () => 0 };
+  beforeEach(() => void used.splice(0));
+
   test.each([
     ['qa', 'qa'],
     ['I would ask **QA** now, then pm.', 'qa'],
     ['nobody', null],
   ])('that answers %j chooses %s', async (answer, chosen) => {
     rig.play({ do: 'write', text: answer });
-    expect(await session.choose?.(['pm', 'qa'], [person(1, 'Is it tested?'), spoken(2, 'dev', 'No.')])).toBe(chosen);
+    expect(await session.choose?.(['pm', 'qa'], [person(1, 'Is it tested?'), spoken(2, 'dev', 'No.')], report)).toBe(
+      chosen,
+    );
+    expect(used).toMatchObject([{ use: { outcome: 'answered', model: 'test-model' } }]);
     expect((await rig.seen()).join('\n')).toContain('Is it tested?');
   });
 
   test('that fails has a cause', async () => {
     rig.play({ do: 'crash' });
-    await expect(session.choose?.(['pm', 'qa'], [])).rejects.toThrow("the model's service failed (500)");
+    await expect(session.choose?.(['pm', 'qa'], [], report)).rejects.toThrow("the model's service failed (500)");
+    expect(used).toMatchObject([{ tokens: 0, use: { outcome: 'failed' } }]);
   });
 });

@@ -4,7 +4,7 @@ import type { AgentSession, Ending, TurnPrompt } from '../../../../src/agents/ba
 import { DEMO_WORDS } from '../../../../src/agents/backends/scripted/scenarios.ts';
 import { SCRIPTS, createScriptedBackend } from '../../../../src/agents/backends/scripted/scripted-backend.ts';
 import type { ScriptName } from '../../../../src/agents/backends/scripted/scripted-backend.ts';
-import { person, prompt, recorder, spoken } from '../conversation.ts';
+import { UNHEARD, person, prompt, recorder, spoken } from '../conversation.ts';
 import { createTime } from '../../time.ts';
 import type { Time } from '../../time.ts';
 import { mustGrowLinearly } from '../../../lib/growth.ts';
@@ -343,10 +343,10 @@ describe('a session that is idle', () => {
 
   test('chooses the next of its chain, never who spoke last', async () => {
     const dev = await open('dev', createTime());
-    expect(await dev.choose?.(['pm', 'dev', 'qa'], [m1])).toBe('pm');
-    expect(await dev.choose?.(['pm', 'dev', 'qa'], [m1, spoken(2, 'pm', 'x')])).toBe('dev');
-    expect(await dev.choose?.(['ops'], [m1])).toBe('ops');
-    expect(await dev.choose?.([], [m1])).toBeNull();
+    expect(await dev.choose?.(['pm', 'dev', 'qa'], [m1], UNHEARD)).toBe('pm');
+    expect(await dev.choose?.(['pm', 'dev', 'qa'], [m1, spoken(2, 'pm', 'x')], UNHEARD)).toBe('dev');
+    expect(await dev.choose?.(['ops'], [m1], UNHEARD)).toBe('ops');
+    expect(await dev.choose?.([], [m1], UNHEARD)).toBeNull();
   });
 
   test('answers pings until it is closed, and takes no prompt afterwards', async () => {

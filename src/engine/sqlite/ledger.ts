@@ -1,0 +1,64 @@
+import type { Database } from 'better-sqlite3';
+import type { Instant } from '../../lib/time.ts';
+import type { LedgerEntry } from '../machine-uses.ts';
+import { openToRead } from './open.ts';
+import { checksum, checksumOf } from './rows.ts';
+
+/** Which fact tells of a call: the `n`-th of a row of the journal. */
+export type LedgerPlace = { readonly machine: number; readonly row: number; readonly n: number; readonly at: Instant };
+
+/** A call of a model, with the key under which it is on record: for floors, the channel. */
+export type LedgerRow = LedgerEntry & { readonly key: string; readonly at: Instant };
+
+/** The calls of models, one row each: what the facts of the journal tell of them, and nothing else. */
+export class Ledger {
+  readonly #add;
+  readonly #of;
+
+  constructor(db: Database) {
+    this.#add = db.prepare(
+      `INSERT INTO ledger (machine, row, n, at, agent, epoch, run, requested_by, backend, model, tokens, input, output, cached, cost,
+         source, outcome, ms, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, unhex(?))`,
+    );
+    this.#of = db
+      .prepare<[number, number], string>(
+        `SELECT lower(hex(${checksum('ledger')})) FROM ledger WHERE machine = ? AND row <= ? ORDER BY row, n`,
+      )
+      .pluck();
+  }
+
+  /** In the transaction that writes the fact. */
+  add(place: LedgerPlace, entry: LedgerEntry): void {
+    const columns = columnsOf(place, entry);
+    this.#add.run(...columns, checksumOf(columns));
+  }
+
+  /** Whether the rows of a key up to one of the journal are these, in this order, and no others. */
+  holds(machine: number, upto: number, told: readonly (readonly [LedgerPlace, LedgerEntry])[]): boolean {
+    const found = this.#of.all(machine, upto);
+    return found.length === told.length && told.every((each, index) => checksumOf(columnsOf(...each)) === found[index]);
+  }
+}
+
+/** The calls of models since an instant in the database in a file, oldest first. Throws a `StoreError` when it cannot be opened. */
+export function readLedger(path: string, since: Instant): readonly LedgerRow[] {
+  const db = openToRead(path);
+  try {
+    return db
+      .prepare<[Instant], LedgerRow>(
+        `SELECT m.key, l.at, l.agent, l.epoch, l.run, l.requested_by AS requestedBy, l.backend, l.model, l.tokens, l.input, l.output,
+           l.cached, l.cost AS costMicros, l.source, l.outcome, l.ms
+         FROM ledger l JOIN machines m ON m.id = l.machine WHERE l.at >= ? ORDER BY l.row, l.n`,
+      )
+      .all(since);
+  } finally {
+    db.close();
+  }
+}
+
+function columnsOf({ machine, row, n, at }: LedgerPlace, entry: LedgerEntry): readonly (string | number | null)[] {
+  const { agent, epoch, run, requestedBy, backend, model, tokens, input, output, cached, costMicros } = entry;
+  const { source, outcome, ms } = entry;
+  const who = [agent, epoch, run, requestedBy, backend, model];
+  return [machine, row, n, at, ...who, tokens, input, output, cached, costMicros, source, outcome, ms];
+}

@@ -1,0 +1,72 @@
+import { dirname } from 'node:path';
+import { expect, test } from 'vitest';
+import type { TurnPrompt, Usage } from '../../src/agents/backends/backend.ts';
+import { readLedger } from '../../src/engine/sqlite/ledger.ts';
+import { CHANNEL, puppetry } from '../agents/bench.ts';
+import type { Puppet } from '../agents/bench.ts';
+import { createTime } from '../agents/time.ts';
+import { load } from '../config/world.ts';
+import { folder, open, written } from '../engine/sqlite/fixture.ts';
+import { runOnDatabase } from '../../src/cli/database.ts';
+import { startApp } from './start-app.ts';
+
+const CONFIG = load({
+  agents: ['pm', 'dev'].map((id) => ({ id, backend: { kind: 'scripted', script: 'dev' } })),
+  channels: [{ id: CHANNEL, agents: ['pm', 'dev'] }],
+});
+
+function used(tokens: number): Usage {
+  const use = { backend: 'fake', model: 'm-1', input: tokens, output: 0, cached: null, ms: 40 } as const;
+  return { tokens, costMicros: 2 * tokens, use: { ...use, source: 'computed', outcome: 'answered' } };
+}
+
+test('a call of a model is on record with who asked for it, and the run that it is part of', async () => {
+  using place = folder();
+  const { backend, sessions } = puppetry();
+  const time = createTime();
+  const store = open(place.file(), { clock: time.clock });
+  const { app, intake, broken } = await startApp({
+    config: CONFIG,
+    store,
+    time,
+    adapter: { name: 'console' },
+    backendFor: () => backend,
+  });
+  await time.advance(1_000);
+  /** The session that is at it, once it is: a database on disk takes its time. */
+  const atWork = async (is: (turn: TurnPrompt) => boolean): Promise<Puppet> => {
+    for (let look = 0; look < 1_000; look += 1) {
+      const found = sessions.findLast(({ turn }) => turn !== null && is(turn));
+      if (found !== undefined) return found;
+      await time.advance(10);
+      await new Promise((resolve) => void setImmediate(resolve));
+    }
+    throw new Error('nobody is at it');
+  };
+  const speaking = (epoch: number): Promise<Puppet> =>
+    atWork((turn) => turn.epoch === epoch && turn.channel === CHANNEL);
+  await intake().message(written('m1', 'build it', CHANNEL));
+  const first = await speaking(1);
+  first.report?.usage(used(100));
+  await first.report?.gate.step({ text: '', kept: null });
+  first.report?.usage(used(200));
+  first.ends({ how: 'completed' });
+  (await speaking(2)).report?.usage(used(400));
+  await intake().command(CHANNEL, { id: 'ada', name: 'Ada', roles: [] }, '/run start dev look');
+  (await atWork(({ channel }) => channel !== CHANNEL)).report?.usage(used(800));
+  await app.stop();
+  const rows = readLedger(place.file(), 0);
+  expect(rows.map(({ agent, epoch, requestedBy, run, tokens }) => [agent, epoch, requestedBy, run, tokens])).toEqual([
+    ['pm', 1, 'u1', null, 100],
+    ['pm', 1, 'u1', `${CHANNEL} pm#1`, 200],
+    ['dev', 2, 'u1', null, 400],
+    ['dev', null, 'ada', `${CHANNEL} dev+#1`, 800],
+  ]);
+  expect(rows[0]).toMatchObject({ backend: 'fake', model: 'm-1', costMicros: 200, source: 'computed', ms: 40 });
+  const told = await runOnDatabase(
+    { verb: 'verify', file: null, json: true, background: false },
+    dirname(place.file()),
+    0,
+  );
+  expect([told.text, broken]).toEqual(['{"problems":[]}', []]);
+});
