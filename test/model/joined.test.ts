@@ -3,7 +3,10 @@ import { describe, test } from 'vitest';
 import { floorWithRuns, runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { BESIDE } from './beside.ts';
 import { searchJoined } from './joined.ts';
-import { PLANTED_JOINED, catchInJoined } from './planted-joined.ts';
+import { createOperators } from '../../src/turns/commands/execute.ts';
+import { createRunCommands } from '../../src/work/runs/run-commands.ts';
+import { searchClicks } from './approvers.ts';
+import { PLANTED_CLICKS, PLANTED_JOINED, catchInClicks, catchInJoined } from './planted-joined.ts';
 
 describe('every order of what happens to a floor and the run of its holder', () => {
   test('leaves neither going on without the other', () => {
@@ -28,5 +31,22 @@ describe('every order of what happens to a floor and the run of its holder', () 
       [],
     );
     assert(PLANTED_JOINED.length > 20);
+  });
+});
+
+describe('everybody who clicks on what an agent asks, in every order', () => {
+  test('decides exactly when he may', async () => {
+    const { found, clicks } = await searchClicks({ createOperators, createRunCommands }, { first: false });
+    assert.deepEqual(found, []);
+    assert(clicks > 500, `only ${clicks} clicks were made`);
+  });
+
+  test('gives away every bug that is planted in who may', async () => {
+    const unseen = (await catchInClicks()).filter(({ found }) => found === null);
+    assert.deepEqual(
+      unseen.map(({ bug }) => bug.name),
+      [],
+    );
+    assert(PLANTED_CLICKS.length > 5);
   });
 });

@@ -5,9 +5,12 @@ import { runMachine } from '../../src/work/runs/run-machine.ts';
 import { CHANNELS } from './channels.ts';
 import { catchPlanted } from './plant.ts';
 import { floorWithRuns, runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import { createOperators } from '../../src/turns/commands/execute.ts';
+import { createRunCommands } from '../../src/work/runs/run-commands.ts';
+import { searchClicks } from './approvers.ts';
 import { BESIDE } from './beside.ts';
 import { searchJoined } from './joined.ts';
-import { catchInJoined } from './planted-joined.ts';
+import { catchInClicks, catchInJoined } from './planted-joined.ts';
 import { catchInRuns } from './planted-runs.ts';
 import { searchRounds } from './rounds.ts';
 import { searchRuns } from './runs.ts';
@@ -50,9 +53,13 @@ log(`${joined.states} states of a floor with its run, ${joined.transitions} tran
 log(`${beside.states} states of a floor with work beside it, ${beside.transitions} transitions`);
 for (const { invariant, what, trace } of [...joined.found, ...beside.found])
   log(`${invariant} ${what}: ${JSON.stringify(trace)}`);
+const clicks = await searchClicks({ createOperators, createRunCommands }, { first: false });
+log(`${clicks.clicks} clicks of everybody on what agents ask`);
+for (const { invariant, what, trace } of clicks.found) log(`${invariant} ${what}: ${trace.join(', ')}`);
 const planted = [
   ...(await catchPlanted()).map(({ bug, found }) => ({ bug, found, where: found?.channel ?? '' })),
   ...(await catchInRuns()).map(({ bug, found }) => ({ bug, found, where: 'runs' })),
+  ...(await catchInClicks()).map(({ bug, found }) => ({ bug, found, where: 'clicks' })),
   ...(await catchInJoined()).map(({ bug, found }) => ({ bug, found, where: 'a floor with its run' })),
 ];
 for (const caught of planted) log(plantedRowOf(caught));
@@ -68,7 +75,8 @@ const result = {
     rounds.found.length +
     runs.found.length +
     joined.found.length +
-    beside.found.length,
+    beside.found.length +
+    clicks.found.length,
   planted: planted.length,
   caught: planted.filter(({ found }) => found !== null).length,
 };

@@ -1,12 +1,16 @@
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { searchClicks } from './approvers.ts';
+import type { Clicking, FoundClick } from './approvers.ts';
 import { BESIDE } from './beside.ts';
 import { searchJoined } from './joined.ts';
 import type { FoundJoined, Joined } from './joined.ts';
 import { change, inScratch } from './plant.ts';
 import type { Planted } from './planted.ts';
 
+const EXECUTE = 'turns/commands/execute.ts';
+const COMMANDS = 'work/runs/run-commands.ts';
 const BINDING = 'work/runs/floor-binding.ts';
 const RUN = 'work/runs/run-decide.ts';
 
@@ -292,4 +296,69 @@ function firstOf(core: Joined): FoundJoined | null {
     if (beside !== undefined) return beside;
   }
   return null;
+}
+
+/** Bugs in who may answer what an agent asks, by the clicks that give them away. */
+export const PLANTED_CLICKS: readonly Planted[] = [
+  {
+    name: 'whoever is no approver decides when he operates',
+    file: EXECUTE,
+    find: 'return mayOperate(person, named, agents) ? null :',
+    replace: 'return operates(person, context) || mayOperate(person, named, agents) ? null :',
+  },
+  {
+    name: 'an agent that is named among the approvers decides',
+    file: EXECUTE,
+    find: 'const agents = context.roster.list().map(({ id }) => id);\n    const named',
+    replace: 'const agents: string[] = [];\n    const named',
+  },
+  {
+    name: 'a no counts, whoever says it',
+    file: EXECUTE,
+    find: "(path === 'allow' || path === 'reject') && values.question !== undefined",
+    replace: "path === 'allow' && values.question !== undefined",
+  },
+  {
+    name: 'whoever asked for the work decides',
+    file: EXECUTE,
+    find: 'return approvers?.not.includes(person.id) === true',
+    replace: 'return approvers?.not.includes(person.name) === true',
+  },
+  {
+    name: 'whoever asked for work beside the floor decides',
+    file: COMMANDS,
+    find: '{ channel, agent, ...(isAside ? { aside: true } : {}) };',
+    replace: '{ channel, agent };',
+  },
+  {
+    name: 'a question of work beside the floor is left to nobody',
+    file: COMMANDS,
+    find: 'if (asked?.question.approval === undefined) return null;',
+    replace: 'if (asked?.question.approval === undefined || asked.isAside) return null;',
+  },
+  {
+    name: 'a program that goes by the name of an operator decides',
+    file: 'turns/commands/context.ts',
+    find: "person.bot === true || person.id === ''",
+    replace: "person.id === ''",
+  },
+];
+
+/** Plants each in a copy of its own and has everybody click. */
+export async function catchInClicks(): Promise<
+  readonly { readonly bug: Planted; readonly found: FoundClick | null }[]
+> {
+  return inScratch(async (folder) => {
+    const caught: { readonly bug: Planted; readonly found: FoundClick | null }[] = [];
+    for (const [index, bug] of PLANTED_CLICKS.entries()) {
+      const dir = join(folder, `clicks-${index}`);
+      for (const room of ROOMS) await cp(join(SRC_DIR, room), join(dir, room), { recursive: true });
+      await change(dir, bug);
+      const load = (file: string): Promise<Clicking> => import(pathToFileURL(join(dir, file)).href);
+      const [{ createOperators }, { createRunCommands }] = [await load(EXECUTE), await load(COMMANDS)];
+      const { found } = await searchClicks({ createOperators, createRunCommands }, { first: true });
+      caught.push({ bug, found: found[0] ?? null });
+    }
+    return caught;
+  });
 }

@@ -67,11 +67,11 @@ export class Bound {
   }
 
   /** pm is asked to work beside the floor, has begun with a tool and asks about it. */
-  async besideAsking(more: Parameters<typeof call>[1] = {}): Promise<this> {
+  async besideAsking(more: Parameters<typeof call>[1] = {}, requestedBy: string = by): Promise<this> {
     const work = {
       runType: 'background',
       waitMs: WAIT_MS,
-      requestedBy: by,
+      requestedBy,
       session: '1',
       prompt: 'look for dead links',
     } as const;

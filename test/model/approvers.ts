@@ -1,0 +1,157 @@
+import type { createOperators } from '../../src/turns/commands/execute.ts';
+import type { CommandContext, Person } from '../../src/turns/commands/context.ts';
+import { timeWords } from '../../src/turns/commands/clock-words.ts';
+import { openQuestion, asideOf } from '../../src/turns/floor/seats.ts';
+import { viewOf } from '../../src/turns/view.ts';
+import type { createRunCommands } from '../../src/work/runs/run-commands.ts';
+import { runKeyOf } from '../../src/work/runs/floor-binding.ts';
+import type { RunSeat } from '../../src/work/runs/floor-binding.ts';
+import { BESIDE, Bound, HALL, SEAT } from '../work/runs/bound.ts';
+import { WAIT_MS } from '../work/runs/fixture.ts';
+import { Violation, must } from './violation.ts';
+
+/** What lets a click through, or a copy of it with a bug. */
+export type Clicking = {
+  readonly createOperators: typeof createOperators;
+  readonly createRunCommands: typeof createRunCommands;
+};
+
+/** A click that counted and must not, or the other way round. */
+export type FoundClick = { readonly invariant: string; readonly what: string; readonly trace: readonly string[] };
+
+/** ann and carol operate by their ids, role by a role; carol asked for the work, bob and the role "ops" may be named to answer. */
+const PEOPLE: readonly Person[] = [
+  { id: 'ann', name: 'Ann', roles: [] },
+  { id: 'bob', name: 'Bob', roles: [] },
+  { id: 'carol', name: 'Carol', roles: [] },
+  { id: 'rolf', name: 'Rolf', roles: ['ops'] },
+  { id: 'mallory', name: 'ann', roles: [''] },
+  { id: 'ann', name: 'Ann', roles: [], bot: true },
+  { id: 'pm', name: 'pm', roles: [] },
+];
+const OPERATORS = { users: ['ann', 'carol', 'pm'], roles: ['ops'] };
+const AGENTS = ['pm', 'dev'];
+const ASKERS = ['carol', 'mallory'];
+/** By the configuration; some name whom nobody should: an agent. */
+const LEFT_TO = [null, 'other', ['bob'], ['bob', 'ops'], ['pm', 'carol']] as const;
+const LINES = ['/allow 1', '/allow 1 always', '/reject 1 no'];
+
+type Scene = {
+  readonly leftTo: (typeof LEFT_TO)[number];
+  readonly seat: RunSeat;
+  readonly asker: string;
+  readonly line: string;
+};
+
+/** Has everybody click on the question of a turn, and of work beside the floor, and then everybody else. */
+export async function searchClicks(
+  core: Clicking,
+  { first }: { readonly first: boolean },
+): Promise<{ readonly clicks: number; readonly found: readonly FoundClick[] }> {
+  const found: FoundClick[] = [];
+  let clicks = 0;
+  for (const leftTo of LEFT_TO)
+    for (const seat of [SEAT, BESIDE])
+      for (const asker of leftTo === 'other' ? ASKERS : ASKERS.slice(0, 1))
+        for (const line of LINES)
+          for (const one of PEOPLE) {
+            const others = PEOPLE.filter((other) => other !== one);
+            const order = [one, ...others];
+            const trace = [
+              `left to ${JSON.stringify(leftTo)}`,
+              `asked by ${asker}`,
+              ...order.map(({ id }) => `${id}: ${line}`),
+            ];
+            try {
+              clicks += await play(core, { leftTo, seat, asker, line }, order);
+            } catch (error) {
+              const invariant = error instanceof Violation ? error.invariant : 'throws';
+              found.push({ invariant, what: String(error), trace });
+              if (first) return { clicks, found };
+            }
+          }
+  return { clicks, found };
+}
+
+/** Until one counts, which the core's answer says as its record does. */
+async function play(core: Clicking, scene: Scene, order: readonly Person[]): Promise<number> {
+  const bound = await asking(scene);
+  const operators = core.createOperators(contextOf(core, bound, scene));
+  try {
+    for (const [index, person] of order.entries()) {
+      const answer = await operators.run(HALL, person, scene.line);
+      const closed = bound.runs.state(runKeyOf(scene.seat))?.closed.at(-1);
+      const who = `${person.bot === true ? 'the program ' : ''}${person.id}`;
+      const may = mayDecide(person, scene);
+      if (!may) must(closed === undefined, 'A1', `${who} decides and may not`);
+      else must(closed?.by === person.id && answer.ok, 'A2', `${who} may decide and does not`);
+      must(answer.ok === may, 'A3', `${who} is told something else than what came of it`);
+      if (may) return index + 1;
+    }
+    return order.length;
+  } finally {
+    await bound.store.close();
+  }
+}
+
+/** The rule, said once more. */
+function mayDecide({ id, roles, bot }: Person, { leftTo, asker }: Scene): boolean {
+  if (bot === true || AGENTS.includes(id)) return false;
+  const isOneOf = (names: readonly string[]): boolean =>
+    names.includes(id) || roles.some((role) => names.includes(role));
+  if (leftTo !== null && leftTo !== 'other') return isOneOf(leftTo);
+  const operates = isOneOf([...OPERATORS.users, ...OPERATORS.roles]);
+  return operates && (leftTo === null || id !== asker);
+}
+
+async function asking({ seat, asker }: Scene): Promise<Bound> {
+  const bound = await new Bound().granted();
+  const offers = [{ rule: 'execute(npm test)', words: 'exactly this command' }];
+  const words = { title: 'Bash', detail: 'npm test', offers };
+  if (seat.aside === true) await bound.besideAsking({ words }, asker);
+  else {
+    await bound.floor({ type: 'use', agent: 'pm', epoch: 1, requestedBy: asker });
+    await bound.requests('a', { words });
+  }
+  const question = asideOf(bound.hall, 'pm')?.question ?? openQuestion(bound.hall);
+  must(question?.question === 1, 'A0', 'nothing is asked');
+  return bound.floor({ type: 'shown', question: 1 });
+}
+
+function contextOf({ createRunCommands: create }: Clicking, bound: Bound, { leftTo }: Scene): CommandContext {
+  const clock = { now: () => bound.at };
+  const floors: CommandContext['floors'] = {
+    apply: (channel, command) => bound.store.apply(channel, command, bound.at),
+    view: () => viewOf(bound.hall, bound.at),
+    turns: () => [],
+    why: () => [],
+    message: () => null,
+  };
+  const unseated = { state: 'Running', backend: 'scripted', channels: [HALL] };
+  return {
+    floors,
+    clock,
+    time: timeWords('UTC'),
+    roster: {
+      list: () => AGENTS.map((id) => ({ id, name: id, ...unseated })),
+      status: () => null,
+      restart: async () => ({ ok: false, text: '' }),
+    },
+    operators: () => OPERATORS,
+    names: { agent: (id) => id, channel: (id) => id },
+    words: { refusal: (refusal) => refusal },
+    runs: create({
+      runs: bound.runs,
+      floors: { ...floors, keep: async () => undefined },
+      clock,
+      time: timeWords('UTC'),
+      nameOf: (id) => id,
+      closed: () => null,
+      approvers: () => leftTo,
+      work: () => ({ steps: undefined, waitMs: WAIT_MS }),
+      written: () => '',
+      // Whoever is known by the run's record alone is an asker, too.
+      requesters: () => [],
+    }),
+  };
+}
