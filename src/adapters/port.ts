@@ -14,7 +14,10 @@ export type Capabilities = {
   readonly drafts: boolean;
   /** A second post with the same outbox id is the first one, for ever. */
   readonly idempotentPosts: boolean;
-  /** What an agent says or asks beyond this length is not split: it is handed to `post` whole, to be shown as a file. `null`: always split. */
+  /**
+   * What an agent says beyond this length is not split: it is handed to `post` whole, to be shown as a file, as is a question
+   * that is longer than `textLimit`. `null`: always split.
+   */
   readonly fileAbove: number | null;
   /** Events may be lost on their way: the history is read again every few minutes. */
   readonly losesEvents?: boolean;
@@ -28,7 +31,7 @@ export type Speaker = { readonly id: AgentId; readonly name: string; readonly av
 export type OutgoingPost = {
   readonly outboxId: string;
   readonly speaker: Speaker;
-  /** At most `textLimit` long, or more than `fileAbove`. */
+  /** At most `textLimit` long, unless it is to be shown as a file. */
   readonly text: string;
   /** The newest message of the channel that Conch knows to be its own: a search for this post starts after it. */
   readonly afterId: string | null;

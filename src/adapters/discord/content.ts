@@ -10,7 +10,7 @@ import { prefixOf } from './identity.ts';
 export const CONTENT_LIMIT = 2_000;
 /** The longest text of one post: the rest is room for a name in front and for links that are written out. */
 export const TEXT_LIMIT = 1_900;
-/** What is longer than this is shown as a file. */
+/** What an agent says is shown as a file when it is longer than this; up to here it is several posts. */
 export const FILE_ABOVE = 7_600;
 /** Ends a text that is still being written; nothing that is said for good ends with it. */
 export const CURSOR = '▌';
@@ -24,6 +24,10 @@ const LABEL_LENGTH = 80;
 const ID_LENGTH = 100;
 const ID = /^conch(?:\?(rules|reason|input))?:(-|\d{1,15}):(.+)$/s;
 const HEAD_LENGTH = 1_500;
+/** Room for the words that tell of a file. */
+const NOTE_LENGTH = 120;
+const LONGEST_END = 800;
+const CODE_END = '\n```\n';
 const FRAME_LENGTH = 40;
 const DRAFT_LENGTH = TEXT_LIMIT - 2 * FRAME_LENGTH;
 
@@ -139,14 +143,21 @@ export function endsWithCursor(content: string): boolean {
 /** The text of a message as it is shown, and the file that holds all of it when it is long. */
 export function shownOf(content: Content): { readonly text: string; readonly files: readonly RawFile[] } {
   const { kind, text, speaker, epoch } = content;
-  if (kind !== 'post' || text.length <= FILE_ABOVE) return { text, files: [] };
-  const [head = ''] = splitText(text, HEAD_LENGTH);
+  if (kind !== 'post' || text.length <= (speaker === null ? TEXT_LIMIT : FILE_ABOVE)) return { text, files: [] };
+  const end = speaker === null ? endOf(text) : '';
+  const [head = ''] = splitText(text, Math.min(HEAD_LENGTH, TEXT_LIMIT - NOTE_LENGTH - end.length));
   const name = `${speaker?.id ?? 'conch'}-${epoch ?? 0}.md`;
   const length = text.length.toLocaleString('en-US');
   return {
-    text: `${head}\n\n📎 This is the beginning; the whole text (${length} characters) is in the file.`,
+    text: `${head}\n\n📎 This is the beginning; the whole text (${length} characters) is in the file.${end}`,
     files: [textFile({ name, text })],
   };
+}
+
+/** What stands behind the code of a question: what each answer does, and who decides until when. */
+function endOf(text: string): string {
+  const end = text.slice(text.lastIndexOf(CODE_END) + CODE_END.length - 1);
+  return text.includes(CODE_END) && end.length <= LONGEST_END ? end : '';
 }
 
 /** A text as a file beside a message. */

@@ -320,6 +320,44 @@ describe('texts of any length', () => {
   });
 });
 
+describe('a question that does not fit one message', () => {
+  const code = Array.from({ length: 60 }, (_, line) => `+export const price${line} = ${line}; // of the table`);
+  const end = 'Once runs exactly this, one time.\nWho decides: operators. Until 12:00 UTC; nobody’s silence is a yes.';
+  const question = ['✋ dev asks for a yes (1): Edit', '```diff', '@@ -0,0 +1,60 @@', ...code, '```', end].join('\n');
+
+  test('is one message: how it begins, how it is answered, and all of it as a file', async () => {
+    rig = await sendingRig();
+    await rig.outgoing.post(rig.channel, post(null, question));
+    const [shown, ...more] = rig.server.read(rig.server.channel);
+    expect(more).toEqual([]);
+    expect(shown?.text).toMatch(/^✋ dev asks for a yes \(1\): Edit\n```diff\n@@/);
+    expect(shown?.text).toMatch(
+      /\n```\n\n📎 This is the beginning; the whole text \([\d,]+ characters\) is in the file\.\n/,
+    );
+    expect(shown?.text.endsWith(end)).toBe(true);
+    expect(shown?.text.length).toBeLessThanOrEqual(TEXT_LIMIT);
+    expect(shown?.attachments.map(({ text }) => text)).toEqual([question]);
+  });
+
+  test('gives way as a whole to what became of it', async () => {
+    rig = await sendingRig();
+    const id = await rig.outgoing.post(rig.channel, post(null, question));
+    await rig.outgoing.edit(rig.channel, id, '✅ ann allowed once what dev asked: Edit');
+    expect(rig.server.read(rig.server.channel).map(({ text }) => text)).toEqual([
+      '✅ ann allowed once what dev asked: Edit',
+    ]);
+  });
+
+  test('says no more of its end than there is room for', async () => {
+    rig = await sendingRig();
+    const long = question.replace(end, `${'Always: edit everything. '.repeat(80)}${end}`);
+    await rig.outgoing.post(rig.channel, post(null, long));
+    const [shown] = rig.server.read(rig.server.channel);
+    expect(shown?.text.endsWith('is in the file.')).toBe(true);
+    expect(shown?.attachments.map(({ text }) => text)).toEqual([long]);
+  });
+});
+
 describe('a channel where the bot may not write', () => {
   test('T6 has what was said meanwhile said late, once the rights come back', async () => {
     rig = await sendingRig({ settings: { webhooks: false } });

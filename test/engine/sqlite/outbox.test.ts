@@ -90,6 +90,13 @@ function box(): { readonly outbox: Box; readonly next: () => OutboxRow } {
   return { outbox, next };
 }
 
+test('a question is split where nothing is shown as a file', () => {
+  const outbox = new Box(openDatabase(':memory:'), { fileAbove: () => null, words: () => 'word '.repeat(12).trim() });
+  const announcement = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', detail: '' } as const;
+  outbox.owe(ONE, [{ type: 'announce', announcement, key: 'approval:8', repeat: 1 }]);
+  expect(outbox.lease(9, AT).rows.map(({ text }) => text?.length)).toEqual([39]);
+});
+
 describe('a text beyond the length of a file', () => {
   const long = 'word '.repeat(40).trim();
 
@@ -108,8 +115,11 @@ describe('a text beyond the length of a file', () => {
   });
 });
 
-test('T53 a question beyond the length of a file stays one row, and what lets people answer comes behind it', () => {
-  const long = 'word '.repeat(40).trim();
+test.each([
+  ['beyond the length of a file', 40],
+  ['longer than a post, and shorter than what agents say in a file', 12],
+])('T53 a question %s stays one row, and what lets people answer comes behind it', (_length, words) => {
+  const long = 'word '.repeat(words).trim();
   const db = openDatabase(':memory:');
   const outbox = new Box(db, { fileAbove: () => 100, words: () => long });
   const announcement = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', detail: long } as const;

@@ -35,7 +35,9 @@ export function gatedCall(title: string, told: readonly ToolCall[], options: rea
 
 /** What came of a call, as its agent tells it. */
 export function resultOf({ status, content, rawOutput }: ToolCall): CallResult {
-  const words = contentWords(content).join('\n');
+  const words = blocksIn(content)
+    .map((block) => block.words)
+    .join('\n');
   const output = words === '' ? (typeof rawOutput === 'string' ? rawOutput : asJson(rawOutput ?? '')) : words;
   const code = status === 'failed' ? 'TOOL_FAILED' : null;
   return { status: code === null ? 'complete' : 'error', output, code, durationMs: null };
@@ -112,19 +114,34 @@ function sent(choice: Choice, options: readonly PermissionOption[]): PermissionO
 
 const LONGEST_TITLE = 300;
 
-/** The parts of a text, each once: what stands in an earlier one is not repeated. */
+/**
+ * The parts of a text, each once: what stands in an earlier one is not repeated. Changes of files go before all else, for those
+ * are what is decided about; an input that holds the same texts once more refers to them.
+ */
 function detailOf(title: string, told: readonly ToolCall[], options: readonly PermissionOption[]): string {
   const titles = told.flatMap((call) => (call.title ? [call.title] : []));
+  const blocks = told.flatMap(({ content }) => blocksIn(content));
+  const changed = new Set(blocks.flatMap(({ texts }) => texts));
   const parts = [
+    ...blocks.filter(({ texts }) => texts.length > 0).map(({ words }) => words),
     ...told.map(toolWords),
-    ...told.map(({ rawInput }) => inputWords(rawInput)),
-    ...told.flatMap(({ content }) => contentWords(content)),
+    ...told.map(({ rawInput }) => inputWords(referring(rawInput, changed))),
+    ...blocks.map(({ words }) => words),
     ...told.map(placeWords),
   ];
   const known = parts.filter((part, index) => part !== '' && !parts.slice(0, index).some((one) => one.includes(part)));
   const unsaid = [...new Set([title, ...titles])].filter((one) => !known.some((part) => part.includes(one)));
   return [...unsaid, ...known, answerWords(options)].join('\n\n');
 }
+
+/** The input with a reference in place of each text that is shown as a change. */
+function referring(input: unknown, changed: ReadonlySet<string>): unknown {
+  if (!isRecord(input)) return input;
+  const isChanged = (value: unknown): boolean => typeof value === 'string' && changed.has(value);
+  return Object.fromEntries(Object.entries(input).map(([key, value]) => [key, isChanged(value) ? IN_CHANGES : value]));
+}
+
+const IN_CHANGES = '(stands in the changes)';
 
 function toolWords({ name, kind, _meta }: ToolCall): string {
   const tools = [...new Set([...(name ? [name] : []), ...toolNames(_meta)])];
@@ -140,21 +157,27 @@ function toolNames(meta: unknown): readonly string[] {
   );
 }
 
-function contentWords(content: unknown): readonly string[] {
+/** A piece of what a call holds, in words; of a change also the texts before and after it. */
+type Block = { readonly words: string; readonly texts: readonly string[] };
+
+function blocksIn(content: unknown): readonly Block[] {
   if (content === undefined || content === null) return [];
-  return Array.isArray(content) ? content.map(blockWords) : [asJson(content)];
+  return Array.isArray(content) ? content.map(blockOf) : [{ words: asJson(content), texts: [] }];
 }
 
-function blockWords(block: unknown): string {
+function blockOf(block: unknown): Block {
   const parsed = contentBlock.safeParse(block);
-  if (!parsed.success) return asJson(block);
+  if (!parsed.success) return { words: asJson(block), texts: [] };
   switch (parsed.data.type) {
     case 'content':
-      return parsed.data.content.text;
-    case 'diff':
-      return unifiedDiff(parsed.data.path, parsed.data.oldText ?? null, parsed.data.newText);
+      return { words: parsed.data.content.text, texts: [] };
+    case 'diff': {
+      const { path, oldText = null, newText } = parsed.data;
+      const texts = [oldText ?? '', newText].filter((text) => text !== '');
+      return { words: unifiedDiff(path, oldText, newText), texts };
+    }
     case 'terminal':
-      return `in the terminal ${parsed.data.terminalId}`;
+      return { words: `in the terminal ${parsed.data.terminalId}`, texts: [] };
   }
 }
 
@@ -166,9 +189,9 @@ function placeWords({ locations }: ToolCall): string {
 function answerWords(options: readonly PermissionOption[]): string {
   const words = (choice: Choice): string => {
     const option = sent(choice, options);
-    return option === null ? 'no answer of its own' : `its answer ${JSON.stringify(option.name)}`;
+    return option === null ? 'not known to it' : `sent as ${JSON.stringify(option.name)}`;
   };
-  return `Allow sends ${words('allow')}, Reject sends ${words('reject')}.`;
+  return `A yes is ${words('allow')}, a no is ${words('reject')}.`;
 }
 
 const contentBlock = z.discriminatedUnion('type', [

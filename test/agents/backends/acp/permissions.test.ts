@@ -82,7 +82,7 @@ const FRAMES: Readonly<Record<string, Frames>> = {
       locations: [],
     },
     options: OPENCODE,
-    shows: [`command: ${COMMAND}`, 'description: Removes old logs', 'Allow sends its answer "Allow once"'],
+    shows: [`command: ${COMMAND}`, 'description: Removes old logs', 'A yes is sent as "Allow once"'],
     allow: 'once',
     reject: 'reject',
   },
@@ -130,7 +130,7 @@ const FRAMES: Readonly<Record<string, Frames>> = {
       content: [{ type: 'content', content: { type: 'text', text: 'Removes old logs' } }],
     },
     options: CLAUDE,
-    shows: ['tool: Bash', `command: ${COMMAND}`, 'Allow sends its answer "Allow", Reject sends its answer "Reject"'],
+    shows: ['tool: Bash', `command: ${COMMAND}`, 'A yes is sent as "Allow", a no is sent as "Reject"'],
     allow: 'allow',
     reject: 'reject',
   },
@@ -163,7 +163,7 @@ const FRAMES: Readonly<Record<string, Frames>> = {
       { optionId: 'approved', name: 'Yes', kind: 'allow_once' },
       { optionId: 'abort', name: 'No, provide feedback', kind: 'reject_once' },
     ],
-    shows: [JSON.stringify(COMMAND), 'cwd: /work', 'Reject sends its answer "No, provide feedback"'],
+    shows: [JSON.stringify(COMMAND), 'cwd: /work', 'a no is sent as "No, provide feedback"'],
     allow: 'approved',
     reject: 'abort',
   },
@@ -234,7 +234,7 @@ const FRAMES: Readonly<Record<string, Frames>> = {
       { optionId: 'proceed_once', name: 'Yes, and manually approve edits', kind: 'allow_once' },
       { optionId: 'cancel', name: 'No, keep planning (esc)', kind: 'reject_once' },
     ],
-    shows: ['1. Delete the logs\n2. Push', 'Allow sends its answer "Yes, and manually approve edits"'],
+    shows: ['1. Delete the logs\n2. Push', 'A yes is sent as "Yes, and manually approve edits"'],
     allow: 'proceed_once',
     reject: 'cancel',
   },
@@ -312,7 +312,7 @@ const FRAMES: Readonly<Record<string, Frames>> = {
       { optionId: 'allow_always', name: 'Always allow', kind: 'allow_always' },
       { optionId: 'reject_once', name: 'Deny', kind: 'reject_once' },
     ],
-    shows: [`command: ${COMMAND}`, 'Remove old logs', 'Reject sends its answer "Deny"'],
+    shows: [`command: ${COMMAND}`, 'Remove old logs', 'a no is sent as "Deny"'],
     allow: 'allow_once',
     reject: 'reject_once',
   },
@@ -357,6 +357,45 @@ describe('T21 what runs stands in what is shown', () => {
     }
   });
 
+  test('changes of a file come first, and an input that holds them once more refers to them', async () => {
+    const before = 'const port = 1;\nlisten(port);\n';
+    const after = 'const port = 2;\nlisten(port);\n';
+    const toolCall = {
+      toolCallId: 't1',
+      title: 'Edit app.ts',
+      kind: 'edit',
+      rawInput: { file_path: '/work/app.ts', old_string: before, new_string: after, note: 'const port = 2;' },
+      content: [
+        { type: 'content', content: { type: 'text', text: 'The port is taken.' } },
+        { type: 'diff', path: '/work/app.ts', oldText: before, newText: after },
+      ],
+      locations: [{ path: '/work/app.ts', line: 1 }],
+    };
+    const { request } = await asked({ toolCall, options: CLAUDE }, 'allow');
+    expect(request?.detail.split('\n')).toEqual([
+      'Edit app.ts',
+      '',
+      '/work/app.ts (+1 -1)',
+      '@@ -1,2 +1,2 @@',
+      '-const port = 1;',
+      '+const port = 2;',
+      ' listen(port);',
+      '',
+      'kind: edit',
+      '',
+      'file_path: /work/app.ts',
+      'old_string: (stands in the changes)',
+      'new_string: (stands in the changes)',
+      'note: const port = 2;',
+      '',
+      'The port is taken.',
+      '',
+      'at /work/app.ts:1',
+      '',
+      'A yes is sent as "Allow", a no is sent as "Reject".',
+    ]);
+  });
+
   test('a text of several lines cannot pass for another part of the input', async () => {
     const rawInput = { note: 'harmless\ncommand: ls', command: 'rm -rf build' };
     const { request } = await asked({ toolCall: { toolCallId: 't1', rawInput }, options: OPENCODE }, 'allow');
@@ -378,9 +417,7 @@ describe('T21 what runs stands in what is shown', () => {
       { optionId: 'y', name: 'Allow"\nEverything', kind: 'reject_once' },
     ];
     const { request, outcome } = await asked({ toolCall: { toolCallId: 't1' }, options }, 'allow');
-    expect(request?.detail).toContain(
-      'Allow sends its answer "Reject", Reject sends its answer "Allow\\"\\nEverything".',
-    );
+    expect(request?.detail).toContain('A yes is sent as "Reject", a no is sent as "Allow\\"\\nEverything".');
     expect(outcome).toEqual({ outcome: 'selected', optionId: 'x' });
   });
 });
