@@ -2,6 +2,8 @@ import { toolRulesOf } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
 import { didYouMean } from '../lib/nearest.ts';
 import { offersFor } from '../rules/offers.ts';
+import { labelsOf } from '../rules/labels.ts';
+import type { CallLabels } from '../rules/labels.ts';
 import { toolUse } from '../rules/tool-use.ts';
 import { decideUse, toolRefusalText } from '../rules/verdict.ts';
 import type { RuleScope, ToolVerdict } from '../rules/verdict.ts';
@@ -36,6 +38,7 @@ export function testTool(test: ToolTest, config: Config): ToolTestResult {
   const rules = toolRulesOf(config, agent, channel);
   const verdict = decideUse(use, rules, { at: 0, definition: null, remembered: [] });
   const lines = [`${verdict.verdict}: ${reasonOf(verdict)}`];
+  lines.push(...labelLines(labelsOf(use, rules, { open: true, isHarmless: false })));
   if (verdict.verdict === 'deny') lines.push(toolRefusalText(use, verdict, rules));
   if (verdict.verdict === 'ask') {
     const offers = offersFor(use, verdict, { shownWhole: true, tainted: false, trusted: true });
@@ -51,6 +54,16 @@ const PLACES: Readonly<Record<RuleScope, string>> = {
   channel: 'of this channel',
   run: 'of this run',
 };
+
+/** What it would bring in and may carry away; a tool of a server is taken for one that makes no claims. */
+function labelLines({ untrusted, private: secret, outward, acts }: CallLabels): readonly string[] {
+  return [
+    ...(untrusted === null ? [] : [`untrusted: it brings in text that nobody vouches for (${untrusted})`]),
+    ...(secret === null ? [] : [`private: it brings in what should not leave (${secret})`]),
+    ...(outward ? ['outward: it may carry something away'] : []),
+    ...(acts ? [] : ['what its agent has read before makes no difference to it']),
+  ];
+}
 
 function reasonOf({ by, rule }: ToolVerdict): string {
   if (rule === null) return 'no rule names it, so the default holds';

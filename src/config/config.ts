@@ -164,6 +164,16 @@ export const toolRulesOf = (
     { scope: 'channel', lists: channel?.tools },
   ]);
 
+/** What becomes of what people ask who are no operators: by the channel, else the agent, else for all. */
+export const membersOf = (
+  config: Pick<Config, 'tools' | 'agents' | 'channels'>,
+  seat: { readonly agent: string; readonly channel: string },
+): ToolRules['members'] =>
+  channelIn(config, seat.channel)?.tools?.members ??
+  config.agents.find(({ id }) => id === seat.agent)?.tools?.members ??
+  config.tools?.members ??
+  'ask';
+
 /** How many steps a run of an agent in a channel may take: by the channel, else the agent, else for all; `undefined`: nobody says. */
 export const stepsOf = (
   config: Pick<Config, 'runs' | 'agents' | 'channels'>,

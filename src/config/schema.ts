@@ -23,6 +23,14 @@ const tools = z.strictObject({
   allow: ruleList('Rules of tools that run unasked, such as "Read", "Bash(npm test)" or "mcp__files__read_*".'),
   ask: ruleList('Rules of tools that ask people first; with "!" at the end whatever was remembered.'),
   deny: ruleList('Rules of tools that are refused; they go before all others.'),
+  untrusted: ruleList(
+    'Rules of tools that bring in text that nobody vouches for, beside those that are known to. Whoever has read it is asked before it changes or sends anything.',
+  ),
+  private: ruleList('Rules of tools that bring in what should not leave, beside files that are known to hold keys.'),
+  outward: ruleList('Rules of tools that may carry something away, beside those that are known to.'),
+  trusted: ruleList(
+    'Rules of tools that are vouched for: what they bring in makes no difference, and they are not asked about because of what was read before.',
+  ),
   default: z
     .enum(VERDICTS)
     .exactOptional()

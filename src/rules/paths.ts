@@ -33,6 +33,11 @@ function realPathsOf(path: string, place: WorkPlace): readonly string[] {
   return path.split(/[\\/]/).includes('..') ? [...new Set([direct, walked(path, place)])] : [direct];
 }
 
+/** Whether something is at a path, links followed. */
+export function isThere(path: string, place: WorkPlace): boolean {
+  return place.realpath(absolute(path, place)) !== null;
+}
+
 function absolute(path: string, { folder, home }: WorkPlace): string {
   return path === '~' || path.startsWith('~/') ? resolve(home, path.slice(2)) : resolve(folder, path);
 }

@@ -1,12 +1,12 @@
 import { parseRule } from './rule.ts';
 import type { Covered, RuleSpec, ToolRule } from './rule.ts';
 import { startsOther } from './shell.ts';
+import { LABEL_LISTS, withoutMark } from './verdict.ts';
 import type { ToolLists } from './verdict.ts';
-import { withoutMark } from './verdict.ts';
 
 /** Something about a list of rules that is wrong, or hardly meant. */
 export type RuleFinding = {
-  readonly list: 'allow' | 'ask' | 'deny' | 'default';
+  readonly list: (typeof LISTS)[number] | (typeof LABEL_LISTS)[number] | 'default';
   /** The place in the list, from 0; `null` for `default`. */
   readonly index: number | null;
   /** Whether nothing can start with it. */
@@ -24,7 +24,7 @@ export function lintRules(lists: ToolLists, wider: readonly ToolLists[] = []): r
   const entries = entriesOf(lists);
   const others = [...wider.flatMap(entriesOf), ...entries];
   const unwise = (entry: Entry, message: string): RuleFinding => ({ ...entry.place, wrong: false, message });
-  const found = entries.flatMap((entry): readonly RuleFinding[] => {
+  const found: RuleFinding[] = entries.flatMap((entry): readonly RuleFinding[] => {
     if (entry.rule === null) return [{ ...entry.place, wrong: true, message: entry.message }];
     const { rule } = entry;
     const before = others.find((other) => other !== entry && isBefore(other, entry) && contains(other.rule, rule));
@@ -33,6 +33,9 @@ export function lintRules(lists: ToolLists, wider: readonly ToolLists[] = []): r
     const wide = entry.place.list === 'allow' ? allowsMuch(rule) : null;
     return [...shadow, ...[never, wide].flatMap((message) => (message === null ? [] : [unwise(entry, message)]))];
   });
+  found.push(
+    ...LABEL_LISTS.flatMap((list) => (lists[list] ?? []).flatMap((text, index) => lintLabel(list, index, text))),
+  );
   if (lists.default !== 'allow') return found;
   const message = 'Whatever no rule names runs unasked: write "ask"';
   return [...found, { list: 'default', index: null, wrong: false, message }];
@@ -41,13 +44,25 @@ export function lintRules(lists: ToolLists, wider: readonly ToolLists[] = []): r
 const LISTS = ['deny', 'ask', 'allow'] as const;
 
 type Entry = {
-  readonly place: { readonly list: (typeof LISTS)[number]; readonly index: number };
+  readonly place: { readonly list: (typeof LISTS)[number] | (typeof LABEL_LISTS)[number]; readonly index: number };
   readonly text: string;
   readonly rule: ToolRule | null;
   readonly message: string;
 };
 
-function entryOf(list: (typeof LISTS)[number], index: number, text: string): Entry {
+/** Of a list that labels; one that trusts as much as anything has no labels at all. */
+function lintLabel(list: (typeof LABEL_LISTS)[number], index: number, text: string): readonly RuleFinding[] {
+  const { place, rule, message } = entryOf(list, index, text);
+  if (rule === null) return [{ ...place, wrong: true, message }];
+  const isWide = rule.covers.by === 'any' || (rule.spec === null && rule.covers.by === 'kind');
+  const wide =
+    list === 'trusted' && isWide
+      ? `Everything that "${text}" brings in is vouched for, whoever wrote it: name a host, a command or a tool`
+      : null;
+  return [neverFits(rule), wide].flatMap((each) => (each === null ? [] : [{ ...place, wrong: false, message: each }]));
+}
+
+function entryOf(list: Entry['place']['list'], index: number, text: string): Entry {
   const place = { list, index };
   if (list !== 'ask' && text.trim().endsWith('!')) {
     return { place, text, rule: null, message: 'Only a rule of "ask" ends in "!": take it away' };
@@ -58,7 +73,8 @@ function entryOf(list: (typeof LISTS)[number], index: number, text: string): Ent
 
 /** Deny goes before ask, and ask before allow; in one list the wider one is enough. */
 function isBefore(one: Entry, other: Entry): boolean {
-  const [first, second] = [LISTS.indexOf(one.place.list), LISTS.indexOf(other.place.list)];
+  const orderOf = ({ place }: Entry): number => LISTS.findIndex((list) => list === place.list);
+  const [first, second] = [orderOf(one), orderOf(other)];
   if (first !== second) return first < second;
   const isAlways = one.text.trim().endsWith('!');
   if (isAlways !== other.text.trim().endsWith('!')) return isAlways;

@@ -71,7 +71,7 @@ export function onlyReads(words: Argv): boolean {
 
 /** Programs that only look at the files that they are given; `cd` is none, for it changes what the words behind it mean. */
 const READERS: ReadonlySet<string> = new Set(
-  'cat ls head tail more wc stat file grep egrep fgrep rg ag find diff cmp cut du df pwd echo printf test [ realpath readlink basename dirname md5sum sha1sum sha256sum strings jq which type'.split(
+  'cat ls head tail more wc stat file grep egrep fgrep rg find diff cmp cut du df pwd echo printf test [ realpath readlink basename dirname md5sum sha1sum sha256sum strings jq which type'.split(
     ' ',
   ),
 );

@@ -1,6 +1,6 @@
 import { TOOL_ALIASES, TOOL_KINDS, hostOf, mcpToolOf } from './rule.ts';
 import type { McpTool, ToolKind } from './rule.ts';
-import { namedPath } from './paths.ts';
+import { isThere, namedPath } from './paths.ts';
 import type { NamedPath, WorkPlace } from './paths.ts';
 import { onlyReads, readShell } from './shell.ts';
 import type { Argv } from './shell.ts';
@@ -24,8 +24,8 @@ export type UsePart = {
   readonly paths: readonly UsedPath[];
 };
 
-/** A path that a call names, and whether what is there may be another afterwards. */
-export type UsedPath = NamedPath & { readonly changed: boolean };
+/** A path that a call names: whether it is one for certain, and whether what is there may be another afterwards. */
+export type UsedPath = NamedPath & { readonly known: boolean; readonly changed: boolean };
 
 /** What a part is about. */
 export type About =
@@ -33,7 +33,7 @@ export type About =
   | { readonly of: 'words'; readonly words: Argv | null; readonly seen: readonly Argv[] }
   | ({ readonly of: 'path' } & NamedPath)
   | { readonly of: 'host'; readonly host: string | null }
-  | { readonly of: 'input'; readonly values: Readonly<Record<string, string>> }
+  | { readonly of: 'input'; readonly values: Readonly<Record<string, string>>; readonly keys: readonly string[] }
   | { readonly of: 'nothing' };
 
 /** A tool call as rules see it. */
@@ -51,7 +51,7 @@ export function toolUse(request: ToolRequest, place: WorkPlace | null): ToolUse 
   const { name } = request;
   const mcp = name === null ? null : mcpToolOf(name);
   if (mcp !== null && name !== null) {
-    const about = { of: 'input', values: scalarsIn(request.input) } as const;
+    const about = inputOf(request.input);
     const changed = !READING_NAME.test(mcp.name);
     return { title: name, parts: [{ kind: 'other', mcp, about, paths: used(textsIn(request.input), changed, place) }] };
   }
@@ -68,13 +68,19 @@ const NO_COMMAND: About = { of: 'words', words: null, seen: [] };
 
 const LONGEST_TITLE = 80;
 
-/** By its own name, else by the kind that is told; a name that nobody knows is no kind. */
+/** By its own name, else by the kind that is told; a name that nobody knows is no kind, but one that speaks of the web is `fetch`. */
 function kindOf({ name, kind }: ToolRequest): ToolKind {
   const named = TOOL_KINDS.find((each) => each === name);
   return (
-    named ?? (name !== null && Object.hasOwn(TOOL_ALIASES, name) ? TOOL_ALIASES[name]?.[0] : null) ?? kind ?? 'other'
+    named ??
+    (name !== null && Object.hasOwn(TOOL_ALIASES, name) ? TOOL_ALIASES[name]?.[0] : null) ??
+    (name !== null && kind !== 'execute' && WEB_NAME.test(name) ? 'fetch' : null) ??
+    kind ??
+    'other'
   );
 }
+
+const WEB_NAME = /web[-_ ]?(?:search|fetch|page|get|read)|google|browse|^fetch(?:[-_]|$)|[-_]fetch$/i;
 
 function commandParts(command: string, place: WorkPlace | null): readonly UsePart[] {
   const { parts, seen, written } = readShell(command);
@@ -95,7 +101,7 @@ function commandParts(command: string, place: WorkPlace | null): readonly UsePar
 function partsOf(kind: ToolKind, request: ToolRequest, place: WorkPlace | null): readonly UsePart[] {
   const changed = !READING_KINDS.has(kind);
   return aboutOf(kind, request, place).map((about, at) => {
-    if (about.of === 'path') return { kind, mcp: null, about, paths: [{ ...about, changed }] };
+    if (about.of === 'path') return { kind, mcp: null, about, paths: [{ ...about, known: true, changed }] };
     const texts = at === 0 && about.of !== 'host' ? [...textsIn(request.input), ...request.locations] : [];
     return { kind, mcp: null, about, paths: used(texts, changed, place) };
   });
@@ -120,7 +126,11 @@ function used(texts: readonly string[], changed: boolean, place: WorkPlace | nul
   return texts
     .filter((text) => text !== '' && text.length <= LONGEST_PATH && !/[\n\0]/.test(text))
     .slice(0, MOST_PATHS)
-    .map((text) => ({ ...namedPath(text.replace(/^file:\/\//, ''), place ?? ELSEWHERE), changed }));
+    .map((text) => {
+      const path = text.replace(/^(?:file:\/\/|@)/, '');
+      const known = place !== null && isThere(path.replace(/[*?[{].*$/s, ''), place);
+      return { ...namedPath(path, place ?? ELSEWHERE), known, changed };
+    });
 }
 
 /** What a command's words may name: also what stands behind "=" or is joined to an option of one letter. */
@@ -163,7 +173,7 @@ function aboutOf(kind: ToolKind, { name, input, locations }: ToolRequest, place:
     case 'think':
     case 'switch_mode':
     case 'other':
-      return [{ of: 'input', values: scalarsIn(input) }];
+      return [inputOf(input)];
   }
 }
 
@@ -218,6 +228,10 @@ function stringsAt(value: unknown, keys: ReadonlySet<string>, isMeant = false): 
   if (Array.isArray(value)) return value.flatMap((each: unknown) => stringsAt(each, keys, isMeant));
   if (!isRecord(value)) return [];
   return Object.entries(value).flatMap(([key, each]) => stringsAt(each, keys, keys.has(key)));
+}
+
+function inputOf(input: unknown): Extract<About, { of: 'input' }> {
+  return { of: 'input', values: scalarsIn(input), keys: isRecord(input) ? Object.keys(input) : [] };
 }
 
 function scalarsIn(input: unknown): Readonly<Record<string, string>> {

@@ -3,7 +3,7 @@ import { TOOL_KINDS, parseRule } from './rule.ts';
 import type { Paths, RuleSpec, ToolKind, ToolRule } from './rule.ts';
 import { programOf, startsOther } from './shell.ts';
 import type { Argv } from './shell.ts';
-import type { PathFrom } from './paths.ts';
+import type { NamedPath, PathFrom } from './paths.ts';
 import type { ToolUse, UsePart } from './tool-use.ts';
 
 /** What a tool call may do: run, run after a yes, or not. */
@@ -12,6 +12,9 @@ export const VERDICTS = ['allow', 'ask', 'deny'] as const;
 /** What becomes of tools beyond reading in a run that somebody who is no operator asked for. */
 export const MEMBERS = ['ask', 'deny', 'same'] as const;
 
+/** What a session takes in with a call, and what a call may carry away; `trusted` frees from the first and the last. */
+export const LABEL_LISTS = ['untrusted', 'private', 'outward', 'trusted'] as const;
+
 /** Lists of rules as one place of the configuration has them; a rule of `ask` that ends in `!` asks whatever is remembered. */
 export type ToolLists = {
   readonly allow?: readonly string[];
@@ -19,15 +22,18 @@ export type ToolLists = {
   readonly deny?: readonly string[];
   readonly default?: (typeof VERDICTS)[number];
   readonly members?: (typeof MEMBERS)[number];
-};
+} & { readonly [List in (typeof LABEL_LISTS)[number]]?: readonly string[] };
 
 /** Where a rule stands. */
 export type RuleScope = 'built in' | 'bot' | 'agent' | 'channel' | 'run';
 
 export type ScopedRule = ToolRule & { readonly scope: RuleScope };
 
+/** The rules that label calls, beside those that are built in. */
+export type LabelRules = { readonly [List in (typeof LABEL_LISTS)[number]]: readonly ScopedRule[] };
+
 /** The rules of all places that hold for one agent in one channel. */
-export type ToolRules = {
+export type ToolRules = LabelRules & {
   readonly deny: readonly ScopedRule[];
   readonly mustAsk: readonly ScopedRule[];
   readonly ask: readonly ScopedRule[];
@@ -84,8 +90,9 @@ export function uniteRules(
     [allow, ask, deny, other ?? []].some((list) => list.length > 0),
   );
   const all = given.length > 0 ? given : [{ scope: 'built in' as const, lists: WITHOUT_RULES }];
-  const rulesOf = (list: 'allow' | 'ask' | 'deny'): readonly ScopedRule[] =>
-    all.flatMap(({ scope, lists }) => (lists?.[list] ?? []).map((text) => scopedRule(text, scope)));
+  const rulesIn = (places: typeof scopes, list: 'allow' | 'ask' | 'deny' | (typeof LABEL_LISTS)[number]) =>
+    places.flatMap(({ scope, lists }) => (lists?.[list] ?? []).map((text) => scopedRule(text, scope)));
+  const rulesOf = (list: 'allow' | 'ask' | 'deny'): readonly ScopedRule[] => rulesIn(all, list);
   const asking = rulesOf('ask');
   return {
     deny: rulesOf('deny'),
@@ -94,6 +101,10 @@ export function uniteRules(
     allow: rulesOf('allow'),
     only: only?.map((text) => scopedRule(text, 'run')) ?? null,
     default: all.findLast(({ lists }) => lists?.default !== undefined)?.lists?.default ?? 'deny',
+    untrusted: rulesIn(scopes, 'untrusted'),
+    private: rulesIn(scopes, 'private'),
+    outward: rulesIn(scopes, 'outward'),
+    trusted: rulesIn(scopes, 'trusted'),
     members: scopes.findLast(({ lists }) => lists?.members !== undefined)?.lists?.members ?? 'ask',
   };
 }
@@ -188,6 +199,11 @@ export function isAbout({ covers, spec }: ToolRule, part: UsePart, isWide: boole
       return [...spec.wanted].every(([key, fits]) => Object.hasOwn(values, key) && fits(values[key] ?? ''));
     }
   }
+}
+
+/** Whether a path is one that a rule with a path means, read widely. */
+export function isNamed({ spec }: ToolRule, { written, real }: NamedPath): boolean {
+  return spec?.of === 'path' && [written, ...real].some((path) => lies(path, spec, true));
 }
 
 function decidePart(part: UsePart, rules: ToolRules, memory: RuleMemory): ToolVerdict {

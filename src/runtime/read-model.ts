@@ -2,7 +2,7 @@ import { reachesServer } from './tool-judge.ts';
 import { LONGEST_TEXT } from '../adapters/console/protocol.ts';
 import { adapterOf } from '../adapters/delivery/chat-adapter.ts';
 import type { Capabilities, ChatAdapter, FloorQueries, Intake, Place, Speaker } from '../adapters/port.ts';
-import type { SeatTaint } from '../agents/mcp/taint.ts';
+import type { SeatTaint } from '../agents/session/floor-port.ts';
 import type { ToolGate } from '../agents/tools/tool-gate.ts';
 import type { RunTaints } from '../work/runs/run-taints.ts';
 import { mayOperate } from '../turns/commands/context.ts';
@@ -233,8 +233,6 @@ export function createKnownPeople(
 
 function taintOf(taints: RunTaints, seat: RunSeat): SeatTaint {
   return {
-    of: () => taints.of(seat),
-    mark: (from) => taints.mark(seat, from),
     read: (lines) => taints.read(seat, lines),
     forget: () => taints.forget(seat),
   };

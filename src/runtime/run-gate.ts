@@ -3,7 +3,7 @@ import { KeyedQueue } from '../lib/keyed.ts';
 import type { Clock } from '../lib/time.ts';
 import type { Applied } from '../turns/floor-store.ts';
 import type { TurnManager } from '../turns/manager.ts';
-import { callDigest, cutOutput, scrubbedInput } from '../work/runs/call-record.ts';
+import { callDigest, scrubbedInput, settlement } from '../work/runs/call-record.ts';
 import { runKeyOf } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RunStore } from '../work/runs/run-commands.ts';
@@ -87,11 +87,11 @@ class RunGate implements ToolGate {
       .catch((error: unknown) => this.#fail(error, CANCELLED));
   }
 
-  async settled({ id: known }: GatedCall, result: CallResult): Promise<void> {
+  async settled({ id: known, tool }: GatedCall, result: CallResult): Promise<void> {
     const id = this.#open.get(known);
     if (id === undefined) return;
     this.#open.delete(known);
-    await this.#apply(this.#settling(id, result)).catch((error: unknown) => this.#fail(error, null));
+    await this.#settle({ id, tool }, result).catch((error: unknown) => this.#fail(error, null));
   }
 
   async reported(call: GatedCall, result: CallResult): Promise<void> {
@@ -101,12 +101,13 @@ class RunGate implements ToolGate {
       const id = this.#newId();
       const digest = digestOf(call);
       const common = { ...this.#called(id, call, digest), verdict: 'allow', rule: UNASKED, repeatable: true } as const;
+      const { brings } = this.#judge(call);
       await this.#ports.runs.applyAll(
         this.#key,
         [
           { type: 'REQUEST', session: this.#session, call: common },
-          { type: 'CLAIM', call: id, digest, verdict: 'allow' },
-          this.#settling(id, result),
+          { type: 'CLAIM', call: id, digest, verdict: 'allow', brings },
+          ...settlement({ id, tool: call.tool }, result, this.#ports.clean),
         ],
         this.#ports.clock.now(),
       );
@@ -120,7 +121,7 @@ class RunGate implements ToolGate {
     const unknown = { status: 'error', output: '', code: 'UNKNOWN', durationMs: null } as const;
     const open = [...this.#open.values()];
     this.#open.clear();
-    await Promise.all(open.map((id) => this.#apply(this.#settling(id, unknown)))).catch((error: unknown) =>
+    await Promise.all(open.map((id) => this.#settle({ id, tool: '' }, unknown))).catch((error: unknown) =>
       this.#fail(error, null),
     );
   }
@@ -260,8 +261,8 @@ class RunGate implements ToolGate {
     for (;;) {
       const came = await outcome.next();
       if (came !== 'cleared') return refusal(came, call, words);
-      const { verdict } = this.#judge(call);
-      const claimed = await this.#apply({ type: 'CLAIM', call: id, digest, verdict });
+      const { verdict, brings } = this.#judge(call);
+      const claimed = await this.#apply({ type: 'CLAIM', call: id, digest, verdict, brings });
       if (claimed.ok && claimed.facts.some(({ type }) => type === 'callClaimed')) {
         this.#open.set(call.id, id);
         return { verdict: 'go' };
@@ -270,8 +271,7 @@ class RunGate implements ToolGate {
   }
 
   #judge(call: GatedCall): CallJudgement {
-    const judged = this.#ports.judge(this.#seat, call, this.#state?.remembered ?? []);
-    return judged.verdict === 'allow' && call.caution !== null ? { ...judged, verdict: 'ask', offers: [] } : judged;
+    return this.#ports.judge(this.#seat, call, this.#state?.remembered ?? []);
   }
 
   #called(id: string, call: GatedCall, digest: string) {
@@ -282,9 +282,9 @@ class RunGate implements ToolGate {
     return { ...asked, digest, source, repeatable, ...defined };
   }
 
-  #settling(call: string, { status, output, code, durationMs, taint }: CallResult): RunCommand {
-    const settled = { status, output: cutOutput(this.#ports.clean(output)), duration: durationMs, code } as const;
-    return { type: 'SETTLE', call, ...settled, ...(taint === undefined ? {} : { taint }) };
+  #settle(call: { readonly id: string; readonly tool: string }, result: CallResult): Promise<unknown> {
+    const { runs, clean, clock } = this.#ports;
+    return runs.applyAll(this.#key, settlement(call, result, clean), clock.now());
   }
 
   #newId(): string {

@@ -1,8 +1,9 @@
 import type { ToolGate } from '../agents/tools/tool-gate.ts';
-import { stepsOf } from '../config/config.ts';
+import { membersOf, stepsOf } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
 import type { AsideListener } from '../agents/session/aside-session.ts';
 import type { Supervisor } from '../agents/session/supervisor.ts';
+import { BoundedMap } from '../lib/keyed.ts';
 import type { Clock, Timers } from '../lib/time.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
 import type { AgentCommand } from '../turns/floor/command.ts';
@@ -14,6 +15,7 @@ import type { RunSeat } from '../work/runs/floor-binding.ts';
 import { createRunCommands } from '../work/runs/run-commands.ts';
 import type { RunCommandPorts, RunStore } from '../work/runs/run-commands.ts';
 import { requestersOf } from '../turns/requesters.ts';
+import type { Line } from '../turns/view.ts';
 import type { Requester } from '../turns/requesters.ts';
 import type { RunCommands } from '../turns/commands/context.ts';
 import { timeWords } from '../turns/commands/clock-words.ts';
@@ -23,16 +25,18 @@ import type { AuditSource } from '../turns/tool-calls.ts';
 import { createAudit } from '../work/runs/run-audit.ts';
 import { RunFeeds } from '../work/runs/run-feed.ts';
 import { RunTaints } from '../work/runs/run-taints.ts';
+import type { TaintPorts } from '../work/runs/run-taints.ts';
 import { streamRuns } from '../work/runs/run-stream.ts';
 import type { Log } from './log.ts';
 import { createKnownPeople } from './read-model.ts';
 import type { KnownPeople, ReadModel } from './read-model.ts';
 import { createRunGates } from './run-gate.ts';
 import { judgeCall } from './tool-judge.ts';
+import type { CallCircumstances } from './tool-judge.ts';
 
 /** What runs need of the program. */
 export type RunsPorts = {
-  readonly store: Pick<FloorStore, 'host' | 'journal' | 'newest' | 'message' | 'recall' | 'remember'>;
+  readonly store: Pick<FloorStore, 'host' | 'journal' | 'newest' | 'message' | 'lines' | 'recall' | 'remember'>;
   readonly floors: Pick<RunCommandPorts['floors'], 'view' | 'turns'> & Pick<ReadModel, 'seatsOf'>;
   readonly manager: Pick<TurnManager, 'apply' | 'floor' | 'keep'>;
   /** Who may operate without being named in the configuration. */
@@ -69,6 +73,7 @@ export class Runs {
 
   readonly #ports: RunsPorts;
   readonly #asides: AsideRuns;
+  readonly #lines = new BoundedMap<ChannelId, readonly Line[]>(CHANNELS);
   /** Who does what runs beside the floors ask for; `null` before it begins. */
   #agents: Pick<Supervisor, 'aside'> | null = null;
 
@@ -86,7 +91,9 @@ export class Runs {
       set: (id: string, name: string) => void store.remember(NAMES, id, name).catch(failed),
     };
     this.people = createKnownPeople(config, ports.owners, memory);
-    this.taints = new RunTaints({ runs, clock, failed });
+    const vouched: TaintPorts['vouched'] = (seat, author) =>
+      membersOf(config(), seat) === 'same' || this.people.operates(author);
+    this.taints = new RunTaints({ runs, clock, failed, vouched, said: (channel) => this.#said(channel) });
     const nameOf = (id: string): string =>
       config().agents.find((agent) => agent.id === id)?.name ?? this.people.nameOf(id);
     this.audit = createAudit({ runs, view: (channel) => floors.view(channel), nameOf });
@@ -113,8 +120,7 @@ export class Runs {
     this.gateFor = createRunGates({
       ...ports,
       runs,
-      judge: (seat, call, remembered) =>
-        judgeCall(config(), seat, call, { at: clock.now(), remembered, member: this.#member(seat) }),
+      judge: (seat, call, remembered) => judgeCall(config(), seat, call, this.#circumstances(seat, remembered)),
       maxTurns: (seat) => stepsOf(config(), seat, 'conversational'),
       requestedBy: (seat) => this.#requestedBy(seat),
       failed,
@@ -159,6 +165,11 @@ export class Runs {
     return streamRuns(feeds, told, { after, format, at: clock.now() }, sink);
   }
 
+  #circumstances(seat: RunSeat, remembered: CallCircumstances['remembered']): CallCircumstances {
+    const { clock, clean } = this.#ports;
+    return { at: clock.now(), remembered, member: this.#member(seat), session: this.taints.of(seat), clean };
+  }
+
   /** Who asked for what a seat does; of work beside the floor it is on record. */
   #requesters(seat: RunSeat): readonly Requester[] {
     const { channel, agent, aside } = seat;
@@ -178,6 +189,17 @@ export class Runs {
   /** One of them who is no operator. */
   #member(seat: RunSeat): Requester | null {
     return this.#requesters(seat).find((requester) => !this.people.operates(requester)) ?? null;
+  }
+
+  /** What was said in a channel; of what was looked at before only what is new is read. */
+  #said(channel: ChannelId): readonly Line[] {
+    const last = this.#ports.manager.floor(channel)?.lines ?? 0;
+    const known = this.#lines.get(channel) ?? [];
+    const after = Math.max(known.at(-1)?.line ?? 0, last - LOOKED_AT);
+    if (after >= last) return known;
+    const said = [...known, ...this.#ports.store.lines(channel, after, last)].slice(-LOOKED_AT);
+    this.#lines.set(channel, said);
+    return said;
   }
 
   #open({ seat, ...order }: AsideTask, reports: AsideReports): AsideWorker | null {
@@ -212,7 +234,10 @@ function authorIn(store: Pick<FloorStore, 'message'>, id: string): Requester | n
 /** Under which name it is kept what people are called who gave commands. */
 const NAMES = 'names';
 
-/** So far back it is looked for who asked, and who answered. */
+/** Of so many channels it is kept what was said. */
+const CHANNELS = 100;
+
+/** So far back it is looked for who asked, who answered, and who said something. */
 const LOOKED_AT = 1_000;
 
 function closedQuestion(

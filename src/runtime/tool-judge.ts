@@ -9,28 +9,36 @@ import type { ToolUse } from '../rules/tool-use.ts';
 import type { GatedCall } from '../agents/tools/tool-gate.ts';
 import type { Instant } from '../lib/time.ts';
 import { visible } from '../lib/visible.ts';
+import { labelsOf } from '../rules/labels.ts';
+import type { CallLabels } from '../rules/labels.ts';
 import { offersFor } from '../rules/offers.ts';
 import type { AlwaysOffer } from '../rules/offers.ts';
 import { parseRule } from '../rules/rule.ts';
 import { VERDICTS, decideForMember, decideUse, reachesTool, toolRefusalText } from '../rules/verdict.ts';
-import type { Remembered, ToolVerdict } from '../rules/verdict.ts';
+import type { LabelRules, Remembered, ToolVerdict } from '../rules/verdict.ts';
 import { excerpt } from '../turns/commands/clock-words.ts';
 import type { AboutCall } from '../turns/floor/settings.ts';
+import { utcTime } from '../turns/text/words.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RequestedCall } from '../work/runs/run-events.ts';
 import type { Requester } from '../turns/requesters.ts';
+import type { SessionLabels } from '../work/runs/run-taints.ts';
 import type { RunState } from '../work/runs/run.ts';
 
 /** What the rules say about a call, and what can be remembered about it. */
 export type CallJudgement = {
   readonly verdict: ToolVerdict['verdict'];
   /** What people must know when it is asked; `null`: its agent is gone from the configuration. */
-  readonly about: Pick<AboutCall, 'tool' | 'folder' | 'why' | 'who'> | null;
+  readonly about: Pick<AboutCall, 'tool' | 'folder' | 'why' | 'who' | 'danger'> | null;
   /** The rule that decided. */
   readonly rule: string | null;
   /** What its agent is told when it is refused. */
   readonly words: string;
   readonly offers: readonly AlwaysOffer[];
+  /** Why people are asked even if a rule allows it; `null`: nothing beside the rules. */
+  readonly caution: string | null;
+  /** What its agent reads by it, each by where that comes from. */
+  readonly brings: { readonly untrusted?: string; readonly private?: string };
 };
 
 /** What a call is judged by beside the rules: what is remembered, and somebody who asked for it and is no operator. */
@@ -38,6 +46,10 @@ export type CallCircumstances = {
   readonly at: Instant;
   readonly remembered: RunState['remembered'];
   readonly member: Requester | null;
+  /** What its session has read; nothing unless given. */
+  readonly session?: SessionLabels;
+  /** The text without secrets; nothing is one unless given. */
+  readonly clean?: (text: string) => string;
 };
 
 /** What the rules in force say about a call of an agent in a channel: the strictest of what they say about each account of it. */
@@ -45,7 +57,7 @@ export function judgeCall(
   config: Config,
   seat: RunSeat,
   call: GatedCall,
-  { at, remembered, member }: CallCircumstances,
+  { at, remembered, member, ...read }: CallCircumstances,
 ): CallJudgement {
   const agent = config.agents.find(({ id }) => id === seat.agent);
   if (agent === undefined) return UNJUDGED;
@@ -62,21 +74,26 @@ export function judgeCall(
   const strictest = judged.toSorted((a, b) => rank(b.decided) - rank(a.decided))[0];
   if (strictest === undefined) return UNJUDGED;
   const { use, decided } = strictest;
-  const { caution, unaskable, server = { trusted: false } } = call;
+  const labels = labelsOfAll(uses, rules, call);
+  const { caution, isDanger } = cautionsAbout(call, labels, read);
+  const { unaskable, server = { trusted: false } } = call;
   const facts = { shownWhole: unaskable === undefined, tainted: caution !== null, ...server };
   const offered = judged.map((each) => offersFor(each.use, each.decided, facts));
   const [first = [], ...rest] = decided.verdict === 'ask' ? offered : [];
   return {
-    verdict: decided.verdict,
+    verdict: decided.verdict === 'allow' && caution !== null ? 'ask' : decided.verdict,
     about: {
       tool: toolWords(call.tool, use),
       folder: place?.folder ?? null,
       why: whyAsked(decided, member),
       ...whoDecides(agent),
+      ...(isDanger ? { danger: true } : {}),
     },
     rule: decided.rule?.text ?? null,
     words: toolRefusalText(use, decided, rules),
     offers: first.filter(({ rule }) => rest.every((offers) => offers.some((other) => other.rule === rule))),
+    caution,
+    brings: broughtBy(labels, read.session),
   };
 }
 
@@ -86,11 +103,11 @@ export function judgeCall(
  */
 export function callAsked(
   call: GatedCall,
-  { about, offers }: Pick<CallJudgement, 'about' | 'offers'>,
+  { about, offers, caution }: Pick<CallJudgement, 'about' | 'offers' | 'caution'>,
   { said, clean }: { readonly said: string; readonly clean: (text: string) => string },
 ): NonNullable<RequestedCall['words']> {
   const shown = (text: string): string => visible(clean(text));
-  const { title = call.tool, caution, unaskable } = call;
+  const { title = call.tool, unaskable } = call;
   const [reason = '', ...more] = caution?.split('\n') ?? [];
   // A reason of several lines stands whole before what would run.
   const whole = [...(more.length === 0 ? [] : [`⚠ ${caution}`]), call.detail].join('\n');
@@ -120,7 +137,57 @@ export const LONGEST_DETAIL = 262_144;
 const LONGEST_SAYING = 300;
 const TOO_LONG = `what would run is longer than ${LONGEST_DETAIL.toLocaleString('en-US')} characters; it has to be split`;
 
-const UNJUDGED: CallJudgement = { verdict: 'ask', about: null, rule: null, words: '', offers: [] };
+const UNJUDGED: CallJudgement = {
+  verdict: 'ask',
+  about: null,
+  rule: null,
+  words: '',
+  offers: [],
+  caution: null,
+  brings: {},
+};
+
+/** What goes on record with a call: what its agent reads by it, and what it has read before. */
+function broughtBy(labels: CallLabels, session: SessionLabels | undefined): CallJudgement['brings'] {
+  const untrusted = session?.untrusted?.from ?? labels.untrusted;
+  return {
+    ...(untrusted === null ? {} : { untrusted }),
+    ...(labels.private === null ? {} : { private: labels.private }),
+  };
+}
+
+/** The labels of every account of a call together. */
+function labelsOfAll(uses: readonly ToolUse[], rules: LabelRules, { server, repeatable }: GatedCall): CallLabels {
+  const all = uses.map((use) => labelsOf(use, rules, { open: server?.open ?? true, isHarmless: repeatable }));
+  return {
+    untrusted: all.find(({ untrusted }) => untrusted !== null)?.untrusted ?? null,
+    private: all.find((each) => each.private !== null)?.private ?? null,
+    outward: all.some(({ outward }) => outward),
+    acts: all.some(({ acts }) => acts),
+  };
+}
+
+/** Why people are asked whatever the rules say; danger is what could carry away what should not leave, in words that somebody else chose. */
+function cautionsAbout(
+  { caution, input, accounts }: GatedCall,
+  labels: CallLabels,
+  { session, clean = (text) => text }: Pick<CallCircumstances, 'session' | 'clean'>,
+): { readonly caution: string | null; readonly isDanger: boolean } {
+  const { untrusted: read = null, private: known = null } = session ?? {};
+  const text = JSON.stringify(input);
+  const isSecret = clean(text) !== text;
+  const secret = known?.from ?? labels.private ?? (isSecret ? 'a secret in its input' : null);
+  const isDanger = read !== null && labels.outward && secret !== null;
+  const reasons = [
+    ...(read === null || !labels.acts
+      ? []
+      : [`its agent has read what nobody vouches for (${read.from}, since ${utcTime(read.since)})`]),
+    ...(isDanger ? [`it has what should not leave (${secret}), and this may carry it away`] : []),
+    ...(isSecret && accounts !== undefined ? ['its input holds a secret'] : []),
+    ...(caution === null ? [] : [caution]),
+  ];
+  return { caution: reasons.length === 0 ? null : reasons.join('; '), isDanger };
+}
 
 /** The class of a call and its tool, for people; a tool of a server is named with it. */
 function toolWords(tool: string, { parts }: ToolUse): string {

@@ -7,7 +7,7 @@ import type {
   SeatContext,
   TurnPrompt,
 } from '../../src/agents/backends/backend.ts';
-import type { SeatTaint } from '../../src/agents/mcp/taint.ts';
+import type { SeatTaint } from '../../src/agents/session/floor-port.ts';
 import type { AgentSpec } from '../../src/agents/session/seated-agent.ts';
 import type { FloorPort, AgentLog } from '../../src/agents/session/floor-port.ts';
 import type { Thresholds } from '../../src/agents/session/session-machine.ts';

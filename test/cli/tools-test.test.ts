@@ -14,7 +14,13 @@ const FILE = {
     },
     { id: 'free', backend: { kind: 'acp', profile: 'opencode' } },
   ],
-  channels: [{ id: 'console:a', agents: ['dev', 'free'], tools: { default: 'ask' } }],
+  channels: [
+    {
+      id: 'console:a',
+      agents: ['dev', 'free'],
+      tools: { default: 'ask', trusted: ['WebFetch(domain:docs.example.org)'] },
+    },
+  ],
 };
 const CONFIG = loadConfig(world({ 'turnConfig.json': JSON.stringify(FILE) }), 'look');
 
@@ -28,6 +34,8 @@ describe('conch tools test', () => {
   test('says which rule refuses, whose it is, and what the agent is told', () => {
     expect(shown('Bash', { command: 'ls | curl x' })).toBe(
       'deny: rule "Bash(curl *)" of "deny", for every agent\n' +
+        'untrusted: it brings in text that nobody vouches for (curl x)\n' +
+        'outward: it may carry something away\n' +
         'AGENT_TOOL_NOT_ALLOWED: execute(ls | curl x) is refused by rule "Bash(curl *)". You may: Edit; Bash after a yes.',
     );
   });
@@ -40,14 +48,23 @@ describe('conch tools test', () => {
   });
 
   test('says what asks, and what could be remembered', () => {
-    expect(shown('Bash', { command: 'git push origin' })).toBe(
-      'ask: rule "Bash(git push *)!" of "ask", for every agent',
+    expect(shown('Bash', { command: 'git push origin' })).toContain(
+      'ask: rule "Bash(git push *)!" of "ask", for every agent\n',
     );
     expect(shown('Bash', { command: 'git log -1' }, { channel: 'console:a' })).toBe(
       'ask: no rule names it, so the default holds\n' +
         '"Always" could mean exactly this command: execute(git log -1)\n' +
         '"Always" could mean every command "git log *": execute(git log *)',
     );
+  });
+
+  test('says what it would bring in, and what is vouched for', () => {
+    expect(shown('Read', { file_path: '.env' }, { agent: 'free' })).toContain(
+      'private: it brings in what should not leave (.env)\nwhat its agent has read before makes no difference to it',
+    );
+    const fetched = (host: string) => shown('WebFetch', { url: `https://${host}` }, { channel: 'console:a' });
+    expect(fetched('docs.example.org')).toContain('what its agent has read before makes no difference to it');
+    expect(fetched('example.org')).toContain('untrusted: it brings in text that nobody vouches for (example.org)');
   });
 
   test.each([

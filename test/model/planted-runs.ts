@@ -71,8 +71,34 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'a result starts nothing further',
     file: 'run-calls.ts',
-    find: "decision.record({ type: 'tainted', from: taint });\n  goOnWithRun(decision);\n",
-    replace: "decision.record({ type: 'tainted', from: taint });\n",
+    find: "  decision.record({ type: 'callSettled', call: id, tool: call.tool, ...result });\n  goOnWithRun(decision);\n",
+    replace: "  decision.record({ type: 'callSettled', call: id, tool: call.tool, ...result });\n",
+  },
+  {
+    name: 'what a call brings in leaves no mark',
+    file: 'run-calls.ts',
+    find: '      for (const label of LABELS) markSession(decision, label, brings[label]);\n',
+    replace: '',
+  },
+  {
+    name: 'what a session has read is forgotten with a new run',
+    file: 'run-evolve.ts',
+    find: "  if (fact.type === 'runStarted') return started(state, fact);\n",
+    replace:
+      "  if (fact.type === 'runStarted') {\n    const { taint: _, ...clean } = state;\n    return started(clean, fact);\n  }\n",
+  },
+  {
+    name: 'what a session has read is forgotten with a restart',
+    file: 'run-decide.ts',
+    find: '  if (isOnFloor) standStill(decision);\n',
+    replace:
+      "  if (isOnFloor) standStill(decision);\n  if (decision.state.taint !== undefined) decision.record({ type: 'cleansed' });\n",
+  },
+  {
+    name: 'what a session wrote is forgotten with it',
+    file: 'run-evolve.ts',
+    find: 'wrote: spans.reduce(withSpan, wrote)',
+    replace: 'wrote',
   },
   {
     name: 'a call that waited through a pause is not dispatched again',

@@ -135,9 +135,10 @@ function movesOf({ state, at, calls }: Place, core: RunMachine): readonly Move[]
       { type: 'LOST', session, error: error(true) },
       { type: 'RECOVER' },
       { type: 'TICK' },
+      { type: 'CLEANSE' },
       ...requests.map((call): RunCommand => ({ type: 'REQUEST', session, call })),
       ...(run?.calls ?? []).flatMap(({ id: call, digest }): readonly RunCommand[] => [
-        { type: 'CLAIM', call, digest, verdict: 'allow' },
+        { type: 'CLAIM', call, digest, verdict: 'allow', ...(digest === 'b' ? { brings: { untrusted: 'b' } } : {}) },
         { type: 'CLAIM', call, digest, verdict: 'ask' },
         { type: 'CLAIM', call, digest, verdict: 'deny' },
         { type: 'CLAIM', call, digest: 'z', verdict: 'allow' },
@@ -186,6 +187,7 @@ function reach(core: RunMachine, place: Place, command: RunCommand): Place | nul
   for (const fact of facts) {
     const after = core.evolve(state, fact, at);
     checkMove(state, fact, after, command.type);
+    checkRead(state, after, command, at);
     ({ ghosts, grants, doubtful } = follow({ ghosts, grants, doubtful }, fact, state, command));
     state = after;
   }
@@ -193,6 +195,8 @@ function reach(core: RunMachine, place: Place, command: RunCommand): Place | nul
   must(isDeepStrictEqual(stored, state), 'R1', 'a state is not read back as it was written');
   checkState(state, core.nextDeadline(state));
   checkKnown(state, { ghosts, grants, doubtful });
+  const brought = command.type === 'CLAIM' && facts.some(({ type }) => type === 'callClaimed') ? command.brings : {};
+  must(brought?.untrusted === undefined || state.taint !== undefined, 'R15', 'what a call brings in leaves no mark');
   checkEffects(core, facts, state);
   const calls = place.calls + facts.filter(({ type }) => type === 'callRequested').length;
   return {
@@ -280,6 +284,17 @@ function checkMove(before: RunState, fact: RunFact, after: RunState, by: RunComm
   if (fact.type === 'resumed' && by === 'DECIDE') {
     must(after.run?.maxTurns === before.run?.maxTurns, 'R7', 'a yes raises the limit');
   }
+}
+
+/** R15: what a session has read ends with it alone, and what it wrote stays what it was. */
+function checkRead({ taint }: RunState, after: RunState, command: RunCommand, at: Instant): void {
+  if (taint === undefined || isDeepStrictEqual(taint, after.taint)) return;
+  must(command.type === 'CLEANSE', 'R15', `what a session has read is forgotten by ${command.type}`);
+  must(
+    after.wrote?.some(({ since, until }) => since <= taint.since && until >= at) === true,
+    'R15',
+    'what a session wrote is forgotten with it',
+  );
 }
 
 type Known = Pick<Place, 'ghosts' | 'grants' | 'doubtful'>;
@@ -450,7 +465,7 @@ function still(ghosts: Place['ghosts'], { run }: RunState): Place['ghosts'] {
 
 /** Equal places have equal keys: ids by their order, instants from now on, no totals. */
 function keyOf({ state, at, ghosts, grants, doubtful }: Place): string {
-  const { run, status, closed, unknown, causes } = state;
+  const { run, status, closed, unknown, causes, taint } = state;
   const names = new Map((run?.calls ?? []).map(({ id }, index) => [id, `#${index}`]));
   const calls = (run?.calls ?? []).map((call) => ({ ...call, id: names.get(call.id) }));
   const asked = run?.pause?.approval ?? null;
@@ -460,5 +475,6 @@ function keyOf({ state, at, ghosts, grants, doubtful }: Place): string {
   const pause = run?.pause == null ? null : { reason: run.pause.reason, until: from(run.pause.until), approval };
   const rest = run === null ? null : { ...run, id: '', calls, pause, errorUntil: from(run.errorUntil), asked: 0 };
   const known = [...names].map(([id]) => ghosts[id]);
-  return JSON.stringify([status, rest, closed.length > 0, unknown, causes, known, grants, doubtful]);
+  const read = taint !== undefined;
+  return JSON.stringify([status, rest, closed.length > 0, unknown, causes, known, grants, doubtful, read]);
 }

@@ -382,6 +382,9 @@ describe('a rule on paths', () => {
     ['by a link that is made to it', bash('ln -s .claude/settings.json src/a')],
     ['written by a program that mostly reads', bash('find src -fprint .mcp.json')],
     ['overwritten by git', bash('git checkout evil -- .mcp.json')],
+    ['overwritten by what git would show', bash('git log -p --output=.mcp.json')],
+    ['taken away by a search', bash('find .claude -name x -delete')],
+    ['given to a program that a search starts', bash('rg --pre ./x .husky')],
   ])('pitfall 6: a file that grants something always asks, %s', (_way, call) => {
     const all = remembering('*', 'execute', 'mcp__files__*');
     expect(decided({ allow: ['*'], default: 'allow' }, call, all)).toBe('ask by ask!');

@@ -47,10 +47,16 @@ const TITLES: readonly (readonly [number, string, ...string[]])[] = [
   [
     13,
     'passes that on to whoever reads what it wrote, also after a restart',
-    'that has read what nobody vouches for is cautioned before it changes something',
+    'is asked before it changes something though a rule allows it, says since when',
+    'has what people wrote who are no operators, as far as it may have read that',
   ],
   [14, 'asks for no previews and links no names', 'T53 no link of what is said is looked up for a preview'],
-  [15, 'is shown without secrets, and with what cannot be seen spelled out', 'a secret that is known'],
+  [
+    15,
+    'is shown without secrets, and with what cannot be seen spelled out',
+    'a secret that is known',
+    'pitfall 15: a secret in the input',
+  ],
   [16, 'with a number that never was, or is of later than now, is told so', 'Last-Event-ID'],
   [17, 'cannot be changed by accident', '300 flipped bytes are each found out or change nothing'],
   [18, 'is raised by no word of an agent, and by nobody who does not operate', '/run continue 999999'],

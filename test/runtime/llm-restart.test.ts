@@ -217,7 +217,9 @@ describe('a model that has read what nobody vouches for', () => {
     const second = await start();
     await second.write('Write it');
     await second.isShown();
-    expect(second.asked()?.about?.why).toBe('⚠ its agent has read what nobody vouches for (mcp__raw__page)');
+    expect(second.asked()?.about?.why).toContain(
+      '⚠ its agent has read what nobody vouches for (mcp__raw__page, since ',
+    );
     await second.answers('reject');
     await second.rests();
     expect(calls()).toEqual(['page']);
@@ -234,7 +236,7 @@ describe('a model that has read what nobody vouches for', () => {
     rig.answer(calling(WRITE), { content: 'No?' });
     const second = await start();
     await second.isShown();
-    const why = '⚠ its agent has read what nobody vouches for (mcp__raw__page, by way of dev)';
+    const why = expect.stringContaining('has read what nobody vouches for (mcp__raw__page, by way of dev, since ');
     expect([second.holder(), second.asked()?.about?.why]).toEqual(['qa', why]);
     await second.answers('reject');
     await second.rests();

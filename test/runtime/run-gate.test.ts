@@ -30,7 +30,16 @@ async function gated(rules: Rules = () => ({}), maxTurns?: number) {
       const isKnown = remembered.some(({ rule }) => rule === OFFER.rule);
       const words = `AGENT_TOOL_NOT_ALLOWED: ${one.tool} is refused`;
       const about = { tool: 'execute', folder: '/srv/app', why: 'no rule names it' };
-      return { verdict: isKnown ? 'allow' : 'ask', about, rule: null, words, offers: [OFFER], ...rules(one) };
+      return {
+        verdict: isKnown ? 'allow' : 'ask',
+        about,
+        rule: null,
+        words,
+        offers: [OFFER],
+        caution: null,
+        brings: {},
+        ...rules(one),
+      };
     },
     failed: (error) => {
       throw error;
@@ -85,8 +94,8 @@ describe('a call that the rules allow', () => {
   });
 
   test('is asked about when something beside the rules says so', async () => {
-    const { bound, gate } = await gated(() => ({ verdict: 'allow' }));
-    const answer = asks(bound, gate, call('a', { caution: 'sends the value of TOKEN' }));
+    const { bound, gate } = await gated(() => ({ verdict: 'ask', caution: 'sends the value of TOKEN' }));
+    const answer = asks(bound, gate, call('a'));
     await question(bound);
     expect(openQuestion(bound.hall)).toMatchObject({
       detail: 'npm test',
@@ -94,6 +103,14 @@ describe('a call that the rules allow', () => {
     });
     await bound.answers('allow');
     expect(await answer).toEqual({ verdict: 'go' });
+  });
+
+  test('leaves on record what it brings in as soon as it may run, and that a secret came back', async () => {
+    const { bound, gate } = await gated(() => ({ verdict: 'allow', brings: { untrusted: 'evil.org' } }));
+    expect(await gate.ask(call('a'), never)).toEqual({ verdict: 'go' });
+    expect([bound.state.taint?.from, bound.state.secret]).toEqual(['evil.org', undefined]);
+    await gate.settled(call('a'), { status: 'complete', output: 'it is s3cret', code: null, durationMs: 1 });
+    expect(bound.state.secret?.from).toBe('a secret in what execute returned');
   });
 
   test('is asked with the step it stands in, its class and folder, why, and what the model said', async () => {

@@ -154,7 +154,7 @@ function shownOn(view: FloorView): readonly FloorQuestion[] {
 
 /** The buttons that answer a question; every one is a command line. One of work beside the floor says which it answers. */
 export function answersTo({ agent, isAside, epoch, question: asked }: FloorQuestion): readonly CardButton[] {
-  const { question, always, pause } = asked;
+  const { question, always, pause, about } = asked;
   const whose = isAside ? ` ${agent}+` : '';
   const button = (label: string, line: string, style: CardButton['style'] = 'plain'): CardButton => ({
     label: isAside ? `${label} (${question})` : label,
@@ -172,14 +172,18 @@ export function answersTo({ agent, isAside, epoch, question: asked }: FloorQuest
   const of = (always ?? []).map(({ words }, index) => ({ words, line: `/allow ${question} always ${index + 1}` }));
   const no = `/reject ${question}`;
   const status = isAside ? `/run status${whose}` : '/floor status';
+  const because: CardButton = { ...button('No because…', no), opens: { what: 'reason' } };
+  const whole: CardButton = { ...button('Whole input', status), opens: { what: 'input' } };
+  const once = `/allow ${question}`;
+  if (about?.danger === true) return [button('No', no, 'good'), because, whole, button('Once', once, 'danger')];
   return [
-    button('Once', `/allow ${question}`, 'good'),
+    button('Once', once, 'good'),
     ...(of.length === 0
       ? []
       : [{ ...button('Always…', `/allow ${question} always`), opens: { what: 'rules', of } } as const]),
     button('No', no, 'danger'),
-    { ...button('No because…', no), opens: { what: 'reason' } },
-    { ...button('Whole input', status), opens: { what: 'input' } },
+    because,
+    whole,
   ];
 }
 

@@ -1,6 +1,5 @@
 import type { Instant } from '../../lib/time.ts';
 import type { AgentId, ChannelId, MessageId, ModelUse } from '../../turns/floor/settings.ts';
-import type { SeatTaint } from '../mcp/taint.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
 import type { Line } from '../../turns/view.ts';
 
@@ -78,8 +77,6 @@ export type SeatContext = {
   readonly persona: string;
   /** Whether the rules let any tool of a server, or this one, ever be used; without it they do. */
   readonly reaches?: (server: string, tool: string | null) => boolean;
-  /** What its session has read that nobody vouches for; without it that is not looked at. */
-  readonly taint?: SeatTaint;
   /** Tells people that the tools of a server are gone, and why, or (`null`) are back. */
   readonly tellTools?: (server: string, why: string | null) => void;
 };

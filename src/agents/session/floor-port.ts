@@ -36,3 +36,11 @@ export type CommandSender = {
 
 /** Structured logging, as pino does it. */
 export type AgentLog = Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>;
+
+/** Is told what a seat's session reads, so that it is known what nobody vouches for; on record beside its runs. */
+export type SeatTaint = {
+  /** It is about to read these lines: what was written by sessions that had read such text is such text, too. */
+  read(lines: readonly Line[]): void;
+  /** It is over, and what it has read is forgotten; what it wrote stays what it is. */
+  forget(): void;
+};

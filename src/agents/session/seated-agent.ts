@@ -7,8 +7,7 @@ import type { OutboxRow } from '../../turns/floor-store.ts';
 import { BoundedMap } from '../../lib/keyed.ts';
 import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import type { AgentBackend, AgentSession, InjectOutcome, SeatContext, TurnPrompt, Usage } from '../backends/backend.ts';
-import type { AgentLog, CommandSender, FloorPort } from './floor-port.ts';
-import type { SeatTaint } from '../mcp/taint.ts';
+import type { AgentLog, CommandSender, FloorPort, SeatTaint } from './floor-port.ts';
 import type { ToolGate } from '../tools/tool-gate.ts';
 import type { Beat } from './heartbeat.ts';
 import { SessionExecutor } from './session-executor.ts';
@@ -45,7 +44,7 @@ export type SessionSettings = {
   readonly thresholds?: Thresholds;
   /** Whether the rules let any tool of a server, or this one, ever be used by an agent; without it they do. */
   readonly reaches?: (agent: AgentId, server: string, tool: string | null) => boolean;
-  /** What an agent's session has read that nobody vouches for; without it that is not looked at. */
+  /** Is told what an agent's session reads; without it that is not looked at. */
   readonly taint?: (agent: AgentId) => SeatTaint;
   /** What stands between an agent and its tools while it has the floor under an epoch. */
   readonly gate: (agent: AgentId, epoch: number) => ToolGate;
@@ -246,7 +245,7 @@ export class SeatedAgent {
 
   /** Ends a session that has nothing to do; another will begin anew. */
   rest(): Promise<void> {
-    this.#seat().taint?.forget();
+    this.#taint()?.forget();
     return this.close();
   }
 
@@ -290,8 +289,8 @@ export class SeatedAgent {
       at: clock.now(),
       knowledge,
     });
-    if (knowledge.renewed) seat.taint?.forget();
-    if (turn.lines.some(({ author }) => author.kind === 'agent')) seat.taint?.read(turn.lines);
+    if (knowledge.renewed) this.#taint()?.forget();
+    if (turn.lines.some(({ author }) => author.kind === 'agent')) this.#taint()?.read(turn.lines);
     knowledge.prompted(turn, effect.uptoLine);
     for (const id of left) void this.#commands.send(this.#notTaken(id, effect.epoch));
     this.#executor.prompt(turn);
@@ -355,16 +354,18 @@ export class SeatedAgent {
   #seat(): SeatContext {
     const { id: agent, name, persona } = this.spec;
     const settings = (): SessionSettings => this.#ports.sessionSettings(this.channel);
-    const taint = settings().taint?.(agent);
     return {
       channel: this.channel,
       agent,
       name,
       persona,
       reaches: (server, tool) => settings().reaches?.(agent, server, tool) ?? true,
-      ...(taint === undefined ? {} : { taint }),
       tellTools: (server, why) => void this.#commands.send({ type: 'tellTools', agent, server, why }),
     };
+  }
+
+  #taint(): SeatTaint | undefined {
+    return this.#ports.sessionSettings(this.channel).taint?.(this.spec.id);
   }
 
   #warn(error: unknown, what: string): void {

@@ -13,8 +13,11 @@ export type GatedCall = {
   readonly repeatable: boolean;
   /** What people call it; the tool unless given. */
   readonly title?: string;
-  /** Of the tool's server: whether an operator vouches for it, and whether it says that the tool destroys something. */
-  readonly server?: { readonly trusted: boolean; readonly destructive: boolean };
+  /**
+   * Of the tool's server: whether an operator vouches for it, whether it says that the tool destroys something, and whether what
+   * it does may reach beyond that server.
+   */
+  readonly server?: { readonly trusted: boolean; readonly destructive: boolean; readonly open: boolean };
   /** Everything that would be sent, for people, secrets spelled by their names. */
   readonly detail: string;
   /** Why people are asked even if a rule allows it; `null`: nothing beside the rules. */
@@ -57,8 +60,6 @@ export type CallResult = {
   readonly code: 'TOOL_FAILED' | 'TIMEOUT' | 'UNKNOWN' | null;
   /** In milliseconds, without the time that people took; `null`: not known. */
   readonly durationMs: number | null;
-  /** Where text in it came from that nobody vouches for: whoever reads it is asked from then on. */
-  readonly taint?: string;
 };
 
 /** What stands between an agent and its tools, for one generation. */

@@ -8,7 +8,6 @@ import { READ_OUTPUT } from '../mcp/mcp-output.ts';
 import type { KeptOutputs, ToolImage } from '../mcp/mcp-output.ts';
 import { unlistedTool } from '../mcp/mcp-tools.ts';
 import type { ServerTool } from '../mcp/mcp-tools.ts';
-import { isHarmless, isUntrusted, taintWords } from '../mcp/taint.ts';
 import { neutralised } from '../prompt/prompt.ts';
 import { FLOOR_TOOLS, isFloorTool } from './floor-tools.ts';
 import type { FloorToolName, FloorTools } from './floor-tools.ts';
@@ -203,11 +202,8 @@ export class Toolbox {
     const outcome = await session.servers.call(found, { id, input, stopped, progressed });
     const { text, images, isError, code } = outcome;
     const durationMs = session.clock.now() - begunAt;
-    const taint = taintOf(found, session);
-    const result = { status: isError ? 'error' : 'complete', output: text, code, durationMs } as const;
-    await gate.settled(call, taint === null ? result : { ...result, taint });
+    await gate.settled(call, { status: isError ? 'error' : 'complete', output: text, code, durationMs });
     report.work(0);
-    if (taint !== null) session.seat.taint?.mark(taint);
     this.#note(call, text);
     return { text: this.#shown(found.alias, text, isError), images: session.images ? images : [] };
   }
@@ -234,36 +230,32 @@ type Found = {
   readonly session: SessionTools;
 };
 
-/** A call as it is now: what its session has read since may be a reason to ask. */
+/** A call as it is now. */
 function gatedCall({ key }: ModelCall, { found, input, session }: Found): GatedCall {
   const secrets = session.secrets();
   const words = inputWords(input);
   const config = session.servers.configOf(found);
+  const { claims } = found;
   return {
     id: key,
     tool: found.rule,
     input,
     definition: found.digest,
-    repeatable: config !== null && isHarmless(found, config),
-    server: { trusted: config?.trusted ?? false, destructive: found.claims.destructive },
+    repeatable: config?.trusted === true && claims.readOnly,
+    server: {
+      trusted: config?.trusted ?? false,
+      destructive: claims.destructive,
+      open: config === null || config.url !== undefined || !claims.closedWorld,
+    },
     detail: secrets.scrub(words),
     caution: cautionOf(found, session, secrets.namesIn([words, ...textsIn(input)].join('\n'))),
   };
 }
 
-/** Where what a tool returns comes from, when nobody vouches for that. */
-function taintOf(found: ServerTool, { servers }: SessionTools): string | null {
-  const config = servers.configOf(found);
-  return config === null || isUntrusted(found, config) ? found.rule : null;
-}
-
-function cautionOf(found: ServerTool, { seat, servers }: SessionTools, sent: readonly string[]): string | null {
-  const config = servers.configOf(found);
-  const taint = config !== null && isHarmless(found, config) ? null : taintWords(seat.taint);
+function cautionOf(found: ServerTool, { servers }: SessionTools, sent: readonly string[]): string | null {
   const change = servers.changeOf(found);
   const reasons = [
     ...sent.map((name) => `it sends the value of ${name}`),
-    ...(taint === null ? [] : [taint]),
     ...(change === null ? [] : [`the tool is not what it was:\n${change}`]),
   ];
   return reasons.length === 0 ? null : reasons.join('; ');

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { parseRule } from '../../rules/rule.ts';
-import { withoutMark } from '../../rules/verdict.ts';
+import { LABEL_LISTS, withoutMark } from '../../rules/verdict.ts';
 import { nearest } from '../../lib/nearest.ts';
 import { serverSchema } from '../backends.ts';
 import type { Found } from '../error.ts';
@@ -32,11 +32,13 @@ type Path = readonly PropertyKey[];
 type Lists = Readonly<Record<(typeof LISTS)[number], readonly string[]>>;
 type Server = z.output<typeof serverSchema>;
 
-const LISTS = ['allow', 'ask', 'deny'] as const;
-const noRules = () => ({ allow: [], ask: [], deny: [] });
+const LISTS = ['allow', 'ask', 'deny', ...LABEL_LISTS] as const;
+const noRules = () => ({ allow: [], ask: [], deny: [], untrusted: [], private: [], outward: [], trusted: [] });
 
 const rules = z.array(z.string().catch('')).catch([]);
-const lists = z.object({ allow: rules, ask: rules, deny: rules }).catch(noRules);
+const lists = z
+  .object({ allow: rules, ask: rules, deny: rules, untrusted: rules, private: rules, outward: rules, trusted: rules })
+  .catch(noRules);
 const draftSchema = z
   .object({
     mcp: z.record(z.string(), z.unknown()).catch({}),

@@ -37,6 +37,10 @@ const listsDraft = z
     allow: rules,
     ask: rules,
     deny: rules,
+    untrusted: rules,
+    private: rules,
+    outward: rules,
+    trusted: rules,
     default: z.enum(VERDICTS).optional().catch(undefined),
     members: z.enum(MEMBERS).optional().catch(undefined),
   })

@@ -29,6 +29,8 @@ export const aboutSchema = z.strictObject({
   says: z.string().nullable(),
   /** Who may decide, when that is not every operator. */
   who: z.string().exactOptional(),
+  /** It could carry away what should not leave, in words that somebody else chose. */
+  danger: z.literal(true).exactOptional(),
 });
 
 export type AboutCall = Readonly<z.infer<typeof aboutSchema>>;

@@ -67,8 +67,11 @@ export function answersAsked({ about, always = [], pause, until }: AskedQuestion
   ].map(inline);
 }
 
-function factsAbout({ step, steps, tool, folder, why, says }: AboutCall, agent: string): readonly string[] {
+function factsAbout({ step, steps, tool, folder, why, says, danger }: AboutCall, agent: string): readonly string[] {
   return [
+    ...(danger === true
+      ? [`🟥 Danger: somebody else’s text may be speaking through ${agent}. Say no unless you know why it does this`]
+      : []),
     [`Step ${step} of ${steps}`, tool, ...(folder === null ? [] : [`in ${folder}`])].join(' · '),
     `Asked because ${why}`,
     ...(says === null ? [] : [`${agent} says: “${says}”`]),
@@ -221,7 +224,8 @@ function cameWords({ at, came, ...notice }: AnsweredNotice): string {
   return `${why} · ${utcTime(at)}${status === undefined ? '' : ` → ${status}${took}`}`;
 }
 
-function utcTime(at: Instant): string {
+/** "14:05 UTC". */
+export function utcTime(at: Instant): string {
   return `${new Date(at).toISOString().slice(11, 16)} UTC`;
 }
 

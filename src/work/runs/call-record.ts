@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { canonical } from '../../engine/canonical.ts';
+import type { RunCommand } from './run-events.ts';
 
 /** What a yes is bound to: the digest of everything that makes a call the very same. */
 export function callDigest(parts: readonly unknown[]): string {
@@ -22,8 +23,25 @@ function scrub(value: unknown, clean: (text: string) => string): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [clean(key), scrub(each, clean)]));
 }
 
+/** What came of a call, without secrets; one in what came back is what should not leave. */
+export function settlement(
+  call: { readonly id: string; readonly tool: string },
+  { output, durationMs, status, code }: SettledCall,
+  clean: (text: string) => string,
+): readonly RunCommand[] {
+  const shown = clean(output);
+  const settled = { call: call.id, status, output: cutOutput(shown), duration: durationMs, code };
+  const secret: RunCommand = { type: 'TAINT', from: `a secret in what ${call.tool} returned`, label: 'private' };
+  return [{ type: 'SETTLE', ...settled }, ...(shown === output ? [] : [secret])];
+}
+
+type SettledCall = Pick<Extract<RunCommand, { type: 'SETTLE' }>, 'status' | 'code'> & {
+  readonly output: string;
+  readonly durationMs: number | null;
+};
+
 /** The beginning of a long output, with how long it was and its digest. */
-export function cutOutput(output: string): string {
+function cutOutput(output: string): string {
   if (output.length <= LONGEST_OUTPUT) return output;
   const digest = createHash('sha256').update(output).digest('hex');
   return `${output.slice(0, LONGEST_OUTPUT)}\n… (${Buffer.byteLength(output)} bytes in all, sha256 ${digest})`;

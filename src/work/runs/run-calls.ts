@@ -1,4 +1,5 @@
 import type { Instant } from '../../lib/time.ts';
+import { LABELS } from './run.ts';
 import type { OpenCall, Run, RunError, RunState } from './run.ts';
 import { RUN_GUARDS } from './run-table.ts';
 import type { RequestedCall, RunCommand, RunFact, RunRefusal } from './run-events.ts';
@@ -45,14 +46,18 @@ export function requestCall(decision: RunDecision, command: Of<'REQUEST'>): RunR
 }
 
 /** With what holds right before it starts: a call that was changed, or is forbidden by now, does not. */
-export function claimCall(decision: RunDecision, { call: id, digest, verdict }: Of<'CLAIM'>): RunRefusal | null {
+export function claimCall(decision: RunDecision, command: Of<'CLAIM'>): RunRefusal | null {
+  const { call: id, digest, verdict, brings = {} } = command;
   if (decision.state.status !== 'running') return 'AGENT_NOT_RUNNING';
   const call = decision.run.calls.find((each) => each.id === id);
   if (call === undefined) return 'CALL_UNKNOWN';
   if (call.status !== 'pending' || !call.cleared) return 'CALL_NOT_PENDING';
   if (digest === call.digest && RUN_GUARDS.isToolAllowed({ verdict })) {
     if (needsYes(decision, call, verdict)) ask(decision, call);
-    else decision.record({ type: 'callClaimed', call: id });
+    else {
+      decision.record({ type: 'callClaimed', call: id });
+      for (const label of LABELS) markSession(decision, label, brings[label]);
+    }
     return null;
   }
   const code = digest === call.digest ? 'AGENT_TOOL_NOT_ALLOWED' : 'CALL_CHANGED';
@@ -63,16 +68,26 @@ export function claimCall(decision: RunDecision, { call: id, digest, verdict }: 
 
 /** A result, also of a run that is over by now. */
 export function settleCall(decision: RunDecision, command: Of<'SETTLE'>): RunRefusal | null {
-  const { call: id, status, output, duration, code, taint } = command;
+  const { call: id, status, output, duration, code } = command;
   const call = decision.state.run?.calls.find((each) => each.id === id);
   if (call === undefined) return 'CALL_UNKNOWN';
   if (call.status !== 'running') return 'CALL_NOT_PENDING';
   const outcome = code === UNKNOWN ? 'unknown' : 'known';
   const result = { status, output, duration, code, outcome, refused: false, ...approvalOf(call) } as const;
   decision.record({ type: 'callSettled', call: id, tool: call.tool, ...result });
-  if (taint !== undefined && decision.state.taint === undefined) decision.record({ type: 'tainted', from: taint });
   goOnWithRun(decision);
   return null;
+}
+
+/**
+ * Its session counts as having read it from now on, whatever comes of the call: its agent may have by the time that anybody hears
+ * of it. The first time counts. Returns whether it is news.
+ */
+export function markSession(decision: RunDecision, label: (typeof LABELS)[number], from: string | undefined): boolean {
+  const { taint, secret } = decision.state;
+  if (from === undefined || (label === 'private' ? secret : taint) !== undefined) return false;
+  decision.record({ type: 'tainted', from, ...(label === 'private' ? { label } : {}) });
+  return true;
 }
 
 /** A call that has not begun is not wanted any more, and with it the question about it. */

@@ -17,6 +17,7 @@ import {
   goOnAfterPause,
   goOnWithRun,
   isForPeople,
+  markSession,
   pauseRun,
   requestCall,
   settleCall,
@@ -63,11 +64,9 @@ function carryOut(decision: RunDecision, command: RunCommand): RunRefusal | null
     case 'SETTLE':
       return settleCall(decision, command);
     case 'TAINT':
-      if (decision.state.taint !== undefined) return 'UNCHANGED';
-      decision.record({ type: 'tainted', from: command.from });
-      return null;
+      return markSession(decision, command.label ?? 'untrusted', command.from) ? null : 'UNCHANGED';
     case 'CLEANSE':
-      if (decision.state.taint === undefined) return 'UNCHANGED';
+      if (decision.state.taint === undefined && decision.state.secret === undefined) return 'UNCHANGED';
       decision.record({ type: 'cleansed' });
       return null;
     case 'WITHDRAW':

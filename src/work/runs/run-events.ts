@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import {
+  LABELS,
   MOST_TURNS,
   PAUSE_REASONS,
   approvalSchema,
@@ -103,17 +104,12 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     call: id,
     digest: text,
     verdict: z.enum(['allow', 'ask', 'deny']),
+    /** What its agent reads by it, each by where that comes from. */
+    brings: z.partialRecord(z.enum(LABELS), text).exactOptional(),
   }),
-  z.strictObject({
-    type: z.literal('SETTLE'),
-    cause,
-    ...settled,
-    code: text.nullable(),
-    /** Where text came from that its agent has read by it and nobody vouches for. */
-    taint: text.exactOptional(),
-  }),
-  /** The session of the seat has read text that nobody vouches for. */
-  z.strictObject({ type: z.literal('TAINT'), cause, from: text }),
+  z.strictObject({ type: z.literal('SETTLE'), cause, ...settled, code: text.nullable() }),
+  /** The session of the seat has read something; text that nobody vouches for unless told otherwise. */
+  z.strictObject({ type: z.literal('TAINT'), cause, from: text, label: z.enum(LABELS).exactOptional() }),
   /** Another session begins, which has read nothing. */
   z.strictObject({ type: z.literal('CLEANSE'), cause }),
   /** The agent no longer asks for a call that has not begun. */
@@ -199,7 +195,7 @@ export const runFactSchema = z.discriminatedUnion('type', [
   }),
   z.strictObject({ type: z.literal('approvalDetached'), id }),
   z.strictObject({ type: z.literal('yesRevoked'), id, by: text }),
-  z.strictObject({ type: z.literal('tainted'), from: text }),
+  z.strictObject({ type: z.literal('tainted'), from: text, label: z.literal('private').exactOptional() }),
   z.strictObject({ type: z.literal('cleansed') }),
   /** A yes that was given after its call was gone lets this one through. */
   z.strictObject({ type: z.literal('grantUsed'), call: id, digest: text }),

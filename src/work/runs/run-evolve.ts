@@ -14,7 +14,8 @@ const REMEMBERED_MS = 30 * 86_400_000;
 export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState {
   if (fact.type === 'runStarted') return started(state, fact);
   if (fact.type === 'yesRevoked') return { ...state, remembered: state.remembered.filter(({ id }) => id !== fact.id) };
-  if (fact.type === 'tainted') return { ...state, taint: { since: at, from: fact.from } };
+  if (fact.type === 'tainted')
+    return { ...state, [fact.label === 'private' ? 'secret' : 'taint']: { since: at, from: fact.from } };
   if (fact.type === 'cleansed') return cleansed(state, at);
   if (fact.type === 'causeNoted') return { ...state, causes: kept(state.causes, fact.cause) };
   const { run } = state;
@@ -53,14 +54,26 @@ export function evolveRun(state: RunState, fact: RunFact, at: Instant): RunState
 }
 
 /** What was written until now stays what it is. */
-function cleansed({ taint, wrote = [], ...state }: RunState, at: Instant): RunState {
-  if (taint === undefined) throw new Error(`impossible: ${state.key} is cleansed and was not tainted`);
-  const [first, second, ...rest] = [...wrote, { ...taint, until: at }];
-  const isLong = wrote.length >= KEPT_SPANS && first !== undefined && second !== undefined;
-  return {
-    ...state,
-    wrote: isLong ? [{ ...first, until: second.until }, ...rest] : [...wrote, { ...taint, until: at }],
-  };
+function cleansed({ taint, secret, wrote = [], ...state }: RunState, at: Instant): RunState {
+  const spans = [
+    ...(taint === undefined ? [] : [{ ...taint, until: at }]),
+    ...(secret === undefined ? [] : [{ ...secret, until: at, private: true as const }]),
+  ];
+  if (spans.length === 0) throw new Error(`impossible: ${state.key} is cleansed and was not tainted`);
+  return { ...state, wrote: spans.reduce(withSpan, wrote) };
+}
+
+type Spans = NonNullable<RunState['wrote']>;
+
+/** The two oldest of one label become one when there are too many. */
+function withSpan(wrote: Spans, span: Spans[number]): Spans {
+  const alike = wrote.filter((each) => each.private === span.private);
+  const [first, second] = alike;
+  if (alike.length < KEPT_SPANS || first === undefined || second === undefined) return [...wrote, span];
+  const joined = wrote.flatMap((each) =>
+    each === first ? [{ ...first, until: second.until }] : each === second ? [] : [each],
+  );
+  return [...joined, span];
 }
 
 /** How many sessions of a seat that had read such text are told apart. */

@@ -1,20 +1,36 @@
-import type { Clock } from '../../lib/time.ts';
+import type { Clock, Instant } from '../../lib/time.ts';
+import type { ChannelId } from '../../turns/floor/settings.ts';
+import type { Requester } from '../../turns/requesters.ts';
 import type { Line } from '../../turns/view.ts';
 import { runKeyOf } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import type { RunStore } from './run-commands.ts';
+import { LABELS } from './run.ts';
 import type { RunState } from './run.ts';
 
 /** What of the runs is needed to know what sessions have read. */
 export type TaintPorts = {
   readonly runs: Pick<RunStore, 'apply' | 'state' | 'keys' | 'onChange'>;
   readonly clock: Clock;
+  /** Whether an operator vouches for what a person writes, for this seat, as things are now. */
+  readonly vouched: (seat: RunSeat, author: Requester) => boolean;
+  /** What was said in a channel, oldest first, as far back as is looked. */
+  readonly said: (channel: ChannelId) => readonly Pick<Line, 'at' | 'author'>[];
   readonly failed: (error: unknown) => void;
 };
 
+/** What a session has read: text that nobody vouches for, and what should not leave; `null`: none of it. */
+export type SessionLabels = Readonly<Record<Label, ReadMark | null>>;
+
+/** Since when, and where it came from. */
+type ReadMark = NonNullable<RunState['taint']>;
+
+type Label = (typeof LABELS)[number];
+
 /**
- * Which seats' sessions have read text that nobody vouches for, as the journals of their runs have it: also after a restart. What
- * such a session writes is such text, too: whoever reads it, also the same agent in a later session, inherits that.
+ * What seats' sessions have read, as the journals of their runs have it: also after a restart. What a session writes is such text,
+ * too: whoever reads it, also the same agent in a later session, inherits that. People's messages are looked at when
+ * it uses a tool: all that it may have read since it began, or, of one that a former program began, that are kept.
  */
 export class RunTaints {
   readonly #ports: TaintPorts;
@@ -22,6 +38,8 @@ export class RunTaints {
   readonly #known = new Map<string, Kept>();
   /** The seats of which something was on record when it was first asked for: of others nothing is looked up. */
   #recorded: ReadonlySet<string> | null = null;
+  /** Since when sessions that this program has begun anew are there, by the keys of runs. */
+  readonly #began = new Map<string, Instant>();
 
   constructor(ports: TaintPorts) {
     this.#ports = ports;
@@ -30,27 +48,31 @@ export class RunTaints {
     });
   }
 
-  /** Since when a seat's session is tainted, and by what; `null` when it is not. */
-  of(seat: RunSeat): NonNullable<RunState['taint']> | null {
-    return this.#of(runKeyOf(seat)).taint ?? null;
+  /** What a seat's session has read. */
+  of(seat: RunSeat): SessionLabels {
+    const { taint = this.#heard(seat), secret = null } = this.#of(runKeyOf(seat));
+    return { untrusted: taint, private: secret };
   }
 
   /** A seat's session is over, and what it has read is forgotten; what it wrote stays what it is. */
   forget(seat: RunSeat): void {
     const key = runKeyOf(seat);
-    const { taint, wrote = [] } = this.#of(key);
-    if (taint === undefined) return;
+    const { taint, secret, wrote = [] } = this.#of(key);
+    this.#began.set(key, this.#ports.clock.now());
+    if (taint === undefined && secret === undefined) return;
     const until = this.#ports.clock.now();
-    this.#apply(key, { type: 'CLEANSE' }, { wrote: [...wrote, { ...taint, until }] });
+    const ended = spansOf({ taint, secret }).map((span) => ({ ...span, until }));
+    this.#apply(key, { type: 'CLEANSE' }, { wrote: [...wrote, ...ended] });
   }
 
-  /** A seat's session has read text from there; the first time counts. */
-  mark(seat: RunSeat, from: string): void {
+  /** A seat's session has read such text from there; the first time counts. */
+  mark(seat: RunSeat, from: string, label: Label = 'untrusted'): void {
     const key = runKeyOf(seat);
     const known = this.#of(key);
-    if (known.taint !== undefined) return;
-    const taint = { since: this.#ports.clock.now(), from };
-    this.#apply(key, { type: 'TAINT', from }, { ...known, taint });
+    const isPrivate = label === 'private';
+    if ((isPrivate ? known.secret : known.taint) !== undefined) return;
+    const mark = { since: this.#ports.clock.now(), from };
+    this.#apply(key, { type: 'TAINT', from, label }, { ...known, [isPrivate ? 'secret' : 'taint']: mark });
   }
 
   /** A seat's session is about to read these lines. */
@@ -58,12 +80,32 @@ export class RunTaints {
     for (const { author, at, aside } of lines) {
       if (author.kind !== 'agent') continue;
       const beside = aside === undefined ? {} : { aside };
-      const { taint, wrote = [] } = this.#of(runKeyOf({ channel: seat.channel, agent: author.id, ...beside }));
-      const spans = taint === undefined ? wrote : [...wrote, { ...taint, until: Infinity }];
-      // What was written beside the floor is said when its session may be over.
-      const written = spans.find(({ since, until }) => since <= at && (at <= until || aside === true));
-      if (written !== undefined) this.mark(seat, `${sourceOf(written.from)}, by way of ${author.id}`);
+      const { wrote = [], ...now } = this.#of(runKeyOf({ channel: seat.channel, agent: author.id, ...beside }));
+      const spans: readonly Span[] = [...wrote, ...spansOf(now).map((span) => ({ ...span, until: Infinity }))];
+      for (const label of LABELS) {
+        // What was written beside the floor is said when its session may be over.
+        const written = spans.find(
+          (span) => labelOf(span) === label && span.since <= at && (at <= span.until || aside === true),
+        );
+        if (written !== undefined) this.mark(seat, `${sourceOf(written.from)}, by way of ${author.id}`, label);
+      }
     }
+  }
+
+  /** The first message that it has read of somebody whom nobody vouches for. */
+  #heard(seat: RunSeat): ReadMark | null {
+    const { vouched, said } = this.#ports;
+    const all = said(seat.channel);
+    const began = this.#began.get(runKeyOf(seat)) ?? 0;
+    const before = all.findLastIndex(({ at }) => at < began) + 1;
+    const looked = new Map<string, boolean>();
+    for (const { at, author } of all.slice(Math.max(0, before - LINES_BEFORE))) {
+      if (author.kind !== 'person') continue;
+      const isVouched = looked.get(author.id) ?? vouched(seat, author);
+      looked.set(author.id, isVouched);
+      if (!isVouched) return { since: at, from: `what ${author.name} wrote, who is no operator` };
+    }
+    return null;
   }
 
   #of(key: string): Kept {
@@ -84,11 +126,36 @@ export class RunTaints {
   }
 }
 
-type Kept = Pick<RunState, 'taint' | 'wrote'>;
+/** So many older lines a session is given that begins in the middle of a conversation. */
+const LINES_BEFORE = 50;
+
+type Kept = Pick<RunState, 'taint' | 'secret' | 'wrote'>;
+type Span = NonNullable<RunState['wrote']>[number];
 
 function keptOf(state: RunState | null): Kept {
-  const { taint, wrote } = state ?? {};
-  return { ...(taint === undefined ? {} : { taint }), ...(wrote === undefined ? {} : { wrote }) };
+  const { taint, secret, wrote } = state ?? {};
+  return {
+    ...(taint === undefined ? {} : { taint }),
+    ...(secret === undefined ? {} : { secret }),
+    ...(wrote === undefined ? {} : { wrote }),
+  };
+}
+
+function spansOf({
+  taint,
+  secret,
+}: {
+  readonly taint?: ReadMark | undefined;
+  readonly secret?: ReadMark | undefined;
+}): readonly Omit<Span, 'until'>[] {
+  return [
+    ...(taint === undefined ? [] : [taint]),
+    ...(secret === undefined ? [] : [{ ...secret, private: true as const }]),
+  ];
+}
+
+function labelOf(span: Pick<Span, 'private'>): Label {
+  return span.private === true ? 'private' : 'untrusted';
 }
 
 function sourceOf(from: string): string {

@@ -136,7 +136,10 @@ const runSchema = z.strictObject({
   refused: id.exactOptional(),
 });
 
-const taint = { since: instant, from: text };
+/** What a session reads by which it is another one: text that nobody vouches for, or what should not leave. */
+export const LABELS = ['untrusted', 'private'] as const;
+
+const mark = { since: instant, from: text };
 
 /** All runs of one seat, one after the other; only the newest is kept. */
 export const runStateSchema = z.strictObject({
@@ -148,9 +151,11 @@ export const runStateSchema = z.strictObject({
   /** Digests of calls of which nobody knows what they did: the same is asked even if it is allowed. */
   unknown: z.array(text),
   /** Since when its session has read text that nobody vouches for, and where that came from; absent: it has not. */
-  taint: z.strictObject(taint).exactOptional(),
+  taint: z.strictObject(mark).exactOptional(),
+  /** The same of what should not leave. */
+  secret: z.strictObject(mark).exactOptional(),
   /** When sessions before it had: what they wrote then is such text, too. */
-  wrote: z.array(z.strictObject({ ...taint, until: instant })).exactOptional(),
+  wrote: z.array(z.strictObject({ ...mark, until: instant, private: z.literal(true).exactOptional() })).exactOptional(),
   /** Facts of other machines whose commands were carried out. */
   causes: z.array(text),
   totals: z.strictObject({ runs: z.number(), completed: z.number(), steps: z.number(), tools: z.number() }),

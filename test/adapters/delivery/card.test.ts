@@ -99,6 +99,19 @@ describe('the card of a floor', () => {
       'No because…: /reject 8 #4',
       'Whole input: /floor status #4',
     ]);
+    const about = { step: 1, steps: 9, tool: 'fetch', folder: null, why: '⚠ x', says: null, danger: true } as const;
+    const danger = { ...asking, holder: { ...asking.holder!, approval: { ...ASKED, about } } };
+    const drawn = cardOf(
+      danger,
+      (agent) => agent,
+      () => '',
+    );
+    expect(drawn.buttons.slice(0, 4).map(({ label, style }) => `${label}: ${style}`)).toEqual([
+      'No: good',
+      'No because…: plain',
+      'Whole input: plain',
+      'Once: danger',
+    ]);
     for (const { line } of cardOf(
       asking,
       (agent) => agent,

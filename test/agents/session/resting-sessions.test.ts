@@ -47,9 +47,7 @@ describe('a session that has nothing to do', () => {
 
 describe('what a session has read that nobody vouches for', () => {
   const taint = (told: string[]) => ({
-    of: () => null,
-    mark() {},
-    read: (lines: readonly Pick<Line, 'author'>[]) => void told.push(lines.map(({ author }) => author.id).join()),
+    read: (lines: readonly Line[]) => void told.push(lines.map(({ author }) => author.id).join()),
     forget: () => void told.push('forget'),
   });
 

@@ -147,9 +147,15 @@ describe('the audit of a store', () => {
     const { bound, rows } = await opened();
     await bound.requests('a');
     await bound.answers('allow');
-    await bound.run(claim('a'));
+    await bound.run({
+      type: 'CLAIM',
+      call: 'a',
+      digest: 'd-a',
+      verdict: 'allow',
+      brings: { untrusted: 'example.org' },
+    });
     const done = { status: 'complete', output: 'ok', duration: 5, code: null } as const;
-    await bound.run({ type: 'SETTLE', call: 'a', ...done, taint: 'example.org' });
+    await bound.run({ type: 'SETTLE', call: 'a', ...done });
     await bound.requests('b');
     expect(rows().map(({ call: id, taint }) => [id, taint])).toEqual([
       ['b', 'example.org'],

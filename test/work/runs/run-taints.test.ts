@@ -1,4 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import type { Requester } from '../../../src/turns/requesters.ts';
+import type { Line } from '../../../src/turns/view.ts';
+import type { RunSeat } from '../../../src/work/runs/floor-binding.ts';
 import { RunTaints } from '../../../src/work/runs/run-taints.ts';
 import { spoken } from '../../agents/backends/conversation.ts';
 import { folder } from '../../engine/sqlite/fixture.ts';
@@ -7,32 +10,36 @@ import { call } from './fixture.ts';
 
 const DEV = { channel: HALL, agent: 'dev' };
 
-function taintsOf(bound: Bound): RunTaints {
+function taintsOf(bound: Bound, said: readonly Pick<Line, 'at' | 'author'>[] = []): RunTaints {
   const clock = { now: () => bound.at };
   const failed = (error: unknown) => {
     throw error;
   };
-  return new RunTaints({ runs: bound.runs, clock, failed });
+  const vouched = (_seat: RunSeat, { id }: Requester) => id === 'ann';
+  return new RunTaints({ runs: bound.runs, clock, failed, vouched, said: () => said });
 }
 
 const line = (agent: string, at: number) => ({ ...spoken(1, agent, 'Write it'), at });
+const CLEAN = { untrusted: null, private: null };
 const settled = (): Promise<void> => new Promise(setImmediate);
 
 describe('a session that has read what nobody vouches for', () => {
-  test('is tainted in the transaction of the result, and stays so over a restart', async () => {
+  test('is tainted from the moment that the call is let through, and stays so over a restart', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     const taints = taintsOf(bound);
-    expect(taints.of(SEAT)).toBeNull();
+    expect(taints.of(SEAT)).toEqual(CLEAN);
     await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [call('a')] });
-    await bound.run({ type: 'CLAIM', call: 'a', digest: 'd-a', verdict: 'allow' });
-    const result = { status: 'complete', output: '', duration: 1, code: null } as const;
-    await bound.run({ type: 'SETTLE', call: 'a', ...result, taint: 'mcp__web__fetch' });
-    const taint = { since: bound.at, from: 'mcp__web__fetch' };
-    expect([taints.of(SEAT), bound.state.taint]).toEqual([taint, taint]);
+    const brings = { untrusted: 'mcp__web__fetch', private: '.env' };
+    await bound.run({ type: 'CLAIM', call: 'a', digest: 'd-a', verdict: 'allow', brings });
+    const read = {
+      untrusted: { since: bound.at, from: 'mcp__web__fetch' },
+      private: { since: bound.at, from: '.env' },
+    };
+    expect(taints.of(SEAT)).toEqual(read);
     await bound.dies();
     const later = taintsOf(bound);
-    expect(later.of(SEAT)).toEqual(taint);
+    expect(later.of(SEAT)).toEqual(read);
     await bound.store.close();
   });
 
@@ -41,12 +48,12 @@ describe('a session that has read what nobody vouches for', () => {
     const taints = taintsOf(bound);
     taints.mark(SEAT, 'mcp__web__fetch');
     taints.read(DEV, [line('pm', bound.at - 1), line('qa', bound.at)]);
-    expect(taints.of(DEV)).toBeNull();
+    expect(taints.of(DEV)).toEqual(CLEAN);
     taints.read(DEV, [line('pm', bound.at)]);
     await settled();
-    expect(taints.of(DEV)?.from).toBe('mcp__web__fetch, by way of pm');
+    expect(taints.of(DEV).untrusted?.from).toBe('mcp__web__fetch, by way of pm');
     taints.read({ channel: HALL, agent: 'qa' }, [line('dev', bound.at)]);
-    expect(taints.of({ channel: HALL, agent: 'qa' })?.from).toBe('mcp__web__fetch, by way of dev');
+    expect(taints.of({ channel: HALL, agent: 'qa' }).untrusted?.from).toBe('mcp__web__fetch, by way of dev');
   });
 
   test('beside a floor taints by its report whoever reads that, also when it is over by then, and by nothing else', async () => {
@@ -59,9 +66,9 @@ describe('a session that has read what nobody vouches for', () => {
     await settled();
     bound.at += 1_000;
     taints.read(DEV, [line('pm', bound.at)]);
-    expect(taints.of(DEV)).toBeNull();
+    expect(taints.of(DEV)).toEqual(CLEAN);
     taints.read(DEV, [{ ...line('pm', bound.at), aside: true }]);
-    expect(taints.of(DEV)?.from).toBe('mcp__web__fetch, by way of pm');
+    expect(taints.of(DEV).untrusted?.from).toBe('mcp__web__fetch, by way of pm');
   });
 
   test('is clean when another begins that knows nothing, and tainted again when that reads what it wrote then', async () => {
@@ -73,11 +80,11 @@ describe('a session that has read what nobody vouches for', () => {
     bound.at += 1_000;
     taints.forget(SEAT);
     await settled();
-    expect([taints.of(SEAT), bound.state.taint]).toEqual([null, undefined]);
+    expect([taints.of(SEAT), bound.state.taint]).toEqual([CLEAN, undefined]);
     taints.read(SEAT, [line('pm', bound.at + 1)]);
-    expect(taints.of(SEAT)).toBeNull();
+    expect(taints.of(SEAT)).toEqual(CLEAN);
     taints.read(SEAT, [written]);
-    expect(taints.of(SEAT)?.from).toBe('mcp__web__fetch, by way of pm');
+    expect(taints.of(SEAT).untrusted?.from).toBe('mcp__web__fetch, by way of pm');
   });
 
   test('of many sessions still knows when each was tainted', async () => {
@@ -93,6 +100,37 @@ describe('a session that has read what nobody vouches for', () => {
     }
     expect(bound.state.wrote).toHaveLength(20);
     taints.read(DEV, [line('pm', beginning)]);
-    expect(taints.of(DEV)).not.toBeNull();
+    expect(taints.of(DEV).untrusted).not.toBeNull();
+  });
+
+  test('has what people wrote who are no operators, as far as it may have read that', async () => {
+    const bound = await new Bound().begins();
+    const wrote = (id: string, at: number) => ({ at, author: { kind: 'person', id, name: id } as const });
+    const said = [wrote('bob', 1), ...Array.from({ length: 50 }, (_, index) => wrote('ann', 2 + index))];
+    const from = 'what bob wrote, who is no operator';
+    const taints = taintsOf(bound, said);
+    expect(taints.of(SEAT)).toEqual({ untrusted: { since: 1, from }, private: null });
+    taints.forget(SEAT);
+    expect(taints.of(SEAT)).toEqual(CLEAN);
+    said.pop();
+    expect(taints.of(SEAT).untrusted?.from).toBe(from);
+    said.shift();
+    expect(taints.of(SEAT)).toEqual(CLEAN);
+    said.push(wrote('bob', bound.at));
+    expect(taints.of(SEAT).untrusted?.since).toBe(bound.at);
+  });
+
+  test('passes on what should not leave, too, each by itself', async () => {
+    const bound = await new Bound().begins();
+    const taints = taintsOf(bound);
+    taints.mark(SEAT, '.env', 'private');
+    await settled();
+    const written = line('pm', bound.at);
+    bound.at += 1_000;
+    taints.forget(SEAT);
+    await settled();
+    expect([bound.state.secret, bound.state.wrote]).toEqual([undefined, [expect.objectContaining({ private: true })]]);
+    taints.read(DEV, [written]);
+    expect(taints.of(DEV)).toEqual({ untrusted: null, private: { since: bound.at, from: '.env, by way of pm' } });
   });
 });

@@ -53,6 +53,7 @@ export function Answered({ answered }: { readonly answered: AnsweredQuestion }):
 function Request({ asked, until }: { readonly asked: FloorQuestion; readonly until: number | null }): JSX.Element {
   const { agent, isAside, epoch } = asked;
   const { question, title, shown } = asked.question;
+  const isDanger = asked.question.about?.danger === true;
   const why = useRef<HTMLInputElement>(null);
   const box = useRef<HTMLElement>(null);
   const settled = useSettled();
@@ -74,7 +75,8 @@ function Request({ asked, until }: { readonly asked: FloorQuestion; readonly unt
       return;
     }
     if (event.altKey || event.ctrlKey || event.metaKey || !settled) return;
-    if (event.key === 'a' && shown) answer(`/allow ${question}`);
+    // What is dangerous is allowed by the button alone.
+    if (event.key === 'a' && shown && !isDanger) answer(`/allow ${question}`);
     else if (event.key === 'r') answer(`/reject ${question}`);
     else return;
     event.preventDefault();
@@ -83,7 +85,7 @@ function Request({ asked, until }: { readonly asked: FloorQuestion; readonly unt
   return (
     <section
       ref={box}
-      class="approval"
+      class={isDanger ? 'approval is-danger' : 'approval'}
       data-testid="approval"
       data-settled={settled}
       aria-label={`A request for permission (${question})`}
@@ -183,11 +185,11 @@ function Answer(props: {
   readonly shown: boolean;
   readonly click: (event: MouseEvent) => void;
 }): JSX.Element {
-  const { label, line } = props.button;
+  const { label, line, style } = props.button;
   const { id, key } = MEANT.find(({ begins }) => line.startsWith(begins)) ?? {};
   return (
     <button type="button" data-testid={id} disabled={id === 'allow' && !props.shown} onClick={props.click}>
-      {label} {key !== undefined && <kbd class="wide-only">{key}</kbd>}
+      {label} {key !== undefined && !(id === 'allow' && style === 'danger') && <kbd class="wide-only">{key}</kbd>}
     </button>
   );
 }

@@ -1,7 +1,6 @@
 import type { Timers } from '../../../lib/time.ts';
 import type { Ending, Report, SeatContext, TurnPrompt } from '../backend.ts';
-import type { GateVerdict, GatedCall, ToolGate } from '../../tools/tool-gate.ts';
-import { taintWords } from '../../mcp/taint.ts';
+import type { CallResult, GateVerdict, GatedCall, ToolGate } from '../../tools/tool-gate.ts';
 import { gatedCall, optionFor, resultOf } from './acp-permission.ts';
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
 import { explainSilence } from './acp-words.ts';
@@ -18,7 +17,6 @@ export type Asked = Permission & { readonly isOwn: boolean };
 /** One generation of one turn: what the agent sends becomes text, signs of work, questions for people, and an ending. */
 export class AcpGeneration {
   readonly floorTools: FloorTools;
-  readonly #seat: SeatContext;
   readonly #report: Report;
   readonly #timers: Timers;
   readonly #over = Promise.withResolvers<void>();
@@ -31,6 +29,8 @@ export class AcpGeneration {
   #isAnswering = true;
   /** The calls that were let through and are not over. */
   readonly #running = new Map<string, GatedCall>();
+  /** The calls that were asked about and not let through. */
+  readonly #stopped = new Set<string>();
   /** Questions about a tool call that is not over. */
   readonly #asks = new Map<AbortController, string>();
   #asked: Promise<unknown> = Promise.resolve();
@@ -47,7 +47,6 @@ export class AcpGeneration {
   #written = '';
 
   constructor(seat: SeatContext, turn: TurnPrompt, report: Report, timers: Timers) {
-    this.#seat = seat;
     this.floorTools = new FloorTools(report, seat.agent, turn.roster);
     this.#report = report;
     this.#timers = timers;
@@ -158,8 +157,9 @@ export class AcpGeneration {
     return this.floorTools.ending;
   }
 
-  /** The generation is over, however it ended. */
+  /** The generation is over, however it ended. What it never told the end of may have run, and been read. */
   end(): void {
+    if (!this.#ended) for (const [id, begun] of this.#tools) this.#record(id, begun, true);
     this.#ended = true;
     this.#stop.abort();
     this.#over.resolve();
@@ -177,7 +177,7 @@ export class AcpGeneration {
     withdrawn: AbortSignal,
   ): Promise<PermissionOutcome> {
     const { gate } = this.#report;
-    const call = cautioned(gatedCall(titleOf(told), told, options), this.#seat.taint);
+    const call = gatedCall(titleOf(told), told, options);
     const over = new AbortController();
     this.#asks.set(over, call.id);
     this.#asking += 1;
@@ -189,6 +189,7 @@ export class AcpGeneration {
     this.#asks.delete(over);
     this.#asking -= 1;
     this.#report.work(this.#open);
+    if (answer.verdict === 'refused') this.#stopped.add(call.id);
     if (answer.verdict === 'refused') return answer.code === 'CANCELLED' ? CANCELLED : this.#refuse(told, options);
     this.#running.set(call.id, call);
     return outcomeOf(optionFor('allow', options));
@@ -221,6 +222,7 @@ export class AcpGeneration {
   }
 
   #begin({ toolCallId }: ToolCall): void {
+    this.#stopped.delete(toolCallId);
     if (this.#tools.size < MOST_TOOLS) this.#tools.set(toolCallId, this.floorTools.calls);
   }
 
@@ -232,15 +234,18 @@ export class AcpGeneration {
   }
 
   /** What an agent did goes on record, also what it did unasked; the floor's own tools are no work of a run. */
-  #record(id: string, begun: number | undefined): void {
+  #record(id: string, begun: number | undefined, isOpen = false): void {
     const { gate } = this.#report;
     const told = this.#calls.get(id);
     const asked = this.#running.get(id);
     if (told === undefined) return;
+    if (isOpen && (asked !== undefined || [...this.#asks.values()].includes(id))) return;
     this.#running.delete(id);
-    const result = resultOf(told);
+    const result = isOpen ? UNTOLD : resultOf(told);
+    const isStopped = this.#stopped.has(id) && told.status !== 'completed';
+    const isElse = begun === this.floorTools.calls || !OF_OWN_TOOLS.has(told.kind ?? 'other');
     if (asked !== undefined) void gate.settled(asked, result);
-    else if (begun === this.floorTools.calls) {
+    else if (isElse && !isStopped) {
       void this.#step(gate);
       void gate.reported(gatedCall(titleOf([told]), [told], []), result);
     }
@@ -268,17 +273,6 @@ export class AcpGeneration {
   }
 }
 
-/** A call that might change or send something is asked about when its agent has read what nobody vouches for. */
-function cautioned(call: GatedCall, taint: SeatContext['taint']): GatedCall {
-  const why = taintWords(taint);
-  const kinds = (call.accounts ?? []).map(({ kind }) => kind);
-  const isReading = kinds.length > 0 && kinds.every((kind) => kind !== null && READING.has(kind));
-  if (why === null || isReading) return call;
-  return { ...call, caution: call.caution === null ? why : `${call.caution}; ${why}` };
-}
-
-const READING: ReadonlySet<string> = new Set(['read', 'search', 'think']);
-
 /** The newest title of a tool call. */
 function titleOf(told: readonly ToolCall[]): string {
   return told.findLast(({ title }) => title)?.title ?? 'use a tool';
@@ -288,6 +282,9 @@ function isThinking(update: Update['sessionUpdate']): boolean {
   return update === 'agent_thought_chunk' || update === 'plan' || update === 'plan_update';
 }
 
+/** The kinds by which agents tell of the floor's own tools. */
+const OF_OWN_TOOLS: ReadonlySet<string> = new Set(['other', 'think']);
+const UNTOLD: CallResult = { status: 'error', output: '', code: 'UNKNOWN', durationMs: null };
 const CANCELLED: PermissionOutcome = { outcome: 'cancelled' };
 const NOT_ASKED: GateVerdict = { verdict: 'refused', code: 'CANCELLED', words: '' };
 const GO_ON =

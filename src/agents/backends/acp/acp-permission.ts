@@ -83,12 +83,21 @@ export function isForOwnTool(
 export function toolRequestsOf(told: readonly ToolCall[]): readonly ToolRequest[] {
   const names = new Set(told.flatMap(({ name, _meta }) => [...(name ? [name] : []), ...toolNames(_meta)]));
   const kinds = new Set(told.flatMap(({ kind }) => TOOL_KINDS.filter((each) => each === kind)));
+  // No title lets anything through; one can make a call stricter.
+  const isVague = [...kinds].every((kind) => VAGUE.has(kind));
+  if (isVague && told.some(({ title, toolCallId }) => OF_THE_WEB.test(`${toolCallId} ${title ?? ''}`)))
+    kinds.add('fetch');
   const accounts = told.map((call) => ({ input: call.rawInput, locations: pathsOf(call) }));
   const speaking = accounts.filter(({ input, locations }) => (input ?? null) !== null || locations.length > 0);
   return (speaking.length > 0 ? speaking : accounts.slice(-1)).flatMap((account) =>
     orNull(names).flatMap((name) => orNull(kinds).map((kind) => ({ ...account, name, kind }))),
   );
 }
+
+/** The kinds by which some agents tell of a search on the web, and what its title or its id says then. */
+const VAGUE: ReadonlySet<string> = new Set(['search', 'other', 'think']);
+const OF_THE_WEB =
+  /\bweb[-_ ]?(?:search|fetch|page)|\bsearch\w* (?:on |in )?(?:the )?(?:web|internet)\b|google_web_search|\bgoogle\b/i;
 
 function orNull<Value>(values: ReadonlySet<Value>): readonly (Value | null)[] {
   return values.size === 0 ? [null] : [...values];

@@ -31,9 +31,7 @@ async function begun(reaches?: (server: string, tool: string | null) => boolean,
   const toolServer = { open: async (name?: string) => (endpoint = await real.open(name)), close: () => real.close() };
   const serverTools = { pool, secrets: () => secrets, clock: ports.clock };
   const rig = await acpRig({}, { toolServer, serverTools });
-  const read: string[] = [];
-  const taint = { of: () => null, mark: (from: string) => void read.push(from), read() {}, forget() {} };
-  const seat = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '', taint };
+  const seat = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
   const session: AgentSession = await rig.backend.open(reaches === undefined ? seat : { ...seat, reaches });
   if (endpoint === null) throw new Error('no endpoint was opened');
   const { url, token, name, offers }: ToolEndpoint = endpoint;
@@ -63,7 +61,7 @@ async function begun(reaches?: (server: string, tool: string | null) => boolean,
     return came;
   };
   const call = (tool: string, input: Record<string, unknown> = {}) => client.callTool({ name: tool, arguments: input });
-  return { client, turn, call, asked, told, read, pool, name, offers, time, prompts: rig.told.seen };
+  return { client, turn, call, asked, told, pool, name, offers, time, prompts: rig.told.seen };
 }
 
 describe('a coding agent with tools of servers', () => {
@@ -82,13 +80,13 @@ describe('a coding agent with tools of servers', () => {
   });
 
   test('has its calls decided about, carried out and put on record by Conch', async () => {
-    const { turn, call, asked, told, read } = await begun();
+    const { turn, call, asked, told } = await begun();
     const came = await turn('allow', () => call('raw__page'));
     expect(JSON.stringify(came)).toContain('Write to b, says the page.');
-    expect(asked).toMatchObject([{ tool: 'mcp__raw__page', input: {} }]);
+    const server = { trusted: false, open: true };
+    expect(asked).toMatchObject([{ tool: 'mcp__raw__page', input: {}, repeatable: false, server }]);
     expect(asked[0]?.accounts).toBeUndefined();
     expect(told).toMatchObject(['step', { status: 'complete', output: 'Write to b, says the page.' }]);
-    expect(read).toEqual(['mcp__raw__page']);
   });
 
   test('is told of a no, and nothing is run', async () => {

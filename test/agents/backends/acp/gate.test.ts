@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { AcpGeneration } from '../../../../src/agents/backends/acp/acp-generation.ts';
+import { toolRequestsOf } from '../../../../src/agents/backends/acp/acp-permission.ts';
 import { permissionRequest, sessionUpdate } from '../../../../src/agents/backends/acp/acp-wire.ts';
-import type { SeatTaint } from '../../../../src/agents/mcp/taint.ts';
 import type { GateVerdict, ToolGate } from '../../../../src/agents/tools/tool-gate.ts';
+import { toolUse } from '../../../../src/rules/tool-use.ts';
 import { systemTimers } from '../../../../src/lib/time.ts';
 import { prompt, recorder } from '../conversation.ts';
 
@@ -10,7 +11,7 @@ const ONCE = { optionId: 'once', name: 'Once', kind: 'allow_once' };
 const NO = { optionId: 'no', name: 'No', kind: 'reject_once' };
 
 /** A generation whose gate answers everything alike, and what the gate was told, in order. */
-function generation(verdict: GateVerdict = { verdict: 'go' }, taint?: SeatTaint) {
+function generation(verdict: GateVerdict = { verdict: 'go' }) {
   const told: string[] = [];
   const gate: ToolGate = {
     step: async () => (told.push('step'), 'go'),
@@ -24,7 +25,7 @@ function generation(verdict: GateVerdict = { verdict: 'go' }, taint?: SeatTaint)
     reported: async ({ id, tool }, { status }) => void told.push(`reported ${id} ${tool} ${status}`),
     close: async () => {},
   };
-  const seat = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '', ...(taint && { taint }) };
+  const seat = { channel: 'console:demo', agent: 'dev', name: 'Developer', persona: '' };
   const report = { ...recorder().report, gate };
   const run = new AcpGeneration(seat, prompt({ text: 'Clean up' }), report, systemTimers);
   const update = (fields: object) => run.update(sessionUpdate.parse({ sessionId: 's1', update: fields }).update);
@@ -36,8 +37,10 @@ function generation(verdict: GateVerdict = { verdict: 'go' }, taint?: SeatTaint)
   };
   const says = (text: string) =>
     update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text }, messageId: 'm1' });
-  return { told, update, asks, says };
+  return { told, update, asks, says, run };
 }
+
+const toolCallOf = (call: object) => permissionRequest.parse({ sessionId: 's1', toolCall: call, options: [] }).toolCall;
 
 const begun = { sessionUpdate: 'tool_call', toolCallId: 't1', title: 'Test', kind: 'execute', status: 'pending' };
 const content = [{ type: 'content', content: { type: 'text', text: 'all green' } }];
@@ -73,22 +76,42 @@ describe('a coding agent before a gate', () => {
     ]);
   });
 
-  test('that has read what nobody vouches for is cautioned before it changes something, not before it reads', async () => {
-    const taint: SeatTaint = { of: () => ({ since: 0, from: 'web, by way of pm' }), mark() {}, read() {}, forget() {} };
-    const { told, asks } = generation({ verdict: 'go' }, taint);
-    await asks('t1', [ONCE, NO], 'read');
-    await asks('t2');
-    expect(told.filter((each) => each.includes('vouches'))).toEqual([
-      '⚠ its agent has read what nobody vouches for (web, by way of pm)',
-    ]);
-    expect(told.at(-1)).toContain('vouches');
-  });
-
   test('has on record what it did unasked', () => {
     const { told, update } = generation();
     update({ ...begun, kind: 'read' });
     update({ ...done, status: 'failed' });
     expect(told).toEqual(['step', 'reported t1 read error']);
+  });
+
+  test('has on record what it did beside a tool of the floor, and what it never told the end of', () => {
+    const { told, update, run } = generation();
+    update({ ...begun, kind: 'fetch' });
+    run.floorTools.counted();
+    update(done);
+    update({ ...begun, toolCallId: 't2', kind: 'fetch' });
+    run.end();
+    expect(told).toEqual(['step', 'reported t1 fetch complete', 'reported t2 fetch error']);
+  });
+
+  test('has no second row for what it was not let do, but one if it did it all the same', async () => {
+    const { told, update, asks } = generation({ verdict: 'refused', code: 'DENIED', words: 'no' });
+    update(begun);
+    await asks('t1');
+    update({ ...done, status: 'failed' });
+    update(begun);
+    await asks('t1');
+    update(done);
+    expect(told.filter((each) => each.startsWith('reported'))).toEqual(['reported t1 execute complete']);
+  });
+
+  test.each([
+    ['its title', { title: 'Searching the web for: "x"' }],
+    ['its id', { toolCallId: 'google_web_search-1' }],
+    ['its name', { name: 'web_search' }],
+  ])('that searches the web, by %s, is known to fetch', (_by, fields) => {
+    const told = toolCallOf({ toolCallId: 't', title: 'Look', kind: 'search', rawInput: { query: 'x' }, ...fields });
+    const uses = toolRequestsOf([told]).map((request) => toolUse(request, null).parts[0].kind);
+    expect(uses).toContain('fetch');
   });
 
   test('takes a step with the first call after each text, however many calls follow', async () => {

@@ -4,7 +4,6 @@ import { z } from 'zod';
 import type { AgentSession, SeatContext, TurnPrompt } from '../../../../src/agents/backends/backend.ts';
 import { McpPool } from '../../../../src/agents/mcp/mcp-pool.ts';
 import type { McpConfig } from '../../../../src/agents/mcp/mcp-pool.ts';
-import type { SeatTaint } from '../../../../src/agents/mcp/taint.ts';
 import { FLOOR_TOOLS } from '../../../../src/agents/tools/floor-tools.ts';
 import { KnownSecrets } from '../../../../src/agents/tools/known-secrets.ts';
 import type { GatedCall, ToolGate } from '../../../../src/agents/tools/tool-gate.ts';
@@ -73,14 +72,7 @@ async function begun({ config = { raw: toolsServer() }, rules = { allow: ['*'] }
 function seatOf(agent: string, lists: ToolLists): Rig['seat'] {
   const rules = uniteRules([{ scope: 'bot', lists }]);
   const reaches = (server: string, tool: string | null) => reachesTool(rules, server, tool);
-  let from: string | null = null;
-  const taint: SeatTaint = {
-    of: () => (from === null ? null : { since: 0, from }),
-    mark: (source) => void (from ??= source),
-    read() {},
-    forget() {},
-  };
-  return { channel: 'console:demo', agent, name: agent, persona: '', reaches, taint, rules };
+  return { channel: 'console:demo', agent, name: agent, persona: '', reaches, rules };
 }
 
 type Decided = { readonly choice: Choice; readonly after: Promise<void> };
@@ -420,27 +412,5 @@ describe('a call', () => {
     expect(rig.asked[0]?.caution).toContain(
       'description was: Says it again\ndescription is: Says it again, and sends it',
     );
-  });
-});
-
-describe('a session that has read what nobody vouches for', () => {
-  const reading = { raw: toolsServer(['tool=page']) };
-
-  test('is asked before it changes anything, though that is allowed', async () => {
-    const rig = await begun({ config: reading });
-    const calls = [calling(['raw__page', {}]), calling(['raw__write', { path: 'b' }])];
-    rig.rig.answer(...calls, saying('Done.'));
-    await ask(rig).over;
-    expect(rig.asked.map(({ caution, detail }) => `${caution}: ${detail}`)).toEqual([
-      'its agent has read what nobody vouches for (mcp__raw__page): path: b',
-    ]);
-  });
-
-  test('may go on reading by tools of a server that is trusted', async () => {
-    const rig = await begun({ config: { raw: toolsServer(['tool=page'], { trusted: true }) } });
-    const calls = [calling(['raw__page', {}]), calling(['raw__echo', { text: 'b' }])];
-    rig.rig.answer(...calls, saying('Done.'));
-    await ask(rig).over;
-    expect(rig.asked).toEqual([]);
   });
 });

@@ -1,0 +1,166 @@
+import { parseRule } from './rule.ts';
+import type { ToolRule } from './rule.ts';
+import { programOf, startsOther } from './shell.ts';
+import type { Argv } from './shell.ts';
+import type { ToolUse, UsePart } from './tool-use.ts';
+import { isAbout, isNamed } from './verdict.ts';
+import type { LabelRules } from './verdict.ts';
+
+/**
+ * What a call may bring into its session, each by where it comes from: text that nobody vouches for, and what should not leave; and
+ * whether it may carry something away, or change something.
+ */
+export type CallLabels = {
+  readonly untrusted: string | null;
+  readonly private: string | null;
+  readonly outward: boolean;
+  /** Whether it does more than look at the agent's own files. */
+  readonly acts: boolean;
+};
+
+/** What is known of a tool of a server beside its name. */
+export type ServerFacts = {
+  /** Whether it may have to do with more than its own server. */
+  readonly open: boolean;
+  /** It changes nothing, by the word of somebody who is trusted. */
+  readonly isHarmless: boolean;
+};
+
+/** The labels of a call: of all its parts together. What a rule of `trusted` covers brings nothing in, and acts for nobody else. */
+export function labelsOf(use: ToolUse, rules: LabelRules, server: ServerFacts): CallLabels {
+  const parts = use.parts.map((part) => labelsOfPart(part, rules, server));
+  return {
+    untrusted: parts.find(({ untrusted }) => untrusted !== null)?.untrusted ?? null,
+    private: parts.find((part) => part.private !== null)?.private ?? null,
+    outward: parts.some(({ outward }) => outward),
+    acts: parts.some(({ acts }) => acts),
+  };
+}
+
+function labelsOfPart(part: UsePart, rules: LabelRules, server: ServerFacts): CallLabels {
+  const isWritten = (list: readonly ToolRule[]): boolean => list.some((rule) => isAbout(rule, part, true));
+  const secret = isWritten(rules.private) || holdsPrivate(part) ? sourceOf(part) : null;
+  if (rules.trusted.some((rule) => isAbout(rule, part, false))) {
+    return { untrusted: null, private: secret, outward: false, acts: false };
+  }
+  const outward = isWritten(rules.outward) || leaves(part, server);
+  return {
+    untrusted: isWritten(rules.untrusted) || comesFromElsewhere(part, server) ? sourceOf(part) : null,
+    private: secret,
+    outward,
+    acts: outward || !(server.isHarmless || LOOKING.has(part.kind)),
+  };
+}
+
+const LOOKING: ReadonlySet<UsePart['kind']> = new Set(['read', 'search', 'think']);
+
+/** Where what a part returns comes from, for people: a command by its first words. */
+function sourceOf(part: UsePart): string {
+  const { kind, mcp, about } = part;
+  if (mcp !== null) return `mcp__${mcp.server}__${mcp.name}`;
+  if (about.of === 'host') return about.host ?? kind;
+  if (about.of === 'path') return about.written.folder || `/${about.written.disk}`;
+  const commands = commandsOf(part);
+  const [words] = [...commands.filter(usesNetwork), ...commands];
+  return words?.slice(0, 2).join(' ') ?? kind;
+}
+
+function commandsOf({ about }: UsePart): readonly Argv[] {
+  if (about.of !== 'words') return [];
+  return about.words === null ? about.seen : [about.words, ...about.seen];
+}
+
+function comesFromElsewhere(part: UsePart, server: ServerFacts): boolean {
+  const { kind, mcp, about, paths } = part;
+  switch (kind) {
+    case 'fetch':
+      return true;
+    case 'read':
+    case 'search':
+      return paths.some(({ real, known }) => known && real.some(({ folder }) => folder === null));
+    case 'execute':
+      return (
+        commandsOf(part).some(usesNetwork) ||
+        paths.some(
+          ({ real, known }) => known && real.some(({ folder, disk }) => folder === null && !OF_PROGRAMS.test(disk)),
+        )
+      );
+    case 'other':
+      return mcp === null ? !isOwnList(about) : server.open;
+    case 'edit':
+    case 'delete':
+    case 'move':
+    case 'think':
+    case 'switch_mode':
+      return false;
+  }
+}
+
+/** What an agent keeps for itself under no name that is known: its list of tasks. */
+function isOwnList(about: UsePart['about']): boolean {
+  return about.of === 'input' && about.keys.length > 0 && about.keys.every((key) => /^(?:todos|plan)$/.test(key));
+}
+
+/** Where the system's own programs and devices lie. */
+const OF_PROGRAMS = /^(?:dev|usr|bin|sbin|lib|lib64|nix\/store)(?:\/|$)/;
+
+function holdsPrivate(part: UsePart): boolean {
+  return commandsOf(part).some(showsEnvironment) || part.paths.some((path) => isNamed(PRIVATE_FILES, path));
+}
+
+function showsEnvironment(words: Argv): boolean {
+  const name = programOf(words[0] ?? '');
+  if (name === 'printenv') return true;
+  return words.slice(1).every((word) => word.startsWith('-')) && /^(?:env|set|export|declare|typeset)$/.test(name);
+}
+
+function leaves(part: UsePart, server: ServerFacts): boolean {
+  const { kind, mcp, about } = part;
+  if (kind === 'fetch') return true;
+  if (kind === 'other') return mcp === null ? !isOwnList(about) : server.open && !server.isHarmless;
+  const isOpaque = about.of === 'words' && about.words === null;
+  return isOpaque || commandsOf(part).some((words) => usesNetwork(words) || startsOther(words) !== -1);
+}
+
+function usesNetwork(words: Argv): boolean {
+  const [program = '', ...rest] = words;
+  const name = programOf(program);
+  const verb = rest.find((word) => !word.startsWith('-')) ?? '';
+  return NETWORK_PROGRAMS.has(name) || NETWORK_VERBS[name]?.test(verb) === true;
+}
+
+/** Programs whose purpose it is to reach other machines. */
+const NETWORK_PROGRAMS: ReadonlySet<string> = new Set(
+  'curl wget aria2c http https xh nc ncat netcat socat telnet ssh scp sftp ftp rsync rclone lynx w3m links elinks dig nslookup host ping gh glab hub aws gcloud az mail sendmail openssl'.split(
+    ' ',
+  ),
+);
+
+const INSTALLS = /^(?:install|i|add|ci|update|up|upgrade|publish|unpublish|view|info|search|audit|login|dist-tag)$/;
+const NETWORK_VERBS: Readonly<Record<string, RegExp>> = {
+  git: /^(?:clone|fetch|pull|push|remote|ls-remote|submodule|request-pull|lfs|archive|svn|p4)$/,
+  npm: INSTALLS,
+  pnpm: INSTALLS,
+  yarn: INSTALLS,
+  pip: /^(?:install|download|search|index)$/,
+  pip3: /^(?:install|download|search|index)$/,
+  cargo: /^(?:install|publish|fetch|update|search|add)$/,
+  go: /^(?:get|install|mod)$/,
+  docker: /^(?:pull|push|login|search)$/,
+};
+
+/** Files that hold keys, wherever they lie: one rule with a line for each. */
+const PRIVATE_FILES = ruleOf(
+  'read',
+  (
+    '/**/.env /**/.env.* /**/.envrc /**/.ssh /**/.aws /**/.azure /**/.gnupg /**/.kube /**/.netrc /**/.npmrc /**/.pypirc /**/.pgpass ' +
+    '/**/.git-credentials /**/.docker/config.json /**/.config/gh /**/.config/gcloud /**/.secrets /**/secrets /**/id_rsa /**/id_ed25519 ' +
+    '/**/id_ecdsa /**/*.pem /**/*.key /**/*.p12 /**/*.pfx /**/*.kdbx /**/credentials.json /proc/*/environ /run/secrets'
+  ).split(' '),
+);
+
+function ruleOf(tool: string, patterns: readonly string[]): ToolRule {
+  const read = parseRule(`${tool}(/${patterns.join('\n')})`);
+  if (!read.ok) throw new Error(`impossible: a built-in rule cannot be read: ${read.message}`);
+  return read.rule;
+}
