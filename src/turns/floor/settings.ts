@@ -29,6 +29,8 @@ export const aboutSchema = z.strictObject({
   says: z.string().nullable(),
   /** Who may decide, when that is not every operator. */
   who: z.string().exactOptional(),
+  /** It is answered in words, such as these. */
+  answer: z.string().exactOptional(),
 });
 
 export type AboutCall = Readonly<z.infer<typeof aboutSchema>>;
