@@ -151,6 +151,10 @@ export const serverSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe('Whether agents read what it says about its use, as untrusted text.'),
+  elicitation: z
+    .boolean()
+    .default(false)
+    .describe('Whether it may ask people something in the middle of a call, in the channel; never for a secret.'),
 });
 
 /** The door for agents that connect by themselves; open when an agent's backend is "remote". */

@@ -265,7 +265,8 @@ class RunGate implements ToolGate {
       const claimed = await this.#apply({ type: 'CLAIM', call: id, digest, verdict, brings });
       if (claimed.ok && claimed.facts.some(({ type }) => type === 'callClaimed')) {
         this.#open.set(call.id, id);
-        return { verdict: 'go' };
+        const { reason } = outcome.said;
+        return { verdict: 'go', ...(reason === null ? {} : { words: reason }) };
       }
     }
   }
@@ -311,7 +312,8 @@ class CallOutcome {
   readonly #call: string;
   readonly #heard: ('cleared' | Ended)[] = [];
   #wake: (() => void) | null = null;
-  #said: Pick<Ended, 'by' | 'reason'> = { by: null, reason: null };
+  /** By whom it was answered, and in what words. */
+  said: Pick<Ended, 'by' | 'reason'> = { by: null, reason: null };
 
   constructor(call: string) {
     this.#call = call;
@@ -319,9 +321,9 @@ class CallOutcome {
 
   hear(facts: readonly RunFact[]): void {
     for (const fact of facts) {
-      if (fact.type === 'approvalClosed') this.#said = { by: fact.by, reason: fact.reason };
+      if (fact.type === 'approvalClosed') this.said = { by: fact.by, reason: fact.reason };
       if (fact.type === 'callCleared' && fact.call === this.#call) this.#heard.push('cleared');
-      if (fact.type === 'callSettled' && fact.call === this.#call) this.#heard.push({ code: fact.code, ...this.#said });
+      if (fact.type === 'callSettled' && fact.call === this.#call) this.#heard.push({ code: fact.code, ...this.said });
     }
     this.#wake?.();
   }

@@ -107,7 +107,7 @@ export function callAsked(
   { said, clean }: { readonly said: string; readonly clean: (text: string) => string },
 ): NonNullable<RequestedCall['words']> {
   const shown = (text: string): string => visible(clean(text));
-  const { title = call.tool, unaskable } = call;
+  const { title = call.tool, unaskable, answer } = call;
   const [reason = '', ...more] = caution?.split('\n') ?? [];
   // A reason of several lines stands whole before what would run.
   const whole = [...(more.length === 0 ? [] : [`⚠ ${caution}`]), call.detail].join('\n');
@@ -119,6 +119,7 @@ export function callAsked(
     tool: shown(about.tool),
     folder: about.folder === null ? null : shown(about.folder),
     why: shown(reason === '' ? about.why : `⚠ ${reason}`),
+    ...(answer === undefined ? {} : { answer: shown(answer) }),
     says: said.trim() === '' ? null : excerpt(shown(said), LONGEST_SAYING),
   };
   return {

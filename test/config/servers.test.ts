@@ -17,6 +17,7 @@ describe('a server of tools', () => {
         trusted: false,
         tools: ['*'],
         instructions: false,
+        elicitation: false,
       },
     });
   });

@@ -8,15 +8,17 @@ import { CHANNEL, inPlace, readyPage } from './demo.ts';
 
 const SERVER = fileURLToPath(new URL('../agents/mcp/fixtures/tools-server.ts', import.meta.url));
 
+const NOTES = { path: 'notes.txt' };
+
 /** A model that calls a tool once after each message of a person, and then says what came of it. */
-async function withModel(tool: string, use: (url: string) => Promise<void>): Promise<void> {
+async function withModel(tool: string, use: (url: string) => Promise<void>, input: object = NOTES): Promise<void> {
   const mock = new LLMock({ port: 0, host: '127.0.0.1' });
   let calls = 0;
   mock.on({ predicate: () => true }, ({ messages }) => {
     const last = messages.at(-1);
     if (last?.role !== 'tool') {
       calls += 1;
-      return { content: '', toolCalls: [{ name: tool, arguments: '{"path":"notes.txt"}', id: `call-${calls}` }] };
+      return { content: '', toolCalls: [{ name: tool, arguments: JSON.stringify(input), id: `call-${calls}` }] };
     }
     const told = typeof last.content === 'string' ? last.content : '';
     const [, inside = told] = /=== [\w-]+ ===\n([\s\S]*)\n=== end /.exec(told) ?? [];
@@ -72,6 +74,10 @@ describe('a model with tools, in a channel', () => {
         expect(page.texts('system').join('\n')).toMatch(
           /✋ writer asks for a yes \(1\): mcp__files__write[\s\S]*path: notes\.txt/,
         );
+        expect(await page.command(CHANNEL, '/answer 1 no')).toMatchObject({
+          ok: false,
+          text: expect.stringContaining('That takes a yes or a no: /allow 1 or /reject 1.'),
+        });
         expect(await page.command(CHANNEL, line)).toMatchObject({ ok: true });
         await page.until(() => page.texts('agent').includes(result), result);
         await page.until(() => page.view?.condition === 'resting', 'the floor at rest');
@@ -113,5 +119,95 @@ describe('a model with tools, in a channel', () => {
         await vi.waitFor(() => expect(servers()).toEqual([]), { timeout: 60_000 });
       });
     });
+  });
+});
+
+describe('a server of tools that asks people something', () => {
+  const form = {
+    message: 'Which colour?',
+    requestedSchema: {
+      type: 'object',
+      properties: { colour: { type: 'string', enum: ['red', 'blue'] } },
+      required: ['colour'],
+    },
+  };
+  const config = (url: string) => {
+    const server = { command: process.execPath, args: [SERVER, MARK, 'tool=ask'], elicitation: true };
+    return { ...configured(url, { allow: ['mcp__files__ask'] }), mcp: { files: server } };
+  };
+  const isAsked = (page: Awaited<ReturnType<typeof readyPage>>, question: number) =>
+    page.until(() => {
+      const approval = page.view?.holder?.approval;
+      return approval?.question === question && approval.shown;
+    }, `question ${question}`);
+
+  test('has them asked in the channel, until they answer what fits', async () => {
+    const use = async (url: string) =>
+      await inPlace(config(url), async (_place, start) => {
+        const bot = start();
+        const page = await readyPage(bot);
+        await page.say(CHANNEL, 'Paint it');
+        await isAsked(page, 1);
+        const told = page.texts('system').join('\n');
+        expect(told).toContain('✋ writer asks for a yes (1): files asks: Which colour?');
+        expect(told).toContain('colour (required, one of red, blue)');
+        expect(told).toContain('It is answered in words: /answer 1 <colour>. No declines.');
+        expect(await page.command(CHANNEL, '/answer 1 green')).toMatchObject({
+          ok: true,
+          text: expect.stringContaining('Answered.'),
+        });
+        await isAsked(page, 2);
+        expect(page.texts('system').join('\n')).toContain('⚠ colour: Invalid option');
+        expect(await page.command(CHANNEL, '/answer 2 Blue')).toMatchObject({ ok: true });
+        const result = 'It says: {"action":"accept","content":{"colour":"blue"}}';
+        await page.until(() => page.texts('agent').includes(result), result);
+        await page.until(
+          () => page.texts('system').join('\n').includes('“Blue”'),
+          'the answer in place of the question',
+        );
+        const log = await page.command(CHANNEL, '/run log writer');
+        expect(log.text.split('\n').map((line) => line.replace(/.* · /, ''))).toEqual([
+          expect.stringMatching(/^allowed by rule "mcp__files__ask" → complete/),
+          expect.stringMatching(/^allowed once "mcp__files__ask" by You → error TOOL_FAILED/),
+          expect.stringMatching(/^allowed once "mcp__files__ask" by You → complete/),
+        ]);
+        await bot.end('SIGTERM');
+      });
+    await withModel('files__ask', use, form);
+  });
+
+  test('is declined by a no', async () => {
+    const use = async (url: string) =>
+      await inPlace(config(url), async (_place, start) => {
+        const bot = start();
+        const page = await readyPage(bot);
+        await page.say(CHANNEL, 'Paint it');
+        await isAsked(page, 1);
+        expect(await page.command(CHANNEL, '/reject 1')).toMatchObject({ ok: true });
+        const result = 'It says: {"action":"decline"}';
+        await page.until(() => page.texts('agent').includes(result), result);
+        await bot.end('SIGTERM');
+      });
+    await withModel('files__ask', use, form);
+  });
+
+  test('has its question taken back by a restart, and its call is known to nobody', async () => {
+    const use = async (url: string) =>
+      await inPlace(config(url), async (_place, start) => {
+        const bot = start();
+        const page = await readyPage(bot);
+        await page.say(CHANNEL, 'Paint it');
+        await isAsked(page, 1);
+        await bot.end('SIGKILL');
+        const again = start();
+        const later = await readyPage(again);
+        await later.until(
+          () => later.texts('agent').some((text) => text.includes('nobody knows')),
+          'the end of the call',
+        );
+        expect(await later.command(CHANNEL, '/answer 1 blue')).toMatchObject({ ok: false });
+        await again.end('SIGTERM');
+      });
+    await withModel('files__ask', use, form);
   });
 });

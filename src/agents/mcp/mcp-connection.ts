@@ -1,7 +1,7 @@
 import { Client, ProtocolError, SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/client';
-import type { Transport } from '@modelcontextprotocol/client';
+import type { ElicitRequestParams, ElicitResult, Transport } from '@modelcontextprotocol/client';
 import type { McpServerConfig } from '../../config/config.ts';
-import type { Clock, Timer, Timers } from '../../lib/time.ts';
+import type { Clock, Instant, Timer, Timers } from '../../lib/time.ts';
 import type { AgentLog } from '../session/floor-port.ts';
 import type { CallResult } from '../tools/tool-gate.ts';
 import { StdioTransport, httpTransport } from './mcp-transport.ts';
@@ -31,6 +31,8 @@ export type McpCall = {
   readonly stopped: AbortSignal;
   /** The server has told of progress. */
   readonly progressed: () => void;
+  /** The server asks people something before it goes on; without it, it is told that nobody answers. */
+  readonly ask?: (asked: ElicitRequestParams, withdrawn: AbortSignal) => Promise<ElicitResult>;
 };
 
 /** What to connect to, and who is told of what happens then. */
@@ -69,18 +71,23 @@ export async function connectServer(parts: ConnectParts): Promise<McpConnection>
 }
 
 async function handshake(parts: ConnectParts, isLegacy: boolean): Promise<McpConnection> {
-  const { id, ports, changed, lost } = parts;
+  const { id, config, ports, changed, lost } = parts;
   const transport = transportOf(parts);
+  const open: OpenCalls = new Set();
   const client = new Client(
     { name: 'conch', version: '1' },
     {
-      capabilities: {},
+      capabilities: config.elicitation ? { elicitation: { form: {}, url: {} } } : {},
+      inputRequired: { maxRounds: MOST_ROUNDS },
       ...(isLegacy ? {} : { versionNegotiation: { mode: 'auto', probe: { timeoutMs: PROBE_MS } } }),
       listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: changed } },
     },
   );
   const onerror = ({ message }: Error): void => ports.log.debug({ server: id, message }, 'a server of tools');
   Object.assign(client, { onerror });
+  if (config.elicitation) {
+    client.setRequestHandler('elicitation/create', ({ params }, { mcpReq }) => answer(open, params, mcpReq.signal));
+  }
   const close = async (): Promise<void> => {
     Object.assign(client, { onclose: undefined });
     await Promise.allSettled([client.close(), transport.close()]);
@@ -95,7 +102,7 @@ async function handshake(parts: ConnectParts, isLegacy: boolean): Promise<McpCon
   return {
     instructions: client.getInstructions() ?? '',
     list: () => list(client, parts),
-    call: (tool, call) => send(client, { tool, call, ...parts }),
+    call: (tool, call) => send(client, { tool, call, open, ...parts }),
     close,
   };
 }
@@ -115,32 +122,92 @@ async function list(client: Client, { id, config, ports }: ConnectParts): Promis
   return readTools(id, tools, config.tools);
 }
 
-type Sent = Pick<ConnectParts, 'config' | 'ports'> & { readonly tool: ServerTool; readonly call: McpCall };
+/** How each call under way asks people something. */
+type OpenCalls = Set<NonNullable<McpCall['ask']>>;
 
-async function send(client: Client, { tool, call, config, ports }: Sent): Promise<CallOutcome> {
-  const { clock, timers } = ports;
+/** A server does not say in which call it asks: of several nobody knows whose people it means. */
+async function answer(open: OpenCalls, asked: ElicitRequestParams, withdrawn: AbortSignal): Promise<ElicitResult> {
+  const [ask, ...others] = open;
+  return ask === undefined || others.length > 0 ? { action: 'cancel' } : await ask(asked, withdrawn);
+}
+
+type Sent = Pick<ConnectParts, 'config' | 'ports'> & {
+  readonly tool: ServerTool;
+  readonly call: McpCall;
+  readonly open: OpenCalls;
+};
+
+async function send(client: Client, { tool, call, open, config, ports }: Sent): Promise<CallOutcome> {
   const { id, input, stopped, progressed } = call;
-  const endAt = clock.now() + LONGEST_CALL_MS;
-  const late = new AbortController();
-  const wait = (): Timer => {
-    const leftMs = Math.min(config.timeoutSeconds * 1_000, endAt - clock.now());
-    return timers.after(leftMs, () => late.abort());
+  const time = new CallTime(config.timeoutSeconds * 1_000, ports);
+  const signal = AbortSignal.any([stopped, time.over]);
+  const ask: NonNullable<McpCall['ask']> = async (asked, withdrawn) => {
+    const unanswered = { action: 'cancel' } as const;
+    return await time.still(async () => call.ask?.(asked, AbortSignal.any([signal, withdrawn])) ?? unanswered);
   };
-  let timer = wait();
   const onprogress = (): void => {
-    timer.cancel();
-    timer = wait();
+    time.renew();
     progressed();
   };
-  const signal = AbortSignal.any([stopped, late.signal]);
   const params = { name: tool.name, arguments: input, _meta: { 'conch/call': id } };
+  open.add(ask);
   try {
     const output = outputOf(await client.callTool(params, { signal, timeout: NEVER_MS, onprogress }));
     return { ...output, code: output.isError ? 'TOOL_FAILED' : null };
   } catch (error) {
-    return late.signal.aborted ? failure(`It did not answer in time. ${UNKNOWN}`, 'TIMEOUT') : broken(error);
+    return time.over.aborted ? failure(`It did not answer in time. ${UNKNOWN}`, 'TIMEOUT') : broken(error);
   } finally {
-    timer.cancel();
+    open.delete(ask);
+    time.end();
+  }
+}
+
+/** How long a call may take without a sign of progress, and in all. */
+class CallTime {
+  readonly #limitMs: number;
+  readonly #ports: McpPorts;
+  readonly #over = new AbortController();
+  #endAt: Instant;
+  #timer: Timer | null = null;
+  /** Questions that people have not answered. */
+  #asking = 0;
+
+  constructor(limitMs: number, ports: McpPorts) {
+    this.#limitMs = limitMs;
+    this.#ports = ports;
+    this.#endAt = ports.clock.now() + LONGEST_CALL_MS;
+    this.renew();
+  }
+
+  /** Aborted when it is up, or was ended. */
+  get over(): AbortSignal {
+    return this.#over.signal;
+  }
+
+  renew(): void {
+    this.#timer?.cancel();
+    if (this.#asking > 0 || this.over.aborted) return;
+    const leftMs = Math.min(this.#limitMs, this.#endAt - this.#ports.clock.now());
+    this.#timer = this.#ports.timers.after(leftMs, () => this.#over.abort());
+  }
+
+  /** It stands still while people are asked. */
+  async still<T>(asking: () => Promise<T>): Promise<T> {
+    const from = this.#ports.clock.now();
+    this.#asking += 1;
+    this.renew();
+    try {
+      return await asking();
+    } finally {
+      this.#asking -= 1;
+      this.#endAt += this.#ports.clock.now() - from;
+      this.renew();
+    }
+  }
+
+  end(): void {
+    this.#over.abort();
+    this.renew();
   }
 }
 
@@ -189,5 +256,7 @@ const PROBE_MS = 5_000;
 const LIST_MS = 10_000;
 const LONGEST_CALL_MS = 600_000;
 const STOP_MS = 2_000;
+/** How often a server may ask in one call by answering with what it wants to know. */
+const MOST_ROUNDS = 3;
 /** The library's own timers are not used: these here are told the time. */
 const NEVER_MS = 2_147_483_647;

@@ -26,6 +26,8 @@ export type GatedCall = {
   readonly accounts?: readonly ToolRequest[];
   /** Why people cannot be asked: it is refused then. */
   readonly unaskable?: string;
+  /** It is a question that people answer in words, such as these. */
+  readonly answer?: string;
 };
 
 /** One answer of the model: its text, and what its agent needs to go on from here after a restart; `null`: it could not. */
@@ -43,9 +45,9 @@ export type LeftSteps = {
 /** `isOutput`: the words are what came back from outside. */
 export type LeftResult = { readonly words: string; readonly failed: boolean; readonly isOutput: boolean };
 
-/** Whether a call may begin, at once. `words`: what the model is told when it may not. */
+/** Whether a call may begin, at once. `words`: what people said with their yes; or what the model is told when it may not. */
 export type GateVerdict =
-  | { readonly verdict: 'go' }
+  | { readonly verdict: 'go'; readonly words?: string }
   | { readonly verdict: 'refused'; readonly code: RefusalCode; readonly words: string };
 
 /** Rules refuse it, people do, or nobody decided before the generation ended. */

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { jsonSchema, modelMessageSchema, tool } from 'ai';
 import type { ModelMessage, ToolModelMessage, ToolSet } from 'ai';
 import { z } from 'zod';
+import type { McpCall } from '../mcp/mcp-connection.ts';
 import type { OfferedTools } from '../mcp/mcp-pool.ts';
 import type { SessionTools } from '../mcp/session-tools.ts';
 import { READ_OUTPUT } from '../mcp/mcp-output.ts';
@@ -199,7 +200,12 @@ export class Toolbox {
     report.work(1);
     const { id, input } = call;
     const progressed = (): void => report.work(1);
-    const outcome = await session.servers.call(found, { id, input, stopped, progressed });
+    const scrub = (text: string): string => session.secrets().scrub(text);
+    const ask: McpCall['ask'] = async (asked, withdrawn) => {
+      const { askPeople } = await import('../mcp/elicitation.ts');
+      return await askPeople(asked, { gate, call, scrub, withdrawn });
+    };
+    const outcome = await session.servers.call(found, { id, input, stopped, progressed, ask });
     const { text, images, isError, code } = outcome;
     const durationMs = session.clock.now() - begunAt;
     await gate.settled(call, { status: isError ? 'error' : 'complete', output: text, code, durationMs });

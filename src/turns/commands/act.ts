@@ -74,7 +74,7 @@ export async function runExtend(request: Request, context: CommandContext): Prom
  * Answers the question with the number that was given, and no other: by the time a command or a click arrives another one
  * may be open. Without a number nothing is decided, and the answer says what is asked.
  */
-export async function runAnswer(request: Request, choice: Choice, context: CommandContext): Promise<Answer> {
+export async function runAnswer(request: Request, how: Choice | 'words', context: CommandContext): Promise<Answer> {
   const { question } = request.values;
   const view = context.floors.view(request.channel);
   if (question === undefined) {
@@ -83,12 +83,16 @@ export async function runAnswer(request: Request, choice: Choice, context: Comma
   }
   const { scope, count = 1, words: reason } = request.values;
   const asked = view === null ? null : (askedAs(view, question)?.question ?? null);
+  if (how === 'words' && asked !== null && asked.about?.answer === undefined)
+    return { ok: false, text: `That takes a yes or a no: /allow ${question} or /reject ${question}.` };
+  const choice = how === 'words' ? 'allow' : how;
   const always = scope === 'always' ? asked?.always?.[count - 1]?.rule : undefined;
   if (scope === 'always' && asked !== null && always === undefined)
     return { ok: false, text: 'Nothing is offered for always here, or not so many rules: say /allow once.' };
   const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
   const did = (): string => {
     if (choice === 'reject') return 'Rejected.';
+    if (how === 'words') return 'Answered.';
     return always === undefined ? 'Allowed.' : `Allowed, and from now on by the rule ${always} (/run approvals).`;
   };
   const { id: by, name } = request.person;

@@ -199,6 +199,17 @@ export const COMMANDS = [
     example: '/reject 8',
   },
   {
+    path: 'answer',
+    summary: 'Answer in words what a server of tools asks; show it if no number is given',
+    arguments: [
+      QUESTION,
+      { name: 'words', kind: 'words', required: false, rest: true, summary: 'the answer, as the question says' },
+    ],
+    needs: 'operate',
+    bare: 'read',
+    example: '/answer 8 name=Ann',
+  },
+  {
     path: 'run start',
     summary: 'Have an agent work beside the floor; it reports here when it has ended',
     arguments: [AGENT, { name: 'what', kind: 'words', required: true, rest: true, summary: 'what it is to do' }],

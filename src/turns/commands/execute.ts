@@ -97,6 +97,7 @@ const RUN: Readonly<Record<CommandPath, Run>> = {
   'agent restart': (request, context) => withKnown(request, context, (agent) => context.roster.restart(agent)),
   stop: (request, context) => withFloor(request, context, () => runStop(request, context)),
   allow: (request, context) => withFloor(request, context, () => runAnswer(request, 'allow', context)),
+  answer: (request, context) => withFloor(request, context, () => runAnswer(request, 'words', context)),
   reject: (request, context) => withFloor(request, context, () => runAnswer(request, 'reject', context)),
   'run start': (request, context) => withRun('start', request, context),
   'run status': (request, context) => withRun('status', request, context),
@@ -132,7 +133,7 @@ function operates(person: Person, context: CommandContext): boolean {
 
 /** Why somebody may not give a command, judged anew at every use; what an agent asks may be left to some people alone. */
 function refusalTo({ path }: Invocation, { channel, person, values }: Request, context: CommandContext): string | null {
-  const isAnswer = (path === 'allow' || path === 'reject') && values.question !== undefined;
+  const isAnswer = (path === 'allow' || path === 'answer' || path === 'reject') && values.question !== undefined;
   const approvers = isAnswer ? (context.runs?.approvers(channel, values.question ?? 0) ?? null) : null;
   if (approvers !== null && 'only' in approvers) {
     const agents = context.roster.list().map(({ id }) => id);

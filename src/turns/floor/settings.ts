@@ -31,6 +31,8 @@ export const aboutSchema = z.strictObject({
   who: z.string().exactOptional(),
   /** It could carry away what should not leave, in words that somebody else chose. */
   danger: z.literal(true).exactOptional(),
+  /** It is answered in words, such as these. */
+  answer: z.string().exactOptional(),
 });
 
 export type AboutCall = Readonly<z.infer<typeof aboutSchema>>;

@@ -29,7 +29,9 @@ export function announcementText(
 }
 
 /** A question as people are asked it. */
-export type AskedQuestion = Pick<Question, 'detail' | 'about' | 'always' | 'pause'> & { readonly until?: Instant };
+export type AskedQuestion = Pick<Question, 'question' | 'detail' | 'about' | 'always' | 'pause'> & {
+  readonly until?: Instant;
+};
 
 /** What people must know of what would run, a line each; backticks are turned, so that nothing opens code. */
 export function factsAsked({ detail, about }: AskedQuestion, agent: string): readonly string[] {
@@ -49,7 +51,8 @@ export function isDiff(detail: string): boolean {
 }
 
 /** What each answer does, who may give it and until when, a line each. */
-export function answersAsked({ about, always = [], pause, until }: AskedQuestion, agent: string): readonly string[] {
+export function answersAsked(asked: AskedQuestion, agent: string): readonly string[] {
+  const { about, always = [], until } = asked;
   if (until === undefined && about === undefined) return [];
   const rules = always.map(
     ({ words }, index) => `Always ${index + 1}: ${words}, for ${agent} in this channel, for 30 days.`,
@@ -57,14 +60,16 @@ export function answersAsked({ about, always = [], pause, until }: AskedQuestion
   const back =
     rules.length === 0 ? [] : [`${rules.pop() ?? ''} /run approvals takes ${always.length > 1 ? 'them' : 'it'} back.`];
   const time = until === undefined ? '' : ` Until ${utcTime(until)}; nobody’s silence is a yes.`;
-  return [
-    ...(pause === undefined
-      ? [`Once runs exactly this, one time. No lets ${agent} go on without it, and it reads why if you say so.`]
-      : []),
-    ...rules,
-    ...back,
-    `Who decides: ${about?.who ?? 'operators'}.${time}`,
-  ].map(inline);
+  return [...yesMeans(asked, agent), ...rules, ...back, `Who decides: ${about?.who ?? 'operators'}.${time}`].map(
+    inline,
+  );
+}
+
+function yesMeans({ question, about, pause }: AskedQuestion, agent: string): readonly string[] {
+  if (pause !== undefined) return [];
+  return about?.answer === undefined
+    ? [`Once runs exactly this, one time. No lets ${agent} go on without it, and it reads why if you say so.`]
+    : [`It is answered in words: /answer ${question} ${about.answer}. No declines.`];
 }
 
 function factsAbout({ step, steps, tool, folder, why, says, danger }: AboutCall, agent: string): readonly string[] {

@@ -36,6 +36,7 @@ describe('the command table', () => {
       'stop',
       'allow',
       'reject',
+      'answer',
       'run',
       'queue',
       'why',

@@ -1,0 +1,263 @@
+import { fileURLToPath } from 'node:url';
+import type { ElicitRequestParams } from '@modelcontextprotocol/client';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { askPeople } from '../../../src/agents/mcp/elicitation.ts';
+import type { McpCall } from '../../../src/agents/mcp/mcp-connection.ts';
+import { McpServer } from '../../../src/agents/mcp/mcp-server.ts';
+import { serverSchema } from '../../../src/config/backends.ts';
+import type { CallResult, GatedCall, GateVerdict } from '../../../src/agents/tools/tool-gate.ts';
+import { gateThat } from '../backends/conversation.ts';
+import { mcpPorts, toolNamed, toolsServer } from './mcp-rig.ts';
+
+const never = new AbortController().signal;
+
+const CALL: GatedCall = {
+  id: 'c1',
+  tool: 'mcp__github__create_issue',
+  input: { repo: 'acme/web' },
+  definition: 'd1',
+  repeatable: false,
+  detail: '',
+  caution: null,
+};
+
+const no = (code: 'DENIED' | 'CANCELLED'): GateVerdict => ({ verdict: 'refused', code, words: '' });
+
+/** What a server is answered when people answer so, one after the other; and what they were asked. */
+async function asked(params: ElicitRequestParams, ...answers: readonly (string | GateVerdict)[]) {
+  const left = [...answers];
+  const calls: GatedCall[] = [];
+  const settled: CallResult[] = [];
+  const gate = {
+    ...gateThat(() => 'reject'),
+    ask: async (call: GatedCall): Promise<GateVerdict> => {
+      calls.push(call);
+      const next = left.shift() ?? no('CANCELLED');
+      return typeof next === 'string' ? { verdict: 'go', words: next } : next;
+    },
+    settled: async (_call: GatedCall, result: CallResult) => void settled.push(result),
+  };
+  const result = await askPeople(params, { gate, call: CALL, scrub: (text) => text, withdrawn: never });
+  return { result, calls, settled };
+}
+
+type Schema = Extract<ElicitRequestParams, { requestedSchema: unknown }>['requestedSchema'];
+
+const form = (properties: Schema['properties'], required: string[] = []): ElicitRequestParams => ({
+  message: 'Which one?',
+  requestedSchema: { type: 'object', properties, required },
+});
+
+const ISSUE = form(
+  {
+    title: { type: 'string', minLength: 3, description: 'What it is about' },
+    kind: {
+      type: 'string',
+      oneOf: [
+        { const: 'b', title: 'Bug' },
+        { const: 'f', title: 'Feature' },
+      ],
+    },
+    labels: { type: 'array', items: { type: 'string', enum: ['ui', 'api'] }, maxItems: 1 },
+    votes: { type: 'integer', minimum: 1, maximum: 5, default: 2 },
+    urgent: { type: 'boolean' },
+    mail: { type: 'string', format: 'email' },
+  },
+  ['title'],
+);
+
+describe('a form that a server sends', () => {
+  test('is shown whole, by the rules of the call in which it is asked, and asked whatever they allow', async () => {
+    const { calls } = await asked(ISSUE);
+    expect(calls).toMatchObject([
+      {
+        id: 'c1/1',
+        tool: 'mcp__github__create_issue',
+        title: 'github asks: Which one?',
+        caution: 'github asks it in the middle of this call',
+        accounts: [{ name: 'mcp__github__create_issue', input: { repo: 'acme/web' } }],
+        answer: 'title=… kind=b labels=ui votes=… urgent=yes mail=…',
+      },
+    ]);
+    expect(calls[0]?.detail.split('\n')).toEqual([
+      'Which one?',
+      '',
+      'title (required, string, minLength 3): What it is about',
+      'kind (may be left out, one of b (Bug), f (Feature))',
+      'labels (may be left out, some of ui, api, maxItems 1)',
+      'votes (may be left out, integer, minimum 1, maximum 5, 2 if left out)',
+      'urgent (may be left out, boolean)',
+      'mail (may be left out, email)',
+    ]);
+  });
+
+  test.each([
+    ['title=Broken link', { title: 'Broken link', votes: 2 }],
+    ['title=The answer is x=3, urgent=no', { title: 'The answer is x=3', votes: 2, urgent: false }],
+    [
+      'title="Broken", kind=feature; labels=API votes=5 urgent=yes mail=ann@example.org',
+      { title: 'Broken', kind: 'f', labels: ['api'], votes: 5, urgent: true, mail: 'ann@example.org' },
+    ],
+  ])('takes %s', async (words, content) => {
+    const { result, settled } = await asked(ISSUE, words);
+    expect(result).toEqual({ action: 'accept', content });
+    expect(settled).toMatchObject([{ status: 'complete', output: JSON.stringify(content) }]);
+  });
+
+  test('with one field takes all that was said as its value', async () => {
+    const name = form({ name: { type: 'string' } }, ['name']);
+    expect((await asked(name, 'Ann = Lee')).result).toEqual({ action: 'accept', content: { name: 'Ann = Lee' } });
+    expect((await asked(name, 'name=Ann')).result).toEqual({ action: 'accept', content: { name: 'Ann' } });
+  });
+
+  test.each([
+    ['', 'title: it is missing'],
+    ['Broken link', 'Each value needs the name of its field before it: name=value.'],
+    ['title=ab', 'title: Too small'],
+    ['title=abc kind=chore', 'kind: Invalid option'],
+    ['title=abc labels=ui,api', 'labels: Too big'],
+    ['title=abc votes=6', 'votes: Too big'],
+    ['title=abc votes=1.5', 'votes: Invalid input'],
+    ['title=abc votes=many', 'votes: Invalid input'],
+    ['title=abc urgent=perhaps', 'urgent: Invalid input'],
+    ['title=abc mail=ann', 'mail: Invalid email'],
+  ])('asks again after "%s", with what is wrong', async (words, why) => {
+    const { result, calls, settled } = await asked(ISSUE, words, 'title=abc');
+    expect(calls.map(({ id }) => id)).toEqual(['c1/1', 'c1/2']);
+    expect(calls[1]?.detail).toContain(`⚠ ${why}`);
+    expect(settled).toMatchObject([{ status: 'error', output: expect.stringContaining(why) }, { status: 'complete' }]);
+    expect(result).toEqual({ action: 'accept', content: { title: 'abc', votes: 2 } });
+  });
+
+  test('is asked three times and no more', async () => {
+    const { result, calls } = await asked(ISSUE, '', '', '', 'title=abc');
+    expect([result, calls.length]).toEqual([{ action: 'cancel' }, 3]);
+  });
+
+  test('is declined by a no, and cancelled when nobody decides', async () => {
+    expect((await asked(ISSUE, no('DENIED'))).result).toEqual({ action: 'decline' });
+    expect((await asked(ISSUE, no('CANCELLED'))).result).toEqual({ action: 'cancel' });
+  });
+
+  test.each([
+    ['password', 'string'],
+    ['apiKey', 'string'],
+    ['access_token', 'string'],
+    ['value', 'string', 'Your GitHub token'],
+    ['value', 'string', 'The PIN of your card'],
+  ] as const)('that wants a secret (%s) is put to nobody', async (name, type, description?: string) => {
+    const { calls } = await asked(form({ [name]: { type, ...(description === undefined ? {} : { description }) } }));
+    expect(calls[0]?.unaskable).toMatch(/looks like a secret/);
+  });
+
+  test('may ask for a number of tokens, or which of some keys', async () => {
+    const keys = { type: 'string', enum: ['api-key-1', 'api-key-2'] } as const;
+    const { calls } = await asked(form({ tokens: { type: 'integer' }, key: keys }));
+    expect(calls[0]?.unaskable).toBeUndefined();
+  });
+});
+
+describe('a link that a server sends', () => {
+  const link = (url: string): ElicitRequestParams => ({ mode: 'url', message: 'Sign in', elicitationId: 'e1', url });
+
+  test('is shown with the host that it leads to', async () => {
+    const { calls, result } = await asked(link('https://github.com@evil.example/login?a=1'), '');
+    expect(calls[0]?.detail).toBe(
+      'Sign in\n\nIt wants you to do that at evil.example:\nhttps://github.com@evil.example/login?a=1',
+    );
+    expect(result).toEqual({ action: 'accept', content: {} });
+    expect((await asked(link('https://gіthub.com/'), '')).calls[0]?.detail).toContain('xn--');
+  });
+
+  test('that leads elsewhere than into the web is put to nobody', async () => {
+    const { calls } = await asked(link('file:///etc/passwd'));
+    expect(calls[0]?.unaskable).toBe('its link is no address of the web');
+  });
+});
+
+const servers: McpServer[] = [];
+afterEach(async () => {
+  await Promise.all(servers.splice(0).map((server) => server.close()));
+});
+
+function started(config: ConstructorParameters<typeof McpServer>[1]) {
+  const rig = mcpPorts();
+  const server = new McpServer('raw', config, rig.ports);
+  servers.push(server);
+  const call = (name: string, more: Partial<McpCall> = {}) =>
+    server.call(toolNamed(name), { id: '1', input: { ...ISSUE }, stopped: never, progressed() {}, ...more });
+  return { server, call, ...rig };
+}
+
+describe('a server', () => {
+  test('that may ask hears the answer in its call, whose time stands still meanwhile', async () => {
+    const { call, time } = started(toolsServer(['tool=ask'], { elicitation: true, timeoutSeconds: 10 }));
+    const answered = Promise.withResolvers<{ action: 'decline' }>();
+    const heard: ElicitRequestParams[] = [];
+    const over = call('ask', { ask: (params) => (heard.push(params), answered.promise) });
+    await vi.waitFor(() => expect(heard).toMatchObject([{ message: 'Which one?' }]));
+    await time.advance(700_000);
+    answered.resolve({ action: 'decline' });
+    expect((await over).text).toBe('{"action":"decline"}');
+  });
+
+  test('that may not is told that this is not done', async () => {
+    const { call } = started(toolsServer(['tool=ask']));
+    const heard: unknown[] = [];
+    const { text } = await call('ask', { ask: async (params) => (heard.push(params), { action: 'accept' }) });
+    expect([heard, text]).toEqual([[], expect.stringContaining('Method not found')]);
+  });
+
+  test('that asks while several calls are under way gets no answer: nobody knows whose people it means', async () => {
+    const { call } = started(toolsServer(['tool=ask', 'tool=hang'], { elicitation: true }));
+    const stop = new AbortController();
+    const hanging = call('hang', { stopped: stop.signal });
+    expect((await call('ask', { ask: async () => ({ action: 'accept' }) })).text).toBe('{"action":"cancel"}');
+    stop.abort();
+    await hanging;
+  });
+
+  test('that goes on without the answer takes its question back', async () => {
+    const { call } = started(toolsServer(['tool=impatient'], { elicitation: true }));
+    const withdrawn = Promise.withResolvers<void>();
+    const { text } = await call('impatient', {
+      ask: async (_params, signal) => {
+        if (signal.aborted) withdrawn.resolve();
+        signal.addEventListener('abort', () => withdrawn.resolve());
+        await withdrawn.promise;
+        return { action: 'cancel' };
+      },
+    });
+    expect(text).toBe('never mind');
+    await withdrawn.promise;
+  });
+});
+
+describe('the server "everything"', () => {
+  const bin = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-everything/dist/index.js'));
+  const everything = (elicitation: boolean) => {
+    const config = serverSchema.parse({ command: process.execPath, args: [bin], elicitation });
+    return started(config);
+  };
+
+  test('asks its form, and is given what was answered', async () => {
+    const { call } = everything(true);
+    const gate = {
+      ...gateThat(() => 'allow'),
+      ask: async (): Promise<GateVerdict> => ({ verdict: 'go', words: 'name=Ann Lee check=yes birthdate=1990-02-03' }),
+    };
+    const { text, code } = await call('trigger-elicitation-request', {
+      input: {},
+      ask: (params, withdrawn) => askPeople(params, { gate, call: CALL, scrub: (each) => each, withdrawn }),
+    });
+    expect(code).toBe(null);
+    expect(text).toContain('Ann Lee');
+    expect(text).toContain('1990-02-03');
+  });
+
+  test('offers none of that where it may not ask', async () => {
+    const names = async (may: boolean) => (await everything(may).server.tools()).map(({ name }) => name);
+    expect(await names(true)).toContain('trigger-elicitation-request');
+    expect(await names(false)).not.toContain('trigger-elicitation-request');
+  });
+});
