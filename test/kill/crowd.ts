@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ServerFrame } from '../../src/adapters/console/protocol.ts';
+import { askedOn } from '../../src/turns/floor/seats.ts';
 import type { Ledger, Sent } from './ledger.ts';
 import { Page } from './page.ts';
 import type { Asked } from './page.ts';
@@ -46,6 +47,9 @@ const COMMANDS = [
   '/floor extend 5',
   '/queue',
 ];
+
+/** What an agent is to do beside the floor: with tools, and without. */
+const BESIDE_WORDS = ['write a note', 'write a note', 'read the note', 'look for dead links'];
 
 /** The channel in which an agent does nothing but to use tools. */
 export const TOOLS_CHANNEL = 'console:tools';
@@ -141,8 +145,9 @@ export class Typist {
 
   #do(): void {
     const random = this.#random;
-    const asked = this.#page?.view?.holder?.approval ?? null;
-    if (asked !== null && random.chance(0.6)) return this.#answer(asked.question);
+    const view = this.#page?.view ?? null;
+    const asked = view === null ? [] : askedOn(view);
+    if (asked.length > 0 && random.chance(0.6)) return this.#answer(random.pick(asked).question.question);
     if (this.channel === TOOLS_CHANNEL) return this.#useTool();
     if (random.chance(0.2)) return this.command(random.pick(COMMANDS));
     if (random.chance(0.25)) return this.say(random.pick(TRICKS), false);
@@ -152,7 +157,11 @@ export class Typist {
 
   /** One word at a time: of several together an agent makes an answer of its own. */
   #useTool(): void {
-    const { condition, holder } = this.#page?.view ?? {};
+    const { condition, holder, asides } = this.#page?.view ?? {};
+    if (asides === undefined && this.#random.chance(0.5))
+      return this.command(`/run start dev ${this.#random.pick(BESIDE_WORDS)}`);
+    if (asides !== undefined && this.#random.chance(0.03))
+      return this.command(this.#random.pick(['/run complete dev+', '/run abort dev+']));
     if (condition === 'resting' && holder === null) return this.say(this.#random.pick(TOOL_WORDS), false);
     if (this.#random.chance(0.05)) this.command(this.#random.pick(['/stop', '/floor resume', '/agent restart dev']));
   }

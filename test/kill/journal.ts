@@ -73,6 +73,8 @@ function replay(store: FloorStore, channel: string, faults: JournalFaults): read
     facts.push(fact);
     const active = floor.seats.filter((seat) => seat.status === 'ACTIVE').map((seat) => seat.agent);
     if (active.length > 1) faults.doubleHolders.push(`${channel}, entry ${seq}: ${active.join(' and ')} are ACTIVE`);
+    if (fact.type === 'reported' && floor.turn !== null)
+      faults.other.push(`${channel}, entry ${seq}: a report in the middle of the turn of ${floor.turn.agent}`);
     if (fact.type !== 'turnGranted' && fact.type !== 'turnResumed') return;
     const known = holders.get(fact.epoch) ?? fact.agent;
     if (known !== fact.agent)

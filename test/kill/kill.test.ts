@@ -2,13 +2,14 @@ import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { ServerFrame } from '../../src/adapters/console/protocol.ts';
+import type { Fact } from '../../src/turns/floor/fact.ts';
 import type { FloorView } from '../../src/turns/view.ts';
 import { Ledger } from './ledger.ts';
 import { folder } from '../engine/sqlite/fixture.ts';
 import { Bound } from '../work/runs/bound.ts';
 import { settle } from '../work/runs/fixture.ts';
 import { runKillLoop } from './loop.ts';
-import { verifyAnswers, verifyTools } from './tools.ts';
+import { verifyAnswers, verifyReports, verifyTools } from './tools.ts';
 
 const { faults: NOTHING } = new Ledger();
 
@@ -73,6 +74,26 @@ describe('what tools did', () => {
     ledger.answered.push({ channel: 'console:hall', question: 1, choice: 'allow' });
     verifyAnswers(new Map([['console:hall', []]]), ledger);
     expect(ledger.faults.approvalsLost).toEqual(['allow to question 1 of console:hall is not on record']);
+  });
+});
+
+describe('what is said of work beside a floor', () => {
+  const told = (ended: readonly string[], facts: readonly Fact[]) => {
+    const ledger = new Ledger();
+    verifyReports(new Map([['console:hall', ended]]), new Map([['console:hall', facts]]), ledger);
+    return [ledger.faults.lost.length, ledger.faults.twice.length];
+  };
+  const due: Fact = { type: 'asideEnded', agent: 'pm', report: 'Two links are dead.' };
+  const said: Fact = { type: 'reported', agent: 'pm', line: 1, text: 'Two links are dead.' };
+
+  test('is in order when each report is said once', () => {
+    expect(told(['Two links are dead.'], [due, said])).toEqual([0, 0]);
+  });
+
+  test('is told when a report is lost on the way to its floor, or there, or is said twice', () => {
+    expect(told(['Two links are dead.'], [])).toEqual([1, 0]);
+    expect(told(['Two links are dead.'], [due])).toEqual([1, 0]);
+    expect(told(['Two links are dead.'], [due, said, said])).toEqual([0, 1]);
   });
 });
 

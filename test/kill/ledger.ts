@@ -51,6 +51,8 @@ export class Ledger {
   readonly answered: Answered[] = [];
   /** How many calls of tools reached their servers. */
   calls = 0;
+  /** How many reports of work beside a floor were said. */
+  reports = 0;
   /** Messages that some page showed, by id. */
   readonly shown = new Map<string, string>();
   /** Posts that were under way when the program was killed. */

@@ -45,6 +45,8 @@ export type Report = {
   readonly mostAtOnce: number;
   /** How many calls of tools reached their servers. */
   readonly calls: number;
+  /** How many reports of work beside a floor were said. */
+  readonly reports: number;
   readonly faults: Faults;
   readonly dir: string | null;
 };
@@ -171,6 +173,7 @@ export async function runKillLoop(plan: Plan): Promise<Report> {
       witnessed: ledger.witnessed,
       mostAtOnce: ledger.mostAtOnce,
       calls: ledger.calls,
+      reports: ledger.reports,
       faults: ledger.faults,
       dir: keep ? place.dir : null,
     };
@@ -287,7 +290,7 @@ async function quiet({ crowd, place }: Run): Promise<boolean> {
 function isAtRest({ page, isDone }: Typist, { dataDir }: Place): boolean {
   const view = page?.view ?? null;
   const isFree = view?.seats.every(({ status }) => status !== 'ACTIVE' && status !== 'WAITING') === true;
-  return isDone && isFree && isResting(view, dataDir);
+  return isDone && isFree && view.asides === undefined && isResting(view, dataDir);
 }
 
 function stateOf({ name, page, isDone }: Typist): string {

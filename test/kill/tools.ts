@@ -2,7 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { readJournals } from '../../src/engine/sqlite/check.ts';
 import type { Fact } from '../../src/turns/floor/fact.ts';
-import { runOnFloor } from '../../src/work/runs/floor-binding.ts';
+import { runOnFloor, seatOfRuns } from '../../src/work/runs/floor-binding.ts';
+import { brief, without } from './journal.ts';
 import { toolCallRows } from '../../src/work/runs/run-audit.ts';
 import type { ToolCallRow } from '../../src/turns/tool-calls.ts';
 import type { RunFact } from '../../src/work/runs/run-events.ts';
@@ -51,9 +52,47 @@ export function verifyAnswers(facts: ReadonlyMap<string, readonly Fact[]>, { ans
   for (const { channel, question, choice } of answered) {
     const closed = facts
       .get(channel)
-      ?.some((fact) => fact.type === 'questionClosed' && fact.question === question && fact.choice === choice);
+      ?.some(
+        (fact) =>
+          (fact.type === 'questionClosed' || fact.type === 'asideAnswered') &&
+          fact.question === question &&
+          fact.choice === choice,
+      );
     if (closed !== true) faults.approvalsLost.push(`${choice} to question ${question} of ${channel} is not on record`);
   }
+}
+
+/** What work beside a floor had to say when it ended is said, once, and nothing else is. */
+export function verifyReports(
+  ended: ReadonlyMap<string, readonly string[]>,
+  facts: ReadonlyMap<string, readonly Fact[]>,
+  ledger: Ledger,
+): void {
+  const { lost, twice } = ledger.faults;
+  for (const [channel, all] of facts) {
+    const due = all.flatMap((fact) => (fact.type === 'asideEnded' && fact.report !== undefined ? [fact.report] : []));
+    const said = all.flatMap((fact) => (fact.type === 'reported' ? [fact.text] : []));
+    ledger.reports += said.length;
+    const isOf = `in ${channel} a report`;
+    lost.push(
+      ...without(ended.get(channel) ?? [], due).map((text) => `${isOf} never came to its floor: ${brief(text)}`),
+    );
+    lost.push(...without(due, said).map((text) => `${isOf} was not said: ${brief(text)}`));
+    twice.push(...without(said, due).map((text) => `${isOf} was said that nobody gave: ${brief(text)}`));
+  }
+}
+
+/** What the runs beside floors ended with, by channel. */
+export function reportsIn(database: string): ReadonlyMap<string, readonly string[]> {
+  const ended = [...readJournals(database, runOnFloor)].flatMap(([key, entries]) => {
+    const { channel, aside } = seatOfRuns(key);
+    if (aside !== true) return [];
+    return entries.flatMap(({ fact }) =>
+      fact.type === 'runCompleted' && fact.result.trim() !== '' ? [{ channel, text: fact.result }] : [],
+    );
+  });
+  const byChannel = Map.groupBy(ended, ({ channel }) => channel);
+  return new Map([...byChannel].map(([channel, all]) => [channel, all.map(({ text }) => text)]));
 }
 
 /** A server is told of each call once, after it was claimed, and of none that was not. */

@@ -4,7 +4,7 @@ import { doneUnseen } from './answers.ts';
 import type { Witnesses } from './answers.ts';
 import { brief, isTerminal, readFacts, rows, without } from './journal.ts';
 import type { Ledger } from './ledger.ts';
-import { verifyAnswers, verifyTools } from './tools.ts';
+import { reportsIn, verifyAnswers, verifyReports, verifyTools } from './tools.ts';
 
 const TEXT_LIMIT = 16_000;
 
@@ -69,6 +69,7 @@ export async function verify({ dataDir, effects, ledger, witnesses }: Left): Pro
   checkModes(remains);
   verifyTools(`${dataDir}/conch.db`, effects, ledger);
   verifyAnswers(facts, ledger);
+  verifyReports(reportsIn(`${dataDir}/conch.db`), facts, ledger);
   const asked = ledger.sent.flatMap(({ id, text, change }) =>
     id === null ? [] : [{ id, text: change === null ? null : text }],
   );
@@ -134,15 +135,19 @@ function checkPosts({ facts, messages, ledger }: Remains): void {
   const { lost, twice, other } = ledger.faults;
   for (const [channel, all] of facts) {
     const said = all
-      .flatMap((fact) => (fact.type === 'said' ? [fact] : []))
+      .flatMap((fact) => {
+        if (fact.type === 'reported') return { agent: fact.agent, epoch: 0, text: fact.text };
+        return fact.type === 'said' ? { agent: fact.agent, epoch: fact.epoch, text: fact.text } : [];
+      })
       .flatMap(({ agent, epoch, text }) => splitText(text, TEXT_LIMIT).map((part) => `#${epoch} ${agent}: ${part}`));
     const posts = messages.filter((message) => message.channel === channel && message.kind === 'agent');
-    const shown = posts.map(({ epoch, speaker_id: speaker, text }) => `#${epoch} ${speaker}: ${text}`);
+    const shown = posts.map(({ epoch, speaker_id: speaker, text }) => `#${epoch ?? 0} ${speaker}: ${text}`);
     lost.push(...without(said, shown).map((post) => `in ${channel} this was said and not posted: ${brief(post)}`));
     twice.push(
       ...without(shown, said).map((post) => `in ${channel} this was posted and said less often: ${brief(post)}`),
     );
-    const early = posts.find((post, index) => (post.epoch ?? 0) < (posts[index - 1]?.epoch ?? 0));
+    const ofTurns = posts.filter(({ epoch }) => (epoch ?? 0) > 0);
+    const early = ofTurns.find((post, index) => (post.epoch ?? 0) < (ofTurns[index - 1]?.epoch ?? 0));
     if (early !== undefined)
       other.push(`in ${channel} a post of epoch ${early.epoch} stands after one of a later epoch`);
     if (said.join('\n') !== shown.join('\n'))

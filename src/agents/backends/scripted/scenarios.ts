@@ -44,8 +44,10 @@ export type Scenario =
 
 /** Finds the demo word that a message consists of, without the names of whom it addresses. */
 export function scenarioIn(text: string): Scenario | null {
-  if (text.length > LONGEST_SCENARIO) return null;
-  const words = text
+  // What the host adds to work beside the floor stands in brackets behind it.
+  const [asked = ''] = text.split('\n\n(');
+  if (asked.length > LONGEST_SCENARIO) return null;
+  const words = asked
     .toLowerCase()
     .replace(/\bplease\b/g, '')
     .replace(/[.!\s]+/g, ' ')

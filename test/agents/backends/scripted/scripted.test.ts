@@ -296,6 +296,11 @@ describe('a demo word', () => {
     );
   });
 
+  test('works beside the floor, too, where the host has something to add', async () => {
+    const { text } = await once('dev', { messages: [person(1, 'write a note\n\n(This is work beside the floor.)')] });
+    expect(text).toMatch(/^I write that down\./);
+  });
+
   test('"slow" streams for about 40 seconds', async () => {
     const time = createTime();
     const dev = await open('dev', time);
