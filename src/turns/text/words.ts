@@ -67,9 +67,10 @@ export function answersAsked({ about, always = [], pause, until }: AskedQuestion
   ].map(inline);
 }
 
-function factsAbout({ step, steps, tool, folder, why, says }: AboutCall, agent: string): readonly string[] {
+function factsAbout({ run, step, steps, tool, folder, why, says }: AboutCall, agent: string): readonly string[] {
+  const at = run === undefined ? 'Step' : `R${runWords(run).slice(1)}, step`;
   return [
-    [`Step ${step} of ${steps}`, tool, ...(folder === null ? [] : [`in ${folder}`])].join(' · '),
+    [`${at} ${step} of ${steps}`, tool, ...(folder === null ? [] : [`in ${folder}`])].join(' · '),
     `Asked because ${why}`,
     ...(says === null ? [] : [`${agent} says: “${says}”`]),
   ];
