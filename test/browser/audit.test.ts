@@ -146,6 +146,24 @@ describe.runIf(hasBrowser)('the tool calls on the page', () => {
     expect(await page.getByTestId('calls').count()).toBe(0);
   });
 
+  test('leave room on a phone for what is asked', async () => {
+    const small = await openStage({ channels: 1 });
+    const phone = await browser.newPage({ viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
+    await phone.goto(small.url);
+    await phone.getByTestId('composer').waitFor();
+    const approval = { question: 3, title: 'run it', detail: 'npm test', shown: true };
+    small.hold(small.channels[0] ?? '', 'dev', { waitingFor: 'approval', approval });
+    await phone.getByTestId('audit').click();
+    await phone.getByTestId('asks-elsewhere').waitFor();
+    const ends = await phone
+      .locator('.top-bar > *')
+      .evaluateAll((parts) => parts.map((part) => part.getBoundingClientRect().right));
+    expect(Math.max(...ends)).toBeLessThanOrEqual(360);
+    expect(await phone.getByTestId('asks-elsewhere').evaluate((button) => button.clientWidth)).toBeGreaterThan(60);
+    await phone.close();
+    await small.close();
+  });
+
   test('stay open over a reload, and close and open by a key', async () => {
     stage.audit.rows.push(auditRow(1));
     await page.locator('body').press('4');

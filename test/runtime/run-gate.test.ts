@@ -119,6 +119,7 @@ describe('a call that the rules allow', () => {
     const answer = asks(bound, gate);
     await question(bound);
     expect(openQuestion(bound.hall)?.about).toEqual({
+      run: 'console:hall pm#1',
       step: 1,
       steps: 100,
       tool: 'execute',

@@ -16,7 +16,9 @@ export const PAUSES = ['turn_limit', 'confirmation'] as const;
 
 /** What people must know of a call beside what would run. Its texts are spelled out as `visible` does it. */
 export const aboutSchema = z.strictObject({
-  /** Which step of its run it stands in, and of how many. */
+  /** Its run, by its id. */
+  run: z.string().exactOptional(),
+  /** Which step of that it stands in, and of how many. */
   step: z.number(),
   steps: z.number(),
   /** Its class and its tool: `edit`, `execute (Bash)`, `write_file of files`. */

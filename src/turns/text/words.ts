@@ -72,12 +72,16 @@ function yesMeans({ question, about, pause }: AskedQuestion, agent: string): rea
     : [`It is answered in words: /answer ${question} ${about.answer}. No declines.`];
 }
 
-function factsAbout({ step, steps, tool, folder, why, says, danger }: AboutCall, agent: string): readonly string[] {
+function factsAbout(
+  { run, step, steps, tool, folder, why, says, danger }: AboutCall,
+  agent: string,
+): readonly string[] {
+  const at = run === undefined ? 'Step' : `R${runWords(run).slice(1)}, step`;
   return [
     ...(danger === true
       ? [`🟥 Danger: somebody else’s text may be speaking through ${agent}. Say no unless you know why it does this`]
       : []),
-    [`Step ${step} of ${steps}`, tool, ...(folder === null ? [] : [`in ${folder}`])].join(' · '),
+    [`${at} ${step} of ${steps}`, tool, ...(folder === null ? [] : [`in ${folder}`])].join(' · '),
     `Asked because ${why}`,
     ...(says === null ? [] : [`${agent} says: “${says}”`]),
   ];

@@ -9,6 +9,7 @@ import { PAUSES, aboutSchema, cameSchema } from '../../turns/floor/settings.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
+import { runWords } from '../../turns/text/words.ts';
 import type { RequestedCall, RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import { runMachine } from './run-machine.ts';
 import type { RunEffect } from './run-machine.ts';
@@ -133,7 +134,7 @@ function commandsOf(fact: Fact, floor: Floor): readonly RunCommand[] {
     case 'turnResumed':
       return hasRun(floor, fact.agent)
         ? [
-            { type: 'ATTACH', session: sessionOf(fact) },
+            { type: 'ATTACH', session: `${fact.epoch}` },
             { type: 'RESUME', by: null },
           ]
         : [];
@@ -148,15 +149,11 @@ function hasRun(floor: Floor, agent: AgentId): boolean {
   return findTurn(floor, agent)?.run === true;
 }
 
-function sessionOf({ epoch }: { readonly epoch: number }): string {
-  return `${epoch}`;
-}
-
 /** What an earlier turn left in error is over: this one begins afresh. */
 function begun(fact: FactOf<'runBegun'>, { channel }: Floor): readonly RunCommand[] {
   const { epoch, agent, maxTurns, requestedBy } = fact;
   const turn = `turn #${epoch} of ${agent} in ${channel}`;
-  const session = sessionOf(fact);
+  const session = `${fact.epoch}`;
   const given = { runType: 'conversational', prompt: turn, session, by: null, waitMs: null } as const;
   const told = {
     ...(maxTurns === undefined ? {} : { maxTurns }),
@@ -172,7 +169,7 @@ function begun(fact: FactOf<'runBegun'>, { channel }: Floor): readonly RunComman
 
 /** With a call that nobody knows the end of, no run is complete. */
 function left(fact: FactOf<'runLeft'>): readonly RunCommand[] {
-  const session = sessionOf(fact);
+  const session = `${fact.epoch}`;
   const abort = (reason: string) => ({ type: 'ABORT', reason, by: null }) as const;
   switch (fact.outcome) {
     case 'completed':
@@ -308,13 +305,13 @@ function questionOf(
 
 function aboutOf(
   { words, verdict, digest }: OpenCall,
-  { turn, maxTurns }: Run,
+  { id: run, turn, maxTurns }: Run,
   unknown: RunState['unknown'],
 ): Pick<Asking['approval'], 'about'> {
   if (words?.about === undefined) return {};
   const allowed = unknown.includes(digest) ? CUT_SHORT : CHANGED;
   const why = verdict === 'allow' ? allowed : words.about.why;
-  return { about: { ...words.about, why, step: turn, steps: maxTurns } };
+  return { about: { ...words.about, why, run, step: turn, steps: maxTurns } };
 }
 
 const CUT_SHORT = 'nobody knows what came of an equal call, which may have worked';
@@ -330,9 +327,9 @@ function endsWhat({ type, id }: Run): string {
 }
 
 function pauseWords(reason: string, context: string | null, run: Run) {
-  const { turn, maxTurns, turnsAtOnce, calls } = run;
+  const { id, turn, maxTurns, turnsAtOnce, calls } = run;
   const more = reason === 'turn_limit' ? ` with ${turnsAtOnce} more` : '';
-  const HOW = `A yes lets it go on${more}, a no ends ${endsWhat(run)} ends it with what is there.`;
+  const HOW = `A yes lets ${runWords(id)} go on${more}, a no ends ${endsWhat(run)} ends it with what is there.`;
   if (reason === 'turn_limit') return { title: `used ${turn} of ${maxTurns} steps`, detail: HOW };
   const call = calls.at(-1);
   if (context !== null || call === undefined) return { title: context ?? 'stands still', detail: HOW };

@@ -45,6 +45,7 @@ describe('T21 a question', () => {
 
   test('says beside that what the call is part of, why it is asked, what its agent says, and what each answer does', () => {
     const about = {
+      run: 'slack:C1 dev#2',
       step: 3,
       steps: 100,
       tool: 'execute (Bash)',
@@ -57,7 +58,7 @@ describe('T21 a question', () => {
     expect(said({ ...asks, about, always, until })?.split('\n')).toEqual([
       '✋ dev asks for a yes (8): clean up',
       'An operator answers with /allow 8 or /reject 8.',
-      'Step 3 of 100 · execute (Bash) · in /srv/app',
+      'Run dev#2, step 3 of 100 · execute (Bash) · in /srv/app',
       'Asked because rule "Bash(rm *)" says so',
       "dev says: “I tidy up, 'as' you asked”",
       '```',

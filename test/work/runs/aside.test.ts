@@ -157,7 +157,7 @@ describe('work beside a floor', () => {
       await bound.beside({ type: 'STEP', session: '1', turn, toolCalls: [] });
     expect(bound.aside).toBe('paused turn_limit · used 200 of 200 steps');
     expect(asideOf(bound.hall, 'pm')?.question?.detail).toBe(
-      'A yes lets it go on with 200 more, a no ends it; /run complete pm+ ends it with what is there.',
+      'A yes lets run pm+#1 go on with 200 more, a no ends it; /run complete pm+ ends it with what is there.',
     );
     expect(await bound.beside({ type: 'RESUME', by: null })).toEqual(['APPROVAL_OPEN']);
     const { question = 0 } = asideOf(bound.hall, 'pm')?.question ?? {};

@@ -16,8 +16,7 @@ export function TopBar(): JSX.Element {
         <Shell />
         <span class="brand-name">Conch</span>
       </h1>
-      {channels.value.length <= 1 && channelName.value !== '' && <span class="channel-name">#{channelName.value}</span>}
-      {!writable.value && connection.value === 'open' && <span class="tag">read only</span>}
+      {!auditOpen.value && <Place />}
       <span class="spring" />
       <Elsewhere />
       <Connection />
@@ -55,6 +54,16 @@ export function TopBar(): JSX.Element {
         <Icon name="panel" />
       </button>
     </header>
+  );
+}
+
+/** Which channel is open, where no list says it, and that nobody can write there. */
+function Place(): JSX.Element {
+  return (
+    <>
+      {channels.value.length <= 1 && channelName.value !== '' && <span class="channel-name">#{channelName.value}</span>}
+      {!writable.value && connection.value === 'open' && <span class="tag">read only</span>}
+    </>
   );
 }
 
