@@ -8,16 +8,15 @@ import type { AgentId, ChannelId, MessageId } from '../turns/floor/settings.ts';
 export type Capabilities = {
   /** The longest text of one message, in UTF-16 units. */
   readonly textLimit: number;
+  /** The longest question that is one message; as other texts unless given. */
+  readonly questionLimit?: number;
   readonly edits: boolean;
   readonly receipts: boolean;
   readonly cards: boolean;
   readonly drafts: boolean;
   /** A second post with the same outbox id is the first one, for ever. */
   readonly idempotentPosts: boolean;
-  /**
-   * What an agent says beyond this length is not split: it is handed to `post` whole, to be shown as a file, as is a question
-   * that is longer than `textLimit`. `null`: always split.
-   */
+  /** What an agent says beyond this length is not split: it is handed to `post` whole, to be shown as a file. `null`: always split. */
   readonly fileAbove: number | null;
   /** Events may be lost on their way: the history is read again every few minutes. */
   readonly losesEvents?: boolean;
@@ -31,7 +30,7 @@ export type Speaker = { readonly id: AgentId; readonly name: string; readonly av
 export type OutgoingPost = {
   readonly outboxId: string;
   readonly speaker: Speaker;
-  /** At most `textLimit` long, unless it is to be shown as a file. */
+  /** At most `textLimit` long, a question `questionLimit`, or more than `fileAbove`. */
   readonly text: string;
   /** The newest message of the channel that Conch knows to be its own: a search for this post starts after it. */
   readonly afterId: string | null;

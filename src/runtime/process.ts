@@ -127,6 +127,7 @@ function openStore({ config, clock, adapters, log, failed }: StoreParts): Promis
     say: (line) => log.warn({ file: databaseIn(dataDir) }, line),
     textLimit: (channel) => lengthsOf(channel, adapters()).textLimit,
     fileAbove: (channel) => lengthsOf(channel, adapters()).fileAbove,
+    questionLimit: (channel) => lengthsOf(channel, adapters()).questionLimit,
     words: (announcement, _channel, repeat) => {
       const nameOf = (agent: string): string => config().agents.find(({ id }) => id === agent)?.name ?? agent;
       return announcementText(announcement, config().announcements, nameOf, repeat);

@@ -141,12 +141,18 @@ export function channelsOf(config: Config, adapter: string): readonly ChannelId[
 
 const channelsById = idIndex<ChannelConfig>();
 
+const UNKNOWN: Pick<Capabilities, 'textLimit' | 'fileAbove' | 'questionLimit'> = {
+  textLimit: LONGEST_TEXT,
+  fileAbove: null,
+};
+
 /** How texts are cut for a channel, by the platform that its id begins with. */
 export function lengthsOf(
   channel: ChannelId,
   adapters: readonly ChatAdapter[],
-): Pick<Capabilities, 'textLimit' | 'fileAbove'> {
-  return adapterOf(adapters, channel)?.capabilities ?? { textLimit: LONGEST_TEXT, fileAbove: null };
+): Required<Pick<Capabilities, 'textLimit' | 'fileAbove' | 'questionLimit'>> {
+  const { textLimit, fileAbove, questionLimit } = adapterOf(adapters, channel)?.capabilities ?? UNKNOWN;
+  return { textLimit, fileAbove, questionLimit: questionLimit ?? textLimit };
 }
 
 /** What sessions go by; a channel's part is that of the configuration in force. */

@@ -73,11 +73,10 @@ export type OutboxRow = OwedEffect<Effect>;
 export type TextRendering = {
   /** The longest text of one post in a channel, in UTF-16 units. */
   readonly textLimit: (channel: ChannelId) => number;
-  /**
-   * What an agent says beyond this length stays one post, to be shown as a file, as does a question that is longer than a post:
-   * what became of it takes the place of the whole of it. Without it, or `null`, all is split.
-   */
+  /** What an agent says beyond this length stays one post, to be shown as a file; without it, or `null`, all is split. */
   readonly fileAbove?: (channel: ChannelId) => number | null;
+  /** The longest question that is one post, for what became of it takes the place of one; without it as for other texts. */
+  readonly questionLimit?: (channel: ChannelId) => number;
   /** The text of an announcement; `null` when the configuration switches it off. */
   readonly words: (announcement: Announcement, channel: ChannelId, repeat: number) => string | null;
 };
@@ -373,11 +372,10 @@ function textsOf(channel: ChannelId, effect: Owed, rendering: TextRendering): re
   if (effect.type !== 'post' && effect.type !== 'announce') return [null];
   const text = effect.type === 'post' ? effect.text : rendering.words(effect.announcement, channel, effect.repeat);
   if (text === null) return [];
-  const limit = rendering.textLimit(channel);
-  const fileAbove = rendering.fileAbove?.(channel) ?? null;
-  const isQuestion = effect.type === 'announce' && effect.announcement.kind === 'approval';
-  const whole = effect.type === 'post' ? fileAbove : isQuestion && fileAbove !== null ? limit : null;
-  return whole !== null && text.length > whole ? [text] : splitText(text, limit);
+  const { textLimit, fileAbove, questionLimit = textLimit } = rendering;
+  if (effect.type === 'post')
+    return text.length > (fileAbove?.(channel) ?? Infinity) ? [text] : splitText(text, textLimit(channel));
+  return splitText(text, (effect.announcement.kind === 'approval' ? questionLimit : textLimit)(channel));
 }
 
 /** What agents are owed follows from the floor: after a start it resumes what was under way, and prompts for it. */

@@ -47,6 +47,8 @@ export type AdapterOptions = {
 /** What Conch can do on Discord. */
 export const CAPABILITIES: Capabilities = {
   textLimit: TEXT_LIMIT,
+  // Of what does not fit one message all is in its file.
+  questionLimit: Number.MAX_SAFE_INTEGER,
   edits: true,
   receipts: true,
   cards: true,

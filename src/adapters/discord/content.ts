@@ -146,7 +146,7 @@ export function shownOf(content: Content): { readonly text: string; readonly fil
   if (kind !== 'post' || text.length <= (speaker === null ? TEXT_LIMIT : FILE_ABOVE)) return { text, files: [] };
   const end = speaker === null ? endOf(text) : '';
   const [head = ''] = splitText(text, Math.min(HEAD_LENGTH, TEXT_LIMIT - NOTE_LENGTH - end.length));
-  const name = `${speaker?.id ?? 'conch'}-${epoch ?? 0}.md`;
+  const name = speaker === null ? 'question.md' : `${speaker.id}-${epoch ?? 0}.md`;
   const length = text.length.toLocaleString('en-US');
   return {
     text: `${head}\n\n📎 This is the beginning; the whole text (${length} characters) is in the file.${end}`,

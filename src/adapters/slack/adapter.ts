@@ -45,6 +45,8 @@ export type AdapterOptions = {
 /** What Slack can do. */
 export const CAPABILITIES: Capabilities = {
   textLimit: 3_800,
+  // A question is never edited but into one line, so it may be as long as a block.
+  questionLimit: 11_000,
   edits: true,
   receipts: true,
   cards: true,

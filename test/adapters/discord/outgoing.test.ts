@@ -336,7 +336,7 @@ describe('a question that does not fit one message', () => {
     );
     expect(shown?.text.endsWith(end)).toBe(true);
     expect(shown?.text.length).toBeLessThanOrEqual(TEXT_LIMIT);
-    expect(shown?.attachments.map(({ text }) => text)).toEqual([question]);
+    expect(shown?.attachments.map(({ name, text }) => [name, text])).toEqual([['question.md', question]]);
   });
 
   test('gives way as a whole to what became of it', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ChatError } from '../../../src/adapters/port.ts';
 import { channelTrouble } from '../../../src/adapters/slack/errors.ts';
+import { CAPABILITIES } from '../../../src/adapters/slack/adapter.ts';
 import { createClient } from '../../../src/adapters/slack/client.ts';
 import { DEV, deliver, rowOf, said, speaking, standsOnce } from './speaking.ts';
 import { ALL_SCOPES } from './server.ts';
@@ -48,6 +49,21 @@ describe('an agent that speaks', () => {
     const root = slack.write(slack.ids.ann, slack.ids.channel, 'a thread');
     await outgoing.post(`${channel}/${root}`, said('in it'));
     expect(slack.read(slack.ids.channel, root).map(({ text }) => text)).toEqual(['a thread', 'in it']);
+  });
+});
+
+describe('a question as long as it may be', () => {
+  test.each([
+    ['code', 'const price = 1;\n'],
+    ['marks that Slack has longer words for', '<>&'],
+  ])('is one message, of which nothing is left once it is answered: %s', async (_of, piece) => {
+    const { outgoing, channel, slack } = await speaking();
+    const most = CAPABILITIES.questionLimit ?? 0;
+    const question = `dev asks for a yes\n\`\`\`\n${piece.repeat(most)}`.slice(0, most - 4).concat('\n```');
+    const id = await outgoing.post(channel, said(question, { speaker: null, epoch: null }));
+    expect(slack.read(slack.ids.channel)).toHaveLength(1);
+    await outgoing.edit(channel, id, '✅ ann allowed once what dev asked');
+    expect(slack.read(slack.ids.channel).map(({ text }) => text)).toEqual(['✅ ann allowed once what dev asked']);
   });
 });
 

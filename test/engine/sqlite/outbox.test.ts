@@ -90,13 +90,6 @@ function box(): { readonly outbox: Box; readonly next: () => OutboxRow } {
   return { outbox, next };
 }
 
-test('a question is split where nothing is shown as a file', () => {
-  const outbox = new Box(openDatabase(':memory:'), { fileAbove: () => null, words: () => 'word '.repeat(12).trim() });
-  const announcement = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', detail: '' } as const;
-  outbox.owe(ONE, [{ type: 'announce', announcement, key: 'approval:8', repeat: 1 }]);
-  expect(outbox.lease(9, AT).rows.map(({ text }) => text?.length)).toEqual([39]);
-});
-
 describe('a text beyond the length of a file', () => {
   const long = 'word '.repeat(40).trim();
 
@@ -116,12 +109,12 @@ describe('a text beyond the length of a file', () => {
 });
 
 test.each([
-  ['beyond the length of a file', 40],
-  ['longer than a post, and shorter than what agents say in a file', 12],
-])('T53 a question %s stays one row, and what lets people answer comes behind it', (_length, words) => {
-  const long = 'word '.repeat(words).trim();
+  ['as long as a question may be', 100, [100]],
+  ['that is longer', 101, [99, 1]],
+])('T53 a question %s: its rows, and behind them what lets people answer', (_length, size, rows) => {
+  const long = `${'x'.repeat(99)} y`.padEnd(size, 'y').slice(0, size).replace(/ $/, 'y');
   const db = openDatabase(':memory:');
-  const outbox = new Box(db, { fileAbove: () => 100, words: () => long });
+  const outbox = new Box(db, { fileAbove: () => 50, questionLimit: () => 100, words: () => long });
   const announcement = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', detail: long } as const;
   outbox.owe(ONE, [
     { type: 'announce', announcement, key: 'approval:8', repeat: 1 },
@@ -133,11 +126,7 @@ test.each([
     seen.push([row.effect.type, row.text?.length ?? null, more.length]);
     outbox.settle(row, { state: 'confirmed', platformId: null });
   }
-  expect(seen).toEqual([
-    ['announce', long.length, 0],
-    ['offer', null, 0],
-    ['post', 5, 0],
-  ]);
+  expect(seen).toEqual([...rows.map((length) => ['announce', length, 0]), ['offer', null, 0], ['post', 5, 0]]);
 });
 
 describe('an announcement that recurs', () => {
