@@ -206,6 +206,8 @@ describe('a server of tools that asks people something', () => {
           'the end of the call',
         );
         expect(await later.command(CHANNEL, '/answer 1 blue')).toMatchObject({ ok: false });
+        const over = '⌛ Nobody has to answer any more what writer asked: files asks: Which colour?';
+        await later.until(() => later.texts('system').join('\n').includes(over), over);
         await again.end('SIGTERM');
       });
     await withModel('files__ask', use, form);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { openQuestion, waitOf } from '../../../src/turns/floor/seats.ts';
-import type { FloorSettings } from '../../../src/turns/floor/settings.ts';
+import type { Approval, FloorSettings } from '../../../src/turns/floor/settings.ts';
 import { factsOf, stage } from './stage.ts';
 import type { Act, Stage } from './stage.ts';
 
@@ -15,7 +15,7 @@ function asking(settings: Partial<FloorSettings> = {}): Stage {
   return play;
 }
 
-function asks(play: Stage, approval = APPROVAL): void {
+function asks(play: Stage, approval: Approval = APPROVAL): void {
   play.act({ type: 'request', agent: 'pm', epoch: 1, approval });
   play.act({ type: 'shown', question: play.floor.questions });
 }
@@ -105,6 +105,17 @@ describe('T7 an answer', () => {
     const play = asking();
     play.operator({ type: 'skip' });
     expect(late(play, 1)).toBe('stale-question');
+  });
+
+  test('is told to be over by a restart, in its place, unless it outlasts that', () => {
+    const told = (approval: Approval) => {
+      const play = stage({ agents: ['pm'] });
+      play.person('m1');
+      asks(play, approval);
+      return factsOf('announced', play.act({ type: 'restart' })).map((fact) => fact.announcement);
+    };
+    expect(told(APPROVAL)).toMatchObject([{ kind: 'answered', agent: 'pm', question: 1, choice: null, by: null }]);
+    expect(told({ ...APPROVAL, lasting: true })).toEqual([]);
   });
 
   test('comes too late after a restart, before and after the holder is back', () => {

@@ -1,5 +1,6 @@
 import type { CommandOf, Refusal } from '../command.ts';
-import { deadlines, seatOf, turnOf } from '../seats.ts';
+import { deadlines, openQuestion, seatOf, turnOf } from '../seats.ts';
+import { tellAnswer } from './asides.ts';
 import type { Deadline } from '../seats.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { facilitatorAnswered } from './control.ts';
@@ -9,11 +10,15 @@ import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
 import type { AgentId } from '../settings.ts';
 
-/** The program started: nothing is granted before the history is read. */
+/** The program started: nothing is granted before the history is read. A question that is gone with its generation is told to be over. */
 export function restart(decision: DecisionBuilder): Refusal | null {
+  const asked = openQuestion(decision.floor);
+  const agent = decision.floor.turn?.agent;
   if (decision.floor.facilitation !== null)
     decision.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
   decision.record({ type: 'disconnected', restart: true });
+  const isOver = asked !== null && asked.lasting !== true;
+  if (isOver && agent !== undefined) tellAnswer(decision, asked, { agent, choice: null, by: null });
   return null;
 }
 
