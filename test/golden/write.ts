@@ -99,6 +99,9 @@ async function asides(): Promise<GoldenJournal> {
   await bound.floor({ type: 'end', agent: 'pm', epoch: 1, outcome: 'completed', signalled: true });
   await bound.besideAsking();
   await bound.floor({ type: 'stop', by });
+  await bound.besideAsking();
+  await bound.floor({ type: 'remove', agent: 'pm', by });
+  await bound.besideAsking();
   const rows = bound.store.journal(HALL, Infinity).map(({ at, fact }) => ({ at, facts: [fact] }));
   return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
 }
@@ -129,11 +132,23 @@ async function spending(): Promise<GoldenJournal> {
   return { machine: 'floor', version: floorMachine.version, key: HALL, rows, state: bound.hall };
 }
 
-/** Whether a journal tells of a call of a model as one that is kept does not. */
+/** What facts of these kinds hold since later: of a call of a model, and of what becomes of work beside a floor. */
+const HELD_LATER = [
+  ['spent', 'use'],
+  ['asideStopped', 'why'],
+] as const;
+
+/** Whether a journal holds what none of those that are kept does. */
 function tellsMore({ rows }: GoldenJournal, kept: readonly GoldenJournal[]): boolean {
-  const has = (each: GoldenJournal['rows']): boolean =>
-    each.some(({ facts }) => facts.some((fact) => fact instanceof Object && 'use' in fact));
-  return has(rows) && !kept.some((each) => has(each.rows));
+  return HELD_LATER.some(([type, field]) => {
+    const has = (each: GoldenJournal['rows']): boolean =>
+      each.some(({ facts }) => facts.some((fact) => fact instanceof Object && isOf(fact, type) && field in fact));
+    return has(rows) && !kept.some((each) => has(each.rows));
+  });
+}
+
+function isOf(fact: object, type: string): boolean {
+  return Reflect.get(fact, 'type') === type;
 }
 
 /** A journal that goes on after its file was restored from a backup. */
