@@ -1,7 +1,7 @@
 import type { Timers } from '../../../lib/time.ts';
 import type { Ending, Report, SeatContext, TurnPrompt } from '../backend.ts';
 import type { CallResult, GateVerdict, GatedCall, ToolGate } from '../../tools/tool-gate.ts';
-import { gatedCall, optionFor, resultOf } from './acp-permission.ts';
+import { gatedCall, optionFor, outputSoFar, resultOf } from './acp-permission.ts';
 import type { Permission, PermissionOption, ToolCall, Update } from './acp-wire.ts';
 import { explainSilence } from './acp-words.ts';
 import { FloorTools } from '../../tools/floor-tools.ts';
@@ -262,7 +262,9 @@ export class AcpGeneration {
     const known = this.#calls.get(call.toolCallId);
     if (known === undefined && this.#calls.size >= MOST_TOOLS) return;
     const told = Object.entries(call).filter(([, value]) => value !== undefined && value !== null);
-    this.#calls.set(call.toolCallId, { ...call, ...known, ...Object.fromEntries(told) });
+    const rawOutput = outputSoFar(known, call);
+    const output = rawOutput === null ? {} : { rawOutput };
+    this.#calls.set(call.toolCallId, { ...call, ...known, ...Object.fromEntries(told), ...output });
   }
 
   /** A tool call is over: nobody need allow it any more. */

@@ -35,13 +35,25 @@ export function gatedCall(title: string, told: readonly ToolCall[], options: rea
 
 /** What came of a call, as its agent tells it. */
 export function resultOf({ status, content, rawOutput }: ToolCall): CallResult {
-  const words = blocksIn(content)
-    .map((block) => block.words)
-    .join('\n');
+  const isElsewhere =
+    Array.isArray(content) && content.every((block) => contentBlock.safeParse(block).data?.type === 'terminal');
+  const blocks = isElsewhere && typeof rawOutput === 'string' ? [] : blocksIn(content);
+  const words = blocks.map((block) => block.words).join('\n');
   const output = words === '' ? (typeof rawOutput === 'string' ? rawOutput : asJson(rawOutput ?? '')) : words;
   const code = status === 'failed' ? 'TOOL_FAILED' : null;
   return { status: code === null ? 'complete' : 'error', output, code, durationMs: null };
 }
+
+/** What a call has put out by now, where its agent tells that piece by piece, as to a terminal (Codex); `null` where it does not. */
+export function outputSoFar(known: ToolCall | undefined, { _meta }: ToolCall): string | null {
+  const piece = terminalPiece.safeParse(_meta).data?.terminal_output_delta.data;
+  if (piece === undefined) return null;
+  const before = typeof known?.rawOutput === 'string' ? known.rawOutput : '';
+  return before.length > LONGEST_OUTPUT ? before : before + piece;
+}
+
+const terminalPiece = z.object({ terminal_output_delta: z.object({ data: z.string() }) });
+const LONGEST_OUTPUT = 1_000_000;
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

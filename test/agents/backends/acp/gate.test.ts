@@ -55,6 +55,23 @@ describe('a coding agent before a gate', () => {
     expect(told).toEqual(['step', 'ask execute {"command":"npm test"}', 'settled t1 complete all green']);
   });
 
+  test('T53 has on record what its command put out, also where it tells that piece by piece, as Codex does', async () => {
+    const { told, update, asks } = generation();
+    const terminal = [{ type: 'terminal', terminalId: 'exec-1' }];
+    const piece = (data: string) =>
+      update({
+        sessionUpdate: 'tool_call_update',
+        toolCallId: 't1',
+        _meta: { terminal_output_delta: { data, terminal_id: 'exec-1' } },
+      });
+    update({ ...begun, status: 'in_progress', content: terminal });
+    await asks('t1');
+    piece('all ');
+    piece('green\n');
+    update({ sessionUpdate: 'tool_call_update', toolCallId: 't1', status: 'completed' });
+    expect(told.at(-1)).toBe('settled t1 complete all green\n');
+  });
+
   test.each([
     ['AGENT_TOOL_NOT_ALLOWED', 'no'],
     ['DENIED', 'no'],
