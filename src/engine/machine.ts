@@ -265,10 +265,24 @@ export class Decided<State, Command, Fact, Effect, Refusal extends string> {
       if (!chain.touched.includes(owner)) chain.touched.push(owner);
     }
     if (!ok) return { ok, state, refusal: decision.refusal };
-    const caused = facts.flatMap((fact) => (isCausing(machine, fact) ? (machine.causes?.(fact, state) ?? []) : []));
-    for (const [index, next] of caused.entries())
-      chain.open.push({ command: next, id: `${machine.name} ${key} ${seq}.${index}` });
+    if (machine.causes !== undefined) this.#cause(key, { seq, facts, state }, chain);
     return { ok, state, facts, effects };
+  }
+
+  #cause(
+    key: string,
+    { seq, facts, state }: Pick<DecidedRow<State, Fact, Effect>, 'seq' | 'facts' | 'state'>,
+    chain: Chain,
+  ): void {
+    const machine = this.#machine;
+    let index = 0;
+    for (const fact of facts) {
+      if (!isCausing(machine, fact)) continue;
+      for (const command of machine.causes?.(fact, state) ?? []) {
+        chain.open.push({ command, id: `${machine.name} ${key} ${seq}.${index}` });
+        index += 1;
+      }
+    }
   }
 
   /** Decides on a command with an id; `false` when one with this id was carried out before. */

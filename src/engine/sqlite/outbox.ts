@@ -41,7 +41,11 @@ type Lane = {
   isReady: boolean;
   /** Whether it is not durable yet how its last row was settled. */
   isSettling: boolean;
+  /** The lane whose first row waits for what is owed here. */
+  behind: Lane | null;
 };
+
+const DONE = Promise.resolve();
 
 /** How the last row of a lane was settled, to be written. */
 type Settled = { readonly lane: Lane; readonly write: () => void };
@@ -141,7 +145,7 @@ export class Outbox {
     const { keys, next } = this.#later.due(at);
     for (const name of keys) {
       this.#later.set(name, null);
-      this.#wake(this.#lanes.get(name));
+      this.#wake(this.#lane(name));
     }
     const rows: OwedEffect<unknown>[] = [];
     let taken = 0;
@@ -150,7 +154,7 @@ export class Outbox {
       taken += 1;
       const entry = lane.isReady ? lane.entries[0] : undefined;
       lane.isReady = false;
-      if (entry === undefined || this.#isBehind(entry)) continue;
+      if (entry === undefined || this.#waits(lane, entry)) continue;
       rows.push(this.#leased(entry));
       entry.inFlight = true;
       entry.attempts += 1;
@@ -166,22 +170,23 @@ export class Outbox {
    * durable that this one is settled, so that a crash leaves one row in doubt; that of the last row goes along with the next
    * transaction, as whatever comes behind it does.
    */
-  async settle(row: OwedEffect<unknown>, settlement: Settlement, commit: SettlingCommit): Promise<void> {
+  settle(row: OwedEffect<unknown>, settlement: Settlement, commit: SettlingCommit): Promise<void> {
     const lane = this.#lanes.get(laneOf(row));
     const entry = lane?.entries[0];
-    if (lane === undefined || entry?.row.id !== row.id || !entry.inFlight) return;
-    if (settlement.state === 'retry') return this.#again(lane, entry, settlement.notBefore);
-    if (settlement.state === 'uncertain') {
-      entry.uncertain = entry.n !== null;
-      return this.#again(lane, entry, settlement.notBefore);
+    if (lane === undefined || entry?.row.id !== row.id || !entry.inFlight) return DONE;
+    if (settlement.state === 'retry' || settlement.state === 'uncertain') {
+      entry.uncertain ||= settlement.state === 'uncertain' && entry.n !== null;
+      this.#again(lane, entry, settlement.notBefore);
+      return DONE;
     }
-    const done = (): void => this.#shift(lane);
-    if (entry.n === null) return done();
-    const write = (): void => this.#write(entry, row, settlement);
-    if (lane.entries.length > 1) return commit(write, done);
-    lane.isSettling = true;
-    this.#settled.push({ lane, write });
-    done();
+    if (entry.n !== null) {
+      const write = (): void => this.#write(entry, row, settlement);
+      if (lane.entries.length > 1) return commit(write, () => this.#shift(lane));
+      lane.isSettling = true;
+      this.#settled.push({ lane, write });
+    }
+    this.#shift(lane);
+    return DONE;
   }
 
   /**
@@ -228,7 +233,7 @@ export class Outbox {
     const known = this.#lanes.get(name);
     if (known !== undefined) return known;
     if (this.#lanes.size >= this.#mostLanes) this.#dropEmpty();
-    const lane = { name, entries: [], isReady: false, isSettling: false };
+    const lane = { name, entries: [], isReady: false, isSettling: false, behind: null };
     this.#lanes.set(name, lane);
     return lane;
   }
@@ -260,25 +265,27 @@ export class Outbox {
   }
 
   /** What is owed in a lane `after:<lane>` waits for all that was owed before it in that lane of its channel. */
-  #isBehind({ n, row: { channel, lane } }: Entry): boolean {
-    if (n === null || !lane.startsWith(AFTER)) return false;
-    const before = this.#lanes.get(laneOf({ channel, lane: lane.slice(AFTER.length) }))?.entries[0]?.n ?? null;
-    return before !== null && before < n;
+  #waits(lane: Lane, { n, row: { channel, lane: name } }: Entry): boolean {
+    if (n === null || !name.startsWith(AFTER)) return false;
+    const before = this.#lanes.get(laneOf({ channel, lane: name.slice(AFTER.length) }));
+    const first = before?.entries[0]?.n ?? null;
+    if (before === undefined || first === null || first >= n) return false;
+    before.behind = lane;
+    return true;
   }
 
   #shift(lane: Lane): void {
-    const done = lane.entries.shift();
+    lane.entries.shift();
     this.#wake(lane);
-    if (done === undefined || done.n === null) return;
-    this.#wake(this.#lanes.get(laneOf({ channel: done.row.channel, lane: `${AFTER}${done.row.lane}` })));
+    if (lane.behind !== null) this.#wake(lane.behind);
+    lane.behind = null;
   }
 
   /** The first row of a lane is handed out next, if it has one. */
-  #wake(lane: Lane | undefined): void {
-    const first = lane?.entries[0];
-    if (lane === undefined || (lane.isReady && first !== undefined)) return;
-    lane.isReady = first !== undefined && !first.inFlight;
-    if (lane.isReady) this.#ready.push(lane);
+  #wake(lane: Lane): void {
+    const isReady = lane.entries[0]?.inFlight === false;
+    if (isReady && !lane.isReady) this.#ready.push(lane);
+    lane.isReady = isReady;
   }
 
   #write(entry: Entry, row: OwedEffect<unknown>, settlement: Settlement): void {
@@ -377,7 +384,7 @@ function statements(db: Database) {
 
 function entryOf({ n, id, channel, lane, type, effect, part, text, key, repeats, state }: Stored): Entry {
   const row = { id, channel, lane, effect: JSON.parse(effect), part, text };
-  return { n, row, kind: type, epoch: null, key, repeats, ...FRESH, uncertain: state === 'uncertain' };
+  return { ...FRESH, n, row, kind: type, epoch: null, key, repeats, uncertain: state === 'uncertain' };
 }
 
 function laneOf({ channel, lane }: Pick<OwedEffect<unknown>, 'channel' | 'lane'>): string {

@@ -111,25 +111,24 @@ function refused(command: Command, refusal: Refusal): Refused {
 
 /** Throws when a floor breaks a rule: nothing of the decision is stored then. */
 function assertFloor(before: Floor, after: Floor, at: Instant): void {
-  const [first] = violations(before, after, at);
-  if (first !== undefined) throw new Error(`impossible: ${first.rule} in ${after.channel}: ${first.text}`);
+  const first = violation(before, after, at);
+  if (first !== null) throw new Error(`impossible: ${first.rule} in ${after.channel}: ${first.text}`);
 }
 
 /** A rule that every floor keeps, and how this one breaks it. */
 type Violation = { readonly rule: 'I1' | 'I2' | 'I4' | 'I6' | 'I10'; readonly text: string };
 
 /**
- * What is wrong with a floor after a decision; nothing, unless there is a bug.
+ * What is wrong with a floor after a decision, the first that is found; nothing, unless there is a bug.
  * I1: at most one seat holds, and it is the one whose turn it is. I2: epochs only grow.
  * I4: a free floor does not stand idle while somebody is due. I6: QUEUED is to be in the queue once.
  * I10: no turn begins or goes on under a new epoch before the channel's history has been read.
  */
-function violations(before: Floor, after: Floor, at: Instant): readonly Violation[] {
-  return [...holding(after), ...epochs(before, after), ...working(after, at), ...queue(after)];
+function violation(before: Floor, after: Floor, at: Instant): Violation | null {
+  return holding(after) ?? epochs(before, after) ?? working(after, at) ?? queue(after);
 }
 
-function holding(floor: Floor): readonly Violation[] {
-  const found: Violation[] = [];
+function holding(floor: Floor): Violation | null {
   const { turn, parked } = floor;
   for (const { agent, status } of floor.seats) {
     const isParked = parked.some((each) => each.agent === agent);
@@ -137,39 +136,39 @@ function holding(floor: Floor): readonly Violation[] {
     const isOpen = status === 'ACTIVE' || status === 'WAITING';
     const held = isHolder ? (turn.status === 'waiting' ? 'WAITING' : 'ACTIVE') : isParked ? 'WAITING' : null;
     if ((held ?? (isOpen ? 'no turn' : status)) !== status)
-      found.push({ rule: 'I1', text: `${agent} is ${status}, its turn says ${held ?? 'nothing'}` });
+      return { rule: 'I1', text: `${agent} is ${status}, its turn says ${held ?? 'nothing'}` };
   }
   const holders = parked.length === 0 ? 0 : new Set([turn, ...parked].map((each) => each?.agent)).size;
-  if (holders !== (parked.length === 0 ? 0 : parked.length + 1))
-    found.push({ rule: 'I1', text: 'an agent has two turns' });
-  return found;
+  return holders === (parked.length === 0 ? 0 : parked.length + 1)
+    ? null
+    : { rule: 'I1', text: 'an agent has two turns' };
 }
 
-function epochs(before: Floor, after: Floor): readonly Violation[] {
+function epochs(before: Floor, after: Floor): Violation | null {
   const isNew = after.turn !== null && after.turn.epoch !== before.turn?.epoch;
-  if (isNew && after.catchingUp) return [{ rule: 'I10', text: `epoch ${after.epoch} before the history was read` }];
+  if (isNew && after.catchingUp) return { rule: 'I10', text: `epoch ${after.epoch} before the history was read` };
   if (after.epoch < before.epoch || (isNew && (after.turn?.epoch ?? 0) <= before.epoch)) {
-    return [{ rule: 'I2', text: `epoch ${after.turn?.epoch ?? after.epoch} came after ${before.epoch}` }];
+    return { rule: 'I2', text: `epoch ${after.turn?.epoch ?? after.epoch} came after ${before.epoch}` };
   }
-  return [];
+  return null;
 }
 
-function working(floor: Floor, at: Instant): readonly Violation[] {
-  if (gate(floor, at, 'next') !== null) return [];
+function working(floor: Floor, at: Instant): Violation | null {
+  if (gate(floor, at, 'next') !== null) return null;
   const next = nextUp(floor);
-  if (next.kind === 'later') return [];
+  if (next.kind === 'later') return null;
   return next.kind === 'agent' && gate(floor, at, 'turn') !== null
-    ? []
-    : [{ rule: 'I4', text: 'the floor is open and nobody was granted it' }];
+    ? null
+    : { rule: 'I4', text: 'the floor is open and nobody was granted it' };
 }
 
-function queue(floor: Floor): readonly Violation[] {
+function queue(floor: Floor): Violation | null {
   let queued = 0;
   for (const { agent, status } of floor.seats) {
     if (status !== 'QUEUED') continue;
     queued += floor.queue.includes(agent) ? 1 : Infinity;
   }
-  if (queued === floor.queue.length) return [];
+  if (queued === floor.queue.length) return null;
   const names = floor.seats.filter(({ status }) => status === 'QUEUED').map(({ agent }) => agent);
-  return [{ rule: 'I6', text: `the queue is ${floor.queue.join(', ')}, QUEUED are ${names.join(', ')}` }];
+  return { rule: 'I6', text: `the queue is ${floor.queue.join(', ')}, QUEUED are ${names.join(', ')}` };
 }

@@ -25,8 +25,10 @@ const REACTIONS: { readonly [T in Fact['type']]?: (fact: FactOf<T>, floor: Floor
   announced: (fact) => (fact.shown ? announced(fact) : []),
 };
 
+const NOTHING: readonly Effect[] = [];
+
 function reactTo<T extends Fact['type']>(type: T, fact: FactOf<T>, floor: Floor): readonly Effect[] {
-  return REACTIONS[type]?.(fact, floor) ?? [];
+  return REACTIONS[type]?.(fact, floor) ?? NOTHING;
 }
 
 function amended({ id, change, holder, epoch }: FactOf<'messageAmended'>): readonly Effect[] {

@@ -50,12 +50,8 @@ export type Trigger = (typeof TRANSITIONS)[number]['trigger'];
 
 /** Whether the table lets a seat go from one state to another for this reason. */
 export function isAllowed(from: Status, to: Status, trigger: Trigger): boolean {
-  return ROWS.has(`${from}>${to}:${trigger}`);
+  return TRANSITIONS.some((row) => row.trigger === trigger && row.to === to && row.from.some((each) => each === from));
 }
-
-const ROWS: ReadonlySet<string> = new Set(
-  TRANSITIONS.flatMap((row) => row.from.map((from) => `${from}>${row.to}:${row.trigger}`)),
-);
 
 /** How many earlier lines an agent that is new at a floor is given. */
 const LINES_FOR_NEWCOMERS = 50;
