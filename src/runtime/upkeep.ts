@@ -1,10 +1,13 @@
 import type { Config } from '../config/config.ts';
 import { copied } from '../engine/sqlite/backup.ts';
-import type { Erased, Pruned } from '../engine/sqlite/retention.ts';
+import type { Erased, Erasure, Pruned, TextStretch } from '../engine/sqlite/retention.ts';
 import type { Clock, Instant, Timer, Timers } from '../lib/time.ts';
 import type { Answer } from '../turns/commands/context.ts';
 import type { FloorStore } from '../turns/floor-store.ts';
-import type { ChannelId } from '../turns/floor/settings.ts';
+import type { ChannelId, MessageId } from '../turns/floor/settings.ts';
+import { turnsGiven } from '../turns/requesters.ts';
+import { runOnFloor, seatOfRuns } from '../work/runs/floor-binding.ts';
+import { stretchesOf } from '../work/runs/run-audit.ts';
 import type { UpkeepOrder } from '../adapters/console/command-endpoint.ts';
 import { BackgroundCheck } from './background-check.ts';
 import { databaseIn } from './data-folder.ts';
@@ -85,8 +88,33 @@ async function done(order: UpkeepOrder, parts: UpkeepParts): Promise<string> {
     case 'prune':
       return prunedText(await store.prune(keptSince(parts), order.isDryRun), order.isDryRun);
     case 'erase':
-      return erasedText(order.id, await store.erase({ what: order.what, id: order.id }));
+      return erasedText(order.id, await store.erase(order, await workFor(order, store)));
   }
+}
+
+/** What agents did with their tools for a person, or in a turn that was given a message: steps and outputs hold their words. */
+async function workFor({ what, id }: Erasure, store: FloorStore): Promise<readonly TextStretch[]> {
+  const isMeant = (message: MessageId): boolean =>
+    what === 'message' ? message === id : store.message(message)?.author.id === id;
+  const turns = new Map<ChannelId, ReadonlySet<string>>();
+  const channels = what === 'person' ? store.channels() : [store.message(id)?.channel ?? ''];
+  for (const channel of channels) {
+    turns.set(channel, turnsGiven(store.newest(channel), isMeant));
+    await store.tables.write(() => undefined);
+  }
+  const found: TextStretch[] = [];
+  for (const [key, newest] of store.journals(runOnFloor)) {
+    const { channel, agent, aside } = seatOfRuns(key);
+    const given = aside === true ? undefined : turns.get(channel);
+    const stretches = stretchesOf(
+      newest,
+      ({ requestedBy, sessions }) =>
+        (what === 'person' && requestedBy === id) || sessions.some((each) => given?.has(`${agent} ${each}`) === true),
+    );
+    found.push(...stretches.map((stretch) => ({ machine: runOnFloor.name, key, ...stretch })));
+    await store.tables.write(() => undefined);
+  }
+  return found;
 }
 
 /** The instant since which a channel's words are kept; `null`: all of them. A thread keeps them as its channel does. */

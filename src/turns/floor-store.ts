@@ -1,4 +1,4 @@
-import type { CommandResult, Machine } from '../engine/machine.ts';
+import type { CommandResult, Machine, Reading } from '../engine/machine.ts';
 import type { Cancel, Debt, KnownMessage, LedgerEntry, MachineUses } from '../engine/machine-uses.ts';
 import type {
   HumanMessage,
@@ -15,7 +15,7 @@ import type { Erased, Erasure, Pruned, TextStretch } from '../engine/sqlite/rete
 import type { openDatabase } from '../engine/sqlite/open.ts';
 import type { Owner } from '../engine/sqlite/rows.ts';
 import { openSqliteStore, SqliteStore } from '../engine/sqlite/sqlite.ts';
-import type { StoreOptions, Tables } from '../engine/sqlite/sqlite.ts';
+import type { KeyFacts, StoreOptions, Tables } from '../engine/sqlite/sqlite.ts';
 import type { Due, Instant } from '../lib/time.ts';
 import type { Command, Refusal } from './floor/command.ts';
 import { decide } from './floor/decide.ts';
@@ -271,6 +271,11 @@ export class FloorStore implements FloorReader {
   /** Checks every byte that can be checked; one sentence per problem, none when all is well. Takes time with long journals. */
   verify(): readonly string[] {
     return this.#store.verify();
+  }
+
+  /** What is on record of a machine, hosted or not: each key with its facts, the newest first. */
+  journals<State, Happened>(machine: Reading<State, Happened>): Iterable<KeyFacts<Happened>> {
+    return this.#store.journals(machine);
   }
 
   /** Writes a consistent copy of everything committed into a new file, while the store goes on working. */

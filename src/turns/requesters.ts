@@ -36,6 +36,24 @@ export function requestersOf(floor: Floor | null, agent: AgentId, sources: Reque
   return [SOMEBODY];
 }
 
+/** The turns that were given one of these messages, as `agent epoch`; `newest` is what happened at their floor, the newest first. */
+export function turnsGiven(
+  newest: Iterable<{ readonly fact: Fact }>,
+  isMeant: (message: MessageId) => boolean,
+): ReadonlySet<string> {
+  const found = new Set<string>();
+  /** Given to them in the middle of a turn, of which the grant stands before. */
+  const given = new Set<AgentId>();
+  for (const { fact } of newest) {
+    const isGiven = givenBy(fact).some(isMeant);
+    if (fact.type === 'messageRouted' && fact.fate.state === 'delivered' && isGiven)
+      for (const agent of fact.fate.to) given.add(agent);
+    if (fact.type !== 'turnGranted' && fact.type !== 'turnResumed' && fact.type !== 'turnContinued') continue;
+    if (given.delete(fact.agent) || isGiven) found.add(`${fact.agent} ${fact.epoch}`);
+  }
+  return found;
+}
+
 function authorsOf(messages: readonly MessageId[], { authorOf }: RequesterSources): readonly Requester[] {
   const authors = messages.map((id) => authorOf(id) ?? SOMEBODY);
   return [...new Map(authors.map((author) => [author.id, author])).values()];

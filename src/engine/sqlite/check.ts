@@ -82,11 +82,7 @@ export function readJournals<State, Fact>(
   try {
     const rows = new Rows(db);
     const configs = new Configs(db);
-    const read = db.transaction((key: string) => {
-      const snapshot = rows.snapshot(machine.name, key);
-      const chain = snapshot === null ? [] : [...rows.back(rows.end(snapshot))].toReversed();
-      return chain.flatMap((row) => factsOf(row, key, { machine, configs }));
-    });
+    const read = db.transaction((key: string) => [...factsBack(rows, key, { machine, configs })].toReversed());
     const keys = rows.owners().flatMap(({ name, key }) => (name === machine.name ? [key] : []));
     return new Map(keys.map((key) => [key, read(key)]));
   } finally {
@@ -94,14 +90,18 @@ export function readJournals<State, Fact>(
   }
 }
 
-function factsOf<State, Fact>(
-  row: JournalRow,
+/** The facts of a key of a machine, hosted or not, the newest first. */
+export function* factsBack<State, Fact>(
+  rows: Rows,
   key: string,
   { machine, configs }: { readonly machine: Reading<State, Fact>; readonly configs: ConfigTable },
-) {
-  const record = readRecord(machine, row, configs);
-  const facts = 'facts' in record ? record.facts : [];
-  return facts.map((fact, index) => ({ key, seq: row.seq - facts.length + 1 + index, at: row.at, fact }));
+): Generator<Omit<StoredFact<Fact>, 'hash'>> {
+  const snapshot = rows.snapshot(machine.name, key);
+  for (const row of snapshot === null ? [] : rows.back(rows.end(snapshot))) {
+    const record = readRecord(machine, row, configs);
+    const facts = 'facts' in record ? record.facts : [];
+    for (const [index, fact] of facts.toReversed().entries()) yield { key, seq: row.seq - index, at: row.at, fact };
+  }
 }
 
 /** Checks that every journal folds to its state; `replay` folds that of a key, and is `null` for a machine that is not known. */

@@ -3,7 +3,7 @@ import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
 import { StoreError, isEnvironmental, storeError } from '../errors.ts';
 import { decideChain } from '../machine.ts';
-import type { Chain, Machine } from '../machine.ts';
+import type { Chain, Machine, Reading } from '../machine.ts';
 import type { MachineUses } from '../machine-uses.ts';
 import type {
   HumanMessage,
@@ -13,11 +13,12 @@ import type {
   Recovery,
   Settlement,
   Store,
+  StoredFact,
   StoredMessage,
 } from '../port.ts';
 import type { Replayed } from '../replay.ts';
 import { backUp, noteEndedWell, noteTold, readMarks } from './backup.ts';
-import { checkAtStart, fileProblems, foldProblems } from './check.ts';
+import { checkAtStart, factsBack, fileProblems, foldProblems } from './check.ts';
 import { Configs } from './configs.ts';
 import { Commits, Mark, WalSync, checkMark } from './commits.ts';
 import type { DiskSync } from './commits.ts';
@@ -59,6 +60,9 @@ export type Tables = {
   readonly write: <T>(write: () => T) => Promise<T>;
   readonly read: <T>(read: () => T) => T;
 };
+
+/** A key and what is on record of it. */
+export type KeyFacts<Fact> = readonly [key: string, newest: Iterable<Omit<StoredFact<Fact>, 'hash'>>];
 
 /** A machine, whatever its types. */
 type Hosted = Pick<
@@ -220,6 +224,12 @@ export class SqliteStore implements Store {
   verify(): readonly string[] {
     const replay = ({ name, key }: Owner): Replayed | null => this.#hosted.get(name)?.replay(key) ?? null;
     return this.#reading(() => [...fileProblems(this.#db), ...foldProblems(this.#rows, replay)]);
+  }
+
+  /** What is on record of a machine, hosted or not: each key with its facts, the newest first. */
+  *journals<State, Fact>(machine: Reading<State, Fact>): Generator<KeyFacts<Fact>> {
+    const { configs } = this.#shared;
+    for (const key of this.#rows.keys(machine.name)) yield [key, factsBack(this.#rows, key, { machine, configs })];
   }
 
   /** Writes a consistent copy of everything committed into a new file, while the store goes on working. */

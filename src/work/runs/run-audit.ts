@@ -233,6 +233,29 @@ export function habits(
 
 const HABIT = 3;
 
+/** A run as far as it says for whom it is: who asked for it, and its sessions, which are epochs of turns. */
+type Asked = { readonly requestedBy: string | null; readonly sessions: readonly string[] };
+
+/** The stretches of a seat's journal, given the newest first, that tell of runs that are meant. */
+export function stretchesOf(
+  newest: Iterable<Pick<StoredFact<RunFact>, 'seq' | 'fact'>>,
+  isMeant: (run: Asked) => boolean,
+): readonly { readonly from: number; readonly upto: number }[] {
+  const found: { from: number; upto: number }[] = [];
+  let upto: number | null = null;
+  let sessions: string[] = [];
+  for (const { seq, fact } of newest) {
+    upto ??= seq;
+    if (fact.type === 'attached') sessions.push(fact.session);
+    if (fact.type !== 'runStarted') continue;
+    if (isMeant({ requestedBy: fact.requestedBy ?? null, sessions: [...sessions, fact.session] }))
+      found.push({ from: seq, upto });
+    upto = null;
+    sessions = [];
+  }
+  return found;
+}
+
 function follow(place: Place, { fact, at }: Entry): void {
   if (fact.type === 'runStarted')
     Object.assign(place, { run: fact.run, task: fact.task, requestedBy: fact.requestedBy ?? null, step: 0 });

@@ -1,9 +1,11 @@
 import type { StoredFact } from '../../engine/port.ts';
+import { ERASED_TEXT } from '../../engine/reading.ts';
 import type { RunFact } from './run-events.ts';
 
 /**
  * What the newest generation of a seat's run has left, from the facts of its journal, the newest first: its steps, as it kept
- * them, and what came of calls, by the ids that it gave them, as it is told it. `null` when it kept nothing, or not its last step.
+ * them, and what came of calls, by the ids that it gave them, as it is told it. `null` when it kept nothing, or not its last step,
+ * or one was erased since.
  */
 export function leftSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact'>>): Left | null {
   const facts: RunFact[] = [];
@@ -18,6 +20,7 @@ export function leftSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact'>>): 
   const calls = new Map<string, string>();
   let [isKept, decided]: [boolean, Decided] = [false, { by: null, reason: null }];
   for (const fact of facts.toReversed()) {
+    if (fact.type === 'stepKept' && fact.calls === ERASED_TEXT) return null;
     if (fact.type === 'stepped') isKept = false;
     if (fact.type === 'stepKept') isKept = steps.push({ said: fact.said, calls: fact.calls }) > 0;
     if (fact.type === 'callRequested') calls.set(fact.call.id, fact.call.agentCall ?? '');

@@ -31,6 +31,15 @@ export const runMachine = {
   nextDeadline: runDeadline,
   state: runStateSchema,
   fact: runFactSchema,
+  texts: {
+    runStarted: ['prompt'],
+    stepped: ['output'],
+    stepKept: ['said', 'calls'],
+    callSettled: ['output'],
+    approvalClosed: ['reason'],
+    resumed: ['feedback', 'input'],
+    runCompleted: ['result', 'diff'],
+  },
   command: runCommandSchema,
 } satisfies Machine<RunState, RunCommand, RunFact, RunEffect, RunRefusal>;
 
