@@ -75,6 +75,7 @@ export class Puppet implements AgentSession {
   pings: 'answered' | 'silent' | Error = 'answered';
   choice: string | null = null;
   closes = true;
+  resumed?: boolean;
   #end = Promise.withResolvers<Ending>();
 
   prompt(turn: TurnPrompt, report: Report): Promise<Ending> {
@@ -124,7 +125,9 @@ export class Puppet implements AgentSession {
 }
 
 /** A backend whose sessions are puppets; each attempt to open one takes the next of `failures`, if any is left. */
-export function puppetry(options: { readonly needsSignal?: boolean; readonly failures?: Error[] } = {}) {
+export function puppetry(
+  options: { readonly needsSignal?: boolean; readonly failures?: Error[]; readonly resumed?: boolean } = {},
+) {
   const sessions: Puppet[] = [];
   const failures = options.failures ?? [];
   const gates: Promise<void>[] = [];
@@ -144,6 +147,7 @@ export function puppetry(options: { readonly needsSignal?: boolean; readonly fai
       const gate = gates.shift();
       if (gate) await gate;
       const session = new Puppet();
+      if (options.resumed !== undefined) session.resumed = options.resumed;
       session.seat = seat;
       sessions.push(session);
       return session;
@@ -176,6 +180,8 @@ export type BenchOptions = {
   readonly journal?: SessionJournal;
   readonly thresholds?: Thresholds;
   readonly taint?: SeatTaint;
+  /** Whether sessions go on with what their agent knew. */
+  readonly resumed?: boolean;
   /** The time to go on with. */
   readonly time?: Time;
   /** What the floor shows at the start. */

@@ -49,6 +49,7 @@ const TITLES: readonly (readonly [number, string, ...string[]])[] = [
     'passes that on to whoever reads what it wrote, also after a restart',
     'is asked before it changes something though a rule allows it, says since when',
     'has what people wrote who are no operators, as far as it may have read that',
+    'pitfall 13: a coding agent',
   ],
   [14, 'asks for no previews and links no names', 'T53 no link of what is said is looked up for a preview'],
   [

@@ -105,6 +105,8 @@ export type AgentSession = {
   close(): Promise<void>;
   /** The agent's program and its version, when it tells them. */
   readonly program?: string | null;
+  /** Whether its agent goes on with an earlier conversation, and knows all that it read there; absent: it never does. */
+  readonly resumed?: boolean;
   /** Another object than before when the agent has forgotten the conversation. The session itself unless given. */
   readonly memory?: object;
   /**

@@ -35,7 +35,7 @@ export class SessionKnowledge {
   #memory: object | null = null;
   /** The session was never prompted before: it is given what an earlier one had seen, too. */
   fresh = true;
-  /** It follows one that it knows nothing of. */
+  /** It follows one that it knows nothing of, as far as that is known. */
   renewed = false;
   /** The last line that it was prompted with. */
   upto = 0;
@@ -48,7 +48,7 @@ export class SessionKnowledge {
     this.history = session.history;
     this.overhead = session.overhead ?? 0;
     this.fresh = this.#memory !== memory;
-    this.renewed = this.fresh && this.#memory !== null;
+    this.renewed = this.fresh && !(session.resumed ?? this.#memory === null);
     this.#memory = memory;
     if (!this.fresh) return;
     this.#messages.clear();

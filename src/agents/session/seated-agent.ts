@@ -243,9 +243,10 @@ export class SeatedAgent {
     await Promise.all([this.#executor.stop(), this.#commands.close()]);
   }
 
-  /** Ends a session that has nothing to do; another will begin anew. */
+  /** Ends a session that has nothing to do. What it has read is forgotten unless its agent may go on with it. */
   rest(): Promise<void> {
-    this.#taint()?.forget();
+    const { session } = this.#executor;
+    if (session !== null && session.resumed === undefined) this.#taint()?.forget();
     return this.close();
   }
 
@@ -340,9 +341,8 @@ export class SeatedAgent {
 
   #sendStopped(epoch: number): void {
     const holder = this.#ports.floors.holder(this.channel);
-    const { id: agent } = this.spec;
     if (holder !== undefined && (holder?.epoch !== epoch || holder.waitingFor !== 'human')) return;
-    void this.#commands.send({ type: 'interrupted', agent, epoch });
+    void this.#commands.send({ type: 'interrupted', agent: this.spec.id, epoch });
   }
 
   #isPast(row: OutboxRow, effect: Of<'prompt'>): boolean {

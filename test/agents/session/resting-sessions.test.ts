@@ -64,6 +64,26 @@ describe('what a session has read that nobody vouches for', () => {
     expect(told).toEqual(['forget', 'u1,pm']);
   });
 
+  test('lasts as long as its agent goes on with the conversation: over a failure, and over a rest', async () => {
+    const resuming: string[] = [];
+    const { time, prompt, session, floors } = await bench({ taint: taint(resuming), resumed: true });
+    floors.lines = [person(1, 'Go')];
+    await prompt(1);
+    session().ends(new BackendError('exited'));
+    await time.advance(2_000);
+    await prompt(2);
+    session().ends({ how: 'completed' });
+    await time.advance(2 * QUARTER_HOUR_MS);
+    expect(resuming).toEqual([]);
+    const anew: string[] = [];
+    const other = await bench({ taint: taint(anew), resumed: false });
+    other.floors.lines = [person(1, 'Go')];
+    await other.time.advance(QUARTER_HOUR_MS);
+    expect(anew).toEqual([]);
+    await other.prompt(1);
+    expect(anew).toEqual(['forget']);
+  });
+
   test('is forgotten when it rests, not when the program ends', async () => {
     const told: string[] = [];
     const resting = await bench({ taint: taint(told) });

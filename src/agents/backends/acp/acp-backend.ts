@@ -159,6 +159,10 @@ class LastingSession implements AgentSession {
     await this.#opened?.session.close();
   }
 
+  get resumed(): boolean {
+    return this.#opened?.session.resumed ?? true;
+  }
+
   get program(): string | null {
     return this.#opened?.session.program ?? null;
   }

@@ -66,6 +66,10 @@ class RemoteSession implements AgentSession {
     void this.#watch(first);
   }
 
+  get resumed(): boolean {
+    return this.#now?.session.resumed ?? true;
+  }
+
   get memory(): object {
     return this.#memory;
   }

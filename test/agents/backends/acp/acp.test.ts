@@ -335,6 +335,7 @@ describe('a session that is opened again', () => {
     await session!.close();
     session = await rig!.backend.open(SEAT);
     expect((await whole({ do: 'write', text: 'New.' })).said).toEqual(['New.']);
+    expect(session.resumed).toBe(true);
     expect(rig!.told.opened).toEqual(['session/new', 'session/load']);
   });
 
@@ -342,6 +343,7 @@ describe('a session that is opened again', () => {
     await ready({ ...loads, refuse: { 'session/load': { code: -32_603, message: 'no' } } });
     await session!.close();
     session = await rig!.backend.open(SEAT);
+    expect(session.resumed).toBe(false);
     expect(rig!.told.opened).toEqual(['session/new', 'session/new']);
   });
 });
