@@ -20,7 +20,7 @@ describe('a command line that is known with certainty', () => {
   });
 });
 
-describe('a command line that is not known with certainty', () => {
+describe('pitfall 5: a command line that is not known with certainty', () => {
   test.each([
     ['a substitution', 'a $(b)', ['b']],
     ['backticks', 'a `b`', ['b']],

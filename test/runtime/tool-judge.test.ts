@@ -33,7 +33,7 @@ function verdict(agent: string, channel: string, tool: string, input: Readonly<R
   return judgeCall(CONFIG, { agent, channel }, call, { at: 0, remembered: [], member: null }).verdict;
 }
 
-describe('a call that a member of the channel asked for', () => {
+describe('pitfall 19: a call that a member of the channel asked for', () => {
   const bob = { id: 'bob', name: 'Bob' };
   const judged = (member: typeof bob | null, seat: RunSeat = { agent: 'dev', channel: 'console:a' }) => {
     const input = { command: 'npm test' };

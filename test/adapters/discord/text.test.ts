@@ -58,7 +58,7 @@ test.each([
   expect(body(text)).toEqual({ content: text, allowed_mentions: { parse: [] }, flags: NO_PREVIEWS });
 });
 
-test('T53 no link of what is said is looked up for a preview, neither when it is posted nor when it is changed', () => {
+test('pitfall 14: T53 no link of what is said is looked up for a preview, neither when it is posted nor when it is changed', () => {
   const text = 'https://evil.example/?stolen=secret';
   const post = { kind: 'post', speaker: null, text, buttons: [], epoch: null, outboxId: null } as const;
   for (const kind of ['post', 'draft', 'card'] as const)

@@ -21,7 +21,7 @@ describe('an agent that speaks', () => {
     expect(id).toBe(`${slack.ids.channel}/${message?.ts}`);
   });
 
-  test('asks for no previews and links no names', async () => {
+  test('pitfall 14: asks for no previews and links no names', async () => {
     const { outgoing, channel, calls } = await speaking();
     await outgoing.post(channel, said('see https://example.org'));
     expect(calls('chat.postMessage')[0]?.args).toMatchObject({

@@ -9,7 +9,7 @@ const known = new KnownSecrets([
   { name: 'SHORT', value: '1234567' },
 ]);
 
-describe('a secret that is known', () => {
+describe('pitfall 15: a secret that is known', () => {
   test.each([
     ['as it is', `see ${VALUE}!`],
     ['in an address', `https://a.org/?q=${encodeURIComponent(VALUE)}`],
