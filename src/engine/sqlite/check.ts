@@ -7,7 +7,7 @@ import type { StoredFact } from '../port.ts';
 import type { Recording, Replayed } from '../replay.ts';
 import { Configs, configProblems } from './configs.ts';
 import { Ledger } from './ledger.ts';
-import { MIGRATIONS, openToRead } from './open.ts';
+import { MIGRATIONS, openToRead, openUpToDate } from './open.ts';
 import { OPEN, UNCLEAR } from './outbox.ts';
 import { JOURNAL_COLUMNS, NO_TAIL, Rows, brokenRows, continues, countBroken } from './rows.ts';
 import type { JournalRow, Owner, Tail } from './rows.ts';
@@ -78,7 +78,7 @@ export function readJournals<State, Fact>(
   path: string,
   machine: Reading<State, Fact>,
 ): ReadonlyMap<string, readonly Omit<StoredFact<Fact>, 'hash'>[]> {
-  const db = openToRead(path);
+  const db = openUpToDate(path);
   try {
     const rows = new Rows(db);
     const configs = new Configs(db);

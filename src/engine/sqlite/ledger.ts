@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import type { Instant } from '../../lib/time.ts';
 import type { LedgerEntry } from '../machine-uses.ts';
-import { openToRead } from './open.ts';
+import { openUpToDate } from './open.ts';
 import { checksum, checksumOf } from './rows.ts';
 
 /** Which fact tells of a call: the `n`-th of a row of the journal. */
@@ -42,7 +42,7 @@ export class Ledger {
 
 /** The calls of models since an instant in the database in a file, oldest first. Throws a `StoreError` when it cannot be opened. */
 export function readLedger(path: string, since: Instant): readonly LedgerRow[] {
-  const db = openToRead(path);
+  const db = openUpToDate(path);
   try {
     return db
       .prepare<[Instant], LedgerRow>(

@@ -71,6 +71,17 @@ export function openToRead(path: string): Database.Database {
   }
 }
 
+/** The same for what stands in tables of this version alone; refuses a database that this version has not brought up to date. */
+export function openUpToDate(path: string): Database.Database {
+  const db = openToRead(path);
+  if (Number(db.pragma('user_version', { simple: true })) === MIGRATIONS.length) return db;
+  db.close();
+  throw new StoreError(
+    'unavailable',
+    `${path} was written by an earlier version. Start this one once, then ask again.`,
+  );
+}
+
 /** The file whose lock says that a process owns the database. */
 export function lockOf(path: string): string {
   return `${path.replace(/\.db$/u, '')}.lock`;
