@@ -34,7 +34,7 @@ const AGENTS = ['pm', 'dev'];
 const ASKERS = ['carol', 'mallory'];
 /** By the configuration; some name whom nobody should: an agent. */
 const LEFT_TO = [null, 'other', ['bob'], ['bob', 'ops'], ['pm', 'carol']] as const;
-const LINES = ['/allow 1', '/allow 1 always', '/reject 1 no'];
+const LINES = ['/allow 1', '/allow 1 always', '/reject 1 no', '/answer 1 name=Ann'];
 
 type Scene = {
   readonly leftTo: (typeof LEFT_TO)[number];
@@ -104,10 +104,12 @@ function mayDecide({ id, roles, bot }: Person, { leftTo, asker }: Scene): boolea
   return operates && (leftTo === null || id !== asker);
 }
 
-async function asking({ seat, asker }: Scene): Promise<Bound> {
+async function asking({ seat, asker, line }: Scene): Promise<Bound> {
   const bound = await new Bound().granted();
   const offers = [{ rule: 'execute(npm test)', words: 'exactly this command' }];
-  const words = { title: 'Bash', detail: 'npm test', offers };
+  const about = { tool: 'ask of forms', folder: null, why: 'its server asks', says: null, answer: 'name=…' };
+  const asked = line.startsWith('/answer') ? { about } : { offers };
+  const words = { title: 'Bash', detail: 'npm test', ...asked };
   if (seat.aside === true) await bound.besideAsking({ words }, asker);
   else {
     await bound.floor({ type: 'use', agent: 'pm', epoch: 1, requestedBy: asker });

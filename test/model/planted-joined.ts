@@ -315,8 +315,14 @@ export const PLANTED_CLICKS: readonly Planted[] = [
   {
     name: 'a no counts, whoever says it',
     file: EXECUTE,
-    find: "(path === 'allow' || path === 'reject') && values.question !== undefined",
-    replace: "path === 'allow' && values.question !== undefined",
+    find: "(path === 'allow' || path === 'answer' || path === 'reject') && values.question !== undefined",
+    replace: "(path === 'allow' || path === 'answer') && values.question !== undefined",
+  },
+  {
+    name: 'an answer in words counts, whoever says it',
+    file: EXECUTE,
+    find: "(path === 'allow' || path === 'answer' || path === 'reject') && values.question !== undefined",
+    replace: "(path === 'allow' || path === 'reject') && values.question !== undefined",
   },
   {
     name: 'whoever asked for the work decides',

@@ -62,7 +62,7 @@ describe('the slash commands', () => {
       ),
     );
     const bounded = numbers.filter(({ option }) => option.min_value !== undefined);
-    expect(bounded.length).toBe(5);
+    expect(bounded.length).toBe(4);
     for (const { path, option } of bounded) {
       for (const value of [option.min_value ?? 0, option.max_value ?? 0]) {
         expect(parseLine(`/${path} ${value}`).ok).toBe(true);
