@@ -188,6 +188,7 @@ const announcements = z.strictObject({
   forbidden: template('forbidden', 'The text when the rules refuse a tool for the first time in a run.'),
   unasked: template('unasked', 'The text when a tool needs a yes that nobody can be asked for.'),
   aside: template('aside', 'The text when an agent begins or ends work beside the floor.'),
+  revoked: template('revoked', 'The text when a yes that was remembered is taken back.'),
   toolsGone: template('toolsGone', 'The text when a server of tools that an agent uses is given up.'),
   toolsBack: template('toolsBack', 'The text when it can be used again.'),
   disconnect: template('disconnect', 'The text when an agent leaves in its turn.'),

@@ -279,6 +279,7 @@ function checkAnnouncements(step: Step): void {
     undelivered: command.type === 'undelivered' ? 1 : 0,
     forbidden: command.type === 'forbidden' ? 1 : 0,
     aside: 0,
+    revoked: 0,
     toolsGone: command.type === 'tellTools' && command.why !== null ? 1 : 0,
     toolsBack: command.type === 'tellTools' && command.why === null ? 1 : 0,
     gap: of(facts, 'caughtUp').filter((fact) => fact.gap !== null).length,

@@ -95,6 +95,7 @@ const NOTICES: NoticeWords = {
     `${by ?? 'nobody'} ${choice === 'reject' ? 'rejected' : choice === 'allow' ? 'allowed' : 'answered'} what ${name(agent)} asked: ${excerpt(title)}`,
   forbidden: ({ agent, title, why }, name) => `the rules refused ${excerpt(title)} to ${name(agent)}: ${why}`,
   aside: ({ agent, what }, name) => `${name(agent)}, beside the floor: ${excerpt(what)}`,
+  revoked: ({ agent, rule, by }, name) => `${by} took back that ${name(agent)} need not ask: ${excerpt(rule)}`,
   toolsGone: ({ agent, server, why }, name) => `the tools of ${server} are gone for ${name(agent)}: ${why}`,
   toolsBack: ({ agent, server }, name) => `the tools of ${server} are back for ${name(agent)}`,
   unasked: ({ agent, title, why }, name) => `nobody could be asked about ${name(agent)}'s ${excerpt(title)}: ${why}`,

@@ -52,6 +52,14 @@ export type OperatorCommand =
       /** The rule by which the same is allowed from now on. */
       readonly always?: string;
     }
+  /** A yes that was remembered is taken back, by whoever has that name: people are told. */
+  | {
+      readonly type: 'tellRevoked';
+      readonly by: Actor;
+      readonly name: string;
+      readonly agent: AgentId;
+      readonly rule: string;
+    }
   | { readonly type: 'pause'; readonly by: Actor }
   | { readonly type: 'resume'; readonly by: Actor }
   | { readonly type: 'order'; readonly by: Actor; readonly order: OrderPolicy; readonly queue?: readonly AgentId[] }

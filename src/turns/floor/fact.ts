@@ -74,6 +74,8 @@ const announcementSchema = z.discriminatedUnion('kind', [
   /** The tools of a server that an agent uses are gone; and are there again. */
   z.strictObject({ kind: z.literal('toolsGone'), agent, server: z.string(), why: z.string() }),
   z.strictObject({ kind: z.literal('toolsBack'), agent, server: z.string() }),
+  /** A yes that was remembered counts no more; `by`: the name of whoever took it back. */
+  z.strictObject({ kind: z.literal('revoked'), agent, rule: z.string(), by: z.string() }),
   /** What became of an agent's work beside the floor. */
   z.strictObject({ kind: z.literal('aside'), agent, what: z.string() }),
 ]);

@@ -167,21 +167,30 @@ function valuesOf(announcement: Announcement, nameOf: (agent: AgentId) => string
       return { agent: nameOf(announcement.agent), why: reason(announcement.why) };
     case 'gap':
       return { why: reason(announcement.why) };
-    case 'approval': {
-      const { agent, question, title } = announcement;
-      return { agent: nameOf(agent), question: `${question}`, title: heading(title), detail: null };
-    }
-    case 'answered': {
-      const { agent, title } = announcement;
-      return { answer: answerWords(announcement), agent: nameOf(agent), title: heading(title) };
-    }
     case 'aside':
       return { agent: nameOf(announcement.agent), what: excerpt(announcement.what, REPORT_LENGTH) };
+    case 'approval':
+    case 'answered':
     case 'forbidden':
-    case 'unasked': {
-      const { agent, title, why } = announcement;
-      return { agent: nameOf(agent), title: heading(title), why: reason(why) };
-    }
+    case 'unasked':
+    case 'revoked':
+      return valuesOfTools(announcement, nameOf(announcement.agent));
+  }
+}
+
+type AboutTools = Extract<Announcement, { kind: 'approval' | 'answered' | 'forbidden' | 'unasked' | 'revoked' }>;
+
+function valuesOfTools(announcement: AboutTools, agent: string): Values {
+  switch (announcement.kind) {
+    case 'approval':
+      return { agent, question: `${announcement.question}`, title: heading(announcement.title), detail: null };
+    case 'answered':
+      return { agent, answer: answerWords(announcement), title: heading(announcement.title) };
+    case 'forbidden':
+    case 'unasked':
+      return { agent, title: heading(announcement.title), why: reason(announcement.why) };
+    case 'revoked':
+      return { agent, rule: heading(announcement.rule), by: inline(excerpt(announcement.by, HEADING_LENGTH)) };
   }
 }
 

@@ -104,7 +104,10 @@ const DO: Readonly<Record<Verb, Doing>> = {
     const command = { type: 'REVOKE', id: yes.id, by: request.person.id } as const;
     const did = `Taken back: ${yes.rule}. It is asked about again.`;
     const revoked = await ports.runs.apply(key, command, ports.clock.now());
-    return revoked.ok ? { ok: true, text: did } : refused(revoked.refusal, agent, ports);
+    if (!revoked.ok) return refused(revoked.refusal, agent, ports);
+    const { id: by, name } = request.person;
+    await ports.floors.apply(request.channel, { type: 'tellRevoked', by, name, agent, rule: yes.rule });
+    return { ok: true, text: did };
   },
   pause: (agent, request, ports) => {
     const context = `${request.person.name} paused it`;

@@ -150,6 +150,10 @@ describe('the built-in texts', () => {
       { kind: 'toolsGone', agent: 'dev', server: 'github', why: 'exited with code 3' },
       '🔌 dev is without the tools of github: exited with code 3. /agent restart dev tries it again.',
     ],
+    [
+      { kind: 'revoked', agent: 'dev', rule: 'execute(`npm` *)', by: 'Ann' },
+      "↩️ Ann took back that dev need not ask: execute('npm' *)",
+    ],
     [{ kind: 'toolsBack', agent: 'dev', server: 'github' }, '🔌 dev has the tools of github again'],
     [{ kind: 'gap', why: 'no permission' }, '⚠️ Some messages could not be read: no permission'],
     [{ kind: 'stopped', agent: 'dev', kept: 1 }, '⏹ Stopped dev. 1 message kept.'],

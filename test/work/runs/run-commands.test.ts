@@ -176,6 +176,13 @@ describe('/run', () => {
     expect((await type(`/run revoke pm+ ${second}`)).ok).toBe(false);
     expect((await type(`/run revoke pm ${second}`)).ok).toBe(true);
     expect(bound.state.remembered).toEqual([]);
+    const told = [...bound.store.journal(HALL, 100)].flatMap(({ fact }) =>
+      fact.type === 'announced' && fact.announcement.kind === 'revoked' ? [fact] : [],
+    );
+    expect(told.map(({ announcement, repeat }) => [announcement, repeat])).toEqual([
+      [{ kind: 'revoked', agent: 'pm', rule: 'execute(npm test)', by: 'Ann' }, 1],
+      [{ kind: 'revoked', agent: 'pm', rule: 'execute(npm run lint)', by: 'Ann' }, 1],
+    ]);
   });
 
   test('approvals tells what is asked over and over, and the narrowest rule that would spare it', async () => {

@@ -90,7 +90,8 @@ function keyOf(announcement: Announcement): string {
   if (announcement.kind === 'approval' || announcement.kind === 'answered') return `approval:${announcement.question}`;
   if (announcement.kind === 'disconnect' || announcement.kind === 'nobody') return OUTAGE;
   if (announcement.kind === 'gap') return GAP_KEY;
-  const about = 'server' in announcement ? `:${announcement.server}` : '';
+  const { server, rule } = { server: '', rule: '', ...announcement };
+  const about = server === '' && rule === '' ? '' : `:${server}${rule}`;
   return 'agent' in announcement ? `${announcement.kind}:${announcement.agent}${about}` : announcement.kind;
 }
 
@@ -139,6 +140,7 @@ function isShown(kind: Announcement['kind'], settings: FloorSettings): boolean {
     case 'unasked':
     case 'forbidden':
     case 'aside':
+    case 'revoked':
     case 'toolsGone':
     case 'toolsBack':
       return true;

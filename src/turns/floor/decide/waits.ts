@@ -42,6 +42,12 @@ export function forbidden(decision: DecisionBuilder, { agent, title, why }: Comm
   return null;
 }
 
+/** People are told that an agent asks again. */
+export function tellRevoked(decision: DecisionBuilder, { agent, rule, name }: CommandOf<'tellRevoked'>): null {
+  decision.announce({ kind: 'revoked', agent, rule, by: name });
+  return null;
+}
+
 /** People are told of a server whose tools are gone, and of one whose tools are back. */
 export function tellTools(decision: DecisionBuilder, { agent, server, why }: CommandOf<'tellTools'>): null {
   decision.announce(why === null ? { kind: 'toolsBack', agent, server } : { kind: 'toolsGone', agent, server, why });
