@@ -75,7 +75,7 @@ async function coding() {
         const withdrawn = new AbortController();
         const answer = run.permission({ ...request, isOwn: false }, withdrawn.signal);
         const outcome = answer.then((each) => (each.outcome === 'selected' ? each.optionId : each.outcome));
-        for (let look = 0; look < 1_000 && openQuestion(bound.hall) === null; look += 1) {
+        while (openQuestion(bound.hall) === null) {
           const first = await Promise.race([
             outcome,
             new Promise<null>((resolve) => setImmediate(() => resolve(null))),
