@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import type { atPace } from './inbound.ts';
 import type { Measured, Span } from './steady.ts';
 
@@ -49,11 +50,15 @@ const WAYS: Readonly<Record<string, () => Promise<Way>>> = {
   'fan-in': async () => (await import('./fan-in.ts')).fanIn,
 };
 
+const OTHERS = /limit|langgraph|xstate|chat-sdk|bare-open/u;
+
 const [what = '', size = '1', warmUpMs = '1000', measuredMs = '1000', kept = ''] = process.argv.slice(2);
 const folder = mkdtempSync(join(tmpdir(), 'conch-bench-'));
 try {
   const load = WAYS[what];
   if (load === undefined) throw new Error(`nothing is called ${what}`);
+  // As Conch's launcher does; others run as Node starts them.
+  if (!OTHERS.test(what)) setFlagsFromString('--no-allocation-site-pretenuring');
   const way = await load();
   const span = { warmUpMs: Number(warmUpMs), measuredMs: Number(measuredMs) };
   const found = await way(kept === '' ? join(folder, 'bench.db') : kept, Number(size), span);
