@@ -8,7 +8,7 @@ import { runKeyOf } from '../work/runs/floor-binding.ts';
 import type { RunSeat } from '../work/runs/floor-binding.ts';
 import type { RunStore } from '../work/runs/run-commands.ts';
 import type { RunCommand, RunFact } from '../work/runs/run-events.ts';
-import { UNDECIDED, deniedWords, leftSteps } from '../work/runs/run-left.ts';
+import { UNDECIDED, deniedWords, leftSteps, peopleSaid } from '../work/runs/run-left.ts';
 import type { OpenCall, RunState } from '../work/runs/run.ts';
 import { callAsked } from './tool-judge.ts';
 import type { CallJudgement } from './tool-judge.ts';
@@ -321,7 +321,7 @@ class CallOutcome {
 
   hear(facts: readonly RunFact[]): void {
     for (const fact of facts) {
-      if (fact.type === 'approvalClosed') this.said = { by: fact.by, reason: fact.reason };
+      this.said = peopleSaid(fact) ?? this.said;
       if (fact.type === 'callCleared' && fact.call === this.#call) this.#heard.push('cleared');
       if (fact.type === 'callSettled' && fact.call === this.#call) this.#heard.push({ code: fact.code, ...this.said });
     }

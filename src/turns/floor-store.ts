@@ -22,7 +22,7 @@ import { decide } from './floor/decide.ts';
 import type { Decision } from './floor/decide.ts';
 import { evolve } from './floor/evolve.ts';
 import { factSchema } from './floor/fact.ts';
-import type { Announcement, Fact } from './floor/fact.ts';
+import type { Fact } from './floor/fact.ts';
 import { emptyFloor, floorSchema } from './floor/floor.ts';
 import type { Floor } from './floor/floor.ts';
 import { react } from './floor/react.ts';
@@ -32,7 +32,8 @@ import { pricedMicros } from './floor/gate.ts';
 import type { ChannelId, MessageId, ModelUse } from './floor/settings.ts';
 import { restOf } from './channel-plan.ts';
 import { formerFloor } from './former-floors.ts';
-import { splitText } from './text/split.ts';
+import { writtenOf } from './text/split.ts';
+import type { TextRendering } from './text/split.ts';
 import { linesOf, threadOf } from './view.ts';
 import type { FloorReader, InboxRow, JournalEntry, Line } from './view.ts';
 
@@ -68,18 +69,6 @@ export type Applied = CommandResult<Floor, Fact, Effect, Refusal>;
 
 /** Something that a floor owes to its platform or to an agent: in the lane `posts`, `receipts`, `after:posts`, `agent:<id>`, or `interrupt:<id>`, which overtakes what its agent is owed. */
 export type OutboxRow = OwedEffect<Effect>;
-
-/** How texts become posts. */
-export type TextRendering = {
-  /** The longest text of one post in a channel, in UTF-16 units. */
-  readonly textLimit: (channel: ChannelId) => number;
-  /** What an agent says beyond this length stays one post, to be shown as a file; without it, or `null`, all is split. */
-  readonly fileAbove?: (channel: ChannelId) => number | null;
-  /** The longest question that is one post, for what became of it takes the place of one; without it as for other texts. */
-  readonly questionLimit?: (channel: ChannelId) => number;
-  /** The text of an announcement; `null` when the configuration switches it off. */
-  readonly words: (announcement: Announcement, channel: ChannelId, repeat: number) => string | null;
-};
 
 /** By how much a restore raises every epoch: more turns than any floor can have granted since the copy was made. */
 export const RESTORE_JUMP = 1_000_000;
@@ -362,9 +351,7 @@ function owedBy(channel: ChannelId, effect: Effect, rendering: TextRendering): r
     channel,
     lane: laneOf(effect),
     effect: effect.type === 'post' ? { ...effect, text: '' } : effect,
-    texts: textsOf(channel, effect, rendering),
-    key: effect.type === 'announce' ? effect.key : null,
-    repeats: effect.type === 'announce' ? effect.repeat : 0,
+    ...writtenOf(channel, effect, rendering),
     kind: effect.type,
     epoch: 'epoch' in effect ? (effect.epoch ?? null) : null,
   };
@@ -372,16 +359,6 @@ function owedBy(channel: ChannelId, effect: Effect, rendering: TextRendering): r
 }
 
 type Owed = Exclude<Effect, { readonly type: 'cancel' }>;
-
-function textsOf(channel: ChannelId, effect: Owed, rendering: TextRendering): readonly (string | null)[] {
-  if (effect.type !== 'post' && effect.type !== 'announce') return [null];
-  const text = effect.type === 'post' ? effect.text : rendering.words(effect.announcement, channel, effect.repeat);
-  if (text === null) return [];
-  const { textLimit, fileAbove, questionLimit = textLimit } = rendering;
-  if (effect.type === 'post')
-    return text.length > (fileAbove?.(channel) ?? Infinity) ? [text] : splitText(text, textLimit(channel));
-  return splitText(text, (effect.announcement.kind === 'approval' ? questionLimit : textLimit)(channel));
-}
 
 /** What agents are owed follows from the floor: after a start it resumes what was under way, and prompts for it. */
 function isForPlatform({ type }: Owed): boolean {

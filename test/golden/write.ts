@@ -91,6 +91,35 @@ async function runs(): Promise<{ readonly floor: GoldenJournal; readonly runs: r
   };
 }
 
+/** A floor and the run of its holder, which asks for itself, cut by restarts; what people said meanwhile counts once. */
+async function cuts(): Promise<{ readonly floor: GoldenJournal; readonly run: GoldenJournal }> {
+  const bound = await new Bound().begins();
+  for (const [epoch, choice] of (['allow', 'reject', 'allow'] as const).entries()) {
+    const session = `${epoch + 1}`;
+    await bound.requests(
+      `a${session}`,
+      { digest: `d-${choice}`, words: { title: 'tidy up', detail: 'rm -r build' } },
+      session,
+    );
+    await bound.floor({ type: 'restart' });
+    await bound.answers(choice, choice === 'reject' ? { reason: 'use make clean' } : {});
+    await bound.floor({ type: 'catchUp' }, { type: 'join', agent: 'pm' });
+    const again = { digest: epoch === 2 ? 'd-other' : `d-${choice}` };
+    await bound.requests(`b${session}`, again, `${epoch + 2}`);
+    if (epoch > 0) continue;
+    await bound.run({ type: 'CLAIM', call: 'b1', digest: 'd-allow', verdict: 'ask' });
+    await bound.run(settle('b1'));
+  }
+  const rowsOf = (entries: readonly { readonly at: number; readonly fact: unknown }[]) =>
+    entries.map(({ at, fact }) => ({ at, facts: [fact] }));
+  const [key, { store, runs: hosted }] = [runKeyOf(SEAT), bound];
+  const [ofFloor, ofRun] = [rowsOf(store.journal(HALL, Infinity)), rowsOf(hosted.journal(key, Infinity))];
+  return {
+    floor: { machine: 'floor', version: floorMachine.version, key: HALL, rows: ofFloor, state: bound.hall },
+    run: { machine: 'run', version: runOnFloor.version, key, rows: ofRun, state: bound.state },
+  };
+}
+
 /** A floor beside which somebody works. */
 async function asides(): Promise<GoldenJournal> {
   const bound = await (await new Bound().granted()).besideAsking();
@@ -136,6 +165,8 @@ async function spending(): Promise<GoldenJournal> {
 const HELD_LATER = [
   ['spent', 'use'],
   ['asideStopped', 'why'],
+  ['turnResumed', 'decided'],
+  ['grantUsed', 'said'],
 ] as const;
 
 /** Whether a journal holds what none of those that are kept does. */
@@ -225,13 +256,14 @@ const DISRUPTIONS: readonly MakeEvent[] = [
 ];
 
 const usingTools = await runs();
+const cut = await cuts();
 for (const [name, journals, kind] of [
   [
     `floor-${floorMachine.version}.jsonl`,
-    [usingTools.floor, await asides(), await spending(), ...(await floors())],
+    [usingTools.floor, cut.floor, await asides(), await spending(), ...(await floors())],
     'type',
   ],
-  [`run-${runOnFloor.version}.jsonl`, usingTools.runs, 'type'],
+  [`run-${runOnFloor.version}.jsonl`, [...usingTools.runs, cut.run], 'type'],
   [`session-${sessionJournal.version}.jsonl`, sessions(), 'trigger'],
 ] as const) {
   const kept: GoldenJournal[] = goldenFiles().includes(name) ? [...goldenJournals(name)] : [];

@@ -119,6 +119,11 @@ function check({ floor, run: { status, run } }: JoinedWorld, before: JoinedWorld
     'B3',
     'a floor asks for what its run does not',
   );
+  must(
+    (aside?.question?.gone === true) === (pause?.approval?.detached === true),
+    'B9',
+    'a floor does not know that whoever asks beside it is gone, or only it does',
+  );
   must((floor.reports ?? []).length === 0 || floor.turn !== null, 'B4', 'a report waits for nobody');
   must(floor.turn?.run === undefined, 'B5', 'work beside the floor is taken for that of a turn');
   checkReport(before, floor.lines, floor.turn?.epoch);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { floorWithRuns, runOnFloor } from '../../src/work/runs/floor-binding.ts';
 import { BESIDE } from './beside.ts';
-import { searchJoined } from './joined.ts';
+import { CUT, searchJoined } from './joined.ts';
 import { createOperators } from '../../src/turns/commands/execute.ts';
 import { createRunCommands } from '../../src/work/runs/run-commands.ts';
 import { searchClicks } from './approvers.ts';
@@ -22,6 +22,12 @@ describe('every order of what happens to a floor and the run of its holder', () 
     );
     assert.deepEqual(found, []);
     assert(transitions > 15_000, `only ${transitions} transitions were searched`);
+  });
+
+  test('leaves no answer to an agent that a restart took without its turn', () => {
+    const { found, transitions } = searchJoined({ floorWithRuns, runOnFloor }, { depth: 6, first: false, scene: CUT });
+    assert.deepEqual(found, []);
+    assert(transitions > 5_000, `only ${transitions} transitions were searched`);
   });
 
   test('gives away every bug that is planted where they meet', async () => {

@@ -32,7 +32,7 @@ export type JoinedWorld = {
 export type JoinedScene = {
   /** Of the run. */
   readonly key: string;
-  readonly beginning: readonly Command[];
+  readonly beginning: readonly (Command | RunCommand)[];
   readonly moves: (world: JoinedWorld, core: Joined) => readonly JoinedMove[];
   readonly check: (world: JoinedWorld, before: JoinedWorld, move: JoinedMove) => void;
 };
@@ -79,7 +79,7 @@ export function searchJoined(
 }
 
 /** pm holds the floor, dev is next, and pm has used a tool. */
-const TURN: JoinedScene = {
+export const TURN: JoinedScene = {
   key: `${HALL} ${AGENT}`,
   beginning: [
     {
@@ -96,6 +96,30 @@ const TURN: JoinedScene = {
   check,
 };
 
+/** The same, and the program died while pm, which asks for itself, asked for a tool. */
+export const CUT: JoinedScene = {
+  ...TURN,
+  beginning: [
+    ...TURN.beginning,
+    {
+      type: 'REQUEST',
+      session: '1',
+      call: {
+        id: 'c',
+        tool: 't',
+        input: {},
+        rule: null,
+        repeatable: false,
+        verdict: 'ask',
+        source: 'agent',
+        digest: 'a',
+      },
+    },
+    { type: 'shown', question: 1 },
+    { type: 'restart' },
+  ],
+};
+
 function begin(core: Joined, { key, beginning: commands }: JoinedScene): World {
   const empty: World = {
     floor: core.floorWithRuns.empty(HALL),
@@ -103,7 +127,16 @@ function begin(core: Joined, { key, beginning: commands }: JoinedScene): World {
     at: NOON,
     calls: 0,
   };
-  return commands.reduce((world, command) => take(core, world, { of: 'floor', command, at: NOON }) ?? world, empty);
+  return commands.reduce((world, command) => take(core, world, { ...placed(command), at: NOON }) ?? world, empty);
+}
+
+/** Commands of runs are spelt in capitals. */
+function placed(command: Command | RunCommand) {
+  return isForRun(command) ? ({ of: 'run', command } as const) : ({ of: 'floor', command } as const);
+}
+
+function isForRun(command: Command | RunCommand): command is RunCommand {
+  return command.type === command.type.toUpperCase();
 }
 
 type Attempt = { readonly move: JoinedMove; readonly scene: JoinedScene; readonly found: FoundJoined[] };
@@ -259,6 +292,12 @@ function check({ floor, run: { status, run } }: World): void {
   if (approval !== null) must(isPms && question?.approval === approval.id, 'J6', 'a run asks what its floor does not');
   if (isPms && question !== null && question.approval !== undefined)
     must(approval?.id === question.approval, 'J7', 'a floor asks what its run does not');
+  const isGone = isPms && question?.gone === true;
+  must(
+    isGone === (approval?.detached === true),
+    'J10',
+    'a floor does not know that whoever asks is gone, or only it does',
+  );
   if (status === 'idle' || status === 'completed')
     must(
       (run?.calls ?? []).every(({ source, status: at }) => source === 'conch' && at === 'running'),

@@ -9,7 +9,7 @@ import { createOperators } from '../../src/turns/commands/execute.ts';
 import { createRunCommands } from '../../src/work/runs/run-commands.ts';
 import { searchClicks } from './approvers.ts';
 import { BESIDE } from './beside.ts';
-import { searchJoined } from './joined.ts';
+import { CUT, searchJoined } from './joined.ts';
 import { catchInClicks, catchInJoined } from './planted-joined.ts';
 import { catchInRuns } from './planted-runs.ts';
 import { searchRounds } from './rounds.ts';
@@ -48,10 +48,12 @@ log(rowOf(runs));
 for (const found of runs.found) log(traceOf(found));
 const hosted = { floorWithRuns, runOnFloor };
 const joined = searchJoined(hosted, { depth: values.small ? 4 : 6, first: false });
+const cut = searchJoined(hosted, { depth: values.small ? 6 : 7, first: false, scene: CUT });
 const beside = searchJoined(hosted, { depth: values.small ? 6 : 8, first: false, scene: BESIDE });
 log(`${joined.states} states of a floor with its run, ${joined.transitions} transitions`);
+log(`${cut.states} states of them after a restart that took who asks, ${cut.transitions} transitions`);
 log(`${beside.states} states of a floor with work beside it, ${beside.transitions} transitions`);
-for (const { invariant, what, trace } of [...joined.found, ...beside.found])
+for (const { invariant, what, trace } of [...joined.found, ...cut.found, ...beside.found])
   log(`${invariant} ${what}: ${JSON.stringify(trace)}`);
 const clicks = await searchClicks({ createOperators, createRunCommands }, { first: false });
 log(`${clicks.clicks} clicks of everybody on what agents ask`);
@@ -66,8 +68,9 @@ for (const caught of planted) log(plantedRowOf(caught));
 
 const sum = (count: (one: Explored) => number): number => explored.reduce((total, one) => total + count(one), 0);
 const result = {
-  states: sum((one) => one.states) + runs.states + joined.states + beside.states,
-  transitions: sum((one) => one.transitions) + runs.transitions + joined.transitions + beside.transitions,
+  states: sum((one) => one.states) + runs.states + joined.states + cut.states + beside.states,
+  transitions:
+    sum((one) => one.transitions) + runs.transitions + joined.transitions + cut.transitions + beside.transitions,
   diameter: Math.max(...explored.map((one) => one.diameter)),
   schedules: rounds.schedules,
   violations:
@@ -75,6 +78,7 @@ const result = {
     rounds.found.length +
     runs.found.length +
     joined.found.length +
+    cut.found.length +
     beside.found.length +
     clicks.found.length,
   planted: planted.length,

@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { searchClicks } from './approvers.ts';
 import type { Clicking, FoundClick } from './approvers.ts';
 import { BESIDE } from './beside.ts';
-import { searchJoined } from './joined.ts';
+import { CUT, TURN, searchJoined } from './joined.ts';
 import type { FoundJoined, Joined } from './joined.ts';
 import { change, inScratch } from './plant.ts';
 import type { Planted } from './planted.ts';
@@ -110,21 +110,39 @@ export const PLANTED_JOINED: readonly Planted[] = [
   { name: 'questions are closed unheard', file: BINDING, find: "    'questionClosed',\n", replace: '' },
   { name: 'waits are not heard', file: BINDING, find: "    'turnWaited',\n", replace: '' },
   {
-    name: 'a question is asked over a restart by the run alone',
+    name: 'a question of an agent is over for its floor after a restart, and its run asks on',
+    file: 'turns/floor/seats.ts',
+    find: 'if (lasting === undefined) return { ...wait, ready: true };',
+    replace: 'if (lasting !== true) return { ...wait, ready: true };',
+  },
+  {
+    name: 'a floor does not know that a restart took who asks',
+    file: 'turns/floor/seats.ts',
+    find: "question: lasting === 'answer' ? goneAsking(wait.question) : wait.question",
+    replace: 'question: wait.question',
+  },
+  {
+    name: 'a floor does not know that who asks beside it is gone',
+    file: BINDING,
+    find: "return { type: 'askAside', agent, approval: gone, until: run.pause?.until ?? null };",
+    replace: 'return null;',
+  },
+  {
+    name: 'what is asked beside a floor is withdrawn over a restart, and its run asks on',
     file: RUN,
-    find: "if (isOnFloor && !isLasting) closeApproval(decision, 'void');",
-    replace: '',
+    find: "if (isOnFloor && !(isLasting && type === 'background')) standStill(decision);",
+    replace: 'if (isOnFloor) standStill(decision);',
   },
   {
     name: 'an agent of before a restart asks, and its run takes it',
     file: RUN,
-    find: 'if (isOnFloor) standStill(decision);',
+    find: "if (isOnFloor && !(isLasting && type === 'background')) standStill(decision);",
     replace: '',
   },
   {
     name: 'a question about a call of Conch is void over a restart, and its floor asks on',
     file: RUN,
-    find: 'pause?.approval?.lasting === true',
+    find: 'pause?.approval?.lasting !== undefined',
     replace: 'false',
   },
   {
@@ -135,15 +153,15 @@ export const PLANTED_JOINED: readonly Planted[] = [
   },
   {
     name: 'a question about a call of Conch is over for its floor after a restart, and its run asks on',
-    file: 'turns/floor/evolve-turn.ts',
-    find: 'wait.question.lasting === true ? { ...wait, cut: true } : { ...wait, ready: true }',
-    replace: '{ ...wait, ready: true }',
+    file: 'turns/floor/seats.ts',
+    find: 'if (lasting === undefined) return { ...wait, ready: true };',
+    replace: "if (lasting !== 'answer') return { ...wait, ready: true };",
   },
   {
     name: 'a turn that a restart has cut is at work once it is answered, with nobody there',
-    file: 'turns/floor/evolve-turn.ts',
-    find: "const isCut = wait.reason === 'approval' && wait.cut === true;",
-    replace: "const isCut = wait.reason === 'human';",
+    file: 'turns/floor/seats.ts',
+    find: "if (wait.reason !== 'approval' || wait.cut !== true) return null;",
+    replace: "if (wait.reason !== 'human') return null;",
   },
   {
     name: 'a run asks on while its turn waits for a person',
@@ -291,9 +309,10 @@ export async function catchInJoined(): Promise<
 
 function firstOf(core: Joined): FoundJoined | null {
   for (const depth of DEPTHS) {
-    const [found] = searchJoined(core, { depth, first: true }).found;
-    const [beside] = found === undefined ? searchJoined(core, { depth, first: true, scene: BESIDE }).found : [found];
-    if (beside !== undefined) return beside;
+    for (const scene of [TURN, BESIDE, CUT]) {
+      const [found] = searchJoined(core, { depth, first: true, scene }).found;
+      if (found !== undefined) return found;
+    }
   }
   return null;
 }

@@ -90,9 +90,9 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'what a session has read is forgotten with a restart',
     file: 'run-decide.ts',
-    find: '  if (isOnFloor) standStill(decision);\n',
+    find: "  if (decision.facts.length === 0) return 'NOT_DUE';\n",
     replace:
-      "  if (isOnFloor) standStill(decision);\n  if (decision.state.taint !== undefined) decision.record({ type: 'cleansed' });\n",
+      "  if (decision.facts.length === 0) return 'NOT_DUE';\n  if (decision.state.taint !== undefined) decision.record({ type: 'cleansed' });\n",
   },
   {
     name: 'what a session wrote is forgotten with it',
@@ -193,8 +193,38 @@ export const PLANTED_RUNS: readonly Planted[] = [
   {
     name: 'the yes of a request that is gone counts for ever',
     file: 'run-evolve.ts',
-    find: 'grants: run.grants.toSpliced(place, 1)',
-    replace: 'grants: run.grants',
+    find: 'const grants = run.grants.toSpliced(place, 1);',
+    replace: 'const { grants } = run;',
+  },
+  {
+    name: 'the yes of a request that is gone counts for another run',
+    file: 'run-evolve.ts',
+    find: '    grants: [],\n    asked: 0,',
+    replace: '    grants: state.run?.grants ?? [],\n    asked: 0,',
+  },
+  {
+    name: 'the yes of a request that is gone counts after its time',
+    file: 'run-calls.ts',
+    find: 'grant.digest === digest && at < (grant.until ?? Infinity)',
+    replace: 'grant.digest === digest',
+  },
+  {
+    name: 'the yes of a request that is gone counts for any request',
+    file: 'run-calls.ts',
+    find: 'grant.digest === digest && at <',
+    replace: 'at <',
+  },
+  {
+    name: 'the no of a request that is gone lets it through',
+    file: 'run-calls.ts',
+    find: "return typeof grant !== 'string' && grant.choice === 'deny';",
+    replace: 'return false;',
+  },
+  {
+    name: 'what people say of a request that is gone counts for nothing',
+    file: 'run-evolve.ts',
+    find: 'approval.detached ? [...run.grants, ...grantsBy(fact, approval)] : run.grants',
+    replace: 'run.grants',
   },
   {
     name: 'a command of another machine counts as often as it comes',

@@ -115,8 +115,8 @@ const TURNS: readonly Planted[] = [
     name: 'a restart does not suspend the turn that was open',
     near: 'restarts',
     file: 'evolve-turn.ts',
-    find: "if (turn.status !== 'waiting') return suspended(floor, turn, at);",
-    replace: "if (turn.status !== 'waiting') return turn;",
+    find: "const isCut = turn !== null && turn.status !== 'waiting';",
+    replace: 'const isCut = false;',
   },
 ];
 
@@ -448,7 +448,7 @@ const ASKS: readonly Planted[] = [
   {
     name: 'T15: whoever asked an agent that said nothing waits for ever',
     near: 'agents ask each other',
-    file: 'evolve-turn.ts',
+    file: 'seats.ts',
     find: "ready: is !== 'granted'",
     replace: "ready: is === 'answered'",
   },

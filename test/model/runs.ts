@@ -34,14 +34,16 @@ type Ghost = {
   readonly armed: boolean;
 };
 
+type Said = { readonly digest: string; readonly choice: string; readonly until: Instant | null };
+
 /** A state with what an onlooker remembers of the way to it. */
 type Place = {
   readonly state: RunState;
   readonly at: Instant;
   readonly calls: number;
   readonly ghosts: Readonly<Record<string, Ghost>>;
-  /** Digests with a yes for later, once each. */
-  readonly grants: readonly string[];
+  /** What people said of calls that were gone, once each. */
+  readonly grants: readonly Said[];
   /** Digests of calls that were cut short. */
   readonly doubtful: readonly string[];
   readonly trace: FoundRun['trace'];
@@ -116,7 +118,13 @@ function movesOf({ state, at, calls }: Place, core: RunMachine): readonly Move[]
   const requests = [one(0, { source: 'agent' }), one(0, { source: 'agent', digest: 'b', verdict: 'ask' })];
   const started = { runType: 'task', prompt: 'p', by: null, waitMs: WAIT_MS, allowedTools: null, maxTurns: 2 } as const;
   const approvals = [run?.pause?.approval, ...state.closed.slice(-1)].flatMap((each) => (each ? [each] : []));
+  const grants = (run?.grants ?? []).flatMap((grant) => (typeof grant === 'string' ? [] : [grant]));
+  const lapsed = grants.flatMap(({ digest, until }): readonly Move[] => {
+    const again = one(0, { source: 'agent', digest, verdict: 'ask' });
+    return until === null ? [] : [{ command: { type: 'REQUEST', session, call: again }, at: Math.max(at, until) }];
+  });
   return [
+    ...lapsed,
     ...now([
       { type: 'START', ...started, session: 's1', task: { id: 't', column: 'backlog' } },
       { type: 'START', ...started, session: 's1', task: { id: 't', column: 'backlog' }, cause: 'f1' },
@@ -188,13 +196,13 @@ function reach(core: RunMachine, place: Place, command: RunCommand): Place | nul
     const after = core.evolve(state, fact, at);
     checkMove(state, fact, after, command.type);
     checkRead(state, after, command, at);
-    ({ ghosts, grants, doubtful } = follow({ ghosts, grants, doubtful }, fact, state, command));
+    ({ ghosts, grants, doubtful } = follow({ ghosts, grants, doubtful, at }, fact, state, command));
     state = after;
   }
   const stored: unknown = core.state.parse(JSON.parse(JSON.stringify(state)));
   must(isDeepStrictEqual(stored, state), 'R1', 'a state is not read back as it was written');
   checkState(state, core.nextDeadline(state));
-  checkKnown(state, { ghosts, grants, doubtful });
+  checkKnown(state, { ghosts, grants, doubtful, at });
   const brought = command.type === 'CLAIM' && facts.some(({ type }) => type === 'callClaimed') ? command.brings : {};
   must(brought?.untrusted === undefined || state.taint !== undefined, 'R15', 'what a call brings in leaves no mark');
   checkEffects(core, facts, state);
@@ -297,11 +305,11 @@ function checkRead({ taint }: RunState, after: RunState, command: RunCommand, at
   );
 }
 
-type Known = Pick<Place, 'ghosts' | 'grants' | 'doubtful'>;
+type Known = Pick<Place, 'ghosts' | 'grants' | 'doubtful' | 'at'>;
 
 /** R10 to R12: what an onlooker knows of calls, and what must hold when one is claimed. */
 function follow(known: Known, fact: RunFact, state: RunState, command: RunCommand): Known {
-  const { ghosts, grants, doubtful } = known;
+  const { ghosts, grants, doubtful, at } = known;
   const change = (id: string, more: Partial<Ghost>): Known => {
     const ghost = ghosts[id];
     if (ghost === undefined) throw new Violation('R10', `nobody asked for ${id}`);
@@ -325,12 +333,19 @@ function follow(known: Known, fact: RunFact, state: RunState, command: RunComman
       must(open?.id === fact.id, 'R6', 'a question is closed that is not open');
       if (fact.state === 'allowed')
         must(command.type === 'DECIDE' && command.choice === 'allow', 'R11', 'nobody said yes');
-      if (fact.state !== 'allowed') return known;
-      return open.detached ? { ...known, grants: [...grants, open.digest] } : change(open.call, { yes: true });
+      if (fact.state !== 'allowed' && fact.state !== 'denied') return known;
+      const said = { digest: open.digest, choice: fact.state === 'allowed' ? 'allow' : 'deny', until: open.expiresAt };
+      if (open.detached) return { ...known, grants: [...grants, said] };
+      return fact.state === 'denied' ? known : change(open.call, { yes: true });
     }
-    case 'grantUsed':
-      must(grants.includes(fact.digest), 'R11', 'a yes is used that nobody gave');
-      return { ...change(fact.call, { yes: true }), grants: grants.toSpliced(grants.indexOf(fact.digest), 1) };
+    case 'grantUsed': {
+      const { digest, choice } = { choice: fact.said?.choice, ...ghosts[fact.call] };
+      const place = grants.findIndex((said) => said.digest === digest && said.choice === choice);
+      const said = grants[place];
+      must(said !== undefined, 'R11', 'an answer is used that nobody gave to such a call');
+      must(at < (said.until ?? Infinity), 'R11', 'an answer is used after its time');
+      return { ...change(fact.call, { yes: choice === 'allow' }), grants: grants.toSpliced(place, 1) };
+    }
     case 'callClaimed': {
       const ghost = ghosts[fact.call];
       const running = state.run?.calls.filter(({ source, status }) => source === 'conch' && status === 'running') ?? [];
@@ -427,11 +442,19 @@ function checkState({ status, run, causes }: RunState, deadline: Instant | null)
 
 /** R11, R13: the machine knows what the onlooker knows. */
 function checkKnown({ status, run }: RunState, { ghosts, grants }: Known): void {
-  if (run === null || (status !== 'running' && status !== 'paused')) return;
-  must(isDeepStrictEqual(run.grants, [...grants]), 'R11', 'a yes is lost, or counts twice');
+  if (run === null || status === 'idle' || status === 'completed' || status === 'error') return;
+  must(isDeepStrictEqual(saidIn(run.grants), [...grants]), 'R11', 'a yes is lost, or counts twice');
   const isForgotten = ({ id, status: each }: OpenCall): boolean => each === 'pending' && ghosts[id]?.armed === false;
   const waiting = run.calls.filter(({ cleared }) => cleared);
   must(status !== 'running' || !waiting.some(isForgotten), 'R13', 'a call waits for somebody who was sent away');
+}
+
+function saidIn(grants: NonNullable<RunState['run']>['grants']): readonly Said[] {
+  return grants.flatMap((grant) => {
+    if (typeof grant === 'string') throw new Violation('R11', 'a yes has no end');
+    const { digest, choice, until } = grant;
+    return [{ digest, choice, until }];
+  });
 }
 
 /** R14: whatever was decided reaches the world, once. */
@@ -473,8 +496,11 @@ function keyOf({ state, at, ghosts, grants, doubtful }: Place): string {
   const approval =
     asked === null ? null : { call: names.get(asked.call), digest: asked.digest, detached: asked.detached };
   const pause = run?.pause == null ? null : { reason: run.pause.reason, until: from(run.pause.until), approval };
-  const rest = run === null ? null : { ...run, id: '', calls, pause, errorUntil: from(run.errorUntil), asked: 0 };
+  const relative = ({ until, ...each }: Said) => ({ ...each, until: Math.max(0, from(until) ?? 0) });
+  const said = [grants, saidIn(run?.grants ?? [])].map((all) => all.map(relative));
+  const rest =
+    run === null ? null : { ...run, id: '', calls, pause, errorUntil: from(run.errorUntil), asked: 0, grants: [] };
   const known = [...names].map(([id]) => ghosts[id]);
   const read = taint !== undefined;
-  return JSON.stringify([status, rest, closed.length > 0, unknown, causes, known, grants, doubtful, read]);
+  return JSON.stringify([status, rest, closed.length > 0, unknown, causes, known, said, doubtful, read]);
 }

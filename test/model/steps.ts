@@ -264,9 +264,10 @@ function checkAnnouncements(step: Step): void {
   const outages = after.outage && (!before.outage || moves.some(({ to }) => to === 'QUEUED'));
   must(!unrouted || before.outage || outages, 'I12', 'nobody is there and people are not told');
   const expected: Readonly<Record<Announcement['kind'], number>> = {
-    approval: of(facts, 'turnWaited').filter((fact) => fact.wait.reason === 'approval').length - unasked(step),
+    approval:
+      of(facts, 'turnWaited').filter((fact) => fact.wait.reason === 'approval').length - unasked(step) + cut(step).gone,
     unasked: of(facts, 'questionClosed').filter((fact) => fact.by === null).length,
-    answered: of(facts, 'questionClosed').filter((fact) => fact.by !== null).length + unanswered(step),
+    answered: of(facts, 'questionClosed').filter((fact) => fact.by !== null).length + unanswered(step) + cut(step).over,
     timeout: moves.filter(({ trigger }) => trigger === 'TIMEOUT').length,
     waitTimeout: moves.filter(({ trigger }) => trigger === 'WAIT_TIMEOUT').length,
     disconnect: lost.length,
@@ -295,6 +296,14 @@ function unanswered({ before, facts }: Step): number {
   const isCut = asked !== null && asked.lasting !== true && of(facts, 'disconnected').some(({ restart }) => restart);
   if (isCut) return 1;
   return of(facts, 'turnEnded').filter(({ epoch }) => asked !== null && epoch === before.turn?.epoch).length;
+}
+
+/** A question that a restart has cut: it is over, or (`gone`) it stays for its answer, and says so. */
+function cut({ command, before, after }: Step): { readonly over: number; readonly gone: number } {
+  const asked = openQuestion(before);
+  if (command.type !== 'restart' || asked === null) return { over: 0, gone: 0 };
+  const still = openQuestion(after);
+  return { over: still === null ? 1 : 0, gone: still?.gone === true && asked.gone !== true ? 1 : 0 };
 }
 
 /** Requests that were rejected at once, since nobody could be asked. */

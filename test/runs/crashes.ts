@@ -294,8 +294,29 @@ export async function startRig(): Promise<Rig> {
   return rig;
 }
 
-/** An agent that asks for the same twice: a yes over a restart counts once. */
-async function killedAgent(): Promise<Outcome> {
+/** What people say to a coding agent that a restart took, and where that agent works. */
+const ANSWERS = [
+  { name: 'yes', line: '/allow', isAside: false },
+  { name: 'no', line: '/reject', isAside: false },
+  { name: 'yes, beside the floor', line: '/allow', isAside: true },
+] as const;
+
+/** An agent that asks for the same twice: what people say over a restart counts once, and the second is asked about. */
+async function killedAgent(size: Size): Promise<Outcome> {
+  const forms = size === 'short' ? ANSWERS.slice(0, 1) : ANSWERS;
+  const measured: Record<string, unknown> = {};
+  for (const form of forms) Object.assign(measured, await answeredOverRestart(form));
+  // One card before; after it that one is edited, and the second request has the other.
+  const wanted = forms.flatMap(({ name, line }) => {
+    const effects = line === '/allow' ? 2 : 1;
+    return Object.entries({ cards: 2, edited: 1, grants: 1, told: 1, effects, decisions: 'open, grant, once' }).map(
+      ([key, value]) => [`${name}: ${key}`, value] as const,
+    );
+  });
+  return outcome(measured, Object.fromEntries(wanted));
+}
+
+async function answeredOverRestart({ name, line, isAside }: (typeof ANSWERS)[number]) {
   const config = (parts: Parts) => ({
     ...configOf(parts),
     mcp: {},
@@ -310,23 +331,41 @@ async function killedAgent(): Promise<Outcome> {
   return await onStage({ config }, async (stage) => {
     const bot = await stage.start();
     const page = await pageIn(bot);
-    await page.say(CHANNEL, 'Tidy up.');
-    await page.until(() => page.view?.holder?.approval?.shown === true, 'a question');
-    const before = cards(stage);
+    if (isAside) await page.command(CHANNEL, '/run start dev Tidy up.');
+    else await page.say(CHANNEL, 'Tidy up.');
+    const asked = await numberAsked(page, 0);
     await bot.end('SIGKILL');
     page.close();
     const again = await pageIn(await stage.start());
-    await answerAll(again, null);
-    const facts = stage.facts();
-    const effects = readFileSync(join(stage.parts.folder, 'effects'), 'utf8').trim().split('\n').length;
-    const measured = {
-      cardsBefore: before,
-      cardsAfter: cards(stage) - before,
-      grantsUsed: facts.filter(({ type }) => type === 'grantUsed').length,
-      effects,
-      decisions: stage.rows().map(({ decision }) => decision),
+    const isEdited = (text: string): boolean => text.includes('was restarted: a yes now counts');
+    await again.until(() => again.texts('system').some(isEdited), 'the edited card');
+    const edited = again.texts('system').filter(isEdited).length;
+    await again.command(CHANNEL, `${line} ${asked}`);
+    await again.command(CHANNEL, `/allow ${await numberAsked(again, asked)}`);
+    const over = () => stage.facts().some(({ type }) => type === 'runCompleted');
+    await again.until(over, 'the end of the run');
+    const lines = (file: string) => readFileSync(join(stage.parts.folder, file), 'utf8').trim().split('\n');
+    const words = line === '/allow' ? 'people said yes' : 'people said no';
+    return {
+      [`${name}: cards`]: cards(stage),
+      [`${name}: edited`]: edited,
+      [`${name}: grants`]: stage.facts().filter(({ type }) => type === 'grantUsed').length,
+      [`${name}: told`]: lines('prompts').filter((each) => each.includes(words)).length,
+      [`${name}: effects`]: lines('effects').length,
+      [`${name}: decisions`]: stage
+        .rows()
+        .map(({ decision }) => decision)
+        .join(', '),
     };
-    // One yes for the question that was open, which lets the first request through, and one for the second.
-    return outcome(measured, { cardsBefore: 1, cardsAfter: 1, grantsUsed: 1, effects: 2 });
   });
+}
+
+/** Resolves with the number of a question after another one, once people may answer it. */
+async function numberAsked(page: Page, after: number): Promise<number> {
+  const open = () =>
+    [page.view?.holder?.approval, ...(page.view?.asides ?? []).map(({ question }) => question)].find(
+      (each) => each?.shown === true && each.question > after,
+    );
+  await page.until(() => open() !== undefined, 'a question');
+  return open()?.question ?? 0;
 }

@@ -66,6 +66,11 @@ function call(command: string): GatedCall {
   return { ...plain, id: command, input: { command }, detail: command };
 }
 
+/** The same, of an agent that carries it out itself. */
+function own(command: string): GatedCall {
+  return { ...call(command), accounts: [{ name: 'Bash', kind: 'execute', input: { command }, locations: [] }] };
+}
+
 describe('/run start', () => {
   test('has an agent work while it has no floor, and report when it has ended', async () => {
     const { type, worker, time, lines, told, app, queries, broken } = await program();
@@ -307,22 +312,28 @@ describe('the record of a run', () => {
 });
 
 describe('work beside a floor that the end of the program cuts', () => {
-  test('goes on after the next start, told what it did; nobody can answer what it asked before', async () => {
+  test('goes on after the next start once it is answered, told what it did and what people said', async () => {
     using place = folder();
     const before = await program(place.file());
     await before.type('/run start dev fix the build');
     const gate = before.worker().report?.gate;
     await gate?.ask(call('npm test'), never);
-    void gate?.ask(call('npm publish'), never);
+    void gate?.ask(own('npm publish'), never);
     await until(() => before.told().at(-1) === 'approval Bash');
+    expect(before.told().at(-1)).toBe('approval Bash');
     // As a crash leaves it: nothing is told any more.
     await before.store.close();
     const after = await program(place.file());
+    await until(() => after.told().filter((each) => each === 'approval Bash').length === 2);
+    expect(await after.type('/run status')).toContain('dev, beside the floor: paused');
+    expect(await after.type('/allow 1')).toContain('Allowed');
     await until(() => after.sessions.some(({ turn }) => turn !== null && turn.channel !== CHANNEL));
     const text = after.worker().turn?.text ?? '';
     expect(text).toContain('fix the build');
     expect(text).toContain('nobody knows what came of it');
-    expect(await after.type('/allow 1')).not.toContain('Allowed');
+    expect(text).toContain('Before you were restarted you asked for "Bash": people said yes.');
+    const next = after.worker().report?.gate;
+    expect(await next?.ask(own('npm publish'), never)).toEqual({ verdict: 'go' });
     expect(await after.type('/run status')).toContain('dev, beside the floor: running');
     after.worker().report?.text('It builds.');
     after.worker().ends({ how: 'completed' });

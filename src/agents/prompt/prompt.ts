@@ -1,6 +1,7 @@
 import type { Effect } from '../../turns/floor/react.ts';
 import type { AgentId, MessageId } from '../../turns/floor/settings.ts';
 import type { OrderPolicy } from '../../turns/floor/policies.ts';
+import { decidedWords } from '../../turns/text/words.ts';
 import type { Instant } from '../../lib/time.ts';
 import type { Attachment } from '../../engine/port.ts';
 import type { FloorView, Line } from '../../turns/view.ts';
@@ -115,8 +116,7 @@ export function turnPrompt(
   const { text, system, parts, left } = buildPrompt({ ...settings, ...made });
   const isIn = ({ message }: Line): boolean => message === null || !left.includes(message);
   const shown = { lines: lines.filter(isIn), messages: messages.filter(isIn) };
-  const stillOpen = open.filter((id) => !left.includes(id));
-  const known = { open: stillOpen, saidSoFar: said.map((line) => line.text), roster };
+  const known = { open: open.filter((id) => !left.includes(id)), saidSoFar: said.map((line) => line.text), roster };
   const longest = settings.contextTokens * CHARACTERS_PER_TOKEN;
   return { turn: { channel, epoch, reason, ...shown, ...known, system, parts, longest, text }, left };
 }
@@ -133,7 +133,7 @@ export type PromptParts = Omit<PromptSettings, 'describe'> & {
   readonly said: readonly Line[];
   readonly roster: TurnPrompt['roster'];
   readonly view: Pick<FloorView, 'order' | 'next' | 'turns'> | null;
-  readonly ask: Pick<Extract<Effect, { type: 'prompt' }>, 'askedBy' | 'asked'>;
+  readonly ask: Pick<Extract<Effect, { type: 'prompt' }>, 'askedBy' | 'asked' | 'decided'>;
 };
 
 /** A prompt's texts, and the messages to answer for which it had no room: the floor must hand them over again. */
@@ -276,9 +276,10 @@ function granted({ messages, ask: { askedBy } }: PromptParts, answer: string): s
   return `You have the floor.${by}${messages.length === 0 ? '' : ` Answer ${answer}.`}`;
 }
 
-function resumed({ messages, open, ask: { asked } }: PromptParts, answer: string): string {
+function resumed({ messages, open, ask: { asked, decided } }: PromptParts, answer: string): string {
   const came = asked?.answered === true ? 'has answered' : 'gave no answer';
-  const from = asked === undefined ? '' : `@${asked.agent}, whom you asked, ${came}. `;
+  const said = decided === undefined ? '' : `${decidedWords(decided)} `;
+  const from = asked === undefined ? said : `@${asked.agent}, whom you asked, ${came}. `;
   if (messages.length === 0) return `${from}Your turn goes on: finish what was open.`;
   const known = open.length === 0 ? '' : ' Those that are "still open" you were given before.';
   return `${from}Your turn goes on. First answer ${answer}, then finish what was open.${known}`;

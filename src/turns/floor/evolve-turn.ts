@@ -1,7 +1,21 @@
 import type { Evolution, FactOf } from './fact.ts';
 import type { ActiveTurn, Floor, Held, Turn, Wait, WaitingTurn } from './floor.ts';
 import { today } from './gate.ts';
-import { askOf, changeTurn, missedBy, patchSeat, patchedSeats, seatOf, shownSeats, turnOf } from './seats.ts';
+import {
+  answeredWait,
+  askAdvanced,
+  askOf,
+  changeTurn,
+  cutWait,
+  missedBy,
+  patchSeat,
+  patchedSeats,
+  seatOf,
+  shownSeats,
+  shownWait,
+  stoppedWait,
+  turnOf,
+} from './seats.ts';
 import type { AgentId, MessageId } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 
@@ -10,7 +24,7 @@ export const TURNS = {
   turnGranted: granted,
   turnContinued: continued,
   turnWaited: waited,
-  turnStopped: (floor, { agent }) => changeWait(floor, agent, stopped),
+  turnStopped: (floor, { agent }) => changeWait(floor, agent, stoppedWait),
   turnExtended: (floor, { agent, ms, until }) =>
     changeTurn(floor, agent, (turn) => ({
       ...extended(turn, ms),
@@ -21,8 +35,13 @@ export const TURNS = {
   runBegun: (floor, { agent }) => changeTurn(floor, agent, (turn) => ({ ...turn, run: true })),
   // The turn has taken the mark with it.
   runLeft: (floor) => floor,
-  questionShown: (floor, { agent }) => changeWait(floor, agent, shown),
-  questionClosed: (floor, { agent }, at) => changeWaiting(floor, agent, (turn) => answered(floor, turn, at)),
+  questionShown: (floor, { agent }) => changeWait(floor, agent, shownWait),
+  questionClosed: (floor, fact, at) =>
+    // The generation goes on; when a restart has cut it, the turn may.
+    changeWaiting(floor, fact.agent, (turn) => {
+      const wait = answeredWait(turn.wait, fact);
+      return wait === null ? active(floor, turn, at) : { ...turn, wait };
+    }),
   waitAnswered: answer,
   said,
   worked,
@@ -177,12 +196,6 @@ function untold({ toldToName: _told, ...floor }: Floor): Floor {
   return floor;
 }
 
-/** The turn of one that asked this agent, once that one was granted the floor, or its turn is over. */
-function askAdvanced(asker: Turn, agent: AgentId, is: 'granted' | 'answered' | 'silent'): Turn {
-  if (asker.status !== 'waiting' || asker.wait.reason !== 'answer' || askOf(asker)?.agent !== agent) return asker;
-  return { ...asker, wait: { ...asker.wait, ready: is !== 'granted', of: { agent, is } } };
-}
-
 function given(id: MessageId): Turn['given'][number] {
   return { id, begun: false };
 }
@@ -210,14 +223,6 @@ function waitFor(wait: FactOf<'turnWaited'>['wait']): Wait {
   if (wait.reason !== 'answer') return { ...wait, ...waiting };
   const { of, ...rest } = wait;
   return { ...rest, ...waiting, ...(of === undefined ? {} : { of: { agent: of, is: 'asked' } }) };
-}
-
-function shown(wait: Wait): Wait {
-  return wait.reason === 'approval' ? { ...wait, question: { ...wait.question, shown: true } } : wait;
-}
-
-function stopped(wait: Wait): Wait {
-  return wait.reason === 'human' ? { ...wait, graceEndAt: null } : wait;
 }
 
 /** A turn that stood still goes on, with the time that it had left. */
@@ -255,22 +260,9 @@ function oneTurnMore({ usageSincePerson, settings }: Floor): Floor['usageSincePe
 /** The program is up again: nobody has come back yet, and no generation that was under way runs any more. */
 function restarted(floor: Floor, at: Instant): Floor {
   const seats = floor.seats.map((seat) => ({ ...seat, present: false }));
-  return { ...floor, catchingUp: true, seats, turn: floor.turn === null ? null : cut(floor, floor.turn, at) };
-}
-
-/** The generation goes on; when a restart has cut it, the turn may. */
-function answered(floor: Floor, turn: WaitingTurn, at: Instant): Turn {
-  const { wait } = turn;
-  const isCut = wait.reason === 'approval' && wait.cut === true;
-  return isCut ? { ...turn, wait: { ...wait, ready: true } } : active(floor, turn, at);
-}
-
-/** The generation is gone: nobody waits for its stop any more, and a question that was open goes with it, unless it outlasts it. */
-function cut(floor: Floor, turn: Turn, at: Instant): Turn {
-  if (turn.status !== 'waiting') return suspended(floor, turn, at);
-  const { wait } = turn;
-  if (wait.reason !== 'approval') return { ...turn, wait: stopped(wait) };
-  return { ...turn, wait: wait.question.lasting === true ? { ...wait, cut: true } : { ...wait, ready: true } };
+  const turn = floor.turn?.status === 'waiting' ? { ...floor.turn, wait: cutWait(floor.turn.wait) } : floor.turn;
+  const isCut = turn !== null && turn.status !== 'waiting';
+  return { ...floor, catchingUp: true, seats, turn: isCut ? suspended(floor, turn, at) : turn };
 }
 
 /** The program went down with this turn open: its time starts again, less what it had used up to its last sign of work. */

@@ -6,6 +6,7 @@ import {
   answerSchema,
   cameSchema,
   configSchemas,
+  decidedSchema,
   modelUseSchema,
   questionSchema,
   seatSettingsSchema,
@@ -93,6 +94,8 @@ const answered = {
   reason: z.string().exactOptional(),
   /** The rule that is remembered from now on. */
   always: z.string().exactOptional(),
+  /** Whoever asked is gone: until when it counts for the same request. */
+  until: instant.exactOptional(),
 };
 
 /** What happened, as it is stored, each kind by its `type`: what is no fact of this version is not read. */
@@ -249,6 +252,8 @@ export const factSchema = z.discriminatedUnion('type', [
     why: z.enum(['answered', 'interrupt', 'restart', 'operator']),
     /** The agent that it had asked, and whether that one said something. */
     asked: z.strictObject({ agent, answered: z.boolean() }).exactOptional(),
+    /** What people said to what it had asked them before a restart. */
+    decided: decidedSchema.exactOptional(),
     /** It goes on with nothing that a person wrote, and so counts as one more turn without one. */
     fromProgram,
   }),

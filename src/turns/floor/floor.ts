@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { answerSchema, configSchemas, questionSchema, seatSettingsSchema } from './settings.ts';
+import { answerSchema, configSchemas, decidedSchema, questionSchema, seatSettingsSchema } from './settings.ts';
 import type { ChannelId, FloorSettings } from './settings.ts';
 
 /** What can be used up. */
@@ -82,6 +82,8 @@ const waitSchema = z.discriminatedUnion('reason', [
     question: questionSchema,
     /** The generation that asked was cut by a restart: the turn is prompted anew once there is an answer. */
     cut: z.literal(true).exactOptional(),
+    /** What people said meanwhile, which its agent has to be told. */
+    decided: decidedSchema.exactOptional(),
   }),
 ]);
 

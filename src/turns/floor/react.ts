@@ -1,6 +1,6 @@
 import type { Announcement, Fact, FactOf, PromptReason } from './fact.ts';
 import type { Floor } from './floor.ts';
-import type { AgentId, MessageId } from './settings.ts';
+import type { AgentId, DecidedRequest, MessageId } from './settings.ts';
 
 /** What the world must learn of a fact. `floor` is the floor after the whole decision: only its settings, its seats and whose turn it is are looked at. */
 export function react(fact: Fact, floor: Floor): readonly Effect[] {
@@ -50,7 +50,8 @@ function prompt(fact: FactOf<'turnGranted' | 'turnResumed' | 'turnContinued'>, r
   const open = fact.type === 'turnResumed' ? fact.open : [];
   const by = fact.type === 'turnGranted' && fact.askedBy !== undefined ? { askedBy: fact.askedBy } : {};
   const asked = fact.type === 'turnResumed' && fact.asked !== undefined ? { asked: fact.asked } : {};
-  return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open, ...by, ...asked };
+  const decided = fact.type === 'turnResumed' && fact.decided !== undefined ? { decided: fact.decided } : {};
+  return { type: 'prompt', agent, epoch, reason, afterLine, uptoLine, messages, open, ...by, ...asked, ...decided };
 }
 
 function interruption(agent: AgentId, epoch: number, graceMs: number): readonly Effect[] {
@@ -148,6 +149,8 @@ export type Effect =
       readonly askedBy?: AgentId;
       /** The agent that this one asked and waited for, and whether that one said something. */
       readonly asked?: { readonly agent: AgentId; readonly answered: boolean };
+      /** What people said to what it had asked them before a restart. */
+      readonly decided?: DecidedRequest;
     }
   | {
       readonly type: 'inject';

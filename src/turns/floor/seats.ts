@@ -1,5 +1,5 @@
 import type { ActiveTurn, Aside, Floor, Seat, Status, Turn, Wait, WaitingTurn } from './floor.ts';
-import type { AgentId, ChannelId, Question, SeatSettings } from './settings.ts';
+import type { AgentId, ChannelId, Choice, DecidedRequest, Question, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 
 type Row = {
@@ -157,10 +157,51 @@ export function askOf(turn: Turn): Extract<Wait, { reason: 'answer' }>['of'] | n
   return wait?.reason === 'answer' && !wait.ready ? (wait.of ?? null) : null;
 }
 
+/** The turn of one that asked this agent, once that one was granted the floor, or its turn is over. */
+export function askAdvanced(asker: Turn, agent: AgentId, is: 'granted' | 'answered' | 'silent'): Turn {
+  if (asker.status !== 'waiting' || asker.wait.reason !== 'answer' || askOf(asker)?.agent !== agent) return asker;
+  return { ...asker, wait: { ...asker.wait, ready: is !== 'granted', of: { agent, is } } };
+}
+
 /** The request for permission that people may decide about now, if there is one. */
 export function openQuestion({ turn }: Floor): Question | null {
   const wait = turn?.status === 'waiting' ? turn.wait : null;
   return wait?.reason === 'approval' && !wait.ready ? wait.question : null;
+}
+
+/** A question of somebody who is gone: a yes counts once, and nothing is remembered by it. */
+export function goneAsking({ always: _always, ...question }: Question): Question {
+  return { ...question, gone: true };
+}
+
+/** A wait whose question stands in the channel. */
+export function shownWait(wait: Wait): Wait {
+  return wait.reason === 'approval' ? { ...wait, question: { ...wait.question, shown: true } } : wait;
+}
+
+/** A wait whose generation has stopped. */
+export function stoppedWait(wait: Wait): Wait {
+  return wait.reason === 'human' ? { ...wait, graceEndAt: null } : wait;
+}
+
+/** A wait whose generation a restart has cut: nobody waits for its stop any more, and a question that was open goes with it, unless it outlasts it. */
+export function cutWait(wait: Wait): Wait {
+  if (wait.reason !== 'approval') return stoppedWait(wait);
+  const { lasting } = wait.question;
+  if (lasting === undefined) return { ...wait, ready: true };
+  return { ...wait, cut: true, question: lasting === 'answer' ? goneAsking(wait.question) : wait.question };
+}
+
+/** A wait that a restart has cut, once its question is answered; `null`: none has, and its generation goes on. */
+export function answeredWait(
+  wait: Wait,
+  { choice, reason }: Pick<DecidedRequest, 'reason'> & { readonly choice: Choice | null },
+): Wait | null {
+  if (wait.reason !== 'approval' || wait.cut !== true) return null;
+  const { title, gone } = wait.question;
+  if (choice === null || gone !== true) return { ...wait, ready: true };
+  const decided = { title, choice, ...(reason === undefined ? {} : { reason }) };
+  return { ...wait, ready: true, decided };
 }
 
 /** Where an agent's session beside the floor of a channel is: told apart from the channel, whose id has no spaces. */

@@ -46,7 +46,8 @@ export type Approval = {
   readonly about?: AboutCall;
   readonly id?: string;
   readonly pause?: (typeof PAUSES)[number];
-  readonly lasting?: true;
+  readonly lasting?: true | 'answer';
+  readonly gone?: true;
   readonly always?: readonly { readonly rule: string; readonly words: string }[];
 };
 
@@ -63,8 +64,10 @@ export const questionSchema = z.strictObject({
   /** The run stands still: a yes lets it go on, a no ends it. */
   pause: z.enum(PAUSES).exactOptional(),
   about: aboutSchema.exactOptional(),
-  /** What it is about outlives the generation that asks: it stays open over a restart. */
-  lasting: z.literal(true).exactOptional(),
+  /** It stays open over a restart: what it is about outlives the generation that asks, or (`answer`) only what people say of it does. */
+  lasting: z.literal([true, 'answer']).exactOptional(),
+  /** Whoever asked is gone: what people say counts for the same request, once. */
+  gone: z.literal(true).exactOptional(),
   /** The rules by which the same may be allowed from now on, the narrowest first. */
   always: z
     .array(z.strictObject({ rule: z.string(), words: z.string() }).readonly())
@@ -87,6 +90,15 @@ export const answerSchema = z.strictObject({
   pause: z.enum(PAUSES).exactOptional(),
   at: z.number(),
 });
+
+/** What people said to a request whose agent was gone by then; `reason`: why, in their words. */
+export const decidedSchema = z.strictObject({
+  title: z.string(),
+  choice: z.enum(['allow', 'reject']),
+  reason: z.string().exactOptional(),
+});
+
+export type DecidedRequest = Readonly<z.infer<typeof decidedSchema>>;
 
 /** What came of a call that people had allowed, in milliseconds; `unknown`: nobody knows what it did. */
 export const cameSchema = z.strictObject({

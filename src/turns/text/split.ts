@@ -1,3 +1,19 @@
+import type { Announcement } from '../floor/fact.ts';
+import type { Effect } from '../floor/react.ts';
+import type { ChannelId } from '../floor/settings.ts';
+
+/** How texts become posts. */
+export type TextRendering = {
+  /** The longest text of one post in a channel, in UTF-16 units. */
+  readonly textLimit: (channel: ChannelId) => number;
+  /** What an agent says beyond this length stays one post, to be shown as a file; without it, or `null`, all is split. */
+  readonly fileAbove?: (channel: ChannelId) => number | null;
+  /** The longest question that is one post, for what became of it takes the place of one; without it as for other texts. */
+  readonly questionLimit?: (channel: ChannelId) => number;
+  /** The text of an announcement; `null` when the configuration switches it off. */
+  readonly words: (announcement: Announcement, channel: ChannelId, repeat: number) => string | null;
+};
+
 /**
  * Cuts a text into parts of at most `limit` UTF-16 units, where a reader would: at the end of a paragraph, else of a line,
  * a sentence, a word, and never inside a character as people count them (unless that alone is longer than a part). A code
@@ -203,4 +219,30 @@ function afterRuns(fence: Fence | null, line: string): Fence | null {
     else if (open.mark === mark) open = null;
   }
   return open;
+}
+
+type Owed = Exclude<Effect, { readonly type: 'cancel' }>;
+
+/** `texts`: one for each message; `key` and `repeats`: which announcement it edits. */
+type Written = { readonly texts: readonly (string | null)[]; readonly key: string | null; readonly repeats: number };
+
+/** What is to stand in the channel, and what that is an edit of. A question that takes more than a message is told of below it. */
+export function writtenOf(channel: ChannelId, effect: Owed, rendering: TextRendering): Written {
+  const texts = textsOf(channel, effect, rendering);
+  if (effect.type !== 'announce') return { texts, key: null, repeats: 0 };
+  const { announcement, key, repeat } = effect;
+  const isLong = texts.length > 1 || (texts[0] ?? '').length > rendering.textLimit(channel);
+  if (announcement.kind !== 'approval' || repeat < 2 || !isLong) return { texts, key, repeats: repeat };
+  const short: Owed = { ...effect, announcement: { ...announcement, detail: '' } };
+  return { texts: textsOf(channel, short, rendering), key: null, repeats: 0 };
+}
+
+function textsOf(channel: ChannelId, effect: Owed, rendering: TextRendering): readonly (string | null)[] {
+  if (effect.type !== 'post' && effect.type !== 'announce') return [null];
+  const text = effect.type === 'post' ? effect.text : rendering.words(effect.announcement, channel, effect.repeat);
+  if (text === null) return [];
+  const { textLimit, fileAbove, questionLimit = textLimit } = rendering;
+  if (effect.type === 'post')
+    return text.length > (fileAbove?.(channel) ?? Infinity) ? [text] : splitText(text, textLimit(channel));
+  return splitText(text, (effect.announcement.kind === 'approval' ? questionLimit : textLimit)(channel));
 }

@@ -1,7 +1,7 @@
 import type { AnnouncementTexts } from '../../config/announcements.ts';
 import type { Refusal } from '../floor/command.ts';
 import type { Announcement, Limit } from '../floor/fact.ts';
-import type { AboutCall, AgentId, Question } from '../floor/settings.ts';
+import type { AboutCall, AgentId, DecidedRequest, Question } from '../floor/settings.ts';
 import type { Instant } from '../../lib/time.ts';
 import { mixedWords } from '../../lib/visible.ts';
 import { excerpt } from '../commands/clock-words.ts';
@@ -22,28 +22,34 @@ export function announcementText(
   const template = templateOf(announcement, templates);
   if (template === false) return null;
   const { kind } = announcement;
-  const saysAll = kind === 'disconnect' || kind === 'nobody' || kind === 'answered';
+  const saysAll = kind === 'disconnect' || kind === 'nobody' || kind === 'answered' || kind === 'approval';
   const recurred = repeat < 2 || saysAll ? '' : ` (×${repeat})`;
   const server = 'server' in announcement ? { server: announcement.server } : {};
   return filled(template, { ...valuesOf(announcement, nameOf), ...server }) + behind(announcement, nameOf) + recurred;
 }
 
 /** A question as people are asked it. */
-export type AskedQuestion = Pick<Question, 'question' | 'detail' | 'about' | 'always' | 'pause'> & {
+export type AskedQuestion = Pick<Question, 'question' | 'detail' | 'about' | 'always' | 'pause' | 'gone'> & {
   readonly until?: Instant;
 };
 
 /** What people must know of what would run, a line each; backticks are turned, so that nothing opens code. */
-export function factsAsked({ detail, about }: AskedQuestion, agent: string): readonly string[] {
+export function factsAsked({ detail, about, gone }: AskedQuestion, agent: string): readonly string[] {
   const mixed = mixedWords(detail).slice(0, MOST_MIXED).join(', ');
   const known = about === undefined ? [] : factsAbout(about, agent);
-  return [...known, ...(mixed === '' ? [] : [`⚠ Letters of more than one alphabet in one word: ${mixed}`])].map(inline);
+  return [
+    ...(gone === true ? [GONE(agent)] : []),
+    ...known,
+    ...(mixed === '' ? [] : [`⚠ Letters of more than one alphabet in one word: ${mixed}`]),
+  ].map(inline);
 }
 
 /** A run by its short id, which says whose it is: "run dev#2", or "run dev+#1" for work beside the floor. */
 export function runWords(run: string): string {
   return `run ${run.slice(run.lastIndexOf(' ') + 1)}`;
 }
+
+const GONE = (agent: string): string => `⚠ ${agent} was restarted: a yes now counts for the same request, once`;
 
 /** Whether what would run is told as changes in files. */
 export function isDiff(detail: string): boolean {
@@ -65,8 +71,8 @@ export function answersAsked(asked: AskedQuestion, agent: string): readonly stri
   );
 }
 
-function yesMeans({ question, about, pause }: AskedQuestion, agent: string): readonly string[] {
-  if (pause !== undefined) return [];
+function yesMeans({ question, about, pause, gone }: AskedQuestion, agent: string): readonly string[] {
+  if (pause !== undefined || gone === true) return [];
   return about?.answer === undefined
     ? [`Once runs exactly this, one time. No lets ${agent} go on without it, and it reads why if you say so.`]
     : [`It is answered in words: /answer ${question} ${about.answer}. No declines.`];
@@ -221,6 +227,15 @@ function behind(announcement: Announcement, nameOf: (agent: AgentId) => string):
 export function answerText(notice: AnsweredNotice, nameOf: (agent: AgentId) => string): string {
   const asked = `what ${nameOf(notice.agent)} asked: ${heading(notice.title)}`;
   return `${answerWords(notice)} ${asked}${cameWords(notice)}`;
+}
+
+/** What an agent is told that had asked people for something and was gone when they answered. */
+export function decidedWords({ title, choice, reason: why }: DecidedRequest): string {
+  const asked = `Before you were restarted you asked for "${inline(heading(title))}"`;
+  const words = why === undefined ? '' : `, with these words: "${inline(excerpt(why, REASON_LENGTH))}"`;
+  return choice === 'allow'
+    ? `${asked}: people said yes. It was not run: ask for exactly the same again, and it is allowed, once.`
+    : `${asked}: people said no${words}. Go on without it.`;
 }
 
 type AnsweredNotice = Extract<Announcement, { kind: 'answered' }>;

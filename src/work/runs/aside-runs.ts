@@ -1,12 +1,13 @@
 import { Alarm } from '../../lib/time.ts';
-import type { Clock, Timers } from '../../lib/time.ts';
+import type { Clock, Instant, Timers } from '../../lib/time.ts';
 import { excerpt } from '../../turns/commands/clock-words.ts';
+import { decidedWords } from '../../turns/text/words.ts';
 import { runKeyOf, runOnFloor, seatOfRuns } from './floor-binding.ts';
 import type { RunSeat } from './floor-binding.ts';
 import { toolCallRows } from './run-audit.ts';
 import type { RunStore } from './run-commands.ts';
 import type { RunCommand, RunFact } from './run-events.ts';
-import type { Run, RunState } from './run.ts';
+import type { Run, RunGrant, RunState } from './run.ts';
 
 /** What an agent is to do beside its floor, under a session that no worker had before. */
 export type AsideTask = {
@@ -161,8 +162,8 @@ export class AsideRuns {
   }
 
   /** What is asked for, by whom; and, when it was begun before, what became of that. */
-  #told(key: string, { turn }: Run): Pick<AsideTask, 'by' | 'prompt'> {
-    const entries = [];
+  #told(key: string, { turn, grants }: Run): Pick<AsideTask, 'by' | 'prompt'> {
+    const entries: { seq: number; at: Instant; fact: RunFact }[] = [];
     for (const entry of this.#ports.runs.newest(key)) {
       entries.unshift(entry);
       if (entry.fact.type === 'runStarted') break;
@@ -177,9 +178,10 @@ export class AsideRuns {
       return `- ${tool} ${excerpt(JSON.stringify(input), INPUT_TOLD)}: ${came}`;
     });
     const before = did.length === 0 ? 'You had used no tool.' : `You had done:\n${did.join('\n')}`;
+    const decided = grants.flatMap((grant) => (typeof grant === 'string' ? [] : [`\n${grantWords(grant, entries)}`]));
     return {
       by: requestedBy,
-      prompt: `${prompt}\n\n(This was begun before and cut short. ${before}\nGo on from there.)`,
+      prompt: `${prompt}\n\n(This was begun before and cut short. ${before}${decided.join('')}\nGo on from there.)`,
     };
   }
 
@@ -206,6 +208,16 @@ export class AsideRuns {
 const ENDS: ReadonlySet<RunFact['type']> = new Set(['aborted', 'runCompleted', 'errored']);
 const CALLS_TOLD = 30;
 const INPUT_TOLD = 200;
+
+function grantWords(
+  { tool, digest, choice, reason }: RunGrant,
+  entries: readonly { readonly fact: RunFact }[],
+): string {
+  const asked = entries.find(({ fact }) => fact.type === 'callRequested' && fact.call.digest === digest)?.fact;
+  const title = asked?.type === 'callRequested' ? (asked.call.words?.title ?? tool) : tool;
+  const why = reason === null ? {} : { reason };
+  return decidedWords({ title, choice: choice === 'allow' ? 'allow' : 'reject', ...why });
+}
 
 function isAside(key: string): boolean {
   return seatOfRuns(key).aside === true;

@@ -9,10 +9,10 @@ import { PAUSES, aboutSchema, cameSchema } from '../../turns/floor/settings.ts';
 import type { AgentId, ChannelId } from '../../turns/floor/settings.ts';
 import type { Effect } from '../../turns/floor/react.ts';
 import { floorMachine } from '../../turns/floor-store.ts';
-import { runWords } from '../../turns/text/words.ts';
 import type { RequestedCall, RunCommand, RunFact, RunRefusal } from './run-events.ts';
 import { runMachine } from './run-machine.ts';
 import type { RunEffect } from './run-machine.ts';
+import { wordsAsked, pauseWords } from './run-published.ts';
 import type { OpenCall, Run, RunState } from './run.ts';
 
 /** The seat whose runs a key holds: those of its turns, or (`aside`) what its agent does beside the floor. */
@@ -37,7 +37,8 @@ const asked = {
     about: aboutSchema.exactOptional(),
     id: z.string().exactOptional(),
     pause: z.enum(PAUSES).exactOptional(),
-    lasting: z.literal(true).exactOptional(),
+    lasting: z.literal([true, 'answer']).exactOptional(),
+    gone: z.literal(true).exactOptional(),
     always: z.array(z.strictObject({ rule: z.string(), words: z.string() })).exactOptional(),
   }),
   unaskable: z.string().exactOptional(),
@@ -191,10 +192,11 @@ function left(fact: FactOf<'runLeft'>): readonly RunCommand[] {
 }
 
 function decided(fact: FactOf<'questionClosed' | 'asideAnswered'>): readonly RunCommand[] {
-  const { choice, by, approval, reason, always } = fact;
+  const { choice, by, approval, reason, always, until } = fact;
   if (choice === null) return [];
   if (approval !== undefined) {
-    const more = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
+    const words = { ...(reason === undefined ? {} : { reason }), ...(always === undefined ? {} : { always }) };
+    const more = { ...words, ...(until === undefined ? {} : { until }) };
     return [{ type: 'DECIDE', approval, choice: choice === 'allow' ? 'allow' : 'deny', by, via: 'floor', ...more }];
   }
   const who = by ?? 'Conch';
@@ -248,6 +250,10 @@ function besideFloor(fact: RunFact, { key, status, unknown, totals }: RunState, 
           : { type: 'askAside', agent, ...questionOf(fact, run, unknown), until: fact.until };
       case 'callRequested':
         return fact.call.id === run.refused ? refusalOf(agent, fact.call) : null;
+      case 'approvalDetached': {
+        const gone = { title: '', detail: '', id: fact.id, gone: true } as const;
+        return { type: 'askAside', agent, approval: gone, until: run.pause?.until ?? null };
+      }
       case 'resumed':
         return { type: 'withdrawAside', agent };
       case 'errored': {
@@ -290,11 +296,11 @@ function questionOf(
 ): Asking {
   if (approval === null) {
     const pause = reason === 'turn_limit' ? reason : 'confirmation';
-    return { approval: { ...pauseWords(reason, context, run), pause } };
+    return { approval: { ...pauseWords({ reason, context }, run, endsWhat(run)), pause } };
   }
   const call = run.calls.find(({ id }) => id === approval.call);
   if (call === undefined) return { approval: { title: approval.tool, detail: '', id: approval.id } };
-  const { title, detail, unaskable, offers = [] } = wordsOf(call);
+  const { title, detail, unaskable, offers = [] } = wordsAsked(call);
   const always = offers.length === 0 ? {} : { always: offers };
   const lasting = approval.lasting === undefined ? {} : { lasting: approval.lasting };
   return {
@@ -317,22 +323,7 @@ function aboutOf(
 const CUT_SHORT = 'nobody knows what came of an equal call, which may have worked';
 const CHANGED = 'what the rules say of it has changed since it was asked for';
 
-function wordsOf({ words, tool, input }: OpenCall): NonNullable<OpenCall['words']> {
-  return words ?? { title: tool, detail: JSON.stringify(input, null, 1) };
-}
-
 function endsWhat({ type, id }: Run): string {
   if (type !== 'background') return 'its turn; /run complete';
   return `it; /run complete ${seatOfRuns(id.slice(0, id.lastIndexOf('#'))).agent}${ASIDE}`;
-}
-
-function pauseWords(reason: string, context: string | null, run: Run) {
-  const { id, turn, maxTurns, turnsAtOnce, calls } = run;
-  const more = reason === 'turn_limit' ? ` with ${turnsAtOnce} more` : '';
-  const HOW = `A yes lets ${runWords(id)} go on${more}, a no ends ${endsWhat(run)} ends it with what is there.`;
-  if (reason === 'turn_limit') return { title: `used ${turn} of ${maxTurns} steps`, detail: HOW };
-  const call = calls.at(-1);
-  if (context !== null || call === undefined) return { title: context ?? 'stands still', detail: HOW };
-  const { title, detail } = wordsOf(call);
-  return { title: `the same call a third time: ${title}`, detail: `${detail}\n\n${HOW}` };
 }

@@ -323,7 +323,7 @@ function told(row: ToolCallRow, { fact, at }: Entry, { askedAt }: Place): ToolCa
       return { ...row, decision, rule: always ?? row.rule, decidedBy: by, reason, waitMs: row.waitMs + (at - askedAt) };
     }
     case 'grantUsed':
-      return { ...row, decision: 'grant' };
+      return { ...row, decision: 'grant', decidedBy: fact.said?.by ?? null, reason: fact.said?.reason ?? null };
     case 'callClaimed':
       return { ...row, status: 'running', startedAt: at };
     case 'callSettled': {

@@ -116,11 +116,14 @@ export function decideApproval(decision: RunDecision, command: Of<'DECIDE'>): Ru
   }
   if (approval.digest !== (command.digest ?? approval.digest)) return 'APPROVAL_CHANGED';
   if (decision.at >= (approval.expiresAt ?? Infinity)) return 'APPROVAL_EXPIRED';
-  const { choice, by, via, reason = null, always = null } = command;
+  const { choice, by, via, reason = null } = command;
+  // Of a call that is gone nothing can be remembered, and nothing is offered.
+  const always = approval.detached ? null : (command.always ?? null);
   if (always !== null && !offersOf(decision.run, approval.call).includes(always)) return 'RULE_NOT_OFFERED';
   const closed = choice === 'allow' ? 'allowed' : 'denied';
   const isMuted = state.run?.pause?.muted === true;
-  decision.record({ type: 'approvalClosed', id: approval.id, state: closed, by, via, reason, always });
+  const until = approval.detached ? { until: command.until ?? approval.expiresAt } : {};
+  decision.record({ type: 'approvalClosed', id: approval.id, state: closed, by, via, reason, always, ...until });
   const { maxTurns } = decision.run;
   decision.record({ type: 'resumed', by, feedback: reason, input: null, maxTurns });
   const call = decision.run.calls.find(({ id }) => id === approval.call);
@@ -137,20 +140,43 @@ function offersOf({ calls }: Run, id: string): readonly string[] {
 export function goOnWithRun(decision: RunDecision): void {
   const { state, run } = decision;
   if (state.status !== 'running') return;
-  if (run.repeated !== null && run.repeated.times >= EQUAL_CALLS) return pauseRun(decision, 'confirmation', null);
   const isBusy = run.calls.some(
     ({ source, status, cleared }) => source === 'conch' && (status === 'running' || cleared),
   );
   const next = run.calls.find(
     ({ source, status, cleared }) => status === 'pending' && !cleared && !(source === 'conch' && isBusy),
   );
+  const grant = next === undefined ? undefined : grantFor(decision, next);
+  if (grant === undefined && run.repeated !== null && run.repeated.times >= EQUAL_CALLS)
+    return pauseRun(decision, 'confirmation', null);
   if (next === undefined) return;
   if (needsYes(decision, next, next.verdict)) {
-    if (!run.grants.includes(next.digest)) return ask(decision, next);
-    decision.record({ type: 'grantUsed', digest: next.digest, call: next.id });
+    if (grant === undefined) return ask(decision, next);
+    decision.record({ type: 'grantUsed', digest: next.digest, call: next.id, ...saidBy(grant) });
+    if (isNo(grant)) {
+      endCall(decision, next, { code: 'DENIED', outcome: 'known' });
+      return goOnWithRun(decision);
+    }
   }
   decision.record({ type: 'callCleared', call: next.id });
   goOnWithRun(decision);
+}
+
+/** What people said of the very same call before, whose agent was gone by then; `undefined`: nothing that still counts. */
+function grantFor({ run, at }: RunDecision, { digest }: OpenCall): Run['grants'][number] | undefined {
+  return run.grants.find((grant) =>
+    typeof grant === 'string' ? grant === digest : grant.digest === digest && at < (grant.until ?? Infinity),
+  );
+}
+
+function isNo(grant: Run['grants'][number]): boolean {
+  return typeof grant !== 'string' && grant.choice === 'deny';
+}
+
+function saidBy(grant: Run['grants'][number]): Pick<Extract<RunFact, { type: 'grantUsed' }>, 'said'> {
+  if (typeof grant === 'string') return {};
+  const { approval, choice, by, reason } = grant;
+  return { said: { approval, choice, by, reason } };
 }
 
 /**
@@ -268,10 +294,13 @@ function needsYes(
   return !approved && (verdict === 'ask' || (state.unknown.includes(digest) && !repeatable));
 }
 
-function ask(decision: RunDecision, { id: call, tool, digest, source }: OpenCall): void {
+function ask(decision: RunDecision, { id: call, tool, digest, source, words }: OpenCall): void {
   const { run, at } = decision;
   const [requestedAt, expiresAt] = [at, untilOf(decision)];
-  const common = { id: `${run.id}.${run.asked + 1}`, call, tool, digest, requestedAt, expiresAt, detached: false };
-  const approval = source === 'conch' ? { ...common, lasting: true as const } : common;
+  // Beside a floor the model, too, is prompted anew, and asks again; what a server asks in a call is gone with that.
+  const outlives = source === 'conch' && run.type !== 'background' ? (true as const) : ('answer' as const);
+  const lasting = words?.about?.answer === undefined ? { lasting: outlives } : {};
+  const asked = { id: `${run.id}.${run.asked + 1}`, call, tool, digest, requestedAt, expiresAt };
+  const approval = { ...asked, detached: false, ...lasting };
   decision.record({ type: 'paused', reason: 'approval_required', context: null, until: expiresAt, approval });
 }

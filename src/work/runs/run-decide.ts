@@ -236,13 +236,13 @@ function recover(decision: RunDecision): RunRefusal | null {
   if (decision.state.run === null) return 'NOT_DUE';
   const { type, pause } = decision.run;
   const isOnFloor = type !== 'task' && isListed(decision.state.status, 'ABORT');
-  // Of a call that an agent would run, the floor takes its question back: the agent is prompted again, and asks again.
-  const isLasting = type === 'conversational' && pause?.approval?.lasting === true;
+  const isLasting = pause?.approval?.lasting !== undefined;
   if (isOnFloor && !isLasting) closeApproval(decision, 'void');
   const gone = decision.run.calls.filter(({ source, status }) => source === 'conch' && status === 'running');
   for (const call of gone) endCall(decision, call, { code: 'RESTARTED', outcome: 'unknown' });
   forgetAgent(decision);
-  if (isOnFloor) standStill(decision);
+  // What is asked beside a floor can be answered all the while.
+  if (isOnFloor && !(isLasting && type === 'background')) standStill(decision);
   if (decision.facts.length === 0) return 'NOT_DUE';
   goOnWithRun(decision);
   return null;

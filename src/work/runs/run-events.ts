@@ -127,6 +127,8 @@ export const runCommandSchema = z.discriminatedUnion('type', [
     reason: text.exactOptional(),
     /** The rule that is remembered from now on. */
     always: text.exactOptional(),
+    /** Until when it counts for the same call once more, if the call is gone. */
+    until: z.number().exactOptional(),
   }),
   /** A yes that was remembered counts no more. */
   z.strictObject({ type: z.literal('REVOKE'), cause, id, by: text }),
@@ -192,13 +194,22 @@ export const runFactSchema = z.discriminatedUnion('type', [
     via: text.nullable(),
     reason: text.nullable(),
     always: text.nullable(),
+    /** The call is gone: this counts for the same one once more, until then or (`null`) as long as the run. */
+    until: z.number().nullable().exactOptional(),
   }),
   z.strictObject({ type: z.literal('approvalDetached'), id }),
   z.strictObject({ type: z.literal('yesRevoked'), id, by: text }),
   z.strictObject({ type: z.literal('tainted'), from: text, label: z.literal('private').exactOptional() }),
   z.strictObject({ type: z.literal('cleansed') }),
-  /** A yes that was given after its call was gone lets this one through. */
-  z.strictObject({ type: z.literal('grantUsed'), call: id, digest: text }),
+  /** What people said after its call was gone answers this one; a yes, unless it says more. */
+  z.strictObject({
+    type: z.literal('grantUsed'),
+    call: id,
+    digest: text,
+    said: z
+      .strictObject({ approval: id, choice: z.enum(['allow', 'deny']), by, reason: text.nullable() })
+      .exactOptional(),
+  }),
   z.strictObject({ type: z.literal('causeNoted'), cause: id }),
 ]);
 

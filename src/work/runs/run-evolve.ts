@@ -1,5 +1,5 @@
 import type { Instant } from '../../lib/time.ts';
-import type { OpenCall, Run, RunState, RunStatus } from './run.ts';
+import type { OpenCall, Run, RunApproval, RunState, RunStatus } from './run.ts';
 import type { RunFact } from './run-events.ts';
 
 type Of<Type extends RunFact['type']> = Extract<RunFact, { type: Type }>;
@@ -115,7 +115,7 @@ function stepped(state: RunState, run: Run, { turn }: Of<'stepped'>): RunState {
 }
 
 function paused(state: RunState, run: Run, { reason, context, until, approval, muted }: Of<'paused'>): RunState {
-  if (approval !== null) callOf(run, approval.call);
+  if (approval !== null && !approval.detached) callOf(run, approval.call);
   const before = run.pause?.approval ?? null;
   const isSame = before?.id === approval?.id;
   if (before !== null && !isSame) throw new Error(`impossible: ${run.id} pauses while ${before.id} is open`);
@@ -197,12 +197,7 @@ function evolveApproval(
   fact: Of<'approvalClosed' | 'approvalDetached' | 'grantUsed'>,
   at: Instant,
 ): RunState {
-  if (fact.type === 'grantUsed') {
-    const place = run.grants.indexOf(fact.digest);
-    if (place === -1) throw new Error(`impossible: ${run.id} has no yes for ${fact.digest}`);
-    const calls = changed(run, fact.call, { approved: true });
-    return { ...state, run: { ...run, calls, grants: run.grants.toSpliced(place, 1) } };
-  }
+  if (fact.type === 'grantUsed') return granted(state, run, fact);
   const approval = run.pause?.approval ?? null;
   if (run.pause === null || approval?.id !== fact.id) throw new Error(`impossible: ${fact.id} is not open at ${at}`);
   if (fact.type === 'approvalDetached') {
@@ -210,10 +205,33 @@ function evolveApproval(
   }
   const closed = kept(state.closed, { id: fact.id, state: fact.state, by: fact.by });
   const over = { ...run, pause: { ...run.pause, approval: null } };
-  if (fact.state !== 'allowed') return { ...state, closed, run: over };
-  if (approval.detached) return { ...state, closed, run: { ...over, grants: [...run.grants, approval.digest] } };
+  const grants = approval.detached ? [...run.grants, ...grantsBy(fact, approval)] : run.grants;
+  if (fact.state !== 'allowed' || approval.detached) return { ...state, closed, run: { ...over, grants } };
   const calls = changed(run, approval.call, { approved: true, approval: fact.id });
   return { ...state, closed, remembered: remembered(state, run, fact, at), run: { ...over, calls } };
+}
+
+/** What an answer counts for when its call is gone. */
+function grantsBy({ state, by, reason, until }: Of<'approvalClosed'>, approval: RunApproval): Run['grants'] {
+  const { id, tool, digest } = approval;
+  if (state !== 'allowed' && state !== 'denied') return [];
+  if (until !== undefined)
+    return [{ approval: id, tool, digest, choice: state === 'allowed' ? 'allow' : 'deny', by, reason, until }];
+  return state === 'allowed' ? [digest] : [];
+}
+
+/** It is asked for again because its first request is gone: that makes it no further one in a row. */
+function granted(state: RunState, run: Run, { call, digest, said }: Of<'grantUsed'>): RunState {
+  const place = run.grants.findIndex((grant) =>
+    typeof grant === 'string' ? grant === digest && said === undefined : grant.approval === said?.approval,
+  );
+  if (place === -1) throw new Error(`impossible: nobody has said in ${run.id} what counts for ${digest}`);
+  const grants = run.grants.toSpliced(place, 1);
+  if (said === undefined) return { ...state, run: { ...run, calls: changed(run, call, { approved: true }), grants } };
+  const calls = said.choice === 'deny' ? run.calls : changed(run, call, { approved: true, approval: said.approval });
+  const { repeated } = run;
+  const once = repeated === null ? null : { ...repeated, times: Math.max(1, repeated.times - 1) };
+  return { ...state, run: { ...run, calls, grants, repeated: once } };
 }
 
 function remembered(

@@ -24,10 +24,16 @@ export function leftSteps(newest: Iterable<Pick<StoredFact<RunFact>, 'fact'>>): 
     if (fact.type === 'stepped') isKept = false;
     if (fact.type === 'stepKept') isKept = steps.push({ said: fact.said, calls: fact.calls }) > 0;
     if (fact.type === 'callRequested') calls.set(fact.call.id, fact.call.agentCall ?? '');
-    if (fact.type === 'approvalClosed') decided = { by: fact.by, reason: fact.reason };
+    decided = peopleSaid(fact) ?? decided;
     if (fact.type === 'callSettled') results.set(calls.get(fact.call) ?? '', resultOf(fact, decided));
   }
   return isKept ? { steps, results } : null;
+}
+
+/** Who decided about a call with this, and in what words; `null`: nobody did. */
+export function peopleSaid(fact: RunFact): Decided | null {
+  const said = fact.type === 'grantUsed' ? fact.said : fact.type === 'approvalClosed' ? fact : undefined;
+  return said === undefined ? null : { by: said.by, reason: said.reason };
 }
 
 type Result = { readonly words: string; readonly failed: boolean; readonly isOutput: boolean };

@@ -1,4 +1,5 @@
-import type { RunState } from './run.ts';
+import { runWords } from '../../turns/text/words.ts';
+import type { OpenCall, Run, RunState } from './run.ts';
 import type { RunFact } from './run-events.ts';
 
 /** What people and programs see of a run as it happens: the owner's union, but for `stream:token`, which is kept nowhere. */
@@ -130,4 +131,24 @@ function toolEvents(
       ...duration,
     },
   ];
+}
+
+/** What people are shown of a call when they are asked about it. */
+export function wordsAsked({ words, tool, input }: OpenCall): NonNullable<OpenCall['words']> {
+  return words ?? { title: tool, detail: JSON.stringify(input, null, 1) };
+}
+
+/** What people are asked of a run that stands still by itself; `ends`: what a no ends, and how it ends with what is there. */
+export function pauseWords(
+  { reason, context }: Pick<Extract<RunFact, { type: 'paused' }>, 'reason' | 'context'>,
+  { id, turn, maxTurns, turnsAtOnce, calls }: Run,
+  ends: string,
+): Pick<NonNullable<OpenCall['words']>, 'title' | 'detail'> {
+  const more = reason === 'turn_limit' ? ` with ${turnsAtOnce} more` : '';
+  const HOW = `A yes lets ${runWords(id)} go on${more}, a no ends ${ends} ends it with what is there.`;
+  if (reason === 'turn_limit') return { title: `used ${turn} of ${maxTurns} steps`, detail: HOW };
+  const call = calls.at(-1);
+  if (context !== null || call === undefined) return { title: context ?? 'stands still', detail: HOW };
+  const { title, detail } = wordsAsked(call);
+  return { title: `the same call a third time: ${title}`, detail: `${detail}\n\n${HOW}` };
 }

@@ -68,10 +68,23 @@ export const approvalSchema = z.strictObject({
   requestedAt: instant,
   /** `null`: the floor on which the run goes knows when nobody has answered in time. */
   expiresAt: instant.nullable(),
-  /** The agent that asked is gone: a yes counts for the next call with this digest, once. */
+  /** The agent that asked is gone: what people say counts for the next call with this digest, once. */
   detached: z.boolean(),
-  /** Conch itself would run the call: the question stays open over a restart. */
-  lasting: z.literal(true).exactOptional(),
+  /** The question stays open over a restart, for the very call that Conch itself would run, or (`answer`) for the same once more. */
+  lasting: z.literal([true, 'answer']).exactOptional(),
+});
+
+/** What people said of a call that was gone by then: it answers the same call of this run once. */
+const grantSchema = z.strictObject({
+  approval: id,
+  tool: text,
+  digest: text,
+  choice: z.enum(['allow', 'deny']),
+  by: text.nullable(),
+  /** In their words. */
+  reason: text.nullable(),
+  /** It counts no more from then on; `null`: as long as its run. */
+  until: instant.nullable(),
 });
 
 /** A question that is over, for whoever clicks late. */
@@ -129,8 +142,8 @@ const runSchema = z.strictObject({
   calls: z.array(openCallSchema),
   /** How often the last call was asked for in a row. */
   repeated: z.strictObject({ digest: text, times: z.number() }).nullable(),
-  /** A yes that was given after its call was gone. */
-  grants: z.array(text),
+  /** What was said of calls that were gone; of a yes that an earlier version took down, the digest alone. */
+  grants: z.array(z.union([grantSchema, text])),
   asked: z.number(),
   /** The first call that the rules refused. */
   refused: id.exactOptional(),
@@ -164,6 +177,7 @@ export const runStateSchema = z.strictObject({
 export type RunError = z.output<typeof runErrorSchema>;
 export type OpenCall = z.output<typeof openCallSchema>;
 export type RunApproval = z.output<typeof approvalSchema>;
+export type RunGrant = z.output<typeof grantSchema>;
 export type Run = z.output<typeof runSchema>;
 export type RunState = z.output<typeof runStateSchema>;
 

@@ -403,3 +403,37 @@ test('a blank text or an announcement that is switched off owes nothing', () => 
   outbox.owe(ONE, [post(' \n '), announce(1)]);
   expect(outbox.lease(10, AT).rows).toEqual([]);
 });
+
+describe('a question whose agent is gone', () => {
+  const question = { kind: 'approval', agent: 'pm', question: 8, title: 'rm', gone: true } as const;
+  const told = (detail: string, texts: Partial<ConstructorParameters<typeof Box>[1]> = {}) => {
+    const words: FloorStoreOptions['words'] = (asked) =>
+      asked.kind === 'approval' ? `8 ${asked.detail}`.trim() : asked.kind;
+    const outbox = new Box(openDatabase(':memory:'), { words, ...texts });
+    const { gone: _gone, ...before } = { ...question, detail };
+    outbox.owe(ONE, [
+      { type: 'announce', announcement: before, key: 'approval:8', repeat: 1 },
+      { type: 'announce', announcement: { ...question, detail }, key: 'approval:8', repeat: 2 },
+      { type: 'announce', announcement: { kind: 'nobody' }, key: 'approval:8', repeat: 2 },
+    ]);
+    const seen: (readonly [string | null, string | null])[] = [];
+    for (let [row] = outbox.lease(1, AT).rows; row !== undefined; [row] = outbox.lease(1, AT).rows) {
+      seen.push([row.text, row.editsId]);
+      outbox.settle(row, { state: 'confirmed', platformId: row.editsId ?? `p${seen.length}` });
+    }
+    return seen;
+  };
+
+  test('is edited where it is one message', () => {
+    expect(told('ls').slice(1, 2)).toEqual([['8 ls', 'p1']]);
+  });
+
+  test.each([
+    ['several messages', {}],
+    ['a file', { fileAbove: () => 30 }],
+  ])('is told of below it where it is %s, and its answer takes its own place', (_, texts) => {
+    const seen = told('word '.repeat(20).trim(), texts);
+    expect(seen.filter(([text]) => text === '8')).toEqual([['8', null]]);
+    expect(seen.at(-1)?.[1]).toBe('p1');
+  });
+});

@@ -31,6 +31,19 @@ describe('T21 a question', () => {
     );
   });
 
+  test('of somebody whom a restart took says what a yes counts for, and no number of times', () => {
+    const until = Date.UTC(2026, 0, 2, 13, 5);
+    expect(said({ ...asks, gone: true, until }, {}, 2)?.split('\n')).toEqual([
+      '✋ dev asks for a yes (8): clean up',
+      'An operator answers with /allow 8 or /reject 8.',
+      '⚠ dev was restarted: a yes now counts for the same request, once',
+      '```',
+      'command: rm -rf build',
+      '```',
+      'Who decides: operators. Until 13:05 UTC; nobody’s silence is a yes.',
+    ]);
+  });
+
   test('is never without what would run, whatever the texts of the configuration say', () => {
     expect(said(asks, { approval: '{agent}? {detail}' })).toBe('dev?\n```\ncommand: rm -rf build\n```');
     expect(said(asks, { approval: false })).toBe(said(asks));

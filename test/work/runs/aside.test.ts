@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { asideOf } from '../../../src/turns/floor/seats.ts';
 import { PLAIN_SETTINGS } from '../../../src/turns/floor/floor.ts';
 import { runKeyOf } from '../../../src/work/runs/floor-binding.ts';
+import type { RunCommand } from '../../../src/work/runs/run-events.ts';
 import { seatOf } from '../../turns/floor/stage.ts';
 import { BESIDE, Bound, HALL, by } from './bound.ts';
 import { WAIT_MS, claim, error, settle } from './fixture.ts';
@@ -11,6 +12,16 @@ const told = (bound: Bound): readonly string[] =>
     .journal(HALL, 1_000)
     .flatMap(({ fact }) =>
       fact.type === 'announced' && fact.announcement.kind === 'aside' ? [fact.announcement.what] : [],
+    );
+
+/** What people were told of questions: the number, whether who asked is gone, and how often it was told. */
+const notices = (bound: Bound): readonly unknown[] =>
+  bound.store
+    .journal(HALL, 1_000)
+    .flatMap(({ fact }) =>
+      fact.type === 'announced' && fact.announcement.kind === 'approval'
+        ? [[fact.announcement.question, fact.announcement.gone, fact.repeat]]
+        : [],
     );
 
 const said = (bound: Bound): readonly string[] =>
@@ -165,19 +176,46 @@ describe('work beside a floor', () => {
     expect(bound.aside).toBe('running · at work');
   });
 
-  test('that a restart cut has no question any more, and goes on under another session; a call that ran is unknown', async () => {
+  test('that a restart cut goes on under another session; a call that ran is unknown', async () => {
     const bound = await asking();
     await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'allow', question: 1 });
     await bound.beside(claim('a'));
-    await bound.beside({ type: 'REQUEST', session: '1', call: { ...CALL, id: 'b' } });
-    expect(bound.aside).toBe('paused approval_required · mcp__files__write');
     expect(await bound.beside({ type: 'RECOVER' })).toEqual([null]);
-    expect(bound.aside).toBe('paused user_input · at work');
-    await expect(bound.floor({ type: 'decide', by, choice: 'allow', question: 2 })).rejects.toThrow('stale-question');
+    expect([bound.aside, bound.runs.state(runKeyOf(BESIDE))?.unknown]).toEqual([
+      'paused user_input · at work',
+      ['d-a'],
+    ]);
     expect(await bound.beside({ type: 'RESUME', by })).toEqual(['AGENT_NOT_RUNNING']);
     await bound.beside({ type: 'ATTACH', session: '2' }, { type: 'RESUME', by: null });
     expect(bound.aside).toBe('running · at work');
     expect(await bound.beside({ type: 'REQUEST', session: '1', call: CALL })).toEqual(['AGENT_NOT_RUNNING']);
+  });
+
+  test.each([
+    ['agent', 'RECOVER'],
+    ['conch', 'RECOVER'],
+    ['agent', 'LOST'],
+  ] as const)('keeps its question when who asked is gone (%s, %s), and an answer counts once', async (source, how) => {
+    const bound = await (await new Bound().granted()).besideAsking({ source, tool: 'execute' });
+    const gone = how === 'RECOVER' ? ({ type: how } as const) : { ...error(true, 'LOST'), session: '1' };
+    expect(await bound.beside(gone as RunCommand)).toEqual([null]);
+    expect(await bound.beside({ type: 'ATTACH', session: '2' }, { type: 'RESUME', by: null })).toEqual([
+      null,
+      'APPROVAL_OPEN',
+    ]);
+    expect(asideOf(bound.hall, 'pm')?.question).toMatchObject({ question: 1, title: 'execute', gone: true });
+    expect(notices(bound)).toEqual([
+      [1, undefined, 1],
+      [1, true, 2],
+    ]);
+    await bound.floor({ type: 'shown', question: 1 }, { type: 'decide', by, choice: 'allow', question: 1 });
+    if (how === 'LOST') await bound.beside({ type: 'RESUME', by });
+    const again = { ...CALL, source, tool: 'execute', digest: 'd-a' };
+    expect(await bound.beside({ type: 'REQUEST', session: '2', call: again })).toEqual([null]);
+    expect(bound.aside).toBe('running · at work');
+    await bound.beside(claim('c', { digest: 'd-a', verdict: 'ask' }), settle('c'));
+    await bound.beside({ type: 'REQUEST', session: '2', call: { ...again, id: 'e' } });
+    expect(bound.aside).toBe('paused approval_required · execute');
   });
 });
 

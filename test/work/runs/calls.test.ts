@@ -250,13 +250,57 @@ describe('an agent that dies while its run stands', () => {
     const bench = runIn('running').do(request(asking('a')), recover);
     expect([bench.status, bench.todo, bench.ended]).toEqual(['paused', ['question detached'], ['a LOST']]);
     bench.do({ type: 'ATTACH', session: 's2' }, decide(bench, 'allow'));
-    expect([bench.status, bench.todo, bench.state.run?.grants]).toEqual(['running', ['question allowed'], ['d-a']]);
+    expect([bench.status, bench.todo, bench.state.run?.grants]).toMatchObject([
+      'running',
+      ['question allowed'],
+      [{ tool: 'mcp__files__write', digest: 'd-a', choice: 'allow', by: 'ann', until: AT + WAIT_MS }],
+    ]);
     const again = (id: string) =>
       bench.do({ type: 'REQUEST', session: 's2', call: asking(id, { digest: 'd-a', source: 'agent' }) });
     expect([again('a2').todo, bench.state.run?.grants]).toEqual([['allow a2'], []]);
     bench.do(claim('a2', { digest: 'd-a', verdict: 'ask' }), settle('a2'));
     bench.do({ type: 'REQUEST', session: 's2', call: call('b', { source: 'agent' }) }, claim('b'), settle('b'));
     expect(again('a3').todo).toEqual(['ask for a3']);
+  });
+
+  test('leaves a no, too: it answers the same call once, in the words of whoever said it', () => {
+    const bench = runIn('running').do(request(asking('a')), recover);
+    bench.do(decide(bench, 'deny', { reason: 'use b.txt' }), request(asking('a2', { digest: 'd-a' })));
+    expect([bench.ended, bench.todo, bench.status]).toEqual([['a2 DENIED'], ['reject a2'], 'running']);
+    expect(bench.facts.find(({ type }) => type === 'grantUsed')).toMatchObject({
+      said: { choice: 'deny', by: 'ann', reason: 'use b.txt' },
+    });
+    expect(bench.do(request(asking('a3', { digest: 'd-a' }))).todo).toEqual(['ask for a3']);
+  });
+
+  test.each([
+    ['its last millisecond', -1, 'allow a2'],
+    ['its end', 0, 'ask for a2'],
+  ])('leaves a yes that counts for the rest of the time of its question: at %s', (_, more, todo) => {
+    const bench = runIn('running').do(request(asking('a')), recover);
+    bench.do(decide(bench, 'allow'));
+    bench.at = AT + WAIT_MS + more;
+    expect(bench.do(request(asking('a2', { digest: 'd-a' }))).todo).toEqual([todo]);
+  });
+
+  test('leaves a yes for this call and no other', () => {
+    const bench = runIn('running').do(request(asking('a')), recover);
+    bench.do(decide(bench, 'allow'), request(asking('b')));
+    expect([bench.todo, bench.state.run?.grants]).toMatchObject([['ask for b'], [{ digest: 'd-a' }]]);
+  });
+
+  test('leaves nothing to remember, whatever was offered', () => {
+    const words = { title: 't', detail: '', offers: [{ rule: 'execute(npm test)', words: 'exactly this' }] };
+    const gone = runIn('running').do(request(asking('a', { words })), recover);
+    gone.do(decide(gone, 'allow', { always: 'execute(npm test)' }));
+    expect([gone.refusal, gone.state.remembered]).toEqual([null, []]);
+  });
+
+  test('does not count as asking for the same once more', () => {
+    const same = { digest: 'd-a' };
+    const bench = runIn('running').do(request(asking('a')), recover);
+    bench.do(decide(bench, 'allow'), request(asking('a2', same)), claim('a2', same), settle('a2'));
+    expect(bench.do(request(asking('a3', same))).todo).toEqual(['ask for a3']);
   });
 
   test('leaves a yes that ends with the run', () => {

@@ -112,11 +112,13 @@ describe('a click', () => {
     expect([openQuestion(bound.hall)?.question, dispatched(bound)]).toEqual([2, []]);
   });
 
-  test('after a restart answers nothing that was asked before it', async () => {
+  test('after a restart lets nothing begin by itself: it counts for the same call once, without Always', async () => {
     const { bound, run } = await asking();
     await bound.floor({ type: 'restart' });
+    expect(await run(ANN, '/allow 1 always')).toMatchObject({ ok: false });
+    expect(await run(ANN, '/allow 1')).toMatchObject({ ok: true });
     expect(await run(ANN, '/allow 1')).toMatchObject({ ok: false });
-    expect(dispatched(bound)).toEqual([]);
+    expect([dispatched(bound), bound.state.run?.grants]).toMatchObject([[], [{ choice: 'allow', by: 'ann' }]]);
   });
 
   test('of somebody who is no operator any more counts for nothing', async () => {

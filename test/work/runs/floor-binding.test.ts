@@ -98,6 +98,7 @@ describe('a call that needs a yes', () => {
       detail: 'a: whole',
       shown: false,
       approval,
+      lasting: 'answer',
     });
   });
 
@@ -149,14 +150,76 @@ describe('a call that needs a yes', () => {
     expect(bound.calls).toEqual(['b cleared']);
   });
 
-  test('is not asked about over a restart: the question is void, and the turn is prompted again', async () => {
+  test('of an agent is asked about over a restart: the question says what a yes counts for, and the turn waits for it', async () => {
+    using place = folder();
+    const bound = await new Bound(place.file()).begins();
+    await bound.requests('a', { words: { title: 'tidy up', detail: 'rm -r build' } });
+    await bound.dies();
+    await bound.dies();
+    await bound.floor({ type: 'catchUp' }, { type: 'join', agent: 'pm' });
+    expect([bound.both, bound.calls]).toEqual(['paused approval_required · pm #1 approval', []]);
+    expect(asked(bound)).toEqual([
+      ['approval', 1, undefined, 1],
+      ['approval', 1, true, 2],
+    ]);
+    await bound.store.close();
+  });
+
+  test.each([
+    ['allow', 'is run once, and asked about the next time', ['a2 cleared']],
+    ['reject', 'is refused once, and asked about the next time', []],
+  ] as const)('of an agent and got an %s over a restart %s', async (choice, _, calls) => {
+    using place = folder();
+    const bound = await new Bound(place.file()).begins();
+    await bound.requests('a', { words: { title: 'tidy up', detail: 'rm -r build' } });
+    await bound.dies();
+    await bound.answers(choice, { reason: 'as you like' });
+    await bound.floor({ type: 'catchUp' }, { type: 'join', agent: 'pm' });
+    expect([bound.both, resumed(bound)]).toEqual([
+      'running · pm #2 active',
+      [{ title: 'tidy up', choice, reason: 'as you like' }],
+    ]);
+    await bound.requests('a2', { digest: 'd-a' }, '2');
+    expect([bound.both, bound.calls]).toEqual(['running · pm #2 active', calls]);
+    const claimed = await bound.run({ type: 'CLAIM', call: 'a2', digest: 'd-a', verdict: 'ask' });
+    await bound.run(settle('a2'));
+    expect([claimed === null, asked(bound).at(-1)?.[2]]).toEqual(
+      choice === 'allow' ? [true, 'complete'] : [false, undefined],
+    );
+    await bound.requests('a3', { digest: 'd-a' }, '2');
+    expect(bound.both).toBe('paused approval_required · pm #2 approval');
+    await bound.store.close();
+  });
+
+  test.each([
+    ['its last millisecond', -1, 'running · pm #2 active'],
+    ['its end', 0, 'paused approval_required · pm #2 approval'],
+  ])('of an agent is let through by an answer over a restart until %s', async (_, more, both) => {
     using place = folder();
     const bound = await new Bound(place.file()).begins();
     await bound.requests('a');
     await bound.dies();
-    expect(bound.state.closed).toMatchObject([{ state: 'void', by: null }]);
+    await bound.answers('allow');
     await bound.floor({ type: 'catchUp' }, { type: 'join', agent: 'pm' });
-    expect([bound.both, bound.calls]).toEqual(['running · pm #2 active', []]);
+    bound.at = AT + PLAIN_SETTINGS.waitTimeoutMs + more;
+    await bound.requests('a2', { digest: 'd-a' }, '2');
+    expect(bound.both).toBe(both);
+    await bound.store.close();
+  });
+
+  test('that nobody answers over a restart ends its turn in the time that it had', async () => {
+    using place = folder();
+    const bound = await new Bound(place.file()).begins();
+    await bound.requests('a');
+    await bound.dies();
+    await bound.floor({ type: 'catchUp' }, { type: 'join', agent: 'pm' });
+    bound.at = AT + PLAIN_SETTINGS.waitTimeoutMs;
+    await bound.floor({ type: 'tick' });
+    expect([bound.state.status, bound.state.closed, asked(bound).at(-1)]).toMatchObject([
+      'idle',
+      [{ state: 'void' }],
+      ['answered', 1, undefined, 2],
+    ]);
     await bound.store.close();
   });
 
@@ -247,13 +310,18 @@ describe('a run that stands still', () => {
     expect([bound.both, bound.state.run?.maxTurns]).toEqual(['running · pm #1 active', 22]);
   });
 
-  test('asks again after a restart: nobody has said that it may go on', async () => {
+  test('asks again after a restart: nobody has said that it may go on, and the question before is over', async () => {
     using place = folder();
     const bound = await new Bound(place.file()).begins(2);
     await bound.run({ type: 'STEP', session: '1', turn: 2, toolCalls: [] });
     await bound.dies();
     await bound.floor({ type: 'catchUp' }, { type: 'join', agent: 'pm' });
     expect(bound.both).toBe('paused turn_limit · pm #2 approval');
+    expect(asked(bound).map(([kind, question]) => [kind, question])).toEqual([
+      ['approval', 1],
+      ['answered', 1],
+      ['approval', 2],
+    ]);
     await bound.answers('allow');
     expect(bound.both).toBe('running · pm #2 active');
     await bound.store.close();
@@ -283,6 +351,21 @@ describe('a run that an operator ends', () => {
     expect(bound.both).toBe(`${status} · dev #2 active`);
   });
 });
+
+/** What people were told of questions: the number, whether its agent is gone or what came of it, and how often it was told. */
+function asked({ store }: Bound): readonly (readonly unknown[])[] {
+  const told = store.journal(HALL, 1_000).flatMap(({ fact }) => (fact.type === 'announced' ? [fact] : []));
+  return told.flatMap(({ announcement, repeat }): (readonly unknown[])[] => {
+    const { kind } = announcement;
+    if (kind === 'approval') return [[kind, announcement.question, announcement.gone, repeat]];
+    return kind === 'answered' ? [[kind, announcement.question, announcement.came?.status, repeat]] : [];
+  });
+}
+
+/** What a turn that goes on is told of what people said meanwhile. */
+function resumed({ store }: Bound): readonly unknown[] {
+  return store.journal(HALL, 1_000).flatMap(({ fact }) => (fact.type === 'turnResumed' ? [fact.decided] : []));
+}
 
 function message(id: string) {
   const author = { id: 'u1', name: 'Ann' };

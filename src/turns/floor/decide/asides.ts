@@ -1,8 +1,9 @@
 import type { CommandOf, Refusal } from '../command.ts';
 import type { Announcement, FactOf } from '../fact.ts';
 import type { Aside } from '../floor.ts';
-import { ASIDE_END_WORDS, asideAsking, asideOf, findSeat } from '../seats.ts';
+import { ASIDE_END_WORDS, asideAsking, asideOf, findSeat, goneAsking } from '../seats.ts';
 import type { AgentId, Choice, Question } from '../settings.ts';
+import type { Instant } from '../../../lib/time.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { reportAll } from './decision-builder.ts';
 
@@ -30,13 +31,32 @@ export function askAside(decision: DecisionBuilder, command: CommandOf<'askAside
   const { agent, unaskable, until } = command;
   const aside = asideOf(decision.floor, agent);
   if (aside === undefined) return 'not-waiting';
-  if (aside.question !== undefined) return 'already';
+  if (aside.question !== undefined) return stayAsking(decision, aside.question, command);
   const question = questionOf(decision, command);
   const answerable = until === null ? {} : { until };
   decision.record({ type: 'asideAsked', agent, question, ...answerable });
   if (unaskable === undefined) decision.announce({ ...askedWords(agent, question), ...answerable });
   else rejectAside(decision, question.question, unaskable);
   return null;
+}
+
+/** Whoever asked is gone, and the question stays. */
+function stayAsking(decision: DecisionBuilder, asked: Question, command: CommandOf<'askAside'>): Refusal | null {
+  const { agent, approval, until } = command;
+  if (approval.gone !== true || asked.gone === true || asked.approval !== approval.id) return 'already';
+  const question = goneAsking(asked);
+  decision.record({ type: 'asideAsked', agent, question, ...(until === null ? {} : { until }) });
+  tellGone(decision, { agent, question, until });
+  return null;
+}
+
+/** Its text in the channel says what an answer counts for now. */
+export function tellGone(
+  decision: DecisionBuilder,
+  asked: { readonly agent: AgentId; readonly question: Question; readonly until: Instant | null },
+): void {
+  const { agent, question, until } = asked;
+  decision.announce({ ...askedWords(agent, question), ...(until === null ? {} : { until }) });
 }
 
 /** What is asked, with its number; of what nobody can be asked about the text is not kept. */

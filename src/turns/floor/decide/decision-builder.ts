@@ -66,6 +66,8 @@ export class DecisionBuilder {
     switch (announcement.kind) {
       case 'answered':
         return 1;
+      case 'approval':
+        return announcement.gone === true ? 1 : null;
       case 'recovered':
         return turnOf(this.#floor, announcement.agent).recovered ?? 0;
       case 'gap':
@@ -230,7 +232,13 @@ export function resume(
   const messages = [...new Set([...unanswered, ...missed.map(({ id }) => id), ...deliver(decision, agent, ready)])];
   const { seenLine, status } = seatOf(decision.floor, agent);
   const span = { afterLine: seenLine, uptoLine: decision.floor.lines };
-  const marks = { ...(asked === null ? {} : { asked }), ...(isProgram ? { fromProgram: true as const } : {}) };
+  const wait = waitOf(turn);
+  const decided = wait?.reason === 'approval' && wait.decided !== undefined ? { decided: wait.decided } : {};
+  const marks = {
+    ...(asked === null ? {} : { asked }),
+    ...decided,
+    ...(isProgram ? { fromProgram: true as const } : {}),
+  };
   const epoch = decision.floor.epoch + 1;
   decision.record({ type: 'turnResumed', agent, epoch, ...span, messages, open: unanswered, why, ...marks });
   if (status === 'WAITING') decision.record({ type: 'seatMoved', agent, from: 'WAITING', to: 'ACTIVE', trigger });

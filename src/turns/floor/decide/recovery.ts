@@ -1,25 +1,35 @@
 import type { CommandOf, Refusal } from '../command.ts';
-import { deadlines, openQuestion, seatOf, turnOf } from '../seats.ts';
-import { tellAnswer } from './asides.ts';
+import { deadlines, openQuestion, seatOf, turnOf, waitOf } from '../seats.ts';
 import type { Deadline } from '../seats.ts';
 import type { DecisionBuilder } from './decision-builder.ts';
 import { facilitatorAnswered } from './control.ts';
+import { tellAnswer, tellGone } from './asides.ts';
 import { announceLoss, finish } from './decision-builder.ts';
 import { goOn } from './turns.ts';
 import { comeBack } from './membership.ts';
 import { afterInterrupt, dispatch } from './messages.ts';
-import type { AgentId } from '../settings.ts';
+import type { AgentId, Question } from '../settings.ts';
 
 /** The program started: nothing is granted before the history is read. A question that is gone with its generation is told to be over. */
 export function restart(decision: DecisionBuilder): Refusal | null {
-  const asked = openQuestion(decision.floor);
-  const agent = decision.floor.turn?.agent;
   if (decision.floor.facilitation !== null)
     decision.record({ type: 'facilitatorAnswered', next: null, why: 'overtaken' });
+  const before = openQuestion(decision.floor);
   decision.record({ type: 'disconnected', restart: true });
-  const isOver = asked !== null && asked.lasting !== true;
-  if (isOver && agent !== undefined) tellAnswer(decision, asked, { agent, choice: null, by: null });
+  if (before !== null) tellCut(decision, before);
   return null;
+}
+
+/** The text of a question that a restart has cut says what an answer counts for now, or that none is wanted. */
+function tellCut(decision: DecisionBuilder, before: Question): void {
+  const { turn } = decision.floor;
+  const wait = waitOf(turn);
+  if (turn === null || wait === null) return;
+  const { agent } = turn;
+  const question = openQuestion(decision.floor);
+  if (question === null) tellAnswer(decision, before, { agent, choice: null, by: null });
+  else if (question.gone === true && before.gone !== true)
+    tellGone(decision, { agent, question, until: wait.deadlineAt });
 }
 
 /** The platform cannot be heard: what runs goes on, and nothing further is granted. */

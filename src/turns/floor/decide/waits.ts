@@ -125,9 +125,11 @@ function decideQuestion(
   const asked = openQuestion(decision.floor);
   if (turn === null || asked === null) throw new Error(`impossible: nothing is asked in ${decision.floor.channel}`);
   const { agent, epoch } = turn;
-  const { question, approval } = asked;
+  const { question, approval, gone } = asked;
   const of = approval === undefined ? {} : { approval };
-  decision.record({ type: 'questionClosed', agent, epoch, question, ...of, ...answer });
+  const until = gone === true ? waitOf(turn)?.deadlineAt : undefined;
+  const counts = until === undefined ? {} : { until };
+  decision.record({ type: 'questionClosed', agent, epoch, question, ...of, ...answer, ...counts });
   goOnAfter(decision, agent);
 }
 
