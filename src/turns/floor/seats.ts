@@ -1,5 +1,5 @@
 import type { ActiveTurn, Aside, Floor, Seat, Status, Turn, Wait, WaitingTurn } from './floor.ts';
-import type { AgentId, ChannelId, Choice, DecidedRequest, Question, SeatSettings } from './settings.ts';
+import type { AgentId, ChannelId, Choice, DecidedRequest, MessageId, Question, SeatSettings } from './settings.ts';
 import type { Instant } from '../../lib/time.ts';
 
 type Row = {
@@ -279,6 +279,16 @@ export function speaking({ turn }: Floor): ActiveTurn | null {
 /** What a turn was to be told and was not: messages that its agent could not take, and the answers to its wait. */
 export function missedBy(turn: Turn): Turn['unseen'] {
   return [...turn.unseen, ...turn.injecting, ...(waitOf(turn)?.answers ?? [])];
+}
+
+/** What a turn was given and said nothing to since, and no other turn has or will be given. */
+export function unclaimed(floor: Floor, turn: Turn): readonly MessageId[] {
+  if (turn.given.length === 0) return [];
+  const turns = turnsOf(floor);
+  const others = turns.filter(({ epoch }) => epoch !== turn.epoch).flatMap(({ given }) => given);
+  const owed = turns.flatMap(missedBy);
+  const claimed = new Set([...others, ...owed, ...floor.held].map(({ id }) => id));
+  return turn.given.filter(({ id, begun }) => !begun && !claimed.has(id)).map(({ id }) => id);
 }
 
 /** The floor with the turn of an agent changed. */

@@ -4,7 +4,7 @@ import type { Announcement, Fact, FactOf, Fate, Outcome } from '../fact.ts';
 import { GAP_KEY } from '../floor.ts';
 import type { Floor, Held, Turn } from '../floor.ts';
 import type { AgentId, FloorSettings, MessageId } from '../settings.ts';
-import { missedBy, seatOf, speaking, turnOf, turnsOf, waitOf } from '../seats.ts';
+import { missedBy, seatOf, speaking, turnOf, unclaimed, waitOf } from '../seats.ts';
 import type { Trigger } from '../seats.ts';
 import type { Instant } from '../../../lib/time.ts';
 import { askerOf, gate } from '../gate.ts';
@@ -269,7 +269,7 @@ export function finish(decision: DecisionBuilder, turn: Turn, end: TurnEnd): voi
     ...turn.answered,
     ...turn.given.filter((message) => isAnswered(message, outcome)).map(({ id }) => id),
   ];
-  const returned = unclaimed(decision, turn).filter((id) => !answered.includes(id));
+  const returned = unclaimed(decision.floor, turn).filter((id) => !answered.includes(id));
   const cut = turn.given.filter(({ id, begun }) => begun && !answered.includes(id)).map(({ id }) => id);
   decision.record({
     type: 'turnEnded',
@@ -329,17 +329,6 @@ function isWord(fact: Fact): boolean {
 /** A generation that ended by itself has answered all that it was given; one that fell silent, what it said something to. */
 function isAnswered({ begun }: Turn['given'][number], outcome: Outcome): boolean {
   return outcome === 'completed' || outcome === 'passed' || (outcome === 'lapsed' && begun);
-}
-
-/** What a turn was given and said nothing to since, and no other turn has or will be given. */
-function unclaimed(decision: DecisionBuilder, turn: Turn): readonly MessageId[] {
-  if (turn.given.length === 0) return [];
-  const { floor } = decision;
-  const turns = turnsOf(floor);
-  const others = turns.filter(({ epoch }) => epoch !== turn.epoch).flatMap(({ given }) => given);
-  const owed = turns.flatMap(missedBy);
-  const claimed = new Set([...others, ...owed, ...floor.held].map(({ id }) => id));
-  return turn.given.filter(({ id, begun }) => !begun && !claimed.has(id)).map(({ id }) => id);
 }
 
 /** Makes messages part of the conversation and hands them over with a prompt; what is there for all to see is to be answered only if it is `asked`. */
