@@ -32,7 +32,7 @@ export const PLANTED_JOINED: readonly Planted[] = [
   {
     name: 'a run goes by the epoch before',
     file: BINDING,
-    find: "{ type: 'ATTACH', session: sessionOf(fact) },",
+    find: "{ type: 'ATTACH', session: `${fact.epoch}` },",
     replace: '',
   },
   {
